@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a backend is: nine functions over whole plans. Arguments are checked once, in the wrapper of run.h,
+// so a backend may trust what it is given. See docs/adding-a-backend.md.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "unroll/graph.h"
+
+namespace unroll {
+
+// Where a value lives while a plan runs.
+struct Storage {
+  enum class Place : std::uint8_t {
+    none,      // never materialised (unused output)
+    input,     // bound input `index`
+    output,    // bound output `index`: written in place
+    constant,  // the tensor attribute of constant node `index`
+    arena,     // bytes [offset, offset + bytes) of the plan's arena, 64-byte aligned
+  };
+  Place place = Place::none;
+  std::int32_t index = 0;
+  std::size_t offset = 0;
+};
+
+// A graph that is ready to run: nodes in execution order, every value placed. For a body plan (of a scan) inputs are
+// the body's inputs and outputs its outputs, bound anew in each step, and the arena is scratch of the outer node.
+struct Plan {
+  std::shared_ptr<const Graph> graph;
+  std::vector<std::vector<Storage>> storage;    // [node][output]
+  std::vector<Storage> outputs;                 // where each named output is computed; when it is not
+                                                // {output, k} itself the executable copies it there at the end
+  std::vector<int> donors;                      // [output] index of the input whose buffer it may overwrite, or -1
+  std::size_t arena_bytes = 0;
+  std::vector<std::shared_ptr<const Plan>> bodies;  // [node], null but for scan
+  std::vector<std::size_t> scratch_offset;          // [node], arena bytes for the body's arena and its state copies
+  std::vector<std::size_t> scratch_bytes;           // [node]
+};
+
+struct Capabilities {
+  std::string name;    // "cpu"
+  std::string device;  // in words
+  std::vector<DType> dtypes;
+  bool deterministic = true;
+  bool fuses = false;     // wants elementwise groups as fused nodes
+  int threads = 1;
+};
+
+struct Claim {
+  bool yes = false;
+  std::size_t saved_bytes = 0;    // opaque, from the forward node to its gradient
+  std::size_t scratch_bytes = 0;
+  std::string reason;             // when no: why, in words
+};
+
+class UNROLL_API Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual std::size_t bytes() const = 0;
+};
+
+// Buffers for plan.graph inputs and outputs, in order. An output may share its donor's buffer.
+struct Bindings {
+  std::vector<Buffer*> inputs;
+  std::vector<Buffer*> outputs;
+};
+
+struct ReportLine {
+  std::string step;            // node and op
+  std::string implementation;  // kernel chosen
+  std::size_t bytes = 0;
+  double milliseconds = 0;     // last run, when profiling
+};
+
+class UNROLL_API Executable {
+ public:
+  virtual ~Executable() = default;
+  virtual void run(const Bindings& bindings) = 0;  // may return before the work is done
+  virtual std::vector<ReportLine> report() const = 0;
+};
+
+class UNROLL_API Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const Capabilities& describe() const = 0;
+  // Asked once per composite and gradient node; a pair (forward, gradient) is taken only when both are claimed.
+  virtual Claim claim(const Graph& graph, const Node& node) const = 0;
+  virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
+  virtual void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) = 0;
+  virtual void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) = 0;
+  virtual std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) = 0;
+  virtual void wait() {}
+};
+
+struct BackendOptions {
+  int threads = 0;  // 0: as many as the process may run on
+};
+struct BackendStatus {
+  std::string name;
+  bool available;
+  std::string detail;  // device in words, or why it is absent
+};
+UNROLL_API std::vector<BackendStatus> list_backends();
+// Throws Error(device) naming the known backends.
+UNROLL_API std::unique_ptr<Backend> make_backend(const std::string& name, const BackendOptions& options = {});
+
+}  // namespace unroll

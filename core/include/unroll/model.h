@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building models: a Scope names parameters and random sites while layers append nodes; a Cell is what a user writes.
+// Shapes: T time, B batch, I input, H hidden, P output of a recurrent layer, L layers, D directions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/graph.h"
+#include "unroll/ops.h"
+#include "unroll/tensor.h"
+
+namespace unroll {
+
+// How a parameter starts. fan_in and fan_out are the last and the first dimension of its shape.
+struct Initializer {
+  enum class Kind : std::uint8_t { constant, uniform, normal, xavier_uniform, xavier_normal, orthogonal };
+  Kind kind = Kind::constant;
+  double scale = 0;  // constant: the value; uniform: [-scale, scale); normal: deviation; xavier, orthogonal: gain
+
+  static Initializer zeros() { return {}; }
+  static Initializer constant(double value) { return {Kind::constant, value}; }
+  static Initializer uniform(double bound) { return {Kind::uniform, bound}; }
+  static Initializer normal(double deviation) { return {Kind::normal, deviation}; }
+  static Initializer xavier_uniform(double gain = 1) { return {Kind::xavier_uniform, gain}; }
+  static Initializer xavier_normal(double gain = 1) { return {Kind::xavier_normal, gain}; }
+  static Initializer orthogonal(double gain = 1) { return {Kind::orthogonal, gain}; }
+};
+
+struct ParameterSpec {
+  std::string name;
+  Type type;
+  Initializer initializer;
+};
+
+// Draws every parameter on the host from (seed, name) alone: the same bits on every machine and backend,
+// whatever the order of the list.
+UNROLL_API TensorMap initialize(std::span<const ParameterSpec> parameters, std::uint64_t seed);
+
+// Where a model is being built. Copies made by child() share one registry and add a prefix to the names.
+class UNROLL_API Scope {
+ public:
+  explicit Scope(Graph& graph, bool training = true, DType dtype = DType::f32);
+
+  Graph& graph() const;
+  bool training() const;  // dropout acts only when true
+  DType dtype() const;
+  Scope child(std::string_view prefix) const;  // names become "prefix.name"
+
+  // The parameter of that name as a graph input; asked again, the same value. Throws Error(shape) when the
+  // shape differs from the first time.
+  Value parameter(std::string_view name, Shape shape, Initializer initializer);
+  Value key() const;                 // graph input "key", i32[3]: seed low, seed high, update
+  std::int64_t next_site() const;    // a fresh random draw site
+  const std::vector<ParameterSpec>& parameters() const;
+
+ private:
+  struct Registry;
+  std::shared_ptr<Registry> registry_;
+  std::string prefix_;
+};
+
+// Layers. Parameters have PyTorch's names, layouts and default initial values.
+// "weight" [O, I], "bias" [O]
+UNROLL_API Value linear_layer(Scope scope, Value x, std::int64_t outputs, bool bias = true);
+// "weight" [V, E]
+UNROLL_API Value embedding_layer(Scope scope, Value ids, std::int64_t n_ids, std::int64_t width);
+// "weight", "bias" [width of x]
+UNROLL_API Value layer_norm_layer(Scope scope, Value x, double epsilon = 1e-5);
+// Identity when not training or rate is 0.
+UNROLL_API Value dropout_layer(Scope scope, Value x, double rate);
+
+enum class RecurrentInit : std::uint8_t { pytorch, xavier, orthogonal };  // orthogonal: recurrent weights, xavier the rest
+struct RecurrentLayerOptions : RecurrentOptions {
+  RecurrentInit init = RecurrentInit::pytorch;
+  double forget_bias = 0;  // lstm: added to the forget gate's part of bias_ih
+};
+// Empty h0, c0 start from zeros. "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0", "_reverse".
+UNROLL_API RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options,
+                                           Value h0 = {}, Value c0 = {}, Value lengths = {});
+
+// What a cell's function sees of one time step. Everything is a value of the step's own graph.
+class UNROLL_API Step {
+ public:
+  Value x() const { return x_; }                             // [B, I]
+  Value state(int i) const;                                  // [B, size of state i]
+  std::int64_t hidden() const { return hidden_; }
+  // Owned by the layer: created once, shared by all steps.
+  Value parameter(std::string_view name, Shape shape, Initializer initializer);
+  // sum over args of args[i] times parameter "<name>.weight_<i>" [outputs, width], plus "<name>.bias"
+  Value affine(std::string_view name, std::span<const Value> args, std::int64_t outputs, bool bias = true);
+  Value layer_norm(std::string_view name, Value x, double epsilon = 1e-5);  // "<name>.weight", "<name>.bias"
+
+ private:
+  friend class CellRun;
+  class Body* body_ = nullptr;
+  Value x_;
+  std::vector<Value> states_;
+  std::int64_t hidden_ = 0;
+};
+
+struct CellStep {
+  std::vector<Value> states;  // next states, in the order of Cell::state_sizes
+  Value y;                    // output of the step [B, P]; empty: the first state
+};
+
+// A recurrent cell: one function over symbols. Gradients, batching over time and every backend follow from it.
+struct Cell {
+  std::vector<std::int64_t> state_sizes;
+  std::function<CellStep(Step&)> step;
+};
+// Makes the cell for a hidden size.
+using CellFactory = std::function<Cell(std::int64_t hidden)>;
+
+struct CellLayerOptions {
+  std::int64_t hidden = 0;
+  int layers = 1;
+  bool bidirectional = false;
+  double dropout = 0;
+};
+struct CellLayerResult {
+  Value y;                    // [T, B, D*P]
+  std::vector<Value> states;  // final states, each [L*D, B, size]
+};
+// Stacks a user cell as the built-in ones are stacked; parameters get the suffix _l0, _l1_reverse.
+// initial: empty for zeros, or one [L*D, B, size] per state.
+UNROLL_API CellLayerResult cell_layer(Scope scope, const CellFactory& cell, Value x, const CellLayerOptions& options,
+                                      std::span<const Value> initial = {}, Value lengths = {});
+
+// Ready cells beyond the built-in composites, by name ("lnlstm", "mgu", ...); null when there is none.
+UNROLL_API const CellFactory* find_cell(std::string_view name);
+UNROLL_API std::vector<std::string> cell_names();
+
+}  // namespace unroll

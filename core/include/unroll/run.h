@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a graph to numbers: plan, compile, and run with checked arguments.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "unroll/backend.h"
+#include "unroll/tensor.h"
+
+namespace unroll {
+
+struct PlanOptions {
+  // Names of passes to leave out, for tests and `explain`: see pass_names().
+  std::vector<std::string> without;
+  // (output name, input name): the output may overwrite the input's buffer.
+  std::vector<std::pair<std::string, std::string>> donate;
+  bool verify_each = false;  // run the verifier after every pass
+};
+
+// The passes in the order in which they run.
+UNROLL_API std::vector<std::string> pass_names();
+// The passes' result before it is sized: for tests, print and explain.
+UNROLL_API std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend, const PlanOptions& options = {});
+UNROLL_API std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend, const PlanOptions& options = {});
+
+// A compiled plan with checked bindings by name.
+class UNROLL_API Program {
+ public:
+  Program(const Graph& graph, Backend& backend, const PlanOptions& options = {});
+
+  const Plan& plan() const { return *plan_; }
+  Backend& backend() const { return backend_; }
+  const Executable& executable() const { return *executable_; }
+
+  // Host in, host out. Throws Error(usage) on a missing or unknown name and Error(shape|type) on a wrong tensor.
+  TensorMap run(const TensorMap& inputs);
+  // Device buffers in plan order; throws Error(usage) on a wrong count or a buffer that is too small.
+  void run(const Bindings& bindings);
+
+ private:
+  Backend& backend_;
+  std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<Executable> executable_;
+};
+
+// One-off: plan, compile and run.
+UNROLL_API TensorMap evaluate(const Graph& graph, Backend& backend, const TensorMap& inputs, const PlanOptions& options = {});
+
+}  // namespace unroll

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dtypes and static shapes. A value of a graph has exactly one Type; nothing is inferred at run time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "unroll/export.h"
+
+namespace unroll {
+
+// b8 is a byte that holds 0 or 1. Indices, labels, lengths and random keys are i32.
+enum class DType : std::uint8_t { f32, f64, i32, b8 };
+inline constexpr int k_n_dtypes = 4;
+
+UNROLL_API std::size_t dtype_bytes(DType dtype);
+UNROLL_API std::string_view dtype_name(DType dtype);  // "f32"
+UNROLL_API DType dtype_from_name(std::string_view name);  // throws Error(type)
+inline bool is_float(DType d) { return d == DType::f32 || d == DType::f64; }
+
+// Dimensions, outermost first (row-major). Rank 0 is a scalar; a dimension may be 0.
+class UNROLL_API Shape {
+ public:
+  static constexpr int k_max_rank = 6;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
+  // Throws Error(shape) on a negative dimension, a rank above k_max_rank or more than 2^62 elements.
+  explicit Shape(std::span<const std::int64_t> dims);
+
+  int rank() const { return rank_; }
+  std::int64_t operator[](int axis) const { return dims_[static_cast<std::size_t>(axis)]; }
+  std::span<const std::int64_t> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
+  std::int64_t elements() const { return elements_; }
+  const std::int64_t* begin() const { return dims_.data(); }
+  const std::int64_t* end() const { return dims_.data() + rank_; }
+
+  Shape with(int axis, std::int64_t size) const;    // the same shape with one dimension replaced
+  Shape inserted(int axis, std::int64_t size) const;
+  Shape removed(int axis) const;
+  std::string text() const;  // "[100,32,256]"
+
+  friend bool operator==(const Shape& a, const Shape& b) {
+    return a.rank_ == b.rank_ && a.dims_ == b.dims_;
+  }
+
+ private:
+  std::array<std::int64_t, k_max_rank> dims_{};  // unused dimensions stay 0
+  int rank_ = 0;
+  std::int64_t elements_ = 1;
+};
+
+// NumPy broadcasting of two shapes; throws Error(shape) naming `who` when they do not agree.
+UNROLL_API Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view who);
+
+struct UNROLL_API Type {
+  DType dtype = DType::f32;
+  Shape shape;
+
+  std::size_t bytes() const;  // throws Error(memory) when the product overflows
+  std::string text() const;   // "f32[100,32,256]"
+  friend bool operator==(const Type&, const Type&) = default;
+};
+
+}  // namespace unroll

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file layer: every file the library reads or writes goes through it, so that tests can make it fail anywhere.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "unroll/export.h"
+#include "unroll/tensor.h"
+
+namespace unroll {
+
+class UNROLL_API Vfs {
+ public:
+  virtual ~Vfs() = default;
+  // Whole file; throws Error(input_file) when it is missing, not a regular file or above max_bytes.
+  virtual Bytes read(const std::string& path, std::size_t max_bytes) = 0;
+  virtual bool exists(const std::string& path) = 0;
+  virtual void make_folder(const std::string& path) = 0;  // and its parents
+  // One open file being written; each step throws Error(storage).
+  class File {
+   public:
+    virtual ~File() = default;  // closes without saving
+    virtual void write(std::span<const std::byte> bytes) = 0;
+    virtual void sync() = 0;
+    virtual void close() = 0;
+  };
+  virtual std::unique_ptr<File> create(const std::string& path) = 0;  // truncates
+  virtual std::unique_ptr<File> append(const std::string& path) = 0;
+  virtual void truncate(const std::string& path, std::size_t bytes) = 0;
+  virtual void rename(const std::string& from, const std::string& to) = 0;
+  virtual void sync_folder(const std::string& path) = 0;
+  virtual void remove(const std::string& path) = 0;  // no error when absent
+};
+UNROLL_API Vfs& disk();  // the real one
+
+// write to a sibling -> fsync -> rename -> fsync folder: after a kill either the old or the new file is there.
+UNROLL_API void write_atomically(Vfs& vfs, const std::string& path, std::span<const std::span<const std::byte>> parts);
+
+}  // namespace unroll

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unroll/tensor.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+constexpr std::size_t k_alignment = 64;
+
+void* default_allocate(std::size_t bytes) {
+  const std::size_t rounded = (bytes + k_alignment - 1) & ~(k_alignment - 1);
+  return rounded < bytes ? nullptr : std::aligned_alloc(k_alignment, rounded);
+}
+void default_release(void* memory, std::size_t) { std::free(memory); }
+
+Allocator& allocator() {
+  static Allocator current{default_allocate, default_release};
+  return current;
+}
+
+// Calls f with a zero value of the C++ type of dtype.
+template <class F>
+auto visit(DType dtype, F f) {
+  switch (dtype) {
+    case DType::f32: return f(float{});
+    case DType::f64: return f(double{});
+    case DType::i32: return f(std::int32_t{});
+    case DType::b8: return f(std::uint8_t{});
+  }
+  throw Error(ErrorKind::internal, "Tensor", "unknown dtype");
+}
+
+template <class T>
+T converted(double value) {
+  if constexpr (std::is_same_v<T, std::uint8_t>) return value != 0;
+  return static_cast<T>(value);
+}
+
+}  // namespace
+
+Allocator set_allocator(Allocator next) { return std::exchange(allocator(), next); }
+
+Bytes::Bytes(std::size_t n_bytes) : size_(n_bytes), release_(allocator().release) {
+  if (n_bytes == 0) return;
+  data_ = static_cast<std::byte*>(allocator().allocate(n_bytes));
+  if (!data_) throw Error(ErrorKind::memory, "Bytes", "cannot allocate " + std::to_string(n_bytes) + " bytes");
+  std::memset(data_, 0, n_bytes);
+}
+Bytes::Bytes(const Bytes& other) : Bytes(other.size_) {
+  if (size_ > 0) std::memcpy(data_, other.data_, size_);
+}
+Bytes::Bytes(Bytes&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)), release_(other.release_) {}
+Bytes& Bytes::operator=(Bytes other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(release_, other.release_);
+  return *this;
+}
+Bytes::~Bytes() {
+  if (data_) release_(data_, size_);
+}
+
+Tensor::Tensor(Type type) : type_(type), bytes_(type.bytes()) {}
+
+void Tensor::require(DType wanted) const {
+  if (type_.dtype != wanted)
+    throw Error(ErrorKind::type, "Tensor", "values are " + std::string(dtype_name(type_.dtype)) + ", asked for " +
+                                               std::string(dtype_name(wanted)));
+}
+
+template <class T>
+Tensor Tensor::from(Shape shape, const std::vector<T>& values) {
+  Tensor t(DTypeOf<T>::value, shape);
+  if (static_cast<std::int64_t>(values.size()) != shape.elements())
+    throw Error(ErrorKind::shape, "Tensor::from",
+                shape.text() + " needs " + std::to_string(shape.elements()) + " values, got " + std::to_string(values.size()));
+  if (!values.empty()) std::memcpy(t.bytes_.data(), values.data(), values.size() * sizeof(T));
+  return t;
+}
+template UNROLL_API Tensor Tensor::from(Shape, const std::vector<float>&);
+template UNROLL_API Tensor Tensor::from(Shape, const std::vector<double>&);
+template UNROLL_API Tensor Tensor::from(Shape, const std::vector<std::int32_t>&);
+template UNROLL_API Tensor Tensor::from(Shape, const std::vector<std::uint8_t>&);
+
+Tensor Tensor::scalar(DType dtype, double value) { return filled({dtype, Shape{}}, value); }
+
+Tensor Tensor::filled(Type type, double value) {
+  Tensor t(type);
+  for (std::int64_t i = 0; i < t.elements(); ++i) t.set(i, value);
+  return t;
+}
+
+double Tensor::at(std::int64_t index) const {
+  return visit(dtype(), [&](auto zero) {
+    return static_cast<double>(reinterpret_cast<const decltype(zero)*>(bytes_.data())[index]);
+  });
+}
+
+void Tensor::set(std::int64_t index, double value) {
+  visit(dtype(), [&](auto zero) {
+    reinterpret_cast<decltype(zero)*>(bytes_.data())[index] = converted<decltype(zero)>(value);
+  });
+}
+
+Tensor Tensor::cast(DType dtype) const {
+  Tensor t(dtype, shape());
+  for (std::int64_t i = 0; i < elements(); ++i) t.set(i, at(i));
+  return t;
+}
+
+bool Tensor::all_finite() const {
+  for (std::int64_t i = 0; i < elements(); ++i)
+    if (!std::isfinite(at(i))) return false;
+  return true;
+}
+
+}  // namespace unroll
