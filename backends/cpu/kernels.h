@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every kernel of the cpu backend. A `make_` function decides all that shapes decide, once, when a plan is compiled;
+// the run functions take pointers only, do the share of one part, allocate nothing and throw nothing.
+//
+// Rules of all run functions: every part of the team calls them in the same order; the caller puts a barrier
+// (part.sync()) between two kernels when the second reads or overwrites what the first touched; a kernel that says
+// "syncs" also uses the barrier inside. Results have the same bits for any number of parts. Sizes of 0 are legal.
+// Dense operands are row-major. Scratch is 64-byte aligned and shared by all parts.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/team.h"
+#include "unroll/graph.h"
+#include "unroll/types.h"
+
+namespace unroll::cpu {
+
+// In elements, per dimension of the shape they go with; unused dimensions are 0.
+using Strides = std::array<std::int64_t, Shape::k_max_rank>;
+Strides dense_strides(const Shape& shape);
+// Strides that read `from` as if it had shape `to` (NumPy broadcasting): 0 where repeated.
+Strides broadcast_strides(const Shape& from, const Shape& to);
+
+// Name of the instruction set the kernels run on here: "AVX3", "NEON".
+const char* instruction_set();
+
+// ---- matmul: c[..., M, N] = op(a)[..., M, K] op(b)[..., K, N], f32 and f64 --------------------------------------
+
+struct Matmul {
+  DType dtype = DType::f32;
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;  // a is stored [K, M], b is stored [N, K]
+  std::int64_t a_stride = 0, b_stride = 0, c_stride = 0;  // elements between stored rows; may be changed after make_
+  // Leading dimensions, broadcast: batch strides in elements, 0 where repeated. Empty shape: one product.
+  Shape batch;
+  Strides a_batch{}, b_batch{}, c_batch{};
+
+  bool single() const { return batch.elements() == 1; }
+};
+// Dense operands. A batched a with a plain [K, N] b folds into one product with more rows.
+Matmul make_matmul(const Type& a, const Type& b, bool transpose_a, bool transpose_b);
+
+// Any product. Syncs. c must not overlap a, b or scratch.
+std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts);
+void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part);
+
+// For a b used many times (weights in a time loop); needs single(). Pack once per value of b, then multiply.
+// run_packed splits so that each part reads the same slice of packed b in every call with this shape. No sync inside.
+// bias [N] or null is added to every row; accumulate adds to what c holds. a is read through a_stride
+// (transpose_a must be false; throws Error(internal) from packed_bytes otherwise).
+std::size_t packed_bytes(const Matmul& matmul);
+void run_pack(const Matmul& matmul, const void* b, void* packed, const Part& part);
+void run_packed(const Matmul& matmul, const void* a, const void* packed, const void* bias, bool accumulate, void* c,
+                const Part& part);
+
+// ---- elementwise programs ----------------------------------------------------------------------------------------
+
+// Registers: 0 .. inputs-1 hold the inputs, then the constants, then one per instruction in order (SSA).
+struct Instruction {
+  Op op;                      // unary, binary, compare, logical, select or cast
+  DType dtype = DType::f32;   // of the operands; of a and b for select
+  DType to = DType::f32;      // of the result: for cast only, otherwise follows from op and dtype
+  std::uint16_t a = 0, b = 0, c = 0;  // registers read; select: a condition, b if set, c if not
+};
+struct ElementwiseOperand {
+  DType dtype;
+  Strides strides;  // over the program's shape; 0 repeats
+};
+struct ElementwiseResult {
+  std::uint16_t from;  // register
+  Strides strides;     // over the program's shape; inner stride 1 unless the inner size is 1
+};
+// What a caller states; values of scalar constants are given as doubles (i32 and b8 converted exactly).
+struct ElementwiseSource {
+  Shape shape;
+  std::vector<ElementwiseOperand> inputs;
+  std::vector<std::pair<DType, double>> constants;
+  std::vector<Instruction> instructions;
+  std::vector<ElementwiseResult> results;
+};
+// One elementwise node on dense operands.
+ElementwiseSource elementwise_of_node(const Graph& graph, const Node& node);
+// The body of a fused node: elementwise ops, broadcast, stop_gradient and scalar constants; every output has the same
+// shape. Throws Error(unsupported) naming the op otherwise.
+ElementwiseSource elementwise_of_body(const Graph& body);
+
+class Elementwise {
+ public:
+  // Checks registers and dtypes (Error(internal)), collapses dimensions, assigns tile slots.
+  explicit Elementwise(const ElementwiseSource& source);
+  // inputs and results in the source's order. A result may be the same memory as an input of the same strides and
+  // element size; otherwise results overlap nothing.
+  void run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part) const;
+
+  struct Load {
+    std::uint16_t slot;
+    std::uint16_t input;
+    std::uint8_t bytes;  // of an element
+    std::array<std::int64_t, Shape::k_max_rank> strides;  // elements, collapsed
+  };
+  struct Store {
+    std::uint16_t slot;
+    std::uint16_t result;
+    std::uint8_t bytes;
+    std::array<std::int64_t, Shape::k_max_rank> strides;
+  };
+  struct Splat {
+    std::uint16_t slot;
+    DType dtype;
+    double value;
+  };
+  using TileFunction = void (*)(void* dst, const void* a, const void* b, const void* c, std::size_t n);
+  struct Step {
+    TileFunction function;
+    std::uint16_t dst, a, b, c;
+  };
+
+ private:
+  int rank_ = 0;  // after collapsing, at least 1
+  std::array<std::int64_t, Shape::k_max_rank> dims_{};
+  std::vector<Load> loads_;
+  std::vector<Splat> splats_;
+  std::vector<Step> steps_;
+  std::vector<Store> stores_;
+  int n_slots_ = 0;
+};
+
+// ---- moving data -------------------------------------------------------------------------------------------------
+
+// dst[i] = src[i] over a shape, any strides: transpose, slice, broadcast, each piece of a concat, the middle of a pad.
+struct Copy {
+  int rank = 1;
+  int bytes = 4;  // of an element: 1, 4 or 8
+  std::array<std::int64_t, Shape::k_max_rank> dims{};
+  Strides src{}, dst{};
+};
+Copy make_copy(DType dtype, const Shape& shape, const Strides& src, const Strides& dst);
+void run_copy(const Copy& copy, const void* src, void* dst, const Part& part);
+// Offsets of slice, pad and concat are added to the pointers by the caller. pad = run_fill of all, sync, run_copy.
+void run_fill(DType dtype, double value, std::int64_t elements, void* dst, const Part& part);
+
+// out row r = live row r where keep[r] > step, else otherwise row r (zeros when null). For scan lengths: states take
+// `otherwise` = the old state, outputs null. out may be live or otherwise.
+void run_live_rows(const std::int32_t* keep, std::int64_t step, std::int64_t rows, std::int64_t row_bytes,
+                   const void* live, const void* otherwise, void* out, const Part& part);
+// Zeroes row r of x where reset[r] is set.
+void run_reset_rows(const std::uint8_t* reset, std::int64_t rows, std::int64_t row_bytes, void* x, const Part& part);
+
+// ---- reductions --------------------------------------------------------------------------------------------------
+
+// reduce_sum and reduce_max of a dense x over any axes. Sums are added in a fixed tree; max of nothing is the lowest
+// value (-inf), a NaN gives NaN.
+struct Reduce {
+  Op op = Op::reduce_sum;
+  DType dtype = DType::f32;
+  int rank = 0;  // after collapsing: kept and reduced dimensions alternate
+  bool first_reduced = false;
+  std::array<std::int64_t, Shape::k_max_rank> dims{};
+};
+Reduce make_reduce(Op op, const Type& x, std::span<const std::int64_t> axes);
+std::size_t reduce_scratch_bytes(const Reduce& reduce, int parts);
+void run_reduce(const Reduce& reduce, const void* x, void* out, void* scratch, const Part& part);  // syncs
+
+// i32 index of the first largest element along the axis of x [outer, axis, inner]; a NaN counts as largest.
+struct Argmax {
+  DType dtype = DType::f32;
+  std::int64_t outer = 1, axis = 1, inner = 1;
+};
+Argmax make_argmax(const Type& x, int axis);
+void run_argmax(const Argmax& argmax, const void* x, std::int32_t* out, const Part& part);
+
+// ---- indexing and sources ----------------------------------------------------------------------------------------
+
+// out[i, :] = table[indices[i], :], zeros when the index is out of range.
+void run_gather(const std::int32_t* indices, std::int64_t n_indices, std::int64_t table_rows, std::int64_t row_bytes,
+                const void* table, void* out, const Part& part);
+// out [rows, row] = 0, then out[indices[i], :] += updates[i, :] in the order of i; out of range adds nothing.
+void run_scatter_add(DType dtype, const std::int32_t* indices, std::int64_t n_indices, std::int64_t rows,
+                     std::int64_t row, const void* updates, void* out, const Part& part);
+// Index along `axis` of a dense i32 shape.
+void run_iota(const Shape& shape, int axis, std::int32_t* out, const Part& part);
+// key i32[3] = seed low, seed high, update; step null or i32 scalar: element e draws number step * elements + e.
+void run_random_uniform(const std::int32_t* key, const std::int32_t* step, std::int64_t site, std::int64_t elements,
+                        float* out, const Part& part);
+
+}  // namespace unroll::cpu

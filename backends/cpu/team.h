@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The threads of the cpu backend: all of them run the same function in lock step, each doing its share (`Part`).
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace unroll::cpu {
+
+// Thrown out of Barrier::wait in the other parts when one part failed; never leaves Team::run.
+struct BarrierBroken {};
+
+// All `n` threads must arrive before any goes on; what was written before it is seen after it.
+class Barrier {
+ public:
+  explicit Barrier(int n) : n_(n) {}
+  void wait();
+  void break_all();  // every present and later wait throws BarrierBroken
+  void mend();       // only while nobody waits
+
+ private:
+  const int n_;
+  alignas(64) std::atomic<int> arrived_{0};
+  alignas(64) std::atomic<std::uint32_t> generation_{0};
+  std::atomic<bool> broken_{false};
+};
+
+struct Range {
+  std::int64_t begin;
+  std::int64_t end;
+  bool empty() const { return begin >= end; }
+};
+
+// The share of one thread in a kernel: part `index` of `count`. How work is split never changes a result.
+struct Part {
+  int index = 0;
+  int count = 1;
+  Barrier* barrier = nullptr;  // null only when count is 1
+
+  void sync() const {
+    if (count > 1) barrier->wait();
+  }
+  // This part's contiguous share of [0, n), cut at multiples of `grain`.
+  Range share(std::int64_t n, std::int64_t grain = 1) const {
+    const std::int64_t blocks = (n + grain - 1) / grain;
+    const std::int64_t begin = blocks * index / count * grain;
+    const std::int64_t end = blocks * (index + 1) / count * grain;
+    return {begin < n ? begin : n, end < n ? end : n};
+  }
+};
+
+// Persistent threads. The caller of run() works as part 0, so Team(1) starts no thread.
+class Team {
+ public:
+  explicit Team(int n);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  int size() const { return static_cast<int>(threads_.size()) + 1; }
+  // Calls f(const Part&) once in every thread and returns when all are done. The first exception of a part is
+  // rethrown here; the others leave their next barrier at once. One run at a time; not from inside a part.
+  template <class F>
+  void run(F&& f) {
+    run_erased([](void* g, const Part& part) { (*static_cast<std::remove_reference_t<F>*>(g))(part); },
+               const_cast<void*>(static_cast<const void*>(&f)));
+  }
+
+ private:
+  using Call = void (*)(void*, const Part&);
+  void run_erased(Call call, void* argument);
+  void work(int index);        // body of thread `index`
+  void do_part(int index);     // runs the call, keeps its exception
+  std::uint32_t await_call(std::uint32_t last);
+
+  Barrier barrier_;
+  Call call_ = nullptr;
+  void* argument_ = nullptr;
+  bool stop_ = false;
+  std::exception_ptr error_;
+  std::mutex error_mutex_;
+  alignas(64) std::atomic<std::uint32_t> calls_{0};    // runs started
+  alignas(64) std::atomic<int> unfinished_{0};         // threads still in the present run
+  std::mutex sleep_mutex_;
+  std::condition_variable wake_;
+  std::condition_variable done_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace unroll::cpu
