@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions that append primitives, and scan.
+#include "unroll/ops.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+Ints ints(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+Value append(Op op, std::initializer_list<Value> inputs, Attributes attributes = {}) {
+  const Value& first = *inputs.begin();
+  if (!first) throw Error(ErrorKind::usage, op_info(op).name, "operand 0 is empty");
+  return first.graph().append_one(op, std::span(inputs.begin(), inputs.size()), std::move(attributes));
+}
+
+// A negative axis counts from the end.
+std::int64_t from_end(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
+
+}  // namespace
+
+Value constant(Graph& graph, Tensor value) {
+  return graph.append_one(Op::constant, {}, {{"value", std::make_shared<const Tensor>(std::move(value))}});
+}
+Value scalar(Graph& graph, DType dtype, double value) { return constant(graph, Tensor::scalar(dtype, value)); }
+Value scalar_like(Value like, double value) { return scalar(like.graph(), like.dtype(), value); }
+Value filled(Graph& graph, Type type, double value) { return broadcast(scalar(graph, type.dtype, value), type.shape); }
+Value iota(Graph& graph, Shape shape, int axis) {
+  return graph.append_one(Op::iota, {}, {{"shape", ints(shape)}, {"axis", from_end(axis, shape.rank())}});
+}
+Value random_uniform(Value key, Shape shape, std::int64_t site, Value step) {
+  const Attributes attributes{{"shape", ints(shape)}, {"site", site}};
+  return step ? append(Op::random_uniform, {key, step}, attributes) : append(Op::random_uniform, {key}, attributes);
+}
+
+#define UNROLL_UNARY(name) \
+  Value name(Value x) { return append(Op::name, {x}); }
+UNROLL_UNARY(neg)
+UNROLL_UNARY(abs)
+UNROLL_UNARY(sign)
+UNROLL_UNARY(exp)
+UNROLL_UNARY(expm1)
+UNROLL_UNARY(log)
+UNROLL_UNARY(log1p)
+UNROLL_UNARY(sqrt)
+UNROLL_UNARY(tanh)
+UNROLL_UNARY(sigmoid)
+UNROLL_UNARY(stop_gradient)
+UNROLL_UNARY(is_finite)
+UNROLL_UNARY(logical_not)
+#undef UNROLL_UNARY
+
+#define UNROLL_BINARY(name) \
+  Value name(Value a, Value b) { return append(Op::name, {a, b}); }
+UNROLL_BINARY(add)
+UNROLL_BINARY(sub)
+UNROLL_BINARY(mul)
+UNROLL_BINARY(div)
+UNROLL_BINARY(maximum)
+UNROLL_BINARY(minimum)
+UNROLL_BINARY(less)
+UNROLL_BINARY(less_equal)
+UNROLL_BINARY(equal)
+UNROLL_BINARY(logical_and)
+UNROLL_BINARY(logical_or)
+#undef UNROLL_BINARY
+
+Value select(Value condition, Value a, Value b) { return append(Op::select, {condition, a, b}); }
+Value cast(Value x, DType dtype) { return x.dtype() == dtype ? x : append(Op::cast, {x}, {{"dtype", dtype}}); }
+
+Value square(Value x) { return x * x; }
+Value relu(Value x) { return maximum(x, scalar_like(x, 0)); }
+Value silu(Value x) { return x * sigmoid(x); }
+Value softplus(Value x) { return relu(x) + log1p(exp(neg(abs(x)))); }
+
+Value reshape(Value x, Shape shape) { return x.shape() == shape ? x : append(Op::reshape, {x}, {{"shape", ints(shape)}}); }
+Value transpose(Value x, Ints permutation) { return append(Op::transpose, {x}, {{"permutation", std::move(permutation)}}); }
+Value slice(Value x, int axis, std::int64_t start, std::int64_t size) {
+  return append(Op::slice, {x}, {{"axis", from_end(axis, x.rank())}, {"start", start}, {"size", size}});
+}
+Value pad(Value x, int axis, std::int64_t low, std::int64_t high) {
+  return append(Op::pad, {x}, {{"axis", from_end(axis, x.rank())}, {"low", low}, {"high", high}});
+}
+Value concat(std::span<const Value> parts, int axis) {
+  if (parts.empty()) throw Error(ErrorKind::usage, "concat", "needs at least one part");
+  if (parts.size() == 1) return parts[0];
+  return parts[0].graph().append_one(Op::concat, parts, {{"axis", from_end(axis, parts[0].rank())}});
+}
+Value broadcast(Value x, Shape shape) {
+  return x.shape() == shape ? x : append(Op::broadcast, {x}, {{"shape", ints(shape)}});
+}
+Value stack(std::span<const Value> parts) {
+  std::vector<Value> rows;
+  for (const Value& part : parts) rows.push_back(reshape(part, part.shape().inserted(0, 1)));
+  return concat(rows, 0);
+}
+std::vector<Value> split(Value x, int axis, int n) {
+  const std::int64_t size = x.shape()[static_cast<int>(from_end(axis, x.rank()))];
+  if (n <= 0 || size % n != 0)
+    throw Error(ErrorKind::shape, "split", std::to_string(size) + " elements do not split into " + std::to_string(n) + " equal parts");
+  std::vector<Value> parts;
+  for (int i = 0; i < n; ++i) parts.push_back(slice(x, axis, i * (size / n), size / n));
+  return parts;
+}
+Value row(Value x, std::int64_t index) {
+  const Value part = slice(x, 0, index, 1);
+  return reshape(part, part.shape().removed(0));
+}
+
+Value matmul(Value a, Value b, Transposed transposed) {
+  return append(Op::matmul, {a, b}, {{"transpose_a", transposed.a}, {"transpose_b", transposed.b}});
+}
+Value linear(Value x, Value weight, Value bias) {
+  if (x.rank() < 1 || weight.rank() != 2)
+    throw Error(ErrorKind::shape, "linear", "takes x [...,I] and weight [O,I]; got " + x.shape().text() + " and " + weight.shape().text());
+  const std::int64_t width = x.shape()[x.rank() - 1];
+  const std::int64_t rows = std::accumulate(x.shape().begin(), x.shape().end() - 1, std::int64_t{1}, std::multiplies<>());
+  const Value product = matmul(reshape(x, Shape{rows, width}), weight, {.b = true});
+  const Value y = bias ? product + bias : product;
+  return reshape(y, x.shape().with(x.rank() - 1, weight.shape()[0]));
+}
+Value reduce_sum(Value x, Ints axes, bool keep) { return append(Op::reduce_sum, {x}, {{"axes", std::move(axes)}, {"keep", keep}}); }
+Value reduce_max(Value x, Ints axes, bool keep) { return append(Op::reduce_max, {x}, {{"axes", std::move(axes)}, {"keep", keep}}); }
+Value argmax(Value x, int axis) { return append(Op::argmax, {x}, {{"axis", from_end(axis, x.rank())}}); }
+Value sum(Value x) {
+  Ints axes(static_cast<std::size_t>(x.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  return reduce_sum(x, std::move(axes));
+}
+Value mean(Value x) { return sum(x) * (1.0 / static_cast<double>(std::max<std::int64_t>(x.shape().elements(), 1))); }
+Value masked_mean(Value x, Value mask) {
+  const Value weights = broadcast(cast(mask, x.dtype()), x.shape());
+  return sum(x * weights) / maximum(sum(weights), scalar_like(x, 1));
+}
+
+Value gather(Value table, Value indices) { return append(Op::gather, {table, indices}); }
+Value scatter_add(Value indices, Value updates, std::int64_t rows) {
+  return append(Op::scatter_add, {indices, updates}, {{"rows", rows}});
+}
+
+std::vector<Value> scan_body(std::span<const Value> inputs, Attributes attributes, std::shared_ptr<const Graph> body) {
+  if (inputs.empty()) throw Error(ErrorKind::usage, "scan", "needs at least one state, sequence or constant");
+  return inputs[0].graph().append(Op::scan, inputs, std::move(attributes), std::move(body));
+}
+
+ScanResult scan(std::span<const Value> states, std::span<const Value> sequences, std::span<const Value> constants,
+                const StepFunction& step, const ScanOptions& options) {
+  const std::int64_t steps = sequences.empty() ? options.steps : sequences[0].rank() > 0 ? sequences[0].shape()[0] : -1;
+  if (steps < 0) throw Error(ErrorKind::usage, "scan", "needs a sequence [T,...], or options.steps");
+  auto body = std::make_shared<Graph>();
+  StepValues values;
+  const auto add_inputs = [&](std::span<const Value> outer, std::string_view prefix, bool sequence, std::vector<Value>& inner) {
+    for (const Value& value : outer) {
+      Type type = value.type();
+      if (sequence) {
+        if (type.shape.rank() < 1) throw Error(ErrorKind::shape, "scan", "a sequence must be [T,...]; got a scalar");
+        type.shape = type.shape.removed(0);
+      }
+      inner.push_back(body->input(std::string(prefix) + std::to_string(inner.size()), type));
+    }
+  };
+  add_inputs(states, "state", false, values.states);
+  add_inputs(sequences, "x", true, values.sequences);
+  add_inputs(constants, "constant", false, values.constants);
+  const StepResult result = step(values);
+  if (result.states.size() != states.size())
+    throw Error(ErrorKind::usage, "scan", "the step gives " + std::to_string(result.states.size()) + " states of " + std::to_string(states.size()));
+  for (std::size_t i = 0; i < result.states.size(); ++i) body->output("next" + std::to_string(i), result.states[i]);
+  for (std::size_t i = 0; i < result.outputs.size(); ++i) body->output("y" + std::to_string(i), result.outputs[i]);
+
+  std::vector<Value> inputs(states.begin(), states.end());
+  inputs.insert(inputs.end(), sequences.begin(), sequences.end());
+  inputs.insert(inputs.end(), constants.begin(), constants.end());
+  if (options.lengths) inputs.push_back(options.lengths);
+  if (options.reset) inputs.push_back(options.reset);
+  const Attributes attributes{{"steps", steps},
+                              {"states", static_cast<std::int64_t>(states.size())},
+                              {"sequences", static_cast<std::int64_t>(sequences.size())},
+                              {"reverse", options.reverse},
+                              {"lengths", static_cast<bool>(options.lengths)},
+                              {"reset", static_cast<bool>(options.reset)}};
+  std::vector<Value> outputs = scan_body(inputs, attributes, std::move(body));
+  ScanResult r;
+  r.states.assign(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(states.size()));
+  r.outputs.assign(outputs.begin() + static_cast<std::ptrdiff_t>(states.size()), outputs.end());
+  return r;
+}
+
+}  // namespace unroll

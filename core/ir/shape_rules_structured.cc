@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shape rules of scan, fused and gradient.
+#include "core/ir/shape_rules.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+ScanLayout layout_of(const Attributes& attributes, std::size_t n_inputs) {
+  ScanLayout l{};
+  l.steps = attributes.get<std::int64_t>("steps");
+  l.n_states = static_cast<int>(attributes.get<std::int64_t>("states"));
+  l.n_sequences = static_cast<int>(attributes.get<std::int64_t>("sequences"));
+  l.reverse = attributes.get_or<bool>("reverse", false);
+  l.has_lengths = attributes.get_or<bool>("lengths", false);
+  l.has_reset = attributes.get_or<bool>("reset", false);
+  const auto constants = static_cast<std::int64_t>(n_inputs) - l.n_states - l.n_sequences - l.has_lengths - l.has_reset;
+  l.n_constants = static_cast<int>(constants);
+  return l;
+}
+
+void check_masks(const ShapeQuery& q, const ScanLayout& l, std::span<const Type> outputs) {
+  if (!l.has_lengths && !l.has_reset) return;
+  const std::size_t at = static_cast<std::size_t>(l.n_states + l.n_sequences + l.n_constants);
+  const Type& mask = q.in(at);
+  const std::int64_t batch = l.has_lengths ? (mask.shape.rank() == 1 ? mask.shape[0] : -1)
+                                           : (mask.shape.rank() == 2 ? mask.shape[1] : -1);
+  q.require(batch >= 0, l.has_lengths ? "lengths must be [B]" : "reset must be [T,B]");
+  if (l.has_lengths) q.require_dtype(at, DType::i32, "lengths");
+  if (l.has_reset) {
+    q.require_dtype(at + l.has_lengths, DType::b8, "reset");
+    q.require_shape(at + l.has_lengths, Shape{l.steps, batch}, "reset");
+  }
+  // Outputs of the node: final states [B,...], then stacks [T,B,...].
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const int axis = i < static_cast<std::size_t>(l.n_states) ? 0 : 1;
+    const bool matters = axis == 0 || l.has_lengths;
+    q.require(!matters || (outputs[i].shape.rank() > axis && outputs[i].shape[axis] == batch),
+              "with lengths or reset every state and output needs axis 0 = B = " + std::to_string(batch) + "; got " +
+                  outputs[i].text());
+  }
+}
+
+std::vector<Type> scan_rule(const ShapeQuery& q) {
+  if (!q.body) throw Error(ErrorKind::graph, "scan", "needs a body");
+  const ScanLayout l = layout_of(q.attributes, q.inputs.size());
+  q.require(l.steps >= 0 && l.n_states >= 0 && l.n_sequences >= 0 && l.n_constants >= 0,
+            "counts of states, sequences and inputs do not agree");
+  const auto body_inputs = q.body->inputs();
+  const auto body_outputs = q.body->outputs();
+  const std::size_t n_data = static_cast<std::size_t>(l.n_states + l.n_sequences + l.n_constants);
+  const auto n_states = static_cast<std::size_t>(l.n_states);
+  q.require(body_inputs.size() == n_data, "the body takes " + std::to_string(body_inputs.size()) + " values, the scan gives " +
+                                              std::to_string(n_data));
+  q.require(body_outputs.size() >= n_states, "the body must give every next state");
+  for (std::size_t i = 0; i < n_data; ++i) {
+    Type seen = q.in(i);
+    if (i >= n_states && i < n_states + static_cast<std::size_t>(l.n_sequences)) {
+      q.require(seen.shape.rank() >= 1 && seen.shape[0] == l.steps,
+                "a sequence must be [" + std::to_string(l.steps) + ",...]; got " + seen.text());
+      seen.shape = seen.shape.removed(0);
+    }
+    const Type& wanted = q.body->type(body_inputs[i].value);
+    q.require(seen == wanted, "input " + std::to_string(i) + " of the body is " + wanted.text() + "; got " + seen.text());
+  }
+  std::vector<Type> outputs;
+  for (std::size_t i = 0; i < body_outputs.size(); ++i) {
+    Type t = q.body->type(body_outputs[i].value);
+    if (i < n_states)
+      q.require(t == q.in(i), "state " + std::to_string(i) + " is " + q.in(i).text() + " but its next value is " + t.text());
+    else
+      t.shape = t.shape.inserted(0, l.steps);
+    outputs.push_back(t);
+  }
+  check_masks(q, l, outputs);
+  return outputs;
+}
+
+std::vector<Type> fused_rule(const ShapeQuery& q) {
+  if (!q.body) throw Error(ErrorKind::graph, "fused", "needs a body");
+  const auto body_inputs = q.body->inputs();
+  q.require(body_inputs.size() == q.inputs.size(), "the body takes " + std::to_string(body_inputs.size()) + " values, the node gives " +
+                                                       std::to_string(q.inputs.size()));
+  for (std::size_t i = 0; i < q.inputs.size(); ++i)
+    q.require(q.body->type(body_inputs[i].value) == q.in(i), "input " + std::to_string(i) + " differs from the body's");
+  for (const Node& node : q.body->nodes())
+    if (!is_elementwise(node.op) && node.op != Op::input && node.op != Op::constant)
+      throw Error(ErrorKind::graph, "fused", "the body may hold elementwise ops only; got " + std::string(op_info(node.op).name));
+  std::vector<Type> outputs;
+  for (const NamedValue& output : q.body->outputs()) {
+    outputs.push_back(q.body->type(output.value));
+    q.require(outputs.back().shape == outputs.front().shape, "all outputs must have one shape; got " +
+                                                                 outputs.front().text() + " and " + outputs.back().text());
+  }
+  return outputs;
+}
+
+std::vector<Type> gradient_rule(const ShapeQuery& q) {
+  const OpInfo* of = find_op(q.attributes.get<std::string>("of"));
+  if (!of || of->tier != OpTier::composite) throw Error(ErrorKind::graph, "gradient", "attribute of must name a composite");
+  const auto n = static_cast<std::size_t>(q.integer("n_inputs"));
+  const Ints& d_outputs = q.attributes.get<Ints>("d_outputs");
+  q.require(n + d_outputs.size() == q.inputs.size(), "takes the composite's inputs and one cotangent per entry of d_outputs");
+  const auto forward = infer_types({of->op, q.inputs.first(n), q.attributes, nullptr});
+  for (std::size_t i = 0; i < d_outputs.size(); ++i) {
+    const auto k = static_cast<std::size_t>(d_outputs[i]);
+    q.require(k < forward.size() && q.in(n + i) == forward[k], "cotangent " + std::to_string(i) + " must have the type of its output");
+  }
+  std::vector<Type> outputs;
+  for (const std::int64_t k : q.attributes.get<Ints>("d_inputs")) {
+    q.require(k >= 0 && static_cast<std::size_t>(k) < n, "d_inputs must name inputs of the composite");
+    outputs.push_back(q.in(static_cast<std::size_t>(k)));
+  }
+  return outputs;
+}
+
+constexpr ShapeRow k_rows[] = {
+    {Op::scan, scan_rule},
+    {Op::fused, fused_rule},
+    {Op::gradient, gradient_rule},
+};
+
+}  // namespace
+
+ScanLayout scan_layout(const Node& node) { return layout_of(node.attributes, node.inputs.size()); }
+
+std::span<const ShapeRow> structured_shape_rules() { return k_rows; }
+
+}  // namespace unroll
