@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,14 +22,18 @@ struct Initializer {
   enum class Kind : std::uint8_t { constant, uniform, normal, xavier_uniform, xavier_normal, orthogonal };
   Kind kind = Kind::constant;
   double scale = 0;  // constant: the value; uniform: [-scale, scale); normal: deviation; xavier, orthogonal: gain
+  // The first dimension is this many equal parts (the gates), each drawn on its own with its own fan_out.
+  int blocks = 1;
+  int shifted_block = -1;  // this part gets `shift` added: an lstm's forget bias
+  double shift = 0;
 
   static Initializer zeros() { return {}; }
-  static Initializer constant(double value) { return {Kind::constant, value}; }
-  static Initializer uniform(double bound) { return {Kind::uniform, bound}; }
-  static Initializer normal(double deviation) { return {Kind::normal, deviation}; }
-  static Initializer xavier_uniform(double gain = 1) { return {Kind::xavier_uniform, gain}; }
-  static Initializer xavier_normal(double gain = 1) { return {Kind::xavier_normal, gain}; }
-  static Initializer orthogonal(double gain = 1) { return {Kind::orthogonal, gain}; }
+  static Initializer constant(double value) { return {.kind = Kind::constant, .scale = value}; }
+  static Initializer uniform(double bound) { return {.kind = Kind::uniform, .scale = bound}; }
+  static Initializer normal(double deviation) { return {.kind = Kind::normal, .scale = deviation}; }
+  static Initializer xavier_uniform(double gain = 1) { return {.kind = Kind::xavier_uniform, .scale = gain}; }
+  static Initializer xavier_normal(double gain = 1) { return {.kind = Kind::xavier_normal, .scale = gain}; }
+  static Initializer orthogonal(double gain = 1) { return {.kind = Kind::orthogonal, .scale = gain}; }
 };
 
 struct ParameterSpec {
@@ -130,6 +135,26 @@ struct CellLayerResult {
 // initial: empty for zeros, or one [L*D, B, size] per state.
 UNROLL_API CellLayerResult cell_layer(Scope scope, const CellFactory& cell, Value x, const CellLayerOptions& options,
                                       std::span<const Value> initial = {}, Value lengths = {});
+
+// A stack of recurrent layers by the name of its cell; the keys of [model] in a config have the fields' names.
+struct RecurrentModelOptions {
+  std::string cell = "lstm";          // rnn, gru, lstm, or a name of cell_names()
+  std::int64_t hidden = 128;
+  int layers = 1;
+  bool bidirectional = false;
+  double dropout = 0;                 // between layers; a task also applies it to what the layers return
+  std::int64_t projection = 0;        // lstm
+  std::string nonlinearity = "tanh";  // rnn: tanh, relu
+  bool reset_after = true;            // gru
+  bool peephole = false;              // lstm
+  std::string init = "pytorch";       // pytorch, xavier, orthogonal
+  double forget_bias = 0;             // lstm
+};
+// initial: empty for zeros, or one value per shape of recurrent_state_shapes. An lstm has two states, h and c.
+// Throws Error(usage) on an unknown cell, with the known ones, and on options that the cell does not have.
+UNROLL_API CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
+                                           std::span<const Value> initial = {}, Value lengths = {});
+UNROLL_API std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch);
 
 // Ready cells beyond the built-in composites, by name ("lnlstm", "mgu", ...); null when there is none.
 UNROLL_API const CellFactory* find_cell(std::string_view name);

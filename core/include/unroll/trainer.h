@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "unroll/backend.h"
 #include "unroll/model.h"
 #include "unroll/tensor.h"
+#include "unroll/vfs.h"
 
 namespace unroll {
 
@@ -26,6 +28,7 @@ struct MetricValue {
   std::string name;  // "accuracy"
   Value total;       // scalar, summed over batches
   Value count;       // scalar; the metric is total / count
+  bool root = false;  // the metric is sqrt(total / count)
 };
 struct TaskGraph {
   Value loss;                         // scalar
@@ -51,6 +54,8 @@ class UNROLL_API Task {
   virtual Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const = 0;
   // Stored with the model so that a checkpoint is enough to use it: vocabulary, scaler, sizes.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
+  // What simple methods reach on the test split: method -> metric -> value.
+  virtual std::map<std::string, std::map<std::string, double>> baselines() const { return {}; }
 };
 
 struct OptimizerOptions {
@@ -72,13 +77,21 @@ struct TrainerOptions {
   ScheduleOptions schedule;
   double clip_norm = 1;              // 0: off
   std::int64_t max_updates = 1000;
+  std::int64_t epochs = 0;           // when set, max_updates is epochs * batches of an epoch
   std::int64_t validate_every = 100;
+  std::int64_t validation_batches = 0;  // at most so many; 0: all
+  std::int64_t patience = 0;         // stop after so many validations without a better one; 0: off
   std::int64_t checkpoint_every = 100;
   std::int64_t log_every = 10;
   std::int64_t max_bad_updates = 3;  // consecutive non-finite updates before Error(numeric)
   std::uint64_t seed = 0;
-  std::string folder;                // empty: nothing is written
-  bool resume = false;
+  // Gets last.safetensors, best.safetensors and metrics.jsonl; empty: nothing is written.
+  std::string folder;
+  bool resume = false;     // go on from last.safetensors where there is one; the result is bit-equal
+  bool overwrite = false;  // without it and resume, a folder that holds a run is refused with Error(usage)
+  std::map<std::string, std::string> metadata;        // stored in both files: the resolved config
+  std::function<void(const std::string&)> warn;       // a failed save, a skipped update; empty: stderr
+  Vfs* vfs = nullptr;                                 // null: disk()
 };
 struct Progress {
   std::int64_t update;
@@ -98,7 +111,8 @@ struct TrainResult {
   double last_validation_loss = 0;
   std::map<std::string, double> validation_metrics;  // of the best
   std::int64_t skipped_updates = 0;
-  bool interrupted = false;
+  bool interrupted = false;     // stop() said so
+  bool out_of_patience = false;
 };
 
 struct EvaluateResult {
@@ -111,7 +125,8 @@ class UNROLL_API Trainer {
   Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options);
   ~Trainer();
 
-  // Runs until max_updates or until stop() says so (asked between updates). Saves and returns.
+  // Runs until max_updates or until stop() says so (asked between updates). Saves and returns. Throws Error(numeric)
+  // after max_bad_updates, and Error(storage) at the end when the last save failed.
   TrainResult fit(const std::function<void(const Progress&)>& report = {}, const std::function<bool()>& stop = {});
   EvaluateResult evaluate(Split split);
   // Parameters on the host, by PyTorch name.

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ready tasks: a character language model, forecasting of a series, classifying rows as sequences. Each takes the
+// text of its data file; option fields have the names of the config keys.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "unroll/backend.h"
+#include "unroll/model.h"
+#include "unroll/trainer.h"
+
+namespace unroll {
+
+using Metadata = std::map<std::string, std::string>;
+
+// `name` is the file's name for messages. `fitted` is the metadata of a trained model whose vocabulary or scaler is
+// to be used instead of one fitted on the training split here. All throw Error(input_file) with the place on bad
+// data and Error(usage) on options that do not fit it.
+
+// Predicts the next character; B contiguous streams are read in windows of T steps with carried state.
+// Metric bits_per_character. The last held_out of the text is both the validation and the test split.
+struct LanguageModelOptions {
+  RecurrentModelOptions model;
+  std::int64_t embedding = 64;
+  std::int64_t batch = 32;
+  std::int64_t steps = 64;
+  double held_out = 0.1;
+  std::int64_t evaluation_batch = 8;  // streams the held-out text is cut into
+};
+UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, std::string_view text,
+                                                           const std::string& name, const Metadata& fitted = {});
+
+// Predicts the next value of a column from a window of the values before it. Metrics mae and rmse in the column's
+// units; baselines persistence, seasonal_naive and linear_ar on the same test split. A missing value is never a
+// target and is read as the last value before it.
+struct ForecastOptions {
+  RecurrentModelOptions model;
+  std::string column;              // empty: the last one
+  std::int64_t window = 52;
+  std::int64_t period = 52;        // of seasonal_naive
+  bool difference = false;         // learn the change from the last value
+  std::int64_t batch = 32;
+  double validation = 0.1;         // parts of the series, in time order: train, validation, test
+  double test = 0.2;
+};
+UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::string_view csv,
+                                                     const std::string& name, const Metadata& fitted = {});
+
+// Classifies each line of a CSV: `steps` steps of equal width, then the label 0, 1, ... in the last column. Metric
+// accuracy. A held_out part of the lines, drawn by split_seed, is both the validation and the test split.
+struct ClassifyOptions {
+  RecurrentModelOptions model;
+  std::int64_t steps = 8;
+  double divide = 1;               // values are divided by it
+  std::int64_t batch = 32;
+  double held_out = 0.2;
+  std::uint64_t split_seed = 0;
+};
+UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::string_view csv,
+                                                     const std::string& name, const Metadata& fitted = {});
+
+struct GenerateOptions {
+  std::string prompt = "\n";
+  std::int64_t length = 400;  // characters
+  double temperature = 0.8;   // 0: always the likeliest
+  std::uint64_t seed = 0;
+};
+// Samples from a language model, one step at a time with carried state. `metadata` and `parameters` are those of its
+// checkpoint, or of its task and trainer. Each character goes to `sink` as UTF-8.
+UNROLL_API void generate(const Metadata& metadata, const TensorMap& parameters, Backend& backend,
+                         const GenerateOptions& options, const std::function<void(std::string_view)>& sink);
+
+}  // namespace unroll
