@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors to and from safetensors bytes: exact conversion of the file's dtypes to ours, and a writer whose bytes
+// depend on nothing but the content.
+#include "unroll/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/io/safetensors_header.h"
+#include "core/support/checked_size.h"
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors data is little-endian and copied as it is");
+
+constexpr std::size_t k_data_alignment = 64;
+constexpr std::size_t k_max_file_bytes = std::size_t{1} << 40;
+
+// IEEE binary16: 1 sign, 5 exponent, 10 mantissa bits. Every value is a binary32 value.
+float half_to_float(std::uint16_t h) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000u) << 16;
+  const std::uint32_t exponent = (h >> 10) & 31u, mantissa = h & 1023u;
+  if (exponent == 0) {  // zero and subnormals: mantissa * 2^-24
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
+  }
+  const std::uint32_t wide = exponent == 31 ? 255 : exponent + 127 - 15;  // infinities and NaNs keep their kind
+  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
+}
+float bfloat_to_float(std::uint16_t h) { return std::bit_cast<float>(static_cast<std::uint32_t>(h) << 16); }
+
+struct Source {
+  const std::byte* data;
+  const std::string& file;
+  const std::string& name;
+
+  template <class T> T read(std::size_t i) const {
+    T value;
+    std::memcpy(&value, data + i * sizeof(T), sizeof(T));
+    return value;
+  }
+  [[noreturn]] void refuse(std::size_t i, const std::string& value, const std::string& rule, std::string_view next) const {
+    throw Error(ErrorKind::input_file, file,
+                "entry " + printable(name) + " has " + value + " as element " + std::to_string(i) + "; " + rule, next);
+  }
+};
+
+void copy(const Source& from, Tensor& to) {
+  if (!to.bytes().empty()) std::memcpy(to.bytes().data(), from.data, to.bytes().size());
+}
+void copy_booleans(const Source& from, Tensor& to) {
+  const auto values = to.values<std::uint8_t>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = from.read<std::uint8_t>(i);
+    if (values[i] > 1)
+      from.refuse(i, std::to_string(values[i]), "a BOOL must be 0 or 1", "Write it as BOOL of 0 and 1, or as U8");
+  }
+}
+void narrow_i64(const Source& from, Tensor& to) {
+  const auto values = to.values<std::int32_t>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto wide = from.read<std::int64_t>(i);
+    values[i] = static_cast<std::int32_t>(wide);
+    if (values[i] != wide) from.refuse(i, std::to_string(wide), "an I64 must fit into 32 bits", "Write smaller numbers");
+  }
+}
+void widen_u8(const Source& from, Tensor& to) {
+  const auto values = to.values<std::int32_t>();
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = from.read<std::uint8_t>(i);
+}
+template <float (*widen)(std::uint16_t)>
+void widen_float(const Source& from, Tensor& to) {
+  const auto values = to.values<float>();
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = widen(from.read<std::uint16_t>(i));
+}
+
+struct ConversionRow {
+  DType dtype;
+  void (*convert)(const Source&, Tensor&);
+};
+// In the order of FileDType: F64, F32, I32, BOOL, I64, U8, F16, BF16.
+constexpr std::array<ConversionRow, 8> k_conversions{{{DType::f64, copy},
+                                                      {DType::f32, copy},
+                                                      {DType::i32, copy},
+                                                      {DType::b8, copy_booleans},
+                                                      {DType::i32, narrow_i64},
+                                                      {DType::i32, widen_u8},
+                                                      {DType::f32, widen_float<half_to_float>},
+                                                      {DType::f32, widen_float<bfloat_to_float>}}};
+
+// In the order of DType: f32, f64, i32, b8.
+constexpr std::array<FileDType, k_n_dtypes> k_written{FileDType::f32, FileDType::f64, FileDType::i32, FileDType::boolean};
+
+[[noreturn]] void refuse_to_write(const std::string& path, const std::string& what, std::string_view next) {
+  throw Error(ErrorKind::usage, path, what, next);
+}
+
+std::string json_string(const std::string& path, const std::string& text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    refuse_to_write(path, "cannot hold the text " + printable(text) + ": it is not UTF-8", "Convert it to UTF-8");
+  }
+}
+
+void check_writable(const std::string& path, const TensorFile& file) {
+  if (file.tensors.contains("__metadata__"))
+    refuse_to_write(path, "cannot hold a tensor named '__metadata__': the format keeps that name", "Rename the tensor");
+  if (file.tensors.size() + file.metadata.size() >= k_max_entries)
+    refuse_to_write(path, "cannot hold more than " + std::to_string(k_max_entries - 1) + " entries", "Split it");
+  for (const auto& [name, tensor] : file.tensors) {
+    if (tensor.dtype() != DType::b8) continue;
+    const auto values = tensor.values<std::uint8_t>();
+    if (std::any_of(values.begin(), values.end(), [](std::uint8_t v) { return v > 1; }))
+      refuse_to_write(path, "cannot hold " + printable(name) + ": a b8 value must be 0 or 1", "Set it to 0 or 1");
+  }
+}
+
+using Named = std::pair<const std::string, Tensor>;
+
+// Falling dtype size keeps every tensor aligned to its element; the name makes the order unique.
+std::vector<const Named*> data_order(const TensorMap& tensors) {
+  std::vector<const Named*> order;
+  for (const auto& named : tensors) order.push_back(&named);
+  std::stable_sort(order.begin(), order.end(), [](const Named* a, const Named* b) {
+    return dtype_bytes(a->second.dtype()) > dtype_bytes(b->second.dtype());
+  });
+  return order;
+}
+
+std::string header_text(const std::string& path, const TensorFile& file, std::span<const Named* const> order) {
+  std::string text = "{";
+  const auto comma = [&text] {
+    if (text.back() != '{') text += ',';
+  };
+  if (!file.metadata.empty()) {
+    text += "\"__metadata__\":{";
+    for (const auto& [key, value] : file.metadata) {
+      comma();
+      text += json_string(path, key) + ":" + json_string(path, value);
+    }
+    text += '}';
+  }
+  CheckedSize at = 0;
+  for (const Named* named : order) {
+    const auto& [name, tensor] = *named;
+    comma();
+    text += json_string(path, name) + ":{\"dtype\":\"";
+    text += file_dtype_name(k_written[static_cast<std::size_t>(tensor.dtype())]);
+    text += "\",\"shape\":" + tensor.shape().text() + ",\"data_offsets\":[";
+    text += std::to_string(at.require(ErrorKind::memory, path, "data size overflows")) + ",";
+    at += tensor.bytes().size();
+    text += std::to_string(at.require(ErrorKind::memory, path, "data size overflows")) + "]}";
+  }
+  text += '}';
+  while ((8 + text.size()) % k_data_alignment != 0) text += ' ';
+  if (text.size() > k_max_header_bytes)
+    refuse_to_write(path, "would need a header of " + std::to_string(text.size()) + " bytes; at most 100000000 are allowed",
+                    "Split it or use shorter names and metadata");
+  return text;
+}
+
+}  // namespace
+
+TensorFile parse_safetensors(std::span<const std::byte> file, const std::string& name) {
+  FileHeader header = parse_safetensors_header(file, name);
+  TensorFile result;
+  result.metadata = std::move(header.metadata);
+  for (const auto& [entry_name, entry] : header.entries) {
+    const ConversionRow& row = k_conversions[static_cast<std::size_t>(entry.dtype)];
+    Tensor tensor(row.dtype, entry.shape);
+    row.convert({file.data() + header.data_offset + entry.begin, name, entry_name}, tensor);
+    result.tensors.emplace_hint(result.tensors.end(), entry_name, std::move(tensor));
+  }
+  return result;
+}
+
+TensorFile load_safetensors(const std::string& path, Vfs& vfs) {
+  const Bytes file = vfs.read(path, k_max_file_bytes);
+  return parse_safetensors({file.data(), file.size()}, path);
+}
+
+void save_safetensors(const std::string& path, const TensorFile& file, Vfs& vfs) {
+  check_writable(path, file);
+  const auto order = data_order(file.tensors);
+  const std::string text = header_text(path, file, order);
+  std::array<std::byte, 8> length;
+  for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<std::byte>(text.size() >> (8 * i) & 255u);
+
+  std::vector<std::span<const std::byte>> parts{length, std::as_bytes(std::span(text))};
+  for (const Named* named : order) parts.push_back(named->second.bytes());
+  write_atomically(vfs, path, parts);
+}
+
+}  // namespace unroll

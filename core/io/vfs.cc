@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// The disk: POSIX calls with interrupted and short ones continued, and the atomic replacement of a file.
+#include "unroll/vfs.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "core/io/file_errors.h"
+
+namespace unroll {
+
+namespace {
+
+struct ErrnoRow {
+  int error;
+  std::string_view next;
+};
+constexpr ErrnoRow k_next_actions[] = {
+    {ENOSPC, "Free some space on that disk or choose a path on another one"},
+    {EDQUOT, "Free some space within your quota or choose a path on another disk"},
+    {EFBIG, "Raise the limit on file sizes (ulimit -f) or choose a path on another disk"},
+    {EIO, "The disk reports a fault: choose a path on another one and check this one"},
+    {EROFS, "That disk is read-only: choose a path on another one"},
+    {EACCES, "Check the permissions of the file and of its folder"},
+    {EPERM, "Check the permissions of the file and of its folder"},
+    {ENOENT, "Check the path: the file or its folder does not exist"},
+    {ENOTDIR, "Check the path: a part of it is a file where a folder must be"},
+    {EISDIR, "Name a file, not a folder"},
+    {EEXIST, "Check the path: something of another kind has that name"},
+    {ENAMETOOLONG, "Use a shorter path"},
+    {ELOOP, "Check the path: its symbolic links form a loop"},
+    {EMFILE, "Close some files or raise the limit on open files (ulimit -n)"},
+    {ENFILE, "Close some programs: the system has too many open files"},
+    {EXDEV, "Keep the temporary and the final path on one disk"},
+};
+
+// Repeats a call that a signal interrupted.
+template <class F>
+auto uninterrupted(F call) {
+  decltype(call()) result;
+  do result = call();
+  while (result < 0 && errno == EINTR);
+  return result;
+}
+
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags)
+      : fd_(uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  bool ok() const { return fd_ >= 0; }
+  int get() const { return fd_; }
+  // Closed even when it fails: Linux frees the descriptor in every case, so it is never tried again.
+  int close() {
+    const int result = ::close(fd_);
+    fd_ = -1;
+    return result < 0 && errno == EINTR ? 0 : result;
+  }
+
+ private:
+  int fd_;
+};
+
+constexpr std::size_t k_chunk_bytes = std::size_t{1} << 30;  // a single call moves at most about 2^31 bytes
+
+void read_all(int fd, const std::string& path, Bytes& to) {
+  std::size_t done = 0;
+  while (done < to.size()) {
+    const auto n = uninterrupted([&] { return ::read(fd, to.data() + done, std::min(to.size() - done, k_chunk_bytes)); });
+    if (n < 0) throw file_error(ErrorKind::input_file, path, "read", errno);
+    if (n == 0)
+      throw Error(ErrorKind::input_file, path,
+                  "became shorter while it was read: " + std::to_string(done) + " of " + std::to_string(to.size()) + " bytes",
+                  "Wait until its writer has finished, then try again");
+    done += static_cast<std::size_t>(n);
+  }
+}
+
+class DiskFile : public Vfs::File {
+ public:
+  DiskFile(const std::string& path, int flags) : path_(path), file_(path, O_WRONLY | O_CREAT | flags) {
+    if (!file_.ok()) throw file_error(ErrorKind::storage, path, "open for writing", errno);
+  }
+  void write(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const auto n = uninterrupted([&] { return ::write(file_.get(), bytes.data(), std::min(bytes.size(), k_chunk_bytes)); });
+      if (n <= 0) throw file_error(ErrorKind::storage, path_, "write", n < 0 ? errno : EIO);
+      bytes = bytes.subspan(static_cast<std::size_t>(n));
+    }
+  }
+  void sync() override {
+    if (uninterrupted([&] { return ::fsync(file_.get()); }) < 0) throw file_error(ErrorKind::storage, path_, "sync", errno);
+  }
+  void close() override {
+    if (file_.ok() && file_.close() < 0) throw file_error(ErrorKind::storage, path_, "close", errno);
+  }
+
+ private:
+  std::string path_;
+  Descriptor file_;
+};
+
+class Disk : public Vfs {
+ public:
+  Bytes read(const std::string& path, std::size_t max_bytes) override {
+    // Without O_NONBLOCK, opening a pipe would wait for its other end.
+    const Descriptor file(path, O_RDONLY | O_NONBLOCK);
+    if (!file.ok()) throw file_error(ErrorKind::input_file, path, "open", errno);
+    struct stat status;
+    if (::fstat(file.get(), &status) < 0) throw file_error(ErrorKind::input_file, path, "inspect", errno);
+    if (!S_ISREG(status.st_mode))
+      throw Error(ErrorKind::input_file, path, S_ISDIR(status.st_mode) ? "is a folder, not a file" : "is not a regular file",
+                  "Name a regular file");
+    const auto size = static_cast<std::size_t>(status.st_size);
+    if (size > max_bytes)
+      throw Error(ErrorKind::input_file, path,
+                  "has " + std::to_string(size) + " bytes; at most " + std::to_string(max_bytes) + " are read",
+                  "Name a smaller file");
+    Bytes bytes(size);
+    read_all(file.get(), path, bytes);
+    return bytes;
+  }
+
+  bool exists(const std::string& path) override {
+    struct stat status;
+    return ::stat(path.c_str(), &status) == 0;
+  }
+
+  void make_folder(const std::string& path) override {
+    std::error_code error;
+    std::filesystem::create_directories(path, error);
+    if (error) throw file_error(ErrorKind::storage, path, "make the folder", error.value());
+  }
+
+  std::unique_ptr<File> create(const std::string& path) override { return std::make_unique<DiskFile>(path, O_TRUNC); }
+  std::unique_ptr<File> append(const std::string& path) override { return std::make_unique<DiskFile>(path, O_APPEND); }
+
+  void truncate(const std::string& path, std::size_t bytes) override {
+    if (uninterrupted([&] { return ::truncate(path.c_str(), static_cast<off_t>(bytes)); }) < 0)
+      throw file_error(ErrorKind::storage, path, "cut to " + std::to_string(bytes) + " bytes", errno);
+  }
+
+  void rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) < 0) throw file_error(ErrorKind::storage, to, "rename '" + from + "' to it", errno);
+  }
+
+  void sync_folder(const std::string& path) override {
+    const std::string folder = path.empty() ? "." : path;
+    const Descriptor file(folder, O_RDONLY | O_DIRECTORY);
+    if (!file.ok()) throw file_error(ErrorKind::storage, folder, "open the folder", errno);
+    // EINVAL: this file system has nothing to sync in a folder.
+    if (uninterrupted([&] { return ::fsync(file.get()); }) < 0 && errno != EINVAL)
+      throw file_error(ErrorKind::storage, folder, "sync the folder", errno);
+  }
+
+  void remove(const std::string& path) override {
+    if (::unlink(path.c_str()) < 0 && errno != ENOENT) throw file_error(ErrorKind::storage, path, "remove", errno);
+  }
+};
+
+}  // namespace
+
+Error file_error(ErrorKind kind, const std::string& path, std::string_view action, int error) {
+  const auto row = std::find_if(std::begin(k_next_actions), std::end(k_next_actions),
+                                [&](const ErrnoRow& r) { return r.error == error; });
+  return Error(kind, path, "cannot " + std::string(action) + ": " + std::generic_category().message(error),
+               row == std::end(k_next_actions) ? std::string_view() : row->next);
+}
+
+Vfs& disk() {
+  static Disk the_disk;
+  return the_disk;
+}
+
+void write_atomically(Vfs& vfs, const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  const std::string temporary = path + ".tmp." + std::to_string(::getpid());
+  const std::unique_ptr<Vfs::File> file = vfs.create(temporary);
+  try {
+    for (const auto part : parts) file->write(part);
+    file->sync();
+    file->close();
+    vfs.rename(temporary, path);
+  } catch (...) {
+    try {
+      vfs.remove(temporary);
+    } catch (const Error&) {  // the first error is the one to report
+    }
+    throw;
+  }
+  vfs.sync_folder(std::filesystem::path(path).parent_path().string());
+}
+
+}  // namespace unroll
