@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers in host memory, shared by the backends that run on the CPU: 64-byte aligned, from the allocator hook.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "unroll/backend.h"
+#include "unroll/error.h"
+#include "unroll/tensor.h"
+
+namespace unroll {
+
+class HostBuffer final : public Buffer {
+ public:
+  explicit HostBuffer(std::size_t n_bytes) : bytes_(n_bytes) {}
+
+  std::size_t bytes() const override { return bytes_.size(); }
+  std::byte* data() { return bytes_.data(); }
+  const std::byte* data() const { return bytes_.data(); }
+
+ private:
+  Bytes bytes_;
+};
+
+// The host memory behind a buffer. Throws Error(usage) for a buffer of another kind of backend.
+inline HostBuffer& as_host(Buffer& buffer) {
+  if (auto* host = dynamic_cast<HostBuffer*>(&buffer)) return *host;
+  throw Error(ErrorKind::usage, "Buffer", "the buffer was allocated by another backend",
+              "allocate it with the backend that compiled the plan");
+}
+
+inline const HostBuffer& as_host(const Buffer& buffer) { return as_host(const_cast<Buffer&>(buffer)); }
+
+// upload and download of every host backend. The range has been checked by the caller of the backend.
+inline void copy_to_host_buffer(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) {
+  if (!from.empty()) std::memcpy(as_host(buffer).data() + offset, from.data(), from.size());
+}
+inline void copy_from_host_buffer(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) {
+  if (!to.empty()) std::memcpy(to.data(), as_host(buffer).data() + offset, to.size());
+}
+
+}  // namespace unroll

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reference backend: claims nothing, runs every plan as it is written, in f64 the ground truth of all tests.
+#include <string>
+
+#include "backends/common/host_buffer.h"
+#include "backends/reference/interpret.h"
+#include "backends/registry.h"
+
+namespace unroll {
+
+namespace {
+
+void require_plain(const Plan& plan) {
+  for (const Node& node : plan.graph->nodes())
+    if (node.op == Op::gradient || op_info(node.op).tier == OpTier::composite)
+      throw Error(ErrorKind::unsupported, "reference",
+                  "runs plain ops only; the plan holds " + std::string(op_info(node.op).name), "plan it for this backend");
+  for (const auto& body : plan.bodies)
+    if (body) require_plain(*body);
+}
+
+class ReferenceExecutable final : public Executable {
+ public:
+  explicit ReferenceExecutable(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+
+  void run(const Bindings& bindings) override {
+    reference::Frame frame;
+    for (Buffer* buffer : bindings.inputs) frame.inputs.push_back(as_host(*buffer).data());
+    for (Buffer* buffer : bindings.outputs) frame.outputs.push_back(as_host(*buffer).data());
+    reference::interpret(*plan_, frame);
+  }
+
+  std::vector<ReportLine> report() const override {
+    std::vector<ReportLine> lines;
+    const auto nodes = plan_->graph->nodes();
+    for (std::size_t id = 0; id < nodes.size(); ++id) {
+      ReportLine line{std::to_string(id) + " " + std::string(op_info(nodes[id].op).name), "plain loops"};
+      for (const Type& type : nodes[id].outputs) line.bytes += type.bytes();
+      lines.push_back(std::move(line));
+    }
+    return lines;
+  }
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+};
+
+class ReferenceBackend final : public Backend {
+ public:
+  const Capabilities& describe() const override { return capabilities_; }
+  Claim claim(const Graph&, const Node&) const override {
+    return {false, 0, 0, "the reference runs the bodies of composites"};
+  }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<HostBuffer>(bytes); }
+  void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
+    copy_to_host_buffer(buffer, offset, from);
+  }
+  void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
+    copy_from_host_buffer(buffer, offset, to);
+  }
+  std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
+    require_plain(*plan);
+    return std::make_unique<ReferenceExecutable>(std::move(plan));
+  }
+
+ private:
+  Capabilities capabilities_{.name = "reference",
+                             .device = "host, plain loops in f64 and f32",
+                             .dtypes = {DType::f32, DType::f64, DType::i32, DType::b8}};
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_reference_backend(const BackendOptions&) { return std::make_unique<ReferenceBackend>(); }
+
+}  // namespace unroll

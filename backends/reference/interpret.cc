@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/reference/interpret.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "backends/reference/kernels.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+#include "unroll/tensor.h"
+
+namespace unroll::reference {
+
+namespace {
+
+constexpr int k_unwritten = 0xFF;
+
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t n_bytes) {
+  if (n_bytes > 0 && to != from) std::memmove(to, from, n_bytes);
+}
+
+Bytes unwritten(std::size_t n_bytes) {
+  Bytes bytes(n_bytes);
+  if (n_bytes > 0) std::memset(bytes.data(), k_unwritten, n_bytes);
+  return bytes;
+}
+
+bool overlap(const View& a, const View& b) {
+  const std::size_t na = a.type.bytes(), nb = b.type.bytes();
+  const std::less<const std::byte*> before;
+  return na > 0 && nb > 0 && before(a.data, b.data + nb) && before(b.data, a.data + na);
+}
+
+// Constants are only read.
+std::byte* constant_data(const Node& node) {
+  return const_cast<std::byte*>(node.attributes.get<std::shared_ptr<const Tensor>>("value")->bytes().data());
+}
+
+// Rows of a state or of a per-step output: axis 0 is B.
+std::size_t row_bytes(const Type& type) {
+  return type.shape[0] == 0 ? 0 : type.bytes() / static_cast<std::size_t>(type.shape[0]);
+}
+
+// One scan: the body plan runs once per step on the current states and slice t of every sequence.
+class ScanRun {
+ public:
+  ScanRun(const Plan& body, const Node& node, std::span<const View> inputs, std::span<const View> outputs)
+      : body_(body), layout_(scan_layout(node)), inputs_(inputs), outputs_(outputs) {
+    for (std::size_t i = 0; i < n_states(); ++i) {
+      const std::size_t n_bytes = inputs[i].type.bytes();
+      now_.emplace_back(n_bytes);
+      next_.push_back(unwritten(n_bytes));
+      copy_bytes(now_.back().data(), inputs[i].data, n_bytes);
+    }
+  }
+
+  void run() {
+    for (std::int64_t step = 0; step < layout_.steps; ++step) {
+      const std::int64_t t = layout_.reverse ? layout_.steps - 1 - step : step;
+      if (layout_.has_reset) reset_rows(t);
+      interpret(body_, frame(t));
+      if (layout_.has_lengths) hold_rows(t);
+      std::swap(now_, next_);
+    }
+    for (std::size_t i = 0; i < n_states(); ++i) copy_bytes(outputs_[i].data, now_[i].data(), now_[i].size());
+  }
+
+ private:
+  std::size_t n_states() const { return static_cast<std::size_t>(layout_.n_states); }
+  const View& masks(std::size_t i) const {
+    return inputs_[static_cast<std::size_t>(layout_.n_states + layout_.n_sequences + layout_.n_constants) + i];
+  }
+  static std::byte* slice_at(const View& stacked, std::int64_t t) {
+    const std::size_t slice = row_bytes(stacked.type);
+    return slice == 0 ? stacked.data : stacked.data + slice * static_cast<std::size_t>(t);
+  }
+
+  Frame frame(std::int64_t t) {
+    Frame f;
+    const std::size_t n_sequences = static_cast<std::size_t>(layout_.n_sequences);
+    for (std::size_t i = 0; i < body_.graph->inputs().size(); ++i) {
+      if (i < n_states()) f.inputs.push_back(now_[i].data());
+      else if (i < n_states() + n_sequences) f.inputs.push_back(slice_at(inputs_[i], t));
+      else f.inputs.push_back(inputs_[i].data);
+    }
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+      f.outputs.push_back(i < n_states() ? next_[i].data() : slice_at(outputs_[i], t));
+    return f;
+  }
+
+  bool active(std::int64_t t, std::int64_t b) const {
+    return !layout_.has_lengths || t < masks(0).as<const std::int32_t>()[b];
+  }
+  // Rows that start anew at t. A row past its length takes no part, so it is not reset either.
+  void reset_rows(std::int64_t t) {
+    const View& reset = masks(layout_.has_lengths ? 1 : 0);
+    const std::int64_t batch = reset.type.shape[1];
+    for (std::int64_t b = 0; b < batch; ++b) {
+      if (!reset.as<const std::uint8_t>()[t * batch + b] || !active(t, b)) continue;
+      for (std::size_t i = 0; i < n_states(); ++i) clear_row(now_[i].data(), row_bytes(inputs_[i].type), b);
+    }
+  }
+  // Rows past their length keep their states and give zeros.
+  void hold_rows(std::int64_t t) {
+    for (std::int64_t b = 0; b < masks(0).type.shape[0]; ++b) {
+      if (active(t, b)) continue;
+      for (std::size_t i = 0; i < outputs_.size(); ++i) {
+        const Type step_type = i < n_states() ? outputs_[i].type : Type{outputs_[i].type.dtype, outputs_[i].type.shape.removed(0)};
+        const std::size_t n_bytes = row_bytes(step_type), at = n_bytes * static_cast<std::size_t>(b);
+        if (i < n_states()) copy_bytes(next_[i].data() + at, now_[i].data() + at, n_bytes);
+        else clear_row(slice_at(outputs_[i], t), n_bytes, b);
+      }
+    }
+  }
+  static void clear_row(std::byte* rows, std::size_t n_bytes, std::int64_t b) {
+    if (n_bytes > 0) std::memset(rows + n_bytes * static_cast<std::size_t>(b), 0, n_bytes);
+  }
+
+  const Plan& body_;
+  ScanLayout layout_;
+  std::span<const View> inputs_, outputs_;
+  std::vector<Bytes> now_, next_;
+};
+
+void run_node(const Node& node, const Plan* body, std::span<const View> inputs, std::span<const View> outputs);
+
+// An elementwise group: its body, node by node, every value in memory of its own.
+void run_fused(const Node& node, std::span<const View> inputs, std::span<const View> outputs) {
+  const Graph& body = *node.body;
+  std::vector<Bytes> memory;
+  std::vector<std::vector<View>> values(body.nodes().size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    values[static_cast<std::size_t>(body.inputs()[i].value.node)] = {inputs[i]};
+  for (std::size_t id = 0; id < values.size(); ++id) {
+    const Node& inner = body.nodes()[id];
+    if (inner.op == Op::input) continue;
+    std::vector<View> operands;
+    for (const ValueId& v : inner.inputs) operands.push_back(values[static_cast<std::size_t>(v.node)][0]);
+    if (inner.op == Op::constant) {
+      values[id] = {{inner.outputs[0], constant_data(inner)}};
+      continue;
+    }
+    memory.emplace_back(inner.outputs[0].bytes());
+    values[id] = {{inner.outputs[0], memory.back().data()}};
+    run_node(inner, nullptr, operands, values[id]);
+  }
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const View& from = values[static_cast<std::size_t>(body.outputs()[k].value.node)][0];
+    copy_bytes(outputs[k].data, from.data, from.type.bytes());
+  }
+}
+
+void run_node(const Node& node, const Plan* body, std::span<const View> inputs, std::span<const View> outputs) {
+  if (node.op == Op::scan) return ScanRun(*body, node, inputs, outputs).run();
+  if (node.op == Op::fused) return run_fused(node, inputs, outputs);
+  const Kernel kernel = find_kernel(node.op);
+  if (!kernel) throw Error(ErrorKind::internal, op_info(node.op).name, "has no reference kernel");
+  kernel({node, inputs, outputs});
+}
+
+class PlanRun {
+ public:
+  PlanRun(const Plan& plan, const Frame& frame) : plan_(plan), frame_(frame), arena_(unwritten(plan.arena_bytes)) {}
+
+  void run() {
+    const auto nodes = plan_.graph->nodes();
+    for (std::size_t id = 0; id < nodes.size(); ++id) {
+      const Node& node = nodes[id];
+      if (node.op == Op::input || node.op == Op::constant) continue;
+      std::vector<View> inputs;
+      for (const ValueId& v : node.inputs) inputs.push_back(view(v));
+      run_placed(node, id, inputs);
+    }
+    copy_outputs();
+  }
+
+ private:
+  std::byte* at(const Storage& storage) {
+    switch (storage.place) {
+      case Storage::Place::none: return nullptr;
+      case Storage::Place::input: return frame_.inputs[static_cast<std::size_t>(storage.index)];
+      case Storage::Place::output: return frame_.outputs[static_cast<std::size_t>(storage.index)];
+      case Storage::Place::constant: return constant_data(plan_.graph->node(storage.index));
+      case Storage::Place::arena: return arena_.data() + storage.offset;
+    }
+    return nullptr;
+  }
+  View view(ValueId v) {
+    const auto node = static_cast<std::size_t>(v.node), output = static_cast<std::size_t>(v.output);
+    return {plan_.graph->type(v), at(plan_.storage[node][output])};
+  }
+
+  // Kernels do not work in place: a result that overlaps an operand, or that nobody keeps, is made aside first.
+  void run_placed(const Node& node, std::size_t id, std::span<const View> inputs) {
+    std::vector<View> placed, made;
+    std::vector<Bytes> aside;
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      placed.push_back(view({static_cast<std::int32_t>(id), static_cast<std::int32_t>(k)}));
+      made.push_back(placed.back());
+      const bool clash = std::any_of(inputs.begin(), inputs.end(), [&](const View& in) { return overlap(in, placed[k]); });
+      if (!clash && plan_.storage[id][k].place != Storage::Place::none) continue;
+      aside.emplace_back(node.outputs[k].bytes());
+      made.back().data = aside.back().data();
+    }
+    run_node(node, plan_.bodies.empty() ? nullptr : plan_.bodies[id].get(), inputs, made);
+    for (std::size_t k = 0; k < placed.size(); ++k)
+      if (plan_.storage[id][k].place != Storage::Place::none) copy_bytes(placed[k].data, made[k].data, placed[k].type.bytes());
+  }
+
+  // After all nodes have run; an output may share memory with an input that another output still shows.
+  void copy_outputs() {
+    std::vector<std::pair<std::size_t, Bytes>> moved;
+    for (std::size_t k = 0; k < plan_.outputs.size(); ++k) {
+      const Storage& from = plan_.outputs[k];
+      if (from.place == Storage::Place::output && from.index == static_cast<std::int32_t>(k)) continue;
+      Bytes bytes(plan_.graph->type(plan_.graph->outputs()[k].value).bytes());
+      copy_bytes(bytes.data(), at(from), bytes.size());
+      moved.emplace_back(k, std::move(bytes));
+    }
+    for (const auto& [k, bytes] : moved) copy_bytes(frame_.outputs[k], bytes.data(), bytes.size());
+  }
+
+  const Plan& plan_;
+  const Frame& frame_;
+  Bytes arena_;
+};
+
+}  // namespace
+
+void interpret(const Plan& plan, const Frame& frame) { PlanRun(plan, frame).run(); }
+
+}  // namespace unroll::reference

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks a plan node by node. Obvious and slow on purpose: this is what a plan means.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "unroll/backend.h"
+
+namespace unroll::reference {
+
+// Memory of one run of a plan: one pointer per input and output of plan.graph. An output may share its donor's memory.
+struct Frame {
+  std::vector<std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+};
+
+// Arena bytes start as 0xFF, a NaN in floats, so that a value read before it was written shows.
+void interpret(const Plan& plan, const Frame& frame);
+
+}  // namespace unroll::reference

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// One plain kernel per op: the definition of what the op means. A kernel gets typed views and may assume that shapes
+// and dtypes agree and that outputs do not overlap inputs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "unroll/graph.h"
+
+namespace unroll::reference {
+
+struct View {
+  Type type;
+  std::byte* data = nullptr;
+
+  template <class T> T* as() const { return reinterpret_cast<T*>(data); }
+  std::int64_t elements() const { return type.shape.elements(); }
+};
+
+struct Call {
+  const Node& node;
+  std::span<const View> inputs;  // kernels only read these
+  std::span<const View> outputs;
+};
+
+using Kernel = void (*)(const Call&);
+struct KernelRow {
+  Op op;
+  Kernel kernel;
+};
+
+std::span<const KernelRow> elementwise_kernels();
+std::span<const KernelRow> move_kernels();
+std::span<const KernelRow> linear_kernels();
+std::span<const KernelRow> reduce_kernels();
+std::span<const KernelRow> index_kernels();
+
+// Null for ops without a kernel of their own: sources that a plan places, scan, and composites.
+Kernel find_kernel(Op op);
+
+// Calls f with a zero of the C++ type of `dtype`.
+template <class F>
+void for_dtype(DType dtype, F f) {
+  switch (dtype) {
+    case DType::f32: return f(float{});
+    case DType::f64: return f(double{});
+    case DType::i32: return f(std::int32_t{});
+    case DType::b8: return f(std::uint8_t{});
+  }
+}
+
+// Distance in elements between neighbours along each axis of a dense row-major array.
+std::vector<std::int64_t> dense_strides(const Shape& shape);
+// Strides with which an array of shape `from` is read as if it had shape `to`: 0 along broadcast axes.
+std::vector<std::int64_t> broadcast_strides(const Shape& from, const Shape& to);
+// For each element of `shape` in row-major order: sum over axes of coordinate * stride, plus `start`.
+std::vector<std::int64_t> offsets_of(const Shape& shape, std::span<const std::int64_t> strides, std::int64_t start = 0);
+
+}  // namespace unroll::reference

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that read rows by number, add into rows by number, or draw numbers by their index.
+#include <algorithm>
+
+#include "backends/reference/kernels.h"
+#include "core/support/philox.h"
+#include "unroll/error.h"
+
+namespace unroll::reference {
+
+namespace {
+
+std::int64_t row_size(const Shape& shape) {
+  std::int64_t size = 1;
+  for (int axis = 1; axis < shape.rank(); ++axis) size *= shape[axis];
+  return size;
+}
+
+// table [N, ...], indices [...]: an index out of range reads zeros.
+void gather(const Call& call) {
+  const View &table = call.inputs[0], &indices = call.inputs[1], &out = call.outputs[0];
+  const std::int64_t rows = table.type.shape[0], size = row_size(table.type.shape);
+  for_dtype(out.type.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (std::int64_t i = 0; i < indices.elements(); ++i) {
+      const std::int32_t index = indices.as<const std::int32_t>()[i];
+      T* to = out.as<T>() + i * size;
+      if (index < 0 || index >= rows) std::fill_n(to, size, T{0});
+      else std::copy_n(table.as<const T>() + index * size, size, to);
+    }
+  });
+}
+
+// indices [...], updates [..., ...]: an index out of range adds nothing.
+template <class T, class Sum>
+void add_rows(const Call& call) {
+  const View &indices = call.inputs[0], &updates = call.inputs[1], &out = call.outputs[0];
+  const std::int64_t rows = out.type.shape[0], size = row_size(out.type.shape);
+  std::vector<Sum> sums(static_cast<std::size_t>(out.elements()));
+  for (std::int64_t i = 0; i < indices.elements(); ++i) {
+    const std::int32_t index = indices.as<const std::int32_t>()[i];
+    if (index < 0 || index >= rows) continue;
+    for (std::int64_t j = 0; j < size; ++j)
+      sums[static_cast<std::size_t>(index * size + j)] += updates.as<const T>()[i * size + j];
+  }
+  std::transform(sums.begin(), sums.end(), out.as<T>(), [](Sum sum) { return static_cast<T>(sum); });
+}
+
+void scatter_add(const Call& call) {
+  switch (call.outputs[0].type.dtype) {
+    case DType::f32: return add_rows<float, double>(call);
+    case DType::f64: return add_rows<double, double>(call);
+    case DType::i32: return add_rows<std::int32_t, std::int64_t>(call);
+    default: throw Error(ErrorKind::internal, "scatter_add", "no kernel for " + call.outputs[0].type.text());
+  }
+}
+
+// Number step * elements + e of draw `site` in key's update, see core/support/philox.h.
+void random_uniform(const Call& call) {
+  const View& out = call.outputs[0];
+  const auto* key = call.inputs[0].as<const std::int32_t>();
+  const auto word = [&](int i) { return static_cast<std::uint32_t>(key[i]); };
+  const auto site = static_cast<std::uint32_t>(call.node.attributes.get<std::int64_t>("site"));
+  const std::int64_t step = call.inputs.size() > 1 ? call.inputs[1].as<const std::int32_t>()[0] : 0;
+  for (std::int64_t e = 0; e < out.elements(); ++e) {
+    const auto index = static_cast<std::uint64_t>(step * out.elements() + e);
+    const std::uint64_t block = index / 4;
+    const PhiloxBlock words = philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), site, word(2)},
+                                     {word(0), word(1)});
+    out.as<float>()[e] = philox_uniform(words[index % 4]);
+  }
+}
+
+constexpr KernelRow k_rows[] = {
+    {Op::gather, gather}, {Op::scatter_add, scatter_add}, {Op::random_uniform, random_uniform}};
+
+}  // namespace
+
+std::span<const KernelRow> index_kernels() { return k_rows; }
+
+}  // namespace unroll::reference

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// matmul: [..., M, K] x [..., K, N] -> [..., M, N], leading axes broadcast, sums in double.
+#include "backends/reference/kernels.h"
+#include "unroll/error.h"
+
+namespace unroll::reference {
+
+namespace {
+
+struct Matrix {
+  std::int64_t row_stride, column_stride;
+};
+
+Matrix matrix_of(const Shape& shape, bool transposed) {
+  const std::int64_t width = shape[shape.rank() - 1];
+  return transposed ? Matrix{1, width} : Matrix{width, 1};
+}
+
+// Offset of each matrix of `operand` for each matrix of the result.
+std::vector<std::int64_t> matrix_offsets(const Shape& operand, const Shape& result) {
+  const auto leading = [](const Shape& s) { return Shape(s.dims().first(static_cast<std::size_t>(s.rank() - 2))); };
+  auto strides = broadcast_strides(leading(operand), leading(result));
+  const std::int64_t matrix = operand[operand.rank() - 2] * operand[operand.rank() - 1];
+  for (std::int64_t& stride : strides) stride *= matrix;
+  return offsets_of(leading(result), strides);
+}
+
+template <class T>
+void multiply(const Call& call) {
+  const bool transpose_a = call.node.attributes.get_or<bool>("transpose_a", false);
+  const bool transpose_b = call.node.attributes.get_or<bool>("transpose_b", false);
+  const Shape &sa = call.inputs[0].type.shape, &sb = call.inputs[1].type.shape, &sc = call.outputs[0].type.shape;
+  const Matrix ma = matrix_of(sa, transpose_a), mb = matrix_of(sb, transpose_b);
+  const std::int64_t m = sc[sc.rank() - 2], n = sc[sc.rank() - 1];
+  const std::int64_t k = sa[sa.rank() - (transpose_a ? 2 : 1)];
+  const auto offsets_a = matrix_offsets(sa, sc), offsets_b = matrix_offsets(sb, sc);
+  T* c = call.outputs[0].as<T>();
+  for (std::size_t batch = 0; batch < offsets_a.size(); ++batch) {
+    const T* a = call.inputs[0].as<const T>() + offsets_a[batch];
+    const T* b = call.inputs[1].as<const T>() + offsets_b[batch];
+    for (std::int64_t row = 0; row < m; ++row) {
+      for (std::int64_t column = 0; column < n; ++column) {
+        double sum = 0;
+        for (std::int64_t i = 0; i < k; ++i)
+          sum += double{a[row * ma.row_stride + i * ma.column_stride]} *
+                 double{b[i * mb.row_stride + column * mb.column_stride]};
+        *c++ = static_cast<T>(sum);
+      }
+    }
+  }
+}
+
+void matmul(const Call& call) {
+  switch (call.outputs[0].type.dtype) {
+    case DType::f32: return multiply<float>(call);
+    case DType::f64: return multiply<double>(call);
+    default: throw Error(ErrorKind::internal, "matmul", "no kernel for " + call.outputs[0].type.text());
+  }
+}
+
+constexpr KernelRow k_rows[] = {{Op::matmul, matmul}};
+
+}  // namespace
+
+std::span<const KernelRow> linear_kernels() { return k_rows; }
+
+}  // namespace unroll::reference

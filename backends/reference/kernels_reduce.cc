@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions: float sums in double, i32 sums wrap; an empty maximum is the lowest number (minus infinity for floats).
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "backends/reference/kernels.h"
+#include "unroll/error.h"
+
+namespace unroll::reference {
+
+namespace {
+
+// For each element of x: the element of the result it goes into.
+std::vector<std::int64_t> targets(const Shape& x, const Ints& axes) {
+  Shape kept = x;
+  for (const std::int64_t axis : axes) kept = kept.with(static_cast<int>(axis), 1);
+  return offsets_of(x, broadcast_strides(kept, x));
+}
+
+template <class T>
+bool beats(T candidate, T best) {
+  return best == best && (candidate != candidate || candidate > best);  // a NaN beats all and stays
+}
+
+void reduce_sum(const Call& call) {
+  const View &x = call.inputs[0], &out = call.outputs[0];
+  const auto to = targets(x.type.shape, call.node.attributes.get<Ints>("axes"));
+  for_dtype(x.type.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    std::vector<std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>> sums(
+        static_cast<std::size_t>(out.elements()));
+    for (std::size_t i = 0; i < to.size(); ++i) sums[static_cast<std::size_t>(to[i])] += x.as<const T>()[i];
+    std::transform(sums.begin(), sums.end(), out.as<T>(), [](auto sum) { return static_cast<T>(sum); });
+  });
+}
+
+void reduce_max(const Call& call) {
+  const View &x = call.inputs[0], &out = call.outputs[0];
+  const auto to = targets(x.type.shape, call.node.attributes.get<Ints>("axes"));
+  for_dtype(x.type.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using Limits = std::numeric_limits<T>;
+    std::fill_n(out.as<T>(), out.elements(), Limits::has_infinity ? -Limits::infinity() : Limits::lowest());
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      T& best = out.as<T>()[to[i]];
+      if (beats(x.as<const T>()[i], best)) best = x.as<const T>()[i];
+    }
+  });
+}
+
+void argmax(const Call& call) {
+  const View &x = call.inputs[0], &out = call.outputs[0];
+  const int axis = static_cast<int>(call.node.attributes.get<std::int64_t>("axis"));
+  const Shape& shape = x.type.shape;
+  const auto strides = dense_strides(shape);
+  const std::int64_t stride = strides[static_cast<std::size_t>(axis)];
+  const auto starts = offsets_of(shape.with(axis, 1), strides);
+  for_dtype(x.type.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      const T* line = x.as<const T>() + starts[i];
+      std::int64_t best = 0;
+      for (std::int64_t j = 1; j < shape[axis]; ++j)
+        if (beats(line[j * stride], line[best * stride])) best = j;
+      out.as<std::int32_t>()[i] = static_cast<std::int32_t>(best);
+    }
+  });
+}
+
+constexpr KernelRow k_rows[] = {{Op::reduce_sum, reduce_sum}, {Op::reduce_max, reduce_max}, {Op::argmax, argmax}};
+
+}  // namespace
+
+std::span<const KernelRow> reduce_kernels() { return k_rows; }
+
+}  // namespace unroll::reference

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only place where backends are named: each folder gives one function.
+#pragma once
+
+#include <memory>
+
+#include "unroll/backend.h"
+
+namespace unroll {
+
+std::unique_ptr<Backend> make_reference_backend(const BackendOptions& options);
+std::unique_ptr<Backend> make_null_backend(const BackendOptions& options);
+
+}  // namespace unroll

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checked wrapper around an executable: backends may trust whatever comes through here.
+#include "unroll/run.h"
+
+#include <algorithm>
+
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+constexpr std::string_view k_who = "Program::run";
+
+std::string joined_names(std::span<const NamedValue> list) {
+  std::string names;
+  for (const NamedValue& named : list) names.append(names.empty() ? "" : ", ").append(named.name);
+  return names.empty() ? "none" : names;
+}
+
+const Tensor& require_input(const TensorMap& given, const NamedValue& wanted, const Graph& graph) {
+  const auto at = given.find(wanted.name);
+  if (at == given.end())
+    throw Error(ErrorKind::usage, k_who, "input '" + wanted.name + "' is missing", "the inputs are " + joined_names(graph.inputs()));
+  const Type &type = graph.type(wanted.value), &got = at->second.type();
+  if (got == type) return at->second;
+  throw Error(got.dtype == type.dtype ? ErrorKind::shape : ErrorKind::type, k_who,
+              "input '" + wanted.name + "' must be " + type.text() + "; got " + got.text());
+}
+
+void require_known(const TensorMap& given, const Graph& graph) {
+  for (const auto& [name, tensor] : given) {
+    const auto inputs = graph.inputs();
+    if (std::none_of(inputs.begin(), inputs.end(), [&](const NamedValue& input) { return input.name == name; }))
+      throw Error(ErrorKind::usage, k_who, "there is no input '" + name + "'", "the inputs are " + joined_names(inputs));
+  }
+}
+
+void require_buffers(std::span<Buffer* const> buffers, std::span<const NamedValue> wanted, const Graph& graph,
+                     const std::string& what) {
+  if (buffers.size() != wanted.size())
+    throw Error(ErrorKind::usage, k_who, "takes " + std::to_string(wanted.size()) + " " + what + " buffers; got " +
+                                             std::to_string(buffers.size()));
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const Type& type = graph.type(wanted[i].value);
+    if (!buffers[i]) throw Error(ErrorKind::usage, k_who, "the buffer of " + what + " '" + wanted[i].name + "' is null");
+    if (buffers[i]->bytes() < type.bytes())
+      throw Error(ErrorKind::usage, k_who, "the buffer of " + what + " '" + wanted[i].name + "' holds " +
+                                               std::to_string(buffers[i]->bytes()) + " bytes; " + type.text() + " needs " +
+                                               std::to_string(type.bytes()));
+  }
+}
+
+// An output may use the buffer of its donor and no other.
+void require_apart(const Bindings& bindings, const Plan& plan) {
+  const auto outputs = plan.graph->outputs(), inputs = plan.graph->inputs();
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (bindings.outputs[k] == bindings.inputs[i] && plan.donors[k] != static_cast<int>(i))
+        throw Error(ErrorKind::usage, k_who, "output '" + outputs[k].name + "' must not use the buffer of input '" + inputs[i].name + "'",
+                    "name the pair in PlanOptions.donate");
+    for (std::size_t other = 0; other < k; ++other)
+      if (bindings.outputs[k] == bindings.outputs[other])
+        throw Error(ErrorKind::usage, k_who, "outputs '" + outputs[other].name + "' and '" + outputs[k].name + "' must not share a buffer");
+  }
+}
+
+}  // namespace
+
+Program::Program(const Graph& graph, Backend& backend, const PlanOptions& options)
+    : backend_(backend), plan_(unroll::plan(graph, backend, options)), executable_(backend.compile(plan_)) {}
+
+void Program::run(const Bindings& bindings) {
+  require_buffers(bindings.inputs, plan_->graph->inputs(), *plan_->graph, "input");
+  require_buffers(bindings.outputs, plan_->graph->outputs(), *plan_->graph, "output");
+  require_apart(bindings, *plan_);
+  executable_->run(bindings);
+}
+
+TensorMap Program::run(const TensorMap& inputs) {
+  const Graph& graph = *plan_->graph;
+  require_known(inputs, graph);
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  Bindings bindings;
+  const auto allocate = [&](ValueId value) {
+    buffers.push_back(backend_.allocate(graph.type(value).bytes()));
+    return buffers.back().get();
+  };
+  for (const NamedValue& input : graph.inputs()) {
+    const Tensor& tensor = require_input(inputs, input, graph);
+    bindings.inputs.push_back(allocate(input.value));
+    backend_.upload(*bindings.inputs.back(), 0, tensor.bytes());
+  }
+  for (const NamedValue& output : graph.outputs()) bindings.outputs.push_back(allocate(output.value));
+  run(bindings);
+  backend_.wait();
+  TensorMap results;
+  for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
+    const NamedValue& output = graph.outputs()[k];
+    Tensor tensor(graph.type(output.value));
+    backend_.download(*bindings.outputs[k], 0, tensor.bytes());
+    results.insert_or_assign(output.name, std::move(tensor));
+  }
+  return results;
+}
+
+TensorMap evaluate(const Graph& graph, Backend& backend, const TensorMap& inputs, const PlanOptions& options) {
+  return Program(graph, backend, options).run(inputs);
+}
+
+}  // namespace unroll

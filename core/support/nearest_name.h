@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// "Did you mean": the known name that is fewest edits away from a wrong one.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace unroll {
+
+// Insertions, deletions and replacements that turn a into b (Levenshtein).
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t above = row[j + 1];
+      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] != b[j])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+// Empty when nothing is at most half of the name's length away.
+inline std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known) {
+  std::string_view best;
+  std::size_t least = name.size() / 2 + 1;
+  for (const std::string_view candidate : known) {
+    const std::size_t distance = edit_distance(name, candidate);
+    if (distance < least) best = candidate, least = distance;
+  }
+  return best;
+}
+
+}  // namespace unroll

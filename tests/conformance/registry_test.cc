@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "backends/null/backend.h"
+#include "tests/support/simple_plan.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+using namespace unroll;
+
+TEST_CASE("every listed backend can be made under its name") {
+  for (const BackendStatus& status : list_backends()) {
+    CAPTURE(status.name);
+    REQUIRE(status.available);
+    CHECK(make_backend(status.name)->describe().name == status.name);
+    CHECK_FALSE(status.detail.empty());
+  }
+}
+
+TEST_CASE("an unknown backend is refused with the nearest name") {
+  try {
+    make_backend("referense");
+    FAIL("must throw");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::device);
+    CHECK(std::string(e.what()).find("Did you mean 'reference'?") != std::string::npos);
+  }
+}
+
+TEST_CASE("the null backend takes composites whole, gives zeros and records what it was asked") {
+  auto g = std::make_shared<Graph>();
+  g->output("y", softmax(g->input("x", {DType::f32, {2}})));
+  NullBackend null;
+  CHECK(null.claim(*g, g->nodes().back()).yes);
+  const TensorMap out = testing::run_plan(testing::simple_plan(g), null, {{"x", Tensor::filled({DType::f32, {2}}, 1)}});
+  CHECK(out.at("y").at(0) == 0);
+  const std::vector<std::string> wanted{"claim softmax", "allocate 8", "upload 8", "allocate 8", "compile 2",
+                                        "run",           "wait",       "download 8"};
+  CHECK(null.calls() == wanted);
+}
