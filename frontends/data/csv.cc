@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/data/csv.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+std::string_view trimmed(std::string_view s) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!s.empty() && is_blank(s.front())) s.remove_prefix(1);
+  while (!s.empty() && is_blank(s.back())) s.remove_suffix(1);
+  return s;
+}
+
+std::optional<double> number_in(std::string_view cell) {
+  cell = trimmed(cell);
+  if (cell.size() > 1 && cell[0] == '+') cell.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (error != std::errc() || end != cell.data() + cell.size() || cell.empty()) return std::nullopt;
+  return value;
+}
+
+// A quoted cell from its opening quote on; `at` moves behind the closing one. False when there is none.
+bool read_quoted(std::string_view line, std::size_t& at, std::string& cell) {
+  for (++at; at < line.size(); ++at) {
+    if (line[at] != '"') {
+      cell.push_back(line[at]);
+    } else if (at + 1 < line.size() && line[at + 1] == '"') {
+      cell.push_back(line[at++]);
+    } else {
+      ++at;
+      return true;
+    }
+  }
+  return false;
+}
+
+// One line into cells; returns the index of the cell with a quote out of place, or npos.
+std::size_t split_line(std::string_view line, std::vector<std::string>& cells) {
+  for (std::size_t at = 0;; ++at) {
+    std::string cell;
+    if (at < line.size() && line[at] == '"') {
+      if (!read_quoted(line, at, cell) || (at < line.size() && line[at] != ',')) return cells.size();
+    } else {
+      const std::size_t end = std::min(line.find(',', at), line.size());
+      cell = line.substr(at, end - at);
+      if (cell.find('"') != std::string::npos) return cells.size();
+      at = end;
+    }
+    cells.push_back(std::move(cell));
+    if (at >= line.size()) return std::string::npos;
+  }
+}
+
+bool is_header(const std::vector<std::string>& cells) {
+  return std::none_of(cells.begin(), cells.end(), [](const std::string& c) { return number_in(c).has_value(); });
+}
+
+}  // namespace
+
+void CsvTable::refuse(std::size_t line, std::size_t column, const std::string& what) const {
+  throw Error(ErrorKind::input_file, name_, "line " + std::to_string(line) + ", column " + std::to_string(column + 1) + ": " + what);
+}
+
+CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits) {
+  CsvTable table;
+  table.name_ = name;
+  if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
+  std::size_t line_number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    ++line_number;
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (trimmed(line).empty()) continue;
+    std::vector<std::string> cells;
+    if (const std::size_t bad = split_line(line, cells); bad != std::string::npos)
+      table.refuse(line_number, bad, "a quote is out of place");
+    const bool first = table.n_columns_ == 0;
+    if (first) {
+      table.n_columns_ = cells.size();
+      if (cells.size() > limits.max_columns) table.refuse(line_number, limits.max_columns, "more than " + std::to_string(limits.max_columns) + " columns");
+    }
+    if (cells.size() != table.n_columns_)
+      table.refuse(line_number, std::min(cells.size(), table.n_columns_),
+                   std::to_string(cells.size()) + " cells; the first line has " + std::to_string(table.n_columns_));
+    if (first && is_header(cells)) {
+      for (std::string& cell : cells) cell = trimmed(cell);
+      table.header_ = std::move(cells);
+      continue;
+    }
+    if (table.cells_.size() + cells.size() > limits.max_cells)
+      table.refuse(line_number, 0, "more than " + std::to_string(limits.max_cells) + " cells");
+    std::move(cells.begin(), cells.end(), std::back_inserter(table.cells_));
+    table.lines_.push_back(line_number);
+  }
+  if (table.lines_.empty()) throw Error(ErrorKind::input_file, name, "holds no line of data");
+  return table;
+}
+
+std::size_t CsvTable::column(const std::string& name) const {
+  if (name.empty()) return n_columns_ - 1;
+  const auto at = std::find(header_.begin(), header_.end(), name);
+  if (at != header_.end()) return static_cast<std::size_t>(at - header_.begin());
+  std::string known;
+  for (const std::string& column : header_) known += (known.empty() ? "" : ", ") + column;
+  throw Error(ErrorKind::usage, name_, "there is no column '" + name + "'",
+              header_.empty() ? "The file has no header line; leave `column` empty for the last column" : "Columns: " + known);
+}
+
+double CsvTable::number(std::size_t row, std::size_t column, Missing missing) const {
+  const std::string& cell = cells_[row * n_columns_ + column];
+  if (trimmed(cell).empty()) {
+    if (missing == Missing::as_nan) return std::numeric_limits<double>::quiet_NaN();
+    refuse(lines_[row], column, "a number is missing");
+  }
+  const std::optional<double> value = number_in(cell);
+  if (!value) refuse(lines_[row], column, "'" + cell.substr(0, 40) + "' is not a number");
+  if (!std::isfinite(*value)) refuse(lines_[row], column, "'" + cell.substr(0, 40) + "' is not finite");
+  return *value;
+}
+
+}  // namespace unroll

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A series with gaps prepared for one-step forecasting: gaps, differences, z-score, sliding windows, and a linear
+// autoregression to compare with.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace unroll {
+
+// z = (value - mean) / deviation
+struct ZScore {
+  double mean = 0, deviation = 1;
+  static ZScore fit(std::span<const double> values);  // deviation 1 when the values do not vary
+  double apply(double value) const { return (value - mean) / deviation; }
+};
+
+// NaN marks a gap. A gap is read as the last value before it, so that nothing comes from the future; gaps before the
+// first value are dropped. Throws Error(input_file) when there is no value at all.
+struct Series {
+  std::vector<double> level;   // gaps filled
+  std::vector<bool> observed;  // false where there was a gap
+  static Series from(std::span<const double> values, const std::string& name);
+  std::int64_t size() const { return static_cast<std::int64_t>(level.size()); }
+};
+
+// level[t] - level[t-1]; 0 at t = 0.
+std::vector<double> differences(std::span<const double> level);
+
+// Positions t in [begin, end) to predict from the `window` values before them: observed, and t - window >= first.
+std::vector<std::int64_t> targets_between(const Series& series, std::int64_t begin, std::int64_t end, std::int64_t window,
+                                          std::int64_t first);
+
+// value[t] = intercept + sum over k of weight[k] * value[t - 1 - k], by least squares over the targets.
+struct Autoregression {
+  double intercept = 0;
+  std::vector<double> weight;
+  static Autoregression fit(std::span<const double> values, std::span<const std::int64_t> targets, std::int64_t order);
+  double predict(std::span<const double> values, std::int64_t t) const;
+};
+
+}  // namespace unroll

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// User cells: the step function is run once per layer and direction on a body graph; what it asks for as parameters
+// become constants of a scan. From there on a user's cell and a built-in one are the same thing to the compiler.
+#include <cmath>
+#include <map>
+
+#include "unroll/error.h"
+#include "unroll/model.h"
+
+namespace unroll {
+
+// The body graph of one layer in one direction, and the outer parameters that stand behind its constants.
+class Body {
+ public:
+  Body(Scope scope, std::string suffix) : scope_(std::move(scope)), suffix_(std::move(suffix)) {}
+
+  Value parameter(std::string_view name, const Shape& shape, const Initializer& initializer) {
+    const std::string full = std::string(name) + suffix_;
+    const Value outer = scope_.parameter(full, shape, initializer);
+    const auto at = inner_.find(full);
+    if (at != inner_.end()) return at->second;
+    const Value value = graph->input("constant" + std::to_string(constants.size()), outer.type());
+    constants.push_back(outer);
+    inner_.emplace(full, value);
+    return value;
+  }
+
+  std::shared_ptr<Graph> graph = std::make_shared<Graph>();
+  std::vector<Value> constants;  // of the outer graph, in the order of the body's inputs
+
+ private:
+  Scope scope_;
+  std::string suffix_;
+  std::map<std::string, Value, std::less<>> inner_;
+};
+
+Value Step::state(int i) const {
+  if (i < 0 || static_cast<std::size_t>(i) >= states_.size())
+    throw Error(ErrorKind::usage, "Step", "state " + std::to_string(i) + " of a cell with " + std::to_string(states_.size()));
+  return states_[static_cast<std::size_t>(i)];
+}
+
+Value Step::parameter(std::string_view name, Shape shape, Initializer initializer) {
+  return body_->parameter(name, shape, initializer);
+}
+
+Value Step::affine(std::string_view name, std::span<const Value> args, std::int64_t outputs, bool bias) {
+  if (args.empty()) throw Error(ErrorKind::usage, "Step::affine", "'" + std::string(name) + "' needs at least one value");
+  const auto start = Initializer::uniform(1 / std::sqrt(static_cast<double>(hidden_)));
+  Value total;
+  for (std::size_t k = 0; k < args.size(); ++k) {
+    const Shape shape{outputs, args[k].shape()[args[k].rank() - 1]};
+    const Value weight = parameter(std::string(name) + ".weight_" + std::to_string(k), shape, start);
+    const Value product = linear(args[k], weight);
+    total = total ? total + product : product;
+  }
+  return bias ? total + parameter(std::string(name) + ".bias", {outputs}, start) : total;
+}
+
+Value Step::layer_norm(std::string_view name, Value x, double epsilon) {
+  const std::int64_t width = x.shape()[x.rank() - 1];
+  const Value weight = parameter(std::string(name) + ".weight", {width}, Initializer::constant(1));
+  return unroll::layer_norm(x, weight, parameter(std::string(name) + ".bias", {width}, Initializer::zeros()), epsilon);
+}
+
+namespace {
+
+struct Sweep {
+  Value y;                    // [T, B, P]
+  std::vector<Value> states;  // final, [B, size]
+};
+
+}  // namespace
+
+class CellRun {
+ public:
+  CellRun(const Cell& cell, std::int64_t hidden) : cell_(cell), hidden_(hidden) {
+    if (!cell.step) throw Error(ErrorKind::usage, "cell_layer", "the cell has no step function");
+  }
+
+  Sweep sweep(const Scope& scope, const std::string& suffix, Value x, std::span<const Value> initial, Value lengths,
+              bool reverse) const {
+    Body body(scope, suffix);
+    const std::size_t n_outputs = trace(body, x, initial);
+    std::vector<Value> inputs(initial.begin(), initial.end());
+    inputs.push_back(x);
+    inputs.insert(inputs.end(), body.constants.begin(), body.constants.end());
+    if (lengths) inputs.push_back(lengths);
+    const Attributes attributes{{"steps", x.shape()[0]},
+                                {"states", static_cast<std::int64_t>(initial.size())},
+                                {"sequences", std::int64_t{1}},
+                                {"reverse", reverse},
+                                {"lengths", static_cast<bool>(lengths)},
+                                {"reset", false}};
+    const std::vector<Value> outputs = scan_body(inputs, attributes, body.graph);
+    return {outputs[n_outputs - 1], {outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(initial.size())}};
+  }
+
+ private:
+  // Runs the step function on the body graph; returns the number of the scan's outputs.
+  std::size_t trace(Body& body, Value x, std::span<const Value> initial) const {
+    Step step;
+    step.body_ = &body;
+    step.hidden_ = hidden_;
+    for (std::size_t i = 0; i < initial.size(); ++i)
+      step.states_.push_back(body.graph->input("state" + std::to_string(i), initial[i].type()));
+    step.x_ = body.graph->input("x0", {x.dtype(), x.shape().removed(0)});
+    const CellStep next = cell_.step(step);
+    if (next.states.size() != initial.size())
+      throw Error(ErrorKind::usage, "cell_layer", "the step returns " + std::to_string(next.states.size()) + " states, state_sizes has " +
+                                                      std::to_string(initial.size()));
+    if (!next.y && next.states.empty()) throw Error(ErrorKind::usage, "cell_layer", "a cell without states must return y");
+    for (std::size_t i = 0; i < next.states.size(); ++i) body.graph->output("next" + std::to_string(i), next.states[i]);
+    body.graph->output("y0", next.y ? next.y : next.states[0]);
+    return next.states.size() + 1;
+  }
+
+  const Cell& cell_;
+  std::int64_t hidden_;
+};
+
+namespace {
+
+void check(const CellLayerOptions& o, Value x, std::span<const Value> initial, const Cell& cell) {
+  if (x.rank() != 3) throw Error(ErrorKind::shape, "cell_layer", "x must be [T,B,I]; got " + x.shape().text());
+  if (o.hidden < 1 || o.layers < 1) throw Error(ErrorKind::usage, "cell_layer", "hidden and layers must be at least 1");
+  if (!(o.dropout >= 0 && o.dropout < 1)) throw Error(ErrorKind::usage, "cell_layer", "dropout must be in [0,1)");
+  if (!initial.empty() && initial.size() != cell.state_sizes.size())
+    throw Error(ErrorKind::usage, "cell_layer", "the cell has " + std::to_string(cell.state_sizes.size()) + " states; got " +
+                                                    std::to_string(initial.size()) + " initial ones");
+}
+
+}  // namespace
+
+CellLayerResult cell_layer(Scope scope, const CellFactory& factory, Value x, const CellLayerOptions& options,
+                           std::span<const Value> initial, Value lengths) {
+  const Cell cell = factory(options.hidden);
+  check(options, x, initial, cell);
+  const CellRun run(cell, options.hidden);
+  const int n_directions = options.bidirectional ? 2 : 1;
+  const std::size_t n_states = cell.state_sizes.size();
+  std::vector<std::vector<Value>> finals(n_states);  // [state][layer * D + direction]
+  for (int layer = 0; layer < options.layers; ++layer) {
+    std::vector<Value> y;
+    for (int d = 0; d < n_directions; ++d) {
+      std::vector<Value> start;
+      for (std::size_t s = 0; s < n_states; ++s)
+        start.push_back(initial.empty() ? filled(scope.graph(), {x.dtype(), {x.shape()[1], cell.state_sizes[s]}}, 0)
+                                        : row(initial[s], layer * n_directions + d));
+      const std::string suffix = "_l" + std::to_string(layer) + (d == 1 ? "_reverse" : "");
+      const Sweep swept = run.sweep(scope, suffix, x, start, lengths, d == 1);
+      y.push_back(swept.y);
+      for (std::size_t s = 0; s < n_states; ++s) finals[s].push_back(swept.states[s]);
+    }
+    x = y.size() > 1 ? concat(y, -1) : y[0];
+    if (layer + 1 < options.layers) x = dropout_layer(scope, x, options.dropout);
+  }
+  CellLayerResult result{x, {}};
+  for (const auto& slots : finals) result.states.push_back(stack(slots));
+  return result;
+}
+
+}  // namespace unroll

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The registry behind a Scope: parameters in order of first request, the random key and its draw sites.
+#include <map>
+
+#include "unroll/error.h"
+#include "unroll/model.h"
+
+namespace unroll {
+
+struct Scope::Registry {
+  Graph& graph;
+  bool training;
+  DType dtype;
+  std::vector<ParameterSpec> parameters;
+  std::map<std::string, Value, std::less<>> values;
+  Value key;
+  std::int64_t n_sites = 0;
+};
+
+Scope::Scope(Graph& graph, bool training, DType dtype)
+    : registry_(std::make_shared<Registry>(Registry{graph, training, dtype, {}, {}, {}, 0})) {
+  if (!is_float(dtype))
+    throw Error(ErrorKind::type, "Scope", "parameters must be f32 or f64; got " + std::string(dtype_name(dtype)));
+}
+
+Graph& Scope::graph() const { return registry_->graph; }
+bool Scope::training() const { return registry_->training; }
+DType Scope::dtype() const { return registry_->dtype; }
+const std::vector<ParameterSpec>& Scope::parameters() const { return registry_->parameters; }
+std::int64_t Scope::next_site() const { return registry_->n_sites++; }
+
+Scope Scope::child(std::string_view prefix) const {
+  Scope inner = *this;
+  inner.prefix_ = prefix_ + std::string(prefix) + ".";
+  return inner;
+}
+
+Value Scope::parameter(std::string_view name, Shape shape, Initializer initializer) {
+  const std::string full = prefix_ + std::string(name);
+  const auto at = registry_->values.find(full);
+  if (at != registry_->values.end()) {
+    if (at->second.shape() != shape)
+      throw Error(ErrorKind::shape, "Scope",
+                  "parameter '" + full + "' is " + at->second.shape().text() + " and is asked for as " + shape.text());
+    return at->second;
+  }
+  const Type type{registry_->dtype, shape};
+  const Value value = registry_->graph.input(full, type);
+  registry_->values.emplace(full, value);
+  registry_->parameters.push_back({full, type, initializer});
+  return value;
+}
+
+Value Scope::key() const {
+  if (!registry_->key) registry_->key = registry_->graph.input("key", {DType::i32, Shape{3}});
+  return registry_->key;
+}
+
+}  // namespace unroll
