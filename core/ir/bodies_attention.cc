@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies of attention. B batch, Q queries, S positions attended to, E width, A width of the additive score.
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "core/ir/bodies.h"
+#include "unroll/ops.h"
+
+namespace unroll::bodies {
+
+namespace {
+
+// Softmax over the last axis among the positions where mask is set; a row with none gives zeros, and neither the value
+// nor the gradient of a masked position can become infinite.
+Value attention_weights(Value scores, Value mask) {
+  if (!mask) return softmax(scores);
+  const Ints last{scores.rank() - 1};
+  const Value zero = scalar_like(scores, 0);
+  const Value lowest = scalar_like(scores, -std::numeric_limits<double>::infinity());
+  const Value top = stop_gradient(reduce_max(select(mask, scores, lowest), last, true));
+  const Value e = select(mask, exp(select(mask, scores - top, zero)), zero);
+  const Value total = reduce_sum(e, last, true);  // at least 1, or 0 in a row with nothing to attend
+  return e / select(less(total, scalar_like(total, 0.5)), scalar_like(total, 1), total);
+}
+
+// A mask broadcastable to [B, Q, S] as one broadcastable to [B, heads, Q, S].
+Value mask_for_heads(Value mask) {
+  Shape shape = mask.shape();
+  while (shape.rank() < 3) shape = shape.inserted(0, 1);
+  return reshape(mask, shape.inserted(1, 1));
+}
+
+}  // namespace
+
+// y = softmax(scale q k^T) v (Luong et al. 2015; scaled: Vaswani et al. 2017): in q, k, v, [mask]; out y, weights.
+Values dot_attention(Inputs in, const Attributes& attributes) {
+  const Value q = in[0], k = in[1], v = in[2], mask = in.size() > 3 ? in[3] : Value();
+  const double width = static_cast<double>(q.shape()[q.rank() - 1]);
+  const double given = attributes.get<double>("scale");
+  const double scale = given == 0 ? 1 / std::sqrt(width) : given;
+  const Value scores = matmul(q * scale, k, {.a = false, .b = true});  // [B, Q, S]
+  const Value weights = attention_weights(scores, mask);
+  return {matmul(weights, v), weights};
+}
+
+// score(q, k) = v_a . tanh(W_q q + W_k k) (Bahdanau et al. 2015): in q, k, v, w_q, w_k, v_a, [mask]; out y, weights.
+Values additive_attention(Inputs in, const Attributes&) {
+  const Value v = in[2], v_a = in[5], mask = in.size() > 6 ? in[6] : Value();
+  const Value q = linear(in[0], in[3]);  // [B, Q, A]
+  const Value k = linear(in[1], in[4]);  // [B, S, A]
+  const Value joined = reshape(q, q.shape().inserted(2, 1)) + reshape(k, k.shape().inserted(1, 1));  // [B, Q, S, A]
+  const Value scores = reduce_sum(tanh(joined) * v_a, {3});                                          // [B, Q, S]
+  const Value weights = attention_weights(scores, mask);
+  return {matmul(weights, v), weights};
+}
+
+// Vaswani et al. 2017 with the packed parameters of torch.nn.MultiheadAttention: in q, k, v, in_weight [3E, E],
+// in_bias [3E], out_weight [E, E], out_bias [E], [mask]; out y [B, Q, E] and the weights' mean over heads [B, Q, S].
+Values multi_head_attention(Inputs in, const Attributes& attributes) {
+  const Value in_weight = in[3], in_bias = in[4], mask = in.size() > 7 ? mask_for_heads(in[7]) : Value();
+  const std::int64_t heads = attributes.get<std::int64_t>("heads");
+  const std::int64_t width = in_weight.shape()[1], head_width = width / heads;
+  const auto project = [&](Value x, int part) {  // [B, N, E] -> [B, heads, N, E / heads]
+    const Value y = linear(x, slice(in_weight, 0, part * width, width), slice(in_bias, 0, part * width, width));
+    return transpose(reshape(y, {y.shape()[0], y.shape()[1], heads, head_width}), {0, 2, 1, 3});
+  };
+  const double scale = 1 / std::sqrt(static_cast<double>(head_width));
+  const Value q = project(in[0], 0) * scale, k = project(in[1], 1), v = project(in[2], 2);
+  const Value weights = attention_weights(matmul(q, k, {.a = false, .b = true}), mask);  // [B, heads, Q, S]
+  const Value y = transpose(matmul(weights, v), {0, 2, 1, 3});                           // [B, Q, heads, E / heads]
+  const Value joined = reshape(y, {y.shape()[0], y.shape()[1], width});
+  return {linear(joined, in[5], in[6]), reduce_sum(weights, {1}) / static_cast<double>(heads)};
+}
+
+}  // namespace unroll::bodies

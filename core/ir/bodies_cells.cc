@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies of the recurrent layers, with PyTorch's parameters and gate orders. What does not need the state is computed
+// for all steps at once before the scan; the scan does one product with the old state and the pointwise part.
+// T time, B batch, I input, H hidden, P output (projection, or H), G gates, L layers, D directions.
+#include <cstdint>
+
+#include "core/ir/bodies.h"
+#include "unroll/ops.h"
+
+namespace unroll::bodies {
+
+namespace {
+
+// The parameters of one layer in one direction; absent ones are empty.
+struct Weights {
+  Value ih, hh;        // [G*H, I], [G*H, P]
+  Value b_ih, b_hh;    // [G*H]
+  Value hr;            // lstm: [P, H]
+  Value ci, cf, co;    // lstm with peepholes: [H]
+};
+
+// One layer in one direction: what goes in and what comes out.
+struct Sweep {
+  Value x;       // [T, B, I]
+  Value h0, c0;  // [B, P], [B, H]
+  Weights w;
+  ScanOptions options;
+};
+struct Swept {
+  Value y;     // [T, B, P]
+  Value h, c;  // final states
+};
+
+// Values of the step's graph appear in the order in which they were listed for the scan.
+Values present(std::initializer_list<Value> values) {
+  Values list;
+  for (const Value& value : values)
+    if (value) list.push_back(value);
+  return list;
+}
+
+Swept swept(const ScanResult& r) { return {r.outputs[0], r.states[0], r.states.size() > 1 ? r.states[1] : Value()}; }
+
+// h' = act(W_ih x + b_ih + W_hh h + b_hh)  (Elman 1990)
+Swept rnn_sweep(const Sweep& s, const Attributes& attributes) {
+  const bool use_relu = attributes.get<bool>("relu");
+  const Value x = linear(s.x, s.w.ih, s.w.b_ih ? s.w.b_ih + s.w.b_hh : Value());  // [T, B, H]
+  const auto step = [&](const StepValues& v) -> StepResult {
+    const Value sum = v.sequences[0] + matmul(v.states[0], v.constants[0], {.a = false, .b = true});
+    const Value h = use_relu ? relu(sum) : tanh(sum);
+    return {{h}, {h}};
+  };
+  return swept(scan(present({s.h0}), present({x}), present({s.w.hh}), step, s.options));
+}
+
+// r, z = s(W_i x + b_i + W_h h + b_h);  n = tanh(W_in x + b_in + r * (W_hn h + b_hn));  h' = (1 - z) n + z h
+// (Cho et al. 2014 in the form of cuDNN and PyTorch). b_hn stays inside r * (...), all other biases join the input part.
+Swept gru_reset_after_sweep(const Sweep& s) {
+  const std::int64_t H = s.w.hh.shape()[1];
+  Value bias, b_hn;
+  if (s.w.b_ih) {
+    bias = s.w.b_ih + pad(slice(s.w.b_hh, 0, 0, 2 * H), 0, 0, H);
+    b_hn = slice(s.w.b_hh, 0, 2 * H, H);
+  }
+  const Value x = linear(s.x, s.w.ih, bias);  // [T, B, 3H]
+  const auto step = [&](const StepValues& v) -> StepResult {
+    const Value h_old = v.states[0];
+    const Values x_gates = split(v.sequences[0], -1, 3);
+    const Values h_gates = split(matmul(h_old, v.constants[0], {.a = false, .b = true}), -1, 3);
+    const Value r = sigmoid(x_gates[0] + h_gates[0]);
+    const Value z = sigmoid(x_gates[1] + h_gates[1]);
+    const Value h_n = v.constants.size() > 1 ? h_gates[2] + v.constants[1] : h_gates[2];
+    const Value n = tanh(x_gates[2] + r * h_n);
+    const Value h = n + z * (h_old - n);
+    return {{h}, {h}};
+  };
+  return swept(scan(present({s.h0}), present({x}), present({s.w.hh, b_hn}), step, s.options));
+}
+
+// The original form of Cho et al. 2014: n = tanh(W_in x + b_in + W_hn (r * h) + b_hn), the rest as above.
+Swept gru_reset_before_sweep(const Sweep& s) {
+  const std::int64_t H = s.w.hh.shape()[1];
+  const Value x = linear(s.x, s.w.ih, s.w.b_ih ? s.w.b_ih + s.w.b_hh : Value());  // [T, B, 3H]
+  const Value w_rz = slice(s.w.hh, 0, 0, 2 * H), w_n = slice(s.w.hh, 0, 2 * H, H);
+  const auto step = [&](const StepValues& v) -> StepResult {
+    const Value h_old = v.states[0];
+    const Values x_gates = split(v.sequences[0], -1, 3);
+    const Values h_gates = split(matmul(h_old, v.constants[0], {.a = false, .b = true}), -1, 2);
+    const Value r = sigmoid(x_gates[0] + h_gates[0]);
+    const Value z = sigmoid(x_gates[1] + h_gates[1]);
+    const Value n = tanh(x_gates[2] + matmul(r * h_old, v.constants[1], {.a = false, .b = true}));
+    const Value h = n + z * (h_old - n);
+    return {{h}, {h}};
+  };
+  return swept(scan(present({s.h0}), present({x}), present({w_rz, w_n}), step, s.options));
+}
+
+Swept gru_sweep(const Sweep& s, const Attributes& attributes) {
+  return attributes.get<bool>("reset_after") ? gru_reset_after_sweep(s) : gru_reset_before_sweep(s);
+}
+
+// i, f, g, o = W_ih x + b_ih + W_hh h + b_hh;  c' = s(f) c + s(i) tanh(g);  h' = s(o) tanh(c')
+// (Hochreiter & Schmidhuber 1997 with the forget gate of Gers et al. 2000).
+// peephole (Gers et al. 2002): i += w_ci c, f += w_cf c, o += w_co c'. projection (Sak et al. 2014): h' = W_hr (s(o) tanh(c')).
+Swept lstm_sweep(const Sweep& s, const Attributes&) {
+  const Value x = linear(s.x, s.w.ih, s.w.b_ih ? s.w.b_ih + s.w.b_hh : Value());  // [T, B, 4H]
+  const bool projects = static_cast<bool>(s.w.hr), peephole = static_cast<bool>(s.w.ci);
+  const auto step = [&](const StepValues& v) -> StepResult {
+    const Value h_old = v.states[0], c_old = v.states[1];
+    const Value* constant = v.constants.data();
+    const Value w_hh = *constant++;
+    const Value w_hr = projects ? *constant++ : Value();
+    const Values gates = split(v.sequences[0] + matmul(h_old, w_hh, {.a = false, .b = true}), -1, 4);
+    const Value i = sigmoid(peephole ? gates[0] + constant[0] * c_old : gates[0]);
+    const Value f = sigmoid(peephole ? gates[1] + constant[1] * c_old : gates[1]);
+    const Value c = f * c_old + i * tanh(gates[2]);
+    const Value o = sigmoid(peephole ? gates[3] + constant[2] * c : gates[3]);
+    const Value cell_out = o * tanh(c);
+    const Value h = projects ? matmul(cell_out, w_hr, {.a = false, .b = true}) : cell_out;
+    return {{h, c}, {h}};
+  };
+  const Values constants = present({s.w.hh, s.w.hr, s.w.ci, s.w.cf, s.w.co});
+  return swept(scan(present({s.h0, s.c0}), present({x}), constants, step, s.options));
+}
+
+// Takes the node's inputs one after the other.
+class InputReader {
+ public:
+  explicit InputReader(Inputs in) : in_(in) {}
+  Value next() { return in_[at_++]; }
+  Value next_if(bool is_there) { return is_there ? next() : Value(); }
+
+ private:
+  Inputs in_;
+  std::size_t at_ = 0;
+};
+
+using SweepFunction = Swept (*)(const Sweep&, const Attributes&);
+
+// Layers above each other, directions side by side: in x, h0, [c0], [lengths], [key], then the parameters of each layer
+// and direction; out y, hn, [cn].
+Values stack_layers(Inputs in, const Attributes& attributes, SweepFunction sweep, bool has_cell_state) {
+  const bool bias = attributes.get<bool>("bias");
+  const bool projects = has_cell_state && attributes.get<std::int64_t>("projection") > 0;
+  const bool peephole = has_cell_state && attributes.get<bool>("peephole");
+  const double rate = attributes.get<double>("dropout");
+  const std::int64_t n_layers = attributes.get<std::int64_t>("layers");
+  const int n_directions = attributes.get<bool>("bidirectional") ? 2 : 1;
+
+  InputReader reader(in);
+  Value x = reader.next();
+  const Value h0 = reader.next(), c0 = reader.next_if(has_cell_state);
+  const Value lengths = reader.next_if(attributes.get<bool>("lengths"));
+  const Value key = reader.next_if(rate > 0);
+
+  Values hn, cn;
+  for (std::int64_t layer = 0; layer < n_layers; ++layer) {
+    Values y;
+    for (int direction = 0; direction < n_directions; ++direction) {
+      const std::int64_t slot = layer * n_directions + direction;
+      Sweep s{.x = x, .h0 = row(h0, slot), .c0 = c0 ? row(c0, slot) : Value(), .w = {}, .options = {}};
+      s.w = {.ih = reader.next(), .hh = reader.next(), .b_ih = reader.next_if(bias), .b_hh = reader.next_if(bias),
+             .hr = reader.next_if(projects), .ci = reader.next_if(peephole), .cf = reader.next_if(peephole),
+             .co = reader.next_if(peephole)};
+      s.options.reverse = direction == 1;
+      s.options.lengths = lengths;
+      const Swept r = sweep(s, attributes);
+      y.push_back(r.y);
+      hn.push_back(r.h);
+      if (r.c) cn.push_back(r.c);
+    }
+    x = y.size() > 1 ? concat(y, -1) : y[0];
+    const bool is_last = layer + 1 == n_layers;
+    if (rate > 0 && !is_last) x = dropout(x, key, rate, attributes.get<std::int64_t>("site") + layer);
+  }
+  Values out{x, stack(hn)};
+  if (has_cell_state) out.push_back(stack(cn));
+  return out;
+}
+
+}  // namespace
+
+Values rnn(Inputs in, const Attributes& attributes) { return stack_layers(in, attributes, rnn_sweep, false); }
+Values gru(Inputs in, const Attributes& attributes) { return stack_layers(in, attributes, gru_sweep, false); }
+Values lstm(Inputs in, const Attributes& attributes) { return stack_layers(in, attributes, lstm_sweep, true); }
+
+}  // namespace unroll::bodies

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies of the optimiser updates of one parameter, equal to torch.optim step by step. p parameter, g gradient,
+// lr learning rate (a scalar input, so that a schedule needs no new plan), t the update counted from 1.
+#include <cmath>
+
+#include "core/ir/bodies.h"
+#include "unroll/ops.h"
+
+namespace unroll::bodies {
+
+namespace {
+
+// L2 regularisation: g + weight_decay * p.
+Value decayed(Value g, Value p, const Attributes& attributes) {
+  const double weight_decay = attributes.get<double>("weight_decay");
+  return weight_decay == 0 ? g : g + p * weight_decay;
+}
+
+// 1 - beta^t as -expm1(t log beta): 1 - pow(beta, t) would lose all digits for a small t in f32.
+Value bias_correction(double beta, Value t) {
+  if (beta == 0) return scalar_like(t, 1);
+  return -expm1(t * std::log(beta));
+}
+
+}  // namespace
+
+// torch.optim.SGD without dampening: in p, g, lr, [m]; out p', [m'].
+//   m' = momentum m + g;  p' = p - lr m', or with nesterov p' = p - lr (g + momentum m')
+Values sgd(Inputs in, const Attributes& attributes) {
+  const Value p = in[0], lr = cast(in[2], p.dtype());
+  const Value g = decayed(in[1], p, attributes);
+  if (in.size() < 4) return {p - lr * g};
+  const double momentum = attributes.get<double>("momentum");
+  const Value m = in[3] * momentum + g;
+  const Value direction = attributes.get<bool>("nesterov") ? g + m * momentum : m;
+  return {p - lr * direction, m};
+}
+
+// torch.optim.Adam (Kingma & Ba 2015) and, decoupled, AdamW (Loshchilov & Hutter 2019): in p, g, m, v, lr, t; out p', m', v'.
+//   m' = beta1 m + (1 - beta1) g;  v' = beta2 v + (1 - beta2) g^2
+//   p' = p - lr / (1 - beta1^t) * m' / (sqrt(v') / sqrt(1 - beta2^t) + epsilon)
+// weight decay: g + weight_decay p before all that, or decoupled p (1 - lr weight_decay).
+Values adam(Inputs in, const Attributes& attributes) {
+  const double beta1 = attributes.get<double>("beta1"), beta2 = attributes.get<double>("beta2");
+  const double weight_decay = attributes.get<double>("weight_decay");
+  const bool decoupled = attributes.get<bool>("decoupled");
+  const Value lr = cast(in[4], in[0].dtype()), t = cast(in[5], in[0].dtype());
+  const Value g = decoupled ? in[1] : decayed(in[1], in[0], attributes);
+  const Value p = decoupled && weight_decay != 0 ? in[0] * (1 - lr * weight_decay) : in[0];
+  const Value m = in[2] + (g - in[2]) * (1 - beta1);
+  const Value v = in[3] * beta2 + square(g) * (1 - beta2);
+  const Value step_size = lr / bias_correction(beta1, t);
+  const Value denominator = sqrt(v) / sqrt(bias_correction(beta2, t)) + attributes.get<double>("epsilon");
+  return {p - step_size * (m / denominator), m, v};
+}
+
+// torch.optim.RMSprop, not centred (Tieleman & Hinton 2012): in p, g, v, lr, [m]; out p', v', [m'].
+//   v' = alpha v + (1 - alpha) g^2;  u = g / (sqrt(v') + epsilon);  m' = momentum m + u;  p' = p - lr m' (or lr u)
+Values rmsprop(Inputs in, const Attributes& attributes) {
+  const double alpha = attributes.get<double>("alpha");
+  const Value p = in[0], lr = cast(in[3], p.dtype());
+  const Value g = decayed(in[1], p, attributes);
+  const Value v = in[2] * alpha + square(g) * (1 - alpha);
+  const Value u = g / (sqrt(v) + attributes.get<double>("epsilon"));
+  if (in.size() < 5) return {p - lr * u, v};
+  const Value m = in[4] * attributes.get<double>("momentum") + u;
+  return {p - lr * m, v, m};
+}
+
+// torch.optim.Adagrad without decay of lr (Duchi et al. 2011): in p, g, s, lr; out p', s'.
+//   s' = s + g^2;  p' = p - lr g / (sqrt(s') + epsilon)
+Values adagrad(Inputs in, const Attributes& attributes) {
+  const Value p = in[0], lr = cast(in[3], p.dtype());
+  const Value g = decayed(in[1], p, attributes);
+  const Value s = in[2] + square(g);
+  return {p - lr * (g / (sqrt(s) + attributes.get<double>("epsilon"))), s};
+}
+
+}  // namespace unroll::bodies
