@@ -43,7 +43,7 @@ Swept swept(const ScanResult& r) { return {r.outputs[0], r.states[0], r.states.s
 
 // h' = act(W_ih x + b_ih + W_hh h + b_hh)  (Elman 1990)
 Swept rnn_sweep(const Sweep& s, const Attributes& attributes) {
-  const bool use_relu = attributes.get<bool>("relu");
+  const bool use_relu = attributes.get_or<bool>("relu", false);
   const Value x = linear(s.x, s.w.ih, s.w.b_ih ? s.w.b_ih + s.w.b_hh : Value());  // [T, B, H]
   const auto step = [&](const StepValues& v) -> StepResult {
     const Value sum = v.sequences[0] + matmul(v.states[0], v.constants[0], {.a = false, .b = true});
@@ -96,7 +96,7 @@ Swept gru_reset_before_sweep(const Sweep& s) {
 }
 
 Swept gru_sweep(const Sweep& s, const Attributes& attributes) {
-  return attributes.get<bool>("reset_after") ? gru_reset_after_sweep(s) : gru_reset_before_sweep(s);
+  return attributes.get_or<bool>("reset_after", true) ? gru_reset_after_sweep(s) : gru_reset_before_sweep(s);
 }
 
 // i, f, g, o = W_ih x + b_ih + W_hh h + b_hh;  c' = s(f) c + s(i) tanh(g);  h' = s(o) tanh(c')
@@ -140,17 +140,17 @@ using SweepFunction = Swept (*)(const Sweep&, const Attributes&);
 // Layers above each other, directions side by side: in x, h0, [c0], [lengths], [key], then the parameters of each layer
 // and direction; out y, hn, [cn].
 Values stack_layers(Inputs in, const Attributes& attributes, SweepFunction sweep, bool has_cell_state) {
-  const bool bias = attributes.get<bool>("bias");
+  const bool bias = attributes.get_or<bool>("bias", false);
   const bool projects = has_cell_state && attributes.get<std::int64_t>("projection") > 0;
-  const bool peephole = has_cell_state && attributes.get<bool>("peephole");
+  const bool peephole = has_cell_state && attributes.get_or<bool>("peephole", false);
   const double rate = attributes.get<double>("dropout");
   const std::int64_t n_layers = attributes.get<std::int64_t>("layers");
-  const int n_directions = attributes.get<bool>("bidirectional") ? 2 : 1;
+  const int n_directions = attributes.get_or<bool>("bidirectional", false) ? 2 : 1;
 
   InputReader reader(in);
   Value x = reader.next();
   const Value h0 = reader.next(), c0 = reader.next_if(has_cell_state);
-  const Value lengths = reader.next_if(attributes.get<bool>("lengths"));
+  const Value lengths = reader.next_if(attributes.get_or<bool>("lengths", false));
   const Value key = reader.next_if(rate > 0);
 
   Values hn, cn;

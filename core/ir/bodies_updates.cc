@@ -32,7 +32,7 @@ Values sgd(Inputs in, const Attributes& attributes) {
   if (in.size() < 4) return {p - lr * g};
   const double momentum = attributes.get<double>("momentum");
   const Value m = in[3] * momentum + g;
-  const Value direction = attributes.get<bool>("nesterov") ? g + m * momentum : m;
+  const Value direction = attributes.get_or<bool>("nesterov", false) ? g + m * momentum : m;
   return {p - lr * direction, m};
 }
 
@@ -43,7 +43,7 @@ Values sgd(Inputs in, const Attributes& attributes) {
 Values adam(Inputs in, const Attributes& attributes) {
   const double beta1 = attributes.get<double>("beta1"), beta2 = attributes.get<double>("beta2");
   const double weight_decay = attributes.get<double>("weight_decay");
-  const bool decoupled = attributes.get<bool>("decoupled");
+  const bool decoupled = attributes.get_or<bool>("decoupled", false);
   const Value lr = cast(in[4], in[0].dtype()), t = cast(in[5], in[0].dtype());
   const Value g = decoupled ? in[1] : decayed(in[1], in[0], attributes);
   const Value p = decoupled && weight_decay != 0 ? in[0] * (1 - lr * weight_decay) : in[0];

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Write access to a graph past its checks, for tests of the verifier and for passes that mark nodes.
+#pragma once
+
+#include <vector>
+
+#include "unroll/graph.h"
+
+namespace unroll {
+
+struct GraphEdit {
+  static std::vector<Node>& nodes(Graph& graph) { return graph.nodes_; }
+  static std::vector<NamedValue>& inputs(Graph& graph) { return graph.inputs_; }
+  static std::vector<NamedValue>& outputs(Graph& graph) { return graph.outputs_; }
+};
+
+}  // namespace unroll
