@@ -89,7 +89,9 @@ class Parser {
   Value value(const Numbering& numbering) {
     reader_.expect("%");
     // "3.1" reads as one number token.
+    const std::size_t start = reader_.token();
     const std::string_view token = reader_.number();
+    reader_.point_at(start);
     const std::size_t dot = token.find('.');
     const std::int64_t number = index(token.substr(0, dot));
     const auto at = numbering.find(number);

@@ -68,7 +68,10 @@ std::vector<Type> dropout_rule(const ShapeQuery& q) {
   q.require_float(0);
   q.require_dtype(1, DType::i32, "key");
   q.require_shape(1, Shape{3}, "key");
-  if (q.inputs.size() > 2) q.require_dtype(2, DType::i32, "step");
+  if (q.inputs.size() > 2) {
+    q.require_dtype(2, DType::i32, "step");
+    q.require_shape(2, Shape{}, "step");
+  }
   const double rate = q.attributes.get<double>("rate");
   q.require(rate >= 0 && rate < 1, "rate must be in [0,1)");
   q.integer("site");

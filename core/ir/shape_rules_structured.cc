@@ -44,8 +44,12 @@ void check_masks(const ShapeQuery& q, const ScanLayout& l, std::span<const Type>
 
 std::vector<Type> scan_rule(const ShapeQuery& q) {
   if (!q.body) throw Error(ErrorKind::graph, "scan", "needs a body");
+  const auto most = static_cast<std::int64_t>(q.inputs.size());
+  for (const char* count : {"states", "sequences"})
+    q.require(q.integer(count) >= 0 && q.integer(count) <= most, std::string(count) + " is " + std::to_string(q.integer(count)) +
+                                                                     " but the node has " + std::to_string(most) + " inputs");
   const ScanLayout l = layout_of(q.attributes, q.inputs.size());
-  q.require(l.steps >= 0 && l.n_states >= 0 && l.n_sequences >= 0 && l.n_constants >= 0,
+  q.require(l.steps >= 0 && l.n_constants >= 0,
             "counts of states, sequences and inputs do not agree");
   const auto body_inputs = q.body->inputs();
   const auto body_outputs = q.body->outputs();
