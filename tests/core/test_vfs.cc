@@ -123,12 +123,13 @@ TEST_CASE("a write that the system cuts short is continued and then refused, and
   const TempFolder folder;
   replace(disk(), folder / "f", "old");
   const std::string large(100'000, 'x');
+  const std::span<const std::byte> parts[] = {bytes_of(large)};
   rlimit limit;
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &limit) == 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{5000, limit.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  const Refusal r = refusal([&] { replace(disk(), folder / "f", large); });
+  const Refusal r = refusal([&] { write_atomically(disk(), folder / "f", parts); });
   ::setrlimit(RLIMIT_FSIZE, &limit);
   std::signal(SIGXFSZ, handler);
   CHECK(r.kind == ErrorKind::storage);

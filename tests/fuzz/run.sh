@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Usage: tests/fuzz/run.sh SECONDS [TARGET...]. Builds every fuzz target with clang under ASan and UBSan in build-fuzz
+# and runs each for SECONDS; a crash leaves its input in build-fuzz/crash-<target>-* and ends with status 1.
+set -euo pipefail
+seconds=${1:?usage: tests/fuzz/run.sh SECONDS [TARGET...]}
+shift
+cd "$(dirname "$0")/../.."
+build=${FUZZ_BUILD:-build-fuzz}
+[ -f "$build/build.ninja" ] || CXX=clang++ meson setup "$build" -Dbuildtype=debugoptimized -Dcli=disabled \
+  -Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=enabled >/dev/null
+targets=("$@")
+[ ${#targets[@]} -gt 0 ] || for f in tests/fuzz/fuzz_*.cc; do f=${f##*/fuzz_}; targets+=("${f%.cc}"); done
+ninja -C "$build" "${targets[@]/#/tests/fuzz/fuzz_}"
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+status=0
+for target in "${targets[@]}"; do
+  echo "== $target for $seconds s"
+  mkdir -p "$build/corpus/$target"  # what the run finds; the committed corpus is only read
+  dictionary=()
+  if [ -f "tests/fuzz/$target.dict" ]; then dictionary=("-dict=tests/fuzz/$target.dict"); fi
+  "$build/tests/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -max_len=16384 \
+    -print_final_stats=1 -verbosity=0 -artifact_prefix="$build/crash-$target-" "${dictionary[@]}" \
+    "$build/corpus/$target" "tests/fuzz/corpus/$target" 2>&1 |
+    sed "/^###### Recommended/,/^###### End/d" || status=1
+done
+exit $status
