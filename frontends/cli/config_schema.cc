@@ -126,6 +126,7 @@ std::string range_text(const KeySpec& key) {
   }
   if (key.type == KeyType::boolean) return "`true`, `false`";
   if (key.type == KeyType::text) return "text";
+  if (key.highest == k_big) return fmt::format("from {}", key.lowest);
   return fmt::format("{} … {}", key.lowest, key.highest);
 }
 
