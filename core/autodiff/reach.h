@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values a gradient can flow through: what depends on some values, and what leads to some values.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "unroll/graph.h"
+
+namespace unroll {
+
+class ValueSet {
+ public:
+  explicit ValueSet(const Graph& graph);
+  bool contains(ValueId id) const { return nodes_[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)]; }
+  void insert(ValueId id) { nodes_[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)] = true; }
+
+ private:
+  std::vector<std::vector<bool>> nodes_;  // [node][output], as the graph was when the set was made
+};
+
+// Values of a float dtype that depend on one of `from`, and `from` itself; stop_gradient ends a path.
+ValueSet reached_from(const Graph& graph, std::span<const ValueId> from);
+// Values of a float dtype that one of `to` depends on, and `to` itself; stop_gradient ends a path.
+ValueSet leading_to(const Graph& graph, std::span<const ValueId> to);
+
+}  // namespace unroll
