@@ -6,9 +6,9 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace unroll::cpu {
@@ -75,9 +75,11 @@ class Team {
  private:
   using Call = void (*)(void*, const Part&);
   void run_erased(Call call, void* argument);
-  void work(int index);        // body of thread `index`
-  void do_part(int index);     // runs the call, keeps its exception
-  std::uint32_t await_call(std::uint32_t last);
+  void start_call();
+  void await_call(std::uint32_t last);     // returns when more than `last` calls were started
+  void work(int index, int count);         // body of thread `index`
+  void do_part(const Part& part);          // runs the call, keeps its exception
+  void stop();
 
   Barrier barrier_;
   Call call_ = nullptr;
@@ -87,9 +89,9 @@ class Team {
   std::mutex error_mutex_;
   alignas(64) std::atomic<std::uint32_t> calls_{0};    // runs started
   alignas(64) std::atomic<int> unfinished_{0};         // threads still in the present run
+  std::atomic<int> sleepers_{0};
   std::mutex sleep_mutex_;
   std::condition_variable wake_;
-  std::condition_variable done_;
   std::vector<std::thread> threads_;
 };
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The matrix kernels of the running processor: b is read from panels (packed column blocks), a row by row.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "unroll/types.h"
+
+namespace unroll::cpu {
+
+// Sums over k restart at equal blocks of at most `block`; one block when k is 0.
+inline std::int64_t k_blocks(std::int64_t k, std::int64_t block) {
+  return std::max<std::int64_t>(1, (k + block - 1) / block);
+}
+
+// A packed b: panel p holds columns [p * columns, (p + 1) * columns) as [k][columns], zeros beyond the last column.
+struct GemmKernels {
+  std::int64_t columns;   // of a panel
+  std::int64_t k_block;   // rows of a panel that stay in L1 while rows of a pass by
+  std::int64_t few_rows;  // so many rows of a are worth no packing of b
+  // Packs panels [begin, end) of b [k, n] (or [n, k] when transposed; `stride` between stored rows).
+  // Panels lie `panel_stride` elements apart in `packed`.
+  void (*pack)(const void* b, std::int64_t stride, bool transposed, std::int64_t k, std::int64_t n,
+               std::int64_t begin, std::int64_t end, std::int64_t panel_stride, void* packed);
+  // to[j * to_stride + i] = from[i * from_stride + j] for i < rows, j < columns.
+  void (*transpose)(const void* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns, void* to,
+                    std::int64_t to_stride);
+  // Rows [0, m) of panels [begin, end): c = (accumulate ? c : 0) + a * b + bias. packed, c and bias start at panel 0.
+  void (*multiply)(std::int64_t m, std::int64_t n, std::int64_t k, const void* a, std::int64_t a_stride,
+                   const void* packed, std::int64_t panel_stride, std::int64_t begin, std::int64_t end,
+                   const void* bias, bool accumulate, void* c, std::int64_t c_stride);
+  // The same for a b [k, n] that is not packed; `tail` has room for one panel.
+  void (*multiply_rows)(std::int64_t m, std::int64_t n, std::int64_t k, const void* a, std::int64_t a_stride,
+                        const void* b, std::int64_t b_stride, std::int64_t begin, std::int64_t end, void* tail,
+                        void* c, std::int64_t c_stride);
+  // Columns [begin, end) of c = a times the transpose of b [n, k].
+  void (*multiply_dots)(std::int64_t m, std::int64_t k, const void* a, std::int64_t a_stride, const void* b,
+                        std::int64_t b_stride, std::int64_t begin, std::int64_t end, void* c, std::int64_t c_stride);
+};
+const GemmKernels& gemm_kernels(DType dtype);  // f32 or f64
+
+}  // namespace unroll::cpu

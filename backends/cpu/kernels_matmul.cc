@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a product is cut over parts and blocks. The order in which an element of c sums its products depends on k and
+// the processor only.
+#include <algorithm>
+#include <string>
+
+#include "backends/cpu/gemm.h"
+#include "backends/cpu/kernels.h"
+#include "unroll/error.h"
+
+namespace unroll::cpu {
+
+namespace {
+
+using Index = std::int64_t;
+
+constexpr Index k_panels_at_once = 32;  // a packed block of b stays in L2
+constexpr Index k_rows_at_once = 240;   // so does a transposed block of a
+constexpr Index k_alignment = 64;
+// Stored rows of a transposed block lie this much further apart than k_block, so that they fall in different sets.
+constexpr Index k_skew = 16;
+
+std::byte* at(void* base, Index bytes) { return static_cast<std::byte*>(base) + bytes; }
+const std::byte* at(const void* base, Index bytes) { return static_cast<const std::byte*>(base) + bytes; }
+
+Index element_bytes(const Matmul& matmul) { return static_cast<Index>(dtype_bytes(matmul.dtype)); }
+Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
+Index panels_of(const Matmul& matmul, const GemmKernels& kernels) { return ceil_div(matmul.n, kernels.columns); }
+
+// Many rows: each part takes its rows. Otherwise each part takes its panels, and nobody waits.
+bool split_by_rows(Index m, Index panels, int parts) {
+  constexpr Index k_enough_rows = 64;
+  return m >= k_enough_rows * parts || panels < parts;
+}
+
+// A single column is a single row of the transposed product, and a stored column is a row when it is contiguous.
+Matmul turned(const Matmul& matmul, bool& swapped) {
+  Matmul t = matmul;
+  swapped = matmul.n == 1 && matmul.m != 1 && matmul.c_stride == 1;
+  if (swapped) {
+    std::swap(t.m, t.n);
+    std::swap(t.a_stride, t.b_stride);
+    std::swap(t.a_batch, t.b_batch);
+    t.transpose_a = !matmul.transpose_b;
+    t.transpose_b = !matmul.transpose_a;
+    t.c_stride = t.n;
+  }
+  if (t.m == 1 && t.transpose_a && t.a_stride == 1) {
+    t.transpose_a = false;
+    t.a_stride = t.k;
+  }
+  if (t.n == 1 && !t.transpose_b && t.b_stride == 1) {
+    t.transpose_b = true;
+    t.b_stride = t.k;
+  }
+  return t;
+}
+
+enum class Way { dots, rows, blocks };
+Way way_of(const Matmul& matmul, const GemmKernels& kernels) {
+  constexpr Index k_rows_for_dots = 4;
+  if (matmul.transpose_a) return Way::blocks;
+  if (matmul.transpose_b) return matmul.m <= k_rows_for_dots ? Way::dots : Way::blocks;
+  return matmul.m <= kernels.few_rows ? Way::rows : Way::blocks;
+}
+
+struct Layout {
+  Index block;  // bytes of one packed block of b
+  Index part;   // bytes of what one part keeps to itself: a block of a, or the ragged panel of b
+};
+Layout layout_of(const Matmul& matmul, const GemmKernels& kernels) {
+  const Index depth = std::max<Index>(1, std::min(matmul.k, kernels.k_block));
+  const Index panels = std::min(k_panels_at_once, panels_of(matmul, kernels));
+  const Index size = element_bytes(matmul);
+  const auto aligned = [](Index bytes) { return ceil_div(bytes, k_alignment) * k_alignment; };
+  switch (way_of(matmul, kernels)) {
+    case Way::dots: return {0, 0};
+    case Way::rows: return {0, aligned(kernels.columns * matmul.k * size)};
+    case Way::blocks: break;
+  }
+  const Index a_block = matmul.transpose_a ? std::min(k_rows_at_once, matmul.m) * (depth + k_skew) * size : 0;
+  return {aligned(panels * depth * kernels.columns * size), aligned(a_block)};
+}
+
+// One product of a batch.
+struct Product {
+  const Matmul& matmul;
+  const GemmKernels& kernels;
+  const void* a;
+  const void* b;
+  void* c;
+  Index size() const { return element_bytes(matmul); }
+};
+
+// Rows [range) of c, columns of panels [begin, end) of the block that starts at `column`.
+void multiply_rows_of(const Product& p, Range rows, Index column, Index columns, Index k0, Index depth,
+                      const void* packed, Range panels, void* a_block) {
+  const Matmul& mm = p.matmul;
+  for (Index r = rows.begin; r < rows.end; r += k_rows_at_once) {
+    const Index m = std::min(k_rows_at_once, rows.end - r);
+    const void* a = at(p.a, (r * mm.a_stride + k0) * p.size());
+    Index a_stride = mm.a_stride;
+    if (mm.transpose_a) {
+      a_stride = depth + k_skew;
+      p.kernels.transpose(at(p.a, (k0 * mm.a_stride + r) * p.size()), mm.a_stride, depth, m, a_block, a_stride);
+      a = a_block;
+    }
+    p.kernels.multiply(m, columns, depth, a, a_stride, packed, depth * p.kernels.columns, panels.begin, panels.end,
+                       nullptr, k0 > 0, at(p.c, (r * mm.c_stride + column) * p.size()), mm.c_stride);
+  }
+}
+
+// All parts together. Two buffers take turns, so one barrier for each block of b is enough; `turn` goes on from one
+// product to the next.
+void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, void* a_block, int& turn,
+                     const Part& part) {
+  const Matmul& mm = p.matmul;
+  const Index panels = panels_of(mm, p.kernels);
+  const bool by_rows = split_by_rows(mm.m, panels, part.count);
+  const Range rows = by_rows ? part.share(mm.m) : Range{0, mm.m};
+  const Index k_steps = k_blocks(mm.k, p.kernels.k_block);
+  for (Index first = 0; first < panels; first += k_panels_at_once) {
+    const Index count = std::min(k_panels_at_once, panels - first);
+    const Index column = first * p.kernels.columns;
+    const Index columns = std::min(count * p.kernels.columns, mm.n - column);
+    const Range mine = part.share(count);
+    for (Index step = 0; step < k_steps; ++step) {
+      const Index k0 = mm.k * step / k_steps;
+      const Index depth = mm.k * (step + 1) / k_steps - k0;
+      std::byte* packed = blocks + (turn++ % 2) * block_bytes;
+      const Index corner = mm.transpose_b ? column * mm.b_stride + k0 : k0 * mm.b_stride + column;
+      p.kernels.pack(at(p.b, corner * p.size()), mm.b_stride, mm.transpose_b, depth, columns, mine.begin, mine.end,
+                     depth * p.kernels.columns, packed);
+      if (by_rows) part.sync();
+      multiply_rows_of(p, rows, column, columns, k0, depth, packed, by_rows ? Range{0, count} : mine, a_block);
+    }
+  }
+}
+
+void multiply_one(const Product& p, const Layout& layout, void* scratch, int& turn, const Part& part) {
+  const Matmul& mm = p.matmul;
+  const Way way = way_of(mm, p.kernels);
+  std::byte* own = at(scratch, 2 * layout.block + part.index * layout.part);
+  if (way == Way::dots) {
+    const Range mine = part.share(mm.n, 4);
+    p.kernels.multiply_dots(mm.m, mm.k, p.a, mm.a_stride, p.b, mm.b_stride, mine.begin, mine.end, p.c, mm.c_stride);
+  } else if (way == Way::rows) {
+    const Range mine = part.share(panels_of(mm, p.kernels));
+    p.kernels.multiply_rows(mm.m, mm.n, mm.k, p.a, mm.a_stride, p.b, mm.b_stride, mine.begin, mine.end, own, p.c,
+                            mm.c_stride);
+  } else {
+    multiply_blocks(p, at(scratch, 0), layout.block, own, turn, part);
+  }
+}
+
+// Offsets of product `index` of the batch.
+struct Offsets {
+  Index a = 0, b = 0, c = 0;
+};
+Offsets offsets_of(const Matmul& matmul, Index index) {
+  Offsets offsets;
+  for (int axis = matmul.batch.rank() - 1; axis >= 0; --axis) {
+    const auto i = static_cast<std::size_t>(axis);
+    const Index position = index % matmul.batch[axis];
+    index /= matmul.batch[axis];
+    offsets.a += position * matmul.a_batch[i];
+    offsets.b += position * matmul.b_batch[i];
+    offsets.c += position * matmul.c_batch[i];
+  }
+  return offsets;
+}
+
+Shape leading(const Shape& shape) { return Shape(shape.dims().first(static_cast<std::size_t>(shape.rank() - 2))); }
+
+// Strides of dense matrices of `matrix` elements with leading dimensions `from`, read as `to`.
+Strides batch_strides(const Shape& from, const Shape& to, Index matrix) {
+  Strides strides = broadcast_strides(from, to);
+  for (auto& stride : strides) stride *= matrix;
+  return strides;
+}
+
+}  // namespace
+
+Matmul make_matmul(const Type& a, const Type& b, bool transpose_a, bool transpose_b) {
+  const int ra = a.shape.rank(), rb = b.shape.rank();
+  Matmul mm;
+  mm.dtype = a.dtype;
+  mm.transpose_a = transpose_a;
+  mm.transpose_b = transpose_b;
+  mm.m = a.shape[transpose_a ? ra - 1 : ra - 2];
+  mm.k = a.shape[transpose_a ? ra - 2 : ra - 1];
+  mm.n = b.shape[transpose_b ? rb - 2 : rb - 1];
+  mm.a_stride = a.shape[ra - 1];
+  mm.b_stride = b.shape[rb - 1];
+  mm.c_stride = mm.n;
+  const Shape a_batch = leading(a.shape), b_batch = leading(b.shape);
+  if (b_batch.elements() == 1 && !transpose_a && b_batch.rank() <= a_batch.rank()) {
+    mm.m *= a_batch.elements();
+    return mm;
+  }
+  mm.batch = broadcast_shapes(a_batch, b_batch, "matmul");
+  mm.a_batch = batch_strides(a_batch, mm.batch, mm.m * mm.k);
+  mm.b_batch = batch_strides(b_batch, mm.batch, mm.k * mm.n);
+  mm.c_batch = batch_strides(mm.batch, mm.batch, mm.m * mm.n);
+  return mm;
+}
+
+std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts) {
+  bool swapped = false;
+  const Matmul mm = turned(matmul, swapped);
+  const Layout layout = layout_of(mm, gemm_kernels(mm.dtype));
+  // A batch that is shared out needs everything once for each part.
+  const Index shared = mm.single() ? 2 * layout.block : 2 * layout.block * parts;
+  return static_cast<std::size_t>(shared + layout.part * parts);
+}
+
+void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part) {
+  bool swapped = false;
+  const Matmul mm = turned(matmul, swapped);
+  if (swapped) std::swap(a, b);
+  const GemmKernels& kernels = gemm_kernels(mm.dtype);
+  const Layout layout = layout_of(mm, kernels);
+  const Index size = element_bytes(mm);
+  const Index batch = mm.batch.elements();
+  if (mm.m == 0 || mm.n == 0) return;
+  const bool share_batch = batch >= part.count && batch > 1;
+  const Range mine = share_batch ? part.share(batch) : Range{0, batch};
+  const Part team = share_batch ? Part{} : part;
+  if (share_batch) scratch = at(scratch, part.index * (2 * layout.block + layout.part));
+  int turn = 0;
+  for (Index i = mine.begin; i < mine.end; ++i) {
+    const Offsets offsets = offsets_of(mm, i);
+    const Product product{mm, kernels, at(a, offsets.a * size), at(b, offsets.b * size), at(c, offsets.c * size)};
+    multiply_one(product, layout, scratch, turn, team);
+  }
+}
+
+std::size_t packed_bytes(const Matmul& matmul) {
+  if (!matmul.single() || matmul.transpose_a)
+    throw Error(ErrorKind::internal, "cpu matmul", "only a plain product with a row-major a has a packed b");
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  return static_cast<std::size_t>(panels_of(matmul, kernels) * kernels.columns * matmul.k * element_bytes(matmul));
+}
+
+void run_pack(const Matmul& matmul, const void* b, void* packed, const Part& part) {
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  const Range mine = part.share(panels_of(matmul, kernels));
+  kernels.pack(b, matmul.b_stride, matmul.transpose_b, matmul.k, matmul.n, mine.begin, mine.end,
+               matmul.k * kernels.columns, packed);
+}
+
+void run_packed(const Matmul& matmul, const void* a, const void* packed, const void* bias, bool accumulate, void* c,
+                const Part& part) {
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  const Index panels = panels_of(matmul, kernels);
+  const bool by_rows = split_by_rows(matmul.m, panels, part.count);
+  const Range rows = by_rows ? part.share(matmul.m) : Range{0, matmul.m};
+  const Range mine = by_rows ? Range{0, panels} : part.share(panels);
+  const Index size = element_bytes(matmul);
+  if (rows.empty() || mine.empty()) return;
+  kernels.multiply(rows.end - rows.begin, matmul.n, matmul.k, at(a, rows.begin * matmul.a_stride * size),
+                   matmul.a_stride, packed, matmul.k * kernels.columns, mine.begin, mine.end, bias, accumulate,
+                   at(c, rows.begin * matmul.c_stride * size), matmul.c_stride);
+}
+
+}  // namespace unroll::cpu

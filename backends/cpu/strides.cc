@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/kernels.h"
+
+namespace unroll::cpu {
+
+Strides dense_strides(const Shape& shape) { return broadcast_strides(shape, shape); }
+
+Strides broadcast_strides(const Shape& from, const Shape& to) {
+  Strides strides{};
+  std::int64_t stride = 1;
+  for (int i = from.rank() - 1; i >= 0; --i) {
+    const int axis = to.rank() - from.rank() + i;
+    strides[static_cast<std::size_t>(axis)] = from[i] == 1 ? 0 : stride;
+    stride *= from[i];
+  }
+  return strides;
+}
+
+}  // namespace unroll::cpu

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads spin for some tens of microseconds for the next call, because training calls follow each other closely,
+// then sleep. Inside a run they spin, and yield their core after a while: there may be fewer cores than threads.
+#include "backends/cpu/team.h"
+
+#include <hwy/cache_control.h>
+
+#include <algorithm>
+
+namespace unroll::cpu {
+
+namespace {
+
+// One pause takes 10 to 140 cycles, by processor.
+constexpr int k_spins_before_yield = 2000;
+constexpr int k_spins_before_sleep = 1000;
+
+void pause_or_yield(int& spins) {
+  if (++spins < k_spins_before_yield) {
+    hwy::Pause();
+  } else {
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace
+
+void Barrier::wait() {
+  const std::uint32_t generation = generation_.load(std::memory_order_acquire);
+  if (broken_.load(std::memory_order_acquire)) throw BarrierBroken{};
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == n_) {
+    arrived_.store(0, std::memory_order_relaxed);
+    generation_.store(generation + 1, std::memory_order_release);
+    return;
+  }
+  int spins = 0;
+  while (generation_.load(std::memory_order_acquire) == generation) {
+    if (broken_.load(std::memory_order_acquire)) throw BarrierBroken{};
+    pause_or_yield(spins);
+  }
+}
+
+void Barrier::break_all() { broken_.store(true, std::memory_order_release); }
+
+void Barrier::mend() {
+  arrived_.store(0, std::memory_order_relaxed);
+  broken_.store(false, std::memory_order_relaxed);
+}
+
+Team::Team(int n) : barrier_(std::max(n, 1)) {
+  try {
+    for (int i = 1; i < n; ++i) threads_.emplace_back([this, i, n] { work(i, n); });
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+Team::~Team() { stop(); }
+
+void Team::stop() {
+  stop_ = true;
+  start_call();
+  for (auto& thread : threads_) thread.join();
+}
+
+void Team::run_erased(Call call, void* argument) {
+  if (threads_.empty()) return call(argument, Part{});
+  call_ = call;
+  argument_ = argument;
+  unfinished_.store(size() - 1, std::memory_order_relaxed);
+  start_call();
+  do_part({0, size(), &barrier_});
+  int spins = 0;
+  while (unfinished_.load(std::memory_order_acquire) != 0) pause_or_yield(spins);
+  if (error_) {
+    barrier_.mend();
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+}
+
+// Either this sees a thread that is about to sleep and wakes it, or that thread sees the new count: both sides write
+// first and read then, in the one order of sequentially consistent operations.
+void Team::start_call() {
+  calls_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+  { const std::lock_guard lock(sleep_mutex_); }
+  wake_.notify_all();
+}
+
+void Team::await_call(std::uint32_t last) {
+  for (int spins = 0; spins < k_spins_before_sleep; ++spins) {
+    if (calls_.load(std::memory_order_acquire) != last) return;
+    hwy::Pause();
+  }
+  std::unique_lock lock(sleep_mutex_);
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  wake_.wait(lock, [&] { return calls_.load(std::memory_order_seq_cst) != last; });
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Team::work(int index, int count) {
+  for (std::uint32_t last = 0;; ++last) {
+    await_call(last);
+    if (stop_) return;
+    do_part({index, count, &barrier_});
+    unfinished_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+void Team::do_part(const Part& part) {
+  try {
+    call_(argument_, part);
+  } catch (const BarrierBroken&) {
+    // the part that failed has left its error
+  } catch (...) {
+    {
+      const std::lock_guard lock(error_mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
+    barrier_.break_all();
+  }
+}
+
+}  // namespace unroll::cpu

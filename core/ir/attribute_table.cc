@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ir/attribute_table.h"
+
+#include <array>
+
+namespace unroll {
+
+namespace {
+
+struct Row {
+  Op op;
+  AttributeSpec attribute;
+};
+using K = AttributeKind;
+
+constexpr Row k_rows[] = {
+    {Op::input, {"name", K::text}},
+    {Op::input, {"dtype", K::dtype}},
+    {Op::input, {"shape", K::integers}},
+    {Op::constant, {"value", K::tensor}},
+    {Op::iota, {"shape", K::integers}},
+    {Op::iota, {"axis", K::integer}},
+    {Op::cast, {"dtype", K::dtype}},
+    {Op::reshape, {"shape", K::integers}},
+    {Op::transpose, {"permutation", K::integers}},
+    {Op::slice, {"axis", K::integer}},
+    {Op::slice, {"start", K::integer}},
+    {Op::slice, {"size", K::integer}},
+    {Op::pad, {"axis", K::integer}},
+    {Op::pad, {"low", K::integer}},
+    {Op::pad, {"high", K::integer}},
+    {Op::concat, {"axis", K::integer}},
+    {Op::broadcast, {"shape", K::integers}},
+    {Op::matmul, {"transpose_a", K::flag}},
+    {Op::matmul, {"transpose_b", K::flag}},
+    {Op::reduce_sum, {"axes", K::integers}},
+    {Op::reduce_sum, {"keep", K::flag}},
+    {Op::reduce_max, {"axes", K::integers}},
+    {Op::reduce_max, {"keep", K::flag}},
+    {Op::argmax, {"axis", K::integer}},
+    {Op::scatter_add, {"rows", K::integer}},
+    {Op::random_uniform, {"shape", K::integers}},
+    {Op::random_uniform, {"site", K::integer}},
+    {Op::scan, {"steps", K::integer}},
+    {Op::scan, {"states", K::integer}},
+    {Op::scan, {"sequences", K::integer}},
+    {Op::scan, {"reverse", K::flag}},
+    {Op::scan, {"lengths", K::flag}},
+    {Op::scan, {"reset", K::flag}},
+    // gradient has those of the composite it belongs to as well
+    {Op::gradient, {"of", K::text}},
+    {Op::gradient, {"n_inputs", K::integer}},
+    {Op::gradient, {"d_outputs", K::integers}},
+    {Op::gradient, {"d_inputs", K::integers}},
+    {Op::rnn, {"relu", K::flag}},
+    {Op::gru, {"reset_after", K::flag}},
+    {Op::lstm, {"projection", K::integer}},
+    {Op::lstm, {"peephole", K::flag}},
+    {Op::layer_norm, {"epsilon", K::number}},
+    {Op::dropout, {"rate", K::number}},
+    {Op::dropout, {"site", K::integer}},
+    {Op::dot_attention, {"scale", K::number}},
+    {Op::multi_head_attention, {"heads", K::integer}},
+    {Op::huber, {"delta", K::number}},
+    {Op::sgd, {"momentum", K::number}},
+    {Op::sgd, {"nesterov", K::flag}},
+    {Op::sgd, {"weight_decay", K::number}},
+    {Op::adam, {"beta1", K::number}},
+    {Op::adam, {"beta2", K::number}},
+    {Op::adam, {"epsilon", K::number}},
+    {Op::adam, {"weight_decay", K::number}},
+    {Op::adam, {"decoupled", K::flag}},
+    {Op::rmsprop, {"alpha", K::number}},
+    {Op::rmsprop, {"epsilon", K::number}},
+    {Op::rmsprop, {"momentum", K::number}},
+    {Op::rmsprop, {"weight_decay", K::number}},
+    {Op::adagrad, {"epsilon", K::number}},
+    {Op::adagrad, {"weight_decay", K::number}},
+};
+
+// What rnn, gru and lstm share.
+constexpr AttributeSpec k_recurrent[] = {
+    {"hidden", K::integer},  {"layers", K::integer}, {"bidirectional", K::flag}, {"bias", K::flag},
+    {"dropout", K::number}, {"site", K::integer},   {"lengths", K::flag},
+};
+
+}  // namespace
+
+std::vector<AttributeSpec> attributes_of(Op op) {
+  std::vector<AttributeSpec> list;
+  if (op == Op::rnn || op == Op::gru || op == Op::lstm) list.assign(std::begin(k_recurrent), std::end(k_recurrent));
+  for (const Row& row : k_rows)
+    if (row.op == op) list.push_back(row.attribute);
+  const bool claimable = op_info(op).tier == OpTier::composite || op == Op::gradient;
+  if (claimable) list.push_back({"claimed", K::flag});  // set by the claim pass
+  return list;
+}
+
+std::string_view attribute_kind_name(AttributeKind kind) {
+  constexpr std::array<std::string_view, 7> k_names{"an integer", "a number", "a flag", "a text", "integers", "a dtype", "a tensor"};
+  return k_names[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace unroll

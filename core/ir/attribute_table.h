@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which attributes each op has. Flags may be left out and are then false; all others must be there.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "unroll/graph.h"
+
+namespace unroll {
+
+// In the order of the alternatives of Attribute.
+enum class AttributeKind : std::uint8_t { integer, number, flag, text, integers, dtype, tensor };
+
+struct AttributeSpec {
+  std::string_view name;
+  AttributeKind kind;
+};
+
+std::vector<AttributeSpec> attributes_of(Op op);
+std::string_view attribute_kind_name(AttributeKind kind);
+
+}  // namespace unroll

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll bench`: times one recurrent layer stack, inference or a whole gradient step. Data stays on the device;
+// a repeat is run + wait. The protocol is in bench/README.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "frontends/cli/commands.h"
+#include "frontends/cli/job.h"
+#include "frontends/cli/report.h"
+#include "unroll/autodiff.h"
+#include "unroll/error.h"
+#include "unroll/run.h"
+
+namespace unroll::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Multiply-adds count two. Matmuls of the graph, those of a scan's body once per step.
+double matmul_flop(const Graph& graph) {
+  double flop = 0;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == Op::matmul) {
+      const Shape& a = graph.type(node.inputs[0]).shape;
+      const bool transposed = node.attributes.get_or<bool>("transpose_a", false);
+      flop += 2 * static_cast<double>(node.outputs[0].shape.elements()) * static_cast<double>(a[a.rank() - (transposed ? 2 : 1)]);
+    } else if (node.op == Op::scan) {
+      flop += static_cast<double>(scan_layout(node).steps) * matmul_flop(*node.body);
+    }
+  }
+  return flop;
+}
+
+// What is timed: y, and for training the loss mean(y^2) with the gradient of every parameter.
+RecurrentJob build_bench(const Options& o, bool train) {
+  const RecurrentModelOptions model{.cell = o.cell, .hidden = o.hidden, .layers = static_cast<int>(o.layers),
+                                    .bidirectional = o.bidirectional};
+  RecurrentJob job = build_recurrent(model, {.steps = o.steps, .batch = o.batch, .input = o.input_width});
+  if (!train) {
+    job.graph->output("y", job.y);
+    return job;
+  }
+  const Value loss = mean(square(job.y));
+  std::vector<Value> wrt;
+  for (const ParameterSpec& parameter : job.parameters) wrt.push_back(job.graph->find_input(parameter.name));
+  const std::vector<Value> gradients = differentiate(loss, wrt);
+  job.graph->output("loss", loss);
+  for (std::size_t i = 0; i < wrt.size(); ++i) job.graph->output("d_" + job.parameters[i].name, gradients[i]);
+  return job;
+}
+
+// Forward: 2 T B D G H (I + H) per layer for the built-in cells, the matmuls of the graph for others.
+double forward_flop(const Options& o) {
+  constexpr std::pair<std::string_view, double> k_gates[] = {{"rnn", 1}, {"gru", 3}, {"lstm", 4}};
+  for (const auto& [cell, gates] : k_gates) {
+    if (o.cell != cell) continue;
+    const double directions = o.bidirectional ? 2 : 1, hidden = static_cast<double>(o.hidden);
+    const double rows = static_cast<double>(o.steps) * static_cast<double>(o.batch);
+    const double first = static_cast<double>(o.input_width) + hidden, other = directions * hidden + hidden;
+    return 2 * rows * directions * gates * hidden * (first + static_cast<double>(o.layers - 1) * other);
+  }
+  return matmul_flop(*build_bench(o, /*train=*/false).graph);
+}
+
+// Device buffers for a program's inputs and outputs, inputs filled: parameters initialised, x uniform in [-1, 1).
+struct Device {
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  Bindings bindings;
+  std::size_t bytes = 0;
+
+  Buffer* add(Backend& backend, std::size_t size) {
+    buffers.push_back(backend.allocate(size));
+    bytes += size;
+    return buffers.back().get();
+  }
+};
+
+Device make_device(const RecurrentJob& job, Backend& backend, const Plan& plan, std::uint64_t seed) {
+  TensorMap values = initialize(job.parameters, seed);
+  const std::vector<ParameterSpec> x{{"x", job.x.type(), Initializer::uniform(1)}};
+  values.merge(initialize(x, seed + 1));
+  Device device;
+  for (const NamedValue& input : plan.graph->inputs()) {
+    const Type& type = plan.graph->type(input.value);
+    const auto found = values.find(input.name);
+    const Tensor value = found == values.end() ? Tensor(type) : found->second;
+    Buffer* buffer = device.add(backend, type.bytes());
+    backend.upload(*buffer, 0, value.bytes());
+    device.bindings.inputs.push_back(buffer);
+  }
+  for (const NamedValue& output : plan.graph->outputs()) {
+    device.bindings.outputs.push_back(device.add(backend, plan.graph->type(output.value).bytes()));
+  }
+  return device;
+}
+
+std::vector<double> time_runs(Program& program, const Bindings& bindings, double seconds) {
+  constexpr std::size_t k_fewest = 3;
+  std::vector<double> times;
+  program.run(bindings);  // the first run warms caches and is not counted
+  program.backend().wait();
+  const auto start = Clock::now();
+  while (times.size() < k_fewest || milliseconds_since(start) < seconds * 1e3) {
+    const auto begin = Clock::now();
+    program.run(bindings);
+    program.backend().wait();
+    times.push_back(milliseconds_since(begin));
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+}  // namespace
+
+int run_bench(const Options& options) {
+  const bool train = options.mode == "train";
+  const auto backend = make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(0))});
+  const auto compile_start = Clock::now();
+  const RecurrentJob job = build_bench(options, train);
+  Program program(*job.graph, *backend);
+  const double compile_ms = milliseconds_since(compile_start);
+  const Device device = make_device(job, *backend, program.plan(), static_cast<std::uint64_t>(options.seed.value_or(0)));
+  const std::vector<double> times = time_runs(program, device.bindings, options.seconds);
+  const double flop = forward_flop(options) * (train ? 3 : 1);
+
+  Report report;
+  report.add("cell", options.cell).add("mode", options.mode).add("input", options.input_width);
+  report.add("hidden", options.hidden).add("layers", options.layers).add("batch", options.batch);
+  report.add("steps", options.steps).add("bidirectional", options.bidirectional);
+  report.add("backend", backend->describe().name).add("device", backend->describe().device);
+  report.add("threads", static_cast<std::int64_t>(backend->describe().threads));
+  report.add("repeats", static_cast<std::int64_t>(times.size()));
+  report.add("min_ms", times.front()).add("median_ms", times[times.size() / 2]);
+  report.add("gflops", flop / times.front() / 1e6).add("compile_ms", compile_ms);
+  report.add("peak_bytes", static_cast<std::int64_t>(program.plan().arena_bytes + device.bytes));
+  report.print(options.json);
+  return 0;
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a config accepts: known keys of the right type, in range. Files give exit code 3, the command line 2.
+#include "frontends/cli/config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "frontends/cli/toml_reader.h"
+#include "unroll/error.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+namespace {
+
+constexpr std::string_view k_command_line = "--";  // origins that start like this are options
+
+ErrorKind kind_of(std::string_view origin) {
+  return origin.starts_with(k_command_line) ? ErrorKind::usage : ErrorKind::input_file;
+}
+
+bool is_choice(std::string_view choices, std::string_view word) {
+  while (true) {
+    const auto bar = choices.find('|');
+    if (choices.substr(0, bar) == word) return true;
+    if (bar == std::string_view::npos) return false;
+    choices.remove_prefix(bar + 1);
+  }
+}
+
+// The value as the key's type, or nothing when the types do not fit. Whole numbers are numbers.
+bool convert(const TomlScalar& from, KeyType type, ConfigValue& to) {
+  if (type == KeyType::boolean && std::holds_alternative<bool>(from)) to = std::get<bool>(from);
+  else if (type == KeyType::integer && std::holds_alternative<std::int64_t>(from)) to = std::get<std::int64_t>(from);
+  else if (type == KeyType::number && std::holds_alternative<double>(from)) to = std::get<double>(from);
+  else if (type == KeyType::number && std::holds_alternative<std::int64_t>(from)) to = static_cast<double>(std::get<std::int64_t>(from));
+  else if (type == KeyType::text && std::holds_alternative<std::string>(from)) to = std::get<std::string>(from);
+  else return false;
+  return true;
+}
+
+void check_range(const KeySpec& key, const ConfigValue& value, const std::string& origin) {
+  if (key.type == KeyType::text) {
+    const auto& word = std::get<std::string>(value);
+    if (key.choices.empty() || is_choice(key.choices, word)) return;
+    throw Error(kind_of(origin), origin, fmt::format("{} is {}", key.path, toml_text(value)),
+                fmt::format("Use one of {}", key.choices));
+  }
+  if (key.type == KeyType::boolean) return;
+  const double number = key.type == KeyType::integer ? static_cast<double>(std::get<std::int64_t>(value))
+                                                     : std::get<double>(value);
+  if (std::isfinite(number) && number >= key.lowest && number <= key.highest) return;
+  throw Error(kind_of(origin), origin, fmt::format("{} is {}", key.path, toml_text(value)),
+              fmt::format("It must lie between {} and {}", key.lowest, key.highest));
+}
+
+const KeySpec& known_key(std::string_view path, const std::string& origin) {
+  if (const KeySpec* key = find_key(path)) return *key;
+  throw Error(kind_of(origin), origin, fmt::format("unknown key {}", path),
+              fmt::format("Did you mean {}? docs/config.md lists all keys", nearest_key(path)));
+}
+
+}  // namespace
+
+Config::Config() {
+  for (const KeySpec& key : config_schema()) entries_.emplace(key.path, Entry{default_value(key), ""});
+}
+
+const Config::Entry& Config::entry(std::string_view path) const { return entries_.find(path)->second; }
+
+void Config::set(std::string_view path, ConfigValue value, std::string origin) {
+  check_range(known_key(path, origin), value, origin);
+  entries_.find(path)->second = {std::move(value), std::move(origin)};
+}
+
+void Config::apply_toml(std::string_view text, const std::string& name) {
+  for (const TomlEntry& given : read_toml(text, name)) {
+    const std::string origin = fmt::format("{}:{}:{}", name, given.line, given.column);
+    const KeySpec& key = known_key(given.path, origin);
+    ConfigValue value;
+    if (!convert(given.value, key.type, value)) {
+      throw Error(ErrorKind::input_file, origin, fmt::format("{} is of type {}", key.path, given.type),
+                  fmt::format("It must be of type {}, such as {}", key_type_name(key.type), key.fallback));
+    }
+    set(key.path, std::move(value), origin);
+  }
+}
+
+void Config::apply_setting(std::string_view setting) {
+  const std::string origin = fmt::format("--set {}", setting);
+  const auto equals = setting.find('=');
+  if (equals == std::string_view::npos) {
+    throw Error(ErrorKind::usage, origin, "no = in it", "Write --set section.key=value");
+  }
+  const KeySpec& key = known_key(setting.substr(0, equals), origin);
+  const std::string_view text = setting.substr(equals + 1);
+  ConfigValue value = std::string(text);
+  if (key.type != KeyType::text || text.starts_with('"')) {
+    TomlScalar scalar;
+    try {
+      const auto entries = read_toml(fmt::format("v = {}", text), origin);
+      if (entries.size() == 1 && entries[0].path == "v") scalar = entries[0].value;
+    } catch (const Error&) {
+      scalar = std::monostate{};
+    }
+    if (!convert(scalar, key.type, value)) {
+      throw Error(ErrorKind::usage, origin, fmt::format("the value is not of type {}", key_type_name(key.type)),
+                  fmt::format("Write for example --set {}={}", key.path, key.fallback));
+    }
+  }
+  set(key.path, std::move(value), origin);
+}
+
+void Config::refuse(std::string_view path, std::string_view what, std::string_view next) const {
+  const Entry& at = entry(path);
+  const std::string origin = at.origin.empty() ? "config" : at.origin;
+  throw Error(kind_of(origin), origin, fmt::format("{} = {}: {}", path, toml_text(at.value), what), next);
+}
+
+unsigned Config::uses() const {
+  const unsigned uses = uses_of_kind(text("task.kind"));
+  return uses ? uses : k_tensors;
+}
+
+std::string Config::toml(unsigned uses) const {
+  std::string out;
+  std::string_view section;
+  for (const KeySpec& key : config_schema()) {
+    if (!(key.uses & uses)) continue;
+    const auto dot = key.path.find('.');
+    if (key.path.substr(0, dot) != section) {
+      section = key.path.substr(0, dot);
+      out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section);
+    }
+    const std::string line = fmt::format("{} = {}", key.path.substr(dot + 1), toml_text(entry(key.path).value));
+    out += fmt::format("{:<32}# {}{}\n", line, key.doc,
+                       key.choices.empty() ? "" : fmt::format(" ({})", key.choices));
+  }
+  return out;
+}
+
+std::string read_text_file(const std::string& path, std::size_t max_bytes) {
+  const Bytes bytes = disk().read(path, max_bytes);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace unroll::cli

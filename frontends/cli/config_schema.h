@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one table of config keys: it drives parsing, defaults, `unroll new`, the resolved config and docs/config.md.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace unroll::cli {
+
+using ConfigValue = std::variant<bool, std::int64_t, double, std::string>;
+
+enum class KeyType : std::uint8_t { boolean, integer, number, text };
+std::string_view key_type_name(KeyType type);
+
+// Which kinds of job read a key; `tensors` is `unroll run` on tensors from outside.
+enum Uses : unsigned {
+  k_language_model = 1,
+  k_forecast = 2,
+  k_classify = 4,
+  k_tensors = 8,
+  k_trained = k_language_model | k_forecast | k_classify,
+  k_every = k_trained | k_tensors,
+};
+
+struct KeySpec {
+  std::string_view path;
+  KeyType type;
+  std::string_view fallback;  // the default, as TOML
+  double lowest;              // numbers: the closed range
+  double highest;
+  std::string_view choices;   // texts: the allowed words, separated by '|'; empty: any
+  unsigned uses;
+  std::string_view doc;
+};
+
+std::span<const KeySpec> config_schema();
+const KeySpec* find_key(std::string_view path);
+// The known path that a mistyped one most likely means.
+std::string nearest_key(std::string_view path);
+ConfigValue default_value(const KeySpec& key);
+std::string toml_text(const ConfigValue& value);
+// The word's bit in Uses, 0 when there is no such kind.
+unsigned uses_of_kind(std::string_view kind);
+
+// The whole of docs/config.md.
+std::string config_reference();
+
+}  // namespace unroll::cli

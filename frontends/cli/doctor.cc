@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll doctor`: what this build and machine can do, and why a backend is absent.
+#include <sched.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "frontends/cli/commands.h"
+#include "frontends/cli/report.h"
+#include "unroll/backend.h"
+#include "unroll/model.h"
+
+namespace unroll::cli {
+namespace {
+
+std::vector<std::string> cpu_features() {
+  std::vector<std::string> names;
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("sse4.2")) names.emplace_back("sse4.2");
+  if (__builtin_cpu_supports("avx")) names.emplace_back("avx");
+  if (__builtin_cpu_supports("avx2")) names.emplace_back("avx2");
+  if (__builtin_cpu_supports("fma")) names.emplace_back("fma");
+  if (__builtin_cpu_supports("avx512f")) names.emplace_back("avx512f");
+  if (__builtin_cpu_supports("avx512vnni")) names.emplace_back("avx512vnni");
+#elif defined(__aarch64__)
+  names.emplace_back("neon");
+#endif
+  return names;
+}
+
+std::int64_t usable_cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+std::int64_t memory_bytes(int pages_of) {
+  return static_cast<std::int64_t>(sysconf(pages_of)) * sysconf(_SC_PAGESIZE);
+}
+
+std::string compiler() {
+#if defined(__clang__)
+  return fmt::format("clang {}", __clang_version__);
+#else
+  return fmt::format("g++ {}", __VERSION__);
+#endif
+}
+
+}  // namespace
+
+int run_doctor(const Options& options) {
+  Report report;
+  report.add("version", UNROLL_VERSION).add("compiler", compiler()).add("cpu_features", cpu_features());
+  report.add("cores", usable_cores());
+  const std::int64_t total = memory_bytes(_SC_PHYS_PAGES), free = memory_bytes(_SC_AVPHYS_PAGES);
+  if (options.json) {
+    report.add("memory_bytes", total).add("memory_free_bytes", free);
+  } else {
+    report.add("memory", fmt::format("{}, {} free", bytes_text(static_cast<std::size_t>(total)),
+                                     bytes_text(static_cast<std::size_t>(free))));
+  }
+  ReportList backends;
+  for (const BackendStatus& status : list_backends()) {
+    Report row;
+    row.add("name", status.name);
+    if (options.json) row.add("available", status.available);
+    else row.add("available", status.available ? "present" : "absent");
+    backends.push_back(row.add("detail", status.detail));
+  }
+  std::vector<std::string> cells{"rnn", "gru", "lstm"};
+  for (std::string& name : cell_names()) cells.push_back(std::move(name));
+  report.add("cells", cells).add("backends", backends);
+  report.print(options.json);
+  return 0;
+}
+
+}  // namespace unroll::cli

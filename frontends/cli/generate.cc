@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll generate`: text from a run folder's language model, to stdout as it is drawn.
+#include <cstdio>
+
+#include "frontends/cli/commands.h"
+#include "frontends/cli/job.h"
+#include "frontends/cli/run_folder.h"
+
+namespace unroll::cli {
+
+int run_generate(const Options& options) {
+  const RunFolder run = open_run(options);
+  if (run.config.text("task.kind") != "language-model") {
+    run.config.refuse("task.kind", "this run has no language model", "Name the run folder of a language model");
+  }
+  const auto backend = open_backend(run.config);
+  const GenerateOptions generate_options{.prompt = options.prompt,
+                                         .length = options.length,
+                                         .temperature = options.temperature,
+                                         .seed = static_cast<std::uint64_t>(options.seed.value_or(0))};
+  generate(run.model.metadata, run.model.tensors, *backend, generate_options, [](std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  });
+  std::fputs("\n", stdout);
+  return 0;
+}
+
+}  // namespace unroll::cli

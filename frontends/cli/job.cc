@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only place where config keys meet option fields.
+#include "frontends/cli/job.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "unroll/error.h"
+
+namespace unroll::cli {
+namespace {
+
+constexpr std::size_t k_max_data_bytes = std::size_t{1} << 32;
+
+LanguageModelOptions language_model_options(const Config& c) {
+  return {.model = model_options(c),
+          .embedding = c.integer("model.embedding"),
+          .batch = c.integer("train.batch"),
+          .steps = c.integer("data.steps"),
+          .held_out = c.number("data.held_out"),
+          .evaluation_batch = c.integer("train.evaluation_batch")};
+}
+
+ForecastOptions forecast_options(const Config& c) {
+  return {.model = model_options(c),
+          .column = c.text("data.column"),
+          .window = c.integer("data.window"),
+          .period = c.integer("data.period"),
+          .difference = c.boolean("data.difference"),
+          .batch = c.integer("train.batch"),
+          .validation = c.number("data.validation"),
+          .test = c.number("data.test")};
+}
+
+ClassifyOptions classify_options(const Config& c) {
+  return {.model = model_options(c),
+          .steps = c.integer("data.steps"),
+          .divide = c.number("data.divide"),
+          .batch = c.integer("train.batch"),
+          .held_out = c.number("data.held_out"),
+          .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
+}
+
+// "h" and "c" as PyTorch calls them; further states of other cells are numbered.
+std::string state_name(std::size_t index) { return index == 0 ? "h" : index == 1 ? "c" : fmt::format("s{}_", index); }
+
+}  // namespace
+
+RecurrentModelOptions model_options(const Config& c) {
+  return {.cell = c.text("model.cell"),
+          .hidden = c.integer("model.hidden"),
+          .layers = static_cast<int>(c.integer("model.layers")),
+          .bidirectional = c.boolean("model.bidirectional"),
+          .dropout = c.number("model.dropout"),
+          .projection = c.integer("model.projection"),
+          .nonlinearity = c.text("model.nonlinearity"),
+          .reset_after = c.boolean("model.reset_after"),
+          .peephole = c.boolean("model.peephole"),
+          .init = c.text("model.init"),
+          .forget_bias = c.number("model.forget_bias")};
+}
+
+std::shared_ptr<const Task> make_task(const Config& config, const std::string& folder, const Metadata& fitted) {
+  const std::string& kind = config.text("task.kind");
+  if (kind.empty()) {
+    config.refuse("task.kind", "nothing to learn", "Set it to language-model, forecast or classify");
+  }
+  if (config.text("data.path").empty()) config.refuse("data.path", "no data file", "Set data.path");
+  const std::string path = (std::filesystem::path(folder) / config.text("data.path")).lexically_normal().string();
+  const std::string text = read_text_file(path, k_max_data_bytes);
+  if (kind == "forecast") return make_forecast(forecast_options(config), text, path, fitted);
+  if (kind == "classify") return make_classify(classify_options(config), text, path, fitted);
+  return make_language_model(language_model_options(config), text, path, fitted);
+}
+
+TrainerOptions trainer_options(const Config& c) {
+  TrainerOptions t;
+  t.optimizer = {.name = c.text("train.optimizer"),
+                 .lr = c.number("train.lr"),
+                 .momentum = c.number("train.momentum"),
+                 .nesterov = c.boolean("train.nesterov"),
+                 .beta1 = c.number("train.beta1"),
+                 .beta2 = c.number("train.beta2"),
+                 .epsilon = c.number("train.epsilon"),
+                 .alpha = c.number("train.alpha"),
+                 .weight_decay = c.number("train.weight_decay")};
+  t.schedule = {.name = c.text("train.schedule"),
+                .warmup = c.integer("train.warmup"),
+                .final_fraction = c.number("train.final_fraction")};
+  t.clip_norm = c.number("train.clip_norm");
+  t.max_updates = c.integer("train.max_updates");
+  t.epochs = c.integer("train.epochs");
+  t.validate_every = c.integer("train.validate_every");
+  t.validation_batches = c.integer("train.validation_batches");
+  t.patience = c.integer("train.patience");
+  t.checkpoint_every = c.integer("train.checkpoint_every");
+  t.log_every = c.integer("train.log_every");
+  t.max_bad_updates = c.integer("train.max_bad_updates");
+  t.seed = static_cast<std::uint64_t>(c.integer("train.seed"));
+  return t;
+}
+
+std::unique_ptr<Backend> open_backend(const Config& config) {
+  return make_backend(config.text("run.backend"), {.threads = static_cast<int>(config.integer("run.threads"))});
+}
+
+RecurrentJob build_recurrent(const RecurrentModelOptions& options, const RecurrentSizes& sizes) {
+  RecurrentJob job;
+  job.graph = std::make_shared<Graph>();
+  Scope scope(*job.graph, /*training=*/false, sizes.dtype);
+  job.x = job.graph->input("x", {sizes.dtype, {sizes.steps, sizes.batch, sizes.input}});
+  for (const Shape& shape : recurrent_state_shapes(options, sizes.batch)) {
+    job.state_names.push_back(state_name(job.state_names.size()));
+    job.initial.push_back(job.graph->input(job.state_names.back() + "0", {sizes.dtype, shape}));
+  }
+  const Value lengths = sizes.lengths ? job.graph->input("lengths", {DType::i32, {sizes.batch}}) : Value{};
+  CellLayerResult result = recurrent_model(scope, job.x, options, job.initial, lengths);
+  job.y = result.y;
+  job.final = std::move(result.states);
+  job.parameters = scope.parameters();
+  return job;
+}
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+}  // namespace unroll::cli

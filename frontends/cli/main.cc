@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The unroll command: picks the command and turns errors into messages and exit codes.
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "frontends/cli/commands.h"
+#include "unroll/error.h"
+
+namespace {
+
+struct Command {
+  std::string_view name;
+  int (*run)(const unroll::cli::Options&);
+};
+constexpr Command k_commands[] = {
+    {"doctor", unroll::cli::run_doctor},   {"new", unroll::cli::run_new},
+    {"train", unroll::cli::run_train},     {"eval", unroll::cli::run_eval},
+    {"generate", unroll::cli::run_generate}, {"run", unroll::cli::run_tensors},
+    {"inspect", unroll::cli::run_inspect}, {"bench", unroll::cli::run_bench},
+    {"completion", unroll::cli::run_completion},
+};
+
+int fail(int code, const char* text) {
+  std::fprintf(stderr, "unroll: error: %s\n", text);
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    int code = 0;
+    const auto options = unroll::cli::parse_options(argc, argv, code);
+    if (!options) return code;
+    for (const Command& command : k_commands) {
+      if (command.name == options->command) return command.run(*options);
+    }
+    return fail(1, "this command has no function");
+  } catch (const unroll::Error& e) {
+    return fail(unroll::exit_code(e.kind()), e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(7, "out of memory");
+  } catch (const std::exception& e) {
+    return fail(1, e.what());
+  }
+}

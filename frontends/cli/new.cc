@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll new`: a commented config for a kind of task, with sample data when a folder is asked for.
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+#include <span>
+
+#include "frontends/cli/commands.h"
+#include "frontends/cli/sample_data.h"
+#include "unroll/error.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Template {
+  const char* kind;
+  const char* data;          // name of the sample file
+  std::string (*sample)();
+  std::array<const char*, 6> settings;  // what differs from the defaults
+};
+constexpr Template k_templates[] = {
+    {"language-model", "text.txt", sample_text, {"train.lr=0.004", "train.max_updates=300", "train.batch=16"}},
+    {"forecast", "series.csv", sample_series, {"model.hidden=32", "train.lr=0.005", "train.max_updates=300"}},
+    {"classify", "patterns.csv", sample_patterns,
+     {"data.steps=8", "data.held_out=0.2", "model.hidden=32", "train.lr=0.005", "train.max_updates=300"}},
+};
+
+void write_new(const std::string& path, const std::string& text) {
+  if (disk().exists(path)) throw Error(ErrorKind::usage, "new", fmt::format("{} exists", path), "Name another place");
+  const std::array parts{std::as_bytes(std::span(text))};
+  write_atomically(disk(), path, parts);
+  fmt::print("{}\n", path);
+}
+
+const Template& template_of(const std::string& kind) {
+  for (const Template& row : k_templates) {
+    if (row.kind == kind) return row;
+  }
+  throw Error(ErrorKind::usage, "new", "no kind given", "Write unroll new language-model|forecast|classify PATH");
+}
+
+}  // namespace
+
+int run_new(const Options& options) {
+  if (options.reference) {
+    fmt::print("{}", config_reference());
+    return 0;
+  }
+  const Template& from = template_of(options.kind);
+  if (options.path.empty()) throw Error(ErrorKind::usage, "new", "no place given", "Name a folder or a file ending in .toml");
+  Config config;
+  config.set("task.kind", std::string(from.kind), "new");
+  for (const char* setting : from.settings) {
+    if (setting) config.apply_setting(setting);
+  }
+  const bool is_file = fs::path(options.path).extension() == ".toml";
+  const std::string folder = is_file ? fs::path(options.path).parent_path().string() : options.path;
+  config.set("data.path", options.data.empty() ? std::string(from.data) : fs::absolute(options.data).string(), "new");
+  for (const std::string& setting : options.settings) config.apply_setting(setting);
+  if (!folder.empty()) disk().make_folder(folder);
+  const std::string file = is_file ? options.path : folder + "/config.toml";
+  write_new(file, fmt::format("# {}: docs/config.md explains every key\n\n{}", from.kind, config.toml(config.uses())));
+  if (!is_file && options.data.empty()) write_new(folder + "/" + from.data, from.sample());
+  fmt::print(stderr, "train it with: unroll train {} --out runs/{}\n", file, fs::path(file).parent_path().filename().string());
+  return 0;
+}
+
+}  // namespace unroll::cli

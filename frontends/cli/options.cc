@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The option tree: one function per command.
+#include "frontends/cli/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+
+namespace unroll::cli {
+namespace {
+
+void add_json(CLI::App& app, Options& o) { app.add_flag("--json", o.json, "print one JSON object on stdout"); }
+
+void add_device(CLI::App& app, Options& o) {
+  app.add_option("--backend", o.backend, "cpu, reference, ... (see `unroll doctor`)");
+  app.add_option("--threads", o.threads, "threads of the backend; 0: as many as the process may run on")
+      ->check(CLI::Range(0, 4096));
+}
+
+void add_seed(CLI::App& app, Options& o) {
+  app.add_option("--seed", o.seed, "the one source of randomness")->check(CLI::NonNegativeNumber);
+}
+
+void add_set(CLI::App& app, Options& o) {
+  app.add_option("--set", o.settings, "section.key=value, over the config; may be repeated")->expected(1)->take_all();
+}
+
+void add_doctor(CLI::App& app, Options& o) {
+  add_json(app, o);
+  app.footer("Example:\n  unroll doctor --json");
+}
+
+void add_new(CLI::App& app, Options& o) {
+  app.add_option("kind", o.kind, "what is learnt")->check(CLI::IsMember({"language-model", "forecast", "classify"}));
+  app.add_option("path", o.path, "a folder, which gets config.toml and sample data, or a file ending in .toml");
+  app.add_option("--data", o.data, "use this data file instead of sample data");
+  app.add_flag("--reference", o.reference, "print docs/config.md, all keys of all kinds");
+  add_set(app, o);
+  app.footer("Examples:\n  unroll new language-model demo\n  unroll train demo/config.toml --out runs/demo");
+}
+
+void add_train(CLI::App& app, Options& o) {
+  app.add_option("config", o.config, "config file")->required();
+  app.add_option("--out", o.out, "run folder")->required();
+  app.add_flag("--resume", o.resume, "go on from the folder's last checkpoint; the result is bit-equal");
+  app.add_option("--max-updates", o.max_updates, "the same as --set train.max_updates=N")->check(CLI::PositiveNumber);
+  add_seed(app, o);
+  add_device(app, o);
+  add_set(app, o);
+  add_json(app, o);
+  app.footer("Examples:\n  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
+             "  unroll train docs/examples/char-lm.toml --out runs/char-lm --resume --max-updates 2000\n"
+             "The first Ctrl-C finishes the update, saves and exits with 130; the second exits at once.");
+}
+
+void add_eval(CLI::App& app, Options& o) {
+  app.add_option("run", o.config, "run folder")->required();
+  app.add_option("--split", o.split, "which part of the data")->check(CLI::IsMember({"train", "validation", "test"}));
+  app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
+  add_device(app, o);
+  add_set(app, o);
+  add_json(app, o);
+  app.footer("Example:\n  unroll eval runs/char-lm --json");
+}
+
+void add_generate(CLI::App& app, Options& o) {
+  app.add_option("run", o.config, "run folder of a language model")->required();
+  app.add_option("--length", o.length, "characters")->check(CLI::Range(0, 100000000));
+  app.add_option("--temperature", o.temperature, "0: always the likeliest character")->check(CLI::Range(0.0, 100.0));
+  app.add_option("--prompt", o.prompt, "text to go on from");
+  app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
+  add_seed(app, o);
+  add_device(app, o);
+  app.footer("Example:\n  unroll generate runs/char-lm --prompt \"And \" --length 200 --seed 1");
+}
+
+void add_run(CLI::App& app, Options& o) {
+  app.add_option("config", o.config, "config file with [model]")->required();
+  app.add_option("--weights", o.weights, "safetensors with the parameters, by PyTorch name")->required();
+  app.add_option("--input", o.input, "safetensors with x [T,B,I], optional h0, c0, lengths; with --grad also d_y")
+      ->required();
+  app.add_option("--output", o.output, "safetensors that gets y, hn, cn; with --grad also d_*")->required();
+  app.add_flag("--grad", o.grad, "also the gradients of <y,d_y> + <hn,d_hn> + <cn,d_cn>");
+  add_device(app, o);
+  add_set(app, o);
+  add_json(app, o);
+  app.footer("Example:\n  unroll run lstm.toml --weights w.safetensors --input in.safetensors --output out.safetensors --grad");
+}
+
+void add_inspect(CLI::App& app, Options& o) {
+  app.add_option("path", o.path, "safetensors file, run folder, config (.toml) or graph text")->required();
+  app.add_flag("--graph", o.print_graph, "print the graph of a config or graph text");
+  app.add_flag("--dot", o.print_dot, "print it for Graphviz");
+  add_set(app, o);
+  add_json(app, o);
+  app.footer("Examples:\n  unroll inspect runs/char-lm\n  unroll inspect lstm.toml --dot | dot -Tsvg > lstm.svg");
+}
+
+void add_bench(CLI::App& app, Options& o) {
+  const auto size = CLI::Range(1, 1000000);
+  app.add_option("--cell", o.cell, "rnn, gru, lstm or a registered cell");
+  app.add_option("--input", o.input_width, "width I of the input")->check(size);
+  app.add_option("--hidden", o.hidden, "width H of the state")->check(size);
+  app.add_option("--layers", o.layers, "stacked layers")->check(CLI::Range(1, 64));
+  app.add_option("--batch", o.batch, "sequences (B)")->check(size);
+  app.add_option("--steps", o.steps, "time steps (T)")->check(size);
+  app.add_flag("--bidirectional", o.bidirectional, "both directions");
+  app.add_option("--mode", o.mode, "infer: forward; train: forward and backward")->check(CLI::IsMember({"infer", "train"}));
+  app.add_option("--seconds", o.seconds, "how long to repeat")->check(CLI::Range(0.0, 3600.0));
+  add_seed(app, o);
+  add_device(app, o);
+  add_json(app, o);
+  app.footer("Example:\n  unroll bench --cell lstm --input 128 --hidden 256 --batch 32 --steps 100 --mode train --threads 2 --json");
+}
+
+void add_completion(CLI::App& app, Options& o) {
+  app.add_option("shell", o.shell, "which shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  app.footer("Example:\n  source <(unroll completion bash)");
+}
+
+struct Row {
+  const char* name;
+  const char* doc;
+  void (*add)(CLI::App&, Options&);
+};
+constexpr Row k_commands[] = {
+    {"doctor", "what this build and machine can do", add_doctor},
+    {"new", "write a commented config and sample data", add_new},
+    {"train", "train the model of a config", add_train},
+    {"eval", "loss and metrics of a trained model", add_eval},
+    {"generate", "text from a trained language model", add_generate},
+    {"run", "one forward (and backward) pass on tensors from files", add_run},
+    {"inspect", "what is in a model file, run folder, config or graph", add_inspect},
+    {"bench", "time one recurrent layer stack", add_bench},
+    {"completion", "completion script for a shell", add_completion},
+};
+
+void build_app(CLI::App& app, Options& options) {
+  app.name("unroll");
+  app.set_version_flag("--version", std::string("unroll ") + UNROLL_VERSION);
+  app.require_subcommand(1);
+  app.footer("Examples:\n  unroll doctor\n  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
+             "  unroll generate runs/char-lm --prompt \"And \"\n"
+             "Exit codes: 0 ok, 1 other, 2 usage, 3 bad input file, 4 numeric, 5 device, 6 storage, 7 memory;\n"
+             "130 and 143: stopped by a signal after a checkpoint.");
+  for (const Row& row : k_commands) row.add(*app.add_subcommand(row.name, row.doc), options);
+}
+
+// CLI11 prints the words of IsMember as "TEXT:{a,b}".
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const auto open = type.find('{'), close = type.find('}');
+  if (open == std::string::npos || close == std::string::npos) return {};
+  return CLI::detail::split(type.substr(open + 1, close - open - 1), ',');
+}
+
+}  // namespace
+
+std::vector<CommandInfo> describe_commands() {
+  CLI::App app;
+  Options options;
+  build_app(app, options);
+  std::vector<CommandInfo> commands;
+  for (const Row& row : k_commands) {
+    CommandInfo& command = commands.emplace_back();
+    command.name = row.name;
+    command.doc = row.doc;
+    for (const CLI::Option* option : app.get_subcommand(row.name)->get_options()) {
+      if (option->get_positional()) {
+        if (command.choices.empty()) command.choices = choices_of(*option);
+        continue;
+      }
+      OptionInfo info;
+      for (const auto& name : option->get_lnames()) info.names.push_back("--" + name);
+      for (const auto& name : option->get_snames()) info.names.push_back("-" + name);
+      info.doc = option->get_description();
+      info.takes_value = option->get_items_expected_max() > 0;
+      info.choices = choices_of(*option);
+      command.options.push_back(std::move(info));
+    }
+  }
+  return commands;
+}
+
+std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_code) {
+  CLI::App app{"unroll trains and runs recurrent networks."};
+  Options options;
+  build_app(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    exit_code = app.exit(e) == 0 ? 0 : 2;
+    return std::nullopt;
+  }
+  options.command = app.get_subcommands().front()->get_name();
+  return options;
+}
+
+Config load_config(const Options& options, const std::string& path) {
+  constexpr std::size_t k_max_config_bytes = std::size_t{1} << 20;
+  Config config;
+  config.apply_toml(read_text_file(path, k_max_config_bytes), path);
+  for (const std::string& setting : options.settings) config.apply_setting(setting);
+  if (!options.backend.empty()) config.set("run.backend", options.backend, "--backend");
+  if (options.threads) config.set("run.threads", *options.threads, "--threads");
+  if (options.seed) config.set("train.seed", *options.seed, "--seed");
+  if (options.max_updates) config.set("train.max_updates", *options.max_updates, "--max-updates");
+  return config;
+}
+
+std::string backend_or(const Options& options, const std::string& fallback) {
+  return options.backend.empty() ? fallback : options.backend;
+}
+
+}  // namespace unroll::cli

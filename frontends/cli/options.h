@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every command-line option as plain data. Only options.cc knows the parser.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontends/cli/config.h"
+
+namespace unroll::cli {
+
+struct Options {
+  std::string command;
+
+  // common
+  bool json = false;
+  std::string backend;  // empty: the config's
+  std::optional<std::int64_t> threads;
+  std::optional<std::int64_t> seed;
+  std::vector<std::string> settings;
+
+  // files
+  std::string config;  // config file, or run folder
+  std::string path;    // what `inspect` and `new` name
+  std::string out;
+  std::string weights;
+  std::string input;
+  std::string output;
+
+  std::string kind;   // new: language-model, forecast, classify
+  std::string data;   // new: use this data file
+  std::string shell;  // completion
+  bool reference = false;
+  bool grad = false;
+  bool resume = false;
+  bool print_graph = false;
+  bool print_dot = false;
+  std::optional<std::int64_t> max_updates;
+
+  std::int64_t length = 400;
+  double temperature = 0.8;
+  std::string prompt = "\n";
+
+  std::string split = "test";
+  std::string checkpoint = "best";
+
+  std::string cell = "lstm";
+  std::string mode = "train";
+  std::int64_t input_width = 128;
+  std::int64_t hidden = 256;
+  std::int64_t layers = 1;
+  std::int64_t batch = 32;
+  std::int64_t steps = 100;
+  bool bidirectional = false;
+  double seconds = 3;
+};
+
+// What a shell's completion and docs/cli.md need to know of the option tree.
+struct OptionInfo {
+  std::vector<std::string> names;  // "--json", "-h"
+  std::string doc;
+  bool takes_value = false;
+  std::vector<std::string> choices;
+};
+struct CommandInfo {
+  std::string name;
+  std::string doc;
+  std::vector<OptionInfo> options;
+  std::vector<std::string> choices;  // of the first positional
+};
+std::vector<CommandInfo> describe_commands();
+
+// The chosen command's options; nothing when the call was answered already (--help, --version: exit_code 0;
+// a wrong option: told on stderr, exit_code 2).
+std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_code);
+
+// The config file with --set, --backend, --threads and --seed on top.
+Config load_config(const Options& options, const std::string& path);
+// Fills what has no config file: bench, doctor.
+std::string backend_or(const Options& options, const std::string& fallback);
+
+}  // namespace unroll::cli

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bar never exceeds the terminal's width, so that redrawing stays on one line.
+#include "frontends/cli/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "unroll/error.h"
+
+namespace unroll::cli {
+namespace {
+
+int terminal_width() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string metrics_text(const std::map<std::string, double>& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics) text += fmt::format(" {}={:.4g}", name, value);
+  return text;
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::clamp(seconds, 0.0, 1e9));
+  if (s >= 3600) return fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
+  if (s >= 60) return fmt::format("{}m{:02}s", s / 60, s % 60);
+  return fmt::format("{}s", s);
+}
+
+std::string progress_line(const Progress& p, double seconds_left) {
+  return fmt::format("update={} of={} loss={:.5g}{} lr={:.3g} gradient_norm={:.3g} updates_per_second={:.3g} eta={}",
+                     p.update, p.max_updates, p.loss, metrics_text(p.metrics), p.lr, p.gradient_norm,
+                     p.updates_per_second, duration_text(seconds_left));
+}
+
+std::string validation_line(const Progress& p) {
+  return fmt::format("validation update={} loss={:.5g}{} best={}", p.update, p.validation_loss.value_or(0),
+                     metrics_text(p.validation_metrics), p.best ? "yes" : "no");
+}
+
+std::string progress_bar(const Progress& p, std::optional<double> best, double seconds_left, int width) {
+  const std::string tail =
+      fmt::format(" {}/{} loss {:.4f}{} {:.1f}/s eta {}", p.update, p.max_updates, p.loss,
+                  best ? fmt::format(" best {:.4f}", *best) : "", p.updates_per_second, duration_text(seconds_left));
+  const int room = std::min(width - 3 - static_cast<int>(tail.size()), 40);
+  std::string bar;
+  if (room >= 5) {
+    const double share = p.max_updates > 0 ? static_cast<double>(p.update) / static_cast<double>(p.max_updates) : 0;
+    const auto filled = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * room);
+    bar = "[" + std::string(filled, '#') + std::string(static_cast<std::size_t>(room) - filled, '.') + "]";
+  }
+  return (bar + tail).substr(0, static_cast<std::size_t>(std::max(width - 1, 1)));
+}
+
+bool can_redraw() {
+  const char* term = std::getenv("TERM");
+  return isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
+}
+
+bool can_colour() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return can_redraw() && (no_color == nullptr || *no_color == '\0');
+}
+
+ProgressDisplay::ProgressDisplay(std::string log_path, Vfs& vfs) : bar_(can_redraw()) {
+  if (!log_path.empty()) log_ = vfs.append(log_path);
+}
+
+ProgressDisplay::~ProgressDisplay() { finish(); }
+
+double ProgressDisplay::seconds_left(const Progress& p) const {
+  return p.updates_per_second > 0 ? static_cast<double>(p.max_updates - p.update) / p.updates_per_second : 0;
+}
+
+// A full disk must not stop the run: the checkpoint says what is lost, the log just ends.
+void ProgressDisplay::log(const std::string& text) {
+  if (!log_) return;
+  const std::string row = text + "\n";
+  try {
+    log_->write(std::as_bytes(std::span(row)));
+  } catch (const Error&) {
+    log_.reset();
+  }
+}
+
+void ProgressDisplay::line(const std::string& text) {
+  finish();
+  fmt::print(stderr, "{}\n", text);
+  log(text);
+}
+
+void ProgressDisplay::finish() {
+  if (open_) std::fputs("\n", stderr);
+  open_ = false;
+}
+
+void ProgressDisplay::report(const Progress& p) {
+  const double left = seconds_left(p);
+  const std::string row = progress_line(p, left);
+  if (p.validation_loss && (!best_ || p.best)) best_ = p.validation_loss;
+  if (!bar_) {
+    fmt::print(stderr, "{}\n", row);
+    if (p.validation_loss) fmt::print(stderr, "{}\n", validation_line(p));
+  } else {
+    const char* colour = can_colour() && p.best ? "\033[32m" : "";
+    fmt::print(stderr, "\r{}{}{}\033[K", colour, progress_bar(p, best_, left, terminal_width()), *colour ? "\033[0m" : "");
+    std::fflush(stderr);
+    open_ = true;
+  }
+  log(row);
+  if (p.validation_loss) log(validation_line(p));
+}
+
+}  // namespace unroll::cli

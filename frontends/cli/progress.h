@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a person sees of a training run: one redrawn line on a terminal, key=value lines elsewhere and in log.txt.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "unroll/trainer.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+
+// Both forms as text, for tests.
+std::string progress_line(const Progress& progress, double seconds_left);
+std::string validation_line(const Progress& progress);
+std::string progress_bar(const Progress& progress, std::optional<double> best, double seconds_left, int width);
+std::string duration_text(double seconds);  // "1h02m", "3m05s", "12s"
+
+// stderr is a terminal that can redraw a line: not TERM=dumb.
+bool can_redraw();
+// NO_COLOR is unset or empty as well.
+bool can_colour();
+
+class ProgressDisplay {
+ public:
+  // log_path empty: no log file.
+  ProgressDisplay(std::string log_path, Vfs& vfs);
+  ~ProgressDisplay();
+
+  void report(const Progress& progress);
+  void line(const std::string& text);  // to stderr and the log
+  void finish();                       // ends the redrawn line
+
+ private:
+  void log(const std::string& text);
+  double seconds_left(const Progress& progress) const;
+
+  bool bar_;
+  bool open_ = false;  // a bar stands on the current line
+  std::optional<double> best_;
+  std::unique_ptr<Vfs::File> log_;
+};
+
+}  // namespace unroll::cli

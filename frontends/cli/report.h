@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a reporting command found, in order: printed as aligned text for people or as one JSON object (--json).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace unroll::cli {
+
+class Report;
+using ReportList = std::vector<Report>;
+using ReportItem = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, ReportList, Report>;
+
+class Report {
+ public:
+  Report();
+  ~Report();
+  Report(const Report&);
+  Report(Report&&) noexcept;
+  Report& operator=(Report);
+
+  Report& add(std::string name, ReportItem item);
+  Report& add(std::string name, const char* text) { return add(std::move(name), ReportItem(std::string(text))); }
+  const std::vector<std::pair<std::string, ReportItem>>& items() const { return *items_; }
+
+  std::string json() const;  // one line; bytes that are not UTF-8 become U+FFFD
+  std::string text() const;  // name, value; lists as tables
+  void print(bool as_json) const;  // to stdout
+
+ private:
+  std::unique_ptr<std::vector<std::pair<std::string, ReportItem>>> items_;
+};
+
+// "1.5 MiB"
+std::string bytes_text(std::size_t bytes);
+
+}  // namespace unroll::cli

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run folder is known by its config.toml.
+#include "frontends/cli/run_folder.h"
+
+#include <fmt/format.h>
+
+#include "unroll/error.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+
+RunFolder open_run(const Options& options) {
+  const std::string config = options.config + "/config.toml";
+  const std::string model = fmt::format("{}/{}.safetensors", options.config, options.checkpoint);
+  for (const std::string& path : {config, model}) {
+    if (!disk().exists(path)) {
+      throw Error(ErrorKind::input_file, options.config, fmt::format("not a run folder: {} is missing", path),
+                  "Name a folder that `unroll train --out` wrote");
+    }
+  }
+  return {load_config(options, config), load_safetensors(model)};
+}
+
+}  // namespace unroll::cli

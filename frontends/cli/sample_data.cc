@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every value is a pure function of its index: the same files everywhere.
+#include "frontends/cli/sample_data.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <numbers>
+#include <string_view>
+
+namespace unroll::cli {
+namespace {
+
+// SplitMix64 (Steele et al. 2014) of a counter.
+std::uint64_t mixed(std::uint64_t n) {
+  n = (n + 1) * 0x9e3779b97f4a7c15u;
+  n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9u;
+  n = (n ^ (n >> 27)) * 0x94d049bb133111ebu;
+  return n ^ (n >> 31);
+}
+
+double uniform(std::uint64_t n) { return static_cast<double>(mixed(n) >> 11) * 0x1p-53; }
+
+template <std::size_t N>
+std::string_view pick(const std::array<std::string_view, N>& words, std::uint64_t n) {
+  return words[mixed(n) % N];
+}
+
+}  // namespace
+
+std::string sample_text() {
+  constexpr std::array<std::string_view, 6> who{"the farmer", "a sailor", "the old king", "my sister", "the wind", "a small bird"};
+  constexpr std::array<std::string_view, 6> does{"sees", "follows", "remembers", "carries", "waits for", "sings to"};
+  constexpr std::array<std::string_view, 6> what{"the river", "a lamp", "the morning", "the long road", "a red door", "the sea"};
+  constexpr std::array<std::string_view, 4> when{"today", "at night", "in the spring", "again"};
+  std::string text;
+  for (std::uint64_t i = 0; i < 1200; ++i) {
+    text += fmt::format("{} {} {} {}.\n", pick(who, 4 * i), pick(does, 4 * i + 1), pick(what, 4 * i + 2), pick(when, 4 * i + 3));
+  }
+  return text;
+}
+
+std::string sample_series() {
+  std::string csv = "week,value\n";
+  for (std::uint64_t i = 0; i < 1040; ++i) {
+    const double t = static_cast<double>(i);
+    const double season = 5 * std::sin(2 * std::numbers::pi * t / 52);
+    csv += fmt::format("{},{:.3f}\n", i, 100 + 0.03 * t + season + uniform(i) - 0.5);
+  }
+  return csv;
+}
+
+std::string sample_patterns() {
+  std::string csv;
+  for (std::uint64_t i = 0; i < 900; ++i) {
+    const std::uint64_t label = i % 3;
+    const double phase = 2 * std::numbers::pi * uniform(1000000 + i);
+    for (std::uint64_t j = 0; j < 64; ++j) {
+      const double wave = std::sin(2 * std::numbers::pi * static_cast<double>((label + 1) * j) / 64 + phase);
+      csv += fmt::format("{:.3f},", wave + uniform(64 * i + j) - 0.5);
+    }
+    csv += fmt::format("{}\n", label);
+  }
+  return csv;
+}
+
+}  // namespace unroll::cli

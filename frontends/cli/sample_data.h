@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small made-up data for `unroll new`, so that a fresh folder trains at once.
+#pragma once
+
+#include <string>
+
+namespace unroll::cli {
+
+std::string sample_text();      // sentences from a small grammar
+std::string sample_series();    // CSV: week, value with trend, season and noise
+std::string sample_patterns();  // CSV: 64 values, then the label 0, 1 or 2
+
+}  // namespace unroll::cli

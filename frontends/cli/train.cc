@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll train`: a config to a run folder with config.toml (resolved), metrics.jsonl, best.safetensors,
+// last.safetensors and log.txt.
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+
+#include "frontends/cli/commands.h"
+#include "frontends/cli/job.h"
+#include "frontends/cli/progress.h"
+#include "frontends/cli/report.h"
+#include "frontends/cli/signals.h"
+#include "unroll/error.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+void prepare_folder(const std::string& folder, bool resume) {
+  if (fs::exists(folder) && !fs::is_directory(folder)) {
+    throw Error(ErrorKind::usage, "train", fmt::format("--out {} is a file", folder), "Name a folder");
+  }
+  if (!resume && fs::exists(folder) && !fs::is_empty(folder)) {
+    throw Error(ErrorKind::usage, "train", fmt::format("--out {} is not empty", folder),
+                "Add --resume to go on with the run in it, or name another folder");
+  }
+  disk().make_folder(folder);
+}
+
+void save_config(const Config& config, const std::string& path) {
+  const std::string text = config.toml(config.uses());
+  const std::array parts{std::as_bytes(std::span(text))};
+  write_atomically(disk(), path, parts);
+}
+
+void print_result(const TrainResult& result, const Options& options) {
+  Report report;
+  report.add("folder", options.out).add("updates", result.updates);
+  report.add("best_validation_loss", result.best_validation_loss);
+  report.add("last_validation_loss", result.last_validation_loss);
+  Report metrics;
+  for (const auto& [name, value] : result.validation_metrics) metrics.add(name, value);
+  report.add("validation_metrics", metrics).add("skipped_updates", result.skipped_updates);
+  report.add("interrupted", result.interrupted).add("out_of_patience", result.out_of_patience);
+  report.print(options.json);
+}
+
+}  // namespace
+
+int run_train(const Options& options) {
+  Config config = load_config(options, options.config);
+  // The run folder must find the data from wherever it is read.
+  if (!config.text("data.path").empty()) {
+    const fs::path data = fs::path(folder_of(options.config)) / config.text("data.path");
+    config.set("data.path", fs::absolute(data).lexically_normal().string(), options.config);
+  }
+  const auto task = make_task(config, "");
+  const auto backend = open_backend(config);
+  prepare_folder(options.out, options.resume);
+  save_config(config, options.out + "/config.toml");
+  ProgressDisplay display(options.out + "/log.txt", disk());
+  TrainerOptions trainer = trainer_options(config);
+  trainer.folder = options.out;
+  trainer.resume = options.resume;
+  trainer.warn = [&](const std::string& text) { display.line("warning: " + text); };
+  catch_stop_signals();
+  const TrainResult result = Trainer(task, *backend, trainer)
+                                 .fit([&](const Progress& p) { display.report(p); }, [] { return stop_signal() != 0; });
+  display.finish();
+  if (result.interrupted) {
+    display.line(fmt::format("stopped after update {}; go on with: unroll train {} --out {} --resume", result.updates,
+                             options.config, options.out));
+  }
+  print_result(result, options);
+  return result.interrupted ? 128 + stop_signal() : 0;
+}
+
+}  // namespace unroll::cli

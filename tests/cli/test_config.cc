@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a config accepts, refuses and says; hostile TOML; the reference page.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+
+#include "frontends/cli/config.h"
+#include "frontends/cli/toml_reader.h"
+#include "unroll/error.h"
+
+namespace {
+
+using namespace unroll;
+using namespace unroll::cli;
+
+Config config_of(const std::string& text) {
+  Config config;
+  config.apply_toml(text, "c.toml");
+  return config;
+}
+
+// The error's text after checking its kind; empty when nothing was thrown.
+std::string refusal(ErrorKind kind, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    CHECK(e.kind() == kind);
+    return e.what();
+  }
+  return "";
+}
+std::string file_refusal(const std::string& text) {
+  return refusal(ErrorKind::input_file, [&] { config_of(text); });
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return true;
+  MESSAGE("no '" << part << "' in: " << text);
+  return false;
+}
+
+std::string repeated(const std::string& part, int n) {
+  std::string text;
+  for (int i = 0; i < n; ++i) text += part;
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a config starts from the table's defaults and takes what the file says") {
+  CHECK(Config().text("model.cell") == "lstm");
+  CHECK(Config().is_default("model.hidden"));
+  const Config config = config_of("[model]\nhidden = 7\nbidirectional = true\n[train]\nlr = 1\noptimizer = \"sgd\"\n");
+  CHECK(config.integer("model.hidden") == 7);
+  CHECK_FALSE(config.is_default("model.hidden"));
+  CHECK(config.boolean("model.bidirectional"));
+  CHECK(config.number("train.lr") == 1.0);
+  CHECK(config.text("train.optimizer") == "sgd");
+}
+
+TEST_CASE("every default lies in its own range and reads back from its own text") {
+  for (const KeySpec& key : config_schema()) {
+    CAPTURE(key.path);
+    Config config;
+    CHECK_NOTHROW(config.set(key.path, default_value(key), "test"));
+    CHECK(toml_text(default_value(key)) == key.fallback);
+    CHECK_FALSE(key.doc.empty());
+  }
+}
+
+TEST_CASE("a resolved config reads back to the same config") {
+  Config config = config_of("[data]\npath = \"a \\\"b\\\" \\u0007 ü\"\n[train]\nlr = 3e-4\nseed = 123456789012\n");
+  for (const unsigned uses : {k_every}) CHECK(config_of(config.toml(uses)) == config);
+}
+
+TEST_CASE("an unknown key is refused with its place and the nearest known one") {
+  const std::string text = file_refusal("[model]\nhiden = 3\n");
+  CHECK(contains(text, "c.toml:2:1"));
+  CHECK(contains(text, "unknown key model.hiden"));
+  CHECK(contains(text, "Did you mean model.hidden?"));
+  CHECK(contains(file_refusal("hidden = 3"), "Did you mean model.hidden?"));
+  CHECK(contains(file_refusal("[train]\nmodel.lr = 3"), "Did you mean train.lr?"));
+  CHECK(contains(file_refusal("[model.hidden]\nx = 1"), "unknown key model.hidden.x"));
+}
+
+TEST_CASE("a value of the wrong type is refused with both types") {
+  CHECK(contains(file_refusal("[model]\nhidden = \"3\"\n"), "model.hidden is of type string"));
+  CHECK(contains(file_refusal("[model]\nhidden = 3.0\n"), "must be of type integer"));
+  CHECK(contains(file_refusal("[model]\nbias = 1\n"), "must be of type boolean"));
+  CHECK(contains(file_refusal("[model]\ncell = [\"lstm\"]\n"), "model.cell is of type array"));
+  CHECK(contains(file_refusal("[model]\ncell = 1979-05-27\n"), "model.cell is of type date"));
+}
+
+TEST_CASE("a value out of range is refused with the range") {
+  CHECK(contains(file_refusal("[model]\nhidden = 0\n"), "must lie between 1 and"));
+  CHECK(contains(file_refusal("[model]\nhidden = -9223372036854775808\n"), "must lie between"));
+  CHECK(contains(file_refusal("[train]\nlr = nan\n"), "must lie between"));
+  CHECK(contains(file_refusal("[train]\nlr = inf\n"), "must lie between"));
+  CHECK(contains(file_refusal("[train]\noptimizer = \"adem\"\n"), "Use one of sgd|adam"));
+}
+
+TEST_CASE("--set overrides a key and is a usage error when it does not fit") {
+  Config config;
+  config.apply_setting("model.hidden=9");
+  config.apply_setting("model.cell=gru");
+  config.apply_setting("data.path=\"a=b.txt\"");
+  CHECK(config.integer("model.hidden") == 9);
+  CHECK(config.text("model.cell") == "gru");
+  CHECK(config.text("data.path") == "a=b.txt");
+  const auto usage = [&](const std::string& setting) {
+    return refusal(ErrorKind::usage, [&] { config.apply_setting(setting); });
+  };
+  CHECK(contains(usage("model.hidden"), "no ="));
+  CHECK(contains(usage("model.hiden=3"), "Did you mean model.hidden?"));
+  CHECK(contains(usage("model.hidden=three"), "not of type integer"));
+  CHECK(contains(usage("model.hidden=3\nmodel.layers=2"), "not of type integer"));
+  CHECK(contains(usage("model.hidden=0"), "must lie between"));
+}
+
+TEST_CASE("text that is not TOML is refused with line and column") {
+  CHECK(contains(file_refusal("[model]\nhidden = \n"), "c.toml:2:"));
+  CHECK(contains(file_refusal("[model]\nhidden = 1\nhidden = 2\n"), "c.toml:3:"));
+  CHECK(contains(file_refusal("\xff\xfe\n"), "not TOML"));
+  CHECK(contains(file_refusal(std::string("[model]\nhidden\0= 1\n", 20)), "not TOML"));
+  CHECK(file_refusal("") == "");
+}
+
+TEST_CASE("nesting and size are bounded before the parser runs") {
+  constexpr int k_deep = 100000;
+  CHECK(contains(file_refusal("a = " + repeated("[", k_deep)), "nesting deeper than 64"));
+  CHECK(contains(file_refusal("a = " + repeated("{a=", k_deep)), "nesting deeper than 64"));
+  CHECK(contains(file_refusal("a" + repeated(".a", k_deep) + " = 1"), "nesting deeper than 64"));
+  CHECK(contains(file_refusal("[a" + repeated(" . \"a\"", k_deep) + "]"), "nesting deeper than 64"));
+  CHECK(contains(file_refusal("a = '''\n'''" + repeated("\n[", 3) + repeated("[", k_deep)), "nesting deeper than 64"));
+  CHECK(contains(file_refusal(std::string(k_max_toml_bytes + 1, '#')), "at most"));
+  // What only looks deep is not.
+  CHECK(contains(file_refusal("a = \"" + repeated("[", 1000) + "\" # " + repeated("[", 1000) + "\n"), "unknown key a"));
+  CHECK(contains(file_refusal("a = '''" + repeated("[\n", 1000) + "'''\n"), "unknown key a"));
+  CHECK(contains(file_refusal("a = [" + repeated("1.5, ", 1000) + "]\n"), "unknown key a"));
+  CHECK(contains(file_refusal("a = \"\\\"" + repeated("[", 100) + "\"\n"), "unknown key a"));
+}
+
+TEST_CASE("docs/config.md is the program's own table") {
+  std::ifstream file(UNROLL_SOURCE_ROOT "/docs/config.md");
+  std::ostringstream text;
+  text << file.rdbuf();
+  CHECK_MESSAGE(text.str() == config_reference(), "write it again: unroll new --reference > docs/config.md");
+}
