@@ -26,6 +26,7 @@ class Parser {
     reader_.expect("graph");
     auto graph = graph_in_braces(0);
     if (!reader_.at_end()) reader_.fail("expected the end of the text");
+    verify(*graph);
     return graph;
   }
   [[noreturn]] void fail(const std::string& what) const { reader_.fail(what); }

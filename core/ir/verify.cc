@@ -107,7 +107,7 @@ class Verifier {
         require(4, std::get<std::shared_ptr<const Tensor>>(at->second) != nullptr, "'" + name + "' holds no tensor");
     }
     for (const auto& [name, value] : node.attributes.all())
-      require(4, std::any_of(specs.begin(), specs.end(), [&](const AttributeSpec& s) { return s.name == name; }),
+      require(4, std::any_of(specs.begin(), specs.end(), [&given = name](const AttributeSpec& s) { return s.name == given; }),
               "'" + name + "' is unknown");
   }
 

@@ -111,15 +111,17 @@ TEST_CASE("a constant whose elements have the same bits prints one element") {
 }
 
 TEST_CASE("attributes keep their kinds") {
-  Graph g;
-  const Value x = g.input("quote \" back \\ line \n end", {DType::f64, {}});
-  Attributes a{{"delta", 2.0}, {"text", "a\tb"}, {"none", Ints{}}, {"flag", true}, {"count", std::int64_t{-7}},
-               {"dtype", DType::b8}, {"big", 1e300}, {"nan", std::nan("")}, {"inf", -INFINITY}};
-  g.append_one(Op::huber, std::vector<Value>{x, x}, a);
-  check_round_trip(g);
-  const auto copy = parse_graph(print_graph(g));
-  a.erase("nan");
-  for (const auto& [name, value] : a.all()) CHECK(copy->nodes()[1].attributes.all().at(name) == value);
+  const std::pair<const char*, Attribute> rows[] = {
+      {"2.0", 2.0}, {"1e+300", 1e300}, {"-inf", -INFINITY}, {"0.1", 0.1}, {"1e+05", 1e5}, {"1024.0", 1024.0},
+  };
+  for (const auto& [text, value] : rows) {
+    Graph g;
+    const Value q = g.input("q \" \\ \n", {DType::f64, {1, 1, 1}});
+    g.append(Op::dot_attention, std::vector<Value>{q, q, q}, {{"scale", value}});
+    CHECK(print_graph(g).find(std::string("{scale=") + text + "}") != std::string::npos);
+    CHECK(parse_graph(print_graph(g))->nodes()[1].attributes == g.nodes()[1].attributes);
+    CHECK(parse_graph(print_graph(g))->inputs()[0].name == "q \" \\ \n");
+  }
 }
 
 TEST_CASE("comments, spaces and any numbering are read") {
@@ -156,6 +158,8 @@ TEST_CASE("a wrong text is refused with its line and column") {
       {"graph { %0 = constant(){value=f32[16777217](all 0)} : f32[16777217] }", "16 Mi"},
       {"graph { %0 = constant(){value=f32[4000000000,4000000000](all 0)} : f32[1] }", "2^62"},
       {"graph { %0 = constant(){value=99999999999999999999} : f32[1] }", "is no value"},
+      {"graph { %0 = input(){name=\"x\"} : f32[2] %1 = neg(%0){axis=1} : f32[2] }", "R4"},
+      {"graph { %0 = input(){name=\"x\"} : f32[2] %1 = cast(%0){dtype=1} : f32[2] }", "wrong type"},
       {"graph { %0 = scan() : f32[] }", "[scan] takes 1 or more inputs"},
   };
   for (const Row& row : rows) {

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any text is read or refused with Error(input_file); what was read is legal, prints, and reads back the same.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/ir/composite.h"
+#include "unroll/error.h"
+#include "unroll/graph.h"
+
+namespace {
+
+using namespace unroll;
+
+// A body may still be refused (shapes whose product is too large), but by an Error.
+void build_bodies(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    if (!find_body(node.op)) continue;
+    std::vector<Type> types;
+    for (const ValueId& id : node.inputs) types.push_back(graph.type(id));
+    try {
+      verify(*build_composite(node.op, types, node.attributes));
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::internal) std::abort();
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::shared_ptr<Graph> graph;
+  try {
+    graph = parse_graph({reinterpret_cast<const char*>(data), size});
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::input_file) std::abort();
+    return 0;
+  }
+  verify(*graph);
+  const std::string text = print_graph(*graph);
+  if (print_graph(*parse_graph(text)) != text) std::abort();
+  if (graph_to_dot(*graph).empty()) std::abort();
+  build_bodies(*graph);
+  return 0;
+}
