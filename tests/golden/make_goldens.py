@@ -90,7 +90,7 @@ def layer_results(s, v):
     out = forward(layer, s, v)
     sum((value * v["d_" + k]).sum() for k, value in out.items()).backward()
     result = dict(out)
-    result.update({"d_" + k: value.grad for k, value in sources.items()})
+    result.update({"d_" + k: value.grad.clone() for k, value in sources.items()})
     result.update({"d_param." + k: p.grad.clone() for k, p in layer.named_parameters()})
 
     adam = torch.optim.Adam(layer.parameters(), lr=1e-2)

@@ -138,7 +138,7 @@ TEST_CASE("losses, layers and optimisers agree with PyTorch") {
         if (row.op == op) check_optimiser(row, golden, *backend, {golden, name, worst}), ++n_run;
     }
     CHECK(n_run == cases.size());
-    MESSAGE(name << ": " << n_run << " cases, worst relative L2 " << worst);
+    MESSAGE(std::string(name) << ": " << n_run << " cases, worst relative L2 " << worst);
   }
 }
 

@@ -126,7 +126,7 @@ TEST_CASE("recurrent layers agree with PyTorch in outputs, states, gradients and
       check_values_and_gradients(golden, *backend, {golden, name, worst});
       check_ten_updates(golden, *backend, {golden, name, worst_update});
     }
-    MESSAGE(name << ": " << cases.size() << " cases, worst relative L2 " << worst << ", after ten updates " << worst_update);
+    MESSAGE(std::string(name) << ": " << cases.size() << " cases, worst relative L2 " << worst << ", after ten updates " << worst_update);
   }
 }
 
