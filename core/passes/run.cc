@@ -31,7 +31,7 @@ const Tensor& require_input(const TensorMap& given, const NamedValue& wanted, co
 void require_known(const TensorMap& given, const Graph& graph) {
   for (const auto& [name, tensor] : given) {
     const auto inputs = graph.inputs();
-    if (std::none_of(inputs.begin(), inputs.end(), [&](const NamedValue& input) { return input.name == name; }))
+    if (std::none_of(inputs.begin(), inputs.end(), [&given_name = name](const NamedValue& input) { return input.name == given_name; }))
       throw Error(ErrorKind::usage, k_who, "there is no input '" + name + "'", "the inputs are " + joined_names(inputs));
   }
 }
