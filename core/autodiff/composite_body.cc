@@ -24,9 +24,11 @@ std::shared_ptr<const Graph> gradient_graph(const Graph& forward, std::span<cons
                                             std::span<const std::int64_t> d_inputs) {
   auto graph = std::make_shared<Graph>();
   std::vector<Value> in, outputs, cotangents, wrt;
-  for (const NamedValue& input : forward.inputs()) in.push_back(graph->input("in" + std::to_string(in.size()), forward.type(input.value)));
+  for (const NamedValue& input : forward.inputs())
+    in.push_back(graph->input("in" + std::to_string(in.size()), forward.type(input.value)));
   for (const std::int64_t k : d_outputs)
-    cotangents.push_back(graph->input("d_out" + std::to_string(k), forward.type(forward.outputs()[static_cast<std::size_t>(k)].value)));
+    cotangents.push_back(
+        graph->input("d_out" + std::to_string(k), forward.type(forward.outputs()[static_cast<std::size_t>(k)].value)));
   const std::vector<Value> out = inline_graph(*graph, forward, in);
   for (const std::int64_t k : d_outputs) outputs.push_back(out[static_cast<std::size_t>(k)]);
   for (const std::int64_t k : d_inputs) wrt.push_back(in[static_cast<std::size_t>(k)]);
@@ -38,7 +40,8 @@ std::shared_ptr<const Graph> gradient_graph(const Graph& forward, std::span<cons
 std::shared_ptr<const Graph> gradient_body(const Graph& graph, const Node& node) {
   const OpInfo* of = find_op(node.attributes.get<std::string>("of"));
   if (!of || of->tier != OpTier::composite)
-    throw Error(ErrorKind::graph, "gradient", "is of '" + node.attributes.get<std::string>("of") + "', which is not a composite");
+    throw Error(ErrorKind::graph, "gradient",
+                "is of '" + node.attributes.get<std::string>("of") + "', which is not a composite");
   Attributes attributes = node.attributes;
   for (const char* name : {"of", "d_outputs", "d_inputs", "n_inputs"}) attributes.erase(name);
   const std::vector<Type> types = input_types(graph, node);
@@ -50,7 +53,8 @@ std::shared_ptr<const Graph> gradient_body(const Graph& graph, const Node& node)
 std::shared_ptr<const Graph> composite_body(const Graph& graph, const Node& node) {
   if (node.op == Op::gradient) return gradient_body(graph, node);
   if (op_info(node.op).tier != OpTier::composite)
-    throw Error(ErrorKind::graph, "composite_body", "op '" + std::string(op_info(node.op).name) + "' is not a composite");
+    throw Error(ErrorKind::graph, "composite_body",
+                "op '" + std::string(op_info(node.op).name) + "' is not a composite");
   return build_composite(node.op, input_types(graph, node), node.attributes);
 }
 

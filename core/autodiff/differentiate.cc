@@ -36,7 +36,9 @@ std::vector<ValueId> ids_of(std::span<const Value> values) {
 class Walk {
  public:
   Walk(Graph& graph, std::span<const Value> wrt)
-      : graph_(graph), active_(reached_from(graph, ids_of(wrt))), n_nodes_(static_cast<std::int32_t>(graph.nodes().size())) {}
+      : graph_(graph),
+        active_(reached_from(graph, ids_of(wrt))),
+        n_nodes_(static_cast<std::int32_t>(graph.nodes().size())) {}
 
   void contribute(ValueId id, Value d) {
     if (active_.contains(id)) contributions_[id].push_back(d);
@@ -56,7 +58,8 @@ class Walk {
  private:
   void visit(std::int32_t n) {
     std::vector<Value> d_out;
-    for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(n).outputs.size()); ++k) d_out.push_back(cotangent({n, k}));
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(n).outputs.size()); ++k)
+      d_out.push_back(cotangent({n, k}));
     if (std::none_of(d_out.begin(), d_out.end(), [](const Value& d) { return static_cast<bool>(d); })) return;
 
     Backward call{graph_, graph_.node(n), {}, {}, std::move(d_out), {}};
@@ -64,9 +67,12 @@ class Walk {
       call.in.push_back(graph_.value(id));
       call.wanted.push_back(active_.contains(id));
     }
-    for (std::int32_t k = 0; k < static_cast<std::int32_t>(call.node.outputs.size()); ++k) call.out.push_back(graph_.value({n, k}));
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(call.node.outputs.size()); ++k)
+      call.out.push_back(graph_.value({n, k}));
     // A wrt itself, or what stop_gradient made of one: nothing lies behind it.
-    if (call.node.op == Op::stop_gradient || std::find(call.wanted.begin(), call.wanted.end(), true) == call.wanted.end()) return;
+    if (call.node.op == Op::stop_gradient ||
+        std::find(call.wanted.begin(), call.wanted.end(), true) == call.wanted.end())
+      return;
     apply_rule(call);
   }
 
@@ -91,23 +97,28 @@ class Walk {
 void check(std::span<const Value> outputs, std::span<const Value> cotangents, std::span<const Value> wrt) {
   const auto refuse = [](ErrorKind kind, const std::string& what) { throw Error(kind, "differentiate", what); };
   if (outputs.size() != cotangents.size())
-    refuse(ErrorKind::usage, "takes one cotangent per output; got " + std::to_string(cotangents.size()) + " for " + std::to_string(outputs.size()));
+    refuse(ErrorKind::usage, "takes one cotangent per output; got " + std::to_string(cotangents.size()) + " for " +
+                                 std::to_string(outputs.size()));
   for (std::size_t i = 0; i < wrt.size(); ++i) {
     const std::string name = "wrt " + std::to_string(i);
     if (!wrt[i]) refuse(ErrorKind::usage, name + " is empty");
-    if (!is_float(wrt[i].dtype())) refuse(ErrorKind::type, name + " must be of a float dtype; got " + wrt[i].type().text());
+    if (!is_float(wrt[i].dtype()))
+      refuse(ErrorKind::type, name + " must be of a float dtype; got " + wrt[i].type().text());
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string name = "output " + std::to_string(i);
     if (!outputs[i] || !cotangents[i]) refuse(ErrorKind::usage, name + " or its cotangent is empty");
-    if (!is_float(outputs[i].dtype())) refuse(ErrorKind::type, name + " must be of a float dtype; got " + outputs[i].type().text());
+    if (!is_float(outputs[i].dtype()))
+      refuse(ErrorKind::type, name + " must be of a float dtype; got " + outputs[i].type().text());
     if (outputs[i].type() != cotangents[i].type())
-      refuse(ErrorKind::shape, name + " is " + outputs[i].type().text() + " but its cotangent is " + cotangents[i].type().text());
+      refuse(ErrorKind::shape,
+             name + " is " + outputs[i].type().text() + " but its cotangent is " + cotangents[i].type().text());
   }
   const Graph* graph = wrt.empty() ? nullptr : &wrt[0].graph();
   for (const auto values : {outputs, cotangents, wrt})
     for (const Value& value : values)
-      if (graph && &value.graph() != graph) refuse(ErrorKind::usage, "outputs, cotangents and wrt must belong to one graph");
+      if (graph && &value.graph() != graph)
+        refuse(ErrorKind::usage, "outputs, cotangents and wrt must belong to one graph");
 }
 
 }  // namespace
@@ -117,7 +128,8 @@ Rule find_rule(Op op) {
   return table[static_cast<std::size_t>(op)];
 }
 
-std::vector<Value> pull_back(std::span<const Value> outputs, std::span<const Value> cotangents, std::span<const Value> wrt) {
+std::vector<Value> pull_back(std::span<const Value> outputs, std::span<const Value> cotangents,
+                             std::span<const Value> wrt) {
   if (wrt.empty()) return {};
   Walk walk(wrt[0].graph(), wrt);
   for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -128,7 +140,8 @@ std::vector<Value> pull_back(std::span<const Value> outputs, std::span<const Val
   return gradients;
 }
 
-std::vector<Value> differentiate(std::span<const Value> outputs, std::span<const Value> cotangents, std::span<const Value> wrt) {
+std::vector<Value> differentiate(std::span<const Value> outputs, std::span<const Value> cotangents,
+                                 std::span<const Value> wrt) {
   check(outputs, cotangents, wrt);
   std::vector<Value> gradients = pull_back(outputs, cotangents, wrt);
   for (std::size_t i = 0; i < wrt.size(); ++i)
@@ -139,8 +152,10 @@ std::vector<Value> differentiate(std::span<const Value> outputs, std::span<const
 std::vector<Value> differentiate(Value loss, std::span<const Value> wrt) {
   if (!loss) throw Error(ErrorKind::usage, "differentiate", "the loss is empty");
   if (loss.rank() != 0)
-    throw Error(ErrorKind::shape, "differentiate", "the loss must be a scalar; got " + loss.type().text(), "reduce it with mean or sum");
-  if (!is_float(loss.dtype())) throw Error(ErrorKind::type, "differentiate", "the loss must be of a float dtype; got " + loss.type().text());
+    throw Error(ErrorKind::shape, "differentiate", "the loss must be a scalar; got " + loss.type().text(),
+                "reduce it with mean or sum");
+  if (!is_float(loss.dtype()))
+    throw Error(ErrorKind::type, "differentiate", "the loss must be of a float dtype; got " + loss.type().text());
   const Value one = scalar_like(loss, 1);
   return differentiate(std::span(&loss, 1), std::span(&one, 1), wrt);
 }

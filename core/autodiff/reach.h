@@ -12,7 +12,9 @@ namespace unroll {
 class ValueSet {
  public:
   explicit ValueSet(const Graph& graph);
-  bool contains(ValueId id) const { return nodes_[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)]; }
+  bool contains(ValueId id) const {
+    return nodes_[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  }
   void insert(ValueId id) { nodes_[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)] = true; }
 
  private:

@@ -13,11 +13,11 @@ namespace unroll {
 // What a rule sees of the node it differentiates.
 struct Backward {
   Graph& graph;
-  Node node;                      // a copy: appending moves the graph's own
-  std::vector<Value> in;          // operands
-  std::vector<Value> out;         // results
-  std::vector<Value> d_out;       // one cotangent per result; empty where it is zero
-  std::vector<bool> wanted;       // operands that need a cotangent
+  Node node;                 // a copy: appending moves the graph's own
+  std::vector<Value> in;     // operands
+  std::vector<Value> out;    // results
+  std::vector<Value> d_out;  // one cotangent per result; empty where it is zero
+  std::vector<bool> wanted;  // operands that need a cotangent
 
   Value d() const { return d_out[0]; }
   Value y() const { return out[0]; }
@@ -40,6 +40,7 @@ std::span<const RuleRow> composite_rules();
 Rule find_rule(Op op);
 
 // As differentiate(), but an empty cotangent is zero, and so is an empty result.
-std::vector<Value> pull_back(std::span<const Value> outputs, std::span<const Value> cotangents, std::span<const Value> wrt);
+std::vector<Value> pull_back(std::span<const Value> outputs, std::span<const Value> cotangents,
+                             std::span<const Value> wrt);
 
 }  // namespace unroll

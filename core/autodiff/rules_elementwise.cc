@@ -49,12 +49,11 @@ Values select_rule(const Backward& b) {
 }
 
 constexpr RuleRow k_rows[] = {
-    {Op::neg, neg_rule},         {Op::abs, abs_rule},         {Op::sign, sign_rule},
-    {Op::exp, exp_rule},         {Op::expm1, expm1_rule},     {Op::log, log_rule},
-    {Op::log1p, log1p_rule},     {Op::sqrt, sqrt_rule},       {Op::tanh, tanh_rule},
-    {Op::sigmoid, sigmoid_rule}, {Op::cast, cast_rule},       {Op::add, add_rule},
-    {Op::sub, sub_rule},         {Op::mul, mul_rule},         {Op::div, div_rule},
-    {Op::maximum, maximum_rule}, {Op::minimum, minimum_rule}, {Op::select, select_rule},
+    {Op::neg, neg_rule},         {Op::abs, abs_rule},         {Op::sign, sign_rule},   {Op::exp, exp_rule},
+    {Op::expm1, expm1_rule},     {Op::log, log_rule},         {Op::log1p, log1p_rule}, {Op::sqrt, sqrt_rule},
+    {Op::tanh, tanh_rule},       {Op::sigmoid, sigmoid_rule}, {Op::cast, cast_rule},   {Op::add, add_rule},
+    {Op::sub, sub_rule},         {Op::mul, mul_rule},         {Op::div, div_rule},     {Op::maximum, maximum_rule},
+    {Op::minimum, minimum_rule}, {Op::select, select_rule},
 };
 
 }  // namespace

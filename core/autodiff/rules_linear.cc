@@ -18,7 +18,8 @@ Values reshape_rule(const Backward& b) { return {reshape(b.d(), b.in_type(0).sha
 Values transpose_rule(const Backward& b) {
   const Ints& permutation = b.node.attributes.get<Ints>("permutation");
   Ints inverse(permutation.size());
-  for (std::size_t i = 0; i < permutation.size(); ++i) inverse[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < permutation.size(); ++i)
+    inverse[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
   return {transpose(b.d(), std::move(inverse))};
 }
 Values slice_rule(const Backward& b) {
@@ -72,10 +73,10 @@ Values gather_rule(const Backward& b) { return {scatter_add(b.in[1], b.d(), b.in
 Values scatter_add_rule(const Backward& b) { return {Value(), gather(b.d(), b.in[0])}; }
 
 constexpr RuleRow k_rows[] = {
-    {Op::reshape, reshape_rule},       {Op::transpose, transpose_rule},   {Op::slice, slice_rule},
-    {Op::pad, pad_rule},               {Op::concat, concat_rule},         {Op::broadcast, broadcast_rule},
-    {Op::matmul, matmul_rule},         {Op::reduce_sum, reduce_sum_rule}, {Op::reduce_max, reduce_max_rule},
-    {Op::gather, gather_rule},         {Op::scatter_add, scatter_add_rule},
+    {Op::reshape, reshape_rule}, {Op::transpose, transpose_rule},     {Op::slice, slice_rule},
+    {Op::pad, pad_rule},         {Op::concat, concat_rule},           {Op::broadcast, broadcast_rule},
+    {Op::matmul, matmul_rule},   {Op::reduce_sum, reduce_sum_rule},   {Op::reduce_max, reduce_max_rule},
+    {Op::gather, gather_rule},   {Op::scatter_add, scatter_add_rule},
 };
 
 }  // namespace

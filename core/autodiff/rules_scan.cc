@@ -29,7 +29,9 @@ struct Loop {
   Flags wanted;
 
   std::size_t n_states() const { return static_cast<std::size_t>(layout.n_states); }
-  bool is_sequence(std::size_t i) const { return i >= n_states() && i < n_states() + static_cast<std::size_t>(layout.n_sequences); }
+  bool is_sequence(std::size_t i) const {
+    return i >= n_states() && i < n_states() + static_cast<std::size_t>(layout.n_sequences);
+  }
   bool is_constant(std::size_t i) const { return i >= n_states() + static_cast<std::size_t>(layout.n_sequences); }
   std::string input_name(std::size_t i) const { return node.body->inputs()[i].name; }
 };
@@ -67,8 +69,8 @@ Flags carried_states(const Loop& loop) {
     }
     return grown;
   };
-  while (grow(active, reached_from(body, listed(body.inputs(), active)), body.outputs())) {}
-  while (grow(live, leading_to(body, listed(body.outputs(), live)), body.inputs())) {}
+  for (bool more = true; more;) more = grow(active, reached_from(body, listed(body.inputs(), active)), body.outputs());
+  for (bool more = true; more;) more = grow(live, leading_to(body, listed(body.outputs(), live)), body.inputs());
   Flags carried(n);
   for (std::size_t j = 0; j < n; ++j) carried[j] = active[j] && live[j];
   return carried;
@@ -92,11 +94,13 @@ struct Step {
 std::unique_ptr<Step> differentiate_step(const Loop& loop, const Flags& carried) {
   auto step = std::make_unique<Step>();
   const Graph& body = *loop.node.body;
-  for (const NamedValue& input : body.inputs()) step->in.push_back(step->graph.input("in." + input.name, body.type(input.value)));
+  for (const NamedValue& input : body.inputs())
+    step->in.push_back(step->graph.input("in." + input.name, body.type(input.value)));
   step->out = inline_graph(step->graph, body, step->in);
   for (std::size_t k = 0; k < step->out.size(); ++k) {
     const bool has_cotangent = k < loop.n_states() ? carried[k] : static_cast<bool>(loop.d_out[k]);
-    step->d_out.push_back(has_cotangent ? step->graph.input("d." + body.outputs()[k].name, step->out[k].type()) : Value());
+    step->d_out.push_back(has_cotangent ? step->graph.input("d." + body.outputs()[k].name, step->out[k].type())
+                                        : Value());
   }
   Values wrt;
   std::vector<std::size_t> at;
@@ -148,8 +152,10 @@ using Sources = std::map<ValueId, Source>;
 // What is at hand without saving: sequences, constants and what the forward scan puts out already.
 Sources available_sources(const Loop& loop, const Step& step) {
   Sources sources;
-  for (std::size_t i = loop.n_states(); i < step.in.size(); ++i) sources.try_emplace(step.in[i].id(), Source{loop.in[i], loop.is_sequence(i)});
-  for (std::size_t k = loop.n_states(); k < step.out.size(); ++k) sources.try_emplace(step.out[k].id(), Source{loop.out[k], true});
+  for (std::size_t i = loop.n_states(); i < step.in.size(); ++i)
+    sources.try_emplace(step.in[i].id(), Source{loop.in[i], loop.is_sequence(i)});
+  for (std::size_t k = loop.n_states(); k < step.out.size(); ++k)
+    sources.try_emplace(step.out[k].id(), Source{loop.out[k], true});
   return sources;
 }
 
@@ -164,18 +170,21 @@ void emit_forward(const Loop& loop, const Step& step, const std::vector<ValueId>
   if (saved.empty()) return;
   auto body = std::make_shared<Graph>();
   std::map<ValueId, Value> given;
-  for (std::size_t i = 0; i < step.in.size(); ++i) given.emplace(step.in[i].id(), body->input(loop.input_name(i), step.in[i].type()));
+  for (std::size_t i = 0; i < step.in.size(); ++i)
+    given.emplace(step.in[i].id(), body->input(loop.input_name(i), step.in[i].type()));
   std::vector<ValueId> results;
   for (const Value& value : step.out) results.push_back(value.id());
   results.insert(results.end(), saved.begin(), saved.end());
   const Values copies = transplant(*body, step.graph, results, std::move(given));
   for (std::size_t k = 0; k < copies.size(); ++k) {
-    std::string name = k < step.out.size() ? loop.node.body->outputs()[k].name : "saved" + std::to_string(k - step.out.size());
+    std::string name =
+        k < step.out.size() ? loop.node.body->outputs()[k].name : "saved" + std::to_string(k - step.out.size());
     while (body->find_output(name)) name += "_";
     body->output(name, copies[k]);
   }
   const Values out = scan_body(loop.in, loop.node.attributes, std::move(body));
-  for (std::size_t k = 0; k < saved.size(); ++k) sources.insert_or_assign(saved[k], Source{out[step.out.size() + k], true});
+  for (std::size_t k = 0; k < saved.size(); ++k)
+    sources.insert_or_assign(saved[k], Source{out[step.out.size() + k], true});
 }
 
 // Operands of the backward scan and the inputs of its body that stand for them.
@@ -206,8 +215,10 @@ Values emit_backward(const Loop& loop, const Step& step, const Sources& sources)
     const bool constant = loop.is_constant(i);
     const Value start = constant || !loop.d_out[i] ? zeros_like(loop.in[i]) : loop.d_out[i];
     const Value inner = operands.add(start, false, constant ? "d_constant" : "d_state");
-    if (constant) sums.push_back(inner);
-    else operands.given.emplace(step.d_out[i].id(), inner);
+    if (constant)
+      sums.push_back(inner);
+    else
+      operands.given.emplace(step.d_out[i].id(), inner);
     order.push_back(i);
   }
   const std::size_t n_states = order.size();
@@ -220,7 +231,8 @@ Values emit_backward(const Loop& loop, const Step& step, const Sources& sources)
   const std::vector<ValueId> read = frontier(step.graph, step.results(), keys_of(all));
   for (const bool per_step : {true, false})
     for (const ValueId id : read)
-      if (all.at(id).per_step == per_step) operands.given.emplace(id, operands.add(all.at(id).outer, per_step, per_step ? "x" : "constant"));
+      if (all.at(id).per_step == per_step)
+        operands.given.emplace(id, operands.add(all.at(id).outer, per_step, per_step ? "x" : "constant"));
 
   std::vector<ValueId> results;
   for (const std::size_t i : order) results.push_back(step.d_in[i].id());
@@ -228,7 +240,8 @@ Values emit_backward(const Loop& loop, const Step& step, const Sources& sources)
   const std::size_t first_sum = n_states - sums.size();
   for (std::size_t r = 0; r < copies.size(); ++r) {
     const bool sum = r >= first_sum && r < n_states;
-    operands.body->output((r < n_states ? "next" : "y") + std::to_string(r), sum ? sums[r - first_sum] + copies[r] : copies[r]);
+    operands.body->output((r < n_states ? "next" : "y") + std::to_string(r),
+                          sum ? sums[r - first_sum] + copies[r] : copies[r]);
   }
   const Values out = scan_body(operands.outer,
                                {{"steps", loop.layout.steps},
@@ -252,7 +265,8 @@ Values scan_rule(const Backward& b) {
   emit_forward(loop, *step, choose_saved(step->graph, used_by_backward(*step), keys_of(sources)), sources);
   const Values d_loop = emit_backward(loop, *step, sources);
   const ScanLayout layout = scan_layout(b.node);
-  const std::size_t n_masks = loop.in.size() - static_cast<std::size_t>(layout.n_states + layout.n_sequences + layout.n_constants);
+  const std::size_t n_masks =
+      loop.in.size() - static_cast<std::size_t>(layout.n_states + layout.n_sequences + layout.n_constants);
   for (std::size_t i = 0; i + n_masks < loop.in.size(); ++i)
     d_in[i] = d_loop[i < static_cast<std::size_t>(layout.n_states + layout.n_sequences) ? i : i + n_masks];
   return d_in;

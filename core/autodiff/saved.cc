@@ -66,7 +66,8 @@ class Network {
   void push(int source, int sink, const std::vector<std::size_t>& arrived_by) {
     const auto edge_to = [&](int v) { return arrived_by[static_cast<std::size_t>(v)]; };
     std::int64_t amount = k_unlimited;
-    for (int v = sink; v != source; v = edges_[edge_to(v) ^ 1].to) amount = std::min(amount, edges_[edge_to(v)].capacity);
+    for (int v = sink; v != source; v = edges_[edge_to(v) ^ 1].to)
+      amount = std::min(amount, edges_[edge_to(v)].capacity);
     for (int v = sink; v != source; v = edges_[edge_to(v) ^ 1].to) {
       edges_[edge_to(v)].capacity -= amount;
       edges_[edge_to(v) ^ 1].capacity += amount;
@@ -95,7 +96,8 @@ std::set<ValueId> candidates(const Graph& graph, std::span<const ValueId> used, 
 
 }  // namespace
 
-std::vector<ValueId> choose_saved(const Graph& graph, std::span<const ValueId> used, std::span<const ValueId> available) {
+std::vector<ValueId> choose_saved(const Graph& graph, std::span<const ValueId> used,
+                                  std::span<const ValueId> available) {
   const std::set<ValueId> at_hand(available.begin(), available.end());
   const std::set<ValueId> values = candidates(graph, used, at_hand);
   std::map<ValueId, int> vertex;  // of a value: v, and v + 1 for "can be had"
@@ -103,7 +105,8 @@ std::vector<ValueId> choose_saved(const Graph& graph, std::span<const ValueId> u
   constexpr int source = 0, sink = 1;
   Network network(2 + 2 * static_cast<int>(vertex.size()));
   for (const auto& [id, v] : vertex) {
-    network.connect(v, v + 1, static_cast<std::int64_t>(std::min<std::size_t>(graph.type(id).bytes(), k_unlimited / 2)));
+    network.connect(v, v + 1,
+                    static_cast<std::int64_t>(std::min<std::size_t>(graph.type(id).bytes(), k_unlimited / 2)));
     const Node& node = graph.node(id.node);
     if (!can_recompute(node)) {
       network.connect(source, v, k_unlimited);

@@ -12,7 +12,8 @@ namespace {
 
 // Nodes that must be computed for `wanted`; calls met(v) for each use of a value of `stops`.
 template <class IsStop, class Met>
-std::vector<bool> nodes_before(const Graph& source, std::span<const ValueId> wanted, const IsStop& is_stop, const Met& met) {
+std::vector<bool> nodes_before(const Graph& source, std::span<const ValueId> wanted, const IsStop& is_stop,
+                               const Met& met) {
   std::vector<bool> needed(source.nodes().size(), false);
   const auto visit = [&](ValueId id) {
     if (is_stop(id)) {
@@ -33,19 +34,21 @@ std::vector<bool> nodes_before(const Graph& source, std::span<const ValueId> wan
 std::vector<ValueId> frontier(const Graph& source, std::span<const ValueId> wanted, std::span<const ValueId> stops) {
   const std::set<ValueId> stop_set(stops.begin(), stops.end());
   std::set<ValueId> met;
-  nodes_before(source, wanted, [&](ValueId id) { return stop_set.contains(id); }, [&](ValueId id) { met.insert(id); });
+  nodes_before(
+      source, wanted, [&](ValueId id) { return stop_set.contains(id); }, [&](ValueId id) { met.insert(id); });
   return {met.begin(), met.end()};
 }
 
 std::vector<Value> transplant(Graph& target, const Graph& source, std::span<const ValueId> wanted,
                               std::map<ValueId, Value> given) {
-  const std::vector<bool> needed =
-      nodes_before(source, wanted, [&](ValueId id) { return given.contains(id); }, [](ValueId) {});
+  const std::vector<bool> needed = nodes_before(
+      source, wanted, [&](ValueId id) { return given.contains(id); }, [](ValueId) {});
   for (std::size_t n = 0; n < needed.size(); ++n) {
     if (!needed[n]) continue;
     const Node& node = source.nodes()[n];
     if (node.op == Op::input)
-      throw Error(ErrorKind::internal, "transplant", "input '" + node.attributes.get<std::string>("name") + "' is not given");
+      throw Error(ErrorKind::internal, "transplant",
+                  "input '" + node.attributes.get<std::string>("name") + "' is not given");
     std::vector<Value> operands;
     for (const ValueId id : node.inputs) operands.push_back(given.at(id));
     const std::vector<Value> results = target.append(node.op, operands, node.attributes, node.body);

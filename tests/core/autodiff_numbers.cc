@@ -26,7 +26,8 @@ struct Built {
 
 std::unique_ptr<Built> build(const Case& example, const Builder& loss, bool with_gradients) {
   auto p = std::make_unique<Built>();
-  for (const Shape& shape : example.shapes) p->inputs.push_back(p->graph.input(input_name(p->inputs.size()), {DType::f64, shape}));
+  for (const Shape& shape : example.shapes)
+    p->inputs.push_back(p->graph.input(input_name(p->inputs.size()), {DType::f64, shape}));
   const Value value = loss(p->inputs);
   p->graph.output("loss", value);
   if (!with_gradients) return p;
@@ -80,7 +81,8 @@ std::shared_ptr<const Graph> expanded(const Graph& graph) {
   std::vector<std::vector<Value>> map;
   for (const Node& node : graph.nodes()) {
     std::vector<Value> in;
-    for (const ValueId id : node.inputs) in.push_back(map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)]);
+    for (const ValueId id : node.inputs)
+      in.push_back(map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)]);
     if (node.op == Op::input) {
       map.push_back({plain->input(node.attributes.get<std::string>("name"), node.outputs[0])});
     } else if (op_info(node.op).kind == OpKind::composite) {
@@ -90,7 +92,8 @@ std::shared_ptr<const Graph> expanded(const Graph& graph) {
     }
   }
   for (const NamedValue& output : graph.outputs())
-    plain->output(output.name, map[static_cast<std::size_t>(output.value.node)][static_cast<std::size_t>(output.value.output)]);
+    plain->output(output.name,
+                  map[static_cast<std::size_t>(output.value.node)][static_cast<std::size_t>(output.value.output)]);
   return plain;
 }
 

@@ -38,7 +38,7 @@ ErrorKind kind_of(const std::function<void()>& f) {
   return ErrorKind::internal;
 }
 
-// The scans of a graph of one recurrent layer and its gradient: as written, [without masks,] with saved values, backward.
+// The scans of a recurrent layer and its gradient: as written, [without masks,] with saved values, backward.
 struct Scans {
   const Node& plain;
   const Node& saving;
@@ -104,7 +104,8 @@ TEST_CASE("the step of an LSTM saves i, f, g, o, tanh(c'), c and h, and its gate
   }
 }
 
-TEST_CASE("peepholes save nothing more, since c' = f c + i g is cheap; a projection saves nothing more than its output") {
+TEST_CASE(
+    "peepholes save nothing more, since c' = f c + i g is cheap; a projection saves nothing more than its output") {
   CHECK(scans_of(*layer_gradient(Op::lstm, 4, false, {.peephole = true})).n_saved() == 7);
   const auto body = layer_gradient(Op::lstm, 4, false, {.projection = 2});
   CHECK(scans_of(*body).n_saved() == 7);
@@ -200,7 +201,8 @@ TEST_CASE("contributions of slices that cover a value become one concat; others 
 
 TEST_CASE("a gradient has the type of what it belongs to, whatever was broadcast") {
   Graph g;
-  const Value wrt[] = {g.input("a", f32({})), g.input("b", f32({4})), g.input("c", f32({3, 1})), g.input("d", f32({1, 1, 4}))};
+  const Value wrt[] = {g.input("a", f32({})), g.input("b", f32({4})), g.input("c", f32({3, 1})),
+                       g.input("d", f32({1, 1, 4}))};
   const auto gradients = differentiate(sum(wrt[0] * wrt[1] + wrt[2] / wrt[3]), wrt);
   for (std::size_t i = 0; i < gradients.size(); ++i) CHECK(gradients[i].type() == wrt[i].type());
 }
@@ -223,7 +225,8 @@ TEST_CASE("a value between wrt and loss may itself be a wrt") {
   CHECK(gradients[1].node().op == Op::add);
 }
 
-TEST_CASE("the gradient of a composite is one node that names it, its results with a cotangent and its wanted operands") {
+TEST_CASE(
+    "the gradient of a composite is one node that names it, its results with a cotangent and its wanted operands") {
   Graph g;
   const Value x = g.input("x", f32({3, 4})), w = g.input("w", f32({4})), b = g.input("b", f32({4}));
   const Value wrt[] = {b, x};

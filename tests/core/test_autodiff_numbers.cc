@@ -39,7 +39,8 @@ StepResult lstm_step(const StepValues& v) {
 ScanOptions mask_options(Graph& g, std::int64_t steps, Masks masks) {
   ScanOptions options{.reverse = masks.reverse, .lengths = {}, .reset = {}, .steps = steps};
   if (masks.lengths)
-    options.lengths = constant(g, Tensor::from<std::int32_t>({B}, {static_cast<std::int32_t>(steps), static_cast<std::int32_t>(steps / 2)}));
+    options.lengths = constant(
+        g, Tensor::from<std::int32_t>({B}, {static_cast<std::int32_t>(steps), static_cast<std::int32_t>(steps / 2)}));
   if (!masks.reset) return options;
   Tensor reset(DType::b8, {steps, B});
   for (std::int64_t e = 0; e < reset.elements(); ++e) reset.set(e, e % 5 == 3 || e % 7 == 2);
@@ -51,8 +52,39 @@ Case lstm_case(std::int64_t steps, Masks masks) {
   Case example;
   example.shapes = {{B, H}, {B, H}, {steps, B, 4 * H}, {4 * H, H}, {H}};
   example.loss = [=](In in) {
-    const ScanResult r = scan(in.first(2), in.subspan(2, 1), in.subspan(3), lstm_step, mask_options(in[0].graph(), steps, masks));
+    const ScanResult r =
+        scan(in.first(2), in.subspan(2, 1), in.subspan(3), lstm_step, mask_options(in[0].graph(), steps, masks));
     return sum(square(r.outputs[0])) + sum(r.states[0]) + sum(square(r.states[1]));
+  };
+  return example;
+}
+
+// A recurrent composite with T = 3, I = 2 and gradients of everything.
+Case layer_case(Op cell, const RecurrentOptions& o, bool lengths) {
+  const std::int64_t G = cell == Op::rnn ? 1 : cell == Op::gru ? 3 : 4, P = o.projection > 0 ? o.projection : o.hidden;
+  const std::int64_t D = o.bidirectional ? 2 : 1, L = o.layers;
+  const bool has_c = cell == Op::lstm;
+  Case example;
+  example.shapes = {{3, B, 2}, {L * D, B, P}};
+  if (has_c) example.shapes.push_back({L * D, B, o.hidden});
+  for (std::int64_t k = 0; k < L * D; ++k) {
+    const auto add = [&](bool there, Shape shape) { if (there) example.shapes.push_back(shape); };
+    add(true, {G * o.hidden, k < D ? 2 : D * P});
+    add(true, {G * o.hidden, P});
+    for (int i = 0; i < 2; ++i) add(o.bias, {G * o.hidden});
+    add(o.projection > 0, {P, o.hidden});
+    for (int i = 0; i < 3; ++i) add(o.peephole, {o.hidden});
+  }
+  example.loss = [=](In in) {
+    RecurrentInputs inputs;
+    inputs.x = in[0];
+    inputs.h0 = in[1];
+    if (has_c) inputs.c0 = in[2];
+    if (lengths) inputs.lengths = constant(in[0].graph(), Tensor::from<std::int32_t>({B}, {2, 3}));
+    inputs.parameters.assign(in.begin() + (has_c ? 3 : 2), in.end());
+    const RecurrentResult r = recurrent(cell, inputs, o);
+    const Value loss = sum(square(r.y)) + sum(exp(r.hn));
+    return has_c ? loss + sum(square(r.cn)) : loss;
   };
   return example;
 }
@@ -82,8 +114,9 @@ TEST_CASE("a scan with lengths and reset means what its lowering means") {
     CAPTURE(bits);
     constexpr std::int64_t steps = 5;
     Graph g;
-    const Value in[] = {g.input("h", {DType::f64, {B, H}}), g.input("c", {DType::f64, {B, H}}), g.input("x", {DType::f64, {steps, B, 4 * H}}),
-                        g.input("w", {DType::f64, {4 * H, H}}), g.input("p", {DType::f64, {H}})};
+    const Value in[] = {g.input("h", {DType::f64, {B, H}}), g.input("c", {DType::f64, {B, H}}),
+                        g.input("x", {DType::f64, {steps, B, 4 * H}}), g.input("w", {DType::f64, {4 * H, H}}),
+                        g.input("p", {DType::f64, {H}})};
     const ScanResult r = scan(In(in).first(2), In(in).subspan(2, 1), In(in).subspan(3), lstm_step,
                               mask_options(g, steps, {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0}));
     const Values lowered = lower_masks(g, r.states[0].id().node);
@@ -113,11 +146,14 @@ TEST_CASE("a scan inside a scan, an integer state and a constant used in one ste
   example.loss = [](In in) {
     const Value count = scalar(in[0].graph(), DType::i32, 0);
     const Value states[] = {in[0], count};
-    const auto inner = [](const StepValues& v) { return StepResult{{tanh(v.states[0] * v.constants[0] + v.sequences[0])}, {}}; };
+    const auto inner = [](const StepValues& v) {
+      return StepResult{{tanh(v.states[0] * v.constants[0] + v.sequences[0])}, {}};
+    };
     const auto outer = [&](const StepValues& v) {
       const Value last = scan(In(v.states).first(1), v.sequences, v.constants, inner).states[0];
       const Value second = equal(v.states[1], scalar_like(v.states[1], 1));
-      return StepResult{{select(second, last * v.constants[0], last), v.states[1] + scalar_like(v.states[1], 1)}, {last}};
+      return StepResult{{select(second, last * v.constants[0], last), v.states[1] + scalar_like(v.states[1], 1)},
+                        {last}};
     };
     const ScanResult r = scan(states, in.subspan(1, 1), in.subspan(2, 1), outer);
     return sum(square(r.states[0])) + sum(r.outputs[0]);
@@ -128,17 +164,22 @@ TEST_CASE("a scan inside a scan, an integer state and a constant used in one ste
 
 TEST_CASE("a scan without states, one whose state is overwritten, and one whose output is its input") {
   const Case cases[] = {
-      {{{3, 2}, {2}}, [](In in) {
+      {{{3, 2}, {2}},
+       [](In in) {
          const auto step = [](const StepValues& v) { return StepResult{{}, {exp(v.sequences[0] * v.constants[0])}}; };
          return sum(square(scan({}, in.first(1), in.subspan(1), step).outputs[0]));
        }},
-      {{{2}, {3, 2}}, [](In in) {
+      {{{2}, {3, 2}},
+       [](In in) {
          const auto step = [](const StepValues& v) { return StepResult{{square(v.sequences[0])}, {v.states[0]}}; };
          const ScanResult r = scan(in.first(1), in.subspan(1), {}, step);
          return sum(square(r.outputs[0])) + sum(r.states[0]);
        }},
-      {{{2}, {3, 2}, {2}}, [](In in) {
-         const auto step = [](const StepValues& v) { return StepResult{{v.states[0]}, {v.sequences[0], v.constants[0], v.states[0]}}; };
+      {{{2}, {3, 2}, {2}},
+       [](In in) {
+         const auto step = [](const StepValues& v) {
+           return StepResult{{v.states[0]}, {v.sequences[0], v.constants[0], v.states[0]}};
+         };
          const ScanResult r = scan(in.first(1), in.subspan(1, 1), in.subspan(2), step);
          return sum(square(r.outputs[0] * r.outputs[1])) + sum(square(r.outputs[2]));
        }},
@@ -177,29 +218,73 @@ TEST_CASE("gradients and gradients of gradients of primitives agree with differe
       {"div", {{{3, 1}, {2}}, binary(div), 0.5, 2}},
       {"maximum", {{{3, 1}, {2}}, binary(maximum)}},
       {"minimum", {{{3, 1}, {2}}, binary(minimum)}},
-      {"select", {{{3, 1}, {2}}, [](In in) { return sum(square(select(less(in[0], in[1]), in[1] * in[0], exp(in[0])))); }}},
-      {"transpose", {{{2, 3, 4}}, [](In in) { return sum(exp(transpose(in[0], {2, 0, 1})) * square(transpose(in[0], {2, 0, 1}))); }}},
-      {"slice, pad and concat", {{{3, 4}}, [](In in) {
-         const Value parts[] = {slice(in[0], 1, 1, 2), pad(in[0], 1, 1, 2)};
-         return sum(exp(concat(parts, 1)));
-       }}},
-      {"broadcast and reshape", {{{3, 1}}, [](In in) { return sum(exp(reshape(broadcast(in[0], {2, 3, 4}), {6, 4}))); }}},
+      {"select",
+       {{{3, 1}, {2}}, [](In in) { return sum(square(select(less(in[0], in[1]), in[1] * in[0], exp(in[0])))); }}},
+      {"transpose",
+       {{{2, 3, 4}},
+        [](In in) {
+          return sum(exp(transpose(in[0], {2, 0, 1})) * square(transpose(in[0], {2, 0, 1})));
+        }}},
+      {"slice, pad and concat",
+       {{{3, 4}},
+        [](In in) {
+          const Value parts[] = {slice(in[0], 1, 1, 2), pad(in[0], 1, 1, 2)};
+          return sum(exp(concat(parts, 1)));
+        }}},
+      {"broadcast and reshape",
+       {{{3, 1}},
+        [](In in) {
+          return sum(exp(reshape(broadcast(in[0], {2, 3, 4}), {6, 4})));
+        }}},
       {"matmul", product(false, false)},
       {"matmul of a^T", product(true, false)},
       {"matmul with b^T", product(false, true)},
       {"matmul of a^T with b^T", product(true, true)},
-      {"reduce_sum", {{{2, 3, 4}}, [](In in) { return sum(exp(reduce_sum(in[0], {0, 2}))); }}},
-      {"reduce_max", {{{2, 3, 4}}, [](In in) { return sum(exp(reduce_max(in[0], {0, 2}, true))); }}},
+      {"reduce_sum",
+       {{{2, 3, 4}},
+        [](In in) {
+          return sum(exp(reduce_sum(in[0], {0, 2})));
+        }}},
+      {"reduce_max",
+       {{{2, 3, 4}},
+        [](In in) {
+          return sum(exp(reduce_max(in[0], {0, 2}, true)));
+        }}},
       {"gather", {{{3, 2}}, [&](In in) { return sum(exp(gather(in[0], indices(in[0])))); }}},
       {"scatter_add", {{{4, 2}}, [&](In in) { return sum(exp(scatter_add(indices(in[0]), in[0], 3))); }}},
       {"softmax", {{{2, 3}}, [](In in) { return sum(square(softmax(in[0]))); }}},
       {"layer_norm", {{{2, 3}, {3}, {3}}, [](In in) { return sum(exp(layer_norm(in[0], in[1], in[2]))); }}},
-      {"attention over itself", {{{1, 3, 2}}, [](In in) { return sum(exp(dot_attention(in[0], in[0], tanh(in[0])).y)); }}},
+      {"attention over itself",
+       {{{1, 3, 2}}, [](In in) { return sum(exp(dot_attention(in[0], in[0], tanh(in[0])).y)); }}},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
     CHECK(first_order_error(row.example) < k_tolerance);
     CHECK(second_order_error(row.example) < k_tolerance);
+  }
+}
+
+TEST_CASE("gradients of recurrent layers with every option agree with differences") {
+  struct Row {
+    const char* name;
+    Op cell;
+    RecurrentOptions options;
+    bool lengths = false;
+  };
+  const Row rows[] = {
+      {"rnn", Op::rnn, {.hidden = 2, .layers = 2}},
+      {"rnn with relu, both directions and lengths", Op::rnn, {.hidden = 2, .bidirectional = true, .relu = true}, true},
+      {"gru", Op::gru, {.hidden = 2, .bias = false}},
+      {"gru with both directions and lengths", Op::gru, {.hidden = 2, .layers = 2, .bidirectional = true}, true},
+      {"gru with the reset gate before", Op::gru, {.hidden = 2, .reset_after = false}, true},
+      {"lstm", Op::lstm, {.hidden = 2, .layers = 2}},
+      {"lstm with both directions and lengths", Op::lstm, {.hidden = 2, .layers = 2, .bidirectional = true}, true},
+      {"lstm with projection and peepholes", Op::lstm, {.hidden = 3, .projection = 2, .peephole = true}, true},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(first_order_error(layer_case(row.cell, row.options, row.lengths)) < k_tolerance);
+    if (row.options.layers == 1) CHECK(second_order_error(layer_case(row.cell, row.options, row.lengths)) < k_tolerance);
   }
 }
 
