@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// How closely two runs must agree, and whether a result says anything at all.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "unroll/tensor.h"
+
+namespace unroll::testing {
+
+// u and s below: unit roundoff of accumulation and of storage, 2^-24 for f32 and 2^-53 for f64.
+enum class Rule {
+  exact,        // movement, whole numbers, comparisons, masks, random bits
+  pointwise,    // |error| <= 4 ulp * depth                       depth: functions of this accuracy in a row
+  contraction,  // |error_i| <= 4 * (u * ceil(log2 K) + 2 s) * sum |a||b|, the mixed forward-error bound; depth: K
+  norm,         // relative L2 <= 4 * (2 if backward) * ceil(log2 K) * s and L-infinity <= 16 times that; depth: K,
+                // the summed numbers per step times the number of steps
+};
+struct Agreement {
+  Rule rule = Rule::pointwise;
+  int depth = 1;
+};
+
+struct Comparison {
+  double ratio = 0;  // worst error over allowed error; above 1 is a failure
+  std::string worst;  // where and by how much, empty when all is equal
+};
+
+// `got` (of the judged run) against `wanted` (f64 reference or the same dtype). `magnitude` is used by contraction:
+// the same graph on absolute values, which is sum |a||b|.
+Comparison compare(const Tensor& got, const Tensor& wanted, const Tensor* magnitude, Agreement agreement,
+                   bool backward = false);
+// The same bytes.
+bool same_bits(const Tensor& a, const Tensor& b);
+
+// Why a result proves nothing: constant, more than 90 % zeros, more than half saturated. Empty when it can be trusted.
+// Fewer than four numbers are always trusted.
+std::string mistrust(const Tensor& result);
+
+}  // namespace unroll::testing
