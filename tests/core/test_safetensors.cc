@@ -55,7 +55,9 @@ TensorFile sample() {
 void check_equal(const TensorFile& a, const TensorFile& b) {
   CHECK(a.metadata == b.metadata);
   REQUIRE(a.tensors.size() == b.tensors.size());
-  for (const auto& [name, tensor] : a.tensors) {
+  for (const auto& entry : a.tensors) {
+    const auto& name = entry.first;
+    const Tensor& tensor = entry.second;
     CAPTURE(name);
     REQUIRE(b.tensors.contains(name));
     const Tensor& other = b.tensors.at(name);
