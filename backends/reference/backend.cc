@@ -66,7 +66,8 @@ class ReferenceBackend final : public Backend {
  private:
   Capabilities capabilities_{.name = "reference",
                              .device = "host, plain loops in f64 and f32",
-                             .dtypes = {DType::f32, DType::f64, DType::i32, DType::b8}};
+                             .dtypes = {DType::f32, DType::f64, DType::i32, DType::b8},
+                             .masks = true};
 };
 
 }  // namespace

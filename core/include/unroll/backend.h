@@ -24,7 +24,8 @@ struct Storage {
   };
   Place place = Place::none;
   std::int32_t index = 0;
-  std::size_t offset = 0;
+  std::size_t offset = 0;  // bytes; for arena and for views of any place
+  Ints strides = {};       // in elements, when the value is a view of a larger one; empty: dense
 };
 
 // A graph that is ready to run: nodes in execution order, every value placed. For a body plan (of a scan) inputs are
@@ -46,7 +47,10 @@ struct Capabilities {
   std::string device;  // in words
   std::vector<DType> dtypes;
   bool deterministic = true;
+  bool masks = false;     // runs scans with lengths and reset; otherwise they are lowered into the body
   bool fuses = false;     // wants elementwise groups as fused nodes
+  bool views = false;     // reads strided operands in elementwise, move and (rows only) matmul nodes, and writes strided
+                          // elementwise results; otherwise every Storage is dense
   int threads = 1;
 };
 

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The embedded default backend: SIMD kernels over a team of threads that walks each plan in lock step.
+#include <sched.h>
+
+#include <mutex>
+#include <string>
+
+#include "backends/common/host_buffer.h"
+#include "backends/cpu/program.h"
+#include "backends/registry.h"
+
+namespace unroll {
+
+namespace {
+
+using namespace cpu;
+
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+class CpuExecutable final : public Executable {
+ public:
+  CpuExecutable(std::shared_ptr<const Plan> plan, Team& team)
+      : plan_(std::move(plan)), team_(team), program_(*plan_, team.size()), arena_(plan_->arena_bytes), scratch_(program_.scratch_bytes()) {
+    bases_.resize(program_.n_bases());
+  }
+
+  void run(const Bindings& bindings) override {
+    std::byte** at = bases_.data();
+    *at++ = arena_.data();
+    *at++ = program_.constants();
+    for (Buffer* buffer : bindings.inputs) *at++ = as_host(*buffer).data();
+    for (Buffer* buffer : bindings.outputs) *at++ = as_host(*buffer).data();
+    const Frame frame{bases_.data(), scratch_.data()};
+    team_.run([&](const Part& part) { program_.run(frame, part); });
+  }
+
+  std::vector<ReportLine> report() const override {
+    std::vector<ReportLine> lines;
+    program_.report(lines, "");
+    return lines;
+  }
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  Team& team_;
+  Program program_;
+  Bytes arena_, scratch_;
+  std::vector<std::byte*> bases_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(const BackendOptions& options) : team_(options.threads > 0 ? options.threads : available_cores()) {
+    capabilities_.name = "cpu";
+    capabilities_.device = std::to_string(team_.size()) + " threads, " + instruction_set();
+    capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
+    capabilities_.fuses = true;
+    capabilities_.views = true;
+    capabilities_.threads = team_.size();
+  }
+
+  const Capabilities& describe() const override { return capabilities_; }
+  Claim claim(const Graph&, const Node&) const override {
+    return {false, 0, 0, "runs the bodies of composites; its scans are the fast path"};
+  }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<HostBuffer>(bytes); }
+  void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
+    copy_to_host_buffer(buffer, offset, from);
+  }
+  void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
+    copy_from_host_buffer(buffer, offset, to);
+  }
+  std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
+    return std::make_unique<CpuExecutable>(std::move(plan), team_);
+  }
+
+ private:
+  Team team_;
+  Capabilities capabilities_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options) { return std::make_unique<CpuBackend>(options); }
+
+}  // namespace unroll

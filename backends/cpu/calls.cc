@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call per node: decides from shapes and strides at compile time, so that running only resolves pointers.
+#include <algorithm>
+
+#include "backends/cpu/program.h"
+#include "unroll/error.h"
+
+namespace unroll::cpu {
+
+namespace {
+
+// A call that runs a function over resolved operands.
+template <class F>
+class Simple : public Call {
+ public:
+  Simple(std::string implementation, F run) : implementation_(std::move(implementation)), run_(std::move(run)) {}
+  void run(const Frame& frame, const Part& part) override { run_(frame, part); }
+  std::string implementation() const override { return implementation_; }
+
+ private:
+  std::string implementation_;
+  F run_;
+};
+template <class F>
+std::unique_ptr<Call> simple(std::string implementation, F run) {
+  return std::make_unique<Simple<F>>(std::move(implementation), std::move(run));
+}
+
+struct At {
+  const PlanView& view;
+  const Node& node;
+  std::int32_t id;
+  std::size_t& scratch;  // bytes wanted so far
+
+  Ref in(std::size_t i) const { return view.ref(node.inputs[i]); }
+  const Type& type(std::size_t i) const { return view.graph().type(node.inputs[i]); }
+  ValueId out_id(std::int32_t k = 0) const { return {id, k}; }
+  Ref out(std::int32_t k = 0) const { return view.ref(out_id(k)); }
+  const Type& out_type() const { return node.outputs[0]; }
+  void want_scratch(std::size_t bytes) const { scratch = std::max(scratch, bytes); }
+};
+
+// ---- elementwise and fused
+
+class ElementwiseCall : public Call {
+ public:
+  ElementwiseCall(const ElementwiseSource& source, std::vector<Ref> inputs, std::vector<Ref> results, int parts)
+      : program_(source), inputs_(std::move(inputs)), results_(std::move(results)), n_instructions_(source.instructions.size()) {
+    pointers_.resize(static_cast<std::size_t>(parts));
+    for (Pointers& p : pointers_) {
+      p.in.resize(inputs_.size());
+      p.out.resize(results_.size());
+    }
+  }
+  void run(const Frame& frame, const Part& part) override {
+    Pointers& p = pointers_[static_cast<std::size_t>(part.index)];
+    for (std::size_t i = 0; i < inputs_.size(); ++i) p.in[i] = inputs_[i].in(frame);
+    for (std::size_t i = 0; i < results_.size(); ++i) p.out[i] = results_[i].in(frame);
+    program_.run(p.in, p.out, part);
+  }
+  std::string implementation() const override { return "tiles, " + std::to_string(n_instructions_) + " ops"; }
+
+ private:
+  struct alignas(64) Pointers {
+    std::vector<const void*> in;
+    std::vector<void*> out;
+  };
+  Elementwise program_;
+  std::vector<Ref> inputs_, results_;
+  std::vector<Pointers> pointers_;
+  std::size_t n_instructions_;
+};
+
+std::unique_ptr<Call> make_elementwise(const At& at) {
+  const Shape& shape = at.out_type().shape;
+  ElementwiseSource source = at.node.op == Op::fused ? elementwise_of_body(*at.node.body) : elementwise_of_node(at.view.graph(), at.node);
+  std::vector<Ref> inputs, results;
+  for (std::size_t i = 0; i < at.node.inputs.size(); ++i) {
+    inputs.push_back(at.in(i));
+    source.inputs[i].strides = at.view.strides(at.node.inputs[i], shape);
+  }
+  for (std::size_t k = 0; k < at.node.outputs.size(); ++k) {
+    results.push_back(at.out(static_cast<std::int32_t>(k)));
+    source.results[k].strides = at.view.strides(at.out_id(static_cast<std::int32_t>(k)));
+  }
+  return std::make_unique<ElementwiseCall>(source, std::move(inputs), std::move(results), at.view.parts);
+}
+
+// ---- movement: all are copies of one strided reading into another
+
+std::unique_ptr<Call> make_plain_copy(const At& at, const Shape& shape, const Strides& src, std::int64_t src_start, const Strides& dst) {
+  const std::size_t skip = static_cast<std::size_t>(src_start) * dtype_bytes(at.out_type().dtype);
+  const Ref from{at.in(0).base, at.in(0).offset + skip}, to = at.out();
+  if (from == to) return nullptr;  // a view
+  const Copy copy = make_copy(at.out_type().dtype, shape, src, dst);
+  return simple("copy", [=](const Frame& f, const Part& part) { run_copy(copy, from.in(f), to.in(f), part); });
+}
+
+std::unique_ptr<Call> make_reshape(const At& at) {
+  const Shape& x = at.type(0).shape;
+  return make_plain_copy(at, x, at.view.strides(at.node.inputs[0]), 0, dense_strides(x));
+}
+std::unique_ptr<Call> make_slice(const At& at) {
+  const Strides src = at.view.strides(at.node.inputs[0]);
+  const auto axis = static_cast<std::size_t>(at.node.attributes.get<std::int64_t>("axis"));
+  return make_plain_copy(at, at.out_type().shape, src, at.node.attributes.get<std::int64_t>("start") * src[axis], at.view.strides(at.out_id()));
+}
+std::unique_ptr<Call> make_transpose(const At& at) {
+  if (!at.view.storage(at.out_id()).strides.empty()) return nullptr;  // a view
+  const Strides own = at.view.strides(at.node.inputs[0]);
+  Strides src{};
+  std::size_t d = 0;
+  for (const std::int64_t p : at.node.attributes.get<Ints>("permutation")) src[d++] = own[static_cast<std::size_t>(p)];
+  return make_plain_copy(at, at.out_type().shape, src, 0, dense_strides(at.out_type().shape));
+}
+std::unique_ptr<Call> make_broadcast(const At& at) {
+  if (!at.view.storage(at.out_id()).strides.empty()) return nullptr;  // a view
+  const Shape& shape = at.out_type().shape;
+  return make_plain_copy(at, shape, at.view.strides(at.node.inputs[0], shape), 0, dense_strides(shape));
+}
+
+std::unique_ptr<Call> make_pad(const At& at) {
+  const Strides dst = at.view.strides(at.out_id());
+  const auto axis = static_cast<std::size_t>(at.node.attributes.get<std::int64_t>("axis"));
+  const Copy copy = make_copy(at.out_type().dtype, at.type(0).shape, at.view.strides(at.node.inputs[0]), dst);
+  const std::int64_t start = at.node.attributes.get<std::int64_t>("low") * dst[axis];
+  const std::size_t skip = static_cast<std::size_t>(start) * dtype_bytes(at.out_type().dtype);
+  const Ref from = at.in(0), to = at.out();
+  const Type type = at.out_type();
+  return simple("fill and copy", [=](const Frame& f, const Part& part) {
+    run_fill(type.dtype, 0, type.shape.elements(), to.in(f), part);
+    part.sync();
+    run_copy(copy, from.in(f), to.in(f) + skip, part);
+  });
+}
+
+std::unique_ptr<Call> make_concat(const At& at) {
+  struct Piece {
+    Copy copy;
+    Ref from, to;
+  };
+  std::vector<Piece> pieces;
+  const Strides dst = at.view.strides(at.out_id());
+  const int axis = static_cast<int>(at.node.attributes.get<std::int64_t>("axis"));
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < at.node.inputs.size(); ++i) {
+    const Shape& shape = at.type(i).shape;
+    const std::size_t skip = static_cast<std::size_t>(start * dst[static_cast<std::size_t>(axis)]) * dtype_bytes(at.out_type().dtype);
+    const Ref to{at.out().base, at.out().offset + skip};
+    start += shape[axis];
+    const Strides src = at.view.strides(at.node.inputs[i]);
+    if (at.in(i) == to && src == dst) continue;  // its producer wrote it in place
+    if (shape.elements() > 0) pieces.push_back({make_copy(at.out_type().dtype, shape, src, dst), at.in(i), to});
+  }
+  if (pieces.empty()) return nullptr;
+  return simple("copy of " + std::to_string(pieces.size()), [pieces](const Frame& f, const Part& part) {
+    for (const Piece& p : pieces) run_copy(p.copy, p.from.in(f), p.to.in(f), part);
+  });
+}
+
+// ---- matmul and reductions
+
+Matmul strided_matmul(const At& at) {
+  Matmul m = make_matmul(at.type(0), at.type(1), at.node.attributes.get<bool>("transpose_a"), at.node.attributes.get<bool>("transpose_b"));
+  if (!at.view.storage(at.node.inputs[0]).strides.empty()) m.a_stride = at.view.strides(at.node.inputs[0])[0];
+  if (!at.view.storage(at.node.inputs[1]).strides.empty()) m.b_stride = at.view.strides(at.node.inputs[1])[0];
+  return m;
+}
+
+std::unique_ptr<Call> make_matmul_call(const At& at) {
+  const Matmul m = strided_matmul(at);
+  at.want_scratch(matmul_scratch_bytes(m, at.view.parts));
+  const Ref a = at.in(0), b = at.in(1), c = at.out();
+  return simple("matmul", [=](const Frame& f, const Part& part) { run_matmul(m, a.in(f), b.in(f), c.in(f), f.scratch, part); });
+}
+
+std::unique_ptr<Call> make_reduce_call(const At& at) {
+  const Reduce reduce = make_reduce(at.node.op, at.type(0), at.node.attributes.get<Ints>("axes"));
+  at.want_scratch(reduce_scratch_bytes(reduce, at.view.parts));
+  const Ref x = at.in(0), y = at.out();
+  return simple("reduce", [=](const Frame& f, const Part& part) { run_reduce(reduce, x.in(f), y.in(f), f.scratch, part); });
+}
+
+std::unique_ptr<Call> make_argmax_call(const At& at) {
+  const Argmax argmax = make_argmax(at.type(0), static_cast<int>(at.node.attributes.get<std::int64_t>("axis")));
+  const Ref x = at.in(0), y = at.out();
+  return simple("argmax", [=](const Frame& f, const Part& part) { run_argmax(argmax, x.in(f), reinterpret_cast<std::int32_t*>(y.in(f)), part); });
+}
+
+// ---- indexing and sources
+
+const std::int32_t* ints_at(const Ref& ref, const Frame& f) { return reinterpret_cast<const std::int32_t*>(ref.in(f)); }
+
+std::unique_ptr<Call> make_gather(const At& at) {
+  const Shape& table = at.type(0).shape;
+  const std::int64_t rows = table[0], n = at.type(1).shape.elements();
+  const std::int64_t row_bytes = table.removed(0).elements() * static_cast<std::int64_t>(dtype_bytes(at.type(0).dtype));
+  const Ref from = at.in(0), indices = at.in(1), to = at.out();
+  return simple("gather", [=](const Frame& f, const Part& part) {
+    run_gather(ints_at(indices, f), n, rows, row_bytes, from.in(f), to.in(f), part);
+  });
+}
+std::unique_ptr<Call> make_scatter_add(const At& at) {
+  const std::int64_t n = at.type(0).shape.elements(), rows = at.out_type().shape[0];
+  const std::int64_t row = at.out_type().shape.removed(0).elements();
+  const DType dtype = at.out_type().dtype;
+  const Ref indices = at.in(0), updates = at.in(1), to = at.out();
+  return simple("scatter-add", [=](const Frame& f, const Part& part) {
+    run_scatter_add(dtype, ints_at(indices, f), n, rows, row, updates.in(f), to.in(f), part);
+  });
+}
+std::unique_ptr<Call> make_iota(const At& at) {
+  const Shape shape = at.out_type().shape;
+  const int axis = static_cast<int>(at.node.attributes.get<std::int64_t>("axis"));
+  const Ref to = at.out();
+  return simple("iota", [=](const Frame& f, const Part& part) { run_iota(shape, axis, reinterpret_cast<std::int32_t*>(to.in(f)), part); });
+}
+std::unique_ptr<Call> make_random_uniform(const At& at) {
+  const std::int64_t site = at.node.attributes.get<std::int64_t>("site"), n = at.out_type().shape.elements();
+  const bool stepped = at.node.inputs.size() > 1;
+  const Ref key = at.in(0), step = stepped ? at.in(1) : Ref{}, to = at.out();
+  return simple("philox", [=](const Frame& f, const Part& part) {
+    run_random_uniform(ints_at(key, f), stepped ? ints_at(step, f) : nullptr, site, n, reinterpret_cast<float*>(to.in(f)), part);
+  });
+}
+
+using Maker = std::unique_ptr<Call> (*)(const At&);
+struct MakerRow {
+  Op op;
+  Maker make;
+};
+constexpr MakerRow k_makers[] = {
+    {Op::reshape, make_reshape},       {Op::slice, make_slice},
+    {Op::transpose, make_transpose},   {Op::broadcast, make_broadcast},
+    {Op::pad, make_pad},               {Op::concat, make_concat},
+    {Op::matmul, make_matmul_call},    {Op::reduce_sum, make_reduce_call},
+    {Op::reduce_max, make_reduce_call}, {Op::argmax, make_argmax_call},
+    {Op::gather, make_gather},         {Op::scatter_add, make_scatter_add},
+    {Op::iota, make_iota},             {Op::random_uniform, make_random_uniform},
+    {Op::fused, make_elementwise},
+};
+
+}  // namespace
+
+std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes) {
+  const Node& node = view.graph().node(id);
+  if (node.op == Op::input || node.op == Op::constant) return nullptr;
+  const At at{view, node, id, scratch_bytes};
+  if (is_elementwise(node.op)) return make_elementwise(at);
+  for (const MakerRow& row : k_makers)
+    if (row.op == node.op) return row.make(at);
+  throw Error(ErrorKind::unsupported, "cpu", "no kernel for " + std::string(op_info(node.op).name));
+}
+
+std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& view, std::int32_t id, int first_constant) {
+  const Node& node = view.graph().node(id);
+  if (node.op != Op::matmul || node.attributes.get<bool>("transpose_a")) return nullptr;
+  const Storage& b = view.storage(node.inputs[1]);
+  if (b.place != Storage::Place::input || b.index < first_constant || b.offset != 0 || !b.strides.empty()) return nullptr;
+  std::size_t none = 0;
+  const At at{view, node, id, none};
+  const Matmul m = strided_matmul(at);
+  if (!m.single()) return nullptr;
+  return std::make_unique<PackedMatmul>(m, at.in(0), at.in(1), at.out());
+}
+
+std::unique_ptr<Call> make_output_copies(const PlanView& view) {
+  struct Piece {
+    std::size_t bytes;
+    Ref from, to;
+    bool staged;  // its source is the buffer that another output is written over
+  };
+  std::vector<Piece> pieces;
+  std::size_t staged_bytes = 0;
+  const auto outputs = view.graph().outputs();
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const Storage& from = view.plan.outputs[k];
+    const Ref to = view.ref(Storage{Storage::Place::output, static_cast<std::int32_t>(k), 0, {}});
+    const std::size_t bytes = view.graph().type(outputs[k].value).bytes();
+    if (view.ref(from) == to || bytes == 0) continue;
+    bool staged = false;
+    for (std::size_t other = 0; other < outputs.size(); ++other)
+      staged |= other != k && from.place == Storage::Place::input && view.plan.donors[other] == from.index;
+    pieces.push_back({bytes, view.ref(from), to, staged});
+    if (staged) staged_bytes += bytes;
+  }
+  if (pieces.empty()) return nullptr;
+  const auto copy_bytes = [](std::size_t bytes, const std::byte* from, std::byte* to, const Part& part) {
+    const Range r = part.share(static_cast<std::int64_t>(bytes), 64);
+    if (from != to && !r.empty()) std::copy(from + r.begin, from + r.end, to + r.begin);
+  };
+  auto stage = std::make_shared<Bytes>(staged_bytes);
+  return simple("copy of " + std::to_string(pieces.size()), [pieces, stage, copy_bytes](const Frame& f, const Part& part) {
+    std::byte* at = stage->data();
+    for (const Piece& p : pieces)
+      if (p.staged) {
+        copy_bytes(p.bytes, p.from.in(f), at, part);
+        at += p.bytes;
+      }
+    if (stage->size() > 0) part.sync();
+    at = stage->data();
+    for (const Piece& p : pieces) {
+      copy_bytes(p.bytes, p.staged ? at : p.from.in(f), p.to.in(f), part);
+      if (p.staged) at += p.bytes;
+    }
+  });
+}
+
+}  // namespace unroll::cpu

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "unroll/error.h"
+
+namespace unroll::cpu {
+
+namespace {
+
+constexpr std::size_t k_alignment = 64;
+std::size_t aligned(std::size_t bytes) { return (bytes + k_alignment - 1) / k_alignment * k_alignment; }
+
+const Tensor& constant_of(const Node& node) { return *node.attributes.get<std::shared_ptr<const Tensor>>("value"); }
+
+}  // namespace
+
+std::size_t PlanView::constant_offset(std::int32_t node) const {
+  std::size_t offset = 0;
+  for (std::int32_t i = 0; i < node; ++i)
+    if (graph().node(i).op == Op::constant) offset += aligned(constant_of(graph().node(i)).bytes().size());
+  return offset;
+}
+
+Ref PlanView::ref(const Storage& s) const {
+  const auto index = static_cast<std::uint32_t>(s.index);
+  const auto n_inputs = static_cast<std::uint32_t>(graph().inputs().size());
+  switch (s.place) {
+    case Storage::Place::arena: return {k_arena, s.offset};
+    case Storage::Place::constant: return {k_constants, constant_offset(s.index) + s.offset};
+    case Storage::Place::input: return {k_first_input + index, s.offset};
+    case Storage::Place::output: return {k_first_input + n_inputs + index, s.offset};
+    case Storage::Place::none: break;
+  }
+  throw Error(ErrorKind::internal, "cpu", "a value that is used has no place");
+}
+
+Strides PlanView::strides(const ValueId& id) const {
+  const Ints& given = storage(id).strides;
+  const Shape& shape = graph().type(id).shape;
+  if (given.empty()) return dense_strides(shape);
+  Strides strides{};
+  std::copy(given.begin(), given.end(), strides.begin());
+  return strides;
+}
+
+Strides PlanView::strides(const ValueId& id, const Shape& to) const {
+  const Shape& from = graph().type(id).shape;
+  const Strides own = strides(id);
+  Strides result{};
+  const int missing = to.rank() - from.rank();
+  for (int d = 0; d < from.rank(); ++d)
+    if (from[d] != 1) result[static_cast<std::size_t>(d + missing)] = own[static_cast<std::size_t>(d)];
+  return result;
+}
+
+Program::Program(const Plan& plan, int parts, int first_constant, std::vector<PackedMatmul*>* packed) {
+  const PlanView view{plan, parts};
+  const auto n = static_cast<std::int32_t>(plan.graph->nodes().size());
+  n_bases_ = k_first_input + plan.graph->inputs().size() + plan.graph->outputs().size();
+  constants_ = Bytes(view.constant_offset(n));
+  for (std::int32_t i = 0; i < n; ++i) {
+    const Node& node = plan.graph->node(i);
+    if (node.op == Op::constant && constant_of(node).elements() > 0)
+      std::memcpy(constants_.data() + view.constant_offset(i), constant_of(node).bytes().data(), constant_of(node).bytes().size());
+    std::unique_ptr<Call> call;
+    if (auto product = packed ? make_packed_matmul(view, i, first_constant) : nullptr) {
+      packed->push_back(product.get());
+      call = std::move(product);
+    } else {
+      call = node.op == Op::scan ? make_scan(view, i, scratch_bytes_) : make_call(view, i, scratch_bytes_);
+    }
+    if (!call) continue;
+    std::size_t bytes = 0;
+    for (const Type& type : node.outputs) bytes += type.bytes();
+    steps_.push_back({std::move(call), "%" + std::to_string(i) + " " + std::string(op_info(node.op).name), bytes});
+  }
+  if (auto copies = make_output_copies(view)) steps_.push_back({std::move(copies), "outputs"});
+}
+
+void Program::run(const Frame& frame, const Part& part) {
+  using Clock = std::chrono::steady_clock;
+  auto before = Clock::now();
+  for (Step& step : steps_) {
+    step.call->run(frame, part);
+    part.sync();
+    if (part.index != 0) continue;
+    const auto now = Clock::now();
+    step.nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(now - before).count();
+    before = now;
+  }
+}
+
+void Program::report(std::vector<ReportLine>& lines, const std::string& indent) const {
+  for (const Step& step : steps_) {
+    lines.push_back({indent + step.name, step.call->implementation(), step.bytes, static_cast<double>(step.nanoseconds) * 1e-6});
+    std::vector<ReportLine> inner;
+    step.call->report(inner);
+    for (ReportLine& line : inner) lines.push_back({indent + "  " + line.step, line.implementation, line.bytes, line.milliseconds});
+  }
+}
+
+}  // namespace unroll::cpu

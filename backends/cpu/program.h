@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled plan: calls in order, each run by every part of the team, with a barrier after each.
+// Pointers are resolved at run time through a frame, because a scan moves its operands in every step.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/kernels.h"
+#include "unroll/backend.h"
+
+namespace unroll::cpu {
+
+// Base pointers of one running plan: arena, constants, inputs, outputs. Each part has its own copy.
+struct Frame {
+  std::byte** bases;
+  std::byte* scratch;  // shared by all parts, 64-byte aligned
+};
+
+// Memory of one operand: frame.bases[base] + offset.
+struct Ref {
+  std::uint32_t base = 0;
+  std::size_t offset = 0;
+  std::byte* in(const Frame& frame) const { return frame.bases[base] + offset; }
+  friend bool operator==(const Ref&, const Ref&) = default;
+};
+// Base indices.
+inline constexpr std::uint32_t k_arena = 0;
+inline constexpr std::uint32_t k_constants = 1;
+inline constexpr std::uint32_t k_first_input = 2;
+
+class Call {
+ public:
+  virtual ~Call() = default;
+  virtual void run(const Frame& frame, const Part& part) = 0;
+  virtual std::string implementation() const = 0;
+  virtual void report(std::vector<ReportLine>&) const {}  // lines of an inner program
+};
+
+struct Step {
+  std::unique_ptr<Call> call;
+  std::string name;
+  std::size_t bytes = 0;         // written
+  std::int64_t nanoseconds = 0;  // of part 0, over all runs since the last reset
+};
+
+// What compiling one plan needs to know.
+struct PlanView {
+  const Plan& plan;
+  int parts;
+  const Graph& graph() const { return *plan.graph; }
+  const Storage& storage(const ValueId& id) const {
+    return plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  }
+  Ref ref(const ValueId& id) const { return ref(storage(id)); }
+  Ref ref(const Storage& storage) const;
+  Strides strides(const ValueId& id) const;                          // of the value's own shape
+  Strides strides(const ValueId& id, const Shape& broadcast) const;  // as if it had this shape
+  std::size_t constant_offset(std::int32_t node) const;              // into the constants block
+};
+
+class PackedMatmul;
+
+class Program {
+ public:
+  Program(const Plan& plan, int parts) : Program(plan, parts, k_no_constants, nullptr) {}
+  // The body of a scan: products by its constants (inputs from first_constant on) are collected, to be packed before
+  // the loop.
+  Program(const Plan& plan, int parts, int first_constant, std::vector<PackedMatmul*>* packed);
+
+  void run(const Frame& frame, const Part& part);
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+  std::byte* constants() { return constants_.data(); }
+  std::size_t n_bases() const { return n_bases_; }
+  void report(std::vector<ReportLine>& lines, const std::string& indent) const;
+
+ private:
+  static constexpr int k_no_constants = 1 << 30;
+  std::vector<Step> steps_;
+  std::size_t scratch_bytes_ = 0;
+  std::size_t n_bases_ = 0;
+  Bytes constants_;
+};
+
+// Copies outputs that were computed elsewhere to where they are bound; adds nothing when all are in place.
+std::unique_ptr<Call> make_output_copies(const PlanView& view);
+// The loop of a scan node over its body's program.
+std::unique_ptr<Call> make_scan(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
+// Any other node; null when it computes nothing (inputs, constants, views). Raises scratch_bytes to what it needs.
+std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
+
+// A product by a scan constant, packed before the loop.
+class PackedMatmul : public Call {
+ public:
+  PackedMatmul(const Matmul& matmul, Ref a, Ref b, Ref c) : matmul_(matmul), a_(a), b_(b), c_(c), packed_(packed_bytes(matmul)) {}
+  void pack(const Frame& frame, const Part& part) { run_pack(matmul_, b_.in(frame), packed_.data(), part); }
+  void run(const Frame& frame, const Part& part) override {
+    run_packed(matmul_, a_.in(frame), packed_.data(), nullptr, false, c_.in(frame), part);
+  }
+  std::string implementation() const override { return "matmul, packed once per scan"; }
+
+ private:
+  Matmul matmul_;
+  Ref a_, b_, c_;
+  Bytes packed_;
+};
+// Null when the node is not one.
+std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& body, std::int32_t node, int first_constant);
+
+}  // namespace unroll::cpu

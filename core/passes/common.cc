@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Common subexpressions: equal nodes become one, and scans that run the same recurrence become one.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "core/passes/passes.h"
+#include "core/passes/rewrite.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+bool is_commutative(Op op) {
+  return op == Op::add || op == Op::mul || op == Op::equal || op == Op::logical_and || op == Op::logical_or;
+}
+
+// Attributes and body as text: exact, and compared only between nodes with equal operands.
+std::string payload(const Node& node) {
+  Graph one;
+  std::string text;
+  for (const auto& [name, attribute] : node.attributes.all()) {
+    text += name;
+    text += '=';
+    std::visit(
+        [&](const auto& v) {
+          using T = std::decay_t<decltype(v)>;
+          if constexpr (std::is_same_v<T, std::string>) text += v;
+          else if constexpr (std::is_same_v<T, Ints>) for (const auto i : v) text += std::to_string(i) + ",";
+          else if constexpr (std::is_same_v<T, DType>) text += dtype_name(v);
+          else if constexpr (std::is_same_v<T, std::shared_ptr<const Tensor>>)
+            text.append(v->type().text()).append(reinterpret_cast<const char*>(v->bytes().data()), v->bytes().size());
+          else text.append(reinterpret_cast<const char*>(&v), sizeof v);
+        },
+        attribute);
+    text += ';';
+  }
+  if (node.body) text += print_graph(*node.body);
+  return text;
+}
+
+using Key = std::tuple<Op, std::vector<ValueId>, std::string>;
+
+std::shared_ptr<const Graph> eliminate(const Graph& graph) {
+  std::map<Key, std::vector<Value>> seen;
+  return rewrite(graph, [&](const RewriteNode& at) -> std::vector<Value> {
+    std::vector<ValueId> operands;
+    for (const Value& v : at.operands) operands.push_back(v.id());
+    if (is_commutative(at.node.op)) std::sort(operands.begin(), operands.end());
+    std::vector<Value>& known = seen[{at.node.op, operands, payload(at.node)}];
+    if (known.empty()) known = at.target.append(at.node.op, at.operands, at.node.attributes, at.node.body);
+    return known;
+  });
+}
+
+// Two bodies in one graph over the same inputs, with common subexpressions removed.
+std::shared_ptr<const Graph> join_bodies(const Graph& a, const Graph& b) {
+  Graph both;
+  std::vector<Value> inputs;
+  for (const NamedValue& input : a.inputs()) inputs.push_back(both.input(input.name, a.type(input.value)));
+  int n = 0;
+  for (const Graph* body : {&a, &b})
+    for (const Value& output : inline_graph(both, *body, inputs)) both.output("out" + std::to_string(n++), output);
+  return eliminate_common(both);
+}
+
+struct Merged {
+  std::shared_ptr<const Graph> body;  // next states, then the distinct outputs of all
+  std::vector<std::vector<int>> at;   // [scan of the class][its output] -> output of the merged scan
+};
+
+// Adds one more scan to a class; false when its states evolve differently.
+bool join(Merged& merged, const Node& scan, int n_states) {
+  const auto joined = join_bodies(*merged.body, *scan.body);
+  const auto outputs = joined->outputs();
+  const std::size_t n_old = merged.body->outputs().size(), n_new = scan.body->outputs().size();
+  for (int i = 0; i < n_states; ++i)
+    if (outputs[static_cast<std::size_t>(i)].value != outputs[n_old + static_cast<std::size_t>(i)].value) return false;
+  auto body = std::make_shared<Graph>();
+  std::vector<Value> inputs;
+  for (const NamedValue& input : joined->inputs()) inputs.push_back(body->input(input.name, joined->type(input.value)));
+  const auto values = inline_graph(*body, *joined, inputs);
+  std::vector<int> where;
+  std::vector<Value> kept(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n_old));
+  for (std::size_t i = 0; i < n_new; ++i) {
+    const auto begin = kept.begin() + (i < static_cast<std::size_t>(n_states) ? 0 : n_states);
+    auto found = i < static_cast<std::size_t>(n_states) ? kept.begin() + static_cast<std::ptrdiff_t>(i)
+                                                        : std::find(begin, kept.end(), values[n_old + i]);
+    if (found == kept.end()) found = kept.insert(kept.end(), values[n_old + i]);
+    where.push_back(static_cast<int>(found - kept.begin()));
+  }
+  for (std::size_t i = 0; i < kept.size(); ++i) body->output("out" + std::to_string(i), kept[i]);
+  merged.body = std::move(body);
+  merged.at.push_back(std::move(where));
+  return true;
+}
+
+std::shared_ptr<const Graph> merge(const Graph& graph) {
+  // Classes of scans with equal operands and attributes, in order of appearance.
+  std::map<Key, std::vector<Merged>> classes;
+  std::map<std::int32_t, std::pair<Merged*, std::size_t>> member;  // scan node -> its class and place there
+  const std::size_t n = graph.nodes().size();
+  for (std::size_t i = 0; i < n; ++i) {
+    const Node& node = graph.nodes()[i];
+    if (node.op != Op::scan) continue;
+    Node bare = node;
+    bare.body = nullptr;
+    std::vector<Merged>& candidates = classes[{Op::scan, node.inputs, payload(bare)}];
+    candidates.reserve(n);  // pointers into it stay valid
+    Merged* home = nullptr;
+    for (Merged& candidate : candidates)
+      if (join(candidate, node, scan_layout(node).n_states)) {
+        home = &candidate;
+        break;
+      }
+    if (!home) {
+      std::vector<int> all(node.body->outputs().size());
+      for (std::size_t k = 0; k < all.size(); ++k) all[k] = static_cast<int>(k);
+      candidates.push_back({node.body, {all}});
+      home = &candidates.back();
+    }
+    member[static_cast<std::int32_t>(i)] = {home, home->at.size() - 1};
+  }
+  std::map<const Merged*, std::vector<Value>> emitted;
+  return rewrite(graph, [&](const RewriteNode& at) -> std::vector<Value> {
+    if (at.node.op != Op::scan) return {};
+    const auto [home, place] = member.at(at.id);
+    if (home->at.size() == 1) return {};
+    std::vector<Value>& outputs = emitted[home];
+    if (outputs.empty()) outputs = copy_node(at, home->body);
+    std::vector<Value> mine;
+    for (const int k : home->at[place]) mine.push_back(outputs[static_cast<std::size_t>(k)]);
+    return mine;
+  });
+}
+
+}  // namespace
+
+std::shared_ptr<const Graph> eliminate_common(const Graph& graph) { return with_bodies(graph, eliminate); }
+std::shared_ptr<const Graph> merge_scans(const Graph& graph) { return with_bodies(graph, merge); }
+
+}  // namespace unroll

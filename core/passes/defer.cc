@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deferred accumulation: a scan state that only adds up a term per step becomes a sum after the loop, and a sum of
+// products over time one product over T*K (Appleyard et al. 2016, arXiv 1604.01946, for any cell).
+#include <algorithm>
+#include <optional>
+
+#include "core/passes/passes.h"
+#include "core/passes/rewrite.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+// What a state adds in each step: factors are values of the body, stacked over time by the scan.
+struct Term {
+  enum class Kind { sum, product, scatter } kind;
+  std::vector<ValueId> factors;
+  std::int32_t node;  // the body node that makes the term
+};
+
+// state' = state + term where nothing else reads the state.
+std::optional<Term> find_term(const Graph& body, std::size_t state, const std::vector<std::vector<int>>& uses) {
+  const ValueId self = body.inputs()[state].value;
+  const ValueId next = body.outputs()[state].value;
+  if (uses[static_cast<std::size_t>(self.node)][0] != 1) return std::nullopt;
+  const Node& add = body.node(next.node);
+  if (add.op != Op::add || uses[static_cast<std::size_t>(next.node)][0] != 1) return std::nullopt;
+  const std::size_t mine = add.inputs[0] == self ? 0 : 1;
+  if (add.inputs[mine] != self) return std::nullopt;
+  ValueId term = add.inputs[1 - mine];
+  if (body.type(term) != body.type(self)) return std::nullopt;
+  while (body.node(term.node).op == Op::reshape) term = body.node(term.node).inputs[0];
+  Term t{Term::Kind::sum, {}, term.node};
+  const Node& made = body.node(term.node);
+  if (made.op == Op::matmul && made.outputs[0].shape.rank() == 2) {
+    t.kind = Term::Kind::product;
+    t.factors = made.inputs;
+  } else if (made.op == Op::scatter_add) {
+    t.kind = Term::Kind::scatter;
+    t.factors = made.inputs;
+  } else if (made.op == Op::reduce_sum) {
+    t.factors = made.inputs;
+  } else {
+    t.factors = {term};
+  }
+  return t;
+}
+
+// [T, a, b] -> [T*a, b], or with the time axis moved inside: [a, T*b].
+Value flatten_rows(Value x) { return reshape(x, Shape{x.shape()[0] * x.shape()[1], x.shape()[2]}); }
+Value flatten_columns(Value x) {
+  return reshape(transpose(x, {1, 0, 2}), Shape{x.shape()[1], x.shape()[0] * x.shape()[2]});
+}
+
+// The sum over time of what the term was in each step; `stacks` are its factors with time in front.
+Value sum_over_time(const Graph& body, const Term& term, std::span<const Value> stacks) {
+  const Node& made = body.node(term.node);
+  if (term.kind == Term::Kind::product) {
+    const Transposed t{made.attributes.get<bool>("transpose_a"), made.attributes.get<bool>("transpose_b")};
+    return matmul(t.a ? flatten_rows(stacks[0]) : flatten_columns(stacks[0]),
+                  t.b ? flatten_columns(stacks[1]) : flatten_rows(stacks[1]), t);
+  }
+  if (term.kind == Term::Kind::scatter) return scatter_add(stacks[0], stacks[1], made.attributes.get<std::int64_t>("rows"));
+  Ints axes{0};
+  if (made.op == Op::reduce_sum)
+    for (const std::int64_t axis : made.attributes.get<Ints>("axes")) axes.push_back(axis + 1);
+  return reduce_sum(stacks[0], std::move(axes));
+}
+
+// The scan with the factors of its terms as further outputs; the summed states stay in it, unread, for prune_scans.
+std::vector<Value> defer_states(const RewriteNode& at) {
+  const ScanLayout l = scan_layout(at.node);
+  const Graph& body = *at.node.body;
+  if (l.has_lengths || l.has_reset || l.steps == 0) return {};
+  const auto uses = count_uses(body);
+  const auto n_states = static_cast<std::size_t>(l.n_states);
+  std::vector<std::optional<Term>> terms(n_states);
+  std::vector<ValueId> stacked;  // distinct factors that need a per-step output
+  const auto is_sequence = [&](const ValueId& id) {
+    const auto place = static_cast<std::size_t>(id.node);  // inputs come first in a body made by rewrite
+    return place >= n_states && place < n_states + static_cast<std::size_t>(l.n_sequences);
+  };
+  for (std::size_t i = 0; i < n_states; ++i) {
+    terms[i] = find_term(body, i, uses);
+    if (!terms[i]) continue;
+    for (const ValueId& factor : terms[i]->factors)
+      if (!is_sequence(factor) && std::find(stacked.begin(), stacked.end(), factor) == stacked.end()) stacked.push_back(factor);
+  }
+  if (std::none_of(terms.begin(), terms.end(), [](const auto& t) { return t.has_value(); })) return {};
+
+  const auto wider = rewrite(body, [](const RewriteNode&) { return std::vector<Value>{}; }, stacked);
+  const auto outputs = copy_node(at, wider);
+  const std::size_t n_old = body.outputs().size();
+  std::vector<Value> result(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(n_old));
+  for (std::size_t i = 0; i < n_states; ++i) {
+    if (!terms[i]) continue;
+    std::vector<Value> stacks;
+    for (const ValueId& factor : terms[i]->factors) {
+      const auto place = std::find(stacked.begin(), stacked.end(), factor) - stacked.begin();
+      stacks.push_back(is_sequence(factor) ? at.operands[static_cast<std::size_t>(factor.node)]
+                                           : outputs[n_old + static_cast<std::size_t>(place)]);
+    }
+    result[i] = at.operands[i] + reshape(sum_over_time(body, *terms[i], stacks), at.operands[i].shape());
+  }
+  return result;
+}
+
+}  // namespace
+
+std::shared_ptr<const Graph> defer(const Graph& graph) {
+  return with_bodies(graph, [](const Graph& g) -> std::shared_ptr<const Graph> {
+    return rewrite(g, [](const RewriteNode& at) -> std::vector<Value> {
+      return at.node.op == Op::scan ? defer_states(at) : std::vector<Value>{};
+    });
+  });
+}
+
+}  // namespace unroll

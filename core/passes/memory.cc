@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory plan: every value gets a place; values whose lifetimes do not meet share arena bytes.
+#include <algorithm>
+#include <numeric>
+
+#include "core/passes/passes.h"
+#include "core/passes/views.h"
+#include "core/support/checked_size.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+constexpr std::size_t k_alignment = 64;
+
+std::size_t aligned(std::size_t bytes) {
+  return CheckedSize(bytes).aligned(k_alignment).require(ErrorKind::memory, "plan", "a value is too large");
+}
+
+bool is_off(const PlanOptions& options, std::string_view name) {
+  return std::find(options.without.begin(), options.without.end(), name) != options.without.end();
+}
+
+// Arena bytes that are in use while nodes first .. last run.
+struct Block {
+  std::int32_t first, last;
+  std::size_t bytes;
+  std::size_t offset = 0;
+};
+
+// Greedy by size (Pisarchyk, Lee 2020, arXiv 2001.03288): the largest block first, each at the lowest offset that is
+// free during its lifetime.
+std::size_t place_blocks(std::vector<Block>& blocks, bool reuse) {
+  std::vector<std::size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+  std::vector<std::size_t> placed;  // ascending offset
+  CheckedSize total = 0;
+  std::size_t peak = 0;
+  for (const std::size_t i : order) {
+    Block& block = blocks[i];
+    std::size_t offset = 0;
+    for (const std::size_t k : placed) {
+      const Block& other = blocks[k];
+      if (reuse && (other.last < block.first || block.last < other.first)) continue;
+      if (offset + block.bytes <= other.offset) break;
+      offset = std::max(offset, other.offset + other.bytes);
+    }
+    block.offset = offset;
+    total = CheckedSize(offset) + CheckedSize(block.bytes);
+    peak = std::max(peak, total.require(ErrorKind::memory, "plan", "the arena overflows"));
+    const auto at = std::upper_bound(placed.begin(), placed.end(), offset, [&](std::size_t o, std::size_t k) { return o < blocks[k].offset; });
+    placed.insert(at, i);
+  }
+  return peak;
+}
+
+class MemoryPlanner {
+ public:
+  MemoryPlanner(std::shared_ptr<const Graph> graph, const Capabilities& backend, const PlanOptions& options)
+      : graph_(*graph), backend_(backend), options_(options), plan_(std::make_shared<Plan>()) {
+    plan_->graph = std::move(graph);
+    const auto nodes = graph_.nodes();
+    const auto n = nodes.size();
+    plan_->storage.resize(n);
+    plan_->bodies.resize(n);
+    plan_->scratch_offset.resize(n);
+    plan_->scratch_bytes.resize(n);
+    for (std::size_t i = 0; i < n; ++i) plan_->storage[i].resize(nodes[i].outputs.size());
+    views_ = find_views(graph_, backend.views && !is_off(options, "views"));
+  }
+
+  std::shared_ptr<const Plan> run() {
+    find_lifetimes();
+    resolve_donors();
+    place_outputs();
+    std::vector<Block> blocks = collect_blocks();
+    plan_->arena_bytes = aligned(place_blocks(blocks, !is_off(options_, "reuse")));
+    assign(blocks);
+    return plan_;
+  }
+
+ private:
+  struct Life {
+    std::int32_t first = -1, last = -1;  // nodes that write first and read last
+    bool read = false;
+  };
+  template <class T>
+  static auto& at(T& table, const ValueId& id) {
+    return table[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  }
+  const View& view(const ValueId& id) const { return at(views_, id); }
+  bool is_whole(const ValueId& id) const {  // the value is exactly its root
+    return view(id).start == 0 && view(id).strides.empty() && graph_.type(id).bytes() == graph_.type(view(id).root).bytes();
+  }
+
+  void find_lifetimes() {
+    const auto n = static_cast<std::int32_t>(graph_.nodes().size());
+    life_.resize(static_cast<std::size_t>(n));
+    for (std::int32_t i = 0; i < n; ++i) life_[static_cast<std::size_t>(i)].resize(graph_.node(i).outputs.size());
+    for (std::int32_t i = 0; i < n; ++i) {
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k) {
+        Life& life = at(life_, view({i, k}).root);
+        if (life.first < 0 || i < life.first) life.first = i;
+        life.last = std::max(life.last, i);
+      }
+      for (const ValueId& id : graph_.node(i).inputs) {
+        Life& life = at(life_, view(id).root);
+        life.last = std::max(life.last, i);
+        life.read = true;
+      }
+    }
+    for (const NamedValue& output : graph_.outputs()) {
+      Life& life = at(life_, view(output.value).root);
+      life.last = n;
+      life.read = true;
+    }
+  }
+
+  void resolve_donors() {
+    plan_->donors.assign(graph_.outputs().size(), -1);
+    const auto find = [](std::span<const NamedValue> list, const std::string& name) {
+      const auto found = std::find_if(list.begin(), list.end(), [&](const NamedValue& v) { return v.name == name; });
+      if (found == list.end()) throw Error(ErrorKind::usage, "plan", "donate names '" + name + "', which the graph does not have");
+      return static_cast<std::size_t>(found - list.begin());
+    };
+    for (const auto& [output, input] : options_.donate) {
+      const std::size_t o = find(graph_.outputs(), output), i = find(graph_.inputs(), input);
+      if (graph_.type(graph_.outputs()[o].value).bytes() != graph_.type(graph_.inputs()[i].value).bytes())
+        throw Error(ErrorKind::shape, "plan", "output '" + output + "' cannot take the buffer of '" + input + "': sizes differ");
+      plan_->donors[o] = static_cast<int>(i);
+    }
+  }
+
+  // Writing the value of node `writer` over input `donor` disturbs no reader.
+  bool may_overwrite(std::int32_t writer, int donor) const {
+    const ValueId input = graph_.inputs()[static_cast<std::size_t>(donor)].value;
+    const Node& node = graph_.node(writer);
+    for (std::int32_t i = writer + 1; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i)
+      for (const ValueId& id : graph_.node(i).inputs)
+        if (view(id).root == input) return false;
+    for (const NamedValue& output : graph_.outputs())
+      if (view(output.value).root == input) return false;
+    for (const ValueId& id : node.inputs)
+      if (view(id).root == input && !same_index(node, id)) return false;
+    return true;
+  }
+
+  // An elementwise node reads element e of this operand only to write element e of its results.
+  bool same_index(const Node& node, const ValueId& operand) const {
+    const bool elementwise = is_elementwise(node.op) || node.op == Op::fused;
+    return elementwise && is_whole(operand) && graph_.type(operand).shape == node.outputs[0].shape;
+  }
+
+  void place_outputs() {
+    const auto outputs = graph_.outputs();
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const ValueId root = view(outputs[k].value).root;
+      const Op op = graph_.node(root.node).op;
+      Storage& storage = at(plan_->storage, root);
+      const bool free = storage.place == Storage::Place::none && op != Op::input && op != Op::constant && is_whole(outputs[k].value);
+      const Life& life = at(life_, root);
+      if (free && (plan_->donors[k] < 0 || (life.first == root.node && may_overwrite(root.node, plan_->donors[k]))))
+        storage = {Storage::Place::output, static_cast<std::int32_t>(k), 0, {}};
+    }
+  }
+
+  std::vector<Block> collect_blocks() {
+    std::vector<Block> blocks;
+    const auto n = static_cast<std::int32_t>(graph_.nodes().size());
+    block_of_.resize(static_cast<std::size_t>(n));
+    scratch_block_.assign(static_cast<std::size_t>(n), 0);
+    for (std::int32_t i = 0; i < n; ++i) {
+      const Node& node = graph_.node(i);
+      block_of_[static_cast<std::size_t>(i)].assign(node.outputs.size(), k_no_block);
+      if (node.op == Op::input || node.op == Op::constant) continue;
+      if (node.op == Op::scan) add_body(i, blocks);
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) {
+        const ValueId id{i, k};
+        if (view(id).root != id || at(plan_->storage, id).place != Storage::Place::none) continue;
+        const Life& life = at(life_, id);
+        if (node.op == Op::scan && !life.read) continue;
+        at(block_of_, id) = take_over(id, blocks);
+        if (at(block_of_, id) != k_no_block) continue;
+        at(block_of_, id) = blocks.size();
+        blocks.push_back({life.first, life.last, aligned(graph_.type(id).bytes())});
+      }
+    }
+    return blocks;
+  }
+
+  // In place: an elementwise result continues the block of an operand that is read here for the last time.
+  std::size_t take_over(const ValueId& id, std::vector<Block>& blocks) {
+    const Node& node = graph_.node(id.node);
+    if (is_off(options_, "in_place") || at(life_, id).first != id.node) return k_no_block;
+    for (const ValueId& operand : node.inputs) {
+      const ValueId root = view(operand).root;
+      const std::size_t block = at(block_of_, root);
+      if (block == k_no_block || !same_index(node, operand) || blocks[block].last != id.node) continue;
+      if (graph_.type(operand).bytes() != graph_.type(id).bytes() || dtype_bytes(graph_.type(operand).dtype) != dtype_bytes(graph_.type(id).dtype)) continue;
+      // Another operand of the node may read the same memory at other indices.
+      const bool alone = std::all_of(node.inputs.begin(), node.inputs.end(), [&](const ValueId& other) {
+        return view(other).root != root || same_index(node, other);
+      });
+      if (!alone) continue;
+      blocks[block].last = at(life_, id).last;
+      return block;
+    }
+    return k_no_block;
+  }
+
+  void add_body(std::int32_t i, std::vector<Block>& blocks) {
+    const Node& node = graph_.node(i);
+    PlanOptions options = options_;
+    options.donate.clear();
+    auto body = MemoryPlanner(node.body, backend_, options).run();
+    const ScanLayout l = scan_layout(node);
+    CheckedSize bytes = body->arena_bytes;
+    for (int s = 0; s < l.n_states; ++s)
+      bytes += CheckedSize(2) * CheckedSize(aligned(graph_.type(node.inputs[static_cast<std::size_t>(s)]).bytes()));
+    plan_->scratch_bytes[static_cast<std::size_t>(i)] = bytes.require(ErrorKind::memory, "plan", "the scan's scratch overflows");
+    plan_->bodies[static_cast<std::size_t>(i)] = std::move(body);
+    scratch_block_[static_cast<std::size_t>(i)] = blocks.size();
+    blocks.push_back({i, i, plan_->scratch_bytes[static_cast<std::size_t>(i)]});
+  }
+
+  void assign(const std::vector<Block>& blocks) {
+    const auto n = static_cast<std::int32_t>(graph_.nodes().size());
+    for (std::size_t k = 0; k < graph_.inputs().size(); ++k)
+      at(plan_->storage, graph_.inputs()[k].value) = {Storage::Place::input, static_cast<std::int32_t>(k), 0, {}};
+    for (std::int32_t i = 0; i < n; ++i) {
+      if (graph_.node(i).op == Op::constant) at(plan_->storage, {i, 0}) = {Storage::Place::constant, i, 0, {}};
+      if (graph_.node(i).op == Op::scan) plan_->scratch_offset[static_cast<std::size_t>(i)] = blocks[scratch_block_[static_cast<std::size_t>(i)]].offset;
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k)
+        if (const std::size_t block = at(block_of_, ValueId{i, k}); block != k_no_block)
+          at(plan_->storage, {i, k}) = {Storage::Place::arena, 0, blocks[block].offset, {}};
+    }
+    for (std::int32_t i = 0; i < n; ++i)  // views last: a concat may own what an earlier node writes
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k) {
+        const View& v = view({i, k});
+        if (v.root == ValueId{i, k}) continue;
+        Storage storage = at(plan_->storage, v.root);
+        storage.offset += static_cast<std::size_t>(v.start) * dtype_bytes(graph_.type({i, k}).dtype);
+        storage.strides = v.strides;
+        at(plan_->storage, {i, k}) = std::move(storage);
+      }
+    for (const NamedValue& output : graph_.outputs()) plan_->outputs.push_back(at(plan_->storage, output.value));
+  }
+
+  static constexpr std::size_t k_no_block = static_cast<std::size_t>(-1);
+  const Graph& graph_;
+  const Capabilities& backend_;
+  const PlanOptions& options_;
+  std::shared_ptr<Plan> plan_;
+  std::vector<std::vector<View>> views_;
+  std::vector<std::vector<Life>> life_;
+  std::vector<std::vector<std::size_t>> block_of_;
+  std::vector<std::size_t> scratch_block_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Plan> plan_memory(std::shared_ptr<const Graph> graph, const Capabilities& backend, const PlanOptions& options) {
+  return MemoryPlanner(std::move(graph), backend, options).run();
+}
+
+}  // namespace unroll

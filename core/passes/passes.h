@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function per pass; pipeline.cc has their order. All of them also work inside scan bodies.
+#pragma once
+
+#include <memory>
+
+#include "unroll/backend.h"
+#include "unroll/graph.h"
+#include "unroll/run.h"
+
+namespace unroll {
+
+// Identities (x + 0, x * 1, double transposes, ...) and arithmetic on scalar constants.
+std::shared_ptr<const Graph> fold(const Graph& graph);
+// Equal nodes become one.
+std::shared_ptr<const Graph> eliminate_common(const Graph& graph);
+// Scans over the same inputs whose states agree become one scan with the outputs of all.
+std::shared_ptr<const Graph> merge_scans(const Graph& graph);
+// Drops states, sequences, constants and per-step outputs of scans that nothing needs.
+std::shared_ptr<const Graph> prune_scans(const Graph& graph);
+// Composites and gradients that the backend claims stay whole, marked claimed; all others become their bodies.
+std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend);
+// Lengths and reset masks of scans become ordinary ops of their bodies.
+std::shared_ptr<const Graph> lower_scan_masks(const Graph& graph);
+// A state that only adds up products or sums over time becomes one product or sum after the loop.
+std::shared_ptr<const Graph> defer(const Graph& graph);
+// Slices of elementwise results become elementwise results of slices.
+std::shared_ptr<const Graph> sink_slices(const Graph& graph);
+// Elementwise neighbours of one shape become fused nodes.
+std::shared_ptr<const Graph> fuse(const Graph& graph);
+// Lifetimes to arena offsets, views, in-place updates; the last step.
+std::shared_ptr<const Plan> plan_memory(std::shared_ptr<const Graph> graph, const Capabilities& backend,
+                                        const PlanOptions& options);
+
+}  // namespace unroll

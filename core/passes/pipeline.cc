@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The passes, in order. Each takes a graph and gives a graph; plan_memory gives the plan.
+#include <algorithm>
+
+#include "core/passes/passes.h"
+#include "unroll/error.h"
+#include "unroll/run.h"
+
+namespace unroll {
+
+namespace {
+
+struct Pass {
+  std::string_view name;
+  bool required;  // cannot be left out
+  std::shared_ptr<const Graph> (*run)(const Graph&, const Backend&);
+};
+
+template <std::shared_ptr<const Graph> (*F)(const Graph&)>
+std::shared_ptr<const Graph> plain(const Graph& graph, const Backend&) {
+  return F(graph);
+}
+std::shared_ptr<const Graph> lower_masks_if_wanted(const Graph& graph, const Backend& backend) {
+  return backend.describe().masks ? copy_graph(graph) : lower_scan_masks(graph);
+}
+std::shared_ptr<const Graph> fuse_if_wanted(const Graph& graph, const Backend& backend) {
+  return backend.describe().fuses ? fuse(graph) : copy_graph(graph);
+}
+
+constexpr Pass k_passes[] = {
+    {"fold", false, plain<fold>},
+    {"common", false, plain<eliminate_common>},
+    {"claim", true, claim},
+    {"lower_masks", true, lower_masks_if_wanted},
+    {"fold", false, plain<fold>},
+    {"common", false, plain<eliminate_common>},
+    {"merge_scans", false, plain<merge_scans>},
+    {"prune_scans", false, plain<prune_scans>},
+    {"defer", false, plain<defer>},
+    {"fold", false, plain<fold>},
+    {"common", false, plain<eliminate_common>},
+    {"prune_scans", false, plain<prune_scans>},
+    {"sink_slices", false, plain<sink_slices>},
+    {"common", false, plain<eliminate_common>},
+    {"fuse", false, fuse_if_wanted},
+};
+// Switches inside plan_memory.
+constexpr std::string_view k_memory_switches[] = {"views", "in_place", "reuse"};
+
+}  // namespace
+
+std::vector<std::string> pass_names() {
+  std::vector<std::string> names;
+  for (const Pass& pass : k_passes)
+    if (std::find(names.begin(), names.end(), pass.name) == names.end()) names.emplace_back(pass.name);
+  names.insert(names.end(), std::begin(k_memory_switches), std::end(k_memory_switches));
+  return names;
+}
+
+std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend, const PlanOptions& options) {
+  const auto known = pass_names();
+  for (const std::string& name : options.without)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw Error(ErrorKind::usage, "plan", "there is no pass '" + name + "'", "see pass_names()");
+  std::shared_ptr<const Graph> result = copy_graph(graph);
+  for (const Pass& pass : k_passes) {
+    const bool off = std::find(options.without.begin(), options.without.end(), pass.name) != options.without.end();
+    if (off && !pass.required) continue;
+    result = pass.run(*result, backend);
+    if (options.verify_each) verify(*result);
+  }
+  verify(*result, Stage::planned);
+  return result;
+}
+
+std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend, const PlanOptions& options) {
+  return plan_memory(lower(graph, backend, options), backend.describe(), options);
+}
+
+}  // namespace unroll

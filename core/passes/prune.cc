@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dead code inside scans: what neither a used output nor a live state needs is dropped from the loop.
+#include "core/passes/passes.h"
+#include "core/passes/rewrite.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+// Nodes of `body` that the outputs marked in `wanted` need.
+std::vector<bool> reach(const Graph& body, const std::vector<bool>& wanted) {
+  std::vector<bool> live(body.nodes().size(), false);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i]) live[static_cast<std::size_t>(body.outputs()[i].value.node)] = true;
+  for (std::size_t i = live.size(); i-- > 0;)
+    if (live[i])
+      for (const ValueId& id : body.nodes()[i].inputs) live[static_cast<std::size_t>(id.node)] = true;
+  return live;
+}
+
+// The same body with only the marked inputs and outputs.
+std::shared_ptr<const Graph> cut(const Graph& body, const std::vector<bool>& inputs, const std::vector<bool>& outputs) {
+  Graph marked;
+  std::vector<Value> all;
+  for (const NamedValue& input : body.inputs()) all.push_back(marked.input(input.name, body.type(input.value)));
+  const auto values = inline_graph(marked, body, all);
+  auto result = std::make_shared<Graph>();
+  std::vector<std::vector<Value>> map(marked.nodes().size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i]) map[i] = {result->input(body.inputs()[i].name, all[i].type())};  // inputs are the first nodes
+  std::vector<bool> live(marked.nodes().size(), false);
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i]) live[static_cast<std::size_t>(values[i].id().node)] = true;
+  for (std::size_t i = live.size(); i-- > 0;)
+    if (live[i])
+      for (const ValueId& id : marked.nodes()[i].inputs) live[static_cast<std::size_t>(id.node)] = true;
+  const auto at = [&](const ValueId& id) { return map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)]; };
+  for (std::size_t i = inputs.size(); i < live.size(); ++i) {
+    if (!live[i]) continue;
+    const Node& node = marked.nodes()[i];
+    std::vector<Value> operands;
+    for (const ValueId& id : node.inputs) operands.push_back(at(id));
+    map[i] = result->append(node.op, operands, node.attributes, node.body);
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i]) result->output(body.outputs()[i].name, at(values[i].id()));
+  return result;
+}
+
+std::vector<Value> prune(const RewriteNode& at, const std::vector<int>& uses) {
+  const ScanLayout l = scan_layout(at.node);
+  const Graph& body = *at.node.body;
+  const auto n_states = static_cast<std::size_t>(l.n_states);
+  const auto n_data = n_states + static_cast<std::size_t>(l.n_sequences + l.n_constants);
+  std::vector<bool> outputs(uses.size());
+  std::vector<std::size_t> same(uses.size());  // per-step outputs of one value are stacked once
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    same[i] = i;
+    for (std::size_t k = n_states; k < i && same[i] == i; ++k)
+      if (body.outputs()[k].value == body.outputs()[i].value) same[i] = k;
+    if (uses[i] > 0) outputs[same[i]] = true;
+  }
+  std::vector<bool> inputs(n_data, false);
+  for (bool grown = true; grown;) {  // a state that is read keeps its next value alive
+    grown = false;
+    const std::vector<bool> live = reach(body, outputs);
+    for (std::size_t i = 0; i < n_data; ++i) inputs[i] = live[static_cast<std::size_t>(body.inputs()[i].value.node)];
+    for (std::size_t i = 0; i < n_states; ++i) {
+      inputs[i] = inputs[i] || outputs[i];
+      if (inputs[i] && !outputs[i]) outputs[i] = grown = true;
+    }
+  }
+  std::vector<Value> operands;
+  std::int64_t states = 0, sequences = 0;
+  bool all = true;
+  for (std::size_t i = 0; i < at.operands.size(); ++i) {
+    const bool kept = i >= n_data || inputs[i];
+    all &= kept;
+    if (!kept) continue;
+    operands.push_back(at.operands[i]);
+    states += i < n_states;
+    sequences += i >= n_states && i < n_states + static_cast<std::size_t>(l.n_sequences);
+  }
+  for (const bool kept : outputs) all &= kept;
+  if (all || operands.empty()) return {};
+  Attributes attributes = at.node.attributes;
+  attributes.set("states", states);
+  attributes.set("sequences", sequences);
+  const auto values = at.target.append(Op::scan, operands, std::move(attributes), cut(body, inputs, outputs));
+  std::vector<Value> result(outputs.size());
+  for (std::size_t i = 0, k = 0; i < outputs.size(); ++i)
+    if (outputs[i]) result[i] = values[k++];
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (same[i] != i) result[i] = result[same[i]];
+  return result;
+}
+
+}  // namespace
+
+std::shared_ptr<const Graph> prune_scans(const Graph& graph) {
+  // Outer loops first: what an outer body drops, inner ones need not give.
+  const auto pruned = [](const Graph& g) {
+    const auto uses = count_uses(g);
+    return rewrite(g, [&](const RewriteNode& at) -> std::vector<Value> {
+      return at.node.op == Op::scan ? prune(at, uses[static_cast<std::size_t>(at.id)]) : std::vector<Value>{};
+    });
+  }(graph);
+  return rewrite(*pruned, [](const RewriteNode& at) -> std::vector<Value> {
+    return at.node.op == Op::scan ? copy_node(at, prune_scans(*at.node.body)) : std::vector<Value>{};
+  });
+}
+
+}  // namespace unroll

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/passes/rewrite.h"
+
+#include <cstring>
+
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+std::vector<bool> live_nodes(const Graph& graph, std::span<const ValueId> more) {
+  std::vector<bool> live(graph.nodes().size(), false);
+  for (const NamedValue& output : graph.outputs()) live[static_cast<std::size_t>(output.value.node)] = true;
+  for (const ValueId& id : more) live[static_cast<std::size_t>(id.node)] = true;
+  for (std::size_t i = live.size(); i-- > 0;)
+    if (live[i])
+      for (const ValueId& id : graph.nodes()[i].inputs) live[static_cast<std::size_t>(id.node)] = true;
+  return live;
+}
+
+}  // namespace
+
+std::shared_ptr<Graph> rewrite(const Graph& source, const RewriteRule& rule, std::span<const ValueId> more) {
+  auto target = std::make_shared<Graph>();
+  std::vector<std::vector<Value>> map(source.nodes().size());
+  for (const NamedValue& input : source.inputs())
+    map[static_cast<std::size_t>(input.value.node)] = {target->input(input.name, source.type(input.value))};
+  const auto at = [&](const ValueId& id) {
+    const Value value = map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    if (!value) throw Error(ErrorKind::internal, "rewrite", "a pass dropped a value that is still read");
+    return value;
+  };
+  const std::vector<bool> live = live_nodes(source, more);
+  std::vector<Value> operands;
+  for (std::size_t i = 0; i < map.size(); ++i) {
+    if (!live[i] || !map[i].empty()) continue;
+    const Node& node = source.nodes()[i];
+    operands.clear();
+    for (const ValueId& id : node.inputs) operands.push_back(at(id));
+    map[i] = rule({source, static_cast<std::int32_t>(i), node, operands, *target});
+    if (map[i].empty()) map[i] = target->append(node.op, operands, node.attributes, node.body);
+  }
+  for (const NamedValue& output : source.outputs()) target->output(output.name, at(output.value));
+  for (const ValueId& id : more) target->output("extra" + std::to_string(target->outputs().size()), at(id));
+  return target;
+}
+
+std::vector<Value> copy_node(const RewriteNode& at, std::shared_ptr<const Graph> body) {
+  return at.target.append(at.node.op, at.operands, at.node.attributes, std::move(body));
+}
+
+std::shared_ptr<const Graph> with_bodies(const Graph& source, const GraphPass& pass) {
+  bool any = false;
+  for (const Node& node : source.nodes()) any |= node.op == Op::scan;
+  if (!any) return pass(source);
+  const auto inner = rewrite(source, [&](const RewriteNode& at) -> std::vector<Value> {
+    if (at.node.op != Op::scan) return {};
+    return copy_node(at, with_bodies(*at.node.body, pass));
+  });
+  return pass(*inner);
+}
+
+std::vector<std::vector<int>> count_uses(const Graph& graph) {
+  std::vector<std::vector<int>> uses;
+  for (const Node& node : graph.nodes()) {
+    uses.emplace_back(node.outputs.size(), 0);
+    for (const ValueId& id : node.inputs) ++uses[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  }
+  for (const NamedValue& output : graph.outputs())
+    ++uses[static_cast<std::size_t>(output.value.node)][static_cast<std::size_t>(output.value.output)];
+  return uses;
+}
+
+bool is_splat(const Value& value, double& element) {
+  const Node& node = value.node();
+  if (node.op == Op::broadcast || node.op == Op::reshape) return is_splat(value.graph().value(node.inputs[0]), element);
+  if (node.op != Op::constant) return false;
+  const Tensor& tensor = *node.attributes.get<std::shared_ptr<const Tensor>>("value");
+  if (tensor.elements() == 0) return false;
+  const std::size_t size = dtype_bytes(tensor.dtype());
+  for (std::size_t i = size; i < tensor.bytes().size(); i += size)
+    if (std::memcmp(tensor.bytes().data(), tensor.bytes().data() + i, size) != 0) return false;
+  element = tensor.at(0);
+  return true;
+}
+
+bool is_splat_of(const Value& value, double wanted) {
+  double element = 0;
+  return is_splat(value, element) && element == wanted;
+}
+
+}  // namespace unroll

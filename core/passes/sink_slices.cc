@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// slice(f(a, b)) becomes f(slice(a), slice(b)) where f is elementwise and read by slices only (the gates of a cell), so
+// that one fusion group reaches from the products to the states.
+#include <algorithm>
+
+#include "core/passes/passes.h"
+#include "core/passes/rewrite.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+// Elementwise nodes that are read by slices along one axis and by nothing else.
+std::vector<bool> only_sliced(const Graph& graph) {
+  const auto nodes = graph.nodes();
+  std::vector<bool> sliced(nodes.size(), false), other(nodes.size(), false);
+  for (const Node& node : nodes)
+    for (const ValueId& id : node.inputs) (node.op == Op::slice ? sliced : other)[static_cast<std::size_t>(id.node)] = true;
+  for (const NamedValue& output : graph.outputs()) other[static_cast<std::size_t>(output.value.node)] = true;
+  for (std::size_t i = 0; i < nodes.size(); ++i) sliced[i] = sliced[i] && !other[i] && is_elementwise(nodes[i].op);
+  return sliced;
+}
+
+// The part of a broadcast operand that the slice of the result reads.
+Value slice_operand(Value x, const Shape& result, std::int64_t axis, std::int64_t start, std::int64_t size) {
+  const int own = static_cast<int>(axis) - (result.rank() - x.rank());
+  return own < 0 || x.shape()[own] == 1 ? x : slice(x, own, start, size);
+}
+
+std::shared_ptr<const Graph> sink(const Graph& graph, const std::vector<bool>& candidates) {
+  return rewrite(graph, [&](const RewriteNode& at) -> std::vector<Value> {
+    if (at.node.op != Op::slice || !candidates[static_cast<std::size_t>(at.node.inputs[0].node)]) return {};
+    const Node& whole = at.operands[0].node();
+    const auto axis = at.node.attributes.get<std::int64_t>("axis");
+    std::vector<Value> operands;
+    for (const ValueId& id : whole.inputs)
+      operands.push_back(slice_operand(at.target.value(id), whole.outputs[0].shape, axis, at.node.attributes.get<std::int64_t>("start"),
+                                       at.node.attributes.get<std::int64_t>("size")));
+    const Value part = at.target.append_one(whole.op, operands, whole.attributes);
+    // Size 1 along the axis: every operand may have been broadcast there.
+    return {broadcast(part, at.node.outputs[0].shape)};
+  });
+}
+
+}  // namespace
+
+std::shared_ptr<const Graph> sink_slices(const Graph& graph) {
+  return with_bodies(graph, [](const Graph& g) -> std::shared_ptr<const Graph> {
+    // Each round moves slices past one more layer of elementwise ops and removes that layer, so this ends.
+    std::shared_ptr<const Graph> result = copy_graph(g);
+    for (auto candidates = only_sliced(*result); std::find(candidates.begin(), candidates.end(), true) != candidates.end();
+         candidates = only_sliced(*result))
+      result = sink(*result, candidates);
+    return result;
+  });
+}
+
+}  // namespace unroll

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values need no memory of their own because they are a part or another reading of a value that has.
+#pragma once
+
+#include <vector>
+
+#include "unroll/backend.h"
+#include "unroll/graph.h"
+
+namespace unroll {
+
+struct View {
+  ValueId root;            // the value that owns the memory; itself when it owns some
+  std::int64_t start = 0;  // elements from the root's begin
+  Ints strides;            // empty: dense
+};
+// [node][output]. Reshapes of dense values are always views. With strided: slices, transposes and broadcasts whose
+// readers all take strides, and parts of a concat written in place by their producers.
+std::vector<std::vector<View>> find_views(const Graph& graph, bool strided);
+
+Ints dense_strides(const Shape& shape);
+
+}  // namespace unroll
