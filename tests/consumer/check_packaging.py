@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Uses unroll as a stranger would: as a Meson subproject and through pkg-config, static and shared.
+
+usage: check_packaging.py SOURCE_ROOT
+"""
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PARTS = ["meson.build", "meson_options.txt", "core", "backends", "frontends", "tests", "bench"]
+COMPILER = shlex.split(os.environ.get("CXX", "c++"))
+# Instances of the standard library's templates are weak in every C++ library; the rest must be ours by name.
+OURS = re.compile(r"^(unroll::|(vtable|typeinfo|typeinfo name|VTT|guard variable|construction vtable) for unroll::"
+                  r"|(non-virtual|virtual|covariant return) thunk to unroll::)")
+FOREIGN = re.compile(r"nlohmann|fmt::|CLI::|toml::|doctest|hwy::")
+
+
+def run(*command, **options):
+    done = subprocess.run([str(c) for c in command], text=True, capture_output=True, **options)
+    if done.returncode:
+        sys.exit(f"FAILED: {' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def check(ok, what):
+    print(("ok   " if ok else "FAIL ") + what, flush=True)
+    if not ok:
+        sys.exit(1)
+
+
+def exported(library):
+    for line in run("nm", "-D", "--defined-only", "-C", library).splitlines():
+        kind, _, name = line[17:].partition(" ")
+        yield kind, re.sub(r"^(std::.*?|bool|int|void|auto) (?=unroll::)", "", name)
+
+
+def check_symbols(library):
+    names = list(exported(library))
+    leaks = [n for k, n in names if FOREIGN.search(n.split("(")[0].split("<")[0])]
+    strangers = [n for k, n in names if k not in "VWvwu" and not OURS.match(n)]
+    check(not leaks and not strangers, f"{len(names)} exported symbols, all of unroll's public names {leaks[:3] + strangers[:3]}")
+    text = pathlib.Path(library).parent
+    check(any(n.startswith("unroll::Graph::append") for _, n in names), "public functions are exported")
+    check(not any(n.startswith("unroll::infer_types") for _, n in names), "private functions are not")
+    return text
+
+
+def check_flags(build):
+    commands = json.loads((build / "compile_commands.json").read_text())
+    command = next(c["command"] for c in commands if c["file"].endswith("main.cc") and "unroll/" not in c["file"].replace("unroll/core", ""))
+    flags = shlex.split(command)
+    leaked = [f for f in flags if "UNROLL" in f or f in ("-Wshadow", "-Wconversion", "-ffp-contract=off") or f.startswith("-fvisibility")]
+    check(not leaked, f"no flag of the library reaches the consumer {leaked}")
+
+
+def check_subproject(work, kind):
+    build, prefix = work / f"build-{kind}", work / f"prefix-{kind}"
+    run("meson", "setup", build, work / "project", f"-Ddefault_library={kind}", "-Doptimization=0", "-Ddebug=false",
+        f"--prefix={prefix}", "--libdir=lib", "-Dunroll:install_in_subproject=true", "--wrap-mode=nodownload")
+    run("ninja", "-C", build)
+    check("error caught" in run(build / "consumer"), f"{kind}: a subproject builds and runs")
+    check_flags(build)
+    extras = [p.name for p in build.rglob("*") if p.is_file() and os.access(p, os.X_OK) and p.suffix == "" and p.name != "consumer"]
+    check(not extras, f"{kind}: a subproject builds the library only {extras}")
+    if kind == "shared":
+        check_symbols(build / "subprojects/unroll/libunroll.so")
+    run("meson", "install", "-C", build, "--no-rebuild")
+    return prefix
+
+
+def check_installed(work, kind, prefix):
+    environment = dict(os.environ, PKG_CONFIG_PATH=str(prefix / "lib/pkgconfig"), LD_LIBRARY_PATH=str(prefix / "lib"))
+    cflags = run("pkg-config", "--cflags", "unroll", env=environment).split()
+    check(cflags in ([f"-I{prefix}/include"], []), f"{kind}: pkg-config gives the include folder and no other flag {cflags}")
+    libs = run("pkg-config", "--libs", *(["--static"] if kind == "static" else []), "unroll", env=environment).split()
+    program = work / f"installed-{kind}"
+    run(*COMPILER, "-std=c++20", work / "project/main.cc", "-o", program, *cflags, *libs)
+    check("error caught" in run(program, env=environment), f"{kind}: an installed copy builds and runs through pkg-config")
+
+
+def main():
+    source = pathlib.Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        shutil.copytree(source / "tests/consumer/project", work / "project")
+        for part in PARTS:
+            target = work / "project/subprojects/unroll" / part
+            if (source / part).is_dir():
+                shutil.copytree(source / part, target)
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source / part, target)
+        for kind in ("static", "shared"):
+            check_installed(work, kind, check_subproject(work, kind))
+
+
+main()
