@@ -7,7 +7,7 @@ seconds=${1:?usage: tests/fuzz/run.sh SECONDS [TARGET...]}
 shift
 cd "$(dirname "$0")/../.."
 build=${FUZZ_BUILD:-build-fuzz}
-[ -f "$build/build.ninja" ] || CXX=clang++ meson setup "$build" -Dbuildtype=debugoptimized -Dcli=disabled \
+[ -f "$build/build.ninja" ] || CXX=clang++ meson setup "$build" -Dbuildtype=debugoptimized \
   -Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=enabled >/dev/null
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || for f in tests/fuzz/fuzz_*.cc; do f=${f##*/fuzz_}; targets+=("${f%.cc}"); done
