@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "unroll/backend.h"
 #include "unroll/safetensors.h"
 
 namespace unroll {
@@ -69,6 +70,13 @@ inline constexpr double k_forward_tolerance = 4e-6;
 inline constexpr double k_gradient_tolerance = 1e-5;
 inline constexpr double k_update_tolerance = 1e-5;  // parameters and losses after up to ten updates
 
-inline constexpr const char* k_golden_backends[] = {"reference", "cpu"};
+// Every backend of this build that computes anything.
+inline std::vector<std::string> golden_backends() {
+  std::vector<std::string> names;
+  for (const BackendStatus& status : list_backends())
+    if (status.available && status.name != "null") names.push_back(status.name);
+  REQUIRE_FALSE(names.empty());
+  return names;
+}
 
 }  // namespace unroll

@@ -126,7 +126,7 @@ void check_optimiser(const OptimiserRow& row, const GoldenCase& golden, Backend&
 
 TEST_CASE("losses, layers and optimisers agree with PyTorch") {
   const auto cases = load_goldens("ops.safetensors");
-  for (const char* name : k_golden_backends) {
+  for (const std::string& name : golden_backends()) {
     const auto backend = make_backend(name);
     double worst = 0;
     std::size_t n_run = 0;
@@ -138,7 +138,7 @@ TEST_CASE("losses, layers and optimisers agree with PyTorch") {
         if (row.op == op) check_optimiser(row, golden, *backend, {golden, name, worst}), ++n_run;
     }
     CHECK(n_run == cases.size());
-    MESSAGE(std::string(name) << ": " << n_run << " cases, worst relative L2 " << worst);
+    MESSAGE(name << ": " << n_run << " cases, worst relative L2 " << worst);
   }
 }
 

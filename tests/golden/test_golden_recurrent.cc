@@ -119,14 +119,14 @@ void check_ten_updates(const GoldenCase& golden, Backend& backend, const Compari
 
 TEST_CASE("recurrent layers agree with PyTorch in outputs, states, gradients and ten Adam updates") {
   const auto cases = load_goldens("recurrent.safetensors");
-  for (const char* name : k_golden_backends) {
+  for (const std::string& name : golden_backends()) {
     const auto backend = make_backend(name);
     double worst = 0, worst_update = 0;
     for (const GoldenCase& golden : cases) {
       check_values_and_gradients(golden, *backend, {golden, name, worst});
       check_ten_updates(golden, *backend, {golden, name, worst_update});
     }
-    MESSAGE(std::string(name) << ": " << cases.size() << " cases, worst relative L2 " << worst << ", after ten updates " << worst_update);
+    MESSAGE(name << ": " << cases.size() << " cases, worst relative L2 " << worst << ", after ten updates " << worst_update);
   }
 }
 
