@@ -13,6 +13,7 @@
 
 #include "unroll/backend.h"
 #include "unroll/model.h"
+#include "unroll/safetensors.h"
 #include "unroll/tensor.h"
 #include "unroll/vfs.h"
 
@@ -78,6 +79,7 @@ struct TrainerOptions {
   double clip_norm = 1;              // 0: off
   std::int64_t max_updates = 1000;
   std::int64_t epochs = 0;           // when set, max_updates is epochs * batches of an epoch
+  std::int64_t stop_at = 0;          // when set, stops after this update as stop() would; the schedule still spans max_updates
   std::int64_t validate_every = 100;
   std::int64_t validation_batches = 0;  // at most so many; 0: all
   std::int64_t patience = 0;         // stop after so many validations without a better one; 0: off
@@ -119,6 +121,10 @@ struct EvaluateResult {
   double loss = 0;
   std::map<std::string, double> metrics;
 };
+
+// Reads last.safetensors, best.safetensors or any other file of parameters, checks its digest where it has one and
+// keeps the parameters and the metadata.
+UNROLL_API TensorFile load_model(const std::string& path, Vfs& vfs = disk());
 
 class UNROLL_API Trainer {
  public:

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/checkpoint.h"
+
+#include <charconv>
+
+#include "core/support/crc32c.h"
+#include "unroll/error.h"
+#include "unroll/trainer.h"
+
+namespace unroll {
+
+namespace {
+
+constexpr std::string_view k_format = "unroll run 1";
+constexpr const char* k_digest = "digest";
+
+template <class T>
+std::string number_text(T value) {
+  char text[64];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return {text, end};
+}
+
+class Reader {
+ public:
+  Reader(const TensorFile& file, const std::string& path) : file_(file), path_(path) {}
+
+  const std::string& text(const std::string& key) const {
+    const auto at = file_.metadata.find(key);
+    if (at == file_.metadata.end()) refuse("has no '" + key + "' in its metadata");
+    return at->second;
+  }
+  template <class T>
+  T number(const std::string& key) const {
+    const std::string& from = text(key);
+    T value{};
+    const auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), value);
+    if (error != std::errc() || end != from.data() + from.size()) refuse("has '" + from.substr(0, 40) + "' as '" + key + "'");
+    return value;
+  }
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error(ErrorKind::input_file, path_, what, "It is not a checkpoint to resume from; start again in another folder");
+  }
+
+ private:
+  const TensorFile& file_;
+  const std::string& path_;
+};
+
+std::string digest_of(const TensorFile& file) {
+  Crc32c crc;
+  const auto add_text = [&](std::string_view text) {
+    const std::uint64_t size = text.size();
+    crc.add(std::as_bytes(std::span(&size, 1)));
+    crc.add(std::as_bytes(std::span(text.data(), text.size())));
+  };
+  for (const auto& [name, tensor] : file.tensors) {
+    add_text(name);
+    add_text(tensor.type().text());
+    crc.add(tensor.bytes());
+  }
+  for (const auto& [key, value] : file.metadata) {
+    if (key == k_digest) continue;
+    add_text(key);
+    add_text(value);
+  }
+  char hex[16];
+  const auto end = std::to_chars(hex, hex + sizeof hex, crc.value(), 16).ptr;
+  const std::string digits(hex, end);
+  return "crc32c:" + std::string(8 - digits.size(), '0') + digits;
+}
+
+}  // namespace
+
+void put_run_state(TensorFile& file, const RunState& s) {
+  auto& m = file.metadata;
+  m["trainer.format"] = k_format;
+  m["trainer.update"] = number_text(s.update);
+  m["trainer.seed"] = number_text(s.seed);
+  m["trainer.batches_per_epoch"] = number_text(s.batches_per_epoch);
+  m["trainer.metrics_bytes"] = number_text(s.metrics_bytes);
+  m["trainer.best_loss"] = s.best_loss ? number_text(*s.best_loss) : "none";
+  m["trainer.last_loss"] = number_text(s.last_loss);
+  m["trainer.validations_without_better"] = number_text(s.validations_without_better);
+  for (const auto& [name, value] : s.best_metrics) m["trainer.best." + name] = number_text(value);
+}
+
+RunState get_run_state(const TensorFile& file, const std::string& path) {
+  const Reader read(file, path);
+  if (read.text("trainer.format") != k_format) read.refuse("is of the format '" + read.text("trainer.format").substr(0, 40) + "'");
+  RunState s;
+  s.update = read.number<std::int64_t>("trainer.update");
+  s.seed = read.number<std::uint64_t>("trainer.seed");
+  s.batches_per_epoch = read.number<std::int64_t>("trainer.batches_per_epoch");
+  s.metrics_bytes = read.number<std::size_t>("trainer.metrics_bytes");
+  if (read.text("trainer.best_loss") != "none") s.best_loss = read.number<double>("trainer.best_loss");
+  s.last_loss = read.number<double>("trainer.last_loss");
+  s.validations_without_better = read.number<std::int64_t>("trainer.validations_without_better");
+  const std::string prefix = "trainer.best.";
+  for (const auto& [key, value] : file.metadata)
+    if (key.starts_with(prefix)) s.best_metrics[key.substr(prefix.size())] = read.number<double>(key);
+  if (s.update < 0) read.refuse("has a negative update");
+  return s;
+}
+
+void put_digest(TensorFile& file) { file.metadata[k_digest] = digest_of(file); }
+
+void check_digest(const TensorFile& file, const std::string& path) {
+  const auto at = file.metadata.find(k_digest);
+  if (at == file.metadata.end()) return;
+  const std::string now = digest_of(file);
+  if (now != at->second)
+    throw Error(ErrorKind::input_file, path, "is damaged: its content gives " + now + ", it was written with " + at->second.substr(0, 40),
+                "Use an older copy of the file");
+}
+
+bool is_run_tensor(const std::string& name) {
+  return name.starts_with("optimizer.") || name.starts_with("state.") || name.starts_with("trainer.");
+}
+
+TensorFile load_model(const std::string& path, Vfs& vfs) {
+  TensorFile file = load_safetensors(path, vfs);
+  check_digest(file, path);
+  std::erase_if(file.tensors, [](const auto& entry) { return is_run_tensor(entry.first); });
+  return file;
+}
+
+}  // namespace unroll

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run's files hold. last.safetensors: parameters, "optimizer.*", "state.*", "trainer.*" tensors and a RunState;
+// best.safetensors: parameters only. Both carry the task's metadata and a digest of all of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "unroll/safetensors.h"
+
+namespace unroll {
+
+// Where a run stands. With the tensors it is enough to go on bit for bit: data order, masks and schedule are functions
+// of seed and update.
+struct RunState {
+  std::int64_t update = 0;
+  std::uint64_t seed = 0;
+  std::int64_t batches_per_epoch = 0;
+  std::size_t metrics_bytes = 0;  // length of metrics.jsonl at this point
+  std::optional<double> best_loss;
+  double last_loss = 0;
+  std::int64_t validations_without_better = 0;
+  std::map<std::string, double> best_metrics;
+};
+void put_run_state(TensorFile& file, const RunState& state);
+// Throws Error(input_file) naming `path` when something is missing or malformed.
+RunState get_run_state(const TensorFile& file, const std::string& path);
+
+// Metadata "digest" = crc32c of every name, type, byte and other metadata.
+void put_digest(TensorFile& file);
+// Throws Error(input_file) when the digest is there and does not match.
+void check_digest(const TensorFile& file, const std::string& path);
+
+// Whether a tensor of last.safetensors is something else than a parameter.
+bool is_run_tensor(const std::string& name);
+
+}  // namespace unroll

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/device_model.h"
+
+#include "core/train/metrics.h"
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+std::string signature(const Batch& batch) {
+  std::string text;
+  for (const auto& [name, tensor] : batch.inputs) text += name + ":" + tensor.type().text() + ";";
+  return text;
+}
+std::string signature(const std::vector<NamedType>& list) {
+  std::string text;
+  for (const NamedType& n : list) text += n.name + ":" + n.type.text() + ";";
+  return text;
+}
+
+std::vector<double> doubles(const Tensor& tensor) {
+  const auto values = tensor.values<float>();
+  return {values.begin(), values.end()};
+}
+
+Batch any_batch(const Task& task, std::uint64_t seed) {
+  for (const Split split : {Split::train, Split::validation, Split::test})
+    if (task.n_batches(split) > 0) return task.batch(split, seed, 0, 0);
+  throw Error(ErrorKind::usage, "trainer", "the task has no batch in any split");
+}
+
+}  // namespace
+
+DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, const TrainerOptions& options)
+    : task_(std::move(task)), backend_(backend), seed_(options.seed), clip_norm_(options.clip_norm), optimizer_(options.optimizer),
+      parameters_(backend), carried_(backend) {
+  const EvaluationGraph forward = build_evaluation(*task_, any_batch(*task_, seed_));
+  metrics_ = forward.metrics;
+  for (const auto& [name, tensor] : initialize(forward.parameters, seed_)) {
+    parameters_.add(name, tensor.type());
+    parameters_.upload(name, tensor);
+  }
+}
+
+BoundProgram& DeviceModel::program_for_update(const Batch& batch) {
+  std::unique_ptr<BoundProgram>& program = updates_[signature(batch)];
+  if (program) return *program;
+  const TrainingGraph graph = build_update(*task_, batch, optimizer_, clip_norm_);
+  for (const NamedType& r : graph.residents) carried_.add(r.name, r.type);
+  DeviceTensors* const sets[] = {&parameters_, &carried_};
+  program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_);
+  return *program;
+}
+
+DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch) {
+  Evaluation& e = evaluations_[signature(batch)];
+  if (e.program) return e;
+  const EvaluationGraph graph = build_evaluation(*task_, batch);
+  std::unique_ptr<DeviceTensors>& states = eval_states_[signature(graph.residents)];
+  if (!states) states = std::make_unique<DeviceTensors>(backend_);
+  for (const NamedType& r : graph.residents) states->add(r.name, r.type);
+  e.states = states.get();
+  e.report = Tensor(DType::f32, {static_cast<std::int64_t>(2 + 2 * graph.metrics.size())});
+  DeviceTensors* const sets[] = {&parameters_, states.get()};
+  e.program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_);
+  return e;
+}
+
+void DeviceModel::update(const Batch& batch, const UpdateInputs& inputs) {
+  BoundProgram& program = program_for_update(batch);
+  if (batch.starts_stream)
+    for (const std::string& name : carried_.names())
+      if (name.starts_with("state.")) carried_.clear(name);
+  for (const auto& [name, tensor] : batch.inputs) program.set(name, tensor);
+  lr_.set(0, inputs.lr);
+  update_.set(0, static_cast<double>(inputs.update));
+  const auto key = key_.values<std::int32_t>();
+  key[0] = static_cast<std::int32_t>(static_cast<std::uint32_t>(seed_));
+  key[1] = static_cast<std::int32_t>(static_cast<std::uint32_t>(seed_ >> 32));
+  key[2] = static_cast<std::int32_t>(inputs.update);
+  program.set("lr", lr_);
+  program.set("update", update_);
+  program.set("key", key_);
+  program.run();
+}
+
+EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most) {
+  const std::int64_t n = task_->n_batches(split), count = at_most > 0 ? std::min(at_most, n) : n;
+  std::vector<double> sums(2 + 2 * metrics_.size(), 0.0);
+  for (std::int64_t index = 0; index < count; ++index) {
+    const Batch batch = task_->batch(split, seed_, 0, index);
+    Evaluation& e = program_for_evaluation(batch);
+    if (batch.starts_stream)
+      for (const std::string& name : e.states->names()) e.states->clear(name);
+    for (const auto& [name, tensor] : batch.inputs) e.program->set(name, tensor);
+    e.program->run();
+    e.program->download_into("report", e.report);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(e.report.values<float>()[i]);
+  }
+  return {sums[1] == 0 ? 0 : sums[0] / sums[1], metric_values(metrics_, std::span(sums).subspan(2))};
+}
+
+std::vector<double> DeviceModel::totals() const { return doubles(carried_.download(k_totals)); }
+std::vector<double> DeviceModel::bad() const { return doubles(carried_.download(k_bad)); }
+
+TensorMap DeviceModel::downloaded(const DeviceTensors& set) {
+  TensorMap tensors;
+  for (const std::string& name : set.names()) tensors.emplace(name, set.download(name));
+  return tensors;
+}
+
+void DeviceModel::restore(DeviceTensors& set, const TensorMap& tensors, const std::string& source) {
+  const std::string next = "The model or the optimizer differs from the one that wrote it";
+  for (const std::string& name : set.names()) {
+    const auto at = tensors.find(name);
+    if (at == tensors.end()) throw Error(ErrorKind::input_file, source, "has no tensor '" + name + "'", next);
+    if (at->second.type() != set.type(name))
+      throw Error(ErrorKind::input_file, source,
+                  "'" + name + "' must be " + set.type(name).text() + "; got " + at->second.type().text(), next);
+  }
+  for (const auto& [name, tensor] : tensors)
+    if (!set.has(name)) throw Error(ErrorKind::input_file, source, "the model has no tensor '" + name + "'", next);
+  for (const auto& [name, tensor] : tensors) set.upload(name, tensor);
+}
+
+}  // namespace unroll

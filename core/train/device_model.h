@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A task's parameters and everything that training carries, resident on a device, and the compiled programs that change
+// them: one for each shape of batch.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/train/device_tensors.h"
+#include "core/train/update_graph.h"
+#include "unroll/trainer.h"
+
+namespace unroll {
+
+class DeviceModel {
+ public:
+  // Parameters start from (seed, name).
+  DeviceModel(std::shared_ptr<const Task> task, Backend& backend, const TrainerOptions& options);
+
+  struct UpdateInputs {
+    double lr;
+    std::int64_t update;  // from 1
+  };
+  void update(const Batch& batch, const UpdateInputs& inputs);
+  // Compiles what update(batch) needs, so that the carried tensors exist.
+  void prepare(const Batch& batch) { program_for_update(batch); }
+
+  // Mean over at most `at_most` batches (0: all) of a split, from zero states.
+  EvaluateResult evaluate(Split split, std::int64_t at_most);
+
+  // Sums since clear_totals(): see update_graph.h.
+  std::vector<double> totals() const;
+  void clear_totals() { carried_.clear(k_totals); }
+  std::vector<double> bad() const;  // k_bad
+  const std::vector<MetricLayout>& metrics() const { return metrics_; }
+
+  TensorMap parameters() const { return downloaded(parameters_); }
+  TensorMap carried() const { return downloaded(carried_); }
+  // Throw Error(input_file) naming `source` on missing, unknown or misshapen tensors.
+  void set_parameters(const TensorMap& tensors, const std::string& source) { restore(parameters_, tensors, source); }
+  void set_carried(const TensorMap& tensors, const std::string& source) { restore(carried_, tensors, source); }
+
+ private:
+  struct Evaluation {
+    std::unique_ptr<BoundProgram> program;
+    DeviceTensors* states = nullptr;
+    Tensor report;
+  };
+  BoundProgram& program_for_update(const Batch& batch);
+  Evaluation& program_for_evaluation(const Batch& batch);
+  static TensorMap downloaded(const DeviceTensors& set);
+  static void restore(DeviceTensors& set, const TensorMap& tensors, const std::string& source);
+
+  std::shared_ptr<const Task> task_;
+  Backend& backend_;
+  std::uint64_t seed_;
+  double clip_norm_;
+  OptimizerRecipe optimizer_;
+  std::vector<MetricLayout> metrics_;
+  DeviceTensors parameters_;
+  DeviceTensors carried_;                                             // slots, states, totals
+  std::map<std::string, std::unique_ptr<BoundProgram>> updates_;      // by the batch's types
+  std::map<std::string, Evaluation> evaluations_;                     // the same
+  std::map<std::string, std::unique_ptr<DeviceTensors>> eval_states_;  // by the states' types
+  Tensor lr_{DType::f32, {}}, update_{DType::i32, {}}, key_{DType::i32, {3}};
+};
+
+}  // namespace unroll

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Named tensors that live in backend buffers, and a program bound to them once: a run uploads the batch and nothing else.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "unroll/run.h"
+
+namespace unroll {
+
+class DeviceTensors {
+ public:
+  explicit DeviceTensors(Backend& backend) : backend_(backend) {}
+
+  // Zeros, unless it is there already. Throws Error(shape) when it is there with another type.
+  void add(const std::string& name, const Type& type);
+  void upload(const std::string& name, const Tensor& tensor);
+  void clear(const std::string& name);  // zeros
+  Tensor download(const std::string& name) const;
+  void download_into(const std::string& name, Tensor& tensor) const;
+  bool has(const std::string& name) const { return entries_.contains(name); }
+  const Type& type(const std::string& name) const { return entry(name).type; }
+  Buffer* buffer(const std::string& name) const { return entry(name).buffer.get(); }
+  std::vector<std::string> names() const;
+  Backend& backend() const { return backend_; }
+
+ private:
+  struct Entry {
+    Type type;
+    std::unique_ptr<Buffer> buffer;
+  };
+  const Entry& entry(const std::string& name) const;
+  Backend& backend_;
+  std::map<std::string, Entry> entries_;
+};
+
+// Inputs are looked for in `residents`, first found; the others belong to the program and are uploaded. An output
+// named like an input overwrites it.
+class BoundProgram {
+ public:
+  BoundProgram(const Graph& graph, std::span<DeviceTensors* const> residents, Backend& backend);
+
+  // Does nothing for a name the program does not read.
+  void set(const std::string& name, const Tensor& tensor);
+  void run();
+  void download_into(const std::string& output, Tensor& tensor) const { own_outputs_.download_into(output, tensor); }
+
+ private:
+  Program program_;
+  DeviceTensors own_inputs_, own_outputs_;
+  Bindings bindings_;
+};
+
+}  // namespace unroll

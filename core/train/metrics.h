@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of loss and metrics over batches, and the lines of metrics.jsonl: nothing in them depends on time or machine.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/train/update_graph.h"
+#include "unroll/trainer.h"
+
+namespace unroll {
+
+using MetricMap = std::map<std::string, double>;
+
+// `sums` are total and count of each metric side by side. A metric without count is left out.
+MetricMap metric_values(std::span<const MetricLayout> layout, std::span<const double> sums);
+
+struct TrainLine {
+  std::int64_t update, epoch;
+  double loss, lr, gradient_norm;
+  std::int64_t skipped;
+  MetricMap metrics;
+};
+std::string json_line(const TrainLine& line);
+
+struct ValidationLine {
+  std::int64_t update;
+  double loss;
+  bool best;
+  MetricMap metrics;
+};
+std::string json_line(const ValidationLine& line);
+
+}  // namespace unroll

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop around the update graph: which batch, which learning rate, when to log, validate and save. The numbers of
+// an update depend on (task, options, seed, update) and what is carried, never on what was logged or saved.
+#include "unroll/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "core/train/device_model.h"
+#include "core/train/metrics.h"
+#include "core/train/run_folder.h"
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+// Counters are read at least so often, so that a run of bad updates is noticed without reading them every time.
+constexpr std::int64_t k_look_every = 16;
+
+void check_options(const TrainerOptions& o) {
+  const auto require = [](bool ok, const std::string& rule) {
+    if (!ok) throw Error(ErrorKind::usage, "trainer", rule);
+  };
+  check_schedule(o.schedule);
+  require(o.clip_norm >= 0 && std::isfinite(o.clip_norm), "clip_norm must not be negative; got " + std::to_string(o.clip_norm));
+  require(o.max_updates >= 0 && o.max_updates < INT32_MAX, "max_updates must be in [0, 2^31 - 1); got " + std::to_string(o.max_updates));
+  require(o.epochs >= 0 && o.stop_at >= 0, "epochs and stop_at must not be negative");
+  require(o.validate_every >= 0 && o.checkpoint_every >= 0 && o.log_every >= 0,
+          "validate_every, checkpoint_every and log_every must not be negative (0 is never)");
+  require(o.validation_batches >= 0 && o.patience >= 0 && o.max_bad_updates >= 0,
+          "validation_batches, patience and max_bad_updates must not be negative");
+  require(!(o.resume && o.overwrite), "resume and overwrite exclude each other");
+}
+
+bool due(std::int64_t update, std::int64_t every) { return every > 0 && update % every == 0; }
+
+std::string first_non_finite(const Batch& batch) {
+  for (const auto& [name, tensor] : batch.inputs)
+    if (is_float(tensor.dtype()) && !tensor.all_finite()) return name;
+  return {};
+}
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+struct Trainer::State {
+  State(std::shared_ptr<const Task> t, Backend& backend, TrainerOptions o)
+      : task(std::move(t)), options(checked(std::move(o))), model(task, backend, options),
+        folder(options.folder, options.vfs ? *options.vfs : disk(), [this](const std::string& text) { warn(text); }) {
+    n_batches = task->n_batches(Split::train);
+    if (options.epochs > 0) options.max_updates = options.epochs * n_batches;
+    run.seed = options.seed;
+    run.batches_per_epoch = n_batches;
+  }
+
+  static TrainerOptions checked(TrainerOptions o) {
+    check_options(o);
+    return o;
+  }
+
+  void warn(const std::string& text) const {
+    if (options.warn)
+      options.warn(text);
+    else
+      std::fprintf(stderr, "warning: %s\n", text.c_str());
+  }
+
+  // --- position
+
+  Batch batch_of(std::int64_t update) const {
+    return task->batch(Split::train, options.seed, (update - 1) / n_batches, (update - 1) % n_batches);
+  }
+  double lr_of(std::int64_t update) const {
+    return scheduled_lr(options.schedule, options.optimizer.lr, update, options.max_updates);
+  }
+  bool out_of_patience() const { return options.patience > 0 && run.validations_without_better >= options.patience; }
+
+  // --- files
+
+  void open_folder() {
+    if (opened) return;
+    opened = true;
+    const std::optional<TensorFile> last = folder.open(options.resume, options.overwrite);
+    model.prepare(batch_of(1));
+    if (last) restore(*last, folder.last_path());
+  }
+
+  void restore(const TensorFile& file, const std::string& path) {
+    const RunState was = get_run_state(file, path);
+    if (was.seed != options.seed)
+      throw Error(ErrorKind::usage, path, "was made with seed " + std::to_string(was.seed) + "; this run has " + std::to_string(options.seed),
+                  "Give the same seed, or start in another folder");
+    if (was.batches_per_epoch != n_batches)
+      throw Error(ErrorKind::usage, path, "was made with " + std::to_string(was.batches_per_epoch) + " batches an epoch; this run has " +
+                                              std::to_string(n_batches), "Data, batch and steps must be the same to resume");
+    TensorMap parameters, carried;
+    for (const auto& [name, tensor] : file.tensors) (is_run_tensor(name) ? carried : parameters).emplace(name, tensor);
+    model.set_parameters(parameters, path);
+    model.set_carried(carried, path);
+    run = was;
+    saved_update = run.update;
+    seen_skipped = model.bad()[0];
+    folder.cut_metrics(run.metrics_bytes);
+  }
+
+  // Parameters with the metadata that makes them usable alone. A model that is not finite is never written.
+  TensorFile model_file() const {
+    TensorFile file{model.parameters(), task->metadata()};
+    for (const auto& [name, tensor] : file.tensors)
+      if (!tensor.all_finite())
+        throw Error(ErrorKind::numeric, "trainer", "parameter '" + name + "' is not finite after update " + std::to_string(run.update) +
+                                                       ": nothing is saved, the last good files stay", "Lower lr, or clip the gradient norm");
+    for (const auto& [key, value] : options.metadata) file.metadata.insert_or_assign(key, value);
+    return file;
+  }
+
+  void save() {
+    if (!folder.is_open()) return;
+    TensorFile file = model_file();
+    file.tensors.merge(model.carried());
+    run.metrics_bytes = folder.metrics_bytes();
+    put_run_state(file, run);
+    put_digest(file);
+    folder.save(file);
+    saved_update = run.update;
+  }
+
+  void save_best(double loss) {
+    if (!folder.is_open()) return;
+    TensorFile file = model_file();
+    file.metadata["trainer.update"] = std::to_string(run.update);
+    file.metadata["trainer.validation_loss"] = std::to_string(loss);
+    put_digest(file);
+    folder.set_best(std::move(file));
+  }
+
+  // --- looking at what the updates did
+
+  // Throws Error(numeric) when too many updates in a row were skipped.
+  void look_for_bad(std::int64_t update) {
+    const std::vector<double> bad = model.bad();
+    if (bad[0] > seen_skipped)
+      warn(std::to_string(static_cast<std::int64_t>(bad[0] - seen_skipped)) + " update(s) up to " + std::to_string(update) +
+           " had a loss or gradient that is not finite and were skipped");
+    seen_skipped = bad[0];
+    if (options.max_bad_updates == 0 || bad[2] < static_cast<double>(options.max_bad_updates)) return;
+    const std::string culprit = first_non_finite(batch_of(update));
+    throw Error(ErrorKind::numeric, "trainer",
+                std::to_string(static_cast<std::int64_t>(bad[2])) + " updates in a row, the last one at most " + std::to_string(update) +
+                    ", had a loss or gradient that is not finite" +
+                    (culprit.empty() ? "" : "; input '" + culprit + "' of this batch is not finite"),
+                culprit.empty() ? "Divide lr by 10 (it is " + std::to_string(lr_of(update)) + "), lower clip_norm, check the data"
+                                : "Clean the data");
+  }
+
+  Progress progress(std::int64_t update) const {
+    Progress p{};
+    p.update = update;
+    p.max_updates = options.max_updates;
+    p.lr = lr_of(update);
+    const double seconds = std::chrono::duration<double>(Clock::now() - since).count();
+    p.updates_per_second = seconds > 0 ? static_cast<double>(update - since_update) / seconds : 0;
+    return p;
+  }
+
+  void log(std::int64_t update, const std::function<void(const Progress&)>& report) {
+    const std::vector<double> t = model.totals();
+    model.clear_totals();
+    Progress p = progress(update);
+    p.loss = t[1] > 0 ? t[0] / t[1] : std::nan("");
+    p.gradient_norm = t[3] > 0 ? t[2] / t[3] : std::nan("");
+    p.metrics = metric_values(model.metrics(), std::span(t).subspan(k_n_fixed_totals));
+    folder.log(json_line(TrainLine{update, (update - 1) / n_batches, p.loss, p.lr, p.gradient_norm,
+                                   static_cast<std::int64_t>(seen_skipped), p.metrics}));
+    last_loss = p.loss;
+    last_norm = p.gradient_norm;
+    since = Clock::now();
+    since_update = update;
+    if (report) report(p);
+  }
+
+  void validate(std::int64_t update, const std::function<void(const Progress&)>& report) {
+    Progress p = progress(update);
+    const auto start = Clock::now();
+    const EvaluateResult r = model.evaluate(Split::validation, options.validation_batches);
+    p.best = std::isfinite(r.loss) && (!run.best_loss || r.loss < *run.best_loss);
+    run.last_loss = r.loss;
+    run.validations_without_better = p.best ? 0 : run.validations_without_better + 1;
+    if (p.best) {
+      run.best_loss = r.loss;
+      run.best_metrics = r.metrics;
+      save_best(r.loss);
+    }
+    folder.log(json_line(ValidationLine{update, r.loss, p.best, r.metrics}));
+    p.loss = last_loss;
+    p.gradient_norm = last_norm;
+    p.validation_loss = r.loss;
+    p.validation_metrics = r.metrics;
+    since += Clock::now() - start;  // updates per second are of updates alone
+    if (report) report(p);
+  }
+
+  // A run that ends before its first validation leaves a best.safetensors too; its first validation will replace it.
+  void leave_some_best() {
+    if (run.best_loss || !folder.is_open()) return;
+    const EvaluateResult r = model.evaluate(Split::validation, options.validation_batches);
+    save_best(r.loss);
+  }
+
+  TrainResult result(bool interrupted) const {
+    TrainResult r;
+    r.updates = run.update;
+    r.best_validation_loss = run.best_loss.value_or(0);
+    r.last_validation_loss = run.last_loss;
+    r.validation_metrics = run.best_metrics;
+    r.skipped_updates = static_cast<std::int64_t>(seen_skipped);
+    r.interrupted = interrupted;
+    r.out_of_patience = out_of_patience();
+    return r;
+  }
+
+  std::shared_ptr<const Task> task;
+  TrainerOptions options;
+  DeviceModel model;
+  RunFolder folder;
+  RunState run;
+  std::int64_t n_batches = 0;
+  std::int64_t saved_update = -1;
+  bool opened = false;
+  double seen_skipped = 0;
+  double last_loss = std::nan(""), last_norm = std::nan("");
+  Clock::time_point since;
+  std::int64_t since_update = 0;
+};
+
+Trainer::Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options)
+    : state_(std::make_unique<State>(std::move(task), backend, std::move(options))) {}
+Trainer::~Trainer() = default;
+
+TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, const std::function<bool()>& stop) {
+  State& s = *state_;
+  const TrainerOptions& o = s.options;
+  if (s.n_batches < 1) throw Error(ErrorKind::usage, "trainer", "the training split holds no batch", "Lower the batch size, or give more data");
+  const bool validates = o.validate_every > 0 && s.task->n_batches(Split::validation) > 0;
+  s.open_folder();
+  s.since = Clock::now();
+  s.since_update = s.run.update;
+  bool interrupted = false;
+  while (s.run.update < o.max_updates && !s.out_of_patience()) {
+    interrupted = (stop && stop()) || (o.stop_at > 0 && s.run.update >= o.stop_at);
+    if (interrupted) break;
+    const std::int64_t update = s.run.update + 1;
+    s.model.update(s.batch_of(update), {s.lr_of(update), update});
+    s.run.update = update;
+    const bool last = update == o.max_updates;
+    const bool logs = due(update, o.log_every), saves = due(update, o.checkpoint_every);
+    const bool checks = validates && (last || due(update, o.validate_every));
+    if (logs || saves || checks || last || due(update, k_look_every)) s.look_for_bad(update);
+    if (logs) s.log(update, report);
+    if (checks) s.validate(update, report);
+    if (saves) s.save();
+  }
+  s.leave_some_best();
+  if (s.saved_update != s.run.update) s.save();
+  s.folder.require_saved();
+  return s.result(interrupted);
+}
+
+EvaluateResult Trainer::evaluate(Split split) { return state_->model.evaluate(split, 0); }
+TensorMap Trainer::parameters() const { return state_->model.parameters(); }
+void Trainer::set_parameters(const TensorMap& parameters) { state_->model.set_parameters(parameters, "parameters"); }
+
+}  // namespace unroll

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/model/tasks/task_parts.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+template <class T>
+T parsed(const Metadata& metadata, const std::string& key) {
+  const std::string& text = get_text(metadata, key);
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Error(ErrorKind::input_file, "model", "metadata '" + key + "' is not a number: '" + text.substr(0, 40) + "'");
+  return value;
+}
+
+}  // namespace
+
+const std::string& get_text(const Metadata& metadata, const std::string& key) {
+  const auto at = metadata.find(key);
+  if (at == metadata.end())
+    throw Error(ErrorKind::input_file, "model", "the metadata has no '" + key + "'", "Use a file that `unroll train` wrote for this task");
+  return at->second;
+}
+std::int64_t get_integer(const Metadata& metadata, const std::string& key) { return parsed<std::int64_t>(metadata, key); }
+double get_double(const Metadata& metadata, const std::string& key) { return parsed<double>(metadata, key); }
+
+std::string number_text(double value) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+void put_model_options(Metadata& m, const RecurrentModelOptions& o) {
+  m["model.cell"] = o.cell;
+  m["model.hidden"] = std::to_string(o.hidden);
+  m["model.layers"] = std::to_string(o.layers);
+  m["model.bidirectional"] = o.bidirectional ? "1" : "0";
+  m["model.dropout"] = number_text(o.dropout);
+  m["model.projection"] = std::to_string(o.projection);
+  m["model.nonlinearity"] = o.nonlinearity;
+  m["model.reset_after"] = o.reset_after ? "1" : "0";
+  m["model.peephole"] = o.peephole ? "1" : "0";
+}
+
+RecurrentModelOptions get_model_options(const Metadata& m) {
+  RecurrentModelOptions o;
+  o.cell = get_text(m, "model.cell");
+  o.hidden = get_integer(m, "model.hidden");
+  o.layers = static_cast<int>(get_integer(m, "model.layers"));
+  o.bidirectional = get_integer(m, "model.bidirectional") != 0;
+  o.dropout = get_double(m, "model.dropout");
+  o.projection = get_integer(m, "model.projection");
+  o.nonlinearity = get_text(m, "model.nonlinearity");
+  o.reset_after = get_integer(m, "model.reset_after") != 0;
+  o.peephole = get_integer(m, "model.peephole") != 0;
+  return o;
+}
+
+std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptions& options, std::int64_t batch) {
+  std::vector<CarriedState> states;
+  for (const Shape& shape : recurrent_state_shapes(options, batch)) {
+    const std::string name = std::to_string(states.size());
+    const Type type{scope.dtype(), shape};
+    states.push_back({name, type, scope.graph().input("state." + name, type), {}});
+  }
+  return states;
+}
+
+Value last_outputs(Value y, bool bidirectional) {
+  const std::int64_t steps = y.shape()[0], width = y.shape()[2];
+  const Value last = row(y, steps - 1);
+  if (!bidirectional) return last;
+  return concat(std::vector{slice(last, 1, 0, width / 2), slice(row(y, 0), 1, width / 2, width / 2)}, 1);
+}
+
+std::int64_t part_of(std::int64_t n, double part, const char* key) {
+  if (!(part >= 0 && part < 1)) throw Error(ErrorKind::usage, "task", std::string(key) + " must be in [0,1); got " + std::to_string(part));
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(n) * part));
+}
+
+}  // namespace unroll

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tasks share: the recurrent part with carried states or read out at the end, and its options as metadata.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "unroll/model.h"
+#include "unroll/tasks.h"
+
+namespace unroll {
+
+// Metadata keys "model.<option>".
+void put_model_options(Metadata& metadata, const RecurrentModelOptions& options);
+RecurrentModelOptions get_model_options(const Metadata& metadata);
+
+// Throw Error(input_file) when the key is missing or not a number.
+const std::string& get_text(const Metadata& metadata, const std::string& key);
+std::int64_t get_integer(const Metadata& metadata, const std::string& key);
+double get_double(const Metadata& metadata, const std::string& key);
+std::string number_text(double value);
+
+// Inputs "state.<k>" for the layer's states, shaped for `batch` rows.
+std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptions& options, std::int64_t batch);
+// [B, D*P]: what the forward direction gives at the last step and, when bidirectional, the other one at the first.
+Value last_outputs(Value y, bool bidirectional);
+
+// How many of n fall into a part; throws Error(usage) naming the key unless 0 <= part < 1.
+std::int64_t part_of(std::int64_t n, double part, const char* key);
+
+}  // namespace unroll
