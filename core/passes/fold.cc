@@ -61,6 +61,9 @@ Value fold_transpose(const RewriteNode& at) {
   if (std::is_sorted(permutation.begin(), permutation.end())) return x;
   return x == at.operands[0] ? Value() : transpose(x, std::move(permutation));
 }
+Value part_of(Value x, int axis, std::int64_t start, std::int64_t size) {
+  return x.shape()[axis] == size ? x : slice(x, axis, start, size);
+}
 // A slice of a concat inside one part, or of a pad inside the padded value.
 Value fold_slice(const RewriteNode& at) {
   if (Value same = fold_same_type(at)) return same;
@@ -71,17 +74,17 @@ Value fold_slice(const RewriteNode& at) {
   const Node& from = node_of(x);
   const int dim = static_cast<int>(axis);
   if (from.op == Op::slice && from.attributes.get<std::int64_t>("axis") == axis)
-    return slice(operand_of(x, 0), dim, start + from.attributes.get<std::int64_t>("start"), size);
+    return part_of(operand_of(x, 0), dim, start + from.attributes.get<std::int64_t>("start"), size);
   if (from.op == Op::concat && from.attributes.get<std::int64_t>("axis") == axis)
     for (std::size_t i = 0; i < from.inputs.size() && start >= 0; ++i) {
       const Value part = operand_of(x, i);
-      if (start + size <= part.shape()[dim]) return part.shape()[dim] == size ? part : slice(part, dim, start, size);
+      if (start + size <= part.shape()[dim]) return part_of(part, dim, start, size);
       start -= part.shape()[dim];
     }
   if (from.op == Op::pad && from.attributes.get<std::int64_t>("axis") == axis) {
     const Value inner = operand_of(x, 0);
     start -= from.attributes.get<std::int64_t>("low");
-    if (start >= 0 && start + size <= inner.shape()[dim]) return slice(inner, dim, start, size);
+    if (start >= 0 && start + size <= inner.shape()[dim]) return part_of(inner, dim, start, size);
   }
   return {};
 }
@@ -150,12 +153,13 @@ Value fold_constants(const RewriteNode& at) {
 
 std::shared_ptr<const Graph> fold(const Graph& graph) {
   return with_bodies(graph, [](const Graph& g) -> std::shared_ptr<const Graph> {
-    return rewrite(g, [](const RewriteNode& at) -> std::vector<Value> {
+    const auto result = rewrite(g, [](const RewriteNode& at) -> std::vector<Value> {
       const auto rule = rules().find(at.node.op);
       Value folded = rule == rules().end() ? Value() : rule->second(at);
       if (!folded) folded = fold_constants(at);
       return folded ? std::vector<Value>{folded} : std::vector<Value>{};
     });
+    return drop_dead(*result);
   });
 }
 

@@ -103,7 +103,7 @@ void emit(const Graph& graph, const std::vector<int>& members, const std::vector
 }
 
 std::shared_ptr<const Graph> fuse_graph(const Graph& source) {
-  const auto clean = rewrite(source, [](const RewriteNode&) { return std::vector<Value>{}; });
+  const auto clean = drop_dead(source);
   const Graph& graph = *clean;
   const auto nodes = graph.nodes();
   Groups groups = group(graph);

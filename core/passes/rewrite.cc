@@ -46,6 +46,10 @@ std::shared_ptr<Graph> rewrite(const Graph& source, const RewriteRule& rule, std
   return target;
 }
 
+std::shared_ptr<Graph> drop_dead(const Graph& source) {
+  return rewrite(source, [](const RewriteNode&) { return std::vector<Value>{}; });
+}
+
 std::vector<Value> copy_node(const RewriteNode& at, std::shared_ptr<const Graph> body) {
   return at.target.append(at.node.op, at.operands, at.node.attributes, std::move(body));
 }

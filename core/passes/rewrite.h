@@ -26,6 +26,9 @@ using RewriteRule = std::function<std::vector<Value>(const RewriteNode&)>;
 // dropped. `more` are values of the source that become further outputs.
 std::shared_ptr<Graph> rewrite(const Graph& source, const RewriteRule& rule, std::span<const ValueId> more = {});
 
+// The live part alone.
+std::shared_ptr<Graph> drop_dead(const Graph& source);
+
 // The copy of a node with another body or other attributes.
 std::vector<Value> copy_node(const RewriteNode& at, std::shared_ptr<const Graph> body);
 

@@ -51,7 +51,7 @@ std::shared_ptr<const Graph> sink_slices(const Graph& graph) {
     std::shared_ptr<const Graph> result = copy_graph(g);
     for (auto candidates = only_sliced(*result); std::find(candidates.begin(), candidates.end(), true) != candidates.end();
          candidates = only_sliced(*result))
-      result = sink(*result, candidates);
+      result = drop_dead(*sink(*result, candidates));
     return result;
   });
 }

@@ -43,9 +43,9 @@ struct Plan {
 };
 
 struct Capabilities {
-  std::string name;    // "cpu"
-  std::string device;  // in words
-  std::vector<DType> dtypes;
+  std::string name = {};    // "cpu"
+  std::string device = {};  // in words
+  std::vector<DType> dtypes = {};
   bool deterministic = true;
   bool masks = false;     // runs scans with lengths and reset; otherwise they are lowered into the body
   bool fuses = false;     // wants elementwise groups as fused nodes
@@ -58,7 +58,7 @@ struct Claim {
   bool yes = false;
   std::size_t saved_bytes = 0;    // opaque, from the forward node to its gradient
   std::size_t scratch_bytes = 0;
-  std::string reason;             // when no: why, in words
+  std::string reason = {};        // when no: why, in words
 };
 
 class UNROLL_API Buffer {

@@ -13,9 +13,9 @@ namespace unroll {
 
 struct PlanOptions {
   // Names of passes to leave out, for tests and `explain`: see pass_names().
-  std::vector<std::string> without;
+  std::vector<std::string> without = {};
   // (output name, input name): the output may overwrite the input's buffer.
-  std::vector<std::pair<std::string, std::string>> donate;
+  std::vector<std::pair<std::string, std::string>> donate = {};
   bool verify_each = false;  // run the verifier after every pass
 };
 

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each pass alone, by the shape of the graph it leaves; that results stay the same is the random graphs' business.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "backends/registry.h"
+#include "core/passes/passes.h"
+#include "core/passes/views.h"
+#include "unroll/autodiff.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+namespace {
+
+constexpr Type f32(Shape shape) { return {DType::f32, shape}; }
+
+int count(const Graph& graph, Op op) {
+  const auto nodes = graph.nodes();
+  return static_cast<int>(std::count_if(nodes.begin(), nodes.end(), [&](const Node& n) { return n.op == op; }));
+}
+const Node& only(const Graph& graph, Op op) {
+  REQUIRE(count(graph, op) == 1);
+  const auto nodes = graph.nodes();
+  return *std::find_if(nodes.begin(), nodes.end(), [&](const Node& n) { return n.op == op; });
+}
+// The named output is the named input itself.
+bool passes_through(const Graph& graph, std::string_view output, std::string_view input) {
+  for (const NamedValue& o : graph.outputs())
+    if (o.name == output)
+      for (const NamedValue& i : graph.inputs())
+        if (i.name == input) return o.value == i.value;
+  return false;
+}
+
+TEST_CASE("fold removes identities") {
+  const auto folded = [](auto build) {
+    Graph g;
+    Value x = g.input("x", f32({2, 3}));
+    g.output("y", build(x));
+    return passes_through(*fold(g), "y", "x");
+  };
+  CHECK(folded([](Value x) { return x + 0.0; }));
+  CHECK(folded([](Value x) { return 1.0 * x; }));
+  CHECK(folded([](Value x) { return x / 1.0; }));
+  CHECK(folded([](Value x) { return neg(neg(x)); }));
+  CHECK(folded([](Value x) { return transpose(transpose(x, {1, 0}), {1, 0}); }));
+  CHECK(folded([](Value x) { return slice(pad(x, 1, 2, 2), 1, 2, 3); }));
+  CHECK(folded([](Value x) { return reshape(reshape(x, {6}), {2, 3}); }));
+  CHECK(folded([](Value x) { return slice(concat(std::vector{x, x}, 0), 0, 2, 2); }));
+  CHECK_FALSE(folded([](Value x) { return x * 0.0; }));  // 0 * NaN is NaN
+  CHECK_FALSE(folded([](Value x) { return x + 1.0; }));
+}
+
+TEST_CASE("fold takes transposes into products and computes on scalar constants") {
+  Graph g;
+  Value a = g.input("a", f32({4, 2})), b = g.input("b", f32({4, 3}));
+  g.output("y", matmul(transpose(a, {1, 0}), b) * (scalar(g, DType::f32, 3) + scalar(g, DType::f32, 4)));
+  const auto folded = fold(g);
+  CHECK(count(*folded, Op::transpose) == 0);
+  CHECK(only(*folded, Op::matmul).attributes.get<bool>("transpose_a"));
+  CHECK(count(*folded, Op::add) == 0);
+}
+
+TEST_CASE("equal nodes become one, whatever the order of commutative operands") {
+  Graph g;
+  Value x = g.input("x", f32({3})), y = g.input("y", f32({3}));
+  g.output("a", tanh(x + y));
+  g.output("b", tanh(y + x));
+  g.output("c", x - y);
+  g.output("d", y - x);
+  const auto one = eliminate_common(g);
+  CHECK(count(*one, Op::tanh) == 1);
+  CHECK(count(*one, Op::sub) == 2);
+}
+
+// h' = tanh(h + x), giving h' and, when asked, x * h.
+ScanResult loop(Value h, Value x, bool second) {
+  return scan(std::vector{h}, std::vector{x}, {}, [&](const StepValues& v) -> StepResult {
+    const Value next = tanh(v.states[0] + v.sequences[0]);
+    if (!second) return {{next}, {next}};
+    return {{next}, {v.sequences[0] * v.states[0], next}};
+  });
+}
+
+TEST_CASE("scans with one recurrence become one scan with the outputs of both") {
+  Graph g;
+  Value h = g.input("h", f32({2})), x = g.input("x", f32({5, 2}));
+  const ScanResult a = loop(h, x, false), b = loop(h, x, true);
+  g.output("a", a.outputs[0]);
+  g.output("b", b.outputs[0]);
+  g.output("c", b.outputs[1]);
+  const auto merged = merge_scans(g);
+  CHECK(only(*merged, Op::scan).outputs.size() == 3);  // the state, x * h, and h' once
+  CHECK(merged->outputs()[0].value == merged->outputs()[2].value);
+}
+
+TEST_CASE("scans whose states evolve differently stay apart") {
+  Graph g;
+  Value h = g.input("h", f32({2})), x = g.input("x", f32({5, 2}));
+  g.output("a", loop(h, x, false).outputs[0]);
+  g.output("b", scan(std::vector{h}, std::vector{x}, {}, [](const StepValues& v) -> StepResult {
+                  return {{sigmoid(v.states[0] + v.sequences[0])}, {v.states[0]}};
+                }).outputs[0]);
+  CHECK(count(*merge_scans(g), Op::scan) == 2);
+}
+
+TEST_CASE("prune drops states, sequences and outputs that nothing needs") {
+  Graph g;
+  Value h = g.input("h", f32({2})), x = g.input("x", f32({5, 2})), w = g.input("w", f32({2}));
+  const ScanResult r = scan(std::vector{h, h, h}, std::vector{x, x}, std::vector{w}, [](const StepValues& v) -> StepResult {
+    const Value first = v.states[0] + v.sequences[0];
+    return {{first, v.states[1] * v.constants[0], v.states[2] * v.states[0]}, {first * v.states[1], v.sequences[1]}};
+  });
+  g.output("y", r.states[0]);
+  const auto pruned = prune_scans(g);
+  const ScanLayout l = scan_layout(only(*pruned, Op::scan));
+  CHECK(l.n_states == 1);
+  CHECK(l.n_sequences == 1);
+  CHECK(l.n_constants == 0);
+  CHECK(only(*pruned, Op::scan).outputs.size() == 1);
+}
+
+TEST_CASE("a weight gradient over time becomes one product over T*B") {
+  Graph g;
+  Value w = g.input("w", f32({4, 4})), h = g.input("h", f32({3, 4})), x = g.input("x", f32({7, 3, 4})), b = g.input("b", f32({4}));
+  const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{w, b}, [](const StepValues& v) -> StepResult {
+    const Value next = tanh(matmul(v.states[0], v.constants[0]) + v.sequences[0] + v.constants[1]);
+    return {{next}, {next}};
+  });
+  const auto gradients = differentiate(sum(square(r.outputs[0])), std::vector{w, b});
+  g.output("dw", gradients[0]);
+  g.output("db", gradients[1]);
+  const auto deferred = prune_scans(*defer(*prune_scans(*merge_scans(*eliminate_common(g)))));
+  int inside = 0;
+  for (const Node& node : deferred->nodes())
+    if (node.op == Op::scan) inside += count(*node.body, Op::matmul) + count(*node.body, Op::reduce_sum);
+  CHECK(inside == 2);                             // h W forward, d W^T backward; no d_w and no d_b in the loop
+  CHECK(count(*deferred, Op::matmul) == 1);       // d_w
+  CHECK(only(*deferred, Op::matmul).inputs.size() == 2);
+  CHECK(deferred->type(only(*deferred, Op::matmul).inputs[0]).shape[0] == 21);
+}
+
+TEST_CASE("slices sink below elementwise ops, however many lie above each other") {
+  Graph g;
+  Value a = g.input("a", f32({3, 8})), b = g.input("b", f32({8}));
+  const auto gates = split(tanh(a + b), -1, 2);
+  g.output("y", gates[0] * gates[1]);
+  const auto sunk = sink_slices(g);
+  for (const Node& node : sunk->nodes())
+    if (node.op == Op::slice) CHECK(sunk->node(node.inputs[0].node).op == Op::input);
+  CHECK(count(*sunk, Op::tanh) == 2);
+}
+
+TEST_CASE("elementwise neighbours fuse; what lies across another op does not") {
+  Graph g;
+  Value x = g.input("x", f32({4, 4}));
+  const Value y = tanh(x) * 2.0 + x;
+  const Value z = sigmoid(matmul(y, y)) * y;
+  g.output("z", z);
+  const auto fused = fuse(g);
+  CHECK(count(*fused, Op::fused) == 2);
+  CHECK(count(*fused, Op::tanh) == 0);
+  CHECK(count(*fused, Op::matmul) == 1);
+}
+
+TEST_CASE("a group never reads what it makes through another op") {
+  // a -> reduce -> b and a -> c, b -> c: a and c must not share a group.
+  Graph g;
+  Value x = g.input("x", f32({4}));
+  const Value a = exp(x);
+  const Value c = a - sum(a);
+  g.output("c", tanh(c) + a);
+  const auto fused = fuse(g);
+  CHECK_NOTHROW(verify(*fused));
+  CHECK(count(*fused, Op::reduce_sum) == 1);
+}
+
+TEST_CASE("a backend takes a composite and its gradient together or neither") {
+  struct Picky final : Backend {
+    Capabilities capabilities{.name = "picky"};
+    bool takes_gradients = false;
+    const Capabilities& describe() const override { return capabilities; }
+    Claim claim(const Graph&, const Node& node) const override { return {node.op != Op::gradient || takes_gradients}; }
+    std::unique_ptr<Buffer> allocate(std::size_t) override { return nullptr; }
+    void upload(Buffer&, std::size_t, std::span<const std::byte>) override {}
+    void download(const Buffer&, std::size_t, std::span<std::byte>) override {}
+    std::unique_ptr<Executable> compile(std::shared_ptr<const Plan>) override { return nullptr; }
+  } backend;
+  Graph g;
+  Value x = g.input("x", f32({3, 4}));
+  const Value y = softmax(x);
+  g.output("y", y);
+  g.output("dx", differentiate(sum(square(y)), std::vector{x})[0]);
+  const auto expanded = claim(g, backend);
+  CHECK(count(*expanded, Op::softmax) == 0);
+  CHECK(count(*expanded, Op::gradient) == 0);
+  backend.takes_gradients = true;
+  const auto claimed = claim(g, backend);
+  CHECK(count(*claimed, Op::softmax) == 1);
+  CHECK(count(*claimed, Op::gradient) == 1);
+}
+
+TEST_CASE("unknown names in PlanOptions are refused") {
+  const auto backend = make_reference_backend({});
+  Graph g;
+  g.output("y", tanh(g.input("x", f32({2}))));
+  CHECK_THROWS_AS(plan(g, *backend, {.without = {"foldd"}}), Error);
+  CHECK_THROWS_AS(plan(g, *backend, {.donate = {{"y", "z"}}}), Error);
+}
+
+// A backend that reads strides and fuses, for the memory plan.
+Capabilities fast() { return {.name = "fast", .fuses = true, .views = true}; }
+
+TEST_CASE("reshapes and slices that elementwise ops read need no memory; parts of a concat are written in place") {
+  auto g = std::make_shared<Graph>();
+  Value x = g->input("x", f32({3, 8}));
+  const auto gates = split(x, 1, 2);
+  g->output("y", concat(std::vector{tanh(gates[0]), sigmoid(gates[1])}, 1));
+  const auto p = plan_memory(g, fast(), {});
+  CHECK(p->arena_bytes == 0);
+  const auto dense = plan_memory(g, Capabilities{.name = "dense"}, {});
+  CHECK(dense->arena_bytes > 0);
+}
+
+TEST_CASE("an elementwise result continues the buffer of an operand that is read for the last time") {
+  auto g = std::make_shared<Graph>();
+  Value x = g->input("x", f32({1024}));
+  g->output("y", sum(tanh(exp(sigmoid(x)))));
+  CHECK(plan_memory(g, fast(), {})->arena_bytes == 4096);
+  CHECK(plan_memory(g, fast(), {.without = {"in_place"}})->arena_bytes == 8192);
+  CHECK(plan_memory(g, fast(), {.without = {"in_place", "reuse"}})->arena_bytes == 3 * 4096);
+}
+
+TEST_CASE("an output takes over its donor's buffer only when nobody reads the donor afterwards") {
+  const auto place = [](bool read_later) {
+    auto g = std::make_shared<Graph>();
+    Value w = g->input("w", f32({8})), d = g->input("d", f32({8}));
+    const Value next = w - d;
+    g->output("next", next);
+    g->output("other", read_later ? sum(next) + sum(w) : sum(next));
+    const auto p = plan_memory(g, fast(), {.donate = {{"next", "w"}}});
+    return p->storage[static_cast<std::size_t>(next.id().node)][0].place;
+  };
+  CHECK(place(false) == Storage::Place::output);
+  CHECK(place(true) == Storage::Place::arena);
+}
+
+}  // namespace
+}  // namespace unroll
