@@ -194,6 +194,9 @@ TEST_CASE("contributions of slices that cover a value become one concat; others 
   CHECK(covered.node().inputs.size() == 3);
   const Value holes = differentiate(sum(tanh(parts[2]) + parts[0]), wrt)[0];
   CHECK(holes.node().op == Op::add);
+  // As many elements as the value has, but the second slice lies inside the first.
+  const Value over = slice(x, 1, 0, 4), inside = slice(x, 1, 2, 2);
+  CHECK(differentiate(sum(tanh(over)) + sum(tanh(inside)), wrt)[0].node().op == Op::add);
   // The first part twice: its two contributions are added before the concat.
   const Value again = slice(x, 1, 0, 2);
   CHECK(differentiate(sum(parts[2] * again + parts[0] * parts[1]), wrt)[0].node().op == Op::concat);
