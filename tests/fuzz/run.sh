@@ -10,7 +10,8 @@ build=${FUZZ_BUILD:-build-fuzz}
 [ -f "$build/build.ninja" ] || CXX=clang++ meson setup "$build" -Dbuildtype=debugoptimized \
   -Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=enabled >/dev/null
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || for f in tests/fuzz/fuzz_*.cc; do f=${f##*/fuzz_}; targets+=("${f%.cc}"); done
+# All that this build has: without its packages the command line, and with it a target, is left out.
+[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(ninja -C "$build" -t targets all | sed -n 's|^tests/fuzz/fuzz_\([a-z_]*\): .*|\1|p')
 ninja -C "$build" "${targets[@]/#/tests/fuzz/fuzz_}"
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 status=0
