@@ -22,6 +22,8 @@ std::shared_ptr<const Graph> prune_scans(const Graph& graph);
 std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend);
 // Lengths and reset masks of scans become ordinary ops of their bodies.
 std::shared_ptr<const Graph> lower_scan_masks(const Graph& graph);
+// Work of scan bodies that needs no state moves before the loop, work that no state needs after it, for all steps at once.
+std::shared_ptr<const Graph> split_scans(const Graph& graph);
 // A state that only adds up products or sums over time becomes one product or sum after the loop.
 std::shared_ptr<const Graph> defer(const Graph& graph);
 // Slices of elementwise results become elementwise results of slices.

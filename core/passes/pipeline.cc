@@ -36,6 +36,7 @@ constexpr Pass k_passes[] = {
     {"common", false, plain<eliminate_common>},
     {"merge_scans", false, plain<merge_scans>},
     {"prune_scans", false, plain<prune_scans>},
+    {"split", false, plain<split_scans>},
     {"defer", false, plain<defer>},
     {"fold", false, plain<fold>},
     {"common", false, plain<eliminate_common>},

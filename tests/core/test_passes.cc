@@ -142,6 +142,22 @@ TEST_CASE("a weight gradient over time becomes one product over T*B") {
   CHECK(deferred->type(only(*deferred, Op::matmul).inputs[0]).shape[0] == 21);
 }
 
+TEST_CASE("products without the state move before the loop, products no state needs after it") {
+  Graph g;
+  Value h = g.input("h", f32({3, 4})), x = g.input("x", f32({7, 3, 5}));
+  Value u = g.input("u", f32({5, 4})), w = g.input("w", f32({4, 4})), v = g.input("v", f32({4, 2})), b = g.input("b", f32({4}));
+  const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{u, w, v, b}, [](const StepValues& s) -> StepResult {
+    const Value next = tanh(matmul(s.sequences[0], s.constants[0]) + matmul(s.states[0], s.constants[1]) + s.constants[3]);
+    return {{next}, {sigmoid(matmul(next, s.constants[2]))}};
+  });
+  g.output("y", r.outputs[0]);
+  const auto split = prune_scans(*split_scans(g));
+  CHECK(count(*only(*split, Op::scan).body, Op::matmul) == 1);
+  CHECK(count(*split, Op::matmul) == 2);
+  CHECK(count(*split, Op::sigmoid) == 1);
+  CHECK(split->type(split->outputs()[0].value).shape == Shape{7, 3, 2});
+}
+
 TEST_CASE("slices sink below elementwise ops, however many lie above each other") {
   Graph g;
   Value a = g.input("a", f32({3, 8})), b = g.input("b", f32({8}));
