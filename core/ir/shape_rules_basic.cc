@@ -107,7 +107,7 @@ std::vector<Type> concat_rule(const ShapeQuery& q) {
   for (const Type& t : q.inputs) {
     q.require(t.shape.rank() == q.shape(0).rank() && t.shape.with(axis, 0) == q.shape(0).with(axis, 0),
               "parts must agree outside axis " + std::to_string(axis) + "; got " + q.shape(0).text() + " and " + t.shape.text());
-    total += t.shape[axis];
+    q.require(!__builtin_add_overflow(total, t.shape[axis], &total), "the parts are too long together");
   }
   return {{q.in(0).dtype, q.shape(0).with(axis, total)}};
 }

@@ -15,7 +15,8 @@ std::vector<Type> recurrent_rule(const ShapeQuery& q) {
   q.require(q.shape(0).rank() == 3, "x must be [T,B,I]; got " + q.shape(0).text());
   const std::int64_t hidden = q.integer("hidden"), layers = q.integer("layers");
   const std::int64_t projection = lstm ? q.integer("projection") : 0;
-  q.require(hidden > 0 && layers > 0, "hidden and layers must be positive");
+  q.require(hidden > 0 && hidden <= Shape::k_max_dimension, "hidden must be positive and at most 2^40");
+  q.require(layers > 0 && layers <= Shape::k_max_dimension, "layers must be positive and at most 2^40");
   q.require(projection >= 0 && projection < hidden, "projection must be below hidden; got " + std::to_string(projection));
   const std::int64_t directions = q.flag("bidirectional") ? 2 : 1;
   const std::int64_t batch = q.shape(0)[1], width = projection > 0 ? projection : hidden;

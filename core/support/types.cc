@@ -35,6 +35,8 @@ Shape::Shape(std::span<const std::int64_t> dims) {
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < 0)
       throw Error(ErrorKind::shape, "Shape", "a dimension must not be negative, got " + std::to_string(dims[i]));
+    if (dims[i] > k_max_dimension)
+      throw Error(ErrorKind::shape, "Shape", "a dimension must be at most 2^40, got " + std::to_string(dims[i]));
     dims_[i] = dims[i];
     elements *= static_cast<std::uint64_t>(dims[i]);
   }

@@ -27,10 +27,11 @@ inline bool is_float(DType d) { return d == DType::f32 || d == DType::f64; }
 class UNROLL_API Shape {
  public:
   static constexpr int k_max_rank = 6;
+  static constexpr std::int64_t k_max_dimension = std::int64_t{1} << 40;  // so that sums of a few cannot overflow
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
-  // Throws Error(shape) on a negative dimension, a rank above k_max_rank or more than 2^62 elements.
+  // Throws Error(shape) on a dimension outside [0, k_max_dimension], a rank above k_max_rank or more than 2^62 elements.
   explicit Shape(std::span<const std::int64_t> dims);
 
   int rank() const { return rank_; }
