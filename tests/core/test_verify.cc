@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <set>
 
 #include "core/ir/attribute_table.h"
@@ -115,6 +117,13 @@ const std::vector<Broken>& broken_graphs() {
   return k_list;
 }
 
+std::string conventions() {
+  std::ifstream file(UNROLL_DOCS "/conventions.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  REQUIRE(!page.empty());
+  return page;
+}
+
 std::string refusal(const Graph& graph, Stage stage) {
   try {
     verify(graph, stage);
@@ -173,4 +182,31 @@ TEST_CASE("a claimed composite may stay after planning") {
   softmax(g.input("a", {DType::f32, {2, 3}}));
   node(g, 1).attributes.set("claimed", true);
   CHECK_NOTHROW(verify(g, Stage::planned));
+}
+
+TEST_CASE("the example of the text form in docs/conventions.md prints as it stands there") {
+  const std::string page = conventions();
+  const std::size_t start = page.find("```\ngraph {") + 4, end = page.find("```", start);
+  const std::string text = page.substr(start, end - start);
+  CHECK(print_graph(*parse_graph(text)) == text);
+}
+
+TEST_CASE("docs/conventions.md lists every rule and every attribute") {
+  const std::string page = conventions();
+  for (const VerifyRule& rule : verify_rules()) {
+    const std::string line = "- **R" + std::to_string(rule.number) + "** " + std::string(rule.text) + "\n";
+    CHECK_MESSAGE(page.find(line) != std::string::npos, line);
+  }
+  for (const OpInfo& info : op_table()) {
+    std::string row;  // the table row of the op
+    for (std::size_t at = page.find("\n| `"); at != std::string::npos; at = page.find("\n| `", at + 1)) {
+      const std::string line = page.substr(at + 1, page.find('\n', at + 1) - at - 1);
+      const std::string first = line.substr(0, line.find('|', 1));
+      if (first.find("`" + std::string(info.name) + "`") != std::string::npos) row += line;
+    }
+    CHECK_MESSAGE(!row.empty(), info.name);
+    if (row.find("{...") != std::string::npos || row.find("as `rnn`") != std::string::npos) continue;
+    for (const AttributeSpec& spec : attributes_of(info.op))
+      if (spec.name != "claimed") CHECK_MESSAGE(row.find(spec.name) != std::string::npos, info.name << " " << spec.name);
+  }
 }

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each mistake that check_layout.py looks for is found in a small tree that makes it, and none where there is none."""
+import pathlib
+import tempfile
+import unittest
+
+import check_layout
+
+HEAD = "// SPDX-License-Identifier: Apache-2.0\n"
+GOOD = {
+    **{name: "" for name in ("meson.build", "meson_options.txt", "README.md", "LICENSE", "bench/meson.build")},
+    ".gitignore": "/build*\n/runs/\n",
+    "core/include/unroll/op_table.def": HEAD + "UNROLL_OP(neg,  primitive, unary, 1, 1, yes, cheap)\n"
+                                               "UNROLL_OP(less, primitive, compare, 2, 2, none, cheap)\n"
+                                               "UNROLL_OP(mse,  composite, composite, 2, 2, yes, cheap)\n",
+    "core/ir/shape_rules.cc": HEAD + "{Op::neg, r}, {Op::less, r}, {Op::mse, r}\n",
+    "core/ir/composite.cc": HEAD + "{Op::mse, body}\n",
+    "core/autodiff/rules_all.cc": HEAD + '#include "core/ir/shape_rules.h"\n{Op::neg, r}, {Op::mse, r}\n',
+    "backends/registry.cc": HEAD + '#include "backends/reference/backend.h"\n"reference"\n',
+    "backends/reference/kernels.cc": HEAD + "{Op::neg, k}, {Op::less, k}\n",
+    "frontends/cli/main.cc": HEAD + '#include "core/passes/passes.h"\n',
+    "tests/conformance/cases_all.cc": HEAD + "neg less mse\n",
+    "docs/conventions.md": "`neg` `less` `mse`\n",
+}
+# what is wrong, files that differ from GOOD, part of the finding
+BAD = [
+    ("an unknown top-level folder", {"extras/a.txt": ""}, "extras: has no place"),
+    ("a missing README", {"README.md": None}, "README.md: is missing"),
+    ("a subproject in the tree", {"subprojects/x/a.cc": HEAD}, "wrap files only"),
+    ("ir includes passes", {"core/ir/a.cc": HEAD + '#include "core/passes/passes.h"\n'}, "include direction"),
+    ("passes include train", {"core/passes/a.cc": HEAD + '#include "core/train/a.h"\n'}, "include direction"),
+    ("a public header includes a private one", {"core/include/unroll/a.h": HEAD + '#include "core/ir/a.h"\n'}, "public headers only"),
+    ("core includes a backend", {"core/train/a.cc": HEAD + '#include "backends/cpu/a.h"\n'}, "only the registry"),
+    ("a backend includes another", {"backends/null/a.cc": HEAD + '#include "backends/reference/a.h"\n'}, "sees itself"),
+    ("a backend includes passes", {"backends/null/a.cc": HEAD + '#include "core/passes/a.h"\n'}, "a backend sees public"),
+    ("core includes a frontend", {"core/train/a.cc": HEAD + '#include "frontends/cli/a.h"\n'}, "outermost layer"),
+    ("core includes tests", {"core/train/a.cc": HEAD + '#include "tests/support/a.h"\n'}, "nothing but tests"),
+    ("core names a backend", {"core/train/a.cc": HEAD + 'f("reference");\n'}, "names the backend"),
+    ("a long file", {"core/train/a.cc": HEAD + "\n" * 800}, "801 lines"),
+    ("no SPDX line", {"core/train/a.cc": "int x;\n"}, "lacks its SPDX line"),
+    ("an open mark", {"docs/a.md": "TO" "DO: write\n"}, "open mark"),
+    ("a place on one machine", {"docs/a.md": "see /wo" "rk/x\n"}, "a place on one machine"),
+    ("abort in core/io", {"core/io/a.cc": HEAD + "std::abort();\n"}, "calls abort"),
+    ("assert in core/io", {"core/io/a.cc": HEAD + "assert(x);\n"}, "calls assert"),
+    ("an op without shape rule", {"core/ir/shape_rules.cc": HEAD + "{Op::neg, r}, {Op::mse, r}\n"}, "less: has no shape rule"),
+    ("an op without gradient", {"core/autodiff/rules_all.cc": HEAD + "{Op::mse, r}\n"}, "neg: has no gradient row"),
+    ("a gradient the table denies", {"core/autodiff/rules_b.cc": HEAD + "{Op::less, r}\n"}, "less: has a gradient row"),
+    ("an op without kernel", {"backends/reference/kernels.cc": HEAD + "{Op::less, k}\n"}, "neg: has no kernel"),
+    ("a composite without body", {"core/ir/composite.cc": HEAD}, "mse: has no body"),
+    ("an op without case", {"tests/conformance/cases_all.cc": HEAD + "neg mse // less\n"}, "less: has no case"),
+    ("an op without documentation", {"docs/conventions.md": "`less` `mse`\n"}, "neg: has no line"),
+]
+FINE = [
+    ("a build folder", {"build-x/build.ninja": "", "other/build.ninja": "", "runs/a.txt": ""}),
+    ("a comment that names a call", {"core/io/a.cc": HEAD + "// never abort() here\n"}),
+    ("a static assertion", {"core/io/a.cc": HEAD + "static_assert(true);\n"}),
+    ("a wrap file", {"subprojects/a.wrap": ""}),
+    ("a table made by a script", {"core/train/a_generated.h": HEAD + "\n" * 2000}),
+]
+
+
+def findings(changes):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {**GOOD, **changes}.items():
+            if text is None:
+                continue
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return check_layout.Checker(folder).run()
+
+
+class CheckLayout(unittest.TestCase):
+    def test_a_good_tree_has_no_findings(self):
+        self.assertEqual(findings({}), [])
+
+    def test_each_mistake_is_found_alone(self):
+        for what, changes, part in BAD:
+            with self.subTest(what):
+                found = findings(changes)
+                self.assertEqual(len(found), 1, found)
+                self.assertIn(part, found[0])
+
+    def test_what_is_allowed_is_not_found(self):
+        for what, changes in FINE:
+            with self.subTest(what):
+                self.assertEqual(findings(changes), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
