@@ -97,11 +97,13 @@ struct Gemm {
   // By number of rows. Few rows take several panels at once: the adds of one panel alone would wait for each other.
   static TileFunction one_panel(Index rows) {
     if constexpr (k_rows == 12) {
-      static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>, tile<3, 1>, tile<4, 1>,  tile<5, 1>,  tile<6, 1>,
-                                                 tile<7, 1>, tile<8, 1>, tile<9, 1>, tile<10, 1>, tile<11, 1>, tile<12, 1>};
+      static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>,  tile<3, 1>,  tile<4, 1>,
+                                                 tile<5, 1>, tile<6, 1>,  tile<7, 1>,  tile<8, 1>,
+                                                 tile<9, 1>, tile<10, 1>, tile<11, 1>, tile<12, 1>};
       return k_table[rows - 1];
     } else if constexpr (k_rows == 6) {
-      static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>, tile<3, 1>, tile<4, 1>, tile<5, 1>, tile<6, 1>};
+      static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>, tile<3, 1>,
+                                                 tile<4, 1>, tile<5, 1>, tile<6, 1>};
       return k_table[rows - 1];
     } else {
       static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>};

@@ -91,43 +91,51 @@ ElementwiseSource elementwise_of_body(const Graph& body);
 
 class Elementwise {
  public:
+  using TileFunction = void (*)(void* dst, const void* a, const void* b, const void* c, std::size_t n);
+
   // Checks registers and dtypes (Error(internal)), collapses dimensions, assigns tile slots.
   explicit Elementwise(const ElementwiseSource& source);
   // inputs and results in the source's order. A result may be the same memory as an input of the same strides and
   // element size; otherwise results overlap nothing.
   void run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part) const;
 
-  struct Load {
-    std::uint16_t slot;
-    std::uint16_t input;
+ private:
+  friend class ElementwiseCompiler;
+  using Location = std::uint16_t;  // where a tile of a register is: a slot, or memory of an input or a result
+  enum class Access : std::uint8_t {
+    direct,    // the memory itself
+    once,      // one element for the whole program
+    splatted,  // one element for each row
+    copied,    // tile by tile, any strides
+  };
+  struct Operand {  // an input or a result
+    Location location;
+    std::uint16_t index;
+    Access access;
     std::uint8_t bytes;  // of an element
-    std::array<std::int64_t, Shape::k_max_rank> strides;  // elements, collapsed
+    Strides strides;     // collapsed
   };
-  struct Store {
-    std::uint16_t slot;
-    std::uint16_t result;
-    std::uint8_t bytes;
-    std::array<std::int64_t, Shape::k_max_rank> strides;
-  };
-  struct Splat {
-    std::uint16_t slot;
+  struct Constant {
+    Location location;
     DType dtype;
     double value;
   };
-  using TileFunction = void (*)(void* dst, const void* a, const void* b, const void* c, std::size_t n);
   struct Step {
     TileFunction function;
-    std::uint16_t dst, a, b, c;
+    Location dst, a, b, c;
   };
+  struct Run;
 
- private:
-  int rank_ = 0;  // after collapsing, at least 1
+  int rank_ = 1;  // after collapsing, at least 1
   std::array<std::int64_t, Shape::k_max_rank> dims_{};
-  std::vector<Load> loads_;
-  std::vector<Splat> splats_;
+  bool by_rows_ = true;     // tiles stay inside a row; otherwise rows are short and a tile covers several
+  std::int64_t tile_ = 0;   // elements
+  std::size_t slot_bytes_ = 0;
+  std::size_t n_slots_ = 0;  // locations [0, n_slots) are slots, memory is numbered from the highest location down
+  std::vector<Constant> constants_;
+  std::vector<Operand> loads_;
   std::vector<Step> steps_;
-  std::vector<Store> stores_;
-  int n_slots_ = 0;
+  std::vector<Operand> stores_;
 };
 
 // ---- moving data -------------------------------------------------------------------------------------------------

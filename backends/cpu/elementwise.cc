@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/elementwise.h"
+
+#include "backends/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/elementwise.cc"
+#include <hwy/foreach_target.h>
+
+#include "backends/cpu/elementwise-inl.h"
+
+#if HWY_ONCE
+namespace unroll::cpu {
+
+HWY_EXPORT(find_tile);
+
+Elementwise::TileFunction tile_function(Op op, DType dtype, DType to) {
+  return HWY_DYNAMIC_DISPATCH(find_tile)(op, dtype, to);
+}
+
+const char* instruction_set() {
+  const std::int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;
+  return hwy::TargetName(supported & -supported);  // a lower bit is a better target
+}
+
+}  // namespace unroll::cpu
+#endif

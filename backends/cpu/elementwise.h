@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vector loops behind elementwise programs: one function per op and dtype.
+#pragma once
+
+#include "backends/cpu/kernels.h"
+
+namespace unroll::cpu {
+
+// dst[i] = op(a[i], b[i], c[i]) for i < n; operands an op does not take are ignored. dst may be the same memory as an
+// operand of the same element size. Null when there is no such op on dtype. `to` matters for cast only.
+Elementwise::TileFunction tile_function(Op op, DType dtype, DType to);
+
+}  // namespace unroll::cpu

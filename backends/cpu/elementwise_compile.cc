@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// From registers to tiles: which operands are read and written where they lie, which go through slots, and which
+// slots registers share.
+#include <algorithm>
+#include <string>
+
+#include "backends/cpu/elementwise.h"
+#include "unroll/error.h"
+
+namespace unroll::cpu {
+
+namespace {
+
+constexpr std::int64_t k_short_row = 64;         // rows below it are taken several to a tile
+constexpr std::int64_t k_most_tile = 1024;       // elements
+constexpr std::int64_t k_least_tile = 16;
+constexpr std::size_t k_slot_memory = 24 * 1024;  // slots stay in L1; also bounds the stack of run()
+constexpr std::size_t k_most_locations = 1024;
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorKind::internal, "cpu elementwise", what); }
+
+DType result_dtype(const Instruction& i) {
+  switch (op_info(i.op).kind) {
+    case OpKind::compare:
+    case OpKind::logical: return DType::b8;
+    case OpKind::cast: return i.to;
+    default: return i.op == Op::is_finite ? DType::b8 : i.dtype;
+  }
+}
+bool is_copy(const Instruction& i) {
+  return i.op == Op::stop_gradient || (i.op == Op::cast && i.dtype == i.to);
+}
+
+}  // namespace
+
+// Builds one Elementwise; lives as long as its constructor.
+class ElementwiseCompiler {
+ public:
+  ElementwiseCompiler(const ElementwiseSource& source, Elementwise& target) : s_(source), t_(target) {}
+
+  void compile() {
+    check();
+    collapse();
+    find_lives();
+    place_inputs();
+    place_constants();
+    place_steps();
+    place_results();
+    choose_tile();
+  }
+
+ private:
+  using Access = Elementwise::Access;
+  using Location = Elementwise::Location;
+  static constexpr int k_never = -1;
+
+  struct Register {
+    DType dtype;
+    int last_use = k_never;  // step; s_.instructions.size() when a result reads it
+    bool in_result = false;
+    bool fixed = false;      // its slot is never given back
+    Location location = 0;
+    bool has_slot = false;
+  };
+
+  std::size_t n_inputs() const { return s_.inputs.size(); }
+  // Copies are other names of what they copy.
+  std::uint16_t origin(std::uint16_t r) const { return origin_[r]; }
+  Register& reg(std::uint16_t r) { return registers_[origin_[r]]; }
+
+  void check() {
+    for (const auto& input : s_.inputs) add_register(input.dtype);
+    for (const auto& [dtype, value] : s_.constants) add_register(dtype);
+    for (const Instruction& i : s_.instructions) {
+      const OpInfo& info = op_info(i.op);
+      const std::uint16_t operands[] = {i.a, i.b, i.c};
+      for (int k = 0; k < info.max_inputs; ++k) {
+        const std::uint16_t r = operands[k];
+        if (r >= registers_.size()) fail(std::string(info.name) + " reads register " + std::to_string(r) + " too early");
+        const DType wanted = i.op == Op::select && k == 0 ? DType::b8 : i.dtype;
+        if (registers_[r].dtype != wanted)
+          fail(std::string(info.name) + " needs " + std::string(dtype_name(wanted)) + " in register " + std::to_string(r));
+      }
+      if (!is_copy(i) && !tile_function(i.op, i.dtype, i.to))
+        fail("no kernel for " + std::string(info.name) + " on " + std::string(dtype_name(i.dtype)));
+      const auto copied = is_copy(i) ? origin_[i.a] : static_cast<std::uint16_t>(registers_.size());
+      add_register(result_dtype(i));
+      origin_.back() = copied;
+    }
+    for (const auto& result : s_.results)
+      if (result.from >= registers_.size()) fail("a result reads register " + std::to_string(result.from));
+  }
+  void add_register(DType dtype) {
+    if (registers_.size() > 0xfff0) fail("more than 65520 registers");
+    origin_.push_back(static_cast<std::uint16_t>(registers_.size()));
+    registers_.push_back({dtype});
+  }
+
+  // Drops dimensions of size 1 and joins neighbours that every operand walks as one.
+  void collapse() {
+    std::vector<Strides> strides;
+    for (const auto& input : s_.inputs) strides.push_back(input.strides);
+    for (const auto& result : s_.results) strides.push_back(result.strides);
+    auto& dims = t_.dims_;
+    std::size_t rank = 0;
+    std::vector<Strides> joined(strides.size(), Strides{});
+    for (int axis = 0; axis < s_.shape.rank(); ++axis) {
+      const auto i = static_cast<std::size_t>(axis);
+      const std::int64_t size = s_.shape[axis];
+      if (size == 1) continue;
+      bool join = rank > 0;
+      for (std::size_t k = 0; join && k < strides.size(); ++k) join = joined[k][rank - 1] == strides[k][i] * size;
+      if (!join) dims[rank++] = 1;
+      dims[rank - 1] *= size;
+      for (std::size_t k = 0; k < strides.size(); ++k) joined[k][rank - 1] = strides[k][i];
+    }
+    if (rank == 0) dims[rank++] = s_.shape.elements();
+    t_.rank_ = static_cast<int>(rank);
+    input_strides_.assign(joined.begin(), joined.begin() + static_cast<std::ptrdiff_t>(n_inputs()));
+    result_strides_.assign(joined.begin() + static_cast<std::ptrdiff_t>(n_inputs()), joined.end());
+    t_.by_rows_ = rank == 1 || dims[rank - 1] >= k_short_row;
+    Strides dense{};
+    for (std::int64_t stride = 1, axis = static_cast<std::int64_t>(rank) - 1; axis >= 0; --axis) {
+      dense[static_cast<std::size_t>(axis)] = stride;
+      stride *= dims[static_cast<std::size_t>(axis)];
+    }
+    dense_ = dense;
+  }
+
+  void find_lives() {
+    const int n = static_cast<int>(s_.instructions.size());
+    for (int step = 0; step < n; ++step) {
+      const Instruction& i = s_.instructions[static_cast<std::size_t>(step)];
+      if (is_copy(i)) continue;
+      const std::uint16_t operands[] = {i.a, i.b, i.c};
+      for (int k = 0; k < op_info(i.op).max_inputs; ++k) reg(operands[k]).last_use = step;
+    }
+    for (const auto& result : s_.results) {
+      reg(result.from).last_use = n;
+      reg(result.from).in_result = true;
+    }
+  }
+
+  bool is_direct(const Strides& strides) const {
+    const auto inner = static_cast<std::size_t>(t_.rank_ - 1);
+    return t_.by_rows_ ? strides[inner] == 1 || t_.dims_[inner] == 1 : strides == dense_;
+  }
+  Access input_access(const Strides& strides) const {
+    if (strides == Strides{}) return Access::once;
+    if (is_direct(strides)) return Access::direct;
+    return t_.by_rows_ && strides[static_cast<std::size_t>(t_.rank_ - 1)] == 0 ? Access::splatted : Access::copied;
+  }
+
+  // Slots are numbered from 0, memory from the end: how many there will be is not known yet.
+  Location take_slot(DType dtype) {
+    bytes_ = std::max(bytes_, dtype_bytes(dtype));
+    if (!free_slots_.empty()) {
+      const Location slot = free_slots_.back();
+      free_slots_.pop_back();
+      return slot;
+    }
+    if (n_slots_ + n_memory_ >= k_most_locations) fail("more than 1024 operands and live values");
+    return static_cast<Location>(n_slots_++);
+  }
+  Location take_memory() {
+    if (n_slots_ + n_memory_ >= k_most_locations) fail("more than 1024 operands and live values");
+    return static_cast<Location>(k_most_locations - ++n_memory_);
+  }
+
+  // An input that is also a result goes through a slot, so that all stores read slots: results may lie on inputs.
+  void place_inputs() {
+    for (std::size_t i = 0; i < n_inputs(); ++i) {
+      Register& r = registers_[i];
+      if (r.last_use == k_never) continue;
+      Access access = input_access(input_strides_[i]);
+      if (access == Access::direct && r.in_result) access = Access::copied;
+      if (access == Access::direct) {
+        r.location = take_memory();
+        last_direct_read_ = std::max(last_direct_read_, r.last_use);
+      } else {
+        r.location = take_slot(r.dtype);
+        r.has_slot = true;
+        r.fixed = access != Access::copied;
+      }
+      t_.loads_.push_back({r.location, static_cast<std::uint16_t>(i), access,
+                           static_cast<std::uint8_t>(dtype_bytes(r.dtype)), input_strides_[i]});
+    }
+  }
+  void place_constants() {
+    for (std::size_t i = 0; i < s_.constants.size(); ++i) {
+      Register& r = registers_[n_inputs() + i];
+      if (r.last_use == k_never) continue;
+      r.location = take_slot(r.dtype);
+      r.has_slot = r.fixed = true;
+      t_.constants_.push_back({r.location, r.dtype, s_.constants[i].second});
+    }
+  }
+
+  void place_steps() {
+    const std::size_t first = n_inputs() + s_.constants.size();
+    result_direct_.assign(s_.results.size(), false);
+    for (std::size_t step = 0; step < s_.instructions.size(); ++step) {
+      const Instruction& i = s_.instructions[step];
+      Register& dst = registers_[first + step];
+      if (is_copy(i) || dst.last_use == k_never) continue;
+      const std::uint16_t operands[] = {i.a, i.b, i.c};
+      Location at[3] = {};
+      const int n = op_info(i.op).max_inputs;
+      for (int k = 0; k < n; ++k) at[k] = reg(operands[k]).location;
+      // An operand that dies here may give its slot to the result when both have one element size.
+      for (int k = 0; k < n; ++k) release(operands[k], static_cast<int>(step), dst.dtype, true);
+      place_destination(dst, static_cast<std::uint16_t>(first + step), static_cast<int>(step));
+      for (int k = 0; k < n; ++k) release(operands[k], static_cast<int>(step), dst.dtype, false);
+      t_.steps_.push_back({tile_function(i.op, i.dtype, i.to), dst.location, at[0], at[1], at[2]});
+    }
+  }
+  void release(std::uint16_t index, int step, DType dst, bool only_same_size) {
+    Register& r = reg(index);
+    if (r.last_use != step || !r.has_slot || r.fixed) return;
+    if (only_same_size && dtype_bytes(r.dtype) != dtype_bytes(dst)) return;
+    r.has_slot = false;
+    free_slots_.push_back(r.location);
+  }
+  // Written where a result lies when no later step reads an input where it lies: the two may be one.
+  void place_destination(Register& dst, std::uint16_t index, int step) {
+    if (dst.in_result && step >= last_direct_read_)
+      for (std::size_t k = 0; k < s_.results.size(); ++k) {
+        if (origin(s_.results[k].from) != index || !is_direct(result_strides_[k])) continue;
+        dst.location = take_memory();
+        result_direct_[k] = true;
+        t_.stores_.push_back(store(k, dst, Access::direct));
+        return;
+      }
+    dst.location = take_slot(dst.dtype);
+    dst.has_slot = true;
+  }
+  Elementwise::Operand store(std::size_t k, const Register& r, Access access) const {
+    return {r.location, static_cast<std::uint16_t>(k), access, static_cast<std::uint8_t>(dtype_bytes(r.dtype)),
+            result_strides_[k]};
+  }
+  void place_results() {
+    for (std::size_t k = 0; k < s_.results.size(); ++k)
+      if (!result_direct_[k]) t_.stores_.push_back(store(k, reg(s_.results[k].from), Access::copied));
+  }
+
+  void choose_tile() {
+    const auto fits = static_cast<std::int64_t>(k_slot_memory / (std::max<std::size_t>(n_slots_, 1) * bytes_));
+    t_.tile_ = std::min(k_most_tile, fits / k_least_tile * k_least_tile);
+    if (t_.tile_ == 0) fail(std::to_string(n_slots_) + " live values do not fit in the tile memory");
+    t_.n_slots_ = n_slots_;
+    t_.slot_bytes_ = static_cast<std::size_t>(t_.tile_) * bytes_;
+  }
+
+  const ElementwiseSource& s_;
+  Elementwise& t_;
+  std::vector<Register> registers_;
+  std::vector<std::uint16_t> origin_;
+  std::vector<Strides> input_strides_, result_strides_;  // collapsed
+  Strides dense_{};
+  std::vector<Location> free_slots_;
+  std::vector<bool> result_direct_;
+  std::size_t n_slots_ = 0, n_memory_ = 0;
+  std::size_t bytes_ = 1;  // of the widest register in a slot
+  int last_direct_read_ = k_never;
+};
+
+Elementwise::Elementwise(const ElementwiseSource& source) { ElementwiseCompiler(source, *this).compile(); }
+
+}  // namespace unroll::cpu
