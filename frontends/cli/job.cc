@@ -52,6 +52,7 @@ RecurrentModelOptions model_options(const Config& c) {
           .hidden = c.integer("model.hidden"),
           .layers = static_cast<int>(c.integer("model.layers")),
           .bidirectional = c.boolean("model.bidirectional"),
+          .bias = c.boolean("model.bias"),
           .dropout = c.number("model.dropout"),
           .projection = c.integer("model.projection"),
           .nonlinearity = c.text("model.nonlinearity"),

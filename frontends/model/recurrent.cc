@@ -143,6 +143,7 @@ void check_model(const RecurrentModelOptions& o) {
   only(!o.reset_after, "reset_after", "gru");
   only(o.nonlinearity != "tanh", "nonlinearity", "rnn");
   if (o.nonlinearity != "tanh" && o.nonlinearity != "relu") refuse("nonlinearity must be tanh or relu; got '" + o.nonlinearity + "'");
+  if (!find_built_in(o.cell) && !o.bias) refuse("bias = false is for rnn, gru and lstm; cell '" + o.cell + "' sets its own parameters");
   if (!find_built_in(o.cell) && init_of(o.init) != RecurrentInit::pytorch)
     refuse("init = '" + o.init + "' is for rnn, gru and lstm; cell '" + o.cell + "' sets its own initial values");
   if (o.hidden < 1 || o.layers < 1) refuse("hidden and layers must be at least 1");
@@ -157,6 +158,7 @@ RecurrentLayerOptions layer_options(const RecurrentModelOptions& o) {
   r.hidden = o.hidden;
   r.layers = o.layers;
   r.bidirectional = o.bidirectional;
+  r.bias = o.bias;
   r.dropout = o.dropout;
   r.relu = o.nonlinearity == "relu";
   r.reset_after = o.reset_after;

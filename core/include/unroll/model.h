@@ -142,6 +142,7 @@ struct RecurrentModelOptions {
   std::int64_t hidden = 128;
   int layers = 1;
   bool bidirectional = false;
+  bool bias = true;                   // rnn, gru, lstm
   double dropout = 0;                 // between layers; a task also applies it to what the layers return
   std::int64_t projection = 0;        // lstm
   std::string nonlinearity = "tanh";  // rnn: tanh, relu

@@ -41,6 +41,7 @@ void put_model_options(Metadata& m, const RecurrentModelOptions& o) {
   m["model.hidden"] = std::to_string(o.hidden);
   m["model.layers"] = std::to_string(o.layers);
   m["model.bidirectional"] = o.bidirectional ? "1" : "0";
+  m["model.bias"] = o.bias ? "1" : "0";
   m["model.dropout"] = number_text(o.dropout);
   m["model.projection"] = std::to_string(o.projection);
   m["model.nonlinearity"] = o.nonlinearity;
@@ -54,6 +55,7 @@ RecurrentModelOptions get_model_options(const Metadata& m) {
   o.hidden = get_integer(m, "model.hidden");
   o.layers = static_cast<int>(get_integer(m, "model.layers"));
   o.bidirectional = get_integer(m, "model.bidirectional") != 0;
+  o.bias = get_integer(m, "model.bias") != 0;
   o.dropout = get_double(m, "model.dropout");
   o.projection = get_integer(m, "model.projection");
   o.nonlinearity = get_text(m, "model.nonlinearity");

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tasks small enough for the reference interpreter, and the options to train them in a moment.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "unroll/tasks.h"
+#include "unroll/trainer.h"
+
+namespace unroll::testing {
+
+inline std::string small_text(int n_lines = 40) {
+  std::string text;
+  for (int i = 0; i < n_lines; ++i) text += "the cat sat on mat " + std::to_string(i * 7 % 10) + ".\n";
+  return text;
+}
+
+inline LanguageModelOptions small_language_options() {
+  LanguageModelOptions o;
+  o.model.cell = "lstm";
+  o.model.hidden = 6;
+  o.model.dropout = 0.2;
+  o.embedding = 4;
+  o.batch = 3;
+  o.steps = 5;
+  o.evaluation_batch = 2;
+  return o;
+}
+inline std::shared_ptr<const Task> small_language_model(const LanguageModelOptions& o = small_language_options()) {
+  return make_language_model(o, small_text(), "small text");
+}
+
+// Two kinds of short sequences: rising and falling.
+inline std::string small_rows(int n = 40) {
+  std::string csv;
+  for (int i = 0; i < n; ++i) {
+    const int sign = i % 2 == 0 ? 1 : -1, base = i % 5;
+    for (int t = 0; t < 4; ++t) csv += std::to_string(base + sign * t) + ",";
+    csv += std::to_string(i % 2) + "\n";
+  }
+  return csv;
+}
+inline std::shared_ptr<const Task> small_classify() {
+  ClassifyOptions o;
+  o.model.hidden = 5;
+  o.model.bidirectional = true;
+  o.model.dropout = 0.1;
+  o.steps = 4;
+  o.divide = 4;
+  o.batch = 7;  // the last batch of an epoch is smaller
+  return make_classify(o, small_rows(), "small rows");
+}
+
+inline TrainerOptions small_training(std::int64_t max_updates) {
+  TrainerOptions o;
+  o.optimizer.lr = 0.02;
+  o.schedule = {"cosine", 2, 0.1};
+  o.max_updates = max_updates;
+  o.validate_every = 5;
+  o.checkpoint_every = 6;
+  o.log_every = 3;
+  o.seed = 11;
+  o.warn = [](const std::string&) {};
+  return o;
+}
+
+}  // namespace unroll::testing

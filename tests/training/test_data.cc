@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "frontends/data/csv.h"
+#include "frontends/data/shuffle.h"
+#include "frontends/data/streams.h"
+#include "frontends/data/text.h"
+#include "frontends/data/windows.h"
+#include "unroll/error.h"
+
+using namespace unroll;
+
+namespace {
+
+template <class F>
+std::string error_text(ErrorKind kind, const F& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    CHECK(e.kind() == kind);
+    return e.what();
+  }
+  FAIL("no error");
+  return {};
+}
+bool mentions(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("valid UTF-8 of every length decodes and encodes back") {
+  const std::string bytes = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80";
+  const auto text = decode_utf8(bytes, "t");
+  CHECK(text == std::vector<char32_t>{U'a', 0xE9, 0x20AC, 0x1F600});
+  std::string back;
+  for (const char32_t c : text) append_utf8(back, c);
+  CHECK(back == bytes);
+}
+
+TEST_CASE("text that is not UTF-8 is refused with the byte offset") {
+  struct Row {
+    const char* why;
+    std::string bytes;
+    int at;
+  };
+  const Row rows[] = {
+      {"latin-1", "caf\xE9!", 3},          {"lone continuation", "ab\x80", 2},  {"overlong slash", "\xC0\xAF", 0},
+      {"overlong three", "x\xE0\x80\xAF", 1}, {"surrogate", "\xED\xA0\x80", 0}, {"above U+10FFFF", "\xF4\x90\x80\x80", 0},
+      {"cut at the end", "ok\xE2\x82", 2}, {"five bytes", "\xF8\x88\x80\x80\x80", 0},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.why);
+    CHECK(mentions(error_text(ErrorKind::input_file, [&] { decode_utf8(row.bytes, "book.txt"); }), "byte " + std::to_string(row.at)));
+  }
+}
+
+TEST_CASE("a vocabulary numbers characters in code point order and the last number is the unknown one") {
+  const auto text = decode_utf8("banana\xC3\xA9", "t");
+  const Vocabulary v = Vocabulary::of(text, "t");
+  CHECK(v.size() == 5);
+  CHECK(v.id(U'a') == 0);
+  CHECK(v.id(0xE9) == 3);
+  CHECK(v.id(U'z') == v.unknown());
+  CHECK(v.text(1) == "b");
+  const Vocabulary again = Vocabulary::from_characters(v.characters(), "t");
+  CHECK(again.encode(text) == v.encode(text));
+  CHECK_THROWS_AS(Vocabulary::from_characters("ba", "t"), Error);
+}
+
+TEST_CASE("CSV: header, quotes, CRLF, blank lines and a byte order mark") {
+  const CsvTable t = CsvTable::parse("\xEF\xBB\xBF\"YEAR\",\"a \"\"b\"\"\"\r\n1700,5\r\n\r\n\"1701\", 11.5 \r\n", "f.csv");
+  CHECK(t.header() == std::vector<std::string>{"YEAR", "a \"b\""});
+  CHECK(t.n_rows() == 2);
+  CHECK(t.number(1, 0) == 1701);
+  CHECK(t.number(1, t.column("")) == 11.5);
+  CHECK(t.column("YEAR") == 0);
+  CHECK(mentions(error_text(ErrorKind::usage, [&] { t.column("year"); }), "YEAR"));
+}
+
+TEST_CASE("CSV: a missing value is a NaN only where it is allowed") {
+  const CsvTable t = CsvTable::parse("d,v\n1,2\n2,\n", "f.csv");
+  CHECK(std::isnan(t.number(1, 1, CsvTable::Missing::as_nan)));
+  CHECK(mentions(error_text(ErrorKind::input_file, [&] { (void)t.number(1, 1); }), "line 3, column 2"));
+}
+
+TEST_CASE("CSV: what is not a finite number is refused with line and column") {
+  for (const std::string cell : {"nan", "inf", "-inf", "1e999", "0x10", "1,5x", "abc", "1 2"}) {
+    CAPTURE(cell);
+    const std::string text = "1,2\n3,\"" + cell + "\"\n";
+    const std::string error = error_text(ErrorKind::input_file, [&] { (void)CsvTable::parse(text, "f.csv").number(1, 1); });
+    CHECK(mentions(error, "f.csv"));
+    CHECK(mentions(error, "line 2, column 2"));
+  }
+}
+
+TEST_CASE("CSV: damaged structure is refused") {
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,2\n3\n", "f"); }), "line 2"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,\"2\n", "f"); }), "quote"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,2\"3\n", "f"); }), "quote"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("", "f"); }), "no line"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("a,b\n", "f"); }), "no line"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,2,3\n", "f", {2, 100}); }), "columns"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,2\n1,2\n", "f", {2, 3}); }), "cells"));
+}
+
+TEST_CASE("streams cut a text into B pieces side by side that predict the next character") {
+  std::vector<std::int32_t> ids(23);
+  std::iota(ids.begin(), ids.end(), 0);
+  const Streams streams(ids, {2, 4, true}, "t");
+  CHECK(streams.per_stream() == 11);
+  CHECK(streams.n_windows() == 3);
+  const auto w = streams.window(1);
+  CHECK(w.ids.shape() == Shape{4, 2});
+  CHECK(w.ids.at(0) == 4);
+  CHECK(w.ids.at(1) == 15);
+  for (std::int64_t e = 0; e < 8; ++e) CHECK(w.labels.at(e) == w.ids.at(e) + 1);
+  CHECK(streams.window(2).ids.shape() == Shape{3, 2});
+  CHECK(Streams(ids, {2, 4, false}, "t").n_windows() == 2);
+  CHECK_THROWS_AS(Streams(ids, {24, 4, true}, "t"), Error);
+}
+
+TEST_CASE("a permutation holds every number once and is a function of seed and epoch") {
+  auto order = permutation(1000, 5, 3);
+  CHECK(order == permutation(1000, 5, 3));
+  CHECK(order != permutation(1000, 5, 4));
+  CHECK(order != permutation(1000, 6, 3));
+  std::sort(order.begin(), order.end());
+  for (std::int64_t i = 0; i < 1000; ++i) CHECK(order[static_cast<std::size_t>(i)] == i);
+}
+
+TEST_CASE("each place of a permutation is taken by each number about equally often") {
+  // 6000 draws of 3! orders: the largest of the six counts' deviations is within 5 standard deviations (29) of 1000.
+  std::map<std::vector<std::int64_t>, int> count;
+  for (int epoch = 0; epoch < 6000; ++epoch) ++count[permutation(3, 9, epoch)];
+  CHECK(count.size() == 6);
+  for (const auto& [order, n] : count) CHECK(std::abs(n - 1000) < 145);
+}
+
+TEST_CASE("a gap is read as the last value and is never a target") {
+  const double nan = std::nan("");
+  const Series s = Series::from(std::vector{nan, 1.0, 2.0, nan, 4.0, 5.0}, "t");
+  CHECK(s.level == std::vector<double>{1, 2, 2, 4, 5});
+  CHECK(targets_between(s, 0, 5, 1, 0) == std::vector<std::int64_t>{1, 3, 4});
+  CHECK(targets_between(s, 0, 5, 2, 1) == std::vector<std::int64_t>{3, 4});
+  CHECK_THROWS_AS(Series::from(std::vector{nan, nan}, "t"), Error);
+}
+
+TEST_CASE("a z-score has mean 0 and deviation 1 on what it was fitted to") {
+  const std::vector<double> values{1, 2, 3, 10};
+  const ZScore z = ZScore::fit(values);
+  double mean = 0, square = 0;
+  for (const double v : values) {
+    mean += z.apply(v) / 4;
+    square += z.apply(v) * z.apply(v) / 4;
+  }
+  CHECK(mean == doctest::Approx(0).epsilon(1e-12));
+  CHECK(square == doctest::Approx(1).epsilon(1e-12));
+  CHECK(ZScore::fit(std::vector{2.0, 2.0}).deviation == 1);
+}
+
+TEST_CASE("least squares finds the weights of an autoregression") {
+  std::vector<double> exact{1, -2};
+  while (exact.size() < 40) exact.push_back(0.4 + 0.6 * exact.back() - 0.95 * exact[exact.size() - 2]);
+  std::vector<std::int64_t> targets(30);
+  std::iota(targets.begin(), targets.end(), 5);
+  const Autoregression ar = Autoregression::fit(exact, targets, 2);
+  // The ridge of 1e-9 moves the solution by about that much times the condition of the problem (about 10).
+  CHECK(ar.intercept == doctest::Approx(0.4).epsilon(1e-6));
+  CHECK(ar.weight[0] == doctest::Approx(0.6).epsilon(1e-6));
+  CHECK(ar.weight[1] == doctest::Approx(-0.95).epsilon(1e-6));
+  CHECK(ar.predict(exact, 35) == doctest::Approx(exact[35]).epsilon(1e-6));
+}
