@@ -32,6 +32,19 @@ TensorMap run_truth(const Graph& graph, const TensorMap& inputs) {
   return run_plan(simple_plan(expanded(graph)), *backend, inputs);
 }
 
+std::vector<std::string> judged_backends() {
+  std::vector<std::string> names;
+  for (const BackendStatus& status : list_backends())
+    if (status.available && status.name != "reference" && status.name != "null") names.push_back(status.name);
+  return names;
+}
+
+std::vector<DType> float_dtypes(const std::string& backend) {
+  std::vector<DType> list = make_backend(backend)->describe().dtypes;
+  std::erase_if(list, [](DType d) { return !is_float(d); });
+  return list;
+}
+
 TensorMap absolute(const TensorMap& inputs) {
   TensorMap result = inputs;
   for (auto& [name, tensor] : result)

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,12 @@ std::shared_ptr<const Graph> expanded(const Graph& graph);
 
 // The reference backend on the expanded graph, every value in memory of its own: no pass takes part.
 TensorMap run_truth(const Graph& graph, const TensorMap& inputs);
+
+// Available backends that compute, without the reference itself.
+std::vector<std::string> judged_backends();
+
+// The float dtypes that a backend declares.
+std::vector<DType> float_dtypes(const std::string& backend);
 
 // Float inputs as absolute values: a sum of products of them is the sum |a||b| of an error bound.
 TensorMap absolute(const TensorMap& inputs);

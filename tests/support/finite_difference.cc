@@ -37,18 +37,6 @@ std::vector<NamedValue> differentiated_outputs(const Graph& g, int order) {
   return list;
 }
 
-void append_gradient(Graph& g, int order) {
-  const auto inputs = differentiated_inputs(g), outputs = differentiated_outputs(g, order);
-  std::vector<Value> ys, cotangents, xs;
-  for (const NamedValue& output : outputs) {
-    ys.push_back(g.value(output.value));
-    cotangents.push_back(g.input(prefix('c', order) + output.name, ys.back().type()));
-  }
-  for (const NamedValue& input : inputs) xs.push_back(g.value(input.value));
-  const auto gradients = differentiate(ys, cotangents, xs);
-  for (std::size_t i = 0; i < gradients.size(); ++i) g.output(prefix('d', order) + inputs[i].name, gradients[i]);
-}
-
 // sum over k of <output k, c_k> as a function of the inputs.
 class Scalar {
  public:
@@ -100,6 +88,18 @@ void note(GradientCheck& check, double got, double wanted, const std::string& na
 }
 
 }  // namespace
+
+void append_gradient(Graph& g, int order) {
+  const auto inputs = differentiated_inputs(g), outputs = differentiated_outputs(g, order);
+  std::vector<Value> ys, cotangents, xs;
+  for (const NamedValue& output : outputs) {
+    ys.push_back(g.value(output.value));
+    cotangents.push_back(g.input(prefix('c', order) + output.name, ys.back().type()));
+  }
+  for (const NamedValue& input : inputs) xs.push_back(g.value(input.value));
+  const auto gradients = differentiate(ys, cotangents, xs);
+  for (std::size_t i = 0; i < gradients.size(); ++i) g.output(prefix('d', order) + inputs[i].name, gradients[i]);
+}
 
 std::shared_ptr<Graph> gradient_graph(const Case& c, DType dtype, int order) {
   auto graph = build_case(c, dtype);

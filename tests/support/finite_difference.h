@@ -23,4 +23,7 @@ GradientCheck check_gradient(const Case& c, int order);
 // "d1_<input>"; order 2 differentiates those again, with "c2_<output>" and "d2_<input>". Order 0 is the case itself.
 std::shared_ptr<Graph> gradient_graph(const Case& c, DType dtype, int order);
 
+// Appends the gradient of order `order`, as above, to a graph that has the orders below.
+void append_gradient(Graph& graph, int order);
+
 }  // namespace unroll::testing

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the checked wrapper around an executable refuses, and donated buffers.
+#include <doctest/doctest.h>
+
+#include "backends/null/backend.h"
+#include "tests/support/backends.h"
+#include "tests/support/compare.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+#include "unroll/run.h"
+
+using namespace unroll;
+using namespace unroll::testing;
+
+namespace {
+
+// y = p - g, next = p * 2
+std::shared_ptr<Graph> two_outputs() {
+  auto g = std::make_shared<Graph>();
+  const Value p = g->input("p", {DType::f32, {3}}), d = g->input("g", {DType::f32, {3}});
+  g->output("y", p - d);
+  g->output("next", p * 2.0);
+  return g;
+}
+TensorMap numbers() {
+  return {{"p", Tensor::from<float>({3}, {1, 2, 3})}, {"g", Tensor::from<float>({3}, {5, 5, 5})}};
+}
+
+template <class F>
+void check_refused(ErrorKind kind, const std::string& text, F f) {
+  try {
+    f();
+    FAIL("must throw: ", text);
+  } catch (const Error& e) {
+    CHECK(e.kind() == kind);
+    CHECK_MESSAGE(std::string(e.what()).find(text) != std::string::npos, e.what());
+  }
+}
+
+std::vector<std::string> all_backends() {
+  std::vector<std::string> names = judged_backends();
+  names.push_back("reference");
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("inputs that are missing, unknown or of another type are refused by name") {
+  const auto reference = make_backend("reference");
+  Program program(*two_outputs(), *reference);
+  TensorMap inputs = numbers();
+  inputs.erase("g");
+  check_refused(ErrorKind::usage, "input 'g' is missing", [&] { program.run(inputs); });
+  inputs = numbers();
+  inputs.insert_or_assign("h", Tensor());
+  check_refused(ErrorKind::usage, "there is no input 'h'", [&] { program.run(inputs); });
+  inputs = numbers();
+  inputs.insert_or_assign("g", Tensor(DType::f32, {4}));
+  check_refused(ErrorKind::shape, "input 'g' must be f32[3]; got f32[4]", [&] { program.run(inputs); });
+  inputs.insert_or_assign("g", Tensor(DType::f64, {3}));
+  check_refused(ErrorKind::type, "input 'g' must be f32[3]; got f64[3]", [&] { program.run(inputs); });
+}
+
+TEST_CASE("buffers of a wrong count or size, and shared ones, are refused") {
+  const auto reference = make_backend("reference");
+  Program program(*two_outputs(), *reference);
+  const auto a = reference->allocate(12), b = reference->allocate(12), c = reference->allocate(12), d = reference->allocate(12);
+  const auto small = reference->allocate(8);
+  check_refused(ErrorKind::usage, "takes 2 input buffers; got 1", [&] { program.run({{a.get()}, {c.get(), d.get()}}); });
+  check_refused(ErrorKind::usage, "takes 2 output buffers; got 0", [&] { program.run(Bindings{{a.get(), b.get()}, {}}); });
+  check_refused(ErrorKind::usage, "output 'next' holds 8 bytes; f32[3] needs 12",
+                [&] { program.run({{a.get(), b.get()}, {c.get(), small.get()}}); });
+  check_refused(ErrorKind::usage, "is null", [&] { program.run({{a.get(), nullptr}, {c.get(), d.get()}}); });
+  check_refused(ErrorKind::usage, "must not share a buffer", [&] { program.run({{a.get(), b.get()}, {c.get(), c.get()}}); });
+  check_refused(ErrorKind::usage, "must not use the buffer of input 'p'", [&] { program.run({{a.get(), b.get()}, {a.get(), d.get()}}); });
+}
+
+TEST_CASE("a donated buffer is updated in place and gives the same numbers") {
+  for (const std::string& name : all_backends()) {
+    CAPTURE(name);
+    const auto backend = make_backend(name);
+    const auto graph = two_outputs();
+    const TensorMap wanted = evaluate(*graph, *backend, numbers());
+    Program program(*graph, *backend, {.without = {}, .donate = {{"next", "p"}}, .verify_each = true});
+    const auto p = backend->allocate(12), g = backend->allocate(12), y = backend->allocate(12);
+    backend->upload(*p, 0, numbers().at("p").bytes());
+    backend->upload(*g, 0, numbers().at("g").bytes());
+    program.run({{p.get(), g.get()}, {y.get(), p.get()}});
+    backend->wait();
+    Tensor got(DType::f32, {3});
+    backend->download(*y, 0, got.bytes());
+    CHECK(same_bits(got, wanted.at("y")));
+    backend->download(*p, 0, got.bytes());
+    CHECK(same_bits(got, wanted.at("next")));
+  }
+}
+
+TEST_CASE("a backend that claims gets composites whole, another one their bodies") {
+  const auto g = std::make_shared<Graph>();
+  g->output("y", softmax(g->input("x", {DType::f32, {4}})));
+  NullBackend null;
+  CHECK(Program(*g, null).plan().graph->nodes().back().op == Op::softmax);
+  const auto reference = make_backend("reference");
+  CHECK(Program(*g, *reference).plan().graph->nodes().size() > 2);
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random graphs with their gradients: every backend in f32 against the reference, bit-equal for 1 to 4 threads, and
+// within tolerance with passes left out; the pipeline on the reference in f64 against no pipeline at all.
+// UNROLL_SEED=n repeats a run, UNROLL_CASE=k one graph of it, UNROLL_GRAPHS=n changes how many.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#include "tests/conformance/random_graphs.h"
+#include "tests/support/backends.h"
+#include "tests/support/finite_difference.h"
+#include "unroll/error.h"
+#include "unroll/run.h"
+
+using namespace unroll;
+using namespace unroll::testing;
+
+namespace {
+
+constexpr std::uint64_t k_graphs = 1000;
+constexpr double k_largest = 1e6;
+// Where one unit of rounding in the inputs, or f32 instead of f64, changes a result by more than this part of it, the
+// graph is about its condition or about a branch, not about the backend.
+constexpr double k_ill = 1e-3;
+// A backend may be this many times further off than the plain f32 loops and the inputs' own rounding.
+constexpr double k_slack = 8;
+constexpr double k_floor_f32 = 64 * 0x1p-24, k_floor_f64 = 4096 * 0x1p-53;
+
+std::uint64_t setting(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+
+// Relative L2 distance, per result; results below 1e-2 are measured against that.
+double distance(const Tensor& a, const Tensor& b) {
+  if (!is_float(b.dtype())) {
+    for (std::int64_t i = 0; i < b.elements(); ++i)
+      if (a.at(i) != b.at(i)) return HUGE_VAL;
+    return 0;
+  }
+  double error = 0, norm = 0;
+  for (std::int64_t i = 0; i < b.elements(); ++i) {
+    const double d = a.at(i) - b.at(i);
+    error += d * d;
+    norm += b.at(i) * b.at(i);
+  }
+  const double floor = 1e-2 * std::sqrt(static_cast<double>(b.elements()));
+  return error == 0 ? 0 : std::sqrt(error) / std::max(std::sqrt(norm), floor);
+}
+
+struct Distance {
+  double worst = 0;
+  std::string name;
+};
+Distance distance(const TensorMap& a, const TensorMap& b) {
+  Distance result;
+  for (const auto& [name, wanted] : b) {
+    const double d = distance(a.at(name), wanted);
+    if (!(d <= result.worst)) result = {d == d ? d : HUGE_VAL, name};
+  }
+  return result;
+}
+
+bool tame(const TensorMap& results) {
+  for (const auto& [name, t] : results)
+    for (std::int64_t i = 0; i < t.elements(); ++i)
+      if (is_float(t.dtype()) && !(std::abs(t.at(i)) <= k_largest)) return false;
+  return true;
+}
+
+// Every float one unit of f32 rounding up or down.
+TensorMap nudged(const TensorMap& inputs, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  TensorMap result = inputs;
+  for (auto& [name, t] : result)
+    if (is_float(t.dtype()))
+      for (std::int64_t i = 0; i < t.elements(); ++i) t.set(i, t.at(i) * (1 + (random() % 2 == 0 ? 0x1p-24 : -0x1p-24)));
+  return result;
+}
+
+// One graph with its gradient, in one dtype.
+std::shared_ptr<Graph> graph_of(std::uint64_t seed, DType dtype) {
+  RandomGraph random = random_graph(seed, dtype);
+  append_gradient(*random.graph, 1);
+  return random.graph;
+}
+
+struct Counts {
+  int judged = 0, with_scan = 0, rejected = 0, unsupported = 0;
+  double tightest = 0;
+};
+
+class Trial {
+ public:
+  Trial(std::uint64_t seed, Counts& counts) : seed_(seed), counts_(counts) {}
+
+  void run() {
+    const auto wide = graph_of(seed_, DType::f64);
+    narrow_ = graph_of(seed_, DType::f32);
+    inputs_ = make_inputs(*wide, random_graph(seed_, DType::f64).ranges, std::to_string(seed_));
+    truth_ = run_truth(*wide, inputs_);
+    check_pipeline(*wide);
+    if (!allow()) {
+      ++counts_.rejected;
+      return;
+    }
+    ++counts_.judged;
+    const auto ops = ops_of(*narrow_);
+    counts_.with_scan += std::find(ops.begin(), ops.end(), Op::scan) != ops.end();
+    for (const std::string& name : judged_backends()) check_backend(name);
+  }
+
+ private:
+  // Passes and memory plan change nothing that matters, whatever the numbers are.
+  void check_pipeline(const Graph& wide) {
+    if (!tame(truth_)) return;
+    const auto reference = make_backend("reference");
+    const Distance d = distance(evaluate(wide, *reference, inputs_, {.without = {}, .donate = {}, .verify_each = true}), truth_);
+    const Distance ill = distance(run_truth(wide, nudged(inputs_, seed_)), truth_);
+    CAPTURE(d.name);
+    if (ill.worst < k_ill) CHECK(d.worst <= k_floor_f64);
+  }
+
+  // How far off a backend in f32 may be; false when nothing can be said.
+  bool allow() {
+    if (!tame(truth_)) return false;
+    const auto wide = graph_of(seed_, DType::f64);
+    inputs32_ = in_dtype(inputs_, DType::f32);
+    const Distance ill = distance(run_truth(*wide, nudged(inputs_, seed_)), truth_);
+    const Distance plain = distance(run_truth(*narrow_, inputs32_), truth_);
+    allowed_ = k_slack * std::max(ill.worst, plain.worst) + k_floor_f32;
+    return ill.worst < k_ill && plain.worst < k_ill;
+  }
+
+  void check_backend(const std::string& name) {
+    CAPTURE(name);
+    const TensorMap one = run_on(name, 1, {});
+    if (one.empty()) return;
+    const Distance d = distance(one, truth_);
+    counts_.tightest = std::max(counts_.tightest, d.worst / allowed_);
+    CHECK_MESSAGE(d.worst <= allowed_, d.name, " is off by ", d.worst, ", allowed is ", allowed_);
+    for (int threads = 2; threads <= 4; ++threads) {
+      CAPTURE(threads);
+      const TensorMap more = run_on(name, threads, {});
+      for (const auto& [output, tensor] : one) CHECK_MESSAGE(same_bits(more.at(output), tensor), output);
+    }
+    // One pass left out, another one in every trial.
+    const auto passes = pass_names();
+    const std::string left_out = passes[static_cast<std::size_t>(seed_ % passes.size())];
+    CAPTURE(left_out);
+    const Distance without = distance(run_on(name, 2, {left_out}), truth_);
+    CHECK_MESSAGE(without.worst <= allowed_, without.name, " is off by ", without.worst, ", allowed is ", allowed_);
+  }
+
+  TensorMap run_on(const std::string& name, int threads, std::vector<std::string> without) {
+    const auto backend = make_backend(name, {.threads = threads});
+    try {
+      return evaluate(*narrow_, *backend, inputs32_, {.without = std::move(without), .donate = {}, .verify_each = false});
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::unsupported) throw;
+      ++counts_.unsupported;
+      return {};
+    }
+  }
+
+  std::uint64_t seed_;
+  Counts& counts_;
+  std::shared_ptr<Graph> narrow_;
+  TensorMap inputs_, inputs32_, truth_;
+  double allowed_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("random graphs and their gradients agree everywhere") {
+  const std::uint64_t seed = setting("UNROLL_SEED", std::random_device()());
+  const std::uint64_t n = setting("UNROLL_GRAPHS", k_graphs), only = setting("UNROLL_CASE", n);
+  std::printf("random graphs: UNROLL_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  Counts counts;
+  for (std::uint64_t k = only < n ? only : 0; k < (only < n ? only + 1 : n); ++k) {
+    const std::string replay = "UNROLL_SEED=" + std::to_string(seed) + " UNROLL_CASE=" + std::to_string(k);
+    CAPTURE(replay);
+    CHECK_NOTHROW(Trial(mixed(seed, k), counts).run());
+  }
+  std::printf("%d graphs judged, %d of them with a scan; %d rejected as ill-conditioned or unbounded; %d runs unsupported; "
+              "at most %.1f %% of the allowed error\n",
+              counts.judged, counts.with_scan, counts.rejected, counts.unsupported, 100 * counts.tightest);
+  CHECK(counts.unsupported == 0);
+  CHECK(static_cast<std::uint64_t>(counts.rejected) <= n / 2);
+}
