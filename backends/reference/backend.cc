@@ -14,7 +14,8 @@ void require_plain(const Plan& plan) {
   for (const Node& node : plan.graph->nodes())
     if (node.op == Op::gradient || op_info(node.op).tier == OpTier::composite)
       throw Error(ErrorKind::unsupported, "reference",
-                  "runs plain ops only; the plan holds " + std::string(op_info(node.op).name), "plan it for this backend");
+                  "runs plain ops only; the plan holds " + std::string(op_info(node.op).name),
+                  "plan it for this backend");
   for (const auto& body : plan.bodies)
     if (body) require_plain(*body);
 }

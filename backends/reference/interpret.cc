@@ -108,7 +108,8 @@ class ScanRun {
     for (std::int64_t b = 0; b < masks(0).type.shape[0]; ++b) {
       if (active(t, b)) continue;
       for (std::size_t i = 0; i < outputs_.size(); ++i) {
-        const Type step_type = i < n_states() ? outputs_[i].type : Type{outputs_[i].type.dtype, outputs_[i].type.shape.removed(0)};
+        const Type step_type =
+            i < n_states() ? outputs_[i].type : Type{outputs_[i].type.dtype, outputs_[i].type.shape.removed(0)};
         const std::size_t n_bytes = row_bytes(step_type), at = n_bytes * static_cast<std::size_t>(b);
         if (i < n_states()) copy_bytes(next_[i].data() + at, now_[i].data() + at, n_bytes);
         else clear_row(slice_at(outputs_[i], t), n_bytes, b);
@@ -205,14 +206,16 @@ class PlanRun {
       placed.push_back(view({static_cast<std::int32_t>(id), static_cast<std::int32_t>(k)}));
       if (node.op == Op::reshape && placed[0].data == inputs[0].data) return;  // a view: the numbers are there already
       made.push_back(placed.back());
-      const bool clash = std::any_of(inputs.begin(), inputs.end(), [&](const View& in) { return overlap(in, placed[k]); });
+      const bool clash =
+          std::any_of(inputs.begin(), inputs.end(), [&](const View& in) { return overlap(in, placed[k]); });
       if (!clash && plan_.storage[id][k].place != Storage::Place::none) continue;
       aside.emplace_back(node.outputs[k].bytes());
       made.back().data = aside.back().data();
     }
     run_node(node, plan_.bodies.empty() ? nullptr : plan_.bodies[id].get(), inputs, made);
     for (std::size_t k = 0; k < placed.size(); ++k)
-      if (plan_.storage[id][k].place != Storage::Place::none) copy_bytes(placed[k].data, made[k].data, placed[k].type.bytes());
+      if (plan_.storage[id][k].place != Storage::Place::none)
+        copy_bytes(placed[k].data, made[k].data, placed[k].type.bytes());
   }
 
   // After all nodes have run; an output may share memory with an input that another output still shows.

@@ -65,8 +65,9 @@ void random_uniform(const Call& call) {
   for (std::int64_t e = 0; e < out.elements(); ++e) {
     const auto index = static_cast<std::uint64_t>(step * out.elements() + e);
     const std::uint64_t block = index / 4;
-    const PhiloxBlock words = philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), site, word(2)},
-                                     {word(0), word(1)});
+    const PhiloxBlock words =
+        philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), site, word(2)},
+               {word(0), word(1)});
     out.as<float>()[e] = philox_uniform(words[index % 4]);
   }
 }

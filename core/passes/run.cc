@@ -21,7 +21,8 @@ std::string joined_names(std::span<const NamedValue> list) {
 const Tensor& require_input(const TensorMap& given, const NamedValue& wanted, const Graph& graph) {
   const auto at = given.find(wanted.name);
   if (at == given.end())
-    throw Error(ErrorKind::usage, k_who, "input '" + wanted.name + "' is missing", "the inputs are " + joined_names(graph.inputs()));
+    throw Error(ErrorKind::usage, k_who, "input '" + wanted.name + "' is missing",
+                "the inputs are " + joined_names(graph.inputs()));
   const Type &type = graph.type(wanted.value), &got = at->second.type();
   if (got == type) return at->second;
   throw Error(got.dtype == type.dtype ? ErrorKind::shape : ErrorKind::type, k_who,
@@ -31,8 +32,10 @@ const Tensor& require_input(const TensorMap& given, const NamedValue& wanted, co
 void require_known(const TensorMap& given, const Graph& graph) {
   for (const auto& [name, tensor] : given) {
     const auto inputs = graph.inputs();
-    if (std::none_of(inputs.begin(), inputs.end(), [&given_name = name](const NamedValue& input) { return input.name == given_name; }))
-      throw Error(ErrorKind::usage, k_who, "there is no input '" + name + "'", "the inputs are " + joined_names(inputs));
+    if (std::none_of(inputs.begin(), inputs.end(),
+                     [&given_name = name](const NamedValue& input) { return input.name == given_name; }))
+      throw Error(ErrorKind::usage, k_who, "there is no input '" + name + "'",
+                  "the inputs are " + joined_names(inputs));
   }
 }
 
@@ -43,11 +46,12 @@ void require_buffers(std::span<Buffer* const> buffers, std::span<const NamedValu
                                              std::to_string(buffers.size()));
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const Type& type = graph.type(wanted[i].value);
-    if (!buffers[i]) throw Error(ErrorKind::usage, k_who, "the buffer of " + what + " '" + wanted[i].name + "' is null");
+    if (!buffers[i])
+      throw Error(ErrorKind::usage, k_who, "the buffer of " + what + " '" + wanted[i].name + "' is null");
     if (buffers[i]->bytes() < type.bytes())
-      throw Error(ErrorKind::usage, k_who, "the buffer of " + what + " '" + wanted[i].name + "' holds " +
-                                               std::to_string(buffers[i]->bytes()) + " bytes; " + type.text() + " needs " +
-                                               std::to_string(type.bytes()));
+      throw Error(ErrorKind::usage, k_who,
+                  "the buffer of " + what + " '" + wanted[i].name + "' holds " + std::to_string(buffers[i]->bytes()) +
+                      " bytes; " + type.text() + " needs " + std::to_string(type.bytes()));
   }
 }
 
@@ -57,11 +61,13 @@ void require_apart(const Bindings& bindings, const Plan& plan) {
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (bindings.outputs[k] == bindings.inputs[i] && plan.donors[k] != static_cast<int>(i))
-        throw Error(ErrorKind::usage, k_who, "output '" + outputs[k].name + "' must not use the buffer of input '" + inputs[i].name + "'",
+        throw Error(ErrorKind::usage, k_who,
+                    "output '" + outputs[k].name + "' must not use the buffer of input '" + inputs[i].name + "'",
                     "name the pair in PlanOptions.donate");
     for (std::size_t other = 0; other < k; ++other)
       if (bindings.outputs[k] == bindings.outputs[other])
-        throw Error(ErrorKind::usage, k_who, "outputs '" + outputs[other].name + "' and '" + outputs[k].name + "' must not share a buffer");
+        throw Error(ErrorKind::usage, k_who,
+                    "outputs '" + outputs[other].name + "' and '" + outputs[k].name + "' must not share a buffer");
   }
 }
 

@@ -44,10 +44,17 @@ void add_unary(Cases& cases, const UnaryRow& row) {
   for (const Shape& shape : k_shapes)
     cases.push_back({.name = name + shape.text(), .build = over(shape), .ranges = {{"x", row.range}},
                      .agreement = row.agreement, .constant_output = name == "sign"});
-  cases.push_back({.name = name + " long", .build = over({k_long}), .ranges = {{"x", row.range}}, .agreement = row.agreement,
-                   .differentiable = false, .constant_output = name == "sign"});
+  cases.push_back({.name = name + " long",
+                   .build = over({k_long}),
+                   .ranges = {{"x", row.range}},
+                   .agreement = row.agreement,
+                   .differentiable = false,
+                   .constant_output = name == "sign"});
   if (row.agreement.depth > 1) return;  // functions in a row may lose a denormal between them
-  cases.push_back({.name = name + " special", .build = over({99}), .ranges = {{"x", specials()}}, .agreement = row.agreement,
+  cases.push_back({.name = name + " special",
+                   .build = over({99}),
+                   .ranges = {{"x", specials()}},
+                   .agreement = row.agreement,
                    .differentiable = false});
 }
 
@@ -86,12 +93,19 @@ void add_binary(Cases& cases, const BinaryRow& row) {
   const std::string name = row.name;
   const Agreement agreement = row.compares ? k_exact : Agreement{};
   for (const Pair& p : k_pairs)
-    cases.push_back({.name = name + p.a.text() + p.b.text(), .build = over(p.a, p.b), .ranges = {{"a", row.a}, {"b", row.b}},
-                     .agreement = agreement, .differentiable = !row.compares, .constant_output = row.compares});
+    cases.push_back({.name = name + p.a.text() + p.b.text(),
+                     .build = over(p.a, p.b),
+                     .ranges = {{"a", row.a}, {"b", row.b}},
+                     .agreement = agreement,
+                     .differentiable = !row.compares,
+                     .constant_output = row.compares});
   cases.push_back({.name = name + " long", .build = over({k_long}, {k_long}), .ranges = {{"a", row.a}, {"b", row.b}},
                    .agreement = agreement, .differentiable = false});
-  cases.push_back({.name = name + " special", .build = over({33}, {33, 1}), .ranges = {{"a", specials()}, {"b", specials()}},
-                   .agreement = agreement, .differentiable = false});
+  cases.push_back({.name = name + " special",
+                   .build = over({33}, {33, 1}),
+                   .ranges = {{"a", specials()}, {"b", specials()}},
+                   .agreement = agreement,
+                   .differentiable = false});
   const auto whole = [f = row.f](Graph& g, DType) {
     g.output("y", f(g.input("a", {DType::i32, {12}}), g.input("b", {DType::i32, {12, 1}})));
   };
@@ -108,22 +122,41 @@ void add_truth(Cases& cases) {
   add_case("logical_or", [=](Graph& g, DType) { g.output("y", logical_or(g.input("a", a), g.input("b", b))); });
   add_case("logical_not", [=](Graph& g, DType) { g.output("y", logical_not(g.input("a", a))); });
   add_case("equal b8", [=](Graph& g, DType) { g.output("y", equal(g.input("a", a), g.input("b", b))); });
-  cases.push_back({.name = "is_finite special", .build = [](Graph& g, DType d) { g.output("y", is_finite(g.input("x", {d, {99}}))); },
-                   .ranges = {{"x", specials()}}, .agreement = k_exact, .differentiable = false});
+  cases.push_back({.name = "is_finite special",
+                   .build =
+                       [](Graph& g, DType d) {
+                         g.output("y", is_finite(g.input("x", {d, {99}})));
+                       },
+                   .ranges = {{"x", specials()}},
+                   .agreement = k_exact,
+                   .differentiable = false});
   for (const auto& [name, f] : {std::pair<const char*, Unary>{"neg i32", neg}, {"abs i32", abs}, {"sign i32", sign}})
-    cases.push_back({.name = name, .build = [f = f](Graph& g, DType) { g.output("y", f(g.input("x", {DType::i32, {24}}))); },
-                     .ranges = {{"x", specials()}}, .agreement = k_exact, .differentiable = false});
+    cases.push_back({.name = name,
+                     .build =
+                         [f = f](Graph& g, DType) {
+                           g.output("y", f(g.input("x", {DType::i32, {24}})));
+                         },
+                     .ranges = {{"x", specials()}},
+                     .agreement = k_exact,
+                     .differentiable = false});
 }
 
 void add_select(Cases& cases) {
   struct Triple {
     Shape condition, a, b;
   };
-  for (const Triple& t : {Triple{{6}, {6}, {6}}, {{6}, {}, {6}}, {{2, 1}, {1, 3}, {2, 3}}, {{4}, {3, 1}, {}}, {{0}, {0}, {1}}, {{1}, {7}, {7}}})
+  for (const Triple& t : {Triple{{6}, {6}, {6}},
+                          {{6}, {}, {6}},
+                          {{2, 1}, {1, 3}, {2, 3}},
+                          {{4}, {3, 1}, {}},
+                          {{0}, {0}, {1}},
+                          {{1}, {7}, {7}}})
     cases.push_back({.name = "select" + t.condition.text() + t.a.text() + t.b.text(),
-                     .build = [t](Graph& g, DType d) {
-                       g.output("y", select(g.input("c", {DType::b8, t.condition}), g.input("a", {d, t.a}), g.input("b", {d, t.b})));
-                     },
+                     .build =
+                         [t](Graph& g, DType d) {
+                           g.output("y", select(g.input("c", {DType::b8, t.condition}), g.input("a", {d, t.a}),
+                                                g.input("b", {d, t.b})));
+                         },
                      .agreement = k_exact});
   cases.push_back({.name = "select i32 long",
                    .build = [](Graph& g, DType) {
@@ -136,22 +169,41 @@ void add_select(Cases& cases) {
 void add_cast(Cases& cases) {
   const Range grid{.low = -3, .high = 3, .grid = 0x1p-6, .phase = 0x1p-7};
   const auto to = [](DType target) {
-    return [target](Graph& g, DType d) { g.output("y", g.append_one(Op::cast, std::vector{g.input("x", {d, {5, 7}})}, {{"dtype", target}})); };
+    return [target](Graph& g, DType d) {
+      g.output("y", g.append_one(Op::cast, std::vector{g.input("x", {d, {5, 7}})}, {{"dtype", target}}));
+    };
   };
   // Points of the differences are exact in f32, so that the rounding of the cast cannot show.
-  cases.push_back({.name = "cast to f32", .build = to(DType::f32), .ranges = {{"x", grid}}, .agreement = k_exact, .step = 0x1p-10});
+  cases.push_back(
+      {.name = "cast to f32", .build = to(DType::f32), .ranges = {{"x", grid}}, .agreement = k_exact, .step = 0x1p-10});
   cases.push_back({.name = "cast to f64", .build = to(DType::f64), .ranges = {{"x", grid}}, .agreement = k_exact});
-  cases.push_back({.name = "cast to i32", .build = to(DType::i32), .ranges = {{"x", grid}}, .agreement = k_exact, .differentiable = false});
-  cases.push_back({.name = "cast special to b8", .build = to(DType::b8), .ranges = {{"x", specials()}}, .agreement = k_exact, .differentiable = false});
-  cases.push_back({.name = "cast special to i32", .build = to(DType::i32), .ranges = {{"x", specials()}}, .agreement = k_exact, .differentiable = false});
+  cases.push_back({.name = "cast to i32",
+                   .build = to(DType::i32),
+                   .ranges = {{"x", grid}},
+                   .agreement = k_exact,
+                   .differentiable = false});
+  cases.push_back({.name = "cast special to b8",
+                   .build = to(DType::b8),
+                   .ranges = {{"x", specials()}},
+                   .agreement = k_exact,
+                   .differentiable = false});
+  cases.push_back({.name = "cast special to i32",
+                   .build = to(DType::i32),
+                   .ranges = {{"x", specials()}},
+                   .agreement = k_exact,
+                   .differentiable = false});
   for (const DType from : {DType::i32, DType::b8})
     cases.push_back({.name = "cast from " + std::string(dtype_name(from)),
-                     .build = [from](Graph& g, DType d) {
-                       const Value x = g.input("x", {from, {37}});
-                       g.output("y", cast(x, d));
-                       g.output("z", cast(x, from == DType::i32 ? DType::b8 : DType::i32));
-                     },
-                     .ranges = {{"x", between(-9, 9)}}, .agreement = k_exact, .differentiable = false, .constant_output = true});
+                     .build =
+                         [from](Graph& g, DType d) {
+                           const Value x = g.input("x", {from, {37}});
+                           g.output("y", cast(x, d));
+                           g.output("z", cast(x, from == DType::i32 ? DType::b8 : DType::i32));
+                         },
+                     .ranges = {{"x", between(-9, 9)}},
+                     .agreement = k_exact,
+                     .differentiable = false,
+                     .constant_output = true});
 }
 
 void add_chains(Cases& cases) {
@@ -164,8 +216,13 @@ void add_chains(Cases& cases) {
                      g.output("s", s);
                    },
                    .agreement = {Rule::norm, 8}});
-  cases.push_back({.name = "stop_gradient", .build = [](Graph& g, DType d) { g.output("y", stop_gradient(g.input("x", {d, {9}}))); },
-                   .agreement = k_exact, .differentiable = false});
+  cases.push_back({.name = "stop_gradient",
+                   .build =
+                       [](Graph& g, DType d) {
+                         g.output("y", stop_gradient(g.input("x", {d, {9}})));
+                       },
+                   .agreement = k_exact,
+                   .differentiable = false});
   cases.push_back({.name = "fused body",
                    .build = [](Graph& g, DType d) {
                      auto body = std::make_shared<Graph>();

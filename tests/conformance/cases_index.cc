@@ -22,27 +22,38 @@ const Range k_some_outside{.low = -1, .high = 6};
 void add_index_cases(Cases& cases) {
   for (const IndexRow& row : k_rows) {
     const std::string shapes = row.table.text() + row.indices.text();
-    cases.push_back({.name = "gather" + shapes,
-                     .build = [row](Graph& g, DType d) {
-                       g.output("y", gather(g.input("table", {d, row.table}), g.input("ids", {DType::i32, row.indices})));
-                     },
-                     .ranges = {{"ids", k_some_outside}}, .agreement = k_exact, .constant_output = row.table[0] <= 1});
+    cases.push_back(
+        {.name = "gather" + shapes,
+         .build =
+             [row](Graph& g, DType d) {
+               g.output("y", gather(g.input("table", {d, row.table}), g.input("ids", {DType::i32, row.indices})));
+             },
+         .ranges = {{"ids", k_some_outside}},
+         .agreement = k_exact,
+         .constant_output = row.table[0] <= 1});
     Ints dims(row.indices.begin(), row.indices.end());
     dims.insert(dims.end(), row.table.begin() + 1, row.table.end());
-    cases.push_back({.name = "scatter_add" + shapes,
-                     .build = [row, updates = Shape(dims)](Graph& g, DType d) {
-                       g.output("y", scatter_add(g.input("ids", {DType::i32, row.indices}), g.input("updates", {d, updates}), row.table[0]));
-                     },
-                     .ranges = {{"ids", k_some_outside}},
-                     .agreement = {Rule::contraction, static_cast<int>(std::max<std::int64_t>(row.indices.elements(), 1))},
-                     .constant_output = row.indices.elements() <= 3});
+    cases.push_back(
+        {.name = "scatter_add" + shapes,
+         .build =
+             [row, updates = Shape(dims)](Graph& g, DType d) {
+               g.output("y", scatter_add(g.input("ids", {DType::i32, row.indices}), g.input("updates", {d, updates}),
+                                         row.table[0]));
+             },
+         .ranges = {{"ids", k_some_outside}},
+         .agreement = {Rule::contraction, static_cast<int>(std::max<std::int64_t>(row.indices.elements(), 1))},
+         .constant_output = row.indices.elements() <= 3});
   }
-  cases.push_back({.name = "gather i32 and b8", .build = [](Graph& g, DType) {
-                     const Value ids = g.input("ids", {DType::i32, {7}});
-                     g.output("y", gather(g.input("numbers", {DType::i32, {6, 2}}), ids));
-                     g.output("z", gather(g.input("truths", {DType::b8, {6, 5}}), ids));
-                   },
-                   .ranges = {{"ids", k_some_outside}, {"numbers", between(-99, 99)}}, .agreement = k_exact, .differentiable = false});
+  cases.push_back({.name = "gather i32 and b8",
+                   .build =
+                       [](Graph& g, DType) {
+                         const Value ids = g.input("ids", {DType::i32, {7}});
+                         g.output("y", gather(g.input("numbers", {DType::i32, {6, 2}}), ids));
+                         g.output("z", gather(g.input("truths", {DType::b8, {6, 5}}), ids));
+                       },
+                   .ranges = {{"ids", k_some_outside}, {"numbers", between(-99, 99)}},
+                   .agreement = k_exact,
+                   .differentiable = false});
   cases.push_back({.name = "iota", .build = [](Graph& g, DType) {
                      g.output("line", iota(g, {9}, 0));
                      g.output("rows", iota(g, {4, 3}, 0));
@@ -50,14 +61,18 @@ void add_index_cases(Cases& cases) {
                      g.output("none", iota(g, {0, 3}, 1));
                    },
                    .agreement = k_exact, .differentiable = false});
-  cases.push_back({.name = "random_uniform", .build = [](Graph& g, DType) {
-                     const Value key = g.input("key", {DType::i32, {3}}), step = g.input("step", {DType::i32, {}});
-                     g.output("line", random_uniform(key, {1003}, 7));
-                     g.output("table", random_uniform(key, {5, 7}, -3, step));
-                     g.output("one", random_uniform(key, Shape{}, 1));
-                     g.output("none", random_uniform(key, {0}, 1));
-                   },
-                   .ranges = {{"key", between(-1000000, 1000000)}, {"step", between(3, 9)}}, .agreement = k_exact, .differentiable = false});
+  cases.push_back({.name = "random_uniform",
+                   .build =
+                       [](Graph& g, DType) {
+                         const Value key = g.input("key", {DType::i32, {3}}), step = g.input("step", {DType::i32, {}});
+                         g.output("line", random_uniform(key, {1003}, 7));
+                         g.output("table", random_uniform(key, {5, 7}, -3, step));
+                         g.output("one", random_uniform(key, Shape{}, 1));
+                         g.output("none", random_uniform(key, {0}, 1));
+                       },
+                   .ranges = {{"key", between(-1000000, 1000000)}, {"step", between(3, 9)}},
+                   .agreement = k_exact,
+                   .differentiable = false});
 }
 
 }  // namespace unroll::testing

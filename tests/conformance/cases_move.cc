@@ -63,19 +63,30 @@ const ConcatRow k_concats[] = {
 
 void add_move_cases(Cases& cases) {
   for (const MoveRow& row : k_rows) {
-    cases.push_back({.name = row.name, .build = [f = row.f, shape = row.shape](Graph& g, DType d) { g.output("y", f(g.input("x", {d, shape}))); },
-                     .agreement = k_exact, .constant_output = may_be_zero(row.name)});
+    cases.push_back({.name = row.name,
+                     .build =
+                         [f = row.f, shape = row.shape](Graph& g, DType d) {
+                           g.output("y", f(g.input("x", {d, shape})));
+                         },
+                     .agreement = k_exact,
+                     .constant_output = may_be_zero(row.name)});
     for (const DType fixed : {DType::i32, DType::b8})
       cases.push_back({.name = row.name + " " + std::string(dtype_name(fixed)),
-                       .build = [f = row.f, shape = row.shape, fixed](Graph& g, DType) { g.output("y", f(g.input("x", {fixed, shape}))); },
-                       .ranges = {{"x", between(-1000, 1000)}}, .agreement = k_exact, .differentiable = false,
+                       .build =
+                           [f = row.f, shape = row.shape, fixed](Graph& g, DType) {
+                             g.output("y", f(g.input("x", {fixed, shape})));
+                           },
+                       .ranges = {{"x", between(-1000, 1000)}},
+                       .agreement = k_exact,
+                       .differentiable = false,
                        .constant_output = may_be_zero(row.name) || fixed == DType::b8});
   }
   for (const ConcatRow& row : k_concats)
     cases.push_back({.name = "concat " + row.name,
                      .build = [row](Graph& g, DType d) {
                        std::vector<Value> parts;
-                       for (const Shape& shape : row.shapes) parts.push_back(g.input("x" + std::to_string(parts.size()), {d, shape}));
+                       for (const Shape& shape : row.shapes)
+                         parts.push_back(g.input("x" + std::to_string(parts.size()), {d, shape}));
                        g.output("y", concat(parts, row.axis));
                      },
                      .agreement = k_exact});

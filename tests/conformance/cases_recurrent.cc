@@ -14,11 +14,13 @@ struct Sizes {
 };
 
 // What one layer in one direction needs, as inputs named like PyTorch's.
-void add_parameters(Graph& g, DType d, Op cell, const RecurrentOptions& o, std::int64_t width_in, const std::string& suffix,
-                    std::vector<Value>& parameters) {
+void add_parameters(Graph& g, DType d, Op cell, const RecurrentOptions& o, std::int64_t width_in,
+                    const std::string& suffix, std::vector<Value>& parameters) {
   const std::int64_t gates = cell == Op::lstm ? 4 : cell == Op::gru ? 3 : 1;
   const std::int64_t P = o.projection > 0 ? o.projection : o.hidden;
-  const auto add = [&](const std::string& name, Shape shape) { parameters.push_back(g.input(name + suffix, {d, shape})); };
+  const auto add = [&](const std::string& name, Shape shape) {
+    parameters.push_back(g.input(name + suffix, {d, shape}));
+  };
   add("weight_ih", {gates * o.hidden, width_in});
   add("weight_hh", {gates * o.hidden, P});
   if (o.bias) {
@@ -47,7 +49,8 @@ void build_layer(Graph& g, DType d, const Layer& layer, const Sizes& s) {
   if (o.dropout > 0) in.key = g.input("key", {DType::i32, {3}});
   for (int l = 0; l < o.layers; ++l)
     for (std::int64_t k = 0; k < D; ++k)
-      add_parameters(g, d, layer.cell, o, l == 0 ? s.I : D * P, "_l" + std::to_string(l) + (k == 1 ? "_reverse" : ""), in.parameters);
+      add_parameters(g, d, layer.cell, o, l == 0 ? s.I : D * P, "_l" + std::to_string(l) + (k == 1 ? "_reverse" : ""),
+                     in.parameters);
   const RecurrentResult r = recurrent(layer.cell, in, o);
   g.output("y", r.y);
   g.output("hn", r.hn);
@@ -80,8 +83,11 @@ void add_case(Cases& cases, Layer layer, const Sizes& s, bool with_gradient) {
     if (input.name.rfind("weight", 0) == 0 || input.name.rfind("bias", 0) == 0) ranges[input.name] = between(-0.7, 0.7);
   const int depth = static_cast<int>((s.I + s.H) * std::max<std::int64_t>(s.T, 1) * layer.options.layers);
   // relu has a kink that a trajectory may cross: its gradient is covered by the elementwise cases.
-  cases.push_back({.name = text(layer, s), .build = [=](Graph& g, DType d) { build_layer(g, d, layer, s); }, .ranges = ranges,
-                   .agreement = {Rule::norm, depth}, .differentiable = with_gradient && !layer.options.relu,
+  cases.push_back({.name = text(layer, s),
+                   .build = [=](Graph& g, DType d) { build_layer(g, d, layer, s); },
+                   .ranges = ranges,
+                   .agreement = {Rule::norm, depth},
+                   .differentiable = with_gradient && !layer.options.relu,
                    .constant_output = s.B == 0 || s.T == 0 || layer.lengths || layer.options.relu});
 }
 

@@ -33,14 +33,23 @@ std::string text(const Ints& axes) {
 
 void add_extrema(Cases& cases, const ReduceRow& row) {
   cases.push_back({.name = "reduce_max" + row.shape.text() + text(row.axes),
-                   .build = [row](Graph& g, DType d) { g.output("y", reduce_max(g.input("x", {d, row.shape}), row.axes)); },
-                   .ranges = {{"x", k_distinct}}, .agreement = k_exact, .differentiable = row.with_gradient});
+                   .build =
+                       [row](Graph& g, DType d) {
+                         g.output("y", reduce_max(g.input("x", {d, row.shape}), row.axes));
+                       },
+                   .ranges = {{"x", k_distinct}},
+                   .agreement = k_exact,
+                   .differentiable = row.with_gradient});
   if (row.axes.size() != 1) return;
   cases.push_back({.name = "argmax" + row.shape.text() + text(row.axes),
-                   .build = [row](Graph& g, DType d) {
-                     g.output("y", argmax(g.input("x", {d, row.shape}), static_cast<int>(row.axes[0])));
-                   },
-                   .ranges = {{"x", k_distinct}}, .agreement = k_exact, .differentiable = false, .constant_output = true});
+                   .build =
+                       [row](Graph& g, DType d) {
+                         g.output("y", argmax(g.input("x", {d, row.shape}), static_cast<int>(row.axes[0])));
+                       },
+                   .ranges = {{"x", k_distinct}},
+                   .agreement = k_exact,
+                   .differentiable = false,
+                   .constant_output = true});
 }
 
 void add_whole(Cases& cases) {
@@ -51,15 +60,24 @@ void add_whole(Cases& cases) {
                      g.output("argmax", argmax(x, 0));
                    },
                    .ranges = {{"x", specials()}}, .agreement = k_exact, .differentiable = false});
-  cases.push_back({.name = "extrema with NaN, infinities and ties", .build = [](Graph& g, DType d) {
-                     const Value x = g.input("x", {d, {11, 9}}), few = g.input("few", {d, {11, 9}});
-                     g.output("max", reduce_max(x, {0}));
-                     g.output("argmax", argmax(x, 1));
-                     g.output("first of equals", argmax(few, 1));
-                   },
-                   .ranges = {{"x", specials()}, {"few", {.low = -1, .high = 1, .grid = 1}}}, .agreement = k_exact, .differentiable = false});
-  cases.push_back({.name = "sum of nothing", .build = [](Graph& g, DType d) { g.output("y", reduce_sum(g.input("x", {d, {4, 0}}), {1})); },
-                   .agreement = k_exact, .constant_output = true});
+  cases.push_back({.name = "extrema with NaN, infinities and ties",
+                   .build =
+                       [](Graph& g, DType d) {
+                         const Value x = g.input("x", {d, {11, 9}}), few = g.input("few", {d, {11, 9}});
+                         g.output("max", reduce_max(x, {0}));
+                         g.output("argmax", argmax(x, 1));
+                         g.output("first of equals", argmax(few, 1));
+                       },
+                   .ranges = {{"x", specials()}, {"few", {.low = -1, .high = 1, .grid = 1}}},
+                   .agreement = k_exact,
+                   .differentiable = false});
+  cases.push_back({.name = "sum of nothing",
+                   .build =
+                       [](Graph& g, DType d) {
+                         g.output("y", reduce_sum(g.input("x", {d, {4, 0}}), {1}));
+                       },
+                   .agreement = k_exact,
+                   .constant_output = true});
   cases.push_back({.name = "mean and masked mean", .build = [](Graph& g, DType d) {
                      const Value x = g.input("x", {d, {4, 5}});
                      g.output("mean", mean(x));
@@ -75,8 +93,12 @@ void add_reduce_cases(Cases& cases) {
   for (const ReduceRow& row : k_rows) {
     for (const bool keep : {false, true})
       cases.push_back({.name = "reduce_sum" + row.shape.text() + text(row.axes) + (keep ? " kept" : ""),
-                       .build = [row, keep](Graph& g, DType d) { g.output("y", reduce_sum(g.input("x", {d, row.shape}), row.axes, keep)); },
-                       .agreement = {Rule::contraction, summed(row)}, .differentiable = row.with_gradient});
+                       .build =
+                           [row, keep](Graph& g, DType d) {
+                             g.output("y", reduce_sum(g.input("x", {d, row.shape}), row.axes, keep));
+                           },
+                       .agreement = {Rule::contraction, summed(row)},
+                       .differentiable = row.with_gradient});
     add_extrema(cases, row);
   }
   add_whole(cases);

@@ -72,19 +72,24 @@ void two_state_cell(Graph& g, DType d, const Loop& loop) {
 // Swapping states, one handed on unchanged, one reset to a constant, and a whole-number counter.
 void moving_states(Graph& g, DType d, const Loop& loop) {
   const Type type{d, {loop.B, k_width}};
-  const Value states[] = {g.input("a", type), g.input("b", type), g.input("c", type), g.input("d", type), g.input("n", {DType::i32, {loop.B}})};
+  const Value states[] = {g.input("a", type), g.input("b", type), g.input("c", type), g.input("d", type),
+                          g.input("n", {DType::i32, {loop.B}})};
   const Value sequences[] = {g.input("x", {d, {loop.T, loop.B, k_width}})};
   output_all(g, scan(states, sequences, {}, [](const StepValues& v) {
     const Value zero = filled(v.states[0].graph(), v.states[0].type(), 0.25);
-    return StepResult{{v.states[1], v.states[0], v.states[2], zero, v.states[4] + 1.0}, {v.sequences[0], v.states[1], v.states[3], v.states[4]}};
+    return StepResult{{v.states[1], v.states[0], v.states[2], zero, v.states[4] + 1.0},
+                      {v.sequences[0], v.states[1], v.states[3], v.states[4]}};
   }, options_of(g, loop)));
 }
 
 template <class Build>
 void add_loops(Cases& cases, const std::string& name, Build build, Agreement agreement, bool constant_output) {
   for (const Loop& loop : k_loops)
-    cases.push_back({.name = name + loop.name, .build = [=](Graph& g, DType d) { build(g, d, loop); }, .ranges = ranges_of(loop),
-                     .agreement = agreement, .differentiable = loop.T < 10,
+    cases.push_back({.name = name + loop.name,
+                     .build = [=](Graph& g, DType d) { build(g, d, loop); },
+                     .ranges = ranges_of(loop),
+                     .agreement = agreement,
+                     .differentiable = loop.T < 10,
                      .constant_output = constant_output || loop.T <= 1 || loop.B <= 1});
 }
 
@@ -123,7 +128,8 @@ void add_odd_shapes(Cases& cases) {
                    .agreement = {Rule::norm, 6}});
   cases.push_back({.name = "scan that draws random numbers", .build = [](Graph& g, DType d) {
                      const Value states[] = {g.input("s", {d, {3}}), g.input("n", {DType::i32, {}})};
-                     const Value sequences[] = {g.input("x", {d, {5, 3}})}, constants[] = {g.input("key", {DType::i32, {3}})};
+                     const Value sequences[] = {g.input("x", {d, {5, 3}})},
+                                 constants[] = {g.input("key", {DType::i32, {3}})};
                      output_all(g, scan(states, sequences, constants, [](const StepValues& v) {
                        const Value u = cast(random_uniform(v.constants[0], {3}, 2, v.states[1]), v.states[0].dtype());
                        const Value s = v.states[0] * u + v.sequences[0];
@@ -139,7 +145,8 @@ void add_odd_shapes(Cases& cases) {
                          const Value s = tanh(w.states[0] * w.constants[0] + w.sequences[0]);
                          return StepResult{{s}, {s}};
                        }, k_reversed);
-                       return StepResult{{inner.states[0] * 0.5}, {reduce_sum(inner.outputs[0], {0}), inner.outputs[0]}};
+                       return StepResult{{inner.states[0] * 0.5},
+                                         {reduce_sum(inner.outputs[0], {0}), inner.outputs[0]}};
                      }));
                    },
                    .agreement = {Rule::norm, 12}});
@@ -155,16 +162,21 @@ void add_odd_shapes(Cases& cases) {
                      output_all(g, scan(r.states, second, {}, add_up, k_reversed));
                    },
                    .agreement = {Rule::norm, 16}});
-  cases.push_back({.name = "scan with a table looked up in every step", .build = [](Graph& g, DType d) {
-                     const Value states[] = {g.input("s", {d, {3, 2}})}, sequences[] = {g.input("ids", {DType::i32, {5, 3}})};
-                     const Value constants[] = {g.input("table", {d, {4, 2}})};
-                     output_all(g, scan(states, sequences, constants, [](const StepValues& v) {
-                       const Value s = v.states[0] * 0.5 + gather(v.constants[0], v.sequences[0]);
-                       return StepResult{{s}, {reduce_max(s, {1})}};
-                     }));
-                   },
-                   .ranges = {{"ids", between(-1, 4)}, {"s", {.low = -1, .high = 1, .distinct = true}}, {"table", {.low = -1, .high = 1, .distinct = true}}},
-                   .agreement = {Rule::norm, 5}});
+  cases.push_back(
+      {.name = "scan with a table looked up in every step",
+       .build =
+           [](Graph& g, DType d) {
+             const Value states[] = {g.input("s", {d, {3, 2}})}, sequences[] = {g.input("ids", {DType::i32, {5, 3}})};
+             const Value constants[] = {g.input("table", {d, {4, 2}})};
+             output_all(g, scan(states, sequences, constants, [](const StepValues& v) {
+                          const Value s = v.states[0] * 0.5 + gather(v.constants[0], v.sequences[0]);
+                          return StepResult{{s}, {reduce_max(s, {1})}};
+                        }));
+           },
+       .ranges = {{"ids", between(-1, 4)},
+                  {"s", {.low = -1, .high = 1, .distinct = true}},
+                  {"table", {.low = -1, .high = 1, .distinct = true}}},
+       .agreement = {Rule::norm, 5}});
 }
 
 }  // namespace

@@ -33,25 +33,38 @@ void add_losses(Cases& cases) {
   for (const LossRow& row : k_losses)
     for (const Shape& shape : {Shape{7}, Shape{3, 4}, Shape{0}, Shape{}})
       cases.push_back({.name = row.name + shape.text(),
-                       .build = [f = row.f, shape](Graph& g, DType d) { g.output("y", f(g.input("p", {d, shape}), g.input("t", {d, shape}))); },
-                       .ranges = {{"p", k_predictions}, {"t", row.target}}, .agreement = {Rule::norm, 8}});
+                       .build =
+                           [f = row.f, shape](Graph& g, DType d) {
+                             g.output("y", f(g.input("p", {d, shape}), g.input("t", {d, shape})));
+                           },
+                       .ranges = {{"p", k_predictions}, {"t", row.target}},
+                       .agreement = {Rule::norm, 8}});
   struct Logits {
     Shape shape;
     double low, high;
   };
-  for (const Logits& l : {Logits{{6, 5}, 0, 4}, {{2, 3, 4}, 0, 3}, {{5}, 0, 4}, {{3, 1}, 0, 0}, {{0, 4}, 0, 3}, {{9, 3}, -1, 3}})
+  for (const Logits& l :
+       {Logits{{6, 5}, 0, 4}, {{2, 3, 4}, 0, 3}, {{5}, 0, 4}, {{3, 1}, 0, 0}, {{0, 4}, 0, 3}, {{9, 3}, -1, 3}})
     cases.push_back({.name = "softmax_cross_entropy" + l.shape.text() + (l.low < 0 ? " with labels outside" : ""),
-                     .build = [l](Graph& g, DType d) {
-                       const Value logits = g.input("logits", {d, l.shape});
-                       g.output("y", softmax_cross_entropy(logits, g.input("labels", {DType::i32, l.shape.removed(l.shape.rank() - 1)})));
-                     },
-                     .ranges = {{"labels", between(l.low, l.high)}, {"logits", between(-4, 4)}}, .agreement = {Rule::norm, 32}});
-  cases.push_back({.name = "mean loss of a small model", .build = [](Graph& g, DType d) {
-                     const Value h = tanh(linear(g.input("x", {d, {4, 3}}), g.input("w1", {d, {5, 3}}), g.input("b1", {d, {5}})));
-                     const Value logits = linear(h, g.input("w2", {d, {3, 5}}));
-                     g.output("loss", mean(softmax_cross_entropy(logits, g.input("labels", {DType::i32, {4}}))));
-                   },
-                   .ranges = {{"labels", between(0, 2)}}, .agreement = {Rule::norm, 64}});
+                     .build =
+                         [l](Graph& g, DType d) {
+                           const Value logits = g.input("logits", {d, l.shape});
+                           g.output("y",
+                                    softmax_cross_entropy(
+                                        logits, g.input("labels", {DType::i32, l.shape.removed(l.shape.rank() - 1)})));
+                         },
+                     .ranges = {{"labels", between(l.low, l.high)}, {"logits", between(-4, 4)}},
+                     .agreement = {Rule::norm, 32}});
+  cases.push_back({.name = "mean loss of a small model",
+                   .build =
+                       [](Graph& g, DType d) {
+                         const Value h = tanh(
+                             linear(g.input("x", {d, {4, 3}}), g.input("w1", {d, {5, 3}}), g.input("b1", {d, {5}})));
+                         const Value logits = linear(h, g.input("w2", {d, {3, 5}}));
+                         g.output("loss", mean(softmax_cross_entropy(logits, g.input("labels", {DType::i32, {4}}))));
+                       },
+                   .ranges = {{"labels", between(0, 2)}},
+                   .agreement = {Rule::norm, 64}});
 }
 
 struct Update {
@@ -64,7 +77,8 @@ Attributes sgd_with(double momentum, bool nesterov, double weight_decay) {
   return {{"momentum", momentum}, {"nesterov", nesterov}, {"weight_decay", weight_decay}};
 }
 Attributes adam_with(double weight_decay, bool decoupled) {
-  return {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", weight_decay}, {"decoupled", decoupled}};
+  return {
+      {"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", weight_decay}, {"decoupled", decoupled}};
 }
 Attributes rmsprop_with(double momentum) {
   return {{"alpha", 0.99}, {"epsilon", 1e-8}, {"momentum", momentum}, {"weight_decay", 0.01}};
@@ -102,20 +116,27 @@ void add_loss_cases(Cases& cases) { add_losses(cases); }
 void add_optimiser_cases(Cases& cases) {
   for (const Update& u : k_updates)
     for (const Shape& shape : {Shape{6}, Shape{0}, Shape{37, 29}})
-      cases.push_back({.name = u.name + shape.text(), .build = [&u, shape](Graph& g, DType d) { build_update(g, d, u, shape); },
-                       .ranges = {{"v", between(0.1, 2)}, {"w", between(0.1, 2)}, {"lr", between(0.001, 0.1)}, {"update", between(1, 9)}},
-                       .agreement = {Rule::norm, 16}, .differentiable = false});
+      cases.push_back({.name = u.name + shape.text(),
+                       .build = [&u, shape](Graph& g, DType d) { build_update(g, d, u, shape); },
+                       .ranges = {{"v", between(0.1, 2)},
+                                  {"w", between(0.1, 2)},
+                                  {"lr", between(0.001, 0.1)},
+                                  {"update", between(1, 9)}},
+                       .agreement = {Rule::norm, 16},
+                       .differentiable = false});
 }
 
 const std::vector<Case>& all_cases() {
   static const std::vector<Case> cases = [] {
     std::vector<Case> list;
-    for (const auto add : {add_elementwise_cases, add_move_cases, add_linear_cases, add_reduce_cases, add_index_cases, add_scan_cases,
-                           add_recurrent_cases, add_layer_cases, add_attention_cases, add_loss_cases, add_optimiser_cases})
+    for (const auto add :
+         {add_elementwise_cases, add_move_cases, add_linear_cases, add_reduce_cases, add_index_cases, add_scan_cases,
+          add_recurrent_cases, add_layer_cases, add_attention_cases, add_loss_cases, add_optimiser_cases})
       add(list);
     std::set<std::string> names;
     for (const Case& c : list)
-      if (!names.insert(c.name).second) throw Error(ErrorKind::internal, "all_cases", "two cases are called '" + c.name + "'");
+      if (!names.insert(c.name).second)
+        throw Error(ErrorKind::internal, "all_cases", "two cases are called '" + c.name + "'");
     return list;
   }();
   return cases;

@@ -23,7 +23,9 @@ void add_loss_cases(Cases& cases);
 void add_optimiser_cases(Cases& cases);
 
 // Numbers that keep at least `margin` from zero, on a grid; used where a function has a kink at 0.
-inline Range off_zero(double margin = 0.125) { return {.low = -16 * margin, .high = 14 * margin, .grid = 2 * margin, .phase = margin}; }
+inline Range off_zero(double margin = 0.125) {
+  return {.low = -16 * margin, .high = 14 * margin, .grid = 2 * margin, .phase = margin};
+}
 inline Range between(double low, double high) { return {.low = low, .high = high}; }
 inline Range specials() { return {.special = true}; }
 

@@ -64,15 +64,24 @@ TEST_CASE("inputs that are missing, unknown or of another type are refused by na
 TEST_CASE("buffers of a wrong count or size, and shared ones, are refused") {
   const auto reference = make_backend("reference");
   Program program(*two_outputs(), *reference);
-  const auto a = reference->allocate(12), b = reference->allocate(12), c = reference->allocate(12), d = reference->allocate(12);
+  const auto a = reference->allocate(12), b = reference->allocate(12), c = reference->allocate(12),
+             d = reference->allocate(12);
   const auto small = reference->allocate(8);
-  check_refused(ErrorKind::usage, "takes 2 input buffers; got 1", [&] { program.run({{a.get()}, {c.get(), d.get()}}); });
-  check_refused(ErrorKind::usage, "takes 2 output buffers; got 0", [&] { program.run(Bindings{{a.get(), b.get()}, {}}); });
+  check_refused(ErrorKind::usage, "takes 2 input buffers; got 1", [&] {
+    program.run({{a.get()}, {c.get(), d.get()}});
+  });
+  check_refused(ErrorKind::usage, "takes 2 output buffers; got 0", [&] {
+    program.run(Bindings{{a.get(), b.get()}, {}});
+  });
   check_refused(ErrorKind::usage, "output 'next' holds 8 bytes; f32[3] needs 12",
                 [&] { program.run({{a.get(), b.get()}, {c.get(), small.get()}}); });
   check_refused(ErrorKind::usage, "is null", [&] { program.run({{a.get(), nullptr}, {c.get(), d.get()}}); });
-  check_refused(ErrorKind::usage, "must not share a buffer", [&] { program.run({{a.get(), b.get()}, {c.get(), c.get()}}); });
-  check_refused(ErrorKind::usage, "must not use the buffer of input 'p'", [&] { program.run({{a.get(), b.get()}, {a.get(), d.get()}}); });
+  check_refused(ErrorKind::usage, "must not share a buffer", [&] {
+    program.run({{a.get(), b.get()}, {c.get(), c.get()}});
+  });
+  check_refused(ErrorKind::usage, "must not use the buffer of input 'p'", [&] {
+    program.run({{a.get(), b.get()}, {a.get(), d.get()}});
+  });
 }
 
 TEST_CASE("a donated buffer is updated in place and gives the same numbers") {

@@ -33,7 +33,9 @@ void Grower::grow_scan() {
   if (random_.chance(0.3)) states.push_back(states[0]);
   for (std::int64_t i = random_.below(3); i > 0; --i) {
     const Type step_type = row_type();
-    const Entry* grown = pick([&](const Entry& e) { return is_float(e.value.dtype()) && e.value.rank() > 1 && e.value.shape()[0] == T && e.value.shape()[1] == B; });
+    const Entry* grown = pick([&](const Entry& e) {
+      return is_float(e.value.dtype()) && e.value.rank() > 1 && e.value.shape()[0] == T && e.value.shape()[1] == B;
+    });
     sequences.push_back(grown ? grown->value : fresh({dtype_, step_type.shape.inserted(0, T)}));
   }
   if (const Entry* constant = pick_float(0, 2); constant && random_.chance(0.5)) constants.push_back(constant->value);

@@ -37,7 +37,9 @@ Value Grower::fresh(Type type, Range range) {
   for (std::int64_t i = 0; i < t.elements(); ++i) {
     const double u = static_cast<double>(random_.below(1024)) / 1024;  // exact in f32
     const double value = range.low + u * (range.high - range.low);
-    t.set(i, type.dtype == DType::b8 ? u < 0.5 : is_float(type.dtype) ? static_cast<double>(static_cast<float>(value)) : std::floor(value));
+    t.set(i, type.dtype == DType::b8 ? u < 0.5
+             : is_float(type.dtype)  ? static_cast<double>(static_cast<float>(value))
+                                     : std::floor(value));
   }
   return constant(graph_, std::move(t));
 }
@@ -92,7 +94,8 @@ void Grower::grow(int steps, bool with_scan) {
       {6, &Grower::grow_reduce},   {1, &Grower::grow_argmax},  {3, &Grower::grow_gather},    {2, &Grower::grow_scatter},
       {2, &Grower::grow_random},   {5, &Grower::grow_composite},
   };
-  const int total = std::accumulate(std::begin(rows), std::end(rows), 0, [](int sum, const Row& row) { return sum + row.weight; });
+  const int total =
+      std::accumulate(std::begin(rows), std::end(rows), 0, [](int sum, const Row& row) { return sum + row.weight; });
   const std::int64_t scan_at = with_scan ? random_.below(steps) : -1;
   for (std::int64_t i = 0; i < steps; ++i) {
     if (i == scan_at || (with_scan && random_.chance(0.05))) {

@@ -19,7 +19,9 @@ namespace unroll::testing {
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::int64_t below(std::int64_t n) { return n <= 1 ? 0 : static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(n)); }
+  std::int64_t below(std::int64_t n) {
+    return n <= 1 ? 0 : static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(n));
+  }
   std::int64_t from(std::int64_t low, std::int64_t high) { return low + below(high - low + 1); }
   bool chance(double p) { return static_cast<double>(engine_() >> 11) * 0x1p-53 < p; }
 

@@ -56,7 +56,8 @@ void Grower::grow_binary() {
   const Entry* found = pick_float();
   if (!found) return;
   const Entry a = *found;
-  const Entry* other = pick([&](const Entry& e) { return is_float(e.value.dtype()) && broadcasts(a.value.shape(), e.value.shape()); });
+  const Entry* other =
+      pick([&](const Entry& e) { return is_float(e.value.dtype()) && broadcasts(a.value.shape(), e.value.shape()); });
   const Value b = random_.chance(0.15) ? fresh({dtype_, a.value.shape()}) : other->value;
   const bool exact = a.exact && other->exact;
   switch (random_.below(7)) {
@@ -86,11 +87,13 @@ void Grower::grow_select() {
   const Entry* found = pick_float();
   if (!found) return;
   const Entry a = *found;
-  const Entry* condition = pick([&](const Entry& e) { return e.value.dtype() == DType::b8 && broadcasts(a.value.shape(), e.value.shape()); });
+  const Entry* condition = pick(
+      [&](const Entry& e) { return e.value.dtype() == DType::b8 && broadcasts(a.value.shape(), e.value.shape()); });
   Value c = condition ? condition->value : fresh({DType::b8, a.value.shape()});
   if (random_.chance(0.3)) c = logical_not(c);
   if (random_.chance(0.2)) c = logical_or(c, is_finite(a.value));
-  const Entry* b = pick([&](const Entry& e) { return is_float(e.value.dtype()) && e.value.shape() == a.value.shape(); });
+  const Entry* b =
+      pick([&](const Entry& e) { return is_float(e.value.dtype()) && e.value.shape() == a.value.shape(); });
   keep(select(c, a.value, random_.chance(0.5) ? b->value : scalar_like(a.value, 0.5)), a.exact && b->exact);
 }
 
@@ -98,7 +101,8 @@ void Grower::grow_select() {
 void Grower::grow_whole() {
   const Entry* a = pick([](const Entry& e) { return e.exact && !is_float(e.value.dtype()); });
   if (!a) return keep(iota(graph_, {random_.from(1, 9)}, 0), true);
-  if (a->value.dtype() == DType::b8) return keep(random_.chance(0.5) ? cast(a->value, dtype_) : cast(a->value, DType::i32), true);
+  if (a->value.dtype() == DType::b8)
+    return keep(random_.chance(0.5) ? cast(a->value, dtype_) : cast(a->value, DType::i32), true);
   switch (random_.below(4)) {
     case 0: return keep(a->value + 3.0, true);
     case 1: return keep(a->value / scalar_like(a->value, 2), true);
@@ -112,7 +116,8 @@ void Grower::grow_reshape() {
   if (!a) return;
   const Shape& s = a->value.shape();
   if (s.rank() > 1 && random_.chance(0.5)) return keep(reshape(a->value, {s.elements()}), a->exact);
-  if (s.rank() > 0 && s.rank() < 4) return keep(reshape(a->value, s.inserted(static_cast<int>(random_.below(s.rank() + 1)), 1)), a->exact);
+  if (s.rank() > 0 && s.rank() < 4)
+    return keep(reshape(a->value, s.inserted(static_cast<int>(random_.below(s.rank() + 1)), 1)), a->exact);
   if (s.rank() > 0 && s[0] % 2 == 0) keep(reshape(a->value, s.with(0, s[0] / 2).inserted(1, 2)), a->exact);
 }
 
@@ -121,7 +126,8 @@ void Grower::grow_transpose() {
   if (!a) return;
   Ints order(static_cast<std::size_t>(a->value.rank()));
   std::iota(order.begin(), order.end(), 0);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(i)))]);
+  for (std::size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(i)))]);
   keep(transpose(a->value, order), a->exact);
 }
 
@@ -175,7 +181,10 @@ void Grower::grow_matmul() {
   });
   if (other && random_.chance(0.4)) return keep(matmul(a, other->value, t) * 0.5, false);
   const std::int64_t n = size();
-  if (random_.chance(0.4)) return keep(linear(t.a ? tanh(a) : a, fresh({dtype_, {n, a.shape()[r - 1]}}, {.low = -1, .high = 1}), fresh({dtype_, {n}})), false);
+  if (random_.chance(0.4))
+    return keep(
+        linear(t.a ? tanh(a) : a, fresh({dtype_, {n, a.shape()[r - 1]}}, {.low = -1, .high = 1}), fresh({dtype_, {n}})),
+        false);
   const Shape b = a.shape().with(r - 2, t.b ? n : k).with(r - 1, t.b ? k : n);
   if (b.elements() <= 4096) keep(matmul(a, fresh({dtype_, b}, {.low = -1, .high = 1}), t), false);
 }
@@ -186,7 +195,8 @@ void Grower::grow_reduce() {
   Ints axes;
   double n = 1;
   for (int axis = 0; axis < a->value.rank(); ++axis)
-    if (random_.chance(0.5)) axes.push_back(axis), n *= static_cast<double>(std::max<std::int64_t>(a->value.shape()[axis], 1));
+    if (random_.chance(0.5))
+      axes.push_back(axis), n *= static_cast<double>(std::max<std::int64_t>(a->value.shape()[axis], 1));
   const bool keep_axes = random_.chance(0.5), some = a->value.shape().elements() > 0;
   const bool exact = a->exact;
   if (some && random_.chance(0.3)) return keep(reduce_max(a->value, axes, keep_axes), exact);
@@ -194,7 +204,9 @@ void Grower::grow_reduce() {
 }
 
 void Grower::grow_argmax() {
-  const Entry* a = pick([](const Entry& e) { return e.exact && is_float(e.value.dtype()) && e.value.rank() > 0 && e.value.shape().elements() > 0; });
+  const Entry* a = pick([](const Entry& e) {
+    return e.exact && is_float(e.value.dtype()) && e.value.rank() > 0 && e.value.shape().elements() > 0;
+  });
   if (a) keep(argmax(a->value, axis_of(a->value)), true);
 }
 
@@ -204,7 +216,10 @@ void Grower::grow_gather() {
   const Entry a = *found;
   const Entry* ids = pick([](const Entry& e) { return e.value.dtype() == DType::i32 && e.value.rank() <= 2; });
   const Range range{.low = -1, .high = static_cast<double>(a.value.shape()[0])};
-  keep(gather(a.value, ids && random_.chance(0.5) ? ids->value : fresh({DType::i32, shape(static_cast<int>(random_.from(0, 2)))}, range)), a.exact);
+  keep(gather(a.value, ids && random_.chance(0.5)
+                           ? ids->value
+                           : fresh({DType::i32, shape(static_cast<int>(random_.from(0, 2)))}, range)),
+       a.exact);
 }
 
 void Grower::grow_scatter() {
@@ -212,7 +227,9 @@ void Grower::grow_scatter() {
   if (!a) return;
   const std::int64_t rows = random_.from(1, 7);
   const Value updates = a->value;
-  keep(scatter_add(fresh({DType::i32, {updates.shape()[0]}}, {.low = -1, .high = static_cast<double>(rows)}), updates, rows), false);
+  keep(scatter_add(fresh({DType::i32, {updates.shape()[0]}}, {.low = -1, .high = static_cast<double>(rows)}), updates,
+                   rows),
+       false);
 }
 
 void Grower::grow_random() {
@@ -224,7 +241,9 @@ void Grower::grow_random() {
 }
 
 void Grower::grow_composite() {
-  const Entry* found = pick([](const Entry& e) { return is_float(e.value.dtype()) && e.value.rank() >= 1 && e.value.shape()[e.value.rank() - 1] > 0; });
+  const Entry* found = pick([](const Entry& e) {
+    return is_float(e.value.dtype()) && e.value.rank() >= 1 && e.value.shape()[e.value.rank() - 1] > 0;
+  });
   if (!found) return;
   const Value x = found->value;
   const Shape width{x.shape()[x.rank() - 1]};
@@ -232,7 +251,10 @@ void Grower::grow_composite() {
     case 0: return keep(softmax(x), false);
     case 1: return keep(log_softmax(x), false);
     case 2: return keep(layer_norm(x, fresh({dtype_, width}), fresh({dtype_, width}), 0.1), false);
-    case 3: return keep(softmax_cross_entropy(x, fresh({DType::i32, x.shape().removed(x.rank() - 1)}, {.low = 0, .high = static_cast<double>(width[0] - 1)})), false);
+    case 3:
+      return keep(softmax_cross_entropy(x, fresh({DType::i32, x.shape().removed(x.rank() - 1)},
+                                                 {.low = 0, .high = static_cast<double>(width[0] - 1)})),
+                  false);
     case 4: return keep(mse(x, fresh(x.type())), false);
     default: return keep(bce(x, fresh(x.type(), {.low = 0, .high = 1})), false);
   }

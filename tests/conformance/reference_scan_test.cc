@@ -17,7 +17,9 @@ using Doubles = std::vector<double>;
 
 Tensor floats(Shape shape, const std::vector<float>& values) { return Tensor::from<float>(shape, values); }
 Tensor whole(Shape shape, const std::vector<std::int32_t>& values) { return Tensor::from<std::int32_t>(shape, values); }
-Tensor truths(Shape shape, const std::vector<std::uint8_t>& values) { return Tensor::from<std::uint8_t>(shape, values); }
+Tensor truths(Shape shape, const std::vector<std::uint8_t>& values) {
+  return Tensor::from<std::uint8_t>(shape, values);
+}
 
 Doubles numbers(const Tensor& t) {
   Doubles values;
@@ -51,8 +53,9 @@ Ran run_doubling(std::int64_t steps, const std::vector<float>& x, const Masks& m
   g->output("state", r.states[0]);
   g->output("y", r.outputs[0]);
   const auto backend = make_reference_backend({});
-  TensorMap out = run_plan(simple_plan(g), *backend,
-                           {{"s0", floats({2}, {1, 10})}, {"x", floats({steps, 2}, x)}, {"c", Tensor::scalar(DType::f32, 100)}});
+  TensorMap out =
+      run_plan(simple_plan(g), *backend,
+               {{"s0", floats({2}, {1, 10})}, {"x", floats({steps, 2}, x)}, {"c", Tensor::scalar(DType::f32, 100)}});
   return {numbers(out.at("state")), numbers(out.at("y"))};
 }
 
@@ -127,8 +130,8 @@ TEST_CASE("a scan inside a scan runs anew in every outer step") {
   });
   g->output("s", r.states[0]);
   const auto backend = make_reference_backend({});
-  const TensorMap out =
-      run_plan(simple_plan(g), *backend, {{"s", Tensor::scalar(DType::f32, 1)}, {"x", floats({2, 3}, {1, 2, 3, 4, 5, 6})}});
+  const TensorMap out = run_plan(simple_plan(g), *backend,
+                                 {{"s", Tensor::scalar(DType::f32, 1)}, {"x", floats({2, 3}, {1, 2, 3, 4, 5, 6})}});
   CHECK(numbers(out.at("s")) == Doubles{850});  // ((1+6)*10 + 15) * 10
 }
 

@@ -37,7 +37,9 @@ Doubles numbers(const Tensor& t) {
 // A graph made of constants, run at once.
 class Bench {
  public:
-  Value operator()(DType dtype, Shape shape, const Doubles& values) { return constant(*graph_, tensor(dtype, shape, values)); }
+  Value operator()(DType dtype, Shape shape, const Doubles& values) {
+    return constant(*graph_, tensor(dtype, shape, values));
+  }
   Doubles run(Value value) {
     graph_->output("out" + std::to_string(graph_->outputs().size()), value);
     const auto backend = make_reference_backend({});
@@ -111,7 +113,8 @@ TEST_CASE("whole numbers wrap, divide towards zero, and give 0 when divided by z
   CHECK(b.run(x / y) == Doubles{3, -3, lowest, 0});
   CHECK(b.run(x + y) == Doubles{9, -5, 2147483647, 5});
   CHECK(b.run(neg(x)) == Doubles{-7, 7, lowest, -5});
-  CHECK(b.run(cast(b(DType::f64, {5}, {2.9, -2.9, 1e20, -1e20, k_nan}), DType::i32)) == Doubles{2, -2, 2147483647, lowest, 0});
+  CHECK(b.run(cast(b(DType::f64, {5}, {2.9, -2.9, 1e20, -1e20, k_nan}), DType::i32)) ==
+        Doubles{2, -2, 2147483647, lowest, 0});
   CHECK(b.run(cast(b(DType::f64, {3}, {0, -0.5, k_nan}), DType::b8)) == Doubles{0, 1, 1});
 }
 

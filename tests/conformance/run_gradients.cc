@@ -56,7 +56,8 @@ TEST_CASE("every differentiable op is covered by a gradient case") {
   for (const Case& c : all_cases())
     if (c.differentiable) add_covered(*build_case(c, DType::f64), covered);
   for (const OpInfo& info : op_table()) {
-    if (info.gradient != OpGradient::yes || info.op == Op::gradient) continue;  // gradient: the second order of composites
+    if (info.gradient != OpGradient::yes || info.op == Op::gradient)
+      continue;  // gradient: the second order of composites
     CAPTURE(std::string(info.name));
     CHECK(covered.count(info.op) == 1);
   }

@@ -77,7 +77,8 @@ TensorMap nudged(const TensorMap& inputs, std::uint64_t seed) {
   TensorMap result = inputs;
   for (auto& [name, t] : result)
     if (is_float(t.dtype()))
-      for (std::int64_t i = 0; i < t.elements(); ++i) t.set(i, t.at(i) * (1 + (random() % 2 == 0 ? 0x1p-24 : -0x1p-24)));
+      for (std::int64_t i = 0; i < t.elements(); ++i)
+        t.set(i, t.at(i) * (1 + (random() % 2 == 0 ? 0x1p-24 : -0x1p-24)));
   return result;
 }
 
@@ -118,7 +119,8 @@ class Trial {
   void check_pipeline(const Graph& wide) {
     if (!tame(truth_)) return;
     const auto reference = make_backend("reference");
-    const Distance d = distance(evaluate(wide, *reference, inputs_, {.without = {}, .donate = {}, .verify_each = true}), truth_);
+    const Distance d =
+        distance(evaluate(wide, *reference, inputs_, {.without = {}, .donate = {}, .verify_each = true}), truth_);
     const Distance ill = distance(run_truth(wide, nudged(inputs_, seed_)), truth_);
     CAPTURE(d.name);
     if (ill.worst < k_ill) CHECK(d.worst <= k_floor_f64);
@@ -158,7 +160,8 @@ class Trial {
   TensorMap run_on(const std::string& name, int threads, std::vector<std::string> without) {
     const auto backend = make_backend(name, {.threads = threads});
     try {
-      return evaluate(*narrow_, *backend, inputs32_, {.without = std::move(without), .donate = {}, .verify_each = false});
+      return evaluate(*narrow_, *backend, inputs32_,
+                      {.without = std::move(without), .donate = {}, .verify_each = false});
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unsupported) throw;
       ++counts_.unsupported;
@@ -185,9 +188,10 @@ TEST_CASE("random graphs and their gradients agree everywhere") {
     CAPTURE(replay);
     CHECK_NOTHROW(Trial(mixed(seed, k), counts).run());
   }
-  std::printf("%d graphs judged, %d of them with a scan; %d rejected as ill-conditioned or unbounded; %d runs unsupported; "
-              "at most %.1f %% of the allowed error\n",
-              counts.judged, counts.with_scan, counts.rejected, counts.unsupported, 100 * counts.tightest);
+  std::printf(
+      "%d graphs judged, %d of them with a scan; %d rejected as ill-conditioned or unbounded; %d runs unsupported; "
+      "at most %.1f %% of the allowed error\n",
+      counts.judged, counts.with_scan, counts.rejected, counts.unsupported, 100 * counts.tightest);
   CHECK(counts.unsupported == 0);
   CHECK(static_cast<std::uint64_t>(counts.rejected) <= n / 2);
 }

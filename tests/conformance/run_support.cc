@@ -58,7 +58,8 @@ TEST_CASE("the matrix of ops and backends") {
   std::vector<std::string> names = judged_backends();
   names.insert(names.begin(), "reference");
   for (const std::string& name : names)
-    for (const DType dtype : float_dtypes(name)) columns.push_back({name + " " + std::string(dtype_name(dtype)), tally(name, dtype)});
+    for (const DType dtype : float_dtypes(name))
+      columns.push_back({name + " " + std::string(dtype_name(dtype)), tally(name, dtype)});
 
   std::printf("%-24s", "op (cases)");
   for (const Column& column : columns) std::printf("%-16s", column.title.c_str());

@@ -64,8 +64,9 @@ void check_results(const Case& c, int order, const TensorMap& got, const Truth& 
     CAPTURE(name);
     const auto magnitude = truth.magnitudes.find(name);
     const bool own = name.rfind("d1_", 0) != 0;
-    const Comparison r = compare(got.at(name), wanted, magnitude == truth.magnitudes.end() ? nullptr : &magnitude->second,
-                                 own ? c.agreement : agreement, !own);
+    const Comparison r =
+        compare(got.at(name), wanted, magnitude == truth.magnitudes.end() ? nullptr : &magnitude->second,
+                own ? c.agreement : agreement, !own);
     report.add(c, r);
     CHECK_MESSAGE(r.ratio <= 1, r.worst);
   }
@@ -96,7 +97,8 @@ class Judgement {
     }
   }
   void finish() {
-    report_.print(backend_ + " " + std::string(dtype_name(dtype_)) + ", " + std::to_string(unsupported_) + " unsupported");
+    report_.print(backend_ + " " + std::string(dtype_name(dtype_)) + ", " + std::to_string(unsupported_) +
+                  " unsupported");
     CHECK(unsupported_ == 0);
   }
 

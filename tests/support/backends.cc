@@ -23,7 +23,8 @@ std::shared_ptr<const Graph> expanded(const Graph& graph) {
       values.push_back(target->append(node.op, operands, node.attributes, node.body ? expanded(*node.body) : nullptr));
   }
   for (const NamedValue& output : graph.outputs())
-    target->output(output.name, values[static_cast<std::size_t>(output.value.node)][static_cast<std::size_t>(output.value.output)]);
+    target->output(output.name,
+                   values[static_cast<std::size_t>(output.value.node)][static_cast<std::size_t>(output.value.output)]);
   return target;
 }
 

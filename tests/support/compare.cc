@@ -24,7 +24,8 @@ double levels(int depth) { return std::ceil(std::log2(std::max(depth, 2))); }
 // Distance of neighbouring numbers of `dtype` around x.
 double ulp(DType dtype, double x) {
   const int digits = dtype == DType::f32 ? std::numeric_limits<float>::digits : std::numeric_limits<double>::digits;
-  const int lowest = dtype == DType::f32 ? std::numeric_limits<float>::min_exponent : std::numeric_limits<double>::min_exponent;
+  const int lowest =
+      dtype == DType::f32 ? std::numeric_limits<float>::min_exponent : std::numeric_limits<double>::min_exponent;
   int exponent = lowest;
   if (x != 0 && std::isfinite(x)) std::frexp(x, &exponent);
   return std::ldexp(1.0, std::max(exponent, lowest) - digits);
@@ -34,7 +35,9 @@ double ulp(DType dtype, double x) {
 bool same_number(double a, double b) { return a == b || (a != a && b != b); }
 
 // What `wanted` is in the dtype of the judged run: beyond its range that is infinity.
-double seen_as(DType dtype, double wanted) { return dtype == DType::f32 ? static_cast<double>(static_cast<float>(wanted)) : wanted; }
+double seen_as(DType dtype, double wanted) {
+  return dtype == DType::f32 ? static_cast<double>(static_cast<float>(wanted)) : wanted;
+}
 
 void note(Comparison& c, double error, double allowed, std::int64_t i, double got, double wanted) {
   const double ratio = error == 0 ? 0 : allowed > 0 ? error / allowed : std::numeric_limits<double>::infinity();
@@ -74,7 +77,8 @@ Comparison compare_norm(const Tensor& got, const Tensor& wanted, int depth, bool
 
 }  // namespace
 
-Comparison compare(const Tensor& got, const Tensor& wanted, const Tensor* magnitude, Agreement agreement, bool backward) {
+Comparison compare(const Tensor& got, const Tensor& wanted, const Tensor* magnitude, Agreement agreement,
+                   bool backward) {
   const DType dtype = got.dtype();
   if (got.shape() != wanted.shape()) return {std::numeric_limits<double>::infinity(), "shapes differ"};
   if (is_float(dtype) && agreement.rule == Rule::norm) return compare_norm(got, wanted, agreement.depth, backward);
@@ -93,7 +97,8 @@ Comparison compare(const Tensor& got, const Tensor& wanted, const Tensor* magnit
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.type() == b.type() && (a.bytes().empty() || std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0);
+  return a.type() == b.type() &&
+         (a.bytes().empty() || std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0);
 }
 
 std::string mistrust(const Tensor& result) {
@@ -108,8 +113,10 @@ std::string mistrust(const Tensor& result) {
     inside += std::abs(x) <= 1;
   }
   if (same == n) return "every number is " + std::to_string(result.at(0));
-  if (is_float(result.dtype()) && static_cast<double>(zeros) > k_zeros * static_cast<double>(n)) return "nearly all numbers are 0";
-  if (is_float(result.dtype()) && inside == n && 2 * saturated > n) return "more than half of the numbers are at -1 or 1";
+  if (is_float(result.dtype()) && static_cast<double>(zeros) > k_zeros * static_cast<double>(n))
+    return "nearly all numbers are 0";
+  if (is_float(result.dtype()) && inside == n && 2 * saturated > n)
+    return "more than half of the numbers are at -1 or 1";
   return {};
 }
 

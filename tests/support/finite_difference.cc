@@ -82,8 +82,8 @@ void note(GradientCheck& check, double got, double wanted, const std::string& na
   if (ratio <= check.ratio) return;
   check.ratio = ratio;
   char text[200];
-  std::snprintf(text, sizeof text, "d %s[%lld]: gradient %.12g, difference %.12g, %.3g of the allowed error", name.c_str(),
-                static_cast<long long>(i), got, wanted, ratio);
+  std::snprintf(text, sizeof text, "d %s[%lld]: gradient %.12g, difference %.12g, %.3g of the allowed error",
+                name.c_str(), static_cast<long long>(i), got, wanted, ratio);
   check.worst = text;
 }
 
@@ -113,7 +113,8 @@ GradientCheck check_gradient(const Case& c, int order) {
   const TensorMap results = run_truth(*graph, inputs);
   const Scalar f(c, order, inputs);
   const auto wrt = differentiated_inputs(*build_case(c, DType::f64));
-  const std::int64_t share = std::max(k_fewest, k_derivatives / static_cast<std::int64_t>(std::max<std::size_t>(wrt.size(), 1)));
+  const std::int64_t share =
+      std::max(k_fewest, k_derivatives / static_cast<std::int64_t>(std::max<std::size_t>(wrt.size(), 1)));
   // The scalar does not take the cotangents of its own order as inputs.
   std::erase_if(inputs, [&](const auto& entry) { return entry.first.rfind(prefix('c', order), 0) == 0; });
   GradientCheck check;
@@ -121,7 +122,8 @@ GradientCheck check_gradient(const Case& c, int order) {
     Tensor& x = inputs.at(input.name);
     const Tensor& gradient = results.at(prefix('d', order) + input.name);
     const std::int64_t n = x.elements(), stride = std::max<std::int64_t>(1, (n + share - 1) / share);
-    for (std::int64_t i = 0; i < n; i += stride) note(check, gradient.at(i), difference(f, inputs, x, i, c.step), input.name, i);
+    for (std::int64_t i = 0; i < n; i += stride)
+      note(check, gradient.at(i), difference(f, inputs, x, i, c.step), input.name, i);
   }
   return check;
 }

@@ -12,7 +12,8 @@ constexpr std::uint64_t k_alignment = 64;
 // The next `bytes` of the arena.
 std::size_t place(Plan& plan, std::size_t bytes) {
   const std::size_t offset = plan.arena_bytes;
-  plan.arena_bytes = (CheckedSize(offset) + bytes).aligned(k_alignment).require(ErrorKind::memory, "simple_plan", "too large");
+  plan.arena_bytes =
+      (CheckedSize(offset) + bytes).aligned(k_alignment).require(ErrorKind::memory, "simple_plan", "too large");
   return offset;
 }
 
@@ -20,7 +21,8 @@ std::size_t place(Plan& plan, std::size_t bytes) {
 std::size_t scan_scratch(const Graph& graph, const Node& node, const Plan& body) {
   CheckedSize bytes = CheckedSize(body.arena_bytes).aligned(k_alignment);
   for (int i = 0; i < static_cast<int>(node.attributes.get<std::int64_t>("states")); ++i)
-    bytes += CheckedSize(2) * CheckedSize(graph.type(node.inputs[static_cast<std::size_t>(i)]).bytes()).aligned(k_alignment);
+    bytes +=
+        CheckedSize(2) * CheckedSize(graph.type(node.inputs[static_cast<std::size_t>(i)]).bytes()).aligned(k_alignment);
   return bytes.require(ErrorKind::memory, "simple_plan", "too large");
 }
 
