@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows by number, and values made from their index.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/philox.h"
+
+namespace unroll::cpu {
+
+namespace {
+
+using Index = std::int64_t;
+
+struct Block {
+  Range rows, columns;
+};
+// Wide rows are split by columns, so that every part does the same adds; narrow ones by destination.
+Block scatter_share(Index rows, Index row, const Part& part) {
+  constexpr Index k_grain = 16;
+  if (row >= k_grain * part.count) return {{0, rows}, part.share(row, k_grain)};
+  return {part.share(rows), {0, row}};
+}
+
+template <class T>
+void scatter_add(const std::int32_t* indices, Index n_indices, Index rows, Index row, const T* updates, T* out,
+                 const Part& part) {
+  const Block mine = scatter_share(rows, row, part);
+  const Index n = mine.columns.end - mine.columns.begin;
+  if (n == 0) return;
+  for (Index r = mine.rows.begin; r < mine.rows.end; ++r) std::fill_n(out + r * row + mine.columns.begin, n, T{0});
+  for (Index i = 0; i < n_indices; ++i) {
+    if (indices[i] < mine.rows.begin || indices[i] >= mine.rows.end) continue;
+    T* to = out + indices[i] * row + mine.columns.begin;
+    const T* from = updates + i * row + mine.columns.begin;
+    for (Index j = 0; j < n; ++j) to[j] += from[j];
+  }
+}
+
+}  // namespace
+
+void run_gather(const std::int32_t* indices, Index n_indices, Index table_rows, Index row_bytes, const void* table,
+                void* out, const Part& part) {
+  const Range mine = part.share(n_indices);
+  const auto size = static_cast<std::size_t>(row_bytes);
+  if (size == 0) return;
+  for (Index i = mine.begin; i < mine.end; ++i) {
+    std::byte* to = static_cast<std::byte*>(out) + i * row_bytes;
+    if (indices[i] < 0 || indices[i] >= table_rows) std::memset(to, 0, size);
+    else std::memcpy(to, static_cast<const std::byte*>(table) + indices[i] * row_bytes, size);
+  }
+}
+
+void run_scatter_add(DType dtype, const std::int32_t* indices, Index n_indices, Index rows, Index row,
+                     const void* updates, void* out, const Part& part) {
+  if (dtype == DType::f64)
+    scatter_add(indices, n_indices, rows, row, static_cast<const double*>(updates), static_cast<double*>(out), part);
+  else
+    scatter_add(indices, n_indices, rows, row, static_cast<const float*>(updates), static_cast<float*>(out), part);
+}
+
+void run_iota(const Shape& shape, int axis, std::int32_t* out, const Part& part) {
+  Index inner = 1;
+  for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
+  const Index size = shape[axis];
+  const Range mine = part.share(shape.elements(), 16);
+  for (Index e = mine.begin; e < mine.end; ++e) out[e] = static_cast<std::int32_t>(e / inner % size);
+}
+
+void run_random_uniform(const std::int32_t* key, const std::int32_t* step, Index site, Index elements, float* out,
+                        const Part& part) {
+  const std::uint32_t words[] = {static_cast<std::uint32_t>(key[0]), static_cast<std::uint32_t>(key[1]),
+                                 static_cast<std::uint32_t>(key[2])};
+  const Range mine = part.share(elements, 64);
+  if (mine.empty()) return;
+  auto first = static_cast<std::uint64_t>(step ? *step * elements : 0) + static_cast<std::uint64_t>(mine.begin);
+  Index left = mine.end - mine.begin;
+  float* to = out + mine.begin;
+  // A draw need not begin with a whole block.
+  if (const auto skip = static_cast<Index>(first % 4); skip > 0) {
+    float block[4];
+    philox_uniforms(words, static_cast<std::uint32_t>(site), first / 4, 4, block);
+    const Index n = std::min(left, 4 - skip);
+    to = std::copy_n(block + skip, n, to);
+    left -= n;
+    first += static_cast<std::uint64_t>(n);
+  }
+  philox_uniforms(words, static_cast<std::uint32_t>(site), first / 4, left, to);
+}
+
+}  // namespace unroll::cpu
