@@ -97,7 +97,8 @@ std::vector<AttributeSpec> attributes_of(Op op) {
 }
 
 std::string_view attribute_kind_name(AttributeKind kind) {
-  constexpr std::array<std::string_view, 7> k_names{"an integer", "a number", "a flag", "a text", "integers", "a dtype", "a tensor"};
+  constexpr std::array<std::string_view, 7> k_names{"an integer", "a number", "a flag",  "a text",
+                                                    "integers",   "a dtype",  "a tensor"};
   return k_names[static_cast<std::size_t>(kind)];
 }
 

@@ -54,7 +54,7 @@ Swept rnn_sweep(const Sweep& s, const Attributes& attributes) {
 }
 
 // r, z = s(W_i x + b_i + W_h h + b_h);  n = tanh(W_in x + b_in + r * (W_hn h + b_hn));  h' = (1 - z) n + z h
-// (Cho et al. 2014 in the form of cuDNN and PyTorch). b_hn stays inside r * (...), all other biases join the input part.
+// (Cho et al. 2014 in the form of cuDNN and PyTorch). b_hn stays inside r * (...), the others join the input part.
 Swept gru_reset_after_sweep(const Sweep& s) {
   const std::int64_t H = s.w.hh.shape()[1];
   Value bias, b_hn;
@@ -101,7 +101,8 @@ Swept gru_sweep(const Sweep& s, const Attributes& attributes) {
 
 // i, f, g, o = W_ih x + b_ih + W_hh h + b_hh;  c' = s(f) c + s(i) tanh(g);  h' = s(o) tanh(c')
 // (Hochreiter & Schmidhuber 1997 with the forget gate of Gers et al. 2000).
-// peephole (Gers et al. 2002): i += w_ci c, f += w_cf c, o += w_co c'. projection (Sak et al. 2014): h' = W_hr (s(o) tanh(c')).
+// peephole (Gers et al. 2002): i += w_ci c, f += w_cf c, o += w_co c'.
+// projection (Sak et al. 2014): h' = W_hr (s(o) tanh(c')).
 Swept lstm_sweep(const Sweep& s, const Attributes&) {
   const Value x = linear(s.x, s.w.ih, s.w.b_ih ? s.w.b_ih + s.w.b_hh : Value());  // [T, B, 4H]
   const bool projects = static_cast<bool>(s.w.hr), peephole = static_cast<bool>(s.w.ci);

@@ -36,7 +36,8 @@ Values sgd(Inputs in, const Attributes& attributes) {
   return {p - lr * direction, m};
 }
 
-// torch.optim.Adam (Kingma & Ba 2015) and, decoupled, AdamW (Loshchilov & Hutter 2019): in p, g, m, v, lr, t; out p', m', v'.
+// torch.optim.Adam (Kingma & Ba 2015) and, decoupled, AdamW (Loshchilov & Hutter 2019): in p, g, m, v, lr, t;
+// out p', m', v'.
 //   m' = beta1 m + (1 - beta1) g;  v' = beta2 v + (1 - beta2) g^2
 //   p' = p - lr / (1 - beta1^t) * m' / (sqrt(v') / sqrt(1 - beta2^t) + epsilon)
 // weight decay: g + weight_decay p before all that, or decoupled p (1 - lr weight_decay).

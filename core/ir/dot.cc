@@ -19,12 +19,14 @@ void draw(const Graph& graph, const std::string& prefix, const std::string& inde
     const std::string label = "%" + std::to_string(id) + " " + std::string(op_info(node.op).name) + " " + attributes;
     out += indent + name + " [label=" + quoted(label) + "];\n";
     if (node.body) {
-      out += indent + "subgraph cluster_" + name + " {\n" + indent + "  label=" + quoted("body of %" + std::to_string(id)) + ";\n";
+      const std::string title = quoted("body of %" + std::to_string(id));
+      out += indent + "subgraph cluster_" + name + " {\n" + indent + "  label=" + title + ";\n";
       draw(*node.body, name + "_", indent + "  ", out);
       out += indent + "}\n";
     }
     for (const ValueId& from : node.inputs)
-      out += indent + prefix + std::to_string(from.node) + " -> " + name + " [label=" + quoted(graph.type(from).text()) + "];\n";
+      out += indent + prefix + std::to_string(from.node) + " -> " + name + " [label=" +
+             quoted(graph.type(from).text()) + "];\n";
   }
   for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
     const NamedValue& output = graph.outputs()[i];

@@ -80,7 +80,8 @@ class Parser {
   }
 
   // An input node has its type only here: name is its one attribute.
-  Value input(Graph& graph, const std::vector<Value>& inputs, const Attributes& attributes, const std::vector<Type>& types) {
+  Value input(Graph& graph, const std::vector<Value>& inputs, const Attributes& attributes,
+              const std::vector<Type>& types) {
     if (!inputs.empty() || attributes.all().size() != 1 || types.size() != 1)
       fail("an input is written input(){name=\"...\"} : type");
     count_name();
@@ -144,7 +145,8 @@ class Parser {
 
   void check_types(const std::vector<Value>& values, const std::vector<Type>& written) const {
     if (values.size() != written.size())
-      fail("the node has " + std::to_string(values.size()) + " outputs; the text gives types for " + std::to_string(written.size()));
+      fail("the node has " + std::to_string(values.size()) + " outputs; the text gives types for " +
+           std::to_string(written.size()));
     for (std::size_t i = 0; i < values.size(); ++i)
       if (values[i].type() != written[i])
         fail("output " + std::to_string(i) + " is " + values[i].type().text() + "; the text says " + written[i].text());

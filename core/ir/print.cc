@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stable text form (grammar in docs/conventions.md): the same graph gives the same bytes, numbers read back exactly.
+// The stable text form (grammar in docs/conventions.md): same graph, same bytes; numbers read back exactly.
 #include <bit>
 #include <charconv>
 #include <cmath>

@@ -124,8 +124,9 @@ std::string TextReader::string() {
     if (c == '\\') {
       c = at_ < text_.size() ? text_[at_++] : '\0';
       if (c == 'x') {
-        const int high = at_ + 1 < text_.size() ? hex_digit(text_[at_]) : -1, low = high < 0 ? -1 : hex_digit(text_[at_ + 1]);
-        if (low < 0) fail("\\x needs two digits of 0-9a-f");
+        const bool both = at_ + 1 < text_.size();
+        const int high = both ? hex_digit(text_[at_]) : -1, low = both ? hex_digit(text_[at_ + 1]) : -1;
+        if (high < 0 || low < 0) fail("\\x needs two digits of 0-9a-f");
         at_ += 2;
         c = static_cast<char>(high * 16 + low);
       } else if (c != '"' && c != '\\') {
@@ -164,12 +165,16 @@ Type TextReader::type() {
 void TextReader::read_element(Tensor& tensor, std::int64_t index) {
   const std::string_view token = number();
   const auto i = static_cast<std::size_t>(index);
+  std::uint8_t byte = 0;
   bool ok = false;
   switch (tensor.dtype()) {
     case DType::f32: ok = read_float(token, tensor.values<float>()[i]); break;
     case DType::f64: ok = read_float(token, tensor.values<double>()[i]); break;
     case DType::i32: ok = read_whole(token, tensor.values<std::int32_t>()[i]); break;
-    case DType::b8: ok = read_whole(token, tensor.values<std::uint8_t>()[i]) && tensor.values<std::uint8_t>()[i] <= 1; break;
+    case DType::b8:
+      ok = read_whole(token, byte) && byte <= 1;
+      tensor.values<std::uint8_t>()[i] = byte;
+      break;
   }
   if (!ok) fail(shown(token) + " is no element of " + tensor.type().text());
 }

@@ -49,10 +49,11 @@ class Verifier {
  private:
   [[noreturn]] void fail(int rule, const std::string& what) const {
     std::string place = where_;
-    if (at_ >= 0) place += " %" + std::to_string(at_) + (known() ? " " + std::string(op_info(graph_.node(at_).op).name) : "");
+    if (at_ >= 0) place += " %" + std::to_string(at_);
+    if (at_ >= 0 && known()) place += " " + std::string(op_info(graph_.node(at_).op).name);
+    const std::string text(k_rules[static_cast<std::size_t>(rule - 1)].text);
     throw Error(ErrorKind::graph, "verify",
-                "R" + std::to_string(rule) + ": " + std::string(k_rules[static_cast<std::size_t>(rule - 1)].text) + "; " + what +
-                    (place.empty() ? "" : ", at" + place));
+                "R" + std::to_string(rule) + ": " + text + "; " + what + (place.empty() ? "" : ", at" + place));
   }
   void require(int rule, bool holds, const std::string& what) const {
     if (!holds) fail(rule, what);
@@ -70,11 +71,12 @@ class Verifier {
     const OpInfo& info = op_info(node.op);
     std::vector<Type> types;
     for (const ValueId& id : node.inputs) {
-      require(2, exists(id, at_), "operand " + std::to_string(types.size()) + " is %" + std::to_string(id.node) + "." + std::to_string(id.output));
+      if (!exists(id, at_))
+        fail(2, "operand " + std::to_string(types.size()) + ": %" + std::to_string(id.node) + "." + std::to_string(id.output));
       types.push_back(graph_.type(id));
     }
     const int n = static_cast<int>(node.inputs.size());
-    require(3, n >= info.min_inputs && (info.max_inputs < 0 || n <= info.max_inputs), "got " + std::to_string(n));
+    if (n < info.min_inputs || (info.max_inputs >= 0 && n > info.max_inputs)) fail(3, "got " + std::to_string(n));
     check_attributes(node);
     const bool wants_body = node.op == Op::scan || node.op == Op::fused;
     require(5, wants_body == (node.body != nullptr), node.body ? "got a body" : "got none");
@@ -107,8 +109,8 @@ class Verifier {
         require(4, std::get<std::shared_ptr<const Tensor>>(at->second) != nullptr, "'" + name + "' holds no tensor");
     }
     for (const auto& [name, value] : node.attributes.all())
-      require(4, std::any_of(specs.begin(), specs.end(), [&given = name](const AttributeSpec& s) { return s.name == given; }),
-              "'" + name + "' is unknown");
+      if (std::none_of(specs.begin(), specs.end(), [&given = name](const AttributeSpec& s) { return s.name == given; }))
+        fail(4, "'" + name + "' is unknown");
   }
 
   void check_elementwise(const Graph& body) const {
@@ -125,11 +127,12 @@ class Verifier {
     } catch (const Error& error) {
       fail(rule, error.what());
     }
-    require(8, inferred.size() == node.outputs.size(),
-            "the rule gives " + std::to_string(inferred.size()) + " outputs, the node has " + std::to_string(node.outputs.size()));
+    if (inferred.size() != node.outputs.size())
+      fail(8, "the rule gives " + std::to_string(inferred.size()) + " outputs, the node has " +
+                  std::to_string(node.outputs.size()));
     for (std::size_t i = 0; i < inferred.size(); ++i)
-      require(8, inferred[i] == node.outputs[i],
-              "output " + std::to_string(i) + " is " + node.outputs[i].text() + ", the rule gives " + inferred[i].text());
+      if (inferred[i] != node.outputs[i])
+        fail(8, "output " + std::to_string(i) + " is " + node.outputs[i].text() + ", by the rule " + inferred[i].text());
   }
 
   void check_inputs() const {
@@ -145,13 +148,15 @@ class Verifier {
       require(9, !name.empty() && names.insert(name).second, "'" + name + "' is empty or taken");
       ++at;
     }
-    require(9, at == graph_.inputs().size(), "the list has " + std::to_string(graph_.inputs().size()) + " names for " + std::to_string(at) + " nodes");
+    require(9, at == graph_.inputs().size(),
+            "the list has " + std::to_string(graph_.inputs().size()) + " names for " + std::to_string(at) + " nodes");
   }
 
   void check_outputs() const {
     std::set<std::string_view> names;
     for (const NamedValue& output : graph_.outputs()) {
-      require(10, exists(output.value, static_cast<std::int32_t>(graph_.nodes().size())), "'" + output.name + "' is missing");
+      const auto n = static_cast<std::int32_t>(graph_.nodes().size());
+      require(10, exists(output.value, n), "'" + output.name + "' is missing");
       require(10, !output.name.empty() && names.insert(output.name).second, "'" + output.name + "' is empty or taken");
     }
   }

@@ -9,7 +9,8 @@ import pathlib
 import re
 import sys
 
-TOP_LEVEL = {"meson.build", "meson_options.txt", "core", "backends", "frontends", "tests", "bench", "docs", "README.md", "LICENSE"}
+TOP_LEVEL = {"meson.build", "meson_options.txt", "core", "backends", "frontends", "tests", "bench", "docs", "README.md",
+             "LICENSE"}
 OPTIONAL_TOP_LEVEL = {"subprojects"}  # wrap files only; dotfiles are free
 SOURCE = {".cc", ".h", ".cu", ".comp", ".py"}
 WARN_LINES, FAIL_LINES, WARN_COLUMNS = 500, 800, 120
@@ -99,12 +100,11 @@ class Checker:
                     self.error(name, f'includes "{target}": {reason}')
 
     def check_backend_names(self):
-        # "null" is also a word of JSON.
-        names = [p.name for p in sorted((self.root / "backends").iterdir()) if p.is_dir() and p.name not in ("common", "null")]
+        names = {p.name for p in (self.root / "backends").iterdir() if p.is_dir()} - {"common", "null"}  # null: JSON's word
         for name in self.sources:
             if not name.startswith(("core/", "backends/")) or name == "backends/registry.cc":
                 continue
-            for backend in names:
+            for backend in sorted(names):
                 if not name.startswith(f"backends/{backend}/") and f'"{backend}"' in self.code_of(name):
                     self.error(name, f'names the backend "{backend}": only backends/registry.cc does')
 
@@ -209,7 +209,8 @@ def include_refusal(name, target):
     if parts[0] == "core":
         if from_parts[0] == "backends":
             return None if parts[1] == "support" else "a backend sees public headers, backends/common and core/support"
-        if from_parts[0] == "core" and parts[1] not in CORE_MAY_INCLUDE.get(from_parts[1], set()) | {from_parts[1], "support"}:
+        allowed = CORE_MAY_INCLUDE.get(from_parts[1], set()) | {from_parts[1], "support"}
+        if from_parts[0] == "core" and parts[1] not in allowed:
             return "include direction is ir <- autodiff <- passes <- train <- frontends"
     return None
 
