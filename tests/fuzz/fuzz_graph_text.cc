@@ -3,10 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
-#include <string_view>
-#include <vector>
 
-#include "core/ir/composite.h"
 #include "unroll/error.h"
 #include "unroll/graph.h"
 
@@ -14,14 +11,12 @@ namespace {
 
 using namespace unroll;
 
-// A body may still be refused (shapes whose product is too large), but by an Error.
+// Bodies of composites and of their gradients. One may still be refused, but by an Error that is not ours to blame.
 void build_bodies(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
-    if (!find_body(node.op)) continue;
-    std::vector<Type> types;
-    for (const ValueId& id : node.inputs) types.push_back(graph.type(id));
+    if (op_info(node.op).kind != OpKind::composite) continue;
     try {
-      verify(*build_composite(node.op, types, node.attributes));
+      verify(*composite_body(graph, node));
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::internal) std::abort();
     }
