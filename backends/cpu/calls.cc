@@ -264,7 +264,19 @@ std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& view, std::int3
   return std::make_unique<PackedMatmul>(m, at.in(0), at.in(1), at.out());
 }
 
-std::unique_ptr<Call> make_output_copies(const PlanView& view) {
+namespace {
+
+// The scan lets a next state live in the first per-step output of the same value (scan.cc).
+bool shares_state(std::span<const NamedValue> outputs, std::size_t n_states, std::size_t k) {
+  if (k < n_states) return false;
+  const auto same = [&](const NamedValue& other) { return other.value == outputs[k].value; };
+  const auto states = outputs.first(n_states), earlier = outputs.subspan(n_states, k - n_states);
+  return std::any_of(states.begin(), states.end(), same) && std::none_of(earlier.begin(), earlier.end(), same);
+}
+
+}  // namespace
+
+std::unique_ptr<Call> make_output_copies(const PlanView& view, int n_states) {
   struct Piece {
     std::size_t bytes;
     Ref from, to;
@@ -277,7 +289,7 @@ std::unique_ptr<Call> make_output_copies(const PlanView& view) {
     const Storage& from = view.plan.outputs[k];
     const Ref to = view.ref(Storage{Storage::Place::output, static_cast<std::int32_t>(k), 0, {}});
     const std::size_t bytes = view.graph().type(outputs[k].value).bytes();
-    if (view.ref(from) == to || bytes == 0) continue;
+    if (view.ref(from) == to || bytes == 0 || shares_state(outputs, static_cast<std::size_t>(n_states), k)) continue;
     bool staged = false;
     for (std::size_t other = 0; other < outputs.size(); ++other)
       staged |= other != k && from.place == Storage::Place::input && view.plan.donors[other] == from.index;

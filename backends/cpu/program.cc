@@ -57,7 +57,7 @@ Strides PlanView::strides(const ValueId& id, const Shape& to) const {
   return result;
 }
 
-Program::Program(const Plan& plan, int parts, int first_constant, std::vector<PackedMatmul*>* packed) {
+Program::Program(const Plan& plan, int parts, const ScanLayout* scan, std::vector<PackedMatmul*>* packed) {
   const PlanView view{plan, parts};
   const auto n = static_cast<std::int32_t>(plan.graph->nodes().size());
   n_bases_ = k_first_input + plan.graph->inputs().size() + plan.graph->outputs().size();
@@ -67,7 +67,7 @@ Program::Program(const Plan& plan, int parts, int first_constant, std::vector<Pa
     if (node.op == Op::constant && constant_of(node).elements() > 0)
       std::memcpy(constants_.data() + view.constant_offset(i), constant_of(node).bytes().data(), constant_of(node).bytes().size());
     std::unique_ptr<Call> call;
-    if (auto product = packed ? make_packed_matmul(view, i, first_constant) : nullptr) {
+    if (auto product = scan ? make_packed_matmul(view, i, scan->n_states + scan->n_sequences) : nullptr) {
       packed->push_back(product.get());
       call = std::move(product);
     } else {
@@ -78,7 +78,7 @@ Program::Program(const Plan& plan, int parts, int first_constant, std::vector<Pa
     for (const Type& type : node.outputs) bytes += type.bytes();
     steps_.push_back({std::move(call), "%" + std::to_string(i) + " " + std::string(op_info(node.op).name), bytes});
   }
-  if (auto copies = make_output_copies(view)) steps_.push_back({std::move(copies), "outputs"});
+  if (auto copies = make_output_copies(view, scan ? scan->n_states : 0)) steps_.push_back({std::move(copies), "outputs"});
 }
 
 void Program::run(const Frame& frame, const Part& part) {

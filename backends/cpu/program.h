@@ -11,6 +11,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "unroll/backend.h"
+#include "unroll/ops.h"
 
 namespace unroll::cpu {
 
@@ -66,10 +67,9 @@ class PackedMatmul;
 
 class Program {
  public:
-  Program(const Plan& plan, int parts) : Program(plan, parts, k_no_constants, nullptr) {}
-  // The body of a scan: products by its constants (inputs from first_constant on) are collected, to be packed before
-  // the loop.
-  Program(const Plan& plan, int parts, int first_constant, std::vector<PackedMatmul*>* packed);
+  Program(const Plan& plan, int parts) : Program(plan, parts, nullptr, nullptr) {}
+  // The body of a scan: products by its constants are collected, to be packed before the loop.
+  Program(const Plan& plan, int parts, const ScanLayout* scan, std::vector<PackedMatmul*>* packed);
 
   void run(const Frame& frame, const Part& part);
   std::size_t scratch_bytes() const { return scratch_bytes_; }
@@ -78,7 +78,6 @@ class Program {
   void report(std::vector<ReportLine>& lines, const std::string& indent) const;
 
  private:
-  static constexpr int k_no_constants = 1 << 30;
   std::vector<Step> steps_;
   std::size_t scratch_bytes_ = 0;
   std::size_t n_bases_ = 0;
@@ -86,7 +85,8 @@ class Program {
 };
 
 // Copies outputs that were computed elsewhere to where they are bound; adds nothing when all are in place.
-std::unique_ptr<Call> make_output_copies(const PlanView& view);
+// n_states: of a scan whose body this is, else 0.
+std::unique_ptr<Call> make_output_copies(const PlanView& view, int n_states);
 // The loop of a scan node over its body's program.
 std::unique_ptr<Call> make_scan(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
 // Any other node; null when it computes nothing (inputs, constants, views). Raises scratch_bytes to what it needs.

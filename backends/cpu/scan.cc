@@ -33,12 +33,14 @@ class ScanCall : public Call {
     Operand last;          // final value, may be absent
     std::size_t bytes;
     std::size_t buffer;    // offset of its two buffers in the scratch
-    int stack = -1;        // per-step output that holds it, or -1
+    int after = -1;        // per-step output that holds its value after each step, or -1
+    int before = -1;       // per-step output that holds its value before each step, or -1
   };
   void bind_step(const Frame& frame, std::int64_t step, std::byte** bases);
   std::byte* stack_at(const Frame& frame, std::size_t k, std::int64_t t) const {
     return outputs_[k].present ? outputs_[k].ref.in(frame) + static_cast<std::size_t>(t) * outputs_[k].step_bytes : spill_.data() + spill_offset_[k];
   }
+  std::int64_t time_of(std::int64_t step) const { return layout_.reverse ? layout_.steps - 1 - step : step; }
   std::byte* state_after(const Frame& frame, const State& state, std::int64_t step) const;
   void finish(const Frame& frame, const Part& part) const;
 
@@ -55,7 +57,7 @@ class ScanCall : public Call {
 
 ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes)
     : layout_(scan_layout(view.graph().node(id))),
-      body_(*view.plan.bodies[static_cast<std::size_t>(id)], view.parts, layout_.n_states + layout_.n_sequences, &packed_),
+      body_(*view.plan.bodies[static_cast<std::size_t>(id)], view.parts, &layout_, &packed_),
       scratch_base_(view.plan.scratch_offset[static_cast<std::size_t>(id)]) {
   const Node& node = view.graph().node(id);
   const Plan& body = *view.plan.bodies[static_cast<std::size_t>(id)];
@@ -87,10 +89,13 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
     outputs_.push_back(operand(static_cast<std::int32_t>(k), step.bytes()));
     spill_offset_.push_back(spilled);
     if (!outputs_.back().present) spilled += aligned(step.bytes());
-    // Same value as a next state: the state can live in the stack.
-    for (std::size_t i = 0; i < n_states; ++i)
-      if (body.graph->outputs()[k].value == body.graph->outputs()[i].value && outputs_.back().present && states_[i].stack < 0)
-        states_[i].stack = static_cast<int>(k - n_states);
+    // The value of a state after or before the step: the state can live in the stack.
+    for (std::size_t i = 0; i < n_states && outputs_.back().present; ++i) {
+      const ValueId value = body.graph->outputs()[k].value;
+      const int place = static_cast<int>(k - n_states);
+      if (states_[i].after < 0 && value == body.graph->outputs()[i].value) states_[i].after = place;
+      if (states_[i].before < 0 && value == body.graph->inputs()[i].value) states_[i].before = place;
+    }
   }
   spill_ = Bytes(spilled);
   bases_.assign(static_cast<std::size_t>(view.parts), std::vector<std::byte*>(body_.n_bases()));
@@ -100,14 +105,14 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
 // Where the value of a state lies after `step` steps have run.
 std::byte* ScanCall::state_after(const Frame& frame, const State& state, std::int64_t step) const {
   if (step == 0) return state.first.in(frame);
-  const std::int64_t t = layout_.reverse ? layout_.steps - step : step - 1;
-  if (state.stack >= 0) return stack_at(frame, static_cast<std::size_t>(state.stack), t);
+  if (state.after >= 0) return stack_at(frame, static_cast<std::size_t>(state.after), time_of(step - 1));
+  if (state.before >= 0 && step < layout_.steps) return stack_at(frame, static_cast<std::size_t>(state.before), time_of(step));
   if (step == layout_.steps && state.last.present) return state.last.ref.in(frame);
   return frame.bases[k_arena] + state.buffer + static_cast<std::size_t>(step % 2) * aligned(state.bytes);
 }
 
 void ScanCall::bind_step(const Frame& frame, std::int64_t step, std::byte** bases) {
-  const std::int64_t t = layout_.reverse ? layout_.steps - 1 - step : step;
+  const std::int64_t t = time_of(step);
   std::byte** at = bases + k_first_input;
   for (const State& state : states_) *at++ = state_after(frame, state, step);
   for (const Operand& sequence : sequences_) *at++ = sequence.ref.in(frame) + static_cast<std::size_t>(t) * sequence.step_bytes;

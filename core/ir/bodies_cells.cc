@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of the recurrent layers, with PyTorch's parameters and gate orders. What does not need the state is computed
-// for all steps at once before the scan; the scan does one product with the old state and the pointwise part.
+// Bodies of the recurrent layers, with PyTorch's parameters and gate orders. The input's product is computed for all
+// steps at once before the scan; the scan does one product with the old state and the pointwise part, biases included
+// (an extra pass over [T, B, G*H] would cost more than adding them again in each step).
 // T time, B batch, I input, H hidden, P output (projection, or H), G gates, L layers, D directions.
 #include <cstdint>
 
@@ -41,16 +42,19 @@ Values present(std::initializer_list<Value> values) {
 
 Swept swept(const ScanResult& r) { return {r.outputs[0], r.states[0], r.states.size() > 1 ? r.states[1] : Value()}; }
 
+Value both_biases(const Weights& w) { return w.b_ih ? w.b_ih + w.b_hh : Value(); }  // [G*H]
+
 // h' = act(W_ih x + b_ih + W_hh h + b_hh)  (Elman 1990)
 Swept rnn_sweep(const Sweep& s, const Attributes& attributes) {
   const bool use_relu = attributes.get_or<bool>("relu", false);
-  const Value x = linear(s.x, s.w.ih, s.w.b_ih ? s.w.b_ih + s.w.b_hh : Value());  // [T, B, H]
+  const Value x = linear(s.x, s.w.ih);  // [T, B, H]
   const auto step = [&](const StepValues& v) -> StepResult {
-    const Value sum = v.sequences[0] + matmul(v.states[0], v.constants[0], {.a = false, .b = true});
+    Value sum = v.sequences[0] + matmul(v.states[0], v.constants[0], {.a = false, .b = true});
+    if (v.constants.size() > 1) sum = sum + v.constants[1];
     const Value h = use_relu ? relu(sum) : tanh(sum);
     return {{h}, {h}};
   };
-  return swept(scan(present({s.h0}), present({x}), present({s.w.hh}), step, s.options));
+  return swept(scan(present({s.h0}), present({x}), present({s.w.hh, both_biases(s.w)}), step, s.options));
 }
 
 // r, z = s(W_i x + b_i + W_h h + b_h);  n = tanh(W_in x + b_in + r * (W_hn h + b_hn));  h' = (1 - z) n + z h
@@ -62,29 +66,30 @@ Swept gru_reset_after_sweep(const Sweep& s) {
     bias = s.w.b_ih + pad(slice(s.w.b_hh, 0, 0, 2 * H), 0, 0, H);
     b_hn = slice(s.w.b_hh, 0, 2 * H, H);
   }
-  const Value x = linear(s.x, s.w.ih, bias);  // [T, B, 3H]
+  const Value x = linear(s.x, s.w.ih);  // [T, B, 3H]
   const auto step = [&](const StepValues& v) -> StepResult {
     const Value h_old = v.states[0];
-    const Values x_gates = split(v.sequences[0], -1, 3);
+    const bool biased = v.constants.size() > 1;
+    const Values x_gates = split(biased ? v.sequences[0] + v.constants[1] : v.sequences[0], -1, 3);
     const Values h_gates = split(matmul(h_old, v.constants[0], {.a = false, .b = true}), -1, 3);
     const Value r = sigmoid(x_gates[0] + h_gates[0]);
     const Value z = sigmoid(x_gates[1] + h_gates[1]);
-    const Value h_n = v.constants.size() > 1 ? h_gates[2] + v.constants[1] : h_gates[2];
+    const Value h_n = biased ? h_gates[2] + v.constants[2] : h_gates[2];
     const Value n = tanh(x_gates[2] + r * h_n);
     const Value h = n + z * (h_old - n);
     return {{h}, {h}};
   };
-  return swept(scan(present({s.h0}), present({x}), present({s.w.hh, b_hn}), step, s.options));
+  return swept(scan(present({s.h0}), present({x}), present({s.w.hh, bias, b_hn}), step, s.options));
 }
 
 // The original form of Cho et al. 2014: n = tanh(W_in x + b_in + W_hn (r * h) + b_hn), the rest as above.
 Swept gru_reset_before_sweep(const Sweep& s) {
   const std::int64_t H = s.w.hh.shape()[1];
-  const Value x = linear(s.x, s.w.ih, s.w.b_ih ? s.w.b_ih + s.w.b_hh : Value());  // [T, B, 3H]
+  const Value x = linear(s.x, s.w.ih);  // [T, B, 3H]
   const Value w_rz = slice(s.w.hh, 0, 0, 2 * H), w_n = slice(s.w.hh, 0, 2 * H, H);
   const auto step = [&](const StepValues& v) -> StepResult {
     const Value h_old = v.states[0];
-    const Values x_gates = split(v.sequences[0], -1, 3);
+    const Values x_gates = split(v.constants.size() > 2 ? v.sequences[0] + v.constants[2] : v.sequences[0], -1, 3);
     const Values h_gates = split(matmul(h_old, v.constants[0], {.a = false, .b = true}), -1, 2);
     const Value r = sigmoid(x_gates[0] + h_gates[0]);
     const Value z = sigmoid(x_gates[1] + h_gates[1]);
@@ -92,7 +97,7 @@ Swept gru_reset_before_sweep(const Sweep& s) {
     const Value h = n + z * (h_old - n);
     return {{h}, {h}};
   };
-  return swept(scan(present({s.h0}), present({x}), present({w_rz, w_n}), step, s.options));
+  return swept(scan(present({s.h0}), present({x}), present({w_rz, w_n, both_biases(s.w)}), step, s.options));
 }
 
 Swept gru_sweep(const Sweep& s, const Attributes& attributes) {
@@ -104,14 +109,16 @@ Swept gru_sweep(const Sweep& s, const Attributes& attributes) {
 // peephole (Gers et al. 2002): i += w_ci c, f += w_cf c, o += w_co c'.
 // projection (Sak et al. 2014): h' = W_hr (s(o) tanh(c')).
 Swept lstm_sweep(const Sweep& s, const Attributes&) {
-  const Value x = linear(s.x, s.w.ih, s.w.b_ih ? s.w.b_ih + s.w.b_hh : Value());  // [T, B, 4H]
+  const Value x = linear(s.x, s.w.ih);  // [T, B, 4H]
+  const bool biased = static_cast<bool>(s.w.b_ih);
   const bool projects = static_cast<bool>(s.w.hr), peephole = static_cast<bool>(s.w.ci);
   const auto step = [&](const StepValues& v) -> StepResult {
     const Value h_old = v.states[0], c_old = v.states[1];
     const Value* constant = v.constants.data();
     const Value w_hh = *constant++;
+    const Value x_biased = biased ? v.sequences[0] + *constant++ : v.sequences[0];
     const Value w_hr = projects ? *constant++ : Value();
-    const Values gates = split(v.sequences[0] + matmul(h_old, w_hh, {.a = false, .b = true}), -1, 4);
+    const Values gates = split(x_biased + matmul(h_old, w_hh, {.a = false, .b = true}), -1, 4);
     const Value i = sigmoid(peephole ? gates[0] + constant[0] * c_old : gates[0]);
     const Value f = sigmoid(peephole ? gates[1] + constant[1] * c_old : gates[1]);
     const Value c = f * c_old + i * tanh(gates[2]);
@@ -120,7 +127,7 @@ Swept lstm_sweep(const Sweep& s, const Attributes&) {
     const Value h = projects ? matmul(cell_out, w_hr, {.a = false, .b = true}) : cell_out;
     return {{h, c}, {h}};
   };
-  const Values constants = present({s.w.hh, s.w.hr, s.w.ci, s.w.cf, s.w.co});
+  const Values constants = present({s.w.hh, both_biases(s.w), s.w.hr, s.w.ci, s.w.cf, s.w.co});
   return swept(scan(present({s.h0, s.c0}), present({x}), constants, step, s.options));
 }
 
