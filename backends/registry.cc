@@ -15,6 +15,7 @@ struct BackendRow {
   std::unique_ptr<Backend> (*make)(const BackendOptions&);
 };
 constexpr BackendRow k_backends[] = {
+    {"cpu", make_cpu_backend},
     {"reference", make_reference_backend},
     {"null", make_null_backend},
 };
