@@ -72,7 +72,8 @@ class Verifier {
     std::vector<Type> types;
     for (const ValueId& id : node.inputs) {
       if (!exists(id, at_))
-        fail(2, "operand " + std::to_string(types.size()) + ": %" + std::to_string(id.node) + "." + std::to_string(id.output));
+        fail(2, "operand " + std::to_string(types.size()) + " is %" + std::to_string(id.node) + "." +
+                    std::to_string(id.output));
       types.push_back(graph_.type(id));
     }
     const int n = static_cast<int>(node.inputs.size());
@@ -132,7 +133,8 @@ class Verifier {
                   std::to_string(node.outputs.size()));
     for (std::size_t i = 0; i < inferred.size(); ++i)
       if (inferred[i] != node.outputs[i])
-        fail(8, "output " + std::to_string(i) + " is " + node.outputs[i].text() + ", by the rule " + inferred[i].text());
+        fail(8, "output " + std::to_string(i) + " is " + node.outputs[i].text() + ", the rule gives " +
+                    inferred[i].text());
   }
 
   void check_inputs() const {
