@@ -31,7 +31,7 @@ Value slice_operand(Value x, const Shape& result, std::int64_t axis, std::int64_
 std::shared_ptr<const Graph> sink(const Graph& graph, const std::vector<bool>& candidates) {
   return rewrite(graph, [&](const RewriteNode& at) -> std::vector<Value> {
     if (at.node.op != Op::slice || !candidates[static_cast<std::size_t>(at.node.inputs[0].node)]) return {};
-    const Node& whole = at.operands[0].node();
+    const Node whole = at.operands[0].node();  // a copy: appending moves the nodes
     const auto axis = at.node.attributes.get<std::int64_t>("axis");
     std::vector<Value> operands;
     for (const ValueId& id : whole.inputs)
