@@ -47,7 +47,8 @@ struct Source {
     std::memcpy(&value, data + i * sizeof(T), sizeof(T));
     return value;
   }
-  [[noreturn]] void refuse(std::size_t i, const std::string& value, const std::string& rule, std::string_view next) const {
+  [[noreturn]] void refuse(std::size_t i, const std::string& value, const std::string& rule,
+                           std::string_view next) const {
     throw Error(ErrorKind::input_file, file,
                 "entry " + printable(name) + " has " + value + " as element " + std::to_string(i) + "; " + rule, next);
   }
@@ -69,7 +70,8 @@ void narrow_i64(const Source& from, Tensor& to) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto wide = from.read<std::int64_t>(i);
     values[i] = static_cast<std::int32_t>(wide);
-    if (values[i] != wide) from.refuse(i, std::to_string(wide), "an I64 must fit into 32 bits", "Write smaller numbers");
+    if (values[i] != wide)
+      from.refuse(i, std::to_string(wide), "an I64 must fit into 32 bits", "Write smaller numbers");
   }
 }
 void widen_u8(const Source& from, Tensor& to) {
@@ -97,7 +99,8 @@ constexpr std::array<ConversionRow, 8> k_conversions{{{DType::f64, copy},
                                                       {DType::f32, widen_float<bfloat_to_float>}}};
 
 // In the order of DType: f32, f64, i32, b8.
-constexpr std::array<FileDType, k_n_dtypes> k_written{FileDType::f32, FileDType::f64, FileDType::i32, FileDType::boolean};
+constexpr std::array<FileDType, k_n_dtypes> k_written{FileDType::f32, FileDType::f64, FileDType::i32,
+                                                      FileDType::boolean};
 
 [[noreturn]] void refuse_to_write(const std::string& path, const std::string& what, std::string_view next) {
   throw Error(ErrorKind::usage, path, what, next);
@@ -163,7 +166,8 @@ std::string header_text(const std::string& path, const TensorFile& file, std::sp
   text += '}';
   while ((8 + text.size()) % k_data_alignment != 0) text += ' ';
   if (text.size() > k_max_header_bytes)
-    refuse_to_write(path, "would need a header of " + std::to_string(text.size()) + " bytes; at most 100000000 are allowed",
+    refuse_to_write(path,
+                    "would need a header of " + std::to_string(text.size()) + " bytes; at most 100000000 are allowed",
                     "Split it or use shorter names and metadata");
   return text;
 }

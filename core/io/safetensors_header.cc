@@ -104,7 +104,8 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
       entry_.begin = numbers_[0];
       entry_.end = numbers_[1];
       if (entry_.begin > entry_.end)
-        fail_entry("has data_offsets [" + std::to_string(entry_.begin) + "," + std::to_string(entry_.end) + "] that fall");
+        fail_entry("has data_offsets [" + std::to_string(entry_.begin) + "," + std::to_string(entry_.end) +
+                   "] that fall");
     }
     return true;
   }
@@ -114,10 +115,13 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
   bool number_integer(std::int64_t number) override {
     return skip_value() || unexpected("the number " + std::to_string(number));
   }
-  bool number_float(double, const std::string& text) override { return skip_value() || unexpected("the number " + printable(text)); }
+  bool number_float(double, const std::string& text) override {
+    return skip_value() || unexpected("the number " + printable(text));
+  }
   bool binary(nlohmann::json::binary_t&) override { return unexpected("binary data"); }
   bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception&) override {
-    fail("must have a header of valid UTF-8 JSON; wrong at header byte " + std::to_string(position) + ", at " + printable(token));
+    fail("must have a header of valid UTF-8 JSON; wrong at header byte " + std::to_string(position) + ", at " +
+         printable(token));
   }
 
  private:
@@ -217,7 +221,8 @@ void check_coverage(const FileHeader& header, std::size_t data_bytes, const std:
   for (const auto* entry : order) {
     const auto& [name, e] = *entry;
     if (e.begin != at)
-      refuse(file, "entry " + printable(name) + (e.begin < at ? " overlaps the one before it" : " leaves a hole before it") +
+      refuse(file, "entry " + printable(name) +
+                       (e.begin < at ? " overlaps the one before it" : " leaves a hole before it") +
                        ": it starts at data byte " + std::to_string(e.begin) + ", expected " + std::to_string(at));
     if (e.end > data_bytes)
       refuse(file, "entry " + printable(name) + " ends at data byte " + std::to_string(e.end) + ", the file has " +
@@ -230,13 +235,15 @@ void check_coverage(const FileHeader& header, std::size_t data_bytes, const std:
 
 std::size_t header_length(std::span<const std::byte> file, const std::string& file_name) {
   if (file.size() < 8)
-    refuse(file_name, "has " + std::to_string(file.size()) + " bytes; a safetensors file starts with 8 bytes of header length");
+    refuse(file_name,
+           "has " + std::to_string(file.size()) + " bytes; a safetensors file starts with 8 bytes of header length");
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < 8; ++i) length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
   if (length > k_max_header_bytes)
     refuse(file_name, "claims a header of " + std::to_string(length) + " bytes; at most 100000000 are allowed");
   if (length > file.size() - 8)
-    refuse(file_name, "claims a header of " + std::to_string(length) + " bytes, but ends after " + std::to_string(file.size() - 8));
+    refuse(file_name, "claims a header of " + std::to_string(length) + " bytes, but ends after " +
+                          std::to_string(file.size() - 8));
   return static_cast<std::size_t>(length);
 }
 

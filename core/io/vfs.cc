@@ -76,12 +76,14 @@ constexpr std::size_t k_chunk_bytes = std::size_t{1} << 30;  // a single call mo
 void read_all(int fd, const std::string& path, Bytes& to) {
   std::size_t done = 0;
   while (done < to.size()) {
-    const auto n = uninterrupted([&] { return ::read(fd, to.data() + done, std::min(to.size() - done, k_chunk_bytes)); });
+    const auto n =
+        uninterrupted([&] { return ::read(fd, to.data() + done, std::min(to.size() - done, k_chunk_bytes)); });
     if (n < 0) throw file_error(ErrorKind::input_file, path, "read", errno);
     if (n == 0)
-      throw Error(ErrorKind::input_file, path,
-                  "became shorter while it was read: " + std::to_string(done) + " of " + std::to_string(to.size()) + " bytes",
-                  "Wait until its writer has finished, then try again");
+      throw Error(
+          ErrorKind::input_file, path,
+          "became shorter while it was read: " + std::to_string(done) + " of " + std::to_string(to.size()) + " bytes",
+          "Wait until its writer has finished, then try again");
     done += static_cast<std::size_t>(n);
   }
 }
@@ -93,13 +95,15 @@ class DiskFile : public Vfs::File {
   }
   void write(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
-      const auto n = uninterrupted([&] { return ::write(file_.get(), bytes.data(), std::min(bytes.size(), k_chunk_bytes)); });
+      const auto n =
+          uninterrupted([&] { return ::write(file_.get(), bytes.data(), std::min(bytes.size(), k_chunk_bytes)); });
       if (n <= 0) throw file_error(ErrorKind::storage, path_, "write", n < 0 ? errno : EIO);
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     }
   }
   void sync() override {
-    if (uninterrupted([&] { return ::fsync(file_.get()); }) < 0) throw file_error(ErrorKind::storage, path_, "sync", errno);
+    if (uninterrupted([&] { return ::fsync(file_.get()); }) < 0)
+      throw file_error(ErrorKind::storage, path_, "sync", errno);
   }
   void close() override {
     if (file_.ok() && file_.close() < 0) throw file_error(ErrorKind::storage, path_, "close", errno);
@@ -119,8 +123,8 @@ class Disk : public Vfs {
     struct stat status;
     if (::fstat(file.get(), &status) < 0) throw file_error(ErrorKind::input_file, path, "inspect", errno);
     if (!S_ISREG(status.st_mode))
-      throw Error(ErrorKind::input_file, path, S_ISDIR(status.st_mode) ? "is a folder, not a file" : "is not a regular file",
-                  "Name a regular file");
+      throw Error(ErrorKind::input_file, path,
+                  S_ISDIR(status.st_mode) ? "is a folder, not a file" : "is not a regular file", "Name a regular file");
     const auto size = static_cast<std::size_t>(status.st_size);
     if (size > max_bytes)
       throw Error(ErrorKind::input_file, path,
@@ -151,7 +155,8 @@ class Disk : public Vfs {
   }
 
   void rename(const std::string& from, const std::string& to) override {
-    if (::rename(from.c_str(), to.c_str()) < 0) throw file_error(ErrorKind::storage, to, "rename '" + from + "' to it", errno);
+    if (::rename(from.c_str(), to.c_str()) < 0)
+      throw file_error(ErrorKind::storage, to, "rename '" + from + "' to it", errno);
   }
 
   void sync_folder(const std::string& path) override {

@@ -25,9 +25,12 @@ std::string little_endian(std::uint64_t value) {
 std::string file_of(const std::string& header, const std::string& data = {}) {
   return little_endian(header.size()) + header + data;
 }
-TensorFile parse(const std::string& file) { return parse_safetensors(std::as_bytes(std::span(file)), "given.safetensors"); }
+TensorFile parse(const std::string& file) {
+  return parse_safetensors(std::as_bytes(std::span(file)), "given.safetensors");
+}
 
-std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, const std::string& offsets) {
+std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
+                  const std::string& offsets) {
   return "\"" + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
 }
 template <class T>
@@ -97,14 +100,16 @@ TEST_CASE("data starts at a multiple of 64 bytes and is sorted by falling dtype 
 
 TEST_CASE("foreign dtypes convert exactly") {
   const auto one = [](const std::string& dtype, const std::string& shape, const std::string& data) {
-    return parse(file_of("{" + entry("t", dtype, shape, "[0," + std::to_string(data.size()) + "]") + "}", data)).tensors.at("t");
+    return parse(file_of("{" + entry("t", dtype, shape, "[0," + std::to_string(data.size()) + "]") + "}", data))
+        .tensors.at("t");
   };
   CHECK(values_of<std::int32_t>(one("I64", "[2]", raw<std::int64_t>({-2147483648ll, 2147483647ll}))) ==
         std::vector<std::int32_t>{std::numeric_limits<std::int32_t>::min(), 2147483647});
   CHECK(values_of<std::int32_t>(one("U8", "[2]", raw<std::uint8_t>({0, 255}))) == std::vector<std::int32_t>{0, 255});
   CHECK(values_of<float>(one("BF16", "[3]", raw<std::uint16_t>({0x3F80, 0xC040, 0x7F80}))) ==
         std::vector<float>{1, -3, std::numeric_limits<float>::infinity()});
-  CHECK(values_of<float>(one("F16", "[7]", raw<std::uint16_t>({0x3C00, 0xC000, 0x7BFF, 0x0001, 0x83FF, 0xFC00, 0x8000}))) ==
+  CHECK(values_of<float>(
+            one("F16", "[7]", raw<std::uint16_t>({0x3C00, 0xC000, 0x7BFF, 0x0001, 0x83FF, 0xFC00, 0x8000}))) ==
         std::vector<float>{1, -2, 65504, 0x1p-24f, -0x1.FF8p-15f, -std::numeric_limits<float>::infinity(), -0.0f});
   CHECK(std::isnan(one("F16", "[]", raw<std::uint16_t>({0x7E01})).at(0)));
   CHECK(std::signbit(one("F16", "[]", raw<std::uint16_t>({0x8000})).at(0)));
@@ -112,7 +117,8 @@ TEST_CASE("foreign dtypes convert exactly") {
 
 TEST_CASE("unknown keys of an entry are skipped whatever they hold") {
   const std::string header =
-      R"({"t":{"note":{"a":[1,{"b":null}],"dtype":"X"},"dtype":"I32","more":[[],-1,0.5,true],"shape":[1],"plain":"x","data_offsets":[0,4],"last":{}},)" +
+      R"({"t":{"note":{"a":[1,{"b":null}],"dtype":"X"},"dtype":"I32","more":[[],-1,0.5,true],)"
+      R"("shape":[1],"plain":"x","data_offsets":[0,4],"last":{}},)" +
       entry("u", "BOOL", "[]", "[4,5]") + "}  ";
   const TensorFile file = parse(file_of(header, raw<std::int32_t>({5}) + std::string(1, '\1')));
   CHECK(file.tensors.at("t").at(0) == 5);
@@ -154,8 +160,10 @@ std::vector<BadFile> bad_files() {
       {"depth 65", file_of(nested(65), four), "deeper than 64"},
       {"depth 100000", file_of(nested(100000), four), "deeper than 64"},
       {"duplicate tensor", file_of("{" + good + "," + good + "}", four), "entry 't' is there twice"},
-      {"duplicate by escape", file_of("{" + good + "," + entry("\\u0074", "F32", "[1]", "[4,8]") + "}", eight), "'t' is there twice"},
-      {"duplicate key in an entry", file_of(R"({"t":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}})", four), "key 'dtype' twice"},
+      {"duplicate by escape", file_of("{" + good + "," + entry("\\u0074", "F32", "[1]", "[4,8]") + "}", eight),
+       "'t' is there twice"},
+      {"duplicate key in an entry",
+       file_of(R"({"t":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}})", four), "key 'dtype' twice"},
       {"duplicate metadata", file_of(R"({"__metadata__":{},"__metadata__":{}})"), "'__metadata__' is there twice"},
       {"duplicate metadata key", file_of(R"({"__metadata__":{"a":"1","a":"2"}})"), "metadata key 'a' twice"},
       {"metadata that is a number", file_of(R"({"__metadata__":{"a":1}})"), "must have strings as metadata"},
@@ -170,8 +178,10 @@ std::vector<BadFile> bad_files() {
       {"unknown dtype", file_of(only(entry("t", "F128", "[1]", "[0,4]")), four), "dtype 'F128'"},
       {"sub-byte dtype", file_of(only(entry("t", "F4", "[8]", "[0,4]")), four), "dtype 'F4'"},
       {"dtype in small letters", file_of(only(entry("t", "f32", "[1]", "[0,4]")), four), "dtype 'f32'"},
-      {"dtype that is a number", file_of(R"({"t":{"dtype":1,"shape":[1],"data_offsets":[0,4]}})", four), "has a number in 'dtype'"},
-      {"dtype that is a list", file_of(R"({"t":{"dtype":["F32"],"shape":[1],"data_offsets":[0,4]}})", four), "has a list in 'dtype'"},
+      {"dtype that is a number", file_of(R"({"t":{"dtype":1,"shape":[1],"data_offsets":[0,4]}})", four),
+       "has a number in 'dtype'"},
+      {"dtype that is a list", file_of(R"({"t":{"dtype":["F32"],"shape":[1],"data_offsets":[0,4]}})", four),
+       "has a list in 'dtype'"},
       {"shape that is a number", file_of(only(entry("t", "F32", "1", "[0,4]")), four), "has a number in 'shape'"},
       {"shape with a list", file_of(only(entry("t", "F32", "[[1]]", "[0,4]")), four), "has a list in 'shape'"},
       {"shape with an object", file_of(only(entry("t", "F32", "[{}]", "[0,4]")), four), "has an object in 'shape'"},
@@ -180,8 +190,10 @@ std::vector<BadFile> bad_files() {
       {"negative dimension", file_of(only(entry("t", "F32", "[-1]", "[0,4]")), four), "the number -1 in 'shape'"},
       {"negative zero", file_of(only(entry("t", "F32", "[-0]", "[0,0]"))), "the number 0 in 'shape'"},
       {"broken dimension", file_of(only(entry("t", "F32", "[1.0]", "[0,4]")), four), "the number '1.0' in 'shape'"},
-      {"seven dimensions", file_of(only(entry("t", "F32", "[1,1,1,1,1,1,1]", "[0,4]")), four), "more than 6 dimensions"},
-      {"product that wraps to 4", file_of(only(entry("t", "F32", "[4294967296,4294967296,1]", "[0,4]")), four), "overflows"},
+      {"seven dimensions", file_of(only(entry("t", "F32", "[1,1,1,1,1,1,1]", "[0,4]")), four),
+       "more than 6 dimensions"},
+      {"product that wraps to 4", file_of(only(entry("t", "F32", "[4294967296,4294967296,1]", "[0,4]")), four),
+       "overflows"},
       {"bytes that wrap to 0", file_of(only(entry("t", "F32", "[4611686018427387904]", "[0,0]"))), "overflows"},
       {"wrap beside a zero", file_of(only(entry("t", "F32", "[4294967296,4294967296,0]", "[0,0]"))), "overflows"},
       {"dimension above 2^63", file_of(only(entry("t", "F32", "[9223372036854775808,0]", "[0,0]"))), "too large"},
@@ -191,15 +203,20 @@ std::vector<BadFile> bad_files() {
       {"one offset", file_of(only(entry("t", "F32", "[1]", "[0]")), four), "must have two data_offsets, has 1"},
       {"offsets that fall", file_of(only(entry("t", "F32", "[1]", "[4,0]")), four), "that fall"},
       {"negative offset", file_of(only(entry("t", "F32", "[1]", "[-4,0]")), four), "the number -4"},
-      {"offset above 2^64", file_of(only(entry("t", "F32", "[1]", "[0,18446744073709551620]")), four), "in 'data_offsets'"},
-      {"end beyond the data", file_of(only(entry("t", "F32", "[2]", "[0,8]")), four), "ends at data byte 8, the file has 4"},
+      {"offset above 2^64", file_of(only(entry("t", "F32", "[1]", "[0,18446744073709551620]")), four),
+       "in 'data_offsets'"},
+      {"end beyond the data", file_of(only(entry("t", "F32", "[2]", "[0,8]")), four),
+       "ends at data byte 8, the file has 4"},
       {"bytes after the data", file_of(only(good), eight), "has 8 bytes of data, its entries cover 4"},
       {"data without entries", file_of("{}", four), "its entries cover 0"},
       {"hole at the start", file_of(only(entry("t", "F32", "[1]", "[4,8]")), eight), "entry 't' leaves a hole"},
-      {"hole between", file_of("{" + good + "," + entry("u", "U8", "[1]", "[5,6]") + "}", std::string(6, '\0')), "entry 'u' leaves a hole"},
-      {"overlap", file_of("{" + good + "," + entry("u", "F32", "[1]", "[2,6]") + "}", std::string(6, '\0')), "entry 'u' overlaps"},
+      {"hole between", file_of("{" + good + "," + entry("u", "U8", "[1]", "[5,6]") + "}", std::string(6, '\0')),
+       "entry 'u' leaves a hole"},
+      {"overlap", file_of("{" + good + "," + entry("u", "F32", "[1]", "[2,6]") + "}", std::string(6, '\0')),
+       "entry 'u' overlaps"},
       {"same place twice", file_of("{" + good + "," + entry("u", "F32", "[1]", "[0,4]") + "}", four), "overlaps"},
-      {"I64 out of range", file_of(only(entry("t", "I64", "[1]", "[0,8]")), raw<std::int64_t>({2147483648ll})), "has 2147483648 as element 0"},
+      {"I64 out of range", file_of(only(entry("t", "I64", "[1]", "[0,8]")), raw<std::int64_t>({2147483648ll})),
+       "has 2147483648 as element 0"},
       {"BOOL of 2", file_of(only(entry("t", "BOOL", "[2]", "[0,2]")), std::string("\1\2")), "has 2 as element 1"},
   };
 }
@@ -222,7 +239,8 @@ TEST_CASE("every kind of malformed file is refused, naming the file, the place a
 
 TEST_CASE("the limits themselves are allowed") {
   CHECK(parse(file_of(nested(64), std::string(4, '\0'))).tensors.size() == 1);
-  CHECK(parse(file_of("{" + entry("t", "F32", "[1,1,1,1,1,1]", "[0,4]") + "}", std::string(4, '\0'))).tensors.size() == 1);
+  CHECK(parse(file_of("{" + entry("t", "F32", "[1,1,1,1,1,1]", "[0,4]") + "}", std::string(4, '\0'))).tensors.size() ==
+        1);
   CHECK(parse(file_of("{" + entry("t", "F32", "[0,1099511627776]", "[0,0]") + "}")).tensors.size() == 1);
 }
 
@@ -274,7 +292,8 @@ TEST_CASE("what the format cannot hold is not written") {
   CHECK_THROWS_WITH_AS(save("__metadata__", "k", Tensor()), doctest::Contains("__metadata__"), Error);
   CHECK_THROWS_WITH_AS(save("\xFF", "k", Tensor()), doctest::Contains("'\\xff'"), Error);
   CHECK_THROWS_WITH_AS(save("t", "\xFF", Tensor()), doctest::Contains("not UTF-8"), Error);
-  CHECK_THROWS_WITH_AS(save("t", "k", Tensor::from<std::uint8_t>({1}, {2})), doctest::Contains("must be 0 or 1"), Error);
+  CHECK_THROWS_WITH_AS(save("t", "k", Tensor::from<std::uint8_t>({1}, {2})), doctest::Contains("must be 0 or 1"),
+                       Error);
   CHECK(memory.list().empty());
 }
 

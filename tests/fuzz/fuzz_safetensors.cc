@@ -14,11 +14,12 @@ namespace {
 using namespace unroll;
 
 bool equal(const TensorFile& a, const TensorFile& b) {
-  return a.metadata == b.metadata &&
-         std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(), [](const auto& s, const auto& t) {
-           const auto x = s.second.bytes(), y = t.second.bytes();
-           return s.first == t.first && s.second.type() == t.second.type() && std::equal(x.begin(), x.end(), y.begin(), y.end());
-         });
+  return a.metadata == b.metadata && std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(),
+                                                [](const auto& s, const auto& t) {
+                                                  const auto x = s.second.bytes(), y = t.second.bytes();
+                                                  return s.first == t.first && s.second.type() == t.second.type() &&
+                                                         std::equal(x.begin(), x.end(), y.begin(), y.end());
+                                                });
 }
 
 void try_file(std::span<const std::byte> bytes) {

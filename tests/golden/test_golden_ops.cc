@@ -23,16 +23,26 @@ const std::vector<OpRow>& rows() {
   static const std::vector<OpRow> k_rows{
       {"mse", {"prediction", "target"}, {"y"}, [](In v, Settings) { return std::vector{mse(v[0], v[1])}; }},
       {"mae", {"prediction", "target"}, {"y"}, [](In v, Settings) { return std::vector{mae(v[0], v[1])}; }},
-      {"huber", {"prediction", "target"}, {"y"}, [](In v, Settings s) { return std::vector{huber(v[0], v[1], s.at("delta"))}; }},
+      {"huber",
+       {"prediction", "target"},
+       {"y"},
+       [](In v, Settings s) { return std::vector{huber(v[0], v[1], s.at("delta"))}; }},
       {"bce", {"prediction", "target"}, {"y"}, [](In v, Settings) { return std::vector{bce(v[0], v[1])}; }},
-      {"softmax_cross_entropy", {"logits", "labels"}, {"y"},
+      {"softmax_cross_entropy",
+       {"logits", "labels"},
+       {"y"},
        [](In v, Settings) { return std::vector{softmax_cross_entropy(v[0], v[1])}; }},
-      {"layer_norm", {"x", "weight", "bias"}, {"y"},
+      {"layer_norm",
+       {"x", "weight", "bias"},
+       {"y"},
        [](In v, Settings s) { return std::vector{layer_norm(v[0], v[1], v[2], s.at("epsilon"))}; }},
       {"embedding", {"table", "ids"}, {"y"}, [](In v, Settings) { return std::vector{embedding(v[0], v[1])}; }},
-      {"multi_head_attention", {"q", "k", "v", "in_weight", "in_bias", "out_weight", "out_bias", "mask"}, {"y", "weights"},
+      {"multi_head_attention",
+       {"q", "k", "v", "in_weight", "in_bias", "out_weight", "out_bias", "mask"},
+       {"y", "weights"},
        [](In v, Settings s) {
-         const auto r = multi_head_attention(v[0], v[1], v[2], v[3], v[4], v[5], v[6], s.at("heads"), v.size() > 7 ? v[7] : Value());
+         const auto r = multi_head_attention(v[0], v[1], v[2], v[3], v[4], v[5], v[6], s.at("heads"),
+                                             v.size() > 7 ? v[7] : Value());
          return std::vector{r.y, r.weights};
        }},
   };

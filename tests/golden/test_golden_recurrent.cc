@@ -96,7 +96,8 @@ void check_ten_updates(const GoldenCase& golden, Backend& backend, const Compari
     const std::string& name = layer.setup.parameters[i];
     const Type type = d[i].type();
     for (const std::string slot : {"m.", "v."}) layer.feed.emplace(slot + name, Tensor(type));
-    const Value inputs[] = {layer.in.parameters[i], d[i], graph.input("m." + name, type), graph.input("v." + name, type), lr, update};
+    const Value inputs[] = {layer.in.parameters[i],         d[i], graph.input("m." + name, type),
+                            graph.input("v." + name, type), lr,   update};
     const auto next = graph.append(Op::adam, inputs, attributes);
     graph.output("param." + name, next[0]);
     graph.output("m." + name, next[1]);
@@ -126,7 +127,8 @@ TEST_CASE("recurrent layers agree with PyTorch in outputs, states, gradients and
       check_values_and_gradients(golden, *backend, {golden, name, worst});
       check_ten_updates(golden, *backend, {golden, name, worst_update});
     }
-    MESSAGE(name << ": " << cases.size() << " cases, worst relative L2 " << worst << ", after ten updates " << worst_update);
+    MESSAGE(name << ": " << cases.size() << " cases, worst relative L2 " << worst << ", after ten updates "
+                 << worst_update);
   }
 }
 

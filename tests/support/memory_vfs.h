@@ -59,7 +59,9 @@ class MemoryVfs : public Vfs {
     if (!content) content = std::make_shared<Content>();
     return std::make_unique<MemoryFile>(content);
   }
-  void truncate(const std::string& path, std::size_t bytes) override { find(path, ErrorKind::storage)->now.resize(bytes); }
+  void truncate(const std::string& path, std::size_t bytes) override {
+    find(path, ErrorKind::storage)->now.resize(bytes);
+  }
   void rename(const std::string& from, const std::string& to) override {
     const auto content = find(from, ErrorKind::storage);
     names_.erase(from);
