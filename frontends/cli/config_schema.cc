@@ -15,6 +15,7 @@ namespace unroll::cli {
 namespace {
 
 constexpr double k_big = 1e15;  // whole numbers up to here are exact in a double
+constexpr double k_int_max = 2147483646;
 constexpr auto k_bool = KeyType::boolean;
 constexpr auto k_int = KeyType::integer;
 constexpr auto k_num = KeyType::number;
@@ -67,14 +68,14 @@ constexpr KeySpec k_schema[] = {
   {"train.warmup",           k_int,  "0",          0, k_big,      "",                         k_trained,        "updates over which the learning rate rises from 0"},
   {"train.final_fraction",   k_num,  "0.0",        0, 1,          "",                         k_trained,        "cosine: last learning rate divided by lr"},
   {"train.clip_norm",        k_num,  "1.0",        0, 1e9,        "",                         k_trained,        "largest global gradient norm, 0 for no clipping"},
-  {"train.max_updates",      k_int,  "1000",       1, k_big,      "",                         k_trained,        "updates in all"},
-  {"train.epochs",           k_int,  "0",          0, k_big,      "",                         k_trained,        "when set, max_updates is this many passes over the data"},
-  {"train.validate_every",   k_int,  "100",        1, k_big,      "",                         k_trained,        "updates between validations"},
+  {"train.max_updates",      k_int,  "1000",       1, k_int_max,  "",                         k_trained,        "updates in all"},
+  {"train.epochs",           k_int,  "0",          0, k_int_max,  "",                         k_trained,        "when set, max_updates is this many passes over the data"},
+  {"train.validate_every",   k_int,  "100",        0, k_big,      "",                         k_trained,        "updates between validations, 0 for never"},
   {"train.validation_batches", k_int, "0",         0, k_big,      "",                         k_trained,        "batches per validation at most, 0 for all"},
   {"train.patience",         k_int,  "0",          0, k_big,      "",                         k_trained,        "stop after so many validations without a better one, 0 for never"},
-  {"train.checkpoint_every", k_int,  "100",        1, k_big,      "",                         k_trained,        "updates between checkpoints"},
-  {"train.log_every",        k_int,  "10",         1, k_big,      "",                         k_trained,        "updates between reports"},
-  {"train.max_bad_updates",  k_int,  "3",          1, k_big,      "",                         k_trained,        "non-finite updates in a row before the run stops"},
+  {"train.checkpoint_every", k_int,  "100",        0, k_big,      "",                         k_trained,        "updates between checkpoints, 0 for one at the end only"},
+  {"train.log_every",        k_int,  "10",         0, k_big,      "",                         k_trained,        "updates between reports, 0 for none"},
+  {"train.max_bad_updates",  k_int,  "3",          0, k_big,      "",                         k_trained,        "non-finite updates in a row before the run stops, 0 for never"},
   {"train.seed",             k_int,  "0",          0, k_big,      "",                         k_trained,        "the one source of randomness"},
 
   {"run.backend",            k_text, "\"cpu\"",    0, 0,          "",                         k_every,          "cpu, reference, ... (see `unroll doctor`)"},

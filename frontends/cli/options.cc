@@ -43,7 +43,7 @@ void add_train(CLI::App& app, Options& o) {
   app.add_option("config", o.config, "config file")->required();
   app.add_option("--out", o.out, "run folder")->required();
   app.add_flag("--resume", o.resume, "go on from the folder's last checkpoint; the result is bit-equal");
-  app.add_option("--max-updates", o.max_updates, "the same as --set train.max_updates=N")->check(CLI::PositiveNumber);
+  app.add_option("--max-updates", o.max_updates, "stop after update N; more than the config plans lengthens the run")->check(CLI::PositiveNumber);
   add_seed(app, o);
   add_device(app, o);
   add_set(app, o);
@@ -204,7 +204,6 @@ Config load_config(const Options& options, const std::string& path) {
   if (!options.backend.empty()) config.set("run.backend", options.backend, "--backend");
   if (options.threads) config.set("run.threads", *options.threads, "--threads");
   if (options.seed) config.set("train.seed", *options.seed, "--seed");
-  if (options.max_updates) config.set("train.max_updates", *options.max_updates, "--max-updates");
   return config;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "unroll/error.h"
+#include "unroll/trainer.h"
 #include "unroll/vfs.h"
 
 namespace unroll::cli {
@@ -18,7 +19,7 @@ RunFolder open_run(const Options& options) {
                   "Name a folder that `unroll train --out` wrote");
     }
   }
-  return {load_config(options, config), load_safetensors(model)};
+  return {load_config(options, config), load_model(model)};
 }
 
 }  // namespace unroll::cli

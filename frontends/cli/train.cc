@@ -36,15 +36,28 @@ void save_config(const Config& config, const std::string& path) {
   write_atomically(disk(), path, parts);
 }
 
+// --max-updates stops early, and lengthens the run when the config plans for fewer.
+void apply_max_updates(const Options& options, Config& config, TrainerOptions& trainer) {
+  if (!options.max_updates) return;
+  trainer.stop_at = *options.max_updates;
+  if (trainer.epochs == 0 && trainer.stop_at > trainer.max_updates) {
+    trainer.max_updates = trainer.stop_at;
+    config.set("train.max_updates", trainer.stop_at, "--max-updates");
+  }
+}
+
 void print_result(const TrainResult& result, const Options& options) {
   Report report;
   report.add("folder", options.out).add("updates", result.updates);
-  report.add("best_validation_loss", result.best_validation_loss);
-  report.add("last_validation_loss", result.last_validation_loss);
-  Report metrics;
-  for (const auto& [name, value] : result.validation_metrics) metrics.add(name, value);
-  report.add("validation_metrics", metrics).add("skipped_updates", result.skipped_updates);
-  report.add("interrupted", result.interrupted).add("out_of_patience", result.out_of_patience);
+  if (!result.validation_metrics.empty()) {
+    report.add("best_validation_loss", result.best_validation_loss);
+    report.add("last_validation_loss", result.last_validation_loss);
+    Report metrics;
+    for (const auto& [name, value] : result.validation_metrics) metrics.add(name, value);
+    report.add("validation_metrics", metrics);
+  }
+  report.add("skipped_updates", result.skipped_updates).add("interrupted", stop_signal() != 0);
+  report.add("out_of_patience", result.out_of_patience);
   report.print(options.json);
 }
 
@@ -57,12 +70,14 @@ int run_train(const Options& options) {
     const fs::path data = fs::path(folder_of(options.config)) / config.text("data.path");
     config.set("data.path", fs::absolute(data).lexically_normal().string(), options.config);
   }
+  TrainerOptions trainer = trainer_options(config);
+  apply_max_updates(options, config, trainer);
   const auto task = make_task(config, "");
   const auto backend = open_backend(config);
   prepare_folder(options.out, options.resume);
-  save_config(config, options.out + "/config.toml");
+  const std::string config_path = options.out + "/config.toml";
+  if (!options.resume) save_config(config, config_path);
   ProgressDisplay display(options.out + "/log.txt", disk());
-  TrainerOptions trainer = trainer_options(config);
   trainer.folder = options.out;
   trainer.resume = options.resume;
   trainer.warn = [&](const std::string& text) { display.line("warning: " + text); };
@@ -70,12 +85,13 @@ int run_train(const Options& options) {
   const TrainResult result = Trainer(task, *backend, trainer)
                                  .fit([&](const Progress& p) { display.report(p); }, [] { return stop_signal() != 0; });
   display.finish();
-  if (result.interrupted) {
+  if (options.resume) save_config(config, config_path);  // a resume that was refused leaves the old one
+  if (stop_signal() != 0) {
     display.line(fmt::format("stopped after update {}; go on with: unroll train {} --out {} --resume", result.updates,
-                             options.config, options.out));
+                             config_path, options.out));
   }
   print_result(result, options);
-  return result.interrupted ? 128 + stop_signal() : 0;
+  return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
 
 }  // namespace unroll::cli
