@@ -117,6 +117,13 @@ void Config::refuse(std::string_view path, std::string_view what, std::string_vi
   throw Error(kind_of(origin), origin, fmt::format("{} = {}: {}", path, toml_text(at.value), what), next);
 }
 
+void Config::refuse_unread() const {
+  for (const KeySpec& key : config_schema()) {
+    if (key.uses & uses() || is_default(key.path)) continue;
+    refuse(key.path, fmt::format("{} does not read this key", text("task.kind")), "Remove it; docs/config.md says who reads what");
+  }
+}
+
 unsigned Config::uses() const {
   const unsigned uses = uses_of_kind(text("task.kind"));
   return uses ? uses : k_tensors;

@@ -31,6 +31,8 @@ class Config {
   std::string toml(unsigned uses) const;
   unsigned uses() const;  // from task.kind
 
+  // Throws when a key was set that task.kind does not read.
+  void refuse_unread() const;
   // Throws the error of a value that does not fit the others, naming where it was set.
   [[noreturn]] void refuse(std::string_view path, std::string_view what, std::string_view next = {}) const;
 

@@ -46,7 +46,7 @@ constexpr KeySpec k_schema[] = {
   {"model.bidirectional",    k_bool, "false",      0, 0,          "",                         k_forecast | k_classify | k_tensors, "a second direction that reads the sequence backwards"},
   {"model.projection",       k_int,  "0",          0, 1e6,        "",                         k_every,          "lstm: width P of the projected output, 0 for none"},
   {"model.nonlinearity",     k_text, "\"tanh\"",   0, 0,          "tanh|relu",                k_every,          "rnn: the function of the state"},
-  {"model.bias",             k_bool, "true",       0, 0,          "",                         k_tensors,         "rnn, gru, lstm: bias_ih and bias_hh"},
+  {"model.bias",             k_bool, "true",       0, 0,          "",                         k_every,           "rnn, gru, lstm: bias_ih and bias_hh"},
   {"model.reset_after",      k_bool, "true",       0, 0,          "",                         k_every,          "gru: the reset gate acts after the recurrent product (PyTorch, cuDNN)"},
   {"model.peephole",         k_bool, "false",      0, 0,          "",                         k_every,          "lstm: the gates see the cell state"},
   {"model.dropout",          k_num,  "0.0",        0, 0.95,       "",                         k_trained,        "dropout rate between layers and before the output layer"},

@@ -67,6 +67,7 @@ std::shared_ptr<const Task> make_task(const Config& config, const std::string& f
   if (kind.empty()) {
     config.refuse("task.kind", "nothing to learn", "Set it to language-model, forecast or classify");
   }
+  config.refuse_unread();
   if (config.text("data.path").empty()) config.refuse("data.path", "no data file", "Set data.path");
   const std::string path = (std::filesystem::path(folder) / config.text("data.path")).lexically_normal().string();
   const std::string text = read_text_file(path, k_max_data_bytes);
