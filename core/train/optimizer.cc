@@ -97,7 +97,7 @@ double scheduled_lr(const ScheduleOptions& s, double lr, std::int64_t update, st
   if (update <= s.warmup) return lr * static_cast<double>(update) / static_cast<double>(s.warmup);
   if (s.name == "constant") return lr;
   const double span = static_cast<double>(std::max<std::int64_t>(max_updates - s.warmup, 1));
-  const double done = std::min(static_cast<double>(update - s.warmup) / span, 1.0);
+  const double done = std::min(static_cast<double>(update - 1 - s.warmup) / span, 1.0);
   return lr * (s.final_fraction + (1 - s.final_fraction) * 0.5 * (1 + std::cos(std::numbers::pi * done)));
 }
 

@@ -27,7 +27,8 @@ class OptimizerRecipe {
   Attributes attributes_;
 };
 
-// Learning rate of `update` (from 1) of `max_updates`: linear warm-up, then constant or half a cosine.
+// Learning rate of `update` (from 1) of `max_updates`: linear warm-up, then constant or half a cosine that would reach
+// lr * final_fraction one update after the last (torch.optim.lr_scheduler.CosineAnnealingLR).
 double scheduled_lr(const ScheduleOptions& schedule, double lr, std::int64_t update, std::int64_t max_updates);
 void check_schedule(const ScheduleOptions& schedule);
 

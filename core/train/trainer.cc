@@ -156,13 +156,14 @@ struct Trainer::State {
                                 : "Clean the data");
   }
 
-  Progress progress(std::int64_t update) const {
+  Progress progress(std::int64_t update) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - since).count();
+    if (seconds > 0 && update > since_update) rate = static_cast<double>(update - since_update) / seconds;
     Progress p{};
     p.update = update;
     p.max_updates = options.max_updates;
     p.lr = lr_of(update);
-    const double seconds = std::chrono::duration<double>(Clock::now() - since).count();
-    p.updates_per_second = seconds > 0 ? static_cast<double>(update - since_update) / seconds : 0;
+    p.updates_per_second = rate;
     return p;
   }
 
@@ -234,6 +235,7 @@ struct Trainer::State {
   double last_loss = std::nan(""), last_norm = std::nan("");
   Clock::time_point since;
   std::int64_t since_update = 0;
+  double rate = 0;  // updates per second, last known
 };
 
 Trainer::Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options)

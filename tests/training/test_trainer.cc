@@ -229,8 +229,9 @@ TEST_CASE("the learning rate warms up, then follows half a cosine") {
   const ScheduleOptions s{"cosine", 4, 0.1};
   CHECK(scheduled_lr(s, 1, 1, 24) == 0.25);
   CHECK(scheduled_lr(s, 1, 4, 24) == 1);
-  CHECK(scheduled_lr(s, 1, 14, 24) == doctest::Approx(0.55));
-  CHECK(scheduled_lr(s, 1, 24, 24) == doctest::Approx(0.1));
+  CHECK(scheduled_lr(s, 1, 5, 24) == 1);
+  CHECK(scheduled_lr(s, 1, 15, 24) == doctest::Approx(0.55));
+  CHECK(scheduled_lr(s, 1, 25, 24) == doctest::Approx(0.1));
   CHECK(scheduled_lr({"constant", 0, 0}, 0.5, 7, 10) == 0.5);
 }
 
