@@ -27,7 +27,7 @@ Index element_bytes(const Matmul& matmul) { return static_cast<Index>(dtype_byte
 Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 Index panels_of(const Matmul& matmul, const GemmKernels& kernels) { return ceil_div(matmul.n, kernels.columns); }
 
-// Many rows: each part takes its rows. Otherwise each part takes its panels, and nobody waits.
+// Many rows: each part takes its rows of c and needs all of b. Otherwise each part takes its panels.
 bool split_by_rows(Index m, Index panels, int parts) {
   constexpr Index k_enough_rows = 64;
   return m >= k_enough_rows * parts || panels < parts;
@@ -110,8 +110,8 @@ void multiply_rows_of(const Product& p, Range rows, Index column, Index columns,
   }
 }
 
-// All parts together. Two buffers take turns, so one barrier for each block of b is enough; `turn` goes on from one
-// product to the next.
+// All parts together. Two buffers take turns, so one barrier for each block of b is enough, and none when each part
+// packs and reads its own share of one block; `turn` goes on from one product to the next.
 void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, void* a_block, int& turn,
                      const Part& part) {
   const Matmul& mm = p.matmul;
@@ -119,6 +119,7 @@ void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, voi
   const bool by_rows = split_by_rows(mm.m, panels, part.count);
   const Range rows = by_rows ? part.share(mm.m) : Range{0, mm.m};
   const Index k_steps = k_blocks(mm.k, p.kernels.k_block);
+  const bool wait = by_rows || k_steps > 1 || panels > k_panels_at_once;
   for (Index first = 0; first < panels; first += k_panels_at_once) {
     const Index count = std::min(k_panels_at_once, panels - first);
     const Index column = first * p.kernels.columns;
@@ -131,7 +132,7 @@ void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, voi
       const Index corner = mm.transpose_b ? column * mm.b_stride + k0 : k0 * mm.b_stride + column;
       p.kernels.pack(at(p.b, corner * p.size()), mm.b_stride, mm.transpose_b, depth, columns, mine.begin, mine.end,
                      depth * p.kernels.columns, packed);
-      if (by_rows) part.sync();
+      if (wait) part.sync();
       multiply_rows_of(p, rows, column, columns, k0, depth, packed, by_rows ? Range{0, count} : mine, a_block);
     }
   }
