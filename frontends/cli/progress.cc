@@ -105,20 +105,26 @@ void ProgressDisplay::finish() {
 }
 
 void ProgressDisplay::report(const Progress& p) {
+  if (p.validation_loss) {
+    if (!best_ || p.best) best_ = p.validation_loss;
+    if (bar_) log(validation_line(p));
+    else line(validation_line(p));
+    return;
+  }
   const double left = seconds_left(p);
   const std::string row = progress_line(p, left);
-  if (p.validation_loss && (!best_ || p.best)) best_ = p.validation_loss;
-  if (!bar_) {
-    fmt::print(stderr, "{}\n", row);
-    if (p.validation_loss) fmt::print(stderr, "{}\n", validation_line(p));
-  } else {
-    const char* colour = can_colour() && p.best ? "\033[32m" : "";
-    fmt::print(stderr, "\r{}{}{}\033[K", colour, progress_bar(p, best_, left, terminal_width()), *colour ? "\033[0m" : "");
-    std::fflush(stderr);
-    open_ = true;
-  }
+  if (bar_) draw(p, left);
+  else fmt::print(stderr, "{}\n", row);
   log(row);
-  if (p.validation_loss) log(validation_line(p));
+}
+
+void ProgressDisplay::draw(const Progress& p, double left) {
+  const bool new_best = best_ && best_ != drawn_best_ && can_colour();
+  drawn_best_ = best_;
+  fmt::print(stderr, "\r{}{}{}\033[K", new_best ? "\033[32m" : "", progress_bar(p, best_, left, terminal_width()),
+             new_best ? "\033[0m" : "");
+  std::fflush(stderr);
+  open_ = true;
 }
 
 }  // namespace unroll::cli

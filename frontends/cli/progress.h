@@ -35,11 +35,13 @@ class ProgressDisplay {
 
  private:
   void log(const std::string& text);
+  void draw(const Progress& progress, double seconds_left);
   double seconds_left(const Progress& progress) const;
 
   bool bar_;
   bool open_ = false;  // a bar stands on the current line
-  std::optional<double> best_;
+  std::optional<double> best_;        // validation loss
+  std::optional<double> drawn_best_;  // the bar turns green once for each better one
   std::unique_ptr<Vfs::File> log_;
 };
 

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that need no trained model. usage: check_commands.py UNROLL [--cold-start]"""
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+
+from command import UNROLL, call, load, ok, refused, run_checks, save
+
+COMMANDS = ["doctor", "new", "train", "eval", "generate", "run", "inspect", "bench", "completion"]
+
+
+def version_and_help(folder):
+    """--version and --help go to stdout; each command's help has an example"""
+    assert ok("--version").out.startswith("unroll ")
+    for command in COMMANDS:
+        assert command in ok("--help").out
+        assert "Example" in ok(command, "--help").out, command
+
+
+def usage_errors(folder):
+    """a wrong command line is exit code 2"""
+    for arguments in ([], ["dance"], ["bench", "--bogus"], ["bench", "--batch", "0"], ["bench", "--mode", "walk"], ["train"]):
+        assert call(*arguments).code == 2, arguments
+    refused(2, "bench", "--cell", "abacus", "--seconds", "0", says=["abacus", "lstm"])
+    refused(5, "bench", "--backend", "abacus", says=["abacus", "reference"])
+
+
+def doctor(folder):
+    """doctor reports version, cores, memory, cells and every backend"""
+    report = ok("doctor", "--json").json()
+    assert {"version", "cpu_features", "cores", "memory_bytes", "cells", "backends"} <= report.keys()
+    assert {"name", "available", "detail"} == report["backends"][0].keys()
+    assert {"reference", "cpu", "null"} <= {b["name"] for b in report["backends"] if b["available"]}
+    assert "reference" in ok("doctor").out
+
+
+def bad_configs(folder):
+    """a bad config is exit code 3 with its place; a bad --set is 2"""
+    config = folder / "c.toml"
+    run = ["run", config, "--weights", "w", "--input", "i", "--output", "o"]
+    refused(3, *run, says=["c.toml"])
+    for text, says in [
+        ("[model]\nhiden = 3\n", ["c.toml:2:1", "Did you mean model.hidden?"]),
+        ("[model]\nhidden = \"3\"\n", ["c.toml:2", "type string", "type integer"]),
+        ("[model]\nhidden = 0\n", ["c.toml:2", "must lie between"]),
+        ("a = " + "[" * 100000, ["nesting deeper than 64"]),
+        ("#" * (1 << 20) + "#", ["c.toml"]),
+        ("[model\n", ["c.toml:1", "not TOML"]),
+    ]:
+        config.write_text(text)
+        refused(3, *run, says=says)
+    config.write_bytes(b"[model]\ncell = \"\xff\"\n")
+    refused(3, *run, says=["not TOML"])
+    config.write_text("[model]\nhidden = 3\n")
+    refused(2, *run, "--set", "model.hiden=4", says=["Did you mean model.hidden?"])
+
+
+def run_numbers(folder):
+    """run gives tanh's numbers and gradients for a network of one unit"""
+    (folder / "c.toml").write_text("[model]\ncell = \"rnn\"\ninput = 1\nhidden = 1\n")
+    w, u, b, x, h0, d_y = 0.5, -0.25, 0.125, 2.0, 0.75, 3.0
+    save(folder / "w", weight_ih_l0=("F32", [1, 1], [w]), weight_hh_l0=("F32", [1, 1], [u]),
+         bias_ih_l0=("F32", [1], [b]), bias_hh_l0=("F32", [1], [0]))
+    save(folder / "i", x=("F32", [1, 1, 1], [x]), h0=("F32", [1, 1, 1], [h0]), d_y=("F32", [1, 1, 1], [d_y]))
+    h = math.tanh(w * x + u * h0 + b)
+    d = d_y * (1 - h * h)
+    wanted = {"y": h, "hn": h, "d_x": d * w, "d_h0": d * u, "d_weight_ih_l0": d * x, "d_weight_hh_l0": d * h0,
+              "d_bias_ih_l0": d, "d_bias_hh_l0": d}
+    files = ["--weights", folder / "w", "--input", folder / "i"]
+    for backend in ("reference", "cpu"):
+        ok("run", folder / "c.toml", *files, "--output", folder / "o", "--grad", "--backend", backend)
+        got = load(folder / "o")
+        assert got.keys() == wanted.keys(), got.keys()
+        for name, value in wanted.items():
+            assert abs(got[name][0] - value) < 1e-5, (backend, name, got[name], value)
+    forward = ok("run", folder / "c.toml", *files, "--output", folder / "o2")
+    assert "d_y is not used without --grad" in forward.err and load(folder / "o2").keys() == {"y", "hn"}
+    names = ok("run", folder / "c.toml", *files, "--output", folder / "o", "--grad", "--json").json()["tensors"]
+    assert names["y"] == "f32[1,1,1]"
+    refused(6, "run", folder / "c.toml", *files, "--grad", "--output", folder / "none" / "o", says=["none/o"])
+
+
+def run_refusals(folder):
+    """run names missing, extra and misshapen tensors and lists what it expects"""
+    (folder / "c.toml").write_text("[model]\ncell = \"lstm\"\ninput = 2\nhidden = 1\n")
+    weights = {"weight_ih_l0": ("F32", [4, 2], [0] * 8), "weight_hh_l0": ("F32", [4, 1], [0] * 4),
+               "bias_ih_l0": ("F32", [4], [0] * 4), "bias_hh_l0": ("F32", [4], [0] * 4)}
+    inputs = {"x": ("F32", [3, 1, 2], [0] * 6)}
+
+    def attempt(says, w={}, i={}, without=(), grad=False, code=3):
+        save(folder / "w", **{k: v for k, v in {**weights, **w}.items() if k not in without})
+        save(folder / "i", **{k: v for k, v in {**inputs, **i}.items() if k not in without})
+        refused(code, "run", folder / "c.toml", "--weights", folder / "w", "--input", folder / "i", "--output", folder / "o",
+                *(["--grad"] if grad else []), says=says)
+
+    attempt(["tensor x is missing"], without=["x"])
+    attempt(["x is f32[3,2]", "f32[T,B,2]"], i={"x": ("F32", [3, 2], [0] * 6)})
+    attempt(["weight_hh_l0 is missing", "weight_hh_l0 f32[4,1]"], without=["weight_hh_l0"])
+    attempt(["tensor weight_hh_l1 f32[4,1] is not used", "Expected"], w={"weight_hh_l1": ("F32", [4, 1], [0] * 4)})
+    attempt(["bias_ih_l0 is f32[3]", "f32[4]"], w={"bias_ih_l0": ("F32", [3], [0] * 3)})
+    attempt(["h0 is f64[1,1,1]", "must be f32[1,1,1]"], i={"h0": ("F64", [1, 1, 1], [0])})
+    attempt(["tensor h1 f32[1] is not used"], i={"h1": ("F32", [1], [0])})
+    attempt(["d_y is missing"], grad=True)
+    attempt(["lengths holds 4", "T = 3"], i={"lengths": ("I64", [1], [4])})
+    attempt(["lengths is i32[2]", "i32[1]"], i={"lengths": ("I32", [2], [1, 1])})
+    (folder / "i").write_bytes(b"")
+    refused(3, "run", folder / "c.toml", "--weights", folder / "w", "--input", folder / "i", "--output", folder / "o", says=["/i"])
+
+
+def inspect(folder):
+    """inspect reads tensor files, configs and graph text, and refuses the rest"""
+    save(folder / "a.safetensors", good=("F32", [2], [1, 2]), bad=("F32", [1], [math.nan]))
+    report = ok("inspect", folder / "a.safetensors", "--json").json()
+    assert report["elements"] == 3 and [t["finite"] for t in report["tensors"]] == [False, True]
+    assert "NOT FINITE" in ok("inspect", folder / "a.safetensors").out
+    (folder / "c.toml").write_text("[model]\ncell = \"gru\"\ninput = 3\nhidden = 4\n")
+    graph = ok("inspect", folder / "c.toml", "--graph").out
+    (folder / "g.graph").write_text(graph)
+    assert ok("inspect", folder / "g.graph", "--graph").out == graph
+    assert ok("inspect", folder / "c.toml", "--dot").out.startswith("digraph")
+    assert "gru" in ok("inspect", folder / "g.graph", "--json").json()["ops"]
+    refused(3, "inspect", folder, says=["not a run folder"])
+    refused(3, "inspect", folder / "none.safetensors", says=["none.safetensors"])
+    (folder / "bad.graph").write_text("nonsense")
+    refused(3, "inspect", folder / "bad.graph")
+
+
+def bench(folder):
+    """bench prints one JSON object with times, rate and memory for each cell and mode"""
+    small = ["--input", 4, "--hidden", 8, "--batch", 2, "--steps", 3, "--seconds", 0, "--threads", 1, "--json"]
+    for cell in ("rnn", "gru", "lstm", "lnlstm"):
+        for extra in (["--mode", "infer"], ["--mode", "train"], ["--mode", "train", "--bidirectional", "--layers", 2]):
+            report = ok("bench", "--cell", cell, *small, *extra).json()
+            assert all(report[k] > 0 for k in ("min_ms", "median_ms", "gflops", "compile_ms", "peak_bytes")), report
+            assert report["cell"] == cell and report["threads"] == 1
+
+
+def completion(folder):
+    """completion scripts load, and bash offers commands, options and choices"""
+    script = folder / "c.bash"
+    script.write_text(ok("completion", "bash").out)
+
+    def offers(*words):
+        line = (f"source {script}; COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}; _unroll; "
+                "printf '%s\\n' \"${COMPREPLY[@]}\"")
+        return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout.split()
+
+    assert set(COMMANDS) <= set(offers("unroll", ""))
+    assert offers("unroll", "bench", "--mo") == ["--mode"]
+    assert offers("unroll", "bench", "--mode", "") == ["infer", "train"]
+    assert "classify" in offers("unroll", "new", "")
+    assert "complete -c unroll" in ok("completion", "fish").out
+    assert ok("completion", "zsh").out.startswith("#compdef unroll")
+
+
+def cold_start(folder):
+    """--version and doctor start within 20 ms"""
+    if "--cold-start" not in sys.argv:
+        return
+    for command in ("--version", "doctor"):
+        times = []
+        for _ in range(15):
+            begin = time.perf_counter()
+            subprocess.run([UNROLL, command], stdout=subprocess.DEVNULL, check=True)
+            times.append(time.perf_counter() - begin)
+        assert min(times) <= 0.020, f"{command} took {min(times) * 1e3:.1f} ms"
+
+
+with tempfile.TemporaryDirectory() as work:
+    run_checks([version_and_help, usage_errors, doctor, bad_configs, run_numbers, run_refusals, inspect, bench, completion,
+                cold_start], work)

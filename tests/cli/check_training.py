@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""new, train, resume, signals, eval, generate. usage: check_training.py UNROLL [--seed N]"""
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from command import UNROLL, call, ok, on_terminal, refused, run_checks
+
+SEED = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else time.time_ns() % 1000000
+KILLS = 20
+SMALL = ["--set", "model.hidden=8", "--set", "train.batch=4", "--set", "train.checkpoint_every=5", "--set",
+         "train.validate_every=20", "--threads", "1"]
+KINDS = ["language-model", "forecast", "classify"]
+FILES = ["best.safetensors", "last.safetensors", "metrics.jsonl"]
+
+
+def config(folder, kind="classify", *settings):
+    ok("new", kind, folder / "demo", *settings)
+    return folder / "demo" / "config.toml"
+
+
+def same_files(a, b):
+    for name in FILES:
+        assert (a / name).read_bytes() == (b / name).read_bytes(), f"{name} differs"
+
+
+def whole_flow(folder):
+    """new, train, eval and inspect work for every kind of task"""
+    for kind in KINDS:
+        work = folder / kind
+        work.mkdir()
+        run = work / "run"
+        result = ok("train", config(work, kind), "--out", run, "--max-updates", 20, "--json", *SMALL)
+        assert result.json()["updates"] == 20 and "validation update=20 " in result.err and "\033" not in result.err
+        assert sorted(p.name for p in run.iterdir()) == sorted([*FILES, "config.toml", "log.txt"])
+        assert "validation update=20" in (run / "log.txt").read_text()
+        assert all(json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines())
+        report = ok("eval", run, "--json").json()
+        assert report["loss"] > 0 and report["metrics"] and report["baselines"], report
+        assert ok("inspect", run, "--json").json()["tensors"]
+        refused(2, "train", run / "config.toml", "--out", run, says=["not empty", "--resume"])
+        refused(2, "new", kind, work / "demo", says=["exists"])
+
+
+def sampling(folder):
+    """generate is a function of the seed and refuses what is no language model"""
+    run = folder / "run"
+    ok("train", config(folder, "language-model"), "--out", run, "--max-updates", 20, *SMALL)
+    texts = [ok("generate", run, "--length", 50, "--seed", seed, "--prompt", "the ").out for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2] and len(texts[0]) >= 50
+    refused(3, "generate", folder, says=["not a run folder"])
+    ok("train", config(folder / "other", "classify"), "--out", folder / "c", "--max-updates", 5, *SMALL)
+    assert call("generate", folder / "c").code in (2, 3)
+
+
+def resume_equals(folder):
+    """a run in two parts leaves the bytes of a run in one"""
+    source = config(folder)
+    ok("train", source, "--out", folder / "whole", "--max-updates", 60, *SMALL)
+    ok("train", source, "--out", folder / "parts", "--max-updates", 23, *SMALL)
+    ok("train", source, "--out", folder / "parts", "--max-updates", 60, "--resume", *SMALL)
+    same_files(folder / "whole", folder / "parts")
+    refused(2, "train", source, "--out", folder / "parts", "--resume", "--seed", 5, *SMALL, says=["seed"])
+
+
+def survives_kills(folder):
+    """kill -9 at random moments, resumed each time, ends in the bytes of an undisturbed run"""
+    source = config(folder)
+    command = [UNROLL, "train", source, "--max-updates", "1500", *SMALL]
+    begin = time.time()
+    subprocess.run([*command, "--out", folder / "whole"], check=True, capture_output=True)
+    span = time.time() - begin
+    moments, kills = random.Random(SEED), 0
+    while kills < KILLS:
+        # Starting takes part of the span, so early moments hit the start, later ones the saves.
+        process = subprocess.Popen([*command, "--out", folder / "killed", "--resume"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            assert process.wait(timeout=span * moments.uniform(0.01, 0.1)) == 0
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+    subprocess.run([*command, "--out", folder / "killed", "--resume"], check=True, capture_output=True)
+    assert kills >= KILLS // 2, f"only {kills} kills before the run was done"
+    same_files(folder / "whole", folder / "killed")
+    print(f"     {kills} kills, seed {SEED}")
+
+
+def stops_on_signals(folder):
+    """a signal finishes the update, saves, says how to go on and exits with 128 + signal"""
+    source = config(folder)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        run = folder / f"run{int(number)}"
+        process = subprocess.Popen([UNROLL, "train", source, "--out", run, "--max-updates", "100000000", *SMALL],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while "update=" not in process.stderr.readline():
+            pass
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 128 + number, (process.returncode, err)
+        assert f"go on with: unroll train {run}/config.toml --out {run} --resume" in err
+        done = len((run / "metrics.jsonl").read_text())
+        ok("train", run / "config.toml", "--out", run, "--resume", "--max-updates", 1)
+        assert done > 0
+
+
+def displays(folder):
+    """a terminal gets a bar, NO_COLOR takes its colour, TERM=dumb gets lines"""
+    source = config(folder)
+    bar = on_terminal("train", source, "--out", folder / "a", "--max-updates", 60, *SMALL)
+    assert "\r" in bar and "eta" in bar and "best" in bar and "\033[32m" in bar, bar
+    plain = on_terminal("train", source, "--out", folder / "b", "--max-updates", 60, *SMALL, NO_COLOR="1")
+    assert "\r" in plain and "\033[32m" not in plain
+    dumb = on_terminal("train", source, "--out", folder / "c", "--max-updates", 60, *SMALL, TERM="dumb")
+    assert "update=10 " in dumb and "\033" not in dumb
+
+
+def bad_data(folder):
+    """bad data and keys that the task does not read are exit code 3, with the place"""
+    source = config(folder, "forecast")
+    refused(3, "train", source, "--out", folder / "a", "--set", "data.path=none.csv", says=["none.csv"])
+    (folder / "demo" / "nan.csv").write_text("week,value\n1,2\n2,abc\n")
+    refused(3, "train", source, "--out", folder / "a", "--set", "data.path=nan.csv", says=["nan.csv"])
+    (folder / "demo" / "empty.csv").write_text("")
+    refused(3, "train", source, "--out", folder / "a", "--set", "data.path=empty.csv", says=["empty.csv"])
+    refused(2, "train", source, "--out", folder / "a", "--set", "data.divide=3", says=["forecast does not read this key"])
+    assert not os.path.exists(folder / "a"), "a refused run leaves no folder"
+
+
+with tempfile.TemporaryDirectory() as work:
+    run_checks([whole_flow, sampling, resume_equals, survives_kills, stops_on_signals, displays, bad_data], work)
