@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-PARTS = ["meson.build", "meson_options.txt", "core", "backends", "frontends", "tests", "bench"]
+PARTS = ["meson.build", "meson_options.txt", "core", "backends", "frontends", "tests", "bench", "docs"]
 COMPILER = shlex.split(os.environ.get("CXX", "c++"))
 # Instances of the standard library's templates are weak in every C++ library; the rest must be ours by name.
 OURS = re.compile(r"^(unroll::|(vtable|typeinfo|typeinfo name|VTT|guard variable|construction vtable) for unroll::"
