@@ -248,19 +248,23 @@ struct Gemm {
     }
   }
 
-  // In squares of 16 bytes: 4 x 4 floats or 2 x 2 doubles.
+  // In squares of 16 bytes: 4 x 4 floats or 2 x 2 doubles. k_lines rows at a time fill whole cache lines of `to`, so
+  // few lines are open at once: strides that are powers of two leave room for few.
   static void transpose(const void* from_bytes, Index from_stride, Index rows, Index columns, void* to_bytes,
                         Index to_stride) {
     const T* from = static_cast<const T*>(from_bytes);
     T* to = static_cast<T*>(to_bytes);
     constexpr Index k_side = HWY_TARGET == HWY_SCALAR ? 1 : 16 / static_cast<Index>(sizeof(T));
+    constexpr Index k_lines = 64 / static_cast<Index>(sizeof(T));
     const Index square_rows = rows - rows % k_side;
     const Index square_columns = columns - columns % k_side;
-    for (Index i = 0; i < square_rows; i += k_side) {
+    for (Index r = 0; r < square_rows; r += k_lines) {
+      const Index end = std::min(r + k_lines, square_rows);
       for (Index j = 0; j < square_columns; j += k_side)
-        transpose_square(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+        for (Index i = r; i < end; i += k_side)
+          transpose_square(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
       for (Index j = square_columns; j < columns; ++j)
-        for (Index r = i; r < i + k_side; ++r) to[j * to_stride + r] = from[r * from_stride + j];
+        for (Index i = r; i < end; ++i) to[j * to_stride + i] = from[i * from_stride + j];
     }
     for (Index i = square_rows; i < rows; ++i)
       for (Index j = 0; j < columns; ++j) to[j * to_stride + i] = from[i * from_stride + j];

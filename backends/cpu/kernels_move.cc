@@ -107,17 +107,21 @@ bool is_transposed(const Copy& copy) {
          copy.src[at(inner)] != 0 && copy.src[at(inner - 1)] == 1;
 }
 
-// Brings the dimension along which src is contiguous next to the inner one: order does not matter to a copy.
-void bring_source_inward(Copy& copy) {
+void exchange(Copy& copy, int a, int b) {
+  std::swap(copy.dims[at(a)], copy.dims[at(b)]);
+  std::swap(copy.src[at(a)], copy.src[at(b)]);
+  std::swap(copy.dst[at(a)], copy.dst[at(b)]);
+}
+
+// Order does not matter to a copy: the dimension along which dst is contiguous becomes the inner one, that of src the
+// next.
+void order_dimensions(Copy& copy) {
   const int inner = copy.rank - 1;
+  for (int axis = 0; axis < inner && copy.dst[at(inner)] != 1; ++axis)
+    if (copy.dst[at(axis)] == 1) exchange(copy, axis, inner);
   if (copy.src[at(inner)] == 1 || copy.src[at(inner)] == 0) return;
   for (int axis = 0; axis < inner - 1; ++axis)
-    if (copy.src[at(axis)] == 1) {
-      std::swap(copy.dims[at(axis)], copy.dims[at(inner - 1)]);
-      std::swap(copy.src[at(axis)], copy.src[at(inner - 1)]);
-      std::swap(copy.dst[at(axis)], copy.dst[at(inner - 1)]);
-      return;
-    }
+    if (copy.src[at(axis)] == 1) return exchange(copy, axis, inner - 1);
 }
 
 template <class T>
@@ -147,7 +151,7 @@ Copy make_copy(DType dtype, const Shape& shape, const Strides& src, const Stride
     copy.dims[0] = shape.elements();
     copy.src[0] = copy.dst[0] = 1;
   }
-  bring_source_inward(copy);
+  order_dimensions(copy);
   return copy;
 }
 

@@ -13,10 +13,19 @@ namespace {
 
 // One pause takes 10 to 140 cycles, by processor.
 constexpr int k_spins_before_yield = 2000;
+constexpr int k_spins_before_yield_when_crowded = 20;
 constexpr int k_spins_before_sleep = 1000;
 
-void pause_or_yield(int& spins) {
-  if (++spins < k_spins_before_yield) {
+// With more threads than cores, the one waited for may not be running.
+int spins_before_yield(int threads) {
+  const unsigned cores = std::thread::hardware_concurrency();
+  const bool crowded = cores != 0 && threads > static_cast<int>(cores);
+  return crowded ? k_spins_before_yield_when_crowded : k_spins_before_yield;
+}
+
+void pause_or_yield(int& left) {
+  if (left > 0) {
+    --left;
     hwy::Pause();
   } else {
     std::this_thread::yield();
@@ -33,10 +42,10 @@ void Barrier::wait() {
     generation_.store(generation + 1, std::memory_order_release);
     return;
   }
-  int spins = 0;
+  int left = spins_;
   while (generation_.load(std::memory_order_acquire) == generation) {
     if (broken_.load(std::memory_order_acquire)) throw BarrierBroken{};
-    pause_or_yield(spins);
+    pause_or_yield(left);
   }
 }
 
@@ -47,7 +56,7 @@ void Barrier::mend() {
   broken_.store(false, std::memory_order_relaxed);
 }
 
-Team::Team(int n) : barrier_(std::max(n, 1)) {
+Team::Team(int n) : spins_(spins_before_yield(n)), barrier_(std::max(n, 1), spins_) {
   try {
     for (int i = 1; i < n; ++i) threads_.emplace_back([this, i, n] { work(i, n); });
   } catch (...) {
@@ -71,8 +80,8 @@ void Team::run_erased(Call call, void* argument) {
   unfinished_.store(size() - 1, std::memory_order_relaxed);
   start_call();
   do_part({0, size(), &barrier_});
-  int spins = 0;
-  while (unfinished_.load(std::memory_order_acquire) != 0) pause_or_yield(spins);
+  int left = spins_;
+  while (unfinished_.load(std::memory_order_acquire) != 0) pause_or_yield(left);
   if (error_) {
     barrier_.mend();
     std::rethrow_exception(std::exchange(error_, nullptr));

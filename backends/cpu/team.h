@@ -19,13 +19,15 @@ struct BarrierBroken {};
 // All `n` threads must arrive before any goes on; what was written before it is seen after it.
 class Barrier {
  public:
-  explicit Barrier(int n) : n_(n) {}
+  // Waits by pausing up to `spins` times, then yields its core in between.
+  Barrier(int n, int spins) : n_(n), spins_(spins) {}
   void wait();
   void break_all();  // every present and later wait throws BarrierBroken
   void mend();       // only while nobody waits
 
  private:
   const int n_;
+  const int spins_;
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> generation_{0};
   std::atomic<bool> broken_{false};
@@ -81,6 +83,7 @@ class Team {
   void do_part(const Part& part);          // runs the call, keeps its exception
   void stop();
 
+  const int spins_;  // before a waiting thread yields
   Barrier barrier_;
   Call call_ = nullptr;
   void* argument_ = nullptr;
