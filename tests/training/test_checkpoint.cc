@@ -111,6 +111,39 @@ TEST_CASE("stopping and resuming after every update leaves the same bytes too") 
   check_files(vfs);
 }
 
+TEST_CASE("the best validation so far is remembered through a resume") {
+  // Trained to raise w, validated on w: every validation is worse than the first.
+  class Worse : public Task {
+   public:
+    TaskGraph build(Scope& scope, const Batch& like) const override {
+      scope.graph().input("x", like.inputs.at("x").type());
+      TaskGraph t;
+      const Value w = sum(scope.parameter("w", {3}, Initializer::normal(1)));
+      t.loss = scope.training() ? -w : w;
+      return t;
+    }
+    std::int64_t n_batches(Split) const override { return 3; }
+    Batch batch(Split, std::uint64_t, std::int64_t, std::int64_t) const override {
+      Batch b;
+      b.inputs.emplace("x", Tensor());
+      return b;
+    }
+  };
+  const auto backend = make_backend("reference");
+  std::string best[2];
+  for (const bool interrupted : {false, true}) {
+    MemoryVfs vfs;
+    std::int64_t done = 0;
+    const auto worse = std::make_shared<Worse>();
+    if (interrupted) Trainer(worse, *backend, in_folder(vfs, false)).fit({}, [&] { return done++ == 7; });
+    const TrainResult r = Trainer(worse, *backend, in_folder(vfs, interrupted)).fit();
+    CHECK(r.last_validation_loss > r.best_validation_loss);
+    best[interrupted] = file(vfs, "best.safetensors");
+    CHECK(load_model("run/best.safetensors", vfs).metadata.at("trainer.update") == "5");
+  }
+  CHECK(best[0] == best[1]);
+}
+
 TEST_CASE("resuming a finished run changes nothing") {
   MemoryVfs vfs;
   run(vfs, false);

@@ -40,12 +40,21 @@ struct Job {
     for (std::size_t i = 0; i < wrt.size(); ++i)
       graph.output("d_" + (i == 0 ? std::string("x") : scope.parameters()[i - 1].name), gradients[i]);
   }
+  // Initial states as inputs, [L*D, B, size] each.
+  std::vector<Value> initial(int n_states, std::int64_t slots, std::int64_t size) {
+    std::vector<Value> states;
+    for (int i = 0; i < n_states; ++i) states.push_back(graph.input("initial" + std::to_string(i), {DType::f64, {slots, 3, size}}));
+    return states;
+  }
   TensorMap run() {
     const auto backend = make_backend("reference");
     TensorMap inputs = initialize(scope.parameters(), 3);
-    Tensor values(x.type());
-    for (std::int64_t i = 0; i < values.elements(); ++i) values.set(i, std::sin(static_cast<double>(i * i + 1)));
-    inputs["x"] = values;
+    for (const NamedValue& input : graph.inputs()) {
+      if (input.name != "x" && !input.name.starts_with("initial")) continue;
+      Tensor values(graph.type(input.value));
+      for (std::int64_t i = 0; i < values.elements(); ++i) values.set(i, std::sin(static_cast<double>(i * i + 1)));
+      inputs[input.name] = values;
+    }
     inputs["lengths"] = Tensor::from<std::int32_t>({3}, {5, 2, 4});
     return evaluate(graph, *backend, inputs);
   }
@@ -116,10 +125,14 @@ TEST_CASE("a hand-written cell gives what the built-in layer gives: values, fina
       o.hidden = 6;
       o.layers = 2;
       o.bidirectional = bidirectional;
-      const RecurrentResult r = recurrent_layer(built_in.scope, row.built_in, built_in.x, o, {}, {}, built_in.lengths);
+      const int n_states = row.built_in == Op::lstm ? 2 : 1;
+      const std::int64_t slots = bidirectional ? 4 : 2;
+      const auto initial = built_in.initial(n_states, slots, 6);
+      const RecurrentResult r = recurrent_layer(built_in.scope, row.built_in, built_in.x, o, initial[0],
+                                                n_states == 2 ? initial[1] : Value(), built_in.lengths);
       built_in.finish({r.y, r.cn ? std::vector{r.hn, r.cn} : std::vector{r.hn}});
       const CellLayerOptions c{6, 2, bidirectional, 0};
-      user.finish(cell_layer(user.scope, *find_cell(row.cell), user.x, c, {}, user.lengths));
+      user.finish(cell_layer(user.scope, *find_cell(row.cell), user.x, c, user.initial(n_states, slots, 6), user.lengths));
       const TensorMap expected = built_in.run(), got = user.run();
       REQUIRE(expected.size() == got.size());
       // Sums are taken in another order: about T H eps = 5 * 6 * 1e-16 times values of order 10, with room.

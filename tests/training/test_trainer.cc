@@ -27,14 +27,17 @@ bool same_bits(const TensorMap& a, const TensorMap& b) {
   return true;
 }
 
-// loss = mean of w * x: the gradient of w is the mean of x, so that a test chooses it.
+// loss = sum of w * x: the gradient of w is x, so that a test chooses it. The state counts the sum of all x.
 class Linear : public Task {
  public:
   std::function<std::vector<float>(std::int64_t index)> values;
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());
     TaskGraph t;
-    t.loss = mean(scope.parameter("w", {2}, Initializer::constant(1)) * x) * 2;
+    t.loss = sum(scope.parameter("w", {2}, Initializer::constant(1)) * x);
+    const Type type{DType::f32, {}};
+    const Value seen = scope.graph().input("state.seen", type);
+    t.states.push_back({"seen", type, seen, seen + sum(x)});
     return t;
   }
   std::int64_t n_batches(Split) const override { return 100; }
@@ -128,6 +131,11 @@ TEST_CASE("an update that is not finite changes nothing, is counted, and the nex
     Trainer both(task, *backend, o);
     both.fit();
     CHECK(same_bits(before, both.parameters()));
+
+    DeviceModel model(task, *backend, o);
+    for (std::int64_t u = 1; u <= 2; ++u) model.update(task->batch(Split::train, 0, 0, u - 1), {0.1, u});
+    CHECK(model.carried().at("state.seen").at(0) == 2);
+    CHECK(model.carried().at("optimizer.mean.w").all_finite());
   }
 }
 
@@ -147,6 +155,15 @@ TEST_CASE("too many bad updates in a row stop the run with a numeric error that 
   }
   CHECK(last == 9);  // 5 and 6 were bad, 7 good, 8 to 10 bad
   CHECK(trainer.parameters().at("w").all_finite());
+}
+
+TEST_CASE("a run of bad updates is noticed although nothing is logged and later updates are good") {
+  const auto backend = make_backend("reference");
+  const auto task = std::make_shared<Linear>();
+  task->values = [](std::int64_t index) { return std::vector<float>{1, index >= 4 && index <= 6 ? k_inf : 1}; };
+  TrainerOptions o = sgd(0.1, 1, 50);
+  o.log_every = 0;
+  CHECK_THROWS_WITH_AS(Trainer(task, *backend, o).fit(), doctest::Contains("3 updates in a row"), Error);
 }
 
 TEST_CASE("two windows with carried state are one window of twice the length, forward") {
@@ -175,10 +192,7 @@ TEST_CASE("training carries the state from window to window and drops it where s
   TrainerOptions o = small_training(0);
   o.optimizer = {.name = "sgd", .lr = 1e-30};  // the parameters stay: only states move
   DeviceModel model(task, *backend, o);
-  Graph graph;
-  Scope scope(graph, false);
-  const std::int64_t n = task->n_batches(Split::train);
-  REQUIRE(n >= 3);
+  REQUIRE(task->n_batches(Split::train) >= 3);
   for (std::int64_t i = 0; i < 3; ++i) model.update(task->batch(Split::train, 0, 0, i), {1e-30, i + 1});
   const TensorMap carried = model.carried();
   // The same three windows in one.
@@ -190,6 +204,7 @@ TEST_CASE("training carries the state from window to window and drops it where s
   for (const char* name : {"state.0", "state.1"}) {
     const Tensor a = carried.at(name), b = whole.carried().at(name);
     REQUIRE(a.type() == b.type());
+    CHECK(std::fabs(a.at(0)) > 1e-3);
     for (std::int64_t i = 0; i < a.elements(); ++i) CHECK(a.at(i) == doctest::Approx(b.at(i)).epsilon(1e-5));
   }
   // Batch 0 starts the streams: afterwards the state is as after the first window ever.
