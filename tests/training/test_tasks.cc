@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "tests/training/small_tasks.h"
+#include "unroll/error.h"
+
+using namespace unroll;
+using namespace unroll::testing;
+
+namespace {
+
+ForecastOptions small_forecast_options() {
+  ForecastOptions o;
+  o.model.hidden = 4;
+  o.window = 3;
+  o.period = 2;
+  o.batch = 4;
+  o.validation = 0.2;
+  o.test = 0.2;
+  return o;
+}
+// 20 values t^2, with a gap at 7.
+std::string squares() {
+  std::string csv = "t,v\n";
+  for (int t = 0; t < 20; ++t) csv += std::to_string(t) + "," + (t == 7 ? std::string() : std::to_string(t * t)) + "\n";
+  return csv;
+}
+
+}  // namespace
+
+TEST_CASE("a language model's windows follow each other and every held-out character but the first of a stream is predicted") {
+  const auto task = small_language_model();
+  std::int64_t predicted = 0;
+  for (std::int64_t i = 0; i < task->n_batches(Split::test); ++i) {
+    const Batch b = task->batch(Split::test, 0, 0, i);
+    CHECK(b.starts_stream == (i == 0));
+    predicted += b.inputs.at("labels").elements();
+  }
+  const auto n = static_cast<std::int64_t>(small_text().size()), held = static_cast<std::int64_t>(std::ceil(0.1 * static_cast<double>(n)));
+  CHECK(predicted == (held - 1) / 2 * 2);
+  const Batch a = task->batch(Split::train, 0, 0, 0), b = task->batch(Split::train, 0, 0, 1);
+  CHECK(a.inputs.at("labels").at(4 * 3) == b.inputs.at("ids").at(0));
+}
+
+TEST_CASE("a character that training never saw is the unknown one, also with the vocabulary of a trained model") {
+  LanguageModelOptions o = small_language_options();
+  const auto task = make_language_model(o, small_text() + "ZZZZZZZZZZ", "t");
+  CHECK(task->metadata().at("vocabulary").find('Z') == std::string::npos);
+  const Metadata fitted{{"vocabulary", "abc"}};
+  CHECK(make_language_model(o, small_text(), "t", fitted)->metadata().at("vocabulary") == "abc");
+}
+
+TEST_CASE("bad text is refused with the place or the rule") {
+  const LanguageModelOptions o = small_language_options();
+  CHECK_THROWS_WITH_AS(make_language_model(o, "", "empty.txt"), doctest::Contains("empty.txt"), Error);
+  CHECK_THROWS_WITH_AS(make_language_model(o, "abc\xFF", "t"), doctest::Contains("byte 3"), Error);
+  CHECK_THROWS_WITH_AS(make_language_model(o, "short text", "t"), doctest::Contains("too few"), Error);
+  LanguageModelOptions bidirectional = o;
+  bidirectional.model.bidirectional = true;
+  const auto backend = make_backend("reference");
+  CHECK_THROWS_WITH_AS(Trainer(small_language_model(bidirectional), *backend, small_training(1)), doctest::Contains("bidirectional"), Error);
+}
+
+TEST_CASE("forecast windows hold the values before the target, scaled by the training split") {
+  ForecastOptions o = small_forecast_options();
+  const auto task = make_forecast(o, squares(), "squares.csv");
+  const double mean = std::stod(task->metadata().at("scaler.mean")), deviation = std::stod(task->metadata().at("scaler.deviation"));
+  // Training is t < 12, with 36 in the gap at 7.
+  double expected = 0;
+  for (int t = 0; t < 12; ++t) expected += (t == 7 ? 36 : t * t) / 12.0;
+  CHECK(mean == doctest::Approx(expected));
+  std::set<int> targets;
+  for (std::int64_t i = 0; i < task->n_batches(Split::train); ++i) {
+    const Batch b = task->batch(Split::train, 5, 0, i);
+    const Tensor &x = b.inputs.at("x"), &y = b.inputs.at("target");
+    const std::int64_t B = y.elements();
+    for (std::int64_t k = 0; k < B; ++k) {
+      const int t = static_cast<int>(std::lround(std::sqrt(y.at(k) * deviation + mean)));
+      targets.insert(t);
+      for (int w = 0; w < 3; ++w) {
+        const int from = t - 3 + w == 7 ? 6 : t - 3 + w;
+        CHECK(x.at(w * B + k) * deviation + mean == doctest::Approx(from * from).epsilon(1e-5));
+      }
+    }
+  }
+  CHECK(targets == std::set<int>{3, 4, 5, 6, 8, 9, 10, 11});
+  CHECK(task->n_batches(Split::validation) == 1);
+  CHECK(task->batch(Split::test, 0, 0, 0).inputs.at("target").elements() == 4);
+}
+
+TEST_CASE("baselines of a forecast are what they say") {
+  ForecastOptions o = small_forecast_options();
+  for (const bool difference : {false, true}) {
+    o.difference = difference;
+    const auto baselines = make_forecast(o, squares(), "squares.csv")->baselines();
+    // Test targets 16 .. 19: t^2 - (t-1)^2 = 31, 33, 35, 37 and t^2 - (t-2)^2 = 60, 64, 68, 72.
+    CHECK(baselines.at("persistence").at("mae") == doctest::Approx(34));
+    CHECK(baselines.at("persistence").at("rmse") == doctest::Approx(std::sqrt((31 * 31 + 33 * 33 + 35 * 35 + 37 * 37) / 4.0)));
+    CHECK(baselines.at("seasonal_naive").at("mae") == doctest::Approx(66));
+    CHECK(std::isfinite(baselines.at("linear_ar").at("mae")));
+  }
+}
+
+TEST_CASE("the metrics of a forecast are in the column's units") {
+  const auto backend = make_backend("reference");
+  ForecastOptions o = small_forecast_options();
+  const auto task = make_forecast(o, squares(), "squares.csv");
+  Trainer trainer(task, *backend, small_training(1));
+  TensorMap zeros = trainer.parameters();
+  for (auto& [name, tensor] : zeros) tensor = Tensor(tensor.type());
+  trainer.set_parameters(zeros);  // always predicts the mean
+  const double mean = std::stod(task->metadata().at("scaler.mean"));
+  double absolute = 0, square = 0;
+  for (int t = 16; t < 20; ++t) {
+    absolute += (t * t - mean) / 4;
+    square += (t * t - mean) * (t * t - mean) / 4;
+  }
+  const EvaluateResult r = trainer.evaluate(Split::test);
+  CHECK(r.metrics.at("mae") == doctest::Approx(absolute).epsilon(1e-5));
+  CHECK(r.metrics.at("rmse") == doctest::Approx(std::sqrt(square)).epsilon(1e-5));
+}
+
+TEST_CASE("bad series are refused with line and column") {
+  const ForecastOptions o = small_forecast_options();
+  CHECK_THROWS_WITH_AS(make_forecast(o, "t,v\n1,2\n2,nan\n", "s.csv"), doctest::Contains("line 3, column 2"), Error);
+  CHECK_THROWS_WITH_AS(make_forecast(o, "t,v\n1,2\n2,inf\n", "s.csv"), doctest::Contains("line 3, column 2"), Error);
+  CHECK_THROWS_WITH_AS(make_forecast(o, "t,v\n1,2\n2,3\n", "s.csv"), doctest::Contains("no window"), Error);
+  ForecastOptions named = o;
+  named.column = "w";
+  CHECK_THROWS_WITH_AS(make_forecast(named, squares(), "s.csv"), doctest::Contains("Columns: t, v"), Error);
+}
+
+TEST_CASE("every line is in one split, batches of an epoch hold every training line once, in an order of the epoch") {
+  const auto task = small_classify();
+  const auto sums = [&](Split split, std::int64_t epoch) {
+    std::vector<double> all;  // a fingerprint of each line
+    for (std::int64_t i = 0; i < task->n_batches(split); ++i) {
+      const Batch b = task->batch(split, 3, epoch, i);
+      const Tensor &x = b.inputs.at("x"), &label = b.inputs.at("labels");
+      const std::int64_t B = label.elements();
+      for (std::int64_t k = 0; k < B; ++k) all.push_back(x.at(k) + 10 * x.at(B + k) + 1000 * label.at(k));
+    }
+    return all;
+  };
+  auto first = sums(Split::train, 0), second = sums(Split::train, 1);
+  CHECK(first.size() == 32);
+  CHECK(sums(Split::test, 0).size() == 8);
+  CHECK(first != second);
+  CHECK(first == sums(Split::train, 0));
+  std::sort(first.begin(), first.end());
+  std::sort(second.begin(), second.end());
+  CHECK(first == second);
+  CHECK(task->baselines().at("most_frequent").at("accuracy") == doctest::Approx(0.5).epsilon(0.6));
+}
+
+TEST_CASE("bad rows are refused with the rule") {
+  ClassifyOptions o;
+  o.steps = 3;
+  CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n", "r.csv"), doctest::Contains("do not divide into 3 steps"), Error);
+  o.steps = 2;
+  CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n1,2,3,4,0.5\n", "r.csv"), doctest::Contains("row 2"), Error);
+  CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,-1\n", "r.csv"), doctest::Contains("label"), Error);
+  CHECK_THROWS_WITH_AS(make_classify(o, "1,2,,4,1\n", "r.csv"), doctest::Contains("column 3"), Error);
+}
