@@ -29,6 +29,7 @@ Bytes unwritten(std::size_t n_bytes) {
 }
 
 bool overlap(const View& a, const View& b) {
+  if (!a.data || !b.data) return false;
   const std::size_t na = a.type.bytes(), nb = b.type.bytes();
   const std::less<const std::byte*> before;
   return na > 0 && nb > 0 && before(a.data, b.data + nb) && before(b.data, a.data + na);

@@ -147,7 +147,7 @@ class Trial {
     for (int threads = 2; threads <= 4; ++threads) {
       CAPTURE(threads);
       const TensorMap more = run_on(name, threads, {});
-      for (const auto& [output, tensor] : one) CHECK_MESSAGE(same_bits(more.at(output), tensor), output);
+      for (const auto& result : one) CHECK_MESSAGE(same_bits(more.at(result.first), result.second), result.first);
     }
     // One pass left out, another one in every trial.
     const auto passes = pass_names();

@@ -15,8 +15,8 @@ namespace {
 
 constexpr double k_step = 7e-4;  // about the fifth root of u: both errors of the formula near 1e-12
 constexpr double k_relative = 1e-7, k_absolute = 1e-9;
-constexpr std::int64_t k_derivatives = 72;  // of one case and order, spread evenly over its inputs
-constexpr std::int64_t k_fewest = 3;        // of one input
+constexpr std::int64_t k_derivatives = 32;  // of one case and order, spread evenly over its inputs
+constexpr std::int64_t k_fewest = 2;        // of one input
 
 std::string prefix(char letter, int order) { return letter + std::to_string(order) + "_"; }
 
