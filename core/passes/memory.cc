@@ -170,11 +170,11 @@ class MemoryPlanner {
   std::vector<Block> collect_blocks() {
     std::vector<Block> blocks;
     const auto n = static_cast<std::int32_t>(graph_.nodes().size());
-    block_of_.resize(static_cast<std::size_t>(n));
+    // All at once: an operand may be a view of a concat that comes later.
+    for (const Node& node : graph_.nodes()) block_of_.emplace_back(node.outputs.size(), k_no_block);
     scratch_block_.assign(static_cast<std::size_t>(n), 0);
     for (std::int32_t i = 0; i < n; ++i) {
       const Node& node = graph_.node(i);
-      block_of_[static_cast<std::size_t>(i)].assign(node.outputs.size(), k_no_block);
       if (node.op == Op::input || node.op == Op::constant) continue;
       if (node.op == Op::scan) add_body(i, blocks);
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) {

@@ -33,7 +33,7 @@ Truth truth_of(const Case& c, int order = 0) {
   Truth t;
   t.inputs = make_inputs(*graph, c.ranges, c.name);
   t.results = run_truth(*graph, t.inputs);
-  if (order == 0 && c.agreement.rule == Rule::contraction) t.magnitudes = run_truth(*graph, absolute(t.inputs));
+  if (c.agreement.rule == Rule::contraction) t.magnitudes = run_truth(*build_case(c, DType::f64), absolute(t.inputs));
   return t;
 }
 
