@@ -162,6 +162,8 @@ std::unique_ptr<Call> make_concat(const At& at) {
 
 Matmul strided_matmul(const At& at) {
   Matmul m = make_matmul(at.type(0), at.type(1), at.node.attributes.get<bool>("transpose_a"), at.node.attributes.get<bool>("transpose_b"));
+  // Only single matrices come with a distance of rows; strides of batches say no more than their shape does.
+  if (at.type(0).shape.rank() > 2) return m;
   if (!at.view.storage(at.node.inputs[0]).strides.empty()) m.a_stride = at.view.strides(at.node.inputs[0])[0];
   if (!at.view.storage(at.node.inputs[1]).strides.empty()) m.b_stride = at.view.strides(at.node.inputs[1])[0];
   return m;

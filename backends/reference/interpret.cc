@@ -61,6 +61,7 @@ class ScanRun {
   void run() {
     for (std::int64_t step = 0; step < layout_.steps; ++step) {
       const std::int64_t t = layout_.reverse ? layout_.steps - 1 - step : step;
+      seen_ = now_;
       if (layout_.has_reset) reset_rows(t);
       interpret(body_, frame(t));
       if (layout_.has_lengths) hold_rows(t);
@@ -83,7 +84,7 @@ class ScanRun {
     Frame f;
     const std::size_t n_sequences = static_cast<std::size_t>(layout_.n_sequences);
     for (std::size_t i = 0; i < body_.graph->inputs().size(); ++i) {
-      if (i < n_states()) f.inputs.push_back(now_[i].data());
+      if (i < n_states()) f.inputs.push_back(seen_[i].data());
       else if (i < n_states() + n_sequences) f.inputs.push_back(slice_at(inputs_[i], t));
       else f.inputs.push_back(inputs_[i].data);
     }
@@ -92,22 +93,18 @@ class ScanRun {
     return f;
   }
 
-  bool active(std::int64_t t, std::int64_t b) const {
-    return !layout_.has_lengths || t < masks(0).as<const std::int32_t>()[b];
-  }
-  // Rows that start anew at t. A row past its length takes no part, so it is not reset either.
+  // What the body sees: rows that start anew at t are zero.
   void reset_rows(std::int64_t t) {
     const View& reset = masks(layout_.has_lengths ? 1 : 0);
     const std::int64_t batch = reset.type.shape[1];
-    for (std::int64_t b = 0; b < batch; ++b) {
-      if (!reset.as<const std::uint8_t>()[t * batch + b] || !active(t, b)) continue;
-      for (std::size_t i = 0; i < n_states(); ++i) clear_row(now_[i].data(), row_bytes(inputs_[i].type), b);
-    }
+    for (std::int64_t b = 0; b < batch; ++b)
+      for (std::size_t i = 0; i < n_states() && reset.as<const std::uint8_t>()[t * batch + b]; ++i)
+        clear_row(seen_[i].data(), row_bytes(inputs_[i].type), b);
   }
-  // Rows past their length keep their states and give zeros.
+  // Rows past their length keep their states as they were before a reset, and give zeros.
   void hold_rows(std::int64_t t) {
     for (std::int64_t b = 0; b < masks(0).type.shape[0]; ++b) {
-      if (active(t, b)) continue;
+      if (t < masks(0).as<const std::int32_t>()[b]) continue;
       for (std::size_t i = 0; i < outputs_.size(); ++i) {
         const Type step_type =
             i < n_states() ? outputs_[i].type : Type{outputs_[i].type.dtype, outputs_[i].type.shape.removed(0)};
@@ -124,7 +121,7 @@ class ScanRun {
   const Plan& body_;
   ScanLayout layout_;
   std::span<const View> inputs_, outputs_;
-  std::vector<Bytes> now_, next_;
+  std::vector<Bytes> now_, seen_, next_;  // states before the step, as the body sees them, after it
 };
 
 void run_node(const Node& node, const Plan* body, std::span<const View> inputs, std::span<const View> outputs);

@@ -82,6 +82,17 @@ void moving_states(Graph& g, DType d, const Loop& loop) {
   }, options_of(g, loop)));
 }
 
+// Rows see each other, so that it shows what a body is given for rows that have ended or start anew.
+void mixing_rows(Graph& g, DType d, const Loop& loop) {
+  const Value states[] = {g.input("h", {d, {loop.B, k_width}})};
+  const Value sequences[] = {g.input("x", {d, {loop.T, loop.B, k_width}})};
+  const auto step = [](const StepValues& v) {
+    const Value mixed = v.states[0] + reduce_sum(v.states[0], {0}, true) * 0.25;
+    return StepResult{{tanh(mixed + v.sequences[0])}, {matmul(mixed, v.states[0], {.a = false, .b = true})}};
+  };
+  output_all(g, scan(states, sequences, {}, step, options_of(g, loop)));
+}
+
 template <class Build>
 void add_loops(Cases& cases, const std::string& name, Build build, Agreement agreement, bool constant_output) {
   for (const Loop& loop : k_loops)
@@ -184,6 +195,7 @@ void add_odd_shapes(Cases& cases) {
 void add_scan_cases(Cases& cases) {
   add_loops(cases, "tanh cell", tanh_cell, {Rule::norm, 100}, false);
   add_loops(cases, "two states", two_state_cell, {Rule::norm, 100}, false);
+  add_loops(cases, "mixing rows", mixing_rows, {Rule::norm, 200}, false);
   add_loops(cases, "moving states", moving_states, k_exact, true);
   add_own_cell(cases);
   add_odd_shapes(cases);

@@ -84,7 +84,7 @@ TEST_CASE("past its length a row keeps its state and gives zeros") {
   CHECK(back.state == Doubles{3, 10});
 }
 
-TEST_CASE("a reset zeroes a row before the step, unless the row has ended") {
+TEST_CASE("a reset zeroes a row before the step, but a row that has ended keeps its value") {
   const Ran r = run_doubling(3, k_x, {.reverse = false, .lengths = {}, .reset = {0, 1, 1, 0, 0, 0}});
   CHECK(r.y == Doubles{103, 102, 103, 108, 111, 122});
   CHECK(r.state == Doubles{11, 22});
