@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs what the documentation shows: a block after <!-- test: run --> is run by bash with `unroll` in the path, one after
+<!-- test: compile --> is compiled; every relative link leads to a file.
+
+usage: check_docs.py SOURCE_ROOT UNROLL
+"""
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT, UNROLL = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+BLOCK = re.compile(r"<!-- test: (run|compile) -->\n```(\w+)\n(.*?)^```$", re.S | re.M)
+MARK = re.compile(r"<!-- test:")
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+COMPILER = shlex.split(os.environ.get("CXX", "c++"))
+
+
+def run(block, folder):
+    environment = dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}")
+    return subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def compile_only(block, folder):
+    source = pathlib.Path(folder) / "block.cc"
+    source.write_text(block)
+    return subprocess.run([*COMPILER, "-std=c++20", "-Wall", "-Wextra", "-fsyntax-only", f"-I{ROOT}/core/include", source],
+                          capture_output=True, text=True)
+
+
+def check(page):
+    """Number of blocks tried and a list of what is wrong."""
+    text = page.read_text()
+    name = page.relative_to(ROOT)
+    wrong = [f"{name}: no file {link}" for link in LINK.findall(text) if not (page.parent / link).exists()]
+    blocks = BLOCK.findall(text)
+    if len(blocks) != len(MARK.findall(text)):
+        wrong.append(f"{name}: a mark is not followed by a block")
+    with tempfile.TemporaryDirectory() as folder:  # one for the page: its blocks build on each other
+        (pathlib.Path(folder) / "bin").mkdir()
+        (pathlib.Path(folder) / "bin/unroll").symlink_to(UNROLL)
+        for kind, _, block in blocks:
+            done = (run if kind == "run" else compile_only)(block, folder)
+            if done.returncode:
+                wrong.append(f"{name}: this block gave {done.returncode}:\n{block}{done.stdout}{done.stderr}")
+    return len(blocks), wrong
+
+
+def main():
+    blocks, wrong = 0, []
+    for page in [ROOT / "README.md", ROOT / "bench/README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        n, found = check(page)
+        blocks += n
+        wrong += found
+    if blocks == 0:
+        wrong.append("no block was tried")
+    first = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[:2]
+    if first != [".ci/demo\n", ".ci/test\n"]:
+        wrong.append(f"README.md: its first two shell blocks are {first}")
+    print("\n".join(wrong + [f"{blocks} blocks tried, {len(wrong)} wrong"]))
+    return 1 if wrong else 0
+
+
+sys.exit(main())
