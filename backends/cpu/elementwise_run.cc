@@ -56,16 +56,17 @@ struct Elementwise::Run {
   const Elementwise& program;
   std::span<const void* const> inputs;
   std::span<void* const> results;
+  Index most;  // elements of the largest tile
   alignas(64) std::byte memory[k_memory];
   std::byte* locations[k_locations];
   std::array<Index, Shape::k_max_rank> position{};
 
-  Run(const Elementwise& p, std::span<const void* const> in, std::span<void* const> out)
-      : program(p), inputs(in), results(out) {
+  Run(const Elementwise& p, std::span<const void* const> in, std::span<void* const> out, Index most_elements)
+      : program(p), inputs(in), results(out), most(most_elements) {
     for (std::size_t slot = 0; slot < p.n_slots_; ++slot) locations[slot] = memory + slot * p.slot_bytes_;
-    for (const Constant& c : p.constants_) fill_constant(locations[c.location], c.dtype, c.value, p.tile_);
+    for (const Constant& c : p.constants_) fill_constant(locations[c.location], c.dtype, c.value, most);
     for (const Operand& load : p.loads_)
-      if (load.access == Access::once) fill(locations[load.location], input(load), p.tile_, load.bytes);
+      if (load.access == Access::once) fill(locations[load.location], input(load), most, load.bytes);
   }
 
   // Steps only read the locations of inputs.
@@ -113,7 +114,7 @@ struct Elementwise::Run {
       case Access::direct: at = from + offset(load); break;
       case Access::once: break;
       case Access::splatted:
-        if (new_row) fill(at, from + offset(load), program.tile_, load.bytes);
+        if (new_row) fill(at, from + offset(load), most, load.bytes);
         break;
       case Access::copied:
         for_lines(load, n, [&](Index to, Index source, Index count) {
@@ -152,7 +153,7 @@ void Elementwise::run(std::span<const void* const> inputs, std::span<void* const
   const Index cuts = (row + tile_ - 1) / tile_;
   const Range mine = part.share(total / row * cuts);
   if (mine.empty()) return;
-  Run run(*this, inputs, results);
+  Run run(*this, inputs, results, (row + cuts - 1) / cuts);
   for (Index t = mine.begin; t < mine.end; ++t) {
     const Index cut = t % cuts, begin = row * cut / cuts, end = row * (cut + 1) / cuts;
     run.seek(t / cuts * row + begin);

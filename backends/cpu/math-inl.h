@@ -82,21 +82,21 @@ HWY_INLINE V<D> polynomial(D d, V<D> x, const T (&coefficients)[N]) {
   return sum;
 }
 
-// A NaN in x stays: the instructions give their second operand, or NaN anyway, only the scalar target does not.
+// A NaN in x stays. The instructions of x86 give their second operand; others give the one that is a number.
 template <class D>
 HWY_INLINE V<D> at_most(D d, hn::TFromD<D> high, V<D> x) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Lt(hn::Set(d, high), x), hn::Set(d, high), x);
-#else
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
   return hn::Min(hn::Set(d, high), x);
+#else
+  return hn::IfThenElse(hn::Lt(hn::Set(d, high), x), hn::Set(d, high), x);
 #endif
 }
 template <class D>
 HWY_INLINE V<D> at_least(D d, hn::TFromD<D> low, V<D> x) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Lt(x, hn::Set(d, low)), hn::Set(d, low), x);
-#else
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
   return hn::Max(hn::Set(d, low), x);
+#else
+  return hn::IfThenElse(hn::Lt(x, hn::Set(d, low)), hn::Set(d, low), x);
 #endif
 }
 template <class D>
