@@ -76,10 +76,12 @@ class ElementwiseCompiler {
       const std::uint16_t operands[] = {i.a, i.b, i.c};
       for (int k = 0; k < info.max_inputs; ++k) {
         const std::uint16_t r = operands[k];
-        if (r >= registers_.size()) fail(std::string(info.name) + " reads register " + std::to_string(r) + " too early");
+        if (r >= registers_.size())
+          fail(std::string(info.name) + " reads register " + std::to_string(r) + " too early");
         const DType wanted = i.op == Op::select && k == 0 ? DType::b8 : i.dtype;
         if (registers_[r].dtype != wanted)
-          fail(std::string(info.name) + " needs " + std::string(dtype_name(wanted)) + " in register " + std::to_string(r));
+          fail(std::string(info.name) + " needs " + std::string(dtype_name(wanted)) + " in register " +
+               std::to_string(r));
       }
       if (!is_copy(i) && !tile_function(i.op, i.dtype, i.to))
         fail("no kernel for " + std::string(info.name) + " on " + std::string(dtype_name(i.dtype)));

@@ -28,7 +28,8 @@ struct Sum {
 struct Largest {
   template <class V>
   static HWY_INLINE V combine(V a, V b) {
-    if constexpr (std::is_floating_point_v<hn::TFromV<V>>) return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+    if constexpr (std::is_floating_point_v<hn::TFromV<V>>)
+      return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
     else return hn::Max(a, b);
   }
 };

@@ -47,7 +47,9 @@ void apply_number(Op op, T a, T b, Number& out) {
   };
   switch (op) {
     case Op::neg: y = narrow(-wide(a)); break;
-    case Op::abs: y = narrow(wide(a) < 0 || (!k_int && std::signbit(static_cast<double>(a))) ? -wide(a) : wide(a)); break;
+    case Op::abs:
+      y = narrow(wide(a) < 0 || (!k_int && std::signbit(static_cast<double>(a))) ? -wide(a) : wide(a));
+      break;
     case Op::sign: y = a != a ? a : static_cast<T>((a > 0) - (a < 0)); break;
     case Op::sqrt: y = static_cast<T>(std::sqrt(a)); break;
     case Op::add: y = narrow(wide(a) + wide(b)); break;
@@ -65,7 +67,10 @@ void apply_number(Op op, T a, T b, Number& out) {
 }
 
 double value_of(const Number& x, DType dtype) {
-  return dtype == DType::f32 ? double{x.f} : dtype == DType::f64 ? x.d : dtype == DType::i32 ? double(x.i) : double(x.b);
+  return dtype == DType::f32   ? double{x.f}
+         : dtype == DType::f64 ? x.d
+         : dtype == DType::i32 ? double(x.i)
+                               : double(x.b);
 }
 
 Number apply(const Instruction& in, const Number& a, Number b, const Number& c) {
@@ -105,7 +110,9 @@ std::vector<std::byte> random_bytes(DType dtype, std::int64_t n) {
   };
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const auto floats = [&]<class T>(T) {
-    set(T{}, std::vector<T>{0, T(-0.0), 1, T(inf), T(-inf), T(nan), T(3e9), T(-3e9), std::numeric_limits<T>::denorm_min()}, 4);
+    set(T{},
+        std::vector<T>{0, T(-0.0), 1, T(inf), T(-inf), T(nan), T(3e9), T(-3e9), std::numeric_limits<T>::denorm_min()},
+        4);
   };
   if (dtype == DType::f32) floats(float{});
   if (dtype == DType::f64) floats(double{});
@@ -241,8 +248,9 @@ std::vector<std::vector<Number>> expected(const Program& p, const std::vector<st
 std::string text_of(const ElementwiseSource& source) {
   std::string text;
   for (const Instruction& i : source.instructions)
-    text += std::string(op_info(i.op).name) + " " + std::string(dtype_name(i.dtype)) + " " + std::string(dtype_name(i.to)) +
-            " " + std::to_string(i.a) + " " + std::to_string(i.b) + " " + std::to_string(i.c) + "; ";
+    text += std::string(op_info(i.op).name) + " " + std::string(dtype_name(i.dtype)) + " " +
+            std::string(dtype_name(i.to)) + " " + std::to_string(i.a) + " " + std::to_string(i.b) + " " +
+            std::to_string(i.c) + "; ";
   return text;
 }
 
@@ -279,9 +287,11 @@ void check_program(const Program& p, bool in_place) {
         const DType dtype = p.dtypes[p.source.results[k].from];
         std::int64_t wrong = 0;
         for (std::size_t e = 0; e < wanted[k].size(); ++e)
-          wrong += !same(load(outs[k], dtype, offset(p.source.shape, p.results[k].strides, static_cast<std::int64_t>(e))),
-                         wanted[k][e], dtype);
-        CHECK_MESSAGE(wrong == 0, p.source.shape.text(), " result ", k, " in place ", in_place, ": ", text_of(p.source));
+          wrong +=
+              !same(load(outs[k], dtype, offset(p.source.shape, p.results[k].strides, static_cast<std::int64_t>(e))),
+                    wanted[k][e], dtype);
+        CHECK_MESSAGE(wrong == 0, p.source.shape.text(), " result ", k, " in place ", in_place, ": ",
+                      text_of(p.source));
       } else if (!in_place) {
         CHECK_MESSAGE(outs[k] == first[k], n, " threads");
       }

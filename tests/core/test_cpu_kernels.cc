@@ -46,7 +46,8 @@ void check_copy(const Shape& shape) {
   const auto from = random_values<T>(src_elements, 0, 100);
   const auto start = random_values<T>(dst_elements, 0, 100);
   const Copy copy = make_copy(DTypeOf<T>::value, shape, src, dst);
-  const auto got = run_with_every_team(start, [&](const Part& part, T* out) { run_copy(copy, from.data(), out, part); });
+  const auto got =
+      run_with_every_team(start, [&](const Part& part, T* out) { run_copy(copy, from.data(), out, part); });
   auto wanted = start;
   for (std::int64_t e = 0; e < shape.elements(); ++e)
     wanted[static_cast<std::size_t>(offset(shape, dst, e))] = from[static_cast<std::size_t>(offset(shape, src, e))];
@@ -96,8 +97,9 @@ TEST_CASE("copies between any strides agree with a plain loop") {
 
 TEST_CASE("fill writes every element and nothing else") {
   for (const std::int64_t n : {0, 1, 63, 1000}) {
-    const auto got = run_with_every_team(std::vector<double>(static_cast<std::size_t>(n) + 5, 1.0),
-                                         [&](const Part& part, double* out) { run_fill(DType::f64, 2.5, n, out, part); });
+    const auto got =
+        run_with_every_team(std::vector<double>(static_cast<std::size_t>(n) + 5, 1.0),
+                            [&](const Part& part, double* out) { run_fill(DType::f64, 2.5, n, out, part); });
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == (i < static_cast<std::size_t>(n) ? 2.5 : 1.0));
   }
 }
@@ -113,8 +115,8 @@ TEST_CASE("rows of finished sequences keep their state and give zeros; reset row
       CHECK(got[e] == (lengths[e / 7] > 3 ? live[e] : outputs ? 0.0f : old[e]));
   }
   const std::vector<std::uint8_t> reset{0, 1, 1, 0};
-  const auto got =
-      run_with_every_team(live, [&](const Part& part, float* out) { run_reset_rows(reset.data(), 4, 7 * 4, out, part); });
+  const auto got = run_with_every_team(
+      live, [&](const Part& part, float* out) { run_reset_rows(reset.data(), 4, 7 * 4, out, part); });
   for (std::size_t e = 0; e < got.size(); ++e) CHECK(got[e] == (reset[e / 7] ? 0.0f : live[e]));
 }
 
@@ -151,7 +153,8 @@ TEST_CASE("an i32 sum wraps and a maximum keeps a NaN") {
       run_reduce(make_reduce(Op::reduce_max, {DType::f32, {n}}, Ints{0}), x.data(), &largest, nullptr, Part{});
       CHECK(std::isnan(largest));
       std::vector<float> columns(static_cast<std::size_t>(n));
-      run_reduce(make_reduce(Op::reduce_max, {DType::f32, {20, n}}, Ints{0}), x.data(), columns.data(), nullptr, Part{});
+      run_reduce(make_reduce(Op::reduce_max, {DType::f32, {20, n}}, Ints{0}), x.data(), columns.data(), nullptr,
+                 Part{});
       for (std::int64_t j = 0; j < n; ++j) CHECK(std::isnan(columns[static_cast<std::size_t>(j)]) == (j == at));
     }
 }
@@ -166,8 +169,8 @@ TEST_CASE("argmax finds the first of the largest, and a NaN first of all") {
     for (auto& v : x) v = random_int(0, 30) ? std::floor(v) : std::numeric_limits<float>::quiet_NaN();
     const Argmax argmax = make_argmax({DType::f32, shape}, axis);
     const std::vector<std::int32_t> start(static_cast<std::size_t>(argmax.outer * argmax.inner), -1);
-    const auto got =
-        run_with_every_team(start, [&](const Part& part, std::int32_t* out) { run_argmax(argmax, x.data(), out, part); });
+    const auto got = run_with_every_team(
+        start, [&](const Part& part, std::int32_t* out) { run_argmax(argmax, x.data(), out, part); });
     for (std::int64_t e = 0; e < argmax.outer * argmax.inner; ++e) {
       const auto value = [&](std::int64_t k) {
         return x[static_cast<std::size_t>((e / argmax.inner * argmax.axis + k) * argmax.inner + e % argmax.inner)];
@@ -190,12 +193,11 @@ TEST_CASE("gather reads rows and scatter_add adds them in order; numbers out of 
       return index >= 0 && index < rows;
     };
     const auto table = random_values<float>(rows * row), updates = random_values<float>(n * row);
-    const auto gathered =
-        run_with_every_team(std::vector<float>(static_cast<std::size_t>(n * row), 9), [&](const Part& part, float* out) {
-          run_gather(indices.data(), n, rows, row * 4, table.data(), out, part);
-        });
-    const auto scattered =
-        run_with_every_team(std::vector<float>(static_cast<std::size_t>(rows * row), 9), [&](const Part& part, float* out) {
+    const auto gathered = run_with_every_team(
+        std::vector<float>(static_cast<std::size_t>(n * row), 9),
+        [&](const Part& part, float* out) { run_gather(indices.data(), n, rows, row * 4, table.data(), out, part); });
+    const auto scattered = run_with_every_team(
+        std::vector<float>(static_cast<std::size_t>(rows * row), 9), [&](const Part& part, float* out) {
           run_scatter_add(DType::f32, indices.data(), n, rows, row, updates.data(), out, part);
         });
     std::vector<float> sums(static_cast<std::size_t>(rows * row));
@@ -216,7 +218,8 @@ TEST_CASE("iota counts along its axis") {
     const auto got = run_with_every_team(std::vector<std::int32_t>(600), [&](const Part& part, std::int32_t* out) {
       run_iota(shape, axis, out, part);
     });
-    for (int e = 0; e < 600; ++e) CHECK(got[static_cast<std::size_t>(e)] == (axis == 0 ? e / 200 : axis == 1 ? e / 5 % 40 : e % 5));
+    for (int e = 0; e < 600; ++e)
+      CHECK(got[static_cast<std::size_t>(e)] == (axis == 0 ? e / 200 : axis == 1 ? e / 5 % 40 : e % 5));
   }
 }
 
@@ -233,13 +236,14 @@ TEST_CASE("random_uniform is Philox by element, with and without a step") {
   const std::int32_t key[] = {-5, 77, 123456};
   for (const std::int64_t n : {0, 1, 3, 6, 64, 1001})
     for (const std::int32_t step : {-1, 0, 1, 7, 2000000000}) {
-      const auto got = run_with_every_team(std::vector<float>(static_cast<std::size_t>(n)), [&](const Part& part, float* out) {
-        run_random_uniform(key, step < 0 ? nullptr : &step, 42, n, out, part);
-      });
+      const auto got = run_with_every_team(
+          std::vector<float>(static_cast<std::size_t>(n)),
+          [&](const Part& part, float* out) { run_random_uniform(key, step < 0 ? nullptr : &step, 42, n, out, part); });
       for (std::int64_t e = 0; e < n; ++e) {
         const auto index = static_cast<std::uint64_t>(std::max(step, 0) * n + e);
-        const auto words = philox({static_cast<std::uint32_t>(index / 4), static_cast<std::uint32_t>(index / 4 >> 32), 42, 123456},
-                                  {static_cast<std::uint32_t>(-5), 77});
+        const auto words =
+            philox({static_cast<std::uint32_t>(index / 4), static_cast<std::uint32_t>(index / 4 >> 32), 42, 123456},
+                   {static_cast<std::uint32_t>(-5), 77});
         CHECK(got[static_cast<std::size_t>(e)] == philox_uniform(words[index % 4]));
       }
     }

@@ -114,7 +114,9 @@ Worst<double> random_doubles(const Function& f) {
   Worst<double> worst;
   for (int round = 0; round < 30; ++round) {
     for (double& v : x) {
-      const double scale = round % 3 == 0 ? 40 : round % 3 == 1 ? 800 : std::exp2(static_cast<double>(random_int(-1070, 1020)));
+      const double scale = round % 3 == 0   ? 40
+                           : round % 3 == 1 ? 800
+                                            : std::exp2(static_cast<double>(random_int(-1070, 1020)));
       v = random_values<double>(1, -scale, scale)[0];
     }
     measure(program, f.f80, x, worst);
@@ -133,8 +135,8 @@ void check_edges(Op op) {
   const Row rows[] = {{Op::exp, 0, 1, inf},    {Op::expm1, -1, 0, inf}, {Op::log, nan, -inf, inf},
                       {Op::log1p, nan, 0, inf}, {Op::tanh, -1, 0, 1},    {Op::sigmoid, 0, T(0.5), 1}};
   const Row& row = *std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.op == op; });
-  const std::vector<T> x{-inf, T(-0.0), T(0), inf, nan, -nan, T(-2)}, wanted{row.at_minus_infinity, row.at_zero, row.at_zero,
-                                                                            row.at_infinity, nan, nan};
+  const std::vector<T> x{-inf, T(-0.0), T(0), inf, nan, -nan, T(-2)},
+      wanted{row.at_minus_infinity, row.at_zero, row.at_zero, row.at_infinity, nan, nan};
   std::vector<T> y(x.size());
   program_of<T>(op, static_cast<std::int64_t>(x.size()))
       .run(std::array<const void*, 1>{x.data()}, std::array<void*, 1>{y.data()}, Part{});
