@@ -23,7 +23,8 @@ class LayerNormLSTM(nn.Module):
         self.hidden = hidden
         self.weight_ih = nn.Linear(inputs, 4 * hidden, bias=False)
         self.weight_hh = nn.Linear(hidden, 4 * hidden, bias=False)
-        self.norm_ih, self.norm_hh, self.norm_c = nn.LayerNorm(4 * hidden), nn.LayerNorm(4 * hidden), nn.LayerNorm(hidden)
+        self.norm_ih, self.norm_hh = nn.LayerNorm(4 * hidden), nn.LayerNorm(4 * hidden)
+        self.norm_c = nn.LayerNorm(hidden)
 
     def forward(self, x):
         h = x.new_zeros(x.shape[1], self.hidden)
@@ -57,7 +58,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--cell", default="lstm", choices=[*GATES, "lnlstm"])
     parser.add_argument("--mode", default="train", choices=["infer", "train"])
-    for name, value in {"input": 128, "hidden": 256, "layers": 1, "batch": 32, "steps": 100, "threads": 2, "seed": 0}.items():
+    sizes = {"input": 128, "hidden": 256, "layers": 1, "batch": 32, "steps": 100, "threads": 2, "seed": 0}
+    for name, value in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--bidirectional", action="store_true")
     parser.add_argument("--seconds", type=float, default=3)

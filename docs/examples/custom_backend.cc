@@ -82,7 +82,8 @@ int main() {
   const Tensor got = evaluate(graph, mine, inputs).at("d_x");
   const Tensor wanted = evaluate(graph, *make_backend("reference"), inputs).at("d_x");
   double difference = 0;
-  for (std::int64_t i = 0; i < got.elements(); ++i) difference = std::max(difference, std::abs(got.at(i) - wanted.at(i)));
+  for (std::int64_t i = 0; i < got.elements(); ++i)
+    difference = std::max(difference, std::abs(got.at(i) - wanted.at(i)));
   for (const auto& [what, n] : counts) std::printf("%-12s %d\n", what.c_str(), n);
   std::printf("difference from reference: %g\n", difference);
   return difference == 0 && counts["run"] == 1 ? 0 : 1;

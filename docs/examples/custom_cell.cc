@@ -26,7 +26,8 @@ class Remember final : public Task {
   std::int64_t n_batches(Split split) const override { return split == Split::train ? 64 : 4; }
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
     // Data order is a pure function of (seed, epoch, index), so that a resumed run sees the same batches.
-    std::seed_seq sequence{seed, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index), std::uint64_t{split == Split::train}};
+    std::seed_seq sequence{seed, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index),
+                           std::uint64_t{split == Split::train}};
     std::mt19937 random(sequence);
     const auto draw = [&] { return static_cast<double>(random()) / 4294967296.0; };
     Tensor x(DType::f32, {T, B, 1}), label(DType::i32, {B});
@@ -44,7 +45,8 @@ class Remember final : public Task {
 
 TaskGraph Remember::build(Scope& scope, const Batch& like) const {
   Graph& graph = scope.graph();
-  const Value x = graph.input("x", like.inputs.at("x").type()), label = graph.input("label", like.inputs.at("label").type());
+  const Value x = graph.input("x", like.inputs.at("x").type()),
+              label = graph.input("label", like.inputs.at("label").type());
   const Value h = row(cell_layer(scope.child("rnn"), k_my_cell, x, {.hidden = 16}).states[0], 0);
   const Value logits = linear_layer(scope.child("output"), h, 2);
   const Value right = cast(equal(argmax(logits, -1), label), scope.dtype());

@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   options.optimizer.lr = 4e-3;
   options.max_updates = argc > 2 ? std::atoi(argv[2]) : 300;
   unroll::Trainer trainer(task, *backend, options);
-  trainer.fit([](const unroll::Progress& p) { std::printf("update %d loss %.3f\n", static_cast<int>(p.update), p.loss); });
+  trainer.fit(
+      [](const unroll::Progress& p) { std::printf("update %d loss %.3f\n", static_cast<int>(p.update), p.loss); });
 
   const double bits = trainer.evaluate(unroll::Split::test).metrics.at("bits_per_character");
   std::printf("held out: %.2f bits per character\n", bits);

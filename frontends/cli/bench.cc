@@ -29,7 +29,8 @@ double matmul_flop(const Graph& graph) {
     if (node.op == Op::matmul) {
       const Shape& a = graph.type(node.inputs[0]).shape;
       const bool transposed = node.attributes.get_or<bool>("transpose_a", false);
-      flop += 2 * static_cast<double>(node.outputs[0].shape.elements()) * static_cast<double>(a[a.rank() - (transposed ? 2 : 1)]);
+      flop += 2 * static_cast<double>(node.outputs[0].shape.elements()) *
+              static_cast<double>(a[a.rank() - (transposed ? 2 : 1)]);
     } else if (node.op == Op::scan) {
       flop += static_cast<double>(scan_layout(node).steps) * matmul_flop(*node.body);
     }
@@ -39,8 +40,8 @@ double matmul_flop(const Graph& graph) {
 
 // What is timed: y, and for training the loss mean(y^2) with the gradient of every parameter.
 RecurrentJob build_bench(const Options& o, bool train) {
-  const RecurrentModelOptions model{.cell = o.cell, .hidden = o.hidden, .layers = static_cast<int>(o.layers),
-                                    .bidirectional = o.bidirectional};
+  const RecurrentModelOptions model{
+      .cell = o.cell, .hidden = o.hidden, .layers = static_cast<int>(o.layers), .bidirectional = o.bidirectional};
   RecurrentJob job = build_recurrent(model, {.steps = o.steps, .batch = o.batch, .input = o.input_width});
   if (!train) {
     job.graph->output("y", job.y);
@@ -120,12 +121,14 @@ std::vector<double> time_runs(Program& program, const Bindings& bindings, double
 
 int run_bench(const Options& options) {
   const bool train = options.mode == "train";
-  const auto backend = make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(0))});
+  const auto backend =
+      make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(0))});
   const auto compile_start = Clock::now();
   const RecurrentJob job = build_bench(options, train);
   Program program(*job.graph, *backend);
   const double compile_ms = milliseconds_since(compile_start);
-  const Device device = make_device(job, *backend, program.plan(), static_cast<std::uint64_t>(options.seed.value_or(0)));
+  const Device device =
+      make_device(job, *backend, program.plan(), static_cast<std::uint64_t>(options.seed.value_or(0)));
   const std::vector<double> times = time_runs(program, device.bindings, options.seconds);
   const double flop = forward_flop(options) * (train ? 3 : 1);
 

@@ -53,15 +53,16 @@ std::string zsh_script(const std::vector<CommandInfo>& commands) {
     for (const OptionInfo& option : command.options) {
       std::string doc = option.doc;
       for (const char bracket : {'[', ']', ':'}) std::replace(doc.begin(), doc.end(), bracket, ' ');
-      const std::string value = !option.takes_value          ? ""
-                                : option.choices.empty()     ? ":value:_files"
-                                                             : fmt::format(":value:({})", fmt::join(option.choices, " "));
+      const std::string value = !option.takes_value      ? ""
+                                : option.choices.empty() ? ":value:_files"
+                                                         : fmt::format(":value:({})", fmt::join(option.choices, " "));
       for (const std::string& name : option.names) {
         cases += " " + single_quoted(fmt::format("{}[{}]{}", name, doc, value));
       }
     }
-    cases += command.choices.empty() ? " '*:file:_files' ;;\n"
-                                     : fmt::format(" '1:what:({})' '*:file:_files' ;;\n", fmt::join(command.choices, " "));
+    cases += command.choices.empty()
+                 ? " '*:file:_files' ;;\n"
+                 : fmt::format(" '1:what:({})' '*:file:_files' ;;\n", fmt::join(command.choices, " "));
   }
   return fmt::format(
       "#compdef unroll\n"
@@ -76,7 +77,8 @@ std::string zsh_script(const std::vector<CommandInfo>& commands) {
 std::string fish_script(const std::vector<CommandInfo>& commands) {
   std::string text;
   for (const CommandInfo& command : commands) {
-    text += fmt::format("complete -c unroll -n __fish_use_subcommand -f -a {} -d {}\n", command.name, single_quoted(command.doc));
+    text += fmt::format("complete -c unroll -n __fish_use_subcommand -f -a {} -d {}\n", command.name,
+                        single_quoted(command.doc));
     const std::string seen = fmt::format("'__fish_seen_subcommand_from {}'", command.name);
     for (const OptionInfo& option : command.options) {
       text += fmt::format("complete -c unroll -n {}", seen);

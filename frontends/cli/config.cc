@@ -30,28 +30,34 @@ bool is_choice(std::string_view choices, std::string_view word) {
 
 // The value as the key's type, or nothing when the types do not fit. Whole numbers are numbers.
 bool convert(const TomlScalar& from, KeyType type, ConfigValue& to) {
-  if (type == KeyType::boolean && std::holds_alternative<bool>(from)) to = std::get<bool>(from);
-  else if (type == KeyType::integer && std::holds_alternative<std::int64_t>(from)) to = std::get<std::int64_t>(from);
-  else if (type == KeyType::number && std::holds_alternative<double>(from)) to = std::get<double>(from);
-  else if (type == KeyType::number && std::holds_alternative<std::int64_t>(from)) to = static_cast<double>(std::get<std::int64_t>(from));
-  else if (type == KeyType::text && std::holds_alternative<std::string>(from)) to = std::get<std::string>(from);
-  else return false;
+  if (type == KeyType::boolean && std::holds_alternative<bool>(from))
+    to = std::get<bool>(from);
+  else if (type == KeyType::integer && std::holds_alternative<std::int64_t>(from))
+    to = std::get<std::int64_t>(from);
+  else if (type == KeyType::number && std::holds_alternative<double>(from))
+    to = std::get<double>(from);
+  else if (type == KeyType::number && std::holds_alternative<std::int64_t>(from))
+    to = static_cast<double>(std::get<std::int64_t>(from));
+  else if (type == KeyType::text && std::holds_alternative<std::string>(from))
+    to = std::get<std::string>(from);
+  else
+    return false;
   return true;
 }
 
 void check_range(const KeySpec& key, const ConfigValue& value, const std::string& origin) {
   if (key.type == KeyType::text) {
     const auto& word = std::get<std::string>(value);
-    if (key.choices.empty() || is_choice(key.choices, word)) return;
+    if (key.allowed.choices.empty() || is_choice(key.allowed.choices, word)) return;
     throw Error(kind_of(origin), origin, fmt::format("{} is {}", key.path, toml_text(value)),
-                fmt::format("Use one of {}", key.choices));
+                fmt::format("Use one of {}", key.allowed.choices));
   }
   if (key.type == KeyType::boolean) return;
-  const double number = key.type == KeyType::integer ? static_cast<double>(std::get<std::int64_t>(value))
-                                                     : std::get<double>(value);
-  if (std::isfinite(number) && number >= key.lowest && number <= key.highest) return;
+  const double number =
+      key.type == KeyType::integer ? static_cast<double>(std::get<std::int64_t>(value)) : std::get<double>(value);
+  if (std::isfinite(number) && number >= key.allowed.lowest && number <= key.allowed.highest) return;
   throw Error(kind_of(origin), origin, fmt::format("{} is {}", key.path, toml_text(value)),
-              fmt::format("It must lie between {} and {}", key.lowest, key.highest));
+              fmt::format("It must lie between {} and {}", key.allowed.lowest, key.allowed.highest));
 }
 
 const KeySpec& known_key(std::string_view path, const std::string& origin) {
@@ -120,7 +126,8 @@ void Config::refuse(std::string_view path, std::string_view what, std::string_vi
 void Config::refuse_unread() const {
   for (const KeySpec& key : config_schema()) {
     if (key.uses & uses() || is_default(key.path)) continue;
-    refuse(key.path, fmt::format("{} does not read this key", text("task.kind")), "Remove it; docs/config.md says who reads what");
+    refuse(key.path, fmt::format("{} does not read this key", text("task.kind")),
+           "Remove it; docs/config.md says who reads what");
   }
 }
 
@@ -141,7 +148,7 @@ std::string Config::toml(unsigned uses) const {
     }
     const std::string line = fmt::format("{} = {}", key.path.substr(dot + 1), toml_text(entry(key.path).value));
     out += fmt::format("{:<32}# {}{}\n", line, key.doc,
-                       key.choices.empty() ? "" : fmt::format(" ({})", key.choices));
+                       key.allowed.choices.empty() ? "" : fmt::format(" ({})", key.allowed.choices));
   }
   return out;
 }

@@ -16,72 +16,127 @@ namespace {
 
 constexpr double k_big = 1e15;  // whole numbers up to here are exact in a double
 constexpr double k_int_max = 2147483646;
+constexpr Allowed between(double lowest, double highest) { return {lowest, highest, {}}; }
+constexpr Allowed from(double lowest) { return {lowest, k_big, {}}; }
+constexpr Allowed one_of(std::string_view words) { return {0, 0, words}; }
+constexpr Allowed any{};
 constexpr auto k_bool = KeyType::boolean;
 constexpr auto k_int = KeyType::integer;
 constexpr auto k_num = KeyType::number;
 constexpr auto k_text = KeyType::text;
 
-// clang-format off
+// path, type, default, allowed, read by,
+// meaning
 constexpr KeySpec k_schema[] = {
-  // path                    type    default       range          choices                     read by           meaning
-  {"task.kind",              k_text, "\"\"",       0, 0,          "language-model|forecast|classify|", k_every, "what is learnt; empty for `unroll run`, which only needs [model]"},
+    {"task.kind", k_text, "\"\"", one_of("language-model|forecast|classify|"), k_every,
+     "what is learnt; empty for `unroll run`, which only needs [model]"},
 
-  {"data.path",              k_text, "\"\"",       0, 0,          "",                         k_trained,        "data file; a relative path starts at the folder of this config"},
-  {"data.held_out",          k_num,  "0.1",        0, 0.9,        "",                         k_language_model | k_classify, "share that training never sees; it serves validation and test"},
-  {"data.steps",             k_int,  "64",         1, 1e5,        "",                         k_language_model | k_classify, "T: characters in a window of truncated back-propagation, or steps that a row is cut into"},
-  {"data.divide",            k_num,  "1.0",        1e-30, 1e30,   "",                         k_classify,       "values are divided by it"},
-  {"data.split_seed",        k_int,  "0",          0, k_big,      "",                         k_classify,       "which rows are held out"},
-  {"data.column",            k_text, "\"\"",       0, 0,          "",                         k_forecast,       "CSV column with the series; empty: the last one"},
-  {"data.window",            k_int,  "52",         1, 1e6,        "",                         k_forecast,       "past values that a forecast sees"},
-  {"data.period",            k_int,  "52",         1, 1e6,        "",                         k_forecast,       "season of the seasonal-naive baseline, in values"},
-  {"data.difference",        k_bool, "false",      0, 0,          "",                         k_forecast,       "learn the change from the last value"},
-  {"data.validation",        k_num,  "0.1",        0, 0.9,        "",                         k_forecast,       "share of the series for validation, in time order after training"},
-  {"data.test",              k_num,  "0.2",        0, 0.9,        "",                         k_forecast,       "share of the series for the test, at its end"},
+    {"data.path", k_text, "\"\"", any, k_trained,
+     "data file; a relative path starts at the folder of this config"},
+    {"data.held_out", k_num, "0.1", between(0, 0.9), k_language_model | k_classify,
+     "share that training never sees; it serves validation and test"},
+    {"data.steps", k_int, "64", between(1, 1e5), k_language_model | k_classify,
+     "T: characters in a window of truncated back-propagation, or steps that a row is cut into"},
+    {"data.divide", k_num, "1.0", between(1e-30, 1e30), k_classify,
+     "values are divided by it"},
+    {"data.split_seed", k_int, "0", from(0), k_classify,
+     "which rows are held out"},
+    {"data.column", k_text, "\"\"", any, k_forecast,
+     "CSV column with the series; empty: the last one"},
+    {"data.window", k_int, "52", between(1, 1e6), k_forecast,
+     "past values that a forecast sees"},
+    {"data.period", k_int, "52", between(1, 1e6), k_forecast,
+     "season of the seasonal-naive baseline, in values"},
+    {"data.difference", k_bool, "false", any, k_forecast,
+     "learn the change from the last value"},
+    {"data.validation", k_num, "0.1", between(0, 0.9), k_forecast,
+     "share of the series for validation, in time order after training"},
+    {"data.test", k_num, "0.2", between(0, 0.9), k_forecast,
+     "share of the series for the test, at its end"},
 
-  {"model.cell",             k_text, "\"lstm\"",   0, 0,          "",                         k_every,          "rnn, gru, lstm or a registered cell (see `unroll doctor`)"},
-  {"model.input",            k_int,  "1",          1, 1e6,        "",                         k_tensors,        "width I of the input x [T,B,I]"},
-  {"model.embedding",        k_int,  "64",         1, 1e6,        "",                         k_language_model, "width of the character embedding"},
-  {"model.hidden",           k_int,  "128",        1, 1e6,        "",                         k_every,          "width H of the state"},
-  {"model.layers",           k_int,  "1",          1, 64,         "",                         k_every,          "stacked layers (L)"},
-  {"model.bidirectional",    k_bool, "false",      0, 0,          "",                         k_forecast | k_classify | k_tensors, "a second direction that reads the sequence backwards"},
-  {"model.projection",       k_int,  "0",          0, 1e6,        "",                         k_every,          "lstm: width P of the projected output, 0 for none"},
-  {"model.nonlinearity",     k_text, "\"tanh\"",   0, 0,          "tanh|relu",                k_every,          "rnn: the function of the state"},
-  {"model.bias",             k_bool, "true",       0, 0,          "",                         k_every,           "rnn, gru, lstm: bias_ih and bias_hh"},
-  {"model.reset_after",      k_bool, "true",       0, 0,          "",                         k_every,          "gru: the reset gate acts after the recurrent product (PyTorch, cuDNN)"},
-  {"model.peephole",         k_bool, "false",      0, 0,          "",                         k_every,          "lstm: the gates see the cell state"},
-  {"model.dropout",          k_num,  "0.0",        0, 0.95,       "",                         k_trained,        "dropout rate between layers and before the output layer"},
-  {"model.init",             k_text, "\"pytorch\"", 0, 0,         "pytorch|xavier|orthogonal", k_trained,       "initial recurrent weights"},
-  {"model.forget_bias",      k_num,  "0.0",        -10, 10,       "",                         k_trained,        "lstm: added to the forget gate's initial bias"},
+    {"model.cell", k_text, "\"lstm\"", any, k_every,
+     "rnn, gru, lstm or a registered cell (see `unroll doctor`)"},
+    {"model.input", k_int, "1", between(1, 1e6), k_tensors,
+     "width I of the input x [T,B,I]"},
+    {"model.embedding", k_int, "64", between(1, 1e6), k_language_model,
+     "width of the character embedding"},
+    {"model.hidden", k_int, "128", between(1, 1e6), k_every,
+     "width H of the state"},
+    {"model.layers", k_int, "1", between(1, 64), k_every,
+     "stacked layers (L)"},
+    {"model.bidirectional", k_bool, "false", any, k_forecast | k_classify | k_tensors,
+     "a second direction that reads the sequence backwards"},
+    {"model.projection", k_int, "0", between(0, 1e6), k_every,
+     "lstm: width P of the projected output, 0 for none"},
+    {"model.nonlinearity", k_text, "\"tanh\"", one_of("tanh|relu"), k_every,
+     "rnn: the function of the state"},
+    {"model.bias", k_bool, "true", any, k_every,
+     "rnn, gru, lstm: bias_ih and bias_hh"},
+    {"model.reset_after", k_bool, "true", any, k_every,
+     "gru: the reset gate acts after the recurrent product (PyTorch, cuDNN)"},
+    {"model.peephole", k_bool, "false", any, k_every,
+     "lstm: the gates see the cell state"},
+    {"model.dropout", k_num, "0.0", between(0, 0.95), k_trained,
+     "dropout rate between layers and before the output layer"},
+    {"model.init", k_text, "\"pytorch\"", one_of("pytorch|xavier|orthogonal"), k_trained,
+     "initial recurrent weights"},
+    {"model.forget_bias", k_num, "0.0", between(-10, 10), k_trained,
+     "lstm: added to the forget gate's initial bias"},
 
-  {"train.batch",            k_int,  "32",         1, 1e5,        "",                         k_trained,        "sequences per update (B)"},
-  {"train.evaluation_batch", k_int,  "8",          1, 1e5,        "",                         k_language_model, "streams that the held-out text is cut into"},
-  {"train.optimizer",        k_text, "\"adam\"",   0, 0,          "sgd|adam|adamw|rmsprop|adagrad", k_trained,  "update rule"},
-  {"train.lr",               k_num,  "0.001",      0, 1e3,        "",                         k_trained,        "learning rate"},
-  {"train.momentum",         k_num,  "0.0",        0, 1,          "",                         k_trained,        "sgd, rmsprop"},
-  {"train.nesterov",         k_bool, "false",      0, 0,          "",                         k_trained,        "sgd: Nesterov momentum"},
-  {"train.beta1",            k_num,  "0.9",        0, 0.999999,   "",                         k_trained,        "adam, adamw: decay of the first moment"},
-  {"train.beta2",            k_num,  "0.999",      0, 0.999999999, "",                        k_trained,        "adam, adamw: decay of the second moment"},
-  {"train.epsilon",          k_num,  "1e-08",      0, 1,          "",                         k_trained,        "added to the denominator of the adaptive rules"},
-  {"train.alpha",            k_num,  "0.99",       0, 1,          "",                         k_trained,        "rmsprop: decay of the squared gradient"},
-  {"train.weight_decay",     k_num,  "0.0",        0, 10,         "",                         k_trained,        "L2 penalty; decoupled for adamw"},
-  {"train.schedule",         k_text, "\"constant\"", 0, 0,        "constant|cosine",          k_trained,        "learning rate over the updates"},
-  {"train.warmup",           k_int,  "0",          0, k_big,      "",                         k_trained,        "updates over which the learning rate rises from 0"},
-  {"train.final_fraction",   k_num,  "0.0",        0, 1,          "",                         k_trained,        "cosine: last learning rate divided by lr"},
-  {"train.clip_norm",        k_num,  "1.0",        0, 1e9,        "",                         k_trained,        "largest global gradient norm, 0 for no clipping"},
-  {"train.max_updates",      k_int,  "1000",       1, k_int_max,  "",                         k_trained,        "updates in all"},
-  {"train.epochs",           k_int,  "0",          0, k_int_max,  "",                         k_trained,        "when set, max_updates is this many passes over the data"},
-  {"train.validate_every",   k_int,  "100",        0, k_big,      "",                         k_trained,        "updates between validations, 0 for never"},
-  {"train.validation_batches", k_int, "0",         0, k_big,      "",                         k_trained,        "batches per validation at most, 0 for all"},
-  {"train.patience",         k_int,  "0",          0, k_big,      "",                         k_trained,        "stop after so many validations without a better one, 0 for never"},
-  {"train.checkpoint_every", k_int,  "100",        0, k_big,      "",                         k_trained,        "updates between checkpoints, 0 for one at the end only"},
-  {"train.log_every",        k_int,  "10",         0, k_big,      "",                         k_trained,        "updates between reports, 0 for none"},
-  {"train.max_bad_updates",  k_int,  "3",          0, k_big,      "",                         k_trained,        "non-finite updates in a row before the run stops, 0 for never"},
-  {"train.seed",             k_int,  "0",          0, k_big,      "",                         k_trained,        "the one source of randomness"},
+    {"train.batch", k_int, "32", between(1, 1e5), k_trained,
+     "sequences per update (B)"},
+    {"train.evaluation_batch", k_int, "8", between(1, 1e5), k_language_model,
+     "streams that the held-out text is cut into"},
+    {"train.optimizer", k_text, "\"adam\"", one_of("sgd|adam|adamw|rmsprop|adagrad"), k_trained,
+     "update rule"},
+    {"train.lr", k_num, "0.001", between(0, 1e3), k_trained,
+     "learning rate"},
+    {"train.momentum", k_num, "0.0", between(0, 1), k_trained,
+     "sgd, rmsprop"},
+    {"train.nesterov", k_bool, "false", any, k_trained,
+     "sgd: Nesterov momentum"},
+    {"train.beta1", k_num, "0.9", between(0, 0.999999), k_trained,
+     "adam, adamw: decay of the first moment"},
+    {"train.beta2", k_num, "0.999", between(0, 0.999999999), k_trained,
+     "adam, adamw: decay of the second moment"},
+    {"train.epsilon", k_num, "1e-08", between(0, 1), k_trained,
+     "added to the denominator of the adaptive rules"},
+    {"train.alpha", k_num, "0.99", between(0, 1), k_trained,
+     "rmsprop: decay of the squared gradient"},
+    {"train.weight_decay", k_num, "0.0", between(0, 10), k_trained,
+     "L2 penalty; decoupled for adamw"},
+    {"train.schedule", k_text, "\"constant\"", one_of("constant|cosine"), k_trained,
+     "learning rate over the updates"},
+    {"train.warmup", k_int, "0", from(0), k_trained,
+     "updates over which the learning rate rises from 0"},
+    {"train.final_fraction", k_num, "0.0", between(0, 1), k_trained,
+     "cosine: last learning rate divided by lr"},
+    {"train.clip_norm", k_num, "1.0", between(0, 1e9), k_trained,
+     "largest global gradient norm, 0 for no clipping"},
+    {"train.max_updates", k_int, "1000", between(1, k_int_max), k_trained,
+     "updates in all"},
+    {"train.epochs", k_int, "0", between(0, k_int_max), k_trained,
+     "when set, max_updates is this many passes over the data"},
+    {"train.validate_every", k_int, "100", from(0), k_trained,
+     "updates between validations, 0 for never"},
+    {"train.validation_batches", k_int, "0", from(0), k_trained,
+     "batches per validation at most, 0 for all"},
+    {"train.patience", k_int, "0", from(0), k_trained,
+     "stop after so many validations without a better one, 0 for never"},
+    {"train.checkpoint_every", k_int, "100", from(0), k_trained,
+     "updates between checkpoints, 0 for one at the end only"},
+    {"train.log_every", k_int, "10", from(0), k_trained,
+     "updates between reports, 0 for none"},
+    {"train.max_bad_updates", k_int, "3", from(0), k_trained,
+     "non-finite updates in a row before the run stops, 0 for never"},
+    {"train.seed", k_int, "0", from(0), k_trained,
+     "the one source of randomness"},
 
-  {"run.backend",            k_text, "\"cpu\"",    0, 0,          "",                         k_every,          "cpu, reference, ... (see `unroll doctor`)"},
-  {"run.threads",            k_int,  "0",          0, 4096,       "",                         k_every,          "0: as many as the process may run on"},
+    {"run.backend", k_text, "\"cpu\"", any, k_every,
+     "cpu, reference, ... (see `unroll doctor`)"},
+    {"run.threads", k_int, "0", between(0, 4096), k_every,
+     "0: as many as the process may run on"},
 };
-// clang-format on
 
 constexpr std::array<std::pair<std::string_view, unsigned>, 3> k_kinds = {{
     {"language-model", k_language_model},
@@ -119,16 +174,16 @@ std::string uses_text(unsigned uses) {
 }
 
 std::string range_text(const KeySpec& key) {
-  if (!key.choices.empty()) {
+  if (!key.allowed.choices.empty()) {
     std::string words = "`";
-    for (const char c : key.choices) words += c == '|' ? std::string("`, `") : std::string(1, c);
+    for (const char c : key.allowed.choices) words += c == '|' ? std::string("`, `") : std::string(1, c);
     words += "`";
     return words.ends_with(", ``") ? words.substr(0, words.size() - 4) + " or empty" : words;
   }
   if (key.type == KeyType::boolean) return "`true`, `false`";
   if (key.type == KeyType::text) return "text";
-  if (key.highest == k_big) return fmt::format("from {}", key.lowest);
-  return fmt::format("{} … {}", key.lowest, key.highest);
+  if (key.allowed.highest == k_big) return fmt::format("from {}", key.allowed.lowest);
+  return fmt::format("{} … {}", key.allowed.lowest, key.allowed.highest);
 }
 
 }  // namespace
@@ -153,8 +208,9 @@ std::string nearest_key(std::string_view path) {
   std::size_t best_distance = std::string_view::npos;
   for (const KeySpec& key : k_schema) {
     // The right name in the wrong section is nearer than any misspelling.
+    const bool same_leaf = leaf(key.path) == leaf(path);
     const std::size_t distance =
-        leaf(key.path) == leaf(path) ? 0 : 1 + std::min(edit_distance(path, key.path), edit_distance(path, leaf(key.path)));
+        same_leaf ? 0 : 1 + std::min(edit_distance(path, key.path), edit_distance(path, leaf(key.path)));
     if (distance < best_distance) {
       best = key.path;
       best_distance = distance;
@@ -218,7 +274,8 @@ std::string config_reference() {
   for (const KeySpec& key : k_schema) {
     const std::string_view of = key.path.substr(0, key.path.find('.'));
     if (of != section) {
-      text += fmt::format("\n## [{}]\n\n| key | type | default | allowed | read by | meaning |\n|---|---|---|---|---|---|\n", of);
+      text += fmt::format("\n## [{}]\n\n| key | type | default | allowed | read by | meaning |\n", of);
+      text += "|---|---|---|---|---|---|\n";
       section = of;
     }
     text += fmt::format("| `{}` | {} | `{}` | {} | {} | {} |\n", leaf(key.path), key_type_name(key.type), key.fallback,

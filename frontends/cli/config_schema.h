@@ -25,13 +25,17 @@ enum Uses : unsigned {
   k_every = k_trained | k_tensors,
 };
 
+struct Allowed {
+  double lowest = 0;  // numbers: the closed range
+  double highest = 0;
+  std::string_view choices = {};  // texts: the words, separated by '|'; empty: any
+};
+
 struct KeySpec {
   std::string_view path;
   KeyType type;
   std::string_view fallback;  // the default, as TOML
-  double lowest;              // numbers: the closed range
-  double highest;
-  std::string_view choices;   // texts: the allowed words, separated by '|'; empty: any
+  Allowed allowed;
   unsigned uses;
   std::string_view doc;
 };

@@ -21,10 +21,14 @@ void add_tensor_file(Report& report, const TensorFile& file, bool json) {
   ReportList rows;
   std::int64_t elements = 0;
   for (const auto& [name, tensor] : file.tensors) {
-    rows.push_back(std::move(Report().add("name", name).add("type", tensor.type().text())
-                                 .add("elements", tensor.elements()).add("finite", tensor.all_finite())));
-    if (!json) rows.back() = std::move(Report().add("", name).add("", tensor.type().text())
-                                           .add("", tensor.all_finite() ? "" : "NOT FINITE"));
+    rows.push_back(std::move(Report()
+                                 .add("name", name)
+                                 .add("type", tensor.type().text())
+                                 .add("elements", tensor.elements())
+                                 .add("finite", tensor.all_finite())));
+    if (!json)
+      rows.back() = std::move(
+          Report().add("", name).add("", tensor.type().text()).add("", tensor.all_finite() ? "" : "NOT FINITE"));
     elements += tensor.elements();
   }
   Report metadata;
@@ -65,9 +69,12 @@ std::shared_ptr<Graph> graph_of_config(const Config& config) {
 }
 
 int print_graph_of(const Options& options, const Graph& graph) {
-  if (options.print_dot) std::fputs(graph_to_dot(graph).c_str(), stdout);
-  else if (options.print_graph) std::fputs(print_graph(graph).c_str(), stdout);
-  else inspect_graph(graph).print(options.json);
+  if (options.print_dot)
+    std::fputs(graph_to_dot(graph).c_str(), stdout);
+  else if (options.print_graph)
+    std::fputs(print_graph(graph).c_str(), stdout);
+  else
+    inspect_graph(graph).print(options.json);
   return 0;
 }
 
@@ -83,7 +90,8 @@ int inspect_folder(const Options& options) {
     report.add(name, options.json ? ReportItem(static_cast<std::int64_t>(bytes)) : ReportItem(bytes_text(bytes)));
   }
   if (!any) {
-    throw Error(ErrorKind::input_file, options.path, "not a run folder: no config.toml, metrics.jsonl or checkpoint in it",
+    throw Error(ErrorKind::input_file, options.path,
+                "not a run folder: no config.toml, metrics.jsonl or checkpoint in it",
                 "Name a folder that `unroll train --out` wrote");
   }
   const std::string best = options.path + "/best.safetensors";

@@ -18,14 +18,16 @@ namespace fs = std::filesystem;
 
 struct Template {
   const char* kind;
-  const char* data;          // name of the sample file
+  const char* data;  // name of the sample file
   std::string (*sample)();
   std::array<const char*, 6> settings;  // what differs from the defaults
 };
 constexpr Template k_templates[] = {
     {"language-model", "text.txt", sample_text, {"train.lr=0.004", "train.max_updates=300", "train.batch=16"}},
     {"forecast", "series.csv", sample_series, {"model.hidden=32", "train.lr=0.005", "train.max_updates=300"}},
-    {"classify", "patterns.csv", sample_patterns,
+    {"classify",
+     "patterns.csv",
+     sample_patterns,
      {"data.steps=8", "data.held_out=0.2", "model.hidden=32", "train.lr=0.005", "train.max_updates=300"}},
 };
 
@@ -51,7 +53,8 @@ int run_new(const Options& options) {
     return 0;
   }
   const Template& from = template_of(options.kind);
-  if (options.path.empty()) throw Error(ErrorKind::usage, "new", "no place given", "Name a folder or a file ending in .toml");
+  if (options.path.empty())
+    throw Error(ErrorKind::usage, "new", "no place given", "Name a folder or a file ending in .toml");
   Config config;
   config.set("task.kind", std::string(from.kind), "new");
   for (const char* setting : from.settings) {
@@ -65,7 +68,8 @@ int run_new(const Options& options) {
   const std::string file = is_file ? options.path : folder + "/config.toml";
   write_new(file, fmt::format("# {}: docs/config.md explains every key\n\n{}", from.kind, config.toml(config.uses())));
   if (!is_file && options.data.empty()) write_new(folder + "/" + from.data, from.sample());
-  fmt::print(stderr, "train it with: unroll train {} --out runs/{}\n", file, fs::path(file).parent_path().filename().string());
+  fmt::print(stderr, "train it with: unroll train {} --out runs/{}\n", file,
+             fs::path(file).parent_path().filename().string());
   return 0;
 }
 

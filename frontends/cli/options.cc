@@ -43,14 +43,16 @@ void add_train(CLI::App& app, Options& o) {
   app.add_option("config", o.config, "config file")->required();
   app.add_option("--out", o.out, "run folder")->required();
   app.add_flag("--resume", o.resume, "go on from the folder's last checkpoint; the result is bit-equal");
-  app.add_option("--max-updates", o.max_updates, "stop after update N; more than the config plans lengthens the run")->check(CLI::PositiveNumber);
+  app.add_option("--max-updates", o.max_updates, "stop after update N; more than the config plans lengthens the run")
+      ->check(CLI::PositiveNumber);
   add_seed(app, o);
   add_device(app, o);
   add_set(app, o);
   add_json(app, o);
-  app.footer("Examples:\n  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
-             "  unroll train docs/examples/char-lm.toml --out runs/char-lm --resume --max-updates 2000\n"
-             "The first Ctrl-C finishes the update, saves and exits with 130; the second exits at once.");
+  app.footer(
+      "Examples:\n  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
+      "  unroll train docs/examples/char-lm.toml --out runs/char-lm --resume --max-updates 2000\n"
+      "The first Ctrl-C finishes the update, saves and exits with 130; the second exits at once.");
 }
 
 void add_eval(CLI::App& app, Options& o) {
@@ -84,7 +86,9 @@ void add_run(CLI::App& app, Options& o) {
   add_device(app, o);
   add_set(app, o);
   add_json(app, o);
-  app.footer("Example:\n  unroll run lstm.toml --weights w.safetensors --input in.safetensors --output out.safetensors --grad");
+  app.footer(
+      "Example:\n  unroll run lstm.toml --weights w.safetensors --input in.safetensors --output out.safetensors "
+      "--grad");
 }
 
 void add_inspect(CLI::App& app, Options& o) {
@@ -105,12 +109,15 @@ void add_bench(CLI::App& app, Options& o) {
   app.add_option("--batch", o.batch, "sequences (B)")->check(size);
   app.add_option("--steps", o.steps, "time steps (T)")->check(size);
   app.add_flag("--bidirectional", o.bidirectional, "both directions");
-  app.add_option("--mode", o.mode, "infer: forward; train: forward and backward")->check(CLI::IsMember({"infer", "train"}));
+  app.add_option("--mode", o.mode, "infer: forward; train: forward and backward")
+      ->check(CLI::IsMember({"infer", "train"}));
   app.add_option("--seconds", o.seconds, "how long to repeat")->check(CLI::Range(0.0, 3600.0));
   add_seed(app, o);
   add_device(app, o);
   add_json(app, o);
-  app.footer("Example:\n  unroll bench --cell lstm --input 128 --hidden 256 --batch 32 --steps 100 --mode train --threads 2 --json");
+  app.footer(
+      "Example:\n  unroll bench --cell lstm --input 128 --hidden 256 --batch 32 --steps 100 --mode train --threads 2 "
+      "--json");
 }
 
 void add_completion(CLI::App& app, Options& o) {
@@ -139,10 +146,11 @@ void build_app(CLI::App& app, Options& options) {
   app.name("unroll");
   app.set_version_flag("--version", std::string("unroll ") + UNROLL_VERSION);
   app.require_subcommand(1);
-  app.footer("Examples:\n  unroll doctor\n  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
-             "  unroll generate runs/char-lm --prompt \"And \"\n"
-             "Exit codes: 0 ok, 1 other, 2 usage, 3 bad input file, 4 numeric, 5 device, 6 storage, 7 memory;\n"
-             "130 and 143: stopped by a signal after a checkpoint.");
+  app.footer(
+      "Examples:\n  unroll doctor\n  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
+      "  unroll generate runs/char-lm --prompt \"And \"\n"
+      "Exit codes: 0 ok, 1 other, 2 usage, 3 bad input file, 4 numeric, 5 device, 6 storage, 7 memory;\n"
+      "130 and 143: stopped by a signal after a checkpoint.");
   for (const Row& row : k_commands) row.add(*app.add_subcommand(row.name, row.doc), options);
 }
 

@@ -42,7 +42,8 @@ std::string scalar_text(const ReportItem& item) {
   if (const auto* b = std::get_if<bool>(&item)) return *b ? "yes" : "no";
   if (const auto* i = std::get_if<std::int64_t>(&item)) return fmt::format("{}", *i);
   if (const auto* d = std::get_if<double>(&item)) return fmt::format("{:.6g}", *d);
-  if (const auto* words = std::get_if<std::vector<std::string>>(&item)) return fmt::format("{}", fmt::join(*words, " "));
+  if (const auto* words = std::get_if<std::vector<std::string>>(&item))
+    return fmt::format("{}", fmt::join(*words, " "));
   return std::get<std::string>(item);
 }
 
@@ -69,7 +70,8 @@ std::string table_text(const ReportList& rows) {
 
 Report::Report() : items_(std::make_unique<std::vector<std::pair<std::string, ReportItem>>>()) {}
 Report::~Report() = default;
-Report::Report(const Report& other) : items_(std::make_unique<std::vector<std::pair<std::string, ReportItem>>>(*other.items_)) {}
+Report::Report(const Report& other)
+    : items_(std::make_unique<std::vector<std::pair<std::string, ReportItem>>>(*other.items_)) {}
 Report::Report(Report&&) noexcept = default;
 Report& Report::operator=(Report other) {
   items_ = std::move(other.items_);

@@ -54,23 +54,27 @@ RecurrentSizes sizes_from(const std::string& file, const TensorMap& input, const
     throw Error(ErrorKind::input_file, file, fmt::format("tensor x is {} and must be f32[T,B,{}]", type.text(), width),
                 "Its last dimension is model.input");
   }
-  return {.steps = type.shape[0], .batch = type.shape[1], .input = width, .dtype = type.dtype,
+  return {.steps = type.shape[0],
+          .batch = type.shape[1],
+          .input = width,
+          .dtype = type.dtype,
           .lengths = input.contains("lengths")};
 }
 
 void check_lengths(const std::string& file, const Tensor& lengths, std::int64_t steps) {
   for (const std::int32_t length : lengths.values<std::int32_t>()) {
     if (length < 0 || length > steps) {
-      throw Error(ErrorKind::input_file, file, fmt::format("lengths holds {}; each must lie between 0 and T = {}", length, steps));
+      throw Error(ErrorKind::input_file, file,
+                  fmt::format("lengths holds {}; each must lie between 0 and T = {}", length, steps));
     }
   }
 }
 
 struct Pass {
   RecurrentJob job;
-  std::map<std::string, Type> weights;    // what the files must hold
+  std::map<std::string, Type> weights;  // what the files must hold
   std::map<std::string, Type> required;
-  std::map<std::string, Type> optional;   // zeros when absent
+  std::map<std::string, Type> optional;  // zeros when absent
 };
 
 Pass build_pass(const Config& config, const RecurrentSizes& sizes, bool grad) {

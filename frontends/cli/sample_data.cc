@@ -32,13 +32,16 @@ std::string_view pick(const std::array<std::string_view, N>& words, std::uint64_
 }  // namespace
 
 std::string sample_text() {
-  constexpr std::array<std::string_view, 6> who{"the farmer", "a sailor", "the old king", "my sister", "the wind", "a small bird"};
+  constexpr std::array<std::string_view, 6> who{"the farmer", "a sailor", "the old king",
+                                                "my sister",  "the wind", "a small bird"};
   constexpr std::array<std::string_view, 6> does{"sees", "follows", "remembers", "carries", "waits for", "sings to"};
-  constexpr std::array<std::string_view, 6> what{"the river", "a lamp", "the morning", "the long road", "a red door", "the sea"};
+  constexpr std::array<std::string_view, 6> what{"the river",     "a lamp",     "the morning",
+                                                 "the long road", "a red door", "the sea"};
   constexpr std::array<std::string_view, 4> when{"today", "at night", "in the spring", "again"};
   std::string text;
   for (std::uint64_t i = 0; i < 1200; ++i) {
-    text += fmt::format("{} {} {} {}.\n", pick(who, 4 * i), pick(does, 4 * i + 1), pick(what, 4 * i + 2), pick(when, 4 * i + 3));
+    text += fmt::format("{} {} {} {}.\n", pick(who, 4 * i), pick(does, 4 * i + 1), pick(what, 4 * i + 2),
+                        pick(when, 4 * i + 3));
   }
   return text;
 }

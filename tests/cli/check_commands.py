@@ -23,8 +23,8 @@ def version_and_help(folder):
 
 def usage_errors(folder):
     """a wrong command line is exit code 2"""
-    for arguments in ([], ["dance"], ["bench", "--bogus"], ["bench", "--batch", "0"], ["bench", "--mode", "walk"], ["train"]):
-        assert call(*arguments).code == 2, arguments
+    for line in ("", "dance", "train", "bench --bogus", "bench --batch 0", "bench --mode walk"):
+        assert call(*line.split()).code == 2, line
     refused(2, "bench", "--cell", "abacus", "--seconds", "0", says=["abacus", "lstm"])
     refused(5, "bench", "--backend", "abacus", says=["abacus", "reference"])
 
@@ -91,11 +91,12 @@ def run_refusals(folder):
                "bias_ih_l0": ("F32", [4], [0] * 4), "bias_hh_l0": ("F32", [4], [0] * 4)}
     inputs = {"x": ("F32", [3, 1, 2], [0] * 6)}
 
+    command = ["run", folder / "c.toml", "--weights", folder / "w", "--input", folder / "i", "--output", folder / "o"]
+
     def attempt(says, w={}, i={}, without=(), grad=False, code=3):
         save(folder / "w", **{k: v for k, v in {**weights, **w}.items() if k not in without})
         save(folder / "i", **{k: v for k, v in {**inputs, **i}.items() if k not in without})
-        refused(code, "run", folder / "c.toml", "--weights", folder / "w", "--input", folder / "i", "--output", folder / "o",
-                *(["--grad"] if grad else []), says=says)
+        refused(code, *command, *(["--grad"] if grad else []), says=says)
 
     attempt(["tensor x is missing"], without=["x"])
     attempt(["x is f32[3,2]", "f32[T,B,2]"], i={"x": ("F32", [3, 2], [0] * 6)})
@@ -108,7 +109,7 @@ def run_refusals(folder):
     attempt(["lengths holds 4", "T = 3"], i={"lengths": ("I64", [1], [4])})
     attempt(["lengths is i32[2]", "i32[1]"], i={"lengths": ("I32", [2], [1, 1])})
     (folder / "i").write_bytes(b"")
-    refused(3, "run", folder / "c.toml", "--weights", folder / "w", "--input", folder / "i", "--output", folder / "o", says=["/i"])
+    refused(3, *command, says=["/i"])
 
 
 def inspect(folder):
@@ -171,5 +172,5 @@ def cold_start(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([version_and_help, usage_errors, doctor, bad_configs, run_numbers, run_refusals, inspect, bench, completion,
-                cold_start], work)
+    run_checks([version_and_help, usage_errors, doctor, bad_configs, run_numbers, run_refusals, inspect, bench,
+                completion, cold_start], work)

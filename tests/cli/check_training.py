@@ -131,7 +131,8 @@ def bad_data(folder):
     refused(3, "train", source, "--out", folder / "a", "--set", "data.path=nan.csv", says=["nan.csv"])
     (folder / "demo" / "empty.csv").write_text("")
     refused(3, "train", source, "--out", folder / "a", "--set", "data.path=empty.csv", says=["empty.csv"])
-    refused(2, "train", source, "--out", folder / "a", "--set", "data.divide=3", says=["forecast does not read this key"])
+    refused(2, "train", source, "--out", folder / "a", "--set", "data.divide=3",
+            says=["forecast does not read this key"])
     assert not os.path.exists(folder / "a"), "a refused run leaves no folder"
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs what the documentation shows: a block after <!-- test: run --> is run by bash with `unroll` in the path, one after
-<!-- test: compile --> is compiled; every relative link leads to a file.
+"""Runs what the documentation shows: a block after <!-- test: run --> is run by bash with `unroll` in the path,
+one after <!-- test: compile --> is compiled; every relative link leads to a file.
 
 usage: check_docs.py SOURCE_ROOT UNROLL
 """
@@ -22,14 +22,15 @@ COMPILER = shlex.split(os.environ.get("CXX", "c++"))
 
 def run(block, folder):
     environment = dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}")
-    return subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=folder, env=environment, capture_output=True, text=True)
+    return subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=folder, env=environment,
+                          capture_output=True, text=True)
 
 
 def compile_only(block, folder):
     source = pathlib.Path(folder) / "block.cc"
     source.write_text(block)
-    return subprocess.run([*COMPILER, "-std=c++20", "-Wall", "-Wextra", "-fsyntax-only", f"-I{ROOT}/core/include", source],
-                          capture_output=True, text=True)
+    flags = ["-std=c++20", "-Wall", "-Wextra", "-fsyntax-only", f"-I{ROOT}/core/include"]
+    return subprocess.run([*COMPILER, *flags, source], capture_output=True, text=True)
 
 
 def check(page):
