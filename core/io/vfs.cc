@@ -188,7 +188,8 @@ Vfs& disk() {
 }
 
 void write_atomically(Vfs& vfs, const std::string& path, std::span<const std::span<const std::byte>> parts) {
-  const std::string temporary = path + ".tmp." + std::to_string(::getpid());
+  // One name: kills leave one stale file at most, and the next write replaces it.
+  const std::string temporary = path + ".tmp";
   const std::unique_ptr<Vfs::File> file = vfs.create(temporary);
   try {
     for (const auto part : parts) file->write(part);

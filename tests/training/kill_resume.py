@@ -41,7 +41,7 @@ def digests(folder):
 
 
 def command(a, config, folder, resume):
-    line = [a.unroll, "train", str(config), "--out", str(folder), "--backend", a.backend, "--threads", "2", "--seed", "7"]
+    line = [a.unroll, "train", str(config), "--out", str(folder), "--backend", a.backend, "--threads", "1", "--seed", "7"]
     return line + (["--resume"] if resume else [])
 
 
@@ -63,7 +63,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("unroll")
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--updates", type=int, default=300)
+    parser.add_argument("--updates", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--keep", action="store_true", help="leave the folders there")
@@ -92,6 +92,9 @@ def main():
             if killed_here == 4:
                 train(a, config, folder, resume=folder.exists())
                 break
+        names = [sorted(p.name for p in f.iterdir()) for f in (root / "whole", folder)]
+        if names[0] != names[1]:
+            sys.exit(f"{folder} holds {names[1]}, an undisturbed run leaves {names[0]}")
         got = digests(folder)
         for name in FILES:
             if got[name] != expected[name]:
