@@ -74,6 +74,7 @@ int run_train(const Options& options) {
   apply_max_updates(options, config, trainer);
   const auto task = make_task(config, "");
   const auto backend = open_backend(config);
+  catch_stop_signals();
   prepare_folder(options.out, options.resume);
   const std::string config_path = options.out + "/config.toml";
   if (!options.resume) save_config(config, config_path);
@@ -81,7 +82,6 @@ int run_train(const Options& options) {
   trainer.folder = options.out;
   trainer.resume = options.resume;
   trainer.warn = [&](const std::string& text) { display.line("warning: " + text); };
-  catch_stop_signals();
   const TrainResult result = Trainer(task, *backend, trainer)
                                  .fit([&](const Progress& p) { display.report(p); }, [] { return stop_signal() != 0; });
   display.finish();

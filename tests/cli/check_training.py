@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""new, train, resume, signals, eval, generate. usage: check_training.py UNROLL [--seed N]"""
+"""new, train, resume, signals, eval, generate. usage: check_training.py UNROLL"""
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -12,8 +11,6 @@ import time
 
 from command import UNROLL, call, ok, on_terminal, refused, run_checks
 
-SEED = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else time.time_ns() % 1000000
-KILLS = 20
 SMALL = ["--set", "model.hidden=8", "--set", "train.batch=4", "--set", "train.checkpoint_every=5", "--set",
          "train.validate_every=20", "--threads", "1"]
 KINDS = ["language-model", "forecast", "classify"]
@@ -69,31 +66,6 @@ def resume_equals(folder):
     refused(2, "train", source, "--out", folder / "parts", "--resume", "--seed", 5, *SMALL, says=["seed"])
 
 
-def survives_kills(folder):
-    """kill -9 at random moments, resumed each time, ends in the bytes of an undisturbed run"""
-    source = config(folder)
-    command = [UNROLL, "train", source, "--max-updates", "1500", *SMALL]
-    begin = time.time()
-    subprocess.run([*command, "--out", folder / "whole"], check=True, capture_output=True)
-    span = time.time() - begin
-    moments, kills, runs = random.Random(SEED), 0, 0
-    while kills < KILLS:  # a run that gets to its end in spite of them is followed by another
-        runs += 1
-        killed = [*command, "--out", folder / f"killed{runs}", "--resume"]
-        while kills < KILLS:
-            process = subprocess.Popen(killed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            try:
-                assert process.wait(timeout=span * moments.uniform(0.01, 0.1)) == 0
-                break
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                kills += 1
-        subprocess.run(killed, check=True, capture_output=True)
-        same_files(folder / "whole", folder / f"killed{runs}")
-    print(f"     {kills} kills in {runs} runs, seed {SEED}")
-
-
 def stops_on_signals(folder):
     """a signal finishes the update, saves, says how to go on and exits with 128 + signal"""
     source = config(folder)
@@ -110,6 +82,22 @@ def stops_on_signals(folder):
         done = len((run / "metrics.jsonl").read_text())
         ok("train", run / "config.toml", "--out", run, "--resume", "--max-updates", 1)
         assert done > 0
+
+
+def second_signal_ends_at_once(folder):
+    """a second signal does not wait for the update"""
+    run = folder / "run"
+    slow = ["--backend", "reference", "--set", "model.hidden=400", "--set", "train.batch=64"]
+    process = subprocess.Popen([UNROLL, "train", config(folder, "language-model"), "--out", run, *slow],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (run / "log.txt").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    assert process.poll() is None, "the update was not slow enough to test anything"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=2) == 130
+    assert not (run / "last.safetensors").exists()
 
 
 def displays(folder):
@@ -137,4 +125,4 @@ def bad_data(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, resume_equals, survives_kills, stops_on_signals, displays, bad_data], work)
+    run_checks([whole_flow, sampling, resume_equals, stops_on_signals, second_signal_ends_at_once, displays, bad_data], work)
