@@ -24,7 +24,7 @@ Report report_of(const std::map<std::string, double>& values) {
 
 int run_eval(const Options& options) {
   const RunFolder run = open_run(options);
-  const auto task = make_task(run.config, "", run.model.metadata);
+  const auto task = make_task(run.config, run.folder, run.model.metadata);
   const auto backend = open_backend(run.config);
   Trainer trainer(task, *backend, trainer_options(run.config));
   trainer.set_parameters(run.model.tensors);

@@ -56,17 +56,20 @@ void add_train(CLI::App& app, Options& o) {
 }
 
 void add_eval(CLI::App& app, Options& o) {
-  app.add_option("run", o.config, "run folder")->required();
+  app.add_option("run", o.config, "run folder, or with --weights a config")->required();
+  app.add_option("--weights", o.weights, "safetensors with the parameters, instead of a run folder's");
   app.add_option("--split", o.split, "which part of the data")->check(CLI::IsMember({"train", "validation", "test"}));
   app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
   add_device(app, o);
   add_set(app, o);
   add_json(app, o);
-  app.footer("Example:\n  unroll eval runs/char-lm --json");
+  app.footer("Examples:\n  unroll eval runs/char-lm --json\n"
+             "  unroll eval docs/examples/char-lm.toml --weights runs/char-lm/best.safetensors");
 }
 
 void add_generate(CLI::App& app, Options& o) {
-  app.add_option("run", o.config, "run folder of a language model")->required();
+  app.add_option("run", o.config, "run folder of a language model, or with --weights a config")->required();
+  app.add_option("--weights", o.weights, "safetensors with the parameters, instead of a run folder's");
   app.add_option("--length", o.length, "characters")->check(CLI::Range(0, 100000000));
   app.add_option("--temperature", o.temperature, "0: always the likeliest character")->check(CLI::Range(0.0, 100.0));
   app.add_option("--prompt", o.prompt, "text to go on from");

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "frontends/cli/job.h"
 #include "unroll/error.h"
 #include "unroll/trainer.h"
 #include "unroll/vfs.h"
@@ -11,6 +12,9 @@
 namespace unroll::cli {
 
 RunFolder open_run(const Options& options) {
+  if (!options.weights.empty()) {
+    return {load_config(options, options.config), load_model(options.weights), folder_of(options.config)};
+  }
   const std::string config = options.config + "/config.toml";
   const std::string model = fmt::format("{}/{}.safetensors", options.config, options.checkpoint);
   for (const std::string& path : {config, model}) {
@@ -19,7 +23,7 @@ RunFolder open_run(const Options& options) {
                   "Name a folder that `unroll train --out` wrote");
     }
   }
-  return {load_config(options, config), load_model(model)};
+  return {load_config(options, config), load_model(model), options.config};
 }
 
 }  // namespace unroll::cli

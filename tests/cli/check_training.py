@@ -40,6 +40,9 @@ def whole_flow(folder):
         assert all(json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines())
         report = ok("eval", run, "--json").json()
         assert report["loss"] > 0 and report["metrics"] and report["baselines"], report
+        again = ok("eval", work / "demo/config.toml", "--weights", run / "best.safetensors", "--set", "model.hidden=8",
+                   "--set", "train.batch=4", "--json").json()
+        assert again["metrics"] == report["metrics"], (again, report)
         assert ok("inspect", run, "--json").json()["tensors"]
         refused(2, "train", run / "config.toml", "--out", run, says=["not empty", "--resume"])
         refused(2, "new", kind, work / "demo", says=["exists"])
