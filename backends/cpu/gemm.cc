@@ -16,9 +16,7 @@ HWY_EXPORT(gemm_f32);
 HWY_EXPORT(gemm_f64);
 
 const GemmKernels& gemm_kernels(DType dtype) {
-  static const GemmKernels* const k_f32 = HWY_DYNAMIC_DISPATCH(gemm_f32)();
-  static const GemmKernels* const k_f64 = HWY_DYNAMIC_DISPATCH(gemm_f64)();
-  return dtype == DType::f64 ? *k_f64 : *k_f32;
+  return dtype == DType::f64 ? *HWY_DYNAMIC_DISPATCH(gemm_f64)() : *HWY_DYNAMIC_DISPATCH(gemm_f32)();
 }
 
 }  // namespace unroll::cpu

@@ -2,7 +2,10 @@
 // What the tests of the cpu kernels share: random values and running a kernel with teams of 1 to 4 threads.
 #pragma once
 
+#include "backends/cpu/targets.h"
+
 #include <doctest/doctest.h>
+#include <hwy/targets.h>
 
 #include <array>
 #include <cstdint>
@@ -39,6 +42,19 @@ inline Shape random_shape(int rank, std::int64_t most) {
     dims.push_back(kind == 0 ? 0 : kind < 5 ? 1 : random_int(2, most));
   }
   return Shape(std::span<const std::int64_t>(dims));
+}
+
+// Calls f(is_best) with each instruction set of this machine, the best first.
+template <class F>
+void for_each_instruction_set(F f) {
+  const std::int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
+  for (std::int64_t left = all; left != 0; left &= left - 1) {
+    hwy::SetSupportedTargetsForTest(left & -left);
+    hwy::GetChosenTarget().DeInit();
+    f(left == all);
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
 }
 
 inline Team& team_of(int n) {

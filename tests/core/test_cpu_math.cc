@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // exp, expm1, log, log1p, tanh, sigmoid of the cpu backend against libm in a wider type, on every instruction set
 // this machine has. UNROLL_EXHAUSTIVE=tanh (or another) runs all 2^32 floats of one function, in some minutes.
-#include "backends/cpu/targets.h"
-
-#include <hwy/targets.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -154,24 +150,11 @@ void report(const std::string& what, Op op, const Worst<T>& worst) {
   if (what == "all floats") MESSAGE(text);
 }
 
-// Runs with each instruction set of this machine, the best first.
-template <class F>
-void for_each_target(F f) {
-  const std::int64_t all = hwy::SupportedTargets();
-  for (std::int64_t left = all & HWY_TARGETS; left != 0; left &= left - 1) {
-    hwy::SetSupportedTargetsForTest(left & -left);
-    hwy::GetChosenTarget().DeInit();
-    f(left == (all & HWY_TARGETS));
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
-}
-
 }  // namespace
 
 TEST_CASE("vector functions of f32 are within 4 ulp, denormal results included") {
   const char* exhaustive = std::getenv("UNROLL_EXHAUSTIVE");
-  for_each_target([&](bool best) {
+  for_each_instruction_set([&](bool best) {
     for (const Function& f : k_functions) {
       const bool all = exhaustive && best && op_info(f.op).name == exhaustive;
       report(all ? "all floats" : "the sweep", f.op, sweep(f, all ? 1 : best ? 1021 : 16381));
@@ -181,13 +164,13 @@ TEST_CASE("vector functions of f32 are within 4 ulp, denormal results included")
 }
 
 TEST_CASE("vector functions of f64 are within 4 ulp") {
-  for_each_target([](bool) {
+  for_each_instruction_set([](bool) {
     for (const Function& f : k_functions) report("doubles", f.op, random_doubles(f));
   });
 }
 
 TEST_CASE("vector functions are exact at zero, infinity and NaN") {
-  for_each_target([](bool) {
+  for_each_instruction_set([](bool) {
     for (const Function& f : k_functions) {
       check_edges<float>(f.op);
       check_edges<double>(f.op);

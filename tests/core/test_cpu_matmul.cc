@@ -64,11 +64,13 @@ TEST_CASE("products of every size and transposition agree with a plain loop") {
       {-1, 3, 70, 19},    {-1, 4, 130, 40},    {-1, 100, 1, 300}, {-1, 300, 2, 50}, {-1, 13, 31, 17}, {-1, 32, 256, 64},
       {-1, 130, 65, 900}, {-1, 300, 1100, 40}, {-1, 67, 1200, 3}, {1, 5, 6, 7},     {3, 1, 40, 20},   {5, 20, 30, 33},
       {2, 70, 40, 400},   {7, 1, 1, 64},       {0, 3, 3, 3},      {4, 9, 1, 50}};
-  for (const auto& s : sizes)
-    for (int flags = 0; flags < 8; ++flags) {
-      check_product<float>(s, flags & 1, flags & 2, flags & 4 && s.batch >= 0);
-      if (s.m * s.n * s.k < 1000000) check_product<double>(s, flags & 1, flags & 2, flags & 4 && s.batch >= 0);
-    }
+  for_each_instruction_set([&](bool) {
+    for (const auto& s : sizes)
+      for (int flags = 0; flags < 8; ++flags) {
+        check_product<float>(s, flags & 1, flags & 2, flags & 4 && s.batch >= 0);
+        if (s.m * s.n * s.k < 1000000) check_product<double>(s, flags & 1, flags & 2, flags & 4 && s.batch >= 0);
+      }
+  });
 }
 
 TEST_CASE("random products agree with a plain loop") {
