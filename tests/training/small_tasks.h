@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "unroll/ops.h"
 #include "unroll/tasks.h"
 #include "unroll/trainer.h"
 
@@ -51,6 +52,29 @@ inline std::shared_ptr<const Task> small_classify() {
   o.batch = 7;  // the last batch of an epoch is smaller
   return make_classify(o, small_rows(), "small rows");
 }
+
+// A parameter pulled towards a batch through dropout, and a state that adds up the batches: next to nothing to compile.
+class TinyTask : public Task {
+ public:
+  TaskGraph build(Scope& scope, const Batch& like) const override {
+    const Value x = scope.graph().input("x", like.inputs.at("x").type());
+    const Value w = dropout_layer(scope, scope.parameter("w", x.shape(), Initializer::normal(1)), 0.25);
+    const Type type{DType::f32, {}};
+    const Value seen = scope.graph().input("state.seen", type);
+    TaskGraph t;
+    t.loss = sum(square(w - x)) + seen * 0.01;
+    t.states.push_back({"seen", type, seen, seen + sum(x)});
+    return t;
+  }
+  std::int64_t n_batches(Split) const override { return 4; }
+  Batch batch(Split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+    Batch b;
+    const auto value = static_cast<float>((seed * 7 + static_cast<std::uint64_t>(epoch * 5 + index * 3)) % 11) / 11;
+    b.inputs.emplace("x", Tensor::from<float>({2}, {value, 1 - value}));
+    b.starts_stream = index == 0;
+    return b;
+  }
+};
 
 inline TrainerOptions small_training(std::int64_t max_updates) {
   TrainerOptions o;

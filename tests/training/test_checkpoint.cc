@@ -38,31 +38,34 @@ std::shared_ptr<const Task> task() {
   static const auto one = small_language_model();
   return one;
 }
+// Where a test runs hundreds of trainings.
+std::shared_ptr<const Task> tiny() { return std::make_shared<TinyTask>(); }
 
-TrainResult run(Vfs& vfs, bool resume, std::int64_t stop_after = -1) {
+TrainResult run_task(const std::shared_ptr<const Task>& which, Vfs& vfs, bool resume, std::int64_t stop_after = -1) {
   const auto backend = make_backend("reference");
   std::int64_t done = 0;
-  return Trainer(task(), *backend, in_folder(vfs, resume)).fit({}, [&] { return stop_after >= 0 && done++ == stop_after; });
+  return Trainer(which, *backend, in_folder(vfs, resume)).fit({}, [&] { return stop_after >= 0 && done++ == stop_after; });
 }
+TrainResult run(Vfs& vfs, bool resume, std::int64_t stop_after = -1) { return run_task(task(), vfs, resume, stop_after); }
 
 // The files of a run that nothing interrupted.
 struct Expected {
   std::string files[3];
-  Expected() {
+  explicit Expected(const std::shared_ptr<const Task>& which) {
     MemoryVfs vfs;
-    run(vfs, false);
+    run_task(which, vfs, false);
     for (int i = 0; i < 3; ++i) files[i] = file(vfs, k_files[i]);
   }
-};
-const Expected& expected() {
-  static const Expected e;
-  return e;
-}
-void check_files(Vfs& vfs) {
-  for (int i = 0; i < 3; ++i) {
-    CAPTURE(k_files[i]);
-    CHECK(file(vfs, k_files[i]) == expected().files[i]);
+  void check(Vfs& vfs) const {
+    for (int i = 0; i < 3; ++i) {
+      CAPTURE(k_files[i]);
+      CHECK(file(vfs, k_files[i]) == files[i]);
+    }
   }
+};
+void check_files(Vfs& vfs) {
+  static const Expected expected(task());
+  expected.check(vfs);
 }
 
 void overwrite(Vfs& vfs, const std::string& name, const std::string& text) {
@@ -153,26 +156,28 @@ TEST_CASE("resuming a finished run changes nothing") {
 }
 
 TEST_CASE("when the process dies at any file operation, resuming leaves the same bytes") {
+  const Expected expected(tiny());
   int n = 0;
   for (int at = 0;; ++at) {
     MemoryVfs vfs;
     FailingVfs failing(vfs, at, Fault::dead);
     try {
-      run(failing, false);
+      run_task(tiny(), failing, false);
     } catch (const Error& e) {
       CHECK(e.kind() == ErrorKind::storage);
     }
     if (!failing.fired()) break;
     CAPTURE(at);
     CAPTURE(failing.failed());
-    run(vfs, true);
-    check_files(vfs);
+    run_task(tiny(), vfs, true);
+    expected.check(vfs);
     ++n;
   }
   CHECK(n > 30);
 }
 
 TEST_CASE("a failed write is a warning, training goes on, and the next save makes up for it") {
+  const Expected expected(tiny());
   struct Row {
     Fault fault;
     int first, stride;  // the place matters more than the kind of failure: a sample of each is enough
@@ -187,7 +192,7 @@ TEST_CASE("a failed write is a warning, training goes on, and the next save make
       const auto backend = make_backend("reference");
       bool threw = false;
       try {
-        Trainer(task(), *backend, o).fit();
+        Trainer(tiny(), *backend, o).fit();
       } catch (const Error& e) {
         threw = true;
         CHECK(e.kind() == ErrorKind::storage);
@@ -196,11 +201,11 @@ TEST_CASE("a failed write is a warning, training goes on, and the next save make
       CAPTURE(at);
       CAPTURE(failing.failed());
       if (threw) {  // the folder could not be prepared, or the last save of all failed: nothing is lost but the tail
-        run(vfs, true);
+        run_task(tiny(), vfs, true);
       } else {
         CHECK(warnings.size() >= 1);
       }
-      check_files(vfs);
+      expected.check(vfs);
     }
 }
 

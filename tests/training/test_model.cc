@@ -136,9 +136,9 @@ TEST_CASE("a hand-written cell gives what the built-in layer gives: values, fina
       const TensorMap expected = built_in.run(), got = user.run();
       REQUIRE(expected.size() == got.size());
       // Sums are taken in another order: about T H eps = 5 * 6 * 1e-16 times values of order 10, with room.
-      for (const auto& [name, tensor] : expected) {
-        CAPTURE(name);
-        CHECK(largest_difference(tensor, got.at(name)) < 1e-12);
+      for (const auto& output : expected) {
+        CAPTURE(output.first);
+        CHECK(largest_difference(output.second, got.at(output.first)) < 1e-12);
       }
     }
 }
@@ -148,11 +148,11 @@ TEST_CASE("every ready cell builds, runs and has gradients that are finite and r
     CAPTURE(name);
     Job job;
     job.finish(cell_layer(job.scope, *find_cell(name), job.x, {6, 2, true, 0}, {}, job.lengths));
-    for (const auto& [output, tensor] : job.run()) {
-      CAPTURE(output);
-      CHECK(tensor.all_finite());
+    for (const auto& output : job.run()) {
+      CAPTURE(output.first);
+      CHECK(output.second.all_finite());
       double total = 0;
-      for (std::int64_t i = 0; i < tensor.elements(); ++i) total += std::fabs(tensor.at(i));
+      for (std::int64_t i = 0; i < output.second.elements(); ++i) total += std::fabs(output.second.at(i));
       CHECK(total > 0);
     }
   }
