@@ -135,8 +135,9 @@ TEST_CASE("the scan that saves puts out what the plain one does, in the same ord
 TEST_CASE("the gradient of a constant of a scan is summed in a state of the backward scan") {
   const auto body = layer_gradient(Op::rnn, 1, false);
   const Node& backward = scans_of(*body).backward;
-  CHECK(scan_layout(backward).n_states == 2);  // d_h and d_W
+  CHECK(scan_layout(backward).n_states == 3);  // d_h, d_W and d_b: biases are added inside the step
   CHECK(backward.outputs[1].shape == Shape{H, H});
+  CHECK(backward.outputs[2].shape == Shape{H});
 }
 
 TEST_CASE("a state that nothing wanted depends on is not carried backward") {
