@@ -62,6 +62,29 @@ Groups group(const Graph& graph) {
   return groups;
 }
 
+// Groups as lists of nodes, ascending. Large ones are cut, so that their values fit in a kernel's tiles: an earlier part
+// never reads a later one, so the cut makes no cycle.
+constexpr std::size_t k_most_nodes = 48;
+
+struct Units {
+  std::vector<std::vector<int>> members;
+  std::vector<int> of;  // [node], -1 for nodes that are not elementwise
+};
+Units cut_groups(const Graph& graph, Groups groups) {
+  const auto nodes = graph.nodes();
+  Units units{{}, std::vector<int>(nodes.size(), -1)};
+  std::map<int, int> open;  // group -> the unit that takes its next node
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!is_elementwise(nodes[i].op)) continue;
+    const auto [at, fresh] = open.try_emplace(groups.root(static_cast<int>(i)), static_cast<int>(units.members.size()));
+    if (!fresh && units.members[static_cast<std::size_t>(at->second)].size() == k_most_nodes) at->second = static_cast<int>(units.members.size());
+    if (at->second == static_cast<int>(units.members.size())) units.members.emplace_back();
+    units.members[static_cast<std::size_t>(at->second)].push_back(static_cast<int>(i));
+    units.of[i] = at->second;
+  }
+  return units;
+}
+
 bool is_scalar_constant(const Graph& graph, const ValueId& id) {
   return graph.node(id.node).op == Op::constant && graph.type(id).shape.rank() == 0;
 }
@@ -106,12 +129,9 @@ std::shared_ptr<const Graph> fuse_graph(const Graph& source) {
   const auto clean = drop_dead(source);
   const Graph& graph = *clean;
   const auto nodes = graph.nodes();
-  Groups groups = group(graph);
-  std::map<int, std::vector<int>> members;
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    if (is_elementwise(nodes[i].op)) members[groups.root(static_cast<int>(i))].push_back(static_cast<int>(i));
+  const Units units = cut_groups(graph, group(graph));
   std::vector<bool> outside(nodes.size(), false);  // read by another group, another op or a named output
-  const auto group_of = [&](std::size_t i) { return is_elementwise(nodes[i].op) ? groups.root(static_cast<int>(i)) : -1 - static_cast<int>(i); };
+  const auto group_of = [&](std::size_t i) { return units.of[i] >= 0 ? units.of[i] : -1 - static_cast<int>(i); };
   for (std::size_t i = 0; i < nodes.size(); ++i)
     for (const ValueId& id : nodes[i].inputs)
       if (group_of(static_cast<std::size_t>(id.node)) != group_of(i)) outside[static_cast<std::size_t>(id.node)] = true;
@@ -132,8 +152,7 @@ std::shared_ptr<const Graph> fuse_graph(const Graph& source) {
         stack.pop_back();
         continue;
       }
-      const bool elementwise = is_elementwise(nodes[i].op);
-      const std::vector<int> unit = elementwise ? members.at(groups.root(top)) : std::vector<int>{top};
+      const std::vector<int> unit = units.of[i] >= 0 ? units.members[static_cast<std::size_t>(units.of[i])] : std::vector<int>{top};
       const std::size_t before = stack.size();
       for (const int m : unit)
         for (const ValueId& id : graph.node(m).inputs)

@@ -181,6 +181,19 @@ TEST_CASE("elementwise neighbours fuse; what lies across another op does not") {
   CHECK(count(*fused, Op::matmul) == 1);
 }
 
+TEST_CASE("a long chain becomes several groups that a kernel's tiles can hold") {
+  Graph g;
+  Value x = g.input("x", f32({4}));
+  std::vector<Value> all{x};
+  for (int i = 0; i < 500; ++i) all.push_back(tanh(all.back()) + all[all.size() / 2]);
+  g.output("y", all.back());
+  const auto fused = fuse(g);
+  CHECK(count(*fused, Op::fused) == 21);
+  CHECK(count(*fused, Op::tanh) == 0);
+  for (const Node& node : fused->nodes())
+    if (node.op == Op::fused) CHECK(node.body->nodes().size() <= 4 * 48);
+}
+
 TEST_CASE("a group never reads what it makes through another op") {
   // a -> reduce -> b and a -> c, b -> c: a and c must not share a group.
   Graph g;
