@@ -4,10 +4,12 @@
 // UNROLL_SEED=n repeats a run, UNROLL_CASE=k one graph of it, UNROLL_GRAPHS=n changes how many.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <set>
 
 #include "tests/conformance/random_graphs.h"
 #include "tests/support/backends.h"
@@ -92,6 +94,7 @@ std::shared_ptr<Graph> graph_of(std::uint64_t seed, DType dtype) {
 struct Counts {
   int judged = 0, with_scan = 0, rejected = 0, unsupported = 0;
   double tightest = 0;
+  std::set<Op> ops;
 };
 
 class Trial {
@@ -111,6 +114,7 @@ class Trial {
     ++counts_.judged;
     const auto ops = ops_of(*narrow_);
     counts_.with_scan += std::find(ops.begin(), ops.end(), Op::scan) != ops.end();
+    counts_.ops.insert(ops.begin(), ops.end());
     for (const std::string& name : judged_backends()) check_backend(name);
   }
 
@@ -193,5 +197,10 @@ TEST_CASE("random graphs and their gradients agree everywhere") {
       "at most %.1f %% of the allowed error\n",
       counts.judged, counts.with_scan, counts.rejected, counts.unsupported, 100 * counts.tightest);
   CHECK(counts.unsupported == 0);
+  if (only < n || n < k_graphs) return;
+  for (const OpInfo& info : op_table()) {
+    CAPTURE(std::string(info.name));
+    if (info.tier == OpTier::primitive) CHECK(counts.ops.count(info.op) == 1);
+  }
   CHECK(static_cast<std::uint64_t>(counts.rejected) <= n / 2);
 }
