@@ -13,16 +13,20 @@
 
 namespace unroll {
 
+// Memory to which offsets are added is never null, even where it holds nothing.
+inline std::size_t at_least_one(std::size_t n_bytes) { return n_bytes == 0 ? 1 : n_bytes; }
+
 class HostBuffer final : public Buffer {
  public:
-  explicit HostBuffer(std::size_t n_bytes) : bytes_(n_bytes) {}
+  explicit HostBuffer(std::size_t n_bytes) : bytes_(at_least_one(n_bytes)), n_bytes_(n_bytes) {}
 
-  std::size_t bytes() const override { return bytes_.size(); }
+  std::size_t bytes() const override { return n_bytes_; }
   std::byte* data() { return bytes_.data(); }
   const std::byte* data() const { return bytes_.data(); }
 
  private:
   Bytes bytes_;
+  std::size_t n_bytes_;
 };
 
 // The host memory behind a buffer. Throws Error(usage) for a buffer of another kind of backend.

@@ -24,7 +24,7 @@ int available_cores() {
 class CpuExecutable final : public Executable {
  public:
   CpuExecutable(std::shared_ptr<const Plan> plan, Team& team)
-      : plan_(std::move(plan)), team_(team), program_(*plan_, team.size()), arena_(plan_->arena_bytes), scratch_(program_.scratch_bytes()) {
+      : plan_(std::move(plan)), team_(team), program_(*plan_, team.size()), arena_(at_least_one(plan_->arena_bytes)), scratch_(at_least_one(program_.scratch_bytes())) {
     bases_.resize(program_.n_bases());
   }
 

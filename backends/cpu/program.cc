@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/common/host_buffer.h"
 #include "backends/cpu/program.h"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ Program::Program(const Plan& plan, int parts, const ScanLayout* scan, std::vecto
   const PlanView view{plan, parts};
   const auto n = static_cast<std::int32_t>(plan.graph->nodes().size());
   n_bases_ = k_first_input + plan.graph->inputs().size() + plan.graph->outputs().size();
-  constants_ = Bytes(view.constant_offset(n));
+  constants_ = Bytes(at_least_one(view.constant_offset(n)));
   for (std::int32_t i = 0; i < n; ++i) {
     const Node& node = plan.graph->node(i);
     if (node.op == Op::constant && constant_of(node).elements() > 0)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/common/host_buffer.h"
 #include "backends/cpu/program.h"
 #include "unroll/ops.h"
 
@@ -97,7 +98,7 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
       if (states_[i].before < 0 && value == body.graph->inputs()[i].value) states_[i].before = place;
     }
   }
-  spill_ = Bytes(spilled);
+  spill_ = Bytes(at_least_one(spilled));
   bases_.assign(static_cast<std::size_t>(view.parts), std::vector<std::byte*>(body_.n_bases()));
   scratch_bytes = std::max(scratch_bytes, body_.scratch_bytes());
 }

@@ -87,7 +87,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view who) {
 std::size_t Type::bytes() const {
   CheckedSize n = static_cast<std::uint64_t>(shape.elements());
   n *= dtype_bytes(dtype);
-  return n.require(ErrorKind::memory, "Type", "size overflows: " + text());
+  if (const auto bytes = n.get()) return *bytes;
+  throw Error(ErrorKind::memory, "Type", "size overflows: " + text());
 }
 
 std::string Type::text() const { return std::string(dtype_name(dtype)) + shape.text(); }

@@ -74,22 +74,27 @@ void check_results(const Case& c, int order, const TensorMap& got, const Truth& 
   }
 }
 
-// A case, or its gradient, on one backend.
+// Cases and their gradients on one backend in one dtype.
 class Judgement {
  public:
-  Judgement(std::string backend, DType dtype) : backend_(std::move(backend)), dtype_(dtype) {}
+  Judgement(const std::string& backend, DType dtype) : backend_(backend), dtype_(dtype) {
+    const int most = make_backend(backend, {.threads = k_most_threads})->describe().threads;
+    for (int threads = 1; threads <= most; ++threads) teams_.push_back(make_backend(backend, {.threads = threads}));
+  }
 
-  void judge(const Case& c, int order) {
-    const Truth truth = truth_of(c, order);
+  // Every number of threads gives the same bits; all of them are tried on the gradient, which holds the values too.
+  void judge(const Case& c, int order, const Truth& truth) {
     const auto graph = gradient_graph(c, dtype_, order);
     const TensorMap inputs = make_inputs(*graph, c.ranges, c.name);
+    const std::size_t teams = order > 0 || !c.differentiable ? teams_.size() : std::min<std::size_t>(teams_.size(), 2);
+    CAPTURE(backend_);
+    CAPTURE(static_cast<int>(dtype_));
     try {
-      const TensorMap one = run(*graph, inputs, 1);
+      const TensorMap one = evaluate(*graph, *teams_[0], inputs, k_verified);
       check_results(c, order, one, truth, report_);
-      const bool threaded = make_backend(backend_, {.threads = k_most_threads})->describe().threads > 1;
-      for (int threads = 2; threaded && threads <= k_most_threads; ++threads) {
-        CAPTURE(threads);
-        const TensorMap more = run(*graph, inputs, threads);
+      for (std::size_t k = 1; k < teams; ++k) {
+        CAPTURE(k);
+        const TensorMap more = evaluate(*graph, *teams_[k], inputs, k_verified);
         for (const auto& result : one) CHECK_MESSAGE(same_bits(more.at(result.first), result.second), result.first);
       }
     } catch (const Error& error) {
@@ -105,13 +110,11 @@ class Judgement {
   }
 
  private:
-  TensorMap run(const Graph& graph, const TensorMap& inputs, int threads) const {
-    const auto backend = make_backend(backend_, {.threads = threads});
-    return evaluate(graph, *backend, inputs, {.without = {}, .donate = {}, .verify_each = true});
-  }
+  static inline const PlanOptions k_verified{.without = {}, .donate = {}, .verify_each = true};
 
   std::string backend_;
   DType dtype_;
+  std::vector<std::unique_ptr<Backend>> teams_;  // [threads - 1]
   int unsupported_ = 0;
   Report report_;
 };
@@ -153,26 +156,19 @@ TEST_CASE("the reference in f32 agrees with itself in f64") {
   report.print("reference f32");
 }
 
-namespace {
-
-void judge_all(const std::string& backend, DType dtype) {
-  Judgement judgement(backend, dtype);
+// On the reference itself this shows that passes and the memory plan change nothing: the truth is made without them.
+TEST_CASE("every backend agrees with the reference without passes") {
+  std::vector<Judgement> judgements;
+  std::vector<std::string> names = judged_backends();
+  names.insert(names.begin(), "reference");
+  for (const std::string& name : names)
+    for (const DType dtype : float_dtypes(name)) judgements.emplace_back(name, dtype);
   for (const Case& c : all_cases())
     for (int order = 0; order <= (c.differentiable ? 1 : 0); ++order) {
       CAPTURE(c.name);
       CAPTURE(order);
-      judgement.judge(c, order);
+      const Truth truth = truth_of(c, order);
+      for (Judgement& judgement : judgements) judgement.judge(c, order, truth);
     }
-  judgement.finish();
-}
-
-}  // namespace
-
-TEST_CASE("passes and the memory plan change nothing on the reference") {
-  for (const DType dtype : {DType::f32, DType::f64}) judge_all("reference", dtype);
-}
-
-TEST_CASE("every backend agrees with the reference") {
-  for (const std::string& name : judged_backends())
-    for (const DType dtype : float_dtypes(name)) judge_all(name, dtype);
+  for (Judgement& judgement : judgements) judgement.finish();
 }
