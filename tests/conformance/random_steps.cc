@@ -31,7 +31,7 @@ const UnaryRow k_unary[] = {
     {[](Value x) { return sqrt(abs(x) + 0.25); }, false},
     {[](Value x) { return square(x) * 0.5; }, false},
     {[](Value x) { return 1.0 - x; }, false},
-    {[](Value x) { return x * 1.0 + 0.0; }, true},
+    {[](Value x) { return x * 1.0 + 0.0; }, false},
 };
 
 bool broadcasts(const Shape& a, const Shape& b) {
@@ -91,7 +91,8 @@ void Grower::grow_select() {
       [&](const Entry& e) { return e.value.dtype() == DType::b8 && broadcasts(a.value.shape(), e.value.shape()); });
   Value c = condition ? condition->value : fresh({DType::b8, a.value.shape()});
   if (random_.chance(0.3)) c = logical_not(c);
-  if (random_.chance(0.2)) c = logical_or(c, is_finite(a.value));
+  if (random_.chance(0.3)) c = logical_and(c, is_finite(a.value));
+  if (random_.chance(0.3)) c = logical_or(c, fresh({DType::b8, a.value.shape()}));
   const Entry* b =
       pick([&](const Entry& e) { return is_float(e.value.dtype()) && e.value.shape() == a.value.shape(); });
   keep(select(c, a.value, random_.chance(0.5) ? b->value : scalar_like(a.value, 0.5)), a.exact && b->exact);
@@ -107,7 +108,7 @@ void Grower::grow_whole() {
     case 0: return keep(a->value + 3.0, true);
     case 1: return keep(a->value / scalar_like(a->value, 2), true);
     case 2: return keep(cast(a->value, DType::b8), true);
-    default: return keep(cast(a->value, dtype_) * 0.25, true);
+    default: return keep(cast(a->value, dtype_) * 0.25, false);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "tests/conformance/random_graphs.h"
+#include "tests/conformance/rounding_noise.h"
 #include "tests/support/backends.h"
 #include "tests/support/finite_difference.h"
 #include "unroll/error.h"
@@ -24,11 +25,12 @@ namespace {
 
 constexpr std::uint64_t k_graphs = 1000;
 constexpr double k_largest = 1e6;
-// Where one unit of rounding in the inputs, or f32 instead of f64, changes a result by more than this part of it, the
-// graph is about its condition or about a branch, not about the backend.
+// Where rounding noise, or f32 instead of f64, changes a result by more than this part of it, the graph is about its
+// condition or about a branch, not about the backend.
 constexpr double k_ill = 1e-3;
-// A backend may be this many times further off than the plain f32 loops and the inputs' own rounding.
+// A backend may be this many times further off than one sample of rounding noise and the plain f32 loops.
 constexpr double k_slack = 8;
+constexpr double k_f64_per_f32 = 0x1p-29;
 constexpr double k_floor_f32 = 64 * 0x1p-24, k_floor_f64 = 4096 * 0x1p-53;
 
 std::uint64_t setting(const char* name, std::uint64_t otherwise) {
@@ -73,17 +75,6 @@ bool tame(const TensorMap& results) {
   return true;
 }
 
-// Every float one unit of f32 rounding up or down.
-TensorMap nudged(const TensorMap& inputs, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  TensorMap result = inputs;
-  for (auto& [name, t] : result)
-    if (is_float(t.dtype()))
-      for (std::int64_t i = 0; i < t.elements(); ++i)
-        t.set(i, t.at(i) * (1 + (random() % 2 == 0 ? 0x1p-24 : -0x1p-24)));
-  return result;
-}
-
 // One graph with its gradient, in one dtype.
 std::shared_ptr<Graph> graph_of(std::uint64_t seed, DType dtype) {
   RandomGraph random = random_graph(seed, dtype);
@@ -125,9 +116,9 @@ class Trial {
     const auto reference = make_backend("reference");
     const Distance d =
         distance(evaluate(wide, *reference, inputs_, {.without = {}, .donate = {}, .verify_each = true}), truth_);
-    const Distance ill = distance(run_truth(wide, nudged(inputs_, seed_)), truth_);
+    const Distance ill = distance(run_truth(*with_rounding_noise(wide, seed_), inputs_), truth_);
     CAPTURE(d.name);
-    if (ill.worst < k_ill) CHECK(d.worst <= k_floor_f64);
+    if (ill.worst < k_ill) CHECK(d.worst <= k_slack * ill.worst * k_f64_per_f32 + k_floor_f64);
   }
 
   // How far off a backend in f32 may be; false when nothing can be said.
@@ -135,7 +126,7 @@ class Trial {
     if (!tame(truth_)) return false;
     const auto wide = graph_of(seed_, DType::f64);
     inputs32_ = in_dtype(inputs_, DType::f32);
-    const Distance ill = distance(run_truth(*wide, nudged(inputs_, seed_)), truth_);
+    const Distance ill = distance(run_truth(*with_rounding_noise(*wide, seed_), inputs_), truth_);
     const Distance plain = distance(run_truth(*narrow_, inputs32_), truth_);
     allowed_ = k_slack * std::max(ill.worst, plain.worst) + k_floor_f32;
     return ill.worst < k_ill && plain.worst < k_ill;
