@@ -35,11 +35,13 @@ class Reader {
     const std::string& from = text(key);
     T value{};
     const auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), value);
-    if (error != std::errc() || end != from.data() + from.size()) refuse("has '" + from.substr(0, 40) + "' as '" + key + "'");
+    if (error != std::errc() || end != from.data() + from.size())
+      refuse("has '" + from.substr(0, 40) + "' as '" + key + "'");
     return value;
   }
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorKind::input_file, path_, what, "It is not a checkpoint to resume from; start again in another folder");
+    throw Error(ErrorKind::input_file, path_, what,
+                "It is not a checkpoint to resume from; start again in another folder");
   }
 
  private:
@@ -87,7 +89,8 @@ void put_run_state(TensorFile& file, const RunState& s) {
 
 RunState get_run_state(const TensorFile& file, const std::string& path) {
   const Reader read(file, path);
-  if (read.text("trainer.format") != k_format) read.refuse("is of the format '" + read.text("trainer.format").substr(0, 40) + "'");
+  if (read.text("trainer.format") != k_format)
+    read.refuse("is of the format '" + read.text("trainer.format").substr(0, 40) + "'");
   RunState s;
   s.update = read.number<std::int64_t>("trainer.update");
   s.seed = read.number<std::uint64_t>("trainer.seed");
@@ -110,7 +113,8 @@ void check_digest(const TensorFile& file, const std::string& path) {
   if (at == file.metadata.end()) return;
   const std::string now = digest_of(file);
   if (now != at->second)
-    throw Error(ErrorKind::input_file, path, "is damaged: its content gives " + now + ", it was written with " + at->second.substr(0, 40),
+    throw Error(ErrorKind::input_file, path,
+                "is damaged: its content gives " + now + ", it was written with " + at->second.substr(0, 40),
                 "Use an older copy of the file");
 }
 

@@ -33,8 +33,13 @@ Batch any_batch(const Task& task, std::uint64_t seed) {
 }  // namespace
 
 DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, const TrainerOptions& options)
-    : task_(std::move(task)), backend_(backend), seed_(options.seed), clip_norm_(options.clip_norm), optimizer_(options.optimizer),
-      parameters_(backend), carried_(backend) {
+    : task_(std::move(task)),
+      backend_(backend),
+      seed_(options.seed),
+      clip_norm_(options.clip_norm),
+      optimizer_(options.optimizer),
+      parameters_(backend),
+      carried_(backend) {
   const EvaluationGraph forward = build_evaluation(*task_, any_batch(*task_, seed_));
   metrics_ = forward.metrics;
   for (const auto& [name, tensor] : initialize(forward.parameters, seed_)) {

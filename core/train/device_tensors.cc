@@ -9,7 +9,8 @@ void DeviceTensors::add(const std::string& name, const Type& type) {
   const auto at = entries_.find(name);
   if (at != entries_.end()) {
     if (at->second.type == type) return;
-    throw Error(ErrorKind::shape, "trainer", "'" + name + "' is " + at->second.type.text() + " in one batch and " + type.text() + " in another");
+    throw Error(ErrorKind::shape, "trainer",
+                "'" + name + "' is " + at->second.type.text() + " in one batch and " + type.text() + " in another");
   }
   entries_.emplace(name, Entry{type, backend_.allocate(type.bytes())});
   clear(name);
@@ -24,7 +25,8 @@ const DeviceTensors::Entry& DeviceTensors::entry(const std::string& name) const 
 void DeviceTensors::upload(const std::string& name, const Tensor& tensor) {
   const Entry& e = entry(name);
   if (tensor.type() != e.type)
-    throw Error(ErrorKind::shape, "trainer", "'" + name + "' must be " + e.type.text() + "; got " + tensor.type().text());
+    throw Error(ErrorKind::shape, "trainer",
+                "'" + name + "' must be " + e.type.text() + "; got " + tensor.type().text());
   backend_.upload(*e.buffer, 0, tensor.bytes());
 }
 

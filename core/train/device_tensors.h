@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named tensors that live in backend buffers, and a program bound to them once: a run uploads the batch and nothing else.
+// Named tensors that live in backend buffers, and a program bound to them once: a run uploads its
+// batch and nothing more.
 #pragma once
 
 #include <map>

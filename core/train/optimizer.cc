@@ -78,19 +78,23 @@ OptimizerRecipe::OptimizerRecipe(const OptimizerOptions& o) {
   }
 }
 
-std::vector<Value> OptimizerRecipe::update(Value parameter, Value gradient, std::span<const Value> slots, Value lr, Value update) const {
+std::vector<Value> OptimizerRecipe::update(Value parameter, Value gradient, std::span<const Value> slots, Value lr,
+                                           Value update) const {
   std::vector<Value> inputs{parameter, gradient};
   std::size_t slot = 0;
-  for (const std::string& name : inputs_) inputs.push_back(name == "lr" ? lr : name == "update" ? update : slots[slot++]);
+  for (const std::string& name : inputs_)
+    inputs.push_back(name == "lr" ? lr : name == "update" ? update : slots[slot++]);
   return parameter.graph().append(op_, inputs, attributes_);
 }
 
 void check_schedule(const ScheduleOptions& s) {
   if (s.name != "constant" && s.name != "cosine")
     throw Error(ErrorKind::usage, "schedule", "the name must be constant or cosine; got '" + s.name + "'");
-  if (s.warmup < 0) throw Error(ErrorKind::usage, "schedule", "warmup must not be negative; got " + std::to_string(s.warmup));
+  if (s.warmup < 0)
+    throw Error(ErrorKind::usage, "schedule", "warmup must not be negative; got " + std::to_string(s.warmup));
   if (!(s.final_fraction >= 0 && s.final_fraction <= 1))
-    throw Error(ErrorKind::usage, "schedule", "final_fraction must be in [0,1]; got " + std::to_string(s.final_fraction));
+    throw Error(ErrorKind::usage, "schedule",
+                "final_fraction must be in [0,1]; got " + std::to_string(s.final_fraction));
 }
 
 double scheduled_lr(const ScheduleOptions& s, double lr, std::int64_t update, std::int64_t max_updates) {

@@ -18,7 +18,8 @@ class OptimizerRecipe {
 
   const std::vector<std::string>& slots() const { return slots_; }  // each of the parameter's type, zero at first
   // The new parameter, then the new slots.
-  std::vector<Value> update(Value parameter, Value gradient, std::span<const Value> slots, Value lr, Value update) const;
+  std::vector<Value> update(Value parameter, Value gradient, std::span<const Value> slots, Value lr,
+                            Value update) const;
 
  private:
   Op op_;

@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::size_t k_max_metrics_bytes = std::size_t{1} << 32;
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text.data(), text.size())); }
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 }  // namespace
 
@@ -23,7 +25,8 @@ std::optional<TensorFile> RunFolder::open(bool resume, bool overwrite) {
     return last;
   }
   if (!resume && !overwrite && (has_last || has_best))
-    throw Error(ErrorKind::usage, path_, "already holds a run", "Resume it, choose another folder, or allow to overwrite it");
+    throw Error(ErrorKind::usage, path_, "already holds a run",
+                "Resume it, choose another folder, or allow to overwrite it");
   if (resume) warn_("there is no checkpoint in " + path_ + " yet: starting from the beginning");
   if (overwrite && !resume)
     for (const char* name : {"last.safetensors", "best.safetensors"}) vfs_.remove(file(name));
@@ -37,7 +40,8 @@ void RunFolder::cut_metrics(std::size_t bytes) {
   if (!vfs_.exists(path)) vfs_.create(path)->close();
   const std::size_t size = vfs_.read(path, k_max_metrics_bytes).size();
   if (size < bytes)
-    warn_(path + " is shorter than the checkpoint says (" + std::to_string(size) + " of " + std::to_string(bytes) + " bytes): lines are lost");
+    warn_(path + " is shorter than the checkpoint says (" + std::to_string(size) + " of " + std::to_string(bytes) +
+          " bytes): lines are lost");
   written_ = std::min(size, bytes);
   if (size > written_) vfs_.truncate(path, written_);
 }

@@ -24,8 +24,10 @@ void check_options(const TrainerOptions& o) {
     if (!ok) throw Error(ErrorKind::usage, "trainer", rule);
   };
   check_schedule(o.schedule);
-  require(o.clip_norm >= 0 && std::isfinite(o.clip_norm), "clip_norm must not be negative; got " + std::to_string(o.clip_norm));
-  require(o.max_updates >= 0 && o.max_updates < INT32_MAX, "max_updates must be in [0, 2^31 - 1); got " + std::to_string(o.max_updates));
+  require(o.clip_norm >= 0 && std::isfinite(o.clip_norm),
+          "clip_norm must not be negative; got " + std::to_string(o.clip_norm));
+  require(o.max_updates >= 0 && o.max_updates < INT32_MAX,
+          "max_updates must be in [0, 2^31 - 1); got " + std::to_string(o.max_updates));
   require(o.epochs >= 0 && o.stop_at >= 0, "epochs and stop_at must not be negative");
   require(o.validate_every >= 0 && o.checkpoint_every >= 0 && o.log_every >= 0,
           "validate_every, checkpoint_every and log_every must not be negative (0 is never)");
@@ -91,11 +93,14 @@ struct Trainer::State {
   void restore(const TensorFile& file, const std::string& path) {
     const RunState was = get_run_state(file, path);
     if (was.seed != options.seed)
-      throw Error(ErrorKind::usage, path, "was made with seed " + std::to_string(was.seed) + "; this run has " + std::to_string(options.seed),
+      throw Error(ErrorKind::usage, path,
+                  "was made with seed " + std::to_string(was.seed) + "; this run has " + std::to_string(options.seed),
                   "Give the same seed, or start in another folder");
     if (was.batches_per_epoch != n_batches)
-      throw Error(ErrorKind::usage, path, "was made with " + std::to_string(was.batches_per_epoch) + " batches an epoch; this run has " +
-                                              std::to_string(n_batches), "Data, batch and steps must be the same to resume");
+      throw Error(ErrorKind::usage, path,
+                  "was made with " + std::to_string(was.batches_per_epoch) + " batches an epoch; this run has " +
+                      std::to_string(n_batches),
+                  "Data, batch and steps must be the same to resume");
     TensorMap parameters, carried;
     for (const auto& [name, tensor] : file.tensors) (is_run_tensor(name) ? carried : parameters).emplace(name, tensor);
     model.set_parameters(parameters, path);
@@ -111,8 +116,10 @@ struct Trainer::State {
     TensorFile file{model.parameters(), task->metadata()};
     for (const auto& [name, tensor] : file.tensors)
       if (!tensor.all_finite())
-        throw Error(ErrorKind::numeric, "trainer", "parameter '" + name + "' is not finite after update " + std::to_string(run.update) +
-                                                       ": nothing is saved, the last good files stay", "Lower lr, or clip the gradient norm");
+        throw Error(ErrorKind::numeric, "trainer",
+                    "parameter '" + name + "' is not finite after update " + std::to_string(run.update) +
+                        ": nothing is saved, the last good files stay",
+                    "Lower lr, or clip the gradient norm");
     for (const auto& [key, value] : options.metadata) file.metadata.insert_or_assign(key, value);
     return file;
   }
@@ -143,17 +150,18 @@ struct Trainer::State {
   void look_for_bad(std::int64_t update) {
     const std::vector<double> bad = model.bad();
     if (bad[0] > seen_skipped)
-      warn(std::to_string(static_cast<std::int64_t>(bad[0] - seen_skipped)) + " update(s) up to " + std::to_string(update) +
-           " had a loss or gradient that is not finite and were skipped");
+      warn(std::to_string(static_cast<std::int64_t>(bad[0] - seen_skipped)) + " update(s) up to " +
+           std::to_string(update) + " had a loss or gradient that is not finite and were skipped");
     seen_skipped = bad[0];
     if (options.max_bad_updates == 0 || bad[2] < static_cast<double>(options.max_bad_updates)) return;
     const std::string culprit = first_non_finite(batch_of(update));
     throw Error(ErrorKind::numeric, "trainer",
-                std::to_string(static_cast<std::int64_t>(bad[2])) + " updates in a row, the last one at most " + std::to_string(update) +
-                    ", had a loss or gradient that is not finite" +
+                std::to_string(static_cast<std::int64_t>(bad[2])) + " updates in a row, the last one at most " +
+                    std::to_string(update) + ", had a loss or gradient that is not finite" +
                     (culprit.empty() ? "" : "; input '" + culprit + "' of this batch is not finite"),
-                culprit.empty() ? "Divide lr by 10 (it is " + std::to_string(lr_of(update)) + "), lower clip_norm, check the data"
-                                : "Clean the data");
+                culprit.empty()
+                    ? "Divide lr by 10 (it is " + std::to_string(lr_of(update)) + "), lower clip_norm, check the data"
+                    : "Clean the data");
   }
 
   Progress progress(std::int64_t update) {
@@ -245,7 +253,9 @@ Trainer::~Trainer() = default;
 TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, const std::function<bool()>& stop) {
   State& s = *state_;
   const TrainerOptions& o = s.options;
-  if (s.n_batches < 1) throw Error(ErrorKind::usage, "trainer", "the training split holds no batch", "Lower the batch size, or give more data");
+  if (s.n_batches < 1)
+    throw Error(ErrorKind::usage, "trainer", "the training split holds no batch",
+                "Lower the batch size, or give more data");
   const bool validates = o.validate_every > 0 && s.task->n_batches(Split::validation) > 0;
   s.open_folder();
   s.since = Clock::now();

@@ -21,7 +21,8 @@ Built build_task(const Task& task, Graph& graph, const Batch& like, bool trainin
   built.parameters = scope.parameters();
   TaskGraph& t = built.task;
   if (!t.loss || t.loss.rank() != 0 || !is_float(t.loss.dtype()))
-    throw Error(ErrorKind::usage, "Task::build", "the loss must be a float scalar" + (t.loss ? "; got " + t.loss.type().text() : ""));
+    throw Error(ErrorKind::usage, "Task::build",
+                "the loss must be a float scalar" + (t.loss ? "; got " + t.loss.type().text() : ""));
   if (!t.weight) t.weight = scalar_like(t.loss, 1);
   for (const MetricValue& m : t.metrics) built.metrics.push_back({m.name, m.root});
   return built;

@@ -24,7 +24,8 @@ struct MetricLayout {
 
 // Inputs beside batch, parameters and residents: lr f32[], update i32[] (from 1), key i32[3] when something is random.
 // Residents: the parameters, "optimizer.<slot>.<parameter>", "state.<name>", and
-//   k_totals f32[4 + 2 M]: sums over the good updates of loss * weight, weight, gradient norm, 1, then total and count of
+//   k_totals f32[4 + 2 M]: sums over the good updates of loss * weight, weight, gradient norm, 1, then total and count
+//   of
 //            each metric
 //   k_bad    f32[3]: skipped updates, how many of the last ones without a break, the longest such run
 struct TrainingGraph {

@@ -68,7 +68,8 @@ bool is_header(const std::vector<std::string>& cells) {
 }  // namespace
 
 void CsvTable::refuse(std::size_t line, std::size_t column, const std::string& what) const {
-  throw Error(ErrorKind::input_file, name_, "line " + std::to_string(line) + ", column " + std::to_string(column + 1) + ": " + what);
+  throw Error(ErrorKind::input_file, name_,
+              "line " + std::to_string(line) + ", column " + std::to_string(column + 1) + ": " + what);
 }
 
 CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits) {
@@ -89,7 +90,8 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& name, const C
     const bool first = table.n_columns_ == 0;
     if (first) {
       table.n_columns_ = cells.size();
-      if (cells.size() > limits.max_columns) table.refuse(line_number, limits.max_columns, "more than " + std::to_string(limits.max_columns) + " columns");
+      if (cells.size() > limits.max_columns)
+        table.refuse(line_number, limits.max_columns, "more than " + std::to_string(limits.max_columns) + " columns");
     }
     if (cells.size() != table.n_columns_)
       table.refuse(line_number, std::min(cells.size(), table.n_columns_),
@@ -114,8 +116,9 @@ std::size_t CsvTable::column(const std::string& name) const {
   if (at != header_.end()) return static_cast<std::size_t>(at - header_.begin());
   std::string known;
   for (const std::string& column : header_) known += (known.empty() ? "" : ", ") + column;
-  throw Error(ErrorKind::usage, name_, "there is no column '" + name + "'",
-              header_.empty() ? "The file has no header line; leave `column` empty for the last column" : "Columns: " + known);
+  throw Error(
+      ErrorKind::usage, name_, "there is no column '" + name + "'",
+      header_.empty() ? "The file has no header line; leave `column` empty for the last column" : "Columns: " + known);
 }
 
 double CsvTable::number(std::size_t row, std::size_t column, Missing missing) const {

@@ -16,8 +16,9 @@ struct CsvLimits {
 
 class CsvTable {
  public:
-  // Cells may be quoted ("a ""b"", c"). The first line is a header when none of its cells is a number. Blank lines are skipped. Throws Error(input_file) on an empty file, lines of differing width, a quote out
-  // of place and anything above the limits.
+  // Cells may be quoted ("a ""b"", c"). The first line is a header when none of its cells is a number. Blank lines are
+  // skipped. Throws Error(input_file) on an empty file, lines of differing width, a quote out of place and anything
+  // above the limits.
   static CsvTable parse(std::string_view text, const std::string& name, const CsvLimits& limits = {});
 
   std::size_t n_rows() const { return lines_.size(); }

@@ -27,7 +27,8 @@ std::int64_t below(std::int64_t n, std::uint32_t word) {
 }  // namespace
 
 std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t seed, std::int64_t epoch) {
-  if (n < 0 || n >= std::int64_t{0xFFFFFFFF}) throw Error(ErrorKind::usage, "permutation", "n must be below 2^32 - 1; got " + std::to_string(n));
+  if (n < 0 || n >= std::int64_t{0xFFFFFFFF})
+    throw Error(ErrorKind::usage, "permutation", "n must be below 2^32 - 1; got " + std::to_string(n));
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   PhiloxBlock words{};

@@ -10,13 +10,15 @@ namespace unroll {
 Streams::Streams(std::span<const std::int32_t> ids, const Layout& layout, std::string_view name)
     : ids_(ids), layout_(layout), per_stream_(0) {
   if (layout.batch < 1 || layout.steps < 1)
-    throw Error(ErrorKind::usage, name, "batch and steps must be at least 1; got " + std::to_string(layout.batch) + " and " +
-                                            std::to_string(layout.steps));
+    throw Error(ErrorKind::usage, name,
+                "batch and steps must be at least 1; got " + std::to_string(layout.batch) + " and " +
+                    std::to_string(layout.steps));
   const std::int64_t least = layout.keep_remainder ? 1 : layout.steps;
   per_stream_ = (static_cast<std::int64_t>(ids.size()) - 1) / layout.batch;
   if (per_stream_ < least)
-    throw Error(ErrorKind::usage, name, std::to_string(ids.size()) + " values are too few for a batch of " + std::to_string(layout.batch) +
-                                            " streams in windows of " + std::to_string(layout.steps),
+    throw Error(ErrorKind::usage, name,
+                std::to_string(ids.size()) + " values are too few for a batch of " + std::to_string(layout.batch) +
+                    " streams in windows of " + std::to_string(layout.steps),
                 "Lower batch or steps, or give more data");
 }
 
@@ -27,7 +29,8 @@ std::int64_t Streams::n_windows(std::int64_t offset) const {
 
 Streams::Window Streams::window(std::int64_t index, std::int64_t offset) const {
   if (index < 0 || index >= n_windows(offset))
-    throw Error(ErrorKind::usage, "Streams::window", "index must be in [0," + std::to_string(n_windows(offset)) + "); got " + std::to_string(index));
+    throw Error(ErrorKind::usage, "Streams::window",
+                "index must be in [0," + std::to_string(n_windows(offset)) + "); got " + std::to_string(index));
   const std::int64_t begin = offset + index * layout_.steps, T = std::min(layout_.steps, per_stream_ - begin);
   Window w{Tensor(DType::i32, {T, layout_.batch}), Tensor(DType::i32, {T, layout_.batch})};
   const auto ids = w.ids.values<std::int32_t>(), labels = w.labels.values<std::int32_t>();

@@ -73,8 +73,9 @@ Vocabulary Vocabulary::of(std::span<const char32_t> text, const std::string& nam
       v.characters_.push_back(c);
     }
   if (v.characters_.size() > k_max_characters)
-    throw Error(ErrorKind::input_file, name, "has " + std::to_string(v.characters_.size()) + " distinct characters; at most " +
-                                                 std::to_string(k_max_characters) + " can be modelled");
+    throw Error(ErrorKind::input_file, name,
+                "has " + std::to_string(v.characters_.size()) + " distinct characters; at most " +
+                    std::to_string(k_max_characters) + " can be modelled");
   std::sort(v.characters_.begin(), v.characters_.end());
   return v;
 }
@@ -83,7 +84,8 @@ Vocabulary Vocabulary::from_characters(std::string_view utf8, const std::string&
   Vocabulary v;
   v.characters_ = decode_utf8(utf8, name);
   for (std::size_t i = 1; i < v.characters_.size(); ++i)
-    if (v.characters_[i] <= v.characters_[i - 1]) throw Error(ErrorKind::input_file, name, "the vocabulary is not in order");
+    if (v.characters_[i] <= v.characters_[i - 1])
+      throw Error(ErrorKind::input_file, name, "the vocabulary is not in order");
   if (v.characters_.size() > k_max_characters) throw Error(ErrorKind::input_file, name, "the vocabulary is too large");
   return v;
 }

@@ -36,8 +36,8 @@ std::vector<double> differences(std::span<const double> level) {
   return d;
 }
 
-std::vector<std::int64_t> targets_between(const Series& series, std::int64_t begin, std::int64_t end, std::int64_t window,
-                                          std::int64_t first) {
+std::vector<std::int64_t> targets_between(const Series& series, std::int64_t begin, std::int64_t end,
+                                          std::int64_t window, std::int64_t first) {
   std::vector<std::int64_t> targets;
   for (std::int64_t t = std::max(begin, first + window); t < end; ++t)
     if (series.observed[static_cast<std::size_t>(t)]) targets.push_back(t);
@@ -67,12 +67,14 @@ void solve(std::vector<double>& a, std::vector<double>& b) {
 
 }  // namespace
 
-Autoregression Autoregression::fit(std::span<const double> values, std::span<const std::int64_t> targets, std::int64_t order) {
+Autoregression Autoregression::fit(std::span<const double> values, std::span<const std::int64_t> targets,
+                                   std::int64_t order) {
   const auto n = static_cast<std::size_t>(order) + 1;
   std::vector<double> a(n * n, 0.0), b(n, 0.0), row(n);
   for (const std::int64_t t : targets) {
     row[0] = 1;
-    for (std::int64_t k = 0; k < order; ++k) row[static_cast<std::size_t>(k) + 1] = values[static_cast<std::size_t>(t - 1 - k)];
+    for (std::int64_t k = 0; k < order; ++k)
+      row[static_cast<std::size_t>(k) + 1] = values[static_cast<std::size_t>(t - 1 - k)];
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t j = 0; j < n; ++j) a[i * n + j] += row[i] * row[j];
       b[i] += row[i] * values[static_cast<std::size_t>(t)];

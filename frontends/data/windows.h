@@ -30,8 +30,8 @@ struct Series {
 std::vector<double> differences(std::span<const double> level);
 
 // Positions t in [begin, end) to predict from the `window` values before them: observed, and t - window >= first.
-std::vector<std::int64_t> targets_between(const Series& series, std::int64_t begin, std::int64_t end, std::int64_t window,
-                                          std::int64_t first);
+std::vector<std::int64_t> targets_between(const Series& series, std::int64_t begin, std::int64_t end,
+                                          std::int64_t window, std::int64_t first);
 
 // value[t] = intercept + sum over k of weight[k] * value[t - 1 - k], by least squares over the targets.
 struct Autoregression {

@@ -36,7 +36,8 @@ class Body {
 
 Value Step::state(int i) const {
   if (i < 0 || static_cast<std::size_t>(i) >= states_.size())
-    throw Error(ErrorKind::usage, "Step", "state " + std::to_string(i) + " of a cell with " + std::to_string(states_.size()));
+    throw Error(ErrorKind::usage, "Step",
+                "state " + std::to_string(i) + " of a cell with " + std::to_string(states_.size()));
   return states_[static_cast<std::size_t>(i)];
 }
 
@@ -45,7 +46,8 @@ Value Step::parameter(std::string_view name, Shape shape, Initializer initialize
 }
 
 Value Step::affine(std::string_view name, std::span<const Value> args, std::int64_t outputs, bool bias) {
-  if (args.empty()) throw Error(ErrorKind::usage, "Step::affine", "'" + std::string(name) + "' needs at least one value");
+  if (args.empty())
+    throw Error(ErrorKind::usage, "Step::affine", "'" + std::string(name) + "' needs at least one value");
   const auto start = Initializer::uniform(1 / std::sqrt(static_cast<double>(hidden_)));
   Value total;
   for (std::size_t k = 0; k < args.size(); ++k) {
@@ -107,9 +109,11 @@ class CellRun {
     step.x_ = body.graph->input("x0", {x.dtype(), x.shape().removed(0)});
     const CellStep next = cell_.step(step);
     if (next.states.size() != initial.size())
-      throw Error(ErrorKind::usage, "cell_layer", "the step returns " + std::to_string(next.states.size()) + " states, state_sizes has " +
-                                                      std::to_string(initial.size()));
-    if (!next.y && next.states.empty()) throw Error(ErrorKind::usage, "cell_layer", "a cell without states must return y");
+      throw Error(ErrorKind::usage, "cell_layer",
+                  "the step returns " + std::to_string(next.states.size()) + " states, state_sizes has " +
+                      std::to_string(initial.size()));
+    if (!next.y && next.states.empty())
+      throw Error(ErrorKind::usage, "cell_layer", "a cell without states must return y");
     for (std::size_t i = 0; i < next.states.size(); ++i) body.graph->output("next" + std::to_string(i), next.states[i]);
     body.graph->output("y0", next.y ? next.y : next.states[0]);
     return next.states.size() + 1;
@@ -126,8 +130,9 @@ void check(const CellLayerOptions& o, Value x, std::span<const Value> initial, c
   if (o.hidden < 1 || o.layers < 1) throw Error(ErrorKind::usage, "cell_layer", "hidden and layers must be at least 1");
   if (!(o.dropout >= 0 && o.dropout < 1)) throw Error(ErrorKind::usage, "cell_layer", "dropout must be in [0,1)");
   if (!initial.empty() && initial.size() != cell.state_sizes.size())
-    throw Error(ErrorKind::usage, "cell_layer", "the cell has " + std::to_string(cell.state_sizes.size()) + " states; got " +
-                                                    std::to_string(initial.size()) + " initial ones");
+    throw Error(ErrorKind::usage, "cell_layer",
+                "the cell has " + std::to_string(cell.state_sizes.size()) + " states; got " +
+                    std::to_string(initial.size()) + " initial ones");
 }
 
 }  // namespace

@@ -52,7 +52,8 @@ CellStep lnlstm(Step& step) {
   const std::int64_t H = step.hidden();
   const Value w_ih = step.parameter("weight_ih", {4 * H, step.x().shape()[1]}, uniform_of(H));
   const Value w_hh = step.parameter("weight_hh", {4 * H, H}, uniform_of(H));
-  const Value x = step.layer_norm("norm_ih", linear(step.x(), w_ih)), h = step.layer_norm("norm_hh", linear(step.state(0), w_hh));
+  const Value x = step.layer_norm("norm_ih", linear(step.x(), w_ih)),
+              h = step.layer_norm("norm_hh", linear(step.state(0), w_hh));
   const auto gate = split(x + h, -1, 4);
   const Value c = sigmoid(gate[1]) * step.state(1) + sigmoid(gate[0]) * tanh(gate[2]);
   return {{sigmoid(gate[3]) * tanh(step.layer_norm("norm_c", c)), c}, {}};
@@ -69,7 +70,8 @@ CellStep peephole_lstm(Step& step) {
   return {{sigmoid(gate[3] + see("weight_co") * c) * tanh(c), c}, {}};
 }
 
-// Zhou et al. 2016, minimal gated unit: f = s(W x + U h + b);  n = tanh(W' x + U' (f * h) + b');  h' = (1 - f) * h + f * n
+// Zhou et al. 2016, minimal gated unit: f = s(W x + U h + b);  n = tanh(W' x + U' (f * h) + b');  h' = (1 - f) * h + f
+// * n
 CellStep mgu(Step& step) {
   const Value x = step.x(), h = step.state(0);
   const Value f = sigmoid(step.affine("forget", std::vector{x, h}, step.hidden()));
@@ -95,7 +97,8 @@ CellStep indrnn(Step& step) {
   return {{relu(step.affine("input", std::vector{step.x()}, step.hidden()) + u * step.state(0))}, {}};
 }
 
-// van der Westhuizen & Lasenby 2018, only a forget gate: f = s(W x + U h + b);  h' = f * h + (1 - f) * tanh(W' x + U' h + b')
+// van der Westhuizen & Lasenby 2018, only a forget gate: f = s(W x + U h + b);  h' = f * h + (1 - f) * tanh(W' x + U' h
+// + b')
 CellStep janet(Step& step) {
   const Value x = step.x(), h = step.state(0);
   const Value f = sigmoid(step.affine("forget", std::vector{x, h}, step.hidden()));

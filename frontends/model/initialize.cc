@@ -29,7 +29,8 @@ class Draws {
   std::uint32_t word(std::int64_t e) {
     const auto block = static_cast<std::uint32_t>(e >> 2);
     if (block != block_ || !drawn_) {
-      words_ = philox({block, static_cast<std::uint32_t>(hash_ >> 32), static_cast<std::uint32_t>(hash_), k_domain}, key_);
+      words_ =
+          philox({block, static_cast<std::uint32_t>(hash_ >> 32), static_cast<std::uint32_t>(hash_), k_domain}, key_);
       block_ = block;
       drawn_ = true;
     }
@@ -68,7 +69,8 @@ double normal_quantile(double p) {
                           6.680131188771972e+01,  -1.328068155288572e+01, 1};
   constexpr double c[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
                           -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
-  constexpr double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00, 1};
+  constexpr double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00,
+                          1};
   const auto polynomial = [](std::span<const double> k, double x) {
     double sum = 0;
     for (const double term : k) sum = sum * x + term;
@@ -129,7 +131,8 @@ std::vector<double> draw_block(Draws& draws, const Block& block, const Initializ
   std::vector<double> values(static_cast<std::size_t>(block.elements()), how.scale);
   const double fans = static_cast<double>(block.rows + block.columns);
   const auto fill = [&](double scale, auto draw) {
-    for (std::size_t e = 0; e < values.size(); ++e) values[e] = scale * draw(block.first + static_cast<std::int64_t>(e));
+    for (std::size_t e = 0; e < values.size(); ++e)
+      values[e] = scale * draw(block.first + static_cast<std::int64_t>(e));
   };
   const auto symmetric = [&](std::int64_t e) { return draws.symmetric(e); };
   const auto normal = [&](std::int64_t e) { return normal_quantile(draws.open_unit(e)); };
@@ -152,8 +155,9 @@ Tensor draw_parameter(const ParameterSpec& spec, std::uint64_t seed) {
   const Shape& shape = spec.type.shape;
   const std::int64_t rows = shape.rank() > 0 ? shape[0] : 1;
   if (how.blocks < 1 || rows % how.blocks != 0)
-    throw Error(ErrorKind::usage, "initialize",
-                "'" + spec.name + "' " + shape.text() + " does not divide into " + std::to_string(how.blocks) + " blocks");
+    throw Error(
+        ErrorKind::usage, "initialize",
+        "'" + spec.name + "' " + shape.text() + " does not divide into " + std::to_string(how.blocks) + " blocks");
   Draws draws(seed, spec.name);
   Tensor tensor(spec.type);
   const std::int64_t block_rows = rows / how.blocks, columns = rows > 0 ? shape.elements() / rows : 0;
@@ -161,7 +165,8 @@ Tensor draw_parameter(const ParameterSpec& spec, std::uint64_t seed) {
     const Block block{k * block_rows * columns, block_rows, columns};
     const std::vector<double> values = draw_block(draws, block, how);
     const double shift = k == how.shifted_block ? how.shift : 0;
-    for (std::size_t e = 0; e < values.size(); ++e) tensor.set(block.first + static_cast<std::int64_t>(e), values[e] + shift);
+    for (std::size_t e = 0; e < values.size(); ++e)
+      tensor.set(block.first + static_cast<std::int64_t>(e), values[e] + shift);
   }
   return tensor;
 }

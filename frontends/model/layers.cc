@@ -35,7 +35,8 @@ Value layer_norm_layer(Scope scope, Value x, double epsilon) {
 }
 
 Value dropout_layer(Scope scope, Value x, double rate) {
-  if (!(rate >= 0 && rate < 1)) throw Error(ErrorKind::usage, "dropout", "the rate must be in [0,1); got " + std::to_string(rate));
+  if (!(rate >= 0 && rate < 1))
+    throw Error(ErrorKind::usage, "dropout", "the rate must be in [0,1); got " + std::to_string(rate));
   if (!scope.training() || rate == 0) return x;
   return dropout(x, scope.key(), rate, scope.next_site());
 }

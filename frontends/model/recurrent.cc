@@ -68,8 +68,9 @@ std::vector<Value> layer_parameters(Scope& scope, Op cell, std::int64_t inputs, 
 
 void check_options(const RecurrentOptions& o) {
   if (o.hidden < 1 || o.layers < 1)
-    throw Error(ErrorKind::usage, "recurrent_layer", "hidden and layers must be at least 1; got " + std::to_string(o.hidden) +
-                                                         " and " + std::to_string(o.layers));
+    throw Error(
+        ErrorKind::usage, "recurrent_layer",
+        "hidden and layers must be at least 1; got " + std::to_string(o.hidden) + " and " + std::to_string(o.layers));
 }
 
 }  // namespace
@@ -135,15 +136,18 @@ RecurrentInit init_of(const std::string& name) {
 // Options that only some cells have.
 void check_model(const RecurrentModelOptions& o) {
   const auto only = [&](bool given, const char* key, const char* cell) {
-    if (given && o.cell != cell) refuse(std::string(key) + " is an option of " + cell + "; the cell is '" + o.cell + "'");
+    if (given && o.cell != cell)
+      refuse(std::string(key) + " is an option of " + cell + "; the cell is '" + o.cell + "'");
   };
   only(o.projection != 0, "projection", "lstm");
   only(o.peephole, "peephole", "lstm");
   only(o.forget_bias != 0, "forget_bias", "lstm");
   only(!o.reset_after, "reset_after", "gru");
   only(o.nonlinearity != "tanh", "nonlinearity", "rnn");
-  if (o.nonlinearity != "tanh" && o.nonlinearity != "relu") refuse("nonlinearity must be tanh or relu; got '" + o.nonlinearity + "'");
-  if (!find_built_in(o.cell) && !o.bias) refuse("bias = false is for rnn, gru and lstm; cell '" + o.cell + "' sets its own parameters");
+  if (o.nonlinearity != "tanh" && o.nonlinearity != "relu")
+    refuse("nonlinearity must be tanh or relu; got '" + o.nonlinearity + "'");
+  if (!find_built_in(o.cell) && !o.bias)
+    refuse("bias = false is for rnn, gru and lstm; cell '" + o.cell + "' sets its own parameters");
   if (!find_built_in(o.cell) && init_of(o.init) != RecurrentInit::pytorch)
     refuse("init = '" + o.init + "' is for rnn, gru and lstm; cell '" + o.cell + "' sets its own initial values");
   if (o.hidden < 1 || o.layers < 1) refuse("hidden and layers must be at least 1");
@@ -171,8 +175,8 @@ RecurrentLayerOptions layer_options(const RecurrentModelOptions& o) {
 
 }  // namespace
 
-CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options, std::span<const Value> initial,
-                                Value lengths) {
+CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
+                                std::span<const Value> initial, Value lengths) {
   check_model(options);
   const BuiltIn* built_in = find_built_in(options.cell);
   if (!built_in) {
@@ -182,8 +186,9 @@ CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOption
   const std::size_t n_states = built_in->op == Op::lstm ? 2 : 1;
   if (!initial.empty() && initial.size() != n_states)
     refuse(options.cell + " has " + std::to_string(n_states) + " states; got " + std::to_string(initial.size()));
-  const RecurrentResult r = recurrent_layer(scope, built_in->op, x, layer_options(options), initial.empty() ? Value() : initial[0],
-                                            initial.size() > 1 ? initial[1] : Value(), lengths);
+  const RecurrentResult r =
+      recurrent_layer(scope, built_in->op, x, layer_options(options), initial.empty() ? Value() : initial[0],
+                      initial.size() > 1 ? initial[1] : Value(), lengths);
   return {r.y, n_states == 2 ? std::vector<Value>{r.hn, r.cn} : std::vector<Value>{r.hn}};
 }
 
@@ -193,7 +198,8 @@ std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, 
   const BuiltIn* built_in = find_built_in(options.cell);
   if (!built_in) {
     std::vector<Shape> shapes;
-    for (const std::int64_t size : require_cell(options.cell)(options.hidden).state_sizes) shapes.push_back({slots, batch, size});
+    for (const std::int64_t size : require_cell(options.cell)(options.hidden).state_sizes)
+      shapes.push_back({slots, batch, size});
     return shapes;
   }
   const Shape cell_shape{slots, batch, options.hidden};

@@ -41,7 +41,7 @@ def digests(folder):
 
 
 def command(a, config, folder, resume):
-    line = [a.unroll, "train", str(config), "--out", str(folder), "--backend", a.backend, "--threads", "1", "--seed", "7"]
+    line = [a.unroll, "train", str(config), "--out", str(folder), "--backend", a.backend, "--threads", "1"]
     return line + (["--resume"] if resume else [])
 
 
@@ -86,7 +86,10 @@ def main():
         runs += 1
         killed_here = 0
         # Moments over the whole duration at first, then shorter ones so that a run is killed more than once.
-        while not train(a, config, folder, resume=folder.exists(), kill_after=moments.uniform(0, duration) / (1 + killed_here)):
+        while True:
+            kill_after = moments.uniform(0, duration) / (1 + killed_here)
+            if train(a, config, folder, resume=folder.exists(), kill_after=kill_after):
+                break
             kills += 1
             killed_here += 1
             if killed_here == 4:

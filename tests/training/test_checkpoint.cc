@@ -44,9 +44,13 @@ std::shared_ptr<const Task> tiny() { return std::make_shared<TinyTask>(); }
 TrainResult run_task(const std::shared_ptr<const Task>& which, Vfs& vfs, bool resume, std::int64_t stop_after = -1) {
   const auto backend = make_backend("reference");
   std::int64_t done = 0;
-  return Trainer(which, *backend, in_folder(vfs, resume)).fit({}, [&] { return stop_after >= 0 && done++ == stop_after; });
+  return Trainer(which, *backend, in_folder(vfs, resume)).fit({}, [&] {
+    return stop_after >= 0 && done++ == stop_after;
+  });
 }
-TrainResult run(Vfs& vfs, bool resume, std::int64_t stop_after = -1) { return run_task(task(), vfs, resume, stop_after); }
+TrainResult run(Vfs& vfs, bool resume, std::int64_t stop_after = -1) {
+  return run_task(task(), vfs, resume, stop_after);
+}
 
 // The files of a run that nothing interrupted.
 struct Expected {
@@ -270,7 +274,8 @@ TEST_CASE("a checkpoint of another seed, another model or another batch size is 
   MemoryVfs vfs;
   run(vfs, false, 6);
   const auto backend = make_backend("reference");
-  const auto refused = [&](const char* part, const std::shared_ptr<const Task>& other, const std::function<void(TrainerOptions&)>& change) {
+  const auto refused = [&](const char* part, const std::shared_ptr<const Task>& other,
+                           const std::function<void(TrainerOptions&)>& change) {
     TrainerOptions o = in_folder(vfs, true);
     change(o);
     CHECK_THROWS_WITH_AS(Trainer(other, *backend, o).fit(), doctest::Contains(part), Error);

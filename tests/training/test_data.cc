@@ -49,13 +49,15 @@ TEST_CASE("text that is not UTF-8 is refused with the byte offset") {
     int at;
   };
   const Row rows[] = {
-      {"latin-1", "caf\xE9!", 3},          {"lone continuation", "ab\x80", 2},  {"overlong slash", "\xC0\xAF", 0},
-      {"overlong three", "x\xE0\x80\xAF", 1}, {"surrogate", "\xED\xA0\x80", 0}, {"above U+10FFFF", "\xF4\x90\x80\x80", 0},
+      {"latin-1", "caf\xE9!", 3},          {"lone continuation", "ab\x80", 2},
+      {"overlong slash", "\xC0\xAF", 0},   {"overlong three", "x\xE0\x80\xAF", 1},
+      {"surrogate", "\xED\xA0\x80", 0},    {"above U+10FFFF", "\xF4\x90\x80\x80", 0},
       {"cut at the end", "ok\xE2\x82", 2}, {"five bytes", "\xF8\x88\x80\x80\x80", 0},
   };
   for (const Row& row : rows) {
     CAPTURE(row.why);
-    CHECK(mentions(error_text(ErrorKind::input_file, [&] { decode_utf8(row.bytes, "book.txt"); }), "byte " + std::to_string(row.at)));
+    CHECK(mentions(error_text(ErrorKind::input_file, [&] { decode_utf8(row.bytes, "book.txt"); }),
+                   "byte " + std::to_string(row.at)));
   }
 }
 
@@ -73,7 +75,8 @@ TEST_CASE("a vocabulary numbers characters in code point order and the last numb
 }
 
 TEST_CASE("CSV: header, quotes, CRLF, blank lines and a byte order mark") {
-  const CsvTable t = CsvTable::parse("\xEF\xBB\xBF\"YEAR\",\"a \"\"b\"\"\"\r\n1700,5\r\n\r\n\"1701\", 11.5 \r\n", "f.csv");
+  const CsvTable t =
+      CsvTable::parse("\xEF\xBB\xBF\"YEAR\",\"a \"\"b\"\"\"\r\n1700,5\r\n\r\n\"1701\", 11.5 \r\n", "f.csv");
   CHECK(t.header() == std::vector<std::string>{"YEAR", "a \"b\""});
   CHECK(t.n_rows() == 2);
   CHECK(t.number(1, 0) == 1701);
@@ -92,7 +95,8 @@ TEST_CASE("CSV: what is not a finite number is refused with line and column") {
   for (const std::string cell : {"nan", "inf", "-inf", "1e999", "0x10", "1,5x", "abc", "1 2"}) {
     CAPTURE(cell);
     const std::string text = "1,2\n3,\"" + cell + "\"\n";
-    const std::string error = error_text(ErrorKind::input_file, [&] { (void)CsvTable::parse(text, "f.csv").number(1, 1); });
+    const std::string error =
+        error_text(ErrorKind::input_file, [&] { (void)CsvTable::parse(text, "f.csv").number(1, 1); });
     CHECK(mentions(error, "f.csv"));
     CHECK(mentions(error, "line 2, column 2"));
   }

@@ -43,7 +43,8 @@ struct Job {
   // Initial states as inputs, [L*D, B, size] each.
   std::vector<Value> initial(int n_states, std::int64_t slots, std::int64_t size) {
     std::vector<Value> states;
-    for (int i = 0; i < n_states; ++i) states.push_back(graph.input("initial" + std::to_string(i), {DType::f64, {slots, 3, size}}));
+    for (int i = 0; i < n_states; ++i)
+      states.push_back(graph.input("initial" + std::to_string(i), {DType::f64, {slots, 3, size}}));
     return states;
   }
   TensorMap run() {
@@ -83,14 +84,26 @@ TEST_CASE("recurrent parameters have PyTorch's names, shapes and order") {
   o.projection = 3;
   const Value x = graph.input("x", {DType::f32, {7, 2, 5}});
   recurrent_layer(scope.child("encoder"), Op::lstm, x, o);
-  CHECK(names_of(scope.parameters()) ==
-        std::vector<std::string>{
-            "encoder.weight_ih_l0 [32,5]", "encoder.weight_hh_l0 [32,3]", "encoder.bias_ih_l0 [32]", "encoder.bias_hh_l0 [32]",
-            "encoder.weight_hr_l0 [3,8]", "encoder.weight_ih_l0_reverse [32,5]", "encoder.weight_hh_l0_reverse [32,3]",
-            "encoder.bias_ih_l0_reverse [32]", "encoder.bias_hh_l0_reverse [32]", "encoder.weight_hr_l0_reverse [3,8]",
-            "encoder.weight_ih_l1 [32,6]", "encoder.weight_hh_l1 [32,3]", "encoder.bias_ih_l1 [32]", "encoder.bias_hh_l1 [32]",
-            "encoder.weight_hr_l1 [3,8]", "encoder.weight_ih_l1_reverse [32,6]", "encoder.weight_hh_l1_reverse [32,3]",
-            "encoder.bias_ih_l1_reverse [32]", "encoder.bias_hh_l1_reverse [32]", "encoder.weight_hr_l1_reverse [3,8]"});
+  CHECK(names_of(scope.parameters()) == std::vector<std::string>{"encoder.weight_ih_l0 [32,5]",
+                                                                 "encoder.weight_hh_l0 [32,3]",
+                                                                 "encoder.bias_ih_l0 [32]",
+                                                                 "encoder.bias_hh_l0 [32]",
+                                                                 "encoder.weight_hr_l0 [3,8]",
+                                                                 "encoder.weight_ih_l0_reverse [32,5]",
+                                                                 "encoder.weight_hh_l0_reverse [32,3]",
+                                                                 "encoder.bias_ih_l0_reverse [32]",
+                                                                 "encoder.bias_hh_l0_reverse [32]",
+                                                                 "encoder.weight_hr_l0_reverse [3,8]",
+                                                                 "encoder.weight_ih_l1 [32,6]",
+                                                                 "encoder.weight_hh_l1 [32,3]",
+                                                                 "encoder.bias_ih_l1 [32]",
+                                                                 "encoder.bias_hh_l1 [32]",
+                                                                 "encoder.weight_hr_l1 [3,8]",
+                                                                 "encoder.weight_ih_l1_reverse [32,6]",
+                                                                 "encoder.weight_hh_l1_reverse [32,3]",
+                                                                 "encoder.bias_ih_l1_reverse [32]",
+                                                                 "encoder.bias_hh_l1_reverse [32]",
+                                                                 "encoder.weight_hr_l1_reverse [3,8]"});
 }
 
 TEST_CASE("layers without time have PyTorch's names and layouts") {
@@ -99,8 +112,9 @@ TEST_CASE("layers without time have PyTorch's names and layouts") {
   const Value ids = graph.input("ids", {DType::i32, {7, 2}});
   const Value e = embedding_layer(scope.child("embedding"), ids, 11, 4);
   linear_layer(scope.child("output"), layer_norm_layer(scope.child("norm"), e), 11);
-  CHECK(names_of(scope.parameters()) == std::vector<std::string>{"embedding.weight [11,4]", "norm.weight [4]", "norm.bias [4]",
-                                                                 "output.weight [11,4]", "output.bias [11]"});
+  CHECK(names_of(scope.parameters()) == std::vector<std::string>{"embedding.weight [11,4]", "norm.weight [4]",
+                                                                 "norm.bias [4]", "output.weight [11,4]",
+                                                                 "output.bias [11]"});
 }
 
 TEST_CASE("a parameter asked for twice is one input, and refused in another shape") {
@@ -132,7 +146,8 @@ TEST_CASE("a hand-written cell gives what the built-in layer gives: values, fina
                                                 n_states == 2 ? initial[1] : Value(), built_in.lengths);
       built_in.finish({r.y, r.cn ? std::vector{r.hn, r.cn} : std::vector{r.hn}});
       const CellLayerOptions c{6, 2, bidirectional, 0};
-      user.finish(cell_layer(user.scope, *find_cell(row.cell), user.x, c, user.initial(n_states, slots, 6), user.lengths));
+      user.finish(
+          cell_layer(user.scope, *find_cell(row.cell), user.x, c, user.initial(n_states, slots, 6), user.lengths));
       const TensorMap expected = built_in.run(), got = user.run();
       REQUIRE(expected.size() == got.size());
       // Sums are taken in another order: about T H eps = 5 * 6 * 1e-16 times values of order 10, with room.
@@ -168,12 +183,14 @@ TEST_CASE("a model is built by the name of its cell, and options of another cell
   CHECK(recurrent_model(scope.child("a"), x, o).y.shape() == Shape{4, 2, 2});
   CHECK(recurrent_state_shapes(o, 2) == std::vector<Shape>{{1, 2, 2}, {1, 2, 5}});
   o.cell = "gru";
-  CHECK_THROWS_WITH_AS(recurrent_model(scope.child("b"), x, o), doctest::Contains("projection is an option of lstm"), Error);
+  CHECK_THROWS_WITH_AS(recurrent_model(scope.child("b"), x, o), doctest::Contains("projection is an option of lstm"),
+                       Error);
   o.projection = 0;
   o.cell = "lnlstm";
   CHECK(recurrent_model(scope.child("c"), x, o).states.size() == 2);
   o.cell = "lsmt";
-  CHECK_THROWS_WITH_AS(recurrent_model(scope.child("d"), x, o), doctest::Contains("Known cells: rnn, gru, lstm"), Error);
+  CHECK_THROWS_WITH_AS(recurrent_model(scope.child("d"), x, o), doctest::Contains("Known cells: rnn, gru, lstm"),
+                       Error);
 }
 
 TEST_CASE("dropout acts in training only") {
@@ -192,13 +209,15 @@ TEST_CASE("dropout acts in training only") {
 }
 
 TEST_CASE("initial values depend on seed and name, not on the order or on other parameters") {
-  const ParameterSpec a{"a", {DType::f32, {3, 4}}, Initializer::normal(1)}, b{"b", {DType::f32, {5}}, Initializer::uniform(1)};
+  const ParameterSpec a{"a", {DType::f32, {3, 4}}, Initializer::normal(1)},
+      b{"b", {DType::f32, {5}}, Initializer::uniform(1)};
   const TensorMap both = initialize(std::vector{a, b}, 7), turned = initialize(std::vector{b, a}, 7);
   const TensorMap alone = initialize(std::vector{a}, 7), other = initialize(std::vector{a}, 8);
   CHECK(largest_difference(both.at("a"), turned.at("a")) == 0);
   CHECK(largest_difference(both.at("a"), alone.at("a")) == 0);
   CHECK(largest_difference(alone.at("a"), other.at("a")) > 0.1);
-  CHECK(largest_difference(drawn({50}, Initializer::normal(1), 1, "a"), drawn({50}, Initializer::normal(1), 1, "b")) > 0.1);
+  CHECK(largest_difference(drawn({50}, Initializer::normal(1), 1, "a"), drawn({50}, Initializer::normal(1), 1, "b")) >
+        0.1);
 }
 
 TEST_CASE("initial values have the same bits on every machine") {

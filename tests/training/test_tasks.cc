@@ -32,7 +32,9 @@ std::string squares() {
 
 }  // namespace
 
-TEST_CASE("a language model's windows follow each other and every held-out character but the first of a stream is predicted") {
+TEST_CASE(
+    "a language model's windows follow each other and every held-out character but the first of a stream is "
+    "predicted") {
   const auto task = small_language_model();
   std::int64_t predicted = 0;
   for (std::int64_t i = 0; i < task->n_batches(Split::test); ++i) {
@@ -40,7 +42,8 @@ TEST_CASE("a language model's windows follow each other and every held-out chara
     CHECK(b.starts_stream == (i == 0));
     predicted += b.inputs.at("labels").elements();
   }
-  const auto n = static_cast<std::int64_t>(small_text().size()), held = static_cast<std::int64_t>(std::ceil(0.1 * static_cast<double>(n)));
+  const auto n = static_cast<std::int64_t>(small_text().size()),
+             held = static_cast<std::int64_t>(std::ceil(0.1 * static_cast<double>(n)));
   CHECK(predicted == (held - 1) / 2 * 2);
   const Batch a = task->batch(Split::train, 0, 0, 0), b = task->batch(Split::train, 0, 0, 1);
   CHECK(a.inputs.at("labels").at(4 * 3) == b.inputs.at("ids").at(0));
@@ -62,13 +65,15 @@ TEST_CASE("bad text is refused with the place or the rule") {
   LanguageModelOptions bidirectional = o;
   bidirectional.model.bidirectional = true;
   const auto backend = make_backend("reference");
-  CHECK_THROWS_WITH_AS(Trainer(small_language_model(bidirectional), *backend, small_training(1)), doctest::Contains("bidirectional"), Error);
+  CHECK_THROWS_WITH_AS(Trainer(small_language_model(bidirectional), *backend, small_training(1)),
+                       doctest::Contains("bidirectional"), Error);
 }
 
 TEST_CASE("forecast windows hold the values before the target, scaled by the training split") {
   ForecastOptions o = small_forecast_options();
   const auto task = make_forecast(o, squares(), "squares.csv");
-  const double mean = std::stod(task->metadata().at("scaler.mean")), deviation = std::stod(task->metadata().at("scaler.deviation"));
+  const double mean = std::stod(task->metadata().at("scaler.mean")),
+               deviation = std::stod(task->metadata().at("scaler.deviation"));
   // Training is t < 12, with 36 in the gap at 7.
   double expected = 0;
   for (int t = 0; t < 12; ++t) expected += (t == 7 ? 36 : t * t) / 12.0;
@@ -99,7 +104,8 @@ TEST_CASE("baselines of a forecast are what they say") {
     const auto baselines = make_forecast(o, squares(), "squares.csv")->baselines();
     // Test targets 16 .. 19: t^2 - (t-1)^2 = 31, 33, 35, 37 and t^2 - (t-2)^2 = 60, 64, 68, 72.
     CHECK(baselines.at("persistence").at("mae") == doctest::Approx(34));
-    CHECK(baselines.at("persistence").at("rmse") == doctest::Approx(std::sqrt((31 * 31 + 33 * 33 + 35 * 35 + 37 * 37) / 4.0)));
+    CHECK(baselines.at("persistence").at("rmse") ==
+          doctest::Approx(std::sqrt((31 * 31 + 33 * 33 + 35 * 35 + 37 * 37) / 4.0)));
     CHECK(baselines.at("seasonal_naive").at("mae") == doctest::Approx(66));
     CHECK(std::isfinite(baselines.at("linear_ar").at("mae")));
   }
@@ -160,7 +166,8 @@ TEST_CASE("every line is in one split, batches of an epoch hold every training l
 TEST_CASE("bad rows are refused with the rule") {
   ClassifyOptions o;
   o.steps = 3;
-  CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n", "r.csv"), doctest::Contains("do not divide into 3 steps"), Error);
+  CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n", "r.csv"), doctest::Contains("do not divide into 3 steps"),
+                       Error);
   o.steps = 2;
   CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n1,2,3,4,0.5\n", "r.csv"), doctest::Contains("row 2"), Error);
   CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,-1\n", "r.csv"), doctest::Contains("label"), Error);

@@ -285,7 +285,8 @@ TEST_CASE("a trained language model generates text from its metadata and paramet
   trainer.fit();
   const auto text = [&](std::uint64_t seed, double temperature) {
     std::string all;
-    generate(task->metadata(), trainer.parameters(), *backend, {"the ", 30, temperature, seed}, [&](std::string_view c) { all += c; });
+    generate(task->metadata(), trainer.parameters(), *backend, {"the ", 30, temperature, seed},
+             [&](std::string_view c) { all += c; });
     return all;
   };
   CHECK(text(1, 1).size() == 30);

@@ -79,12 +79,14 @@ UNROLL_API Value layer_norm_layer(Scope scope, Value x, double epsilon = 1e-5);
 // Identity when not training or rate is 0.
 UNROLL_API Value dropout_layer(Scope scope, Value x, double rate);
 
-enum class RecurrentInit : std::uint8_t { pytorch, xavier, orthogonal };  // orthogonal: recurrent weights, xavier the rest
+// orthogonal: the recurrent weights, xavier the rest.
+enum class RecurrentInit : std::uint8_t { pytorch, xavier, orthogonal };
 struct RecurrentLayerOptions : RecurrentOptions {
   RecurrentInit init = RecurrentInit::pytorch;
   double forget_bias = 0;  // lstm: added to the forget gate's part of bias_ih
 };
-// Empty h0, c0 start from zeros. "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0", "_reverse".
+// Empty h0, c0 start from zeros. "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0",
+// "_reverse".
 UNROLL_API RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options,
                                            Value h0 = {}, Value c0 = {}, Value lengths = {});
 

@@ -79,7 +79,7 @@ struct TrainerOptions {
   double clip_norm = 1;              // 0: off
   std::int64_t max_updates = 1000;
   std::int64_t epochs = 0;           // when set, max_updates is epochs * batches of an epoch
-  std::int64_t stop_at = 0;          // when set, stops after this update as stop() would; the schedule still spans max_updates
+  std::int64_t stop_at = 0;  // when set, stops after this update as stop() would; the schedule still spans max_updates
   std::int64_t validate_every = 100;
   std::int64_t validation_batches = 0;  // at most so many; 0: all
   std::int64_t patience = 0;         // stop after so many validations without a better one; 0: off

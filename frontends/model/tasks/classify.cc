@@ -17,14 +17,19 @@ constexpr std::int64_t k_max_classes = 65536;
 
 class Classify : public Task {
  public:
-  Classify(const ClassifyOptions& options, std::string_view text, const std::string& name, const Metadata& fitted) : options_(options) {
+  Classify(const ClassifyOptions& options, std::string_view text, const std::string& name, const Metadata& fitted)
+      : options_(options) {
     const CsvTable table = CsvTable::parse(text, name);
     const auto n_features = static_cast<std::int64_t>(table.n_columns()) - 1;
     if (options.steps < 1 || n_features < 1 || n_features % options.steps != 0)
-      throw Error(ErrorKind::usage, name, std::to_string(n_features) + " values a line do not divide into " + std::to_string(options.steps) + " steps",
-                  "Set steps to a divisor of it");
-    if (options.batch < 1) throw Error(ErrorKind::usage, "classify", "batch must be at least 1; got " + std::to_string(options.batch));
-    if (!(std::fabs(options.divide) > 0) || !std::isfinite(options.divide)) throw Error(ErrorKind::usage, "classify", "divide must not be 0");
+      throw Error(
+          ErrorKind::usage, name,
+          std::to_string(n_features) + " values a line do not divide into " + std::to_string(options.steps) + " steps",
+          "Set steps to a divisor of it");
+    if (options.batch < 1)
+      throw Error(ErrorKind::usage, "classify", "batch must be at least 1; got " + std::to_string(options.batch));
+    if (!(std::fabs(options.divide) > 0) || !std::isfinite(options.divide))
+      throw Error(ErrorKind::usage, "classify", "divide must not be 0");
     width_ = n_features / options.steps;
     read_rows(table, name);
     if (!fitted.empty()) n_classes_ = std::max(n_classes_, get_integer(fitted, "classes"));
@@ -40,8 +45,10 @@ class Classify : public Task {
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [T, B, I]
     const Value labels = scope.graph().input("labels", like.inputs.at("labels").type());  // [B]
-    const Value y = last_outputs(recurrent_model(scope.child("recurrent"), x, options_.model).y, options_.model.bidirectional);
-    const Value logits = linear_layer(scope.child("output"), dropout_layer(scope, y, options_.model.dropout), n_classes_);
+    const Value y =
+        last_outputs(recurrent_model(scope.child("recurrent"), x, options_.model).y, options_.model.bidirectional);
+    const Value logits =
+        linear_layer(scope.child("output"), dropout_layer(scope, y, options_.model.dropout), n_classes_);
     const Value count = scalar_like(logits, static_cast<double>(labels.shape()[0]));
     TaskGraph t;
     t.loss = sum(softmax_cross_entropy(logits, labels)) / count;
@@ -62,7 +69,8 @@ class Classify : public Task {
     Tensor x(DType::f32, {options_.steps, B, width_}), labels(DType::i32, {B});
     const auto xs = x.values<float>();
     for (std::int64_t b = 0; b < B; ++b) {
-      const std::int64_t k = split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
+      const std::int64_t k =
+          split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
       const std::int64_t line = from[static_cast<std::size_t>(k)];
       const float* source = &features_[static_cast<std::size_t>(line * options_.steps * width_)];
       for (std::int64_t t = 0; t < options_.steps; ++t)
@@ -91,7 +99,8 @@ class Classify : public Task {
     std::vector<std::int64_t> count(static_cast<std::size_t>(n_classes_));
     for (const std::int64_t line : train_) ++count[static_cast<std::size_t>(labels_[static_cast<std::size_t>(line)])];
     const auto best = static_cast<std::int32_t>(std::max_element(count.begin(), count.end()) - count.begin());
-    const auto hits = std::count_if(held_out_.begin(), held_out_.end(), [&](std::int64_t line) { return labels_[static_cast<std::size_t>(line)] == best; });
+    const auto hits = std::count_if(held_out_.begin(), held_out_.end(),
+                                    [&](std::int64_t line) { return labels_[static_cast<std::size_t>(line)] == best; });
     return {{"most_frequent", {{"accuracy", static_cast<double>(hits) / static_cast<double>(held_out_.size())}}}};
   }
 
@@ -99,11 +108,13 @@ class Classify : public Task {
   void read_rows(const CsvTable& table, const std::string& name) {
     const std::size_t label_column = table.n_columns() - 1;
     for (std::size_t r = 0; r < table.n_rows(); ++r) {
-      for (std::size_t c = 0; c < label_column; ++c) features_.push_back(static_cast<float>(table.number(r, c) / options_.divide));
+      for (std::size_t c = 0; c < label_column; ++c)
+        features_.push_back(static_cast<float>(table.number(r, c) / options_.divide));
       const double label = table.number(r, label_column);
       if (label != std::floor(label) || label < 0 || label >= k_max_classes)
-        throw Error(ErrorKind::input_file, name, "row " + std::to_string(r + 1) + " of the data: the label in the last column must be 0, 1, ..., " +
-                                                     std::to_string(k_max_classes - 1) + "; got " + number_text(label));
+        throw Error(ErrorKind::input_file, name,
+                    "row " + std::to_string(r + 1) + " of the data: the label in the last column must be 0, 1, ..., " +
+                        std::to_string(k_max_classes - 1) + "; got " + number_text(label));
       labels_.push_back(static_cast<std::int32_t>(label));
       n_classes_ = std::max(n_classes_, static_cast<std::int64_t>(label) + 1);
     }

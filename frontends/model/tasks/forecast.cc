@@ -24,7 +24,8 @@ Series read_series(const ForecastOptions& options, std::string_view text, const 
 
 // Mean absolute and root mean square error of predictions for some positions.
 template <class Predict>
-std::map<std::string, double> errors_of(const std::vector<std::int64_t>& targets, std::span<const double> truth, const Predict& predict) {
+std::map<std::string, double> errors_of(const std::vector<std::int64_t>& targets, std::span<const double> truth,
+                                        const Predict& predict) {
   double absolute = 0, square = 0;
   for (const std::int64_t t : targets) {
     const double error = predict(t) - truth[static_cast<std::size_t>(t)];
@@ -42,26 +43,33 @@ class Forecast : public Task {
     if (options.window < 1 || options.period < 1 || options.batch < 1)
       throw Error(ErrorKind::usage, "forecast", "window, period and batch must be at least 1");
     const std::int64_t n = series_.size();
-    const std::int64_t test = n - part_of(n, options.test, "test"), validation = test - part_of(n, options.validation, "validation");
+    const std::int64_t test = n - part_of(n, options.test, "test"),
+                       validation = test - part_of(n, options.validation, "validation");
     values_ = options.difference ? differences(series_.level) : series_.level;
     const std::int64_t first = options.difference ? 1 : 0;
     targets_[0] = targets_between(series_, 0, validation, options.window, first);
     targets_[1] = targets_between(series_, validation, test, options.window, first);
     targets_[2] = targets_between(series_, test, n, options.window, first);
     if (targets_[0].empty())
-      throw Error(ErrorKind::usage, name, std::to_string(n) + " values leave no window of " + std::to_string(options.window) + " to train on",
+      throw Error(ErrorKind::usage, name,
+                  std::to_string(n) + " values leave no window of " + std::to_string(options.window) + " to train on",
                   "Shorten window, or give more data");
-    const auto train = std::span<const double>(values_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(validation - first));
-    scale_ = fitted.empty() ? ZScore::fit(train) : ZScore{get_double(fitted, "scaler.mean"), get_double(fitted, "scaler.deviation")};
-    if (!(scale_.deviation > 0)) throw Error(ErrorKind::input_file, name, "the model's scaler has no positive deviation");
+    const auto train = std::span<const double>(values_).subspan(static_cast<std::size_t>(first),
+                                                                static_cast<std::size_t>(validation - first));
+    scale_ = fitted.empty() ? ZScore::fit(train)
+                            : ZScore{get_double(fitted, "scaler.mean"), get_double(fitted, "scaler.deviation")};
+    if (!(scale_.deviation > 0))
+      throw Error(ErrorKind::input_file, name, "the model's scaler has no positive deviation");
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [W, B, 1]
     const Value target = scope.graph().input("target", like.inputs.at("target").type());  // [B, 1]
-    const Value y = last_outputs(recurrent_model(scope.child("recurrent"), x, options_.model).y, options_.model.bidirectional);
+    const Value y =
+        last_outputs(recurrent_model(scope.child("recurrent"), x, options_.model).y, options_.model.bidirectional);
     const Value prediction = linear_layer(scope.child("output"), dropout_layer(scope, y, options_.model.dropout), 1);
-    const Value count = scalar_like(prediction, static_cast<double>(target.shape()[0])), square_sum = sum(mse(prediction, target));
+    const Value count = scalar_like(prediction, static_cast<double>(target.shape()[0])),
+                square_sum = sum(mse(prediction, target));
     TaskGraph t;
     t.loss = square_sum / count;
     t.weight = count;
@@ -82,7 +90,8 @@ class Forecast : public Task {
     Tensor x(DType::f32, {W, B, 1}), target(DType::f32, {B, 1});
     const auto xs = x.values<float>(), ys = target.values<float>();
     for (std::int64_t b = 0; b < B; ++b) {
-      const std::int64_t k = split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
+      const std::int64_t k =
+          split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
       const std::int64_t t = from[static_cast<std::size_t>(k)];
       for (std::int64_t w = 0; w < W; ++w) xs[static_cast<std::size_t>(w * B + b)] = scaled(t - W + w);
       ys[static_cast<std::size_t>(b)] = scaled(t);
@@ -107,11 +116,14 @@ class Forecast : public Task {
   std::map<std::string, std::map<std::string, double>> baselines() const override {
     const std::vector<std::int64_t>& test = targets_[2];
     if (test.empty()) return {};
-    const auto level = [&](std::int64_t t) { return series_.level[static_cast<std::size_t>(std::max<std::int64_t>(t, 0))]; };
+    const auto level = [&](std::int64_t t) {
+      return series_.level[static_cast<std::size_t>(std::max<std::int64_t>(t, 0))];
+    };
     const Autoregression ar = Autoregression::fit(values_, targets_[0], options_.window);
-    return {{"persistence", errors_of(test, series_.level, [&](std::int64_t t) { return level(t - 1); })},
-            {"seasonal_naive", errors_of(test, series_.level, [&](std::int64_t t) { return level(t - options_.period); })},
-            {"linear_ar", errors_of(test, values_, [&](std::int64_t t) { return ar.predict(values_, t); })}};
+    return {
+        {"persistence", errors_of(test, series_.level, [&](std::int64_t t) { return level(t - 1); })},
+        {"seasonal_naive", errors_of(test, series_.level, [&](std::int64_t t) { return level(t - options_.period); })},
+        {"linear_ar", errors_of(test, values_, [&](std::int64_t t) { return ar.predict(values_, t); })}};
   }
 
  private:

@@ -49,9 +49,11 @@ class Sampler {
  private:
   void add_parameter(const ParameterSpec& p, const TensorMap& parameters) {
     const auto at = parameters.find(p.name);
-    if (at == parameters.end()) throw Error(ErrorKind::input_file, "generate", "the model has no parameter '" + p.name + "'");
+    if (at == parameters.end())
+      throw Error(ErrorKind::input_file, "generate", "the model has no parameter '" + p.name + "'");
     if (at->second.type() != p.type)
-      throw Error(ErrorKind::input_file, "generate", "'" + p.name + "' must be " + p.type.text() + "; got " + at->second.type().text());
+      throw Error(ErrorKind::input_file, "generate",
+                  "'" + p.name + "' must be " + p.type.text() + "; got " + at->second.type().text());
     resident_.add(p.name, p.type);
     resident_.upload(p.name, at->second);
   }
@@ -80,10 +82,12 @@ std::int32_t choose(std::span<const float> logits, double temperature, double un
 void generate(const Metadata& metadata, const TensorMap& parameters, Backend& backend, const GenerateOptions& options,
               const std::function<void(std::string_view)>& sink) {
   if (get_text(metadata, "task") != "language_model")
-    throw Error(ErrorKind::usage, "generate", "the model is a '" + get_text(metadata, "task") + "', not a language_model");
+    throw Error(ErrorKind::usage, "generate",
+                "the model is a '" + get_text(metadata, "task") + "', not a language_model");
   if (options.length < 0 || !(options.temperature >= 0) || !std::isfinite(options.temperature))
-    throw Error(ErrorKind::usage, "generate", "length and temperature must not be negative; got " + std::to_string(options.length) +
-                                                  " and " + std::to_string(options.temperature));
+    throw Error(ErrorKind::usage, "generate",
+                "length and temperature must not be negative; got " + std::to_string(options.length) + " and " +
+                    std::to_string(options.temperature));
   const Vocabulary vocabulary = Vocabulary::from_characters(get_text(metadata, "vocabulary"), "model");
   if (vocabulary.size() < 2) throw Error(ErrorKind::input_file, "generate", "the vocabulary is empty");
   Sampler sampler(metadata, parameters, backend, vocabulary.size());
@@ -92,8 +96,9 @@ void generate(const Metadata& metadata, const TensorMap& parameters, Backend& ba
   std::span<const float> logits;
   for (const std::int32_t id : prompt) logits = sampler.step(id);
   for (std::int64_t i = 0; i < options.length; ++i) {
-    const PhiloxBlock words = philox({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), k_domain, 0},
-                                     {static_cast<std::uint32_t>(options.seed), static_cast<std::uint32_t>(options.seed >> 32)});
+    const PhiloxBlock words =
+        philox({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), k_domain, 0},
+               {static_cast<std::uint32_t>(options.seed), static_cast<std::uint32_t>(options.seed >> 32)});
     const std::int32_t id = choose(logits, options.temperature, static_cast<double>(philox_uniform(words[0])));
     sink(vocabulary.text(id));
     if (i + 1 < options.length) logits = sampler.step(id);

@@ -15,7 +15,8 @@ namespace unroll {
 LanguageNetwork language_network(Scope& scope, Value ids, const RecurrentModelOptions& model, std::int64_t embedding,
                                  std::int64_t vocabulary) {
   if (model.bidirectional)
-    throw Error(ErrorKind::usage, "language_model", "bidirectional would let the model read the character it predicts", "Set bidirectional = false");
+    throw Error(ErrorKind::usage, "language_model", "bidirectional would let the model read the character it predicts",
+                "Set bidirectional = false");
   LanguageNetwork n;
   n.states = carried_states(scope, model, ids.shape()[1]);
   std::vector<Value> initial;
@@ -31,20 +32,28 @@ namespace {
 
 class LanguageModel : public Task {
  public:
-  LanguageModel(const LanguageModelOptions& options, std::string_view bytes, const std::string& name, const Metadata& fitted)
+  LanguageModel(const LanguageModelOptions& options, std::string_view bytes, const std::string& name,
+                const Metadata& fitted)
       : options_(options) {
     const std::vector<char32_t> text = decode_utf8(bytes, name);
     const auto n = static_cast<std::int64_t>(text.size());
-    if (n < 2) throw Error(ErrorKind::input_file, name, "holds " + std::to_string(n) + " characters; a language model needs text");
-    if (options.embedding < 1) throw Error(ErrorKind::usage, "language_model", "embedding must be at least 1; got " + std::to_string(options.embedding));
+    if (n < 2)
+      throw Error(ErrorKind::input_file, name,
+                  "holds " + std::to_string(n) + " characters; a language model needs text");
+    if (options.embedding < 1)
+      throw Error(ErrorKind::usage, "language_model",
+                  "embedding must be at least 1; got " + std::to_string(options.embedding));
     const std::int64_t n_train = n - part_of(n, options.held_out, "held_out");
     const auto train = std::span(text).first(static_cast<std::size_t>(n_train));
-    vocabulary_ = fitted.empty() ? Vocabulary::of(train, name) : Vocabulary::from_characters(get_text(fitted, "vocabulary"), name);
+    vocabulary_ = fitted.empty() ? Vocabulary::of(train, name)
+                                 : Vocabulary::from_characters(get_text(fitted, "vocabulary"), name);
     ids_ = vocabulary_.encode(text);
     const auto ids = std::span<const std::int32_t>(ids_);
-    train_ = std::make_unique<Streams>(ids.first(train.size()), Streams::Layout{options.batch, options.steps, false}, name);
+    train_ =
+        std::make_unique<Streams>(ids.first(train.size()), Streams::Layout{options.batch, options.steps, false}, name);
     if (n_train < n)
-      held_out_ = std::make_unique<Streams>(ids.subspan(train.size()), Streams::Layout{options.evaluation_batch, options.steps, true},
+      held_out_ = std::make_unique<Streams>(ids.subspan(train.size()),
+                                            Streams::Layout{options.evaluation_batch, options.steps, true},
                                             name + " (held out)");
   }
 
@@ -77,7 +86,9 @@ class LanguageModel : public Task {
   }
 
   Metadata metadata() const override {
-    Metadata m{{"task", "language_model"}, {"vocabulary", vocabulary_.characters()}, {"embedding", std::to_string(options_.embedding)}};
+    Metadata m{{"task", "language_model"},
+               {"vocabulary", vocabulary_.characters()},
+               {"embedding", std::to_string(options_.embedding)}};
     put_model_options(m, options_.model);
     return m;
   }
@@ -86,11 +97,13 @@ class LanguageModel : public Task {
   std::map<std::string, std::map<std::string, double>> baselines() const override {
     if (!held_out_) return {};
     std::vector<double> count(static_cast<std::size_t>(vocabulary_.size()), 1.0);
-    const std::size_t n_train = ids_.size() - static_cast<std::size_t>(part_of(static_cast<std::int64_t>(ids_.size()), options_.held_out, "held_out"));
+    const std::size_t n_train = ids_.size() - static_cast<std::size_t>(part_of(static_cast<std::int64_t>(ids_.size()),
+                                                                               options_.held_out, "held_out"));
     for (std::size_t i = 0; i < n_train; ++i) ++count[static_cast<std::size_t>(ids_[i])];
     const double all = static_cast<double>(n_train) + static_cast<double>(count.size());
     double bits = 0;
-    for (std::size_t i = n_train; i < ids_.size(); ++i) bits -= std::log2(count[static_cast<std::size_t>(ids_[i])] / all);
+    for (std::size_t i = n_train; i < ids_.size(); ++i)
+      bits -= std::log2(count[static_cast<std::size_t>(ids_[i])] / all);
     return {{"frequency", {{"bits_per_character", bits / static_cast<double>(ids_.size() - n_train)}}}};
   }
 
@@ -103,8 +116,8 @@ class LanguageModel : public Task {
 
 }  // namespace
 
-std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, std::string_view text, const std::string& name,
-                                                const Metadata& fitted) {
+std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, std::string_view text,
+                                                const std::string& name, const Metadata& fitted) {
   return std::make_shared<LanguageModel>(options, text, name, fitted);
 }
 

@@ -25,10 +25,13 @@ T parsed(const Metadata& metadata, const std::string& key) {
 const std::string& get_text(const Metadata& metadata, const std::string& key) {
   const auto at = metadata.find(key);
   if (at == metadata.end())
-    throw Error(ErrorKind::input_file, "model", "the metadata has no '" + key + "'", "Use a file that `unroll train` wrote for this task");
+    throw Error(ErrorKind::input_file, "model", "the metadata has no '" + key + "'",
+                "Use a file that `unroll train` wrote for this task");
   return at->second;
 }
-std::int64_t get_integer(const Metadata& metadata, const std::string& key) { return parsed<std::int64_t>(metadata, key); }
+std::int64_t get_integer(const Metadata& metadata, const std::string& key) {
+  return parsed<std::int64_t>(metadata, key);
+}
 double get_double(const Metadata& metadata, const std::string& key) { return parsed<double>(metadata, key); }
 
 std::string number_text(double value) {
@@ -82,7 +85,8 @@ Value last_outputs(Value y, bool bidirectional) {
 }
 
 std::int64_t part_of(std::int64_t n, double part, const char* key) {
-  if (!(part >= 0 && part < 1)) throw Error(ErrorKind::usage, "task", std::string(key) + " must be in [0,1); got " + std::to_string(part));
+  if (!(part >= 0 && part < 1))
+    throw Error(ErrorKind::usage, "task", std::string(key) + " must be in [0,1); got " + std::to_string(part));
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(n) * part));
 }
 
