@@ -43,13 +43,13 @@ void put_model_options(Metadata& m, const RecurrentModelOptions& o) {
   m["model.cell"] = o.cell;
   m["model.hidden"] = std::to_string(o.hidden);
   m["model.layers"] = std::to_string(o.layers);
-  m["model.bidirectional"] = o.bidirectional ? "1" : "0";
-  m["model.bias"] = o.bias ? "1" : "0";
+  m["model.bidirectional"] = std::string(1, o.bidirectional ? '1' : '0');
+  m["model.bias"] = std::string(1, o.bias ? '1' : '0');
   m["model.dropout"] = number_text(o.dropout);
   m["model.projection"] = std::to_string(o.projection);
   m["model.nonlinearity"] = o.nonlinearity;
-  m["model.reset_after"] = o.reset_after ? "1" : "0";
-  m["model.peephole"] = o.peephole ? "1" : "0";
+  m["model.reset_after"] = std::string(1, o.reset_after ? '1' : '0');
+  m["model.peephole"] = std::string(1, o.peephole ? '1' : '0');
 }
 
 RecurrentModelOptions get_model_options(const Metadata& m) {
