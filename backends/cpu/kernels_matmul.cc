@@ -224,6 +224,7 @@ void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, voi
   const Index size = element_bytes(mm);
   const Index batch = mm.batch.elements();
   if (mm.m == 0 || mm.n == 0) return;
+  if (mm.k == 0) a = b = c;  // operands without elements may be null: nothing of them is read
   const bool share_batch = batch >= part.count && batch > 1;
   const Range mine = share_batch ? part.share(batch) : Range{0, batch};
   const Part team = share_batch ? Part{} : part;

@@ -83,9 +83,11 @@ HWY_INLINE V<D> polynomial(D d, V<D> x, const T (&coefficients)[N]) {
 }
 
 // A NaN in x stays. The instructions of x86 give their second operand; others give the one that is a number.
+#undef UNROLL_MIN_GIVES_SECOND  // this file is read once per target
+#define UNROLL_MIN_GIVES_SECOND (HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
 template <class D>
 HWY_INLINE V<D> at_most(D d, hn::TFromD<D> high, V<D> x) {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+#if UNROLL_MIN_GIVES_SECOND
   return hn::Min(hn::Set(d, high), x);
 #else
   return hn::IfThenElse(hn::Lt(hn::Set(d, high), x), hn::Set(d, high), x);
@@ -93,7 +95,7 @@ HWY_INLINE V<D> at_most(D d, hn::TFromD<D> high, V<D> x) {
 }
 template <class D>
 HWY_INLINE V<D> at_least(D d, hn::TFromD<D> low, V<D> x) {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+#if UNROLL_MIN_GIVES_SECOND
   return hn::Max(hn::Set(d, low), x);
 #else
   return hn::IfThenElse(hn::Lt(x, hn::Set(d, low)), hn::Set(d, low), x);
