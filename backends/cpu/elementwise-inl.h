@@ -155,7 +155,7 @@ void test(void* dst, const void* a, const void* b, const void*, Size n) {
       [=](std::uint8_t* to, const T* x, const T* y) HWY_ATTR {
         store_truth(d, F::apply(d, hn::LoadU(d, x), hn::LoadU(d, y)), to);
       },
-      static_cast<const T*>(a), static_cast<const T*>(b ? b : a));
+      static_cast<const T*>(a), static_cast<const T*>(b));
 }
 
 template <class T>

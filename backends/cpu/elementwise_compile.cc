@@ -208,7 +208,8 @@ class ElementwiseCompiler {
       const std::uint16_t operands[] = {i.a, i.b, i.c};
       Location at[3] = {};
       const int n = op_info(i.op).max_inputs;
-      for (int k = 0; k < n; ++k) at[k] = reg(operands[k]).location;
+      // Functions may look at operands that the op does not have: those repeat the first.
+      for (int k = 0; k < 3 && n > 0; ++k) at[k] = reg(operands[k < n ? k : 0]).location;
       // An operand that dies here may give its slot to the result when both have one element size.
       for (int k = 0; k < n; ++k) release(operands[k], static_cast<int>(step), dst.dtype, true);
       place_destination(dst, static_cast<std::uint16_t>(first + step), static_cast<int>(step));
