@@ -84,6 +84,11 @@ constexpr AttributeSpec k_recurrent[] = {
     {"dropout", K::number}, {"site", K::integer},   {"lengths", K::flag},
 };
 
+// What a claimed composite or gradient has besides (docs/adding-a-backend.md).
+constexpr AttributeSpec k_claimed[] = {
+    {"claimed", K::flag, true}, {"saved_bytes", K::integer, true}, {"scratch_bytes", K::integer, true},
+};
+
 }  // namespace
 
 std::vector<AttributeSpec> attributes_of(Op op) {
@@ -92,7 +97,7 @@ std::vector<AttributeSpec> attributes_of(Op op) {
   for (const Row& row : k_rows)
     if (row.op == op) list.push_back(row.attribute);
   const bool claimable = op_info(op).tier == OpTier::composite || op == Op::gradient;
-  if (claimable) list.push_back({"claimed", K::flag});  // set by the claim pass
+  if (claimable) list.insert(list.end(), std::begin(k_claimed), std::end(k_claimed));
   return list;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which attributes each op has. Flags may be left out and are then false; all others must be there.
+// Which attributes each op has. Flags may be left out and are then false, what planning adds may be missing; all others
+// must be there.
 #pragma once
 
 #include <span>
@@ -16,6 +17,7 @@ enum class AttributeKind : std::uint8_t { integer, number, flag, text, integers,
 struct AttributeSpec {
   std::string_view name;
   AttributeKind kind;
+  bool planned = false;  // set by the claim pass, absent before
 };
 
 std::vector<AttributeSpec> attributes_of(Op op);

@@ -16,6 +16,12 @@ std::array<ShapeRule, k_n_ops> make_table() {
   return table;
 }
 
+// The last output of a claimed composite whose gradient reads what it saved; see docs/adding-a-backend.md.
+void add_saved(const ShapeQuery& q, std::vector<Type>& outputs) {
+  const std::int64_t bytes = q.attributes.get_or<std::int64_t>("saved_bytes", 0);
+  if (op_info(q.op).tier == OpTier::composite && bytes != 0) outputs.push_back({DType::b8, Shape{bytes}});
+}
+
 std::string name_of(Op op) { return std::string(op_info(op).name); }
 
 }  // namespace
@@ -55,7 +61,9 @@ std::vector<Type> infer_types(const ShapeQuery& query) {
                     " inputs; got " + std::to_string(n));
   const ShapeRule rule = table[static_cast<std::size_t>(query.op)];
   if (!rule) throw Error(ErrorKind::internal, info.name, "has no shape rule");
-  return rule(query);
+  std::vector<Type> outputs = rule(query);
+  add_saved(query, outputs);
+  return outputs;
 }
 
 }  // namespace unroll

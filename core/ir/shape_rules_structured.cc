@@ -105,8 +105,14 @@ std::vector<Type> gradient_rule(const ShapeQuery& q) {
   if (!of || of->tier != OpTier::composite) throw Error(ErrorKind::graph, "gradient", "attribute of must name a composite");
   const auto n = static_cast<std::size_t>(q.integer("n_inputs"));
   const Ints& d_outputs = q.attributes.get<Ints>("d_outputs");
-  q.require(n + d_outputs.size() == q.inputs.size(), "takes the composite's inputs and one cotangent per entry of d_outputs");
+  q.require(n <= q.inputs.size(), "takes the composite's inputs");
   const auto forward = infer_types({of->op, q.inputs.first(n), q.attributes, nullptr});
+  const bool reads_saved = q.attributes.get_or<std::int64_t>("saved_bytes", 0) != 0;
+  const std::size_t n_saved = reads_saved ? forward.size() : 0, first_saved = n + d_outputs.size();
+  q.require(first_saved + n_saved == q.inputs.size(),
+            "takes the composite's inputs, one cotangent per entry of d_outputs and, when it reads saved bytes, the outputs");
+  for (std::size_t k = 0; k < n_saved; ++k)
+    q.require(q.in(first_saved + k) == forward[k], "operand " + std::to_string(first_saved + k) + " must be output " + std::to_string(k));
   for (std::size_t i = 0; i < d_outputs.size(); ++i) {
     const auto k = static_cast<std::size_t>(d_outputs[i]);
     q.require(k < forward.size() && q.in(n + i) == forward[k], "cotangent " + std::to_string(i) + " must have the type of its output");

@@ -102,7 +102,7 @@ class Verifier {
       const auto at = node.attributes.all().find(spec.name);
       const std::string name(spec.name), kind(attribute_kind_name(spec.kind));
       if (at == node.attributes.all().end()) {
-        require(4, spec.kind == AttributeKind::flag, "'" + name + "', " + kind + ", is missing");
+        require(4, spec.planned || spec.kind == AttributeKind::flag, "'" + name + "', " + kind + ", is missing");
         continue;
       }
       require(4, at->second.index() == static_cast<std::size_t>(spec.kind), "'" + name + "' must be " + kind);

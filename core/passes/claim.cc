@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks the backend for each composite; what it does not take becomes its body in plain ops.
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -11,53 +11,140 @@ namespace unroll {
 
 namespace {
 
-bool is_composite(const Node& node) { return op_info(node.op).kind == OpKind::composite; }
+// A composite or gradient that nobody has claimed yet.
+bool is_open(const Node& node) {
+  return op_info(node.op).kind == OpKind::composite && !node.attributes.get_or<bool>("claimed", false);
+}
 
 // Bodies may hold composites again; deeper than this is a cycle of definitions.
 constexpr int k_max_expansions = 32;
 
-// Whether `gradient` is the gradient of `forward`: same op, same inputs.
-bool is_pair(const Node& forward, const Node& gradient) {
-  return gradient.op == Op::gradient && gradient.attributes.get<std::string>("of") == op_info(forward.op).name &&
-         gradient.inputs.size() >= forward.inputs.size() &&
-         std::equal(forward.inputs.begin(), forward.inputs.end(), gradient.inputs.begin());
+// What a gradient node is the gradient of: a node of the same op, inputs and attributes.
+Node forward_of(const Node& gradient) {
+  const auto n = static_cast<std::ptrdiff_t>(gradient.attributes.get<std::int64_t>("n_inputs"));
+  Node forward{find_op(gradient.attributes.get<std::string>("of"))->op, {}, gradient.attributes, nullptr, {}};
+  forward.inputs.assign(gradient.inputs.begin(), gradient.inputs.begin() + n);
+  for (const char* name : {"of", "d_outputs", "d_inputs", "n_inputs"}) forward.attributes.erase(name);
+  return forward;
 }
 
-// Nodes the backend takes. A forward node and its gradients are taken together or not at all: what one implementation
-// saves for backward another could not read.
-std::set<std::int32_t> claimed_nodes(const Graph& graph, const Backend& backend) {
-  std::set<std::int32_t> yes;
-  const auto nodes = graph.nodes();
-  const auto n = static_cast<std::int32_t>(nodes.size());
-  for (std::int32_t i = 0; i < n; ++i)
-    if (is_composite(graph.node(i)) && backend.claim(graph, graph.node(i)).yes) yes.insert(i);
-  for (std::int32_t g = 0; g < n; ++g) {
-    if (graph.node(g).op != Op::gradient) continue;
-    bool complete = yes.count(g) > 0;
-    std::vector<std::int32_t> group{g};
-    for (std::int32_t f = 0; f < n; ++f)
-      if (is_composite(graph.node(f)) && is_pair(graph.node(f), graph.node(g))) {
-        complete &= yes.count(f) > 0;
-        group.push_back(f);
-      }
-    if (!complete)
-      for (const std::int32_t id : group) yes.erase(id);
+// Nodes the backend takes, with their claims; saved_bytes of a forward node are those of its gradients. A forward node
+// and its gradients are taken together or not at all: what one implementation saves another could not read.
+class Claims {
+ public:
+  Claims(const Graph& graph, const Backend& backend) : graph_(graph) {
+    ask(backend);
+    drop_broken_pairs(backend);
+    for (const Pair& pair : pairs_)
+      for (const std::int32_t f : pair.forwards)
+        if (has(f)) taken_.at(f).saved_bytes = std::max(taken_.at(f).saved_bytes, of(pair.gradient).saved_bytes);
   }
-  return yes;
+
+  bool has(std::int32_t node) const { return taken_.count(node) > 0; }
+  const Claim& of(std::int32_t node) const { return taken_.at(node); }
+
+ private:
+  struct Pair {
+    std::int32_t gradient;
+    std::vector<std::int32_t> forwards;  // equal nodes, usually one; none when only the gradient is needed
+  };
+  void ask(const Backend& backend) {
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i) {
+      const Node& node = graph_.node(i);
+      if (!is_open(node)) continue;
+      Claim claim = backend.claim(graph_, node);
+      if (node.op == Op::gradient) pairs_.push_back({i, partners_of(node)});
+      else claim.saved_bytes = 0;
+      if (claim.yes) taken_.emplace(i, claim);
+    }
+  }
+  void drop_broken_pairs(const Backend& backend) {
+    for (const Pair& pair : pairs_) {
+      const auto& forwards = pair.forwards;
+      const bool forward = forwards.empty() ? backend.claim(graph_, forward_of(graph_.node(pair.gradient))).yes
+                                            : std::all_of(forwards.begin(), forwards.end(), [&](auto f) { return has(f); });
+      if (forward && has(pair.gradient)) continue;
+      taken_.erase(pair.gradient);
+      for (const std::int32_t f : forwards) taken_.erase(f);
+    }
+    for (const Pair& pair : pairs_)  // a forward node may have been lost through another of its gradients
+      for (const std::int32_t f : pair.forwards)
+        if (!has(f)) taken_.erase(pair.gradient);
+  }
+  std::vector<std::int32_t> partners_of(const Node& gradient) const {
+    const Node wanted = forward_of(gradient);
+    std::vector<std::int32_t> found;
+    for (std::int32_t f = 0; f < static_cast<std::int32_t>(graph_.nodes().size()); ++f) {
+      const Node& node = graph_.node(f);
+      if (node.op == wanted.op && node.inputs == wanted.inputs && node.attributes == wanted.attributes) found.push_back(f);
+    }
+    return found;
+  }
+
+  const Graph& graph_;
+  std::map<std::int32_t, Claim> taken_;
+  std::vector<Pair> pairs_;
+};
+
+Attributes claimed(Attributes attributes, const Claim& claim) {
+  attributes.set("claimed", true);
+  if (claim.saved_bytes > 0) attributes.set("saved_bytes", static_cast<std::int64_t>(claim.saved_bytes));
+  if (claim.scratch_bytes > 0) attributes.set("scratch_bytes", static_cast<std::int64_t>(claim.scratch_bytes));
+  return attributes;
 }
+
+// Forward nodes that save, as values of the new graph, found by what they are made of.
+class SavingNodes {
+ public:
+  explicit SavingNodes(const Backend& backend) : backend_(backend) {}
+
+  void add(const RewriteNode& at, const std::vector<Value>& results) {
+    made_.push_back({at.node.op, at.node.inputs, at.node.attributes, results});
+  }
+
+  // Its results, saved bytes last. Appends the forward node when the graph has none, or one that comes later.
+  const std::vector<Value>& of(const RewriteNode& gradient, std::size_t saved_bytes) {
+    const Node wanted = forward_of(gradient.node);
+    for (const Made& made : made_)
+      if (made.op == wanted.op && made.inputs == wanted.inputs && made.attributes == wanted.attributes) return made.results;
+    Claim claim = backend_.claim(gradient.source, wanted);
+    claim.saved_bytes = saved_bytes;
+    const auto operands = gradient.operands.first(wanted.inputs.size());
+    made_.push_back({wanted.op, wanted.inputs, wanted.attributes,
+                     gradient.target.append(wanted.op, operands, claimed(wanted.attributes, claim))});
+    return made_.back().results;
+  }
+
+ private:
+  struct Made {
+    Op op;
+    std::vector<ValueId> inputs;  // of the source
+    Attributes attributes;
+    std::vector<Value> results;
+  };
+  const Backend& backend_;
+  std::vector<Made> made_;
+};
 
 std::shared_ptr<const Graph> claim_once(const Graph& graph, const Backend& backend, bool& changed) {
-  const auto yes = claimed_nodes(graph, backend);
+  const Claims claims(graph, backend);
+  SavingNodes saving(backend);
   return rewrite(graph, [&](const RewriteNode& at) -> std::vector<Value> {
     if (at.node.op == Op::scan) return copy_node(at, claim(*at.node.body, backend));
-    if (!is_composite(at.node) || at.node.attributes.get_or<bool>("claimed", false)) return {};
+    if (!is_open(at.node)) return {};
     changed = true;
-    if (yes.count(at.id) > 0) {
-      Attributes attributes = at.node.attributes;
-      attributes.set("claimed", true);
-      return at.target.append(at.node.op, at.operands, std::move(attributes));
+    if (!claims.has(at.id)) return inline_graph(at.target, *composite_body(at.source, at.node), at.operands);
+    const Claim& claim = claims.of(at.id);
+    std::vector<Value> operands(at.operands.begin(), at.operands.end());
+    if (at.node.op == Op::gradient && claim.saved_bytes > 0) {
+      const auto& results = saving.of(at, claim.saved_bytes);
+      operands.insert(operands.end(), results.begin(), results.end());
     }
-    return inline_graph(at.target, *composite_body(at.source, at.node), at.operands);
+    auto results = at.target.append(at.node.op, operands, claimed(at.node.attributes, claim));
+    if (at.node.op == Op::gradient || claim.saved_bytes == 0) return results;
+    saving.add(at, results);
+    results.pop_back();  // the node of the source has no saved bytes
+    return results;
   });
 }
 

@@ -172,11 +172,13 @@ class MemoryPlanner {
     const auto n = static_cast<std::int32_t>(graph_.nodes().size());
     // All at once: an operand may be a view of a concat that comes later.
     for (const Node& node : graph_.nodes()) block_of_.emplace_back(node.outputs.size(), k_no_block);
-    scratch_block_.assign(static_cast<std::size_t>(n), 0);
+    scratch_block_.assign(static_cast<std::size_t>(n), k_no_block);
     for (std::int32_t i = 0; i < n; ++i) {
       const Node& node = graph_.node(i);
       if (node.op == Op::input || node.op == Op::constant) continue;
       if (node.op == Op::scan) add_body(i, blocks);
+      if (const auto bytes = node.attributes.get_or<std::int64_t>("scratch_bytes", 0); bytes > 0)
+        add_scratch(i, aligned(static_cast<std::size_t>(bytes)), blocks);
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k) {
         const ValueId id{i, k};
         if (view(id).root != id || at(plan_->storage, id).place != Storage::Place::none) continue;
@@ -220,10 +222,15 @@ class MemoryPlanner {
     CheckedSize bytes = body->arena_bytes;
     for (int s = 0; s < l.n_states; ++s)
       bytes += CheckedSize(2) * CheckedSize(aligned(graph_.type(node.inputs[static_cast<std::size_t>(s)]).bytes()));
-    plan_->scratch_bytes[static_cast<std::size_t>(i)] = bytes.require(ErrorKind::memory, "plan", "the scan's scratch overflows");
     plan_->bodies[static_cast<std::size_t>(i)] = std::move(body);
+    add_scratch(i, bytes.require(ErrorKind::memory, "plan", "the scan's scratch overflows"), blocks);
+  }
+
+  // Memory that node i needs while it runs.
+  void add_scratch(std::int32_t i, std::size_t bytes, std::vector<Block>& blocks) {
+    plan_->scratch_bytes[static_cast<std::size_t>(i)] = bytes;
     scratch_block_[static_cast<std::size_t>(i)] = blocks.size();
-    blocks.push_back({i, i, plan_->scratch_bytes[static_cast<std::size_t>(i)]});
+    blocks.push_back({i, i, bytes});
   }
 
   void assign(const std::vector<Block>& blocks) {
@@ -232,7 +239,7 @@ class MemoryPlanner {
       at(plan_->storage, graph_.inputs()[k].value) = {Storage::Place::input, static_cast<std::int32_t>(k), 0, {}};
     for (std::int32_t i = 0; i < n; ++i) {
       if (graph_.node(i).op == Op::constant) at(plan_->storage, {i, 0}) = {Storage::Place::constant, i, 0, {}};
-      if (graph_.node(i).op == Op::scan) plan_->scratch_offset[static_cast<std::size_t>(i)] = blocks[scratch_block_[static_cast<std::size_t>(i)]].offset;
+      if (scratch_block_[static_cast<std::size_t>(i)] != k_no_block) plan_->scratch_offset[static_cast<std::size_t>(i)] = blocks[scratch_block_[static_cast<std::size_t>(i)]].offset;
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k)
         if (const std::size_t block = at(block_of_, ValueId{i, k}); block != k_no_block)
           at(plan_->storage, {i, k}) = {Storage::Place::arena, 0, blocks[block].offset, {}};

@@ -206,17 +206,30 @@ TEST_CASE("a group never reads what it makes through another op") {
   CHECK(count(*fused, Op::reduce_sum) == 1);
 }
 
+// Claims composites as it is told to.
+struct Picky final : Backend {
+  Capabilities capabilities{.name = "picky"};
+  bool takes_gradients = false;
+  std::size_t saved_bytes = 0, scratch_bytes = 0;
+  const Capabilities& describe() const override { return capabilities; }
+  Claim claim(const Graph&, const Node& node) const override {
+    return {node.op != Op::gradient || takes_gradients, saved_bytes, scratch_bytes, ""};
+  }
+  std::unique_ptr<Buffer> allocate(std::size_t) override { return nullptr; }
+  void upload(Buffer&, std::size_t, std::span<const std::byte>) override {}
+  void download(const Buffer&, std::size_t, std::span<std::byte>) override {}
+  std::unique_ptr<Executable> compile(std::shared_ptr<const Plan>) override { return nullptr; }
+};
+
+const Node& node_of(const Graph& g, Op op) {
+  for (const Node& node : g.nodes())
+    if (node.op == op) return node;
+  FAIL("there is no " << op_info(op).name);
+  return g.nodes()[0];
+}
+
 TEST_CASE("a backend takes a composite and its gradient together or neither") {
-  struct Picky final : Backend {
-    Capabilities capabilities{.name = "picky"};
-    bool takes_gradients = false;
-    const Capabilities& describe() const override { return capabilities; }
-    Claim claim(const Graph&, const Node& node) const override { return {node.op != Op::gradient || takes_gradients}; }
-    std::unique_ptr<Buffer> allocate(std::size_t) override { return nullptr; }
-    void upload(Buffer&, std::size_t, std::span<const std::byte>) override {}
-    void download(const Buffer&, std::size_t, std::span<std::byte>) override {}
-    std::unique_ptr<Executable> compile(std::shared_ptr<const Plan>) override { return nullptr; }
-  } backend;
+  Picky backend;
   Graph g;
   Value x = g.input("x", f32({3, 4}));
   const Value y = softmax(x);
@@ -229,6 +242,43 @@ TEST_CASE("a backend takes a composite and its gradient together or neither") {
   const auto claimed = claim(g, backend);
   CHECK(count(*claimed, Op::softmax) == 1);
   CHECK(count(*claimed, Op::gradient) == 1);
+}
+
+TEST_CASE("what a claimed composite saves goes to its gradient, with its outputs") {
+  Picky backend;
+  backend.takes_gradients = true;
+  backend.saved_bytes = 40, backend.scratch_bytes = 100;
+  auto g = std::make_shared<Graph>();
+  Value x = g->input("x", f32({3, 4}));
+  const Value y = softmax(x);
+  g->output("y", y);
+  g->output("dx", differentiate(sum(square(y)), std::vector{x})[0]);
+  const auto p = plan(*g, backend, {.without = {}, .donate = {}, .verify_each = true});
+  const Node& forward = node_of(*p->graph, Op::softmax);
+  const Node& gradient = node_of(*p->graph, Op::gradient);
+  REQUIRE(forward.outputs.size() == 2);
+  CHECK(forward.outputs[1] == Type{DType::b8, {40}});
+  REQUIRE(gradient.inputs.size() == 4);  // x, the cotangent, y, what was saved
+  CHECK(p->graph->type(gradient.inputs[2]) == forward.outputs[0]);
+  CHECK(p->graph->type(gradient.inputs[3]) == forward.outputs[1]);
+  for (std::size_t i = 0; i < p->graph->nodes().size(); ++i)
+    CHECK(p->scratch_bytes[i] == (op_info(p->graph->nodes()[i].op).kind == OpKind::composite ? 128 : 0));
+  CHECK(print_graph(*parse_graph(print_graph(*p->graph))) == print_graph(*p->graph));
+}
+
+TEST_CASE("a forward node whose gradient is not wanted saves nothing; a gradient alone brings its forward node") {
+  Picky backend;
+  backend.takes_gradients = true;
+  backend.saved_bytes = 40;
+  Graph inference, only_gradient;
+  inference.output("y", softmax(inference.input("x", f32({3, 4}))));
+  CHECK(node_of(*claim(inference, backend), Op::softmax).outputs.size() == 1);
+  Value x = only_gradient.input("x", f32({3, 4})), dy = only_gradient.input("dy", f32({3, 4}));
+  const std::vector<Value> y{softmax(x)}, cotangent{dy}, wrt{x};
+  only_gradient.output("dx", differentiate(y, cotangent, wrt)[0]);
+  const auto claimed = claim(only_gradient, backend);
+  CHECK(node_of(*claimed, Op::softmax).outputs.size() == 2);
+  CHECK(node_of(*claimed, Op::gradient).inputs.size() == 4);
 }
 
 TEST_CASE("unknown names in PlanOptions are refused") {

@@ -38,8 +38,8 @@ struct Plan {
   std::vector<int> donors;                      // [output] index of the input whose buffer it may overwrite, or -1
   std::size_t arena_bytes = 0;
   std::vector<std::shared_ptr<const Plan>> bodies;  // [node], null but for scan
-  std::vector<std::size_t> scratch_offset;          // [node], arena bytes for the body's arena and its state copies
-  std::vector<std::size_t> scratch_bytes;           // [node]
+  std::vector<std::size_t> scratch_offset;          // [node], arena bytes: of a scan for the body's arena and its state
+  std::vector<std::size_t> scratch_bytes;           // copies, of a claimed node what its claim asked for
 };
 
 struct Capabilities {
@@ -56,8 +56,11 @@ struct Capabilities {
 
 struct Claim {
   bool yes = false;
-  std::size_t saved_bytes = 0;    // opaque, from the forward node to its gradient
-  std::size_t scratch_bytes = 0;
+  // Of a gradient: opaque bytes its forward node must save. A forward node with such a gradient gets the attribute
+  // saved_bytes and one more output, b8 [saved_bytes]; the gradient gets the attribute and, after the cotangents, all
+  // outputs of the forward node, the saved bytes last.
+  std::size_t saved_bytes = 0;
+  std::size_t scratch_bytes = 0;  // arena bytes while the node runs, at plan.scratch_offset
   std::string reason = {};        // when no: why, in words
 };
 
