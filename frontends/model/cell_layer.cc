@@ -9,29 +9,64 @@
 
 namespace unroll {
 
-// The body graph of one layer in one direction, and the outer parameters that stand behind its constants.
+// The body graph of one layer in one direction, and the outer values that stand behind its constants.
 class Body {
  public:
   Body(Scope scope, std::string suffix) : scope_(std::move(scope)), suffix_(std::move(suffix)) {}
 
   Value parameter(std::string_view name, const Shape& shape, const Initializer& initializer) {
-    const std::string full = std::string(name) + suffix_;
-    const Value outer = scope_.parameter(full, shape, initializer);
-    const auto at = inner_.find(full);
-    if (at != inner_.end()) return at->second;
-    const Value value = graph->input("constant" + std::to_string(constants.size()), outer.type());
-    constants.push_back(outer);
-    inner_.emplace(full, value);
-    return value;
+    return constant(scope_.parameter(std::string(name) + suffix_, shape, initializer));
   }
 
-  std::shared_ptr<Graph> graph = std::make_shared<Graph>();
-  std::vector<Value> constants;  // of the outer graph, in the order of the body's inputs
+  // The update's key is the same in every step: what differs is the number of the step.
+  Value dropout(Value x, double rate) {
+    if (!(rate >= 0 && rate < 1))
+      throw Error(ErrorKind::usage, "Step::dropout", "the rate must be in [0,1); got " + std::to_string(rate));
+    if (!scope_.training() || rate == 0) return x;
+    if (!step_index_) step_index_ = traced_->input("step", {DType::i32, Shape{}});
+    return unroll::dropout(x, constant(scope_.key()), rate, scope_.next_site(), step_index_);
+  }
+
+  Graph& graph() { return *traced_; }
+  const std::vector<Value>& constants() const { return constants_; }  // of the outer graph, in the order of first use
+  bool has_step_index() const { return static_cast<bool>(step_index_); }
+
+  // The traced graph with its inputs in the order of a scan: states, x, the number of the step, constants.
+  std::shared_ptr<const Graph> finished() const {
+    if (!step_index_) return traced_;
+    const auto ordered = std::make_shared<Graph>();
+    std::vector<Value> inputs(traced_->inputs().size());
+    const auto copy = [&](auto wanted) {
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const NamedValue& input = traced_->inputs()[i];
+        if (wanted(input)) inputs[i] = ordered->input(input.name, traced_->type(input.value));
+      }
+    };
+    const auto is_index = [&](const NamedValue& input) { return input.value == step_index_.id(); };
+    const auto is_constant = [&](const NamedValue& input) { return input.name.starts_with("constant"); };
+    copy([&](const NamedValue& input) { return !is_index(input) && !is_constant(input); });
+    copy(is_index);
+    copy(is_constant);
+    const std::vector<Value> outputs = inline_graph(*ordered, *traced_, inputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) ordered->output(traced_->outputs()[i].name, outputs[i]);
+    return ordered;
+  }
 
  private:
+  Value constant(Value outer) {
+    const auto [at, is_new] = inner_.try_emplace(outer.id());
+    if (!is_new) return at->second;
+    at->second = traced_->input("constant" + std::to_string(constants_.size()), outer.type());
+    constants_.push_back(outer);
+    return at->second;
+  }
+
   Scope scope_;
   std::string suffix_;
-  std::map<std::string, Value, std::less<>> inner_;
+  std::shared_ptr<Graph> traced_ = std::make_shared<Graph>();
+  std::vector<Value> constants_;
+  std::map<ValueId, Value> inner_;  // of the body, by the outer value
+  Value step_index_;
 };
 
 Value Step::state(int i) const {
@@ -65,6 +100,8 @@ Value Step::layer_norm(std::string_view name, Value x, double epsilon) {
   return unroll::layer_norm(x, weight, parameter(std::string(name) + ".bias", {width}, Initializer::zeros()), epsilon);
 }
 
+Value Step::dropout(Value x, double rate) { return body_->dropout(x, rate); }
+
 namespace {
 
 struct Sweep {
@@ -86,15 +123,16 @@ class CellRun {
     const std::size_t n_outputs = trace(body, x, initial);
     std::vector<Value> inputs(initial.begin(), initial.end());
     inputs.push_back(x);
-    inputs.insert(inputs.end(), body.constants.begin(), body.constants.end());
+    if (body.has_step_index()) inputs.push_back(iota(scope.graph(), {x.shape()[0]}, 0));
+    inputs.insert(inputs.end(), body.constants().begin(), body.constants().end());
     if (lengths) inputs.push_back(lengths);
     const Attributes attributes{{"steps", x.shape()[0]},
                                 {"states", static_cast<std::int64_t>(initial.size())},
-                                {"sequences", std::int64_t{1}},
+                                {"sequences", std::int64_t{body.has_step_index() ? 2 : 1}},
                                 {"reverse", reverse},
                                 {"lengths", static_cast<bool>(lengths)},
                                 {"reset", false}};
-    const std::vector<Value> outputs = scan_body(inputs, attributes, body.graph);
+    const std::vector<Value> outputs = scan_body(inputs, attributes, body.finished());
     return {outputs[n_outputs - 1], {outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(initial.size())}};
   }
 
@@ -105,8 +143,8 @@ class CellRun {
     step.body_ = &body;
     step.hidden_ = hidden_;
     for (std::size_t i = 0; i < initial.size(); ++i)
-      step.states_.push_back(body.graph->input("state" + std::to_string(i), initial[i].type()));
-    step.x_ = body.graph->input("x0", {x.dtype(), x.shape().removed(0)});
+      step.states_.push_back(body.graph().input("state" + std::to_string(i), initial[i].type()));
+    step.x_ = body.graph().input("x0", {x.dtype(), x.shape().removed(0)});
     const CellStep next = cell_.step(step);
     if (next.states.size() != initial.size())
       throw Error(ErrorKind::usage, "cell_layer",
@@ -114,8 +152,9 @@ class CellRun {
                       std::to_string(initial.size()));
     if (!next.y && next.states.empty())
       throw Error(ErrorKind::usage, "cell_layer", "a cell without states must return y");
-    for (std::size_t i = 0; i < next.states.size(); ++i) body.graph->output("next" + std::to_string(i), next.states[i]);
-    body.graph->output("y0", next.y ? next.y : next.states[0]);
+    Graph& graph = body.graph();
+    for (std::size_t i = 0; i < next.states.size(); ++i) graph.output("next" + std::to_string(i), next.states[i]);
+    graph.output("y0", next.y ? next.y : next.states[0]);
     return next.states.size() + 1;
   }
 

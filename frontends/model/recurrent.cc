@@ -3,6 +3,7 @@
 // a layer by the name of its cell.
 #include <cmath>
 
+#include "core/support/nearest_name.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 
@@ -117,13 +118,23 @@ const BuiltIn* find_built_in(std::string_view name) {
   throw Error(ErrorKind::usage, "model", what, next);
 }
 
-const CellFactory& require_cell(const std::string& name) {
-  const CellFactory* found = find_cell(name);
-  if (found) return *found;
-  std::string known;
-  for (const BuiltIn& row : k_built_in) known += std::string(row.name) + ", ";
-  for (const std::string& cell : cell_names()) known += cell + ", ";
-  refuse("there is no cell '" + name + "'", "Known cells: " + known.substr(0, known.size() - 2));
+const TextCell* find_text_cell(const RecurrentModelOptions& o) {
+  for (const TextCell& cell : o.cells)
+    if (cell.name == o.cell) return &cell;
+  return nullptr;
+}
+
+CellFactory require_cell(const RecurrentModelOptions& o) {
+  if (const TextCell* text = find_text_cell(o)) return make_text_cell(*text);
+  if (const CellFactory* found = find_cell(o.cell)) return *found;
+  std::vector<std::string> known = built_in_cell_names();
+  for (std::string& cell : cell_names()) known.push_back(std::move(cell));
+  for (const TextCell& cell : o.cells) known.push_back(cell.name);
+  std::string list;
+  for (const std::string& cell : known) list += (list.empty() ? "" : ", ") + cell;
+  const std::string_view near = nearest_name(o.cell, std::vector<std::string_view>(known.begin(), known.end()));
+  const std::string question = near.empty() ? "" : "Did you mean " + std::string(near) + "? ";
+  refuse("there is no cell '" + o.cell + "'", question + "Known cells: " + list);
 }
 
 RecurrentInit init_of(const std::string& name) {
@@ -133,8 +144,18 @@ RecurrentInit init_of(const std::string& name) {
   refuse("init must be pytorch, xavier or orthogonal; got '" + name + "'");
 }
 
+// Every text cell is checked, also those that nobody asks for.
+void check_text_cells(const std::vector<TextCell>& cells) {
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    make_text_cell(cells[i]);
+    for (std::size_t j = 0; j < i; ++j)
+      if (cells[j].name == cells[i].name) refuse("there are two text cells '" + cells[i].name + "'", "Rename one");
+  }
+}
+
 // Options that only some cells have.
 void check_model(const RecurrentModelOptions& o) {
+  check_text_cells(o.cells);
   const auto only = [&](bool given, const char* key, const char* cell) {
     if (given && o.cell != cell)
       refuse(std::string(key) + " is an option of " + cell + "; the cell is '" + o.cell + "'");
@@ -181,7 +202,7 @@ CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOption
   const BuiltIn* built_in = find_built_in(options.cell);
   if (!built_in) {
     const CellLayerOptions o{options.hidden, options.layers, options.bidirectional, options.dropout};
-    return cell_layer(scope, require_cell(options.cell), x, o, initial, lengths);
+    return cell_layer(scope, require_cell(options), x, o, initial, lengths);
   }
   const std::size_t n_states = built_in->op == Op::lstm ? 2 : 1;
   if (!initial.empty() && initial.size() != n_states)
@@ -198,13 +219,28 @@ std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, 
   const BuiltIn* built_in = find_built_in(options.cell);
   if (!built_in) {
     std::vector<Shape> shapes;
-    for (const std::int64_t size : require_cell(options.cell)(options.hidden).state_sizes)
+    for (const std::int64_t size : require_cell(options)(options.hidden).state_sizes)
       shapes.push_back({slots, batch, size});
     return shapes;
   }
   const Shape cell_shape{slots, batch, options.hidden};
   if (built_in->op != Op::lstm) return {cell_shape};
   return {{slots, batch, options.projection > 0 ? options.projection : options.hidden}, cell_shape};
+}
+
+std::vector<std::string> recurrent_state_names(const RecurrentModelOptions& options) {
+  if (const TextCell* text = find_text_cell(options)) return text->states;
+  std::vector<std::string> names{"h", "c"};
+  const std::size_t n_states = recurrent_state_shapes(options, 1).size();
+  for (std::size_t i = names.size(); i < n_states; ++i) names.push_back("s" + std::to_string(i) + "_");
+  names.resize(n_states);
+  return names;
+}
+
+std::vector<std::string> built_in_cell_names() {
+  std::vector<std::string> names;
+  for (const BuiltIn& row : k_built_in) names.emplace_back(row.name);
+  return names;
 }
 
 }  // namespace unroll

@@ -101,6 +101,8 @@ class UNROLL_API Step {
   // sum over args of args[i] times parameter "<name>.weight_<i>" [outputs, width], plus "<name>.bias"
   Value affine(std::string_view name, std::span<const Value> args, std::int64_t outputs, bool bias = true);
   Value layer_norm(std::string_view name, Value x, double epsilon = 1e-5);  // "<name>.weight", "<name>.bias"
+  // A fresh mask in every step, the same for forward and gradient. Identity when not training or rate is 0.
+  Value dropout(Value x, double rate);
 
  private:
   friend class CellRun;
@@ -138,9 +140,31 @@ struct CellLayerResult {
 UNROLL_API CellLayerResult cell_layer(Scope scope, const CellFactory& cell, Value x, const CellLayerOptions& options,
                                       std::span<const Value> initial = {}, Value lengths = {});
 
+// Where the first character of a text stands in a file, for errors. No file: the text came from a program.
+struct TextPlace {
+  std::string file;
+  int line = 0;  // from 1; 0: somewhere in the file
+  int column = 1;
+};
+// A cell as a few lines of text, such as a minimal gated unit with one state h:
+//   f  = sigmoid(affine(x, h))
+//   n  = tanh(affine(x, f * h))
+//   h' = (1 - f) * h + f * n
+// docs/adding-a-cell.md has the grammar, the functions, the names of the parameters and the bounds.
+struct TextCell {
+  std::string name;
+  std::vector<std::string> states;  // each of size H; the first is the output unless y is given
+  std::string step;                 // a statement per line; every state gets its next value once
+  std::string y = {};               // the output of a step as one expression; empty: a line `y = ...` of step, or none
+  TextPlace place = {}, step_place = {}, y_place = {};
+};
+// Throws Error(usage), or Error(input_file) for a text with a file, naming cell, line and column. What depends on
+// sizes (widths that do not agree) is said when the layer is built.
+UNROLL_API CellFactory make_text_cell(const TextCell& cell);
+
 // A stack of recurrent layers by the name of its cell; the keys of [model] in a config have the fields' names.
 struct RecurrentModelOptions {
-  std::string cell = "lstm";          // rnn, gru, lstm, or a name of cell_names()
+  std::string cell = "lstm";          // rnn, gru, lstm, a name of cell_names(), or one of `cells`
   std::int64_t hidden = 128;
   int layers = 1;
   bool bidirectional = false;
@@ -152,15 +176,19 @@ struct RecurrentModelOptions {
   bool peephole = false;              // lstm
   std::string init = "pytorch";       // pytorch, xavier, orthogonal
   double forget_bias = 0;             // lstm
+  std::vector<TextCell> cells = {};   // before a ready one of the same name; not rnn, gru, lstm
 };
 // initial: empty for zeros, or one value per shape of recurrent_state_shapes. An lstm has two states, h and c.
 // Throws Error(usage) on an unknown cell, with the known ones, and on options that the cell does not have.
 UNROLL_API CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
                                            std::span<const Value> initial = {}, Value lengths = {});
 UNROLL_API std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch);
+// "h" and "c" as PyTorch calls them, further ones "s2_", "s3_" ...; those of a text cell have names of their own.
+UNROLL_API std::vector<std::string> recurrent_state_names(const RecurrentModelOptions& options);
 
 // Ready cells beyond the built-in composites, by name ("lnlstm", "mgu", ...); null when there is none.
 UNROLL_API const CellFactory* find_cell(std::string_view name);
-UNROLL_API std::vector<std::string> cell_names();
+UNROLL_API std::vector<std::string> cell_names();  // of find_cell
+UNROLL_API std::vector<std::string> built_in_cell_names();  // the composites: rnn, gru, lstm
 
 }  // namespace unroll

@@ -39,6 +39,35 @@ std::string number_text(double value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
+namespace {
+
+// Of the cell in use, when it is one of text; without it the weights could not be used alone.
+void put_text_cell(Metadata& m, const RecurrentModelOptions& o) {
+  for (const TextCell& cell : o.cells) {
+    if (cell.name != o.cell) continue;
+    std::string& states = m["model.cell.states"];
+    for (const std::string& state : cell.states) states += (states.empty() ? "" : ",") + state;
+    m["model.cell.step"] = cell.step;
+    m["model.cell.y"] = cell.y;
+  }
+}
+
+void get_text_cell(const Metadata& m, RecurrentModelOptions& o) {
+  if (!m.contains("model.cell.step")) return;
+  const TextPlace place{"model metadata", 0, 1};
+  TextCell cell{.name = o.cell, .states = {}, .step = get_text(m, "model.cell.step"), .y = get_text(m, "model.cell.y"),
+                .place = place, .step_place = place, .y_place = place};
+  std::string_view states = get_text(m, "model.cell.states");
+  for (std::size_t comma = states.find(','); comma != std::string_view::npos; comma = states.find(',')) {
+    cell.states.emplace_back(states.substr(0, comma));
+    states.remove_prefix(comma + 1);
+  }
+  cell.states.emplace_back(states);
+  o.cells = {std::move(cell)};
+}
+
+}  // namespace
+
 void put_model_options(Metadata& m, const RecurrentModelOptions& o) {
   m["model.cell"] = o.cell;
   m["model.hidden"] = std::to_string(o.hidden);
@@ -50,6 +79,7 @@ void put_model_options(Metadata& m, const RecurrentModelOptions& o) {
   m["model.nonlinearity"] = o.nonlinearity;
   m["model.reset_after"] = std::string(1, o.reset_after ? '1' : '0');
   m["model.peephole"] = std::string(1, o.peephole ? '1' : '0');
+  put_text_cell(m, o);
 }
 
 RecurrentModelOptions get_model_options(const Metadata& m) {
@@ -64,6 +94,7 @@ RecurrentModelOptions get_model_options(const Metadata& m) {
   o.nonlinearity = get_text(m, "model.nonlinearity");
   o.reset_after = get_integer(m, "model.reset_after") != 0;
   o.peephole = get_integer(m, "model.peephole") != 0;
+  get_text_cell(m, o);
   return o;
 }
 
