@@ -38,11 +38,33 @@ double matmul_flop(const Graph& graph) {
   return flop;
 }
 
+struct Workload {
+  RecurrentModelOptions model;
+  RecurrentSizes sizes;
+};
+
+// The config's, or one LSTM layer; options given on the command line come before both.
+Workload workload_of(const Options& o) {
+  Workload w{{.cell = "lstm", .hidden = 256}, {.steps = 100, .batch = 32, .input = 128}};
+  if (!o.config.empty()) {
+    const Config config = load_config(o, o.config);
+    w = {model_options(config), recurrent_sizes(config)};
+  } else if (!o.settings.empty()) {
+    throw Error(ErrorKind::usage, "bench", "--set changes a key of a config", "Name one with --config");
+  }
+  w.model.cell = o.cell.value_or(w.model.cell);
+  w.model.hidden = o.hidden.value_or(w.model.hidden);
+  w.model.layers = static_cast<int>(o.layers.value_or(w.model.layers));
+  w.model.bidirectional = w.model.bidirectional || o.bidirectional;
+  w.sizes.input = o.input_width.value_or(w.sizes.input);
+  w.sizes.batch = o.batch.value_or(w.sizes.batch);
+  w.sizes.steps = o.steps.value_or(w.sizes.steps);
+  return w;
+}
+
 // What is timed: y, and for training the loss mean(y^2) with the gradient of every parameter.
-RecurrentJob build_bench(const Options& o, bool train) {
-  const RecurrentModelOptions model{
-      .cell = o.cell, .hidden = o.hidden, .layers = static_cast<int>(o.layers), .bidirectional = o.bidirectional};
-  RecurrentJob job = build_recurrent(model, {.steps = o.steps, .batch = o.batch, .input = o.input_width});
+RecurrentJob build_bench(const Workload& w, bool train) {
+  RecurrentJob job = build_recurrent(w.model, w.sizes);
   if (!train) {
     job.graph->output("y", job.y);
     return job;
@@ -57,16 +79,16 @@ RecurrentJob build_bench(const Options& o, bool train) {
 }
 
 // Forward: 2 T B D G H (I + H) per layer for the built-in cells, the matmuls of the graph for others.
-double forward_flop(const Options& o) {
+double forward_flop(const Workload& w) {
   constexpr std::pair<std::string_view, double> k_gates[] = {{"rnn", 1}, {"gru", 3}, {"lstm", 4}};
   for (const auto& [cell, gates] : k_gates) {
-    if (o.cell != cell) continue;
-    const double directions = o.bidirectional ? 2 : 1, hidden = static_cast<double>(o.hidden);
-    const double rows = static_cast<double>(o.steps) * static_cast<double>(o.batch);
-    const double first = static_cast<double>(o.input_width) + hidden, other = directions * hidden + hidden;
-    return 2 * rows * directions * gates * hidden * (first + static_cast<double>(o.layers - 1) * other);
+    if (w.model.cell != cell) continue;
+    const double directions = w.model.bidirectional ? 2 : 1, hidden = static_cast<double>(w.model.hidden);
+    const double rows = static_cast<double>(w.sizes.steps) * static_cast<double>(w.sizes.batch);
+    const double first = static_cast<double>(w.sizes.input) + hidden, other = directions * hidden + hidden;
+    return 2 * rows * directions * gates * hidden * (first + static_cast<double>(w.model.layers - 1) * other);
   }
-  return matmul_flop(*build_bench(o, /*train=*/false).graph);
+  return matmul_flop(*build_bench(w, /*train=*/false).graph);
 }
 
 // Device buffers for a program's inputs and outputs, inputs filled: parameters initialised, x uniform in [-1, 1).
@@ -124,18 +146,21 @@ int run_bench(const Options& options) {
   const auto backend =
       make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(0))});
   const auto compile_start = Clock::now();
-  const RecurrentJob job = build_bench(options, train);
+  const Workload workload = workload_of(options);
+  const RecurrentJob job = build_bench(workload, train);
   Program program(*job.graph, *backend);
   const double compile_ms = milliseconds_since(compile_start);
   const Device device =
       make_device(job, *backend, program.plan(), static_cast<std::uint64_t>(options.seed.value_or(0)));
   const std::vector<double> times = time_runs(program, device.bindings, options.seconds);
-  const double flop = forward_flop(options) * (train ? 3 : 1);
+  const double flop = forward_flop(workload) * (train ? 3 : 1);
 
   Report report;
-  report.add("cell", options.cell).add("mode", options.mode).add("input", options.input_width);
-  report.add("hidden", options.hidden).add("layers", options.layers).add("batch", options.batch);
-  report.add("steps", options.steps).add("bidirectional", options.bidirectional);
+  const RecurrentModelOptions& model = workload.model;
+  report.add("cell", model.cell).add("mode", options.mode).add("input", workload.sizes.input);
+  report.add("hidden", model.hidden).add("layers", static_cast<std::int64_t>(model.layers));
+  report.add("batch", workload.sizes.batch).add("steps", workload.sizes.steps);
+  report.add("bidirectional", model.bidirectional);
   report.add("backend", backend->describe().name).add("device", backend->describe().device);
   report.add("threads", static_cast<std::int64_t>(backend->describe().threads));
   report.add("repeats", static_cast<std::int64_t>(times.size()));

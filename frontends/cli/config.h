@@ -6,10 +6,14 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "frontends/cli/config_schema.h"
+#include "unroll/model.h"
 
 namespace unroll::cli {
+
+struct TomlEntry;
 
 class Config {
  public:
@@ -25,9 +29,10 @@ class Config {
   std::int64_t integer(std::string_view path) const { return get<std::int64_t>(path); }
   double number(std::string_view path) const { return get<double>(path); }
   const std::string& text(std::string_view path) const { return get<std::string>(path); }
+  std::vector<TextCell> cells() const;  // the tables [cells.NAME], checked
   bool is_default(std::string_view path) const { return entry(path).origin.empty(); }
 
-  // The keys that `uses` reads, in schema order, as TOML with comments; all of it reads back to the same config.
+  // The keys that `uses` reads, in schema order, and all cells, as TOML with comments; all of it reads back to the same config.
   std::string toml(unsigned uses) const;
   unsigned uses() const;  // from task.kind
 
@@ -46,7 +51,10 @@ class Config {
   const Entry& entry(std::string_view path) const;
   template <class T> const T& get(std::string_view path) const { return std::get<T>(entry(path).value); }
 
+  void take_cell_key(const TomlEntry& given, const std::string& name);
+
   std::map<std::string, Entry, std::less<>> entries_;
+  std::map<std::string, TextCell, std::less<>> cells_;
 };
 
 // Reads the file through the library's file layer. Throws Error(input_file).

@@ -55,7 +55,7 @@ constexpr KeySpec k_schema[] = {
      "share of the series for the test, at its end"},
 
     {"model.cell", k_text, "\"lstm\"", any, k_every,
-     "rnn, gru, lstm or a registered cell (see `unroll doctor`)"},
+     "rnn, gru, lstm, a registered cell (see `unroll doctor`), or the NAME of a table [cells.NAME]"},
     {"model.input", k_int, "1", between(1, 1e6), k_tensors,
      "width I of the input x [T,B,I]"},
     {"model.embedding", k_int, "64", between(1, 1e6), k_language_model,
@@ -138,6 +138,12 @@ constexpr KeySpec k_schema[] = {
      "0: as many as the process may run on"},
 };
 
+constexpr CellKeySpec k_cell_keys[] = {
+    {"states", true, "names of the states, each of width `model.hidden`"},
+    {"step", false, "one assignment per line; every state gets its next value, as in `h' = ...`"},
+    {"y", false, "the output of a step as one expression; without it the first state"},
+};
+
 constexpr std::array<std::pair<std::string_view, unsigned>, 3> k_kinds = {{
     {"language-model", k_language_model},
     {"forecast", k_forecast},
@@ -194,6 +200,7 @@ std::string_view key_type_name(KeyType type) {
 }
 
 std::span<const KeySpec> config_schema() { return k_schema; }
+std::span<const CellKeySpec> cell_schema() { return k_cell_keys; }
 
 const KeySpec* find_key(std::string_view path) {
   const auto* found = std::find_if(std::begin(k_schema), std::end(k_schema),
@@ -239,6 +246,27 @@ ConfigValue default_value(const KeySpec& key) {
   return value;
 }
 
+namespace {
+
+// Inside double quotes; a newline only where the string has several lines.
+std::string escaped(std::string_view text, bool lines) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') result += {'\\', c};
+    else if (lines && (c == '\n' || c == '\t')) result += c;
+    else if (byte < 0x20 || byte == 0x7f) result += fmt::format("\\u{:04x}", byte);
+    else result += c;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string toml_lines(std::string_view text) {
+  return fmt::format("\"\"\"\n{}\"\"\"", escaped(text, /*lines=*/true));
+}
+
 std::string toml_text(const ConfigValue& value) {
   if (const auto* b = std::get_if<bool>(&value)) return *b ? "true" : "false";
   if (const auto* i = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *i);
@@ -246,14 +274,7 @@ std::string toml_text(const ConfigValue& value) {
     std::string text = fmt::format("{}", *d);
     return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
   }
-  std::string quoted = "\"";
-  for (const char c : std::get<std::string>(value)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') quoted += {'\\', c};
-    else if (byte < 0x20 || byte == 0x7f) quoted += fmt::format("\\u{:04x}", byte);
-    else quoted += c;
-  }
-  return quoted + "\"";
+  return fmt::format("\"{}\"", escaped(std::get<std::string>(value), /*lines=*/false));
 }
 
 unsigned uses_of_kind(std::string_view kind) {
@@ -281,6 +302,13 @@ std::string config_reference() {
     text += fmt::format("| `{}` | {} | `{}` | {} | {} | {} |\n", leaf(key.path), key_type_name(key.type), key.fallback,
                         range_text(key), uses_text(key.uses), key.doc);
   }
+  text +=
+      "\n## [cells.NAME]\n\n"
+      "A cell as a few lines of text, which `model.cell = \"NAME\"` then chooses. Any number of them, read by all;\n"
+      "[adding-a-cell.md](adding-a-cell.md) has the language.\n\n"
+      "| key | type | meaning |\n|---|---|---|\n";
+  for (const CellKeySpec& row : k_cell_keys)
+    text += fmt::format("| `{}` | {} | {} |\n", row.key, row.is_list ? "array of text" : "text", row.doc);
   return text;
 }
 

@@ -41,11 +41,21 @@ struct KeySpec {
 };
 
 std::span<const KeySpec> config_schema();
+
+// The keys of a table [cells.NAME]. Any number of such tables may stand in a config.
+struct CellKeySpec {
+  std::string_view key;
+  bool is_list;  // array of texts, else text
+  std::string_view doc;
+};
+std::span<const CellKeySpec> cell_schema();
 const KeySpec* find_key(std::string_view path);
 // The known path that a mistyped one most likely means.
 std::string nearest_key(std::string_view path);
 ConfigValue default_value(const KeySpec& key);
 std::string toml_text(const ConfigValue& value);
+// As a string over several lines, for texts that have them.
+std::string toml_lines(std::string_view text);
 // The word's bit in Uses, 0 when there is no such kind.
 unsigned uses_of_kind(std::string_view kind);
 

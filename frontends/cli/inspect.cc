@@ -58,11 +58,7 @@ Report inspect_graph(const Graph& graph) {
 
 // The recurrent stack of [model] at the config's batch and steps.
 std::shared_ptr<Graph> graph_of_config(const Config& config) {
-  const bool characters = config.uses() == k_language_model;
-  const RecurrentSizes sizes{.steps = config.integer("data.steps"),
-                             .batch = config.integer("train.batch"),
-                             .input = config.integer(characters ? "model.embedding" : "model.input")};
-  RecurrentJob job = build_recurrent(model_options(config), sizes);
+  RecurrentJob job = build_recurrent(model_options(config), recurrent_sizes(config));
   job.graph->output("y", job.y);
   for (std::size_t i = 0; i < job.final.size(); ++i) job.graph->output(job.state_names[i] + "n", job.final[i]);
   return job.graph;

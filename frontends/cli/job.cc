@@ -42,9 +42,6 @@ ClassifyOptions classify_options(const Config& c) {
           .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
 }
 
-// "h" and "c" as PyTorch calls them; further states of other cells are numbered.
-std::string state_name(std::size_t index) { return index == 0 ? "h" : index == 1 ? "c" : fmt::format("s{}_", index); }
-
 }  // namespace
 
 RecurrentModelOptions model_options(const Config& c) {
@@ -59,7 +56,8 @@ RecurrentModelOptions model_options(const Config& c) {
           .reset_after = c.boolean("model.reset_after"),
           .peephole = c.boolean("model.peephole"),
           .init = c.text("model.init"),
-          .forget_bias = c.number("model.forget_bias")};
+          .forget_bias = c.number("model.forget_bias"),
+          .cells = c.cells()};
 }
 
 std::shared_ptr<const Task> make_task(const Config& config, const std::string& folder, const Metadata& fitted) {
@@ -107,15 +105,21 @@ std::unique_ptr<Backend> open_backend(const Config& config) {
   return make_backend(config.text("run.backend"), {.threads = static_cast<int>(config.integer("run.threads"))});
 }
 
+RecurrentSizes recurrent_sizes(const Config& config) {
+  const bool characters = config.uses() == k_language_model;
+  return {.steps = config.integer("data.steps"),
+          .batch = config.integer("train.batch"),
+          .input = config.integer(characters ? "model.embedding" : "model.input")};
+}
+
 RecurrentJob build_recurrent(const RecurrentModelOptions& options, const RecurrentSizes& sizes) {
   RecurrentJob job;
   job.graph = std::make_shared<Graph>();
   Scope scope(*job.graph, /*training=*/false, sizes.dtype);
   job.x = job.graph->input("x", {sizes.dtype, {sizes.steps, sizes.batch, sizes.input}});
-  for (const Shape& shape : recurrent_state_shapes(options, sizes.batch)) {
-    job.state_names.push_back(state_name(job.state_names.size()));
-    job.initial.push_back(job.graph->input(job.state_names.back() + "0", {sizes.dtype, shape}));
-  }
+  job.state_names = recurrent_state_names(options);
+  for (const Shape& shape : recurrent_state_shapes(options, sizes.batch))
+    job.initial.push_back(job.graph->input(job.state_names[job.initial.size()] + "0", {sizes.dtype, shape}));
   const Value lengths = sizes.lengths ? job.graph->input("lengths", {DType::i32, {sizes.batch}}) : Value{};
   CellLayerResult result = recurrent_model(scope, job.x, options, job.initial, lengths);
   job.y = result.y;

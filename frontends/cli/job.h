@@ -25,7 +25,7 @@ std::unique_ptr<Backend> open_backend(const Config& config);
 struct RecurrentJob {
   std::shared_ptr<Graph> graph;
   std::vector<ParameterSpec> parameters;
-  std::vector<std::string> state_names;  // "h", "c"; inputs are "h0", outputs "hn"
+  std::vector<std::string> state_names;  // recurrent_state_names: "h", "c"; inputs are "h0", outputs "hn"
   Value x;
   Value y;                       // [T,B,D*P]
   std::vector<Value> initial;    // [L*D,B,size], in the order of state_names
@@ -38,6 +38,8 @@ struct RecurrentSizes {
   DType dtype = DType::f32;
   bool lengths = false;
 };
+// What the config says of them: model.input (or the embedding's width), data.steps, train.batch.
+RecurrentSizes recurrent_sizes(const Config& config);
 RecurrentJob build_recurrent(const RecurrentModelOptions& options, const RecurrentSizes& sizes);
 
 // The folder part of a path, "." when there is none.

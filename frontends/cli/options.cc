@@ -105,7 +105,8 @@ void add_inspect(CLI::App& app, Options& o) {
 
 void add_bench(CLI::App& app, Options& o) {
   const auto size = CLI::Range(1, 1000000);
-  app.add_option("--cell", o.cell, "rnn, gru, lstm or a registered cell");
+  app.add_option("--config", o.config, "take [model] and [cells.NAME] from this file; options below come first");
+  app.add_option("--cell", o.cell, "rnn, gru, lstm, a registered cell or one of the config");
   app.add_option("--input", o.input_width, "width I of the input")->check(size);
   app.add_option("--hidden", o.hidden, "width H of the state")->check(size);
   app.add_option("--layers", o.layers, "stacked layers")->check(CLI::Range(1, 64));
@@ -117,10 +118,11 @@ void add_bench(CLI::App& app, Options& o) {
   app.add_option("--seconds", o.seconds, "how long to repeat")->check(CLI::Range(0.0, 3600.0));
   add_seed(app, o);
   add_device(app, o);
+  add_set(app, o);
   add_json(app, o);
   app.footer(
-      "Example:\n  unroll bench --cell lstm --input 128 --hidden 256 --batch 32 --steps 100 --mode train --threads 2 "
-      "--json");
+      "Examples:\n  unroll bench --cell lstm --input 128 --hidden 256 --batch 32 --steps 100 --mode train --threads 2 "
+      "--json\n  unroll bench --config docs/examples/cells/slstm.toml --hidden 512");
 }
 
 void add_completion(CLI::App& app, Options& o) {

@@ -46,14 +46,15 @@ struct Options {
   std::string split = "test";
   std::string checkpoint = "best";
 
-  std::string cell = "lstm";
-  std::string mode = "train";
-  std::int64_t input_width = 128;
-  std::int64_t hidden = 256;
-  std::int64_t layers = 1;
-  std::int64_t batch = 32;
-  std::int64_t steps = 100;
+  // bench: what is not given is the config's, or without one that of one LSTM layer
+  std::optional<std::string> cell;
+  std::optional<std::int64_t> input_width;
+  std::optional<std::int64_t> hidden;
+  std::optional<std::int64_t> layers;
+  std::optional<std::int64_t> batch;
+  std::optional<std::int64_t> steps;
   bool bidirectional = false;
+  std::string mode = "train";
   double seconds = 3;
 };
 

@@ -104,13 +104,56 @@ class BudgetScan {
   int dots_ = 0;
 };
 
-TomlScalar scalar_of(const toml::node& node) {
+TomlValue value_of(const toml::node& node) {
   if (const auto* b = node.as_boolean()) return b->get();
   if (const auto* i = node.as_integer()) return i->get();
   if (const auto* f = node.as_floating_point()) return f->get();
   if (const auto* s = node.as_string()) return s->get();
-  return std::monostate{};
+  const auto* array = node.as_array();
+  if (!array) return std::monostate{};
+  std::vector<std::string> texts;
+  for (const auto& element : *array) {
+    const auto* s = element.as_string();
+    if (!s) return std::monostate{};
+    texts.push_back(s->get());
+  }
+  return texts;
 }
+
+// The lines of the document, to find where a text begins behind its quotes.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : text_(text), starts_{0} {
+    for (std::size_t i = 0; i < text.size(); ++i)
+      if (text[i] == '\n') starts_.push_back(i + 1);
+  }
+
+  void place_text(const toml::source_position& at, const std::string& value, TomlEntry& entry) const {
+    if (at.line < 1 || at.line > starts_.size()) return;
+    const std::string_view here = text_.substr(std::min(starts_[at.line - 1] + at.column - 1, text_.size()));
+    const bool fence = here.starts_with("\"\"\"") || here.starts_with("'''");
+    const std::string_view behind = here.substr(std::min<std::size_t>(fence ? 3 : 1, here.size()));
+    // A newline right behind the fence is not part of the text.
+    const std::size_t newline = !fence ? 0 : behind.starts_with("\n") ? 1 : behind.starts_with("\r\n") ? 2 : 0;
+    if (!holds(behind.substr(newline), value)) return;
+    entry.text_line = at.line + (newline > 0);
+    entry.text_column = newline > 0 ? 1 : at.column + (fence ? 3 : 1);
+  }
+
+ private:
+  // The parser takes \r\n for \n.
+  static bool holds(std::string_view raw, std::string_view value) {
+    std::size_t at = 0;
+    for (const char c : value) {
+      if (c == '\n' && raw.substr(at).starts_with("\r\n")) ++at;
+      if (at == raw.size() || raw[at++] != c) return false;
+    }
+    return true;
+  }
+
+  std::string_view text_;
+  std::vector<std::size_t> starts_;
+};
 
 std::string type_of(const toml::node& node) {
   std::ostringstream text;
@@ -119,20 +162,21 @@ std::string type_of(const toml::node& node) {
 }
 
 // Depth is bounded by the scan: at most a table header's and a dotted key's levels plus the brackets.
-void flatten(const toml::table& table, const std::string& prefix, const std::string& name,
+void flatten(const toml::table& table, const std::string& prefix, const std::string& name, const Lines& lines,
              std::vector<TomlEntry>& entries) {
   for (const auto& [key, node] : table) {
     const std::string path = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
     const auto where = key.source().begin;
     if (const auto* inner = node.as_table()) {
       if (inner->empty() && prefix.empty()) continue;
-      flatten(*inner, path, name, entries);
+      flatten(*inner, path, name, lines, entries);
       continue;
     }
     if (entries.size() == k_max_toml_entries) {
       refuse(name, where.line, where.column, fmt::format("more than {} keys", k_max_toml_entries));
     }
-    entries.push_back({path, scalar_of(node), type_of(node), where.line, where.column});
+    entries.push_back({path, value_of(node), type_of(node), where.line, where.column});
+    if (const auto* s = node.as_string()) lines.place_text(node.source().begin, s->get(), entries.back());
   }
 }
 
@@ -145,7 +189,7 @@ std::vector<TomlEntry> read_toml(std::string_view text, const std::string& name)
   BudgetScan(text, name).run();
   std::vector<TomlEntry> entries;
   try {
-    flatten(toml::parse(text, name), "", name, entries);
+    flatten(toml::parse(text, name), "", name, Lines(text), entries);
   } catch (const toml::parse_error& e) {
     refuse(name, e.source().begin.line, e.source().begin.column, fmt::format("not TOML: {}", e.description()));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Untrusted TOML text to a flat list of keys and scalars. Size and nesting are checked before the parser, which
+// Untrusted TOML text to a flat list of keys and values. Size and nesting are checked before the parser, which
 // recurses, sees the text.
 #pragma once
 
@@ -16,15 +16,18 @@ inline constexpr std::size_t k_max_toml_bytes = std::size_t{1} << 20;
 inline constexpr int k_max_toml_depth = 64;
 inline constexpr std::size_t k_max_toml_entries = 4096;
 
-// std::monostate stands for what a config never holds: an array, a date or a time.
-using TomlScalar = std::variant<std::monostate, bool, std::int64_t, double, std::string>;
+// std::monostate stands for what a config never holds: a date, a time, or an array of anything but texts.
+using TomlValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>>;
 
 struct TomlEntry {
   std::string path;  // "model.hidden"
-  TomlScalar value;
+  TomlValue value;
   std::string type;  // "integer", in TOML's words
   std::uint32_t line = 0;
   std::uint32_t column = 0;
+  // Where a text's first character stands when the file holds the text letter by letter; line 0 when it does not.
+  std::uint32_t text_line = 0;
+  std::uint32_t text_column = 0;
 };
 
 // Throws Error(input_file) "name:line:column: ..." when the text is too large, too deep or not TOML.

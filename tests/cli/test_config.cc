@@ -143,6 +143,63 @@ TEST_CASE("nesting and size are bounded before the parser runs") {
   CHECK(contains(file_refusal("a = \"\\\"" + repeated("[", 100) + "\"\n"), "unknown key a"));
 }
 
+TEST_CASE("a cell of text is read from a table of its own and kept by the resolved config") {
+  const std::string text =
+      "[model]\ncell = \"mine\"\n[cells.mine]\nstates = [\"h\", \"c\"]\nstep = \"\"\"\n"
+      "c' = tanh(affine(x, h))  # \\\\ and \\\" in a comment\n\th' = c'\n\"\"\"\ny = \"2 * h'\"\n"
+      "[cells.also]\nstates = [\"s\"]\nstep = \"s' = s\"\n";
+  const Config config = config_of(text);
+  const std::vector<TextCell> cells = config.cells();
+  REQUIRE(cells.size() == 2);
+  CHECK(cells[0].name == "also");
+  CHECK(cells[1].name == "mine");
+  CHECK(cells[1].states == std::vector<std::string>{"h", "c"});
+  CHECK(cells[1].step == "c' = tanh(affine(x, h))  # \\ and \" in a comment\n\th' = c'\n");
+  CHECK(cells[1].y == "2 * h'");
+  const Config again = config_of(config.toml(k_every));
+  CHECK(again == config);
+  CHECK(again.cells()[1].step == cells[1].step);
+  CHECK(again.cells()[1].y == cells[1].y);
+  CHECK_FALSE(config == Config());
+}
+
+TEST_CASE("a mistake in a cell of text is refused with its place in the file") {
+  struct Row {
+    const char* text;
+    const char* says;
+  };
+  const Row below_states[] = {
+      {"step = \"h' = g\"\n", "[c.toml:3:14] cell 'mine', step line 1, column 6: unknown name 'g'"},
+      {"step = \"\"\"\nh' = h\nf = g\n\"\"\"\n", "[c.toml:5:5] cell 'mine', step line 2, column 5: "},
+      {"step = \"\"\"h' = g\"\"\"\n", "[c.toml:3:16] cell 'mine', step line 1, column 6: "},
+      {"step = \"\"\"\r\nh' = h\r\nf = g\"\"\"\r\n", "[c.toml:5:5] cell 'mine', step line 2, column 5: "},
+      {"step = \"h' = h\\nf = g\"\n", "[c.toml] cell 'mine', step line 2, column 5: "},
+      {"step = \"h' = h\"\ny = '2 * g'\n", "[c.toml:4:10] cell 'mine', y line 1, column 5: "},
+      {"", "state 'h' has no next value"},
+      {"stap = \"\"\n", "[c.toml:3:1] unknown key cells.mine.stap. Did you mean step?"},
+      {"hidden = 3\n", "unknown key cells.mine.hidden. A cell has states, step, y"},
+      {"step = 3\n", "cells.mine.step is of type integer. It must be a text"}};
+  for (const Row& row : below_states) {
+    CAPTURE(row.text);
+    CHECK(contains(file_refusal(std::string("[cells.mine]\nstates = [\"h\"]\n") + row.text), row.says));
+  }
+  const Row whole[] = {
+      {"[cells.mine]\nstates = []\nstep = \"\"\n", "[c.toml:2:1] cell 'mine': it has no states"},
+      {"[cells.mine]\nstep = \"h' = h\"\n", "it has no states"},
+      {"[cells.mine]\nstates = \"h\"\n", "cells.mine.states is of type string"},
+      {"[cells.mine]\nstates = [1]\n", "It must be an array of names"},
+      {"[cells.lstm]\nstates = [\"h\"]\nstep = \"h' = h\"\n", "a built-in cell has this name"},
+      {"[cells.\"a.b\"]\nstep = \"\"\n", "cell 'a.b': this is no name for a cell"},
+      {"cells.mine = 3\n", "cells.mine is of type integer. Write a table [cells.mine]"},
+      {"cells = 3\n", "unknown key cells"}};
+  for (const Row& row : whole) {
+    CAPTURE(row.text);
+    CHECK(contains(file_refusal(row.text), row.says));
+  }
+  Config config;
+  CHECK(contains(refusal(ErrorKind::usage, [&] { config.apply_setting("cells.mine.y=h"); }), "a table [cells.NAME]"));
+}
+
 TEST_CASE("docs/config.md is the program's own table") {
   std::ifstream file(UNROLL_SOURCE_ROOT "/docs/config.md");
   std::ostringstream text;
