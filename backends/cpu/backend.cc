@@ -23,8 +23,12 @@ int available_cores() {
 
 class CpuExecutable final : public Executable {
  public:
-  CpuExecutable(std::shared_ptr<const Plan> plan, Team& team)
-      : plan_(std::move(plan)), team_(team), program_(*plan_, team.size()), arena_(at_least_one(plan_->arena_bytes)), scratch_(at_least_one(program_.scratch_bytes())) {
+  CpuExecutable(std::shared_ptr<const Plan> plan, Team& team, WeightStore& store)
+      : plan_(std::move(plan)),
+        team_(team),
+        program_(*plan_, plan_->one_thread ? 1 : team.size(), store),
+        arena_(at_least_one(plan_->arena_bytes)),
+        scratch_(at_least_one(program_.scratch_bytes())) {
     bases_.resize(program_.n_bases());
   }
 
@@ -35,6 +39,7 @@ class CpuExecutable final : public Executable {
     for (Buffer* buffer : bindings.inputs) *at++ = as_host(*buffer).data();
     for (Buffer* buffer : bindings.outputs) *at++ = as_host(*buffer).data();
     const Frame frame{bases_.data(), scratch_.data()};
+    if (plan_->one_thread) return program_.run(frame, Part{});
     team_.run([&](const Part& part) { program_.run(frame, part); });
   }
 
@@ -61,6 +66,7 @@ class CpuBackend final : public Backend {
     capabilities_.fuses = true;
     capabilities_.views = true;
     capabilities_.threads = team_.size();
+    capabilities_.weights = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8};
   }
 
   const Capabilities& describe() const override { return capabilities_; }
@@ -75,11 +81,12 @@ class CpuBackend final : public Backend {
     copy_from_host_buffer(buffer, offset, to);
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
-    return std::make_unique<CpuExecutable>(std::move(plan), team_);
+    return std::make_unique<CpuExecutable>(std::move(plan), team_, store_);
   }
 
  private:
   Team team_;
+  WeightStore store_;
   Capabilities capabilities_;
 };
 

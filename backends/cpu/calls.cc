@@ -254,6 +254,26 @@ std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t id, std::size
   throw Error(ErrorKind::unsupported, "cpu", "no kernel for " + std::string(op_info(node.op).name));
 }
 
+bool is_constant_matmul(const Plan& plan, std::int32_t id) {
+  const Node& node = plan.graph->node(id);
+  if (node.op != Op::matmul || node.attributes.get<bool>("transpose_a")) return false;
+  const Type& type = plan.graph->type(node.inputs[1]);
+  return plan.graph->node(node.inputs[1].node).op == Op::constant && type.shape.rank() == 2 && type.shape.elements() > 0;
+}
+
+std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id) {
+  std::size_t none = 0;
+  const Node& node = view.graph().node(id);
+  const At at{view, node, id, none};
+  const Matmul m = strided_matmul(at);
+  const Node& weights = view.graph().node(node.inputs[1].node);
+  const auto packed = view.store.get(weights.attributes.get<std::shared_ptr<const Tensor>>("value"), m,
+                                     format_of(m, view.plan.weights));
+  const Ref a = at.in(0), c = at.out();
+  return simple(std::string("matmul, packed once") + (packed->format == WeightFormat::f32 ? "" : ", fewer bits"),
+                [=](const Frame& f, const Part& part) { run_weights(m, a.in(f), *packed, c.in(f), part); });
+}
+
 std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& view, std::int32_t id, int first_constant) {
   const Node& node = view.graph().node(id);
   if (node.op != Op::matmul || node.attributes.get<bool>("transpose_a")) return nullptr;

@@ -17,21 +17,30 @@ std::size_t aligned(std::size_t bytes) { return (bytes + k_alignment - 1) / k_al
 
 const Tensor& constant_of(const Node& node) { return *node.attributes.get<std::shared_ptr<const Tensor>>("value"); }
 
-}  // namespace
+constexpr std::size_t k_nowhere = static_cast<std::size_t>(-1);
 
-std::size_t PlanView::constant_offset(std::int32_t node) const {
-  std::size_t offset = 0;
-  for (std::int32_t i = 0; i < node; ++i)
-    if (graph().node(i).op == Op::constant) offset += aligned(constant_of(graph().node(i)).bytes().size());
-  return offset;
+// Constants that only products read take no room: they are packed.
+std::vector<bool> constants_in_block(const Plan& plan) {
+  const Graph& graph = *plan.graph;
+  std::vector<bool> wanted(graph.nodes().size(), false);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const auto inputs = std::span(graph.nodes()[i].inputs);
+    const bool packed = is_constant_matmul(plan, static_cast<std::int32_t>(i));
+    for (const ValueId& id : packed ? inputs.first(1) : inputs) wanted[static_cast<std::size_t>(id.node)] = true;
+  }
+  for (const NamedValue& output : graph.outputs()) wanted[static_cast<std::size_t>(output.value.node)] = true;
+  for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = wanted[i] && graph.nodes()[i].op == Op::constant;
+  return wanted;
 }
+
+}  // namespace
 
 Ref PlanView::ref(const Storage& s) const {
   const auto index = static_cast<std::uint32_t>(s.index);
   const auto n_inputs = static_cast<std::uint32_t>(graph().inputs().size());
   switch (s.place) {
     case Storage::Place::arena: return {k_arena, s.offset};
-    case Storage::Place::constant: return {k_constants, constant_offset(s.index) + s.offset};
+    case Storage::Place::constant: return {k_constants, constant_offsets[static_cast<std::size_t>(s.index)] + s.offset};
     case Storage::Place::input: return {k_first_input + index, s.offset};
     case Storage::Place::output: return {k_first_input + n_inputs + index, s.offset};
     case Storage::Place::none: break;
@@ -58,17 +67,28 @@ Strides PlanView::strides(const ValueId& id, const Shape& to) const {
   return result;
 }
 
-Program::Program(const Plan& plan, int parts, const ScanLayout* scan, std::vector<PackedMatmul*>* packed) {
-  const PlanView view{plan, parts};
+Program::Program(const Plan& plan, int parts, WeightStore& store, const ScanLayout* scan,
+                 std::vector<PackedMatmul*>* packed) {
+  PlanView view{plan, parts, store};
+  timed_ = !plan.one_thread;  // two looks at the clock take longer than a small call
   const auto n = static_cast<std::int32_t>(plan.graph->nodes().size());
   n_bases_ = k_first_input + plan.graph->inputs().size() + plan.graph->outputs().size();
-  constants_ = Bytes(at_least_one(view.constant_offset(n)));
+  std::size_t n_bytes = 0;
+  const std::vector<bool> in_block = constants_in_block(plan);
+  for (std::size_t i = 0; i < in_block.size(); ++i) {
+    view.constant_offsets.push_back(in_block[i] ? n_bytes : k_nowhere);
+    if (in_block[i]) n_bytes += aligned(constant_of(plan.graph->nodes()[i]).bytes().size());
+  }
+  constants_ = Bytes(at_least_one(n_bytes));
   for (std::int32_t i = 0; i < n; ++i) {
     const Node& node = plan.graph->node(i);
-    if (node.op == Op::constant && constant_of(node).elements() > 0)
-      std::memcpy(constants_.data() + view.constant_offset(i), constant_of(node).bytes().data(), constant_of(node).bytes().size());
+    if (in_block[static_cast<std::size_t>(i)] && constant_of(node).elements() > 0)
+      std::memcpy(constants_.data() + view.constant_offsets[static_cast<std::size_t>(i)],
+                  constant_of(node).bytes().data(), constant_of(node).bytes().size());
     std::unique_ptr<Call> call;
-    if (auto product = scan ? make_packed_matmul(view, i, scan->n_states + scan->n_sequences) : nullptr) {
+    if (is_constant_matmul(plan, i)) {
+      call = make_constant_matmul(view, i);
+    } else if (auto product = scan ? make_packed_matmul(view, i, scan->n_states + scan->n_sequences) : nullptr) {
       packed->push_back(product.get());
       call = std::move(product);
     } else {
@@ -83,6 +103,13 @@ Program::Program(const Plan& plan, int parts, const ScanLayout* scan, std::vecto
 }
 
 void Program::run(const Frame& frame, const Part& part) {
+  if (!timed_) {
+    for (Step& step : steps_) {
+      step.call->run(frame, part);
+      part.sync();
+    }
+    return;
+  }
   using Clock = std::chrono::steady_clock;
   auto before = Clock::now();
   for (Step& step : steps_) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/weights.h"
 #include "unroll/backend.h"
 #include "unroll/ops.h"
 
@@ -52,6 +53,8 @@ struct Step {
 struct PlanView {
   const Plan& plan;
   int parts;
+  WeightStore& store;
+  std::vector<std::size_t> constant_offsets = {};  // [node], into the constants block
   const Graph& graph() const { return *plan.graph; }
   const Storage& storage(const ValueId& id) const {
     return plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
@@ -60,16 +63,15 @@ struct PlanView {
   Ref ref(const Storage& storage) const;
   Strides strides(const ValueId& id) const;                          // of the value's own shape
   Strides strides(const ValueId& id, const Shape& broadcast) const;  // as if it had this shape
-  std::size_t constant_offset(std::int32_t node) const;              // into the constants block
 };
 
 class PackedMatmul;
 
 class Program {
  public:
-  Program(const Plan& plan, int parts) : Program(plan, parts, nullptr, nullptr) {}
+  Program(const Plan& plan, int parts, WeightStore& store) : Program(plan, parts, store, nullptr, nullptr) {}
   // The body of a scan: products by its constants are collected, to be packed before the loop.
-  Program(const Plan& plan, int parts, const ScanLayout* scan, std::vector<PackedMatmul*>* packed);
+  Program(const Plan& plan, int parts, WeightStore& store, const ScanLayout* scan, std::vector<PackedMatmul*>* packed);
 
   void run(const Frame& frame, const Part& part);
   std::size_t scratch_bytes() const { return scratch_bytes_; }
@@ -81,6 +83,7 @@ class Program {
   std::vector<Step> steps_;
   std::size_t scratch_bytes_ = 0;
   std::size_t n_bases_ = 0;
+  bool timed_ = true;
   Bytes constants_;
 };
 
@@ -107,6 +110,9 @@ class PackedMatmul : public Call {
   Ref a_, b_, c_;
   Bytes packed_;
 };
+// Whether the node is a product by a constant, which is packed when the plan is compiled.
+bool is_constant_matmul(const Plan& plan, std::int32_t node);
+std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t node);
 // Null when the node is not one.
 std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& body, std::int32_t node, int first_constant);
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "core/passes/fold_constants.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ops.h"
@@ -157,6 +158,7 @@ std::shared_ptr<const Graph> fold(const Graph& graph) {
       const auto rule = rules().find(at.node.op);
       Value folded = rule == rules().end() ? Value() : rule->second(at);
       if (!folded) folded = fold_constants(at);
+      if (!folded) folded = fold_constant_move(at);
       return folded ? std::vector<Value>{folded} : std::vector<Value>{};
     });
     return drop_dead(*result);

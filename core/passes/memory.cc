@@ -62,6 +62,8 @@ class MemoryPlanner {
   MemoryPlanner(std::shared_ptr<const Graph> graph, const Capabilities& backend, const PlanOptions& options)
       : graph_(*graph), backend_(backend), options_(options), plan_(std::make_shared<Plan>()) {
     plan_->graph = std::move(graph);
+    plan_->weights = options.weights;
+    plan_->one_thread = options.one_thread;
     const auto nodes = graph_.nodes();
     const auto n = nodes.size();
     plan_->storage.resize(n);

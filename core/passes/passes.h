@@ -22,10 +22,14 @@ std::shared_ptr<const Graph> prune_scans(const Graph& graph);
 std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend);
 // Lengths and reset masks of scans become ordinary ops of their bodies.
 std::shared_ptr<const Graph> lower_scan_masks(const Graph& graph);
+// Scans of one step become their bodies.
+std::shared_ptr<const Graph> inline_steps(const Graph& graph);
 // Work of scan bodies that needs no state moves before the loop, work that no state needs after it, for all steps at once.
 std::shared_ptr<const Graph> split_scans(const Graph& graph);
 // A state that only adds up products or sums over time becomes one product or sum after the loop.
 std::shared_ptr<const Graph> defer(const Graph& graph);
+// Constants of the graph that a scan hands to its body become constants of the body, which a backend may prepare once.
+std::shared_ptr<const Graph> bind_constants(const Graph& graph);
 // Slices of elementwise results become elementwise results of slices.
 std::shared_ptr<const Graph> sink_slices(const Graph& graph);
 // Elementwise neighbours of one shape become fused nodes.

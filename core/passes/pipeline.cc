@@ -32,6 +32,7 @@ constexpr Pass k_passes[] = {
     {"common", false, plain<eliminate_common>},
     {"claim", true, claim},
     {"lower_masks", true, lower_masks_if_wanted},
+    {"inline_steps", false, plain<inline_steps>},
     {"fold", false, plain<fold>},
     {"common", false, plain<eliminate_common>},
     {"merge_scans", false, plain<merge_scans>},
@@ -41,6 +42,8 @@ constexpr Pass k_passes[] = {
     {"fold", false, plain<fold>},
     {"common", false, plain<eliminate_common>},
     {"prune_scans", false, plain<prune_scans>},
+    {"bind_constants", false, plain<bind_constants>},
+    {"fold", false, plain<fold>},
     {"sink_slices", false, plain<sink_slices>},
     {"common", false, plain<eliminate_common>},
     {"fuse", false, fuse_if_wanted},
@@ -75,6 +78,10 @@ std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend, c
 }
 
 std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend, const PlanOptions& options) {
+  const Capabilities& can = backend.describe();
+  if (std::find(can.weights.begin(), can.weights.end(), options.weights) == can.weights.end())
+    throw Error(ErrorKind::unsupported, "plan", "backend '" + can.name + "' keeps no weights in this format",
+                "use f32, or the cpu backend");
   return plan_memory(lower(graph, backend, options), backend.describe(), options);
 }
 

@@ -326,5 +326,48 @@ TEST_CASE("an output takes over its donor's buffer only when nobody reads the do
   CHECK(place(true) == Storage::Place::arena);
 }
 
+TEST_CASE("fold makes constants of parts and compositions of constants") {
+  Graph g;
+  const auto numbers = [&](Shape shape, float first) {
+    Tensor t(f32(shape));
+    for (std::int64_t i = 0; i < t.elements(); ++i) t.set(i, static_cast<double>(first) + static_cast<double>(i));
+    return constant(g, t);
+  };
+  g.output("y", concat(std::vector{slice(numbers({2, 3}, 0), 1, 1, 2), reshape(numbers({2}, 10), {2, 1})}, 1));
+  const auto folded = fold(g);
+  const Node& only_node = only(*folded, Op::constant);
+  const auto values = only_node.attributes.get<std::shared_ptr<const Tensor>>("value")->values<float>();
+  CHECK(std::vector<float>(values.begin(), values.end()) == std::vector<float>{1, 2, 10, 4, 5, 11});
+}
+
+TEST_CASE("a scan of one step becomes its body") {
+  Graph g;
+  Value h = g.input("h", f32({2, 3})), x = g.input("x", f32({1, 2, 3})), w = g.input("w", f32({2, 3}));
+  const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{w}, [](const StepValues& v) {
+    const Value next = v.states[0] * v.constants[0] + v.sequences[0];
+    return StepResult{{next}, {next}};
+  });
+  g.output("h", r.states[0]);
+  g.output("y", r.outputs[0]);
+  const auto inlined = inline_steps(g);
+  CHECK(count(*inlined, Op::scan) == 0);
+  CHECK(inlined->type(inlined->outputs()[1].value).shape == Shape{1, 2, 3});
+}
+
+TEST_CASE("a constant that a scan hands in becomes the body's own") {
+  Graph g;
+  Value h = g.input("h", f32({2, 3})), x = g.input("x", f32({4, 2, 3})), w = constant(g, Tensor(f32({3, 3})));
+  const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{x, w}, [](const StepValues& v) {
+    return StepResult{{matmul(v.states[0], v.constants[1]) + v.sequences[0] + row(v.constants[0], 0)}, {}};
+  });
+  g.output("h", r.states[0]);
+  const auto bound = bind_constants(g);
+  CHECK(count(*bound, Op::constant) == 0);
+  const Node& loop = only(*bound, Op::scan);
+  CHECK(loop.inputs.size() == 3);
+  CHECK(count(*loop.body, Op::constant) == 1);
+  CHECK(count(*bind_constants(*bound), Op::scan) == 1);
+}
+
 }  // namespace
 }  // namespace unroll

@@ -28,6 +28,12 @@ struct Storage {
   Ints strides = {};       // in elements, when the value is a view of a larger one; empty: dense
 };
 
+// How a backend keeps constants that products have as their second operand. Arithmetic and results stay f32:
+//   bf16  rounded to nearest, 8 bits of precision
+//   int8  w[n,k] = scale[n] * q[n,k] with scale[n] = max over k of |w[n,k]| / 127, one scale for each output
+// Products of few weights keep f32: they cost nothing.
+enum class WeightFormat : std::uint8_t { f32, bf16, int8 };
+
 // A graph that is ready to run: nodes in execution order, every value placed. For a body plan (of a scan) inputs are
 // the body's inputs and outputs its outputs, bound anew in each step, and the arena is scratch of the outer node.
 struct Plan {
@@ -40,6 +46,8 @@ struct Plan {
   std::vector<std::shared_ptr<const Plan>> bodies;  // [node], null but for scan
   std::vector<std::size_t> scratch_offset;          // [node], arena bytes: of a scan for the body's arena and its state
   std::vector<std::size_t> scratch_bytes;           // copies, of a claimed node what its claim asked for
+  WeightFormat weights = WeightFormat::f32;
+  bool one_thread = false;                          // a run stays in the thread of its caller
 };
 
 struct Capabilities {
@@ -52,6 +60,7 @@ struct Capabilities {
   bool views = false;     // reads strided operands in elementwise, move and (rows only) matmul nodes, and writes strided
                           // elementwise results; otherwise every Storage is dense
   int threads = 1;
+  std::vector<WeightFormat> weights = {WeightFormat::f32};  // formats it can keep constants in
 };
 
 struct Claim {

@@ -17,6 +17,9 @@ struct PlanOptions {
   // (output name, input name): the output may overwrite the input's buffer.
   std::vector<std::pair<std::string, std::string>> donate = {};
   bool verify_each = false;  // run the verifier after every pass
+  // Throws Error(unsupported) from plan() when the backend does not keep weights so.
+  WeightFormat weights = WeightFormat::f32;
+  bool one_thread = false;  // a run stays in the thread of its caller, whatever the backend has
 };
 
 // The passes in the order in which they run.
