@@ -77,6 +77,7 @@ class Program {
   std::size_t scratch_bytes() const { return scratch_bytes_; }
   std::byte* constants() { return constants_.data(); }
   std::size_t n_bases() const { return n_bases_; }
+  std::size_t n_steps() const { return steps_.size(); }
   void report(std::vector<ReportLine>& lines, const std::string& indent) const;
 
  private:
@@ -92,6 +93,8 @@ class Program {
 std::unique_ptr<Call> make_output_copies(const PlanView& view, int n_states);
 // The loop of a scan node over its body's program.
 std::unique_ptr<Call> make_scan(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
+// The same for one without states: its steps in any order, shared out.
+std::unique_ptr<Call> make_map(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
 // Any other node; null when it computes nothing (inputs, constants, views). Raises scratch_bytes to what it needs.
 std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
 

@@ -153,6 +153,7 @@ void ScanCall::finish(const Frame& frame, const Part& part) const {
 }  // namespace
 
 std::unique_ptr<Call> make_scan(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes) {
+  if (scan_layout(view.graph().node(node)).n_states == 0) return make_map(view, node, scratch_bytes);
   return std::make_unique<ScanCall>(view, node, scratch_bytes);
 }
 

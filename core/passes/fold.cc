@@ -41,11 +41,25 @@ Value fold_select(const RewriteNode& at) {
 }
 Value fold_same_type(const RewriteNode& at) { return at.operands[0].type() == type_of(at) ? at.operands[0] : Value(); }
 
+// The reduction that gives this shape by keeping its axes, when there is one.
+Value keep_reduced(Value x, const Shape& shape) {
+  const Node& from = node_of(x);
+  if (op_info(from.op).kind != OpKind::reduce || !from.attributes.has("axes")) return {};
+  if (from.attributes.get<bool>("keep")) return {};
+  Attributes attributes = from.attributes;
+  attributes.set("keep", true);
+  Shape kept = operand_of(x, 0).shape();
+  for (const std::int64_t axis : attributes.get<Ints>("axes")) kept = kept.with(static_cast<int>(axis), 1);
+  return kept == shape ? x.graph().append_one(from.op, std::vector{operand_of(x, 0)}, attributes) : Value();
+}
+
 Value fold_reshape(const RewriteNode& at) {
   if (Value same = fold_same_type(at)) return same;
-  if (node_of(at.operands[0]).op == Op::reshape) return reshape(operand_of(at.operands[0], 0), type_of(at).shape);
+  const Value x = at.operands[0];
+  if (node_of(x).op == Op::reshape) return reshape(operand_of(x, 0), type_of(at).shape);
+  if (Value kept = keep_reduced(x, type_of(at).shape)) return kept;
   double element = 0;
-  return is_splat(at.operands[0], element) ? filled(at.target, type_of(at), element) : Value();
+  return is_splat(x, element) ? filled(at.target, type_of(at), element) : Value();
 }
 Value fold_broadcast(const RewriteNode& at) {
   if (Value same = fold_same_type(at)) return same;

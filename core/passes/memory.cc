@@ -221,7 +221,8 @@ class MemoryPlanner {
     options.donate.clear();
     auto body = MemoryPlanner(node.body, backend_, options).run();
     const ScanLayout l = scan_layout(node);
-    CheckedSize bytes = body->arena_bytes;
+    // Steps without states run side by side, each thread with an arena of its own.
+    CheckedSize bytes = CheckedSize(body->arena_bytes) * CheckedSize(l.n_states == 0 ? static_cast<std::size_t>(std::max(backend_.threads, 1)) : 1);
     for (int s = 0; s < l.n_states; ++s)
       bytes += CheckedSize(2) * CheckedSize(aligned(graph_.type(node.inputs[static_cast<std::size_t>(s)]).bytes()));
     plan_->bodies[static_cast<std::size_t>(i)] = std::move(body);

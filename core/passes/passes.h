@@ -32,6 +32,8 @@ std::shared_ptr<const Graph> defer(const Graph& graph);
 std::shared_ptr<const Graph> bind_constants(const Graph& graph);
 // Slices of elementwise results become elementwise results of slices.
 std::shared_ptr<const Graph> sink_slices(const Graph& graph);
+// A reduction over the last axis and the elementwise work around it become a scan without states over blocks of rows.
+std::shared_ptr<const Graph> map_rows(const Graph& graph);
 // Elementwise neighbours of one shape become fused nodes.
 std::shared_ptr<const Graph> fuse(const Graph& graph);
 // Lifetimes to arena offsets, views, in-place updates; the last step.

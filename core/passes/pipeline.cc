@@ -23,6 +23,9 @@ std::shared_ptr<const Graph> plain(const Graph& graph, const Backend&) {
 std::shared_ptr<const Graph> lower_masks_if_wanted(const Graph& graph, const Backend& backend) {
   return backend.describe().masks ? copy_graph(graph) : lower_scan_masks(graph);
 }
+std::shared_ptr<const Graph> map_rows_if_wanted(const Graph& graph, const Backend& backend) {
+  return backend.describe().fuses ? map_rows(graph) : copy_graph(graph);
+}
 std::shared_ptr<const Graph> fuse_if_wanted(const Graph& graph, const Backend& backend) {
   return backend.describe().fuses ? fuse(graph) : copy_graph(graph);
 }
@@ -46,6 +49,7 @@ constexpr Pass k_passes[] = {
     {"fold", false, plain<fold>},
     {"sink_slices", false, plain<sink_slices>},
     {"common", false, plain<eliminate_common>},
+    {"map_rows", false, map_rows_if_wanted},
     {"fuse", false, fuse_if_wanted},
 };
 // Switches inside plan_memory.

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/passes/groups.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace unroll {
+
+NodeSets::NodeSets(std::size_t n_nodes) : parent_(n_nodes) { std::iota(parent_.begin(), parent_.end(), 0); }
+
+int NodeSets::root(int node) {
+  while (parent_[static_cast<std::size_t>(node)] != node) node = parent_[static_cast<std::size_t>(node)];
+  return node;
+}
+
+void NodeSets::join(int a, int b) {
+  a = root(a), b = root(b);
+  parent_[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+}
+
+std::vector<int> group_depths(const Graph& graph, const std::vector<bool>& can_join) {
+  std::vector<int> depth;
+  for (const Node& node : graph.nodes()) {
+    const bool joins = can_join[depth.size()];
+    int d = 0;
+    for (const ValueId& id : node.inputs) {
+      const auto from = static_cast<std::size_t>(id.node);
+      const Op op = graph.node(id.node).op;
+      const bool step = joins && !can_join[from] && op != Op::input && op != Op::constant;
+      d = std::max(d, depth[from] + step);
+    }
+    depth.push_back(d);
+  }
+  return depth;
+}
+
+bool is_scalar_constant(const Graph& graph, const ValueId& id) {
+  return graph.node(id.node).op == Op::constant && graph.type(id).shape.rank() == 0;
+}
+
+namespace {
+
+class Rebuild {
+ public:
+  Rebuild(const Graph& graph, const Units& units, const EmitUnit& emit)
+      : graph_(graph), units_(units), emit_(emit), done_(graph.nodes().size(), false) {}
+
+  std::shared_ptr<const Graph> run() {
+    find_outside();
+    for (const NamedValue& input : graph_.inputs()) {
+      values_[input.value] = target_->input(input.name, graph_.type(input.value));
+      done_[static_cast<std::size_t>(input.value.node)] = true;
+    }
+    for (std::size_t i = 0; i < done_.size(); ++i) visit(static_cast<int>(i));
+    for (const NamedValue& output : graph_.outputs()) target_->output(output.name, values_.at(output.value));
+    return target_;
+  }
+
+ private:
+  bool same_unit(std::int32_t a, std::int32_t b) const {
+    const int unit = units_.of[static_cast<std::size_t>(a)];
+    return a == b || (unit >= 0 && unit == units_.of[static_cast<std::size_t>(b)]);
+  }
+  std::vector<int> unit_of(int node) const {
+    const int unit = units_.of[static_cast<std::size_t>(node)];
+    return unit < 0 ? std::vector<int>{node} : units_.members[static_cast<std::size_t>(unit)];
+  }
+
+  void find_outside() {
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i)
+      for (const ValueId& id : graph_.node(i).inputs)
+        if (!same_unit(id.node, i)) outside_.insert(id);
+    for (const NamedValue& output : graph_.outputs()) outside_.insert(output.value);
+  }
+
+  // Units in an order in which every operand is ready: by demand, without recursion.
+  void visit(int start) {
+    std::vector<int> stack{start};
+    while (!stack.empty()) {
+      const int top = stack.back();
+      if (done_[static_cast<std::size_t>(top)]) {
+        stack.pop_back();
+        continue;
+      }
+      const std::vector<int> unit = unit_of(top);
+      const std::size_t before = stack.size();
+      for (const int m : unit)
+        for (const ValueId& id : graph_.node(m).inputs)
+          if (!done_[static_cast<std::size_t>(id.node)] && !same_unit(id.node, top)) stack.push_back(id.node);
+      if (stack.size() > before) continue;
+      stack.pop_back();
+      for (const int m : unit) done_[static_cast<std::size_t>(m)] = true;
+      if (unit.size() > 1) emit_(unit, boundary_of(unit), *target_, values_);
+      else copy(top);
+    }
+  }
+
+  void copy(int id) {
+    const Node& node = graph_.node(id);
+    std::vector<Value> operands;
+    for (const ValueId& operand : node.inputs) operands.push_back(values_.at(operand));
+    const auto values = target_->append(node.op, operands, node.attributes, node.body);
+    for (std::size_t k = 0; k < values.size(); ++k) values_[{id, static_cast<std::int32_t>(k)}] = values[k];
+  }
+
+  Boundary boundary_of(const std::vector<int>& unit) const {
+    Boundary boundary;
+    std::set<ValueId> seen;
+    for (const int m : unit) {
+      for (const ValueId& id : graph_.node(m).inputs)
+        if (!same_unit(id.node, m) && seen.insert(id).second) boundary.operands.push_back(id);
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(m).outputs.size()); ++k)
+        if (outside_.count({m, k}) > 0) boundary.results.push_back({m, k});
+    }
+    return boundary;
+  }
+
+  const Graph& graph_;
+  const Units& units_;
+  const EmitUnit& emit_;
+  std::shared_ptr<Graph> target_ = std::make_shared<Graph>();
+  ValueMap values_;
+  std::vector<bool> done_;
+  std::set<ValueId> outside_;  // read by another unit or a named output
+};
+
+}  // namespace
+
+std::shared_ptr<const Graph> with_units(const Graph& graph, const Units& units, const EmitUnit& emit) {
+  return Rebuild(graph, units, emit).run();
+}
+
+}  // namespace unroll

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of neighbouring nodes that become one node: what fuse and map_rows share.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "unroll/graph.h"
+
+namespace unroll {
+
+// Disjoint sets of nodes.
+class NodeSets {
+ public:
+  explicit NodeSets(std::size_t n_nodes);
+  int root(int node);
+  void join(int a, int b);
+
+ private:
+  std::vector<int> parent_;
+};
+
+// Per node: how many nodes that cannot join a group lie on the longest path to it, counted so that two nodes that can
+// and have equal depth have no other node between them. Joining equal depths can therefore never make a cycle.
+std::vector<int> group_depths(const Graph& graph, const std::vector<bool>& can_join);
+
+// Which nodes become one.
+struct Units {
+  std::vector<std::vector<int>> members;  // ascending
+  std::vector<int> of;                    // [node] index into members, -1 for a node by itself
+};
+
+// What a unit reads and what is read of it.
+struct Boundary {
+  std::vector<ValueId> operands;  // each once, in order of first use
+  std::vector<ValueId> results;   // values that others or named outputs read
+};
+using ValueMap = std::map<ValueId, Value>;  // values of the source in the target
+// Appends what stands for a unit to the target; sets `values` for each result.
+using EmitUnit = std::function<void(const std::vector<int>& members, const Boundary& boundary, Graph& target, ValueMap& values)>;
+
+// A copy of the graph in which every unit of more than one node is what `emit` makes of it.
+std::shared_ptr<const Graph> with_units(const Graph& graph, const Units& units, const EmitUnit& emit);
+
+bool is_scalar_constant(const Graph& graph, const ValueId& id);
+
+}  // namespace unroll
