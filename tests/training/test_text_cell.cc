@@ -118,7 +118,8 @@ TEST_CASE("a cell of text computes what the same cell in C++ computes, and its g
   const TensorMap got = text.run(values), expected = ready.run(renamed);
   REQUIRE(got.size() == expected.size());
   // (1 - f) h + f n against h + f (n - h): a few roundings of 1e-16 per step of 5, carried by gradients of order 10.
-  for (const auto& [name, tensor] : got) {
+  for (const auto& [key, tensor] : got) {
+    const std::string& name = key;  // clang 14 captures no structured binding
     CAPTURE(name);
     const bool of_parameter = name.starts_with("d_") && name != "d_x";
     CHECK(largest_difference(tensor, expected.at(of_parameter ? "d_" + other_name(name.substr(2)) : name)) < 1e-12);
