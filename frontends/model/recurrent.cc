@@ -134,7 +134,7 @@ CellFactory require_cell(const RecurrentModelOptions& o) {
   for (const std::string& cell : known) list += (list.empty() ? "" : ", ") + cell;
   const std::string_view near = nearest_name(o.cell, std::vector<std::string_view>(known.begin(), known.end()));
   const std::string question = near.empty() ? "" : "Did you mean " + std::string(near) + "? ";
-  refuse("there is no cell '" + o.cell + "'", question + "Known cells: " + list);
+  refuse("there is no cell '" + o.cell + "'", question + "Known cells: " + list + "; others are given as text, in a config as [cells.NAME]");
 }
 
 RecurrentInit init_of(const std::string& name) {

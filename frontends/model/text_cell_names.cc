@@ -138,7 +138,7 @@ class Checker {
       refuse(cell_, e.at, "parameters " + e.owned + ".* belong to line " + std::to_string(at->second) + " already",
              "They are called after the variable and counted in a line (" + owner + ", " + owner +
                  "2, ...): rename one of the variables");
-    count_parameters(e, e.arguments.size() + 1);
+    count_parameters(e, e.arguments.size() + (e.function->function == Function::linear ? 0 : 1));  // bias, or norm's
   }
   void count_parameters(const Expression& e, std::size_t n) {
     n_parameters_ += n;

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells given as text in a config, through every command that takes a model. usage: check_text_cells.py UNROLL"""
 import math
+import pathlib
 import tempfile
 
 from command import load, ok, refused, run_checks, save
@@ -88,6 +89,15 @@ def benches(folder):
     refused(2, *quick, "--cell", "leaky", says=["there is no cell 'leaky'"])
 
 
+def examples(folder):
+    """every cell of docs/examples/cells trains as it stands"""
+    files = sorted((pathlib.Path(__file__).resolve().parents[2] / "docs/examples/cells").glob("*.toml"))
+    assert files
+    for file in files:
+        result = ok("train", file, "--out", folder / file.stem, "--max-updates", 3, "--json", *SMALL).json()
+        assert result["updates"] == 3 and result["skipped_updates"] == 0, (file, result)
+
+
 def trains(folder):
     """train, resume, eval and generate work from a run folder alone, with dropout in the step and a y of its own"""
     ok("new", "language-model", folder / "demo", "--set", "model.hidden=8", "--set", "model.cell=noisy")
@@ -112,4 +122,4 @@ def trains(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([run_numbers, mistakes, inspects, benches, trains], work)
+    run_checks([run_numbers, mistakes, inspects, benches, examples, trains], work)

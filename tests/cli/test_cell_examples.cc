@@ -18,6 +18,7 @@
 #include "unroll/autodiff.h"
 #include "unroll/model.h"
 #include "unroll/run.h"
+#include "unroll/stream.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -156,6 +157,7 @@ Tensor stacked(const Type& type, const std::vector<const char*>& parts, const st
       continue;
     }
     const Tensor& from = values.at(part + suffix);
+    REQUIRE(at + from.elements() <= whole.elements());
     for (std::int64_t i = 0; i < from.elements(); ++i) whole.set(at++, from.at(i));
   }
   CHECK(at == whole.elements());
@@ -284,5 +286,30 @@ TEST_CASE("values and gradients of every example agree with the truth on every b
           CHECK(same_bits(one.at(output), two.at(output)));
         }
       }
+  }
+}
+
+TEST_CASE("every example streams step by step what it gives for the whole sequence") {
+  const auto backend = make_backend("cpu", {.threads = 1});
+  for (const Example& e : examples()) {
+    CAPTURE(e.file);
+    RecurrentModelOptions o = options_of(e.file);
+    o.layers = 2;
+    Graph g;
+    Scope scope(g, /*training=*/false);
+    const Value x = g.input("x", {DType::f32, {T, B, I}});
+    g.output("y", recurrent_model(scope, x, o).y);
+    TensorMap inputs = initialize(scope.parameters(), 7);
+    Stream stream(*backend, recurrent_stream(o, I), inputs, {.lanes = B});
+    const Tensor values = initialize(std::vector<ParameterSpec>{{"x", x.type(), Initializer::uniform(1)}}, 1).at("x");
+    inputs.emplace("x", values);
+    const Tensor whole = evaluate(g, *backend, inputs).at("y");
+    Tensor stepped(whole.type());
+    constexpr auto n = static_cast<std::size_t>(B * I), m = static_cast<std::size_t>(B * H);
+    for (std::size_t t = 0; t < static_cast<std::size_t>(T); ++t)
+      REQUIRE(stream.step(values.values<float>().subspan(t * n, n), stepped.values<float>().subspan(t * m, m)));
+    // Products of a step and of all steps at once may round apart: as another order of the same sums.
+    const Comparison r = compare(stepped, whole, nullptr, {Rule::norm, static_cast<int>((I + 4 * H) * T * 2)});
+    CHECK_MESSAGE(r.ratio <= 1, r.worst);
   }
 }
