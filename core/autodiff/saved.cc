@@ -78,10 +78,11 @@ class Network {
   std::vector<std::vector<std::size_t>> first_;  // edges that leave a vertex
 };
 
-bool can_recompute(const Node& node) { return node.op != Op::input && op_info(node.op).cost != OpCost::expensive; }
+bool is_cheap(const Node& node) { return op_info(node.op).cost != OpCost::expensive; }
 
 // Values that `used` can be traced back to through ops that can be computed again, `available` ones left out.
-std::set<ValueId> candidates(const Graph& graph, std::span<const ValueId> used, const std::set<ValueId>& available) {
+std::set<ValueId> candidates(const Graph& graph, std::span<const ValueId> used, const std::set<ValueId>& available,
+                             const MayRecompute& can_recompute) {
   std::set<ValueId> found;
   std::vector<ValueId> pending(used.begin(), used.end());
   while (!pending.empty()) {
@@ -98,8 +99,14 @@ std::set<ValueId> candidates(const Graph& graph, std::span<const ValueId> used, 
 
 std::vector<ValueId> choose_saved(const Graph& graph, std::span<const ValueId> used,
                                   std::span<const ValueId> available) {
+  return choose_saved(graph, used, available, is_cheap);
+}
+
+std::vector<ValueId> choose_saved(const Graph& graph, std::span<const ValueId> used,
+                                  std::span<const ValueId> available, const MayRecompute& may_recompute) {
+  const auto can_recompute = [&](const Node& node) { return node.op != Op::input && may_recompute(node); };
   const std::set<ValueId> at_hand(available.begin(), available.end());
-  const std::set<ValueId> values = candidates(graph, used, at_hand);
+  const std::set<ValueId> values = candidates(graph, used, at_hand, can_recompute);
   std::map<ValueId, int> vertex;  // of a value: v, and v + 1 for "can be had"
   for (const ValueId id : values) vertex.emplace(id, 2 + 2 * static_cast<int>(vertex.size()));
   constexpr int source = 0, sink = 1;

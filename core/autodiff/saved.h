@@ -2,6 +2,7 @@
 // What the forward part keeps for the backward part: the fewest bytes from which everything used can be had.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,5 +15,9 @@ namespace unroll {
 // fewest bytes, in node order; of equal sets the one nearest to the inputs: tanh(x) is kept and not 1 - tanh(x)^2.
 std::vector<ValueId> choose_saved(const Graph& graph, std::span<const ValueId> used,
                                   std::span<const ValueId> available);
+// The same with another idea of what may be computed again; inputs never may.
+using MayRecompute = std::function<bool(const Node&)>;
+std::vector<ValueId> choose_saved(const Graph& graph, std::span<const ValueId> used,
+                                  std::span<const ValueId> available, const MayRecompute& may_recompute);
 
 }  // namespace unroll

@@ -2,6 +2,7 @@
 // Deferred accumulation: a scan state that only adds up a term per step becomes a sum after the loop, and a sum of
 // products over time one product over T*K (Appleyard et al. 2016, arXiv 1604.01946, for any cell).
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "core/passes/passes.h"
@@ -17,6 +18,7 @@ struct Term {
   enum class Kind { sum, product, scatter } kind;
   std::vector<ValueId> factors;
   std::int32_t node;  // the body node that makes the term
+  bool reduced = false;  // sum: the factor is the term itself, not what it sums up
 };
 
 // state' = state + term where nothing else reads the state.
@@ -63,9 +65,29 @@ Value sum_over_time(const Graph& body, const Term& term, std::span<const Value> 
   }
   if (term.kind == Term::Kind::scatter) return scatter_add(stacks[0], stacks[1], made.attributes.get<std::int64_t>("rows"));
   Ints axes{0};
-  if (made.op == Op::reduce_sum)
+  if (made.op == Op::reduce_sum && !term.reduced)
     for (const std::int64_t axis : made.attributes.get<Ints>("axes")) axes.push_back(axis + 1);
   return reduce_sum(stacks[0], std::move(axes));
+}
+
+// A sum over the batch whose summand no other stack needs (a layer norm's weight gradient) is made in each step: a
+// large stack of summands would go through memory for nothing.
+void reduce_large_summands(const Graph& body, std::int64_t steps, std::vector<std::optional<Term>>& terms,
+                           const std::function<bool(const ValueId&)>& is_sequence) {
+  constexpr double k_large_bytes = 4 << 20;  // beyond the caches of a core
+  std::vector<ValueId> stacked;
+  for (const auto& t : terms)
+    if (t && t->kind != Term::Kind::sum) stacked.insert(stacked.end(), t->factors.begin(), t->factors.end());
+  for (const NamedValue& output : body.outputs()) stacked.push_back(output.value);
+  for (auto& t : terms) {
+    if (!t || t->kind != Term::Kind::sum || body.node(t->node).op != Op::reduce_sum) continue;
+    const ValueId summand = t->factors[0];
+    const double bytes = static_cast<double>(body.type(summand).bytes()) * static_cast<double>(steps);
+    if (bytes < k_large_bytes || body.type({t->node, 0}).bytes() * 2 > body.type(summand).bytes()) continue;
+    if (is_sequence(summand) || std::find(stacked.begin(), stacked.end(), summand) != stacked.end()) continue;
+    t->factors = {{t->node, 0}};
+    t->reduced = true;
+  }
 }
 
 // The scan with the factors of its terms as further outputs; the summed states stay in it, unread, for prune_scans.
@@ -81,8 +103,9 @@ std::vector<Value> defer_states(const RewriteNode& at) {
     const auto place = static_cast<std::size_t>(id.node);  // inputs come first in a body made by rewrite
     return place >= n_states && place < n_states + static_cast<std::size_t>(l.n_sequences);
   };
+  for (std::size_t i = 0; i < n_states; ++i) terms[i] = find_term(body, i, uses);
+  reduce_large_summands(body, l.steps, terms, is_sequence);
   for (std::size_t i = 0; i < n_states; ++i) {
-    terms[i] = find_term(body, i, uses);
     if (!terms[i]) continue;
     for (const ValueId& factor : terms[i]->factors)
       if (!is_sequence(factor) && std::find(stacked.begin(), stacked.end(), factor) == stacked.end()) stacked.push_back(factor);

@@ -47,4 +47,8 @@ std::shared_ptr<const Graph> with_units(const Graph& graph, const Units& units, 
 
 bool is_scalar_constant(const Graph& graph, const ValueId& id);
 
+// A reduction over the last axis of enough rows for a row group (map_rows.cc).
+inline constexpr std::int64_t k_fewest_rows = 4;
+bool is_row_reduction(const Graph& graph, const Node& node);
+
 }  // namespace unroll

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::int64_t k_block_bytes = 32 * 1024;  // of the widest value of a block
 constexpr std::int64_t k_least_block_bytes = 1024;  // below it a call costs more than its work
-constexpr std::int64_t k_fewest_blocks = 4;         // for several cores
 
 std::int64_t last(const Shape& shape) { return shape[shape.rank() - 1]; }
 Shape leading(const Shape& shape) { return shape.removed(shape.rank() - 1); }
@@ -70,7 +69,7 @@ Blocking blocking_of(const Graph& graph, const std::vector<int>& members) {
     row_bytes = std::max(row_bytes, last(type.shape) * static_cast<std::int64_t>(dtype_bytes(type.dtype)));
   }
   const std::int64_t rows = rows_of(graph, members);
-  std::int64_t block = std::max<std::int64_t>(1, std::min(rows / k_fewest_blocks, k_block_bytes / row_bytes));
+  std::int64_t block = std::max<std::int64_t>(1, std::min(rows / k_fewest_rows, k_block_bytes / row_bytes));
   while (rows % block != 0) --block;
   return {block, block * row_bytes};
 }
@@ -116,7 +115,7 @@ Units row_units(const Graph& graph) {
     const bool reduces = std::any_of(members.begin(), members.end(), [&](int m) {
       return op_info(graph.node(m).op).kind == OpKind::reduce;
     });
-    if (!reduces || members.size() < 2 || rows_of(graph, members) < k_fewest_blocks) continue;
+    if (!reduces || members.size() < 2 || rows_of(graph, members) < k_fewest_rows) continue;
     if (blocking_of(graph, members).bytes < k_least_block_bytes) continue;
     for (const int m : members) units.of[static_cast<std::size_t>(m)] = static_cast<int>(units.members.size());
     units.members.push_back(std::move(members));

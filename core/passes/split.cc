@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Splits scan bodies: what does not need the state is computed before the loop for all steps at once, what no state
 // needs after it (Appleyard et al. 2016, arXiv 1604.01946, for any cell). Only work that gains moves: a product,
-// a reduction or a gather; cheap elementwise work stays where its operands are in cache.
+// a gather, a reduction over more than a row. Of the cheap work that follows on it, so much moves that the fewest bytes
+// cross into the loop: a layer norm of a hoisted product stays inside, where its operands are in cache.
 #include <algorithm>
 #include <map>
 
+#include "core/autodiff/saved.h"
 #include "core/passes/batch_step.h"
+#include "core/passes/groups.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ops.h"
@@ -16,9 +19,10 @@ namespace {
 
 enum class Part : std::uint8_t { invariant, before, core, after };
 
-bool gains(const Node& node) {
+bool gains(const Graph& graph, const Node& node) {
   const OpKind kind = op_info(node.op).kind;
-  return kind == OpKind::matmul || kind == OpKind::reduce || kind == OpKind::index;
+  return kind == OpKind::matmul || kind == OpKind::index ||
+         (kind == OpKind::reduce && !is_row_reduction(graph, node));  // those stay with their row group
 }
 
 class BodySplit {
@@ -73,10 +77,18 @@ class BodySplit {
     return batch_step(scratch, node(i), operands, layout_.steps).has_value();
   }
 
+  bool gains_at(std::size_t i) const { return gains(body_, node(i)); }
+
   // moves_: nodes computed outside. A node before the loop needs operands that can be outside; one after it needs
   // readers that are outside as well.
   void find_movable() {
-    std::vector<bool> can(n(), false), worth(n(), false);
+    moves_.assign(n(), false);
+    find_before();
+    find_after();
+  }
+
+  void find_before() {
+    std::vector<bool> can(n(), false), worth(n(), false);  // worth: gains, or follows on what does
     for (std::size_t i = 0; i < n(); ++i) {
       if (node(i).op == Op::input) {
         can[i] = part_[i] != Part::core;
@@ -84,20 +96,46 @@ class BodySplit {
       }
       if (part_[i] > Part::before) continue;
       can[i] = part_[i] == Part::invariant ? op_info(node(i).op).kind != OpKind::body : can_batch(i);
-      worth[i] = gains(node(i)) || (part_[i] == Part::invariant && op_info(node(i).op).kind != OpKind::source);
+      worth[i] = gains_at(i) || (part_[i] == Part::invariant && op_info(node(i).op).kind != OpKind::source);
       for (const ValueId& id : node(i).inputs) {
         can[i] = can[i] && can[index(id)];
         worth[i] = worth[i] || worth[index(id)];
       }
     }
-    moves_.assign(n(), false);
-    for (std::size_t i = 0; i < n(); ++i) moves_[i] = can[i] && worth[i] && node(i).op != Op::input;
+    const std::vector<bool> crosses = choose_crossing(can);
+    std::vector<bool> feeds_loop(n(), false);  // something inside needs it
+    for (std::size_t i = n(); i-- > 0;) {
+      const bool outside = can[i] && node(i).op != Op::input;
+      const bool invariant = part_[i] == Part::invariant;
+      moves_[i] = outside && worth[i] && (invariant || gains_at(i) || crosses[i] || !feeds_loop[i]);
+      for (const ValueId& id : node(i).inputs)
+        feeds_loop[index(id)] = feeds_loop[index(id)] || feeds_loop[i] || !can[i];
+    }
+  }
 
+  // The values that enter the loop when the fewest bytes do, as nodes.
+  std::vector<bool> choose_crossing(const std::vector<bool>& can) const {
+    std::vector<ValueId> used, available;
+    for (std::size_t i = 0; i < n(); ++i)
+      for (const ValueId& id : node(i).inputs)
+        if (!can[i] && can[index(id)]) used.push_back(id);
+    for (std::size_t k = 0; is_state_output(k); ++k)
+      if (can[index(body_.outputs()[k].value)]) used.push_back(body_.outputs()[k].value);
+    for (std::size_t i = 0; i < n(); ++i)
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(node(i).outputs.size()); ++k)
+        if (part_[i] == Part::invariant || (can[i] && node(i).op == Op::input)) available.push_back({static_cast<std::int32_t>(i), k});
+    std::vector<bool> crosses(n(), false);
+    const auto stays = [this](const Node& node) { return !gains(body_, node); };
+    for (const ValueId& id : choose_saved(body_, used, available, stays)) crosses[index(id)] = true;
+    return crosses;
+  }
+
+  void find_after() {
     std::vector<bool> sinks(n(), true);  // every reader is outside after the loop
     std::vector<bool> leads(n(), false);  // some reader after it gains
     for (std::size_t i = n(); i-- > 0;) {
       const bool after = part_[i] == Part::after && sinks[i] && can_batch(i);
-      const bool gain = after && (gains(node(i)) || leads[i]);
+      const bool gain = after && (gains_at(i) || leads[i]);
       for (const ValueId& id : node(i).inputs) {
         sinks[index(id)] = sinks[index(id)] && after;
         if (gain) leads[index(id)] = true;
@@ -107,7 +145,7 @@ class BodySplit {
     // From the first gaining node on, everything up to the outputs moves with it.
     std::vector<bool> downstream(n(), false);
     for (std::size_t i = 0; i < n(); ++i) {
-      downstream[i] = after_[static_cast<std::int32_t>(i)] && gains(node(i));
+      downstream[i] = after_[static_cast<std::int32_t>(i)] && gains_at(i);
       for (const ValueId& id : node(i).inputs) downstream[i] = downstream[i] || (after_[static_cast<std::int32_t>(i)] && downstream[index(id)]);
       moves_[i] = moves_[i] || downstream[i];
     }

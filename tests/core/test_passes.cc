@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "backends/registry.h"
 #include "core/passes/passes.h"
@@ -73,6 +74,12 @@ TEST_CASE("equal nodes become one, whatever the order of commutative operands") 
   const auto one = eliminate_common(g);
   CHECK(count(*one, Op::tanh) == 1);
   CHECK(count(*one, Op::sub) == 2);
+}
+
+Value layer_norm_of_row(Value x) {
+  const double width = static_cast<double>(x.shape()[1]);
+  const Value centred = x - reduce_sum(x, {1}, true) * (1 / width);
+  return centred / sqrt(reduce_sum(square(centred), {1}, true) * (1 / width) + 1e-5);
 }
 
 // h' = tanh(h + x), giving h' and, when asked, x * h.
@@ -156,6 +163,48 @@ TEST_CASE("products without the state move before the loop, products no state ne
   CHECK(count(*split, Op::matmul) == 2);
   CHECK(count(*split, Op::sigmoid) == 1);
   CHECK(split->type(split->outputs()[0].value).shape == Shape{7, 3, 2});
+}
+
+TEST_CASE("of the work before a loop so much moves that the fewest bytes enter it") {
+  // What follows on the hoisted product: as wide as the product it stays inside, once reduced it moves.
+  const auto entering = [](auto follow) {
+    Graph g;
+    Value h = g.input("h", f32({8, 16})), x = g.input("x", f32({7, 8, 5})), u = g.input("u", f32({5, 16}));
+    const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{u}, [&](const StepValues& s) -> StepResult {
+      const Value next = tanh(s.states[0] * follow(matmul(s.sequences[0], s.constants[0])));
+      return {{next}, {next}};
+    });
+    g.output("y", r.outputs[0]);
+    const auto split = prune_scans(*split_scans(g));
+    CHECK(count(*only(*split, Op::scan).body, Op::matmul) == 0);
+    const Node& node = only(*split, Op::scan);
+    REQUIRE(scan_layout(node).n_sequences == 1);
+    return std::pair(split->node(node.inputs[1].node).op, split->type(node.inputs[1]).shape);
+  };
+  const auto wide = entering([](Value p) { return layer_norm_of_row(p); });
+  CHECK(wide.second == Shape{7, 8, 16});
+  CHECK(wide.first == Op::reshape);  // of the product itself
+  CHECK(entering([](Value p) { return reduce_sum(square(p), {1}, true); }).second == Shape{7, 8, 1});
+}
+
+TEST_CASE("a large sum over the batch is made in each step unless its summands are stacked anyway") {
+  // d_b of h' = tanh(x + b * h): the summand d * h is needed by nothing else.
+  const auto stacked_bytes = [](std::int64_t steps) {
+    Graph g;
+    Value h = g.input("h", f32({32, 256})), x = g.input("x", f32({steps, 32, 256})), b = g.input("b", f32({256}));
+    const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{b}, [](const StepValues& s) -> StepResult {
+      const Value next = tanh(s.sequences[0] + s.constants[0] * s.states[0]);
+      return {{next}, {next}};
+    });
+    g.output("db", differentiate(sum(square(r.outputs[0])), std::vector{b})[0]);
+    const auto deferred = prune_scans(*defer(*prune_scans(*merge_scans(*eliminate_common(g)))));
+    std::size_t least = SIZE_MAX;
+    for (const Node& node : deferred->nodes())
+      if (node.op == Op::reduce_sum) least = std::min(least, deferred->type(node.inputs[0]).bytes());
+    return least;
+  };
+  CHECK(stacked_bytes(10) == 10 * 32 * 256 * 4);   // 320 KB stay in cache
+  CHECK(stacked_bytes(1000) == 1000 * 256 * 4);    // 32 MB would not
 }
 
 TEST_CASE("slices sink below elementwise ops, however many lie above each other") {
