@@ -140,7 +140,9 @@ struct Stored {
   }
 
   static void pack(const float* b, Index stride, bool transposed, Index k, Index n, void* packed, float* scales) {
-    const auto at = [&](Index row, Index column) { return transposed ? b[column * stride + row] : b[row * stride + column]; };
+    const auto at = [&](Index row, Index column) {
+      return transposed ? b[column * stride + row] : b[row * stride + column];
+    };
     for (Index column = 0; column < n; ++column) {
       float most = 0;
       for (Index row = 0; As::k_scaled && row < k; ++row) most = std::max(most, std::fabs(at(row, column)));

@@ -24,7 +24,8 @@ struct Around {
 };
 
 // Copies `size` of the axis, from `from_start` on, to `to_start` on.
-void copy_part(const Tensor& from, std::int64_t from_start, Tensor& to, std::int64_t to_start, std::int64_t size, int axis) {
+void copy_part(const Tensor& from, std::int64_t from_start, Tensor& to, std::int64_t to_start, std::int64_t size,
+               int axis) {
   const Around at(to.type(), axis);
   const auto bytes = [&](std::int64_t n) { return static_cast<std::size_t>(n) * at.inner_bytes; };
   for (std::size_t o = 0; o < at.outer && size > 0; ++o)

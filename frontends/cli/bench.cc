@@ -9,6 +9,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/report.h"
+#include "frontends/cli/stream_job.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
@@ -139,9 +140,27 @@ std::vector<double> time_runs(Program& program, const Bindings& bindings, double
   return times;
 }
 
+// A step is one call with the state carried; --lanes, --chunk and --weights-dtype instead of --batch and --steps.
+int bench_stream(const Options& options) {
+  const Workload w = workload_of(options);
+  const auto backend =
+      make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(1))});
+  const StreamModel model = recurrent_stream(w.model, w.sizes.input);
+  const RecurrentJob job = build_recurrent(w.model, {.steps = 1, .batch = 1, .input = w.sizes.input});
+  const TensorMap parameters = initialize(job.parameters, static_cast<std::uint64_t>(options.seed.value_or(0)));
+  Report report;
+  report.add("cell", w.model.cell).add("mode", options.mode);
+  report.add("hidden", w.model.hidden).add("layers", static_cast<std::int64_t>(w.model.layers));
+  const Report timed = time_stream(*backend, model, parameters, options);
+  for (const auto& [name, item] : timed.items()) report.add(name, item);
+  report.print(options.json);
+  return 0;
+}
+
 }  // namespace
 
 int run_bench(const Options& options) {
+  if (options.mode == "stream") return bench_stream(options);
   const bool train = options.mode == "train";
   const auto backend =
       make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(0))});

@@ -79,6 +79,30 @@ void add_generate(CLI::App& app, Options& o) {
   app.footer("Example:\n  unroll generate runs/char-lm --prompt \"And \" --length 200 --seed 1");
 }
 
+void add_lanes(CLI::App& app, Options& o) {
+  app.add_option("--lanes", o.lanes, "independent sequences that step together (B)")->check(CLI::Range(1, 1000000));
+  app.add_option("--chunk", o.chunk, "steps per call (T)")->check(CLI::Range(1, 1000000));
+  app.add_option("--weights-dtype", o.weights_dtype, "how weights are kept; fewer bits are faster and less exact")
+      ->check(CLI::IsMember({"f32", "bf16", "int8"}));
+}
+
+void add_stream(CLI::App& app, Options& o) {
+  app.add_option("run", o.config, "run folder, or with --weights a config")->required();
+  app.add_option("--weights", o.weights, "safetensors with the parameters, instead of a run folder's");
+  app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
+  app.add_option("--input", o.input, "a line of numbers per step; - (stdin) when not given");
+  add_lanes(app, o);
+  app.add_flag("--bench", o.bench, "time calls with random input instead");
+  app.add_option("--seconds", o.seconds, "how long --bench repeats")->check(CLI::Range(0.0, 3600.0));
+  add_seed(app, o);
+  add_device(app, o);
+  add_set(app, o);
+  app.add_flag("--json", o.json, "outputs as JSON, an array per line");
+  app.footer(
+      "Examples:\n  seq 10 | unroll stream runs/co2\n"
+      "  unroll stream lstm.toml --weights w.safetensors --weights-dtype int8 --bench --json");
+}
+
 void add_run(CLI::App& app, Options& o) {
   app.add_option("config", o.config, "config file with [model]")->required();
   app.add_option("--weights", o.weights, "safetensors with the parameters, by PyTorch name")->required();
@@ -113,8 +137,9 @@ void add_bench(CLI::App& app, Options& o) {
   app.add_option("--batch", o.batch, "sequences (B)")->check(size);
   app.add_option("--steps", o.steps, "time steps (T)")->check(size);
   app.add_flag("--bidirectional", o.bidirectional, "both directions");
-  app.add_option("--mode", o.mode, "infer: forward; train: forward and backward")
-      ->check(CLI::IsMember({"infer", "train"}));
+  app.add_option("--mode", o.mode, "infer: forward; train: forward and backward; stream: step by step")
+      ->check(CLI::IsMember({"infer", "train", "stream"}));
+  add_lanes(app, o);
   app.add_option("--seconds", o.seconds, "how long to repeat")->check(CLI::Range(0.0, 3600.0));
   add_seed(app, o);
   add_device(app, o);
@@ -141,6 +166,7 @@ constexpr Row k_commands[] = {
     {"train", "train the model of a config", add_train},
     {"eval", "loss and metrics of a trained model", add_eval},
     {"generate", "text from a trained language model", add_generate},
+    {"stream", "a line of numbers in, a line of outputs out, step by step", add_stream},
     {"run", "one forward (and backward) pass on tensors from files", add_run},
     {"inspect", "what is in a model file, run folder, config or graph", add_inspect},
     {"bench", "time one recurrent layer stack", add_bench},

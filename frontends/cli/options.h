@@ -56,6 +56,12 @@ struct Options {
   bool bidirectional = false;
   std::string mode = "train";
   double seconds = 3;
+
+  // stream, bench --mode stream
+  std::int64_t lanes = 1;
+  std::int64_t chunk = 1;
+  std::string weights_dtype = "f32";
+  bool bench = false;
 };
 
 // What a shell's completion and docs/cli.md need to know of the option tree.

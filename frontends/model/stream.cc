@@ -25,7 +25,8 @@ Type input_type(const StreamModel& model, std::int64_t steps, std::int64_t lanes
 using Constants = std::map<std::string, std::shared_ptr<const Tensor>>;
 
 // Inputs "x" and the states, outputs "y" and the states.
-std::shared_ptr<Graph> step_graph(const StreamModel& model, std::int64_t steps, std::int64_t lanes, Constants& weights) {
+std::shared_ptr<Graph> step_graph(const StreamModel& model, std::int64_t steps, std::int64_t lanes,
+                                  const Constants& weights) {
   Graph open;  // parameters are inputs
   Scope scope(open, /*training=*/false);
   const Value x = open.input("x", input_type(model, steps, lanes));
@@ -61,9 +62,9 @@ std::shared_ptr<Graph> step_graph(const StreamModel& model, std::int64_t steps, 
 }
 
 void check(const StreamModel& model, const StreamOptions& o) {
+  const std::string got = std::to_string(o.lanes) + " and " + std::to_string(o.chunk);
   if (o.lanes < 1 || o.chunk < 1)
-    throw Error(ErrorKind::usage, k_who,
-                "lanes and chunk must be at least 1; got " + std::to_string(o.lanes) + " and " + std::to_string(o.chunk));
+    throw Error(ErrorKind::usage, k_who, "lanes and chunk must be at least 1; got " + got);
   if (model.input != DType::i32 && (model.input != DType::f32 || model.inputs < 1))
     throw Error(ErrorKind::usage, k_who, "a model reads at least one f32 per step, or i32 ids");
 }
@@ -180,6 +181,7 @@ std::int64_t Stream::lanes() const { return model_->options.lanes; }
 std::int64_t Stream::chunk() const { return model_->options.chunk; }
 std::int64_t Stream::inputs() const { return model_->inputs; }
 std::int64_t Stream::outputs() const { return model_->outputs; }
+std::vector<ReportLine> Stream::report() const { return run_->one.executable->report(); }
 
 bool Stream::step(std::span<const float> x, std::span<float> y) noexcept {
   return step_bytes(DType::f32, std::as_bytes(x), y);
@@ -240,14 +242,16 @@ void Stream::restore(const TensorMap& states) {
   const std::size_t n = model_->states.size();
   for (std::size_t k = 0; k < n; ++k) {
     const auto at = states.find(state_name(k));
-    if (at == states.end()) throw Error(ErrorKind::usage, k_who, "'" + state_name(k) + "' is missing", "give what save() gave");
+    if (at == states.end())
+      throw Error(ErrorKind::usage, k_who, "'" + state_name(k) + "' is missing", "give what save() gave");
     const Type &got = at->second.type(), &wanted = model_->states[k];
     if (got != wanted)
       throw Error(got.dtype == wanted.dtype ? ErrorKind::shape : ErrorKind::type, k_who,
                   "'" + state_name(k) + "' must be " + wanted.text() + "; got " + got.text());
   }
   if (states.size() != n)
-    throw Error(ErrorKind::usage, k_who, "there are " + std::to_string(n) + " states; got " + std::to_string(states.size()));
+    throw Error(ErrorKind::usage, k_who,
+                "there are " + std::to_string(n) + " states; got " + std::to_string(states.size()));
   for (std::size_t k = 0; k < n; ++k)
     model_->backend.upload(*run_->states[run_->turn][k], 0, states.at(state_name(k)).bytes());
 }

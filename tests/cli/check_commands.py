@@ -10,7 +10,7 @@ import time
 
 from command import UNROLL, call, load, ok, refused, run_checks, save
 
-COMMANDS = ["doctor", "new", "train", "eval", "generate", "run", "inspect", "bench", "completion"]
+COMMANDS = ["doctor", "new", "train", "eval", "generate", "stream", "run", "inspect", "bench", "completion"]
 
 
 def version_and_help(folder):
@@ -112,6 +112,43 @@ def run_refusals(folder):
     refused(3, *command, says=["/i"])
 
 
+def stream_steps(folder):
+    """stream gives a line per line, the numbers that run gives for the whole, in any chunk and number of lanes"""
+    (folder / "c.toml").write_text("[model]\ncell = \"gru\"\ninput = 2\nhidden = 3\n")
+    ramp = lambda n: [math.sin(i * i) / 2 for i in range(n)]
+    weights = {"weight_ih_l0": ("F32", [9, 2], ramp(18)), "weight_hh_l0": ("F32", [9, 3], ramp(27)),
+               "bias_ih_l0": ("F32", [9], ramp(9)), "bias_hh_l0": ("F32", [9], ramp(9))}
+    save(folder / "w", **weights)
+    x = [[i / 8, -i / 4] for i in range(1, 8)]
+    save(folder / "i", x=("F32", [7, 1, 2], sum(x, [])))
+    ok("run", folder / "c.toml", "--weights", folder / "w", "--input", folder / "i", "--output", folder / "o")
+    wanted = load(folder / "o")["y"]
+    (folder / "x.csv").write_text("".join(f"{a}, {b}\n\n" for a, b in x))
+    (folder / "twice.csv").write_text("".join(f"{a};{b} {a}\t{b}\n" for a, b in x))
+    command = ["stream", folder / "c.toml", "--weights", folder / "w"]
+    # Sums of at most 3 products in another order, over 7 steps, of numbers around 1.
+    same = lambda got, want: all(abs(g - w) < 1e-5 for g, w in zip(got, want, strict=True))
+    for extra in ([], ["--chunk", 3], ["--chunk", 100]):
+        lines = ok(*command, "--input", folder / "x.csv", *extra).out.splitlines()
+        assert len(lines) == 7 and same([float(v) for line in lines for v in line.split(",")], wanted), lines
+    twice = ok(*command, "--input", folder / "twice.csv", "--lanes", 2, "--json").out
+    rows = [json.loads(line) for line in twice.splitlines()]
+    assert all(row[:3] == row[3:] for row in rows) and same(sum((row[:3] for row in rows), []), wanted)
+    told = ok(*command, "--input", folder / "x.csv", "--weights-dtype", "int8").err
+    assert "steps=7" in told and "relative_l2_difference=" in told, told
+    report = ok(*command, "--bench", "--seconds", 0, "--weights-dtype", "bf16", "--json").json()
+    assert 0 < report["min_us"] <= report["median_us"] <= report["p99_us"] and report["inputs"] == 2, report
+    for text, says in (("1,2\n3\n", [":2:2", "takes 2 numbers; got 1"]), ("1,2,3\n", [":1:5", "got more"]),
+                       ("1,two\n", [":1:3", "not a finite number"]), ("1,inf\n", ["not a finite number"])):
+        (folder / "bad.csv").write_text(text)
+        refused(3, *command, "--input", folder / "bad.csv", says=says)
+    refused(3, *command, "--input", folder / "none.csv", says=["none.csv"])
+    refused(2, *command, "--set", "model.bidirectional=true", "--input", folder / "x.csv", says=["bidirectional"])
+    refused(3, *command, "--set", "model.layers=2", "--input", folder / "x.csv", says=["weight_ih_l1", "missing"])
+    refused(2, *command, "--backend", "reference", "--weights-dtype", "int8", "--input", folder / "x.csv",
+            says=["reference"])
+
+
 def inspect(folder):
     """inspect reads tensor files, configs and graph text, and refuses the rest"""
     save(folder / "a.safetensors", good=("F32", [2], [1, 2]), bad=("F32", [1], [math.nan]))
@@ -138,6 +175,11 @@ def bench(folder):
             report = ok("bench", "--cell", cell, *small, *extra).json()
             assert all(report[k] > 0 for k in ("min_ms", "median_ms", "gflops", "compile_ms", "peak_bytes")), report
             assert report["cell"] == cell and report["threads"] == 1
+        report = ok("bench", "--cell", cell, "--input", 4, "--hidden", 80, "--mode", "stream", "--lanes", 2, "--chunk",
+                    2, "--weights-dtype", "int8", "--seconds", 0, "--json").json()
+        assert report["min_us"] > 0 and report["relative_l2_difference"] > 0, report
+        # Rounding a weight changes it by at most 1/254 of the largest; a random lnlstm is chaotic and makes more of it.
+        assert cell == "lnlstm" or report["relative_l2_difference"] < 0.1, report
 
 
 def completion(folder):
@@ -152,7 +194,7 @@ def completion(folder):
 
     assert set(COMMANDS) <= set(offers("unroll", ""))
     assert offers("unroll", "bench", "--mo") == ["--mode"]
-    assert offers("unroll", "bench", "--mode", "") == ["infer", "train"]
+    assert offers("unroll", "bench", "--mode", "") == ["infer", "train", "stream"]
     assert "classify" in offers("unroll", "new", "")
     assert "complete -c unroll" in ok("completion", "fish").out
     assert ok("completion", "zsh").out.startswith("#compdef unroll")
@@ -172,5 +214,5 @@ def cold_start(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([version_and_help, usage_errors, doctor, bad_configs, run_numbers, run_refusals, inspect, bench,
-                completion, cold_start], work)
+    run_checks([version_and_help, usage_errors, doctor, bad_configs, run_numbers, run_refusals, stream_steps, inspect,
+                bench, completion, cold_start], work)

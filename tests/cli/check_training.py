@@ -44,6 +44,9 @@ def whole_flow(folder):
                    "--set", "train.batch=4", "--json").json()
         assert again["metrics"] == report["metrics"], (again, report)
         assert ok("inspect", run, "--json").json()["tensors"]
+        if kind != "classify":  # its steps are of several numbers
+            (work / "steps").write_text("1\n2\n3\n")
+            assert len(ok("stream", run, "--input", work / "steps").out.splitlines()) == 3
         refused(2, "train", run / "config.toml", "--out", run, says=["not empty", "--resume"])
         refused(2, "new", kind, work / "demo", says=["exists"])
 

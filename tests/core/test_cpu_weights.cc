@@ -48,7 +48,8 @@ void check_product(const Sizes& s, bool transposed, WeightFormat format) {
     for (std::int64_t m = 0; m < s.m; ++m) {
       double sum = 0, magnitude = 0;
       for (std::int64_t k = 0; k < s.k; ++k) {
-        const double w = format == WeightFormat::bf16 ? as_bf16(at(k, n)) : double{std::nearbyint(at(k, n) / scale)} * double{scale};
+        const double as_int8 = double{std::nearbyint(at(k, n) / scale)} * double{scale};
+        const double w = format == WeightFormat::bf16 ? as_bf16(at(k, n)) : as_int8;
         const double x = a[static_cast<std::size_t>(m * s.k + k)];
         sum += x * w;
         magnitude += std::abs(x * w);
@@ -66,7 +67,8 @@ void check_product(const Sizes& s, bool transposed, WeightFormat format) {
 TEST_CASE("products with stored weights are those with the rounded weights, for every instruction set") {
   for_each_instruction_set([](bool) {
     for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::int8})
-      for (const Sizes& s : {Sizes{1, 1, 1}, {1, 128, 40}, {1, 300, 17}, {2, 129, 33}, {3, 70, 64}, {4, 257, 5}, {9, 31, 100}})
+      for (const Sizes& s :
+           {Sizes{1, 1, 1}, {1, 128, 40}, {1, 300, 17}, {2, 129, 33}, {3, 70, 64}, {4, 257, 5}, {9, 31, 100}})
         for (const bool transposed : {false, true}) check_product(s, transposed, format);
   });
 }

@@ -8,6 +8,7 @@
 #include "unroll/error.h"
 #include "unroll/run.h"
 #include "unroll/stream.h"
+#include "unroll/tasks.h"
 
 using namespace unroll;
 
@@ -25,8 +26,8 @@ struct Whole {
   }
   std::vector<float> outputs(std::int64_t t, std::int64_t steps = 1) const {
     const auto width = static_cast<std::size_t>(y.elements() / T);
-    const auto all = y.values<float>().subspan(static_cast<std::size_t>(t) * width, static_cast<std::size_t>(steps) * width);
-    return {all.begin(), all.end()};
+    const float* const from = y.values<float>().data() + static_cast<std::size_t>(t) * width;
+    return {from, from + static_cast<std::size_t>(steps) * width};
   }
 };
 
@@ -220,4 +221,36 @@ TEST_CASE("weights in fewer bits change the outputs a little and no more") {
   CHECK(bf16 < 1.5 * H * largest / 256);
   CHECK(int8 > 0);
   CHECK(int8 < 1.5 * H * largest / 254);
+}
+
+TEST_CASE("a forecast of changes is the last value and the forecast that a model of changes gives") {
+  const auto backend = make_backend("cpu", {.threads = 1});
+  Metadata metadata{{"task", "forecast"},      {"scaler.mean", "2.5"},    {"scaler.deviation", "4"}, {"difference", "0"},
+                    {"model.cell", "gru"},     {"model.hidden", "5"},     {"model.layers", "1"},     {"model.bias", "1"},
+                    {"model.bidirectional", "0"}, {"model.dropout", "0"}, {"model.projection", "0"},
+                    {"model.nonlinearity", "tanh"}, {"model.reset_after", "1"}, {"model.peephole", "0"}};
+  const StreamModel plain = task_stream(metadata);
+  metadata["difference"] = "1";
+  Graph graph;
+  Scope scope(graph, false);
+  plain.build(scope, graph.input("x", {DType::f32, {1, 1, 1}}),
+              std::vector{graph.input("state", {DType::f32, plain.state_shapes(1)[0]})});
+  const TensorMap parameters = initialize(scope.parameters(), 4);
+  Stream of_changes(*backend, plain, parameters);
+  Stream of_values(*backend, task_stream(metadata), parameters, {.chunk = 3});
+  const std::vector<float> values{300, 310, 305.5f, 290, 291, 250};
+  std::vector<float> wanted, got;
+  float last = values[0];
+  for (const float value : values) {
+    const float change = value - last;
+    wanted.push_back(value + one_step(of_changes, {&change, 1})[0]);
+    last = value;
+  }
+  for (std::size_t t : {0, 3})
+    for (const float y : one_step(of_values, std::span(values).subspan(t, 3))) got.push_back(y);
+  CHECK(got == wanted);
+  of_values.reset();
+  CHECK(one_step(of_values, std::span(values).first(1)) == std::vector(wanted.begin(), wanted.begin() + 1));
+  metadata["task"] = "chess";
+  CHECK(kind_of_error([&] { task_stream(metadata); }) == ErrorKind::input_file);
 }

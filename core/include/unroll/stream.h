@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "unroll/backend.h"
 #include "unroll/model.h"
@@ -52,6 +53,9 @@ class UNROLL_API Stream {
   std::int64_t chunk() const;
   std::int64_t inputs() const;   // I, or 1 for ids
   std::int64_t outputs() const;  // O
+
+  // What a step consists of.
+  std::vector<ReportLine> report() const;
 
   // x [T,B,I] or ids [T,B], y [T,B,O], with T one or the chunk. False, and nothing has happened, when a size or the
   // kind of input is wrong or the device failed. One call at a time.

@@ -12,6 +12,7 @@
 
 #include "unroll/backend.h"
 #include "unroll/model.h"
+#include "unroll/stream.h"
 #include "unroll/trainer.h"
 
 namespace unroll {
@@ -63,6 +64,13 @@ struct ClassifyOptions {
 };
 UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::string_view csv,
                                                      const std::string& name, const Metadata& fitted = {});
+
+// A trained task as a stream, from the metadata of its checkpoint. Parameters are those of the checkpoint.
+//   language model  ids [T,B] -> logits [T,B,V] of the next character
+//   classify        x [T,B,width] -> logits [T,B,classes] after each step
+//   forecast        x [T,B,1] in the column's units -> the next value [T,B,1]; training saw windows, a stream goes on
+// Throws Error(input_file) on incomplete metadata, Error(unsupported) for a bidirectional model.
+UNROLL_API StreamModel task_stream(const Metadata& metadata);
 
 struct GenerateOptions {
   std::string prompt = "\n";

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text from a trained language model: one step with carried states, run again and again; the choice is the host's.
+// Text from a trained language model: a stream says what may follow; the choice is the host's.
 #include <algorithm>
 #include <cmath>
 
 #include "core/support/philox.h"
-#include "core/train/device_tensors.h"
 #include "frontends/data/text.h"
-#include "frontends/model/tasks/language_model.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
+#include "unroll/stream.h"
 #include "unroll/tasks.h"
 
 namespace unroll {
@@ -17,51 +16,6 @@ namespace {
 
 // "gene": keeps these draws apart from all others.
 constexpr std::uint32_t k_domain = 0x67656E65u;
-
-class Sampler {
- public:
-  Sampler(const Metadata& metadata, const TensorMap& parameters, Backend& backend, std::int64_t vocabulary)
-      : resident_(backend), ids_(DType::i32, {1, 1}), logits_(DType::f32, {1, 1, vocabulary}) {
-    Graph graph;
-    Scope scope(graph, false);
-    const Value ids = graph.input("ids", ids_.type());
-    const LanguageNetwork network =
-        language_network(scope, ids, get_model_options(metadata), get_integer(metadata, "embedding"), vocabulary);
-    for (const CarriedState& s : network.states) {
-      resident_.add("state." + s.name, s.type);
-      graph.output("state." + s.name, s.out);
-    }
-    graph.output("logits", network.logits);
-    for (const ParameterSpec& p : scope.parameters()) add_parameter(p, parameters);
-    DeviceTensors* const sets[] = {&resident_};
-    program_ = std::make_unique<BoundProgram>(graph, sets, backend);
-  }
-
-  // Reads one character; what follows it as unnormalised log probabilities.
-  std::span<const float> step(std::int32_t id) {
-    ids_.values<std::int32_t>()[0] = id;
-    program_->set("ids", ids_);
-    program_->run();
-    program_->download_into("logits", logits_);
-    return logits_.values<float>();
-  }
-
- private:
-  void add_parameter(const ParameterSpec& p, const TensorMap& parameters) {
-    const auto at = parameters.find(p.name);
-    if (at == parameters.end())
-      throw Error(ErrorKind::input_file, "generate", "the model has no parameter '" + p.name + "'");
-    if (at->second.type() != p.type)
-      throw Error(ErrorKind::input_file, "generate",
-                  "'" + p.name + "' must be " + p.type.text() + "; got " + at->second.type().text());
-    resident_.add(p.name, p.type);
-    resident_.upload(p.name, at->second);
-  }
-
-  DeviceTensors resident_;
-  Tensor ids_, logits_;
-  std::unique_ptr<BoundProgram> program_;
-};
 
 // An id with probability proportional to e^(logit / temperature); the likeliest one at temperature 0. The last id
 // stands for unknown characters and is never chosen.
@@ -90,18 +44,21 @@ void generate(const Metadata& metadata, const TensorMap& parameters, Backend& ba
                     std::to_string(options.temperature));
   const Vocabulary vocabulary = Vocabulary::from_characters(get_text(metadata, "vocabulary"), "model");
   if (vocabulary.size() < 2) throw Error(ErrorKind::input_file, "generate", "the vocabulary is empty");
-  Sampler sampler(metadata, parameters, backend, vocabulary.size());
+  Stream stream(backend, task_stream(metadata), parameters);
+  std::vector<float> logits(static_cast<std::size_t>(stream.outputs()));
+  const auto read = [&](const std::int32_t id) {
+    if (!stream.step({&id, 1}, logits)) throw Error(ErrorKind::device, "generate", "a step failed on the device");
+  };
   const std::vector<std::int32_t> prompt = vocabulary.encode(decode_utf8(options.prompt, "prompt"));
   if (prompt.empty()) throw Error(ErrorKind::usage, "generate", "the prompt needs at least one character");
-  std::span<const float> logits;
-  for (const std::int32_t id : prompt) logits = sampler.step(id);
+  for (const std::int32_t id : prompt) read(id);
   for (std::int64_t i = 0; i < options.length; ++i) {
     const PhiloxBlock words =
         philox({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), k_domain, 0},
                {static_cast<std::uint32_t>(options.seed), static_cast<std::uint32_t>(options.seed >> 32)});
     const std::int32_t id = choose(logits, options.temperature, static_cast<double>(philox_uniform(words[0])));
     sink(vocabulary.text(id));
-    if (i + 1 < options.length) logits = sampler.step(id);
+    if (i + 1 < options.length) read(id);
   }
 }
 

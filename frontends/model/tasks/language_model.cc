@@ -12,20 +12,15 @@
 
 namespace unroll {
 
-LanguageNetwork language_network(Scope& scope, Value ids, const RecurrentModelOptions& model, std::int64_t embedding,
-                                 std::int64_t vocabulary) {
+CellLayerResult language_network(Scope& scope, Value ids, std::span<const Value> states,
+                                 const RecurrentModelOptions& model, std::int64_t embedding, std::int64_t vocabulary) {
   if (model.bidirectional)
     throw Error(ErrorKind::usage, "language_model", "bidirectional would let the model read the character it predicts",
                 "Set bidirectional = false");
-  LanguageNetwork n;
-  n.states = carried_states(scope, model, ids.shape()[1]);
-  std::vector<Value> initial;
-  for (const CarriedState& s : n.states) initial.push_back(s.in);
   const Value x = embedding_layer(scope.child("embedding"), ids, vocabulary, embedding);
-  const CellLayerResult r = recurrent_model(scope.child("recurrent"), x, model, initial);
-  for (std::size_t i = 0; i < n.states.size(); ++i) n.states[i].out = r.states[i];
-  n.logits = linear_layer(scope.child("output"), dropout_layer(scope, r.y, model.dropout), vocabulary);
-  return n;
+  CellLayerResult r = recurrent_model(scope.child("recurrent"), x, model, states);
+  r.y = linear_layer(scope.child("output"), dropout_layer(scope, r.y, model.dropout), vocabulary);
+  return r;
 }
 
 namespace {
@@ -60,14 +55,19 @@ class LanguageModel : public Task {
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value ids = scope.graph().input("ids", like.inputs.at("ids").type());
     const Value labels = scope.graph().input("labels", like.inputs.at("labels").type());
-    LanguageNetwork network = language_network(scope, ids, options_.model, options_.embedding, vocabulary_.size());
-    const Value nats = softmax_cross_entropy(network.logits, labels);
+    std::vector<CarriedState> states = carried_states(scope, options_.model, ids.shape()[1]);
+    std::vector<Value> initial;
+    for (const CarriedState& s : states) initial.push_back(s.in);
+    const CellLayerResult network =
+        language_network(scope, ids, initial, options_.model, options_.embedding, vocabulary_.size());
+    for (std::size_t i = 0; i < states.size(); ++i) states[i].out = network.states[i];
+    const Value nats = softmax_cross_entropy(network.y, labels);
     const Value total = sum(nats), count = scalar_like(total, static_cast<double>(labels.shape().elements()));
     TaskGraph t;
     t.loss = total / count;
     t.weight = count;
     t.metrics.push_back({"bits_per_character", total * std::numbers::log2e, count});
-    t.states = std::move(network.states);
+    t.states = std::move(states);
     return t;
   }
 

@@ -2,19 +2,15 @@
 // The network of a character language model, for training on windows and for generating step by step.
 #pragma once
 
-#include <vector>
+#include <span>
 
 #include "unroll/model.h"
-#include "unroll/trainer.h"
 
 namespace unroll {
 
-struct LanguageNetwork {
-  Value logits;                      // [T, B, V]
-  std::vector<CarriedState> states;
-};
-// ids i32 [T, B]. Parameters "embedding.*", "recurrent.*", "output.*".
-LanguageNetwork language_network(Scope& scope, Value ids, const RecurrentModelOptions& model, std::int64_t embedding,
-                                 std::int64_t vocabulary);
+// ids i32 [T, B], states those of the recurrent part -> y: logits [T, B, V], and the next states. Parameters
+// "embedding.*", "recurrent.*", "output.*".
+CellLayerResult language_network(Scope& scope, Value ids, std::span<const Value> states,
+                                 const RecurrentModelOptions& model, std::int64_t embedding, std::int64_t vocabulary);
 
 }  // namespace unroll

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trained tasks as streams: raw values in, predictions in the task's units out, after every step.
+#include <cmath>
+
+#include "frontends/data/text.h"
+#include "frontends/model/tasks/language_model.h"
+#include "frontends/model/tasks/task_parts.h"
+#include "unroll/error.h"
+#include "unroll/stream.h"
+#include "unroll/tasks.h"
+
+namespace unroll {
+
+namespace {
+
+// x -> scaled(x) -> recurrent layers -> linear.
+CellLayerResult read_out(Scope& scope, Value x, const RecurrentModelOptions& model, std::span<const Value> states,
+                         std::int64_t outputs) {
+  CellLayerResult r = recurrent_model(scope.child("recurrent"), x, model, states);
+  r.y = linear_layer(scope.child("output"), r.y, outputs);
+  return r;
+}
+
+StreamModel language_stream(const Metadata& metadata, const RecurrentModelOptions& model) {
+  const std::int64_t embedding = get_integer(metadata, "embedding");
+  const std::int64_t vocabulary = Vocabulary::from_characters(get_text(metadata, "vocabulary"), "model").size();
+  StreamModel stream = recurrent_stream(model, 1);
+  stream.input = DType::i32;
+  stream.build = [=](Scope& scope, Value ids, std::span<const Value> states) {
+    return language_network(scope, ids, states, model, embedding, vocabulary);
+  };
+  return stream;
+}
+
+StreamModel classify_stream(const Metadata& metadata, const RecurrentModelOptions& model) {
+  const std::int64_t classes = get_integer(metadata, "classes");
+  const double divide = get_double(metadata, "divide");
+  if (!(std::fabs(divide) > 0)) throw Error(ErrorKind::input_file, "model", "metadata 'divide' must not be 0");
+  StreamModel stream = recurrent_stream(model, get_integer(metadata, "width"));
+  stream.build = [=](Scope& scope, Value x, std::span<const Value> states) {
+    return read_out(scope, x / divide, model, states, classes);
+  };
+  return stream;
+}
+
+// A model that reads and gives changes keeps the last value, and whether there was one, as two more states: the first
+// value counts as no change.
+StreamModel forecast_stream(const Metadata& metadata, const RecurrentModelOptions& model) {
+  const double mean = get_double(metadata, "scaler.mean"), deviation = get_double(metadata, "scaler.deviation");
+  if (!(deviation > 0))
+    throw Error(ErrorKind::input_file, "model", "the model's scaler has no positive deviation");
+  const bool changes = get_integer(metadata, "difference") != 0;
+  StreamModel stream = recurrent_stream(model, 1);
+  const auto recurrent_shapes = stream.state_shapes;
+  stream.state_shapes = [=](std::int64_t lanes) {
+    std::vector<Shape> shapes = recurrent_shapes(lanes);
+    for (int i = 0; changes && i < 2; ++i) shapes.push_back({1, lanes, 1});
+    return shapes;
+  };
+  stream.build = [=](Scope& scope, Value x, std::span<const Value> states) {
+    const std::int64_t steps = x.shape()[0];
+    const auto predict = [&](Value values, std::span<const Value> recurrent) {
+      CellLayerResult r = read_out(scope, (values - mean) / deviation, model, recurrent, 1);
+      r.y = r.y * deviation + mean;
+      return r;
+    };
+    if (!changes) return predict(x, states);
+    const std::size_t n = states.size() - 2;
+    const Value last = states[n], seen = states[n + 1], ones = filled(scope.graph(), seen.type(), 1);
+    const Value first = (slice(x, 0, 0, 1) - last) * seen;
+    const Value later = slice(x, 0, 1, steps - 1) - slice(x, 0, 0, steps - 1);
+    CellLayerResult r = predict(steps == 1 ? first : concat(std::vector{first, later}, 0), states.first(n));
+    r.y = x + r.y;
+    r.states.push_back(slice(x, 0, steps - 1, 1));
+    r.states.push_back(ones);
+    return r;
+  };
+  return stream;
+}
+
+}  // namespace
+
+StreamModel task_stream(const Metadata& metadata) {
+  struct Row {
+    std::string_view task;
+    StreamModel (*make)(const Metadata&, const RecurrentModelOptions&);
+  };
+  constexpr Row k_tasks[] = {
+      {"language_model", language_stream}, {"classify", classify_stream}, {"forecast", forecast_stream}};
+  const std::string& task = get_text(metadata, "task");
+  for (const Row& row : k_tasks)
+    if (row.task == task) return row.make(metadata, get_model_options(metadata));
+  throw Error(ErrorKind::input_file, "model", "no stream for task '" + task.substr(0, 40) + "'");
+}
+
+}  // namespace unroll
