@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: tests/fuzz/run.sh SECONDS [TARGET...]. Builds every fuzz target with clang under ASan and UBSan in build-fuzz
-# and runs each for SECONDS; a crash leaves its input in build-fuzz/crash-<target>-* and ends with status 1.
+# and runs each for SECONDS, as many at a time as there are cores; a crash leaves its input in
+# build-fuzz/crash-<target>-* and ends with status 1.
 set -euo pipefail
 seconds=${1:?usage: tests/fuzz/run.sh SECONDS [TARGET...]}
 shift
@@ -14,15 +15,26 @@ targets=("$@")
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(ninja -C "$build" -t targets all | sed -n 's|^tests/fuzz/fuzz_\([a-z_]*\): .*|\1|p')
 ninja -C "$build" "${targets[@]/#/tests/fuzz/fuzz_}"
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-status=0
-for target in "${targets[@]}"; do
-  echo "== $target for $seconds s"
+fuzz() {
+  local target=$1
   mkdir -p "$build/corpus/$target"  # what the run finds; the committed corpus is only read
-  dictionary=()
+  local dictionary=()
   if [ -f "tests/fuzz/$target.dict" ]; then dictionary=("-dict=tests/fuzz/$target.dict"); fi
   "$build/tests/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -max_len=16384 \
     -print_final_stats=1 -verbosity=0 -artifact_prefix="$build/crash-$target-" "${dictionary[@]}" \
-    "$build/corpus/$target" "tests/fuzz/corpus/$target" 2>&1 |
-    sed "/^###### Recommended/,/^###### End/d" || status=1
+    "$build/corpus/$target" "tests/fuzz/corpus/$target" > "$build/fuzz-$target.log" 2>&1
+}
+pids=()
+for target in "${targets[@]}"; do
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do sleep 1; done
+  fuzz "$target" &
+  pids+=($!)
+done
+status=0
+for i in "${!targets[@]}"; do
+  result=passed
+  wait "${pids[$i]}" || { result=FAILED; status=1; }
+  echo "== ${targets[$i]} for $seconds s: $result"
+  sed "/^###### Recommended/,/^###### End/d" "$build/fuzz-${targets[$i]}.log"
 done
 exit $status
