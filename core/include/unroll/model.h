@@ -153,8 +153,8 @@ struct TextPlace {
 // docs/adding-a-cell.md has the grammar, the functions, the names of the parameters and the bounds.
 struct TextCell {
   std::string name;
-  std::vector<std::string> states;  // each of size H; the first is the output unless y is given
-  std::string step;                 // a statement per line; every state gets its next value once
+  std::vector<std::string> states = {};  // each of size H; the first is the output unless y is given
+  std::string step = {};  // a statement per line; every state gets its next value once
   std::string y = {};               // the output of a step as one expression; empty: a line `y = ...` of step, or none
   TextPlace place = {}, step_place = {}, y_place = {};
 };
