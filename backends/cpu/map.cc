@@ -67,6 +67,7 @@ MapCall::MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_byt
   parts_.resize(static_cast<std::size_t>(view.parts));
   for (OwnBody& own : parts_) {
     own.body = std::make_unique<Program>(plan, 1, view.store, &layout_, &own.packed);
+    own.body->leave_untimed();
     own.bases.resize(own.body->n_bases());
     own.spill = Bytes(at_least_one(spilled));
     scratch_bytes_ = aligned(own.body->scratch_bytes());

@@ -14,6 +14,7 @@ namespace unroll {
 namespace {
 
 constexpr std::int64_t k_block_bytes = 32 * 1024;  // of the widest value of a block
+constexpr std::int64_t k_fewest_blocks = 2;         // little work does not gain by more than two cores
 constexpr std::int64_t k_least_block_bytes = 1024;  // below it a call costs more than its work
 
 std::int64_t last(const Shape& shape) { return shape[shape.rank() - 1]; }
@@ -69,7 +70,7 @@ Blocking blocking_of(const Graph& graph, const std::vector<int>& members) {
     row_bytes = std::max(row_bytes, last(type.shape) * static_cast<std::int64_t>(dtype_bytes(type.dtype)));
   }
   const std::int64_t rows = rows_of(graph, members);
-  std::int64_t block = std::max<std::int64_t>(1, std::min(rows / k_fewest_rows, k_block_bytes / row_bytes));
+  std::int64_t block = std::max<std::int64_t>(1, std::min(rows / k_fewest_blocks, k_block_bytes / row_bytes));
   while (rows % block != 0) --block;
   return {block, block * row_bytes};
 }
