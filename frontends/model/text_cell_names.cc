@@ -182,8 +182,8 @@ class Checker {
     std::vector<std::string> known(names_.begin(), names_.end());
     for (const Constant& row : k_constants) known.emplace_back(row.name);
     refuse(cell_, e.at, "unknown name " + quoted(name),
-           question(name, known) + "Known here: " + joined(known) + "; a parameter is param(" +
-               name.substr(0, name.find('\'')) + ")");
+           question(name, known) + "Known here: " + joined(known) + "; a vector of parameters is param(" +
+               name.substr(0, name.find('\'')) + "), a matrix comes with linear(...)");
   }
 
   void give(const Statement& s) {

@@ -246,6 +246,8 @@ class Parser {
     advance();
   }
   void close(const At& opened) {
+    if (token_.kind == TokenKind::end)
+      refuse(cell_, opened, "this parenthesis is not closed", "Add ) where its expression ends");
     if (!at_symbol(')'))
       unexpected(", or )", "The parenthesis of line " + std::to_string(opened.line) + ", column " +
                                std::to_string(opened.column) + " is open");
