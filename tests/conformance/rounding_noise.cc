@@ -31,8 +31,11 @@ bool rounds(Op op) {
 
 Value noisy(Value x, std::mt19937_64& random) {
   if (!is_float(x.dtype())) return x;
+  // Of different sizes, because equal ones cancel: (1 + e)(1 - e) would hide what a mean of equal values is sensitive to.
+  std::uniform_real_distribution<double> size(0x1p-25, 0x1.8p-24);
   Tensor factors(x.type());
-  for (std::int64_t i = 0; i < factors.elements(); ++i) factors.set(i, 1 + (random() % 2 == 0 ? 0x1p-24 : -0x1p-24));
+  for (std::int64_t i = 0; i < factors.elements(); ++i)
+    factors.set(i, 1 + (random() % 2 == 0 ? size(random) : -size(random)));
   return x * constant(x.graph(), std::move(factors));
 }
 

@@ -110,15 +110,24 @@ class Trial {
   }
 
  private:
+  // What rounding noise changes, the worst of some samples: in a single one errors may cancel.
+  double condition(const Graph& wide) const {
+    constexpr std::uint64_t k_samples = 3;
+    double worst = 0;
+    for (std::uint64_t k = 0; k < k_samples; ++k)
+      worst = std::max(worst, distance(run_truth(*with_rounding_noise(wide, mixed(seed_, k)), inputs_), truth_).worst);
+    return worst;
+  }
+
   // Passes and memory plan change nothing that matters, whatever the numbers are.
   void check_pipeline(const Graph& wide) {
     if (!tame(truth_)) return;
     const auto reference = make_backend("reference");
     const Distance d =
         distance(evaluate(wide, *reference, inputs_, {.without = {}, .donate = {}, .verify_each = true}), truth_);
-    const Distance ill = distance(run_truth(*with_rounding_noise(wide, seed_), inputs_), truth_);
+    const double ill = condition(wide);
     CAPTURE(d.name);
-    if (ill.worst < k_ill) CHECK(d.worst <= k_slack * ill.worst * k_f64_per_f32 + k_floor_f64);
+    if (ill < k_ill) CHECK(d.worst <= k_slack * ill * k_f64_per_f32 + k_floor_f64);
   }
 
   // How far off a backend in f32 may be; false when nothing can be said.
@@ -126,10 +135,10 @@ class Trial {
     if (!tame(truth_)) return false;
     const auto wide = graph_of(seed_, DType::f64);
     inputs32_ = in_dtype(inputs_, DType::f32);
-    const Distance ill = distance(run_truth(*with_rounding_noise(*wide, seed_), inputs_), truth_);
+    const double ill = condition(*wide);
     const Distance plain = distance(run_truth(*narrow_, inputs32_), truth_);
-    allowed_ = k_slack * std::max(ill.worst, plain.worst) + k_floor_f32;
-    return ill.worst < k_ill && plain.worst < k_ill;
+    allowed_ = k_slack * std::max(ill, plain.worst) + k_floor_f32;
+    return ill < k_ill && plain.worst < k_ill;
   }
 
   void check_backend(const std::string& name) {
