@@ -63,6 +63,7 @@ class CpuBackend final : public Backend {
     capabilities_.name = "cpu";
     capabilities_.device = std::to_string(team_.size()) + " threads, " + instruction_set();
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
+    capabilities_.packs = true;
     capabilities_.fuses = true;
     capabilities_.views = true;
     capabilities_.threads = team_.size();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One call per node: decides from shapes and strides at compile time, so that running only resolves pointers.
 #include <algorithm>
+#include <array>
 
 #include "backends/cpu/program.h"
 #include "unroll/error.h"
@@ -8,6 +9,10 @@
 namespace unroll::cpu {
 
 namespace {
+
+using Index = std::int64_t;
+
+const std::int32_t* ints_at(const Ref& ref, const Frame& f) { return reinterpret_cast<const std::int32_t*>(ref.in(f)); }
 
 // A call that runs a function over resolved operands.
 template <class F>
@@ -56,7 +61,7 @@ class ElementwiseCall : public Call {
     Pointers& p = pointers_[static_cast<std::size_t>(part.index)];
     for (std::size_t i = 0; i < inputs_.size(); ++i) p.in[i] = inputs_[i].in(frame);
     for (std::size_t i = 0; i < results_.size(); ++i) p.out[i] = results_[i].in(frame);
-    program_.run(p.in, p.out, part);
+    program_.run(p.in, p.out, part, frame.rows);
   }
   std::string implementation() const override { return "tiles, " + std::to_string(n_instructions_) + " ops"; }
 
@@ -88,12 +93,30 @@ std::unique_ptr<Call> make_elementwise(const At& at) {
 
 // ---- movement: all are copies of one strided reading into another
 
+// A copy that a packed scan may cut short: then it goes row by row (axis 0).
+struct RowCopy {
+  Copy all, row;
+  Index src_row = 0, dst_row = 0;  // bytes
+
+  RowCopy(DType dtype, const Shape& shape, const Strides& src, const Strides& dst)
+      : all(make_copy(dtype, shape, src, dst)),
+        row(make_copy(dtype, shape.rank() > 0 ? shape.with(0, 1) : shape, src, dst)) {
+    src_row = src[0] * static_cast<Index>(dtype_bytes(dtype));
+    dst_row = dst[0] * static_cast<Index>(dtype_bytes(dtype));
+  }
+  void run(const std::byte* from, std::byte* to, const Rows& rows, const Part& part) const {
+    if (rows.live == rows.all) return run_copy(all, from, to, part);
+    const Range mine = part.share(rows.live);
+    for (Index r = mine.begin; r < mine.end; ++r) run_copy(row, from + r * src_row, to + r * dst_row, Part{});
+  }
+};
+
 std::unique_ptr<Call> make_plain_copy(const At& at, const Shape& shape, const Strides& src, std::int64_t src_start, const Strides& dst) {
   const std::size_t skip = static_cast<std::size_t>(src_start) * dtype_bytes(at.out_type().dtype);
   const Ref from{at.in(0).base, at.in(0).offset + skip}, to = at.out();
   if (from == to) return nullptr;  // a view
-  const Copy copy = make_copy(at.out_type().dtype, shape, src, dst);
-  return simple("copy", [=](const Frame& f, const Part& part) { run_copy(copy, from.in(f), to.in(f), part); });
+  const RowCopy copy(at.out_type().dtype, shape, src, dst);
+  return simple("copy", [=](const Frame& f, const Part& part) { copy.run(from.in(f), to.in(f), f.rows, part); });
 }
 
 std::unique_ptr<Call> make_reshape(const At& at) {
@@ -122,21 +145,21 @@ std::unique_ptr<Call> make_broadcast(const At& at) {
 std::unique_ptr<Call> make_pad(const At& at) {
   const Strides dst = at.view.strides(at.out_id());
   const auto axis = static_cast<std::size_t>(at.node.attributes.get<std::int64_t>("axis"));
-  const Copy copy = make_copy(at.out_type().dtype, at.type(0).shape, at.view.strides(at.node.inputs[0]), dst);
+  const RowCopy copy(at.out_type().dtype, at.type(0).shape, at.view.strides(at.node.inputs[0]), dst);
   const std::int64_t start = at.node.attributes.get<std::int64_t>("low") * dst[axis];
   const std::size_t skip = static_cast<std::size_t>(start) * dtype_bytes(at.out_type().dtype);
   const Ref from = at.in(0), to = at.out();
   const Type type = at.out_type();
   return simple("fill and copy", [=](const Frame& f, const Part& part) {
-    run_fill(type.dtype, 0, type.shape.elements(), to.in(f), part);
+    run_fill(type.dtype, 0, f.rows.of(type.shape.elements()), to.in(f), part);
     part.sync();
-    run_copy(copy, from.in(f), to.in(f) + skip, part);
+    copy.run(from.in(f), to.in(f) + skip, f.rows, part);
   });
 }
 
 std::unique_ptr<Call> make_concat(const At& at) {
   struct Piece {
-    Copy copy;
+    RowCopy copy;
     Ref from, to;
   };
   std::vector<Piece> pieces;
@@ -150,11 +173,11 @@ std::unique_ptr<Call> make_concat(const At& at) {
     start += shape[axis];
     const Strides src = at.view.strides(at.node.inputs[i]);
     if (at.in(i) == to && src == dst) continue;  // its producer wrote it in place
-    if (shape.elements() > 0) pieces.push_back({make_copy(at.out_type().dtype, shape, src, dst), at.in(i), to});
+    if (shape.elements() > 0) pieces.push_back({RowCopy(at.out_type().dtype, shape, src, dst), at.in(i), to});
   }
   if (pieces.empty()) return nullptr;
   return simple("copy of " + std::to_string(pieces.size()), [pieces](const Frame& f, const Part& part) {
-    for (const Piece& p : pieces) run_copy(p.copy, p.from.in(f), p.to.in(f), part);
+    for (const Piece& p : pieces) p.copy.run(p.from.in(f), p.to.in(f), f.rows, part);
   });
 }
 
@@ -169,10 +192,29 @@ Matmul strided_matmul(const At& at) {
   return m;
 }
 
+// Few rows are multiplied in other ways than many, with scratch of their own.
+void want_scratch_of_any_count(const At& at, const Matmul& matmul) {
+  constexpr Index k_few_rows = 16;
+  for (Index rows = 1; rows < k_few_rows; ++rows)
+    at.want_scratch(matmul_scratch_bytes(first_rows(matmul, rows), at.view.parts));
+}
+
 std::unique_ptr<Call> make_matmul_call(const At& at) {
   const Matmul m = strided_matmul(at);
   at.want_scratch(matmul_scratch_bytes(m, at.view.parts));
   const Ref a = at.in(0), b = at.in(1), c = at.out();
+  const bool counted = at.node.inputs.size() > 2;
+  if (counted || at.view.packed) want_scratch_of_any_count(at, m);
+  if (counted) {  // how many rows there are is known when the plan runs
+    const Ref rows = at.in(2);
+    return simple("matmul of counted rows", [=](const Frame& f, const Part& part) {
+      run_matmul(first_rows(m, *ints_at(rows, f)), a.in(f), b.in(f), c.in(f), f.scratch, part);
+    });
+  }
+  if (at.view.packed)
+    return simple("matmul of live rows", [=](const Frame& f, const Part& part) {
+      run_matmul(first_rows(m, f.rows.of(m.m)), a.in(f), b.in(f), c.in(f), f.scratch, part);
+    });
   return simple("matmul", [=](const Frame& f, const Part& part) { run_matmul(m, a.in(f), b.in(f), c.in(f), f.scratch, part); });
 }
 
@@ -180,18 +222,24 @@ std::unique_ptr<Call> make_reduce_call(const At& at) {
   const Reduce reduce = make_reduce(at.node.op, at.type(0), at.node.attributes.get<Ints>("axes"));
   at.want_scratch(reduce_scratch_bytes(reduce, at.view.parts));
   const Ref x = at.in(0), y = at.out();
-  return simple("reduce", [=](const Frame& f, const Part& part) { run_reduce(reduce, x.in(f), y.in(f), f.scratch, part); });
+  return simple("reduce", [=](const Frame& f, const Part& part) {
+    Reduce live = reduce;
+    if (!live.first_reduced) live.dims[0] = f.rows.of(live.dims[0]);
+    run_reduce(live, x.in(f), y.in(f), f.scratch, part);
+  });
 }
 
 std::unique_ptr<Call> make_argmax_call(const At& at) {
   const Argmax argmax = make_argmax(at.type(0), static_cast<int>(at.node.attributes.get<std::int64_t>("axis")));
   const Ref x = at.in(0), y = at.out();
-  return simple("argmax", [=](const Frame& f, const Part& part) { run_argmax(argmax, x.in(f), reinterpret_cast<std::int32_t*>(y.in(f)), part); });
+  return simple("argmax", [=](const Frame& f, const Part& part) {
+    Argmax live = argmax;
+    live.outer = f.rows.of(live.outer);
+    run_argmax(live, x.in(f), reinterpret_cast<std::int32_t*>(y.in(f)), part);
+  });
 }
 
 // ---- indexing and sources
-
-const std::int32_t* ints_at(const Ref& ref, const Frame& f) { return reinterpret_cast<const std::int32_t*>(ref.in(f)); }
 
 std::unique_ptr<Call> make_gather(const At& at) {
   const Shape& table = at.type(0).shape;
@@ -199,7 +247,7 @@ std::unique_ptr<Call> make_gather(const At& at) {
   const std::int64_t row_bytes = table.removed(0).elements() * static_cast<std::int64_t>(dtype_bytes(at.type(0).dtype));
   const Ref from = at.in(0), indices = at.in(1), to = at.out();
   return simple("gather", [=](const Frame& f, const Part& part) {
-    run_gather(ints_at(indices, f), n, rows, row_bytes, from.in(f), to.in(f), part);
+    run_gather(ints_at(indices, f), f.rows.of(n), rows, row_bytes, from.in(f), to.in(f), part);
   });
 }
 std::unique_ptr<Call> make_scatter_add(const At& at) {
@@ -216,6 +264,27 @@ std::unique_ptr<Call> make_iota(const At& at) {
   const int axis = static_cast<int>(at.node.attributes.get<std::int64_t>("axis"));
   const Ref to = at.out();
   return simple("iota", [=](const Frame& f, const Part& part) { run_iota(shape, axis, reinterpret_cast<std::int32_t*>(to.in(f)), part); });
+}
+std::unique_ptr<Call> make_pack_lengths(const At& at) {
+  const std::int64_t batch = at.type(0).shape[0], steps = at.node.attributes.get<std::int64_t>("steps");
+  // A result that nobody reads has no place; what the kernel writes there goes to memory of the call.
+  std::array<Ref, 6> refs;
+  std::array<bool, 6> read{};
+  auto unread = std::make_shared<std::vector<std::int32_t>>();
+  for (std::size_t k = 0; k < refs.size(); ++k) {
+    const ValueId id = at.out_id(static_cast<std::int32_t>(k));
+    read[k] = at.view.storage(id).place != Storage::Place::none;
+    if (read[k]) refs[k] = at.view.ref(id);
+  }
+  const auto most = static_cast<std::size_t>(std::max(steps * batch, std::max(steps, batch)) + 1);
+  unread->resize(most * refs.size());
+  const Ref lengths = at.in(0);
+  return simple("counting sort", [=](const Frame& f, const Part& part) {
+    std::array<std::int32_t*, 6> to{};
+    for (std::size_t k = 0; k < to.size(); ++k)
+      to[k] = read[k] ? reinterpret_cast<std::int32_t*>(refs[k].in(f)) : unread->data() + k * most;
+    run_pack_lengths(ints_at(lengths, f), batch, steps, {to[0], to[1], to[2], to[3], to[4], to[5]}, part);
+  });
 }
 std::unique_ptr<Call> make_random_uniform(const At& at) {
   const std::int64_t site = at.node.attributes.get<std::int64_t>("site"), n = at.out_type().shape.elements();
@@ -239,6 +308,7 @@ constexpr MakerRow k_makers[] = {
     {Op::reduce_max, make_reduce_call}, {Op::argmax, make_argmax_call},
     {Op::gather, make_gather},         {Op::scatter_add, make_scatter_add},
     {Op::iota, make_iota},             {Op::random_uniform, make_random_uniform},
+    {Op::pack_lengths, make_pack_lengths},
     {Op::fused, make_elementwise},
 };
 
@@ -256,7 +326,7 @@ std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t id, std::size
 
 bool is_constant_matmul(const Plan& plan, std::int32_t id) {
   const Node& node = plan.graph->node(id);
-  if (node.op != Op::matmul || node.attributes.get<bool>("transpose_a")) return false;
+  if (node.op != Op::matmul || node.inputs.size() > 2 || node.attributes.get<bool>("transpose_a")) return false;
   const Type& type = plan.graph->type(node.inputs[1]);
   return plan.graph->node(node.inputs[1].node).op == Op::constant && type.shape.rank() == 2 && type.shape.elements() > 0;
 }
@@ -271,7 +341,7 @@ std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id
                                      format_of(m, view.plan.weights));
   const Ref a = at.in(0), c = at.out();
   return simple(std::string("matmul, packed once") + (packed->format == WeightFormat::f32 ? "" : ", fewer bits"),
-                [=](const Frame& f, const Part& part) { run_weights(m, a.in(f), *packed, c.in(f), part); });
+                [=](const Frame& f, const Part& part) { run_weights(first_rows(m, f.rows.of(m.m)), a.in(f), *packed, c.in(f), part); });
 }
 
 std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& view, std::int32_t id, int first_constant) {
@@ -323,18 +393,22 @@ std::unique_ptr<Call> make_output_copies(const PlanView& view, int n_states) {
     const Range r = part.share(static_cast<std::int64_t>(bytes), 64);
     if (from != to && !r.empty()) std::copy(from + r.begin, from + r.end, to + r.begin);
   };
+  const auto bytes_of = [](const Piece& p, const Frame& f) {
+    return static_cast<std::size_t>(f.rows.of(static_cast<Index>(p.bytes)));
+  };
   auto stage = std::make_shared<Bytes>(staged_bytes);
-  return simple("copy of " + std::to_string(pieces.size()), [pieces, stage, copy_bytes](const Frame& f, const Part& part) {
+  const std::string name = "copy of " + std::to_string(pieces.size());
+  return simple(name, [pieces, stage, copy_bytes, bytes_of](const Frame& f, const Part& part) {
     std::byte* at = stage->data();
     for (const Piece& p : pieces)
       if (p.staged) {
-        copy_bytes(p.bytes, p.from.in(f), at, part);
+        copy_bytes(bytes_of(p, f), p.from.in(f), at, part);
         at += p.bytes;
       }
     if (stage->size() > 0) part.sync();
     at = stage->data();
     for (const Piece& p : pieces) {
-      copy_bytes(p.bytes, p.staged ? at : p.from.in(f), p.to.in(f), part);
+      copy_bytes(bytes_of(p, f), p.staged ? at : p.from.in(f), p.to.in(f), part);
       if (p.staged) at += p.bytes;
     }
   });

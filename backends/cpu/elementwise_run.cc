@@ -143,13 +143,15 @@ struct Elementwise::Run {
   }
 };
 
-void Elementwise::run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part) const {
+void Elementwise::run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part,
+                      const Rows& rows) const {
   const auto inner = static_cast<std::size_t>(rank_ - 1);
   Index total = 1;
   for (std::size_t i = 0; i <= inner; ++i) total *= dims_[i];
+  total = rows.of(total);
   if (total == 0) return;
   // By rows, each row is cut into equal tiles; otherwise the whole is one row.
-  const Index row = by_rows_ ? dims_[inner] : total;
+  const Index row = by_rows_ && rank_ > 1 ? dims_[inner] : total;
   const Index cuts = (row + tile_ - 1) / tile_;
   const Range mine = part.share(total / row * cuts);
   if (mine.empty()) return;

@@ -26,6 +26,12 @@ Strides dense_strides(const Shape& shape);
 // Strides that read `from` as if it had shape `to` (NumPy broadcasting): 0 where repeated.
 Strides broadcast_strides(const Shape& from, const Shape& to);
 
+// The first `live` of `all` indices of axis 0: packed scans work on the rows that are still there.
+struct Rows {
+  std::int64_t live = 1, all = 1;
+  std::int64_t of(std::int64_t n) const { return live == all ? n : n / all * live; }  // n: a multiple of all
+};
+
 // Name of the instruction set the kernels run on here: "AVX3", "NEON".
 const char* instruction_set();
 
@@ -48,6 +54,9 @@ Matmul make_matmul(const Type& a, const Type& b, bool transpose_a, bool transpos
 // Any product. Syncs. c must not overlap a, b or scratch.
 std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts);
 void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part);
+
+// The same with fewer stored rows of a: with transpose_a a shorter sum, else fewer rows of c. Cut to 0 .. all.
+Matmul first_rows(Matmul matmul, std::int64_t rows);
 
 // For a b used many times (weights in a time loop); needs single(). Pack once per value of b, then multiply.
 // run_packed splits so that each part reads the same slice of packed b in every call with this shape. No sync inside.
@@ -97,7 +106,8 @@ class Elementwise {
   explicit Elementwise(const ElementwiseSource& source);
   // inputs and results in the source's order. A result may be the same memory as an input of the same strides and
   // element size; otherwise results overlap nothing.
-  void run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part) const;
+  void run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part,
+           const Rows& rows = {}) const;
 
  private:
   friend class ElementwiseCompiler;
@@ -190,6 +200,12 @@ void run_gather(const std::int32_t* indices, std::int64_t n_indices, std::int64_
 // out [rows, row] = 0, then out[indices[i], :] += updates[i, :] in the order of i; out of range adds nothing.
 void run_scatter_add(DType dtype, const std::int32_t* indices, std::int64_t n_indices, std::int64_t rows,
                      std::int64_t row, const void* updates, void* out, const Part& part);
+// Where rows of padded sequences lie when packed, see unroll/ops.h; lengths are cut to 0 .. steps.
+struct PackedPlaces {
+  std::int32_t *batch_sizes, *order, *rank, *pack, *unpack, *rows;
+};
+void run_pack_lengths(const std::int32_t* lengths, std::int64_t batch, std::int64_t steps, const PackedPlaces& to,
+                      const Part& part);
 // Index along `axis` of a dense i32 shape.
 void run_iota(const Shape& shape, int axis, std::int32_t* out, const Part& part);
 // key i32[3] = seed low, seed high, update; step null or i32 scalar: element e draws number step * elements + e.

@@ -59,6 +59,36 @@ void run_scatter_add(DType dtype, const std::int32_t* indices, Index n_indices, 
     scatter_add(indices, n_indices, rows, row, static_cast<const float*>(updates), static_cast<float*>(out), part);
 }
 
+// Sorted by counting; one part does it, as it is little beside a single step of any loop.
+void run_pack_lengths(const std::int32_t* lengths, Index batch, Index steps, const PackedPlaces& to, const Part& part) {
+  if (part.index != 0) return;
+  *to.rows = 0;
+  std::fill_n(to.batch_sizes, steps, 0);
+  if (batch == 0) return;
+  const auto length = [&](Index b) { return std::clamp<Index>(lengths[b], 0, steps); };
+  for (Index b = 0; b < batch; ++b)
+    if (length(b) > 0) ++to.batch_sizes[length(b) - 1];
+  for (Index t = steps - 1; t-- > 0;) to.batch_sizes[t] += to.batch_sizes[t + 1];
+  // Rank of the next row of each length: as many as there are longer ones; kept where packed places come later.
+  std::int32_t* next = to.pack;
+  for (Index t = 0; t < steps; ++t) next[t] = t + 1 < steps ? to.batch_sizes[t + 1] : 0;
+  std::int32_t n_empty = steps > 0 ? to.batch_sizes[0] : 0;
+  for (Index b = 0; b < batch; ++b) {
+    to.rank[b] = length(b) > 0 ? next[length(b) - 1]++ : n_empty++;
+    to.order[to.rank[b]] = static_cast<std::int32_t>(b);
+  }
+  std::int32_t row = 0;
+  std::fill_n(to.unpack, steps * batch, -1);
+  for (Index t = 0; t < steps; ++t)
+    for (std::int32_t r = 0; r < to.batch_sizes[t]; ++r, ++row) {
+      const Index place = t * batch + to.order[r];
+      to.pack[row] = static_cast<std::int32_t>(place);
+      to.unpack[place] = row;
+    }
+  std::fill(to.pack + row, to.pack + steps * batch, -1);
+  *to.rows = row;
+}
+
 void run_iota(const Shape& shape, int axis, std::int32_t* out, const Part& part) {
   Index inner = 1;
   for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];

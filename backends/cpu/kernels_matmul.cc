@@ -206,6 +206,12 @@ Matmul make_matmul(const Type& a, const Type& b, bool transpose_a, bool transpos
   return mm;
 }
 
+Matmul first_rows(Matmul matmul, Index rows) {
+  Index& stored = matmul.transpose_a ? matmul.k : matmul.m;
+  stored = std::clamp<Index>(rows, 0, stored);
+  return matmul;
+}
+
 std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts) {
   bool swapped = false;
   const Matmul mm = turned(matmul, swapped);

@@ -19,6 +19,24 @@ const Tensor& constant_of(const Node& node) { return *node.attributes.get<std::s
 
 constexpr std::size_t k_nowhere = static_cast<std::size_t>(-1);
 
+// Nodes of a packed scan's body, or of a scan over blocks of its rows, that states or sequences of rows lead to.
+std::vector<bool> what_has_rows(const Graph& body, const ScanLayout& scan) {
+  const auto n_row_inputs = static_cast<std::size_t>(scan.n_states + scan.n_sequences);
+  std::vector<bool> has_rows(body.nodes().size(), false);
+  if (body.outputs().empty()) return has_rows;
+  const Shape& rows = body.type(body.outputs()[0].value).shape;
+  for (std::size_t i = 0; i < n_row_inputs && rows.rank() > 0; ++i) {
+    const ValueId id = body.inputs()[i].value;
+    const Shape& shape = body.type(id).shape;
+    has_rows[static_cast<std::size_t>(id.node)] = shape.rank() > 0 && shape[0] == rows[0];
+  }
+  for (std::size_t i = 0; i < has_rows.size(); ++i)
+    for (const ValueId& id : body.nodes()[i].inputs)
+      has_rows[i] = has_rows[i] || has_rows[static_cast<std::size_t>(id.node)];
+  return has_rows;
+}
+
+
 // Constants that only products read take no room: they are packed.
 std::vector<bool> constants_in_block(const Plan& plan) {
   const Graph& graph = *plan.graph;
@@ -70,6 +88,8 @@ Strides PlanView::strides(const ValueId& id, const Shape& to) const {
 Program::Program(const Plan& plan, int parts, WeightStore& store, const ScanLayout* scan,
                  std::vector<PackedMatmul*>* packed) {
   PlanView view{plan, parts, store};
+  view.packed = scan && scan->packed;
+  const std::vector<bool> has_rows = scan ? what_has_rows(*plan.graph, *scan) : std::vector<bool>();
   timed_ = !plan.one_thread;  // two looks at the clock take longer than a small call
   const auto n = static_cast<std::int32_t>(plan.graph->nodes().size());
   n_bases_ = k_first_input + plan.graph->inputs().size() + plan.graph->outputs().size();
@@ -97,15 +117,17 @@ Program::Program(const Plan& plan, int parts, WeightStore& store, const ScanLayo
     if (!call) continue;
     std::size_t bytes = 0;
     for (const Type& type : node.outputs) bytes += type.bytes();
-    steps_.push_back({std::move(call), "%" + std::to_string(i) + " " + std::string(op_info(node.op).name), bytes});
+    steps_.push_back({std::move(call), "%" + std::to_string(i) + " " + std::string(op_info(node.op).name), bytes,
+                      has_rows.empty() || has_rows[static_cast<std::size_t>(i)]});
   }
   if (auto copies = make_output_copies(view, scan ? scan->n_states : 0)) steps_.push_back({std::move(copies), "outputs"});
 }
 
 void Program::run(const Frame& frame, const Part& part) {
+  const Frame whole{frame.bases, frame.scratch};
   if (!timed_) {
     for (Step& step : steps_) {
-      step.call->run(frame, part);
+      step.call->run(step.has_rows ? frame : whole, part);
       part.sync();
     }
     return;
@@ -113,7 +135,7 @@ void Program::run(const Frame& frame, const Part& part) {
   using Clock = std::chrono::steady_clock;
   auto before = Clock::now();
   for (Step& step : steps_) {
-    step.call->run(frame, part);
+    step.call->run(step.has_rows ? frame : whole, part);
     part.sync();
     if (part.index != 0) continue;
     const auto now = Clock::now();

@@ -20,6 +20,7 @@ namespace unroll::cpu {
 struct Frame {
   std::byte** bases;
   std::byte* scratch;  // shared by all parts, 64-byte aligned
+  Rows rows = {};      // of a packed scan that are still there
 };
 
 // Memory of one operand: frame.bases[base] + offset.
@@ -46,6 +47,7 @@ struct Step {
   std::unique_ptr<Call> call;
   std::string name;
   std::size_t bytes = 0;         // written
+  bool has_rows = true;          // depends on what differs from row to row of a packed scan
   std::int64_t nanoseconds = 0;  // of part 0, over all runs since the last reset
 };
 
@@ -55,6 +57,7 @@ struct PlanView {
   int parts;
   WeightStore& store;
   std::vector<std::size_t> constant_offsets = {};  // [node], into the constants block
+  bool packed = false;                             // the body of a packed scan
   const Graph& graph() const { return *plan.graph; }
   const Storage& storage(const ValueId& id) const {
     return plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
@@ -105,7 +108,8 @@ class PackedMatmul : public Call {
   PackedMatmul(const Matmul& matmul, Ref a, Ref b, Ref c) : matmul_(matmul), a_(a), b_(b), c_(c), packed_(packed_bytes(matmul)) {}
   void pack(const Frame& frame, const Part& part) { run_pack(matmul_, b_.in(frame), packed_.data(), part); }
   void run(const Frame& frame, const Part& part) override {
-    run_packed(matmul_, a_.in(frame), packed_.data(), nullptr, false, c_.in(frame), part);
+    run_packed(first_rows(matmul_, frame.rows.of(matmul_.m)), a_.in(frame), packed_.data(), nullptr, false,
+               c_.in(frame), part);
   }
   std::string implementation() const override { return "matmul, packed once per scan"; }
 

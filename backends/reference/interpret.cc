@@ -63,7 +63,11 @@ class ScanRun {
       const std::int64_t t = layout_.reverse ? layout_.steps - 1 - step : step;
       seen_ = now_;
       if (layout_.has_reset) reset_rows(t);
-      interpret(body_, frame(t));
+      if (layout_.packed) {
+        run_packed_step(t);
+      } else {
+        interpret(body_, frame(t));
+      }
       if (layout_.has_lengths) hold_rows(t);
       std::swap(now_, next_);
     }
@@ -91,6 +95,45 @@ class ScanRun {
     for (std::size_t i = 0; i < outputs_.size(); ++i)
       f.outputs.push_back(i < n_states() ? next_[i].data() : slice_at(outputs_[i], t));
     return f;
+  }
+
+  // The body on all rows, those that are not there as zeros; then rows that are there are kept.
+  void run_packed_step(std::int64_t t) {
+    const auto* sizes = masks(0).as<const std::int32_t>();
+    std::size_t before = 0;
+    const auto live_at = [&](std::int64_t s) {
+      return static_cast<std::size_t>(std::clamp<std::int64_t>(sizes[s], 0, batch()));
+    };
+    for (std::int64_t s = 0; s < t; ++s) before += live_at(s);
+    const auto step_type = [](const NamedValue& value, const Graph& body) { return body.type(value.value); };
+    Frame f;
+    std::vector<Bytes> slices, made;
+    for (std::size_t i = 0; i < body_.graph->inputs().size(); ++i) {
+      const Type type = step_type(body_.graph->inputs()[i], *body_.graph);
+      const bool is_sequence = i >= n_states() && i < n_states() + static_cast<std::size_t>(layout_.n_sequences);
+      const bool sequence = is_sequence && inputs_[i].type.shape.rank() == type.shape.rank();
+      if (sequence) {
+        slices.emplace_back(type.bytes());
+        copy_bytes(slices.back().data(), inputs_[i].data + before * row_bytes(type), live_at(t) * row_bytes(type));
+      }
+      f.inputs.push_back(i < n_states() ? seen_[i].data()
+                         : sequence     ? slices.back().data()
+                         : is_sequence  ? slice_at(inputs_[i], t)
+                                        : inputs_[i].data);
+    }
+    for (const NamedValue& output : body_.graph->outputs()) {
+      made.emplace_back(step_type(output, *body_.graph).bytes());
+      f.outputs.push_back(made.back().data());
+    }
+    interpret(body_, f);
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const std::size_t row = row_bytes(step_type(body_.graph->outputs()[i], *body_.graph));
+      if (i < n_states()) copy_bytes(next_[i].data(), now_[i].data(), now_[i].size());
+      copy_bytes(i < n_states() ? next_[i].data() : outputs_[i].data + before * row, made[i].data(), live_at(t) * row);
+    }
+  }
+  std::int64_t batch() const {
+    return body_.graph->outputs().empty() ? 0 : body_.graph->type(body_.graph->outputs()[0].value).shape[0];
   }
 
   // What the body sees: rows that start anew at t are zero.

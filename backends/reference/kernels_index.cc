@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that read rows by number, add into rows by number, or draw numbers by their index.
 #include <algorithm>
+#include <numeric>
 
 #include "backends/reference/kernels.h"
 #include "core/support/philox.h"
@@ -55,6 +56,32 @@ void scatter_add(const Call& call) {
   }
 }
 
+// Lengths i32 [B], cut to 0 .. steps: rows by length, and the places of the rows that are there.
+void pack_lengths(const Call& call) {
+  const std::int64_t batch = call.inputs[0].elements(), steps = call.node.attributes.get<std::int64_t>("steps");
+  const auto out = [&](std::size_t k) { return call.outputs[k].as<std::int32_t>(); };
+  const auto length = [&](std::int32_t b) {
+    return std::clamp<std::int64_t>(call.inputs[0].as<const std::int32_t>()[b], 0, steps);
+  };
+  std::int32_t *batch_sizes = out(0), *order = out(1), *rank = out(2), *pack = out(3), *unpack = out(4);
+  std::iota(order, order + batch, 0);
+  std::stable_sort(order, order + batch, [&](std::int32_t a, std::int32_t b) { return length(a) > length(b); });
+  for (std::int32_t r = 0; r < batch; ++r) rank[order[r]] = r;
+  std::fill_n(pack, steps * batch, -1);
+  std::fill_n(unpack, steps * batch, -1);
+  std::int32_t row = 0;
+  for (std::int64_t t = 0; t < steps; ++t) {
+    const std::int32_t before = row;
+    for (std::int32_t r = 0; r < batch && length(order[r]) > t; ++r, ++row) {
+      const std::int64_t place = t * batch + order[r];
+      pack[row] = static_cast<std::int32_t>(place);
+      unpack[place] = row;
+    }
+    batch_sizes[t] = row - before;
+  }
+  *out(5) = row;
+}
+
 // Number step * elements + e of draw `site` in key's update, see core/support/philox.h.
 void random_uniform(const Call& call) {
   const View& out = call.outputs[0];
@@ -73,7 +100,11 @@ void random_uniform(const Call& call) {
 }
 
 constexpr KernelRow k_rows[] = {
-    {Op::gather, gather}, {Op::scatter_add, scatter_add}, {Op::random_uniform, random_uniform}};
+    {Op::gather, gather},
+    {Op::scatter_add, scatter_add},
+    {Op::pack_lengths, pack_lengths},
+    {Op::random_uniform, random_uniform},
+};
 
 }  // namespace
 

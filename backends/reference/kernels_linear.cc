@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul: [..., M, K] x [..., K, N] -> [..., M, N], leading axes broadcast, sums in double.
+#include <algorithm>
+
 #include "backends/reference/kernels.h"
 #include "unroll/error.h"
 
@@ -32,7 +34,10 @@ void multiply(const Call& call) {
   const Shape &sa = call.inputs[0].type.shape, &sb = call.inputs[1].type.shape, &sc = call.outputs[0].type.shape;
   const Matrix ma = matrix_of(sa, transpose_a), mb = matrix_of(sb, transpose_b);
   const std::int64_t m = sc[sc.rank() - 2], n = sc[sc.rank() - 1];
-  const std::int64_t k = sa[sa.rank() - (transpose_a ? 2 : 1)];
+  // With a count of rows: stored rows of a beyond it do not count; their rows of the result are zero here.
+  const std::int64_t stored = call.inputs.size() > 2 ? *call.inputs[2].as<const std::int32_t>() : sa[sa.rank() - 2];
+  const std::int64_t k = transpose_a ? std::clamp<std::int64_t>(stored, 0, sa[sa.rank() - 2]) : sa[sa.rank() - 1];
+  const std::int64_t rows = transpose_a ? m : stored;
   const auto offsets_a = matrix_offsets(sa, sc), offsets_b = matrix_offsets(sb, sc);
   T* c = call.outputs[0].as<T>();
   for (std::size_t batch = 0; batch < offsets_a.size(); ++batch) {
@@ -41,7 +46,7 @@ void multiply(const Call& call) {
     for (std::int64_t row = 0; row < m; ++row) {
       for (std::int64_t column = 0; column < n; ++column) {
         double sum = 0;
-        for (std::int64_t i = 0; i < k; ++i)
+        for (std::int64_t i = 0; i < (row < rows ? k : 0); ++i)
           sum += double{a[row * ma.row_stride + i * ma.column_stride]} *
                  double{b[i * mb.row_stride + column * mb.column_stride]};
         *c++ = static_cast<T>(sum);

@@ -2,6 +2,7 @@
 // Gradients of movement, contractions, reductions and indexing: each is the transpose of a linear map
 // (reduce_max: of the choice it made).
 #include "core/autodiff/rules.h"
+#include "unroll/error.h"
 #include "unroll/ops.h"
 
 namespace unroll {
@@ -48,6 +49,9 @@ Values broadcast_rule(const Backward& b) { return {b.d()}; }  // the walk sums o
 Values matmul_rule(const Backward& b) {
   const bool ta = b.node.attributes.get_or<bool>("transpose_a", false);
   const bool tb = b.node.attributes.get_or<bool>("transpose_b", false);
+  if (b.in.size() > 2)
+    throw Error(ErrorKind::unsupported, "differentiate", "a matmul with a count of rows has no gradient",
+                "differentiate before planning: such products are made by passes");
   Values d(2);
   if (b.wanted[0]) d[0] = ta ? matmul(b.in[1], b.d(), {tb, true}) : matmul(b.d(), b.in[1], {false, !tb});
   if (b.wanted[1]) d[1] = tb ? matmul(b.d(), b.in[0], {true, ta}) : matmul(b.in[0], b.d(), {!ta, false});

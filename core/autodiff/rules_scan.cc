@@ -11,6 +11,7 @@
 #include "core/autodiff/rules.h"
 #include "core/autodiff/saved.h"
 #include "core/autodiff/transplant.h"
+#include "unroll/error.h"
 #include "unroll/ops.h"
 
 namespace unroll {
@@ -257,6 +258,9 @@ Values emit_backward(const Loop& loop, const Step& step, const Sources& sources)
 }
 
 Values scan_rule(const Backward& b) {
+  if (scan_layout(b.node).packed)
+    throw Error(ErrorKind::unsupported, "differentiate", "a packed scan has no gradient",
+                "differentiate before planning: packed scans are made by passes");
   const Loop loop = without_masks(b);
   const auto step = differentiate_step(loop, carried_states(loop));
   Values d_in(b.in.size());

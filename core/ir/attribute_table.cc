@@ -39,6 +39,7 @@ constexpr Row k_rows[] = {
     {Op::reduce_max, {"keep", K::flag}},
     {Op::argmax, {"axis", K::integer}},
     {Op::scatter_add, {"rows", K::integer}},
+    {Op::pack_lengths, {"steps", K::integer}},
     {Op::random_uniform, {"shape", K::integers}},
     {Op::random_uniform, {"site", K::integer}},
     {Op::scan, {"steps", K::integer}},
@@ -47,6 +48,7 @@ constexpr Row k_rows[] = {
     {Op::scan, {"reverse", K::flag}},
     {Op::scan, {"lengths", K::flag}},
     {Op::scan, {"reset", K::flag}},
+    {Op::scan, {"packed", K::flag}},
     // gradient has those of the composite it belongs to as well
     {Op::gradient, {"of", K::text}},
     {Op::gradient, {"n_inputs", K::integer}},

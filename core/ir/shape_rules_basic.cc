@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape rules of the primitives.
 #include <algorithm>
+#include <cstdint>
 
 #include "core/ir/shape_rules.h"
 
@@ -119,7 +120,7 @@ std::vector<Type> broadcast_rule(const ShapeQuery& q) {
 
 // contractions and reductions
 std::vector<Type> matmul_rule(const ShapeQuery& q) {
-  q.require_same_dtype();
+  ShapeQuery{q.op, q.inputs.first(2), q.attributes, q.body}.require_same_dtype();
   q.require_float(0);
   const Shape &a = q.shape(0), &b = q.shape(1);
   const int r = a.rank();
@@ -127,6 +128,11 @@ std::vector<Type> matmul_rule(const ShapeQuery& q) {
   const bool ta = q.flag("transpose_a"), tb = q.flag("transpose_b");
   const std::int64_t m = a[ta ? r - 1 : r - 2], ka = a[ta ? r - 2 : r - 1];
   const std::int64_t kb = b[tb ? r - 1 : r - 2], n = b[tb ? r - 2 : r - 1];
+  if (q.inputs.size() > 2) {
+    q.require_dtype(2, DType::i32, "rows");
+    q.require_shape(2, Shape{}, "rows");
+    q.require(r == 2, "a count of rows goes with matrices; got " + a.text());
+  }
   bool same_batch = true;
   for (int i = 0; i < r - 2; ++i) same_batch &= a[i] == b[i];
   q.require(same_batch && ka == kb, "inner and batch dimensions must agree; got " + a.text() + (ta ? "^T" : "") + " and " +
@@ -172,6 +178,17 @@ std::vector<Type> scatter_add_rule(const ShapeQuery& q) {
   Ints dims{q.integer("rows")};
   dims.insert(dims.end(), updates.begin() + indices.rank(), updates.end());
   return {{q.in(1).dtype, Shape(dims)}};
+}
+
+std::vector<Type> pack_lengths_rule(const ShapeQuery& q) {
+  q.require_dtype(0, DType::i32, "lengths");
+  q.require(q.shape(0).rank() == 1, "lengths must be [B]; got " + q.shape(0).text());
+  const std::int64_t steps = q.integer("steps"), batch = q.shape(0)[0];
+  std::int64_t places = 0;
+  q.require(steps >= 0 && !__builtin_mul_overflow(steps, batch, &places) && places <= INT32_MAX,
+            "steps must be at least 0 and steps * B an i32; got " + std::to_string(steps) + " steps");
+  const auto ints = [](Shape shape) { return Type{DType::i32, std::move(shape)}; };
+  return {ints({steps}), ints({batch}), ints({batch}), ints({places}), ints({places}), ints({})};
 }
 
 std::vector<Type> random_uniform_rule(const ShapeQuery& q) {
@@ -227,6 +244,7 @@ constexpr ShapeRow k_rows[] = {
     {Op::argmax, argmax_rule},
     {Op::gather, gather_rule},
     {Op::scatter_add, scatter_add_rule},
+    {Op::pack_lengths, pack_lengths_rule},
     {Op::random_uniform, random_uniform_rule},
 };
 

@@ -15,7 +15,9 @@ ScanLayout layout_of(const Attributes& attributes, std::size_t n_inputs) {
   l.reverse = attributes.get_or<bool>("reverse", false);
   l.has_lengths = attributes.get_or<bool>("lengths", false);
   l.has_reset = attributes.get_or<bool>("reset", false);
-  const auto constants = static_cast<std::int64_t>(n_inputs) - l.n_states - l.n_sequences - l.has_lengths - l.has_reset;
+  l.packed = attributes.get_or<bool>("packed", false);
+  const int others = l.n_states + l.n_sequences + l.has_lengths + l.has_reset + l.packed;
+  const auto constants = static_cast<std::int64_t>(n_inputs) - others;
   l.n_constants = static_cast<int>(constants);
   return l;
 }
@@ -42,6 +44,28 @@ void check_masks(const ShapeQuery& q, const ScanLayout& l, std::span<const Type>
   }
 }
 
+// Rows of all steps below each other: [B,...] of one step becomes [T*B,...].
+Shape all_rows(const ShapeQuery& q, const ScanLayout& l, const Shape& step) {
+  q.require(step.rank() > 0, "every state, sequence and output of a packed scan needs axis 0 = B");
+  std::int64_t rows = 0;
+  q.require(!__builtin_mul_overflow(l.steps, step[0], &rows), "the packed rows are too many");
+  return step.with(0, rows);
+}
+
+void check_packed(const ShapeQuery& q, const ScanLayout& l, std::span<const Type> outputs) {
+  q.require(!l.has_lengths && !l.has_reset, "a packed scan has neither lengths nor reset");
+  const auto at = static_cast<std::size_t>(l.n_states + l.n_sequences + l.n_constants);
+  q.require_dtype(at, DType::i32, "batch sizes");
+  q.require_shape(at, Shape{l.steps}, "batch sizes");
+  std::int64_t batch = -1;
+  const auto check = [&](const Shape& step) {
+    q.require(step.rank() > 0 && (batch < 0 || step[0] == batch),
+              "every state, sequence and output of a packed scan needs one axis 0 = B; got " + step.text());
+    batch = step[0];
+  };
+  for (std::size_t i = 0; i < outputs.size(); ++i) check(q.body->type(q.body->outputs()[i].value).shape);
+}
+
 std::vector<Type> scan_rule(const ShapeQuery& q) {
   if (!q.body) throw Error(ErrorKind::graph, "scan", "needs a body");
   const auto most = static_cast<std::int64_t>(q.inputs.size());
@@ -61,9 +85,14 @@ std::vector<Type> scan_rule(const ShapeQuery& q) {
   for (std::size_t i = 0; i < n_data; ++i) {
     Type seen = q.in(i);
     if (i >= n_states && i < n_states + static_cast<std::size_t>(l.n_sequences)) {
-      q.require(seen.shape.rank() >= 1 && seen.shape[0] == l.steps,
-                "a sequence must be [" + std::to_string(l.steps) + ",...]; got " + seen.text());
-      seen.shape = seen.shape.removed(0);
+      const Shape step = q.body->type(body_inputs[i].value).shape;
+      if (l.packed && seen.shape.rank() == step.rank() && seen.shape == all_rows(q, l, step)) {
+        seen.shape = step;
+      } else {
+        q.require(seen.shape.rank() >= 1 && seen.shape[0] == l.steps,
+                  "a sequence must be [" + std::to_string(l.steps) + ",...]; got " + seen.text());
+        seen.shape = seen.shape.removed(0);
+      }
     }
     const Type& wanted = q.body->type(body_inputs[i].value);
     q.require(seen == wanted, "input " + std::to_string(i) + " of the body is " + wanted.text() + "; got " + seen.text());
@@ -74,9 +103,10 @@ std::vector<Type> scan_rule(const ShapeQuery& q) {
     if (i < n_states)
       q.require(t == q.in(i), "state " + std::to_string(i) + " is " + q.in(i).text() + " but its next value is " + t.text());
     else
-      t.shape = t.shape.inserted(0, l.steps);
+      t.shape = l.packed ? all_rows(q, l, t.shape) : t.shape.inserted(0, l.steps);
     outputs.push_back(t);
   }
+  if (l.packed) check_packed(q, l, outputs);
   check_masks(q, l, outputs);
   return outputs;
 }

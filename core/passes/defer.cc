@@ -94,7 +94,7 @@ void reduce_large_summands(const Graph& body, std::int64_t steps, std::vector<st
 std::vector<Value> defer_states(const RewriteNode& at) {
   const ScanLayout l = scan_layout(at.node);
   const Graph& body = *at.node.body;
-  if (l.has_lengths || l.has_reset || l.steps == 0) return {};
+  if (l.has_lengths || l.has_reset || l.packed || l.steps == 0) return {};
   const auto uses = count_uses(body);
   const auto n_states = static_cast<std::size_t>(l.n_states);
   std::vector<std::optional<Term>> terms(n_states);
@@ -104,7 +104,11 @@ std::vector<Value> defer_states(const RewriteNode& at) {
     return place >= n_states && place < n_states + static_cast<std::size_t>(l.n_sequences);
   };
   for (std::size_t i = 0; i < n_states; ++i) terms[i] = find_term(body, i, uses);
-  reduce_large_summands(body, l.steps, terms, is_sequence);
+  // Masked loops keep their stacks of rows: a later pass may leave out the rows that are not there.
+  const auto inputs = body.inputs();
+  const bool masked = std::any_of(inputs.begin() + l.n_states, inputs.begin() + l.n_states + l.n_sequences,
+                                  [&](const NamedValue& input) { return body.type(input.value).dtype == DType::b8; });
+  if (!masked) reduce_large_summands(body, l.steps, terms, is_sequence);
   for (std::size_t i = 0; i < n_states; ++i) {
     if (!terms[i]) continue;
     for (const ValueId& factor : terms[i]->factors)

@@ -108,6 +108,7 @@ Value fold_reduce(const RewriteNode& at) { return at.node.attributes.get<Ints>("
 
 // A product of a transposed matrix takes the transposition into its flags.
 Value fold_matmul(const RewriteNode& at) {
+  if (at.operands.size() > 2) return {};  // a count of rows is one of rows as they are stored
   Transposed t{at.node.attributes.get<bool>("transpose_a"), at.node.attributes.get<bool>("transpose_b")};
   Value operands[2] = {at.operands[0], at.operands[1]};
   bool* flags[2] = {&t.a, &t.b};

@@ -11,7 +11,7 @@ namespace {
 // The body in the place of a scan of one step.
 std::vector<Value> inline_step(const RewriteNode& at) {
   const ScanLayout l = scan_layout(at.node);
-  if (l.steps != 1 || l.has_lengths || l.has_reset) return {};
+  if (l.steps != 1 || l.has_lengths || l.has_reset || l.packed) return {};
   const auto n_states = static_cast<std::size_t>(l.n_states);
   const auto n_rows = n_states + static_cast<std::size_t>(l.n_sequences);
   std::vector<Value> inputs(at.operands.begin(), at.operands.end());

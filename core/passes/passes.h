@@ -28,6 +28,8 @@ std::shared_ptr<const Graph> inline_steps(const Graph& graph);
 std::shared_ptr<const Graph> split_scans(const Graph& graph);
 // A state that only adds up products or sums over time becomes one product or sum after the loop.
 std::shared_ptr<const Graph> defer(const Graph& graph);
+// Scans whose rows end at their lengths, and the products around them, on the rows that exist.
+std::shared_ptr<const Graph> pack(const Graph& graph);
 // Constants of the graph that a scan hands to its body become constants of the body, which a backend may prepare once.
 std::shared_ptr<const Graph> bind_constants(const Graph& graph);
 // Slices of elementwise results become elementwise results of slices.

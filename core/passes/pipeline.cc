@@ -26,6 +26,9 @@ std::shared_ptr<const Graph> lower_masks_if_wanted(const Graph& graph, const Bac
 std::shared_ptr<const Graph> map_rows_if_wanted(const Graph& graph, const Backend& backend) {
   return backend.describe().fuses ? map_rows(graph) : copy_graph(graph);
 }
+std::shared_ptr<const Graph> pack_if_wanted(const Graph& graph, const Backend& backend) {
+  return backend.describe().packs ? pack(graph) : copy_graph(graph);
+}
 std::shared_ptr<const Graph> fuse_if_wanted(const Graph& graph, const Backend& backend) {
   return backend.describe().fuses ? fuse(graph) : copy_graph(graph);
 }
@@ -45,8 +48,11 @@ constexpr Pass k_passes[] = {
     {"fold", false, plain<fold>},
     {"common", false, plain<eliminate_common>},
     {"prune_scans", false, plain<prune_scans>},
+    {"pack", false, pack_if_wanted},
     {"bind_constants", false, plain<bind_constants>},
     {"fold", false, plain<fold>},
+    {"common", false, plain<eliminate_common>},
+    {"prune_scans", false, plain<prune_scans>},
     {"sink_slices", false, plain<sink_slices>},
     {"common", false, plain<eliminate_common>},
     {"map_rows", false, map_rows_if_wanted},

@@ -31,7 +31,7 @@ class BodySplit {
 
   // Empty when nothing moves.
   std::vector<Value> run() {
-    if (layout_.has_lengths || layout_.has_reset || layout_.steps == 0) return {};
+    if (layout_.has_lengths || layout_.has_reset || layout_.packed || layout_.steps == 0) return {};
     classify();
     find_movable();
     if (std::none_of(moves_.begin(), moves_.end(), [](bool m) { return m; })) return {};

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdio>
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/job.h"
@@ -60,6 +62,7 @@ Workload workload_of(const Options& o) {
   w.sizes.input = o.input_width.value_or(w.sizes.input);
   w.sizes.batch = o.batch.value_or(w.sizes.batch);
   w.sizes.steps = o.steps.value_or(w.sizes.steps);
+  w.sizes.lengths = !o.lengths.empty();
   return w;
 }
 
@@ -92,6 +95,35 @@ double forward_flop(const Workload& w) {
   return matmul_flop(*build_bench(w, /*train=*/false).graph);
 }
 
+// B lengths of MIN:MAX:MEAN, drawn from the seed: u^p between the ends has the mean for the right p; then single steps
+// are added or taken in turn until the sum is exact.
+std::vector<std::int32_t> draw_lengths(const Options& o, const RecurrentSizes& sizes) {
+  std::int64_t low = 0, high = 0, mean = 0;
+  char end = 0;
+  if (std::sscanf(o.lengths.c_str(), "%ld:%ld:%ld%c", &low, &high, &mean, &end) != 3 || low < 0 || high > sizes.steps ||
+      mean < low || high < mean)
+    throw Error(ErrorKind::usage, "unroll bench",
+                fmt::format("--lengths must be MIN:MAX:MEAN with 0 <= MIN <= MEAN <= MAX <= T = {}; got '{}'", sizes.steps,
+                            o.lengths));
+  const std::vector<ParameterSpec> spec{{"u", {DType::f64, {sizes.batch}}, Initializer::uniform(0.5)}};
+  const Tensor u = initialize(spec, static_cast<std::uint64_t>(o.seed.value_or(0)) + 2).at("u");
+  const double power = mean == low ? 0 : static_cast<double>(high - low) / static_cast<double>(mean - low) - 1;
+  std::vector<std::int32_t> lengths;
+  std::int64_t missing = mean * sizes.batch;
+  for (std::int64_t b = 0; b < sizes.batch; ++b) {
+    const double part = mean == low ? 0 : std::pow(u.at(b) + 0.5, power);
+    lengths.push_back(static_cast<std::int32_t>(low + std::llround(part * static_cast<double>(high - low))));
+    missing -= lengths.back();
+  }
+  for (std::size_t b = 0; missing != 0; b = (b + 1) % lengths.size()) {
+    const std::int32_t step = missing > 0 ? 1 : -1;
+    if (lengths[b] + step < low || lengths[b] + step > high) continue;
+    lengths[b] += step;
+    missing -= step;
+  }
+  return lengths;
+}
+
 // Device buffers for a program's inputs and outputs, inputs filled: parameters initialised, x uniform in [-1, 1).
 struct Device {
   std::vector<std::unique_ptr<Buffer>> buffers;
@@ -105,10 +137,14 @@ struct Device {
   }
 };
 
-Device make_device(const RecurrentJob& job, Backend& backend, const Plan& plan, std::uint64_t seed) {
+Device make_device(const RecurrentJob& job, Backend& backend, const Plan& plan, const Options& options,
+                   const RecurrentSizes& sizes) {
+  const auto seed = static_cast<std::uint64_t>(options.seed.value_or(0));
   TensorMap values = initialize(job.parameters, seed);
   const std::vector<ParameterSpec> x{{"x", job.x.type(), Initializer::uniform(1)}};
   values.merge(initialize(x, seed + 1));
+  if (!options.lengths.empty())
+    values.emplace("lengths", Tensor::from(Shape{sizes.batch}, draw_lengths(options, sizes)));
   Device device;
   for (const NamedValue& input : plan.graph->inputs()) {
     const Type& type = plan.graph->type(input.value);
@@ -169,8 +205,7 @@ int run_bench(const Options& options) {
   const RecurrentJob job = build_bench(workload, train);
   Program program(*job.graph, *backend);
   const double compile_ms = milliseconds_since(compile_start);
-  const Device device =
-      make_device(job, *backend, program.plan(), static_cast<std::uint64_t>(options.seed.value_or(0)));
+  const Device device = make_device(job, *backend, program.plan(), options, workload.sizes);
   const std::vector<double> times = time_runs(program, device.bindings, options.seconds);
   const double flop = forward_flop(workload) * (train ? 3 : 1);
 
@@ -180,6 +215,7 @@ int run_bench(const Options& options) {
   report.add("hidden", model.hidden).add("layers", static_cast<std::int64_t>(model.layers));
   report.add("batch", workload.sizes.batch).add("steps", workload.sizes.steps);
   report.add("bidirectional", model.bidirectional);
+  if (!options.lengths.empty()) report.add("lengths", options.lengths);
   report.add("backend", backend->describe().name).add("device", backend->describe().device);
   report.add("threads", static_cast<std::int64_t>(backend->describe().threads));
   report.add("repeats", static_cast<std::int64_t>(times.size()));

@@ -136,6 +136,7 @@ void add_bench(CLI::App& app, Options& o) {
   app.add_option("--layers", o.layers, "stacked layers")->check(CLI::Range(1, 64));
   app.add_option("--batch", o.batch, "sequences (B)")->check(size);
   app.add_option("--steps", o.steps, "time steps (T)")->check(size);
+  app.add_option("--lengths", o.lengths, "MIN:MAX:MEAN of the sequences' lengths; without it all have T steps");
   app.add_flag("--bidirectional", o.bidirectional, "both directions");
   app.add_option("--mode", o.mode, "infer: forward; train: forward and backward; stream: step by step")
       ->check(CLI::IsMember({"infer", "train", "stream"}));

@@ -53,6 +53,7 @@ struct Options {
   std::optional<std::int64_t> layers;
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> steps;
+  std::string lengths;
   bool bidirectional = false;
   std::string mode = "train";
   double seconds = 3;

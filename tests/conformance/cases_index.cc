@@ -54,6 +54,23 @@ void add_index_cases(Cases& cases) {
                    .ranges = {{"ids", k_some_outside}, {"numbers", between(-99, 99)}},
                    .agreement = k_exact,
                    .differentiable = false});
+  struct Lengths {
+    int batch, steps;
+  };
+  for (const Lengths row : {Lengths{1, 1}, {4, 6}, {33, 5}, {5, 0}, {0, 3}}) {
+    const int batch = row.batch, steps = row.steps;
+    cases.push_back({.name = "pack_lengths of " + std::to_string(batch) + " for " + std::to_string(steps) + " steps",
+                     .build =
+                         [batch, steps](Graph& g, DType) {
+                           const PackedRows p = pack_lengths(g.input("lengths", {DType::i32, {batch}}), steps);
+                           const Value all[] = {p.batch_sizes, p.order, p.rank, p.pack, p.unpack, p.rows};
+                           for (const Value& value : all) g.output("out" + std::to_string(g.outputs().size()), value);
+                         },
+                     .ranges = {{"lengths", between(-1, steps + 2.0)}},
+                     .agreement = k_exact,
+                     .differentiable = false,
+                     .constant_output = batch * steps <= 1});
+  }
   cases.push_back({.name = "iota", .build = [](Graph& g, DType) {
                      g.output("line", iota(g, {9}, 0));
                      g.output("rows", iota(g, {4, 3}, 0));

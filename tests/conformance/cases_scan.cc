@@ -148,6 +148,25 @@ void add_odd_shapes(Cases& cases) {
                      }));
                    },
                    .ranges = {{"key", between(0, 1000)}, {"n", between(0, 0)}}, .agreement = {Rule::norm, 5}});
+  for (const bool reverse : {false, true})
+    cases.push_back({.name = std::string("rows with constants and draws of their own") + (reverse ? ", reversed" : ""),
+                     .build =
+                         [reverse](Graph& g, DType d) {
+                           const Value states[] = {g.input("s", {d, {4, 3}})};
+                           const Value sequences[] = {g.input("x", {d, {5, 4, 3}}), iota(g, {5}, 0)};
+                           const Value constants[] = {g.input("key", {DType::i32, {3}}), g.input("c", {d, {4, 3}})};
+                           const auto step = [](const StepValues& v) {
+                             const Value u = random_uniform(v.constants[0], {4, 3}, 2, v.sequences[1]);
+                             const Value drawn = v.sequences[0] * cast(u, v.states[0].dtype());
+                             const Value s = tanh(v.states[0] * v.constants[1] + drawn);
+                             return StepResult{{s}, {s, concat(std::vector{v.constants[1], s}, 1)}};
+                           };
+                           ScanOptions options;
+                           options.reverse = reverse;
+                           options.lengths = g.input("lengths", {DType::i32, {4}});
+                           output_all(g, scan(states, sequences, constants, step, options));
+                         },
+                     .ranges = {{"key", between(0, 1000)}, {"lengths", between(0, 6)}}, .agreement = {Rule::norm, 20}});
   cases.push_back({.name = "scan in a scan", .build = [](Graph& g, DType d) {
                      const Value states[] = {g.input("s", {d, {2}})}, sequences[] = {g.input("x", {d, {3, 4, 2}})};
                      const Value constants[] = {g.input("c", {d, {2}})};

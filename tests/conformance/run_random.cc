@@ -106,6 +106,8 @@ class Trial {
     const auto ops = ops_of(*narrow_);
     counts_.with_scan += std::find(ops.begin(), ops.end(), Op::scan) != ops.end();
     counts_.ops.insert(ops.begin(), ops.end());
+    const auto passed = ops_of(*lower(*narrow_, *make_backend("cpu", {.threads = 1})));
+    counts_.ops.insert(passed.begin(), passed.end());  // some ops are made by passes
     for (const std::string& name : judged_backends()) check_backend(name);
   }
 

@@ -22,7 +22,7 @@ Attributes recurrent(const Attributes& changes) {
   return a;
 }
 const Attributes k_scan{{"steps", Int{5}}, {"states", Int{1}}, {"sequences", Int{1}},
-                        {"reverse", false}, {"lengths", false}, {"reset", false}};
+                        {"reverse", false}, {"lengths", false}, {"reset", false}, {"packed", false}};
 Attributes scan_with(const std::string& name, Attribute value) {
   Attributes a = k_scan;
   a.set(name, std::move(value));
@@ -106,16 +106,19 @@ void add_basic_right(std::vector<OpExample>& list) {
       {Op::broadcast, "a new axis", {f(1, 3)}, {{"shape", Ints{4, 2, 3}}}, {}},
       {Op::matmul, "matrices", {f(2, 3), f(3, 4)}, k_plain, {}},
       {Op::matmul, "a batch, both transposed", {f(5, 3, 2), f(5, 4, 3)}, k_transposed, {}},
+      {Op::matmul, "a count of rows", {f(5, 3), f(5, 4), i()}, {{"transpose_a", true}, {"transpose_b", false}}, {}},
       {Op::reduce_sum, "two axes", {f(2, 3, 4)}, {{"axes", Ints{0, 2}}, {"keep", false}}, {}},
       {Op::reduce_max, "kept axis", {f(2, 3)}, {{"axes", Ints{1}}, {"keep", true}}, {}},
       {Op::argmax, "the first axis", {f(2, 3)}, {{"axis", Int{0}}}, {}},
       {Op::gather, "rows", {f(5, 3), i(2, 2)}, {}, {}},
       {Op::scatter_add, "rows", {i(2, 2), f(2, 2, 3)}, {{"rows", Int{5}}}, {}},
+      {Op::pack_lengths, "a batch", {i(4)}, {{"steps", Int{3}}}, {}},
       {Op::random_uniform, "a key", {i(3)}, {{"shape", Ints{2, 3}}, {"site", Int{1}}}, {}},
       {Op::random_uniform, "a key and a step", {i(3), i()}, {{"shape", Ints{2, 3}}, {"site", Int{1}}}, {}},
       {Op::scan, "one state, one sequence", {f(2, 3), f(5, 2, 3)}, k_scan, parse_graph(k_scan_body)},
       {Op::scan, "lengths", {f(2, 3), f(5, 2, 3), i(2)}, scan_with("lengths", true), parse_graph(k_scan_body)},
       {Op::scan, "a reset mask", {f(2, 3), f(5, 2, 3), b(5, 2)}, scan_with("reset", true), parse_graph(k_scan_body)},
+      {Op::scan, "packed rows", {f(2, 3), f(10, 3), i(5)}, scan_with("packed", true), parse_graph(k_scan_body)},
       {Op::fused, "an elementwise body", {f(2, 3)}, {}, parse_graph(k_fused_body)},
       {Op::gradient, "of mse", {f(2), f(2), f(2)}, k_gradient, {}},
   };
@@ -141,6 +144,8 @@ void add_basic_wrong(std::vector<OpExample>& list) {
       {Op::broadcast, "a shrinking axis", {f(3)}, {{"shape", Ints{1}}}, {}},
       {Op::matmul, "inner dimensions", {f(2, 3), f(4, 3)}, k_plain, {}},
       {Op::matmul, "batches", {f(2, 2, 3), f(1, 3, 4)}, k_plain, {}},
+      {Op::matmul, "a float count of rows", {f(2, 3), f(3, 4), f()}, k_plain, {}},
+      {Op::matmul, "a count of rows of a batch", {f(5, 3, 2), f(5, 4, 3), i()}, k_transposed, {}},
       {Op::matmul, "vectors", {f(3), f(3)}, k_plain, {}},
       {Op::matmul, "integers", {i(2, 3), i(3, 4)}, k_plain, {}},
       {Op::reduce_sum, "unordered axes", {f(2, 3)}, {{"axes", Ints{1, 0}}, {"keep", false}}, {}},
@@ -150,8 +155,15 @@ void add_basic_wrong(std::vector<OpExample>& list) {
       {Op::gather, "float indices", {f(5, 3), f(2)}, {}, {}},
       {Op::gather, "a scalar table", {f(), i(2)}, {}, {}},
       {Op::scatter_add, "updates of another shape", {i(2), f(3, 3)}, {{"rows", Int{5}}}, {}},
+      {Op::pack_lengths, "float lengths", {f(4)}, {{"steps", Int{3}}}, {}},
+      {Op::pack_lengths, "a matrix of lengths", {i(4, 2)}, {{"steps", Int{3}}}, {}},
+      {Op::pack_lengths, "more places than an i32 counts", {i(4)}, {{"steps", Int{1} << 30}}, {}},
       {Op::random_uniform, "a short key", {i(2)}, {{"shape", Ints{2}}, {"site", Int{1}}}, {}},
       {Op::random_uniform, "a step that is no scalar", {i(3), i(1)}, {{"shape", Ints{2}}, {"site", Int{1}}}, {}},
+      {Op::scan, "packed rows of another batch", {f(2, 3), f(15, 3), i(5)}, scan_with("packed", true),
+       parse_graph(k_scan_body)},
+      {Op::scan, "batch sizes of other steps", {f(2, 3), f(10, 3), i(4)}, scan_with("packed", true),
+       parse_graph(k_scan_body)},
       {Op::scan, "no body", {f(2, 3), f(5, 2, 3)}, k_scan, {}},
       {Op::scan, "a sequence of another length", {f(2, 3), f(4, 2, 3)}, k_scan, parse_graph(k_scan_body)},
       {Op::scan, "an operand too few", {f(2, 3)}, k_scan, parse_graph(k_scan_body)},

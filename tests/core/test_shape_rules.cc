@@ -75,6 +75,8 @@ TEST_CASE("output types are as the op reference says") {
       {Op::argmax, "the first axis", "i32[3]"},
       {Op::gather, "rows", "f32[2,2,3]"},
       {Op::scatter_add, "rows", "f32[5,3]"},
+      {Op::pack_lengths, "a batch", "i32[3] i32[4] i32[4] i32[12] i32[12] i32[]"},
+      {Op::scan, "packed rows", "f32[2,3] f32[10,3]"},
       {Op::scan, "one state, one sequence", "f32[2,3] f32[5,2,3]"},
       {Op::gradient, "of mse", "f32[2] f32[2]"},
       {Op::rnn, "one layer", "f32[5,2,4] f32[1,2,4]"},

@@ -56,6 +56,7 @@ struct Capabilities {
   std::vector<DType> dtypes = {};
   bool deterministic = true;
   bool masks = false;     // runs scans with lengths and reset; otherwise they are lowered into the body
+  bool packs = false;     // runs packed scans and matmul with a count of rows; otherwise scans stay masked
   bool fuses = false;     // wants elementwise groups as fused nodes
   bool views = false;     // reads strided operands in elementwise, move and (rows only) matmul nodes, and writes strided
                           // elementwise results; otherwise every Storage is dense

@@ -85,6 +85,9 @@ struct Transposed {
   bool b = false;
 };
 UNROLL_API Value matmul(Value a, Value b, Transposed transposed = {});
+// Only the first `rows` (i32 []) stored rows of a count: with transposed.a the others add nothing, else their rows of
+// the result are not written, and nothing may read them. For packed sequences; made by passes, without gradient.
+UNROLL_API Value matmul_rows(Value a, Value b, Value rows, Transposed transposed = {});
 // x [..., I] times weight [O, I] transposed, plus bias [O] when given -> [..., O]
 UNROLL_API Value linear(Value x, Value weight, Value bias = {});
 UNROLL_API Value reduce_sum(Value x, Ints axes, bool keep = false);
@@ -98,6 +101,18 @@ UNROLL_API Value masked_mean(Value x, Value mask);
 UNROLL_API Value gather(Value table, Value indices);
 UNROLL_API Value scatter_add(Value indices, Value updates, std::int64_t rows);
 
+// Where the rows of padded sequences [T,B,...] lie when only those with t < lengths[b] are kept, step after step, within
+// a step longest first (as torch.nn.utils.rnn.pack_padded_sequence). All i32; -1 where there is no row.
+struct PackedRows {
+  Value batch_sizes;  // [T]: rows of each step, never more than in the step before
+  Value order;        // [B]: rows of the batch by length, longest first, equal ones in their order
+  Value rank;         // [B]: the inverse of order
+  Value pack;         // [T*B]: padded place t*B + b of each packed row
+  Value unpack;       // [T*B]: packed row of each padded place
+  Value rows;         // []: how many packed rows there are
+};
+UNROLL_API PackedRows pack_lengths(Value lengths, std::int64_t steps);
+
 // A loop over time. Input order of the node: states, sequences, constants, [lengths], [reset].
 //   states     any type; each body run maps them to their next value
 //   sequences  [T, ...]; the body sees slice t
@@ -105,6 +120,10 @@ UNROLL_API Value scatter_add(Value indices, Value updates, std::int64_t rows);
 //   lengths    i32 [B]: at t >= lengths[b] row b (axis 0) of every state keeps its value and the row of every
 //              per-step output is zero; every state and output then has axis 0 = B
 //   reset      b8 [T, B]: where set, row b of every state is zero before the step
+//   packed     flag, made by passes: after the constants comes batch_sizes i32 [T] as pack_lengths gives it; sequences
+//              and outputs are [T*B,...], rows of live sequences only, and step t touches the first batch_sizes[t] rows
+//              of the states (ordered by rank); rows of outputs beyond the last are not written, nothing may read them.
+//              A sequence that is the same for all rows stays [T,...]
 //   reverse    t runs from T-1 to 0; outputs stay at their own t
 // Body inputs: states, sequence slices, constants; body outputs: next states, then per-step outputs.
 // Node outputs: final states, then outputs stacked to [T, ...]. T = 0 gives the initial states.
@@ -140,7 +159,8 @@ struct ScanLayout {
   std::int64_t steps;
   int n_states, n_sequences, n_constants;
   bool reverse, has_lengths, has_reset;
-  int n_inputs() const { return n_states + n_sequences + n_constants + has_lengths + has_reset; }
+  bool packed;  // sequences and outputs are [T*B,...]: step t has rows [sum of sizes before t, + size t); made by passes
+  int n_inputs() const { return n_states + n_sequences + n_constants + has_lengths + has_reset + packed; }
 };
 UNROLL_API ScanLayout scan_layout(const Node& node);
 

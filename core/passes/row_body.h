@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether the rows of a batch go through a scan's body side by side, and what a row does once it has ended.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "unroll/graph.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+// What is known of a value in rows whose sequence has ended.
+struct EndedRow {
+  enum class Is : std::uint8_t { anything, zero, off, state };  // off: false
+  Is is = Is::anything;
+  int state = 0;  // which one
+  friend bool operator==(const EndedRow&, const EndedRow&) = default;
+};
+// From what is known of the operands; `state` and `off` survive only what copies whole rows.
+EndedRow ended_row(const Graph& graph, const Node& node, const std::vector<EndedRow>& operands);
+
+struct RowBody {
+  std::shared_ptr<const Graph> body;  // for live rows only: without the mask, the mask inputs unread; takes `order`
+                                      // i32[B] as one more constant at the end when reads_order
+  bool reads_order = false;
+  std::vector<bool> zero;             // [per-step output] whether ended rows give zeros
+};
+// Null when rows are not independent of each other, when an ended row does anything but keep its states, or when the
+// body holds an op that does not go row by row. `masks` says for each input whether it is live[t,b] = t < lengths[b].
+std::unique_ptr<RowBody> row_body(const Node& scan, const std::vector<bool>& masks, std::int64_t batch);
+
+}  // namespace unroll
