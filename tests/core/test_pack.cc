@@ -90,7 +90,8 @@ TEST_CASE("packed and masked loops agree; rows that ended give exact zeros and k
     const auto cpu = make_backend("cpu", {.threads = 2});
     const TensorMap packed = evaluate(layer.g, *cpu, in);
     const TensorMap masked = evaluate(layer.g, *cpu, in, {.without = {"pack"}, .donate = {}, .verify_each = false});
-    for (const auto& [name, tensor] : masked) {
+    for (const auto& [key, tensor] : masked) {
+      const std::string& name = key;  // clang 14 captures no structured binding
       CAPTURE(name);
       // Sums of at most T * B products of numbers below about 10, in another order.
       constexpr double k_bound = 1.2e-7 * 10 * T * B;
