@@ -16,6 +16,7 @@ struct BackendRow {
 };
 constexpr BackendRow k_backends[] = {
     {"cpu", make_cpu_backend},
+    {"onednn", make_onednn_backend},
     {"reference", make_reference_backend},
     {"null", make_null_backend},
 };

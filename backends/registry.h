@@ -10,6 +10,7 @@ namespace unroll {
 
 std::unique_ptr<Backend> make_reference_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options);
+std::unique_ptr<Backend> make_onednn_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_null_backend(const BackendOptions& options);
 
 }  // namespace unroll

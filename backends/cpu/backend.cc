@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The embedded default backend: SIMD kernels over a team of threads that walks each plan in lock step.
-#include <sched.h>
-
-#include <mutex>
 #include <string>
 
 #include "backends/common/host_buffer.h"
-#include "backends/cpu/program.h"
+#include "backends/cpu/executable.h"
 #include "backends/registry.h"
 
 namespace unroll {
@@ -14,48 +11,6 @@ namespace unroll {
 namespace {
 
 using namespace cpu;
-
-int available_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
-class CpuExecutable final : public Executable {
- public:
-  CpuExecutable(std::shared_ptr<const Plan> plan, Team& team, WeightStore& store)
-      : plan_(std::move(plan)),
-        team_(team),
-        program_(*plan_, plan_->one_thread ? 1 : team.size(), store),
-        arena_(at_least_one(plan_->arena_bytes)),
-        scratch_(at_least_one(program_.scratch_bytes())) {
-    bases_.resize(program_.n_bases());
-  }
-
-  void run(const Bindings& bindings) override {
-    std::byte** at = bases_.data();
-    *at++ = arena_.data();
-    *at++ = program_.constants();
-    for (Buffer* buffer : bindings.inputs) *at++ = as_host(*buffer).data();
-    for (Buffer* buffer : bindings.outputs) *at++ = as_host(*buffer).data();
-    const Frame frame{bases_.data(), scratch_.data()};
-    if (plan_->one_thread) return program_.run(frame, Part{});
-    team_.run([&](const Part& part) { program_.run(frame, part); });
-  }
-
-  std::vector<ReportLine> report() const override {
-    std::vector<ReportLine> lines;
-    program_.report(lines, "");
-    return lines;
-  }
-
- private:
-  std::shared_ptr<const Plan> plan_;
-  Team& team_;
-  Program program_;
-  Bytes arena_, scratch_;
-  std::vector<std::byte*> bases_;
-};
 
 class CpuBackend final : public Backend {
  public:
@@ -72,7 +27,7 @@ class CpuBackend final : public Backend {
 
   const Capabilities& describe() const override { return capabilities_; }
   Claim claim(const Graph&, const Node&) const override {
-    return {false, 0, 0, "runs the bodies of composites; its scans are the fast path"};
+    return {.reason = "runs the bodies of composites; its scans are the fast path"};
   }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<HostBuffer>(bytes); }
   void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
@@ -82,7 +37,7 @@ class CpuBackend final : public Backend {
     copy_from_host_buffer(buffer, offset, to);
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
-    return std::make_unique<CpuExecutable>(std::move(plan), team_, store_);
+    return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, store_);
   }
 
  private:

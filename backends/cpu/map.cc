@@ -68,7 +68,7 @@ MapCall::MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_byt
   if (view.packed) block_ = plan.graph->type(plan.graph->outputs()[0].value).shape[0];
   parts_.resize(static_cast<std::size_t>(view.parts));
   for (OwnBody& own : parts_) {
-    own.body = std::make_unique<Program>(plan, 1, view.store, &layout_, &own.packed);
+    own.body = std::make_unique<Program>(PlanView{plan, 1, view.store, view.make_claimed}, &layout_, &own.packed);
     own.body->leave_untimed();
     own.bases.resize(own.body->n_bases());
     own.spill = Bytes(at_least_one(spilled));

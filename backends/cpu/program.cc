@@ -85,9 +85,8 @@ Strides PlanView::strides(const ValueId& id, const Shape& to) const {
   return result;
 }
 
-Program::Program(const Plan& plan, int parts, WeightStore& store, const ScanLayout* scan,
-                 std::vector<PackedMatmul*>* packed) {
-  PlanView view{plan, parts, store};
+Program::Program(PlanView view, const ScanLayout* scan, std::vector<PackedMatmul*>* packed) {
+  const Plan& plan = view.plan;
   view.packed = scan && scan->packed;
   const std::vector<bool> has_rows = scan ? what_has_rows(*plan.graph, *scan) : std::vector<bool>();
   timed_ = !plan.one_thread;  // two looks at the clock take longer than a small call
@@ -117,27 +116,24 @@ Program::Program(const Plan& plan, int parts, WeightStore& store, const ScanLayo
     if (!call) continue;
     std::size_t bytes = 0;
     for (const Type& type : node.outputs) bytes += type.bytes();
+    const bool alone = call->alone();
     steps_.push_back({std::move(call), "%" + std::to_string(i) + " " + std::string(op_info(node.op).name), bytes,
-                      has_rows.empty() || has_rows[static_cast<std::size_t>(i)]});
+                      has_rows.empty() || has_rows[static_cast<std::size_t>(i)], alone});
   }
   if (auto copies = make_output_copies(view, scan ? scan->n_states : 0)) steps_.push_back({std::move(copies), "outputs"});
 }
 
-void Program::run(const Frame& frame, const Part& part) {
-  const Frame whole{frame.bases, frame.scratch};
-  if (!timed_) {
-    for (Step& step : steps_) {
-      step.call->run(step.has_rows ? frame : whole, part);
-      part.sync();
-    }
-    return;
-  }
+void Program::run_steps(std::size_t begin, std::size_t end, const Frame& frame, const Part& part) {
   using Clock = std::chrono::steady_clock;
-  auto before = Clock::now();
-  for (Step& step : steps_) {
-    step.call->run(step.has_rows ? frame : whole, part);
+  const Frame whole{frame.bases, frame.scratch};
+  auto before = timed_ ? Clock::now() : Clock::time_point();
+  for (std::size_t i = begin; i < end; ++i) {
+    Step& step = steps_[i];
+    const Frame& seen = step.has_rows ? frame : whole;
+    if (!step.alone) step.call->run(seen, part);
+    else if (part.index == 0) step.call->run(seen, Part{});
     part.sync();
-    if (part.index != 0) continue;
+    if (!timed_ || part.index != 0) continue;
     const auto now = Clock::now();
     step.nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(now - before).count();
     before = now;

@@ -40,6 +40,8 @@ class Call {
   virtual ~Call() = default;
   virtual void run(const Frame& frame, const Part& part) = 0;
   virtual std::string implementation() const = 0;
+  // Brings threads of its own: runs once, as Part{}, while the team does nothing else.
+  virtual bool alone() const { return false; }
   virtual void report(std::vector<ReportLine>&) const {}  // lines of an inner program
 };
 
@@ -48,14 +50,20 @@ struct Step {
   std::string name;
   std::size_t bytes = 0;         // written
   bool has_rows = true;          // depends on what differs from row to row of a packed scan
+  bool alone = false;            // as its call says
   std::int64_t nanoseconds = 0;  // of part 0, over all runs since the last reset
 };
+
+struct PlanView;
+// Makes the call of a claimed node, for a backend that claims some.
+using MakeClaimed = std::unique_ptr<Call> (*)(const PlanView& view, std::int32_t node);
 
 // What compiling one plan needs to know.
 struct PlanView {
   const Plan& plan;
   int parts;
   WeightStore& store;
+  MakeClaimed make_claimed = nullptr;
   std::vector<std::size_t> constant_offsets = {};  // [node], into the constants block
   bool packed = false;                             // the body of a packed scan
   const Graph& graph() const { return *plan.graph; }
@@ -72,11 +80,21 @@ class PackedMatmul;
 
 class Program {
  public:
-  Program(const Plan& plan, int parts, WeightStore& store) : Program(plan, parts, store, nullptr, nullptr) {}
-  // The body of a scan: products by its constants are collected, to be packed before the loop.
-  Program(const Plan& plan, int parts, WeightStore& store, const ScanLayout* scan, std::vector<PackedMatmul*>* packed);
+  // Without scan: a whole plan. The body of a scan collects products by its constants, to be packed before the loop.
+  explicit Program(PlanView view, const ScanLayout* scan = nullptr, std::vector<PackedMatmul*>* packed = nullptr);
 
-  void run(const Frame& frame, const Part& part);
+  // By every part, in lock step.
+  void run(const Frame& frame, const Part& part) { run_steps(0, steps_.size(), frame, part); }
+  // By a team that is at rest, with calls that run alone between its runs.
+  template <class Team>
+  void run_on(Team& team, const Frame& frame) {
+    for (std::size_t begin = 0, end = 0; begin < steps_.size(); begin = end) {
+      const bool alone = steps_[begin].alone;
+      for (end = begin + 1; end < steps_.size() && steps_[end].alone == alone;) ++end;
+      if (alone) run_steps(begin, end, frame, Part{});
+      else team.run([&](const Part& part) { run_steps(begin, end, frame, part); });
+    }
+  }
   std::size_t scratch_bytes() const { return scratch_bytes_; }
   std::byte* constants() { return constants_.data(); }
   std::size_t n_bases() const { return n_bases_; }
@@ -85,6 +103,8 @@ class Program {
   void report(std::vector<ReportLine>& lines, const std::string& indent) const;
 
  private:
+  void run_steps(std::size_t begin, std::size_t end, const Frame& frame, const Part& part);
+
   std::vector<Step> steps_;
   std::size_t scratch_bytes_ = 0;
   std::size_t n_bases_ = 0;

@@ -81,7 +81,8 @@ class ScanCall : public Call {
 
 ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes)
     : layout_(scan_layout(view.graph().node(id))),
-      body_(*view.plan.bodies[static_cast<std::size_t>(id)], view.parts, view.store, &layout_, &packed_),
+      body_({*view.plan.bodies[static_cast<std::size_t>(id)], view.parts, view.store, view.make_claimed}, &layout_,
+            &packed_),
       scratch_base_(view.plan.scratch_offset[static_cast<std::size_t>(id)]) {
   const Node& node = view.graph().node(id);
   const Plan& body = *view.plan.bodies[static_cast<std::size_t>(id)];

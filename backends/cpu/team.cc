@@ -4,6 +4,7 @@
 #include "backends/cpu/team.h"
 
 #include <hwy/cache_control.h>
+#include <sched.h>
 
 #include <algorithm>
 
@@ -34,6 +35,12 @@ void pause_or_yield(int& left) {
 
 }  // namespace
 
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
 void Barrier::wait() {
   const std::uint32_t generation = generation_.load(std::memory_order_acquire);
   if (broken_.load(std::memory_order_acquire)) throw BarrierBroken{};
@@ -56,7 +63,29 @@ void Barrier::mend() {
   broken_.store(false, std::memory_order_relaxed);
 }
 
-Team::Team(int n) : spins_(spins_before_yield(n)), barrier_(std::max(n, 1), spins_) {
+Lockstep::Lockstep(int n) : spins_(spins_before_yield(n)), barrier_(std::max(n, 1), spins_) {}
+
+void Lockstep::do_part(Call call, void* argument, int index, int count) {
+  try {
+    call(argument, {index, count, &barrier_});
+  } catch (const BarrierBroken&) {
+    // the part that failed has left its error
+  } catch (...) {
+    {
+      const std::lock_guard lock(error_mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
+    barrier_.break_all();
+  }
+}
+
+void Lockstep::rethrow() {
+  if (!error_) return;
+  barrier_.mend();
+  std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+Team::Team(int n) : lockstep_(n) {
   try {
     for (int i = 1; i < n; ++i) threads_.emplace_back([this, i, n] { work(i, n); });
   } catch (...) {
@@ -73,19 +102,16 @@ void Team::stop() {
   for (auto& thread : threads_) thread.join();
 }
 
-void Team::run_erased(Call call, void* argument) {
+void Team::run_erased(Lockstep::Call call, void* argument) {
   if (threads_.empty()) return call(argument, Part{});
   call_ = call;
   argument_ = argument;
   unfinished_.store(size() - 1, std::memory_order_relaxed);
   start_call();
-  do_part({0, size(), &barrier_});
-  int left = spins_;
+  lockstep_.do_part(call_, argument_, 0, size());
+  int left = lockstep_.spins();
   while (unfinished_.load(std::memory_order_acquire) != 0) pause_or_yield(left);
-  if (error_) {
-    barrier_.mend();
-    std::rethrow_exception(std::exchange(error_, nullptr));
-  }
+  lockstep_.rethrow();
 }
 
 // Either this sees a thread that is about to sleep and wakes it, or that thread sees the new count: both sides write
@@ -112,22 +138,8 @@ void Team::work(int index, int count) {
   for (std::uint32_t last = 0;; ++last) {
     await_call(last);
     if (stop_) return;
-    do_part({index, count, &barrier_});
+    lockstep_.do_part(call_, argument_, index, count);
     unfinished_.fetch_sub(1, std::memory_order_release);
-  }
-}
-
-void Team::do_part(const Part& part) {
-  try {
-    call_(argument_, part);
-  } catch (const BarrierBroken&) {
-    // the part that failed has left its error
-  } catch (...) {
-    {
-      const std::lock_guard lock(error_mutex_);
-      if (!error_) error_ = std::current_exception();
-    }
-    barrier_.break_all();
   }
 }
 

@@ -57,6 +57,27 @@ struct Part {
   }
 };
 
+// What the parts of one run share: the barrier and the first error.
+class Lockstep {
+ public:
+  using Call = void (*)(void*, const Part&);
+  explicit Lockstep(int n);
+  int spins() const { return spins_; }  // before a waiting thread yields
+  // Runs part `index` of `count` and keeps its exception, the others leave their next barrier at once.
+  void do_part(Call call, void* argument, int index, int count);
+  // Once all parts are done: throws the first exception.
+  void rethrow();
+
+ private:
+  const int spins_;
+  Barrier barrier_;
+  std::exception_ptr error_;
+  std::mutex error_mutex_;
+};
+
+// Cores that this process may run on.
+int available_cores();
+
 // Persistent threads. The caller of run() works as part 0, so Team(1) starts no thread.
 class Team {
  public:
@@ -75,21 +96,16 @@ class Team {
   }
 
  private:
-  using Call = void (*)(void*, const Part&);
-  void run_erased(Call call, void* argument);
+  void run_erased(Lockstep::Call call, void* argument);
   void start_call();
   void await_call(std::uint32_t last);     // returns when more than `last` calls were started
   void work(int index, int count);         // body of thread `index`
-  void do_part(const Part& part);          // runs the call, keeps its exception
   void stop();
 
-  const int spins_;  // before a waiting thread yields
-  Barrier barrier_;
-  Call call_ = nullptr;
+  Lockstep lockstep_;
+  Lockstep::Call call_ = nullptr;
   void* argument_ = nullptr;
   bool stop_ = false;
-  std::exception_ptr error_;
-  std::mutex error_mutex_;
   alignas(64) std::atomic<std::uint32_t> calls_{0};    // runs started
   alignas(64) std::atomic<int> unfinished_{0};         // threads still in the present run
   std::atomic<int> sleepers_{0};

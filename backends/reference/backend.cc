@@ -50,7 +50,7 @@ class ReferenceBackend final : public Backend {
  public:
   const Capabilities& describe() const override { return capabilities_; }
   Claim claim(const Graph&, const Node&) const override {
-    return {false, 0, 0, "the reference runs the bodies of composites"};
+    return {.reason = "the reference runs the bodies of composites"};
   }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<HostBuffer>(bytes); }
   void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {

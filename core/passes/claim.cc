@@ -28,6 +28,15 @@ Node forward_of(const Node& gradient) {
   return forward;
 }
 
+// The claim of the forward node of a gradient that reads what it saves.
+Claim saving(const Claim& gradient) {
+  Claim claim;
+  claim.yes = true;
+  claim.saved_bytes = gradient.saved_bytes;
+  claim.scratch_bytes = gradient.saving_scratch_bytes;
+  return claim;
+}
+
 // Nodes the backend takes, with their claims; saved_bytes of a forward node are those of its gradients. A forward node
 // and its gradients are taken together or not at all: what one implementation saves another could not read.
 class Claims {
@@ -37,7 +46,7 @@ class Claims {
     drop_broken_pairs(backend);
     for (const Pair& pair : pairs_)
       for (const std::int32_t f : pair.forwards)
-        if (has(f)) taken_.at(f).saved_bytes = std::max(taken_.at(f).saved_bytes, of(pair.gradient).saved_bytes);
+        if (has(f) && of(pair.gradient).saved_bytes > 0) taken_.at(f) = saving(of(pair.gradient));
   }
 
   bool has(std::int32_t node) const { return taken_.count(node) > 0; }
@@ -61,8 +70,9 @@ class Claims {
   void drop_broken_pairs(const Backend& backend) {
     for (const Pair& pair : pairs_) {
       const auto& forwards = pair.forwards;
-      const bool forward = forwards.empty() ? backend.claim(graph_, forward_of(graph_.node(pair.gradient))).yes
-                                            : std::all_of(forwards.begin(), forwards.end(), [&](auto f) { return has(f); });
+      const bool forward = forwards.empty()
+                               ? backend.claim(graph_, forward_of(graph_.node(pair.gradient))).yes
+                               : std::all_of(forwards.begin(), forwards.end(), [&](auto f) { return has(f); });
       if (forward && has(pair.gradient)) continue;
       taken_.erase(pair.gradient);
       for (const std::int32_t f : forwards) taken_.erase(f);
@@ -76,7 +86,8 @@ class Claims {
     std::vector<std::int32_t> found;
     for (std::int32_t f = 0; f < static_cast<std::int32_t>(graph_.nodes().size()); ++f) {
       const Node& node = graph_.node(f);
-      if (node.op == wanted.op && node.inputs == wanted.inputs && node.attributes == wanted.attributes) found.push_back(f);
+      if (node.op == wanted.op && node.inputs == wanted.inputs && node.attributes == wanted.attributes)
+        found.push_back(f);
     }
     return found;
   }
@@ -96,22 +107,19 @@ Attributes claimed(Attributes attributes, const Claim& claim) {
 // Forward nodes that save, as values of the new graph, found by what they are made of.
 class SavingNodes {
  public:
-  explicit SavingNodes(const Backend& backend) : backend_(backend) {}
-
   void add(const RewriteNode& at, const std::vector<Value>& results) {
     made_.push_back({at.node.op, at.node.inputs, at.node.attributes, results});
   }
 
   // Its results, saved bytes last. Appends the forward node when the graph has none, or one that comes later.
-  const std::vector<Value>& of(const RewriteNode& gradient, std::size_t saved_bytes) {
+  const std::vector<Value>& of(const RewriteNode& gradient, const Claim& claim) {
     const Node wanted = forward_of(gradient.node);
     for (const Made& made : made_)
-      if (made.op == wanted.op && made.inputs == wanted.inputs && made.attributes == wanted.attributes) return made.results;
-    Claim claim = backend_.claim(gradient.source, wanted);
-    claim.saved_bytes = saved_bytes;
+      if (made.op == wanted.op && made.inputs == wanted.inputs && made.attributes == wanted.attributes)
+        return made.results;
     const auto operands = gradient.operands.first(wanted.inputs.size());
     made_.push_back({wanted.op, wanted.inputs, wanted.attributes,
-                     gradient.target.append(wanted.op, operands, claimed(wanted.attributes, claim))});
+                     gradient.target.append(wanted.op, operands, claimed(wanted.attributes, saving(claim)))});
     return made_.back().results;
   }
 
@@ -122,13 +130,12 @@ class SavingNodes {
     Attributes attributes;
     std::vector<Value> results;
   };
-  const Backend& backend_;
   std::vector<Made> made_;
 };
 
 std::shared_ptr<const Graph> claim_once(const Graph& graph, const Backend& backend, bool& changed) {
   const Claims claims(graph, backend);
-  SavingNodes saving(backend);
+  SavingNodes savers;
   return rewrite(graph, [&](const RewriteNode& at) -> std::vector<Value> {
     if (at.node.op == Op::scan) return copy_node(at, claim(*at.node.body, backend));
     if (!is_open(at.node)) return {};
@@ -137,12 +144,12 @@ std::shared_ptr<const Graph> claim_once(const Graph& graph, const Backend& backe
     const Claim& claim = claims.of(at.id);
     std::vector<Value> operands(at.operands.begin(), at.operands.end());
     if (at.node.op == Op::gradient && claim.saved_bytes > 0) {
-      const auto& results = saving.of(at, claim.saved_bytes);
+      const auto& results = savers.of(at, claim);
       operands.insert(operands.end(), results.begin(), results.end());
     }
     auto results = at.target.append(at.node.op, operands, claimed(at.node.attributes, claim));
     if (at.node.op == Op::gradient || claim.saved_bytes == 0) return results;
-    saving.add(at, results);
+    savers.add(at, results);
     results.pop_back();  // the node of the source has no saved bytes
     return results;
   });
@@ -154,7 +161,8 @@ std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend) {
   bool changed = false;
   auto result = claim_once(graph, backend, changed);
   for (int i = 0; changed; ++i) {
-    if (i == k_max_expansions) throw Error(ErrorKind::internal, "claim", "composites expand into each other without end");
+    if (i == k_max_expansions)
+      throw Error(ErrorKind::internal, "claim", "composites expand into each other without end");
     changed = false;
     result = claim_once(*result, backend, changed);
   }

@@ -54,7 +54,7 @@ struct Capabilities {
   std::string name = {};    // "cpu"
   std::string device = {};  // in words
   std::vector<DType> dtypes = {};
-  bool deterministic = true;
+  bool deterministic = true;  // the same bits for any number of threads
   bool masks = false;     // runs scans with lengths and reset; otherwise they are lowered into the body
   bool packs = false;     // runs packed scans and matmul with a count of rows; otherwise scans stay masked
   bool fuses = false;     // wants elementwise groups as fused nodes
@@ -70,8 +70,9 @@ struct Claim {
   // saved_bytes and one more output, b8 [saved_bytes]; the gradient gets the attribute and, after the cotangents, all
   // outputs of the forward node, the saved bytes last.
   std::size_t saved_bytes = 0;
-  std::size_t scratch_bytes = 0;  // arena bytes while the node runs, at plan.scratch_offset
-  std::string reason = {};        // when no: why, in words
+  std::size_t saving_scratch_bytes = 0;  // of a gradient: scratch of its forward node, instead of that one's own
+  std::size_t scratch_bytes = 0;         // arena bytes while the node runs, at plan.scratch_offset
+  std::string reason = {};               // when no: why, in words
 };
 
 class UNROLL_API Buffer {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan made ready for the threads of a team: its program, its memory. A team has size() and run(f), which calls
+// f(const Part&) once in each of its threads (team.h).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backends/common/host_buffer.h"
+#include "backends/cpu/program.h"
+
+namespace unroll::cpu {
+
+template <class Team>
+class ProgramExecutable final : public Executable {
+ public:
+  ProgramExecutable(std::shared_ptr<const Plan> plan, Team& team, WeightStore& store, MakeClaimed make_claimed = nullptr)
+      : plan_(std::move(plan)),
+        team_(team),
+        program_({*plan_, plan_->one_thread ? 1 : team.size(), store, make_claimed}),
+        arena_(at_least_one(plan_->arena_bytes)),
+        scratch_(at_least_one(program_.scratch_bytes())) {
+    bases_.resize(program_.n_bases());
+  }
+
+  void run(const Bindings& bindings) override {
+    std::byte** at = bases_.data();
+    *at++ = arena_.data();
+    *at++ = program_.constants();
+    for (Buffer* buffer : bindings.inputs) *at++ = as_host(*buffer).data();
+    for (Buffer* buffer : bindings.outputs) *at++ = as_host(*buffer).data();
+    const Frame frame{bases_.data(), scratch_.data()};
+    if (plan_->one_thread) program_.run(frame, Part{});
+    else program_.run_on(team_, frame);
+  }
+
+  std::vector<ReportLine> report() const override {
+    std::vector<ReportLine> lines;
+    program_.report(lines, "");
+    return lines;
+  }
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  Team& team_;
+  Program program_;
+  Bytes arena_, scratch_;
+  std::vector<std::byte*> bases_;
+};
+
+}  // namespace unroll::cpu

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands in when oneDNN's headers were not there at build time.
+#include "backends/registry.h"
+#include "unroll/error.h"
+
+namespace unroll {
+
+std::unique_ptr<Backend> make_onednn_backend(const BackendOptions&) {
+  throw Error(ErrorKind::device, "onednn", "this build has no oneDNN: no headers of version 3 were found",
+              "run .ci/setup or set the option onednn_root, then meson setup --reconfigure and build again");
+}
+
+}  // namespace unroll

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// oneDNN's recurrent primitives; everything they do not take runs as on the backend this one is built on.
+#include <string>
+
+#include "backends/common/host_buffer.h"
+#include "backends/cpu/executable.h"
+#include "backends/onednn/calls.h"
+#include "backends/onednn/library.h"
+#include "backends/onednn/team.h"
+#include "backends/registry.h"
+
+namespace unroll {
+
+namespace {
+
+using namespace onednn;
+
+struct ClaimRow {
+  Op op;
+  Claim (*claim)(const Graph&, const Node&);
+};
+constexpr ClaimRow k_claims[] = {
+    {Op::rnn, claim_recurrent},
+    {Op::gru, claim_recurrent},
+    {Op::lstm, claim_recurrent},
+};
+
+class OnednnBackend final : public Backend {
+ public:
+  explicit OnednnBackend(const BackendOptions& options)
+      : team_(options.threads > 0 ? options.threads : cpu::available_cores()) {
+    capabilities_.name = "onednn";
+    capabilities_.device = "oneDNN " + library().release + ", " + std::to_string(team_.size()) + " threads" +
+                           (library().has_openmp() ? " of OpenMP" : "") + ", " + cpu::instruction_set();
+    capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
+    capabilities_.deterministic = false;
+    capabilities_.fuses = true;
+    capabilities_.views = true;
+    capabilities_.threads = team_.size();
+    capabilities_.weights = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8};
+  }
+
+  const Capabilities& describe() const override { return capabilities_; }
+  Claim claim(const Graph& graph, const Node& node) const override {
+    const bool gradient = node.op == Op::gradient;
+    const Op op = gradient ? find_op(node.attributes.get<std::string>("of"))->op : node.op;
+    const ThreadCount threads(team_.size());  // sizes may depend on it
+    for (const ClaimRow& row : k_claims)
+      if (row.op == op) return row.claim(graph, node);
+    return {.reason = "oneDNN has nothing for it; its body runs"};
+  }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<HostBuffer>(bytes); }
+  void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
+    copy_to_host_buffer(buffer, offset, from);
+  }
+  void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
+    copy_from_host_buffer(buffer, offset, to);
+  }
+  std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
+    return std::make_unique<cpu::ProgramExecutable<Team>>(std::move(plan), team_, store_, make_recurrent);
+  }
+
+ private:
+  Team team_;
+  cpu::WeightStore store_;
+  Capabilities capabilities_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_onednn_backend(const BackendOptions& options) {
+  return std::make_unique<OnednnBackend>(options);
+}
+
+}  // namespace unroll

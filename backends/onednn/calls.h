@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this backend claims, and the calls that run it.
+#pragma once
+
+#include <memory>
+
+#include "backends/cpu/program.h"
+#include "unroll/backend.h"
+
+namespace unroll::onednn {
+
+Claim claim_recurrent(const Graph& graph, const Node& node);
+std::unique_ptr<cpu::Call> make_recurrent(const cpu::PlanView& view, std::int32_t node);
+
+}  // namespace unroll::onednn

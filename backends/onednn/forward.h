@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forward pass of a stack of recurrent layers, and what it saves for its gradient.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/onednn/weights.h"
+
+namespace unroll::onednn {
+
+// What the gradient finds: of each layer the primitive's workspace, and y of all layers but the last.
+struct Saved {
+  std::vector<std::size_t> workspace, y;  // [layer], offsets
+  std::size_t bytes = 0;
+
+  Saved() = default;
+  Saved(const Recurrent& r, const std::vector<PrimitiveDesc>& training);
+};
+
+// Shapes as in the op reference (docs/conventions.md).
+struct ForwardOperands {
+  const float *x, *h0, *c0;              // c0 null but for lstm
+  std::vector<const float*> parameters;  // of all layers and directions
+  float *y, *hn, *cn;
+  std::byte *saved, *scratch;            // saved null for inference
+};
+
+class Forward {
+ public:
+  Forward(const Recurrent& r, bool saving);
+  bool exists() const { return exists_; }  // whether oneDNN has primitives for all layers
+  std::size_t saved_bytes() const { return saved_.bytes; }
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+  std::string kernel() const { return kernel_of(descs_[0]); }
+
+  void prepare();  // once, before the first run
+  void run(const ForwardOperands& operands);
+
+ private:
+  struct Layer {
+    std::vector<WeightIn> weights;
+    std::size_t primitive_scratch;
+    std::unique_ptr<Primitive> primitive;
+  };
+  std::byte* y_of(std::size_t layer, const ForwardOperands& operands) const;
+
+  Recurrent r_;
+  bool saving_, exists_;
+  std::vector<PrimitiveDesc> descs_;
+  std::vector<Layer> layers_;
+  Saved saved_;
+  std::size_t between_[2] = {};  // y between layers when nothing is saved
+  std::size_t scratch_bytes_ = 0;
+};
+
+}  // namespace unroll::onednn

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/onednn/library.h"
+
+#include <dlfcn.h>
+
+#include "backends/onednn/found.h"
+#include "unroll/error.h"
+
+namespace unroll::onednn {
+
+namespace {
+
+constexpr int k_major = 3;
+// The library that was found beside the headers, then wherever the loader looks. UNROLL_ONEDNN_LIBRARY may be empty.
+constexpr const char* k_places[] = {UNROLL_ONEDNN_LIBRARY, "libdnnl.so.3"};
+
+constexpr const char* k_next = "run .ci/setup, or install oneDNN 3 where the loader finds libdnnl.so.3";
+
+void* open_any() {
+  std::string reasons;
+  for (const char* place : k_places) {
+    if (*place == '\0') continue;
+    // Never closed: an OpenMP runtime cannot be unloaded while its threads live.
+    if (void* handle = dlopen(place, RTLD_NOW | RTLD_LOCAL)) return handle;
+    reasons += (reasons.empty() ? "" : "; ") + std::string(dlerror());
+  }
+  throw Error(ErrorKind::device, "onednn", "the library cannot be opened: " + reasons, k_next);
+}
+
+template <class F>
+void find(void* handle, const std::string& name, F& function) {
+  function = reinterpret_cast<F>(dlsym(handle, name.c_str()));
+}
+
+Library open() {
+  Library l;
+  void* handle = open_any();
+#define X(name)                                                                               \
+  find(handle, "dnnl_" #name, l.name);                                                        \
+  if (!l.name) throw Error(ErrorKind::device, "onednn", "the library has no dnnl_" #name, k_next);
+  UNROLL_ONEDNN_FUNCTIONS(X)
+#undef X
+  const dnnl_version_t& v = *l.version();
+  l.release = std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch);
+  if (v.major != k_major)
+    throw Error(ErrorKind::device, "onednn", "needs version " + std::to_string(k_major) + "; got " + l.release, k_next);
+  // The handle also reaches what the library depends on.
+  find(handle, "omp_set_num_threads", l.omp_set_num_threads);
+  find(handle, "omp_get_max_threads", l.omp_get_max_threads);
+  find(handle, "omp_get_num_threads", l.omp_get_num_threads);
+  find(handle, "omp_get_thread_num", l.omp_get_thread_num);
+  find(handle, "GOMP_parallel", l.gomp_parallel);
+  if (!l.omp_set_num_threads || !l.omp_get_max_threads || !l.omp_get_num_threads || !l.omp_get_thread_num)
+    l.gomp_parallel = nullptr;
+  if (l.engine_create(&l.engine, dnnl_cpu, 0) != dnnl_success)
+    throw Error(ErrorKind::device, "onednn", "the library gives no CPU engine");
+  return l;
+}
+
+}  // namespace
+
+const Library& library() {
+  static const Library opened = open();
+  return opened;
+}
+
+void check(dnnl_status_t status, const std::string& what) {
+  if (status == dnnl_success) return;
+  if (status == dnnl_out_of_memory) throw Error(ErrorKind::memory, "onednn", what + " finds no memory");
+  throw Error(ErrorKind::device, "onednn", what + " failed with status " + std::to_string(static_cast<int>(status)));
+}
+
+ThreadCount::ThreadCount(int n) {
+  if (!library().has_openmp()) return;
+  before_ = library().omp_get_max_threads();
+  library().omp_set_num_threads(n);
+}
+ThreadCount::~ThreadCount() {
+  if (before_ > 0) library().omp_set_num_threads(before_);
+}
+
+}  // namespace unroll::onednn

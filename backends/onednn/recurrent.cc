@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/onednn/recurrent.h"
+
+#include <algorithm>
+
+namespace unroll::onednn {
+
+namespace {
+
+struct Refusal {
+  bool (*applies)(const Recurrent&);
+  const char* why;
+};
+constexpr Refusal k_refusals[] = {
+    {[](const Recurrent& r) { return r.dtype != DType::f32; }, "oneDNN's recurrent primitives compute in f32 only"},
+    {[](const Recurrent& r) { return r.T == 0 || r.B == 0; }, "there is nothing to compute"},
+    {[](const Recurrent& r) { return r.I == 0; }, "x has no columns"},
+    {[](const Recurrent& r) { return r.lengths; },
+     "it has lengths: oneDNN's recurrent primitives run every row to the end"},
+    {[](const Recurrent& r) { return r.dropout > 0 && r.L > 1; },
+     "it has dropout between layers, whose masks the body draws"},
+};
+
+constexpr Parameter k_parameters[] = {Parameter::weight_ih, Parameter::weight_hh, Parameter::bias_ih,
+                                      Parameter::bias_hh,   Parameter::weight_hr, Parameter::weight_ci,
+                                      Parameter::weight_cf, Parameter::weight_co};
+
+bool has(const Recurrent& r, Parameter parameter) {
+  switch (parameter) {
+    case Parameter::weight_ih:
+    case Parameter::weight_hh: return true;
+    case Parameter::bias_ih:
+    case Parameter::bias_hh: return r.bias;
+    case Parameter::weight_hr: return r.projects;
+    default: return r.peephole;
+  }
+}
+
+// The tensors of one layer. Weights are left open: the primitive chooses their layout. A bias is always there, because
+// oneDNN has no kernels without one.
+struct Tensors {
+  Desc x, h, c, weight_ih, weight_hh, peephole, projection, bias, y;
+
+  Tensors(const Recurrent& r, std::int64_t layer)
+      : x(dense_desc({r.T, r.B, r.width_in(layer)})),
+        h(dense_desc({1, r.D, r.B, r.P})),
+        c(r.has_c() ? dense_desc({1, r.D, r.B, r.H}) : nullptr),
+        weight_ih(open_desc({1, r.D, r.width_in(layer), r.gates(), r.H})),
+        weight_hh(open_desc({1, r.D, r.P, r.gates(), r.H})),
+        peephole(r.peephole ? dense_desc({1, r.D, 3, r.H}) : nullptr),
+        projection(r.projects ? open_desc({1, r.D, r.H, r.P}) : nullptr),
+        bias(dense_desc({1, r.D, r.gates() + (r.cell == Op::gru && r.reset_after), r.H})),
+        y(dense_desc({r.T, r.B, r.D * r.P})) {}
+};
+
+dnnl_rnn_direction_t direction_of(const Recurrent& r) {
+  return r.D == 2 ? dnnl_bidirectional_concat : dnnl_unidirectional_left2right;
+}
+dnnl_alg_kind_t activation_of(const Recurrent& r) { return r.relu ? dnnl_eltwise_relu : dnnl_eltwise_tanh; }
+
+// Null for a kernel that does not exist; anything else that fails is an error.
+PrimitiveDesc owned_if_made(dnnl_status_t status, dnnl_primitive_desc_t desc) {
+  if (status == dnnl_unimplemented) return nullptr;
+  check(status, "choosing a recurrent primitive");
+  return PrimitiveDesc(desc);
+}
+
+}  // namespace
+
+Recurrent recurrent_of(const Graph& graph, const Node& node) {
+  const Attributes& a = node.attributes;
+  const bool gradient = node.op == Op::gradient;
+  Recurrent r{};
+  r.cell = gradient ? find_op(a.get<std::string>("of"))->op : node.op;
+  const Type& x = graph.type(node.inputs[0]);
+  r.dtype = x.dtype;
+  r.T = x.shape[0], r.B = x.shape[1], r.I = x.shape[2];
+  r.H = a.get<std::int64_t>("hidden");
+  const std::int64_t projection = a.get_or<std::int64_t>("projection", 0);
+  r.projects = projection > 0;
+  r.P = r.projects ? projection : r.H;
+  r.L = a.get<std::int64_t>("layers");
+  r.D = a.get_or<bool>("bidirectional", false) ? 2 : 1;
+  r.bias = a.get_or<bool>("bias", false);
+  r.relu = a.get_or<bool>("relu", false);
+  r.reset_after = a.get_or<bool>("reset_after", false);
+  r.peephole = a.get_or<bool>("peephole", false);
+  r.lengths = a.get_or<bool>("lengths", false);
+  r.dropout = a.get<double>("dropout");
+  r.first_parameter = 2 + static_cast<std::size_t>(r.has_c()) + r.lengths + (r.dropout > 0);
+  r.n_inputs = gradient ? static_cast<std::size_t>(a.get<std::int64_t>("n_inputs")) : node.inputs.size();
+  r.n_parameters = (r.n_inputs - r.first_parameter) / static_cast<std::size_t>(r.L * r.D);
+  return r;
+}
+
+std::string refusal(const Recurrent& r) {
+  for (const Refusal& row : k_refusals)
+    if (row.applies(r)) return row.why;
+  return "";
+}
+
+int position_of(const Recurrent& r, Parameter parameter) {
+  if (!has(r, parameter)) return -1;
+  return static_cast<int>(std::count_if(std::begin(k_parameters),
+                                        std::find(std::begin(k_parameters), std::end(k_parameters), parameter),
+                                        [&](Parameter p) { return has(r, p); }));
+}
+
+std::vector<std::int64_t> gate_order(const Recurrent& r) {
+  if (r.cell == Op::lstm) return {0, 1, 2, 3};
+  if (r.cell == Op::gru) return {1, 0, 2};
+  return {0};
+}
+
+PrimitiveDesc make_forward(const Recurrent& r, std::int64_t layer, dnnl_prop_kind_t kind) {
+  const Library& l = library();
+  const Tensors t(r, layer);
+  const auto attr = caller_owns_scratch();
+  const auto direction = direction_of(r);
+  const auto x = t.x.get(), h = t.h.get(), c = t.c.get(), w = t.weight_ih.get(), u = t.weight_hh.get(),
+             b = t.bias.get(), y = t.y.get();
+  dnnl_primitive_desc_t desc = nullptr;
+  dnnl_status_t status = dnnl_unimplemented;
+  if (r.cell == Op::rnn)
+    status = l.vanilla_rnn_forward_primitive_desc_create(&desc, l.engine, kind, activation_of(r), direction, x, h, w, u,
+                                                         b, y, h, dnnl_rnn_flags_undef, 0, 0, attr.get());
+  else if (r.cell == Op::lstm)
+    status = l.lstm_forward_primitive_desc_create(&desc, l.engine, kind, direction, x, h, c, w, u, t.peephole.get(),
+                                                  t.projection.get(), b, y, h, c, dnnl_rnn_flags_undef, attr.get());
+  else
+    status = (r.reset_after ? l.lbr_gru_forward_primitive_desc_create : l.gru_forward_primitive_desc_create)(
+        &desc, l.engine, kind, direction, x, h, w, u, b, y, h, dnnl_rnn_flags_undef, attr.get());
+  return owned_if_made(status, desc);
+}
+
+PrimitiveDesc make_backward(const Recurrent& r, std::int64_t layer, const PrimitiveDesc& training) {
+  const Library& l = library();
+  const Tensors t(r, layer);
+  const auto attr = caller_owns_scratch();
+  const auto direction = direction_of(r);
+  const auto x = t.x.get(), h = t.h.get(), c = t.c.get(), w = t.weight_ih.get(), u = t.weight_hh.get(),
+             b = t.bias.get(), y = t.y.get(), p = t.peephole.get(), q = t.projection.get();
+  constexpr unsigned k_flags = dnnl_rnn_flags_diff_weights_overwrite;
+  dnnl_primitive_desc_t desc = nullptr;
+  dnnl_status_t status = dnnl_unimplemented;
+  // Every tensor twice: itself, then its gradient in the same layout.
+  if (r.cell == Op::rnn)
+    status = l.vanilla_rnn_backward_primitive_desc_create(&desc, l.engine, dnnl_backward, activation_of(r), direction,
+                                                          x, h, w, u, b, y, h, x, h, w, u, b, y, h, k_flags, 0, 0,
+                                                          training.get(), attr.get());
+  else if (r.cell == Op::lstm)
+    status =
+        l.lstm_backward_primitive_desc_create(&desc, l.engine, dnnl_backward, direction, x, h, c, w, u, p, q, b, y, h,
+                                              c, x, h, c, w, u, p, q, b, y, h, c, k_flags, training.get(), attr.get());
+  else
+    status = (r.reset_after ? l.lbr_gru_backward_primitive_desc_create : l.gru_backward_primitive_desc_create)(
+        &desc, l.engine, dnnl_backward, direction, x, h, w, u, b, y, h, x, h, w, u, b, y, h, k_flags, training.get(),
+        attr.get());
+  return owned_if_made(status, desc);
+}
+
+}  // namespace unroll::onednn
