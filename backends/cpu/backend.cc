@@ -4,6 +4,7 @@
 
 #include "backends/common/host_buffer.h"
 #include "backends/cpu/executable.h"
+#include "backends/cpu/work.h"
 #include "backends/registry.h"
 
 namespace unroll {
@@ -14,7 +15,8 @@ using namespace cpu;
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(const BackendOptions& options) : team_(options.threads > 0 ? options.threads : available_cores()) {
+  explicit CpuBackend(const BackendOptions& options)
+      : chooses_(options.threads == 0), team_(options.threads > 0 ? options.threads : available_cores()) {
     capabilities_.name = "cpu";
     capabilities_.device = std::to_string(team_.size()) + " threads, " + instruction_set();
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
@@ -37,10 +39,16 @@ class CpuBackend final : public Backend {
     copy_from_host_buffer(buffer, offset, to);
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
+    if (chooses_ && !plan->one_thread && !threads_pay(*plan, team_.size())) {
+      auto alone = std::make_shared<Plan>(*plan);
+      alone->one_thread = true;
+      plan = std::move(alone);
+    }
     return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, store_);
   }
 
  private:
+  bool chooses_;  // how many threads a plan gets
   Team team_;
   WeightStore store_;
   Capabilities capabilities_;

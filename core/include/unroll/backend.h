@@ -115,7 +115,7 @@ class UNROLL_API Backend {
 };
 
 struct BackendOptions {
-  int threads = 0;  // 0: as many as the process may run on
+  int threads = 0;  // 0: as many as the process may run on, and one for a plan that is sooner done alone
 };
 struct BackendStatus {
   std::string name;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/work.h"
+
+#include "unroll/ops.h"
+
+namespace unroll::cpu {
+
+namespace {
+
+// Orders of magnitude of a core with AVX2 or AVX-512; measured beside `unroll bench --threads 1`.
+constexpr double k_flop_per_ns = 150;
+constexpr double k_bytes_per_ns = 50;      // weights of few rows, read from L2
+constexpr double k_moved_per_ns = 10;      // bytes through copies and reductions
+constexpr double k_cheap_ns = 0.08;        // an element of add, mul, ...
+constexpr double k_expensive_ns = 0.6;     // an element of exp, tanh, ...
+constexpr double k_call_ns = 40;
+constexpr double k_barrier_ns = 700;       // with the wait for the slower thread
+constexpr std::int64_t k_few_rows = 4;
+
+double elements(const Type& type) { return static_cast<double>(type.shape.elements()); }
+double bytes(const Type& type) { return elements(type) * static_cast<double>(dtype_bytes(type.dtype)); }
+
+double elementwise_ns(const Node& node) {
+  return elements(node.outputs[0]) * (op_info(node.op).cost == OpCost::expensive ? k_expensive_ns : k_cheap_ns);
+}
+
+double matmul_ns(const Graph& graph, const Node& node) {
+  const Type &a = graph.type(node.inputs[0]), &y = node.outputs[0];
+  const int rank = a.shape.rank();
+  const auto depth = static_cast<double>(a.shape[node.attributes.get<bool>("transpose_a") ? rank - 2 : rank - 1]);
+  const double products = 2 * elements(y) * depth / k_flop_per_ns;
+  return y.shape[y.shape.rank() - 2] > k_few_rows ? products : bytes(graph.type(node.inputs[1])) / k_bytes_per_ns;
+}
+
+double node_ns(const Graph& graph, const Node& node) {
+  if (node.op == Op::matmul) return matmul_ns(graph, node);
+  if (is_elementwise(node.op)) return elementwise_ns(node);
+  double sum = 0;
+  if (node.op == Op::fused) {
+    for (const Node& inner : node.body->nodes())
+      if (is_elementwise(inner.op)) sum += elementwise_ns(inner);
+    return sum;
+  }
+  for (const ValueId& id : node.inputs) sum += bytes(graph.type(id));
+  for (const Type& type : node.outputs) sum += bytes(type);
+  return sum / k_moved_per_ns;
+}
+
+bool is_free(Op op) {  // sources, and what is nearly always a view
+  return op == Op::input || op == Op::constant || op == Op::reshape || op == Op::slice || op == Op::broadcast;
+}
+
+}  // namespace
+
+Work estimate_work(const Plan& plan) {
+  Work work;
+  const auto nodes = plan.graph->nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].op == Op::scan) {
+      const ScanLayout layout = scan_layout(nodes[i]);
+      const auto steps = static_cast<double>(layout.steps);
+      const Work body = estimate_work(*plan.bodies[i]);
+      work.nanoseconds += steps * body.nanoseconds;
+      work.barriers += layout.n_states == 0 ? 1 : steps * body.barriers;
+    } else if (!is_free(nodes[i].op)) {
+      work.nanoseconds += node_ns(*plan.graph, nodes[i]) + k_call_ns;
+      work.barriers += 1;
+    }
+  }
+  return work;
+}
+
+bool threads_pay(const Plan& plan, int threads) {
+  const Work work = estimate_work(plan);
+  return work.nanoseconds / threads + work.barriers * k_barrier_ns < work.nanoseconds;
+}
+
+}  // namespace unroll::cpu

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// A guess at how long a plan runs, good enough to tell whether more threads pay.
+#pragma once
+
+#include "unroll/backend.h"
+
+namespace unroll::cpu {
+
+struct Work {
+  double nanoseconds = 0;  // on one thread
+  double barriers = 0;     // when several threads run it
+};
+Work estimate_work(const Plan& plan);
+
+// Whether `threads` of them are sooner done than one.
+bool threads_pay(const Plan& plan, int threads);
+
+}  // namespace unroll::cpu
