@@ -39,12 +39,16 @@ inline HostBuffer& as_host(Buffer& buffer) {
 
 inline const HostBuffer& as_host(const Buffer& buffer) { return as_host(const_cast<Buffer&>(buffer)); }
 
-// upload and download of every host backend. The range has been checked by the caller of the backend.
-inline void copy_to_host_buffer(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) {
-  if (!from.empty()) std::memcpy(as_host(buffer).data() + offset, from.data(), from.size());
-}
-inline void copy_from_host_buffer(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) {
-  if (!to.empty()) std::memcpy(to.data(), as_host(buffer).data() + offset, to.size());
-}
+// What every backend whose buffers are host memory shares. Ranges have been checked by the caller of the backend.
+class HostBackend : public Backend {
+ public:
+  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<HostBuffer>(bytes); }
+  void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
+    if (!from.empty()) std::memcpy(as_host(buffer).data() + offset, from.data(), from.size());
+  }
+  void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
+    if (!to.empty()) std::memcpy(to.data(), as_host(buffer).data() + offset, to.size());
+  }
+};
 
 }  // namespace unroll

@@ -13,7 +13,7 @@ namespace {
 
 using namespace cpu;
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public HostBackend {
  public:
   explicit CpuBackend(const BackendOptions& options)
       : chooses_(options.threads == 0), team_(options.threads > 0 ? options.threads : available_cores()) {
@@ -31,20 +31,9 @@ class CpuBackend final : public Backend {
   Claim claim(const Graph&, const Node&) const override {
     return {.reason = "runs the bodies of composites; its scans are the fast path"};
   }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<HostBuffer>(bytes); }
-  void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
-    copy_to_host_buffer(buffer, offset, from);
-  }
-  void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
-    copy_from_host_buffer(buffer, offset, to);
-  }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
-    if (chooses_ && !plan->one_thread && !threads_pay(*plan, team_.size())) {
-      auto alone = std::make_shared<Plan>(*plan);
-      alone->one_thread = true;
-      plan = std::move(alone);
-    }
-    return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, store_);
+    const bool alone = chooses_ && !threads_pay(*plan, team_.size());
+    return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, store_, nullptr, alone);
   }
 
  private:

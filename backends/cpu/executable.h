@@ -14,10 +14,12 @@ namespace unroll::cpu {
 template <class Team>
 class ProgramExecutable final : public Executable {
  public:
-  ProgramExecutable(std::shared_ptr<const Plan> plan, Team& team, WeightStore& store, MakeClaimed make_claimed = nullptr)
+  ProgramExecutable(std::shared_ptr<const Plan> plan, Team& team, WeightStore& store, MakeClaimed make_claimed = nullptr,
+                    bool alone = false)
       : plan_(std::move(plan)),
         team_(team),
-        program_({*plan_, plan_->one_thread ? 1 : team.size(), store, make_claimed}),
+        alone_(alone || plan_->one_thread),
+        program_({*plan_, alone_ ? 1 : team.size(), store, make_claimed}),
         arena_(at_least_one(plan_->arena_bytes)),
         scratch_(at_least_one(program_.scratch_bytes())) {
     bases_.resize(program_.n_bases());
@@ -30,7 +32,7 @@ class ProgramExecutable final : public Executable {
     for (Buffer* buffer : bindings.inputs) *at++ = as_host(*buffer).data();
     for (Buffer* buffer : bindings.outputs) *at++ = as_host(*buffer).data();
     const Frame frame{bases_.data(), scratch_.data()};
-    if (plan_->one_thread) program_.run(frame, Part{});
+    if (alone_) program_.run(frame, Part{});
     else program_.run_on(team_, frame);
   }
 
@@ -43,6 +45,7 @@ class ProgramExecutable final : public Executable {
  private:
   std::shared_ptr<const Plan> plan_;
   Team& team_;
+  bool alone_;  // in the caller's thread
   Program program_;
   Bytes arena_, scratch_;
   std::vector<std::byte*> bases_;

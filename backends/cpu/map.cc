@@ -10,8 +10,6 @@ namespace unroll::cpu {
 
 namespace {
 
-std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 class MapCall : public Call {
  public:
   MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes);

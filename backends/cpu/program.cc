@@ -12,9 +12,6 @@ namespace unroll::cpu {
 
 namespace {
 
-constexpr std::size_t k_alignment = 64;
-std::size_t aligned(std::size_t bytes) { return (bytes + k_alignment - 1) / k_alignment * k_alignment; }
-
 const Tensor& constant_of(const Node& node) { return *node.attributes.get<std::shared_ptr<const Tensor>>("value"); }
 
 constexpr std::size_t k_nowhere = static_cast<std::size_t>(-1);

@@ -16,6 +16,9 @@
 
 namespace unroll::cpu {
 
+// Blocks of memory begin on cache lines.
+inline std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 // Base pointers of one running plan: arena, constants, inputs, outputs. Each part has its own copy.
 struct Frame {
   std::byte** bases;

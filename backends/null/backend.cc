@@ -46,17 +46,17 @@ Claim NullBackend::claim(const Graph&, const Node& node) const {
 
 std::unique_ptr<Buffer> NullBackend::allocate(std::size_t bytes) {
   calls_->push_back("allocate " + std::to_string(bytes));
-  return std::make_unique<HostBuffer>(bytes);
+  return HostBackend::allocate(bytes);
 }
 
 void NullBackend::upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) {
   calls_->push_back("upload " + std::to_string(from.size()));
-  copy_to_host_buffer(buffer, offset, from);
+  HostBackend::upload(buffer, offset, from);
 }
 
 void NullBackend::download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) {
   calls_->push_back("download " + std::to_string(to.size()));
-  copy_from_host_buffer(buffer, offset, to);
+  HostBackend::download(buffer, offset, to);
 }
 
 std::unique_ptr<Executable> NullBackend::compile(std::shared_ptr<const Plan> plan) {

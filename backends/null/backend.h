@@ -5,11 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "backends/common/host_buffer.h"
 #include "unroll/backend.h"
 
 namespace unroll {
 
-class NullBackend final : public Backend {
+class NullBackend final : public HostBackend {
  public:
   NullBackend();
   ~NullBackend() override;

@@ -25,7 +25,7 @@ constexpr ClaimRow k_claims[] = {
     {Op::lstm, claim_recurrent},
 };
 
-class OnednnBackend final : public Backend {
+class OnednnBackend final : public HostBackend {
  public:
   explicit OnednnBackend(const BackendOptions& options)
       : team_(options.threads > 0 ? options.threads : cpu::available_cores()) {
@@ -48,13 +48,6 @@ class OnednnBackend final : public Backend {
     for (const ClaimRow& row : k_claims)
       if (row.op == op) return row.claim(graph, node);
     return {.reason = "oneDNN has nothing for it; its body runs"};
-  }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<HostBuffer>(bytes); }
-  void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
-    copy_to_host_buffer(buffer, offset, from);
-  }
-  void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
-    copy_from_host_buffer(buffer, offset, to);
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
     return std::make_unique<cpu::ProgramExecutable<Team>>(std::move(plan), team_, store_, make_recurrent);

@@ -46,18 +46,11 @@ class ReferenceExecutable final : public Executable {
   std::shared_ptr<const Plan> plan_;
 };
 
-class ReferenceBackend final : public Backend {
+class ReferenceBackend final : public HostBackend {
  public:
   const Capabilities& describe() const override { return capabilities_; }
   Claim claim(const Graph&, const Node&) const override {
     return {.reason = "the reference runs the bodies of composites"};
-  }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<HostBuffer>(bytes); }
-  void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
-    copy_to_host_buffer(buffer, offset, from);
-  }
-  void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
-    copy_from_host_buffer(buffer, offset, to);
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
     require_plain(*plan);
