@@ -78,6 +78,9 @@ constexpr Row k_rows[] = {
     {Op::rmsprop, {"weight_decay", K::number}},
     {Op::adagrad, {"epsilon", K::number}},
     {Op::adagrad, {"weight_decay", K::number}},
+    {Op::lion, {"beta1", K::number}},
+    {Op::lion, {"beta2", K::number}},
+    {Op::lion, {"weight_decay", K::number}},
 };
 
 // What rnn, gru and lstm share.

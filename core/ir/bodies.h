@@ -37,5 +37,6 @@ Values sgd(Inputs in, const Attributes& attributes);
 Values adam(Inputs in, const Attributes& attributes);
 Values rmsprop(Inputs in, const Attributes& attributes);
 Values adagrad(Inputs in, const Attributes& attributes);
+Values lion(Inputs in, const Attributes& attributes);
 
 }  // namespace unroll::bodies

@@ -77,4 +77,15 @@ Values adagrad(Inputs in, const Attributes& attributes) {
   return {p - lr * (g / (sqrt(s) + attributes.get<double>("epsilon"))), s};
 }
 
+// Lion (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2): in p, g, m, lr; out p', m'.
+//   u = sign(beta1 m + (1 - beta1) g);  p' = p (1 - lr weight_decay) - lr u;  m' = beta2 m + (1 - beta2) g
+Values lion(Inputs in, const Attributes& attributes) {
+  const double beta1 = attributes.get<double>("beta1"), beta2 = attributes.get<double>("beta2");
+  const double weight_decay = attributes.get<double>("weight_decay");
+  const Value lr = cast(in[3], in[0].dtype());
+  const Value p = weight_decay == 0 ? in[0] : in[0] * (1 - lr * weight_decay);
+  const Value u = sign(in[2] * beta1 + in[1] * (1 - beta1));
+  return {p - lr * u, in[2] * beta2 + in[1] * (1 - beta2)};
+}
+
 }  // namespace unroll::bodies

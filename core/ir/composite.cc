@@ -33,6 +33,7 @@ constexpr std::pair<Op, BodyFunction> k_bodies[] = {
     {Op::adam, bodies::adam},
     {Op::rmsprop, bodies::rmsprop},
     {Op::adagrad, bodies::adagrad},
+    {Op::lion, bodies::lion},
 };
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace unroll {
 
 namespace {
 
-constexpr std::size_t k_n_ops = static_cast<std::size_t>(Op::adagrad) + 1;
+constexpr std::size_t k_n_ops = static_cast<std::size_t>(Op::lion) + 1;
 
 std::array<ShapeRule, k_n_ops> make_table() {
   std::array<ShapeRule, k_n_ops> table{};

@@ -164,6 +164,7 @@ std::vector<Type> update_rule(const ShapeQuery& q, std::initializer_list<std::si
 std::vector<Type> sgd_rule(const ShapeQuery& q) { return update_rule(q, {3}, 2); }           // p, g, lr, [m]
 std::vector<Type> rmsprop_rule(const ShapeQuery& q) { return update_rule(q, {2, 4}, 3); }    // p, g, v, lr, [m]
 std::vector<Type> adagrad_rule(const ShapeQuery& q) { return update_rule(q, {2}, 3); }       // p, g, s, lr
+std::vector<Type> lion_rule(const ShapeQuery& q) { return update_rule(q, {2}, 3); }          // p, g, m, lr
 std::vector<Type> adam_rule(const ShapeQuery& q) {                                           // p, g, m, v, lr, update
   q.require_dtype(5, DType::i32, "update");
   q.require_shape(5, Shape{}, "update");
@@ -191,6 +192,7 @@ constexpr ShapeRow k_rows[] = {
     {Op::adam, adam_rule},
     {Op::rmsprop, rmsprop_rule},
     {Op::adagrad, adagrad_rule},
+    {Op::lion, lion_rule},
 };
 
 }  // namespace

@@ -80,10 +80,13 @@ void put_run_state(TensorFile& file, const RunState& s) {
   m["trainer.update"] = number_text(s.update);
   m["trainer.seed"] = number_text(s.seed);
   m["trainer.batches_per_epoch"] = number_text(s.batches_per_epoch);
+  m["trainer.accumulate"] = number_text(s.accumulate);
   m["trainer.metrics_bytes"] = number_text(s.metrics_bytes);
   m["trainer.best_loss"] = s.best_loss ? number_text(*s.best_loss) : "none";
   m["trainer.last_loss"] = number_text(s.last_loss);
   m["trainer.validations_without_better"] = number_text(s.validations_without_better);
+  m["trainer.plateaus"] = number_text(s.plateau.plateaus);
+  m["trainer.plateau_waited"] = number_text(s.plateau.waited);
   for (const auto& [name, value] : s.best_metrics) m["trainer.best." + name] = number_text(value);
 }
 
@@ -95,14 +98,17 @@ RunState get_run_state(const TensorFile& file, const std::string& path) {
   s.update = read.number<std::int64_t>("trainer.update");
   s.seed = read.number<std::uint64_t>("trainer.seed");
   s.batches_per_epoch = read.number<std::int64_t>("trainer.batches_per_epoch");
+  s.accumulate = read.number<std::int64_t>("trainer.accumulate");
   s.metrics_bytes = read.number<std::size_t>("trainer.metrics_bytes");
   if (read.text("trainer.best_loss") != "none") s.best_loss = read.number<double>("trainer.best_loss");
   s.last_loss = read.number<double>("trainer.last_loss");
   s.validations_without_better = read.number<std::int64_t>("trainer.validations_without_better");
+  s.plateau.plateaus = read.number<std::int64_t>("trainer.plateaus");
+  s.plateau.waited = read.number<std::int64_t>("trainer.plateau_waited");
   const std::string prefix = "trainer.best.";
   for (const auto& [key, value] : file.metadata)
     if (key.starts_with(prefix)) s.best_metrics[key.substr(prefix.size())] = read.number<double>(key);
-  if (s.update < 0) read.refuse("has a negative update");
+  if (s.update < 0 || s.plateau.plateaus < 0 || s.plateau.waited < 0) read.refuse("has a negative count");
   return s;
 }
 
@@ -119,12 +125,17 @@ void check_digest(const TensorFile& file, const std::string& path) {
 }
 
 bool is_run_tensor(const std::string& name) {
-  return name.starts_with("optimizer.") || name.starts_with("state.") || name.starts_with("trainer.");
+  for (const char* prefix : {"optimizer.", "average.", "state.", "trainer."})
+    if (name.starts_with(prefix)) return true;
+  return false;
 }
 
 TensorFile load_model(const std::string& path, Vfs& vfs) {
   TensorFile file = load_safetensors(path, vfs);
   check_digest(file, path);
+  for (auto& [name, tensor] : file.tensors)
+    if (const auto average = file.tensors.find("average." + name); average != file.tensors.end())
+      tensor = average->second;
   std::erase_if(file.tensors, [](const auto& entry) { return is_run_tensor(entry.first); });
   return file;
 }

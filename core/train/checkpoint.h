@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run's files hold. last.safetensors: parameters, "optimizer.*", "state.*", "trainer.*" tensors and a RunState;
-// best.safetensors: parameters only. Both carry the task's metadata and a digest of all of it.
+// What a run's files hold. last.safetensors: parameters, "optimizer.*", "average.*", "state.*", "trainer.*" tensors and
+// a RunState; best.safetensors: parameters only, the averaged ones where the run averages. Both carry the task's metadata and a digest of all of it.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "core/train/schedule.h"
 #include "unroll/safetensors.h"
 
 namespace unroll {
@@ -18,10 +19,12 @@ struct RunState {
   std::int64_t update = 0;
   std::uint64_t seed = 0;
   std::int64_t batches_per_epoch = 0;
+  std::int64_t accumulate = 1;
   std::size_t metrics_bytes = 0;  // length of metrics.jsonl at this point
   std::optional<double> best_loss;
   double last_loss = 0;
   std::int64_t validations_without_better = 0;
+  PlateauState plateau;
   std::map<std::string, double> best_metrics;
 };
 void put_run_state(TensorFile& file, const RunState& state);

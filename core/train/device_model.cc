@@ -36,24 +36,29 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
     : task_(std::move(task)),
       backend_(backend),
       seed_(options.seed),
-      clip_norm_(options.clip_norm),
-      optimizer_(options.optimizer),
+      recipe_(options),
+      accumulate_(options.accumulate),
       parameters_(backend),
-      carried_(backend) {
+      carried_(backend),
+      accumulated_(backend) {
   const EvaluationGraph forward = build_evaluation(*task_, any_batch(*task_, seed_));
   metrics_ = forward.metrics;
-  for (const auto& [name, tensor] : initialize(forward.parameters, seed_)) {
+  parameter_rules(recipe_.optimizer_options, recipe_.groups, forward.parameters);  // a group without parameter is an error
+  TensorMap initial = initialize(forward.parameters, seed_);
+  for (const auto& [name, tensor] : initial) {
     parameters_.add(name, tensor.type());
-    parameters_.upload(name, tensor);
+    if (recipe_.averages) carried_.add(k_average_prefix + name, tensor.type());
   }
+  set_parameters(initial, "initial values");
 }
 
-BoundProgram& DeviceModel::program_for_update(const Batch& batch) {
-  std::unique_ptr<BoundProgram>& program = updates_[signature(batch)];
+BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
+  std::unique_ptr<BoundProgram>& program = updates_[std::to_string(static_cast<int>(phase)) + signature(batch)];
   if (program) return *program;
-  const TrainingGraph graph = build_update(*task_, batch, optimizer_, clip_norm_);
-  for (const NamedType& r : graph.residents) carried_.add(r.name, r.type);
-  DeviceTensors* const sets[] = {&parameters_, &carried_};
+  const TrainingGraph graph = build_update(*task_, batch, recipe_, phase);
+  for (const NamedType& r : graph.residents)
+    (r.name.starts_with("accumulated.") ? accumulated_ : carried_).add(r.name, r.type);
+  const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
   program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_);
   return *program;
 }
@@ -67,27 +72,52 @@ DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch)
   for (const NamedType& r : graph.residents) states->add(r.name, r.type);
   e.states = states.get();
   e.report = Tensor(DType::f32, {static_cast<std::int64_t>(2 + 2 * graph.metrics.size())});
-  DeviceTensors* const sets[] = {&parameters_, states.get()};
+  const Residency sets[] = {{states.get()}, {&carried_, k_average_prefix}, {&parameters_}};
   e.program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_);
   return e;
 }
 
-void DeviceModel::update(const Batch& batch, const UpdateInputs& inputs) {
-  BoundProgram& program = program_for_update(batch);
+void DeviceModel::update(std::span<const Batch> batches, const UpdateInputs& inputs) {
+  const std::int64_t first_draw = (inputs.update - 1) * accumulate_ + 1;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const bool last = i + 1 == batches.size();
+    const Phase phase = batches.size() == 1 ? Phase::whole : last ? Phase::apply : Phase::gather;
+    run_update(batches[i], phase, inputs, first_draw + static_cast<std::int64_t>(i));
+  }
+}
+
+// `draw` counts batches: each has its own random numbers.
+void DeviceModel::run_update(const Batch& batch, Phase phase, const UpdateInputs& inputs, std::int64_t draw) {
+  BoundProgram& program = program_for_update(batch, phase);
   if (batch.starts_stream)
     for (const std::string& name : carried_.names())
       if (name.starts_with("state.")) carried_.clear(name);
   for (const auto& [name, tensor] : batch.inputs) program.set(name, tensor);
   lr_.set(0, inputs.lr);
   update_.set(0, static_cast<double>(inputs.update));
+  average_rate_.set(0, inputs.average_rate);
   const auto key = key_.values<std::int32_t>();
   key[0] = static_cast<std::int32_t>(static_cast<std::uint32_t>(seed_));
   key[1] = static_cast<std::int32_t>(static_cast<std::uint32_t>(seed_ >> 32));
-  key[2] = static_cast<std::int32_t>(inputs.update);
+  key[2] = static_cast<std::int32_t>(static_cast<std::uint32_t>(draw));
   program.set("lr", lr_);
   program.set("update", update_);
+  program.set("average_rate", average_rate_);
   program.set("key", key_);
   program.run();
+}
+
+TensorMap DeviceModel::averages() const {
+  TensorMap tensors = parameters();
+  for (auto& [name, tensor] : tensors)
+    if (const std::string average = k_average_prefix + name; carried_.has(average)) tensor = carried_.download(average);
+  return tensors;
+}
+
+void DeviceModel::set_parameters(const TensorMap& tensors, const std::string& source) {
+  restore(parameters_, tensors, source);
+  for (const auto& [name, tensor] : tensors)
+    if (const std::string average = k_average_prefix + name; carried_.has(average)) carried_.upload(average, tensor);
 }
 
 EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most) {

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,15 @@ class DeviceModel {
   struct UpdateInputs {
     double lr;
     std::int64_t update;  // from 1
+    double average_rate = 1;
   };
-  void update(const Batch& batch, const UpdateInputs& inputs);
+  // One update with all of them as one batch.
+  void update(std::span<const Batch> batches, const UpdateInputs& inputs);
+  void update(const Batch& batch, const UpdateInputs& inputs) { update(std::span(&batch, 1), inputs); }
   // Compiles what update(batch) needs, so that the carried tensors exist.
-  void prepare(const Batch& batch) { program_for_update(batch); }
+  void prepare(const Batch& batch) { program_for_update(batch, Phase::whole); }
 
-  // Mean over at most `at_most` batches (0: all) of a split, from zero states.
+  // Mean over at most `at_most` batches (0: all) of a split, from zero states; with the averages where there are some.
   EvaluateResult evaluate(Split split, std::int64_t at_most);
 
   // Sums since clear_totals(): see update_graph.h.
@@ -36,10 +40,11 @@ class DeviceModel {
   std::vector<double> bad() const;  // k_bad
   const std::vector<MetricLayout>& metrics() const { return metrics_; }
 
-  TensorMap parameters() const { return downloaded(parameters_); }
+  TensorMap parameters() const { return downloaded(parameters_); }  // as the last update left them
   TensorMap carried() const { return downloaded(carried_); }
-  // Throw Error(input_file) naming `source` on missing, unknown or misshapen tensors.
-  void set_parameters(const TensorMap& tensors, const std::string& source) { restore(parameters_, tensors, source); }
+  TensorMap averages() const;  // parameters() where the options ask for no average
+  // Throw Error(input_file) naming `source` on missing, unknown or misshapen tensors. Averages begin with the parameters.
+  void set_parameters(const TensorMap& tensors, const std::string& source);
   void set_carried(const TensorMap& tensors, const std::string& source) { restore(carried_, tensors, source); }
 
  private:
@@ -48,7 +53,8 @@ class DeviceModel {
     DeviceTensors* states = nullptr;
     Tensor report;
   };
-  BoundProgram& program_for_update(const Batch& batch);
+  BoundProgram& program_for_update(const Batch& batch, Phase phase);
+  void run_update(const Batch& batch, Phase phase, const UpdateInputs& inputs, std::int64_t draw);
   Evaluation& program_for_evaluation(const Batch& batch);
   static TensorMap downloaded(const DeviceTensors& set);
   static void restore(DeviceTensors& set, const TensorMap& tensors, const std::string& source);
@@ -56,15 +62,16 @@ class DeviceModel {
   std::shared_ptr<const Task> task_;
   Backend& backend_;
   std::uint64_t seed_;
-  double clip_norm_;
-  OptimizerRecipe optimizer_;
+  UpdateRecipe recipe_;
+  std::int64_t accumulate_;
   std::vector<MetricLayout> metrics_;
   DeviceTensors parameters_;
-  DeviceTensors carried_;                                             // slots, states, totals
+  DeviceTensors carried_;                                             // slots, averages, states, totals
+  DeviceTensors accumulated_;                                         // sums over the batches of an update
   std::map<std::string, std::unique_ptr<BoundProgram>> updates_;      // by the batch's types
   std::map<std::string, Evaluation> evaluations_;                     // the same
   std::map<std::string, std::unique_ptr<DeviceTensors>> eval_states_;  // by the states' types
-  Tensor lr_{DType::f32, {}}, update_{DType::i32, {}}, key_{DType::i32, {3}};
+  Tensor lr_{DType::f32, {}}, update_{DType::i32, {}}, average_rate_{DType::f32, {}}, key_{DType::i32, {3}};
 };
 
 }  // namespace unroll

@@ -60,14 +60,15 @@ PlanOptions donating(const Graph& graph) {
 
 }  // namespace
 
-BoundProgram::BoundProgram(const Graph& graph, std::span<DeviceTensors* const> residents, Backend& backend)
+BoundProgram::BoundProgram(const Graph& graph, std::span<const Residency> residents, Backend& backend)
     : program_(graph, backend, donating(graph)), own_inputs_(backend), own_outputs_(backend) {
   const Graph& planned = *program_.plan().graph;
   std::map<std::string, Buffer*> inputs;
   for (const NamedValue& input : planned.inputs()) {
     Buffer* buffer = nullptr;
-    for (const DeviceTensors* set : residents)
-      if (!buffer && set->has(input.name)) buffer = set->buffer(input.name);
+    for (const Residency& r : residents)
+      if (const std::string name = r.prefix + input.name; !buffer && r.tensors->has(name))
+        buffer = r.tensors->buffer(name);
     if (!buffer) {
       own_inputs_.add(input.name, planned.type(input.value));
       buffer = own_inputs_.buffer(input.name);

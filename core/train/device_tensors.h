@@ -39,11 +39,17 @@ class DeviceTensors {
   std::map<std::string, Entry> entries_;
 };
 
+// Tensors that a program finds under their names without the prefix.
+struct Residency {
+  const DeviceTensors* tensors;
+  std::string prefix = {};
+};
+
 // Inputs are looked for in `residents`, first found; the others belong to the program and are uploaded. An output
 // named like an input overwrites it.
 class BoundProgram {
  public:
-  BoundProgram(const Graph& graph, std::span<DeviceTensors* const> residents, Backend& backend);
+  BoundProgram(const Graph& graph, std::span<const Residency> residents, Backend& backend);
 
   // Does nothing for a name the program does not read.
   void set(const std::string& name, const Tensor& tensor);

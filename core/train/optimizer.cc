@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "core/support/nearest_name.h"
 #include "unroll/error.h"
+#include "unroll/ops.h"
 
 namespace unroll {
 
@@ -25,6 +25,7 @@ const std::vector<Row>& rows() {
       {"adamw", Op::adam, {"mean", "square", "lr", "update"}},
       {"rmsprop", Op::rmsprop, {"square", "lr", "momentum"}},
       {"adagrad", Op::adagrad, {"square", "lr"}},
+      {"lion", Op::lion, {"mean", "lr"}},
   };
   return table;
 }
@@ -66,43 +67,76 @@ OptimizerRecipe::OptimizerRecipe(const OptimizerOptions& o) {
     inputs_.push_back(input);
     if (input != "lr" && input != "update") slots_.push_back(input);
   }
-  attributes_.set("weight_decay", o.weight_decay);
   if (op_ == Op::sgd || op_ == Op::rmsprop) attributes_.set("momentum", o.momentum);
   if (op_ == Op::sgd) attributes_.set("nesterov", o.nesterov);
-  if (op_ != Op::sgd) attributes_.set("epsilon", o.epsilon);
+  if (op_ != Op::sgd && op_ != Op::lion) attributes_.set("epsilon", o.epsilon);
   if (op_ == Op::rmsprop) attributes_.set("alpha", o.alpha);
-  if (op_ == Op::adam) {
+  if (op_ == Op::adam || op_ == Op::lion) {
     attributes_.set("beta1", o.beta1);
     attributes_.set("beta2", o.beta2);
-    attributes_.set("decoupled", o.name == "adamw");
   }
+  if (op_ == Op::adam) attributes_.set("decoupled", o.name == "adamw");
 }
 
 std::vector<Value> OptimizerRecipe::update(Value parameter, Value gradient, std::span<const Value> slots, Value lr,
-                                           Value update) const {
+                                           Value update, const ParameterRule& rule) const {
+  if (rule.lr_scale != 1) lr = lr * rule.lr_scale;
   std::vector<Value> inputs{parameter, gradient};
   std::size_t slot = 0;
   for (const std::string& name : inputs_)
     inputs.push_back(name == "lr" ? lr : name == "update" ? update : slots[slot++]);
-  return parameter.graph().append(op_, inputs, attributes_);
+  Attributes attributes = attributes_;
+  attributes.set("weight_decay", rule.weight_decay);
+  return parameter.graph().append(op_, inputs, attributes);
 }
 
-void check_schedule(const ScheduleOptions& s) {
-  if (s.name != "constant" && s.name != "cosine")
-    throw Error(ErrorKind::usage, "schedule", "the name must be constant or cosine; got '" + s.name + "'");
-  if (s.warmup < 0)
-    throw Error(ErrorKind::usage, "schedule", "warmup must not be negative; got " + std::to_string(s.warmup));
-  if (!(s.final_fraction >= 0 && s.final_fraction <= 1))
-    throw Error(ErrorKind::usage, "schedule",
-                "final_fraction must be in [0,1]; got " + std::to_string(s.final_fraction));
+namespace {
+
+// Whether `pattern`, in which * stands for any characters, is all of `name`.
+bool matches(std::string_view pattern, std::string_view name) {
+  const auto star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t from = star; from <= name.size(); ++from)
+    if (matches(rest, name.substr(from))) return true;
+  return false;
 }
 
-double scheduled_lr(const ScheduleOptions& s, double lr, std::int64_t update, std::int64_t max_updates) {
-  if (update <= s.warmup) return lr * static_cast<double>(update) / static_cast<double>(s.warmup);
-  if (s.name == "constant") return lr;
-  const double span = static_cast<double>(std::max<std::int64_t>(max_updates - s.warmup, 1));
-  const double done = std::min(static_cast<double>(update - 1 - s.warmup) / span, 1.0);
-  return lr * (s.final_fraction + (1 - s.final_fraction) * 0.5 * (1 + std::cos(std::numbers::pi * done)));
+void check_group(const ParameterGroup& group, std::span<const ParameterSpec> parameters) {
+  const std::string where = "group '" + group.match + "'";
+  if (!(group.lr_scale >= 0 && std::isfinite(group.lr_scale)))
+    throw Error(ErrorKind::usage, where, "lr_scale must not be negative; got " + std::to_string(group.lr_scale));
+  if (group.weight_decay && !(*group.weight_decay >= 0 && std::isfinite(*group.weight_decay)))
+    throw Error(ErrorKind::usage, where,
+                "weight_decay must not be negative; got " + std::to_string(*group.weight_decay));
+  if (std::count(group.match.begin(), group.match.end(), '*') > 4)
+    throw Error(ErrorKind::usage, where, "a pattern may have four * at most");
+  std::string names;
+  for (const ParameterSpec& p : parameters) {
+    if (matches(group.match, p.name)) return;
+    if (names.size() < 400) names.append(names.empty() ? "" : ", ").append(p.name);
+  }
+  throw Error(ErrorKind::usage, where, "matches no parameter", "The parameters are " + names);
+}
+
+}  // namespace
+
+std::vector<ParameterRule> parameter_rules(const OptimizerOptions& optimizer, std::span<const ParameterGroup> groups,
+                                           std::span<const ParameterSpec> parameters) {
+  for (const ParameterGroup& group : groups) check_group(group, parameters);
+  std::vector<ParameterRule> rules;
+  for (const ParameterSpec& p : parameters) {
+    const auto group =
+        std::find_if(groups.begin(), groups.end(), [&](const ParameterGroup& g) { return matches(g.match, p.name); });
+    const bool decays = optimizer.decay_vectors || p.type.shape.rank() >= 2;
+    ParameterRule rule{1, decays ? optimizer.weight_decay : 0};
+    if (group != groups.end()) rule = {group->lr_scale, group->weight_decay.value_or(rule.weight_decay)};
+    rules.push_back(rule);
+  }
+  const bool any = std::any_of(rules.begin(), rules.end(), [](const ParameterRule& r) { return r.lr_scale > 0; });
+  if (!any) throw Error(ErrorKind::usage, "trainer", "the model has no parameter to train, or groups freeze all of them");
+  return rules;
 }
 
 }  // namespace unroll

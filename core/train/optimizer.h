@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each optimiser keeps per parameter, the node that updates both, and the learning rate of an update.
+// What each optimiser keeps per parameter, the node that updates both, and what is particular to a parameter.
 #pragma once
 
 #include <span>
@@ -7,9 +7,16 @@
 #include <vector>
 
 #include "unroll/graph.h"
+#include "unroll/model.h"
 #include "unroll/trainer.h"
 
 namespace unroll {
+
+// How one parameter is trained: its group's rule, or the optimiser's.
+struct ParameterRule {
+  double lr_scale = 1;
+  double weight_decay = 0;
+};
 
 class OptimizerRecipe {
  public:
@@ -18,8 +25,8 @@ class OptimizerRecipe {
 
   const std::vector<std::string>& slots() const { return slots_; }  // each of the parameter's type, zero at first
   // The new parameter, then the new slots.
-  std::vector<Value> update(Value parameter, Value gradient, std::span<const Value> slots, Value lr,
-                            Value update) const;
+  std::vector<Value> update(Value parameter, Value gradient, std::span<const Value> slots, Value lr, Value update,
+                            const ParameterRule& rule) const;
 
  private:
   Op op_;
@@ -28,9 +35,9 @@ class OptimizerRecipe {
   Attributes attributes_;
 };
 
-// Learning rate of `update` (from 1) of `max_updates`: linear warm-up, then constant or half a cosine that would reach
-// lr * final_fraction one update after the last (torch.optim.lr_scheduler.CosineAnnealingLR).
-double scheduled_lr(const ScheduleOptions& schedule, double lr, std::int64_t update, std::int64_t max_updates);
-void check_schedule(const ScheduleOptions& schedule);
+// One for each parameter. Throws Error(usage) when a group matches none, with the names that are there, on numbers out
+// of range, and when nothing is left to train.
+std::vector<ParameterRule> parameter_rules(const OptimizerOptions& optimizer, std::span<const ParameterGroup> groups,
+                                           std::span<const ParameterSpec> parameters);
 
 }  // namespace unroll

@@ -18,7 +18,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 std::optional<TensorFile> RunFolder::open(bool resume, bool overwrite) {
   if (!is_open()) return std::nullopt;
   vfs_.make_folder(path_);
-  const bool has_last = vfs_.exists(last_path()), has_best = vfs_.exists(file("best.safetensors"));
+  const bool has_last = vfs_.exists(last_path()), has_best = vfs_.exists(best_path());
   if (resume && has_last) {
     TensorFile last = load_safetensors(last_path(), vfs_);
     check_digest(last, last_path());
@@ -75,7 +75,7 @@ void RunFolder::flush_metrics(bool sync) {
 
 void RunFolder::flush_best() {
   if (!best_) return;
-  save_safetensors(file("best.safetensors"), *best_, vfs_);
+  save_safetensors(best_path(), *best_, vfs_);
   best_.reset();
 }
 

@@ -30,6 +30,8 @@ class RunFolder {
   std::size_t metrics_bytes() const { return written_ + pending_.size(); }
   bool is_open() const { return !path_.empty(); }
   std::string last_path() const { return file("last.safetensors"); }
+  std::string best_path() const { return file("best.safetensors"); }
+  Vfs& vfs() const { return vfs_; }
 
   // Writes everything that is waiting and `last`. A failure is a warning: the old files stay as they are.
   void save(const TensorFile& last);

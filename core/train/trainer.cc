@@ -3,13 +3,16 @@
 // an update depend on (task, options, seed, update) and what is carried, never on what was logged or saved.
 #include "unroll/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 
+#include "core/train/clip.h"
 #include "core/train/device_model.h"
 #include "core/train/metrics.h"
 #include "core/train/run_folder.h"
+#include "core/train/schedule.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -24,8 +27,13 @@ void check_options(const TrainerOptions& o) {
     if (!ok) throw Error(ErrorKind::usage, "trainer", rule);
   };
   check_schedule(o.schedule);
-  require(o.clip_norm >= 0 && std::isfinite(o.clip_norm),
-          "clip_norm must not be negative; got " + std::to_string(o.clip_norm));
+  check_clip(o.clip);
+  require(o.average.decay >= 0 && o.average.decay < 1,
+          "average.decay must be in [0,1); got " + std::to_string(o.average.decay));
+  require(o.average.start >= 0, "average.start must not be negative; got " + std::to_string(o.average.start));
+  require(o.accumulate >= 1, "accumulate must be positive; got " + std::to_string(o.accumulate));
+  require(o.accumulate <= INT32_MAX / std::max<std::int64_t>(o.max_updates, 1),
+          "accumulate * max_updates must be below 2^31");
   require(o.max_updates >= 0 && o.max_updates < INT32_MAX,
           "max_updates must be in [0, 2^31 - 1); got " + std::to_string(o.max_updates));
   require(o.epochs >= 0 && o.stop_at >= 0, "epochs and stop_at must not be negative");
@@ -53,9 +61,11 @@ struct Trainer::State {
       : task(std::move(t)), options(checked(std::move(o))), model(task, backend, options),
         folder(options.folder, options.vfs ? *options.vfs : disk(), [this](const std::string& text) { warn(text); }) {
     n_batches = task->n_batches(Split::train);
-    if (options.epochs > 0) options.max_updates = options.epochs * n_batches;
+    updates_per_epoch = (n_batches + options.accumulate - 1) / options.accumulate;
+    if (options.epochs > 0) options.max_updates = options.epochs * updates_per_epoch;
     run.seed = options.seed;
     run.batches_per_epoch = n_batches;
+    run.accumulate = options.accumulate;
   }
 
   static TrainerOptions checked(TrainerOptions o) {
@@ -72,11 +82,22 @@ struct Trainer::State {
 
   // --- position
 
-  Batch batch_of(std::int64_t update) const {
-    return task->batch(Split::train, options.seed, (update - 1) / n_batches, (update - 1) % n_batches);
+  std::int64_t epoch_of(std::int64_t update) const { return (update - 1) / updates_per_epoch; }
+  // The last update of an epoch may have fewer.
+  std::vector<Batch> batches_of(std::int64_t update) const {
+    const std::int64_t from = (update - 1) % updates_per_epoch * options.accumulate;
+    std::vector<Batch> batches;
+    for (std::int64_t i = from; i < std::min(from + options.accumulate, n_batches); ++i)
+      batches.push_back(task->batch(Split::train, options.seed, epoch_of(update), i));
+    return batches;
   }
   double lr_of(std::int64_t update) const {
-    return scheduled_lr(options.schedule, options.optimizer.lr, update, options.max_updates);
+    return scheduled_lr(options.schedule, options.optimizer.lr, update, options.max_updates, run.plateau.plateaus);
+  }
+  double average_rate_of(std::int64_t update) const {
+    const std::int64_t nth = update - options.average.start;
+    if (nth <= 1) return 1;
+    return options.average.kind == Average::ema ? 1 - options.average.decay : 1 / static_cast<double>(nth);
   }
   bool out_of_patience() const { return options.patience > 0 && run.validations_without_better >= options.patience; }
 
@@ -86,7 +107,7 @@ struct Trainer::State {
     if (opened) return;
     opened = true;
     const std::optional<TensorFile> last = folder.open(options.resume, options.overwrite);
-    model.prepare(batch_of(1));
+    model.prepare(task->batch(Split::train, options.seed, 0, 0));
     if (last) restore(*last, folder.last_path());
   }
 
@@ -101,6 +122,11 @@ struct Trainer::State {
                   "was made with " + std::to_string(was.batches_per_epoch) + " batches an epoch; this run has " +
                       std::to_string(n_batches),
                   "Data, batch and steps must be the same to resume");
+    if (was.accumulate != options.accumulate)
+      throw Error(ErrorKind::usage, path,
+                  "was made with " + std::to_string(was.accumulate) + " batches an update; this run has " +
+                      std::to_string(options.accumulate),
+                  "Give the same accumulate to resume");
     TensorMap parameters, carried;
     for (const auto& [name, tensor] : file.tensors) (is_run_tensor(name) ? carried : parameters).emplace(name, tensor);
     model.set_parameters(parameters, path);
@@ -112,8 +138,8 @@ struct Trainer::State {
   }
 
   // Parameters with the metadata that makes them usable alone. A model that is not finite is never written.
-  TensorFile model_file() const {
-    TensorFile file{model.parameters(), task->metadata()};
+  TensorFile model_file(TensorMap parameters) const {
+    TensorFile file{std::move(parameters), task->metadata()};
     for (const auto& [name, tensor] : file.tensors)
       if (!tensor.all_finite())
         throw Error(ErrorKind::numeric, "trainer",
@@ -126,7 +152,7 @@ struct Trainer::State {
 
   void save() {
     if (!folder.is_open()) return;
-    TensorFile file = model_file();
+    TensorFile file = model_file(model.parameters());
     file.tensors.merge(model.carried());
     run.metrics_bytes = folder.metrics_bytes();
     put_run_state(file, run);
@@ -136,8 +162,9 @@ struct Trainer::State {
   }
 
   void save_best(double loss) {
+    if (options.patience > 0) best = model.averages();
     if (!folder.is_open()) return;
-    TensorFile file = model_file();
+    TensorFile file = model_file(model.averages());
     file.metadata["trainer.update"] = std::to_string(run.update);
     file.metadata["trainer.validation_loss"] = std::to_string(loss);
     put_digest(file);
@@ -154,7 +181,9 @@ struct Trainer::State {
            std::to_string(update) + " had a loss or gradient that is not finite and were skipped");
     seen_skipped = bad[0];
     if (options.max_bad_updates == 0 || bad[2] < static_cast<double>(options.max_bad_updates)) return;
-    const std::string culprit = first_non_finite(batch_of(update));
+    std::string culprit;
+    for (const Batch& batch : batches_of(update))
+      if (culprit.empty()) culprit = first_non_finite(batch);
     throw Error(ErrorKind::numeric, "trainer",
                 std::to_string(static_cast<std::int64_t>(bad[2])) + " updates in a row, the last one at most " +
                     std::to_string(update) + ", had a loss or gradient that is not finite" +
@@ -182,7 +211,7 @@ struct Trainer::State {
     p.loss = t[1] > 0 ? t[0] / t[1] : std::nan("");
     p.gradient_norm = t[3] > 0 ? t[2] / t[3] : std::nan("");
     p.metrics = metric_values(model.metrics(), std::span(t).subspan(k_n_fixed_totals));
-    folder.log(json_line(TrainLine{update, (update - 1) / n_batches, p.loss, p.lr, p.gradient_norm,
+    folder.log(json_line(TrainLine{update, epoch_of(update), p.loss, p.lr, p.gradient_norm,
                                    static_cast<std::int64_t>(seen_skipped), p.metrics}));
     last_loss = p.loss;
     last_norm = p.gradient_norm;
@@ -198,6 +227,7 @@ struct Trainer::State {
     p.best = std::isfinite(r.loss) && (!run.best_loss || r.loss < *run.best_loss);
     run.last_loss = r.loss;
     run.validations_without_better = p.best ? 0 : run.validations_without_better + 1;
+    after_validation(options.schedule, p.best, run.plateau);
     if (p.best) {
       run.best_loss = r.loss;
       run.best_metrics = r.metrics;
@@ -219,6 +249,12 @@ struct Trainer::State {
     save_best(r.loss);
   }
 
+  // After a run that ended by patience. A resumed one finds them in its folder.
+  void restore_best() {
+    if (!best && folder.is_open()) best = load_model(folder.best_path(), folder.vfs()).tensors;
+    if (best) model.set_parameters(*best, "best parameters");
+  }
+
   TrainResult result(bool interrupted) const {
     TrainResult r;
     r.updates = run.update;
@@ -236,7 +272,8 @@ struct Trainer::State {
   DeviceModel model;
   RunFolder folder;
   RunState run;
-  std::int64_t n_batches = 0;
+  std::int64_t n_batches = 0, updates_per_epoch = 0;
+  std::optional<TensorMap> best;  // kept where patience may end the run
   std::int64_t saved_update = -1;
   bool opened = false;
   double seen_skipped = 0;
@@ -265,7 +302,7 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
     interrupted = (stop && stop()) || (o.stop_at > 0 && s.run.update >= o.stop_at);
     if (interrupted) break;
     const std::int64_t update = s.run.update + 1;
-    s.model.update(s.batch_of(update), {s.lr_of(update), update});
+    s.model.update(s.batches_of(update), {s.lr_of(update), update, s.average_rate_of(update)});
     s.run.update = update;
     const bool last = update == o.max_updates;
     const bool logs = due(update, o.log_every), saves = due(update, o.checkpoint_every);
@@ -278,11 +315,12 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
   s.leave_some_best();
   if (s.saved_update != s.run.update) s.save();
   s.folder.require_saved();
+  if (s.out_of_patience()) s.restore_best();
   return s.result(interrupted);
 }
 
 EvaluateResult Trainer::evaluate(Split split) { return state_->model.evaluate(split, 0); }
-TensorMap Trainer::parameters() const { return state_->model.parameters(); }
+TensorMap Trainer::parameters() const { return state_->model.averages(); }
 void Trainer::set_parameters(const TensorMap& parameters) { state_->model.set_parameters(parameters, "parameters"); }
 
 }  // namespace unroll

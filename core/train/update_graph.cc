@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/update_graph.h"
 
+#include "core/train/clip.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -35,21 +36,14 @@ Value row_of(const std::vector<Value>& scalars) {
   return concat(parts, 0);
 }
 
-void append_metrics(std::vector<Value>& scalars, const TaskGraph& task) {
+// loss * weight, weight, then total and count of each metric.
+Value sums_of(const TaskGraph& task) {
+  std::vector<Value> scalars{task.loss * task.weight, task.weight};
   for (const MetricValue& m : task.metrics) {
     scalars.push_back(m.total);
     scalars.push_back(m.count);
   }
-}
-
-// sqrt(sum of squares of all gradients)
-Value global_norm(std::span<const Value> gradients) {
-  Value total;
-  for (const Value& g : gradients) {
-    const Value part = sum(square(g));
-    total = total ? total + part : part;
-  }
-  return sqrt(total);
+  return row_of(scalars);
 }
 
 // Adds residents to a graph: an input that is zero at first, and the output that replaces it.
@@ -70,56 +64,112 @@ class Residents {
   std::vector<NamedType>& list_;
 };
 
-void append_counters(TrainingGraph& t, Residents& residents, const Built& built, Value norm, Value ok) {
-  Graph& graph = *t.graph;
-  const Value one = scalar(graph, DType::f32, 1), zero = scalar(graph, DType::f32, 0);
-  std::vector<Value> scalars{built.task.loss * built.task.weight, built.task.weight, norm, one};
-  append_metrics(scalars, built.task);
-  const Value row_now = row_of(scalars);
-  const Value totals = residents.input(k_totals, row_now.type());
-  graph.output(k_totals, totals + select(ok, row_now, zero));
+// The graph of one update while it grows.
+class UpdateBuilder {
+ public:
+  UpdateBuilder(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase)
+      : recipe_(recipe), phase_(phase), built_(build_task(task, *t_.graph, like, true)),
+        residents_(*t_.graph, t_.residents), sums_(sums_of(built_.task)) {
+    t_.parameters = built_.parameters;
+    t_.metrics = built_.metrics;
+    rules_ = parameter_rules(recipe.optimizer_options, recipe.groups, t_.parameters);
+    for (std::size_t i = 0; i < rules_.size(); ++i)
+      if (rules_[i].lr_scale > 0) trained_.push_back(i);
+    for (const std::size_t i : trained_) parameters_.push_back(graph().find_input(name(i)));
+    gradients_ = differentiate(built_.task.loss, parameters_);
+  }
 
-  const Value bad = residents.input(k_bad, {DType::f32, {3}});
-  const Value skipped = slice(bad, 0, 0, 1) + select(ok, zero, one);
-  const Value run = select(ok, zero, slice(bad, 0, 1, 1) + one);
-  graph.output(k_bad, concat(std::vector{skipped, run, maximum(slice(bad, 0, 2, 1), run)}, 0));
-}
+  TrainingGraph build() {
+    if (phase_ != Phase::whole) accumulate();
+    if (phase_ == Phase::gather) {
+      carry(is_finite(built_.task.loss));
+      return std::move(t_);
+    }
+    const Value norm = global_norm(gradients_);
+    const Value ok = logical_and(is_finite(norm), is_finite(sum(slice(sums_, 0, 0, 2))));
+    step(clipped(gradients_, parameters_, norm, recipe_.clip), ok);
+    carry(ok);
+    count(norm, ok);
+    return std::move(t_);
+  }
+
+ private:
+  Graph& graph() { return *t_.graph; }
+  const std::string& name(std::size_t parameter) const { return t_.parameters[parameter].name; }
+
+  // Adds this batch to the sums; the last one turns them into the gradient of all and clears them.
+  void accumulate() {
+    const bool last = phase_ == Phase::apply;
+    const auto add = [&](const std::string& to, Value part) {
+      const Value all = residents_.input(to, part.type()) + part;
+      graph().output(to, last ? filled(graph(), part.type(), 0) : all);
+      return all;
+    };
+    sums_ = add(k_accumulated, sums_);
+    const Value weight = reshape(slice(sums_, 0, 1, 1), {});
+    for (std::size_t k = 0; k < gradients_.size(); ++k) {
+      Value& g = gradients_[k];
+      g = add("accumulated.gradient." + name(trained_[k]), g * cast(built_.task.weight, g.dtype()));
+      if (last) g = g / cast(weight, g.dtype());
+    }
+  }
+
+  void step(const std::vector<Value>& gradients, Value ok) {
+    const Value lr = graph().input("lr", {DType::f32, {}}), update = graph().input("update", {DType::i32, {}});
+    const Value rate = recipe_.averages ? graph().input("average_rate", {DType::f32, {}}) : Value{};
+    const OptimizerRecipe& optimizer = recipe_.optimizer;
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      const std::string& parameter = name(trained_[k]);
+      std::vector<std::string> names{parameter};
+      std::vector<Value> old{parameters_[k]};
+      for (const std::string& slot : optimizer.slots()) {
+        names.push_back("optimizer." + slot + "." + parameter);
+        old.push_back(residents_.input(names.back(), parameters_[k].type()));
+      }
+      std::vector<Value> next = optimizer.update(parameters_[k], gradients[k], std::span(old).subspan(1), lr, update,
+                                                 rules_[trained_[k]]);
+      if (recipe_.averages) {
+        names.push_back(k_average_prefix + parameter);
+        old.push_back(residents_.input(names.back(), parameters_[k].type()));
+        next.push_back(old.back() * (1 - rate) + next[0] * rate);
+      }
+      for (std::size_t n = 0; n < next.size(); ++n) graph().output(names[n], select(ok, next[n], old[n]));
+    }
+  }
+
+  void carry(Value ok) {
+    for (const CarriedState& s : built_.task.states) residents_.state(s, select(ok, s.out, s.in));
+  }
+
+  void count(Value norm, Value ok) {
+    const Value one = scalar(graph(), DType::f32, 1), zero = scalar(graph(), DType::f32, 0);
+    const std::int64_t n_metrics = 2 * static_cast<std::int64_t>(t_.metrics.size());
+    const Value now = concat(
+        std::vector{slice(sums_, 0, 0, 2), row_of({norm, one}), slice(sums_, 0, 2, n_metrics)}, 0);
+    const Value totals = residents_.input(k_totals, now.type());
+    graph().output(k_totals, totals + select(ok, now, zero));
+
+    const Value bad = residents_.input(k_bad, {DType::f32, {3}});
+    const Value skipped = slice(bad, 0, 0, 1) + select(ok, zero, one);
+    const Value run = select(ok, zero, slice(bad, 0, 1, 1) + one);
+    graph().output(k_bad, concat(std::vector{skipped, run, maximum(slice(bad, 0, 2, 1), run)}, 0));
+  }
+
+  TrainingGraph t_;
+  const UpdateRecipe& recipe_;
+  Phase phase_;
+  Built built_;
+  Residents residents_;
+  Value sums_;                        // f32 [2 + 2 M]
+  std::vector<ParameterRule> rules_;  // of each parameter
+  std::vector<std::size_t> trained_;  // parameters that are not frozen
+  std::vector<Value> parameters_, gradients_;  // of those
+};
 
 }  // namespace
 
-TrainingGraph build_update(const Task& task, const Batch& like, const OptimizerRecipe& optimizer, double clip_norm) {
-  TrainingGraph t;
-  Graph& graph = *t.graph;
-  Built built = build_task(task, graph, like, true);
-  t.parameters = built.parameters;
-  t.metrics = built.metrics;
-  if (t.parameters.empty()) throw Error(ErrorKind::usage, "Task::build", "the model has no parameter to train");
-  Residents residents(graph, t.residents);
-
-  std::vector<Value> parameters;
-  for (const ParameterSpec& p : t.parameters) parameters.push_back(graph.find_input(p.name));
-  std::vector<Value> gradients = differentiate(built.task.loss, parameters);
-  const Value norm = global_norm(gradients);
-  const Value ok = logical_and(is_finite(norm), is_finite(built.task.loss));
-  if (clip_norm > 0) {  // as torch.nn.utils.clip_grad_norm_
-    const Value scale = minimum(scalar_like(norm, clip_norm) / (norm + 1e-6), scalar_like(norm, 1));
-    for (Value& g : gradients) g = g * scale;
-  }
-
-  const Value lr = graph.input("lr", {DType::f32, {}}), update = graph.input("update", {DType::i32, {}});
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::string& name = t.parameters[i].name;
-    std::vector<Value> old{parameters[i]}, slots;
-    for (const std::string& slot : optimizer.slots())
-      slots.push_back(residents.input("optimizer." + slot + "." + name, parameters[i].type()));
-    old.insert(old.end(), slots.begin(), slots.end());
-    const std::vector<Value> next = optimizer.update(parameters[i], gradients[i], slots, lr, update);
-    for (std::size_t k = 0; k < next.size(); ++k)
-      graph.output(k == 0 ? name : "optimizer." + optimizer.slots()[k - 1] + "." + name, select(ok, next[k], old[k]));
-  }
-  for (const CarriedState& s : built.task.states) residents.state(s, select(ok, s.out, s.in));
-  append_counters(t, residents, built, norm, ok);
-  return t;
+TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase) {
+  return UpdateBuilder(task, like, recipe, phase).build();
 }
 
 EvaluationGraph build_evaluation(const Task& task, const Batch& like) {
@@ -127,9 +177,7 @@ EvaluationGraph build_evaluation(const Task& task, const Batch& like) {
   const Built built = build_task(task, *e.graph, like, false);
   e.parameters = built.parameters;
   e.metrics = built.metrics;
-  std::vector<Value> scalars{built.task.loss * built.task.weight, built.task.weight};
-  append_metrics(scalars, built.task);
-  e.graph->output("report", row_of(scalars));
+  e.graph->output("report", sums_of(built.task));
   Residents residents(*e.graph, e.residents);
   for (const CarriedState& s : built.task.states) residents.state(s, s.out);
   return e;

@@ -22,25 +22,45 @@ struct MetricLayout {
   bool root;
 };
 
-// Inputs beside batch, parameters and residents: lr f32[], update i32[] (from 1), key i32[3] when something is random.
-// Residents: the parameters, "optimizer.<slot>.<parameter>", "state.<name>", and
-//   k_totals f32[4 + 2 M]: sums over the good updates of loss * weight, weight, gradient norm, 1, then total and count
-//   of
-//            each metric
-//   k_bad    f32[3]: skipped updates, how many of the last ones without a break, the longest such run
+// Which part of an update a graph does: all of it with one batch, or with several the sums of all batches but the last,
+// and the last with what follows.
+enum class Phase : std::uint8_t { whole, gather, apply };
+
+// What the updates of a run have in common.
+struct UpdateRecipe {
+  explicit UpdateRecipe(const TrainerOptions& options)
+      : optimizer(options.optimizer), optimizer_options(options.optimizer), groups(options.groups), clip(options.clip),
+        averages(options.average.kind != Average::none) {}
+  OptimizerRecipe optimizer;
+  OptimizerOptions optimizer_options;
+  std::vector<ParameterGroup> groups;
+  ClipOptions clip;
+  bool averages;
+};
+
+// Inputs beside batch, parameters and residents: lr f32[], update i32[] (from 1), average_rate f32[], and key i32[3]
+// when something is random. Residents: the parameters, "optimizer.<slot>.<parameter>", "average.<parameter>",
+// "state.<name>", "accumulated.gradient.<parameter>", and, with M metrics,
+//   k_totals      f32[4 + 2 M]: sums over the good updates of loss * weight, weight, gradient norm, 1, then total and
+//                 count of each metric
+//   k_bad         f32[3]: skipped updates, how many of the last ones without a break, the longest such run
+//   k_accumulated f32[2 + 2 M]: loss * weight, weight, total and count of each metric of the update's batches so far
 struct TrainingGraph {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   std::vector<ParameterSpec> parameters;
-  std::vector<NamedType> residents;  // slots, states, k_totals, k_bad: zero at first
+  std::vector<NamedType> residents;  // all but the parameters: zero at first
   std::vector<MetricLayout> metrics;
 };
 inline constexpr const char* k_totals = "trainer.totals";
 inline constexpr const char* k_bad = "trainer.bad";
+inline constexpr const char* k_accumulated = "accumulated.sums";
+inline constexpr const char* k_average_prefix = "average.";
 inline constexpr std::size_t k_n_fixed_totals = 4;
 
-// forward -> loss -> gradients -> norm -> clip -> optimiser; an update whose loss or gradient norm is not finite
-// leaves every resident but the counters as it was.
-TrainingGraph build_update(const Task& task, const Batch& like, const OptimizerRecipe& optimizer, double clip_norm);
+// forward -> loss -> gradients -> norm -> clip -> optimiser -> average. An update whose loss or gradient norm is not
+// finite leaves parameters, slots, averages and states as they were. Over several batches the loss is the mean by
+// weight, so that the gradient is that of one batch that holds them all.
+TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase);
 
 // The forward pass without dropout. Output "report" f32[2 + 2 M]: loss * weight, weight, then total and count of each
 // metric. Residents are the states.

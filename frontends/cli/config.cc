@@ -6,7 +6,6 @@
 
 #include <cmath>
 
-#include "core/support/nearest_name.h"
 #include "frontends/cli/toml_reader.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
@@ -14,7 +13,6 @@
 namespace unroll::cli {
 namespace {
 
-constexpr std::string_view k_cells = "cells.";
 constexpr std::string_view k_command_line = "--";  // origins that start like this are options
 
 ErrorKind kind_of(std::string_view origin) {
@@ -83,8 +81,8 @@ void Config::set(std::string_view path, ConfigValue value, std::string origin) {
 
 void Config::apply_toml(std::string_view text, const std::string& name) {
   for (const TomlEntry& given : read_toml(text, name)) {
-    if (given.path.starts_with(k_cells)) {
-      take_cell_key(given, name);
+    if (is_table_path(given.path)) {
+      take_table_key(given, name);
       continue;
     }
     const std::string origin = fmt::format("{}:{}:{}", name, given.line, given.column);
@@ -96,60 +94,16 @@ void Config::apply_toml(std::string_view text, const std::string& name) {
     }
     set(key.path, std::move(value), origin);
   }
-  for (const auto& [cell, given] : cells_) make_text_cell(given);
-}
-
-// "cells.NAME.key"
-void Config::take_cell_key(const TomlEntry& given, const std::string& name) {
-  const std::string origin = fmt::format("{}:{}:{}", name, given.line, given.column);
-  const auto dot = given.path.rfind('.');
-  const std::string_view key = std::string_view(given.path).substr(dot + 1);
-  if (dot < k_cells.size()) {
-    throw Error(ErrorKind::input_file, origin, fmt::format("{} is of type {}", given.path, given.type),
-                fmt::format("Write a table [{}] with states and step", given.path));
-  }
-  std::vector<std::string_view> known;
-  const CellKeySpec* spec = nullptr;
-  for (const CellKeySpec& row : cell_schema()) {
-    known.push_back(row.key);
-    if (row.key == key) spec = &row;
-  }
-  if (!spec) {
-    const std::string_view near = nearest_name(key, known);
-    throw Error(ErrorKind::input_file, origin, fmt::format("unknown key {}", given.path),
-                near.empty() ? fmt::format("A cell has {}", fmt::join(known, ", "))
-                             : fmt::format("Did you mean {}?", near));
-  }
-  const bool fits = spec->is_list ? std::holds_alternative<std::vector<std::string>>(given.value)
-                                  : std::holds_alternative<std::string>(given.value);
-  if (!fits) {
-    throw Error(ErrorKind::input_file, origin, fmt::format("{} is of type {}", given.path, given.type),
-                spec->is_list ? "It must be an array of names, such as [\"h\", \"c\"]" : "It must be a text");
-  }
-  const std::string cell_name = given.path.substr(k_cells.size(), dot - k_cells.size());
-  TextCell& cell = cells_[cell_name];
-  const TextPlace place{name, static_cast<int>(given.line), static_cast<int>(given.column)};
-  if (cell.name.empty()) cell = {.name = cell_name, .place = place, .step_place = place, .y_place = place};
-  const TextPlace text{name, static_cast<int>(given.text_line), static_cast<int>(given.text_column)};
-  if (spec->is_list) {
-    cell.states = std::get<std::vector<std::string>>(given.value);
-    cell.place = place;
-  } else {
-    (key == "y" ? cell.y : cell.step) = std::get<std::string>(given.value);
-    (key == "y" ? cell.y_place : cell.step_place) = text;
-  }
-}
-
-std::vector<TextCell> Config::cells() const {
-  std::vector<TextCell> list;
-  for (const auto& [name, cell] : cells_) list.push_back(cell);
-  return list;
+  finish_tables(name);
 }
 
 void Config::apply_setting(std::string_view setting) {
   const std::string origin = fmt::format("--set {}", setting);
-  if (setting.starts_with(k_cells))
-    throw Error(ErrorKind::usage, origin, "a cell is given in a file", "Write a table [cells.NAME] in the config");
+  if (is_table_path(setting)) {
+    const std::string_view table = setting.substr(0, setting.find('.'));
+    throw Error(ErrorKind::usage, origin, fmt::format("{} are given in a file", table),
+                fmt::format("Write a table [{}.NAME] in the config", table));
+  }
   const auto equals = setting.find('=');
   if (equals == std::string_view::npos) {
     throw Error(ErrorKind::usage, origin, "no = in it", "Write --set section.key=value");
@@ -206,13 +160,7 @@ std::string Config::toml(unsigned uses) const {
     out += fmt::format("{:<32}# {}{}\n", line, key.doc,
                        key.allowed.choices.empty() ? "" : fmt::format(" ({})", key.allowed.choices));
   }
-  for (const auto& [name, cell] : cells_) {
-    std::vector<std::string> states;
-    for (const std::string& state : cell.states) states.push_back(toml_text(state));
-    out += fmt::format("\n[cells.{}]\nstates = [{}]\nstep = {}\n", name, fmt::join(states, ", "),
-                       toml_lines(cell.step));
-    if (!cell.y.empty()) out += fmt::format("y = {}\n", toml_text(cell.y));
-  }
+  out += tables_toml(uses);
   return out;
 }
 

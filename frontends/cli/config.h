@@ -10,6 +10,7 @@
 
 #include "frontends/cli/config_schema.h"
 #include "unroll/model.h"
+#include "unroll/trainer.h"
 
 namespace unroll::cli {
 
@@ -30,9 +31,10 @@ class Config {
   double number(std::string_view path) const { return get<double>(path); }
   const std::string& text(std::string_view path) const { return get<std::string>(path); }
   std::vector<TextCell> cells() const;  // the tables [cells.NAME], checked
+  std::vector<ParameterGroup> groups() const;  // the tables [groups.NAME], in the order of the file
   bool is_default(std::string_view path) const { return entry(path).origin.empty(); }
 
-  // The keys that `uses` reads, in schema order, and all cells, as TOML with comments; all of it reads back to the same config.
+  // The keys that `uses` reads, in schema order, and all tables, as TOML with comments; all of it reads back to the same config.
   std::string toml(unsigned uses) const;
   unsigned uses() const;  // from task.kind
 
@@ -51,11 +53,24 @@ class Config {
   const Entry& entry(std::string_view path) const;
   template <class T> const T& get(std::string_view path) const { return std::get<T>(entry(path).value); }
 
-  void take_cell_key(const TomlEntry& given, const std::string& name);
+  struct Group {
+    std::string name;
+    std::uint32_t line = 0;  // the first of the table's keys
+    ParameterGroup group;
+  };
+  void take_table_key(const TomlEntry& given, const std::string& name);
+  void take_cell_key(const TomlEntry& given, const std::string& name, const std::string& cell, std::string_view key);
+  void take_group_key(const TomlEntry& given, const std::string& group, std::string_view key);
+  void finish_tables(const std::string& name);
+  std::string tables_toml(unsigned uses) const;
 
   std::map<std::string, Entry, std::less<>> entries_;
   std::map<std::string, TextCell, std::less<>> cells_;
+  std::vector<Group> groups_;  // in the order of the file
 };
+
+// Whether a path belongs to a table of table_schema(): "cells.NAME.key".
+bool is_table_path(std::string_view path);
 
 // Reads the file through the library's file layer. Throws Error(input_file).
 std::string read_text_file(const std::string& path, std::size_t max_bytes);

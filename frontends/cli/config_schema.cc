@@ -87,7 +87,7 @@ constexpr KeySpec k_schema[] = {
      "sequences per update (B)"},
     {"train.evaluation_batch", k_int, "8", between(1, 1e5), k_language_model,
      "streams that the held-out text is cut into"},
-    {"train.optimizer", k_text, "\"adam\"", one_of("sgd|adam|adamw|rmsprop|adagrad"), k_trained,
+    {"train.optimizer", k_text, "\"adam\"", one_of("sgd|adam|adamw|rmsprop|adagrad|lion"), k_trained,
      "update rule"},
     {"train.lr", k_num, "0.001", between(0, 1e3), k_trained,
      "learning rate"},
@@ -96,23 +96,45 @@ constexpr KeySpec k_schema[] = {
     {"train.nesterov", k_bool, "false", any, k_trained,
      "sgd: Nesterov momentum"},
     {"train.beta1", k_num, "0.9", between(0, 0.999999), k_trained,
-     "adam, adamw: decay of the first moment"},
+     "adam, adamw, lion: decay of the first moment"},
     {"train.beta2", k_num, "0.999", between(0, 0.999999999), k_trained,
-     "adam, adamw: decay of the second moment"},
+     "adam, adamw, lion: decay of the second moment"},
     {"train.epsilon", k_num, "1e-08", between(0, 1), k_trained,
      "added to the denominator of the adaptive rules"},
     {"train.alpha", k_num, "0.99", between(0, 1), k_trained,
      "rmsprop: decay of the squared gradient"},
     {"train.weight_decay", k_num, "0.0", between(0, 10), k_trained,
-     "L2 penalty; decoupled for adamw"},
-    {"train.schedule", k_text, "\"constant\"", one_of("constant|cosine"), k_trained,
-     "learning rate over the updates"},
+     "L2 penalty; decoupled for adamw, lion. Not for biases and gains"},
+    {"train.decay_vectors", k_bool, "false", any, k_trained,
+     "weight decay for biases and gains too"},
+    {"train.schedule", k_text, "\"constant\"", one_of("constant|linear|cosine|step|plateau|one-cycle"), k_trained,
+     "learning rate between warm-up and cool-down"},
     {"train.warmup", k_int, "0", from(0), k_trained,
      "updates over which the learning rate rises from 0"},
     {"train.final_fraction", k_num, "0.0", between(0, 1), k_trained,
-     "cosine: last learning rate divided by lr"},
+     "linear, cosine, one-cycle, cool-down: last learning rate divided by that before"},
+    {"train.cooldown", k_int, "0", from(0), k_trained,
+     "last updates, over which the learning rate falls linearly"},
+    {"train.lr_factor", k_num, "0.5", between(1e-6, 1), k_trained,
+     "step, plateau: what the learning rate is multiplied by"},
+    {"train.step_every", k_int, "1000", from(1), k_trained,
+     "step: updates between"},
+    {"train.plateau_patience", k_int, "5", from(1), k_trained,
+     "plateau: validations without a better one before the learning rate falls"},
+    {"train.accumulate", k_int, "1", between(1, 1e5), k_trained,
+     "batches of an update: the gradient of `batch * accumulate` in the memory of one batch"},
     {"train.clip_norm", k_num, "1.0", between(0, 1e9), k_trained,
      "largest global gradient norm, 0 for no clipping"},
+    {"train.clip_value", k_num, "0.0", between(0, 1e9), k_trained,
+     "largest element of a gradient, 0 for no clipping"},
+    {"train.clip_adaptive", k_num, "0.0", between(0, 1e3), k_trained,
+     "largest norm of a unit's gradient divided by that of its weights, 0 for no clipping; 0.01 is usual"},
+    {"train.average", k_text, "\"none\"", one_of("none|ema|mean"), k_trained,
+     "mean of the parameters over updates, which is then validated and saved as best"},
+    {"train.average_decay", k_num, "0.999", between(0, 0.9999999), k_trained,
+     "ema: what is kept of the mean in an update"},
+    {"train.average_start", k_int, "0", from(0), k_trained,
+     "updates before the mean begins"},
     {"train.max_updates", k_int, "1000", between(1, k_int_max), k_trained,
      "updates in all"},
     {"train.epochs", k_int, "0", between(0, k_int_max), k_trained,
@@ -122,7 +144,7 @@ constexpr KeySpec k_schema[] = {
     {"train.validation_batches", k_int, "0", from(0), k_trained,
      "batches per validation at most, 0 for all"},
     {"train.patience", k_int, "0", from(0), k_trained,
-     "stop after so many validations without a better one, 0 for never"},
+     "stop after so many validations without a better one, with the best parameters; 0 for never"},
     {"train.checkpoint_every", k_int, "100", from(0), k_trained,
      "updates between checkpoints, 0 for one at the end only"},
     {"train.log_every", k_int, "10", from(0), k_trained,
@@ -138,11 +160,24 @@ constexpr KeySpec k_schema[] = {
      "0: as many as the process may run on"},
 };
 
-constexpr CellKeySpec k_cell_keys[] = {
-    {"states", true, "names of the states, each of width `model.hidden`"},
-    {"step", false, "one assignment per line; every state gets its next value, as in `h' = ...`"},
-    {"y", false, "the output of a step as one expression; without it the first state"},
+constexpr TableKeySpec k_table_keys[] = {
+    {"cells", "states", TableKeyType::texts, "names of the states, each of width `model.hidden`"},
+    {"cells", "step", TableKeyType::text, "one assignment per line; every state gets its next value, as in `h' = ...`"},
+    {"cells", "y", TableKeyType::text, "the output of a step as one expression; without it the first state"},
+    {"groups", "match", TableKeyType::text, "names of parameters; `*` stands for any characters, as in `embedding.*`"},
+    {"groups", "lr_scale", TableKeyType::number, "times `train.lr`, 1 when not given; 0: they stay as they are"},
+    {"groups", "weight_decay", TableKeyType::number, "in the place of `train.weight_decay`"},
 };
+
+// What the tables of a kind are for, in docs/config.md.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> k_table_docs = {{
+    {"cells",
+     "A cell as a few lines of text, which `model.cell = \"NAME\"` then chooses. Any number of them, read by all;\n"
+     "[adding-a-cell.md](adding-a-cell.md) has the language.\n"},
+    {"groups",
+     "Parameters that are trained in another way, read by all tasks. Of several tables the first in the file that matches\n"
+     "a name counts; one that matches none is refused, with the names that there are.\n"},
+}};
 
 constexpr std::array<std::pair<std::string_view, unsigned>, 3> k_kinds = {{
     {"language-model", k_language_model},
@@ -200,7 +235,11 @@ std::string_view key_type_name(KeyType type) {
 }
 
 std::span<const KeySpec> config_schema() { return k_schema; }
-std::span<const CellKeySpec> cell_schema() { return k_cell_keys; }
+std::span<const TableKeySpec> table_schema() { return k_table_keys; }
+std::string_view table_key_type_name(TableKeyType type) {
+  constexpr std::string_view names[] = {"text", "array of text", "number"};
+  return names[static_cast<std::size_t>(type)];
+}
 
 const KeySpec* find_key(std::string_view path) {
   const auto* found = std::find_if(std::begin(k_schema), std::end(k_schema),
@@ -302,13 +341,13 @@ std::string config_reference() {
     text += fmt::format("| `{}` | {} | `{}` | {} | {} | {} |\n", leaf(key.path), key_type_name(key.type), key.fallback,
                         range_text(key), uses_text(key.uses), key.doc);
   }
-  text +=
-      "\n## [cells.NAME]\n\n"
-      "A cell as a few lines of text, which `model.cell = \"NAME\"` then chooses. Any number of them, read by all;\n"
-      "[adding-a-cell.md](adding-a-cell.md) has the language.\n\n"
-      "| key | type | meaning |\n|---|---|---|\n";
-  for (const CellKeySpec& row : k_cell_keys)
-    text += fmt::format("| `{}` | {} | {} |\n", row.key, row.is_list ? "array of text" : "text", row.doc);
+  for (const auto& [table, doc] : k_table_docs) {
+    text += fmt::format("\n## [{}.NAME]\n\n{}\n| key | type | meaning |\n|---|---|---|\n", table, doc);
+    for (const TableKeySpec& row : k_table_keys) {
+      if (row.table == table)
+        text += fmt::format("| `{}` | {} | {} |\n", row.key, table_key_type_name(row.type), row.doc);
+    }
+  }
   return text;
 }
 

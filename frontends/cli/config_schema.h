@@ -42,13 +42,16 @@ struct KeySpec {
 
 std::span<const KeySpec> config_schema();
 
-// The keys of a table [cells.NAME]. Any number of such tables may stand in a config.
-struct CellKeySpec {
+// The keys of a table such as [cells.NAME]. Any number of such tables may stand in a config.
+enum class TableKeyType : std::uint8_t { text, texts, number };
+std::string_view table_key_type_name(TableKeyType type);
+struct TableKeySpec {
+  std::string_view table;  // "cells"
   std::string_view key;
-  bool is_list;  // array of texts, else text
+  TableKeyType type;
   std::string_view doc;
 };
-std::span<const CellKeySpec> cell_schema();
+std::span<const TableKeySpec> table_schema();
 const KeySpec* find_key(std::string_view path);
 // The known path that a mistyped one most likely means.
 std::string nearest_key(std::string_view path);

@@ -42,6 +42,11 @@ ClassifyOptions classify_options(const Config& c) {
           .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
 }
 
+Average average_kind(const std::string& word) {
+  if (word == "ema") return Average::ema;
+  return word == "mean" ? Average::mean : Average::none;
+}
+
 }  // namespace
 
 RecurrentModelOptions model_options(const Config& c) {
@@ -84,11 +89,23 @@ TrainerOptions trainer_options(const Config& c) {
                  .beta2 = c.number("train.beta2"),
                  .epsilon = c.number("train.epsilon"),
                  .alpha = c.number("train.alpha"),
-                 .weight_decay = c.number("train.weight_decay")};
+                 .weight_decay = c.number("train.weight_decay"),
+                 .decay_vectors = c.boolean("train.decay_vectors")};
+  t.groups = c.groups();
   t.schedule = {.name = c.text("train.schedule"),
                 .warmup = c.integer("train.warmup"),
-                .final_fraction = c.number("train.final_fraction")};
-  t.clip_norm = c.number("train.clip_norm");
+                .final_fraction = c.number("train.final_fraction"),
+                .cooldown = c.integer("train.cooldown"),
+                .factor = c.number("train.lr_factor"),
+                .step_every = c.integer("train.step_every"),
+                .plateau_patience = c.integer("train.plateau_patience")};
+  t.clip = {.value = c.number("train.clip_value"),
+            .adaptive = c.number("train.clip_adaptive"),
+            .norm = c.number("train.clip_norm")};
+  t.average = {.kind = average_kind(c.text("train.average")),
+               .decay = c.number("train.average_decay"),
+               .start = c.integer("train.average_start")};
+  t.accumulate = c.integer("train.accumulate");
   t.max_updates = c.integer("train.max_updates");
   t.epochs = c.integer("train.epochs");
   t.validate_every = c.integer("train.validate_every");

@@ -177,7 +177,7 @@ TEST_CASE("a mistake in a cell of text is refused with its place in the file") {
       {"step = \"h' = h\"\ny = '2 * g'\n", "[c.toml:4:10] cell 'mine', y line 1, column 5: "},
       {"", "state 'h' has no next value"},
       {"stap = \"\"\n", "[c.toml:3:1] unknown key cells.mine.stap. Did you mean step?"},
-      {"hidden = 3\n", "unknown key cells.mine.hidden. A cell has states, step, y"},
+      {"hidden = 3\n", "unknown key cells.mine.hidden. [cells.NAME] has states, step, y"},
       {"step = 3\n", "cells.mine.step is of type integer. It must be a text"}};
   for (const Row& row : below_states) {
     CAPTURE(row.text);
@@ -198,6 +198,39 @@ TEST_CASE("a mistake in a cell of text is refused with its place in the file") {
   }
   Config config;
   CHECK(contains(refusal(ErrorKind::usage, [&] { config.apply_setting("cells.mine.y=h"); }), "a table [cells.NAME]"));
+}
+
+TEST_CASE("groups of parameters are read in the order of the file and kept by the resolved config") {
+  const Config config = config_of(
+      "[task]\nkind = \"forecast\"\n[groups.later]\nmatch = \"*\"\nlr_scale = 2\n"
+      "[groups.also]\nmatch = \"bias*\"\nlr_scale = 0.5\nweight_decay = 0\n");
+  const std::vector<ParameterGroup> groups = config.groups();
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0].match == "*");
+  CHECK(groups[0].lr_scale == 2);
+  CHECK_FALSE(groups[0].weight_decay);
+  CHECK(groups[1].match == "bias*");
+  CHECK(groups[1].weight_decay == 0.0);
+  CHECK(config_of(config.toml(k_every)) == config);
+  CHECK(config.toml(k_tensors).find("groups") == std::string::npos);
+}
+
+TEST_CASE("a mistake in a group is refused with its place in the file") {
+  struct Row {
+    const char* text;
+    const char* says;
+  };
+  const Row rows[] = {
+      {"[groups.a]\nlr_scale = 1\n", "[c.toml:2] [groups.a] has no match"},
+      {"[groups.a]\nlr = 1\n", "[c.toml:2:1] unknown key groups.a.lr"},
+      {"[groups.a]\nmatch = 1\n", "groups.a.match is of type integer. It must be a text"},
+      {"[groups.a]\nweight_decay = true\n", "groups.a.weight_decay is of type boolean. It must be a number"},
+      {"[groups.\"a b\"]\nmatch = \"*\"\n", "a group has a name of other characters"},
+      {"groups.a = 3\n", "groups.a is of type integer. Write a table [groups.a]"}};
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    CHECK(contains(file_refusal(row.text), row.says));
+  }
 }
 
 TEST_CASE("docs/config.md is the program's own table") {

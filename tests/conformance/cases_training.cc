@@ -94,6 +94,7 @@ const Update k_updates[] = {
     {"rmsprop", Op::rmsprop, 1, rmsprop_with(0)},
     {"rmsprop with momentum", Op::rmsprop, 2, rmsprop_with(0.9)},
     {"adagrad", Op::adagrad, 1, {{"epsilon", 1e-10}, {"weight_decay", 0.01}}},
+    {"lion", Op::lion, 1, {{"beta1", 0.9}, {"beta2", 0.99}, {"weight_decay", 0.01}}},
 };
 
 // Inputs in the order of core/ir/shape_rules_composite.cc.

@@ -59,6 +59,7 @@ const Attributes k_sgd{{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0
 const Attributes k_adam{{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.1}, {"decoupled", true}};
 const Attributes k_rmsprop{{"alpha", 0.99}, {"epsilon", 1e-8}, {"momentum", 0.9}, {"weight_decay", 0.0}};
 const Attributes k_adagrad{{"epsilon", 1e-10}, {"weight_decay", 0.0}};
+const Attributes k_lion{{"beta1", 0.9}, {"beta2", 0.99}, {"weight_decay", 0.1}};
 const Attributes k_gradient{{"of", "mse"}, {"n_inputs", Int{2}}, {"d_outputs", Ints{0}}, {"d_inputs", Ints{0, 1}}};
 const Attributes k_plain{{"transpose_a", false}, {"transpose_b", false}};
 const Attributes k_transposed{{"transpose_a", true}, {"transpose_b", true}};
@@ -234,6 +235,7 @@ void add_composite_right(std::vector<OpExample>& list) {
       {Op::rmsprop, "no momentum", {f(2, 3), f(2, 3), f(2, 3), f()}, k_rmsprop, {}},
       {Op::rmsprop, "momentum", {f(2, 3), f(2, 3), f(2, 3), f(), f(2, 3)}, k_rmsprop, {}},
       {Op::adagrad, "one slot", {f(2, 3), f(2, 3), f(2, 3), f()}, k_adagrad, {}},
+      {Op::lion, "one slot", {f(2, 3), f(2, 3), f(2, 3), f()}, k_lion, {}},
   };
   list.insert(list.end(), rows.begin(), rows.end());
 }
@@ -260,6 +262,7 @@ void add_composite_wrong(std::vector<OpExample>& list) {
       {Op::adam, "a float update", {f(2), f(2), f(2), f(2), f(), f()}, k_adam, {}},
       {Op::rmsprop, "a slot of another shape", {f(2, 3), f(2, 3), f(3), f()}, k_rmsprop, {}},
       {Op::adagrad, "lr per element", {f(2, 3), f(2, 3), f(2, 3), f(2, 3)}, k_adagrad, {}},
+      {Op::lion, "a slot of another shape", {f(2, 3), f(2, 3), f(3), f()}, k_lion, {}},
   };
   list.insert(list.end(), rows.begin(), rows.end());
 }

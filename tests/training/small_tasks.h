@@ -79,7 +79,7 @@ class TinyTask : public Task {
 inline TrainerOptions small_training(std::int64_t max_updates) {
   TrainerOptions o;
   o.optimizer.lr = 0.02;
-  o.schedule = {"cosine", 2, 0.1};
+  o.schedule = {.name = "cosine", .warmup = 2, .final_fraction = 0.1};
   o.max_updates = max_updates;
   o.validate_every = 5;
   o.checkpoint_every = 6;

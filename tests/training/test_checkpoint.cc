@@ -118,6 +118,32 @@ TEST_CASE("stopping and resuming after every update leaves the same bytes too") 
   check_files(vfs);
 }
 
+TEST_CASE("averages, accumulated batches, plateaus and groups are resumed to the same bytes") {
+  const auto train = [](Vfs& vfs, bool resume, std::int64_t stop_after) {
+    const auto backend = make_backend("reference");
+    TrainerOptions o = in_folder(vfs, resume);
+    o.accumulate = 2;
+    o.average = {.kind = Average::ema, .decay = 0.8, .start = 2};
+    o.schedule = {.name = "plateau", .factor = 0.5, .plateau_patience = 1};
+    o.validate_every = 2;
+    o.optimizer = {.name = "lion", .lr = 5};
+    o.groups = {{.match = "w", .lr_scale = 0.5, .weight_decay = 0.1}};
+    std::int64_t done = 0;
+    Trainer(tiny(), *backend, o).fit({}, [&] { return stop_after >= 0 && done++ == stop_after; });
+  };
+  MemoryVfs whole;
+  train(whole, false, -1);
+  CHECK(file(whole, "last.safetensors").find("average.w") != std::string::npos);
+  CHECK(load_safetensors("run/last.safetensors", whole).metadata.at("trainer.plateaus") != "0");
+  for (std::int64_t stop = 0; stop <= k_updates; ++stop) {
+    CAPTURE(stop);
+    MemoryVfs vfs;
+    train(vfs, false, stop);
+    train(vfs, true, -1);
+    for (const char* name : k_files) CHECK(file(vfs, name) == file(whole, name));
+  }
+}
+
 TEST_CASE("the best validation so far is remembered through a resume") {
   // Trained to raise w, validated on w: every validation is worse than the first.
   class Worse : public Task {
@@ -288,6 +314,19 @@ TEST_CASE("a checkpoint of another seed, another model or another batch size is 
   l = small_language_options();
   l.batch = 4;
   refused("batches an epoch", small_language_model(l), [](TrainerOptions&) {});
+}
+
+TEST_CASE("a model is loaded from last.safetensors with the averages that its run validated") {
+  MemoryVfs vfs;
+  const auto backend = make_backend("reference");
+  TrainerOptions o = in_folder(vfs, false);
+  o.average = {.kind = Average::mean};
+  Trainer trainer(tiny(), *backend, o);
+  trainer.fit();
+  const TensorMap loaded = load_model("run/last.safetensors", vfs).tensors;
+  CHECK(loaded.size() == 1);
+  CHECK(loaded.at("w").at(0) == trainer.parameters().at("w").at(0));
+  CHECK(loaded.at("w").at(0) != load_safetensors("run/last.safetensors", vfs).tensors.at("w").at(0));
 }
 
 TEST_CASE("a model that is not finite is never written over a good file") {

@@ -51,7 +51,7 @@ class Linear : public Task {
 TrainerOptions sgd(double lr, double clip, std::int64_t updates) {
   TrainerOptions o;
   o.optimizer = {.name = "sgd", .lr = lr};
-  o.clip_norm = clip;
+  o.clip = {.norm = clip};
   o.max_updates = updates;
   o.validate_every = 0;
   o.log_every = 1;
@@ -240,16 +240,6 @@ TEST_CASE("the seed decides everything and another seed gives other numbers") {
   CHECK_FALSE(same_bits(after(1), after(2)));
 }
 
-TEST_CASE("the learning rate warms up, then follows half a cosine") {
-  const ScheduleOptions s{"cosine", 4, 0.1};
-  CHECK(scheduled_lr(s, 1, 1, 24) == 0.25);
-  CHECK(scheduled_lr(s, 1, 4, 24) == 1);
-  CHECK(scheduled_lr(s, 1, 5, 24) == 1);
-  CHECK(scheduled_lr(s, 1, 15, 24) == doctest::Approx(0.55));
-  CHECK(scheduled_lr(s, 1, 25, 24) == doctest::Approx(0.1));
-  CHECK(scheduled_lr({"constant", 0, 0}, 0.5, 7, 10) == 0.5);
-}
-
 TEST_CASE("patience ends a run that gets no better") {
   const auto backend = make_backend("reference");
   const auto task = std::make_shared<Linear>();
@@ -304,6 +294,12 @@ TEST_CASE("a run reports wrong options before it starts") {
   };
   refused("Did you mean 'rmsprop'", [](TrainerOptions& o) { o.optimizer.name = "rmsprob"; });
   refused("lr must be positive", [](TrainerOptions& o) { o.optimizer.lr = -1; });
-  refused("constant or cosine", [](TrainerOptions& o) { o.schedule.name = "linear"; });
-  refused("clip_norm", [](TrainerOptions& o) { o.clip_norm = std::nan(""); });
+  refused("Did you mean 'cosine'", [](TrainerOptions& o) { o.schedule.name = "cosin"; });
+  refused("clip.norm", [](TrainerOptions& o) { o.clip.norm = std::nan(""); });
+  refused("clip.value", [](TrainerOptions& o) { o.clip.value = -1; });
+  refused("average.decay", [](TrainerOptions& o) { o.average.decay = 1; });
+  refused("accumulate must be positive", [](TrainerOptions& o) { o.accumulate = 0; });
+  refused("matches no parameter", [](TrainerOptions& o) { o.groups = {{.match = "outptu.*"}}; });
+  refused("lr_scale", [](TrainerOptions& o) { o.groups = {{.match = "*", .lr_scale = -1}}; });
+  refused("groups freeze all", [](TrainerOptions& o) { o.groups = {{.match = "*", .lr_scale = 0}}; });
 }

@@ -60,29 +60,69 @@ class UNROLL_API Task {
 };
 
 struct OptimizerOptions {
-  std::string name = "adam";  // sgd, adam, adamw, rmsprop, adagrad
+  std::string name = "adam";  // sgd, adam, adamw, rmsprop, adagrad, lion
   double lr = 1e-3;
   double momentum = 0;
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double alpha = 0.99;  // rmsprop
   double weight_decay = 0;
+  bool decay_vectors = false;  // weight decay also for parameters of rank below 2: biases, gains of norms
 };
+// Parameters that are trained in another way. The first group that matches a name is the one.
+struct ParameterGroup {
+  std::string match;                   // of a whole name; * stands for any characters, as in "embedding.*"
+  double lr_scale = 1;                 // times the learning rate; 0: the parameters stay as they are
+  std::optional<double> weight_decay = {};  // in the place of the optimiser's, whatever the rank
+};
+// The learning rate: a rise (warm-up), then a shape, and over the last updates the shape times a fall (cool-down). What
+// lr falls to would be reached one update after the last one.
 struct ScheduleOptions {
-  std::string name = "constant";  // constant, cosine
-  std::int64_t warmup = 0;        // updates
-  double final_fraction = 0;      // cosine: lr at the end / lr
+  // constant
+  // linear, cosine   from lr to lr * final_fraction
+  // step             times `factor` after every `step_every` updates (torch.optim.lr_scheduler.StepLR)
+  // plateau          times `factor` after `plateau_patience` validations without a better one (ReduceLROnPlateau)
+  // one-cycle        half a cosine up from lr / 25 over the first 30 %, then down (Smith & Topin 2018, OneCycleLR)
+  std::string name = "constant";
+  std::int64_t warmup = 0;    // updates over which lr rises linearly from 0
+  double final_fraction = 0;  // linear, cosine, one-cycle: lr at the end / lr; cool-down: of what it would be
+  std::int64_t cooldown = 0;  // updates
+  double factor = 0.5;        // step, plateau
+  std::int64_t step_every = 1000;
+  std::int64_t plateau_patience = 5;
+};
+// Applied in this order to the gradients of an update. 0: off.
+struct ClipOptions {
+  double value = 0;     // each element to [-value, value]
+  double adaptive = 0;  // each unit (row of a matrix): its norm to at most `adaptive` of that of its weights, these not
+                        // taken below 1e-3; vectors are left as they are (Brock et al. 2021, eq. 3)
+  double norm = 1;      // the norm of all gradients together, as torch.nn.utils.clip_grad_norm_
+};
+// A second set of parameters, the mean of those that the updates left. It is what is validated, saved as best.safetensors
+// and given by Trainer::parameters(). Of n parameters averaged so far, the next one counts
+enum class Average : std::uint8_t {
+  none,
+  ema,   // 1 - decay, and 1 the first time (Polyak; torch.optim.swa_utils.get_ema_avg_fn)
+  mean,  // 1 / (n + 1) (Izmailov et al. 2018, SWA)
+};
+struct AverageOptions {
+  Average kind = Average::none;
+  double decay = 0.999;
+  std::int64_t start = 0;  // updates before it are not averaged
 };
 struct TrainerOptions {
   OptimizerOptions optimizer;
+  std::vector<ParameterGroup> groups;
   ScheduleOptions schedule;
-  double clip_norm = 1;              // 0: off
+  ClipOptions clip;
+  AverageOptions average;
+  std::int64_t accumulate = 1;       // batches of an update: the gradient is that of all of them as one batch
   std::int64_t max_updates = 1000;
   std::int64_t epochs = 0;           // when set, max_updates is epochs * batches of an epoch
   std::int64_t stop_at = 0;  // when set, stops after this update as stop() would; the schedule still spans max_updates
   std::int64_t validate_every = 100;
   std::int64_t validation_batches = 0;  // at most so many; 0: all
-  std::int64_t patience = 0;         // stop after so many validations without a better one; 0: off
+  std::int64_t patience = 0;         // stop after so many validations without a better one, with the best parameters; 0: off
   std::int64_t checkpoint_every = 100;
   std::int64_t log_every = 10;
   std::int64_t max_bad_updates = 3;  // consecutive non-finite updates before Error(numeric)
@@ -135,7 +175,7 @@ class UNROLL_API Trainer {
   // after max_bad_updates, and Error(storage) at the end when the last save failed.
   TrainResult fit(const std::function<void(const Progress&)>& report = {}, const std::function<bool()>& stop = {});
   EvaluateResult evaluate(Split split);
-  // Parameters on the host, by PyTorch name.
+  // Parameters on the host, by PyTorch name; the averaged ones when the options ask for an average.
   TensorMap parameters() const;
   void set_parameters(const TensorMap& parameters);  // throws Error(input_file) on missing, unknown or misshapen ones
 

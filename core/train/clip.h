@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Limits on the gradients of an update, as nodes of its graph.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "unroll/graph.h"
+#include "unroll/trainer.h"
+
+namespace unroll {
+
+// Throws Error(usage) on numbers out of range.
+void check_clip(const ClipOptions& options);
+
+// sqrt(sum of squares of all gradients), a scalar.
+Value global_norm(std::span<const Value> gradients);
+
+// The gradients after all limits; `norm` is their global_norm before any. Gradient i is of parameter i and has its type.
+std::vector<Value> clipped(std::vector<Value> gradients, std::span<const Value> parameters, Value norm,
+                           const ClipOptions& options);
+
+}  // namespace unroll

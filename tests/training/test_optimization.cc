@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// How parameters move: schedules, groups, clipping, accumulation, averages. Numbers are worked out by hand or by the
+// plain way that a feature replaces.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "core/train/device_model.h"
+#include "core/train/schedule.h"
+#include "tests/training/small_tasks.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+using namespace unroll;
+using namespace unroll::testing;
+
+namespace {
+
+// loss = sum of matrix * x + sum of vector * 3: the gradients are x [2,2] and 3, whatever the parameters are.
+class Constant : public Task {
+ public:
+  std::vector<float> x{3, 4, 0, 0.5F};
+  TaskGraph build(Scope& scope, const Batch& like) const override {
+    const Value in = scope.graph().input("x", like.inputs.at("x").type());
+    TaskGraph t;
+    t.loss = sum(scope.parameter("layer.matrix", {2, 2}, Initializer::constant(1)) * in) +
+             sum(scope.parameter("layer.vector", {2}, Initializer::constant(1))) * 3;
+    return t;
+  }
+  std::int64_t n_batches(Split) const override { return 100; }
+  Batch batch(Split, std::uint64_t, std::int64_t, std::int64_t) const override {
+    Batch b;
+    b.inputs.emplace("x", Tensor::from<float>({2, 2}, x));
+    return b;
+  }
+};
+
+TrainerOptions plain(double lr, std::int64_t updates) {
+  TrainerOptions o;
+  o.optimizer = {.name = "sgd", .lr = lr};
+  o.clip = {.norm = 0};
+  o.max_updates = updates;
+  o.validate_every = 0;
+  o.warn = [](const std::string&) {};
+  return o;
+}
+
+TensorMap trained(const std::shared_ptr<const Task>& task, const TrainerOptions& options) {
+  const auto backend = make_backend("reference");
+  Trainer trainer(task, *backend, options);
+  trainer.fit();
+  return trainer.parameters();
+}
+
+void check_values(const Tensor& got, std::vector<double> expected, double epsilon = 1e-6) {
+  REQUIRE(got.elements() == static_cast<std::int64_t>(expected.size()));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    CHECK(got.at(static_cast<std::int64_t>(i)) == doctest::Approx(expected[i]).epsilon(epsilon));
+}
+
+// The worst relative L2 distance of a parameter.
+double distance(const TensorMap& a, const TensorMap& b) {
+  double worst = 0;
+  for (const auto& [name, tensor] : a) {
+    const Tensor& other = b.at(name);
+    double difference = 0, norm = 0;
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+      difference += std::pow(tensor.at(i) - other.at(i), 2);
+      norm += std::pow(other.at(i), 2);
+    }
+    worst = std::max(worst, std::sqrt(difference / std::max(norm, 1e-30)));
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("the learning rate warms up, then follows its shape, then cools down") {
+  const ScheduleOptions cosine{.name = "cosine", .warmup = 4, .final_fraction = 0.1};
+  CHECK(scheduled_lr(cosine, 1, 1, 24) == 0.25);
+  CHECK(scheduled_lr(cosine, 1, 4, 24) == 1);
+  CHECK(scheduled_lr(cosine, 1, 5, 24) == 1);
+  CHECK(scheduled_lr(cosine, 1, 15, 24) == doctest::Approx(0.55));
+  CHECK(scheduled_lr(cosine, 1, 25, 24) == doctest::Approx(0.1));
+  CHECK(scheduled_lr({}, 0.5, 7, 10) == 0.5);
+  const ScheduleOptions linear{.name = "linear", .final_fraction = 0.5};
+  CHECK(scheduled_lr(linear, 2, 1, 10) == 2);
+  CHECK(scheduled_lr(linear, 2, 6, 10) == 1.5);
+  const ScheduleOptions step{.name = "step", .warmup = 2, .factor = 0.1, .step_every = 3};
+  CHECK(scheduled_lr(step, 1, 5, 100) == 1);
+  CHECK(scheduled_lr(step, 1, 6, 100) == doctest::Approx(0.1));
+  CHECK(scheduled_lr(step, 1, 9, 100) == doctest::Approx(0.01));
+  const ScheduleOptions cycle{.name = "one-cycle"};
+  CHECK(scheduled_lr(cycle, 1, 1, 10) == doctest::Approx(0.04));
+  CHECK(scheduled_lr(cycle, 1, 4, 10) == doctest::Approx(1));
+  CHECK(scheduled_lr(cycle, 1, 11, 10) == doctest::Approx(0).scale(1));
+  const ScheduleOptions cooled{.cooldown = 4};
+  CHECK(scheduled_lr(cooled, 1, 6, 10) == 1);
+  CHECK(scheduled_lr(cooled, 1, 7, 10) == doctest::Approx(0.8));
+  CHECK(scheduled_lr(cooled, 1, 10, 10) == doctest::Approx(0.2));
+}
+
+TEST_CASE("a plateau of validations multiplies the learning rate, and a resumed run remembers it") {
+  const ScheduleOptions s{.name = "plateau", .factor = 0.5, .plateau_patience = 2};
+  PlateauState state;
+  std::vector<double> rates;
+  for (const bool better : {true, false, true, false, false, false, false}) {
+    after_validation(s, better, state);
+    rates.push_back(scheduled_lr(s, 1, 1, 10, state.plateaus));
+  }
+  CHECK(rates == std::vector<double>{1, 1, 1, 1, 0.5, 0.5, 0.25});
+
+  const auto task = std::make_shared<Constant>();
+  TrainerOptions o = plain(1e-30, 10);  // nothing moves: the first validation stays the best
+  o.validate_every = 1;
+  o.log_every = 1;
+  o.schedule = s;
+  double lr = 0;
+  const auto backend = make_backend("reference");
+  Trainer(task, *backend, o).fit([&](const Progress& p) { lr = p.lr; });
+  CHECK(lr == doctest::Approx(1e-30 / 16));  // nine validations without a better one: four plateaus
+}
+
+TEST_CASE("groups scale the learning rate, freeze and choose their own weight decay; the first match counts") {
+  const auto task = std::make_shared<Constant>();
+  TrainerOptions o = plain(0.1, 1);
+  o.groups = {{.match = "*.matrix", .lr_scale = 0.5}, {.match = "layer.*", .lr_scale = 0}};
+  TensorMap p = trained(task, o);
+  check_values(p.at("layer.matrix"), {0.85, 0.8, 1, 0.975});
+  check_values(p.at("layer.vector"), {1, 1});
+  o.groups = {{.match = "*vector", .weight_decay = 1}};
+  check_values(trained(task, o).at("layer.vector"), {0.6, 0.6});  // 1 - 0.1 (3 + 1)
+}
+
+TEST_CASE("weight decay leaves biases and gains alone, unless asked") {
+  const auto task = std::make_shared<Constant>();
+  TrainerOptions o = plain(0.1, 1);
+  o.optimizer.weight_decay = 2;
+  TensorMap p = trained(task, o);
+  check_values(p.at("layer.matrix"), {0.5, 0.4, 0.8, 0.75});
+  check_values(p.at("layer.vector"), {0.7, 0.7});
+  o.optimizer.decay_vectors = true;
+  check_values(trained(task, o).at("layer.vector"), {0.5, 0.5});
+}
+
+TEST_CASE("lion moves every element by lr in the direction of its momentum") {
+  const auto task = std::make_shared<Constant>();
+  TrainerOptions o = plain(0.1, 2);
+  o.optimizer = {.name = "lion", .lr = 0.1, .beta1 = 0.9, .beta2 = 0.99};
+  TensorMap p = trained(task, o);
+  check_values(p.at("layer.matrix"), {0.8, 0.8, 1, 0.8});
+  o.optimizer.weight_decay = 1;
+  o.max_updates = 1;
+  p = trained(task, o);
+  check_values(p.at("layer.matrix"), {0.8, 0.8, 0.9, 0.8});  // 1 (1 - 0.1) - 0.1 sign
+  check_values(p.at("layer.vector"), {0.9, 0.9});
+}
+
+TEST_CASE("clipping acts by value, by unit and by norm, in this order") {
+  const auto task = std::make_shared<Constant>();
+  TrainerOptions o = plain(1, 1);
+  o.clip = {.value = 2, .norm = 0};
+  TensorMap p = trained(task, o);
+  check_values(p.at("layer.matrix"), {-1, -1, 1, 0.5});
+  check_values(p.at("layer.vector"), {-1, -1});
+  // Rows of the matrix: norm of weights sqrt(2); gradients of norm 5 and 0.5. Vectors are left as they are.
+  o.clip = {.adaptive = 0.5, .norm = 0};
+  p = trained(task, o);
+  const double scale = 0.5 * std::sqrt(2.0) / 5;
+  check_values(p.at("layer.matrix"), {1 - 3 * scale, 1 - 4 * scale, 1, 0.5});
+  check_values(p.at("layer.vector"), {-2, -2});
+  // After clipping by value: (2, 2, 0, 0.5) and (2, 2), of norm sqrt(16.25).
+  o.clip = {.value = 2, .norm = 1};
+  const double n = std::sqrt(16.25);
+  check_values(trained(task, o).at("layer.matrix"), {1 - 2 / n, 1 - 2 / n, 1, 1 - 0.5 / n}, 1e-5);
+}
+
+TEST_CASE("accumulated batches give the update of one large batch") {
+  ClassifyOptions c;
+  c.model.hidden = 5;
+  c.model.bidirectional = true;
+  c.steps = 4;
+  c.divide = 4;
+  c.held_out = 0.1;
+  const auto classify = [&](std::int64_t batch) {
+    c.batch = batch;
+    return make_classify(c, small_rows(), "small rows");
+  };
+  TrainerOptions small = plain(0.1, 7), large = small;
+  small.optimizer = large.optimizer = {.name = "adam", .lr = 0.02};
+  small.accumulate = 3;
+  const auto few = classify(4), many = classify(12);  // 36 rows
+  REQUIRE(few->n_batches(Split::train) == 9);
+  REQUIRE(many->n_batches(Split::train) == 3);
+  const TensorMap a = trained(few, small), b = trained(many, large);
+  CHECK(distance(a, b) < 2e-5);  // seven updates in f32, sums in another order, divided by sqrt(v) of Adam
+  // An epoch whose last update has fewer batches: rows 4+4+4, ..., of 36 with batches of 5 -> 8 batches, 3 + 3 + 2.
+  const auto uneven = classify(5);
+  REQUIRE(uneven->n_batches(Split::train) == 8);
+  small.max_updates = 0;
+  small.epochs = 2;
+  const auto backend = make_backend("reference");
+  CHECK(Trainer(uneven, *backend, small).fit().updates == 6);
+}
+
+TEST_CASE("a bad batch among those accumulated skips the update and leaves nothing behind") {
+  class Poisoned : public Constant {
+   public:
+    Batch batch(Split s, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+      Batch b = Constant::batch(s, seed, epoch, index);
+      if (index == 2) b.inputs.at("x").set(0, std::nan(""));
+      return b;
+    }
+  };
+  TrainerOptions o = plain(0.1, 3);
+  o.accumulate = 2;
+  const auto backend = make_backend("reference");
+  Trainer trainer(std::make_shared<Poisoned>(), *backend, o);
+  const TrainResult r = trainer.fit();
+  CHECK(r.skipped_updates == 1);
+  check_values(trainer.parameters().at("layer.matrix"), {1 - 0.6, 1 - 0.8, 1, 0.9});  // two good updates
+}
+
+TEST_CASE("the average of parameters is what is validated and given") {
+  const auto task = std::make_shared<Constant>();
+  // The vector goes 1, 0.7, 0.4, 0.1, -0.2.
+  TrainerOptions o = plain(0.1, 4);
+  o.average = {.kind = Average::mean};
+  check_values(trained(task, o).at("layer.vector"), {0.25, 0.25});  // (0.7 + 0.4 + 0.1 - 0.2) / 4
+  o.average.start = 2;
+  check_values(trained(task, o).at("layer.vector"), {-0.05, -0.05});
+  o.average = {.kind = Average::ema, .decay = 0.75};
+  // 0.7; 0.75 * 0.7 + 0.25 * 0.4 = 0.625; 0.49375; 0.3203125
+  check_values(trained(task, o).at("layer.vector"), {0.3203125, 0.3203125});
+
+  const auto backend = make_backend("reference");
+  o.max_updates = 1;
+  Trainer trainer(task, *backend, o);
+  const double before = trainer.evaluate(Split::validation).loss;
+  trainer.fit();
+  CHECK(trainer.evaluate(Split::validation).loss < before);  // bound to the averages from the first evaluation on
+}
+
+TEST_CASE("a run that patience ends has the parameters of its best validation") {
+  // The loss falls for three updates, then only rises: lr changes its sign by a negative x.
+  class Turning : public Constant {
+   public:
+    Batch batch(Split s, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+      Batch b = Constant::batch(s, seed, epoch, index);
+      if (s == Split::train && index >= 3)
+        for (int i = 0; i < 4; ++i) b.inputs.at("x").set(i, -20);
+      return b;
+    }
+  };
+  const auto backend = make_backend("reference");
+  TrainerOptions o = plain(0.01, 50);
+  o.validate_every = 1;
+  o.patience = 4;
+  Trainer trainer(std::make_shared<Turning>(), *backend, o);
+  const TrainResult r = trainer.fit();
+  CHECK(r.out_of_patience);
+  CHECK(r.updates == 7);
+  CHECK(trainer.evaluate(Split::validation).loss == doctest::Approx(r.best_validation_loss));
+}
