@@ -49,7 +49,7 @@ struct At {
 
 class ElementwiseCall : public Call {
  public:
-  ElementwiseCall(const ElementwiseSource& source, std::vector<Ref> inputs, std::vector<Ref> results, int parts)
+  ElementwiseCall(const Expression& source, std::vector<Ref> inputs, std::vector<Ref> results, int parts)
       : program_(source), inputs_(std::move(inputs)), results_(std::move(results)), n_instructions_(source.instructions.size()) {
     pointers_.resize(static_cast<std::size_t>(parts));
     for (Pointers& p : pointers_) {
@@ -78,7 +78,8 @@ class ElementwiseCall : public Call {
 
 std::unique_ptr<Call> make_elementwise(const At& at) {
   const Shape& shape = at.out_type().shape;
-  ElementwiseSource source = at.node.op == Op::fused ? elementwise_of_body(*at.node.body) : elementwise_of_node(at.view.graph(), at.node);
+  Expression source = at.node.op == Op::fused ? common::expression_of_body(*at.node.body)
+                                              : common::expression_of_node(at.view.graph(), at.node);
   std::vector<Ref> inputs, results;
   for (std::size_t i = 0; i < at.node.inputs.size(); ++i) {
     inputs.push_back(at.in(i));

@@ -19,14 +19,6 @@ constexpr std::size_t k_most_locations = 1024;
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorKind::internal, "cpu elementwise", what); }
 
-DType result_dtype(const Instruction& i) {
-  switch (op_info(i.op).kind) {
-    case OpKind::compare:
-    case OpKind::logical: return DType::b8;
-    case OpKind::cast: return i.to;
-    default: return i.op == Op::is_finite ? DType::b8 : i.dtype;
-  }
-}
 bool is_copy(const Instruction& i) {
   return i.op == Op::stop_gradient || (i.op == Op::cast && i.dtype == i.to);
 }
@@ -36,7 +28,7 @@ bool is_copy(const Instruction& i) {
 // Builds one Elementwise; lives as long as its constructor.
 class ElementwiseCompiler {
  public:
-  ElementwiseCompiler(const ElementwiseSource& source, Elementwise& target) : s_(source), t_(target) {}
+  ElementwiseCompiler(const Expression& source, Elementwise& target) : s_(source), t_(target) {}
 
   void compile() {
     check();
@@ -69,33 +61,18 @@ class ElementwiseCompiler {
   Register& reg(std::uint16_t r) { return registers_[origin_[r]]; }
 
   void check() {
-    for (const auto& input : s_.inputs) add_register(input.dtype);
-    for (const auto& [dtype, value] : s_.constants) add_register(dtype);
-    for (const Instruction& i : s_.instructions) {
-      const OpInfo& info = op_info(i.op);
-      const std::uint16_t operands[] = {i.a, i.b, i.c};
-      for (int k = 0; k < info.max_inputs; ++k) {
-        const std::uint16_t r = operands[k];
-        if (r >= registers_.size())
-          fail(std::string(info.name) + " reads register " + std::to_string(r) + " too early");
-        const DType wanted = i.op == Op::select && k == 0 ? DType::b8 : i.dtype;
-        if (registers_[r].dtype != wanted)
-          fail(std::string(info.name) + " needs " + std::string(dtype_name(wanted)) + " in register " +
-               std::to_string(r));
-      }
-      if (!is_copy(i) && !tile_function(i.op, i.dtype, i.to))
-        fail("no kernel for " + std::string(info.name) + " on " + std::string(dtype_name(i.dtype)));
-      const auto copied = is_copy(i) ? origin_[i.a] : static_cast<std::uint16_t>(registers_.size());
-      add_register(result_dtype(i));
-      origin_.back() = copied;
+    const std::vector<DType> dtypes = common::register_dtypes(s_);
+    if (dtypes.size() > 0xfff0) fail("more than 65520 registers");
+    const std::size_t first = n_inputs() + s_.constants.size();
+    for (std::size_t r = 0; r < dtypes.size(); ++r) {
+      registers_.push_back({dtypes[r]});
+      origin_.push_back(static_cast<std::uint16_t>(r));
+      if (r < first) continue;
+      const Instruction& i = s_.instructions[r - first];
+      if (is_copy(i)) origin_.back() = origin_[i.a];
+      else if (!tile_function(i.op, i.dtype, i.to))
+        fail("no kernel for " + std::string(op_info(i.op).name) + " on " + std::string(dtype_name(i.dtype)));
     }
-    for (const auto& result : s_.results)
-      if (result.from >= registers_.size()) fail("a result reads register " + std::to_string(result.from));
-  }
-  void add_register(DType dtype) {
-    if (registers_.size() > 0xfff0) fail("more than 65520 registers");
-    origin_.push_back(static_cast<std::uint16_t>(registers_.size()));
-    registers_.push_back({dtype});
   }
 
   // Drops dimensions of size 1 and joins neighbours that every operand walks as one.
@@ -254,7 +231,7 @@ class ElementwiseCompiler {
     t_.slot_bytes_ = static_cast<std::size_t>(t_.tile_) * bytes_;
   }
 
-  const ElementwiseSource& s_;
+  const Expression& s_;
   Elementwise& t_;
   std::vector<Register> registers_;
   std::vector<std::uint16_t> origin_;
@@ -267,6 +244,6 @@ class ElementwiseCompiler {
   int last_direct_read_ = k_never;
 };
 
-Elementwise::Elementwise(const ElementwiseSource& source) { ElementwiseCompiler(source, *this).compile(); }
+Elementwise::Elementwise(const Expression& source) { ElementwiseCompiler(source, *this).compile(); }
 
 }  // namespace unroll::cpu

@@ -14,17 +14,18 @@
 #include <span>
 #include <vector>
 
+#include "backends/common/expression.h"
 #include "backends/cpu/team.h"
 #include "unroll/graph.h"
 #include "unroll/types.h"
 
 namespace unroll::cpu {
 
-// In elements, per dimension of the shape they go with; unused dimensions are 0.
-using Strides = std::array<std::int64_t, Shape::k_max_rank>;
-Strides dense_strides(const Shape& shape);
-// Strides that read `from` as if it had shape `to` (NumPy broadcasting): 0 where repeated.
-Strides broadcast_strides(const Shape& from, const Shape& to);
+using common::broadcast_strides;
+using common::dense_strides;
+using common::Expression;
+using common::Instruction;
+using common::Strides;
 
 // The first `live` of `all` indices of axis 0: packed scans work on the rows that are still there.
 struct Rows {
@@ -69,41 +70,12 @@ void run_packed(const Matmul& matmul, const void* a, const void* packed, const v
 
 // ---- elementwise programs ----------------------------------------------------------------------------------------
 
-// Registers: 0 .. inputs-1 hold the inputs, then the constants, then one per instruction in order (SSA).
-struct Instruction {
-  Op op;                      // unary, binary, compare, logical, select or cast
-  DType dtype = DType::f32;   // of the operands; of a and b for select
-  DType to = DType::f32;      // of the result: for cast only, otherwise follows from op and dtype
-  std::uint16_t a = 0, b = 0, c = 0;  // registers read; select: a condition, b if set, c if not
-};
-struct ElementwiseOperand {
-  DType dtype;
-  Strides strides;  // over the program's shape; 0 repeats
-};
-struct ElementwiseResult {
-  std::uint16_t from;  // register
-  Strides strides;     // over the program's shape; inner stride 1 unless the inner size is 1
-};
-// What a caller states; values of scalar constants are given as doubles (i32 and b8 converted exactly).
-struct ElementwiseSource {
-  Shape shape;
-  std::vector<ElementwiseOperand> inputs;
-  std::vector<std::pair<DType, double>> constants;
-  std::vector<Instruction> instructions;
-  std::vector<ElementwiseResult> results;
-};
-// One elementwise node on dense operands.
-ElementwiseSource elementwise_of_node(const Graph& graph, const Node& node);
-// The body of a fused node: elementwise ops, broadcast, stop_gradient and scalar constants; every output has the same
-// shape. Throws Error(unsupported) naming the op otherwise.
-ElementwiseSource elementwise_of_body(const Graph& body);
-
 class Elementwise {
  public:
   using TileFunction = void (*)(void* dst, const void* a, const void* b, const void* c, std::size_t n);
 
   // Checks registers and dtypes (Error(internal)), collapses dimensions, assigns tile slots.
-  explicit Elementwise(const ElementwiseSource& source);
+  explicit Elementwise(const Expression& source);
   // inputs and results in the source's order. A result may be the same memory as an input of the same strides and
   // element size; otherwise results overlap nothing.
   void run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part,

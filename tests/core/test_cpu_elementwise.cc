@@ -165,7 +165,7 @@ std::int64_t offset(const Shape& shape, const Strides& strides, std::int64_t ele
 }
 
 struct Program {
-  ElementwiseSource source;
+  Expression source;
   std::vector<DType> dtypes;  // of registers
   std::vector<Layout> inputs, results;
 };
@@ -245,7 +245,7 @@ std::vector<std::vector<Number>> expected(const Program& p, const std::vector<st
   return results;
 }
 
-std::string text_of(const ElementwiseSource& source) {
+std::string text_of(const Expression& source) {
   std::string text;
   for (const Instruction& i : source.instructions)
     text += std::string(op_info(i.op).name) + " " + std::string(dtype_name(i.dtype)) + " " +
@@ -373,12 +373,12 @@ TEST_CASE("a node and a fused body become programs") {
   const Value y = (x + bias) * 2.0;
   graph.output("y", y);
   graph.output("small", less(stop_gradient(y), x));
-  const Elementwise program(elementwise_of_body(graph));
+  const Elementwise program(common::expression_of_body(graph));
   const auto xs = random_values<float>(350), biases = random_values<float>(70);
   std::vector<float> ys(350), sums(350);
   std::vector<std::uint8_t> small(350);
   const Node& add = graph.node(y.node().inputs[0].node);
-  const Elementwise one(elementwise_of_node(graph, add));
+  const Elementwise one(common::expression_of_node(graph, add));
   team_of(2).run([&](const Part& part) {
     const std::array<const void*, 2> in{xs.data(), biases.data()};
     program.run(in, std::array<void*, 2>{ys.data(), small.data()}, part);
@@ -392,7 +392,7 @@ TEST_CASE("a node and a fused body become programs") {
 }
 
 TEST_CASE("a program that reads what is not there is refused") {
-  ElementwiseSource source;
+  Expression source;
   source.shape = {4};
   source.inputs = {{DType::f32, dense_strides(source.shape)}};
   source.instructions = {{Op::neg, DType::f32, DType::f32, 1}};

@@ -44,7 +44,7 @@ double ulps(T got, Wide wanted) {
 
 template <class T>
 Elementwise program_of(Op op, std::int64_t n) {
-  ElementwiseSource source;
+  Expression source;
   source.shape = {n};
   source.inputs = {{DTypeOf<T>::value, dense_strides(source.shape)}};
   source.instructions = {{op, DTypeOf<T>::value, DTypeOf<T>::value, 0}};

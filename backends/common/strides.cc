@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/kernels.h"
+#include "backends/common/strides.h"
 
-namespace unroll::cpu {
+namespace unroll::common {
 
 Strides dense_strides(const Shape& shape) { return broadcast_strides(shape, shape); }
 
@@ -16,4 +16,4 @@ Strides broadcast_strides(const Shape& from, const Shape& to) {
   return strides;
 }
 
-}  // namespace unroll::cpu
+}  // namespace unroll::common

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The expression IR: what a pointwise group computes for one element, as instructions on registers, and where its
+// operands lie. Every backend starts from it: `cpu` interprets it over tiles, printers (print_expression.h) write it
+// down for compilers.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "backends/common/strides.h"
+#include "unroll/graph.h"
+#include "unroll/types.h"
+
+namespace unroll::common {
+
+// Registers: 0 .. inputs-1 hold the inputs, then the constants, then one per instruction in order (SSA).
+struct Instruction {
+  Op op;                      // unary, binary, compare, logical, select or cast
+  DType dtype = DType::f32;   // of the operands; of a and b for select
+  DType to = DType::f32;      // of the result: for cast only, otherwise follows from op and dtype
+  std::uint16_t a = 0, b = 0, c = 0;  // registers read; select: a condition, b if set, c if not
+};
+
+struct Expression {
+  struct Input {
+    DType dtype;
+    Strides strides;  // over the expression's shape; 0 repeats
+  };
+  struct Result {
+    std::uint16_t from;  // register
+    Strides strides;     // over the expression's shape; inner stride 1 unless the inner size is 1
+  };
+  Shape shape;
+  std::vector<Input> inputs;
+  std::vector<std::pair<DType, double>> constants;  // scalars; i32 and b8 are exact as doubles
+  std::vector<Instruction> instructions;
+  std::vector<Result> results;
+};
+
+// One elementwise node on dense operands.
+Expression expression_of_node(const Graph& graph, const Node& node);
+// The body of a fused node: elementwise ops, broadcast, stop_gradient and scalar constants; every output has the same
+// shape. Operands are dense. Throws Error(unsupported) naming the op otherwise.
+Expression expression_of_body(const Graph& body);
+
+DType result_dtype(const Instruction& instruction);
+// The dtype of every register. Throws Error(internal) when an instruction or a result reads a register too early, or
+// one of another dtype.
+std::vector<DType> register_dtypes(const Expression& expression);
+
+}  // namespace unroll::common
