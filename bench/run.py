@@ -1,77 +1,199 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ours and PyTorch in turns on the same workloads; prints one line per workload with the ratio of the times.
+"""Ours and others in turns on the same workloads, with the same weights: times, ratios, and whether the results agree.
 
-usage: bench/run.py --unroll build/frontends/cli/unroll --python ENV/bin/python [--rounds 3] [--seconds 1] [--only TEXT]
-A ratio below 1 means that we are faster. Exit code 9 when a ratio is above --limit.
+usage: bench/run.py --unroll build/frontends/cli/unroll --with torch,onnxruntime,jax,onednn --python ENV/bin/python
+A ratio is a peer's time by ours: above 1 we are faster. bench/README.md has the protocol.
+Exit code 9: results differ, or with --strict a goal is missed.
 """
 import argparse
 import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
-# name: options that both sides take
-WORKLOADS = {
-    "lstm B1": "--cell lstm --input 128 --hidden 256 --batch 1 --steps 100",
-    "lstm B8": "--cell lstm --input 128 --hidden 256 --batch 8 --steps 100",
-    "lstm B32": "--cell lstm --input 128 --hidden 256 --batch 32 --steps 100",
-    "lstm B128": "--cell lstm --input 128 --hidden 256 --batch 128 --steps 100",
-    "lstm B32 bidirectional": "--cell lstm --input 128 --hidden 256 --batch 32 --steps 100 --bidirectional",
-    "lstm small": "--cell lstm --input 32 --hidden 64 --batch 16 --steps 50",
-    "lstm H512 B64": "--cell lstm --input 256 --hidden 512 --batch 64 --steps 200",
-    "lstm L2 H512": "--cell lstm --input 256 --hidden 512 --layers 2 --batch 32 --steps 100",
-    "gru L2 H512": "--cell gru --input 256 --hidden 512 --layers 2 --batch 32 --steps 100",
-    "rnn L2 H512": "--cell rnn --input 256 --hidden 512 --layers 2 --batch 32 --steps 100",
-    "lstm L2 PTB": "--cell lstm --input 650 --hidden 650 --layers 2 --batch 20 --steps 35",
-    "gru B32": "--cell gru --input 128 --hidden 256 --batch 32 --steps 100",
-    "gru small": "--cell gru --input 32 --hidden 64 --batch 16 --steps 50",
-    "rnn B32": "--cell rnn --input 128 --hidden 256 --batch 32 --steps 100",
-    "lnlstm B32": "--cell lnlstm --input 128 --hidden 256 --batch 32 --steps 100",
-    "lnlstm small": "--cell lnlstm --input 32 --hidden 64 --batch 16 --steps 50",
-}
+from workloads import WORKLOADS
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+PACKAGES = {"torch": ["torch", "numpy"], "onnxruntime": ["onnxruntime", "onnx", "numpy"], "jax": ["jax", "numpy"]}
+MODES = {"onnxruntime": ("infer", "stream"), "onednn": ("infer", "train"), "jax": ("infer", "train")}
+# Rounding of f32 in sums of some hundred products over some hundred steps stays near 1e-6, of gradients near 1e-5; a
+# wrong weight, gate or mask gives 1e-2 and more.
+MOST_DIFFERENCE = 1e-4
+
+
+class Absent(Exception):
+    """A peer that cannot do this workload, and why."""
 
 
 def timed(command):
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    """The JSON object that a command prints, times in milliseconds."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode:
+        raise Absent((done.stderr or done.stdout).strip().splitlines()[-1])
+    found = json.loads(done.stdout)
+    for name in ("min", "median", "p99"):
+        if name + "_us" in found:
+            found[name + "_ms"] = found.pop(name + "_us") / 1e3
+    return found
 
 
-def compare(o, options):
-    """The best minimum and the middle median of all rounds, for both sides."""
-    ours, theirs = [], []
-    for _ in range(o.rounds):  # in turns, so that a slow spell of the machine hits both
-        ours.append(timed([o.unroll, "bench", *options, "--backend", o.backend, "--json"]))
-        theirs.append(timed([o.python, pathlib.Path(__file__).parent / "peers/torch_peer.py", *options]))
-    best = [min(r["min_ms"] for r in side) for side in (ours, theirs)]
-    median = [sorted(r["median_ms"] for r in side)[len(side) // 2] for side in (ours, theirs)]
-    return best, median, max(r["gflops"] for r in ours)
+def available(o):
+    """The peers asked for that are here; says which are not."""
+    here = []
+    for peer in filter(None, o.peers.split(",")):
+        if peer == "onednn":
+            status = {b["name"]: b for b in timed([o.unroll, "doctor", "--json"])["backends"]}["onednn"]
+            missing = [] if status["available"] else [status["detail"]]
+        elif peer in PACKAGES:
+            missing = [p for p in PACKAGES[peer] if subprocess.run([o.python, "-c", f"import {p}"],
+                                                                   capture_output=True).returncode]
+        else:
+            raise SystemExit(f"run.py: no peer '{peer}': there are onednn, {', '.join(PACKAGES)}")
+        if missing:
+            print(f"skipped: {peer} ({o.python} lacks {', '.join(missing)})", file=sys.stderr)
+        else:
+            here.append(peer)
+    return here
+
+
+def best_of(results):
+    """The best minimum and the middle median of all rounds."""
+    best = min(results, key=lambda r: r["min_ms"])
+    return {**best, "median_ms": sorted(r["median_ms"] for r in results)[len(results) // 2]}
+
+
+def sides_of(workload, mode, here, o, case):
+    """Name: command, of every side that takes part."""
+    common = ["--mode", mode, "--seconds", o.seconds]
+    ours = [o.unroll, "bench", *workload.shape.split(), *workload.ours.split(), *common, "--json"]
+    threads = ["--threads", o.threads]
+    sides = {"unroll": [*ours, *threads, "--backend", o.backend, *([] if mode == "stream" else ["--save", case])]}
+    for peer, options in workload.peers or [(peer, "") for peer in here]:
+        if peer not in here or mode not in MODES.get(peer, (mode,)):
+            continue
+        if peer == "onednn":  # the best of one thread and all
+            for count in sorted({1, o.threads}):
+                sides[f"onednn, threads {count}"] = [*ours, "--threads", count, "--backend", "onednn"]
+            continue
+        check = [] if mode == "stream" else ["--check", case]
+        name = " ".join(filter(None, [peer, options.replace("--cell ", "").replace("--", "")]))
+        sides[name] = [o.python, FOLDER / f"peers/{peer}_peer.py", *workload.shape.split(), *options.split(), *common,
+                       *threads, *check]
+    return sides
+
+
+def measure(workload, mode, here, o):
+    """All sides in turns, so that a slow spell of the machine hits all of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        sides = sides_of(workload, mode, here, o, pathlib.Path(folder) / "case.safetensors")
+        results, absent = {name: [] for name in sides}, {}
+        for i in range(o.rounds):
+            for name, command in sides.items():
+                if name in absent or (i > 0 and "--compile" in command):  # compiling takes minutes
+                    continue
+                try:
+                    results[name].append(timed(command))
+                except Absent as why:
+                    if name == "unroll":
+                        raise SystemExit(f"run.py: {' '.join(map(str, command))}: {why}")
+                    absent[name] = str(why)
+        found = {name: best_of(r) for name, r in results.items() if r}
+    ours = found.pop("unroll")
+    row = {"workload": workload.name, "mode": mode, "unroll": ours, "peers": found, "absent": absent,
+           "goal": workload.goals.get(mode)}
+    torch = {name: f for name, f in found.items() if name.startswith("torch")}
+    for against, peers in (("best", found), ("torch", torch)):
+        row["ratios_to_" + against] = {which: min(f[which + "_ms"] for f in peers.values()) / ours[which + "_ms"]
+                                       for which in ("min", "median") if peers}
+    # Goals are set against the best peer for inference, against PyTorch for training.
+    row["ratio"] = row["ratios_to_torch" if mode == "train" else "ratios_to_best"].get("min")
+    row["relative_l2"] = max((f["relative_l2"] for f in found.values() if "relative_l2" in f), default=None)
+    return row
+
+
+def gemm_rates(here, o):
+    """GFLOP/s of a product of 1024 x 1024 matrices, by side: the machine's rate, as far as anyone here shows it."""
+    common = ["--mode", "gemm", "--shape", "1024x1024x1024", "--threads", o.threads, "--seconds", o.seconds]
+    sides = {"unroll": [o.unroll, "bench", *common, "--backend", o.backend, "--json"]}
+    if "torch" in here:
+        sides["torch"] = [o.python, FOLDER / "peers/torch_peer.py", *common]
+    rates = dict.fromkeys(sides, 0)
+    for _ in range(o.rounds):
+        for name, command in sides.items():
+            rates[name] = max(rates[name], timed(command)["gflops"])
+    return rates
+
+
+def missed(row):
+    return row["goal"] and row["ratio"] and row["ratio"] < row["goal"]
+
+
+def times_text(result):
+    digits = 4 if result["min_ms"] < 0.1 else 3 if result["min_ms"] < 10 else 1
+    return f"{result['min_ms']:.{digits}f} / {result['median_ms']:.{digits}f}"
+
+
+def markdown(row, rate):
+    """One line of the table."""
+    ours = row["unroll"]
+    flops = ours.get("gflops")
+    speed = f"{flops:.0f} ({flops / rate:.0%})" if flops else ""
+    peers = "<br>".join(f"{name} {times_text(r)}" + (f", compiled in {r['compile_ms'] / 1e3:.0f} s"
+                                                    if r.get("compile_ms", 0) > 1e4 else "")
+                        for name, r in row["peers"].items())
+    ratios = [" / ".join(f"{r:.2f}" for r in row["ratios_to_" + a].values()) for a in ("best", "torch")]
+    verdict = "" if not row["ratio"] else "no" if missed(row) else "yes"
+    goal = "" if row["goal"] is None else f"{row['goal']} {verdict}"
+    difference = row.get("relative_l2") or ours.get("relative_l2_difference")
+    spread = f"{ours['spread']:.0%}" if "spread" in ours else ""
+    return (f"| {row['workload']} | {row['mode']} | {times_text(ours)} | {spread} | {speed} | {peers} "
+            f"| {ratios[0]} | {ratios[1]} | {goal} "
+            f"| {'' if difference is None else f'{difference:.0e}'} |")
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--unroll", default="build/frontends/cli/unroll")
-    parser.add_argument("--python", default="python3", help="an interpreter that has torch")
+    parser.add_argument("--with", dest="peers", default="torch",
+                        help="torch,onnxruntime,jax,onednn; those absent are skipped")
+    parser.add_argument("--python", default="python3", help="an interpreter that has the peers' packages")
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--mode", choices=["infer", "train"])
-    parser.add_argument("--limit", type=float, default=float("inf"))
+    parser.add_argument("--only", default="", help="workloads with this in their name")
+    parser.add_argument("--mode", choices=["infer", "train", "stream"])
+    parser.add_argument("--json", help="file that gets everything measured")
+    parser.add_argument("--strict", action="store_true", help="a missed goal is exit code 9")
     o = parser.parse_args()
-    worst = 0
-    print("| workload | mode | unroll min / median ms | torch min / median ms | ratio of min | of median | GFLOP/s |")
-    print("|---|---|---|---|---|---|---|")
-    for name, text in WORKLOADS.items():
-        if o.only not in name:
-            continue
-        for mode in [o.mode] if o.mode else ["infer", "train"]:
-            options = [*text.split(), "--mode", mode, "--threads", str(o.threads), "--seconds", str(o.seconds)]
-            best, median, rate = compare(o, options)
-            worst = max(worst, best[0] / best[1])
-            print(f"| {name} | {mode} | {best[0]:.3f} / {median[0]:.3f} | {best[1]:.3f} / {median[1]:.3f} "
-                  f"| {best[0] / best[1]:.2f} | {median[0] / median[1]:.2f} | {rate:.0f} |", flush=True)
-    return 9 if worst > o.limit else 0
+    here = available(o)
+    rates = gemm_rates(here, o)
+    print("SGEMM 1024³, GFLOP/s: " + ", ".join(f"{name} {rate:.0f}" for name, rate in rates.items()) + "\n")
+    print("| workload | mode | unroll min / median ms | spread | GFLOP/s (of SGEMM) | peers min / median ms "
+          "| best / unroll, min / median | torch / unroll | goal | relative L2 |\n|" + "---|" * 10, flush=True)
+    rows, wrong = [], []
+    for workload in WORKLOADS:
+        for mode in workload.modes if o.only in workload.name else ():
+            if o.mode not in (None, mode):
+                continue
+            row = measure(workload, mode, here, o)
+            rows.append(row)
+            print(markdown(row, max(rates.values())), flush=True)
+            if (row.get("relative_l2") or 0) > MOST_DIFFERENCE:
+                wrong.append(f"{workload.name} {mode}: results differ by {row['relative_l2']:.1e}")
+            if o.strict and missed(row):
+                wrong.append(f"{workload.name} {mode}: ratio {row['ratio']:.2f} is below {row['goal']}")
+    for row in rows:
+        for peer, why in row["absent"].items():
+            print(f"skipped: {row['workload']} {row['mode']}: {peer}: {why}", file=sys.stderr)
+    if o.json:
+        pathlib.Path(o.json).write_text(json.dumps({"options": vars(o), "sgemm_gflops": rates, "rows": rows}, indent=1))
+    for line in wrong:
+        print(line, file=sys.stderr)
+    return 9 if wrong else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,91 +2,156 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's side of `unroll bench`: the same shapes, the same options, one JSON object.
 
-Needs the Python packages torch and numpy in an environment of their own.
+Needs the Python packages torch and numpy in an environment of their own. Cells beside nn.RNN, nn.GRU and nn.LSTM:
+lstm_cell loops over nn.LSTMCell, lstm_ops over plain operations, lnlstm over plain operations and nn.functional's norm.
 """
-import argparse
-import json
-import statistics
 import time
 
 import torch
 from torch import nn
+from torch.nn import functional
 
-GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+import protocol
 
 
-class LayerNormLSTM(nn.Module):
-    """Ba et al. 2016 as a loop over a cell: layer norm on both products and on the cell state."""
+class ByHand(nn.Module):
+    """A loop over a cell; parameters have the names of `unroll`'s cells."""
 
-    def __init__(self, inputs, hidden):
+    def __init__(self, inputs, hidden, norms):
         super().__init__()
         self.hidden = hidden
-        self.weight_ih = nn.Linear(inputs, 4 * hidden, bias=False)
-        self.weight_hh = nn.Linear(hidden, 4 * hidden, bias=False)
-        self.norm_ih, self.norm_hh = nn.LayerNorm(4 * hidden), nn.LayerNorm(4 * hidden)
-        self.norm_c = nn.LayerNorm(hidden)
+        bound = hidden ** -0.5
+        shapes = {"weight_ih_l0": (4 * hidden, inputs), "weight_hh_l0": (4 * hidden, hidden)}
+        if not norms:
+            shapes.update(bias_ih_l0=(4 * hidden,), bias_hh_l0=(4 * hidden,))
+        self.values = nn.ParameterDict({n: nn.Parameter(torch.empty(s).uniform_(-bound, bound))
+                                        for n, s in shapes.items()})
+        for norm, width in {"norm_ih": 4 * hidden, "norm_hh": 4 * hidden, "norm_c": hidden}.items() if norms else ():
+            self.values[f"{norm}_weight_l0"] = nn.Parameter(torch.ones(width))
+            self.values[f"{norm}_bias_l0"] = nn.Parameter(torch.zeros(width))
 
     def forward(self, x):
+        p = self.values
         h = x.new_zeros(x.shape[1], self.hidden)
         c, y = h.clone(), []
-        products = self.norm_ih(self.weight_ih(x))
+        products = self.before(p, x)
         for t in range(x.shape[0]):
-            i, f, g, o = (products[t] + self.norm_hh(self.weight_hh(h))).chunk(4, 1)
-            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-            h = torch.sigmoid(o) * torch.tanh(self.norm_c(c))
+            h, c = self.step(p, products[t], h, c)
             y.append(h)
         return torch.stack(y), None
 
 
+class CellLSTM(ByHand):
+    def before(self, p, x):
+        return x
+
+    def step(self, p, x, h, c):
+        return torch.lstm_cell(x, (h, c), p["weight_ih_l0"], p["weight_hh_l0"], p["bias_ih_l0"], p["bias_hh_l0"])
+
+
+class OpsLSTM(ByHand):
+    """Hochreiter and Schmidhuber 1997, Gers et al. 2000, as someone writes it who knows to take x W outside the loop."""
+
+    def before(self, p, x):
+        return functional.linear(x, p["weight_ih_l0"], p["bias_ih_l0"] + p["bias_hh_l0"])
+
+    def step(self, p, product, h, c):
+        i, f, g, o = (product + h @ p["weight_hh_l0"].t()).chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+
+class LayerNormLSTM(ByHand):
+    """Ba et al. 2016: layer norm on both products and on the cell state."""
+
+    def norm(self, p, name, x):
+        return functional.layer_norm(x, x.shape[-1:], p[f"{name}_weight_l0"], p[f"{name}_bias_l0"])
+
+    def before(self, p, x):
+        return self.norm(p, "norm_ih", functional.linear(x, p["weight_ih_l0"]))
+
+    def step(self, p, product, h, c):
+        i, f, g, o = (product + self.norm(p, "norm_hh", h @ p["weight_hh_l0"].t())).chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(self.norm(p, "norm_c", c)), c
+
+
+LAYERS = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+LOOPS = {"lstm_cell": (CellLSTM, False), "lstm_ops": (OpsLSTM, False), "lnlstm": (LayerNormLSTM, True)}
+
+
 def make(o):
-    if o.cell == "lnlstm":
-        if o.layers != 1 or o.bidirectional:
-            raise SystemExit("lnlstm: one layer, one direction")
-        return LayerNormLSTM(o.input, o.hidden)
-    kinds = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
-    return kinds[o.cell](o.input, o.hidden, num_layers=o.layers, bidirectional=o.bidirectional)
+    if o.cell in LAYERS:
+        return LAYERS[o.cell](o.input, o.hidden, num_layers=o.layers, bidirectional=o.bidirectional)
+    if o.layers != 1 or o.bidirectional:
+        raise SystemExit(f"{o.cell}: one layer, one direction")
+    kind, norms = LOOPS[o.cell]
+    return kind(o.input, o.hidden, norms)
 
 
-def forward_flop(o):
-    """2 T B D G H (I + H) for the first layer, D H in the place of I for the others."""
-    directions = 2 if o.bidirectional else 1
-    widths = o.input + o.hidden + (o.layers - 1) * (directions + 1) * o.hidden
-    return 2 * o.steps * o.batch * directions * GATES.get(o.cell, 4) * o.hidden * widths
+def saved_name(name):
+    """"norm_c_bias_l0", which a ParameterDict can hold, as "norm_c.bias_l0"."""
+    name = name.removeprefix("values.")
+    for part in ("weight", "bias"):
+        name = name.replace(f"norm_ih_{part}", f"norm_ih.{part}").replace(f"norm_hh_{part}", f"norm_hh.{part}")
+        name = name.replace(f"norm_c_{part}", f"norm_c.{part}")
+    return name
+
+
+class Padded(nn.Module):
+    """Lengths the way PyTorch takes them: packed, run, padded."""
+
+    def __init__(self, layer, lengths):
+        super().__init__()
+        self.layer, self.lengths = layer, lengths
+
+    def forward(self, x):
+        packed = nn.utils.rnn.pack_padded_sequence(x, self.lengths, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0], total_length=x.shape[0])
+
+
+def gemm(o):
+    m, k, n = map(int, o.shape.split("x"))
+    a, b = torch.rand(m, k), torch.rand(k, n)
+    protocol.report(f"torch {torch.__version__}", protocol.repeat(lambda: a @ b, o.seconds), 2 * m * k * n)
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--cell", default="lstm", choices=[*GATES, "lnlstm"])
-    parser.add_argument("--mode", default="train", choices=["infer", "train"])
-    sizes = {"input": 128, "hidden": 256, "layers": 1, "batch": 32, "steps": 100, "threads": 2, "seed": 0}
-    for name, value in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--bidirectional", action="store_true")
-    parser.add_argument("--seconds", type=float, default=3)
-    o = parser.parse_args()
+    o = protocol.parse([*LAYERS, *LOOPS], ["train", "infer", "gemm"], lengths={"help": "used as --check has them"},
+                       shape={"default": "1024x1024x1024"}, compile={"action": "store_true"})
     torch.set_num_threads(o.threads)
     torch.manual_seed(o.seed)
-    model = make(o)
+    if o.mode == "gemm":
+        return gemm(o)
+    layer, saved = make(o), protocol.load(o.check) if o.check else {}
     x = torch.rand(o.steps, o.batch, o.input) * 2 - 1
+    if saved:
+        x = torch.from_numpy(saved["x"])
+        with torch.no_grad():
+            for name, parameter in layer.named_parameters():
+                parameter.copy_(torch.from_numpy(saved[saved_name(name)]))
+    model = Padded(layer, torch.from_numpy(saved["lengths"])) if o.lengths else layer
+    if o.compile:
+        model = torch.compile(model)
 
     def infer():
         with torch.no_grad():
-            model(x)
+            return model(x)[0]
 
     def train():
-        model.zero_grad(set_to_none=True)
+        layer.zero_grad(set_to_none=True)
         model(x)[0].square().mean().backward()
 
     once = train if o.mode == "train" else infer
-    once()  # not counted
-    times, end = [], time.perf_counter() + o.seconds
-    while len(times) < 3 or time.perf_counter() < end:
-        begin = time.perf_counter()
-        once()
-        times.append((time.perf_counter() - begin) * 1e3)
-    flop = forward_flop(o) * (3 if o.mode == "train" else 1)
-    print(json.dumps({**vars(o), "backend": f"torch {torch.__version__}", "repeats": len(times), "min_ms": min(times),
-                      "median_ms": statistics.median(times), "gflops": flop / min(times) / 1e6}))
+    begin = time.perf_counter()
+    once()
+    compile_ms = (time.perf_counter() - begin) * 1e3 if o.compile else None
+    times = protocol.repeat(once, o.seconds)
+    computed = {"y": infer().numpy()} if o.mode == "infer" else \
+        {"d_" + saved_name(name): p.grad.numpy() for name, p in layer.named_parameters()}
+    flop = protocol.forward_flop(o) * (3 if o.mode == "train" else 1)
+    protocol.report(f"torch {torch.__version__}", times, flop, compile_ms=compile_ms,
+                    relative_l2=protocol.relative_l2(saved, computed) if saved else None)
 
 
 main()

@@ -138,9 +138,14 @@ void add_bench(CLI::App& app, Options& o) {
   app.add_option("--steps", o.steps, "time steps (T)")->check(size);
   app.add_option("--lengths", o.lengths, "MIN:MAX:MEAN of the sequences' lengths; without it all have T steps");
   app.add_flag("--bidirectional", o.bidirectional, "both directions");
-  app.add_option("--mode", o.mode, "infer: forward; train: forward and backward; stream: step by step")
-      ->check(CLI::IsMember({"infer", "train", "stream"}));
+  app.add_option("--mode", o.mode, "infer: forward; train: forward and backward; stream: step by step; gemm: a product")
+      ->check(CLI::IsMember({"infer", "train", "stream", "gemm"}));
   add_lanes(app, o);
+  app.add_option("--shape", o.shape, "gemm: MxKxN of the product of a [M,K] and b [K,N]");
+  app.add_flag("--transpose-a", o.transpose_a, "gemm: a is stored [K,M]");
+  app.add_flag("--transpose-b", o.transpose_b, "gemm: b is stored [N,K]");
+  app.add_flag("--constant-b", o.constant_b, "gemm: b is known when compiling, as weights are inside a loop");
+  app.add_option("--save", o.save, "safetensors that gets parameters, inputs and results, for comparing");
   app.add_option("--seconds", o.seconds, "how long to repeat")->check(CLI::Range(0.0, 3600.0));
   add_seed(app, o);
   add_device(app, o);

@@ -57,6 +57,11 @@ struct Options {
   bool bidirectional = false;
   std::string mode = "train";
   double seconds = 3;
+  std::string save;                  // bench: parameters, inputs and results go there
+  std::string shape = "1024x1024x1024";  // bench --mode gemm: MxKxN
+  bool transpose_a = false;
+  bool transpose_b = false;
+  bool constant_b = false;
 
   // stream, bench --mode stream
   std::int64_t lanes = 1;

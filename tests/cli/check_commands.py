@@ -182,6 +182,37 @@ def bench(folder):
         assert cell == "lnlstm" or report["relative_l2_difference"] < 0.1, report
 
 
+def bench_products(folder):
+    """bench times products, and saves what went in and came out"""
+    for flags, a, b in (([], (2, 3), (3, 4)), (["--transpose-a"], (3, 2), (3, 4)), (["--transpose-b"], (2, 3), (4, 3))):
+        report = ok("bench", "--mode", "gemm", "--shape", "2x3x4", *flags, "--seconds", 0, "--threads", 1, "--json",
+                    "--save", folder / "gemm").json()
+        assert report["min_ms"] > 0 and report["gflops"] > 0 and report["m"] == 2, report
+        got = load(folder / "gemm")
+        for i in range(2):
+            for j in range(4):
+                left = [got["a"][k * a[1] + i if flags == ["--transpose-a"] else i * a[1] + k] for k in range(3)]
+                right = [got["b"][j * b[1] + k if flags == ["--transpose-b"] else k * b[1] + j] for k in range(3)]
+                wanted = sum(x * y for x, y in zip(left, right))
+                assert abs(got["c"][i * 4 + j] - wanted) < 1e-6, (flags, got)
+    ok("bench", "--mode", "gemm", "--shape", "8x64x64", "--constant-b", "--seconds", 0, "--threads", 1)
+    for shape in ("2x3", "2x3x4x5", "0x1x1", "a"):
+        refused(2, "bench", "--mode", "gemm", "--shape", shape, says=["MxKxN", shape])
+
+
+def bench_saves(folder):
+    """bench saves the parameters, x and results of the run it timed: run computes the same from them"""
+    (folder / "c.toml").write_text("[model]\ncell = \"lstm\"\ninput = 3\nhidden = 4\n")
+    ok("bench", "--config", folder / "c.toml", "--batch", 2, "--steps", 5, "--mode", "infer", "--seconds", 0, "--threads", 1,
+       "--save", folder / "s")
+    saved = load(folder / "s")
+    shapes = {"weight_ih_l0": [16, 3], "weight_hh_l0": [16, 4], "bias_ih_l0": [16], "bias_hh_l0": [16]}
+    save(folder / "w", **{name: ("F32", shape, saved[name]) for name, shape in shapes.items()})
+    save(folder / "i", x=("F32", [5, 2, 3], saved["x"]))
+    ok("run", folder / "c.toml", "--weights", folder / "w", "--input", folder / "i", "--output", folder / "o")
+    assert load(folder / "o")["y"] == saved["y"]
+
+
 def completion(folder):
     """completion scripts load, and bash offers commands, options and choices"""
     script = folder / "c.bash"
@@ -194,7 +225,7 @@ def completion(folder):
 
     assert set(COMMANDS) <= set(offers("unroll", ""))
     assert offers("unroll", "bench", "--mo") == ["--mode"]
-    assert offers("unroll", "bench", "--mode", "") == ["infer", "train", "stream"]
+    assert offers("unroll", "bench", "--mode", "") == ["infer", "train", "stream", "gemm"]
     assert "classify" in offers("unroll", "new", "")
     assert "complete -c unroll" in ok("completion", "fish").out
     assert ok("completion", "zsh").out.startswith("#compdef unroll")
@@ -219,4 +250,4 @@ def cold_start(folder):
 
 with tempfile.TemporaryDirectory() as work:
     run_checks([version_and_help, usage_errors, doctor, bad_configs, run_numbers, run_refusals, stream_steps, inspect,
-                bench, completion, cold_start], work)
+                bench, bench_products, bench_saves, completion, cold_start], work)
