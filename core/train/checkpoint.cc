@@ -87,6 +87,7 @@ void put_run_state(TensorFile& file, const RunState& s) {
   m["trainer.validations_without_better"] = number_text(s.validations_without_better);
   m["trainer.plateaus"] = number_text(s.plateau.plateaus);
   m["trainer.plateau_waited"] = number_text(s.plateau.waited);
+  m["trainer.rollbacks"] = number_text(s.rollbacks);
   for (const auto& [name, value] : s.best_metrics) m["trainer.best." + name] = number_text(value);
 }
 
@@ -105,10 +106,11 @@ RunState get_run_state(const TensorFile& file, const std::string& path) {
   s.validations_without_better = read.number<std::int64_t>("trainer.validations_without_better");
   s.plateau.plateaus = read.number<std::int64_t>("trainer.plateaus");
   s.plateau.waited = read.number<std::int64_t>("trainer.plateau_waited");
+  s.rollbacks = read.number<std::int64_t>("trainer.rollbacks");
   const std::string prefix = "trainer.best.";
   for (const auto& [key, value] : file.metadata)
     if (key.starts_with(prefix)) s.best_metrics[key.substr(prefix.size())] = read.number<double>(key);
-  if (s.update < 0 || s.plateau.plateaus < 0 || s.plateau.waited < 0) read.refuse("has a negative count");
+  if (s.update < 0 || s.plateau.plateaus < 0 || s.plateau.waited < 0 || s.rollbacks < 0) read.refuse("has a negative count");
   return s;
 }
 

@@ -25,6 +25,7 @@ struct RunState {
   double last_loss = 0;
   std::int64_t validations_without_better = 0;
   PlateauState plateau;
+  std::int64_t rollbacks = 0;  // each halves the learning rate
   std::map<std::string, double> best_metrics;
 };
 void put_run_state(TensorFile& file, const RunState& state);

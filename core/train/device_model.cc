@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/device_model.h"
 
+#include "core/train/bad_value.h"
 #include "core/train/metrics.h"
 #include "unroll/error.h"
 
@@ -78,12 +79,18 @@ DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch)
 }
 
 void DeviceModel::update(std::span<const Batch> batches, const UpdateInputs& inputs) {
-  const std::int64_t first_draw = (inputs.update - 1) * accumulate_ + 1;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const bool last = i + 1 == batches.size();
     const Phase phase = batches.size() == 1 ? Phase::whole : last ? Phase::apply : Phase::gather;
-    run_update(batches[i], phase, inputs, first_draw + static_cast<std::int64_t>(i));
+    run_update(batches[i], phase, inputs, draw_of(inputs.update) + static_cast<std::int64_t>(i));
   }
+}
+
+void DeviceModel::set_key(std::int64_t draw) const {
+  const auto key = key_.values<std::int32_t>();
+  key[0] = static_cast<std::int32_t>(static_cast<std::uint32_t>(seed_));
+  key[1] = static_cast<std::int32_t>(static_cast<std::uint32_t>(seed_ >> 32));
+  key[2] = static_cast<std::int32_t>(static_cast<std::uint32_t>(draw));
 }
 
 // `draw` counts batches: each has its own random numbers.
@@ -96,10 +103,7 @@ void DeviceModel::run_update(const Batch& batch, Phase phase, const UpdateInputs
   lr_.set(0, inputs.lr);
   update_.set(0, static_cast<double>(inputs.update));
   average_rate_.set(0, inputs.average_rate);
-  const auto key = key_.values<std::int32_t>();
-  key[0] = static_cast<std::int32_t>(static_cast<std::uint32_t>(seed_));
-  key[1] = static_cast<std::int32_t>(static_cast<std::uint32_t>(seed_ >> 32));
-  key[2] = static_cast<std::int32_t>(static_cast<std::uint32_t>(draw));
+  set_key(draw);
   program.set("lr", lr_);
   program.set("update", update_);
   program.set("average_rate", average_rate_);
@@ -137,7 +141,25 @@ EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most) {
 }
 
 std::vector<double> DeviceModel::totals() const { return doubles(carried_.download(k_totals)); }
-std::vector<double> DeviceModel::bad() const { return doubles(carried_.download(k_bad)); }
+DeviceModel::BadUpdates DeviceModel::bad() const {
+  const Tensor counters = carried_.download(k_bad);
+  const auto at = [&](std::int64_t i) { return static_cast<std::int64_t>(counters.at(i)); };
+  return {at(0), at(1), at(2), at(3)};
+}
+
+std::string DeviceModel::first_bad_value(std::span<const Batch> batches, std::int64_t update) const {
+  TensorMap tensors = parameters();
+  for (const std::string& name : carried_.names())
+    if (name.starts_with("state.")) tensors.emplace(name, carried_.download(name));
+  std::int64_t draw = draw_of(update);
+  for (const Batch& batch : batches) {
+    set_key(draw++);
+    tensors.insert_or_assign("key", key_);
+    const std::string found = unroll::first_bad_value(*task_, batch, tensors, backend_);
+    if (!found.empty()) return found;
+  }
+  return {};
+}
 
 TensorMap DeviceModel::downloaded(const DeviceTensors& set) {
   TensorMap tensors;

@@ -37,7 +37,16 @@ class DeviceModel {
   // Sums since clear_totals(): see update_graph.h.
   std::vector<double> totals() const;
   void clear_totals() { carried_.clear(k_totals); }
-  std::vector<double> bad() const;  // k_bad
+  struct BadUpdates {
+    std::int64_t skipped;      // in all
+    std::int64_t row;          // of the last updates, without a break
+    std::int64_t longest_row;
+    std::int64_t last;         // 0: none
+  };
+  BadUpdates bad() const;
+  // Replays an update with what is carried now, which is exact while no later update was good: what was not finite
+  // first. Empty when all is.
+  std::string first_bad_value(std::span<const Batch> batches, std::int64_t update) const;
   const std::vector<MetricLayout>& metrics() const { return metrics_; }
 
   TensorMap parameters() const { return downloaded(parameters_); }  // as the last update left them
@@ -54,8 +63,10 @@ class DeviceModel {
     Tensor report;
   };
   BoundProgram& program_for_update(const Batch& batch, Phase phase);
+  std::int64_t draw_of(std::int64_t update) const { return (update - 1) * accumulate_ + 1; }
   void run_update(const Batch& batch, Phase phase, const UpdateInputs& inputs, std::int64_t draw);
   Evaluation& program_for_evaluation(const Batch& batch);
+  void set_key(std::int64_t draw) const;
   static TensorMap downloaded(const DeviceTensors& set);
   static void restore(DeviceTensors& set, const TensorMap& tensors, const std::string& source);
 
@@ -71,7 +82,8 @@ class DeviceModel {
   std::map<std::string, std::unique_ptr<BoundProgram>> updates_;      // by the batch's types
   std::map<std::string, Evaluation> evaluations_;                     // the same
   std::map<std::string, std::unique_ptr<DeviceTensors>> eval_states_;  // by the states' types
-  Tensor lr_{DType::f32, {}}, update_{DType::i32, {}}, average_rate_{DType::f32, {}}, key_{DType::i32, {3}};
+  Tensor lr_{DType::f32, {}}, update_{DType::i32, {}}, average_rate_{DType::f32, {}};
+  mutable Tensor key_{DType::i32, {3}};
 };
 
 }  // namespace unroll

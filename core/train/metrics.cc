@@ -42,4 +42,8 @@ std::string json_line(const ValidationLine& l) {
   return line.dump();
 }
 
+std::string json_line(const RollbackLine& l) {
+  return Json{{"update", l.update}, {"rollback_to", l.to}, {"rollback", l.rollback}}.dump();
+}
+
 }  // namespace unroll

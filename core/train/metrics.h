@@ -33,4 +33,10 @@ struct ValidationLine {
 };
 std::string json_line(const ValidationLine& line);
 
+// From `update` the run went back to `to`, the rollback-th time.
+struct RollbackLine {
+  std::int64_t update, to, rollback;
+};
+std::string json_line(const RollbackLine& line);
+
 }  // namespace unroll

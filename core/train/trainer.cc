@@ -21,6 +21,9 @@ namespace {
 
 // Counters are read at least so often, so that a run of bad updates is noticed without reading them every time.
 constexpr std::int64_t k_look_every = 16;
+constexpr double k_rollback_factor = 0.5;
+// Replays take as long as a few updates and are made for the first skipped updates only.
+constexpr int k_max_replays = 3;
 
 void check_options(const TrainerOptions& o) {
   const auto require = [](bool ok, const std::string& rule) {
@@ -39,18 +42,14 @@ void check_options(const TrainerOptions& o) {
   require(o.epochs >= 0 && o.stop_at >= 0, "epochs and stop_at must not be negative");
   require(o.validate_every >= 0 && o.checkpoint_every >= 0 && o.log_every >= 0,
           "validate_every, checkpoint_every and log_every must not be negative (0 is never)");
-  require(o.validation_batches >= 0 && o.patience >= 0 && o.max_bad_updates >= 0,
-          "validation_batches, patience and max_bad_updates must not be negative");
+  require(o.validation_batches >= 0 && o.patience >= 0 && o.max_bad_updates >= 0 && o.max_rollbacks >= 0,
+          "validation_batches, patience, max_bad_updates and max_rollbacks must not be negative");
   require(!(o.resume && o.overwrite), "resume and overwrite exclude each other");
 }
 
 bool due(std::int64_t update, std::int64_t every) { return every > 0 && update % every == 0; }
 
-std::string first_non_finite(const Batch& batch) {
-  for (const auto& [name, tensor] : batch.inputs)
-    if (is_float(tensor.dtype()) && !tensor.all_finite()) return name;
-  return {};
-}
+std::string updates_text(std::int64_t n) { return std::to_string(n) + (n == 1 ? " update" : " updates"); }
 
 using Clock = std::chrono::steady_clock;
 
@@ -92,7 +91,8 @@ struct Trainer::State {
     return batches;
   }
   double lr_of(std::int64_t update) const {
-    return scheduled_lr(options.schedule, options.optimizer.lr, update, options.max_updates, run.plateau.plateaus);
+    const double lr = options.optimizer.lr * std::pow(k_rollback_factor, static_cast<double>(run.rollbacks));
+    return scheduled_lr(options.schedule, lr, update, options.max_updates, run.plateau.plateaus);
   }
   double average_rate_of(std::int64_t update) const {
     const std::int64_t nth = update - options.average.start;
@@ -109,6 +109,12 @@ struct Trainer::State {
     const std::optional<TensorFile> last = folder.open(options.resume, options.overwrite);
     model.prepare(task->batch(Split::train, options.seed, 0, 0));
     if (last) restore(*last, folder.last_path());
+    remember();
+  }
+
+  // What a rollback goes back to.
+  void remember() {
+    if (options.on_bad == OnBad::rollback) good = {model.parameters(), model.carried(), run};
   }
 
   void restore(const TensorFile& file, const std::string& path) {
@@ -133,7 +139,7 @@ struct Trainer::State {
     model.set_carried(carried, path);
     run = was;
     saved_update = run.update;
-    seen_skipped = model.bad()[0];
+    seen_skipped = model.bad().skipped;
     folder.cut_metrics(run.metrics_bytes);
   }
 
@@ -173,24 +179,45 @@ struct Trainer::State {
 
   // --- looking at what the updates did
 
-  // Throws Error(numeric) when too many updates in a row were skipped.
-  void look_for_bad(std::int64_t update) {
-    const std::vector<double> bad = model.bad();
-    if (bad[0] > seen_skipped)
-      warn(std::to_string(static_cast<std::int64_t>(bad[0] - seen_skipped)) + " update(s) up to " +
-           std::to_string(update) + " had a loss or gradient that is not finite and were skipped");
-    seen_skipped = bad[0];
-    if (options.max_bad_updates == 0 || bad[2] < static_cast<double>(options.max_bad_updates)) return;
-    std::string culprit;
-    for (const Batch& batch : batches_of(update))
-      if (culprit.empty()) culprit = first_non_finite(batch);
+  // What was not finite first in an update after which none was good.
+  std::string culprit(std::int64_t update) {
+    const std::string found = model.first_bad_value(batches_of(update), update);
+    return found.empty() ? "the norm of the gradients is too large for f32" : found;
+  }
+
+  // True when the run went back to an earlier point. Throws Error(numeric) where the policy stops it.
+  bool look_for_bad(std::int64_t update) {
+    const DeviceModel::BadUpdates bad = model.bad();
+    if (bad.skipped == seen_skipped) return false;
+    const std::int64_t limit = options.on_bad == OnBad::stop ? 1 : options.max_bad_updates;
+    const bool stops = limit > 0 && bad.longest_row >= limit;
+    const std::string what = bad.row > 0 && (stops || ++replays <= k_max_replays) ? culprit(bad.last) : "";
+    const std::int64_t news = bad.skipped - seen_skipped;
+    seen_skipped = bad.skipped;
+    warn(updates_text(news) + " up to " + std::to_string(bad.last) +
+         " had a loss or gradient that is not finite and were skipped" + (what.empty() ? "" : "; first " + what));
+    if (!stops) return false;
+    if (options.on_bad == OnBad::rollback && run.rollbacks < options.max_rollbacks) {
+      roll_back(update);
+      return true;
+    }
     throw Error(ErrorKind::numeric, "trainer",
-                std::to_string(static_cast<std::int64_t>(bad[2])) + " updates in a row, the last one at most " +
-                    std::to_string(update) + ", had a loss or gradient that is not finite" +
-                    (culprit.empty() ? "" : "; input '" + culprit + "' of this batch is not finite"),
-                culprit.empty()
-                    ? "Divide lr by 10 (it is " + std::to_string(lr_of(update)) + "), lower clip_norm, check the data"
-                    : "Clean the data");
+                updates_text(bad.longest_row) + " in a row, the last one at most " + std::to_string(update) + ", had a loss or gradient that is not finite" + (what.empty() ? "" : "; first " + what),
+                "Where it is an input, clean the data; else divide lr by 10 (it is " + std::to_string(lr_of(update)) +
+                    "), lower clip.norm, or shorten the sequences");
+  }
+
+  void roll_back(std::int64_t from) {
+    const std::int64_t rollbacks = run.rollbacks + 1;
+    model.set_parameters(good.parameters, "the last checkpoint");
+    model.set_carried(good.carried, "the last checkpoint");
+    run = good.run;
+    run.rollbacks = rollbacks;
+    seen_skipped = model.bad().skipped;
+    since_update = run.update;
+    folder.log(json_line(RollbackLine{from, run.update, rollbacks}));
+    warn("back from update " + std::to_string(from) + " to " + std::to_string(run.update) + ", lr times " +
+         std::to_string(std::pow(k_rollback_factor, static_cast<double>(rollbacks))));
   }
 
   Progress progress(std::int64_t update) {
@@ -212,7 +239,7 @@ struct Trainer::State {
     p.gradient_norm = t[3] > 0 ? t[2] / t[3] : std::nan("");
     p.metrics = metric_values(model.metrics(), std::span(t).subspan(k_n_fixed_totals));
     folder.log(json_line(TrainLine{update, epoch_of(update), p.loss, p.lr, p.gradient_norm,
-                                   static_cast<std::int64_t>(seen_skipped), p.metrics}));
+                                   seen_skipped, p.metrics}));
     last_loss = p.loss;
     last_norm = p.gradient_norm;
     since = Clock::now();
@@ -261,7 +288,8 @@ struct Trainer::State {
     r.best_validation_loss = run.best_loss.value_or(0);
     r.last_validation_loss = run.last_loss;
     r.validation_metrics = run.best_metrics;
-    r.skipped_updates = static_cast<std::int64_t>(seen_skipped);
+    r.skipped_updates = seen_skipped;
+    r.rollbacks = run.rollbacks;
     r.interrupted = interrupted;
     r.out_of_patience = out_of_patience();
     return r;
@@ -276,7 +304,13 @@ struct Trainer::State {
   std::optional<TensorMap> best;  // kept where patience may end the run
   std::int64_t saved_update = -1;
   bool opened = false;
-  double seen_skipped = 0;
+  std::int64_t seen_skipped = 0;
+  int replays = 0;
+  struct Point {
+    TensorMap parameters, carried;
+    RunState run;
+  };
+  Point good;  // with OnBad::rollback: the last checkpoint, in memory
   double last_loss = std::nan(""), last_norm = std::nan("");
   Clock::time_point since;
   std::int64_t since_update = 0;
@@ -307,10 +341,14 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
     const bool last = update == o.max_updates;
     const bool logs = due(update, o.log_every), saves = due(update, o.checkpoint_every);
     const bool checks = validates && (last || due(update, o.validate_every));
-    if (logs || saves || checks || last || due(update, k_look_every)) s.look_for_bad(update);
+    const bool looks = logs || saves || checks || last || o.on_bad == OnBad::stop || due(update, k_look_every);
+    if (looks && s.look_for_bad(update)) continue;
     if (logs) s.log(update, report);
     if (checks) s.validate(update, report);
-    if (saves) s.save();
+    if (saves) {
+      s.save();
+      s.remember();
+    }
   }
   s.leave_some_best();
   if (s.saved_update != s.run.update) s.save();

@@ -149,10 +149,11 @@ class UpdateBuilder {
     const Value totals = residents_.input(k_totals, now.type());
     graph().output(k_totals, totals + select(ok, now, zero));
 
-    const Value bad = residents_.input(k_bad, {DType::f32, {3}});
+    const Value bad = residents_.input(k_bad, {DType::f32, {4}});
     const Value skipped = slice(bad, 0, 0, 1) + select(ok, zero, one);
     const Value run = select(ok, zero, slice(bad, 0, 1, 1) + one);
-    graph().output(k_bad, concat(std::vector{skipped, run, maximum(slice(bad, 0, 2, 1), run)}, 0));
+    const Value last = select(ok, slice(bad, 0, 3, 1), cast(graph().find_input("update"), DType::f32));
+    graph().output(k_bad, concat(std::vector{skipped, run, maximum(slice(bad, 0, 2, 1), run), last}, 0));
   }
 
   TrainingGraph t_;

@@ -43,7 +43,7 @@ struct UpdateRecipe {
 // "state.<name>", "accumulated.gradient.<parameter>", and, with M metrics,
 //   k_totals      f32[4 + 2 M]: sums over the good updates of loss * weight, weight, gradient norm, 1, then total and
 //                 count of each metric
-//   k_bad         f32[3]: skipped updates, how many of the last ones without a break, the longest such run
+//   k_bad         f32[4]: skipped updates, how many of the last ones without a break, the longest such run, the last one
 //   k_accumulated f32[2 + 2 M]: loss * weight, weight, total and count of each metric of the update's batches so far
 struct TrainingGraph {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();

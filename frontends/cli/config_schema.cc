@@ -149,8 +149,12 @@ constexpr KeySpec k_schema[] = {
      "updates between checkpoints, 0 for one at the end only"},
     {"train.log_every", k_int, "10", from(0), k_trained,
      "updates between reports, 0 for none"},
+    {"train.on_bad", k_text, "\"skip\"", one_of("skip|stop|rollback"), k_trained,
+     "an update that is not finite never counts: skip it, stop, or go back to the last checkpoint with half the rate"},
     {"train.max_bad_updates", k_int, "3", from(0), k_trained,
-     "non-finite updates in a row before the run stops, 0 for never"},
+     "skip, rollback: such updates in a row before the run stops or goes back, 0 for never"},
+    {"train.max_rollbacks", k_int, "5", from(0), k_trained,
+     "rollback: how often before the run stops"},
     {"train.seed", k_int, "0", from(0), k_trained,
      "the one source of randomness"},
 

@@ -47,6 +47,11 @@ Average average_kind(const std::string& word) {
   return word == "mean" ? Average::mean : Average::none;
 }
 
+OnBad on_bad(const std::string& word) {
+  if (word == "stop") return OnBad::stop;
+  return word == "rollback" ? OnBad::rollback : OnBad::skip;
+}
+
 }  // namespace
 
 RecurrentModelOptions model_options(const Config& c) {
@@ -113,7 +118,9 @@ TrainerOptions trainer_options(const Config& c) {
   t.patience = c.integer("train.patience");
   t.checkpoint_every = c.integer("train.checkpoint_every");
   t.log_every = c.integer("train.log_every");
+  t.on_bad = on_bad(c.text("train.on_bad"));
   t.max_bad_updates = c.integer("train.max_bad_updates");
+  t.max_rollbacks = c.integer("train.max_rollbacks");
   t.seed = static_cast<std::uint64_t>(c.integer("train.seed"));
   return t;
 }

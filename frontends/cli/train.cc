@@ -56,7 +56,8 @@ void print_result(const TrainResult& result, const Options& options) {
     for (const auto& [name, value] : result.validation_metrics) metrics.add(name, value);
     report.add("validation_metrics", metrics);
   }
-  report.add("skipped_updates", result.skipped_updates).add("interrupted", stop_signal() != 0);
+  report.add("skipped_updates", result.skipped_updates).add("rollbacks", result.rollbacks);
+  report.add("interrupted", stop_signal() != 0);
   report.add("out_of_patience", result.out_of_patience);
   report.print(options.json);
 }

@@ -110,6 +110,13 @@ struct AverageOptions {
   double decay = 0.999;
   std::int64_t start = 0;  // updates before it are not averaged
 };
+// An update whose loss or gradients are not finite never changes parameters, slots, averages or states. What then:
+enum class OnBad : std::uint8_t {
+  skip,      // go on with the next batch; stop after max_bad_updates in a row
+  stop,      // at the first one
+  rollback,  // after max_bad_updates in a row go back to the last checkpoint with half the learning rate; stop when that
+             // was done max_rollbacks times
+};
 struct TrainerOptions {
   OptimizerOptions optimizer;
   std::vector<ParameterGroup> groups;
@@ -125,7 +132,9 @@ struct TrainerOptions {
   std::int64_t patience = 0;         // stop after so many validations without a better one, with the best parameters; 0: off
   std::int64_t checkpoint_every = 100;
   std::int64_t log_every = 10;
-  std::int64_t max_bad_updates = 3;  // consecutive non-finite updates before Error(numeric)
+  OnBad on_bad = OnBad::skip;        // where it stops: Error(numeric) that names the first value that was not finite
+  std::int64_t max_bad_updates = 3;  // 0: never stop
+  std::int64_t max_rollbacks = 5;
   std::uint64_t seed = 0;
   // Gets last.safetensors, best.safetensors and metrics.jsonl; empty: nothing is written.
   std::string folder;
@@ -153,6 +162,7 @@ struct TrainResult {
   double last_validation_loss = 0;
   std::map<std::string, double> validation_metrics;  // of the best
   std::int64_t skipped_updates = 0;
+  std::int64_t rollbacks = 0;
   bool interrupted = false;     // stop() said so
   bool out_of_patience = false;
 };
@@ -172,7 +182,7 @@ class UNROLL_API Trainer {
   ~Trainer();
 
   // Runs until max_updates or until stop() says so (asked between updates). Saves and returns. Throws Error(numeric)
-  // after max_bad_updates, and Error(storage) at the end when the last save failed.
+  // where on_bad stops the run, and Error(storage) at the end when the last save failed.
   TrainResult fit(const std::function<void(const Progress&)>& report = {}, const std::function<bool()>& stop = {});
   EvaluateResult evaluate(Split split);
   // Parameters on the host, by PyTorch name; the averaged ones when the options ask for an average.

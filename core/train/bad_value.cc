@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/bad_value.h"
+
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "unroll/autodiff.h"
+#include "unroll/ops.h"
+#include "unroll/run.h"
+
+namespace unroll {
+
+namespace {
+
+struct Replay {
+  Graph graph;
+  std::int32_t n_forward = 0;  // nodes of the forward pass; those behind are of the backward pass
+};
+
+void build(Replay& replay, const Task& task, const Batch& batch) {
+  Scope scope(replay.graph, true);
+  const TaskGraph t = task.build(scope, batch);
+  replay.n_forward = static_cast<std::int32_t>(replay.graph.nodes().size());
+  std::vector<Value> parameters;
+  for (const ParameterSpec& p : scope.parameters()) parameters.push_back(replay.graph.find_input(p.name));
+  differentiate(t.loss, parameters);
+}
+
+std::vector<ValueId> float_values(const Graph& graph) {
+  std::vector<ValueId> list;
+  const auto n = static_cast<std::int32_t>(graph.nodes().size());
+  for (std::int32_t id = 0; id < n; ++id) {
+    const Node& node = graph.node(id);
+    for (std::size_t k = 0; k < node.outputs.size(); ++k)
+      if (is_float(node.outputs[k].dtype) && node.outputs[k].shape.elements() > 0)
+        list.push_back({id, static_cast<std::int32_t>(k)});
+  }
+  return list;
+}
+
+// 1 where something is not finite.
+Value flag(Value x) {
+  Ints axes;
+  for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
+  const Value bad = select(is_finite(x), scalar(x.graph(), DType::f32, 0), scalar(x.graph(), DType::f32, 1));
+  return reshape(axes.empty() ? bad : reduce_max(bad, axes), {1});
+}
+
+// Time comes first in what recurrent nodes return, then the rows of the batch.
+std::string place(const Tensor& tensor, bool recurrent) {
+  std::int64_t index = 0;
+  while (std::isfinite(tensor.at(index))) ++index;
+  std::string text;
+  const auto dims = tensor.shape().dims();
+  std::vector<std::int64_t> at(dims.size());
+  for (std::size_t axis = dims.size(), left = static_cast<std::size_t>(index); axis-- > 0;) {
+    at[axis] = static_cast<std::int64_t>(left) % dims[axis];
+    left /= static_cast<std::size_t>(dims[axis]);
+  }
+  for (const std::int64_t i : at) text += (text.empty() ? "" : ",") + std::to_string(i);
+  text = " is " + std::string(std::isnan(tensor.at(index)) ? "NaN" : "infinite") + " at [" + text + "] of " +
+         tensor.type().text();
+  if (recurrent && at.size() == 3)
+    text += ": time step " + std::to_string(at[0]) + ", row " + std::to_string(at[1]);
+  return text;
+}
+
+// Names of the inputs that a node reads, itself or through up to a few others.
+std::string reads(const Graph& graph, const Node& node) {
+  std::set<std::string> names;
+  std::vector<ValueId> open(node.inputs.begin(), node.inputs.end());
+  for (int depth = 0; depth < 3 && names.empty() && !open.empty(); ++depth) {
+    std::vector<ValueId> next;
+    for (const ValueId id : open) {
+      const Node& from = graph.node(id.node);
+      if (from.op == Op::input) names.insert(from.attributes.get<std::string>("name"));
+      next.insert(next.end(), from.inputs.begin(), from.inputs.end());
+    }
+    open = std::move(next);
+  }
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? " of " : ", ") + name;
+  return list;
+}
+
+std::string node_text(const Graph& graph, const Node& node) {
+  if (node.op == Op::input) return "'" + node.attributes.get<std::string>("name") + "'";
+  std::string name(op_info(node.op).name);
+  if (node.op == Op::gradient) name = "the gradient of " + node.attributes.get<std::string>("of");
+  return name + reads(graph, node);
+}
+
+bool is_recurrent(const Node& node) {
+  for (const Op op : {Op::scan, Op::rnn, Op::gru, Op::lstm, Op::gradient})
+    if (node.op == op) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string first_bad_value(const Task& task, const Batch& batch, const TensorMap& tensors, Backend& backend) {
+  Replay replay;
+  build(replay, task, batch);
+  Graph& graph = replay.graph;
+  TensorMap feed;
+  for (const NamedValue& input : graph.inputs()) {
+    const auto given = batch.inputs.find(input.name);
+    feed.emplace(input.name, given != batch.inputs.end() ? given->second : tensors.at(input.name));
+  }
+  const std::vector<ValueId> values = float_values(graph);
+  std::vector<Value> flags;
+  for (const ValueId id : values) flags.push_back(flag(graph.value(id)));
+  graph.output("flags", concat(flags, 0));
+  const Tensor bad = evaluate(graph, backend, feed).at("flags");
+
+  std::int64_t first = 0;
+  while (first < bad.elements() && bad.at(first) == 0) ++first;
+  if (first == bad.elements()) return {};
+  ValueId id = values[static_cast<std::size_t>(first)];
+  // Of several bad results of a node the one with most dimensions says most: all steps rather than the last.
+  for (std::size_t i = static_cast<std::size_t>(first); i < values.size() && values[i].node == id.node; ++i)
+    if (bad.at(static_cast<std::int64_t>(i)) != 0 && graph.type(values[i]).shape.rank() > graph.type(id).shape.rank())
+      id = values[i];
+  Replay again;
+  build(again, task, batch);
+  again.graph.output("value", again.graph.value(id));
+  TensorMap used;
+  for (const NamedValue& input : again.graph.inputs()) used.emplace(input.name, feed.at(input.name));
+  const Node& node = graph.node(id.node);
+  const Tensor value = evaluate(again.graph, backend, used).at("value");
+  const std::string pass = node.op == Op::input           ? ""
+                           : id.node < replay.n_forward ? "in the forward pass "
+                                                          : "in the backward pass ";
+  return pass + node_text(graph, node) + place(value, is_recurrent(node));
+}
+
+}  // namespace unroll

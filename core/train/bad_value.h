@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which value of an update was the first that is not finite.
+#pragma once
+
+#include <string>
+
+#include "unroll/backend.h"
+#include "unroll/trainer.h"
+
+namespace unroll {
+
+// Runs the forward and backward pass of a batch again and looks at every float value in the order in which the graph
+// computes them. `tensors` has the graph's other inputs: parameters, states, key. Says what it is, where the first bad
+// element lies, and what it was made of; empty when all are finite.
+std::string first_bad_value(const Task& task, const Batch& batch, const TensorMap& tensors, Backend& backend);
+
+}  // namespace unroll
