@@ -134,7 +134,8 @@ std::vector<DType> register_dtypes(const Expression& expression) {
       if (r >= dtypes.size()) fail(std::string(info.name) + " reads register " + std::to_string(r) + " too early");
       const DType wanted = i.op == Op::select && k == 0 ? DType::b8 : i.dtype;
       if (dtypes[r] != wanted)
-        fail(std::string(info.name) + " needs " + std::string(dtype_name(wanted)) + " in register " + std::to_string(r));
+        fail(std::string(info.name) + " needs " + std::string(dtype_name(wanted)) + " in register " +
+             std::to_string(r));
     }
     dtypes.push_back(result_dtype(i));
   }

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/common/dialect.h"
+
+namespace unroll::common {
+
+namespace {
+
+// Which dtypes of the operands a row is for.
+enum Kinds : std::uint8_t { f32 = 1, f64 = 2, i32 = 4, b8 = 8, floats = f32 | f64, all = floats | i32 | b8 };
+constexpr std::uint8_t k_kind[] = {f32, f64, i32, b8};  // in the order of DType
+
+struct Row {
+  Op op;
+  std::uint8_t dtypes;
+  std::string_view cpp, cuda, glsl;
+  constexpr Row(Op o, std::uint8_t d, std::string_view in_all) : Row(o, d, in_all, in_all, in_all) {}
+  constexpr Row(Op o, std::uint8_t d, std::string_view cpp_, std::string_view cuda_, std::string_view glsl_)
+      : op(o), dtypes(d), cpp(cpp_), cuda(cuda_), glsl(glsl_) {}
+};
+
+// i32 wraps: it is done on unsigned numbers. b8 registers are truths.
+constexpr Row k_rows[] = {
+    {Op::neg, floats, "-$a"},
+    {Op::neg, i32, "int(0u - uint($a))"},
+    {Op::abs, floats, "std::fabs($a)", "fabs$f($a)", "abs($a)"},
+    {Op::abs, i32, "$a < 0 ? int(0u - uint($a)) : $a"},
+    {Op::sign, floats, "$a != $a ? $a : $T(int($a > $T(0)) - int($a < $T(0)))",
+     "$a != $a ? $a : $T(int($a > $T(0)) - int($a < $T(0)))", "isnan($a) ? $a : sign($a)"},
+    {Op::sign, i32, "int($a > 0) - int($a < 0)"},
+    {Op::exp, floats, "std::exp($a)", "exp$f($a)", "exp($a)"},
+    {Op::expm1, floats, "std::expm1($a)", "expm1$f($a)", "unroll_expm1($a)"},
+    {Op::log, floats, "std::log($a)", "log$f($a)", "log($a)"},
+    {Op::log1p, floats, "std::log1p($a)", "log1p$f($a)", "unroll_log1p($a)"},
+    {Op::sqrt, floats, "std::sqrt($a)", "sqrt$f($a)", "sqrt($a)"},
+    {Op::tanh, floats, "std::tanh($a)", "tanh$f($a)", "unroll_tanh($a)"},
+    {Op::sigmoid, floats, "unroll_sigmoid($a)"},
+    {Op::stop_gradient, all, "$a"},
+    {Op::is_finite, floats, "std::isfinite($a)", "bool(isfinite($a))", "!(isinf($a) || isnan($a))"},
+
+    {Op::add, floats, "$a + $b"},
+    {Op::add, i32, "int(uint($a) + uint($b))"},
+    {Op::sub, floats, "$a - $b"},
+    {Op::sub, i32, "int(uint($a) - uint($b))"},
+    {Op::mul, floats, "$a * $b"},
+    {Op::mul, i32, "int(uint($a) * uint($b))"},
+    {Op::div, floats, "$a / $b"},
+    {Op::div, i32, "$b == 0 ? 0 : $b == -1 ? int(0u - uint($a)) : $a / $b"},
+    {Op::maximum, floats, "$a > $b || $a != $a ? $a : $b", "$a > $b || $a != $a ? $a : $b",
+     "$a > $b || isnan($a) ? $a : $b"},
+    {Op::maximum, i32, "$a > $b ? $a : $b"},
+    {Op::minimum, floats, "$a < $b || $a != $a ? $a : $b", "$a < $b || $a != $a ? $a : $b",
+     "$a < $b || isnan($a) ? $a : $b"},
+    {Op::minimum, i32, "$a < $b ? $a : $b"},
+
+    {Op::less, floats | i32, "$a < $b"},
+    {Op::less, b8, "!$a && $b"},
+    {Op::less_equal, floats | i32, "$a <= $b"},
+    {Op::less_equal, b8, "!$a || $b"},
+    {Op::equal, all, "$a == $b"},
+    {Op::logical_and, b8, "$a && $b"},
+    {Op::logical_or, b8, "$a || $b"},
+    {Op::logical_not, b8, "!$a"},
+    {Op::select, all, "$a ? $b : $c"},
+};
+
+struct CastRow {
+  std::uint8_t from, to;
+  Row row;
+};
+// Float to i32 truncates, saturates at the ends and takes NaN to 0; anything but 0 is true.
+constexpr std::string_view k_saturate =
+    "$a != $a ? 0 : $a >= $T(2147483648.0) ? 2147483647 : $a <= $T(-2147483648.0) ? -2147483647 - 1 : int($a)";
+constexpr std::string_view k_saturate_glsl =
+    "isnan($a) ? 0 : $a >= $T(2147483648.0) ? 2147483647 : $a <= $T(-2147483648.0) ? -2147483647 - 1 : int($a)";
+constexpr CastRow k_casts[] = {
+    {floats, i32, {Op::cast, floats, k_saturate, k_saturate, k_saturate_glsl}},
+    {floats | i32, b8, {Op::cast, floats | i32, "$a != $T(0)"}},
+    {all, all, {Op::cast, all, "$R($a)"}},
+};
+
+constexpr DialectWords k_words[] = {
+    {.name = "C++",
+     .prelude = R"(#include <bit>
+#include <cmath>
+#include <cstdint>
+typedef unsigned int uint;
+template <class T>
+inline T unroll_sigmoid(T x) {  // 1 / (1 + e^-x), written so that neither side overflows
+  const T e = std::exp(-std::fabs(x));
+  return x >= T(0) ? T(1) / (T(1) + e) : e / (T(1) + e);
+}
+)",
+     .index = "long long",
+     .index_suffix = "",
+     .f32_bits = "std::bit_cast<float>(0x%08xu)",
+     .f64_bits = "std::bit_cast<double>(0x%016llxull)"},
+    {.name = "CUDA C++",
+     .prelude = R"(typedef unsigned int uint;
+typedef unsigned char uint8_t;
+__device__ inline float unroll_sigmoid(float x) {
+  const float e = expf(-fabsf(x));
+  return x >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
+}
+__device__ inline double unroll_sigmoid(double x) {
+  const double e = exp(-fabs(x));
+  return x >= 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+}
+)",
+     .index = "long long",
+     .index_suffix = "",
+     .f32_bits = "__uint_as_float(0x%08xu)",
+     .f64_bits = "__longlong_as_double(0x%016llxll)"},
+    // GLSL has no expm1 and log1p, and its tanh may overflow. Near 0 these are the series of Taylor, and of atanh:
+    // log(1 + x) = 2 atanh(x / (2 + x)); what is left out is below 2^-26 of the result for |x| < 1/2.
+    {.name = "GLSL",
+     .prelude = R"(float unroll_expm1(float x) {
+  if (abs(x) >= 0.5f) return exp(x) - 1.0f;
+  const float p = 1.0f + x / 6.0f * (1.0f + x / 7.0f * (1.0f + x / 8.0f));
+  return x * (1.0f + x / 2.0f * (1.0f + x / 3.0f * (1.0f + x / 4.0f * (1.0f + x / 5.0f * p))));
+}
+float unroll_log1p(float x) {
+  if (!(abs(x) < 0.5f)) return log(1.0f + x);
+  const float s = x / (2.0f + x), q = s * s;
+  const float high = 1.0f / 9.0f + q * (1.0f / 11.0f + q * (1.0f / 13.0f + q / 15.0f));
+  return 2.0f * s * (1.0f + q * (1.0f / 3.0f + q * (1.0f / 5.0f + q * (1.0f / 7.0f + q * high))));
+}
+float unroll_tanh(float x) {
+  const float t = unroll_expm1(-2.0f * abs(x)), y = -t / (t + 2.0f);
+  return x < 0.0f ? -y : x > 0.0f ? y : x;
+}
+float unroll_sigmoid(float x) {
+  const float e = exp(-abs(x));
+  return x >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
+}
+)",
+     .index = "uint",
+     .index_suffix = "u",
+     .f32_bits = "uintBitsToFloat(0x%08xu)",
+     .f64_bits = ""},
+};
+
+std::string_view column(const Row& row, Dialect dialect) {
+  switch (dialect) {
+    case Dialect::cpp: return row.cpp;
+    case Dialect::cuda: return row.cuda;
+    case Dialect::glsl: return row.glsl;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view formula(Dialect dialect, Op op, DType dtype, DType to) {
+  const std::uint8_t kind = k_kind[static_cast<int>(dtype)], kind_to = k_kind[static_cast<int>(to)];
+  if (register_type(dialect, dtype).empty()) return {};
+  if (op == Op::cast) {
+    if (register_type(dialect, to).empty()) return {};
+    for (const CastRow& cast : k_casts)
+      if ((cast.from & kind) != 0 && (cast.to & kind_to) != 0) return column(cast.row, dialect);
+  }
+  for (const Row& row : k_rows)
+    if (row.op == op && (row.dtypes & kind) != 0) return column(row, dialect);
+  return {};
+}
+
+const DialectWords& words(Dialect dialect) { return k_words[static_cast<int>(dialect)]; }
+
+std::string_view register_type(Dialect dialect, DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "float";
+    case DType::f64: return dialect == Dialect::glsl ? "" : "double";
+    case DType::i32: return "int";
+    case DType::b8: return "bool";
+  }
+  return {};
+}
+
+std::string_view memory_type(Dialect dialect, DType dtype) {
+  return dtype == DType::b8 ? "uint8_t" : register_type(dialect, dtype);
+}
+
+}  // namespace unroll::common

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of the languages in which expressions are printed: one row per op and dtype, one column per dialect.
+#pragma once
+
+#include <string_view>
+
+#include "unroll/graph.h"
+
+namespace unroll::common {
+
+// C++20, CUDA C++ (nvcc or NVRTC), GLSL 4.50 for Vulkan.
+enum class Dialect : std::uint8_t { cpp, cuda, glsl };
+inline constexpr Dialect k_dialects[] = {Dialect::cpp, Dialect::cuda, Dialect::glsl};
+
+// What a result is of its operands' names: $a $b $c operands, $T type of the operands (for select of b and c), $R type
+// of the result, $f the suffix of C's f32 functions. Empty when the dialect has no such op on that dtype; `to` matters
+// for cast only. Meaning and results on NaN, infinities and whole numbers that overflow are those of the reference.
+std::string_view formula(Dialect dialect, Op op, DType dtype, DType to);
+
+struct DialectWords {
+  std::string_view name;     // "GLSL"
+  std::string_view prelude;  // functions that formulas call; once at the top of each file
+  std::string_view index;    // type of indices
+  std::string_view index_suffix;
+  std::string_view f32_bits, f64_bits;  // a number from its bits: printf formats
+};
+const DialectWords& words(Dialect dialect);
+// Of a register, or of an element in memory. Empty when the dialect lacks the dtype: f64 in GLSL, which has no
+// functions for it.
+std::string_view register_type(Dialect dialect, DType dtype);
+std::string_view memory_type(Dialect dialect, DType dtype);
+
+}  // namespace unroll::common

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/common/print_expression.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "unroll/error.h"
+
+namespace unroll::common {
+
+namespace {
+
+std::string variable(std::size_t r) { return "v" + std::to_string(r); }
+
+[[noreturn]] void refuse(Dialect dialect, const std::string& what) {
+  throw Error(ErrorKind::unsupported, "print_expression", std::string(words(dialect).name) + " has no " + what);
+}
+
+template <class... Numbers>
+std::string formatted(const std::string& format, Numbers... numbers) {
+  char text[64];
+  std::snprintf(text, sizeof(text), format.c_str(), numbers...);
+  return text;
+}
+
+// The same number again when it is read.
+std::string literal(Dialect dialect, DType dtype, double value) {
+  if (dtype == DType::b8) return value != 0 ? "true" : "false";
+  if (dtype == DType::i32) {
+    const auto i = static_cast<std::int32_t>(value);  // the lowest has no literal of its own
+    return i == std::numeric_limits<std::int32_t>::min() ? "-2147483647 - 1" : std::to_string(i);
+  }
+  const bool single = dtype == DType::f32;
+  const DialectWords& w = words(dialect);
+  if (!std::isfinite(value) && single)
+    return formatted(std::string(w.f32_bits), std::bit_cast<std::uint32_t>(static_cast<float>(value)));
+  if (!std::isfinite(value))
+    return formatted(std::string(w.f64_bits), static_cast<unsigned long long>(std::bit_cast<std::uint64_t>(value)));
+  std::string text = single ? formatted("%.9g", value) : formatted("%.17g", value);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return single ? text + "f" : text;
+}
+
+std::string type_of(Dialect dialect, DType dtype) {
+  const std::string_view type = register_type(dialect, dtype);
+  if (type.empty()) refuse(dialect, std::string(dtype_name(dtype)));
+  return std::string(type);
+}
+
+std::string right_side(Dialect dialect, const Instruction& i) {
+  const std::string_view text = formula(dialect, i.op, i.dtype, i.to);
+  if (text.empty()) refuse(dialect, std::string(op_info(i.op).name) + " on " + std::string(dtype_name(i.dtype)));
+  std::string result;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '$') {
+      result += text[at];
+      continue;
+    }
+    switch (text[++at]) {
+      case 'a': result += variable(i.a); break;
+      case 'b': result += variable(i.b); break;
+      case 'c': result += variable(i.c); break;
+      case 'T': result += type_of(dialect, i.dtype); break;
+      case 'R': result += type_of(dialect, result_dtype(i)); break;
+      case 'f': result += i.dtype == DType::f32 ? "f" : ""; break;
+      default: throw Error(ErrorKind::internal, "print_expression", "a formula holds $" + std::string(1, text[at]));
+    }
+  }
+  return result;
+}
+
+// Loads, statements and stores of element e.
+class KernelPrinter {
+ public:
+  KernelPrinter(const Expression& expression, Dialect dialect)
+      : e_(expression), dialect_(dialect), dtypes_(register_dtypes(expression)) {}
+
+  std::string body() const {
+    std::string text = coordinates();
+    for (std::size_t i = 0; i < e_.inputs.size(); ++i) {
+      const std::string from = "x" + std::to_string(i) + "[" + index(e_.inputs[i].strides) + "]";
+      text += "    const " + type_of(dialect_, dtypes_[i]) + " " + variable(i) + " = ";
+      text += (dtypes_[i] == DType::b8 ? "uint(" + from + ") != 0u" : from) + ";\n";
+    }
+    text += print_statements(e_, dialect_);
+    for (std::size_t k = 0; k < e_.results.size(); ++k) {
+      const std::string from = variable(e_.results[k].from);
+      text += "    y" + std::to_string(k) + "[" + index(e_.results[k].strides) + "] = ";
+      text += (result(k) == DType::b8 ? "uint8_t(" + from + " ? 1 : 0)" : from) + ";\n";
+    }
+    return text;
+  }
+  DType result(std::size_t k) const { return dtypes_[e_.results[k].from]; }
+  std::string element(DType dtype) const {
+    type_of(dialect_, dtype);  // refuses
+    return std::string(memory_type(dialect_, dtype));
+  }
+  std::string parameters() const {
+    std::string text;
+    for (std::size_t i = 0; i < e_.inputs.size(); ++i)
+      text += "const " + element(dtypes_[i]) + "* x" + std::to_string(i) + ", ";
+    for (std::size_t k = 0; k < e_.results.size(); ++k)
+      text += (k > 0 ? ", " : "") + element(result(k)) + "* y" + std::to_string(k);
+    return text;
+  }
+  std::string buffers() const {
+    std::string text;
+    const auto add = [&](std::size_t binding, const char* access, const std::string& type, const std::string& name) {
+      text += "layout(std430, set = 0, binding = " + std::to_string(binding) + ") " + access + " buffer B" +
+              std::to_string(binding) + " { " + type + " " + name + "[]; };\n";
+    };
+    for (std::size_t i = 0; i < e_.inputs.size(); ++i) add(i, "readonly", element(dtypes_[i]), "x" + std::to_string(i));
+    for (std::size_t k = 0; k < e_.results.size(); ++k)
+      add(e_.inputs.size() + k, "writeonly", element(result(k)), "y" + std::to_string(k));
+    return text;
+  }
+
+ private:
+  std::string number(std::int64_t n) const { return std::to_string(n) + std::string(words(dialect_).index_suffix); }
+  bool is_dense(const Strides& strides) const {
+    std::int64_t stride = 1;
+    for (int axis = e_.shape.rank() - 1; axis >= 0; stride *= e_.shape[axis--])
+      if (e_.shape[axis] != 1 && strides[static_cast<std::size_t>(axis)] != stride) return false;
+    return true;
+  }
+  bool walks(const Strides& strides, int axis) const {
+    return e_.shape[axis] > 1 && strides[static_cast<std::size_t>(axis)] != 0;
+  }
+  // Of element e, those that some operand needs.
+  std::string coordinates() const {
+    std::string text;
+    std::int64_t inner = 1;
+    for (int axis = e_.shape.rank() - 1; axis >= 0; inner *= e_.shape[axis--]) {
+      const auto needs = [&](const auto& operand) {
+        return !is_dense(operand.strides) && walks(operand.strides, axis);
+      };
+      bool needed = false;
+      for (const auto& input : e_.inputs) needed = needed || needs(input);
+      for (const auto& result : e_.results) needed = needed || needs(result);
+      if (!needed) continue;
+      text += "    const " + std::string(words(dialect_).index) + " d" + std::to_string(axis) + " = e" +
+              (inner > 1 ? " / " + number(inner) : "") + " % " + number(e_.shape[axis]) + ";\n";
+    }
+    return text;
+  }
+  std::string index(const Strides& strides) const {
+    if (is_dense(strides)) return "e";
+    std::string text;
+    for (int axis = 0; axis < e_.shape.rank(); ++axis)
+      if (walks(strides, axis)) {
+        if (!text.empty()) text += " + ";
+        text += "d" + std::to_string(axis) + " * " + number(strides[static_cast<std::size_t>(axis)]);
+      }
+    return text.empty() ? "0" : text;
+  }
+
+  const Expression& e_;
+  Dialect dialect_;
+  std::vector<DType> dtypes_;
+};
+
+}  // namespace
+
+std::string print_prelude(Dialect dialect) {
+  const std::string functions(words(dialect).prelude);
+  if (dialect != Dialect::glsl) return functions;
+  return "#version 450\n"
+         "#extension GL_EXT_shader_8bit_storage : require\n"
+         "#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require\n" +
+         functions;
+}
+
+std::string print_statements(const Expression& expression, Dialect dialect, const std::string& indent) {
+  std::string text;
+  std::size_t r = expression.inputs.size();
+  const auto declare = [&](DType dtype, const std::string& value) {
+    text += indent + "const " + type_of(dialect, dtype) + " " + variable(r++) + " = " + value + ";\n";
+  };
+  for (const auto& [dtype, value] : expression.constants) declare(dtype, literal(dialect, dtype, value));
+  for (const Instruction& i : expression.instructions) declare(result_dtype(i), right_side(dialect, i));
+  return text;
+}
+
+std::string print_kernel(const Expression& expression, Dialect dialect, const std::string& name) {
+  const KernelPrinter printer(expression, dialect);
+  const std::string n = std::to_string(expression.shape.elements()), body = printer.body();
+  switch (dialect) {
+    case Dialect::cpp:
+      return "extern \"C\" void " + name + "(" + printer.parameters() +
+             ", long long begin, long long end) {\n  for (long long e = begin; e < end; ++e) {\n" + body + "  }\n}\n";
+    case Dialect::cuda:
+      return "extern \"C\" __global__ void " + name + "(" + printer.parameters() +
+             ") {\n  const long long step = (long long)gridDim.x * blockDim.x;\n"
+             "  for (long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x; e < " +
+             n + "; e += step) {\n" + body + "  }\n}\n";
+    case Dialect::glsl:
+      return "layout(local_size_x = 256) in;\n" + printer.buffers() +
+             "void main() {  // " + name + "\n  const uint step = gl_NumWorkGroups.x * gl_WorkGroupSize.x;\n"
+             "  for (uint e = gl_GlobalInvocationID.x; e < " + n + "u; e += step) {\n" + body + "  }\n}\n";
+  }
+  return {};
+}
+
+}  // namespace unroll::common

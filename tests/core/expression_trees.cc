@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/core/expression_trees.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "unroll/error.h"
+
+namespace unroll::testing {
+
+namespace {
+
+constexpr DType k_dtypes[] = {DType::f32, DType::f64, DType::i32, DType::b8};
+
+std::int64_t below(Engine& engine, std::int64_t n) {
+  return static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(n));
+}
+template <class List>
+const auto& any_of(Engine& engine, const List& list) {
+  return list[static_cast<std::size_t>(below(engine, static_cast<std::int64_t>(std::size(list))))];
+}
+
+bool takes(Op op, DType dtype) {
+  Graph graph;
+  const int n = op_info(op).max_inputs;
+  std::vector<Value> operands;
+  for (int k = 0; k < n; ++k)
+    operands.push_back(graph.input("x" + std::to_string(k), {op == Op::select && k == 0 ? DType::b8 : dtype, {2}}));
+  Attributes attributes;
+  if (op == Op::cast) attributes.set("dtype", dtype == DType::f32 ? DType::f64 : DType::f32);
+  try {
+    graph.append(op, operands, attributes);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+class ExpressionGrower {
+ public:
+  ExpressionGrower(Engine& engine, bool with_f64) : engine_(engine), with_f64_(with_f64) {}
+
+  Expression grow() {
+    std::vector<std::int64_t> dims;
+    for (std::int64_t rank = below(engine_, 4); rank > 0; --rank) dims.push_back(1 + below(engine_, rank == 1 ? 9 : 4));
+    e_.shape = Shape(std::span<const std::int64_t>(dims));
+    for (std::int64_t n = 1 + below(engine_, 4); n > 0; --n) {
+      e_.inputs.push_back({dtype(), strides()});
+      dtypes_.push_back(e_.inputs.back().dtype);
+    }
+    for (std::int64_t n = below(engine_, 3); n > 0; --n) {
+      const DType d = dtype();
+      e_.constants.emplace_back(d, random_number(engine_, d));
+      dtypes_.push_back(d);
+    }
+    for (std::int64_t n = 1 + below(engine_, 20); n > 0; --n) add_instruction();
+    const common::Strides dense = common::dense_strides(e_.shape);
+    const auto last = static_cast<std::int64_t>(dtypes_.size()) - 1;
+    e_.results.push_back({static_cast<std::uint16_t>(last), dense});
+    while (below(engine_, 3) == 0) e_.results.push_back({static_cast<std::uint16_t>(below(engine_, last + 1)), dense});
+    return std::move(e_);
+  }
+
+ private:
+  // Mostly f32, as in training.
+  DType dtype() {
+    const DType d = below(engine_, 3) > 0 ? DType::f32 : any_of(engine_, k_dtypes);
+    return d == DType::f64 && !with_f64_ ? DType::i32 : d;
+  }
+  common::Strides strides() {
+    common::Strides s = common::dense_strides(e_.shape);
+    const std::int64_t kind = below(engine_, 4);
+    if (kind == 0)
+      for (auto& stride : s) stride = below(engine_, 2) > 0 ? stride : 0;
+    if (kind == 1)  // axes in the other order
+      for (std::int64_t axis = 0, stride = 1; axis < e_.shape.rank(); ++axis) {
+        s[static_cast<std::size_t>(axis)] = stride;
+        stride *= e_.shape[static_cast<int>(axis)];
+      }
+    return s;
+  }
+  std::uint16_t operand(DType wanted) {
+    std::vector<std::uint16_t> fitting;
+    for (std::size_t r = 0; r < dtypes_.size(); ++r)
+      if (dtypes_[r] == wanted) fitting.push_back(static_cast<std::uint16_t>(r));
+    // Half of the time the latest: deep as well as wide.
+    if (!fitting.empty() && below(engine_, 12) > 0)
+      return below(engine_, 2) > 0 ? fitting.back() : any_of(engine_, fitting);
+    const auto from = static_cast<std::uint16_t>(below(engine_, static_cast<std::int64_t>(dtypes_.size())));
+    push({Op::cast, dtypes_[from], wanted, from});
+    return static_cast<std::uint16_t>(dtypes_.size() - 1);
+  }
+  void add_instruction() {
+    static const std::map<Op, std::vector<DType>> ops = [] {
+      std::map<Op, std::vector<DType>> list;
+      for (const OpInfo& info : op_table())
+        if (is_elementwise(info.op)) list[info.op] = dtypes_of(info.op);
+      return list;
+    }();
+    const auto& [op, dtypes] = *std::next(ops.begin(), below(engine_, static_cast<std::int64_t>(ops.size())));
+    DType d = dtype();
+    while (std::find(dtypes.begin(), dtypes.end(), d) == dtypes.end() || (d == DType::f64 && !with_f64_))
+      d = any_of(engine_, dtypes);
+    Instruction i{op, d, op == Op::cast ? dtype() : DType::f32};
+    std::uint16_t* const operands[] = {&i.a, &i.b, &i.c};
+    for (int k = 0; k < op_info(op).max_inputs; ++k)
+      *operands[k] = operand(op == Op::select && k == 0 ? DType::b8 : d);
+    push(i);
+  }
+  void push(const Instruction& i) {
+    e_.instructions.push_back(i);
+    dtypes_.push_back(common::result_dtype(i));
+  }
+
+  Engine& engine_;
+  bool with_f64_;
+  Expression e_;
+  std::vector<DType> dtypes_;  // of registers
+};
+
+template <class F>
+void with_type(DType dtype, F f) {
+  switch (dtype) {
+    case DType::f32: return f(float{});
+    case DType::f64: return f(double{});
+    case DType::i32: return f(std::int32_t{});
+    case DType::b8: return f(std::uint8_t{});
+  }
+}
+
+}  // namespace
+
+std::vector<DType> dtypes_of(Op op) {
+  std::vector<DType> list;
+  for (const DType dtype : k_dtypes)
+    if (takes(op, dtype)) list.push_back(dtype);
+  return list;
+}
+
+Expression random_expression(Engine& engine, bool with_f64) { return ExpressionGrower(engine, with_f64).grow(); }
+
+std::int64_t extent_of(const Shape& shape, const common::Strides& strides) {
+  std::int64_t last = 0;
+  for (int axis = 0; axis < shape.rank(); ++axis) last += (shape[axis] - 1) * strides[static_cast<std::size_t>(axis)];
+  return last + 1;
+}
+
+std::int64_t offset_of(const Shape& shape, const common::Strides& strides, std::int64_t element) {
+  std::int64_t sum = 0;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    sum += element % shape[axis] * strides[static_cast<std::size_t>(axis)];
+    element /= shape[axis];
+  }
+  return sum;
+}
+
+double random_number(Engine& engine, DType dtype) {
+  using F = std::numeric_limits<float>;
+  using I = std::numeric_limits<std::int32_t>;
+  static constexpr double floats[] = {0,  -0.0, 1,   -1,   0.5, F::infinity(), -F::infinity(), F::quiet_NaN(),
+                                      88, -104, 3e9, -3e9, 1e30};
+  static constexpr double ints[] = {0, 1, -1, 2, 24, I::min(), I::max()};
+  const bool odd = below(engine, 8) == 0;
+  if (dtype == DType::b8) return static_cast<double>(below(engine, 2));
+  if (dtype == DType::i32) return odd ? any_of(engine, ints) : static_cast<double>(below(engine, 19) - 9);
+  return odd ? any_of(engine, floats) : static_cast<double>(below(engine, 8001) - 4000) / 1024;
+}
+
+std::vector<std::byte> bytes_of(DType dtype, const std::vector<double>& numbers) {
+  std::vector<std::byte> bytes(numbers.size() * dtype_bytes(dtype));
+  with_type(dtype, [&](auto zero) {
+    for (std::size_t k = 0; k < numbers.size(); ++k) {
+      const auto x = static_cast<decltype(zero)>(numbers[k]);
+      std::memcpy(bytes.data() + k * sizeof(x), &x, sizeof(x));
+    }
+  });
+  return bytes;
+}
+
+double number_at(DType dtype, const std::vector<std::byte>& bytes, std::int64_t element) {
+  double number = 0;
+  with_type(dtype, [&](auto x) {
+    std::memcpy(&x, bytes.data() + static_cast<std::size_t>(element) * sizeof(x), sizeof(x));
+    number = static_cast<double>(x);
+  });
+  return number;
+}
+
+std::string text_of(const Expression& expression) {
+  std::string text = "over " + expression.shape.text() + ":";
+  for (const auto& input : expression.inputs) text += " " + std::string(dtype_name(input.dtype));
+  for (const auto& [dtype, value] : expression.constants)
+    text += " " + std::string(dtype_name(dtype)) + "=" + std::to_string(value);
+  for (const Instruction& i : expression.instructions)
+    text += "; " + std::string(op_info(i.op).name) + " " + std::string(dtype_name(i.dtype)) + " " +
+            std::to_string(i.a) + " " + std::to_string(i.b) + " " + std::to_string(i.c);
+  return text;
+}
+
+}  // namespace unroll::testing

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expressions printed as C++, CUDA C++ and GLSL: every op is there, the compilers take the text, and its numbers are
+// those of the interpreter. UNROLL_SEED=n repeats a run, UNROLL_TREES=n changes how many.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "backends/common/print_expression.h"
+#include "backends/cpu/kernels.h"
+#include "tests/core/expression_trees.h"
+#include "tests/core/printed_code.h"
+#include "tests/support/temp_folder.h"
+#include "unroll/error.h"
+#include "unroll/run.h"
+
+using namespace unroll;
+using namespace unroll::common;
+using namespace unroll::testing;
+
+namespace {
+
+constexpr std::size_t k_trees = 10000, k_shim_trees = 1500, k_cuda_trees = 150, k_glsl_trees = 40;
+constexpr std::size_t k_per_file = 1250;
+// Of one function: what the cpu's are tested to keep. GLSL's expm1, log1p, tanh and sigmoid are made of two or three.
+constexpr int k_ulp = 4, k_glsl_ulp = 10;
+
+std::uint64_t setting(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+std::uint64_t seed() {
+  static const std::uint64_t value = [] {
+    const std::uint64_t s = setting("UNROLL_SEED", std::random_device()());
+    std::printf("expression trees: UNROLL_SEED=%llu\n", static_cast<unsigned long long>(s));
+    return s;
+  }();
+  return value;
+}
+
+using Memory = std::vector<std::vector<std::byte>>;
+using Kernel = void (*)(void* const* inputs, void* const* results, long long n);
+
+// A kernel with one signature for all: a call of the printed one, or in dialects that are not C++ the printed
+// statements in a loop.
+std::string wrapped(const Expression& e, Dialect dialect, const std::string& name) {
+  const std::vector<DType> dtypes = register_dtypes(e);
+  const auto pointer = [&](DType d, const char* list, std::size_t k) {
+    return "((" + std::string(memory_type(dialect, d)) + "*)" + list + "[" + std::to_string(k) + "])";
+  };
+  std::string text, arguments;
+  for (std::size_t i = 0; i < e.inputs.size(); ++i) arguments += pointer(dtypes[i], "in", i) + ", ";
+  for (std::size_t k = 0; k < e.results.size(); ++k) arguments += pointer(dtypes[e.results[k].from], "out", k) + ", ";
+  const std::string head = "extern \"C\" void " + name + "(void* const* in, void* const* out, long long n) {\n";
+  if (dialect == Dialect::cpp)
+    return print_kernel(e, dialect, name + "_kernel") + head + "  " + name + "_kernel(" + arguments + "0, n);\n}\n";
+  text = head + "  for (long long e = 0; e < n; ++e) {\n";
+  for (std::size_t i = 0; i < e.inputs.size(); ++i)
+    text += "    const " + std::string(register_type(dialect, dtypes[i])) + " v" + std::to_string(i) + " = " +
+            pointer(dtypes[i], "in", i) + "[e];\n";
+  text += print_statements(e, dialect);
+  for (std::size_t k = 0; k < e.results.size(); ++k)
+    text += "    " + pointer(dtypes[e.results[k].from], "out", k) + "[e] = v" +
+            std::to_string(e.results[k].from) + ";\n";
+  return text + "  }\n}\n";
+}
+
+// What C++ needs to be told to take another dialect's functions for its own.
+std::string shim(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::cpp: return {};
+    case Dialect::cuda:
+      return "#include <cmath>\n#include <bit>\n#define __device__\nusing std::isfinite;\n"
+             "inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }\n"
+             "inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }\n";
+    case Dialect::glsl:
+      return "#include <bit>\n#include <cmath>\n#include <cstdint>\ntypedef unsigned int uint;\nusing std::uint8_t;\n"
+             "using std::abs; using std::exp; using std::log; using std::sqrt; using std::isnan; using std::isinf;\n"
+             "inline float sign(float x) { return float((x > 0) - (x < 0)); }\n"
+             "inline float uintBitsToFloat(uint x) { return std::bit_cast<float>(x); }\n";
+  }
+  return {};
+}
+std::string top_of_file(Dialect dialect) { return shim(dialect) + std::string(words(dialect).prelude); }
+
+// Expressions as shared libraries: kernel k is called k<k>.
+std::vector<std::string> sources_of(const std::vector<Expression>& list, Dialect dialect) {
+  std::vector<std::string> sources;
+  for (std::size_t k = 0; k < list.size(); ++k) {
+    if (k % k_per_file == 0) sources.push_back(top_of_file(dialect));
+    sources.back() += wrapped(list[k], dialect, "k" + std::to_string(k));
+  }
+  return sources;
+}
+
+Memory results_of(const Expression& e, void* function, const Memory& inputs) {
+  const std::vector<DType> dtypes = register_dtypes(e);
+  Memory results;
+  std::vector<void*> in, out;
+  for (const auto& bytes : inputs) in.push_back(const_cast<std::byte*>(bytes.data()));
+  for (const auto& result : e.results)
+    results.emplace_back(static_cast<std::size_t>(e.shape.elements()) * dtype_bytes(dtypes[result.from]));
+  for (auto& bytes : results) out.push_back(bytes.data());
+  reinterpret_cast<Kernel>(function)(in.data(), out.data(), e.shape.elements());
+  return results;
+}
+Memory results_of_interpreter(const Expression& e, const Memory& inputs) {
+  const std::vector<DType> dtypes = register_dtypes(e);
+  Memory results;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (const auto& bytes : inputs) in.push_back(bytes.data());
+  for (const auto& result : e.results)
+    results.emplace_back(static_cast<std::size_t>(e.shape.elements()) * dtype_bytes(dtypes[result.from]));
+  for (auto& bytes : results) out.push_back(bytes.data());
+  cpu::Elementwise(e).run(in, out, cpu::Part{});
+  return results;
+}
+
+struct Tally {
+  std::size_t numbers = 0, tight = 0, wrong = 0;
+};
+// Counts numbers outside their bounds and shows the first.
+void check_bounds(const Expression& e, const std::vector<std::vector<Bound>>& bounds, const Memory& results,
+                  const std::string& who, Tally& tally) {
+  const std::vector<DType> dtypes = register_dtypes(e);
+  for (std::size_t k = 0; k < results.size(); ++k)
+    for (std::int64_t x = 0; x < e.shape.elements(); ++x) {
+      const Bound& bound = bounds[static_cast<std::size_t>(x)][k];
+      const double got = number_at(dtypes[e.results[k].from], results[k], x);
+      ++tally.numbers;
+      tally.tight += bound.is_tight();
+      if (bound.holds(got) || tally.wrong++ > 3) continue;
+      FAIL_CHECK(who << " gives " << got << " for element " << x << " of result " << k << ", outside ["
+                     << static_cast<double>(bound.lo) << ", " << static_cast<double>(bound.hi) << "]: " << text_of(e));
+    }
+}
+
+Memory random_inputs(const Expression& e, Engine& engine, std::vector<std::vector<double>>& elements) {
+  Memory inputs;
+  elements.assign(static_cast<std::size_t>(e.shape.elements()), {});
+  for (const auto& input : e.inputs) {
+    std::vector<double> numbers(static_cast<std::size_t>(extent_of(e.shape, input.strides)));
+    for (double& x : numbers) x = random_number(engine, input.dtype);
+    inputs.push_back(bytes_of(input.dtype, numbers));
+    for (std::int64_t x = 0; x < e.shape.elements(); ++x)
+      elements[static_cast<std::size_t>(x)].push_back(
+          number_at(input.dtype, inputs.back(), offset_of(e.shape, input.strides, x)));
+  }
+  return inputs;
+}
+
+// Every input dense: what the statements alone are run on.
+Expression densified(Expression e) {
+  for (auto& input : e.inputs) input.strides = dense_strides(e.shape);
+  return e;
+}
+
+void check_trees(Dialect dialect, std::size_t n) {
+  Engine engine(seed() + static_cast<std::uint64_t>(dialect));
+  std::vector<Expression> trees;
+  for (std::size_t k = 0; k < n; ++k) {
+    trees.push_back(random_expression(engine, dialect != Dialect::glsl));
+    if (dialect != Dialect::cpp) trees.back() = densified(trees.back());
+  }
+  const TempFolder folder;
+  const PrintedCode code(folder.path(), sources_of(trees, dialect), "-O0");
+  REQUIRE_MESSAGE(code.failure().empty(), code.failure().substr(0, 2000));
+  Tally printed, interpreted;
+  for (std::size_t k = 0; k < n; ++k) {
+    std::vector<std::vector<double>> elements;
+    const Memory inputs = random_inputs(trees[k], engine, elements);
+    std::vector<std::vector<Bound>> bounds;
+    for (const auto& numbers : elements)
+      bounds.push_back(bounds_of(trees[k], numbers, dialect == Dialect::glsl ? k_glsl_ulp : k_ulp));
+    void* const kernel = code.find("k" + std::to_string(k));
+    REQUIRE(kernel);
+    check_bounds(trees[k], bounds, results_of(trees[k], kernel, inputs), std::string(words(dialect).name), printed);
+    check_bounds(trees[k], bounds, results_of_interpreter(trees[k], inputs), "the interpreter", interpreted);
+  }
+  std::printf("%s: %zu trees, %zu numbers within their bounds, %.1f %% of the bounds tight\n",
+              std::string(words(dialect).name).c_str(), n, printed.numbers,
+              100.0 * static_cast<double>(printed.tight) / static_cast<double>(printed.numbers));
+  CHECK(printed.wrong == 0);
+  CHECK(interpreted.wrong == 0);
+  CHECK(printed.tight * 2 > printed.numbers);  // otherwise the bounds say little
+}
+
+// ---- one op at a time
+
+struct OneOp {
+  Expression expression;
+  std::shared_ptr<Graph> graph;
+  std::string text;
+};
+
+const std::vector<double>& special_numbers(DType dtype) {
+  using F = std::numeric_limits<float>;
+  using I = std::numeric_limits<std::int32_t>;
+  static const std::vector<double> floats{0,    -0.0, 1,  -1,  0.5, -0.5, 0.25, -0.75, 1e-5,     -1e-5,         3,
+                                          -7,   88,   -90, 105, -105, 3e9, -3e9, 1e30,  F::max(), F::infinity(),
+                                          -F::infinity(), F::quiet_NaN()};
+  static const std::vector<double> ints{0, 1, -1, 2, -2, 7, 100000, -99999, I::max(), I::min(), I::min() + 1.0};
+  static const std::vector<double> truths{0, 1};
+  return dtype == DType::b8 ? truths : dtype == DType::i32 ? ints : floats;
+}
+
+// Each op on each dtype it takes, over all pairs of special numbers.
+std::vector<OneOp> every_op() {
+  std::vector<OneOp> list;
+  for (const OpInfo& info : op_table()) {
+    if (!is_elementwise(info.op)) continue;
+    for (const DType dtype : dtypes_of(info.op))
+      for (const DType to : {DType::f32, DType::f64, DType::i32, DType::b8}) {
+        if (info.op != Op::cast && to != DType::f32) continue;
+        const auto n = static_cast<std::int64_t>(special_numbers(dtype).size());
+        OneOp one{{}, std::make_shared<Graph>(), std::string(info.name) + " on " + std::string(dtype_name(dtype))};
+        std::vector<Value> operands;
+        for (int k = 0; k < info.max_inputs; ++k)
+          operands.push_back(one.graph->input("x" + std::to_string(k),
+                                              {info.op == Op::select && k == 0 ? DType::b8 : dtype, {2 * n * n}}));
+        Attributes attributes;
+        if (info.op == Op::cast) attributes.set("dtype", to);
+        const Value y = one.graph->append_one(info.op, operands, attributes);
+        one.graph->output("y", y);
+        one.expression = expression_of_node(*one.graph, y.node());
+        list.push_back(std::move(one));
+      }
+  }
+  return list;
+}
+
+TensorMap special_inputs(const Graph& graph) {
+  TensorMap inputs;
+  for (std::size_t k = 0; k < graph.inputs().size(); ++k) {
+    const Type& type = graph.type(graph.inputs()[k].value);
+    const std::vector<double>& numbers = special_numbers(type.dtype);
+    const auto n = static_cast<std::int64_t>(numbers.size());
+    Tensor tensor(type);
+    // The last operand changes slowly; the condition of a select has 2 numbers, its first branch an odd count.
+    const bool slow = k > 0 && k + 1 == graph.inputs().size();
+    for (std::int64_t i = 0; i < tensor.elements(); ++i)
+      tensor.set(i, numbers[static_cast<std::size_t>((slow ? i / n : i) % n)]);
+    inputs.emplace(graph.inputs()[k].name, std::move(tensor));
+  }
+  return inputs;
+}
+
+bool lacks(Dialect dialect, const Expression& e) {
+  const std::vector<DType> dtypes = register_dtypes(e);
+  return std::any_of(dtypes.begin(), dtypes.end(), [&](DType d) { return register_type(dialect, d).empty(); });
+}
+
+// How far a printed op may be from the reference: the same bits but for functions.
+bool agrees(const OneOp& one, Dialect dialect, double got, double wanted) {
+  if (got == wanted || (got != got && wanted != wanted)) return true;
+  const bool is_function = op_info(one.expression.instructions[0].op).cost == OpCost::expensive;
+  if (!is_function || dialect == Dialect::cpp || !is_float(one.expression.instructions[0].dtype)) return false;
+  const double epsilon = one.expression.inputs[0].dtype == DType::f32 ? 0x1p-23 : 0x1p-52;
+  return std::abs(got - wanted) <= k_glsl_ulp * epsilon * std::abs(wanted) + 0x1p-126;
+}
+
+void check_every_op(Dialect dialect) {
+  std::vector<OneOp> ops = every_op();
+  std::erase_if(ops, [&](const OneOp& one) { return lacks(dialect, one.expression); });
+  std::vector<Expression> expressions;
+  for (const OneOp& one : ops) expressions.push_back(one.expression);
+  const TempFolder folder;
+  const PrintedCode code(folder.path(), sources_of(expressions, dialect), "-O2");
+  REQUIRE_MESSAGE(code.failure().empty(), code.failure().substr(0, 2000));
+  const auto reference = make_backend("reference");
+  for (std::size_t k = 0; k < ops.size(); ++k) {
+    const TensorMap inputs = special_inputs(*ops[k].graph);
+    const Tensor wanted = evaluate(*ops[k].graph, *reference, inputs).at("y");
+    Memory memory;
+    for (const NamedValue& input : ops[k].graph->inputs()) {
+      const auto bytes = inputs.at(input.name).bytes();
+      memory.emplace_back(bytes.begin(), bytes.end());
+    }
+    const Memory got = results_of(ops[k].expression, code.find("k" + std::to_string(k)), memory);
+    for (std::int64_t i = 0; i < wanted.elements(); ++i) {
+      const double y = number_at(wanted.dtype(), got[0], i);
+      if (agrees(ops[k], dialect, y, wanted.at(i))) continue;
+      FAIL_CHECK(ops[k].text << " in " << words(dialect).name << " gives " << y << ", not " << wanted.at(i) << " for "
+                             << inputs.at("x0").at(i));
+      break;
+    }
+  }
+}
+
+bool have(const std::string& compiler, const std::string& what) {
+  if (compiler.empty()) std::printf("skipped: %s\n", what.c_str());
+  return !compiler.empty();
+}
+
+}  // namespace
+
+TEST_CASE("every elementwise op has a formula in every dialect for every dtype it takes") {
+  for (const Dialect dialect : k_dialects) {
+    std::size_t n = 0, n_lacking = 0;
+    for (const OneOp& one : every_op()) {
+      CAPTURE(one.text);
+      CAPTURE(words(dialect).name);
+      const Instruction& i = one.expression.instructions[0];
+      const bool there = !formula(dialect, i.op, i.dtype, i.to).empty();
+      CHECK(there == !lacks(dialect, one.expression));
+      there ? ++n : ++n_lacking;
+      if (there) CHECK_NOTHROW(print_kernel(one.expression, dialect, "f"));
+      else CHECK_THROWS_AS(print_kernel(one.expression, dialect, "f"), Error);
+    }
+    std::printf("%s: %zu formulas, %zu without the dtype\n", std::string(words(dialect).name).c_str(), n, n_lacking);
+    if (dialect != Dialect::glsl) CHECK(n_lacking == 0);
+  }
+}
+
+TEST_CASE("every op printed as C++ has the reference's bits, in the other dialects its numbers") {
+  if (!have(compilers().cpp, "no C++ compiler")) return;
+  for (const Dialect dialect : k_dialects) check_every_op(dialect);
+}
+
+TEST_CASE("random trees printed as C++ agree with the interpreter") {
+  if (have(compilers().cpp, "no C++ compiler")) check_trees(Dialect::cpp, setting("UNROLL_TREES", k_trees));
+}
+
+TEST_CASE("random trees printed as CUDA C++ and GLSL agree with the interpreter when C++ is taught their functions") {
+  if (!have(compilers().cpp, "no C++ compiler")) return;
+  check_trees(Dialect::cuda, k_shim_trees);
+  check_trees(Dialect::glsl, k_shim_trees);
+}
+
+TEST_CASE("nvcc compiles the kernels of every op and of random trees") {
+  if (!have(compilers().cuda, "nvcc is absent: CUDA C++ is printed, not compiled")) return;
+  std::string text = print_prelude(Dialect::cuda);
+  std::size_t n = 0;
+  for (const OneOp& one : every_op()) text += print_kernel(one.expression, Dialect::cuda, "k" + std::to_string(n++));
+  Engine engine(seed());
+  for (std::size_t k = 0; k < k_cuda_trees; ++k)
+    text += print_kernel(random_expression(engine, true), Dialect::cuda, "k" + std::to_string(n++));
+  const TempFolder folder;
+  write_text(folder / "kernels.cu", text);
+  const std::string failure = failure_of("'" + compilers().cuda + "' -ptx -w -o '" + (folder / "kernels.ptx") + "' '" +
+                                             (folder / "kernels.cu") + "'",
+                                         folder / "log");
+  CHECK_MESSAGE(failure.empty(), failure.substr(0, 2000));
+  std::printf("nvcc compiled %zu kernels\n", n);
+}
+
+TEST_CASE("a GLSL compiler takes the kernels of every op and of random trees") {
+  if (!have(compilers().glsl, "neither glslc nor glslangValidator: GLSL is printed, not compiled")) return;
+  const bool is_glslc = compilers().glsl.ends_with("glslc");
+  std::vector<Expression> list;
+  for (OneOp& one : every_op())
+    if (!lacks(Dialect::glsl, one.expression)) list.push_back(std::move(one.expression));
+  Engine engine(seed());
+  for (std::size_t k = 0; k < k_glsl_trees; ++k) list.push_back(random_expression(engine, false));
+  const TempFolder folder;
+  const std::string option = is_glslc ? " --target-env=vulkan1.2 -c -w" : " --quiet --target-env vulkan1.2";
+  std::string failures;
+  for (std::size_t k = 0; k < list.size() && failures.size() < 4000; ++k) {
+    const std::string path = folder / ("k" + std::to_string(k) + ".comp");
+    write_text(path, print_prelude(Dialect::glsl) + print_kernel(list[k], Dialect::glsl, "k" + std::to_string(k)));
+    failures += failure_of("'" + compilers().glsl + "'" + option + " -o '" + path + ".spv' '" + path + "'",
+                           folder / "log");
+  }
+  CHECK_MESSAGE(failures.empty(), failures);
+  std::printf("%s compiled %zu kernels\n", is_glslc ? "glslc" : "glslangValidator", list.size());
+}
