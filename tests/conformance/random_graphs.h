@@ -19,6 +19,11 @@ struct RandomGraph {
 };
 RandomGraph random_graph(std::uint64_t seed, DType dtype);
 
+// One or two scans with random cells as bodies: states of several shapes, sequences, weights, lengths, reset, reverse,
+// nested products, row reductions, slices and concats, and some use of the results. A smaller most_steps, of growth of
+// a body, makes a smaller graph that begins alike: for finding the least case that fails.
+RandomGraph random_scans(std::uint64_t seed, DType dtype, std::int64_t most_steps = 1000);
+
 // A number that depends on all bits of both.
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b);
 
