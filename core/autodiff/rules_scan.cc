@@ -6,11 +6,13 @@
 #include <memory>
 #include <string>
 
+#include "core/autodiff/gradient_body.h"
 #include "core/autodiff/lower_masks.h"
 #include "core/autodiff/reach.h"
 #include "core/autodiff/rules.h"
 #include "core/autodiff/saved.h"
 #include "core/autodiff/transplant.h"
+#include "core/ir/recognise.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -257,10 +259,28 @@ Values emit_backward(const Loop& loop, const Step& step, const Sources& sources)
   return d_in;
 }
 
+// The gradient of the composite that a loop computes, in a graph of its own: operands may depend on each other here.
+Values as_composite(const Backward& b, const Graph& composite) {
+  Ints d_outputs, d_inputs;
+  Values operands = b.in;
+  for (std::size_t k = 0; k < b.d_out.size(); ++k) {
+    if (!b.d_out[k]) continue;
+    d_outputs.push_back(static_cast<std::int64_t>(k));
+    operands.push_back(b.d_out[k]);
+  }
+  for (std::size_t i = 0; i < b.in.size(); ++i)
+    if (b.wanted[i]) d_inputs.push_back(static_cast<std::int64_t>(i));
+  const Values gradients = inline_graph(b.graph, *gradient_graph(composite, d_outputs, d_inputs), operands);
+  Values d_in(b.in.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) d_in[static_cast<std::size_t>(d_inputs[i])] = gradients[i];
+  return d_in;
+}
+
 Values scan_rule(const Backward& b) {
   if (scan_layout(b.node).packed)
     throw Error(ErrorKind::unsupported, "differentiate", "a packed scan has no gradient",
                 "differentiate before planning: packed scans are made by passes");
+  if (const auto composite = recognise_scan(b.graph, b.node)) return as_composite(b, *composite);
   const Loop loop = without_masks(b);
   const auto step = differentiate_step(loop, carried_states(loop));
   Values d_in(b.in.size());

@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 
+#include "core/ir/graph_hash.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ops.h"
@@ -19,24 +20,7 @@ bool is_commutative(Op op) {
 
 // Attributes and body as text: exact, and compared only between nodes with equal operands.
 std::string payload(const Node& node) {
-  Graph one;
-  std::string text;
-  for (const auto& [name, attribute] : node.attributes.all()) {
-    text += name;
-    text += '=';
-    std::visit(
-        [&](const auto& v) {
-          using T = std::decay_t<decltype(v)>;
-          if constexpr (std::is_same_v<T, std::string>) text += v;
-          else if constexpr (std::is_same_v<T, Ints>) for (const auto i : v) text += std::to_string(i) + ",";
-          else if constexpr (std::is_same_v<T, DType>) text += dtype_name(v);
-          else if constexpr (std::is_same_v<T, std::shared_ptr<const Tensor>>)
-            text.append(v->type().text()).append(reinterpret_cast<const char*>(v->bytes().data()), v->bytes().size());
-          else text.append(reinterpret_cast<const char*>(&v), sizeof v);
-        },
-        attribute);
-    text += ';';
-  }
+  std::string text = attribute_bytes(node.attributes);
   if (node.body) text += print_graph(*node.body);
   return text;
 }

@@ -103,6 +103,32 @@ Value fold_slice(const RewriteNode& at) {
   }
   return {};
 }
+// Neighbouring slices of one value side by side are one slice of it.
+Value fold_concat(const RewriteNode& at) {
+  const auto axis = at.node.attributes.get<std::int64_t>("axis");
+  if (at.operands.size() == 1) return at.operands[0];
+  std::vector<Value> parts;
+  Value whole;
+  std::int64_t start = 0, end = 0;  // of the run of slices of `whole` so far
+  const auto finish = [&] {
+    if (whole) parts.push_back(part_of(whole, static_cast<int>(axis), start, end - start));
+  };
+  for (const Value& operand : at.operands) {
+    const Node& node = node_of(operand);
+    const bool sliced = node.op == Op::slice && node.attributes.get<std::int64_t>("axis") == axis;
+    const std::int64_t first = sliced ? node.attributes.get<std::int64_t>("start") : 0;
+    const std::int64_t size = operand.shape()[static_cast<int>(axis)];
+    const Value source = sliced ? operand_of(operand, 0) : operand;
+    if (sliced && whole && whole == source && first == end) {
+      end += size;
+      continue;
+    }
+    finish();
+    whole = source, start = first, end = first + size;
+  }
+  finish();
+  return parts.size() < at.operands.size() ? concat(parts, static_cast<int>(axis)) : Value();
+}
 Value fold_pad(const RewriteNode& at) { return fold_same_type(at); }
 Value fold_reduce(const RewriteNode& at) { return at.node.attributes.get<Ints>("axes").empty() ? at.operands[0] : Value(); }
 
@@ -137,6 +163,7 @@ const std::map<Op, Rule>& rules() {
       {Op::transpose, fold_transpose}, {Op::slice, fold_slice},
       {Op::pad, fold_pad},           {Op::reduce_sum, fold_reduce},
       {Op::reduce_max, fold_reduce}, {Op::matmul, fold_matmul},
+      {Op::concat, fold_concat},
   };
   return table;
 }

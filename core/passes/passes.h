@@ -10,6 +10,8 @@
 
 namespace unroll {
 
+// Loops that compute rnn, gru or lstm, whatever way they are written, become those.
+std::shared_ptr<const Graph> recognise(const Graph& graph);
 // Identities (x + 0, x * 1, double transposes, ...) and arithmetic on scalar constants.
 std::shared_ptr<const Graph> fold(const Graph& graph);
 // Equal nodes become one.

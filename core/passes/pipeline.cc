@@ -34,6 +34,7 @@ std::shared_ptr<const Graph> fuse_if_wanted(const Graph& graph, const Backend& b
 }
 
 constexpr Pass k_passes[] = {
+    {"recognise", false, plain<recognise>},
     {"fold", false, plain<fold>},
     {"common", false, plain<eliminate_common>},
     {"claim", true, claim},

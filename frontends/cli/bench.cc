@@ -9,6 +9,7 @@
 #include "frontends/cli/bench_job.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/stream_job.h"
+#include "unroll/plan_hash.h"
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
 
@@ -123,6 +124,7 @@ int run_bench(const Options& options) {
   report.add("min_ms", times.front()).add("median_ms", times[times.size() / 2]).add("spread", spread(times));
   report.add("gflops", bench_flop(options) / times.front() / 1e6).add("compile_ms", compile_ms);
   report.add("peak_bytes", static_cast<std::int64_t>(program.plan().arena_bytes + device.bytes));
+  report.add("plan_hash", fmt::format("{:016x}", plan_hash(program.plan())));
   report.print(options.json);
   return 0;
 }
