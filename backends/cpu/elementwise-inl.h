@@ -19,6 +19,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "backends/common/formats.h"
 #include "backends/cpu/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -107,6 +108,40 @@ struct Sign {
     const V zero = hn::Zero(d), one = hn::Set(d, 1);
     const V y = hn::IfThenElse(hn::Lt(x, zero), hn::Neg(one), hn::IfThenElseZero(hn::Lt(zero, x), one));
     return hn::IfThenElse(hn::Eq(x, x), y, x);
+  }
+};
+
+// Keeps all but the last `dropped` of 23 mantissa bits, to nearest, ties to even: adding to the bits carries into the
+// exponent, and beyond the largest number into infinity.
+template <int dropped, class D, class V>
+HWY_INLINE V round_bits(D d, V x) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::BitCast(du, x);
+  const auto odd = hn::And(hn::ShiftRight<dropped>(bits), hn::Set(du, 1));
+  const auto up = hn::Add(bits, hn::Add(odd, hn::Set(du, (1u << (dropped - 1)) - 1)));
+  const auto kept = hn::BitCast(d, hn::And(up, hn::Set(du, ~((1u << dropped) - 1))));
+  return hn::IfThenElse(hn::IsNaN(x), x, kept);
+}
+struct RoundBf16 {
+  template <class D, class V>
+  static HWY_INLINE V apply(D d, V x) {
+    return round_bits<16>(d, x);
+  }
+};
+struct RoundTf32 {
+  template <class D, class V>
+  static HWY_INLINE V apply(D d, V x) {
+    return round_bits<13>(d, x);
+  }
+};
+struct RoundF16 {
+  template <class D, class V>
+  static HWY_INLINE V apply(D d, V x) {
+    const V size = hn::Abs(x), half = hn::Set(d, 0.5f);
+    const V small = hn::Sub(hn::Add(size, half), half);  // below 2^-14 multiples of 2^-24, the last bit of 0.5
+    V y = hn::IfThenElse(hn::Lt(size, hn::Set(d, 0x1p-14f)), small, round_bits<13>(d, size));
+    y = hn::IfThenElse(hn::Gt(y, hn::Set(d, 65504.0f)), hn::Inf(d), y);
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySign(y, x));
   }
 };
 
@@ -245,6 +280,12 @@ inline void cast_int_to_float(void* dst, const void* a, const void*, const void*
       static_cast<const std::int32_t*>(a));
 }
 
+template <const common::Format& format>
+void loop_round(void* dst, const void* a, const void*, const void*, Size n) {
+  for (Size i = 0; i < n; ++i)
+    static_cast<double*>(dst)[i] = common::round_to(format, static_cast<const double*>(a)[i]);
+}
+
 // ---- tables ----
 
 using Tile = Elementwise::TileFunction;
@@ -263,6 +304,9 @@ inline constexpr Row k_ops[] = {
     {Op::sqrt, unary<Sqrt, float>, unary<Sqrt, double>, nullptr, nullptr},
     {Op::tanh, unary<Tanh, float>, unary<Tanh, double>, nullptr, nullptr},
     {Op::sigmoid, unary<Sigmoid, float>, unary<Sigmoid, double>, nullptr, nullptr},
+    {Op::round_bf16, unary<RoundBf16, float>, loop_round<common::k_bf16>, nullptr, nullptr},
+    {Op::round_f16, unary<RoundF16, float>, loop_round<common::k_f16>, nullptr, nullptr},
+    {Op::round_tf32, unary<RoundTf32, float>, loop_round<common::k_tf32>, nullptr, nullptr},
     {Op::is_finite, test<IsFinite, float>, loop_is_finite, nullptr, nullptr},
     {Op::add, binary<Add, float>, binary<Add, double>, binary<Add, std::int32_t>, nullptr},
     {Op::sub, binary<Sub, float>, binary<Sub, double>, binary<Sub, std::int32_t>, nullptr},

@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "backends/common/formats.h"
 #include "backends/reference/kernels.h"
 #include "unroll/error.h"
 
@@ -118,6 +119,9 @@ void is_finite(const Call& c) {
         c, [](auto x) { return static_cast<std::uint8_t>(std::isfinite(static_cast<double>(x))); });
   });
 }
+void round_bf16(const Call& c) { float_map(c, [](auto x) { return common::round_to(common::k_bf16, x); }); }
+void round_f16(const Call& c) { float_map(c, [](auto x) { return common::round_to(common::k_f16, x); }); }
+void round_tf32(const Call& c) { float_map(c, [](auto x) { return common::round_to(common::k_tf32, x); }); }
 void stop_gradient(const Call& c) {
   for_dtype(c.inputs[0].type.dtype,
             [&](auto zero) { map1<decltype(zero), decltype(zero)>(c, [](auto x) { return x; }); });
@@ -218,6 +222,9 @@ constexpr KernelRow k_rows[] = {
     {Op::sqrt, sqrt},
     {Op::tanh, tanh},
     {Op::sigmoid, sigmoid},
+    {Op::round_bf16, round_bf16},
+    {Op::round_f16, round_f16},
+    {Op::round_tf32, round_tf32},
     {Op::stop_gradient, stop_gradient},
     {Op::is_finite, is_finite},
     {Op::add, add},

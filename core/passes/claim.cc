@@ -41,9 +41,9 @@ Claim saving(const Claim& gradient) {
 // and its gradients are taken together or not at all: what one implementation saves another could not read.
 class Claims {
  public:
-  Claims(const Graph& graph, const Backend& backend) : graph_(graph) {
-    ask(backend);
-    drop_broken_pairs(backend);
+  Claims(const Graph& graph, const AskClaim& ask) : graph_(graph) {
+    ask_all(ask);
+    drop_broken_pairs(ask);
     for (const Pair& pair : pairs_)
       for (const std::int32_t f : pair.forwards)
         if (has(f) && of(pair.gradient).saved_bytes > 0) taken_.at(f) = saving(of(pair.gradient));
@@ -57,21 +57,21 @@ class Claims {
     std::int32_t gradient;
     std::vector<std::int32_t> forwards;  // equal nodes, usually one; none when only the gradient is needed
   };
-  void ask(const Backend& backend) {
+  void ask_all(const AskClaim& ask) {
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i) {
       const Node& node = graph_.node(i);
       if (!is_open(node)) continue;
-      Claim claim = backend.claim(graph_, node);
+      Claim claim = ask(graph_, node);
       if (node.op == Op::gradient) pairs_.push_back({i, partners_of(node)});
       else claim.saved_bytes = 0;
       if (claim.yes) taken_.emplace(i, claim);
     }
   }
-  void drop_broken_pairs(const Backend& backend) {
+  void drop_broken_pairs(const AskClaim& ask) {
     for (const Pair& pair : pairs_) {
       const auto& forwards = pair.forwards;
       const bool forward = forwards.empty()
-                               ? backend.claim(graph_, forward_of(graph_.node(pair.gradient))).yes
+                               ? ask(graph_, forward_of(graph_.node(pair.gradient))).yes
                                : std::all_of(forwards.begin(), forwards.end(), [&](auto f) { return has(f); });
       if (forward && has(pair.gradient)) continue;
       taken_.erase(pair.gradient);
@@ -133,11 +133,11 @@ class SavingNodes {
   std::vector<Made> made_;
 };
 
-std::shared_ptr<const Graph> claim_once(const Graph& graph, const Backend& backend, bool& changed) {
-  const Claims claims(graph, backend);
+std::shared_ptr<const Graph> claim_once(const Graph& graph, const AskClaim& ask, bool& changed) {
+  const Claims claims(graph, ask);
   SavingNodes savers;
   return rewrite(graph, [&](const RewriteNode& at) -> std::vector<Value> {
-    if (at.node.op == Op::scan) return copy_node(at, claim(*at.node.body, backend));
+    if (at.node.op == Op::scan) return copy_node(at, claim(*at.node.body, ask));
     if (!is_open(at.node)) return {};
     changed = true;
     if (!claims.has(at.id)) return inline_graph(at.target, *composite_body(at.source, at.node), at.operands);
@@ -158,13 +158,17 @@ std::shared_ptr<const Graph> claim_once(const Graph& graph, const Backend& backe
 }  // namespace
 
 std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend) {
+  return claim(graph, [&](const Graph& g, const Node& node) { return backend.claim(g, node); });
+}
+
+std::shared_ptr<const Graph> claim(const Graph& graph, const AskClaim& ask) {
   bool changed = false;
-  auto result = claim_once(graph, backend, changed);
+  auto result = claim_once(graph, ask, changed);
   for (int i = 0; changed; ++i) {
     if (i == k_max_expansions)
       throw Error(ErrorKind::internal, "claim", "composites expand into each other without end");
     changed = false;
-    result = claim_once(*result, backend, changed);
+    result = claim_once(*result, ask, changed);
   }
   return result;
 }

@@ -2,6 +2,7 @@
 // One function per pass; pipeline.cc has their order. All of them also work inside scan bodies.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "unroll/backend.h"
@@ -20,8 +21,12 @@ std::shared_ptr<const Graph> eliminate_common(const Graph& graph);
 std::shared_ptr<const Graph> merge_scans(const Graph& graph);
 // Drops states, sequences, constants and per-step outputs of scans that nothing needs.
 std::shared_ptr<const Graph> prune_scans(const Graph& graph);
-// Composites and gradients that the backend claims stay whole, marked claimed; all others become their bodies.
+// Composites and gradients that are claimed stay whole, marked claimed; all others become their bodies.
+using AskClaim = std::function<Claim(const Graph&, const Node&)>;
+std::shared_ptr<const Graph> claim(const Graph& graph, const AskClaim& ask);
 std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend);
+// Operands of f32 products are rounded to the format.
+std::shared_ptr<const Graph> set_precision(const Graph& graph, Precision precision);
 // Lengths and reset masks of scans become ordinary ops of their bodies.
 std::shared_ptr<const Graph> lower_scan_masks(const Graph& graph);
 // Scans of one step become their bodies.

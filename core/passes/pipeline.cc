@@ -10,34 +10,47 @@ namespace unroll {
 
 namespace {
 
+struct Context {
+  const Backend& backend;
+  const PlanOptions& options;
+};
 struct Pass {
   std::string_view name;
   bool required;  // cannot be left out
-  std::shared_ptr<const Graph> (*run)(const Graph&, const Backend&);
+  std::shared_ptr<const Graph> (*run)(const Graph&, const Context&);
 };
 
 template <std::shared_ptr<const Graph> (*F)(const Graph&)>
-std::shared_ptr<const Graph> plain(const Graph& graph, const Backend&) {
+std::shared_ptr<const Graph> plain(const Graph& graph, const Context&) {
   return F(graph);
 }
-std::shared_ptr<const Graph> lower_masks_if_wanted(const Graph& graph, const Backend& backend) {
-  return backend.describe().masks ? copy_graph(graph) : lower_scan_masks(graph);
+// Claimed kernels are of f32: in another precision nothing is claimed.
+std::shared_ptr<const Graph> claim_in_f32(const Graph& graph, const Context& context) {
+  if (context.options.precision == Precision::f32) return claim(graph, context.backend);
+  return claim(graph, [](const Graph&, const Node&) { return Claim{.reason = "it computes in f32"}; });
 }
-std::shared_ptr<const Graph> map_rows_if_wanted(const Graph& graph, const Backend& backend) {
-  return backend.describe().fuses ? map_rows(graph) : copy_graph(graph);
+std::shared_ptr<const Graph> set_precision_of(const Graph& graph, const Context& context) {
+  return set_precision(graph, context.options.precision);
 }
-std::shared_ptr<const Graph> pack_if_wanted(const Graph& graph, const Backend& backend) {
-  return backend.describe().packs ? pack(graph) : copy_graph(graph);
+std::shared_ptr<const Graph> lower_masks_if_wanted(const Graph& graph, const Context& context) {
+  return context.backend.describe().masks ? copy_graph(graph) : lower_scan_masks(graph);
 }
-std::shared_ptr<const Graph> fuse_if_wanted(const Graph& graph, const Backend& backend) {
-  return backend.describe().fuses ? fuse(graph) : copy_graph(graph);
+std::shared_ptr<const Graph> map_rows_if_wanted(const Graph& graph, const Context& context) {
+  return context.backend.describe().fuses ? map_rows(graph) : copy_graph(graph);
+}
+std::shared_ptr<const Graph> pack_if_wanted(const Graph& graph, const Context& context) {
+  return context.backend.describe().packs ? pack(graph) : copy_graph(graph);
+}
+std::shared_ptr<const Graph> fuse_if_wanted(const Graph& graph, const Context& context) {
+  return context.backend.describe().fuses ? fuse(graph) : copy_graph(graph);
 }
 
 constexpr Pass k_passes[] = {
     {"recognise", false, plain<recognise>},
     {"fold", false, plain<fold>},
     {"common", false, plain<eliminate_common>},
-    {"claim", true, claim},
+    {"claim", true, claim_in_f32},
+    {"precision", false, set_precision_of},
     {"lower_masks", true, lower_masks_if_wanted},
     {"inline_steps", false, plain<inline_steps>},
     {"fold", false, plain<fold>},
@@ -81,7 +94,7 @@ std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend, c
   for (const Pass& pass : k_passes) {
     const bool off = std::find(options.without.begin(), options.without.end(), pass.name) != options.without.end();
     if (off && !pass.required) continue;
-    result = pass.run(*result, backend);
+    result = pass.run(*result, {backend, options});
     if (options.verify_each) verify(*result);
   }
   verify(*result, Stage::planned);

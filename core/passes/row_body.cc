@@ -13,7 +13,8 @@ namespace {
 using Is = EndedRow::Is;
 
 bool keeps_zero(Op op) {
-  constexpr Op k_ops[] = {Op::neg, Op::abs, Op::sign, Op::tanh, Op::expm1, Op::log1p, Op::sqrt, Op::stop_gradient,
+  constexpr Op k_ops[] = {Op::neg, Op::abs, Op::sign, Op::tanh, Op::expm1, Op::log1p, Op::sqrt,
+                          Op::round_bf16, Op::round_f16, Op::round_tf32, Op::stop_gradient,
                           Op::reshape, Op::slice, Op::pad, Op::broadcast, Op::transpose, Op::reduce_sum};
   return std::find(std::begin(k_ops), std::end(k_ops), op) != std::end(k_ops);
 }

@@ -39,6 +39,7 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
       seed_(options.seed),
       recipe_(options),
       accumulate_(options.accumulate),
+      precision_(options.precision),
       parameters_(backend),
       carried_(backend),
       accumulated_(backend) {
@@ -57,10 +58,14 @@ BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
   std::unique_ptr<BoundProgram>& program = updates_[std::to_string(static_cast<int>(phase)) + signature(batch)];
   if (program) return *program;
   const TrainingGraph graph = build_update(*task_, batch, recipe_, phase);
-  for (const NamedType& r : graph.residents)
-    (r.name.starts_with("accumulated.") ? accumulated_ : carried_).add(r.name, r.type);
+  for (const NamedType& r : graph.residents) {
+    DeviceTensors& set = r.name.starts_with("accumulated.") ? accumulated_ : carried_;
+    if (set.has(r.name) && set.type(r.name) == r.type) continue;
+    set.add(r.name, r.type);
+    if (r.initial != 0) set.upload(r.name, Tensor::filled(r.type, r.initial));
+  }
   const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
-  program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_);
+  program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, precision_);
   return *program;
 }
 
@@ -74,7 +79,7 @@ DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch)
   e.states = states.get();
   e.report = Tensor(DType::f32, {static_cast<std::int64_t>(2 + 2 * graph.metrics.size())});
   const Residency sets[] = {{states.get()}, {&carried_, k_average_prefix}, {&parameters_}};
-  e.program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_);
+  e.program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, precision_);
   return e;
 }
 

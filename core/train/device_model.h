@@ -44,6 +44,7 @@ class DeviceModel {
     std::int64_t last;         // 0: none
   };
   BadUpdates bad() const;
+  double loss_scale() const { return carried_.has(k_loss_scale) ? carried_.download(k_loss_scale).at(0) : 1; }
   // Replays an update with what is carried now, which is exact while no later update was good: what was not finite
   // first. Empty when all is.
   std::string first_bad_value(std::span<const Batch> batches, std::int64_t update) const;
@@ -75,6 +76,7 @@ class DeviceModel {
   std::uint64_t seed_;
   UpdateRecipe recipe_;
   std::int64_t accumulate_;
+  Precision precision_;
   std::vector<MetricLayout> metrics_;
   DeviceTensors parameters_;
   DeviceTensors carried_;                                             // slots, averages, states, totals

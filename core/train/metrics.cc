@@ -32,6 +32,7 @@ MetricMap metric_values(std::span<const MetricLayout> layout, std::span<const do
 std::string json_line(const TrainLine& l) {
   Json line{{"update", l.update}, {"epoch", l.epoch}, {"loss", number(l.loss)}, {"lr", number(l.lr)},
             {"gradient_norm", number(l.gradient_norm)}, {"skipped", l.skipped}};
+  if (l.loss_scale) line["loss_scale"] = *l.loss_scale;
   add_metrics(line, "", l.metrics);
   return line.dump();
 }

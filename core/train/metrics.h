@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct TrainLine {
   std::int64_t update, epoch;
   double loss, lr, gradient_norm;
   std::int64_t skipped;
+  std::optional<double> loss_scale;
   MetricMap metrics;
 };
 std::string json_line(const TrainLine& line);

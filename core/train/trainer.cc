@@ -34,6 +34,11 @@ void check_options(const TrainerOptions& o) {
   require(o.average.decay >= 0 && o.average.decay < 1,
           "average.decay must be in [0,1); got " + std::to_string(o.average.decay));
   require(o.average.start >= 0, "average.start must not be negative; got " + std::to_string(o.average.start));
+  require(std::exp2(std::round(std::log2(o.loss_scale.initial))) == o.loss_scale.initial &&
+              std::exp2(std::round(std::log2(o.loss_scale.lowest))) == o.loss_scale.lowest &&
+              o.loss_scale.lowest <= o.loss_scale.initial && o.loss_scale.initial <= 16777216,
+          "loss_scale.initial and loss_scale.lowest must be powers of two, at most 2^24, the lowest not above the initial");
+  require(o.loss_scale.growth_every >= 1, "loss_scale.growth_every must be positive");
   require(o.accumulate >= 1, "accumulate must be positive; got " + std::to_string(o.accumulate));
   require(o.accumulate <= INT32_MAX / std::max<std::int64_t>(o.max_updates, 1),
           "accumulate * max_updates must be below 2^31");
@@ -237,9 +242,10 @@ struct Trainer::State {
     Progress p = progress(update);
     p.loss = t[1] > 0 ? t[0] / t[1] : std::nan("");
     p.gradient_norm = t[3] > 0 ? t[2] / t[3] : std::nan("");
+    if (options.precision == Precision::f16) p.loss_scale = model.loss_scale();
     p.metrics = metric_values(model.metrics(), std::span(t).subspan(k_n_fixed_totals));
     folder.log(json_line(TrainLine{update, epoch_of(update), p.loss, p.lr, p.gradient_norm,
-                                   seen_skipped, p.metrics}));
+                                   seen_skipped, p.loss_scale, p.metrics}));
     last_loss = p.loss;
     last_norm = p.gradient_norm;
     since = Clock::now();

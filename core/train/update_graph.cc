@@ -50,8 +50,8 @@ Value sums_of(const TaskGraph& task) {
 class Residents {
  public:
   Residents(Graph& graph, std::vector<NamedType>& list) : graph_(graph), list_(list) {}
-  Value input(const std::string& name, const Type& type) {
-    list_.push_back({name, type});
+  Value input(const std::string& name, const Type& type, double initial = 0) {
+    list_.push_back({name, type, initial});
     return graph_.input(name, type);
   }
   void state(const CarriedState& s, Value next) {
@@ -76,7 +76,13 @@ class UpdateBuilder {
     for (std::size_t i = 0; i < rules_.size(); ++i)
       if (rules_[i].lr_scale > 0) trained_.push_back(i);
     for (const std::size_t i : trained_) parameters_.push_back(graph().find_input(name(i)));
-    gradients_ = differentiate(built_.task.loss, parameters_);
+    if (!recipe.scales) {
+      gradients_ = differentiate(built_.task.loss, parameters_);
+      return;
+    }
+    scale_ = residents_.input(k_loss_scale, {DType::f32, {}}, recipe.loss_scale.initial);
+    gradients_ = differentiate(built_.task.loss * cast(scale_, built_.task.loss.dtype()), parameters_);
+    for (Value& g : gradients_) g = g / cast(scale_, g.dtype());
   }
 
   TrainingGraph build() {
@@ -90,6 +96,7 @@ class UpdateBuilder {
     step(clipped(gradients_, parameters_, norm, recipe_.clip), ok);
     carry(ok);
     count(norm, ok);
+    if (scale_) rescale(ok);
     return std::move(t_);
   }
 
@@ -149,11 +156,23 @@ class UpdateBuilder {
     const Value totals = residents_.input(k_totals, now.type());
     graph().output(k_totals, totals + select(ok, now, zero));
 
+    // While the scale can still fall, an overflow is not bad.
+    const Value good = scale_ ? logical_or(ok, less(one * recipe_.loss_scale.lowest, scale_)) : ok;
     const Value bad = residents_.input(k_bad, {DType::f32, {4}});
-    const Value skipped = slice(bad, 0, 0, 1) + select(ok, zero, one);
-    const Value run = select(ok, zero, slice(bad, 0, 1, 1) + one);
-    const Value last = select(ok, slice(bad, 0, 3, 1), cast(graph().find_input("update"), DType::f32));
+    const Value skipped = slice(bad, 0, 0, 1) + select(good, zero, one);
+    const Value run = select(good, zero, slice(bad, 0, 1, 1) + one);
+    const Value last = select(good, slice(bad, 0, 3, 1), cast(graph().find_input("update"), DType::f32));
     graph().output(k_bad, concat(std::vector{skipped, run, maximum(slice(bad, 0, 2, 1), run), last}, 0));
+  }
+
+  void rescale(Value ok) {
+    constexpr double highest = 16777216;
+    const Value zero = scalar_like(scale_, 0), age = residents_.input(k_scale_age, {DType::f32, {}}) + 1;
+    const Value grows = less_equal(scalar_like(scale_, static_cast<double>(recipe_.loss_scale.growth_every)), age);
+    const Value up = select(grows, minimum(scale_ * 2, scalar_like(scale_, highest)), scale_);
+    const Value down = maximum(scale_ * 0.5, scalar_like(scale_, recipe_.loss_scale.lowest));
+    graph().output(k_loss_scale, select(ok, up, down));
+    graph().output(k_scale_age, select(ok, select(grows, zero, age), zero));
   }
 
   TrainingGraph t_;
@@ -162,6 +181,7 @@ class UpdateBuilder {
   Built built_;
   Residents residents_;
   Value sums_;                        // f32 [2 + 2 M]
+  Value scale_;                       // of the loss; null without
   std::vector<ParameterRule> rules_;  // of each parameter
   std::vector<std::size_t> trained_;  // parameters that are not frozen
   std::vector<Value> parameters_, gradients_;  // of those

@@ -15,6 +15,7 @@ namespace unroll {
 struct NamedType {
   std::string name;
   Type type;
+  double initial = 0;  // of every element
 };
 
 struct MetricLayout {
@@ -30,12 +31,15 @@ enum class Phase : std::uint8_t { whole, gather, apply };
 struct UpdateRecipe {
   explicit UpdateRecipe(const TrainerOptions& options)
       : optimizer(options.optimizer), optimizer_options(options.optimizer), groups(options.groups), clip(options.clip),
-        averages(options.average.kind != Average::none) {}
+        averages(options.average.kind != Average::none), scales(options.precision == Precision::f16),
+        loss_scale(options.loss_scale) {}
   OptimizerRecipe optimizer;
   OptimizerOptions optimizer_options;
   std::vector<ParameterGroup> groups;
   ClipOptions clip;
   bool averages;
+  bool scales;  // the loss
+  LossScaleOptions loss_scale;
 };
 
 // Inputs beside batch, parameters and residents: lr f32[], update i32[] (from 1), average_rate f32[], and key i32[3]
@@ -44,13 +48,16 @@ struct UpdateRecipe {
 //   k_totals      f32[4 + 2 M]: sums over the good updates of loss * weight, weight, gradient norm, 1, then total and
 //                 count of each metric
 //   k_bad         f32[4]: skipped updates, how many of the last ones without a break, the longest such run, the last one
+//   k_loss_scale, k_scale_age f32[]: the scale, and updates since it changed, with Precision::f16
 //   k_accumulated f32[2 + 2 M]: loss * weight, weight, total and count of each metric of the update's batches so far
 struct TrainingGraph {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   std::vector<ParameterSpec> parameters;
-  std::vector<NamedType> residents;  // all but the parameters: zero at first
+  std::vector<NamedType> residents;  // all but the parameters
   std::vector<MetricLayout> metrics;
 };
+inline constexpr const char* k_loss_scale = "trainer.loss_scale";
+inline constexpr const char* k_scale_age = "trainer.loss_scale_age";
 inline constexpr const char* k_totals = "trainer.totals";
 inline constexpr const char* k_bad = "trainer.bad";
 inline constexpr const char* k_accumulated = "accumulated.sums";

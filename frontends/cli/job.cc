@@ -110,6 +110,9 @@ TrainerOptions trainer_options(const Config& c) {
   t.average = {.kind = average_kind(c.text("train.average")),
                .decay = c.number("train.average_decay"),
                .start = c.integer("train.average_start")};
+  t.precision = precision_from_name(c.text("train.precision"));
+  t.loss_scale.initial = c.number("train.loss_scale");
+  t.loss_scale.growth_every = c.integer("train.loss_scale_every");
   t.accumulate = c.integer("train.accumulate");
   t.max_updates = c.integer("train.max_updates");
   t.epochs = c.integer("train.epochs");

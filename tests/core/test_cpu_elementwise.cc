@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "backends/common/formats.h"
 #include "cpu_kernel_test.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -35,6 +36,17 @@ T number_of(double x) {
 }
 std::int32_t wrap(std::int64_t x) { return static_cast<std::int32_t>(static_cast<std::uint32_t>(x)); }
 
+bool wants_floats(Op op) {
+  for (const Op one : {Op::sqrt, Op::is_finite, Op::round_bf16, Op::round_f16, Op::round_tf32})
+    if (op == one) return true;
+  return false;
+}
+template <class T>
+T rounded(const common::Format& format, T x) {
+  if constexpr (std::is_floating_point_v<T>) return common::round_to(format, x);
+  else return x;
+}
+
 template <class T>
 void apply_number(Op op, T a, T b, Number& out) {
   constexpr bool k_int = std::is_same_v<T, std::int32_t>;
@@ -57,6 +69,9 @@ void apply_number(Op op, T a, T b, Number& out) {
     case Op::mul: y = narrow(wide(a) * wide(b)); break;
     case Op::div: y = k_int && b == 0 ? T{0} : narrow(wide(a) / wide(b)); break;
     case Op::maximum: y = nan ? a + b : std::max(b, a); break;
+    case Op::round_bf16: y = rounded(common::k_bf16, a); break;
+    case Op::round_f16: y = rounded(common::k_f16, a); break;
+    case Op::round_tf32: y = rounded(common::k_tf32, a); break;
     case Op::minimum: y = nan ? a + b : std::min(b, a); break;
     case Op::less: out.b = a < b; break;
     case Op::less_equal: out.b = a <= b; break;
@@ -189,11 +204,12 @@ std::uint16_t pick(Program& p, DType dtype) {
 void add_instruction(Program& p) {
   static const Op ops[] = {Op::neg, Op::abs, Op::sign, Op::sqrt, Op::add, Op::sub, Op::mul, Op::div, Op::maximum,
                            Op::minimum, Op::less, Op::less_equal, Op::equal, Op::is_finite, Op::logical_and,
-                           Op::logical_or, Op::logical_not, Op::select, Op::cast, Op::stop_gradient};
+                           Op::logical_or, Op::logical_not, Op::select, Op::cast, Op::stop_gradient, Op::round_bf16, Op::round_f16,
+                           Op::round_tf32};
   const Op op = ops[random_int(0, std::size(ops) - 1)];
   const OpInfo& info = op_info(op);
   DType dtype = random_dtype();
-  if (op == Op::sqrt || op == Op::is_finite) dtype = random_int(0, 1) ? DType::f32 : DType::f64;
+  if (wants_floats(op)) dtype = random_int(0, 1) ? DType::f32 : DType::f64;
   if (info.kind == OpKind::logical) dtype = DType::b8;
   const bool any = info.kind == OpKind::compare || op == Op::select || op == Op::cast || op == Op::stop_gradient;
   if (dtype == DType::b8 && !any && info.kind != OpKind::logical) dtype = DType::f32;
@@ -321,7 +337,7 @@ void check_every_op() {
         p.results.push_back(random_layout(p.source.shape, 0));
         p.source.results.push_back({static_cast<std::uint16_t>(n), p.results.back().strides});
         const bool numbers = info.kind == OpKind::unary || info.kind == OpKind::binary;
-        const bool floats = info.op == Op::sqrt || info.op == Op::is_finite;
+        const bool floats = wants_floats(info.op);
         const bool legal = info.op == Op::stop_gradient || (floats        ? is_float(dtype)
                                                             : numbers     ? dtype != DType::b8
                                                             : info.kind == OpKind::logical ? dtype == DType::b8

@@ -32,6 +32,11 @@ UNROLL_API Value log1p(Value x);
 UNROLL_API Value sqrt(Value x);
 UNROLL_API Value tanh(Value x);
 UNROLL_API Value sigmoid(Value x);
+// What x becomes in another format, to nearest, ties to even, as a value of x's dtype. Made by the precision pass after
+// differentiation; has no gradient.
+UNROLL_API Value round_bf16(Value x);
+UNROLL_API Value round_f16(Value x);
+UNROLL_API Value round_tf32(Value x);
 UNROLL_API Value stop_gradient(Value x);
 UNROLL_API Value is_finite(Value x);
 UNROLL_API Value add(Value a, Value b);

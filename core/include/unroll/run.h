@@ -4,12 +4,25 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "unroll/backend.h"
 #include "unroll/tensor.h"
 
 namespace unroll {
+
+// In which numbers a graph of f32 is computed. Where a device has the format its units take it; elsewhere it is emulated
+// exactly, so that results are the same.
+//   role                                          f32   tf32  bf16  f16
+//   operands of products (weights, activations,
+//     gradients that enter a matmul)              f32   tf32  bf16  f16
+//   sums of products, and all other arithmetic    f32   f32   f32   f32
+//   parameters, slots, states, losses, gradients  f32   f32   f32   f32
+// f16 reaches from 6e-8 to 65504: training scales the loss (LossScaleOptions).
+enum class Precision : std::uint8_t { f32, tf32, bf16, f16 };
+UNROLL_API std::string_view precision_name(Precision precision);
+UNROLL_API Precision precision_from_name(std::string_view name);  // throws Error(usage) with the known names
 
 struct PlanOptions {
   // Names of passes to leave out, for tests and `explain`: see pass_names().
@@ -19,6 +32,7 @@ struct PlanOptions {
   bool verify_each = false;  // run the verifier after every pass
   // Throws Error(unsupported) from plan() when the backend does not keep weights so.
   WeightFormat weights = WeightFormat::f32;
+  Precision precision = Precision::f32;
   bool one_thread = false;  // a run stays in the thread of its caller, whatever the backend has
 };
 

@@ -13,6 +13,7 @@
 
 #include "unroll/backend.h"
 #include "unroll/model.h"
+#include "unroll/run.h"
 #include "unroll/safetensors.h"
 #include "unroll/tensor.h"
 #include "unroll/vfs.h"
@@ -110,6 +111,15 @@ struct AverageOptions {
   double decay = 0.999;
   std::int64_t start = 0;  // updates before it are not averaged
 };
+// With Precision::f16 the loss is multiplied by a scale before differentiation and the gradients divided by it, so that
+// small ones do not vanish (Micikevicius et al. 2018, section 3.2). An update that is not finite is skipped and halves the
+// scale; only at `lowest` it counts as bad. All of it is part of the update's graph. Powers of two, so that nothing is
+// rounded.
+struct LossScaleOptions {
+  double initial = 65536;
+  std::int64_t growth_every = 2000;  // updates without overflow, after which the scale doubles, up to 2^24
+  double lowest = 1;
+};
 // An update whose loss or gradients are not finite never changes parameters, slots, averages or states. What then:
 enum class OnBad : std::uint8_t {
   skip,      // go on with the next batch; stop after max_bad_updates in a row
@@ -123,6 +133,8 @@ struct TrainerOptions {
   ScheduleOptions schedule;
   ClipOptions clip;
   AverageOptions average;
+  Precision precision = Precision::f32;
+  LossScaleOptions loss_scale;
   std::int64_t accumulate = 1;       // batches of an update: the gradient is that of all of them as one batch
   std::int64_t max_updates = 1000;
   std::int64_t epochs = 0;           // when set, max_updates is epochs * batches of an epoch
@@ -150,6 +162,7 @@ struct Progress {
   double loss;           // mean since the last report
   double lr;
   double gradient_norm;
+  std::optional<double> loss_scale;  // with Precision::f16
   double updates_per_second;
   std::map<std::string, double> metrics;
   std::optional<double> validation_loss;  // when this report follows a validation
