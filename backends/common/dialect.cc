@@ -18,6 +18,10 @@ struct Row {
       : op(o), dtypes(d), cpp(cpp_), cuda(cuda_), glsl(glsl_) {}
 };
 
+constexpr std::string_view k_round_bf16 = "unroll_round($a, 7, -126, $T(3.38953139e38))";
+constexpr std::string_view k_round_f16 = "unroll_round($a, 10, -14, $T(65504.0))";
+constexpr std::string_view k_round_tf32 = "unroll_round($a, 10, -126, $T(3.4011622e38))";
+
 // i32 wraps: it is done on unsigned numbers. b8 registers are truths.
 constexpr Row k_rows[] = {
     {Op::neg, floats, "-$a"},
@@ -34,6 +38,9 @@ constexpr Row k_rows[] = {
     {Op::sqrt, floats, "std::sqrt($a)", "sqrt$f($a)", "sqrt($a)"},
     {Op::tanh, floats, "std::tanh($a)", "tanh$f($a)", "unroll_tanh($a)"},
     {Op::sigmoid, floats, "unroll_sigmoid($a)"},
+    {Op::round_bf16, floats, k_round_bf16, k_round_bf16, "unroll_round($a, 16u)"},
+    {Op::round_f16, floats, k_round_f16, k_round_f16, "unroll_round_f16($a)"},
+    {Op::round_tf32, floats, k_round_tf32, k_round_tf32, "unroll_round($a, 13u)"},
     {Op::stop_gradient, all, "$a"},
     {Op::is_finite, floats, "std::isfinite($a)", "bool(isfinite($a))", "!(isinf($a) || isnan($a))"},
 
@@ -83,7 +90,15 @@ constexpr DialectWords k_words[] = {
      .prelude = R"(#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 typedef unsigned int uint;
+template <class T>
+inline T unroll_round(T x, int mantissa, int lowest, T largest) {  // as backends/common/formats.h
+  if (!std::isfinite(x) || x == T(0)) return x;
+  const int exponent = std::ilogb(x), unit = (exponent < lowest ? lowest : exponent) - mantissa;
+  const T y = std::ldexp(std::nearbyint(std::ldexp(x, -unit)), unit);
+  return std::fabs(y) > largest ? std::copysign(std::numeric_limits<T>::infinity(), x) : y;
+}
 template <class T>
 inline T unroll_sigmoid(T x) {  // 1 / (1 + e^-x), written so that neither side overflows
   const T e = std::exp(-std::fabs(x));
@@ -97,6 +112,13 @@ inline T unroll_sigmoid(T x) {  // 1 / (1 + e^-x), written so that neither side 
     {.name = "CUDA C++",
      .prelude = R"(typedef unsigned int uint;
 typedef unsigned char uint8_t;
+template <class T>
+__device__ inline T unroll_round(T x, int mantissa, int lowest, T largest) {
+  if (!isfinite(x) || x == T(0)) return x;
+  const int exponent = ilogb(x), unit = (exponent < lowest ? lowest : exponent) - mantissa;
+  const T y = ldexp(rint(ldexp(x, -unit)), unit);
+  return fabs(y) > largest ? copysign(T(__uint_as_float(0x7f800000u)), x) : y;
+}
 __device__ inline float unroll_sigmoid(float x) {
   const float e = expf(-fabsf(x));
   return x >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
@@ -113,7 +135,16 @@ __device__ inline double unroll_sigmoid(double x) {
     // GLSL has no expm1 and log1p, and its tanh may overflow. Near 0 these are the series of Taylor, and of atanh:
     // log(1 + x) = 2 atanh(x / (2 + x)); what is left out is below 2^-26 of the result for |x| < 1/2.
     {.name = "GLSL",
-     .prelude = R"(float unroll_expm1(float x) {
+     .prelude = R"(float unroll_round(float x, uint dropped) {  // mantissa bits; adding to the bits carries into the exponent
+  const uint bits = floatBitsToUint(x), unit = 1u << dropped;
+  const uint up = bits + unit / 2u - 1u + (bits / unit) % 2u;
+  return isnan(x) ? x : uintBitsToFloat(up / unit * unit);
+}
+float unroll_round_f16(float x) {  // below 2^-14 multiples of 2^-24
+  const float y = abs(x) < 6.103515625e-5f ? roundEven(x * 16777216.0f) / 16777216.0f : unroll_round(x, 13u);
+  return abs(y) > 65504.0f ? x * uintBitsToFloat(0x7f800000u) : y;
+}
+float unroll_expm1(float x) {
   if (abs(x) >= 0.5f) return exp(x) - 1.0f;
   const float p = 1.0f + x / 6.0f * (1.0f + x / 7.0f * (1.0f + x / 8.0f));
   return x * (1.0f + x / 2.0f * (1.0f + x / 3.0f * (1.0f + x / 4.0f * (1.0f + x / 5.0f * p))));

@@ -80,6 +80,8 @@ std::string shim(Dialect dialect) {
     case Dialect::glsl:
       return "#include <bit>\n#include <cmath>\n#include <cstdint>\ntypedef unsigned int uint;\nusing std::uint8_t;\n"
              "using std::abs; using std::exp; using std::log; using std::sqrt; using std::isnan; using std::isinf;\n"
+             "inline float roundEven(float x) { return std::nearbyint(x); }\n"
+             "inline uint floatBitsToUint(float x) { return std::bit_cast<uint>(x); }\n"
              "inline float sign(float x) { return float((x > 0) - (x < 0)); }\n"
              "inline float uintBitsToFloat(uint x) { return std::bit_cast<float>(x); }\n";
   }

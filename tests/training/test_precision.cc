@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training in tf32, bf16 and f16: what is rounded, the loss scale, and that all backends agree.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "core/train/device_model.h"
+#include "core/train/update_graph.h"
+#include "tests/training/small_tasks.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+using namespace unroll;
+using namespace unroll::testing;
+
+namespace {
+
+int count(const Graph& graph, Op op) {
+  int n = 0;
+  for (const Node& node : graph.nodes()) n += (node.op == op) + (node.body ? count(*node.body, op) : 0);
+  return n;
+}
+const Node& scan_of(const Graph& graph) {
+  for (const Node& node : graph.nodes())
+    if (node.op == Op::scan) return node;
+  throw Error(ErrorKind::internal, "scan_of", "there is no scan");
+}
+
+// loss = mean of (x w)^2 times `big`, so that a test chooses how large gradients are.
+class Product : public Task {
+ public:
+  double big = 1;
+  TaskGraph build(Scope& scope, const Batch& like) const override {
+    const Value x = scope.graph().input("x", like.inputs.at("x").type());
+    const Value w = scope.parameter("w", {4, 3}, Initializer::normal(1));
+    const Value v = scope.parameter("v", {3, 2}, Initializer::normal(1));
+    TaskGraph t;
+    t.loss = mean(square(matmul(tanh(matmul(x, w)), v))) * big;
+    return t;
+  }
+  std::int64_t n_batches(Split split) const override { return split == Split::train ? 100 : 2; }
+  Batch batch(Split, std::uint64_t, std::int64_t, std::int64_t index) const override {
+    Batch b;
+    Tensor x(DType::f32, {5, 4});
+    for (std::int64_t i = 0; i < 20; ++i) x.set(i, std::sin(static_cast<double>(i * 7 + index)));
+    b.inputs.emplace("x", std::move(x));
+    return b;
+  }
+};
+
+TrainerOptions options(Precision precision, std::int64_t updates) {
+  TrainerOptions o;
+  o.optimizer = {.name = "sgd", .lr = 0.01};
+  o.precision = precision;
+  o.max_updates = updates;
+  o.validate_every = 0;
+  o.log_every = 1;
+  o.warn = [](const std::string&) {};
+  return o;
+}
+
+std::vector<double> scales(const std::string& backend_name, const std::shared_ptr<Task>& task, TrainerOptions o) {
+  const auto backend = make_backend(backend_name);
+  std::vector<double> list;
+  Trainer(task, *backend, o).fit([&](const Progress& p) { list.push_back(p.loss_scale.value_or(0)); });
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("a product gets rounded operands, and what is rounded is exactly what the formula says") {
+  const auto backend = make_backend("reference");
+  Graph g;
+  const Value a = g.input("a", {DType::f32, {2, 3}}), b = g.input("b", {DType::f32, {3, 2}});
+  g.output("y", matmul(a, b) + sum(a));
+  const TensorMap feed{{"a", Tensor::from<float>({2, 3}, {1.001F, 2, 3, 1e-3F, 5, 6})},
+                       {"b", Tensor::from<float>({3, 2}, {1, 1.003F, 1, 1, 1, 1})}};
+  PlanOptions o;
+  o.precision = Precision::bf16;
+  const Tensor y = evaluate(g, *backend, feed, o).at("y");
+  o.precision = Precision::f32;
+  Graph by_hand;
+  const Value ha = by_hand.input("a", {DType::f32, {2, 3}}), hb = by_hand.input("b", {DType::f32, {3, 2}});
+  by_hand.output("y", matmul(round_bf16(ha), round_bf16(hb)) + sum(ha));
+  const Tensor expected = evaluate(by_hand, *backend, feed, o).at("y");
+  const Tensor plain = evaluate(g, *backend, feed, o).at("y");
+  bool differs = false;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    CHECK(y.at(i) == expected.at(i));
+    differs = differs || y.at(i) != plain.at(i);
+  }
+  CHECK(differs);
+}
+
+TEST_CASE("weights are rounded once for a whole loop, states in every step") {
+  const auto backend = make_backend("cpu");
+  Graph g;
+  Scope scope(g, false);
+  recurrent_model(scope, g.input("x", {DType::f32, {7, 3, 4}}), {.cell = "gru", .hidden = 5}, {}, {});
+  Graph whole;
+  Scope again(whole, false);
+  whole.output("y", recurrent_model(again, whole.input("x", {DType::f32, {7, 3, 4}}), {.cell = "gru", .hidden = 5}, {}, {}).y);
+  PlanOptions o;
+  o.precision = Precision::bf16;
+  o.without = {"fuse", "map_rows"};
+  const auto graph = lower(whole, *backend, o);
+  CHECK(count(*scan_of(*graph).body, Op::round_bf16) == 1);  // the state
+  CHECK(count(*graph, Op::round_bf16) == 4);                 // and x, weight_ih, weight_hh
+  o.precision = Precision::f32;
+  CHECK(count(*lower(whole, *backend, o), Op::round_bf16) == 0);
+}
+
+TEST_CASE("f64 graphs are left as they are") {
+  const auto backend = make_backend("reference");
+  Graph g;
+  g.output("y", matmul(g.input("a", {DType::f64, {2, 3}}), g.input("b", {DType::f64, {3, 2}})));
+  PlanOptions o;
+  o.precision = Precision::f16;
+  CHECK(count(*lower(g, *backend, o), Op::round_f16) == 0);
+}
+
+TEST_CASE("the loss scale is halved by an overflow and doubled after updates without one, and changes no update") {
+  const auto task = std::make_shared<Product>();
+  TrainerOptions o = options(Precision::f16, 12);
+  o.loss_scale = {.initial = 16777216, .growth_every = 4};
+  // Gradients that enter products: about scale times what f32 has; at 2^24 they are beyond 65504.
+  const std::vector<double> seen = scales("reference", task, o);
+  CHECK(seen[0] == 8388608);
+  CHECK(seen.back() <= 16777216 / 64);
+  bool grew = false;
+  for (std::size_t i = 1; i < seen.size(); ++i) {
+    CHECK((seen[i] == seen[i - 1] || seen[i] == 2 * seen[i - 1] || seen[i] == seen[i - 1] / 2));
+    grew = grew || seen[i] == 2 * seen[i - 1];
+  }
+  CHECK(grew);
+  // Without overflow a scale is exact: the same parameters with any.
+  const auto trained = [&](double scale) {
+    TrainerOptions one = options(Precision::f16, 5);
+    one.loss_scale = {.initial = scale, .growth_every = 100};
+    const auto backend = make_backend("reference");
+    Trainer trainer(task, *backend, one);
+    const TrainResult r = trainer.fit();
+    CHECK(r.skipped_updates == 0);
+    return trainer.parameters().at("w");
+  };
+  const Tensor a = trained(256), b = trained(1024);
+  for (std::int64_t i = 0; i < a.elements(); ++i) CHECK(a.at(i) == b.at(i));
+}
+
+TEST_CASE("overflows do not count as bad updates until the scale is at its lowest") {
+  const auto task = std::make_shared<Product>();
+  task->big = 1e7;  // overflows even without a scale
+  TrainerOptions o = options(Precision::f16, 60);
+  o.loss_scale = {.initial = 256, .growth_every = 100, .lowest = 1};
+  o.max_bad_updates = 3;
+  const auto backend = make_backend("reference");
+  std::int64_t last = 0;
+  CHECK_THROWS_WITH_AS(Trainer(task, *backend, o).fit([&](const Progress& p) { last = p.update; }),
+                       doctest::Contains("3 updates in a row"), Error);
+  CHECK(last == 10);  // eight halvings, then three bad ones, of which the last is not logged
+}
+
+TEST_CASE("reference and cpu go through the same loss scales, and resume keeps them") {
+  const auto task = std::make_shared<Product>();
+  TrainerOptions o = options(Precision::f16, 40);
+  o.loss_scale = {.initial = 16777216, .growth_every = 3};
+  const std::vector<double> a = scales("reference", task, o);
+  CHECK(a == scales("cpu", task, o));
+  CHECK(a.size() == 40);
+}
+
+TEST_CASE("small gradients vanish in f16 without a scale and survive with one") {
+  const auto task = std::make_shared<Product>();
+  task->big = 1e-6;
+  const auto backend = make_backend("reference");
+  const auto moved = [&](double scale) {
+    TrainerOptions o = options(Precision::f16, 1);
+    o.optimizer.lr = 1e3;
+    o.clip.norm = 0;
+    o.loss_scale = {.initial = scale, .growth_every = 100};
+    Trainer trainer(task, *backend, o);
+    const Tensor before = trainer.parameters().at("w");
+    trainer.fit();
+    const Tensor after = trainer.parameters().at("w");
+    double sum = 0;
+    for (std::int64_t i = 0; i < before.elements(); ++i) sum += std::fabs(after.at(i) - before.at(i));
+    return sum;
+  };
+  const double with = moved(65536), without = moved(1);
+  TrainerOptions exact = options(Precision::f32, 1);
+  CHECK(with > 0);
+  CHECK(without < 0.9 * with);
+}
+
+TEST_CASE("each precision trains the small tasks to about the loss of f32") {
+  const auto backend = make_backend("cpu");
+  const auto loss = [&](Precision precision) {
+    TrainerOptions o = small_training(40);
+    o.precision = precision;
+    Trainer trainer(small_classify(), *backend, o);
+    trainer.fit();
+    return trainer.evaluate(Split::test).loss;
+  };
+  const double f32 = loss(Precision::f32);
+  for (const Precision p : {Precision::tf32, Precision::bf16, Precision::f16}) {
+    CAPTURE(precision_name(p));
+    CHECK(loss(p) == doctest::Approx(f32).epsilon(0.05));
+  }
+}
