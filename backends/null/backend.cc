@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "backends/common/host_buffer.h"
+#include "backends/null/strict.h"
 #include "backends/registry.h"
+#include "unroll/error.h"
 
 namespace unroll {
 
@@ -31,7 +33,7 @@ class NullExecutable final : public Executable {
 
 NullBackend::NullBackend()
     : capabilities_{.name = "null",
-                    .device = "none: every output is zero",
+                    .device = "none: checks plans, every output is zero",
                     .dtypes = {DType::f32, DType::f64, DType::i32, DType::b8},
                     .fuses = true},
       calls_(std::make_shared<std::vector<std::string>>()) {}
@@ -61,6 +63,8 @@ void NullBackend::download(const Buffer& buffer, std::size_t offset, std::span<s
 
 std::unique_ptr<Executable> NullBackend::compile(std::shared_ptr<const Plan> plan) {
   calls_->push_back("compile " + std::to_string(plan->graph->nodes().size()));
+  const std::vector<std::string> findings = strict::violations(*plan, common::hazards_of(*plan));
+  if (!findings.empty()) throw Error(ErrorKind::internal, "null", "the plan breaks a promise: " + findings[0]);
   return std::make_unique<NullExecutable>(calls_);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Claims everything, computes nothing: every output is zero. For tests of the core, it records what it is asked.
+// Claims everything, computes nothing: every output is zero. For tests of the core, it records what it is asked, and it
+// takes no plan, of whatever backend, that breaks a promise (strict.h): Error(internal) says which.
 #pragma once
 
 #include <string>
