@@ -11,6 +11,7 @@
 #include "core/train/clip.h"
 #include "core/train/device_model.h"
 #include "core/train/metrics.h"
+#include "core/train/prefetch.h"
 #include "core/train/run_folder.h"
 #include "core/train/schedule.h"
 #include "unroll/error.h"
@@ -49,6 +50,7 @@ void check_options(const TrainerOptions& o) {
           "validate_every, checkpoint_every and log_every must not be negative (0 is never)");
   require(o.validation_batches >= 0 && o.patience >= 0 && o.max_bad_updates >= 0 && o.max_rollbacks >= 0,
           "validation_batches, patience, max_bad_updates and max_rollbacks must not be negative");
+  require(o.prefetch >= 0 && o.prefetch <= 1024, "prefetch must be in [0, 1024]; got " + std::to_string(o.prefetch));
   require(!(o.resume && o.overwrite), "resume and overwrite exclude each other");
 }
 
@@ -233,6 +235,7 @@ struct Trainer::State {
     p.max_updates = options.max_updates;
     p.lr = lr_of(update);
     p.updates_per_second = rate;
+    if (seconds > 0) p.data_wait = (waited - since_waited) / seconds;
     return p;
   }
 
@@ -248,8 +251,10 @@ struct Trainer::State {
                                    seen_skipped, p.loss_scale, p.metrics}));
     last_loss = p.loss;
     last_norm = p.gradient_norm;
+    trained_seconds += std::chrono::duration<double>(Clock::now() - since).count();
     since = Clock::now();
     since_update = update;
+    since_waited = waited;
     if (report) report(p);
   }
 
@@ -296,6 +301,8 @@ struct Trainer::State {
     r.validation_metrics = run.best_metrics;
     r.skipped_updates = seen_skipped;
     r.rollbacks = run.rollbacks;
+    const double seconds = trained_seconds + std::chrono::duration<double>(Clock::now() - since).count();
+    if (seconds > 0) r.data_wait = waited / seconds;
     r.interrupted = interrupted;
     r.out_of_patience = out_of_patience();
     return r;
@@ -320,6 +327,8 @@ struct Trainer::State {
   double last_loss = std::nan(""), last_norm = std::nan("");
   Clock::time_point since;
   std::int64_t since_update = 0;
+  double waited = 0, since_waited = 0;  // seconds for data, in all and at the last report
+  double trained_seconds = 0;           // up to the last report, validations apart
   double rate = 0;  // updates per second, last known
 };
 
@@ -338,11 +347,14 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
   s.since = Clock::now();
   s.since_update = s.run.update;
   bool interrupted = false;
+  Prefetch batches([&s](std::int64_t update) { return s.batches_of(update); }, o.prefetch, o.max_updates);
   while (s.run.update < o.max_updates && !s.out_of_patience()) {
     interrupted = (stop && stop()) || (o.stop_at > 0 && s.run.update >= o.stop_at);
     if (interrupted) break;
     const std::int64_t update = s.run.update + 1;
-    s.model.update(s.batches_of(update), {s.lr_of(update), update, s.average_rate_of(update)});
+    const std::vector<Batch> now = batches.take(update);
+    s.waited = batches.seconds_waited();
+    s.model.update(now, {s.lr_of(update), update, s.average_rate_of(update)});
     s.run.update = update;
     const bool last = update == o.max_updates;
     const bool logs = due(update, o.log_every), saves = due(update, o.checkpoint_every);

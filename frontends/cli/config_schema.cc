@@ -157,6 +157,8 @@ constexpr KeySpec k_schema[] = {
      "updates between reports, 0 for none"},
     {"train.on_bad", k_text, "\"skip\"", one_of("skip|stop|rollback"), k_trained,
      "an update that is not finite never counts: skip it, stop, or go back to the last checkpoint with half the rate"},
+    {"train.prefetch", k_int, "2", between(0, 1024), k_trained,
+     "updates whose batches are made ahead in a thread of their own, 0 for none"},
     {"train.max_bad_updates", k_int, "3", from(0), k_trained,
      "skip, rollback: such updates in a row before the run stops or goes back, 0 for never"},
     {"train.max_rollbacks", k_int, "5", from(0), k_trained,

@@ -38,9 +38,10 @@ std::string duration_text(double seconds) {
 }
 
 std::string progress_line(const Progress& p, double seconds_left) {
-  return fmt::format("update={} of={} loss={:.5g}{} lr={:.3g} gradient_norm={:.3g} updates_per_second={:.3g} eta={}",
+  return fmt::format("update={} of={} loss={:.5g}{} lr={:.3g} gradient_norm={:.3g} updates_per_second={:.3g} "
+                     "data_wait={:.1f}% eta={}",
                      p.update, p.max_updates, p.loss, metrics_text(p.metrics), p.lr, p.gradient_norm,
-                     p.updates_per_second, duration_text(seconds_left));
+                     p.updates_per_second, 100 * p.data_wait, duration_text(seconds_left));
 }
 
 std::string validation_line(const Progress& p) {

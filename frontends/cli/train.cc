@@ -57,6 +57,7 @@ void print_result(const TrainResult& result, const Options& options) {
     report.add("validation_metrics", metrics);
   }
   report.add("skipped_updates", result.skipped_updates).add("rollbacks", result.rollbacks);
+  report.add("data_wait", result.data_wait);
   report.add("interrupted", stop_signal() != 0);
   report.add("out_of_patience", result.out_of_patience);
   report.print(options.json);

@@ -46,7 +46,8 @@ struct Batch {
   bool starts_stream = false;  // carried states are zeroed before this batch
 };
 
-// Data order is a pure function of (seed, epoch, index): no generator state to save.
+// Data order is a pure function of (seed, epoch, index): no generator state to save. batch() is called from another thread
+// while an update runs (TrainerOptions::prefetch), one call at a time for training, and from the caller's for validation.
 class UNROLL_API Task {
  public:
   virtual ~Task() = default;
@@ -144,6 +145,7 @@ struct TrainerOptions {
   std::int64_t patience = 0;         // stop after so many validations without a better one, with the best parameters; 0: off
   std::int64_t checkpoint_every = 100;
   std::int64_t log_every = 10;
+  int prefetch = 2;  // updates whose batches are made ahead, in a thread of their own; 0: none
   OnBad on_bad = OnBad::skip;        // where it stops: Error(numeric) that names the first value that was not finite
   std::int64_t max_bad_updates = 3;  // 0: never stop
   std::int64_t max_rollbacks = 5;
@@ -164,6 +166,7 @@ struct Progress {
   double gradient_norm;
   std::optional<double> loss_scale;  // with Precision::f16
   double updates_per_second;
+  double data_wait = 0;  // share of the time since the last report that updates waited for their batches
   std::map<std::string, double> metrics;
   std::optional<double> validation_loss;  // when this report follows a validation
   std::map<std::string, double> validation_metrics;
@@ -176,6 +179,7 @@ struct TrainResult {
   std::map<std::string, double> validation_metrics;  // of the best
   std::int64_t skipped_updates = 0;
   std::int64_t rollbacks = 0;
+  double data_wait = 0;         // share of the training time, validations apart
   bool interrupted = false;     // stop() said so
   bool out_of_patience = false;
 };
