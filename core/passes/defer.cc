@@ -19,6 +19,7 @@ struct Term {
   std::vector<ValueId> factors;
   std::int32_t node;  // the body node that makes the term
   bool reduced = false;  // sum: the factor is the term itself, not what it sums up
+  std::vector<std::int32_t> moves = {};  // slices and reshapes of the term that the state adds up, outermost first
 };
 
 // state' = state + term where nothing else reads the state.
@@ -32,8 +33,11 @@ std::optional<Term> find_term(const Graph& body, std::size_t state, const std::v
   if (add.inputs[mine] != self) return std::nullopt;
   ValueId term = add.inputs[1 - mine];
   if (body.type(term) != body.type(self)) return std::nullopt;
-  while (body.node(term.node).op == Op::reshape) term = body.node(term.node).inputs[0];
+  std::vector<std::int32_t> moves;
+  for (; body.node(term.node).op == Op::reshape || body.node(term.node).op == Op::slice; term = body.node(term.node).inputs[0])
+    moves.push_back(term.node);
   Term t{Term::Kind::sum, {}, term.node};
+  t.moves = moves;
   const Node& made = body.node(term.node);
   if (made.op == Op::matmul && made.outputs[0].shape.rank() == 2) {
     t.kind = Term::Kind::product;
@@ -68,6 +72,15 @@ Value sum_over_time(const Graph& body, const Term& term, std::span<const Value> 
   if (made.op == Op::reduce_sum && !term.reduced)
     for (const std::int64_t axis : made.attributes.get<Ints>("axes")) axes.push_back(axis + 1);
   return reduce_sum(stacks[0], std::move(axes));
+}
+
+Value moved(const Graph& body, const Term& term, Value total) {
+  if (!term.moves.empty()) total = reshape(total, body.type({term.node, 0}).shape);
+  for (std::size_t i = term.moves.size(); i-- > 0;) {
+    const Node& move = body.node(term.moves[i]);
+    total = total.graph().append_one(move.op, std::vector{total}, move.attributes);
+  }
+  return total;
 }
 
 // A sum over the batch whose summand no other stack needs (a layer norm's weight gradient) is made in each step: a
@@ -128,7 +141,7 @@ std::vector<Value> defer_states(const RewriteNode& at) {
       stacks.push_back(is_sequence(factor) ? at.operands[static_cast<std::size_t>(factor.node)]
                                            : outputs[n_old + static_cast<std::size_t>(place)]);
     }
-    result[i] = at.operands[i] + reshape(sum_over_time(body, *terms[i], stacks), at.operands[i].shape());
+    result[i] = at.operands[i] + reshape(moved(body, *terms[i], sum_over_time(body, *terms[i], stacks)), at.operands[i].shape());
   }
   return result;
 }

@@ -53,13 +53,24 @@ Value keep_reduced(Value x, const Shape& shape) {
   return kept == shape ? x.graph().append_one(from.op, std::vector{operand_of(x, 0)}, attributes) : Value();
 }
 
+// Rows of a slice along the last axis are slices of rows: so a reader of rows finds them where they lie.
+Value reshape_below_slice(Value x, const Shape& shape) {
+  const int last = x.rank() - 1;
+  if (node_of(x).op != Op::slice || last < 1 || shape.rank() < 1) return {};
+  if (node_of(x).attributes.get<std::int64_t>("axis") != last || shape[shape.rank() - 1] != x.shape()[last]) return {};
+  const Value whole = operand_of(x, 0);
+  const auto start = node_of(x).attributes.get<std::int64_t>("start");
+  return slice(reshape(whole, shape.with(shape.rank() - 1, whole.shape()[last])), shape.rank() - 1, start, x.shape()[last]);
+}
+
 Value fold_reshape(const RewriteNode& at) {
   if (Value same = fold_same_type(at)) return same;
   const Value x = at.operands[0];
   if (node_of(x).op == Op::reshape) return reshape(operand_of(x, 0), type_of(at).shape);
   if (Value kept = keep_reduced(x, type_of(at).shape)) return kept;
   double element = 0;
-  return is_splat(x, element) ? filled(at.target, type_of(at), element) : Value();
+  if (is_splat(x, element)) return filled(at.target, type_of(at), element);
+  return reshape_below_slice(x, type_of(at).shape);
 }
 Value fold_broadcast(const RewriteNode& at) {
   if (Value same = fold_same_type(at)) return same;

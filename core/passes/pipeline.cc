@@ -57,6 +57,8 @@ constexpr Pass k_passes[] = {
     {"common", false, plain<eliminate_common>},
     {"merge_scans", false, plain<merge_scans>},
     {"prune_scans", false, plain<prune_scans>},
+    {"concat_products", false, plain<concat_products>},
+    {"common", false, plain<eliminate_common>},
     {"split", false, plain<split_scans>},
     {"defer", false, plain<defer>},
     {"fold", false, plain<fold>},

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dead code inside scans: what neither a used output nor a live state needs is dropped from the loop.
+// Dead code inside scans: what neither a used output nor a live state needs is dropped from the loop, and what is
+// stacked as a part of something wider is not stacked by itself.
+#include <algorithm>
+#include <optional>
+#include <set>
+
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ops.h"
@@ -48,6 +53,43 @@ std::shared_ptr<const Graph> cut(const Graph& body, const std::vector<bool>& inp
   return result;
 }
 
+// Whether products alone read output k of a scan, as rows: they take a part of wider rows as it lies.
+bool only_products_read(const Graph& graph, std::int32_t scan, std::int32_t k) {
+  std::set<ValueId> values{{scan, k}};
+  for (std::int32_t n = scan + 1; n < static_cast<std::int32_t>(graph.nodes().size()); ++n)
+    for (const ValueId& id : graph.node(n).inputs) {
+      if (!values.contains(id)) continue;
+      const Node& reader = graph.node(n);
+      if (reader.op == Op::reshape && reader.outputs[0].shape.rank() == 2) values.insert({n, 0});
+      else if (reader.op != Op::matmul || reader.inputs.size() > 2 || reader.outputs[0].shape.rank() != 2) return false;
+    }
+  const auto named = graph.outputs();
+  return std::none_of(named.begin(), named.end(), [&](const NamedValue& output) { return values.contains(output.value); });
+}
+
+// Where a per-step output lies in another one that is a concat.
+struct Within {
+  std::size_t output;
+  int axis;  // of the stack
+  std::int64_t start, size;
+};
+std::optional<Within> find_within(const RewriteNode& at, std::size_t i, std::size_t n_states) {
+  const Graph& body = *at.node.body;
+  for (std::size_t k = n_states; k < body.outputs().size(); ++k) {
+    const Node& whole = body.node(body.outputs()[k].value.node);
+    if (k == i || whole.op != Op::concat) continue;
+    const auto axis = static_cast<int>(whole.attributes.get<std::int64_t>("axis"));
+    std::int64_t start = 0;
+    for (const ValueId& part : whole.inputs) {
+      const std::int64_t size = body.type(part).shape[axis];
+      if (part == body.outputs()[i].value && only_products_read(at.source, at.id, static_cast<std::int32_t>(i)))
+        return Within{k, axis + 1, start, size};
+      start += size;
+    }
+  }
+  return std::nullopt;
+}
+
 std::vector<Value> prune(const RewriteNode& at, const std::vector<int>& uses) {
   const ScanLayout l = scan_layout(at.node);
   const Graph& body = *at.node.body;
@@ -60,6 +102,15 @@ std::vector<Value> prune(const RewriteNode& at, const std::vector<int>& uses) {
     for (std::size_t k = n_states; k < i && same[i] == i; ++k)
       if (body.outputs()[k].value == body.outputs()[i].value) same[i] = k;
     if (uses[i] > 0) outputs[same[i]] = true;
+  }
+  std::vector<std::optional<Within>> within(uses.size());
+  for (std::size_t i = n_states; i < uses.size() && !l.packed; ++i) {
+    if (!outputs[i]) continue;
+    within[i] = find_within(at, i, n_states);
+    if (!within[i]) continue;
+    within[i]->output = same[within[i]->output];
+    if (outputs[within[i]->output]) outputs[i] = false;
+    else within[i].reset();
   }
   std::vector<bool> inputs(n_data, false);
   for (bool grown = true; grown;) {  // a state that is read keeps its next value alive
@@ -91,6 +142,8 @@ std::vector<Value> prune(const RewriteNode& at, const std::vector<int>& uses) {
   std::vector<Value> result(outputs.size());
   for (std::size_t i = 0, k = 0; i < outputs.size(); ++i)
     if (outputs[i]) result[i] = values[k++];
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (within[i]) result[i] = slice(result[within[i]->output], within[i]->axis, within[i]->start, within[i]->size);
   for (std::size_t i = 0; i < outputs.size(); ++i)
     if (same[i] != i) result[i] = result[same[i]];
   return result;
