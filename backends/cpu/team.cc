@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads spin for some tens of microseconds for the next call, because training calls follow each other closely,
-// then sleep. Inside a run they spin, and yield their core after a while: there may be fewer cores than threads.
+// then sleep. Inside a run they spin, yield their core after a while, and then sleep: there may be fewer cores than threads,
+// or other programs on them, and a core that waits is one that the thread waited for may need.
 #include "backends/cpu/team.h"
 
 #include <hwy/cache_control.h>
@@ -15,6 +16,7 @@ namespace {
 // One pause takes 10 to 140 cycles, by processor.
 constexpr int k_spins_before_yield = 2000;
 constexpr int k_spins_before_yield_when_crowded = 20;
+constexpr int k_yields_before_sleep = 50;
 constexpr int k_spins_before_sleep = 1000;
 
 // With more threads than cores, the one waited for may not be running.
@@ -24,13 +26,18 @@ int spins_before_yield(int threads) {
   return crowded ? k_spins_before_yield_when_crowded : k_spins_before_yield;
 }
 
-void pause_or_yield(int& left) {
-  if (left > 0) {
-    --left;
+// Returns when `value` is no longer `old`; whoever changes it calls notify_all.
+template <class T>
+void await_change(const std::atomic<T>& value, T old, int spins) {
+  for (int i = 0; i < spins; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
     hwy::Pause();
-  } else {
+  }
+  for (int i = 0; i < k_yields_before_sleep; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
     std::this_thread::yield();
   }
+  value.wait(old, std::memory_order_acquire);
 }
 
 }  // namespace
@@ -47,16 +54,18 @@ void Barrier::wait() {
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == n_) {
     arrived_.store(0, std::memory_order_relaxed);
     generation_.store(generation + 1, std::memory_order_release);
+    generation_.notify_all();
     return;
   }
-  int left = spins_;
-  while (generation_.load(std::memory_order_acquire) == generation) {
-    if (broken_.load(std::memory_order_acquire)) throw BarrierBroken{};
-    pause_or_yield(left);
-  }
+  await_change(generation_, generation, spins_);
+  if (broken_.load(std::memory_order_acquire)) throw BarrierBroken{};
 }
 
-void Barrier::break_all() { broken_.store(true, std::memory_order_release); }
+void Barrier::break_all() {
+  broken_.store(true, std::memory_order_release);
+  generation_.fetch_add(1, std::memory_order_acq_rel);  // what waiting threads look at
+  generation_.notify_all();
+}
 
 void Barrier::mend() {
   arrived_.store(0, std::memory_order_relaxed);
@@ -109,8 +118,9 @@ void Team::run_erased(Lockstep::Call call, void* argument) {
   unfinished_.store(size() - 1, std::memory_order_relaxed);
   start_call();
   lockstep_.do_part(call_, argument_, 0, size());
-  int left = lockstep_.spins();
-  while (unfinished_.load(std::memory_order_acquire) != 0) pause_or_yield(left);
+  for (int left = unfinished_.load(std::memory_order_acquire); left != 0;
+       left = unfinished_.load(std::memory_order_acquire))
+    await_change(unfinished_, left, lockstep_.spins());
   lockstep_.rethrow();
 }
 
@@ -140,6 +150,7 @@ void Team::work(int index, int count) {
     if (stop_) return;
     lockstep_.do_part(call_, argument_, index, count);
     unfinished_.fetch_sub(1, std::memory_order_release);
+    unfinished_.notify_all();
   }
 }
 

@@ -19,7 +19,7 @@ struct BarrierBroken {};
 // All `n` threads must arrive before any goes on; what was written before it is seen after it.
 class Barrier {
  public:
-  // Waits by pausing up to `spins` times, then yields its core in between.
+  // Waits by pausing up to `spins` times, then yields its core for a while, then sleeps.
   Barrier(int n, int spins) : n_(n), spins_(spins) {}
   void wait();
   void break_all();  // every present and later wait throws BarrierBroken

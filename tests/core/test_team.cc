@@ -6,8 +6,10 @@
 
 #include <array>
 #include <chrono>
+#include <ctime>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace unroll::cpu;
@@ -80,6 +82,35 @@ TEST_CASE("threads that went to sleep wake for the next run") {
     total += ran;
   }
   CHECK(total == 15);
+}
+
+TEST_CASE("a thread that waits long leaves its core to others, at a barrier and at the end of a run") {
+  Team team(2);
+  const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); };
+  const std::clock_t before = std::clock();  // processor time of all threads
+  team.run([&](const Part& part) {
+    if (part.index == 0) wait();
+    part.sync();
+    if (part.index == 1) wait();
+  });
+  CHECK(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC < 0.06);
+}
+
+TEST_CASE("a part that fails wakes those that sleep at a barrier") {
+  Team team(3);
+  CHECK_THROWS_WITH(team.run([&](const Part& part) {
+    if (part.index == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      throw std::runtime_error("late");
+    }
+    part.sync();
+  }), "late");
+  int ran = 0;
+  team.run([&](const Part& part) {
+    part.sync();
+    if (part.index == 0) ++ran;
+  });
+  CHECK(ran == 1);
 }
 
 TEST_CASE("shares cover the whole range without overlap, cut at the grain") {
