@@ -77,7 +77,7 @@ DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch)
   if (!states) states = std::make_unique<DeviceTensors>(backend_);
   for (const NamedType& r : graph.residents) states->add(r.name, r.type);
   e.states = states.get();
-  e.report = Tensor(DType::f32, {static_cast<std::int64_t>(2 + 2 * graph.metrics.size())});
+  e.report = Tensor(graph.graph->type(graph.graph->outputs()[0].value));
   const Residency sets[] = {{states.get()}, {&carried_, k_average_prefix}, {&parameters_}};
   e.program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, precision_);
   return e;
@@ -131,7 +131,7 @@ void DeviceModel::set_parameters(const TensorMap& tensors, const std::string& so
 
 EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most) {
   const std::int64_t n = task_->n_batches(split), count = at_most > 0 ? std::min(at_most, n) : n;
-  std::vector<double> sums(2 + 2 * metrics_.size(), 0.0);
+  std::vector<double> sums(2 + n_sums(metrics_), 0.0);
   for (std::int64_t index = 0; index < count; ++index) {
     const Batch batch = task_->batch(split, seed_, 0, index);
     Evaluation& e = program_for_evaluation(batch);

@@ -17,14 +17,35 @@ void add_metrics(Json& line, const std::string& prefix, const MetricMap& metrics
   for (const auto& [name, value] : metrics) line[prefix + name] = number(value);
 }
 
+double formed(MetricForm form, double ratio) {
+  switch (form) {
+    case MetricForm::ratio: break;
+    case MetricForm::root: return std::sqrt(ratio);
+    case MetricForm::exponential: return std::exp(ratio);
+  }
+  return ratio;
+}
+
 }  // namespace
+
+std::size_t n_sums(std::span<const MetricLayout> layout) {
+  std::size_t n = 0;
+  for (const MetricLayout& m : layout) n += 2 * static_cast<std::size_t>(m.parts);
+  return n;
+}
 
 MetricMap metric_values(std::span<const MetricLayout> layout, std::span<const double> sums) {
   MetricMap values;
-  for (std::size_t i = 0; i < layout.size(); ++i) {
-    if (sums[2 * i + 1] == 0) continue;
-    const double mean = sums[2 * i] / sums[2 * i + 1];
-    values[layout[i].name] = layout[i].root ? std::sqrt(mean) : mean;
+  for (const MetricLayout& m : layout) {
+    const auto parts = static_cast<std::size_t>(m.parts);
+    double sum = 0, n = 0;
+    for (std::size_t k = 0; k < parts; ++k) {
+      if (sums[parts + k] == 0) continue;
+      sum += sums[k] / sums[parts + k];
+      ++n;
+    }
+    sums = sums.subspan(2 * parts);
+    if (n > 0) values[m.name] = formed(m.form, sum / n);
   }
   return values;
 }

@@ -15,7 +15,9 @@ namespace unroll {
 
 using MetricMap = std::map<std::string, double>;
 
-// `sums` are total and count of each metric side by side. A metric without count is left out.
+// `sums` are total and count of each metric side by side, each of as many elements as the metric has parts. A metric
+// without count is left out.
+std::size_t n_sums(std::span<const MetricLayout> layout);
 MetricMap metric_values(std::span<const MetricLayout> layout, std::span<const double> sums);
 
 struct TrainLine {

@@ -25,25 +25,31 @@ Built build_task(const Task& task, Graph& graph, const Batch& like, bool trainin
     throw Error(ErrorKind::usage, "Task::build",
                 "the loss must be a float scalar" + (t.loss ? "; got " + t.loss.type().text() : ""));
   if (!t.weight) t.weight = scalar_like(t.loss, 1);
-  for (const MetricValue& m : t.metrics) built.metrics.push_back({m.name, m.root});
+  for (const MetricValue& m : t.metrics) {
+    if (m.total.shape() != m.count.shape() || m.total.rank() > 1)
+      throw Error(ErrorKind::usage, "Task::build",
+                  "total and count of metric '" + m.name + "' must be scalars or of one length; got " +
+                      m.total.type().text() + " and " + m.count.type().text());
+    built.metrics.push_back({m.name, m.form, m.total.shape().elements()});
+  }
   return built;
 }
 
-// Scalars side by side, f32 [n].
-Value row_of(const std::vector<Value>& scalars) {
+// Scalars and vectors side by side, f32 [n].
+Value row_of(const std::vector<Value>& values) {
   std::vector<Value> parts;
-  for (const Value& s : scalars) parts.push_back(reshape(cast(s, DType::f32), {1}));
+  for (const Value& v : values) parts.push_back(reshape(cast(v, DType::f32), {v.shape().elements()}));
   return concat(parts, 0);
 }
 
 // loss * weight, weight, then total and count of each metric.
 Value sums_of(const TaskGraph& task) {
-  std::vector<Value> scalars{task.loss * task.weight, task.weight};
+  std::vector<Value> values{task.loss * task.weight, task.weight};
   for (const MetricValue& m : task.metrics) {
-    scalars.push_back(m.total);
-    scalars.push_back(m.count);
+    values.push_back(m.total);
+    values.push_back(m.count);
   }
-  return row_of(scalars);
+  return row_of(values);
 }
 
 // Adds residents to a graph: an input that is zero at first, and the output that replaces it.
@@ -150,7 +156,7 @@ class UpdateBuilder {
 
   void count(Value norm, Value ok) {
     const Value one = scalar(graph(), DType::f32, 1), zero = scalar(graph(), DType::f32, 0);
-    const std::int64_t n_metrics = 2 * static_cast<std::int64_t>(t_.metrics.size());
+    const std::int64_t n_metrics = sums_.shape()[0] - 2;
     const Value now = concat(
         std::vector{slice(sums_, 0, 0, 2), row_of({norm, one}), slice(sums_, 0, 2, n_metrics)}, 0);
     const Value totals = residents_.input(k_totals, now.type());

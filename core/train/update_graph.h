@@ -20,7 +20,8 @@ struct NamedType {
 
 struct MetricLayout {
   std::string name;
-  bool root;
+  MetricForm form = MetricForm::ratio;
+  std::int64_t parts = 1;  // elements of total, and of count
 };
 
 // Which part of an update a graph does: all of it with one batch, or with several the sums of all batches but the last,
@@ -44,7 +45,7 @@ struct UpdateRecipe {
 
 // Inputs beside batch, parameters and residents: lr f32[], update i32[] (from 1), average_rate f32[], and key i32[3]
 // when something is random. Residents: the parameters, "optimizer.<slot>.<parameter>", "average.<parameter>",
-// "state.<name>", "accumulated.gradient.<parameter>", and, with M metrics,
+// "state.<name>", "accumulated.gradient.<parameter>", and, with M parts of metrics in all,
 //   k_totals      f32[4 + 2 M]: sums over the good updates of loss * weight, weight, gradient norm, 1, then total and
 //                 count of each metric
 //   k_bad         f32[4]: skipped updates, how many of the last ones without a break, the longest such run, the last one

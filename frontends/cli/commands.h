@@ -11,6 +11,7 @@ int run_new(const Options& options);
 int run_train(const Options& options);
 int run_eval(const Options& options);
 int run_generate(const Options& options);
+int run_predict(const Options& options);
 int run_stream(const Options& options);
 int run_tensors(const Options& options);  // `unroll run`
 int run_inspect(const Options& options);

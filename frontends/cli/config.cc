@@ -77,6 +77,10 @@ const Config::Entry& Config::entry(std::string_view path) const { return entries
 void Config::set(std::string_view path, ConfigValue value, std::string origin) {
   check_range(known_key(path, origin), value, origin);
   entries_.find(path)->second = {std::move(value), std::move(origin)};
+  if (path != "task.kind") return;
+  for (const KeySpec& key : config_schema()) {
+    if (is_default(key.path)) entries_.find(key.path)->second.value = default_value(key, uses());
+  }
 }
 
 void Config::apply_toml(std::string_view text, const std::string& name) {

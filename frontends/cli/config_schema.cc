@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -14,10 +13,9 @@
 namespace unroll::cli {
 namespace {
 
-constexpr double k_big = 1e15;  // whole numbers up to here are exact in a double
 constexpr double k_int_max = 2147483646;
 constexpr Allowed between(double lowest, double highest) { return {lowest, highest, {}}; }
-constexpr Allowed from(double lowest) { return {lowest, k_big, {}}; }
+constexpr Allowed from(double lowest) { return {lowest, k_unbounded, {}}; }
 constexpr Allowed one_of(std::string_view words) { return {0, 0, words}; }
 constexpr Allowed any{};
 constexpr auto k_bool = KeyType::boolean;
@@ -28,18 +26,26 @@ constexpr auto k_text = KeyType::text;
 // path, type, default, allowed, read by,
 // meaning
 constexpr KeySpec k_schema[] = {
-    {"task.kind", k_text, "\"\"", one_of("language-model|forecast|classify|"), k_every,
+    {"task.kind", k_text, "\"\"", one_of("language-model|forecast|classify|label|"), k_every,
      "what is learnt; empty for `unroll run`, which only needs [model]"},
 
     {"data.path", k_text, "\"\"", any, k_trained,
      "data file; a relative path starts at the folder of this config"},
+    {"data.tokens", k_text, "\"characters\"", one_of("characters|words"), k_label,
+     "what text is cut into; label: of a plain line, its file has a token a line"},
+    {"data.vocabulary", k_int, "10000", between(1, 1048576), k_label,
+     "words with a number of their own at most"},
+    {"data.min_count", k_int, "2", from(1), k_label,
+     "times that training must have a word for that; rarer ones are all the same unknown word"},
+    {"data.outside", k_text, "\"\"", any, k_label,
+     "label that F1 leaves out, such as O; empty: none"},
     {"data.held_out", k_num, "0.1", between(0, 0.9), k_language_model | k_classify,
      "share that training never sees; it serves validation and test"},
     {"data.steps", k_int, "64", between(1, 1e5), k_language_model | k_classify,
      "T: characters in a window of truncated back-propagation, or steps that a row is cut into"},
     {"data.divide", k_num, "1.0", between(1e-30, 1e30), k_classify,
      "values are divided by it"},
-    {"data.split_seed", k_int, "0", from(0), k_classify,
+    {"data.split_seed", k_int, "0", from(0), k_classify | k_drawn,
      "which rows are held out"},
     {"data.column", k_text, "\"\"", any, k_forecast,
      "CSV column with the series; empty: the last one"},
@@ -49,22 +55,22 @@ constexpr KeySpec k_schema[] = {
      "season of the seasonal-naive baseline, in values"},
     {"data.difference", k_bool, "false", any, k_forecast,
      "learn the change from the last value"},
-    {"data.validation", k_num, "0.1", between(0, 0.9), k_forecast,
-     "share of the series for validation, in time order after training"},
-    {"data.test", k_num, "0.2", between(0, 0.9), k_forecast,
-     "share of the series for the test, at its end"},
+    {"data.validation", k_num, "0.1", between(0, 0.9), k_forecast | k_drawn,
+     "share for validation; of a series in time order after training"},
+    {"data.test", k_num, "0.2", between(0, 0.9), k_forecast | k_drawn,
+     "share for the test; of a series its end"},
 
     {"model.cell", k_text, "\"lstm\"", any, k_every,
      "rnn, gru, lstm, a registered cell (see `unroll doctor`), or the NAME of a table [cells.NAME]"},
     {"model.input", k_int, "1", between(1, 1e6), k_tensors,
      "width I of the input x [T,B,I]"},
-    {"model.embedding", k_int, "64", between(1, 1e6), k_language_model,
-     "width of the character embedding"},
+    {"model.embedding", k_int, "64", between(1, 1e6), k_language_model | k_label,
+     "width of the embedding of a token"},
     {"model.hidden", k_int, "128", between(1, 1e6), k_every,
      "width H of the state"},
     {"model.layers", k_int, "1", between(1, 64), k_every,
      "stacked layers (L)"},
-    {"model.bidirectional", k_bool, "false", any, k_forecast | k_classify | k_tensors,
+    {"model.bidirectional", k_bool, "false", any, k_forecast | k_classify | k_label | k_tensors,
      "a second direction that reads the sequence backwards"},
     {"model.projection", k_int, "0", between(0, 1e6), k_every,
      "lstm: width P of the projected output, 0 for none"},
@@ -87,6 +93,8 @@ constexpr KeySpec k_schema[] = {
      "sequences per update (B)"},
     {"train.evaluation_batch", k_int, "8", between(1, 1e5), k_language_model,
      "streams that the held-out text is cut into"},
+    {"train.label_smoothing", k_num, "0.0", between(0, 0.99), k_label,
+     "share of each target that goes to all classes alike; in training only"},
     {"train.optimizer", k_text, "\"adam\"", one_of("sgd|adam|adamw|rmsprop|adagrad|lion"), k_trained,
      "update rule"},
     {"train.lr", k_num, "0.001", between(0, 1e3), k_trained,
@@ -181,21 +189,18 @@ constexpr TableKeySpec k_table_keys[] = {
     {"groups", "weight_decay", TableKeyType::number, "in the place of `train.weight_decay`"},
 };
 
-// What the tables of a kind are for, in docs/config.md.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> k_table_docs = {{
-    {"cells",
-     "A cell as a few lines of text, which `model.cell = \"NAME\"` then chooses. Any number of them, read by all;\n"
-     "[adding-a-cell.md](adding-a-cell.md) has the language.\n"},
-    {"groups",
-     "Parameters that are trained in another way, read by all tasks. Of several tables the first in the file that matches\n"
-     "a name counts; one that matches none is refused, with the names that there are.\n"},
-}};
-
-constexpr std::array<std::pair<std::string_view, unsigned>, 3> k_kinds = {{
+constexpr TaskKind k_kinds[] = {
     {"language-model", k_language_model},
     {"forecast", k_forecast},
     {"classify", k_classify},
-}};
+    {"label", k_label},
+};
+
+// path, read by, the default there
+constexpr KindDefault k_kind_defaults[] = {
+    {"data.tokens", k_label, "\"words\""},
+    {"model.bidirectional", k_label, "true"},
+};
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -213,30 +218,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string_view leaf(std::string_view path) {
   const auto dot = path.rfind('.');
   return dot == std::string_view::npos ? path : path.substr(dot + 1);
-}
-
-std::string uses_text(unsigned uses) {
-  if (uses == k_every) return "all";
-  std::vector<std::string_view> words;
-  for (const auto& [word, bit] : k_kinds) {
-    if (uses & bit) words.push_back(word);
-  }
-  if ((uses & k_trained) == k_trained) words = {"all tasks"};
-  if (uses & k_tensors) words.push_back("`run`");
-  return fmt::format("{}", fmt::join(words, ", "));
-}
-
-std::string range_text(const KeySpec& key) {
-  if (!key.allowed.choices.empty()) {
-    std::string words = "`";
-    for (const char c : key.allowed.choices) words += c == '|' ? std::string("`, `") : std::string(1, c);
-    words += "`";
-    return words.ends_with(", ``") ? words.substr(0, words.size() - 4) + " or empty" : words;
-  }
-  if (key.type == KeyType::boolean) return "`true`, `false`";
-  if (key.type == KeyType::text) return "text";
-  if (key.allowed.highest == k_big) return fmt::format("from {}", key.allowed.lowest);
-  return fmt::format("{} … {}", key.allowed.lowest, key.allowed.highest);
 }
 
 }  // namespace
@@ -277,8 +258,14 @@ std::string nearest_key(std::string_view path) {
   return std::string(best);
 }
 
-ConfigValue default_value(const KeySpec& key) {
-  const std::string_view text = key.fallback;
+std::span<const TaskKind> task_kinds() { return k_kinds; }
+std::span<const KindDefault> kind_defaults() { return k_kind_defaults; }
+
+ConfigValue default_value(const KeySpec& key, unsigned uses) {
+  std::string_view text = key.fallback;
+  for (const KindDefault& row : k_kind_defaults) {
+    if (row.path == key.path && row.uses & uses) text = row.fallback;
+  }
   switch (key.type) {
     case KeyType::boolean:
       return text == "true";
@@ -329,38 +316,10 @@ std::string toml_text(const ConfigValue& value) {
 }
 
 unsigned uses_of_kind(std::string_view kind) {
-  for (const auto& [word, bit] : k_kinds) {
-    if (word == kind) return bit;
+  for (const TaskKind& row : k_kinds) {
+    if (row.word == kind) return row.bit;
   }
   return 0;
-}
-
-std::string config_reference() {
-  std::string text =
-      "# Config keys\n\n"
-      "Written by `unroll new --reference`; a test compares this page with the program's table.\n"
-      "A config is TOML. Unknown keys, wrong types and values out of range are refused with line and column;\n"
-      "`--set section.key=value` overrides a key on the command line.\n"
-      "A run folder's `config.toml` holds every key with the value used.\n";
-  std::string_view section;
-  for (const KeySpec& key : k_schema) {
-    const std::string_view of = key.path.substr(0, key.path.find('.'));
-    if (of != section) {
-      text += fmt::format("\n## [{}]\n\n| key | type | default | allowed | read by | meaning |\n", of);
-      text += "|---|---|---|---|---|---|\n";
-      section = of;
-    }
-    text += fmt::format("| `{}` | {} | `{}` | {} | {} | {} |\n", leaf(key.path), key_type_name(key.type), key.fallback,
-                        range_text(key), uses_text(key.uses), key.doc);
-  }
-  for (const auto& [table, doc] : k_table_docs) {
-    text += fmt::format("\n## [{}.NAME]\n\n{}\n| key | type | meaning |\n|---|---|---|\n", table, doc);
-    for (const TableKeySpec& row : k_table_keys) {
-      if (row.table == table)
-        text += fmt::format("| `{}` | {} | {} |\n", row.key, table_key_type_name(row.type), row.doc);
-    }
-  }
-  return text;
 }
 
 }  // namespace unroll::cli

@@ -21,10 +21,13 @@ enum Uses : unsigned {
   k_forecast = 2,
   k_classify = 4,
   k_tensors = 8,
-  k_trained = k_language_model | k_forecast | k_classify,
+  k_label = 16,
+  k_drawn = k_label,  // whose rows are drawn into train, validation and test
+  k_trained = k_language_model | k_forecast | k_classify | k_label,
   k_every = k_trained | k_tensors,
 };
 
+inline constexpr double k_unbounded = 1e15;  // whole numbers up to here are exact in a double
 struct Allowed {
   double lowest = 0;  // numbers: the closed range
   double highest = 0;
@@ -42,6 +45,21 @@ struct KeySpec {
 
 std::span<const KeySpec> config_schema();
 
+// The words of task.kind.
+struct TaskKind {
+  std::string_view word;
+  unsigned bit;  // in Uses
+};
+std::span<const TaskKind> task_kinds();
+
+// A default that holds for some kinds only.
+struct KindDefault {
+  std::string_view path;
+  unsigned uses;
+  std::string_view fallback;
+};
+std::span<const KindDefault> kind_defaults();
+
 // The keys of a table such as [cells.NAME]. Any number of such tables may stand in a config.
 enum class TableKeyType : std::uint8_t { text, texts, number };
 std::string_view table_key_type_name(TableKeyType type);
@@ -55,7 +73,7 @@ std::span<const TableKeySpec> table_schema();
 const KeySpec* find_key(std::string_view path);
 // The known path that a mistyped one most likely means.
 std::string nearest_key(std::string_view path);
-ConfigValue default_value(const KeySpec& key);
+ConfigValue default_value(const KeySpec& key, unsigned uses = 0);
 std::string toml_text(const ConfigValue& value);
 // As a string over several lines, for texts that have them.
 std::string toml_lines(std::string_view text);

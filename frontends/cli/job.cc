@@ -42,6 +42,36 @@ ClassifyOptions classify_options(const Config& c) {
           .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
 }
 
+LabelOptions label_options(const Config& c) {
+  return {.model = model_options(c),
+          .tokens = c.text("data.tokens"),
+          .embedding = c.integer("model.embedding"),
+          .vocabulary = c.integer("data.vocabulary"),
+          .min_count = c.integer("data.min_count"),
+          .outside = c.text("data.outside"),
+          .label_smoothing = c.number("train.label_smoothing"),
+          .batch = c.integer("train.batch"),
+          .validation = c.number("data.validation"),
+          .test = c.number("data.test"),
+          .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
+}
+
+// Each kind of task with what makes it.
+struct TaskMaker {
+  unsigned kind;
+  std::shared_ptr<const Task> (*make)(const Config&, std::string_view text, const std::string& path, const Metadata&);
+};
+constexpr TaskMaker k_makers[] = {
+    {k_language_model, [](auto& c, auto text, auto& path, auto& fitted) {
+       return make_language_model(language_model_options(c), text, path, fitted); }},
+    {k_forecast, [](auto& c, auto text, auto& path, auto& fitted) {
+       return make_forecast(forecast_options(c), text, path, fitted); }},
+    {k_classify, [](auto& c, auto text, auto& path, auto& fitted) {
+       return make_classify(classify_options(c), text, path, fitted); }},
+    {k_label, [](auto& c, auto text, auto& path, auto& fitted) {
+       return make_label(label_options(c), text, path, fitted); }},
+};
+
 Average average_kind(const std::string& word) {
   if (word == "ema") return Average::ema;
   return word == "mean" ? Average::mean : Average::none;
@@ -71,17 +101,19 @@ RecurrentModelOptions model_options(const Config& c) {
 }
 
 std::shared_ptr<const Task> make_task(const Config& config, const std::string& folder, const Metadata& fitted) {
-  const std::string& kind = config.text("task.kind");
-  if (kind.empty()) {
-    config.refuse("task.kind", "nothing to learn", "Set it to language-model, forecast or classify");
+  if (config.text("task.kind").empty()) {
+    std::vector<std::string_view> words;
+    for (const TaskKind& kind : task_kinds()) words.push_back(kind.word);
+    config.refuse("task.kind", "nothing to learn", fmt::format("Set it to one of {}", fmt::join(words, ", ")));
   }
   config.refuse_unread();
   if (config.text("data.path").empty()) config.refuse("data.path", "no data file", "Set data.path");
   const std::string path = (std::filesystem::path(folder) / config.text("data.path")).lexically_normal().string();
   const std::string text = read_text_file(path, k_max_data_bytes);
-  if (kind == "forecast") return make_forecast(forecast_options(config), text, path, fitted);
-  if (kind == "classify") return make_classify(classify_options(config), text, path, fitted);
-  return make_language_model(language_model_options(config), text, path, fitted);
+  for (const TaskMaker& row : k_makers) {
+    if (row.kind == config.uses()) return row.make(config, text, path, fitted);
+  }
+  throw Error(ErrorKind::internal, "make_task", "no maker for task.kind = " + config.text("task.kind"));
 }
 
 TrainerOptions trainer_options(const Config& c) {
@@ -134,10 +166,10 @@ std::unique_ptr<Backend> open_backend(const Config& config) {
 }
 
 RecurrentSizes recurrent_sizes(const Config& config) {
-  const bool characters = config.uses() == k_language_model;
+  const bool embedded = config.uses() & (k_language_model | k_label);
   return {.steps = config.integer("data.steps"),
           .batch = config.integer("train.batch"),
-          .input = config.integer(characters ? "model.embedding" : "model.input")};
+          .input = config.integer(embedded ? "model.embedding" : "model.input")};
 }
 
 RecurrentJob build_recurrent(const RecurrentModelOptions& options, const RecurrentSizes& sizes) {

@@ -19,7 +19,8 @@ constexpr Command k_commands[] = {
     {"train", unroll::cli::run_train},     {"eval", unroll::cli::run_eval},
     {"generate", unroll::cli::run_generate}, {"run", unroll::cli::run_tensors},
     {"inspect", unroll::cli::run_inspect}, {"bench", unroll::cli::run_bench},
-    {"stream", unroll::cli::run_stream},   {"completion", unroll::cli::run_completion},
+    {"stream", unroll::cli::run_stream},   {"predict", unroll::cli::run_predict},
+    {"completion", unroll::cli::run_completion},
 };
 
 int fail(int code, const char* text) {

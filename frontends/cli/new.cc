@@ -29,6 +29,10 @@ constexpr Template k_templates[] = {
      "patterns.csv",
      sample_patterns,
      {"data.steps=8", "data.held_out=0.2", "model.hidden=32", "train.lr=0.005", "train.max_updates=300"}},
+    {"label",
+     "tokens.tsv",
+     sample_labels,
+     {"model.hidden=32", "model.embedding=32", "train.lr=0.005", "train.max_updates=200"}},
 };
 
 void write_new(const std::string& path, const std::string& text) {
@@ -42,7 +46,9 @@ const Template& template_of(const std::string& kind) {
   for (const Template& row : k_templates) {
     if (row.kind == kind) return row;
   }
-  throw Error(ErrorKind::usage, "new", "no kind given", "Write unroll new language-model|forecast|classify PATH");
+  std::vector<std::string_view> kinds;
+  for (const Template& row : k_templates) kinds.push_back(row.kind);
+  throw Error(ErrorKind::usage, "new", "no kind given", fmt::format("Write unroll new {} PATH", fmt::join(kinds, "|")));
 }
 
 }  // namespace

@@ -39,8 +39,9 @@ void parse_numbers(std::string_view line, std::span<float> values, const std::st
   if (n < values.size()) refuse(file, number, at, fmt::format("a step takes {} numbers; got {}", values.size(), n));
 }
 
-LineReader::LineReader(const std::string& path)
-    : name_(path == "-" ? "stdin" : path), file_(path == "-" ? stdin : std::fopen(path.c_str(), "rb")) {
+LineReader::LineReader(const std::string& path, bool skips_blank)
+    : name_(path == "-" ? "stdin" : path), file_(path == "-" ? stdin : std::fopen(path.c_str(), "rb")),
+      skips_blank_(skips_blank) {
   if (!file_) throw Error(ErrorKind::input_file, path, "cannot be opened");
 }
 
@@ -59,7 +60,7 @@ bool LineReader::next(std::string& line) {
       line.push_back(static_cast<char>(c));
     }
     if (std::ferror(file_)) throw Error(ErrorKind::input_file, name_, "reading failed");
-  } while (line.find_first_not_of(" \t\r") == std::string::npos);
+  } while (skips_blank_ && line.find_first_not_of(" \t\r") == std::string::npos);
   return true;
 }
 

@@ -17,12 +17,12 @@ void parse_numbers(std::string_view line, std::span<float> values, const std::st
 class LineReader {
  public:
   // Throws Error(input_file) when the file cannot be opened.
-  explicit LineReader(const std::string& path);
+  explicit LineReader(const std::string& path, bool skips_blank = true);
   ~LineReader();
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  // False at the end. Blank lines are skipped. Throws Error(input_file) on a line above the limit or a failed read.
+  // False at the end. Throws Error(input_file) on a line above the limit or a failed read.
   bool next(std::string& line);
   std::int64_t number() const { return number_; }  // of the line last read, from 1
   const std::string& name() const { return name_; }
@@ -31,6 +31,7 @@ class LineReader {
   static constexpr std::size_t k_max_line_bytes = std::size_t{1} << 24;
   std::string name_;
   std::FILE* file_;
+  bool skips_blank_;
   std::int64_t number_ = 0;
 };
 

@@ -31,7 +31,9 @@ void add_doctor(CLI::App& app, Options& o) {
 }
 
 void add_new(CLI::App& app, Options& o) {
-  app.add_option("kind", o.kind, "what is learnt")->check(CLI::IsMember({"language-model", "forecast", "classify"}));
+  std::vector<std::string> kinds;
+  for (const TaskKind& kind : task_kinds()) kinds.emplace_back(kind.word);
+  app.add_option("kind", o.kind, "what is learnt")->check(CLI::IsMember(kinds));
   app.add_option("path", o.path, "a folder, which gets config.toml and sample data, or a file ending in .toml");
   app.add_option("--data", o.data, "use this data file instead of sample data");
   app.add_flag("--reference", o.reference, "print docs/config.md, all keys of all kinds");
@@ -77,6 +79,18 @@ void add_generate(CLI::App& app, Options& o) {
   add_seed(app, o);
   add_device(app, o);
   app.footer("Example:\n  unroll generate runs/char-lm --prompt \"And \" --length 200 --seed 1");
+}
+
+void add_predict(CLI::App& app, Options& o) {
+  app.add_option("run", o.config, "run folder of a label task, or with --weights a config")->required();
+  app.add_option("--weights", o.weights, "safetensors with the parameters, instead of a run folder's");
+  app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
+  app.add_option("--input", o.input, "a text a line; - (stdin) when not given");
+  add_device(app, o);
+  add_set(app, o);
+  app.add_flag("--json", o.json, "a JSON object per line");
+  app.footer(
+      "Example:\n  echo \"in the beginning god created the heaven and the earth\" | unroll predict runs/restore");
 }
 
 void add_lanes(CLI::App& app, Options& o) {
@@ -172,6 +186,7 @@ constexpr Row k_commands[] = {
     {"train", "train the model of a config", add_train},
     {"eval", "loss and metrics of a trained model", add_eval},
     {"generate", "text from a trained language model", add_generate},
+    {"predict", "a line of text in, its labels out", add_predict},
     {"stream", "a line of numbers in, a line of outputs out, step by step", add_stream},
     {"run", "one forward (and backward) pass on tensors from files", add_run},
     {"inspect", "what is in a model file, run folder, config or graph", add_inspect},

@@ -29,7 +29,7 @@ struct Options {
   std::string input;
   std::string output;
 
-  std::string kind;   // new: language-model, forecast, classify
+  std::string kind;   // new: a word of task_kinds()
   std::string data;   // new: use this data file
   std::string shell;  // completion
   bool reference = false;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -29,19 +30,39 @@ std::string_view pick(const std::array<std::string_view, N>& words, std::uint64_
   return words[mixed(n) % N];
 }
 
-}  // namespace
-
-std::string sample_text() {
+// Sentence i of a small grammar: who does what when.
+std::array<std::string_view, 4> sentence(std::uint64_t i) {
   constexpr std::array<std::string_view, 6> who{"the farmer", "a sailor", "the old king",
                                                 "my sister",  "the wind", "a small bird"};
   constexpr std::array<std::string_view, 6> does{"sees", "follows", "remembers", "carries", "waits for", "sings to"};
   constexpr std::array<std::string_view, 6> what{"the river",     "a lamp",     "the morning",
                                                  "the long road", "a red door", "the sea"};
   constexpr std::array<std::string_view, 4> when{"today", "at night", "in the spring", "again"};
+  return {pick(who, 4 * i), pick(does, 4 * i + 1), pick(what, 4 * i + 2), pick(when, 4 * i + 3)};
+}
+
+}  // namespace
+
+std::string sample_text() {
   std::string text;
-  for (std::uint64_t i = 0; i < 1200; ++i) {
-    text += fmt::format("{} {} {} {}.\n", pick(who, 4 * i), pick(does, 4 * i + 1), pick(what, 4 * i + 2),
-                        pick(when, 4 * i + 3));
+  for (std::uint64_t i = 0; i < 1200; ++i) text += fmt::format("{}.\n", fmt::join(sentence(i), " "));
+  return text;
+}
+
+std::string sample_labels() {
+  constexpr std::array<std::string_view, 4> parts{"who", "does", "what", "when"};
+  std::string text;
+  for (std::uint64_t i = 0; i < 600; ++i) {
+    const auto phrases = sentence(i);
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      std::string_view left = phrases[p];
+      while (!left.empty()) {
+        const std::string_view word = left.substr(0, left.find(' '));
+        text += fmt::format("{}\t{}\n", word, parts[p]);
+        left.remove_prefix(std::min(word.size() + 1, left.size()));
+      }
+    }
+    text += "\n";
   }
   return text;
 }

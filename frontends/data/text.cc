@@ -22,28 +22,40 @@ Lead lead_of(unsigned char byte) {
   return {0, 0, 0};
 }
 
+// The character at `at`, which moves behind it; false, and `at` stays, when there is none.
+bool next_character(std::string_view bytes, std::size_t& at, char32_t& value) {
+  const Lead lead = lead_of(static_cast<unsigned char>(bytes[at]));
+  const auto length = static_cast<std::size_t>(lead.length);
+  if (length == 0 || bytes.size() - at < length) return false;
+  value = lead.payload;
+  for (std::size_t k = 1; k < length; ++k) {
+    const auto byte = static_cast<unsigned char>(bytes[at + k]);
+    if ((byte & 0xC0) != 0x80) return false;
+    value = value << 6 | (byte & 0x3F);
+  }
+  if (value < lead.least || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return false;
+  at += length;
+  return true;
+}
+
 }  // namespace
 
+std::size_t first_not_utf8(std::string_view bytes) {
+  char32_t value = 0;
+  for (std::size_t at = 0; at < bytes.size();)
+    if (!next_character(bytes, at, value)) return at;
+  return std::string_view::npos;
+}
+
 std::vector<char32_t> decode_utf8(std::string_view bytes, const std::string& name) {
-  const auto refuse = [&](std::size_t at) {
-    throw Error(ErrorKind::input_file, name, "is not UTF-8: bad sequence at byte " + std::to_string(at),
-                "Convert it, for example with iconv -f LATIN1 -t UTF-8");
-  };
   std::vector<char32_t> text;
   text.reserve(bytes.size());
   for (std::size_t at = 0; at < bytes.size();) {
-    const Lead lead = lead_of(static_cast<unsigned char>(bytes[at]));
-    const auto length = static_cast<std::size_t>(lead.length);
-    if (length == 0 || bytes.size() - at < length) refuse(at);
-    char32_t value = lead.payload;
-    for (std::size_t k = 1; k < length; ++k) {
-      const auto byte = static_cast<unsigned char>(bytes[at + k]);
-      if ((byte & 0xC0) != 0x80) refuse(at);
-      value = value << 6 | (byte & 0x3F);
-    }
-    if (value < lead.least || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) refuse(at);
+    char32_t value = 0;
+    if (!next_character(bytes, at, value))
+      throw Error(ErrorKind::input_file, name, "is not UTF-8: bad sequence at byte " + std::to_string(at),
+                  "Convert it, for example with iconv -f LATIN1 -t UTF-8");
     text.push_back(value);
-    at += length;
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 
+#include "frontends/model/constants.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
 
@@ -22,8 +23,6 @@ Type input_type(const StreamModel& model, std::int64_t steps, std::int64_t lanes
   return {DType::f32, {steps, lanes, model.inputs}};
 }
 
-using Constants = std::map<std::string, std::shared_ptr<const Tensor>>;
-
 // Inputs "x" and the states, outputs "y" and the states.
 std::shared_ptr<Graph> step_graph(const StreamModel& model, std::int64_t steps, std::int64_t lanes,
                                   const Constants& weights) {
@@ -37,28 +36,10 @@ std::shared_ptr<Graph> step_graph(const StreamModel& model, std::int64_t steps, 
   open.output("y", result.y);
   for (std::size_t k = 0; k < states.size(); ++k) open.output(state_name(k), result.states.at(k));
 
-  auto closed = std::make_shared<Graph>();
-  std::vector<Value> inputs;
-  for (const NamedValue& input : open.inputs()) {
-    const Type& type = open.type(input.value);
-    if (inputs.size() < 1 + states.size()) {  // x and the states were the first
-      inputs.push_back(closed->input(input.name, type));
-      continue;
-    }
-    const auto at = weights.find(input.name);
-    if (at == weights.end())
-      throw Error(ErrorKind::input_file, k_who, "parameter '" + input.name + "' " + type.text() + " is missing");
-    if (at->second->type() != type)
-      throw Error(ErrorKind::input_file, k_who,
-                  "parameter '" + input.name + "' must be " + type.text() + "; got " + at->second->type().text());
-    inputs.push_back(closed->append_one(Op::constant, {}, {{"value", at->second}}));
-  }
   for (const auto& [name, tensor] : weights)
     if (!open.find_input(name))
       throw Error(ErrorKind::input_file, k_who, "parameter '" + name + "' is not one of the model's");
-  const std::vector<Value> outputs = inline_graph(*closed, open, inputs);
-  for (std::size_t k = 0; k < outputs.size(); ++k) closed->output(open.outputs()[k].name, outputs[k]);
-  return closed;
+  return with_constants(open, 1 + states.size(), weights, k_who);  // x and the states were the first inputs
 }
 
 void check(const StreamModel& model, const StreamOptions& o) {
@@ -127,8 +108,7 @@ struct Stream::Run {
 
 Stream::Stream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const StreamOptions& options) {
   check(model, options);
-  Constants weights;
-  for (const auto& [name, tensor] : parameters) weights.emplace(name, std::make_shared<const Tensor>(tensor));
+  const Constants weights = constants_of(parameters);
   const PlanOptions how{.weights = options.weights, .one_thread = options.one_thread};
   const auto plan_for = [&](std::int64_t steps) {
     return plan(*step_graph(model, steps, options.lanes, weights), backend, how);

@@ -13,7 +13,7 @@ from command import UNROLL, call, ok, on_terminal, refused, run_checks
 
 SMALL = ["--set", "model.hidden=8", "--set", "train.batch=4", "--set", "train.checkpoint_every=5", "--set",
          "train.validate_every=20", "--threads", "1"]
-KINDS = ["language-model", "forecast", "classify"]
+KINDS = ["language-model", "forecast", "classify", "label"]
 FILES = ["best.safetensors", "last.safetensors", "metrics.jsonl"]
 
 
@@ -44,7 +44,7 @@ def whole_flow(folder):
                    "--set", "train.batch=4", "--json").json()
         assert again["metrics"] == report["metrics"], (again, report)
         assert ok("inspect", run, "--json").json()["tensors"]
-        if kind != "classify":  # its steps are of several numbers
+        if kind in ("language-model", "forecast"):  # whose steps are of one number
             (work / "steps").write_text("1\n2\n3\n")
             assert len(ok("stream", run, "--input", work / "steps").out.splitlines()) == 3
         refused(2, "train", run / "config.toml", "--out", run, says=["not empty", "--resume"])
@@ -60,6 +60,27 @@ def sampling(folder):
     refused(3, "generate", folder, says=["not a run folder"])
     ok("train", config(folder / "other", "classify"), "--out", folder / "c", "--max-updates", 5, *SMALL)
     assert call("generate", folder / "c").code in (2, 3)
+
+
+def labelling(folder):
+    """predict gives every token of a line a label, in the form of the training file or as JSON"""
+    run = folder / "run"
+    ok("train", config(folder, "label"), "--out", run, "--max-updates", 60, "--set", "model.hidden=16")
+    assert "bidirectional = true" in (run / "config.toml").read_text(), "the kind's default"
+    (folder / "lines").write_text("the sea again\n\nmy sister\n")
+    blocks = ok("predict", run, "--input", folder / "lines").out.split("\n\n")
+    assert [line.split("\t")[0] for line in blocks[0].split("\n")] == ["the", "sea", "again"], blocks
+    assert all(line.split("\t")[1] in ("who", "does", "what", "when") for line in blocks[0].split("\n")), blocks
+    rows = [json.loads(line) for line in ok("predict", run, "--input", folder / "lines", "--json").out.splitlines()]
+    assert [row["tokens"] for row in rows] == [["the", "sea", "again"], [], ["my", "sister"]], rows
+    assert [len(row["labels"]) for row in rows] == [3, 0, 2]
+    (folder / "lines").write_text("short\n" + "word " * 5000 + "\n")
+    refused(3, "predict", run, "--input", folder / "lines", says=["lines:2", "4096"])
+    ok("train", config(folder / "other", "classify"), "--out", folder / "c", "--max-updates", 5, *SMALL)
+    refused(3, "predict", folder / "c", says=["task.kind", "line of text"])
+    (folder / "demo" / "bad.tsv").write_text("a\tx\n\nb\n")
+    refused(3, "train", folder / "demo/config.toml", "--out", folder / "d", "--set", "data.path=bad.tsv",
+            says=["bad.tsv", "line 3"])
 
 
 def resume_equals(folder):
@@ -134,4 +155,5 @@ def bad_data(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, resume_equals, stops_on_signals, second_signal_ends_at_once, displays, bad_data], work)
+    run_checks([whole_flow, sampling, labelling, resume_equals, stops_on_signals, second_signal_ends_at_once, displays,
+                bad_data], work)

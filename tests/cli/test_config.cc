@@ -61,6 +61,17 @@ TEST_CASE("a config starts from the table's defaults and takes what the file say
   CHECK(config.text("train.optimizer") == "sgd");
 }
 
+TEST_CASE("a kind of task may have a default of its own, which what is set goes before") {
+  CHECK_FALSE(config_of("[task]\nkind = \"classify\"\n").boolean("model.bidirectional"));
+  CHECK(config_of("[task]\nkind = \"label\"\n").boolean("model.bidirectional"));
+  CHECK_FALSE(config_of("[model]\nbidirectional = false\n[task]\nkind = \"label\"\n").boolean("model.bidirectional"));
+  Config config = config_of("[task]\nkind = \"label\"\n");
+  CHECK(config.text("data.tokens") == "words");
+  config.apply_setting("task.kind=forecast");
+  CHECK_FALSE(config.boolean("model.bidirectional"));
+  for (const KindDefault& row : kind_defaults()) CHECK(find_key(row.path) != nullptr);
+}
+
 TEST_CASE("every default lies in its own range and reads back from its own text") {
   for (const KeySpec& key : config_schema()) {
     CAPTURE(key.path);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ready tasks: a character language model, forecasting of a series, classifying rows as sequences. Each takes the
-// text of its data file; option fields have the names of the config keys.
+// Ready tasks: a character language model, forecasting of a series, classifying rows as sequences, labelling tokens.
+// Each takes the text of its data file; option fields have the names of the config keys.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "unroll/backend.h"
 #include "unroll/model.h"
@@ -64,6 +66,44 @@ struct ClassifyOptions {
 };
 UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::string_view csv,
                                                      const std::string& name, const Metadata& fitted = {});
+
+// Gives every token of a sentence a label. The file has a line `token<TAB>label` for each token and an empty line after
+// each sentence. Sentences are read in batches of like length; what fills a batch up changes neither loss nor gradient.
+// Metrics accuracy, f1_micro and f1_macro; baselines most_frequent (one label everywhere) and most_frequent_of_token
+// (the one that the token most often has in training). Sentences are drawn into the splits by split_seed.
+struct LabelOptions {
+  RecurrentModelOptions model = {.bidirectional = true};
+  std::string tokens = "words";     // what Labeller::cut makes of a line: words (between blanks), characters
+  std::int64_t embedding = 64;
+  std::int64_t vocabulary = 10000;  // tokens with a number of their own at most: the most frequent ones of training
+  std::int64_t min_count = 2;       // and those seen so often; the others share one, the unknown token
+  std::string outside;              // a label that F1 leaves out, such as O; empty: none
+  double label_smoothing = 0;
+  std::int64_t batch = 32;
+  double validation = 0.1;          // parts of the sentences
+  double test = 0.2;
+  std::uint64_t split_seed = 0;
+};
+UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text,
+                                                  const std::string& name, const Metadata& fitted = {});
+
+// A trained labeller: `metadata` and `parameters` are those of its checkpoint, or of its task and trainer. The backend
+// must outlive it. Throws Error(usage) when they are of another task, Error(input_file) when they do not fit together.
+class UNROLL_API Labeller {
+ public:
+  Labeller(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  ~Labeller();
+  Labeller(Labeller&&) noexcept;
+  Labeller& operator=(Labeller&&) noexcept;
+  // A line of plain text as tokens.
+  std::vector<std::string> cut(std::string_view line) const;
+  // A label for each token. Throws Error(usage) above 4096 tokens.
+  std::vector<std::string> label(std::span<const std::string> tokens);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // A trained task as a stream, from the metadata of its checkpoint. Parameters are those of the checkpoint.
 //   language model  ids [T,B] -> logits [T,B,V] of the next character

@@ -26,11 +26,13 @@ struct CarriedState {
   Value in;
   Value out;  // its value after the window; detached: no gradient flows from one window to the next
 };
+// How a metric follows from r = total / count: as r, sqrt(r) or e^r.
+enum class MetricForm : std::uint8_t { ratio, root, exponential };
 struct MetricValue {
   std::string name;  // "accuracy"
-  Value total;       // scalar, summed over batches
-  Value count;       // scalar; the metric is total / count
-  bool root = false;  // the metric is sqrt(total / count)
+  Value total;       // scalar, summed over batches; or [K], and r is the mean over those k whose count is not 0
+  Value count;       // of total's shape
+  MetricForm form = MetricForm::ratio;
 };
 struct TaskGraph {
   Value loss;                         // scalar

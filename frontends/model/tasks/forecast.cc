@@ -74,7 +74,7 @@ class Forecast : public Task {
     t.loss = square_sum / count;
     t.weight = count;
     t.metrics.push_back({"mae", sum(mae(prediction, target)) * scale_.deviation, count});
-    t.metrics.push_back({"rmse", square_sum * (scale_.deviation * scale_.deviation), count, true});
+    t.metrics.push_back({"rmse", square_sum * (scale_.deviation * scale_.deviation), count, MetricForm::root});
     return t;
   }
 

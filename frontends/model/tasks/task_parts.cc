@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/model/tasks/task_parts.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
+#include "frontends/data/shuffle.h"
 #include "unroll/error.h"
+#include "unroll/ops.h"
 
 namespace unroll {
 
@@ -119,6 +122,33 @@ std::int64_t part_of(std::int64_t n, double part, const char* key) {
   if (!(part >= 0 && part < 1))
     throw Error(ErrorKind::usage, "task", std::string(key) + " must be in [0,1); got " + std::to_string(part));
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(n) * part));
+}
+
+SplitRows random_splits(std::int64_t n, double validation, double test, std::uint64_t seed) {
+  const std::int64_t n_test = part_of(n, test, "test"), n_validation = part_of(n, validation, "validation");
+  if (n_test + n_validation >= n)
+    throw Error(ErrorKind::usage, "task",
+                "of " + std::to_string(n) + " rows " + std::to_string(n_validation) + " are for validation and " +
+                    std::to_string(n_test) + " for the test: nothing is left to train on",
+                "Lower validation and test, or give more data");
+  const std::vector<std::int64_t> order = permutation(n, seed, 0);
+  const auto validation_begin = order.begin() + n_test, train_begin = validation_begin + n_validation;
+  SplitRows rows{std::vector(train_begin, order.end()), std::vector(validation_begin, train_begin),
+                 std::vector(order.begin(), validation_begin)};
+  for (auto& part : rows) std::sort(part.begin(), part.end());
+  return rows;
+}
+
+Value smoothed_cross_entropy(const Scope& scope, Value logits, Value labels, double smoothing) {
+  if (!(smoothing >= 0 && smoothing < 1))
+    throw Error(ErrorKind::usage, "task", "label_smoothing must be in [0,1); got " + std::to_string(smoothing));
+  const Value loss = softmax_cross_entropy(logits, labels);
+  if (!scope.training() || smoothing == 0) return loss;
+  const std::int64_t classes = logits.shape()[logits.rank() - 1];
+  const Value even = reduce_sum(log_softmax(logits), {logits.rank() - 1}) / static_cast<double>(-classes);
+  const Value real = logical_and(less_equal(scalar_like(labels, 0), labels),
+                                 less(labels, scalar_like(labels, static_cast<double>(classes))));
+  return loss * (1 - smoothing) + select(real, even * smoothing, scalar_like(even, 0));
 }
 
 }  // namespace unroll

@@ -2,6 +2,7 @@
 // What the tasks share: the recurrent part with carried states or read out at the end, and its options as metadata.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -27,5 +28,14 @@ Value last_outputs(Value y, bool bidirectional);
 
 // How many of n fall into a part; throws Error(usage) naming the key unless 0 <= part < 1.
 std::int64_t part_of(std::int64_t n, double part, const char* key);
+
+// 0 .. n-1 drawn by `seed` into train, validation and test, each in rising order; by Split. Throws Error(usage) unless
+// something is left to train on.
+using SplitRows = std::array<std::vector<std::int64_t>, 3>;
+SplitRows random_splits(std::int64_t n, double validation, double test, std::uint64_t seed);
+
+// The cross-entropy of each row; in training with a share of the weight on all classes alike (label smoothing, Szegedy
+// et al. 2016; as torch.nn.CrossEntropyLoss). A label outside the classes is padding and gives 0 and no gradient.
+Value smoothed_cross_entropy(const Scope& scope, Value logits, Value labels, double smoothing);
 
 }  // namespace unroll

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Labelled sequences: a line `token<TAB>label` for each token, a blank line after each sentence (CoNLL's form).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace unroll {
+
+struct LabelledLimits {
+  std::size_t max_tokens = std::size_t{1} << 26;  // of the file
+  std::size_t max_length = 4096;                  // of a sentence
+};
+
+struct LabelledSentence {
+  std::vector<std::string> tokens, labels;  // of one size, at least 1
+  std::size_t line = 0;                     // of its first token, from 1
+};
+
+// Throws Error(input_file) with the line on a line without exactly one tab, an empty token or label, what is not UTF-8,
+// anything above the limits, and a file without a sentence.
+std::vector<LabelledSentence> read_labelled(std::string_view text, const std::string& name,
+                                            const LabelledLimits& limits = {});
+
+}  // namespace unroll

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trained model's graph: its parameters are constants, so that a backend packs them once.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "unroll/graph.h"
+
+namespace unroll {
+
+using Constants = std::map<std::string, std::shared_ptr<const Tensor>>;
+Constants constants_of(const TensorMap& tensors);
+
+// A copy of `open` in which every input but the first `n_inputs` is the constant of its name. Throws Error(input_file)
+// in the name of `who` when one is missing or of another type.
+std::shared_ptr<Graph> with_constants(const Graph& open, std::size_t n_inputs, const Constants& constants,
+                                      std::string_view who);
+
+}  // namespace unroll

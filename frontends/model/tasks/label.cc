@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sequence labelling: embedding, recurrent layers that know where each sentence ends, a linear layer at every token.
+#include <algorithm>
+
+#include "frontends/data/buckets.h"
+#include "frontends/data/labelled.h"
+#include "frontends/data/lines.h"
+#include "frontends/model/tasks/class_metrics.h"
+#include "frontends/model/tasks/label_network.h"
+#include "frontends/model/tasks/task_parts.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+LabelNetwork LabelNetwork::of(const Metadata& metadata, const Lexicon& tokens, const Lexicon& labels) {
+  if (labels.size() == 0) throw Error(ErrorKind::input_file, "model", "metadata 'labels' is empty");
+  return {get_model_options(metadata), get_integer(metadata, "embedding"), tokens.size() + 1, labels.size()};
+}
+
+Value LabelNetwork::build(Scope& scope, Value ids, Value lengths) const {
+  const Value x =
+      dropout_layer(scope, embedding_layer(scope.child("embedding"), ids, tokens, embedding), model.dropout);
+  const Value y = recurrent_model(scope.child("recurrent"), x, model, {}, lengths).y;
+  return linear_layer(scope.child("output"), dropout_layer(scope, y, model.dropout), labels);
+}
+
+namespace {
+
+constexpr std::int32_t k_padding = -1;  // as a label
+
+class Label : public Task {
+ public:
+  Label(const LabelOptions& options, std::string_view text, const std::string& name, const Metadata& fitted)
+      : options_(options) {
+    check(options);
+    const std::vector<LabelledSentence> sentences = read_labelled(text, name);
+    const SplitRows rows = random_splits(static_cast<std::int64_t>(sentences.size()), options.validation, options.test,
+                                         options.split_seed);
+    if (fitted.empty()) {
+      fit(sentences, rows[0]);
+    } else {
+      tokens_ = Lexicon::from_lines(get_text(fitted, "vocabulary"), name);
+      labels_ = Lexicon::from_lines(get_text(fitted, "labels"), name);
+    }
+    classes_ = {labels_.size(), -1};
+    if (!options.outside.empty()) classes_.outside = labels_.id(options.outside);
+    if (classes_.outside == labels_.size())
+      throw Error(ErrorKind::usage, name, "no token has the outside label '" + options.outside + "'",
+                  "Set outside to a label of the file, or leave it out");
+    encode(sentences, name);
+    for (std::size_t split = 0; split < rows.size(); ++split) {
+      std::vector<Buckets::Lengths> lengths;
+      for (const std::int64_t row : rows[split]) lengths.push_back({length(row)});
+      parts_.push_back({rows[split], Buckets(std::move(lengths), options.batch)});
+    }
+  }
+
+  TaskGraph build(Scope& scope, const Batch& like) const override {
+    const auto input = [&](const char* name) { return scope.graph().input(name, like.inputs.at(name).type()); };
+    const Value ids = input("ids"), labels = input("labels"), lengths = input("lengths");  // [T,B], [T,B], [B]
+    const LabelNetwork network{options_.model, options_.embedding, tokens_.size() + 1, labels_.size()};
+    const Value logits = network.build(scope, ids, lengths);
+    TaskGraph t;
+    t.weight = add_class_metrics(t, argmax(logits, -1), labels, classes_);
+    t.loss = sum(smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing)) /
+             maximum(t.weight, scalar_like(t.weight, 1));
+    return t;
+  }
+
+  std::int64_t n_batches(Split split) const override { return part(split).buckets.n_batches(); }
+
+  // A batch that too few sentences are left for is filled up with empty ones, so that there is no further shape.
+  Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+    const Part& p = part(split);
+    const Buckets::Rows chosen =
+        split == Split::train ? p.buckets.shuffled(seed, epoch, index) : p.buckets.sorted(index);
+    const std::int64_t T = chosen.padded.first, B = std::min(options_.batch, static_cast<std::int64_t>(p.rows.size()));
+    Tensor ids(DType::i32, {T, B}), labels = Tensor::filled({DType::i32, {T, B}}, k_padding), lengths(DType::i32, {B});
+    for (std::size_t b = 0; b < chosen.rows.size(); ++b) {
+      const std::int64_t row = p.rows[static_cast<std::size_t>(chosen.rows[b])];
+      const std::size_t begin = begin_[static_cast<std::size_t>(row)];
+      lengths.values<std::int32_t>()[b] = static_cast<std::int32_t>(length(row));
+      for (std::size_t t = 0; t < static_cast<std::size_t>(length(row)); ++t) {
+        const std::size_t at = t * static_cast<std::size_t>(B) + b;
+        ids.values<std::int32_t>()[at] = ids_[begin + t];
+        labels.values<std::int32_t>()[at] = label_ids_[begin + t];
+      }
+    }
+    Batch result;
+    result.inputs.emplace("ids", std::move(ids));
+    result.inputs.emplace("labels", std::move(labels));
+    result.inputs.emplace("lengths", std::move(lengths));
+    return result;
+  }
+
+  Metadata metadata() const override {
+    Metadata m{{"task", "label"},
+               {"tokens", options_.tokens},
+               {"vocabulary", tokens_.lines()},
+               {"labels", labels_.lines()},
+               {"embedding", std::to_string(options_.embedding)}};
+    put_model_options(m, options_.model);
+    return m;
+  }
+
+  std::map<std::string, std::map<std::string, double>> baselines() const override {
+    const std::vector<std::int64_t>&train = parts_[0].rows, &test = parts_[2].rows;
+    if (test.empty()) return {};
+    std::map<std::int32_t, std::map<std::int32_t, std::int64_t>> by_token;
+    std::map<std::int32_t, std::int64_t> all;
+    for_each_token(train, [&](std::int32_t token, std::int32_t label) {
+      ++by_token[token][label];
+      ++all[label];
+    });
+    const auto most = [](const std::map<std::int32_t, std::int64_t>& counts) {
+      return std::max_element(counts.begin(), counts.end(), [](auto& a, auto& b) { return a.second < b.second; })
+          ->first;
+    };
+    const std::int32_t usual = most(all);
+    std::vector<std::int32_t> labels, same, of_token;
+    for_each_token(test, [&](std::int32_t token, std::int32_t label) {
+      labels.push_back(label);
+      same.push_back(usual);
+      const auto at = by_token.find(token);
+      of_token.push_back(at == by_token.end() ? usual : most(at->second));
+    });
+    return {{"most_frequent", class_metrics(same, labels, classes_)},
+            {"most_frequent_of_token", class_metrics(of_token, labels, classes_)}};
+  }
+
+ private:
+  struct Part {
+    std::vector<std::int64_t> rows;  // sentences
+    Buckets buckets;                 // of indices into rows
+  };
+  const Part& part(Split split) const { return parts_[static_cast<std::size_t>(split)]; }
+  std::int64_t length(std::int64_t row) const {
+    const auto k = static_cast<std::size_t>(row);
+    return static_cast<std::int64_t>(begin_[k + 1] - begin_[k]);
+  }
+
+  static void check(const LabelOptions& o) {
+    if (o.tokens != "words" && o.tokens != "characters")
+      throw Error(ErrorKind::usage, "label", "tokens must be words or characters; got '" + o.tokens + "'");
+    if (o.embedding < 1 || o.vocabulary < 1 || o.min_count < 1)
+      throw Error(ErrorKind::usage, "label", "embedding, vocabulary and min_count must be at least 1");
+  }
+
+  // Labels are those of the whole file: they are the question, not the data.
+  void fit(const std::vector<LabelledSentence>& sentences, const std::vector<std::int64_t>& train) {
+    Lexicon::Counts tokens, labels;
+    for (const std::int64_t row : train)
+      for (const std::string& token : sentences[static_cast<std::size_t>(row)].tokens) ++tokens[token];
+    for (const LabelledSentence& s : sentences)
+      for (const std::string& label : s.labels) ++labels[label];
+    tokens_ = Lexicon::of(tokens, options_.min_count, static_cast<std::size_t>(options_.vocabulary));
+    labels_ = Lexicon::of(labels, 1, Lexicon::k_max_entries);
+  }
+
+  void encode(const std::vector<LabelledSentence>& sentences, const std::string& name) {
+    for (const LabelledSentence& s : sentences) {
+      begin_.push_back(ids_.size());
+      for (std::size_t t = 0; t < s.tokens.size(); ++t) {
+        ids_.push_back(tokens_.id(s.tokens[t]));
+        label_ids_.push_back(labels_.id(s.labels[t]));
+        if (label_ids_.back() == labels_.size())
+          refuse_line(name, s.line + t, "the model has no label '" + s.labels[t].substr(0, 40) + "'");
+        if (options_.tokens == "characters" && !is_character(s.tokens[t]))
+          refuse_line(name, s.line + t, "the token '" + s.tokens[t].substr(0, 40) + "' is not one character",
+                      "Set tokens = \"words\"");
+      }
+    }
+    begin_.push_back(ids_.size());
+  }
+  static bool is_character(const std::string& token) {
+    return std::count_if(token.begin(), token.end(), [](char c) { return (c & 0xC0) != 0x80; }) == 1;
+  }
+
+  template <class F>
+  void for_each_token(const std::vector<std::int64_t>& rows, const F& see) const {
+    for (const std::int64_t row : rows)
+      for (std::size_t i = begin_[static_cast<std::size_t>(row)]; i < begin_[static_cast<std::size_t>(row) + 1]; ++i)
+        see(ids_[i], label_ids_[i]);
+  }
+
+  LabelOptions options_;
+  Lexicon tokens_, labels_;
+  ClassSet classes_;
+  std::vector<std::int32_t> ids_, label_ids_;  // of all sentences after each other
+  std::vector<std::size_t> begin_;             // of each sentence, and the end
+  std::vector<Part> parts_;                    // by split
+};
+
+}  // namespace
+
+std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text, const std::string& name,
+                                       const Metadata& fitted) {
+  return std::make_shared<Label>(options, text, name, fitted);
+}
+
+}  // namespace unroll

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any text is labelled sentences or is refused with Error(input_file); what was read makes a lexicon that survives its
+// own text. Any text as a lexicon's is one whose text reads back, or is refused.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "frontends/data/labelled.h"
+#include "frontends/data/lexicon.h"
+#include "unroll/error.h"
+
+namespace {
+
+using namespace unroll;
+
+void read_back(const Lexicon& lexicon) {
+  const Lexicon again = Lexicon::from_lines(lexicon.lines(), "fuzz");
+  if (again.lines() != lexicon.lines() || again.size() != lexicon.size()) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    Lexicon::Counts counts;
+    for (const LabelledSentence& s : read_labelled(text, "fuzz", {.max_tokens = 1000, .max_length = 50})) {
+      if (s.tokens.empty() || s.tokens.size() != s.labels.size() || s.tokens.size() > 50) std::abort();
+      for (const std::string& token : s.tokens) ++counts[token];
+    }
+    read_back(Lexicon::of(counts, 1, Lexicon::k_max_entries));
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::input_file) std::abort();
+  }
+  try {
+    read_back(Lexicon::from_lines(text, "fuzz"));
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::input_file) std::abort();
+  }
+  return 0;
+}

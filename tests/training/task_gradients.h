@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loss and gradients of a task's batch from fixed parameters, to compare batches that must not differ.
+#pragma once
+
+#include "unroll/autodiff.h"
+#include "unroll/run.h"
+#include "unroll/trainer.h"
+
+namespace unroll::testing {
+
+// "loss" and "d.<parameter>", computed as in training, with the random key (1, 2, 3) where something is random.
+inline TensorMap loss_and_gradients(const Task& task, const Batch& batch, const std::string& backend = "reference") {
+  Graph graph;
+  Scope scope(graph, /*training=*/true);
+  const TaskGraph t = task.build(scope, batch);
+  TensorMap inputs = initialize(scope.parameters(), 7);
+  std::vector<Value> parameters;
+  for (const ParameterSpec& p : scope.parameters()) parameters.push_back(graph.find_input(p.name));
+  const std::vector<Value> gradients = differentiate(t.loss, parameters);
+  graph.output("loss", t.loss);
+  for (std::size_t i = 0; i < gradients.size(); ++i) graph.output("d." + scope.parameters()[i].name, gradients[i]);
+  for (const auto& [name, tensor] : batch.inputs) inputs.emplace(name, tensor);
+  if (graph.find_input("key")) inputs.emplace("key", Tensor::from<std::int32_t>({3}, {1, 2, 3}));
+  return evaluate(graph, *make_backend(backend), inputs);
+}
+
+inline bool same_bits(const TensorMap& a, const TensorMap& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    const auto p = x.second.bytes(), q = y.second.bytes();
+    return x.first == y.first && std::equal(p.begin(), p.end(), q.begin(), q.end());
+  });
+}
+
+}  // namespace unroll::testing
