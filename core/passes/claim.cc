@@ -51,6 +51,12 @@ class Claims {
 
   bool has(std::int32_t node) const { return taken_.count(node) > 0; }
   const Claim& of(std::int32_t node) const { return taken_.at(node); }
+  // Why an open node was not taken.
+  const std::string& refusal(std::int32_t node) const {
+    static const std::string k_pair = "of forward and gradient only one could be taken";
+    const auto found = refusals_.find(node);
+    return found == refusals_.end() ? k_pair : found->second;
+  }
 
  private:
   struct Pair {
@@ -65,6 +71,7 @@ class Claims {
       if (node.op == Op::gradient) pairs_.push_back({i, partners_of(node)});
       else claim.saved_bytes = 0;
       if (claim.yes) taken_.emplace(i, claim);
+      else refusals_.emplace(i, claim.reason);
     }
   }
   void drop_broken_pairs(const AskClaim& ask) {
@@ -94,6 +101,7 @@ class Claims {
 
   const Graph& graph_;
   std::map<std::int32_t, Claim> taken_;
+  std::map<std::int32_t, std::string> refusals_;
   std::vector<Pair> pairs_;
 };
 
@@ -133,15 +141,20 @@ class SavingNodes {
   std::vector<Made> made_;
 };
 
-std::shared_ptr<const Graph> claim_once(const Graph& graph, const AskClaim& ask, bool& changed) {
+std::shared_ptr<const Graph> claim_once(const Graph& graph, const AskClaim& ask, PassLog* log, bool& changed) {
   const Claims claims(graph, ask);
   SavingNodes savers;
   return rewrite(graph, [&](const RewriteNode& at) -> std::vector<Value> {
-    if (at.node.op == Op::scan) return copy_node(at, claim(*at.node.body, ask));
+    if (at.node.op == Op::scan) {
+      const InLoop in_loop(log, at.node);
+      return copy_node(at, claim(*at.node.body, ask, log));
+    }
     if (!is_open(at.node)) return {};
     changed = true;
+    if (log && !claims.has(at.id)) log->add("expanded " + node_text(at.node), claims.refusal(at.id));
     if (!claims.has(at.id)) return inline_graph(at.target, *composite_body(at.source, at.node), at.operands);
     const Claim& claim = claims.of(at.id);
+    if (log) log->add("claimed " + node_text(at.node), "saves " + std::to_string(claim.saved_bytes) + " bytes");
     std::vector<Value> operands(at.operands.begin(), at.operands.end());
     if (at.node.op == Op::gradient && claim.saved_bytes > 0) {
       const auto& results = savers.of(at, claim);
@@ -157,18 +170,18 @@ std::shared_ptr<const Graph> claim_once(const Graph& graph, const AskClaim& ask,
 
 }  // namespace
 
-std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend) {
-  return claim(graph, [&](const Graph& g, const Node& node) { return backend.claim(g, node); });
+std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend, PassLog* log) {
+  return claim(graph, [&](const Graph& g, const Node& node) { return backend.claim(g, node); }, log);
 }
 
-std::shared_ptr<const Graph> claim(const Graph& graph, const AskClaim& ask) {
+std::shared_ptr<const Graph> claim(const Graph& graph, const AskClaim& ask, PassLog* log) {
   bool changed = false;
-  auto result = claim_once(graph, ask, changed);
+  auto result = claim_once(graph, ask, log, changed);
   for (int i = 0; changed; ++i) {
     if (i == k_max_expansions)
       throw Error(ErrorKind::internal, "claim", "composites expand into each other without end");
     changed = false;
-    result = claim_once(*result, ask, changed);
+    result = claim_once(*result, ask, log, changed);
   }
   return result;
 }

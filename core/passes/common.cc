@@ -81,7 +81,7 @@ bool join(Merged& merged, const Node& scan, int n_states) {
   return true;
 }
 
-std::shared_ptr<const Graph> merge(const Graph& graph) {
+std::shared_ptr<const Graph> merge(const Graph& graph, PassLog* log) {
   // Classes of scans with equal operands and attributes, in order of appearance.
   std::map<Key, std::vector<Merged>> classes;
   std::map<std::int32_t, std::pair<Merged*, std::size_t>> member;  // scan node -> its class and place there
@@ -113,7 +113,11 @@ std::shared_ptr<const Graph> merge(const Graph& graph) {
     const auto [home, place] = member.at(at.id);
     if (home->at.size() == 1) return {};
     std::vector<Value>& outputs = emitted[home];
-    if (outputs.empty()) outputs = copy_node(at, home->body);
+    if (outputs.empty()) {
+      outputs = copy_node(at, home->body);
+      const InLoop in_loop(log, at.node);
+      if (log) log->add("merged " + std::to_string(home->at.size()) + " loops into one", "their states agree in every step");
+    }
     std::vector<Value> mine;
     for (const int k : home->at[place]) mine.push_back(outputs[static_cast<std::size_t>(k)]);
     return mine;
@@ -123,6 +127,8 @@ std::shared_ptr<const Graph> merge(const Graph& graph) {
 }  // namespace
 
 std::shared_ptr<const Graph> eliminate_common(const Graph& graph) { return with_bodies(graph, eliminate); }
-std::shared_ptr<const Graph> merge_scans(const Graph& graph) { return with_bodies(graph, merge); }
+std::shared_ptr<const Graph> merge_scans(const Graph& graph, PassLog* log) {
+  return with_bodies(graph, [log](const Graph& g) { return merge(g, log); }, log);
+}
 
 }  // namespace unroll

@@ -103,8 +103,25 @@ void reduce_large_summands(const Graph& body, std::int64_t steps, std::vector<st
   }
 }
 
+// What happened to a state that adds up something.
+void note_term(PassLog& log, const Graph& body, std::size_t state, const std::optional<Term>& term) {
+  const ValueId self = body.inputs()[state].value;
+  const Node& next = body.node(body.outputs()[state].value.node);
+  const bool adds_up = next.op == Op::add && (next.inputs[0] == self || next.inputs[1] == self);
+  const std::string text = body.type(self).text();
+  if (!term && adds_up) log.add("kept adding up " + text + " in every step", "the sum so far is also read in the loop");
+  if (!term) return;
+  switch (term->kind) {
+    case Term::Kind::product: log.add("deferred the sum of products " + text, "one product over all steps after the loop"); break;
+    case Term::Kind::scatter: log.add("deferred the scattered sum " + text, "one scatter over all steps after the loop"); break;
+    case Term::Kind::sum:
+      log.add("deferred the sum " + text, term->reduced ? "over the batch in each step, over time after the loop: the summands would be large"
+                                                        : "one sum over all steps after the loop");
+  }
+}
+
 // The scan with the factors of its terms as further outputs; the summed states stay in it, unread, for prune_scans.
-std::vector<Value> defer_states(const RewriteNode& at) {
+std::vector<Value> defer_states(const RewriteNode& at, PassLog* log) {
   const ScanLayout l = scan_layout(at.node);
   const Graph& body = *at.node.body;
   if (l.has_lengths || l.has_reset || l.packed || l.steps == 0) return {};
@@ -122,6 +139,8 @@ std::vector<Value> defer_states(const RewriteNode& at) {
   const bool masked = std::any_of(inputs.begin() + l.n_states, inputs.begin() + l.n_states + l.n_sequences,
                                   [&](const NamedValue& input) { return body.type(input.value).dtype == DType::b8; });
   if (!masked) reduce_large_summands(body, l.steps, terms, is_sequence);
+  const InLoop in_loop(log, at.node);
+  for (std::size_t i = 0; log && i < n_states; ++i) note_term(*log, body, i, terms[i]);
   for (std::size_t i = 0; i < n_states; ++i) {
     if (!terms[i]) continue;
     for (const ValueId& factor : terms[i]->factors)
@@ -148,12 +167,12 @@ std::vector<Value> defer_states(const RewriteNode& at) {
 
 }  // namespace
 
-std::shared_ptr<const Graph> defer(const Graph& graph) {
-  return with_bodies(graph, [](const Graph& g) -> std::shared_ptr<const Graph> {
-    return rewrite(g, [](const RewriteNode& at) -> std::vector<Value> {
-      return at.node.op == Op::scan ? defer_states(at) : std::vector<Value>{};
+std::shared_ptr<const Graph> defer(const Graph& graph, PassLog* log) {
+  return with_bodies(graph, [log](const Graph& g) -> std::shared_ptr<const Graph> {
+    return rewrite(g, [log](const RewriteNode& at) -> std::vector<Value> {
+      return at.node.op == Op::scan ? defer_states(at, log) : std::vector<Value>{};
     });
-  });
+  }, log);
 }
 
 }  // namespace unroll

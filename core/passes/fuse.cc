@@ -85,16 +85,27 @@ void emit(const Graph& graph, const std::vector<int>& members, const Boundary& b
   for (std::size_t k = 0; k < fused.size(); ++k) values[boundary.results[k]] = fused[k];
 }
 
-std::shared_ptr<const Graph> fuse_graph(const Graph& source) {
+void note_group(PassLog* log, const Graph& graph, const std::vector<int>& members, const Boundary& boundary) {
+  if (!log) return;
+  log->add("fused " + std::to_string(members.size()) + " elementwise ops " +
+               graph.type(boundary.results[0]).text() + ", " + std::to_string(boundary.operands.size()) +
+               " operands, " + std::to_string(boundary.results.size()) + " results",
+           members.size() == k_most_nodes ? "cut at " + std::to_string(k_most_nodes) + " ops, so that tiles hold the values" : "");
+}
+
+std::shared_ptr<const Graph> fuse_graph(const Graph& source, PassLog* log) {
   const auto graph = drop_dead(source);
   return with_units(*graph, cut_groups(*graph, group(*graph)),
                     [&](const std::vector<int>& members, const Boundary& boundary, Graph& target, ValueMap& values) {
+                      note_group(log, *graph, members, boundary);
                       emit(*graph, members, boundary, target, values);
                     });
 }
 
 }  // namespace
 
-std::shared_ptr<const Graph> fuse(const Graph& graph) { return with_bodies(graph, fuse_graph); }
+std::shared_ptr<const Graph> fuse(const Graph& graph, PassLog* log) {
+  return with_bodies(graph, [log](const Graph& g) { return fuse_graph(g, log); }, log);
+}
 
 }  // namespace unroll

@@ -49,12 +49,15 @@ std::vector<Value> bind_constants_of(const RewriteNode& at) {
 
 }  // namespace
 
-std::shared_ptr<const Graph> inline_steps(const Graph& graph) {
-  return with_bodies(graph, [](const Graph& g) -> std::shared_ptr<const Graph> {
-    return rewrite(g, [](const RewriteNode& at) {
-      return at.node.op == Op::scan ? inline_step(at) : std::vector<Value>{};
+std::shared_ptr<const Graph> inline_steps(const Graph& graph, PassLog* log) {
+  return with_bodies(graph, [log](const Graph& g) -> std::shared_ptr<const Graph> {
+    return rewrite(g, [log](const RewriteNode& at) {
+      const auto values = at.node.op == Op::scan ? inline_step(at) : std::vector<Value>{};
+      const InLoop in_loop(log, at.node);
+      if (log && !values.empty()) log->add("put the body in the place of the loop", "it has one step");
+      return values;
     });
-  });
+  }, log);
 }
 
 std::shared_ptr<const Graph> bind_constants(const Graph& graph) {

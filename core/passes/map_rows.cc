@@ -97,7 +97,16 @@ void pull_producers(const Graph& graph, const std::vector<bool>& by_rows, Units&
   }
 }
 
-Units row_units(const Graph& graph) {
+// Why a group of ops with a reduction stays apart, op by op; empty when it becomes a loop over blocks.
+std::string refusal(const Graph& graph, const std::vector<int>& members) {
+  const std::int64_t rows = rows_of(graph, members);
+  if (members.size() < 2) return "there is nothing beside the reduction";
+  if (rows < k_fewest_rows) return std::to_string(rows) + " rows are too few to share out";
+  const std::int64_t bytes = blocking_of(graph, members).bytes;
+  return bytes >= k_least_block_bytes ? "" : "a call costs more than a block of " + std::to_string(bytes) + " bytes";
+}
+
+Units row_units(const Graph& graph, PassLog* log) {
   const auto nodes = graph.nodes();
   std::vector<bool> by_rows;
   for (const Node& node : nodes) by_rows.push_back(is_by_rows(graph, node));
@@ -116,8 +125,11 @@ Units row_units(const Graph& graph) {
     const bool reduces = std::any_of(members.begin(), members.end(), [&](int m) {
       return op_info(graph.node(m).op).kind == OpKind::reduce;
     });
-    if (!reduces || members.size() < 2 || rows_of(graph, members) < k_fewest_rows) continue;
-    if (blocking_of(graph, members).bytes < k_least_block_bytes) continue;
+    if (!reduces) continue;
+    if (const std::string why = refusal(graph, members); !why.empty()) {
+      if (log) log->add("left " + node_text(graph.node(members.back())) + " and what it reads op by op", why);
+      continue;
+    }
     for (const int m : members) units.of[static_cast<std::size_t>(m)] = static_cast<int>(units.members.size());
     units.members.push_back(std::move(members));
   }
@@ -165,16 +177,27 @@ void emit(const Graph& graph, const std::vector<int>& members, const Boundary& b
     values[boundary.results[k]] = reshape(stacks[k], graph.type(boundary.results[k]).shape);
 }
 
-std::shared_ptr<const Graph> map_rows_of(const Graph& source) {
+void note_blocks(PassLog* log, const Graph& graph, const std::vector<int>& members) {
+  if (!log) return;
+  const Blocking blocking = blocking_of(graph, members);
+  log->add("made " + std::to_string(members.size()) + " row ops a loop over " +
+               std::to_string(rows_of(graph, members) / blocking.rows) + " blocks of " + std::to_string(blocking.rows) + " rows",
+           "the widest value of a block, " + std::to_string(blocking.bytes) + " bytes, stays in a core's cache");
+}
+
+std::shared_ptr<const Graph> map_rows_of(const Graph& source, PassLog* log) {
   const auto graph = drop_dead(source);
-  return with_units(*graph, row_units(*graph),
+  return with_units(*graph, row_units(*graph, log),
                     [&](const std::vector<int>& members, const Boundary& boundary, Graph& target, ValueMap& values) {
+                      note_blocks(log, *graph, members);
                       emit(*graph, members, boundary, target, values);
                     });
 }
 
 }  // namespace
 
-std::shared_ptr<const Graph> map_rows(const Graph& graph) { return with_bodies(graph, map_rows_of); }
+std::shared_ptr<const Graph> map_rows(const Graph& graph, PassLog* log) {
+  return with_bodies(graph, [log](const Graph& g) { return map_rows_of(g, log); }, log);
+}
 
 }  // namespace unroll

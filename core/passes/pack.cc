@@ -332,9 +332,20 @@ std::vector<Mask> masks_of(const Graph& graph) {
   return masks;
 }
 
+void note_packed(PassLog& log, const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    if (node.op != Op::scan) continue;
+    const InLoop in_loop(&log, node);
+    const bool masked = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                    [&](const ValueId& id) { return mask_of(graph, id).has_value(); });
+    if (scan_layout(node).packed) log.add("packed: steps run on the rows that are there");
+    else if (masked) log.add("kept masked", "its body mixes rows, or what it gives in rows that have ended is read");
+  }
+}
+
 }  // namespace
 
-std::shared_ptr<const Graph> pack(const Graph& graph) {
+std::shared_ptr<const Graph> pack(const Graph& graph, PassLog* log) {
   std::shared_ptr<const Graph> result = copy_graph(graph);
   for (bool packed = true; packed;) {  // each round leaves fewer scans to pack
     packed = false;
@@ -346,6 +357,7 @@ std::shared_ptr<const Graph> pack(const Graph& graph) {
       break;
     }
   }
+  if (log) note_packed(*log, *result);
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "core/passes/log.h"
 #include "unroll/backend.h"
 #include "unroll/graph.h"
 #include "unroll/run.h"
@@ -18,35 +19,35 @@ std::shared_ptr<const Graph> fold(const Graph& graph);
 // Equal nodes become one.
 std::shared_ptr<const Graph> eliminate_common(const Graph& graph);
 // Scans over the same inputs whose states agree become one scan with the outputs of all.
-std::shared_ptr<const Graph> merge_scans(const Graph& graph);
+std::shared_ptr<const Graph> merge_scans(const Graph& graph, PassLog* log = nullptr);
 // Drops states, sequences, constants and per-step outputs of scans that nothing needs.
 std::shared_ptr<const Graph> prune_scans(const Graph& graph);
 // Composites and gradients that are claimed stay whole, marked claimed; all others become their bodies.
 using AskClaim = std::function<Claim(const Graph&, const Node&)>;
-std::shared_ptr<const Graph> claim(const Graph& graph, const AskClaim& ask);
-std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend);
+std::shared_ptr<const Graph> claim(const Graph& graph, const AskClaim& ask, PassLog* log = nullptr);
+std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend, PassLog* log = nullptr);
 // Operands of f32 products are rounded to the format.
 std::shared_ptr<const Graph> set_precision(const Graph& graph, Precision precision);
 // Lengths and reset masks of scans become ordinary ops of their bodies.
 std::shared_ptr<const Graph> lower_scan_masks(const Graph& graph);
 // Scans of one step become their bodies.
-std::shared_ptr<const Graph> inline_steps(const Graph& graph);
+std::shared_ptr<const Graph> inline_steps(const Graph& graph, PassLog* log = nullptr);
 // Products with one operand in common, and sums of products, become one product of matrices side by side.
 std::shared_ptr<const Graph> concat_products(const Graph& graph);
 // Work of scan bodies that needs no state moves before the loop, work that no state needs after it, for all steps at once.
-std::shared_ptr<const Graph> split_scans(const Graph& graph);
+std::shared_ptr<const Graph> split_scans(const Graph& graph, PassLog* log = nullptr);
 // A state that only adds up products or sums over time becomes one product or sum after the loop.
-std::shared_ptr<const Graph> defer(const Graph& graph);
+std::shared_ptr<const Graph> defer(const Graph& graph, PassLog* log = nullptr);
 // Scans whose rows end at their lengths, and the products around them, on the rows that exist.
-std::shared_ptr<const Graph> pack(const Graph& graph);
+std::shared_ptr<const Graph> pack(const Graph& graph, PassLog* log = nullptr);
 // Constants of the graph that a scan hands to its body become constants of the body, which a backend may prepare once.
 std::shared_ptr<const Graph> bind_constants(const Graph& graph);
 // Slices of elementwise results become elementwise results of slices.
 std::shared_ptr<const Graph> sink_slices(const Graph& graph);
 // A reduction over the last axis and the elementwise work around it become a scan without states over blocks of rows.
-std::shared_ptr<const Graph> map_rows(const Graph& graph);
+std::shared_ptr<const Graph> map_rows(const Graph& graph, PassLog* log = nullptr);
 // Elementwise neighbours of one shape become fused nodes.
-std::shared_ptr<const Graph> fuse(const Graph& graph);
+std::shared_ptr<const Graph> fuse(const Graph& graph, PassLog* log = nullptr);
 // Lifetimes to arena offsets, views, in-place updates; the last step.
 std::shared_ptr<const Plan> plan_memory(std::shared_ptr<const Graph> graph, const Capabilities& backend,
                                         const PlanOptions& options);

@@ -13,6 +13,7 @@ namespace {
 struct Context {
   const Backend& backend;
   const PlanOptions& options;
+  PassLog* log;
 };
 struct Pass {
   std::string_view name;
@@ -24,10 +25,14 @@ template <std::shared_ptr<const Graph> (*F)(const Graph&)>
 std::shared_ptr<const Graph> plain(const Graph& graph, const Context&) {
   return F(graph);
 }
+template <std::shared_ptr<const Graph> (*F)(const Graph&, PassLog*)>
+std::shared_ptr<const Graph> told(const Graph& graph, const Context& context) {
+  return F(graph, context.log);
+}
 // Claimed kernels are of f32: in another precision nothing is claimed.
 std::shared_ptr<const Graph> claim_in_f32(const Graph& graph, const Context& context) {
-  if (context.options.precision == Precision::f32) return claim(graph, context.backend);
-  return claim(graph, [](const Graph&, const Node&) { return Claim{.reason = "it computes in f32"}; });
+  if (context.options.precision == Precision::f32) return claim(graph, context.backend, context.log);
+  return claim(graph, [](const Graph&, const Node&) { return Claim{.reason = "it computes in f32"}; }, context.log);
 }
 std::shared_ptr<const Graph> set_precision_of(const Graph& graph, const Context& context) {
   return set_precision(graph, context.options.precision);
@@ -36,13 +41,13 @@ std::shared_ptr<const Graph> lower_masks_if_wanted(const Graph& graph, const Con
   return context.backend.describe().masks ? copy_graph(graph) : lower_scan_masks(graph);
 }
 std::shared_ptr<const Graph> map_rows_if_wanted(const Graph& graph, const Context& context) {
-  return context.backend.describe().fuses ? map_rows(graph) : copy_graph(graph);
+  return context.backend.describe().fuses ? map_rows(graph, context.log) : copy_graph(graph);
 }
 std::shared_ptr<const Graph> pack_if_wanted(const Graph& graph, const Context& context) {
-  return context.backend.describe().packs ? pack(graph) : copy_graph(graph);
+  return context.backend.describe().packs ? pack(graph, context.log) : copy_graph(graph);
 }
 std::shared_ptr<const Graph> fuse_if_wanted(const Graph& graph, const Context& context) {
-  return context.backend.describe().fuses ? fuse(graph) : copy_graph(graph);
+  return context.backend.describe().fuses ? fuse(graph, context.log) : copy_graph(graph);
 }
 
 constexpr Pass k_passes[] = {
@@ -52,15 +57,15 @@ constexpr Pass k_passes[] = {
     {"claim", true, claim_in_f32},
     {"precision", false, set_precision_of},
     {"lower_masks", true, lower_masks_if_wanted},
-    {"inline_steps", false, plain<inline_steps>},
+    {"inline_steps", false, told<inline_steps>},
     {"fold", false, plain<fold>},
     {"common", false, plain<eliminate_common>},
-    {"merge_scans", false, plain<merge_scans>},
+    {"merge_scans", false, told<merge_scans>},
     {"prune_scans", false, plain<prune_scans>},
     {"concat_products", false, plain<concat_products>},
     {"common", false, plain<eliminate_common>},
-    {"split", false, plain<split_scans>},
-    {"defer", false, plain<defer>},
+    {"split", false, told<split_scans>},
+    {"defer", false, told<defer>},
     {"fold", false, plain<fold>},
     {"common", false, plain<eliminate_common>},
     {"prune_scans", false, plain<prune_scans>},
@@ -87,7 +92,10 @@ std::vector<std::string> pass_names() {
   return names;
 }
 
-std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend, const PlanOptions& options) {
+namespace {
+
+std::shared_ptr<const Graph> run_passes(const Graph& graph, const Context& context) {
+  const PlanOptions& options = context.options;
   const auto known = pass_names();
   for (const std::string& name : options.without)
     if (std::find(known.begin(), known.end(), name) == known.end())
@@ -96,11 +104,19 @@ std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend, c
   for (const Pass& pass : k_passes) {
     const bool off = std::find(options.without.begin(), options.without.end(), pass.name) != options.without.end();
     if (off && !pass.required) continue;
-    result = pass.run(*result, {backend, options});
+    context.log->begin(pass.name);
+    result = pass.run(*result, context);
     if (options.verify_each) verify(*result);
   }
   verify(*result, Stage::planned);
   return result;
+}
+
+}  // namespace
+
+std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend, const PlanOptions& options) {
+  PassLog log;
+  return run_passes(graph, {backend, options, &log});
 }
 
 std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend, const PlanOptions& options) {
@@ -108,7 +124,10 @@ std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend, con
   if (std::find(can.weights.begin(), can.weights.end(), options.weights) == can.weights.end())
     throw Error(ErrorKind::unsupported, "plan", "backend '" + can.name + "' keeps no weights in this format",
                 "use f32, or the cpu backend");
-  return plan_memory(lower(graph, backend, options), backend.describe(), options);
+  PassLog log;
+  auto made = std::make_shared<Plan>(*plan_memory(run_passes(graph, {backend, options, &log}), can, options));
+  made->notes = log.take();
+  return made;
 }
 
 }  // namespace unroll

@@ -54,13 +54,14 @@ std::vector<Value> copy_node(const RewriteNode& at, std::shared_ptr<const Graph>
   return at.target.append(at.node.op, at.operands, at.node.attributes, std::move(body));
 }
 
-std::shared_ptr<const Graph> with_bodies(const Graph& source, const GraphPass& pass) {
+std::shared_ptr<const Graph> with_bodies(const Graph& source, const GraphPass& pass, PassLog* log) {
   bool any = false;
   for (const Node& node : source.nodes()) any |= node.op == Op::scan;
   if (!any) return pass(source);
   const auto inner = rewrite(source, [&](const RewriteNode& at) -> std::vector<Value> {
     if (at.node.op != Op::scan) return {};
-    return copy_node(at, with_bodies(*at.node.body, pass));
+    const InLoop in_loop(log, at.node);
+    return copy_node(at, with_bodies(*at.node.body, pass, log));
   });
   return pass(*inner);
 }

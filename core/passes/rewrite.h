@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/passes/log.h"
 #include "unroll/graph.h"
 
 namespace unroll {
@@ -34,7 +35,8 @@ std::vector<Value> copy_node(const RewriteNode& at, std::shared_ptr<const Graph>
 
 // Applies `pass` to the graph inside every scan body (innermost first), then to the graph itself.
 using GraphPass = std::function<std::shared_ptr<const Graph>(const Graph&)>;
-std::shared_ptr<const Graph> with_bodies(const Graph& source, const GraphPass& pass);
+// Inside a body the log, where there is one, is in its loop.
+std::shared_ptr<const Graph> with_bodies(const Graph& source, const GraphPass& pass, PassLog* log = nullptr);
 
 // How many operands and outputs read each value: [node][output].
 std::vector<std::vector<int>> count_uses(const Graph& graph);

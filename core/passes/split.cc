@@ -27,13 +27,17 @@ bool gains(const Graph& graph, const Node& node) {
 
 class BodySplit {
  public:
-  explicit BodySplit(const RewriteNode& at) : at_(at), body_(*at.node.body), layout_(scan_layout(at.node)) {}
+  BodySplit(const RewriteNode& at, PassLog* log)
+      : at_(at), body_(*at.node.body), layout_(scan_layout(at.node)), log_(log) {}
 
   // Empty when nothing moves.
   std::vector<Value> run() {
     if (layout_.has_lengths || layout_.has_reset || layout_.packed || layout_.steps == 0) return {};
     classify();
     find_movable();
+    const InLoop in_loop(log_, at_.node);
+    for (std::size_t i = 0; log_ && i < n(); ++i)
+      if (gains_at(i)) note(i);
     if (std::none_of(moves_.begin(), moves_.end(), [](bool m) { return m; })) return {};
     return rebuild();
   }
@@ -78,6 +82,14 @@ class BodySplit {
   }
 
   bool gains_at(std::size_t i) const { return gains(body_, node(i)); }
+
+  void note(std::size_t i) const {
+    const std::string text = node_text(node(i));
+    if (moves_[i] && part_[i] == Part::after) log_->add("sank " + text, "no state needs it: once for all steps after the loop");
+    else if (moves_[i]) log_->add("hoisted " + text, "it needs no state: once for all steps before the loop");
+    else if (part_[i] == Part::core) log_->add("kept " + text + " in every step", "it needs the state, and a state needs it");
+    else log_->add("kept " + text + " in every step", "it, or what stands between it and the edge of the loop, has no form for all steps");
+  }
 
   // moves_: nodes computed outside. A node before the loop needs operands that can be outside; one after it needs
   // readers that are outside as well.
@@ -259,6 +271,7 @@ class BodySplit {
   const RewriteNode& at_;
   const Graph& body_;
   const ScanLayout layout_;
+  PassLog* const log_;
   std::vector<Part> part_;
   std::vector<bool> moves_;
   std::map<std::int32_t, bool> after_;
@@ -267,13 +280,13 @@ class BodySplit {
 
 }  // namespace
 
-std::shared_ptr<const Graph> split_scans(const Graph& graph) {
-  return with_bodies(graph, [](const Graph& g) -> std::shared_ptr<const Graph> {
-    const auto result = rewrite(g, [](const RewriteNode& at) -> std::vector<Value> {
-      return at.node.op == Op::scan ? BodySplit(at).run() : std::vector<Value>{};
+std::shared_ptr<const Graph> split_scans(const Graph& graph, PassLog* log) {
+  return with_bodies(graph, [log](const Graph& g) -> std::shared_ptr<const Graph> {
+    const auto result = rewrite(g, [log](const RewriteNode& at) -> std::vector<Value> {
+      return at.node.op == Op::scan ? BodySplit(at, log).run() : std::vector<Value>{};
     });
     return drop_dead(*result);
-  });
+  }, log);
 }
 
 }  // namespace unroll

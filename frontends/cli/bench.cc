@@ -8,6 +8,7 @@
 
 #include "frontends/cli/bench_job.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/explain.h"
 #include "frontends/cli/stream_job.h"
 #include "unroll/plan_hash.h"
 #include "unroll/run.h"
@@ -87,8 +88,10 @@ double spread(const std::vector<double>& sorted) {
 // A step is one call with the state carried; --lanes, --chunk and --weights-dtype instead of --batch and --steps.
 int bench_stream(const Options& options) {
   const BenchModel w = bench_model(options);
-  const auto backend =
-      make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(1))});
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(
+      options.explain,
+      make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(1))}), explaining);
   const StreamModel model = recurrent_stream(w.model, w.sizes.input);
   const RecurrentJob job = build_recurrent(w.model, {.steps = 1, .batch = 1, .input = w.sizes.input});
   const TensorMap parameters = initialize(job.parameters, static_cast<std::uint64_t>(options.seed.value_or(0)));
@@ -97,7 +100,7 @@ int bench_stream(const Options& options) {
   report.add("hidden", w.model.hidden).add("layers", static_cast<std::int64_t>(w.model.layers));
   const Report timed = time_stream(*backend, model, parameters, options);
   for (const auto& [name, item] : timed.items()) report.add(name, item);
-  report.print(options.json);
+  print_explained(std::move(report), explaining, options.json);
   return 0;
 }
 
@@ -105,8 +108,10 @@ int bench_stream(const Options& options) {
 
 int run_bench(const Options& options) {
   if (options.mode == "stream") return bench_stream(options);
-  const auto backend =
-      make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(0))});
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(
+      options.explain,
+      make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(0))}), explaining);
   const auto compile_start = Clock::now();
   const BenchJob job = bench_job(options);
   Program program(*job.graph, *backend);
@@ -124,8 +129,12 @@ int run_bench(const Options& options) {
   report.add("min_ms", times.front()).add("median_ms", times[times.size() / 2]).add("spread", spread(times));
   report.add("gflops", bench_flop(options) / times.front() / 1e6).add("compile_ms", compile_ms);
   report.add("peak_bytes", static_cast<std::int64_t>(program.plan().arena_bytes + device.bytes));
+<<<<<<< HEAD
   report.add("plan_hash", fmt::format("{:016x}", plan_hash(program.plan())));
   report.print(options.json);
+=======
+  print_explained(std::move(report), explaining, options.json);
+>>>>>>> 7027a2d (wip)
   return 0;
 }
 

@@ -25,6 +25,10 @@ void add_set(CLI::App& app, Options& o) {
   app.add_option("--set", o.settings, "section.key=value, over the config; may be repeated")->expected(1)->take_all();
 }
 
+void add_explain(CLI::App& app, Options& o) {
+  app.add_flag("--explain", o.explain, "also what the passes did and why, and which kernels run");
+}
+
 void add_doctor(CLI::App& app, Options& o) {
   add_json(app, o);
   app.footer("Example:\n  unroll doctor --json");
@@ -50,6 +54,7 @@ void add_train(CLI::App& app, Options& o) {
   add_seed(app, o);
   add_device(app, o);
   add_set(app, o);
+  add_explain(app, o);
   add_json(app, o);
   app.footer(
       "Examples:\n  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
@@ -126,6 +131,7 @@ void add_run(CLI::App& app, Options& o) {
   app.add_flag("--grad", o.grad, "also the gradients of <y,d_y> + <hn,d_hn> + <cn,d_cn>");
   add_device(app, o);
   add_set(app, o);
+  add_explain(app, o);
   add_json(app, o);
   app.footer(
       "Example:\n  unroll run lstm.toml --weights w.safetensors --input in.safetensors --output out.safetensors "
@@ -164,6 +170,7 @@ void add_bench(CLI::App& app, Options& o) {
   add_seed(app, o);
   add_device(app, o);
   add_set(app, o);
+  add_explain(app, o);
   add_json(app, o);
   app.footer(
       "Examples:\n  unroll bench --cell lstm --input 128 --hidden 256 --batch 32 --steps 100 --mode train --threads 2 "

@@ -35,6 +35,7 @@ struct Options {
   bool reference = false;
   bool grad = false;
   bool resume = false;
+  bool explain = false;
   bool print_graph = false;
   bool print_dot = false;
   std::optional<std::int64_t> max_updates;

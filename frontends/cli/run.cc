@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/report.h"
 #include "unroll/autodiff.h"
@@ -152,16 +153,20 @@ int run_tensors(const Options& options) {
   }
   const Pass pass = build_pass(config, sizes, options.grad);
   const TensorMap bound = gather_inputs(options, pass, std::move(input), load_safetensors(options.weights).tensors);
-  const auto backend = open_backend(config);
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(options.explain, open_backend(config), explaining);
   TensorFile file;
   file.tensors = evaluate(*pass.job.graph, *backend, bound);
   save_safetensors(options.output, file);
   if (options.json) {
     Report tensors;
     for (const auto& [name, tensor] : file.tensors) tensors.add(name, tensor.type().text());
-    Report().add("output", options.output).add("backend", backend->describe().name).add("tensors", tensors).print(true);
+    Report report;
+    report.add("output", options.output).add("backend", backend->describe().name).add("tensors", tensors);
+    print_explained(report, explaining, true);
   } else {
     fmt::print(stderr, "unroll: wrote {} tensors to {}\n", file.tensors.size(), options.output);
+    if (explaining) print_explained({}, explaining, false);
   }
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/progress.h"
 #include "frontends/cli/report.h"
@@ -46,7 +47,7 @@ void apply_max_updates(const Options& options, Config& config, TrainerOptions& t
   }
 }
 
-void print_result(const TrainResult& result, const Options& options) {
+void print_result(const TrainResult& result, const Options& options, const ExplainingBackend* explaining) {
   Report report;
   report.add("folder", options.out).add("updates", result.updates);
   if (!result.validation_metrics.empty()) {
@@ -60,7 +61,7 @@ void print_result(const TrainResult& result, const Options& options) {
   report.add("data_wait", result.data_wait);
   report.add("interrupted", stop_signal() != 0);
   report.add("out_of_patience", result.out_of_patience);
-  report.print(options.json);
+  print_explained(std::move(report), explaining, options.json);
 }
 
 }  // namespace
@@ -75,7 +76,8 @@ int run_train(const Options& options) {
   TrainerOptions trainer = trainer_options(config);
   apply_max_updates(options, config, trainer);
   const auto task = make_task(config, "");
-  const auto backend = open_backend(config);
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(options.explain, open_backend(config), explaining);
   catch_stop_signals();
   prepare_folder(options.out, options.resume);
   const std::string config_path = options.out + "/config.toml";
@@ -92,7 +94,7 @@ int run_train(const Options& options) {
     display.line(fmt::format("stopped after update {}; go on with: unroll train {} --out {} --resume", result.updates,
                              config_path, options.out));
   }
-  print_result(result, options);
+  print_result(result, options, explaining);
   return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
 

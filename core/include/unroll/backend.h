@@ -34,6 +34,15 @@ struct Storage {
 // Products of few weights keep f32: they cost nothing.
 enum class WeightFormat : std::uint8_t { f32, bf16, int8 };
 
+// What a pass did, or left and why; for people who ask why a plan is as it is.
+struct PassNote {
+  std::string pass;   // one of pass_names()
+  std::string where;  // the loop, in words; empty: outside of all loops
+  std::string what;   // "hoisted matmul f32[32,1024]"
+  std::string why;
+  int count = 1;      // equal notes are one
+};
+
 // A graph that is ready to run: nodes in execution order, every value placed. For a body plan (of a scan) inputs are
 // the body's inputs and outputs its outputs, bound anew in each step, and the arena is scratch of the outer node.
 struct Plan {
@@ -48,6 +57,7 @@ struct Plan {
   std::vector<std::size_t> scratch_bytes;           // copies, of a claimed node what its claim asked for
   WeightFormat weights = WeightFormat::f32;
   bool one_thread = false;                          // a run stays in the thread of its caller
+  std::vector<PassNote> notes;                      // of the whole plan, in order of the passes; empty in bodies
 };
 
 struct Capabilities {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes report of their work, for `explain`: facts in a list, which becomes Plan::notes. Passes take a PassLog*;
+// null when nobody wants to know.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/backend.h"
+
+namespace unroll {
+
+class PassLog {
+ public:
+  // Notes from here on are of this pass, and of no loop.
+  void begin(std::string_view pass);
+  // Notes until leave() are about this scan or its body; scans nest.
+  void enter(const Node& scan);
+  void leave() { loops_.pop_back(); }
+  // An equal note of the same pass raises its count.
+  void add(std::string what, std::string why = {});
+
+  std::vector<PassNote> take() { return std::move(notes_); }
+
+ private:
+  std::string pass_;
+  std::vector<std::string> loops_;
+  std::vector<PassNote> notes_;
+};
+
+// The log is inside `scan` while this lives.
+class InLoop {
+ public:
+  InLoop(PassLog* log, const Node& scan) : log_(log) {
+    if (log_) log_->enter(scan);
+  }
+  ~InLoop() {
+    if (log_) log_->leave();
+  }
+  InLoop(const InLoop&) = delete;
+  InLoop& operator=(const InLoop&) = delete;
+
+ private:
+  PassLog* log_;
+};
+
+// "matmul f32[32,1024]": a node of one output, or the first of several.
+std::string node_text(const Node& node);
+
+}  // namespace unroll

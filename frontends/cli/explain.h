@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// --explain: what the passes made of a graph and what the backend runs for it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "frontends/cli/report.h"
+#include "unroll/backend.h"
+
+namespace unroll::cli {
+
+// A backend that keeps what is planned and compiled for it, so that any command can explain itself; all else is done by
+// the backend inside.
+class ExplainingBackend : public Backend {
+ public:
+  explicit ExplainingBackend(std::unique_ptr<Backend> inside) : inside_(std::move(inside)) {}
+
+  const Capabilities& describe() const override { return inside_->describe(); }
+  Claim claim(const Graph& graph, const Node& node) const override { return inside_->claim(graph, node); }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inside_->allocate(bytes); }
+  void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
+    inside_->upload(buffer, offset, from);
+  }
+  void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
+    inside_->download(buffer, offset, to);
+  }
+  std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override;
+  void wait() override { inside_->wait(); }
+
+  // One for each plan that was compiled: `outputs`, `memory`, `passes` (what, where, why, how often) and `kernels` (what
+  // each call runs as, milliseconds in the last run).
+  ReportList explain() const;
+
+ private:
+  struct Compiled;
+  std::unique_ptr<Backend> inside_;
+  std::vector<std::shared_ptr<Compiled>> compiled_;
+};
+
+// The backend as it is, or wrapped when it is to explain itself; `explaining` then points at the wrapper.
+std::unique_ptr<Backend> explained_if(bool wanted, std::unique_ptr<Backend> backend, ExplainingBackend*& explaining);
+
+// Prints the report, and what `explaining` knows when there is one: as member `explain` of the JSON object, or below the
+// text.
+void print_explained(Report report, const ExplainingBackend* explaining, bool as_json);
+
+}  // namespace unroll::cli
