@@ -3,7 +3,7 @@
 """How time follows one size while the others stay: recurrent stacks, or the products that they are made of.
 
 usage: bench/sweep.py layers --vary batch=1,2,4,8,16,32,64,128 [--cells rnn,gru,lstm] [--hidden 256]
-       bench/sweep.py gemm --vary hidden=64,128,256,512,1024 [--backends cpu,onednn]
+       bench/sweep.py gemm --vary hidden=64,128,256,512,1024 [--backends cpu,onednn] [--with openblas]
 `layers` varies batch, steps, hidden, layers or input; `gemm` varies hidden, batch or steps. bench/README.md has the
 meaning of the columns. T time, B batch, I input, H hidden, G gates.
 """
@@ -12,7 +12,7 @@ import json
 import pathlib
 import sys
 
-from run import Absent, best_of, timed
+from run import FOLDER, Absent, best_of, timed
 
 START = {"input": 128, "hidden": 256, "layers": 1, "batch": 32, "steps": 100}
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
@@ -70,19 +70,21 @@ def sweep_layers(o, name, values, common):
 
 
 def sweep_gemm(o, name, values, common):
-    """Per product and value: GFLOP/s of each backend."""
-    backends = o.backends.split(",")
+    """Per product and value: GFLOP/s of each backend and peer."""
+    sides = {backend: [*common, "--backend", backend] for backend in o.backends.split(",")}
+    for peer in filter(None, o.peers.split(",")):
+        sides[peer] = [o.python, FOLDER / f"peers/{peer}_peer.py", *common[2:]]
     print(f"| product, gates {GATES[o.gates]} | {name} | M x K x N | " +
-          " | ".join(f"{b} GFLOP/s" for b in backends) + " |\n|" + "---|" * (3 + len(backends)))
+          " | ".join(f"{side} GFLOP/s" for side in sides) + " |\n|" + "---|" * (3 + len(sides)))
     rows = []
     for product, sizes in PRODUCTS.items():
         for value in values:
             s = {**START, name: value}
             m, k, n, flags = sizes(s["hidden"], GATES[o.gates], s["batch"], s["steps"])
-            command = [*common, "--mode", "gemm", "--shape", f"{m}x{k}x{n}", *flags]
-            results = interleaved([[*command, "--backend", b] for b in backends], o.rounds)
+            options = ["--mode", "gemm", "--shape", f"{m}x{k}x{n}", *flags]
+            results = interleaved([[*command, *options] for command in sides.values()], o.rounds)
             rows.append({"product": product, name: value, "m": m, "k": k, "n": n,
-                         "gflops": {b: r and r["gflops"] for b, r in zip(backends, results)}})
+                         "gflops": {side: r and r["gflops"] for side, r in zip(sides, results)}})
             print(f"| {product} | {value} | {m} x {k} x {n} | " +
                   " | ".join(f"{r['gflops']:.0f}" if r else "" for r in results) + " |", flush=True)
     return rows
@@ -96,6 +98,8 @@ def main():
     parser.add_argument("--gates", default="lstm", choices=GATES, help="whose products `gemm` takes")
     parser.add_argument("--mode", default="train", choices=["infer", "train"])
     parser.add_argument("--backends", default="cpu", help="`layers` takes the first")
+    parser.add_argument("--with", dest="peers", default="", help="openblas: `gemm` times it as well")
+    parser.add_argument("--python", default="python3", help="an interpreter that has numpy, for the peer")
     parser.add_argument("--unroll", default="build/frontends/cli/unroll")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)

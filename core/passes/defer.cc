@@ -111,12 +111,12 @@ void note_term(PassLog& log, const Graph& body, std::size_t state, const std::op
   const std::string text = body.type(self).text();
   if (!term && adds_up) log.add("kept adding up " + text + " in every step", "the sum so far is also read in the loop");
   if (!term) return;
+  constexpr const char* k_reduced = "over the batch in each step, over time after the loop: the summands would be large";
   switch (term->kind) {
-    case Term::Kind::product: log.add("deferred the sum of products " + text, "one product over all steps after the loop"); break;
-    case Term::Kind::scatter: log.add("deferred the scattered sum " + text, "one scatter over all steps after the loop"); break;
+    case Term::Kind::product: return log.add("deferred the sum of products " + text, "one product over all steps");
+    case Term::Kind::scatter: return log.add("deferred the scattered sum " + text, "one scatter over all steps");
     case Term::Kind::sum:
-      log.add("deferred the sum " + text, term->reduced ? "over the batch in each step, over time after the loop: the summands would be large"
-                                                        : "one sum over all steps after the loop");
+      return log.add("deferred the sum " + text, term->reduced ? k_reduced : "one sum over all steps");
   }
 }
 

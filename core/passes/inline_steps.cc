@@ -52,8 +52,9 @@ std::vector<Value> bind_constants_of(const RewriteNode& at) {
 std::shared_ptr<const Graph> inline_steps(const Graph& graph, PassLog* log) {
   return with_bodies(graph, [log](const Graph& g) -> std::shared_ptr<const Graph> {
     return rewrite(g, [log](const RewriteNode& at) {
-      const auto values = at.node.op == Op::scan ? inline_step(at) : std::vector<Value>{};
+      if (at.node.op != Op::scan) return std::vector<Value>{};
       const InLoop in_loop(log, at.node);
+      auto values = inline_step(at);
       if (log && !values.empty()) log->add("put the body in the place of the loop", "it has one step");
       return values;
     });

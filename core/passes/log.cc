@@ -15,10 +15,12 @@ std::string loop_text(const Node& scan) {
   std::string text = "loop of " + std::to_string(l.steps) + " steps";
   if (scan.attributes.get_or<bool>("reverse", false)) text += ", backwards";
   if (l.packed) text += ", packed";
-  for (int i = 0; i < l.n_states; ++i) {
+  constexpr int k_most_states = 3;  // a gradient's loop has one for each parameter
+  for (int i = 0; i < std::min(l.n_states, k_most_states); ++i) {
     text += i == 0 ? ", states " : " ";
     text += scan.outputs[static_cast<std::size_t>(i)].text();
   }
+  if (l.n_states > k_most_states) text += " and " + std::to_string(l.n_states - k_most_states) + " more";
   return text;
 }
 

@@ -180,8 +180,9 @@ void emit(const Graph& graph, const std::vector<int>& members, const Boundary& b
 void note_blocks(PassLog* log, const Graph& graph, const std::vector<int>& members) {
   if (!log) return;
   const Blocking blocking = blocking_of(graph, members);
-  log->add("made " + std::to_string(members.size()) + " row ops a loop over " +
-               std::to_string(rows_of(graph, members) / blocking.rows) + " blocks of " + std::to_string(blocking.rows) + " rows",
+  const std::string blocks = std::to_string(rows_of(graph, members) / blocking.rows) + " blocks of ";
+  log->add("made " + std::to_string(members.size()) + " row ops a loop over " + blocks +
+               std::to_string(blocking.rows) + " rows",
            "the widest value of a block, " + std::to_string(blocking.bytes) + " bytes, stays in a core's cache");
 }
 

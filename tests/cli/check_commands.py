@@ -213,6 +213,30 @@ def bench_saves(folder):
     assert load(folder / "o")["y"] == saved["y"]
 
 
+def explain(folder):
+    """--explain says what each pass did in a layer, and what runs for it, in bench, run and train"""
+    small = ["--input", 4, "--hidden", 8, "--batch", 4, "--steps", 5, "--seconds", 0, "--threads", 1, "--explain"]
+    (plan,) = ok("bench", "--cell", "lstm", "--mode", "train", *small, "--json").json()["explain"]
+    said = {(n["pass"], n["what"].split()[0]) for n in plan["passes"]}
+    assert {("claim", "expanded"), ("split", "kept"), ("defer", "deferred"), ("fuse", "fused")} <= said, said
+    assert "d_weight_hh_l0" in plan["outputs"] and len(plan["kernels"]) > 3, plan
+    (plan,) = ok("bench", "--cell", "lstm", "--mode", "infer", "--lengths", "1:5:3", *small, "--json").json()["explain"]
+    assert any(n["what"].startswith("packed") for n in plan["passes"]), plan["passes"]
+    text = ok("bench", "--cell", "lnlstm", "--mode", "infer", *small).out
+    assert "hoisted matmul f32[4,32]" in text and "kernels\n" in text, text
+    (folder / "c.toml").write_text("[model]\ncell = \"rnn\"\ninput = 1\nhidden = 1\n")
+    save(folder / "w", weight_ih_l0=("F32", [1, 1], [1]), weight_hh_l0=("F32", [1, 1], [1]),
+         bias_ih_l0=("F32", [1], [0]), bias_hh_l0=("F32", [1], [0]))
+    save(folder / "i", x=("F32", [1, 1, 1], [2]))
+    files = ["--weights", folder / "w", "--input", folder / "i", "--output", folder / "o"]
+    (plan,) = ok("run", folder / "c.toml", *files, "--explain", "--json").json()["explain"]
+    assert any("one step" in n["why"] for n in plan["passes"]), plan["passes"]
+    ok("new", "forecast", folder / "demo")
+    plans = ok("train", folder / "demo/config.toml", "--out", folder / "run", "--max-updates", 1, "--explain",
+               "--json").json()["explain"]
+    assert any(n["what"].startswith("expanded adam") for plan in plans for n in plan["passes"])
+
+
 def completion(folder):
     """completion scripts load, and bash offers commands, options and choices"""
     script = folder / "c.bash"
@@ -250,4 +274,4 @@ def cold_start(folder):
 
 with tempfile.TemporaryDirectory() as work:
     run_checks([version_and_help, usage_errors, doctor, bad_configs, run_numbers, run_refusals, stream_steps, inspect,
-                bench, bench_products, bench_saves, completion, cold_start], work)
+                bench, bench_products, bench_saves, explain, completion, cold_start], work)
