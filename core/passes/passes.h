@@ -13,7 +13,7 @@
 namespace unroll {
 
 // Loops that compute rnn, gru or lstm, whatever way they are written, become those.
-std::shared_ptr<const Graph> recognise(const Graph& graph);
+std::shared_ptr<const Graph> recognise(const Graph& graph, PassLog* log = nullptr);
 // Identities (x + 0, x * 1, double transposes, ...) and arithmetic on scalar constants.
 std::shared_ptr<const Graph> fold(const Graph& graph);
 // Equal nodes become one.

@@ -51,7 +51,7 @@ std::shared_ptr<const Graph> fuse_if_wanted(const Graph& graph, const Context& c
 }
 
 constexpr Pass k_passes[] = {
-    {"recognise", false, plain<recognise>},
+    {"recognise", false, told<recognise>},
     {"fold", false, plain<fold>},
     {"common", false, plain<eliminate_common>},
     {"claim", true, claim_in_f32},

@@ -8,14 +8,24 @@
 
 namespace unroll {
 
-std::shared_ptr<const Graph> recognise(const Graph& graph) {
-  return with_bodies(graph, [](const Graph& g) -> std::shared_ptr<const Graph> {
-    return rewrite(g, [](const RewriteNode& at) -> std::vector<Value> {
-      if (at.node.op != Op::scan) return {};
-      const auto composite = recognise_scan(at.source, at.node);
-      return composite ? inline_graph(at.target, *composite, at.operands) : std::vector<Value>{};
-    });
-  });
+namespace {
+
+std::vector<Value> recognise_loop(const RewriteNode& at, PassLog* log) {
+  if (at.node.op != Op::scan) return {};
+  const auto composite = recognise_scan(at.source, at.node);
+  if (!composite) return {};
+  const InLoop in_loop(log, at.node);
+  for (const Node& node : composite->nodes())
+    if (log && op_info(node.op).kind == OpKind::composite) log->add("recognised " + node_text(node));
+  return inline_graph(at.target, *composite, at.operands);
+}
+
+}  // namespace
+
+std::shared_ptr<const Graph> recognise(const Graph& graph, PassLog* log) {
+  return with_bodies(graph, [log](const Graph& g) -> std::shared_ptr<const Graph> {
+    return rewrite(g, [log](const RewriteNode& at) { return recognise_loop(at, log); });
+  }, log);
 }
 
 }  // namespace unroll
