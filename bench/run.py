@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ours and others in turns on the same workloads, with the same weights: times, ratios, and whether the results agree.
 
-usage: bench/run.py --unroll build/frontends/cli/unroll --with torch,onnxruntime,jax,onednn --python ENV/bin/python
+usage: bench/run.py --unroll build/frontends/cli/unroll --with torch,onnxruntime,jax,onednn,onednn-api
+                    --python ENV/bin/python
 A ratio is a peer's time by ours: above 1 we are faster. bench/README.md has the protocol.
 Exit code 9: results differ, or with --strict a goal is missed.
 """
@@ -17,7 +18,8 @@ from workloads import WORKLOADS
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 PACKAGES = {"torch": ["torch", "numpy"], "onnxruntime": ["onnxruntime", "onnx", "numpy"], "jax": ["jax", "numpy"]}
-MODES = {"onnxruntime": ("infer", "stream"), "onednn": ("infer", "train"), "jax": ("infer", "train")}
+MODES = {"onnxruntime": ("infer", "stream"), "onednn": ("infer", "train"), "jax": ("infer", "train"),
+         "onednn-api": ("infer",)}
 # Rounding of f32 in sums of some hundred products over some hundred steps stays near 1e-6, of gradients near 1e-5; a
 # wrong weight, gate or mask gives 1e-2 and more.
 MOST_DIFFERENCE = 1e-4
@@ -39,6 +41,11 @@ def timed(command):
     return found
 
 
+def api_peer(o):
+    """The program that meson builds beside the command."""
+    return pathlib.Path(o.unroll).resolve().parents[2] / "bench/onednn_peer"
+
+
 def available(o):
     """The peers asked for that are here; says which are not."""
     here = []
@@ -46,13 +53,15 @@ def available(o):
         if peer == "onednn":
             status = {b["name"]: b for b in timed([o.unroll, "doctor", "--json"])["backends"]}["onednn"]
             missing = [] if status["available"] else [status["detail"]]
+        elif peer == "onednn-api":
+            missing = [] if api_peer(o).exists() else [f"{api_peer(o)}: ninja -C build bench/onednn_peer"]
         elif peer in PACKAGES:
             missing = [p for p in PACKAGES[peer] if subprocess.run([o.python, "-c", f"import {p}"],
                                                                    capture_output=True).returncode]
         else:
-            raise SystemExit(f"run.py: no peer '{peer}': there are onednn, {', '.join(PACKAGES)}")
+            raise SystemExit(f"run.py: no peer '{peer}': there are {', '.join(['onednn', 'onednn-api', *PACKAGES])}")
         if missing:
-            print(f"skipped: {peer} ({o.python} lacks {', '.join(missing)})", file=sys.stderr)
+            print(f"skipped: {peer} (missing: {', '.join(missing)})", file=sys.stderr)
         else:
             here.append(peer)
     return here
@@ -73,11 +82,13 @@ def sides_of(workload, mode, here, o, case):
     for peer, options in workload.peers or [(peer, "") for peer in here]:
         if peer not in here or mode not in MODES.get(peer, (mode,)):
             continue
-        if peer == "onednn":  # the best of one thread and all
-            for count in sorted({1, o.threads}):
-                sides[f"onednn, threads {count}"] = [*ours, "--threads", count, "--backend", "onednn"]
-            continue
         check = [] if mode == "stream" else ["--check", case]
+        if peer in ("onednn", "onednn-api"):  # the best of one thread and all
+            for count in sorted({1, o.threads}):
+                sides[f"{peer}, threads {count}"] = \
+                    [*ours, "--threads", count, "--backend", "onednn"] if peer == "onednn" else \
+                    [api_peer(o), *workload.shape.split(), *common, "--threads", count, *check]
+            continue
         name = " ".join(filter(None, [peer, options.replace("--cell ", "").replace("--", "")]))
         sides[name] = [o.python, FOLDER / f"peers/{peer}_peer.py", *workload.shape.split(), *options.split(), *common,
                        *threads, *check]
@@ -157,7 +168,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--unroll", default="build/frontends/cli/unroll")
     parser.add_argument("--with", dest="peers", default="torch",
-                        help="torch,onnxruntime,jax,onednn; those absent are skipped")
+                        help="torch,onnxruntime,jax,onednn,onednn-api; those absent are skipped")
     parser.add_argument("--python", default="python3", help="an interpreter that has the peers' packages")
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--threads", type=int, default=2)

@@ -129,12 +129,8 @@ int run_bench(const Options& options) {
   report.add("min_ms", times.front()).add("median_ms", times[times.size() / 2]).add("spread", spread(times));
   report.add("gflops", bench_flop(options) / times.front() / 1e6).add("compile_ms", compile_ms);
   report.add("peak_bytes", static_cast<std::int64_t>(program.plan().arena_bytes + device.bytes));
-<<<<<<< HEAD
   report.add("plan_hash", fmt::format("{:016x}", plan_hash(program.plan())));
-  report.print(options.json);
-=======
   print_explained(std::move(report), explaining, options.json);
->>>>>>> 7027a2d (wip)
   return 0;
 }
 
