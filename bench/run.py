@@ -9,6 +9,7 @@ Exit code 9: results differ, or with --strict a goal is missed.
 """
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -39,6 +40,10 @@ def timed(command):
         if name + "_us" in found:
             found[name + "_ms"] = found.pop(name + "_us") / 1e3
     return found
+
+
+def peer_threads(o):
+    return o.threads or len(os.sched_getaffinity(0))
 
 
 def api_peer(o):
@@ -77,14 +82,14 @@ def sides_of(workload, mode, here, o, case):
     """Name: command, of every side that takes part."""
     common = ["--mode", mode, "--seconds", o.seconds]
     ours = [o.unroll, "bench", *workload.shape.split(), *workload.ours.split(), *common, "--json"]
-    threads = ["--threads", o.threads]
-    sides = {"unroll": [*ours, *threads, "--backend", o.backend, *([] if mode == "stream" else ["--save", case])]}
+    threads = ["--threads", peer_threads(o)]
+    sides = {"unroll": [*ours, "--threads", o.threads, "--backend", o.backend, *([] if mode == "stream" else ["--save", case])]}
     for peer, options in workload.peers or [(peer, "") for peer in here]:
         if peer not in here or mode not in MODES.get(peer, (mode,)):
             continue
         check = [] if mode == "stream" else ["--check", case]
         if peer in ("onednn", "onednn-api"):  # the best of one thread and all
-            for count in sorted({1, o.threads}):
+            for count in sorted({1, peer_threads(o)}):
                 sides[f"{peer}, threads {count}"] = \
                     [*ours, "--threads", count, "--backend", "onednn"] if peer == "onednn" else \
                     [api_peer(o), *workload.shape.split(), *common, "--threads", count, *check]
@@ -126,10 +131,10 @@ def measure(workload, mode, here, o):
 
 def gemm_rates(here, o):
     """GFLOP/s of a product of 1024 x 1024 matrices, by side: the machine's rate, as far as anyone here shows it."""
-    common = ["--mode", "gemm", "--shape", "1024x1024x1024", "--threads", o.threads, "--seconds", o.seconds]
-    sides = {"unroll": [o.unroll, "bench", *common, "--backend", o.backend, "--json"]}
+    common = ["--mode", "gemm", "--shape", "1024x1024x1024", "--seconds", o.seconds]
+    sides = {"unroll": [o.unroll, "bench", *common, "--threads", o.threads, "--backend", o.backend, "--json"]}
     if "torch" in here:
-        sides["torch"] = [o.python, FOLDER / "peers/torch_peer.py", *common]
+        sides["torch"] = [o.python, FOLDER / "peers/torch_peer.py", *common, "--threads", peer_threads(o)]
     rates = dict.fromkeys(sides, 0)
     for _ in range(o.rounds):
         for name, command in sides.items():
@@ -171,7 +176,7 @@ def main():
                         help="torch,onnxruntime,jax,onednn,onednn-api; those absent are skipped")
     parser.add_argument("--python", default="python3", help="an interpreter that has the peers' packages")
     parser.add_argument("--backend", default="cpu")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=0, help="0: ours chooses, peers get all that the process may use")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--only", default="", help="workloads with this in their name")

@@ -33,10 +33,11 @@ def parse(cells, modes, **more):
 
 
 def forward_flop(o):
-    """2 T B D G H (I + H) for the first layer, D H in the place of I for the others."""
+    """2 T B D G H (I + H) for the first layer, D H in the place of I for the others; of MIN:MAX:MEAN lengths the mean counts."""
     directions = 2 if o.bidirectional else 1
     widths = o.input + o.hidden + (o.layers - 1) * (directions + 1) * o.hidden
-    return 2 * o.steps * o.batch * directions * GATES.get(o.cell, 4) * o.hidden * widths
+    share = int(o.lengths.split(":")[2]) / o.steps if getattr(o, "lengths", None) else 1
+    return share * 2 * o.steps * o.batch * directions * GATES.get(o.cell, 4) * o.hidden * widths
 
 
 def load(path):

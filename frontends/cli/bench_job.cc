@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
@@ -176,7 +177,14 @@ double bench_flop(const Options& options) {
     const ProductSizes p = product_sizes(options);
     return 2 * static_cast<double>(p.m) * static_cast<double>(p.k) * static_cast<double>(p.n);
   }
-  return stack_flop(bench_model(options)) * (options.mode == "train" ? 3 : 1);
+  const BenchModel w = bench_model(options);
+  double steps = 1;  // as a part of all
+  if (w.sizes.lengths) {
+    const std::vector<std::int32_t> lengths = draw_lengths(options, w.sizes);
+    steps = std::accumulate(lengths.begin(), lengths.end(), 0.0) /
+            (static_cast<double>(w.sizes.steps) * static_cast<double>(w.sizes.batch));
+  }
+  return stack_flop(w) * steps * (options.mode == "train" ? 3 : 1);
 }
 
 }  // namespace unroll::cli

@@ -31,7 +31,8 @@ BenchJob bench_job(const Options& options);
 // A tensor for each input of `graph`.
 TensorMap bench_inputs(const BenchJob& job, const Graph& graph, const Options& options);
 // Useful work of a run, a multiply-add counting two: 2 T B D G H (I + H) for the first layer of a built-in cell, D H in
-// the place of I for the others; the products of the graph for other cells; three times that for training.
+// the place of I for the others; the products of the graph for other cells; three times that for training; with lengths
+// only the steps that are there count.
 double bench_flop(const Options& options);
 
 }  // namespace unroll::cli
