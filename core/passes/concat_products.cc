@@ -74,6 +74,14 @@ class Concat {
   void join_reductions() {
     for (Group& group : reductions()) take(std::move(group));
   }
+  void note(PassLog& log) const {
+    for (const Group& group : groups_) {
+      const std::string parts = std::to_string(group.products.size()) + " of " + node_text(node(group.products[0]));
+      log.add("joined " + parts, group.join == Join::sum         ? "their sum is one product over a longer K"
+                                 : group.join == Join::reduction ? "what they sum up lies side by side anyway"
+                                                                 : "they have one operand in common");
+    }
+  }
   std::shared_ptr<const Graph> result() const {
     if (groups_.empty()) return copy_graph(graph_);
     return with_units(graph_, units_, [this](const std::vector<int>& members, const Boundary&, Graph&, ValueMap& values) {
@@ -272,25 +280,29 @@ class Concat {
   std::vector<Group> groups_;
 };
 
-std::shared_ptr<const Graph> concat_in(const Graph& graph, const Surroundings& around) {
-  const auto inner = rewrite(graph, [](const RewriteNode& at) -> std::vector<Value> {
+std::shared_ptr<const Graph> concat_in(const Graph& graph, const Surroundings& around, PassLog* log) {
+  const auto inner = rewrite(graph, [log](const RewriteNode& at) -> std::vector<Value> {
     if (at.node.op != Op::scan) return {};
     const ScanLayout l = scan_layout(at.node);
     const auto n_states = static_cast<std::size_t>(l.n_states);
     // The steps of a loop without states run side by side: all it reads differs.
     if (l.steps < k_fewest_steps || n_states == 0) return {};
-    return copy_node(at, concat_in(*at.node.body, {true, n_states, n_states + static_cast<std::size_t>(l.n_sequences)}));
+    const InLoop in_loop(log, at.node);
+    const Surroundings loop{true, n_states, n_states + static_cast<std::size_t>(l.n_sequences)};
+    return copy_node(at, concat_in(*at.node.body, loop, log));
   });
   Concat products(*inner, around);
   products.join_products();
+  if (log) products.note(*log);
   const auto joined = eliminate_common(*products.result());
   Concat reductions(*joined, around);
   reductions.join_reductions();
+  if (log) reductions.note(*log);
   return reductions.result();
 }
 
 }  // namespace
 
-std::shared_ptr<const Graph> concat_products(const Graph& graph) { return concat_in(graph, {}); }
+std::shared_ptr<const Graph> concat_products(const Graph& graph, PassLog* log) { return concat_in(graph, {}, log); }
 
 }  // namespace unroll

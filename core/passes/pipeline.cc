@@ -62,7 +62,7 @@ constexpr Pass k_passes[] = {
     {"common", false, plain<eliminate_common>},
     {"merge_scans", false, told<merge_scans>},
     {"prune_scans", false, plain<prune_scans>},
-    {"concat_products", false, plain<concat_products>},
+    {"concat_products", false, told<concat_products>},
     {"common", false, plain<eliminate_common>},
     {"split", false, told<split_scans>},
     {"defer", false, told<defer>},
