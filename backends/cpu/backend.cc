@@ -17,6 +17,7 @@ class CpuBackend final : public HostBackend {
  public:
   explicit CpuBackend(const BackendOptions& options)
       : chooses_(options.threads == 0), team_(options.threads > 0 ? options.threads : available_cores()) {
+    state_.schedule = find_schedule(options.schedule);
     capabilities_.name = "cpu";
     capabilities_.device = std::to_string(team_.size()) + " threads, " + instruction_set();
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
@@ -24,6 +25,7 @@ class CpuBackend final : public HostBackend {
     capabilities_.fuses = true;
     capabilities_.views = true;
     capabilities_.threads = team_.size();
+    capabilities_.schedules = schedule_names();
     capabilities_.weights = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8};
   }
 
@@ -33,13 +35,13 @@ class CpuBackend final : public HostBackend {
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
     const bool alone = chooses_ && !threads_pay(*plan, team_.size());
-    return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, store_, nullptr, alone);
+    return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, state_, nullptr, alone);
   }
 
  private:
   bool chooses_;  // how many threads a plan gets
   Team team_;
-  WeightStore store_;
+  BackendState state_;
   Capabilities capabilities_;
 };
 

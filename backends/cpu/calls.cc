@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/cpu/program.h"
+#include "backends/cpu/packed_matmul.h"
+#include "backends/cpu/state.h"
 #include "unroll/error.h"
 
 namespace unroll::cpu {
@@ -339,23 +340,29 @@ std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id
   const At at{view, node, id, none};
   const Matmul m = strided_matmul(at);
   const Node& weights = view.graph().node(node.inputs[1].node);
-  const auto packed = view.store.get(weights.attributes.get<std::shared_ptr<const Tensor>>("value"), m,
+  const auto packed = view.state.weights.get(weights.attributes.get<std::shared_ptr<const Tensor>>("value"), m,
                                      format_of(m, view.plan.weights));
   const Ref a = at.in(0), c = at.out();
   return simple(std::string("matmul, packed once") + (packed->format == WeightFormat::f32 ? "" : ", fewer bits"),
                 [=](const Frame& f, const Part& part) { run_weights(first_rows(m, f.rows.of(m.m)), a.in(f), *packed, c.in(f), part); });
 }
 
-std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& view, std::int32_t id, int first_constant) {
+bool is_packed_matmul(const PlanView& view, std::int32_t id, int first_constant) {
   const Node& node = view.graph().node(id);
-  if (node.op != Op::matmul || node.attributes.get<bool>("transpose_a")) return nullptr;
+  if (node.op != Op::matmul || node.attributes.get<bool>("transpose_a")) return false;
   const Storage& b = view.storage(node.inputs[1]);
-  if (b.place != Storage::Place::input || b.index < first_constant || b.offset != 0 || !b.strides.empty()) return nullptr;
+  if (b.place != Storage::Place::input || b.index < first_constant || b.offset != 0 || !b.strides.empty()) return false;
+  std::size_t none = 0;
+  return strided_matmul(At{view, node, id, none}).single();
+}
+
+std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& view, std::int32_t id, const ColumnSplit* split) {
+  const Node& node = view.graph().node(id);
   std::size_t none = 0;
   const At at{view, node, id, none};
-  const Matmul m = strided_matmul(at);
-  if (!m.single()) return nullptr;
-  return std::make_unique<PackedMatmul>(m, at.in(0), at.in(1), at.out());
+  const PackedMatmul::Operands operands{at.in(0), at.in(1), at.out()};
+  if (!split) return std::make_unique<PackedMatmul>(strided_matmul(at), operands);
+  return std::make_unique<PackedMatmul>(strided_matmul(at), operands, split->product(id), view.parts);
 }
 
 namespace {
@@ -370,48 +377,49 @@ bool shares_state(std::span<const NamedValue> outputs, std::size_t n_states, std
 
 }  // namespace
 
-std::unique_ptr<Call> make_output_copies(const PlanView& view, int n_states) {
-  struct Piece {
-    std::size_t bytes;
-    Ref from, to;
-    bool staged;  // its source is the buffer that another output is written over
-  };
-  std::vector<Piece> pieces;
-  std::size_t staged_bytes = 0;
+std::vector<OutputPiece> output_pieces(const PlanView& view, int n_states) {
+  std::vector<OutputPiece> pieces;
   const auto outputs = view.graph().outputs();
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const Storage& from = view.plan.outputs[k];
     const Ref to = view.ref(Storage{Storage::Place::output, static_cast<std::int32_t>(k), 0, {}});
-    const std::size_t bytes = view.graph().type(outputs[k].value).bytes();
-    if (view.ref(from) == to || bytes == 0 || shares_state(outputs, static_cast<std::size_t>(n_states), k)) continue;
+    const Type& type = view.graph().type(outputs[k].value);
+    if (view.ref(from) == to || type.bytes() == 0 || shares_state(outputs, static_cast<std::size_t>(n_states), k)) continue;
     bool staged = false;
     for (std::size_t other = 0; other < outputs.size(); ++other)
       staged |= other != k && from.place == Storage::Place::input && view.plan.donors[other] == from.index;
-    pieces.push_back({bytes, view.ref(from), to, staged});
-    if (staged) staged_bytes += bytes;
+    pieces.push_back({type, view.ref(from), to, staged});
   }
+  return pieces;
+}
+
+std::unique_ptr<Call> make_output_copies(const PlanView& view, int n_states) {
+  const std::vector<OutputPiece> pieces = output_pieces(view, n_states);
+  std::size_t staged_bytes = 0;
+  for (const OutputPiece& piece : pieces)
+    if (piece.staged) staged_bytes += piece.type.bytes();
   if (pieces.empty()) return nullptr;
   const auto copy_bytes = [](std::size_t bytes, const std::byte* from, std::byte* to, const Part& part) {
     const Range r = part.share(static_cast<std::int64_t>(bytes), 64);
     if (from != to && !r.empty()) std::copy(from + r.begin, from + r.end, to + r.begin);
   };
-  const auto bytes_of = [](const Piece& p, const Frame& f) {
-    return static_cast<std::size_t>(f.rows.of(static_cast<Index>(p.bytes)));
+  const auto bytes_of = [](const OutputPiece& p, const Frame& f) {
+    return static_cast<std::size_t>(f.rows.of(static_cast<Index>(p.type.bytes())));
   };
   auto stage = std::make_shared<Bytes>(staged_bytes);
   const std::string name = "copy of " + std::to_string(pieces.size());
   return simple(name, [pieces, stage, copy_bytes, bytes_of](const Frame& f, const Part& part) {
     std::byte* at = stage->data();
-    for (const Piece& p : pieces)
+    for (const OutputPiece& p : pieces)
       if (p.staged) {
         copy_bytes(bytes_of(p, f), p.from.in(f), at, part);
-        at += p.bytes;
+        at += p.type.bytes();
       }
     if (stage->size() > 0) part.sync();
     at = stage->data();
-    for (const Piece& p : pieces) {
+    for (const OutputPiece& p : pieces) {
       copy_bytes(bytes_of(p, f), p.staged ? at : p.from.in(f), p.to.in(f), part);
-      if (p.staged) at += p.bytes;
+      if (p.staged) at += p.type.bytes();
     }
   });
 }

@@ -11,13 +11,13 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "backends/common/formats.h"
 #include "backends/cpu/math-inl.h"
@@ -28,23 +28,65 @@ namespace unroll::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using Size = std::size_t;
 
-// Calls f(dst + i, from + i...) for whole vectors of d. A short end goes through buffers: nothing beyond n is touched.
-template <class D, class To, class F, class... From>
-HWY_INLINE void map(D, To* dst, Size n, F f, const From*... from) {
-  constexpr Size k_lanes = hn::MaxLanes(D());
-  Size i = 0;
-  for (; i + k_lanes <= n; i += k_lanes) f(dst + i, (from + i)...);
-  if (i == n) return;
-  const Size left = n - i;
-  To end[k_lanes];
-  std::tuple<std::array<From, k_lanes>...> starts{};
-  std::apply(
-      [&](auto&... start) HWY_ATTR {
-        (std::memcpy(start.data(), from + i, left * sizeof(From)), ...);
-        f(end, start.data()...);
+// How a vector is read and written: whole, or its first n lanes, when nothing beyond them may be touched.
+struct Whole {
+  template <class D>
+  HWY_INLINE auto load(D d, const hn::TFromD<D>* from) const { return hn::LoadU(d, from); }
+  template <class D, class V>
+  HWY_INLINE void store(V v, D d, hn::TFromD<D>* to) const { hn::StoreU(v, d, to); }
+};
+struct First {
+  Size n;
+#if HWY_TARGET == HWY_AVX3
+  template <class D>
+  HWY_INLINE auto load(D d, const hn::TFromD<D>* from) const { return hn::MaskedLoad(hn::FirstN(d, n), d, from); }
+  template <class D, class V>
+  HWY_INLINE void store(V v, D d, hn::TFromD<D>* to) const { hn::BlendedStore(v, hn::FirstN(d, n), d, to); }
+#else  // elsewhere a masked load may read what it does not give
+  template <class D>
+  HWY_INLINE auto load(D d, const hn::TFromD<D>* from) const {
+    hn::TFromD<D> buffer[hn::MaxLanes(D())] = {};
+    std::memcpy(buffer, from, n * sizeof(buffer[0]));
+    return hn::LoadU(d, buffer);
+  }
+  template <class D, class V>
+  HWY_INLINE void store(V v, D d, hn::TFromD<D>* to) const {
+    hn::TFromD<D> buffer[hn::MaxLanes(D())];
+    hn::StoreU(v, d, buffer);
+    std::memcpy(to, buffer, n * sizeof(buffer[0]));
+  }
+#endif
+};
+
+using Tile = Elementwise::Tile;
+
+// Calls f(to, from...) for the rows of a tile; rows that follow each other in all operands are one.
+template <class To, class... From, class F, Size... k>
+HWY_INLINE void for_rows(const Tile& t, F f, std::index_sequence<k...>) {
+  const void* const from[] = {t.a, t.b, t.c};
+  const std::int64_t stride[] = {t.a_stride, t.b_stride, t.c_stride};
+  const auto row_bytes = [&](Size size) { return static_cast<std::int64_t>(t.n * size); };
+  const bool joined =
+      t.rows > 1 && t.dst_stride == row_bytes(sizeof(To)) && ((stride[k] == row_bytes(sizeof(From))) && ...);
+  const std::int64_t rows = joined ? 1 : static_cast<std::int64_t>(t.rows);
+  const Size n = joined ? t.n * t.rows : t.n;
+  for (std::int64_t r = 0; r < rows; ++r)
+    f(n, reinterpret_cast<To*>(static_cast<std::byte*>(t.dst) + r * t.dst_stride),
+      reinterpret_cast<const From*>(static_cast<const std::byte*>(from[k]) + r * stride[k])...);
+}
+
+// Calls f(how, to + i, from + i...) for the vectors of d in a tile.
+template <class To, class... From, class D, class F>
+HWY_INLINE void map(D, const Tile& t, F f) {
+  for_rows<To, From...>(
+      t,
+      [=](Size n, To* to, const From*... from) HWY_ATTR {
+        constexpr Size k_lanes = hn::MaxLanes(D());
+        Size i = 0;
+        for (; i + k_lanes <= n; i += k_lanes) f(Whole{}, to + i, (from + i)...);
+        if (i < n) f(First{n - i}, to + i, (from + i)...);
       },
-      starts);
-  std::memcpy(dst + i, end, left * sizeof(To));
+      std::index_sequence_for<From...>());
 }
 
 // ---- ops on vectors ----
@@ -151,96 +193,83 @@ template <class T>
 using Tag = hn::ScalableTag<T>;
 
 template <class F, class T>
-void unary(void* dst, const void* a, const void*, const void*, Size n) {
+void unary(const Tile& t) {
   const Tag<T> d;
-  map(d, static_cast<T*>(dst), n,
-      [=](T* to, const T* x) HWY_ATTR { hn::StoreU(F::apply(d, hn::LoadU(d, x)), d, to); }, static_cast<const T*>(a));
+  map<T, T>(d, t, [=](auto how, T* to, const T* x) HWY_ATTR { how.store(F::apply(d, how.load(d, x)), d, to); });
 }
 
 template <class F, class T>
-void binary(void* dst, const void* a, const void* b, const void*, Size n) {
+void binary(const Tile& t) {
   const Tag<T> d;
-  map(d, static_cast<T*>(dst), n,
-      [=](T* to, const T* x, const T* y) HWY_ATTR {
-        hn::StoreU(F::apply(d, hn::LoadU(d, x), hn::LoadU(d, y)), d, to);
-      },
-      static_cast<const T*>(a), static_cast<const T*>(b));
+  map<T, T, T>(d, t, [=](auto how, T* to, const T* x, const T* y) HWY_ATTR {
+    how.store(F::apply(d, how.load(d, x), how.load(d, y)), d, to);
+  });
 }
 
 // Four-byte lanes to bytes that hold 0 or 1.
-template <class D, class M>
-HWY_INLINE void store_truth(D d, M mask, std::uint8_t* to) {
+template <class How, class D, class M>
+HWY_INLINE void store_truth(How how, D d, M mask, std::uint8_t* to) {
   const hn::RebindToSigned<D> di;
   const hn::Rebind<std::uint8_t, D> d8;
   const auto ones = hn::And(hn::BitCast(di, hn::VecFromMask(d, mask)), hn::Set(di, 1));
-  hn::StoreU(hn::DemoteTo(d8, ones), d8, to);
+  how.store(hn::DemoteTo(d8, ones), d8, to);
 }
-template <class D>
-HWY_INLINE auto load_truth(D d, const std::uint8_t* from) {
+template <class How, class D>
+HWY_INLINE auto load_truth(How how, D d, const std::uint8_t* from) {
   const hn::RebindToSigned<D> di;
   const hn::Rebind<std::uint8_t, D> d8;
-  return hn::RebindMask(d, hn::Ne(hn::PromoteTo(di, hn::LoadU(d8, from)), hn::Zero(di)));
+  return hn::RebindMask(d, hn::Ne(hn::PromoteTo(di, how.load(d8, from)), hn::Zero(di)));
 }
 
 // One operand tests take it twice.
 template <class F, class T>
-void test(void* dst, const void* a, const void* b, const void*, Size n) {
+void test(const Tile& t) {
   const Tag<T> d;
-  map(d, static_cast<std::uint8_t*>(dst), n,
-      [=](std::uint8_t* to, const T* x, const T* y) HWY_ATTR {
-        store_truth(d, F::apply(d, hn::LoadU(d, x), hn::LoadU(d, y)), to);
-      },
-      static_cast<const T*>(a), static_cast<const T*>(b));
+  map<std::uint8_t, T, T>(d, t, [=](auto how, std::uint8_t* to, const T* x, const T* y) HWY_ATTR {
+    store_truth(how, d, F::apply(d, how.load(d, x), how.load(d, y)), to);
+  });
 }
 
 template <class T>
-void select(void* dst, const void* condition, const void* a, const void* b, Size n) {
+void select(const Tile& t) {
   const Tag<T> d;
-  map(d, static_cast<T*>(dst), n,
-      [=](T* to, const std::uint8_t* c, const T* x, const T* y) HWY_ATTR {
-        hn::StoreU(hn::IfThenElse(load_truth(d, c), hn::LoadU(d, x), hn::LoadU(d, y)), d, to);
-      },
-      static_cast<const std::uint8_t*>(condition), static_cast<const T*>(a), static_cast<const T*>(b));
+  map<T, std::uint8_t, T, T>(d, t, [=](auto how, T* to, const std::uint8_t* c, const T* x, const T* y) HWY_ATTR {
+    how.store(hn::IfThenElse(load_truth(how, d, c), how.load(d, x), how.load(d, y)), d, to);
+  });
 }
 
 // ---- plain loops ----
 
-template <class To, class From, class F>
-HWY_INLINE void loop1(void* dst, const void* a, Size n, F f) {
-  const From* from = static_cast<const From*>(a);
-  To* to = static_cast<To*>(dst);
-  for (Size i = 0; i < n; ++i) to[i] = f(from[i]);
+template <class To, class... From, class F>
+HWY_INLINE void loop(const Tile& t, F f) {
+  for_rows<To, From...>(
+      t,
+      [=](Size n, To* to, const From*... from) {
+        for (Size i = 0; i < n; ++i) to[i] = f(from[i]...);
+      },
+      std::index_sequence_for<From...>());
 }
-template <class To, class From, class F>
-HWY_INLINE void loop2(void* dst, const void* a, const void* b, Size n, F f) {
-  const From *x = static_cast<const From*>(a), *y = static_cast<const From*>(b);
-  To* to = static_cast<To*>(dst);
-  for (Size i = 0; i < n; ++i) to[i] = f(x[i], y[i]);
-}
-#define UNROLL_LOOP(name, formula)                                             \
-  template <class T>                                                           \
-  void name(void* dst, const void* a, const void* b, const void*, Size n) {    \
-    loop2<std::uint8_t, T>(dst, a, b, n, [](T x, T y) { return std::uint8_t{formula}; }); \
+#define UNROLL_LOOP(name, formula)                                            \
+  template <class T>                                                          \
+  void name(const Tile& t) {                                                  \
+    loop<std::uint8_t, T, T>(t, [](T x, T y) { return std::uint8_t{formula}; }); \
   }
 UNROLL_LOOP(loop_less, x < y)
 UNROLL_LOOP(loop_less_equal, x <= y)
 UNROLL_LOOP(loop_equal, x == y)
 #undef UNROLL_LOOP
 
-inline void loop_is_finite(void* dst, const void* a, const void*, const void*, Size n) {
+inline void loop_is_finite(const Tile& t) {
   constexpr double k_most = std::numeric_limits<double>::max();
-  loop1<std::uint8_t, double>(dst, a, n, [](double x) { return std::uint8_t{std::fabs(x) <= k_most}; });
+  loop<std::uint8_t, double>(t, [](double x) { return std::uint8_t{std::fabs(x) <= k_most}; });
 }
 template <class T>
-void loop_select(void* dst, const void* condition, const void* a, const void* b, Size n) {
-  const auto* c = static_cast<const std::uint8_t*>(condition);
-  const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
-  T* to = static_cast<T*>(dst);
-  for (Size i = 0; i < n; ++i) to[i] = c[i] ? x[i] : y[i];
+void loop_select(const Tile& t) {
+  loop<T, std::uint8_t, T, T>(t, [](std::uint8_t c, T x, T y) { return c ? x : y; });
 }
 // Truncated; by zero gives 0; the smallest number over -1 wraps.
-inline void loop_div(void* dst, const void* a, const void* b, const void*, Size n) {
-  loop2<std::int32_t, std::int32_t>(dst, a, b, n, [](std::int32_t x, std::int32_t y) {
+inline void loop_div(const Tile& t) {
+  loop<std::int32_t, std::int32_t, std::int32_t>(t, [](std::int32_t x, std::int32_t y) {
     return y == 0 ? 0 : static_cast<std::int32_t>(std::int64_t{x} / y);
   });
 }
@@ -259,39 +288,36 @@ HWY_INLINE To converted(From x) {
   }
 }
 template <class To, class From>
-void loop_cast(void* dst, const void* a, const void*, const void*, Size n) {
-  loop1<To, From>(dst, a, n, [](From x) { return converted<To>(x); });
+void loop_cast(const Tile& t) {
+  loop<To, From>(t, [](From x) { return converted<To>(x); });
 }
 // The frequent ones.
 template <class T>
-void cast_from_truth(void* dst, const void* a, const void*, const void*, Size n) {
+void cast_from_truth(const Tile& t) {
   const Tag<T> d;
-  map(d, static_cast<T*>(dst), n,
-      [=](T* to, const std::uint8_t* x) HWY_ATTR {
-        hn::StoreU(hn::IfThenElseZero(load_truth(d, x), hn::Set(d, 1)), d, to);
-      },
-      static_cast<const std::uint8_t*>(a));
+  map<T, std::uint8_t>(d, t, [=](auto how, T* to, const std::uint8_t* x) HWY_ATTR {
+    how.store(hn::IfThenElseZero(load_truth(how, d, x), hn::Set(d, 1)), d, to);
+  });
 }
-inline void cast_int_to_float(void* dst, const void* a, const void*, const void*, Size n) {
+inline void cast_int_to_float(const Tile& t) {
   const Tag<float> d;
   const Tag<std::int32_t> di;
-  map(d, static_cast<float*>(dst), n,
-      [=](float* to, const std::int32_t* x) HWY_ATTR { hn::StoreU(hn::ConvertTo(d, hn::LoadU(di, x)), d, to); },
-      static_cast<const std::int32_t*>(a));
+  map<float, std::int32_t>(d, t, [=](auto how, float* to, const std::int32_t* x) HWY_ATTR {
+    how.store(hn::ConvertTo(d, how.load(di, x)), d, to);
+  });
 }
 
 template <const common::Format& format>
-void loop_round(void* dst, const void* a, const void*, const void*, Size n) {
-  for (Size i = 0; i < n; ++i)
-    static_cast<double*>(dst)[i] = common::round_to(format, static_cast<const double*>(a)[i]);
+void loop_round(const Tile& t) {
+  loop<double, double>(t, [](double x) { return common::round_to(format, x); });
 }
 
 // ---- tables ----
 
-using Tile = Elementwise::TileFunction;
+using Function = Elementwise::TileFunction;
 struct Row {
   Op op;
-  Tile f32, f64, i32, b8;
+  Function f32, f64, i32, b8;
 };
 inline constexpr Row k_ops[] = {
     {Op::neg, unary<Neg, float>, unary<Neg, double>, unary<Neg, std::int32_t>, nullptr},
@@ -324,14 +350,14 @@ inline constexpr Row k_ops[] = {
     {Op::select, select<float>, loop_select<double>, select<std::int32_t>, loop_select<std::uint8_t>},
 };
 // [from][to], in the order of DType; the diagonal is never asked for.
-inline constexpr Tile k_casts[k_n_dtypes][k_n_dtypes] = {
+inline constexpr Function k_casts[k_n_dtypes][k_n_dtypes] = {
     {nullptr, loop_cast<double, float>, loop_cast<std::int32_t, float>, test<NotZero, float>},
     {loop_cast<float, double>, nullptr, loop_cast<std::int32_t, double>, loop_cast<std::uint8_t, double>},
     {cast_int_to_float, loop_cast<double, std::int32_t>, nullptr, test<NotZero, std::int32_t>},
     {cast_from_truth<float>, loop_cast<double, std::uint8_t>, cast_from_truth<std::int32_t>, nullptr},
 };
 
-inline Tile find_tile(Op op, DType dtype, DType to) {
+inline Function find_tile(Op op, DType dtype, DType to) {
   if (op == Op::cast) return k_casts[static_cast<int>(dtype)][static_cast<int>(to)];
   for (const Row& row : k_ops) {
     if (row.op != op) continue;

@@ -6,8 +6,8 @@
 
 namespace unroll::cpu {
 
-// dst[i] = op(a[i], b[i], c[i]) for i < n; operands an op does not take are ignored. dst may be the same memory as an
-// operand of the same element size. Null when there is no such op on dtype. `to` matters for cast only.
+// dst = op(a, b, c) element by element of a tile; operands an op does not take are ignored. dst may be the same memory as
+// an operand of the same element size. Null when there is no such op on dtype. `to` matters for cast only.
 Elementwise::TileFunction tile_function(Op op, DType dtype, DType to);
 
 }  // namespace unroll::cpu

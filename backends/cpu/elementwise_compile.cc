@@ -11,9 +11,8 @@ namespace unroll::cpu {
 
 namespace {
 
-constexpr std::int64_t k_short_row = 64;         // rows below it are taken several to a tile
 constexpr std::int64_t k_most_tile = 1024;       // elements
-constexpr std::int64_t k_least_tile = 16;
+constexpr std::int64_t k_least_tile = 16;        // rows of slots are multiples of it
 constexpr std::size_t k_slot_memory = 24 * 1024;  // slots stay in L1; also bounds the stack of run()
 constexpr std::size_t k_most_locations = 1024;
 
@@ -53,6 +52,8 @@ class ElementwiseCompiler {
     bool fixed = false;      // its slot is never given back
     Location location = 0;
     bool has_slot = false;
+    bool one_row = false;          // its slot holds one row, which is every row
+    std::int64_t row_bytes = 0;    // from row to row, where it lies in memory
   };
 
   std::size_t n_inputs() const { return s_.inputs.size(); }
@@ -97,13 +98,6 @@ class ElementwiseCompiler {
     t_.rank_ = static_cast<int>(rank);
     input_strides_.assign(joined.begin(), joined.begin() + static_cast<std::ptrdiff_t>(n_inputs()));
     result_strides_.assign(joined.begin() + static_cast<std::ptrdiff_t>(n_inputs()), joined.end());
-    t_.by_rows_ = rank == 1 || dims[rank - 1] >= k_short_row;
-    Strides dense{};
-    for (std::int64_t stride = 1, axis = static_cast<std::int64_t>(rank) - 1; axis >= 0; --axis) {
-      dense[static_cast<std::size_t>(axis)] = stride;
-      stride *= dims[static_cast<std::size_t>(axis)];
-    }
-    dense_ = dense;
   }
 
   void find_lives() {
@@ -122,12 +116,12 @@ class ElementwiseCompiler {
 
   bool is_direct(const Strides& strides) const {
     const auto inner = static_cast<std::size_t>(t_.rank_ - 1);
-    return t_.by_rows_ ? strides[inner] == 1 || t_.dims_[inner] == 1 : strides == dense_;
+    return strides[inner] == 1 || t_.dims_[inner] == 1;
   }
   Access input_access(const Strides& strides) const {
     if (strides == Strides{}) return Access::once;
     if (is_direct(strides)) return Access::direct;
-    return t_.by_rows_ && strides[static_cast<std::size_t>(t_.rank_ - 1)] == 0 ? Access::splatted : Access::copied;
+    return strides[static_cast<std::size_t>(t_.rank_ - 1)] == 0 ? Access::splatted : Access::copied;
   }
 
   // Slots are numbered from 0, memory from the end: how many there will be is not known yet.
@@ -155,14 +149,16 @@ class ElementwiseCompiler {
       if (access == Access::direct && r.in_result) access = Access::copied;
       if (access == Access::direct) {
         r.location = take_memory();
+        r.row_bytes = row_bytes(input_strides_[i], r.dtype);
         last_direct_read_ = std::max(last_direct_read_, r.last_use);
       } else {
         r.location = take_slot(r.dtype);
         r.has_slot = true;
         r.fixed = access != Access::copied;
+        r.one_row = access == Access::once;
       }
       t_.loads_.push_back({r.location, static_cast<std::uint16_t>(i), access,
-                           static_cast<std::uint8_t>(dtype_bytes(r.dtype)), input_strides_[i]});
+                           static_cast<std::uint8_t>(dtype_bytes(r.dtype)), 0, input_strides_[i]});
     }
   }
   void place_constants() {
@@ -170,7 +166,7 @@ class ElementwiseCompiler {
       Register& r = registers_[n_inputs() + i];
       if (r.last_use == k_never) continue;
       r.location = take_slot(r.dtype);
-      r.has_slot = r.fixed = true;
+      r.has_slot = r.fixed = r.one_row = true;
       t_.constants_.push_back({r.location, r.dtype, s_.constants[i].second});
     }
   }
@@ -191,7 +187,9 @@ class ElementwiseCompiler {
       for (int k = 0; k < n; ++k) release(operands[k], static_cast<int>(step), dst.dtype, true);
       place_destination(dst, static_cast<std::uint16_t>(first + step), static_cast<int>(step));
       for (int k = 0; k < n; ++k) release(operands[k], static_cast<int>(step), dst.dtype, false);
-      t_.steps_.push_back({tile_function(i.op, i.dtype, i.to), dst.location, at[0], at[1], at[2]});
+      t_.steps_.push_back({tile_function(i.op, i.dtype, i.to), dst.location, at[0], at[1], at[2], 0, 0, 0, 0});
+      for (int k = 0; k < 3; ++k) step_registers_.push_back(n == 0 ? &dst : &reg(operands[k < n ? k : 0]));
+      step_registers_.push_back(&dst);
     }
   }
   void release(std::uint16_t index, int step, DType dst, bool only_same_size) {
@@ -207,6 +205,7 @@ class ElementwiseCompiler {
       for (std::size_t k = 0; k < s_.results.size(); ++k) {
         if (origin(s_.results[k].from) != index || !is_direct(result_strides_[k])) continue;
         dst.location = take_memory();
+        dst.row_bytes = row_bytes(result_strides_[k], dst.dtype);
         result_direct_[k] = true;
         t_.stores_.push_back(store(k, dst, Access::direct));
         return;
@@ -216,19 +215,44 @@ class ElementwiseCompiler {
   }
   Elementwise::Operand store(std::size_t k, const Register& r, Access access) const {
     return {r.location, static_cast<std::uint16_t>(k), access, static_cast<std::uint8_t>(dtype_bytes(r.dtype)),
-            result_strides_[k]};
+            0, result_strides_[k]};
   }
   void place_results() {
     for (std::size_t k = 0; k < s_.results.size(); ++k)
       if (!result_direct_[k]) t_.stores_.push_back(store(k, reg(s_.results[k].from), Access::copied));
   }
 
+  std::int64_t row_bytes(const Strides& strides, DType dtype) const {
+    return t_.rank_ < 2 ? 0 : strides[static_cast<std::size_t>(t_.rank_ - 2)] * static_cast<std::int64_t>(dtype_bytes(dtype));
+  }
+
+  // Rows are cut into equal tiles, short ones are taken several to a tile.
   void choose_tile() {
     const auto fits = static_cast<std::int64_t>(k_slot_memory / (std::max<std::size_t>(n_slots_, 1) * bytes_));
-    t_.tile_ = std::min(k_most_tile, fits / k_least_tile * k_least_tile);
-    if (t_.tile_ == 0) fail(std::to_string(n_slots_) + " live values do not fit in the tile memory");
+    const std::int64_t most = std::min(k_most_tile, fits / k_least_tile * k_least_tile);
+    if (most == 0) fail(std::to_string(n_slots_) + " live values do not fit in the tile memory");
+    const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+    const std::int64_t columns = std::max<std::int64_t>(1, t_.dims_[static_cast<std::size_t>(t_.rank_ - 1)]);
+    t_.tile_columns_ = ceil_div(columns, ceil_div(columns, most));
+    const std::int64_t row = ceil_div(t_.tile_columns_, k_least_tile) * k_least_tile;
+    const std::int64_t rows = t_.rank_ < 2 ? 1 : t_.dims_[static_cast<std::size_t>(t_.rank_ - 2)];
+    t_.tile_rows_ = std::clamp<std::int64_t>(rows, 1, std::max<std::int64_t>(1, most / row));
     t_.n_slots_ = n_slots_;
-    t_.slot_bytes_ = static_cast<std::size_t>(t_.tile_) * bytes_;
+    t_.slot_bytes_ = static_cast<std::size_t>(t_.tile_rows_ * row) * bytes_;
+    const auto stride = [&](const Register& r) {
+      if (r.one_row) return std::int64_t{0};
+      return r.location < n_slots_ ? row * static_cast<std::int64_t>(dtype_bytes(r.dtype)) : r.row_bytes;
+    };
+    for (std::size_t i = 0; i < t_.steps_.size(); ++i) {
+      Elementwise::Step& step = t_.steps_[i];
+      const Register* const* registers = &step_registers_[4 * i];
+      step.a_stride = stride(*registers[0]);
+      step.b_stride = stride(*registers[1]);
+      step.c_stride = stride(*registers[2]);
+      step.dst_stride = stride(*registers[3]);
+    }
+    for (Elementwise::Operand& load : t_.loads_) load.tile_row = row * load.bytes;
+    for (Elementwise::Operand& store : t_.stores_) store.tile_row = stride(reg(s_.results[store.index].from));
   }
 
   const Expression& s_;
@@ -236,7 +260,7 @@ class ElementwiseCompiler {
   std::vector<Register> registers_;
   std::vector<std::uint16_t> origin_;
   std::vector<Strides> input_strides_, result_strides_;  // collapsed
-  Strides dense_{};
+  std::vector<const Register*> step_registers_;  // of each step: a, b, c, dst
   std::vector<Location> free_slots_;
   std::vector<bool> result_direct_;
   std::size_t n_slots_ = 0, n_memory_ = 0;

@@ -51,22 +51,20 @@ constexpr std::size_t k_locations = 1024;
 
 }  // namespace
 
-// A position in the program's shape, as index per dimension.
 struct Elementwise::Run {
   const Elementwise& program;
   std::span<const void* const> inputs;
   std::span<void* const> results;
-  Index most;  // elements of the largest tile
+  Index most_columns;  // of the tiles to come
   alignas(64) std::byte memory[k_memory];
   std::byte* locations[k_locations];
-  std::array<Index, Shape::k_max_rank> position{};
 
-  Run(const Elementwise& p, std::span<const void* const> in, std::span<void* const> out, Index most_elements)
-      : program(p), inputs(in), results(out), most(most_elements) {
+  Run(const Elementwise& p, std::span<const void* const> in, std::span<void* const> out, Index columns)
+      : program(p), inputs(in), results(out), most_columns(columns) {
     for (std::size_t slot = 0; slot < p.n_slots_; ++slot) locations[slot] = memory + slot * p.slot_bytes_;
-    for (const Constant& c : p.constants_) fill_constant(locations[c.location], c.dtype, c.value, most);
+    for (const Constant& c : p.constants_) fill_constant(locations[c.location], c.dtype, c.value, most_columns);
     for (const Operand& load : p.loads_)
-      if (load.access == Access::once) fill(locations[load.location], input(load), most, load.bytes);
+      if (load.access == Access::once) fill(locations[load.location], input(load), most_columns, load.bytes);
   }
 
   // Steps only read the locations of inputs.
@@ -75,91 +73,97 @@ struct Elementwise::Run {
   }
   std::byte* result(const Operand& store) const { return static_cast<std::byte*>(results[store.index]); }
 
-  void seek(Index element) {
-    for (int axis = program.rank_ - 1; axis >= 0; --axis) {
-      const auto i = static_cast<std::size_t>(axis);
-      position[i] = element % program.dims_[i];
-      element /= program.dims_[i];
-    }
+  // `columns` of each of `rows` rows that follow each other in the last but one dimension. Rows of all dimensions but the
+  // last are numbered in order.
+  struct Block {
+    Index row, rows, column, columns;
+  };
+  Index row_stride(const Operand& o) const {
+    return program.rank_ < 2 ? 0 : o.strides[static_cast<std::size_t>(program.rank_ - 2)] * o.bytes;
   }
-  Index offset(const Operand& o) const {
-    Index sum = 0;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(program.rank_); ++i) sum += position[i] * o.strides[i];
+  Index column_stride(const Operand& o) const { return o.strides[static_cast<std::size_t>(program.rank_ - 1)]; }
+  Index offset(const Operand& o, const Block& block) const {
+    Index sum = block.column * column_stride(o), row = block.row;
+    for (auto i = static_cast<std::size_t>(program.rank_ - 1); i-- > 0;) {
+      sum += (i == 0 ? row : row % program.dims_[i]) * o.strides[i];
+      row = i == 0 ? 0 : row / program.dims_[i];
+    }
     return sum * o.bytes;
   }
 
-  // Calls line(bytes into the tile, offset of the operand, elements) for each piece of a row in n elements from here.
-  template <class Line>
-  void for_lines(const Operand& o, Index n, Line line) {
-    const auto start = position;
-    const auto inner = static_cast<std::size_t>(program.rank_ - 1);
-    for (Index done = 0; done < n;) {
-      const Index count = std::min(n - done, program.dims_[inner] - position[inner]);
-      line(done * o.bytes, offset(o), count);
-      done += count;
-      position[inner] += count;
-      for (std::size_t i = inner; i > 0 && position[i] == program.dims_[i]; --i) {
-        position[i] = 0;
-        ++position[i - 1];
-      }
-    }
-    position = start;
-  }
-
-  void fetch(const Operand& load, Index n, bool new_row) {
-    std::byte* const from = input(load);
+  void fetch(const Operand& load, const Block& block) {
+    const std::byte* from = input(load);
     std::byte*& at = locations[load.location];
-    const Index stride = load.strides[static_cast<std::size_t>(program.rank_ - 1)];
-    switch (load.access) {
-      case Access::direct: at = from + offset(load); break;
-      case Access::once: break;
-      case Access::splatted:
-        if (new_row) fill(at, from + offset(load), most, load.bytes);
-        break;
-      case Access::copied:
-        for_lines(load, n, [&](Index to, Index source, Index count) {
-          copy_line(at + to, 1, from + source, stride, count, load.bytes);
-        });
-        break;
+    if (load.access == Access::once) return;
+    from += offset(load, block);
+    if (load.access == Access::direct) {
+      at = const_cast<std::byte*>(from);
+      return;
     }
+    const Index step = row_stride(load), stride = load.access == Access::splatted ? 0 : column_stride(load);
+    for (Index r = 0; r < block.rows; ++r)
+      copy_line(at + r * load.tile_row, 1, from + r * step, stride, block.columns, load.bytes);
   }
-  void keep(const Operand& store, Index n) {
+  void keep(const Operand& store, const Block& block) const {
     if (store.access == Access::direct) return;
     const std::byte* at = locations[store.location];
-    const Index stride = store.strides[static_cast<std::size_t>(program.rank_ - 1)];
-    for_lines(store, n, [&](Index from, Index target, Index count) {
-      copy_line(result(store) + target, stride, at + from, 1, count, store.bytes);
-    });
+    std::byte* to = result(store) + offset(store, block);
+    const Index step = row_stride(store), stride = column_stride(store);
+    for (Index r = 0; r < block.rows; ++r)
+      copy_line(to + r * step, stride, at + r * store.tile_row, 1, block.columns, store.bytes);
   }
 
-  void tile(Index n, bool new_row) {
-    for (const Operand& load : program.loads_) fetch(load, n, new_row);
+  void tile(const Block& block) {
+    for (const Operand& load : program.loads_) fetch(load, block);
     for (const Operand& store : program.stores_)
-      if (store.access == Access::direct) locations[store.location] = result(store) + offset(store);
+      if (store.access == Access::direct) locations[store.location] = result(store) + offset(store, block);
     for (const Step& step : program.steps_)
-      step.function(locations[step.dst], locations[step.a], locations[step.b], locations[step.c],
-                    static_cast<std::size_t>(n));
-    for (const Operand& store : program.stores_) keep(store, n);
+      step.function({locations[step.dst], locations[step.a], locations[step.b], locations[step.c], step.dst_stride,
+                     step.a_stride, step.b_stride, step.c_stride, static_cast<std::size_t>(block.rows),
+                     static_cast<std::size_t>(block.columns)});
+    for (const Operand& store : program.stores_) keep(store, block);
+  }
+
+  // Rows [begin, end), in tiles that do not reach over the end of the last but one dimension.
+  void run_rows(Range rows, Index columns, Index cuts) {
+    const Index group = program.rank_ < 3 ? rows.end : program.dims_[static_cast<std::size_t>(program.rank_ - 2)];
+    for (Index row = rows.begin; row < rows.end;) {
+      const Index end = std::min({rows.end, (row / group + 1) * group, row + program.tile_rows_});
+      for (Index cut = 0; cut < cuts; ++cut) {
+        const Index column = columns * cut / cuts;
+        tile({row, end - row, column, columns * (cut + 1) / cuts - column});
+      }
+      row = end;
+    }
   }
 };
 
 void Elementwise::run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part,
-                      const Rows& rows) const {
+                      const Rows& live) const {
   const auto inner = static_cast<std::size_t>(rank_ - 1);
   Index total = 1;
   for (std::size_t i = 0; i <= inner; ++i) total *= dims_[i];
-  total = rows.of(total);
+  total = live.of(total);
   if (total == 0) return;
-  // By rows, each row is cut into equal tiles; otherwise the whole is one row.
-  const Index row = by_rows_ && rank_ > 1 ? dims_[inner] : total;
-  const Index cuts = (row + tile_ - 1) / tile_;
-  const Range mine = part.share(total / row * cuts);
+  const Index columns = rank_ > 1 ? dims_[inner] : total, rows = total / columns;
+  const auto ceil_div = [](Index a, Index b) { return (a + b - 1) / b; };
+  constexpr Index k_rows_enough = 4;   // of each part, to be shared fairly
+  constexpr Index k_least_piece = 64;  // columns
+  if (part.count == 1 || rows >= k_rows_enough * part.count || columns < 2 * k_least_piece) {
+    const Range mine = part.share(rows);
+    if (mine.empty()) return;
+    Run run(*this, inputs, results, tile_columns_);
+    return run.run_rows(mine, columns, ceil_div(columns, tile_columns_));
+  }
+  // Few rows: pieces of rows are shared.
+  const Index piece = std::clamp(ceil_div(total, part.count), std::min(k_least_piece, tile_columns_), tile_columns_);
+  const Index cuts = ceil_div(columns, piece);
+  const Range mine = part.share(rows * cuts);
   if (mine.empty()) return;
-  Run run(*this, inputs, results, (row + cuts - 1) / cuts);
-  for (Index t = mine.begin; t < mine.end; ++t) {
-    const Index cut = t % cuts, begin = row * cut / cuts, end = row * (cut + 1) / cuts;
-    run.seek(t / cuts * row + begin);
-    run.tile(end - begin, cut == 0 || t == mine.begin);
+  Run run(*this, inputs, results, ceil_div(columns, cuts));
+  for (Index p = mine.begin; p < mine.end; ++p) {
+    const Index column = columns * (p % cuts) / cuts;
+    run.tile({p / cuts, 1, column, columns * (p % cuts + 1) / cuts - column});
   }
 }
 

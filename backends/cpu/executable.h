@@ -8,18 +8,19 @@
 
 #include "backends/common/host_buffer.h"
 #include "backends/cpu/program.h"
+#include "backends/cpu/state.h"
 
 namespace unroll::cpu {
 
 template <class Team>
 class ProgramExecutable final : public Executable {
  public:
-  ProgramExecutable(std::shared_ptr<const Plan> plan, Team& team, WeightStore& store, MakeClaimed make_claimed = nullptr,
+  ProgramExecutable(std::shared_ptr<const Plan> plan, Team& team, BackendState& state, MakeClaimed make_claimed = nullptr,
                     bool alone = false)
       : plan_(std::move(plan)),
         team_(team),
         alone_(alone || plan_->one_thread),
-        program_({*plan_, alone_ ? 1 : team.size(), store, make_claimed}),
+        program_({*plan_, alone_ ? 1 : team.size(), state, make_claimed}),
         arena_(at_least_one(plan_->arena_bytes)),
         scratch_(at_least_one(program_.scratch_bytes())) {
     bases_.resize(program_.n_bases());

@@ -65,6 +65,9 @@ Matmul first_rows(Matmul matmul, std::int64_t rows);
 // (transpose_a must be false; throws Error(internal) from packed_bytes otherwise).
 std::size_t packed_bytes(const Matmul& matmul);
 void run_pack(const Matmul& matmul, const void* b, void* packed, const Part& part);
+// Packs, in one part, columns `own` of each of the equal `groups` of columns of b, side by side: for a product with
+// groups * (own.end - own.begin) columns.
+void run_pack_columns(const Matmul& matmul, const void* b, std::int64_t groups, Range own, void* packed);
 void run_packed(const Matmul& matmul, const void* a, const void* packed, const void* bias, bool accumulate, void* c,
                 const Part& part);
 
@@ -72,7 +75,14 @@ void run_packed(const Matmul& matmul, const void* a, const void* packed, const v
 
 class Elementwise {
  public:
-  using TileFunction = void (*)(void* dst, const void* a, const void* b, const void* c, std::size_t n);
+  // Rows of n elements; strides are bytes from one row to the next.
+  struct Tile {
+    void* dst;
+    const void *a, *b, *c;
+    std::int64_t dst_stride, a_stride, b_stride, c_stride;
+    std::size_t rows, n;
+  };
+  using TileFunction = void (*)(const Tile&);
 
   // Checks registers and dtypes (Error(internal)), collapses dimensions, assigns tile slots.
   explicit Elementwise(const Expression& source);
@@ -94,8 +104,9 @@ class Elementwise {
     Location location;
     std::uint16_t index;
     Access access;
-    std::uint8_t bytes;  // of an element
-    Strides strides;     // collapsed
+    std::uint8_t bytes;     // of an element
+    std::int64_t tile_row;  // bytes from row to row of its tile
+    Strides strides;        // collapsed
   };
   struct Constant {
     Location location;
@@ -105,13 +116,13 @@ class Elementwise {
   struct Step {
     TileFunction function;
     Location dst, a, b, c;
+    std::int64_t dst_stride, a_stride, b_stride, c_stride;
   };
   struct Run;
 
-  int rank_ = 1;  // after collapsing, at least 1
+  int rank_ = 1;  // after collapsing, at least 1; the last two dimensions are rows and columns of tiles
   std::array<std::int64_t, Shape::k_max_rank> dims_{};
-  bool by_rows_ = true;     // tiles stay inside a row; otherwise rows are short and a tile covers several
-  std::int64_t tile_ = 0;   // elements
+  std::int64_t tile_rows_ = 1, tile_columns_ = 0;  // of the largest tile
   std::size_t slot_bytes_ = 0;
   std::size_t n_slots_ = 0;  // locations [0, n_slots) are slots, memory is numbered from the highest location down
   std::vector<Constant> constants_;

@@ -2,6 +2,7 @@
 // How a product is cut over parts and blocks. The order in which an element of c sums its products depends on k and
 // the processor only.
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "backends/cpu/gemm.h"
@@ -255,6 +256,32 @@ void run_pack(const Matmul& matmul, const void* b, void* packed, const Part& par
   const Range mine = part.share(panels_of(matmul, kernels));
   kernels.pack(b, matmul.b_stride, matmul.transpose_b, matmul.k, matmul.n, mine.begin, mine.end,
                matmul.k * kernels.columns, packed);
+}
+
+void run_pack_columns(const Matmul& matmul, const void* b, Index groups, Range own, void* packed) {
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  const Index size = element_bytes(matmul), k = matmul.k, group = matmul.n / groups, width = own.end - own.begin;
+  const Index columns = groups * width, panel_bytes = k * kernels.columns * size;
+  const auto column_of = [&](Index c) { return c / width * group + own.begin + c % width; };
+  const auto from = [&](Index column) { return at(b, (matmul.transpose_b ? column * matmul.b_stride : column) * size); };
+  for (Index first = 0; first < columns; first += kernels.columns) {
+    std::byte* panel = at(packed, first / kernels.columns * panel_bytes);
+    const Index last = std::min(first + kernels.columns, columns);
+    if (last - first < kernels.columns) std::memset(panel, 0, static_cast<std::size_t>(panel_bytes));
+    for (Index c = first; c < last;) {  // a run of columns of one group
+      const Index count = std::min(last - c, width - c % width);
+      std::byte* to = at(panel, (c - first) * size);
+      const void* source = from(column_of(c));
+      if (matmul.transpose_b) {
+        kernels.transpose(source, matmul.b_stride, count, k, to, kernels.columns);
+      } else {
+        for (Index i = 0; i < k; ++i)
+          std::memcpy(at(to, i * kernels.columns * size), at(source, i * matmul.b_stride * size),
+                      static_cast<std::size_t>(count * size));
+      }
+      c += count;
+    }
+  }
 }
 
 void run_packed(const Matmul& matmul, const void* a, const void* packed, const void* bias, bool accumulate, void* c,

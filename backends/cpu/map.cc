@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/common/host_buffer.h"
-#include "backends/cpu/program.h"
+#include "backends/cpu/packed_matmul.h"
 #include "unroll/ops.h"
 
 namespace unroll::cpu {
@@ -66,7 +66,8 @@ MapCall::MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_byt
   if (view.packed) block_ = plan.graph->type(plan.graph->outputs()[0].value).shape[0];
   parts_.resize(static_cast<std::size_t>(view.parts));
   for (OwnBody& own : parts_) {
-    own.body = std::make_unique<Program>(PlanView{plan, 1, view.store, view.make_claimed}, &layout_, &own.packed);
+    const ScanBody body{layout_, own.packed};
+    own.body = std::make_unique<Program>(PlanView{plan, 1, view.state, view.make_claimed}, &body);
     own.body->leave_untimed();
     own.bases.resize(own.body->n_bases());
     own.spill = Bytes(at_least_one(spilled));

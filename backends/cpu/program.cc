@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "backends/cpu/barriers.h"
+#include "backends/cpu/packed_matmul.h"
 #include "unroll/error.h"
 
 namespace unroll::cpu {
@@ -82,12 +84,56 @@ Strides PlanView::strides(const ValueId& id, const Shape& to) const {
   return result;
 }
 
-Program::Program(PlanView view, const ScanLayout* scan, std::vector<PackedMatmul*>* packed) {
+namespace {
+
+// All that a call may touch when it does not say itself.
+std::vector<Access> accesses_of_node(const PlanView& view, std::int32_t id) {
+  const Node& node = view.graph().node(id);
+  std::vector<Access> accesses{{{k_scratch, 0}, 1, {}, true}};
+  const auto add = [&](const ValueId& value, bool writes) {
+    if (view.storage(value).place == Storage::Place::none) return;
+    const Shape& shape = view.graph().type(value).shape;
+    const Strides strides = view.strides(value);
+    std::int64_t reach = shape.elements() > 0 ? 1 : 0;
+    for (int axis = 0; axis < shape.rank() && reach > 0; ++axis)
+      reach += (shape[axis] - 1) * strides[static_cast<std::size_t>(axis)];
+    accesses.push_back({view.ref(value), static_cast<std::size_t>(reach) * dtype_bytes(view.graph().type(value).dtype), {}, writes});
+  };
+  for (const ValueId& input : node.inputs)
+    if (view.graph().node(input.node).op != Op::constant) add(input, false);
+  for (std::size_t k = 0; k < node.outputs.size(); ++k) add({id, static_cast<std::int32_t>(k)}, true);
+  const auto i = static_cast<std::size_t>(id);
+  if (view.plan.scratch_bytes[i] > 0) accesses.push_back({{k_arena, view.plan.scratch_offset[i]}, view.plan.scratch_bytes[i], {}, true});
+  return accesses;
+}
+
+std::vector<Access> accesses_of_outputs(const PlanView& view, int n_states) {
+  std::vector<Access> accesses;
+  for (const OutputPiece& piece : output_pieces(view, n_states)) {
+    accesses.push_back({piece.from, piece.type.bytes(), {}, false});
+    accesses.push_back({piece.to, piece.type.bytes(), {}, true});
+  }
+  return accesses;
+}
+
+Loop loop_of(const Graph& body, const ScanBody& scan) {
+  Loop loop{static_cast<int>(body.inputs().size()), scan.layout.n_states, {}, scan.kept};
+  const auto outputs = body.outputs();
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    std::size_t first = 0;
+    while (outputs[first].value != outputs[k].value) ++first;
+    loop.same_as.push_back(static_cast<int>(first));
+  }
+  loop.kept.resize(outputs.size(), false);
+  return loop;
+}
+
+}  // namespace
+
+Program::Program(PlanView view, const ScanBody* scan) {
   const Plan& plan = view.plan;
-  view.packed = scan && scan->packed;
-  const std::vector<bool> has_rows = scan ? what_has_rows(*plan.graph, *scan) : std::vector<bool>();
+  view.packed = scan && (scan->layout.packed || scan->by_rows);
   timed_ = !plan.one_thread;  // two looks at the clock take longer than a small call
-  const auto n = static_cast<std::int32_t>(plan.graph->nodes().size());
   n_bases_ = k_first_input + plan.graph->inputs().size() + plan.graph->outputs().size();
   std::size_t n_bytes = 0;
   const std::vector<bool> in_block = constants_in_block(plan);
@@ -96,28 +142,55 @@ Program::Program(PlanView view, const ScanLayout* scan, std::vector<PackedMatmul
     if (in_block[i]) n_bytes += aligned(constant_of(plan.graph->nodes()[i]).bytes().size());
   }
   constants_ = Bytes(at_least_one(n_bytes));
-  for (std::int32_t i = 0; i < n; ++i) {
-    const Node& node = plan.graph->node(i);
-    if (in_block[static_cast<std::size_t>(i)] && constant_of(node).elements() > 0)
-      std::memcpy(constants_.data() + view.constant_offsets[static_cast<std::size_t>(i)],
-                  constant_of(node).bytes().data(), constant_of(node).bytes().size());
+  for (std::size_t i = 0; i < in_block.size(); ++i) {
+    if (!in_block[i] || constant_of(plan.graph->nodes()[i]).elements() == 0) continue;
+    const auto bytes = constant_of(plan.graph->nodes()[i]).bytes();
+    std::memcpy(constants_.data() + view.constant_offsets[i], bytes.data(), bytes.size());
+  }
+  add_steps(view, scan);
+}
+
+void Program::add_steps(const PlanView& view, const ScanBody* scan) {
+  const Graph& graph = view.graph();
+  const std::vector<bool> has_rows = scan ? what_has_rows(graph, scan->layout) : std::vector<bool>();
+  const int first_constant = scan ? scan->layout.n_states + scan->layout.n_sequences : 0;
+  const auto split = scan && scan->by_columns ? std::make_unique<ColumnSplit>(view, first_constant) : nullptr;
+  std::vector<std::vector<Access>> accesses;
+  const auto add = [&](std::unique_ptr<Call> call, std::string name, std::size_t bytes, bool rows, std::vector<Access> all) {
+    std::vector<Access> own = call->accesses();
+    accesses.push_back(own.empty() ? std::move(all) : std::move(own));
+    const bool alone = call->alone();
+    steps_.push_back({std::move(call), std::move(name), bytes, rows, alone});
+  };
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
+    const Node& node = graph.node(i);
     std::unique_ptr<Call> call;
-    if (is_constant_matmul(plan, i)) {
+    if (is_constant_matmul(view.plan, i)) {
       call = make_constant_matmul(view, i);
-    } else if (auto product = scan ? make_packed_matmul(view, i, scan->n_states + scan->n_sequences) : nullptr) {
-      packed->push_back(product.get());
+    } else if (scan && is_packed_matmul(view, i, first_constant)) {
+      auto product = make_packed_matmul(view, i, split.get());
+      scan->packed.push_back(product.get());
       call = std::move(product);
+    } else if (split && split->splits(i)) {
+      call = make_column_call(view, i, *split);
     } else {
       call = node.op == Op::scan ? make_scan(view, i, scratch_bytes_) : make_call(view, i, scratch_bytes_);
     }
     if (!call) continue;
     std::size_t bytes = 0;
     for (const Type& type : node.outputs) bytes += type.bytes();
-    const bool alone = call->alone();
-    steps_.push_back({std::move(call), "%" + std::to_string(i) + " " + std::string(op_info(node.op).name), bytes,
-                      has_rows.empty() || has_rows[static_cast<std::size_t>(i)], alone});
+    add(std::move(call), "%" + std::to_string(i) + " " + std::string(op_info(node.op).name), bytes,
+        has_rows.empty() || has_rows[static_cast<std::size_t>(i)], accesses_of_node(view, i));
   }
-  if (auto copies = make_output_copies(view, scan ? scan->n_states : 0)) steps_.push_back({std::move(copies), "outputs"});
+  const int n_states = scan ? scan->layout.n_states : 0;
+  bool by_columns = split != nullptr;
+  auto copies = by_columns ? make_column_output_copies(view, n_states, by_columns) : nullptr;
+  if (!by_columns) copies = make_output_copies(view, n_states);
+  if (copies) add(std::move(copies), "outputs", 0, true, accesses_of_outputs(view, n_states));
+  if (!split) return;
+  const Loop loop = loop_of(graph, *scan);
+  const std::vector<bool> waits = find_barriers(accesses, &loop);
+  for (std::size_t i = 0; i < waits.size(); ++i) steps_[i].wait = waits[i];
 }
 
 void Program::run_steps(std::size_t begin, std::size_t end, const Frame& frame, const Part& part) {
@@ -129,12 +202,16 @@ void Program::run_steps(std::size_t begin, std::size_t end, const Frame& frame, 
     const Frame& seen = step.has_rows ? frame : whole;
     if (!step.alone) step.call->run(seen, part);
     else if (part.index == 0) step.call->run(seen, Part{});
-    part.sync();
+    if (step.wait) part.sync();
     if (!timed_ || part.index != 0) continue;
     const auto now = Clock::now();
     step.nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(now - before).count();
     before = now;
   }
+}
+
+int Program::n_barriers() const {
+  return static_cast<int>(std::count_if(steps_.begin(), steps_.end(), [](const Step& step) { return step.wait; }));
 }
 
 void Program::report(std::vector<ReportLine>& lines, const std::string& indent) const {

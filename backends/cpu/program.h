@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "backends/cpu/kernels.h"
-#include "backends/cpu/weights.h"
 #include "unroll/backend.h"
 #include "unroll/ops.h"
 
@@ -38,10 +37,30 @@ inline constexpr std::uint32_t k_arena = 0;
 inline constexpr std::uint32_t k_constants = 1;
 inline constexpr std::uint32_t k_first_input = 2;
 
+// How parts share out memory: equal owners touch equal elements in each part. Element e (in bytes from the base) of rows
+// of columns is of the unit (e - phase) / size mod units; memory of columns kept apart begins at `phase`.
+struct Owner {
+  std::int64_t units = 0;  // 0: any part may touch any of it
+  std::int64_t phase = 0, size = 0;  // bytes
+  bool apart = false;
+  friend bool operator==(const Owner&, const Owner&) = default;
+};
+// Memory that a call reads or writes.
+struct Access {
+  Ref ref;
+  std::size_t bytes = 0;
+  Owner owner = {};
+  bool writes = false;
+};
+// The base of the scratch memory in accesses.
+inline constexpr std::uint32_t k_scratch = 0xffffffff;
+
 class Call {
  public:
   virtual ~Call() = default;
   virtual void run(const Frame& frame, const Part& part) = 0;
+  // Empty: operands, results and scratch of its node, all of it by any part.
+  virtual std::vector<Access> accesses() const { return {}; }
   virtual std::string implementation() const = 0;
   // Brings threads of its own: runs once, as Part{}, while the team does nothing else.
   virtual bool alone() const { return false; }
@@ -54,9 +73,11 @@ struct Step {
   std::size_t bytes = 0;         // written
   bool has_rows = true;          // depends on what differs from row to row of a packed scan
   bool alone = false;            // as its call says
+  bool wait = true;              // a barrier follows
   std::int64_t nanoseconds = 0;  // of part 0, over all runs since the last reset
 };
 
+struct BackendState;
 struct PlanView;
 // Makes the call of a claimed node, for a backend that claims some.
 using MakeClaimed = std::unique_ptr<Call> (*)(const PlanView& view, std::int32_t node);
@@ -65,7 +86,7 @@ using MakeClaimed = std::unique_ptr<Call> (*)(const PlanView& view, std::int32_t
 struct PlanView {
   const Plan& plan;
   int parts;
-  WeightStore& store;
+  BackendState& state;
   MakeClaimed make_claimed = nullptr;
   std::vector<std::size_t> constant_offsets = {};  // [node], into the constants block
   bool packed = false;                             // the body of a packed scan
@@ -80,11 +101,21 @@ struct PlanView {
 };
 
 class PackedMatmul;
+class ColumnSplit;
+
+// What the body of a scan is compiled for.
+struct ScanBody {
+  const ScanLayout& layout;
+  std::vector<PackedMatmul*>& packed;  // gets the products by constants, to be packed before the loop
+  bool by_columns = false;             // columns.h
+  bool by_rows = false;                // runs on some of the rows
+  std::vector<bool> kept = {};         // [output] each step has memory of its own
+};
 
 class Program {
  public:
-  // Without scan: a whole plan. The body of a scan collects products by its constants, to be packed before the loop.
-  explicit Program(PlanView view, const ScanLayout* scan = nullptr, std::vector<PackedMatmul*>* packed = nullptr);
+  // Without scan: a whole plan.
+  explicit Program(PlanView view, const ScanBody* scan = nullptr);
 
   // By every part, in lock step.
   void run(const Frame& frame, const Part& part) { run_steps(0, steps_.size(), frame, part); }
@@ -103,9 +134,12 @@ class Program {
   std::size_t n_bases() const { return n_bases_; }
   void leave_untimed() { timed_ = false; }  // two looks at the clock take longer than a small call
   std::size_t n_steps() const { return steps_.size(); }
+  int n_barriers() const;  // of one run
+  bool ends_together() const { return steps_.empty() || steps_.back().wait; }  // with a barrier
   void report(std::vector<ReportLine>& lines, const std::string& indent) const;
 
  private:
+  void add_steps(const PlanView& view, const ScanBody* scan);
   void run_steps(std::size_t begin, std::size_t end, const Frame& frame, const Part& part);
 
   std::vector<Step> steps_;
@@ -125,26 +159,16 @@ std::unique_ptr<Call> make_map(const PlanView& view, std::int32_t node, std::siz
 // Any other node; null when it computes nothing (inputs, constants, views). Raises scratch_bytes to what it needs.
 std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
 
-// A product by a scan constant, packed before the loop.
-class PackedMatmul : public Call {
- public:
-  PackedMatmul(const Matmul& matmul, Ref a, Ref b, Ref c) : matmul_(matmul), a_(a), b_(b), c_(c), packed_(packed_bytes(matmul)) {}
-  void pack(const Frame& frame, const Part& part) { run_pack(matmul_, b_.in(frame), packed_.data(), part); }
-  void run(const Frame& frame, const Part& part) override {
-    run_packed(first_rows(matmul_, frame.rows.of(matmul_.m)), a_.in(frame), packed_.data(), nullptr, false,
-               c_.in(frame), part);
-  }
-  std::string implementation() const override { return "matmul, packed once per scan"; }
-
- private:
-  Matmul matmul_;
-  Ref a_, b_, c_;
-  Bytes packed_;
-};
 // Whether the node is a product by a constant, which is packed when the plan is compiled.
 bool is_constant_matmul(const Plan& plan, std::int32_t node);
 std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t node);
-// Null when the node is not one.
-std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& body, std::int32_t node, int first_constant);
+
+// An output of a body or plan that is computed elsewhere than where it is bound.
+struct OutputPiece {
+  Type type;
+  Ref from, to;
+  bool staged;  // its source is the buffer that another output is written over
+};
+std::vector<OutputPiece> output_pieces(const PlanView& view, int n_states);
 
 }  // namespace unroll::cpu

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/work.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "unroll/ops.h"
 
 namespace unroll::cpu {
@@ -68,6 +71,40 @@ Work estimate_work(const Plan& plan) {
     }
   }
   return work;
+}
+
+namespace {
+
+// Of a step, in this schedule.
+double step_ns(Schedule schedule, const Plan& body, int threads, std::int64_t rows) {
+  const Work work = estimate_work(body);
+  const double least_barriers = std::min(1.0, work.barriers);
+  const auto parts = static_cast<double>(threads);
+  switch (schedule) {
+    case Schedule::calls: return work.nanoseconds / parts + work.barriers * k_barrier_ns;
+    case Schedule::columns: return work.nanoseconds / parts + least_barriers * k_barrier_ns;
+    case Schedule::one: return work.nanoseconds;
+    case Schedule::rows: break;
+  }
+  const auto most = static_cast<double>((rows + threads - 1) / threads);  // of one part, which reads all weights
+  double weights = 0;
+  for (const Node& node : body.graph->nodes())
+    if (node.op == Op::matmul) weights += bytes(body.graph->type(node.inputs[1])) / k_bytes_per_ns;
+  return std::max(work.nanoseconds * most / static_cast<double>(rows), weights);
+}
+
+}  // namespace
+
+std::vector<Schedule> rank_schedules(const Plan& body, int threads, std::int64_t rows,
+                                     const std::vector<Schedule>& possible) {
+  constexpr double k_hopeless = 2;  // times the best guess
+  std::vector<std::pair<double, Schedule>> guesses;
+  for (const Schedule schedule : possible) guesses.emplace_back(step_ns(schedule, body, threads, rows), schedule);
+  std::stable_sort(guesses.begin(), guesses.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Schedule> ranked;
+  for (const auto& [guess, schedule] : guesses)
+    if (guess <= k_hopeless * guesses.front().first) ranked.push_back(schedule);
+  return ranked;
 }
 
 bool threads_pay(const Plan& plan, int threads) {

@@ -2,6 +2,9 @@
 // A guess at how long a plan runs, good enough to tell whether more threads pay.
 #pragma once
 
+#include <vector>
+
+#include "backends/cpu/schedule.h"
 #include "unroll/backend.h"
 
 namespace unroll::cpu {
@@ -11,6 +14,10 @@ struct Work {
   double barriers = 0;     // when several threads run it
 };
 Work estimate_work(const Plan& plan);
+
+// Of the possible schedules of a scan those that may be the soonest done, best guess first. rows: 0 where they meet.
+std::vector<Schedule> rank_schedules(const Plan& body, int threads, std::int64_t rows,
+                                     const std::vector<Schedule>& possible);
 
 // Whether `threads` of them are sooner done than one.
 bool threads_pay(const Plan& plan, int threads);

@@ -50,12 +50,12 @@ class OnednnBackend final : public HostBackend {
     return {.reason = "oneDNN has nothing for it; its body runs"};
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
-    return std::make_unique<cpu::ProgramExecutable<Team>>(std::move(plan), team_, store_, make_recurrent);
+    return std::make_unique<cpu::ProgramExecutable<Team>>(std::move(plan), team_, state_, make_recurrent);
   }
 
  private:
   Team team_;
-  cpu::WeightStore store_;
+  cpu::BackendState state_;
   Capabilities capabilities_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs and random scan bodies with their gradients: every backend in f32 against the reference, bit-equal for
-// 1 to 4 threads, and within tolerance with passes left out; the pipeline on the reference in f64 against no pipeline at
+// 1 to 4 threads in any schedule, and within tolerance with passes left out; the pipeline on the reference in f64 against no pipeline at
 // all. UNROLL_SEED=n repeats a run, UNROLL_CASE=k one graph of it, UNROLL_STEPS=n cuts scan bodies off after n steps of
 // growth, UNROLL_GRAPHS=n and UNROLL_SCANS=n change how many. All of the scan bodies:
 //   UNROLL_SCANS=10000 run_random --test-case="random scan*"
@@ -153,9 +153,13 @@ class Trial {
     const Distance d = distance(one, truth_);
     counts_.tightest = std::max(counts_.tightest, d.worst / allowed_);
     CHECK_MESSAGE(d.worst <= allowed_, d.name, " is off by ", d.worst, ", allowed is ", allowed_);
-    for (int threads = 2; threads <= 4; ++threads) {
+    std::vector<std::string> schedules = make_backend(name, {.threads = 1})->describe().schedules;
+    schedules.emplace_back();
+    for (int threads = 2; threads <= 4; ++threads) {  // each with another schedule, others in the next trial
+      const std::string& schedule = schedules[(seed_ + static_cast<std::uint64_t>(threads)) % schedules.size()];
       CAPTURE(threads);
-      const TensorMap more = run_on(name, threads, {});
+      CAPTURE(schedule);
+      const TensorMap more = run_on(name, threads, {}, schedule);
       for (const auto& result : one) CHECK_MESSAGE(same_bits(more.at(result.first), result.second), result.first);
     }
     // One pass left out, another one in every trial.
@@ -166,8 +170,9 @@ class Trial {
     CHECK_MESSAGE(without.worst <= allowed_, without.name, " is off by ", without.worst, ", allowed is ", allowed_);
   }
 
-  TensorMap run_on(const std::string& name, int threads, std::vector<std::string> without) {
-    const auto backend = make_backend(name, {.threads = threads});
+  TensorMap run_on(const std::string& name, int threads, std::vector<std::string> without,
+                   const std::string& schedule = "") {
+    const auto backend = make_backend(name, {.threads = threads, .schedule = schedule});
     try {
       return evaluate(*narrow_, *backend, inputs32_,
                       {.without = std::move(without), .donate = {}, .verify_each = false});

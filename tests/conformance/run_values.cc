@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values: every case and its gradient on every backend and dtype against the reference in f64, within the tolerance of
-// its rule, with the same bits for 1 to 4 threads.
+// its rule, with the same bits for 1 to 4 threads and every schedule.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -82,9 +82,12 @@ class Judgement {
     const int most = able.threads;
     deterministic_ = able.deterministic;
     for (int threads = 1; threads <= most; ++threads) teams_.push_back(make_backend(backend, {.threads = threads}));
+    for (const std::string& schedule : able.schedules)
+      for (int threads = 2; threads <= most; ++threads)
+        teams_.push_back(make_backend(backend, {.threads = threads, .schedule = schedule}));
   }
 
-  // Every number of threads gives the same bits, or, where the backend does not promise that, results that agree; all
+  // Every number of threads and every schedule gives the same bits, or, where the backend does not promise that, results that agree; all
   // of them are tried on the gradient, which holds the values too.
   void judge(const Case& c, int order, const Truth& truth) {
     const auto graph = gradient_graph(c, dtype_, order);
@@ -118,7 +121,7 @@ class Judgement {
 
   std::string backend_;
   DType dtype_;
-  std::vector<std::unique_ptr<Backend>> teams_;  // [threads - 1]
+  std::vector<std::unique_ptr<Backend>> teams_;  // of one thread first
   bool deterministic_;
   int unsupported_ = 0;
   Report report_;

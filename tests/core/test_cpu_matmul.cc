@@ -139,6 +139,35 @@ TEST_CASE("a packed b, with bias, accumulation and row strides, agrees with a pl
   }
 }
 
+TEST_CASE("columns packed by part give the bits of the whole product") {
+  const std::int64_t m = 5, k = 70, group = 37, groups = 3;
+  for (const bool transposed : {false, true}) {
+    const Type a_type = matrix(DType::f32, -1, m, k, false), b_type = matrix(DType::f32, -1, k, groups * group, transposed);
+    const Matmul mm = make_matmul(a_type, b_type, false, transposed);
+    const auto a = random_values<float>(m * k), b = random_values<float>(k * groups * group);
+    Bytes packed(packed_bytes(mm));
+    std::vector<float> whole(static_cast<std::size_t>(m * groups * group));
+    run_pack(mm, b.data(), packed.data(), Part{});
+    run_packed(mm, a.data(), packed.data(), nullptr, false, whole.data(), Part{});
+    for (const Range own : {Range{0, 37}, Range{3, 20}, Range{36, 37}, Range{0, 32}}) {
+      const std::int64_t width = own.end - own.begin;
+      Matmul part = mm;
+      part.n = part.c_stride = groups * width;
+      Bytes columns(packed_bytes(part));
+      std::vector<float> c(static_cast<std::size_t>(m * part.n));
+      run_pack_columns(mm, b.data(), groups, own, columns.data());
+      run_packed(part, a.data(), columns.data(), nullptr, false, c.data(), Part{});
+      int wrong = 0;
+      for (std::int64_t i = 0; i < m; ++i)
+        for (std::int64_t j = 0; j < part.n; ++j) {
+          const std::int64_t column = j / width * group + own.begin + j % width;
+          wrong += c[static_cast<std::size_t>(i * part.n + j)] != whole[static_cast<std::size_t>(i * groups * group + column)];
+        }
+      CHECK(wrong == 0);
+    }
+  }
+}
+
 TEST_CASE("NaN and infinity reach exactly their row or column, and zeros are multiplied too") {
   const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 37, 20}, {50, 37, 20}, {1, 5, 8}, {200, 45, 30}})

@@ -72,6 +72,7 @@ struct Capabilities {
                           // elementwise results; otherwise every Storage is dense
   int threads = 1;
   std::vector<WeightFormat> weights = {WeightFormat::f32};  // formats it can keep constants in
+  std::vector<std::string> schedules = {};  // what BackendOptions::schedule may ask for
 };
 
 struct Claim {
@@ -126,6 +127,9 @@ class UNROLL_API Backend {
 
 struct BackendOptions {
   int threads = 0;  // 0: as many as the process may run on, and one for a plan that is sooner done alone
+  // How the steps of scans are shared out among threads, where a scan allows it: one of Capabilities::schedules. Empty:
+  // timings of the first runs choose. Results are the same bits. Throws Error(usage) when it is unknown.
+  std::string schedule = {};
 };
 struct BackendStatus {
   std::string name;

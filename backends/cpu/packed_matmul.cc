@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/packed_matmul.h"
+
+#include "unroll/ops.h"
+
+namespace unroll::cpu {
+
+namespace {
+
+using Index = std::int64_t;
+
+std::size_t bytes_of(const Matmul& matmul, Index elements) {
+  return static_cast<std::size_t>(elements) * dtype_bytes(matmul.dtype);
+}
+
+Matmul columns_of(Matmul matmul, const ColumnSplit::Product& split, Range units) {
+  matmul.n = split.groups * (units.end - units.begin);
+  if (split.apart) matmul.c_stride = matmul.n;
+  return matmul;
+}
+
+// Packed shares of all parts, one after the other.
+std::size_t packed_bytes_of_parts(const Matmul& matmul, const ColumnSplit::Product& split, int parts) {
+  std::size_t sum = 0;
+  for (int part = 0; part < parts; ++part)
+    sum += packed_bytes(columns_of(matmul, split, units_of(part, parts, split.units)));
+  return sum;
+}
+
+}  // namespace
+
+PackedMatmul::PackedMatmul(const Matmul& matmul, const Operands& operands)
+    : matmul_(matmul), at_(operands), packed_(packed_bytes(matmul)) {}
+
+PackedMatmul::PackedMatmul(const Matmul& matmul, const Operands& operands, const ColumnSplit::Product& split, int parts)
+    : matmul_(matmul), at_(operands), split_(split), packed_(packed_bytes_of_parts(matmul, split, parts)) {
+  std::size_t packed = 0;
+  for (int part = 0; part < parts; ++part) {
+    const Range units = units_of(part, parts, split.units);
+    const Matmul own = columns_of(matmul, split, units);
+    const Index before = split.apart ? matmul.m * split.groups * units.begin : units.begin;
+    own_.push_back({units, own, packed, bytes_of(matmul, before)});
+    packed += packed_bytes(own);
+  }
+}
+
+void PackedMatmul::pack(const Frame& frame, const Part& part) {
+  if (own_.empty()) return run_pack(matmul_, at_.b.in(frame), packed_.data(), part);
+  const Own& own = own_[static_cast<std::size_t>(part.index)];
+  run_pack_columns(matmul_, at_.b.in(frame), split_.groups, own.units, packed_.data() + own.packed);
+}
+
+void PackedMatmul::run(const Frame& frame, const Part& part) {
+  const Index rows = frame.rows.of(matmul_.m);
+  if (own_.empty())
+    return run_packed(first_rows(matmul_, rows), at_.a.in(frame), packed_.data(), nullptr, false, at_.c.in(frame),
+                      part);
+  const Own& own = own_[static_cast<std::size_t>(part.index)];
+  run_packed(first_rows(own.matmul, rows), at_.a.in(frame), packed_.data() + own.packed, nullptr, false,
+             at_.c.in(frame) + own.c, Part{});
+}
+
+std::string PackedMatmul::implementation() const {
+  if (own_.empty()) return "matmul, packed once per scan";
+  return "matmul of own columns" + std::string(split_.apart ? " apart" : "") + ", packed once per scan";
+}
+
+std::vector<Access> PackedMatmul::accesses() const {
+  if (own_.empty()) return {};
+  const auto size = static_cast<Index>(dtype_bytes(matmul_.dtype));
+  const auto offset = static_cast<Index>(at_.c.offset);
+  const Owner owner{split_.units, split_.apart ? offset : offset % (split_.units * size), size, split_.apart};
+  return {{at_.a, bytes_of(matmul_, (matmul_.m - 1) * matmul_.a_stride + matmul_.k)},
+          {at_.c, bytes_of(matmul_, matmul_.m * matmul_.c_stride), owner, true}};
+}
+
+}  // namespace unroll::cpu

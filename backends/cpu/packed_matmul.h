@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A product by a constant of a scan: packed before the loop, each part its own share, which stays in its core's L2.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backends/cpu/columns.h"
+#include "backends/cpu/program.h"
+
+namespace unroll::cpu {
+
+class PackedMatmul final : public Call {
+ public:
+  struct Operands {
+    Ref a, b, c;
+  };
+  // Split anew for each number of rows, see run_packed.
+  PackedMatmul(const Matmul& matmul, const Operands& operands);
+  // Each part the columns of its own units. With `apart` these lie side by side in the memory of the result, one part's
+  // after the other's.
+  PackedMatmul(const Matmul& matmul, const Operands& operands, const ColumnSplit::Product& split, int parts);
+
+  void pack(const Frame& frame, const Part& part);
+  void run(const Frame& frame, const Part& part) override;
+  std::string implementation() const override;
+  std::vector<Access> accesses() const override;
+
+ private:
+  struct Own {
+    Range units;
+    Matmul matmul;
+    std::size_t packed = 0;  // bytes
+    std::size_t c = 0;
+  };
+  Matmul matmul_;
+  Operands at_;
+  ColumnSplit::Product split_ = {};
+  std::vector<Own> own_;  // per part; none when not by columns
+  Bytes packed_;
+};
+
+// Whether the node is such a product; constants of the scan are the body's inputs from first_constant on.
+bool is_packed_matmul(const PlanView& body, std::int32_t node, int first_constant);
+std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& body, std::int32_t node, const ColumnSplit* split);
+
+}  // namespace unroll::cpu

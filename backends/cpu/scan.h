@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time loop. States are never copied: the body reads the last step's buffer and writes the next one; a state that
+// is also a per-step output lives in that output's stack. In a packed scan a step runs on the rows that are still
+// there. The steps may be shared out in several ways (schedule.h): all that may pay are compiled, the first runs are
+// timed, the soonest done stays.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/common/host_buffer.h"
+#include "backends/cpu/packed_matmul.h"
+#include "backends/cpu/program.h"
+#include "backends/cpu/schedule.h"
+#include "unroll/ops.h"
+
+namespace unroll::cpu {
+
+class ScanCall final : public Call {
+ public:
+  ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes);
+  void run(const Frame& frame, const Part& part) override;
+  std::string implementation() const override;
+  void report(std::vector<ReportLine>& lines) const override { ways_[active_].programs[0]->report(lines, ""); }
+
+ private:
+  struct Operand {
+    Ref ref;
+    std::size_t step_bytes;  // of a sequence or stack
+    std::size_t row_bytes;   // of one row, where rows are apart; 0: all parts see the same
+    bool present = true;
+    bool packed = false;  // a sequence of packed rows
+  };
+  struct State {
+    Ref first;     // initial value
+    Operand last;  // final value, may be absent
+    std::size_t bytes;
+    std::size_t row_bytes;
+    std::size_t buffer;  // offset of its two buffers in the scratch
+    int after = -1;      // per-step output that holds its value after each step, or -1
+    int before = -1;     // per-step output that holds its value before each step, or -1
+  };
+  // What one part needs to run steps.
+  struct Lane {
+    Program* body = nullptr;
+    std::vector<PackedMatmul*>* packed = nullptr;  // owned by the body's steps
+    std::vector<std::byte*> bases = {};
+    Bytes arena = {}, scratch = {};  // of a body that it does not share
+    Range rows{0, 0};                // its own ones; empty: all
+  };
+  // One way to share out the steps.
+  struct Way {
+    Schedule schedule;
+    std::vector<std::unique_ptr<Program>> programs;  // one for all lanes, or one for each
+    std::vector<std::unique_ptr<std::vector<PackedMatmul*>>> packed;
+    std::vector<Lane> lanes;
+    double least_ms = 0;  // of its timed runs; 0: none
+    int timed = 0;
+    bool together() const { return schedule == Schedule::calls || schedule == Schedule::columns; }
+  };
+  std::vector<Schedule> worth_trying(const PlanView& view, const Plan& body) const;
+  Way make_way(Schedule schedule, const PlanView& view, std::int32_t id) const;
+  void choose(double milliseconds);
+
+  void run_lane(const Frame& frame, Lane& lane, const Part& part);
+  void bind_step(const Frame& frame, std::int64_t step, Lane& lane);
+  std::byte* stack_at(const Frame& frame, std::size_t k, std::int64_t t) const {
+    return outputs_[k].present ? outputs_[k].ref.in(frame) + static_cast<std::size_t>(t) * outputs_[k].step_bytes
+                               : spill_.data() + spill_offset_[k];
+  }
+  std::int64_t time_of(std::int64_t step) const { return layout_.reverse ? layout_.steps - 1 - step : step; }
+  std::byte* state_after(const Frame& frame, const State& state, std::int64_t step) const;
+  void finish(const Frame& frame, const Part& part) const;
+
+  // Packed: rows are added (reverse) or end where the batch size changes; states move from buffer to buffer between.
+  struct Packed {
+    std::int64_t live = 0, next = 0;     // rows of this step and of the one after it
+    std::int64_t row = 0, next_row = 0;  // first packed row of each
+    std::int64_t time = 0;
+  };
+  void run_packed_steps(const Frame& frame, Frame& inner, Lane& lane, const Part& part);
+  void bind_packed(const Frame& frame, const Packed& at, std::byte** bases) const;
+  std::byte* place_after(const Frame& frame, const State& state, const Packed& at, const std::byte* now) const;
+  bool join_rows(const Frame& frame, std::int64_t from, std::int64_t to, std::byte** states, const Part& part) const;
+  bool end_rows(const Frame& frame, std::int64_t from, std::int64_t to, std::byte* const* states,
+                const Part& part) const;
+  std::size_t packed_row_bytes(std::size_t step_bytes) const { return step_bytes / static_cast<std::size_t>(batch_); }
+  std::byte* packed_rows(const Frame& frame, std::size_t k, std::int64_t row) const {
+    const Operand& stack = outputs_[k];
+    if (!stack.present) return spill_.data() + spill_offset_[k];
+    return stack.ref.in(frame) + static_cast<std::size_t>(row) * packed_row_bytes(stack.step_bytes);
+  }
+
+  ScanLayout layout_;
+  std::size_t scratch_base_;
+  std::vector<State> states_;
+  std::int64_t batch_ = 0;  // of a packed scan
+  std::int64_t rows_ = 0;   // of a scan whose rows are apart
+  Ref batch_sizes_;
+  std::vector<Operand> sequences_, constants_, outputs_;
+  mutable Bytes spill_;  // for per-step outputs that nobody reads
+  std::vector<std::size_t> spill_offset_;
+
+  std::vector<Way> ways_;
+  std::size_t active_ = 0;
+  bool choosing_ = false;
+  int warm_up_ = 1;  // runs that are not timed
+  BackendState& state_;
+  std::string key_;  // of the choice
+};
+
+}  // namespace unroll::cpu

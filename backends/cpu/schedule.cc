@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/schedule.h"
+
+#include "unroll/error.h"
+
+namespace unroll::cpu {
+
+namespace {
+
+struct Row {
+  Schedule schedule;
+  std::string_view name;
+};
+constexpr Row k_schedules[] = {
+    {Schedule::calls, "calls"},
+    {Schedule::columns, "columns"},
+    {Schedule::rows, "rows"},
+    {Schedule::one, "one"},
+};
+
+}  // namespace
+
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const Row& row : k_schedules) names.emplace_back(row.name);
+  return names;
+}
+
+std::string_view schedule_name(Schedule schedule) {
+  for (const Row& row : k_schedules)
+    if (row.schedule == schedule) return row.name;
+  return {};
+}
+
+std::optional<Schedule> find_schedule(std::string_view name) {
+  if (name.empty()) return {};
+  std::string known;
+  for (const Row& row : k_schedules) {
+    if (row.name == name) return row.schedule;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  throw Error(ErrorKind::usage, "cpu", "no schedule is named '" + std::string(name) + "'", "Known are " + known);
+}
+
+std::optional<Schedule> ScheduleChoices::find(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = chosen_.find(key);
+  if (at == chosen_.end()) return {};
+  return at->second;
+}
+
+void ScheduleChoices::keep(const std::string& key, Schedule schedule) {
+  const std::lock_guard lock(mutex_);
+  chosen_[key] = schedule;
+}
+
+}  // namespace unroll::cpu

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the steps of a scan are shared out among the parts of a team. All ways give the same bits, so a timing may
+// choose.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace unroll::cpu {
+
+enum class Schedule : std::uint8_t {
+  calls,    // each call of a step by all parts, a barrier after each
+  columns,  // each part its own columns of all calls, barriers where columns meet (columns.h)
+  rows,     // each part its own rows for all steps, no barrier (rows.h)
+  one,      // all by one part
+};
+std::vector<std::string> schedule_names();
+std::string_view schedule_name(Schedule schedule);
+// "": nothing. Throws Error(usage) naming the known ones.
+std::optional<Schedule> find_schedule(std::string_view name);
+
+// What timings chose, by a text that says everything that matters.
+class ScheduleChoices {
+ public:
+  std::optional<Schedule> find(const std::string& key) const;
+  void keep(const std::string& key, Schedule schedule);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, Schedule> chosen_;
+};
+
+}  // namespace unroll::cpu

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the steps of scans are shared out: where barriers stay, what may be asked for, that timings choose; and
+// denormals.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/barriers.h"
+#include "backends/cpu/columns.h"
+#include "unroll/autodiff.h"
+#include "unroll/error.h"
+#include "unroll/model.h"
+#include "unroll/run.h"
+
+namespace unroll {
+namespace {
+
+using cpu::Access;
+using cpu::Owner;
+
+constexpr Owner k_own{8, 0, 4, false};
+
+// A state of 8 units, read by everyone or by owners.
+Access state_in(Owner owner) { return {{cpu::k_first_input, 0}, 64, owner, false}; }
+Access state_out(Owner owner) { return {{cpu::k_first_input + 1, 0}, 64, owner, true}; }
+Access scratch_at(std::size_t offset, Owner owner, bool writes) { return {{cpu::k_arena, offset}, 64, owner, writes}; }
+const cpu::Loop k_one_state{1, 1, {0}, {false}};
+
+using Calls = std::vector<std::vector<Access>>;
+using Waits = std::vector<bool>;
+
+TEST_CASE("a product of the whole state and a group on its own columns need one barrier a step") {
+  const Calls calls{{state_in({}), scratch_at(0, k_own, true)}, {scratch_at(0, k_own, false), state_out(k_own)}};
+  CHECK(cpu::find_barriers(calls, &k_one_state) == Waits{false, true});
+}
+
+TEST_CASE("a group that a product of all its columns follows needs one barrier, between the two") {
+  const Calls calls{{state_in(k_own), scratch_at(0, k_own, true)}, {scratch_at(0, {}, false), state_out(k_own)}};
+  const cpu::Loop loop{1, 1, {0}, {false}};
+  // the scratch is one for all steps: its next writer must wait for readers too
+  CHECK(cpu::find_barriers(calls, &loop) == Waits{true, true});
+  // as a stack with memory of its own for each step it need not
+  Calls stacked = calls;
+  stacked[0][1].ref = stacked[1][0].ref = {cpu::k_first_input + 2, 0};
+  const cpu::Loop kept{1, 1, {0, 1}, {false, true}};
+  CHECK(cpu::find_barriers(stacked, &kept) == Waits{true, false});
+}
+
+TEST_CASE("a step that stays in its own columns needs no barrier, and one with other owners does") {
+  const Calls own{{state_in(k_own), state_out(k_own)}};
+  CHECK(cpu::find_barriers(own, &k_one_state) == Waits{false});
+  const Owner other{4, 0, 4, false};
+  const Calls mixed{{state_in(k_own), scratch_at(0, k_own, true)}, {scratch_at(32, other, false), state_out(k_own)}};
+  CHECK(cpu::find_barriers(mixed, &k_one_state) == Waits{true, true});
+}
+
+TEST_CASE("two states that become one value are known to be one memory") {
+  const Access second_in{{cpu::k_first_input + 1, 0}, 64, {}, false}, out{{cpu::k_first_input + 2, 0}, 64, k_own, true};
+  const Calls calls{{second_in, out}};
+  const cpu::Loop loop{2, 2, {0, 0}, {false, false}};
+  CHECK(cpu::find_barriers(calls, &loop) == Waits{true});
+}
+
+TEST_CASE("parts own all units once, and nearly equal numbers of them") {
+  for (const int parts : {1, 2, 3, 4, 7})
+    for (std::int64_t units = 0; units < 300; ++units) {
+      std::int64_t next = 0, most = 0;
+      for (int part = 0; part < parts; ++part) {
+        const cpu::Range own = cpu::units_of(part, parts, units);
+        CHECK(own.begin == next);
+        next = own.end;
+        most = std::max(most, own.end - own.begin);
+      }
+      CHECK(next == units);
+      CHECK(most * parts * 16 <= std::max<std::int64_t>(units, 1) * 17 + 16 * parts);
+    }
+}
+
+// ---- whole plans
+
+struct Trained {
+  std::unique_ptr<Graph> graph = std::make_unique<Graph>();
+  TensorMap inputs;
+};
+Trained trained(const std::string& cell, std::int64_t hidden) {
+  Trained t;
+  Scope scope(*t.graph);
+  const Value x = t.graph->input("x", {DType::f32, {5, 6, 8}});
+  const Value loss = mean(square(recurrent_model(scope, x, {.cell = cell, .hidden = hidden}).y));
+  std::vector<Value> parameters;
+  for (const ParameterSpec& p : scope.parameters()) parameters.push_back(t.graph->find_input(p.name));
+  std::size_t k = 0;
+  for (const Value& d : differentiate(loss, parameters)) t.graph->output("d" + std::to_string(k++), d);
+  t.inputs = initialize(scope.parameters(), 1);
+  t.inputs.merge(initialize(std::vector<ParameterSpec>{{"x", x.type(), Initializer::uniform(1)}}, 2));
+  return t;
+}
+
+// What the report says of the scans after so many runs.
+std::vector<std::string> scans_of(const Trained& t, Backend& backend, int runs) {
+  Program program(*t.graph, backend);
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  Bindings bindings;
+  for (const NamedValue& input : program.plan().graph->inputs()) {
+    buffers.push_back(backend.allocate(program.plan().graph->type(input.value).bytes()));
+    backend.upload(*buffers.back(), 0, t.inputs.at(input.name).bytes());
+    bindings.inputs.push_back(buffers.back().get());
+  }
+  for (const NamedValue& output : program.plan().graph->outputs()) {
+    buffers.push_back(backend.allocate(program.plan().graph->type(output.value).bytes()));
+    bindings.outputs.push_back(buffers.back().get());
+  }
+  for (int run = 0; run < runs; ++run) program.run(bindings);
+  std::vector<std::string> scans;
+  for (const ReportLine& line : program.executable().report())
+    if (line.step.find("scan") != std::string::npos) scans.push_back(line.implementation);
+  return scans;
+}
+bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+TEST_CASE("by columns the steps of gated cells have one barrier, forward and backward") {
+  const auto backend = make_backend("cpu", {.threads = 2, .schedule = "columns"});
+  for (const std::string cell : {"lstm", "gru", "rnn"}) {
+    CAPTURE(cell);
+    const auto scans = scans_of(trained(cell, 33), *backend, 1);
+    REQUIRE(scans.size() == 2);
+    for (const std::string& scan : scans) CHECK_MESSAGE(says(scan, "by columns, 1 barrier a step"), scan);
+  }
+}
+
+TEST_CASE("a schedule that is asked for is used, and an unknown one is refused") {
+  const std::vector<std::string> schedules = make_backend("cpu", {.threads = 2})->describe().schedules;
+  CHECK(schedules.size() == 4);
+  for (const std::string& schedule : schedules) {
+    const auto backend = make_backend("cpu", {.threads = 2, .schedule = schedule});
+    for (const std::string& scan : scans_of(trained("lstm", 16), *backend, 1))
+      CHECK_MESSAGE(says(scan, "by " + schedule), scan);
+  }
+  CHECK_THROWS_AS(make_backend("cpu", {.threads = 2, .schedule = "diagonals"}), Error);
+}
+
+TEST_CASE("timings of the first runs choose a schedule, for later executables too") {
+  const auto backend = make_backend("cpu", {.threads = 2});
+  const Trained t = trained("lstm", 24);
+  const auto first = scans_of(t, *backend, 20);
+  const auto second = scans_of(t, *backend, 0);
+  REQUIRE(first.size() == 2);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    CHECK_MESSAGE(says(first[i], " ms"), first[i]);
+    CHECK_MESSAGE(!says(second[i], " ms"), second[i]);
+    const auto by = first[i].find("by ");
+    REQUIRE(by != std::string::npos);
+    CHECK_MESSAGE(says(second[i], first[i].substr(by, first[i].find(',', by) - by)), second[i]);
+  }
+}
+
+// ---- denormal numbers
+
+TEST_CASE("denormal numbers are zero while a scan runs, in every thread, and stay as they were outside of it") {
+  constexpr std::int64_t k_steps = 3, k_rows = 8, k_width = 64;
+  constexpr float k_least = 0x1p-126f;  // half of it is denormal
+  Graph graph;
+  const Type state{DType::f32, {k_rows, k_width}};
+  const Value first = graph.input("h", state);
+  const Value sequence = graph.input("x", {DType::f32, {k_steps, k_rows, k_width}});
+  const auto outputs = scan(std::vector<Value>{first}, std::vector<Value>{sequence}, {}, [](const StepValues& v) {
+    return StepResult{{v.states[0] * 0.5 + v.sequences[0]}, {}};
+  });
+  graph.output("last", outputs.states[0]);
+  graph.output("outside", first * 0.5);
+  TensorMap inputs;
+  inputs.emplace("h", Tensor::from(state.shape, std::vector<float>(k_rows * k_width, k_least)));
+  inputs.emplace("x", Tensor(sequence.type()));
+  std::vector<std::string> schedules = make_backend("cpu", {.threads = 1})->describe().schedules;
+  for (const std::string& schedule : schedules) {
+    CAPTURE(schedule);
+    const TensorMap results = evaluate(graph, *make_backend("cpu", {.threads = 2, .schedule = schedule}), inputs);
+    int flushed = 0, kept = 0;
+    for (std::int64_t i = 0; i < k_rows * k_width; ++i) {
+      flushed += results.at("last").at(i) == 0;
+      kept += results.at("outside").at(i) > 0;
+    }
+    CHECK(flushed == k_rows * k_width);
+    CHECK(kept == k_rows * k_width);
+    volatile float tiny = k_least;
+    CHECK(tiny * 0.5f > 0);
+  }
+}
+
+}  // namespace
+}  // namespace unroll
