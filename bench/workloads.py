@@ -13,7 +13,14 @@ class Workload:
     ours: str = ""                # of ours alone; without --config or --cell that is the cell of `shape`
     peers: tuple = ()             # (peer, its cell or other options); empty: all, with the cell of `shape`
     modes: tuple = ("infer", "train")
+    difference: float = 1e-4      # most relative L2 between the sides: see below
     goals: dict = dataclasses.field(default_factory=dict)  # mode: least ratio of the best peer's time to ours
+
+
+# Rounding of f32 in sums of some hundred products over some hundred steps stays near 1e-6, of gradients near 1e-5; a
+# wrong weight, gate or mask gives 1e-1 and more. A random layer-norm LSTM is chaotic: over 100 steps PyTorch's gradients
+# in f32 are 1.2e-3 from its own in f64 (ours 0.9e-3).
+CHAOTIC = 1e-2
 
 
 def sizes(cell, inputs, hidden, batch, steps, layers=1):
@@ -33,7 +40,9 @@ def layer(name, shape, infer=None, train=None, **more):
 
 def by_text(name, config, peers, shape, infer=None, train=None, modes=("infer", "train")):
     """A cell of docs/examples/cells against the same cell written by hand elsewhere."""
-    return layer(name, own(shape), infer, train, ours=f"--config {CELLS / config}", peers=peers, modes=modes)
+    difference = CHAOTIC if config == "layer-norm.toml" else Workload.difference
+    return layer(name, own(shape), infer, train, ours=f"--config {CELLS / config}", peers=peers, modes=modes,
+                 difference=difference)
 
 
 def stream(name, shape, formats):
