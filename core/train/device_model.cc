@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/device_model.h"
 
+#include "core/train/control.h"
 #include "core/train/bad_value.h"
 #include "core/train/metrics.h"
 #include "unroll/error.h"
@@ -91,28 +92,13 @@ void DeviceModel::update(std::span<const Batch> batches, const UpdateInputs& inp
   }
 }
 
-void DeviceModel::set_key(std::int64_t draw) const {
-  const auto key = key_.values<std::int32_t>();
-  key[0] = static_cast<std::int32_t>(static_cast<std::uint32_t>(seed_));
-  key[1] = static_cast<std::int32_t>(static_cast<std::uint32_t>(seed_ >> 32));
-  key[2] = static_cast<std::int32_t>(static_cast<std::uint32_t>(draw));
-}
-
-// `draw` counts batches: each has its own random numbers.
 void DeviceModel::run_update(const Batch& batch, Phase phase, const UpdateInputs& inputs, std::int64_t draw) {
   BoundProgram& program = program_for_update(batch, phase);
   if (batch.starts_stream)
     for (const std::string& name : carried_.names())
       if (name.starts_with("state.")) carried_.clear(name);
   for (const auto& [name, tensor] : batch.inputs) program.set(name, tensor);
-  lr_.set(0, inputs.lr);
-  update_.set(0, static_cast<double>(inputs.update));
-  average_rate_.set(0, inputs.average_rate);
-  set_key(draw);
-  program.set("lr", lr_);
-  program.set("update", update_);
-  program.set("average_rate", average_rate_);
-  program.set("key", key_);
+  program.set(k_control, control_of({inputs.lr, inputs.average_rate, seed_, draw, inputs.update}));
   program.run();
 }
 
@@ -158,8 +144,7 @@ std::string DeviceModel::first_bad_value(std::span<const Batch> batches, std::in
     if (name.starts_with("state.")) tensors.emplace(name, carried_.download(name));
   std::int64_t draw = draw_of(update);
   for (const Batch& batch : batches) {
-    set_key(draw++);
-    tensors.insert_or_assign("key", key_);
+    tensors.insert_or_assign("key", key_of(seed_, draw++));
     const std::string found = unroll::first_bad_value(*task_, batch, tensors, backend_);
     if (!found.empty()) return found;
   }

@@ -67,7 +67,6 @@ class DeviceModel {
   std::int64_t draw_of(std::int64_t update) const { return (update - 1) * accumulate_ + 1; }
   void run_update(const Batch& batch, Phase phase, const UpdateInputs& inputs, std::int64_t draw);
   Evaluation& program_for_evaluation(const Batch& batch);
-  void set_key(std::int64_t draw) const;
   static TensorMap downloaded(const DeviceTensors& set);
   static void restore(DeviceTensors& set, const TensorMap& tensors, const std::string& source);
 
@@ -84,8 +83,6 @@ class DeviceModel {
   std::map<std::string, std::unique_ptr<BoundProgram>> updates_;      // by the batch's types
   std::map<std::string, Evaluation> evaluations_;                     // the same
   std::map<std::string, std::unique_ptr<DeviceTensors>> eval_states_;  // by the states' types
-  Tensor lr_{DType::f32, {}}, update_{DType::i32, {}}, average_rate_{DType::f32, {}};
-  mutable Tensor key_{DType::i32, {3}};
 };
 
 }  // namespace unroll

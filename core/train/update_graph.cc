@@ -2,6 +2,7 @@
 #include "core/train/update_graph.h"
 
 #include "core/train/clip.h"
+#include "core/train/control.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -16,8 +17,9 @@ struct Built {
   std::vector<MetricLayout> metrics;
 };
 
-Built build_task(const Task& task, Graph& graph, const Batch& like, bool training) {
+Built build_task(const Task& task, Graph& graph, const Batch& like, bool training, Value key = {}) {
   Scope scope(graph, training);
+  if (key) scope.use_key(key);
   Built built{task.build(scope, like), {}, {}};
   built.parameters = scope.parameters();
   TaskGraph& t = built.task;
@@ -74,7 +76,8 @@ class Residents {
 class UpdateBuilder {
  public:
   UpdateBuilder(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase)
-      : recipe_(recipe), phase_(phase), built_(build_task(task, *t_.graph, like, true)),
+      : recipe_(recipe), phase_(phase), control_(*t_.graph),
+        built_(build_task(task, *t_.graph, like, true, control_.key)),
         residents_(*t_.graph, t_.residents), sums_(sums_of(built_.task)) {
     t_.parameters = built_.parameters;
     t_.metrics = built_.metrics;
@@ -128,8 +131,7 @@ class UpdateBuilder {
   }
 
   void step(const std::vector<Value>& gradients, Value ok) {
-    const Value lr = graph().input("lr", {DType::f32, {}}), update = graph().input("update", {DType::i32, {}});
-    const Value rate = recipe_.averages ? graph().input("average_rate", {DType::f32, {}}) : Value{};
+    const Value rate = control_.average_rate;
     const OptimizerRecipe& optimizer = recipe_.optimizer;
     for (std::size_t k = 0; k < gradients.size(); ++k) {
       const std::string& parameter = name(trained_[k]);
@@ -139,8 +141,8 @@ class UpdateBuilder {
         names.push_back("optimizer." + slot + "." + parameter);
         old.push_back(residents_.input(names.back(), parameters_[k].type()));
       }
-      std::vector<Value> next = optimizer.update(parameters_[k], gradients[k], std::span(old).subspan(1), lr, update,
-                                                 rules_[trained_[k]]);
+      std::vector<Value> next = optimizer.update(parameters_[k], gradients[k], std::span(old).subspan(1), control_.lr,
+                                                 control_.update, rules_[trained_[k]]);
       if (recipe_.averages) {
         names.push_back(k_average_prefix + parameter);
         old.push_back(residents_.input(names.back(), parameters_[k].type()));
@@ -167,7 +169,7 @@ class UpdateBuilder {
     const Value bad = residents_.input(k_bad, {DType::f32, {4}});
     const Value skipped = slice(bad, 0, 0, 1) + select(good, zero, one);
     const Value run = select(good, zero, slice(bad, 0, 1, 1) + one);
-    const Value last = select(good, slice(bad, 0, 3, 1), cast(graph().find_input("update"), DType::f32));
+    const Value last = select(good, slice(bad, 0, 3, 1), cast(control_.update, DType::f32));
     graph().output(k_bad, concat(std::vector{skipped, run, maximum(slice(bad, 0, 2, 1), run), last}, 0));
   }
 
@@ -184,6 +186,7 @@ class UpdateBuilder {
   TrainingGraph t_;
   const UpdateRecipe& recipe_;
   Phase phase_;
+  Control control_;
   Built built_;
   Residents residents_;
   Value sums_;                        // f32 [2 + 2 M]

@@ -43,9 +43,8 @@ struct UpdateRecipe {
   LossScaleOptions loss_scale;
 };
 
-// Inputs beside batch, parameters and residents: lr f32[], update i32[] (from 1), average_rate f32[], and key i32[3]
-// when something is random. Residents: the parameters, "optimizer.<slot>.<parameter>", "average.<parameter>",
-// "state.<name>", "accumulated.gradient.<parameter>", and, with M parts of metrics in all,
+// Inputs: the batch, k_control (control.h) and the residents: the parameters, "optimizer.<slot>.<parameter>",
+// "average.<parameter>", "state.<name>", "accumulated.gradient.<parameter>", and, with M parts of metrics in all,
 //   k_totals      f32[4 + 2 M]: sums over the good updates of loss * weight, weight, gradient norm, 1, then total and
 //                 count of each metric
 //   k_bad         f32[4]: skipped updates, how many of the last ones without a break, the longest such run, the last one

@@ -55,5 +55,6 @@ Value Scope::key() const {
   if (!registry_->key) registry_->key = registry_->graph.input("key", {DType::i32, Shape{3}});
   return registry_->key;
 }
+void Scope::use_key(Value key) { registry_->key = key; }
 
 }  // namespace unroll

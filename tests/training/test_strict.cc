@@ -3,11 +3,14 @@
 // nothing from the host but its batch.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cstdio>
+#include <ranges>
 
+#include "core/train/control.h"
+#include "core/train/device_model.h"
 #include "tests/support/strict_backend.h"
 #include "tests/training/small_tasks.h"
+#include "unroll/run.h"
 #include "unroll/stream.h"
 
 using namespace unroll;
@@ -67,18 +70,40 @@ TEST_CASE("the plans of streams keep their promises") {
   std::printf("%d plans of streams keep their promises\n", n);
 }
 
-TEST_CASE("nothing comes back to the host between updates") {
+TEST_CASE("control numbers arrive as they are") {
+  Graph graph;
+  const Control control(graph);
+  graph.output("lr", control.lr);
+  graph.output("rate", control.average_rate);
+  graph.output("key", control.key);
+  graph.output("update", control.update);
+  const auto backend = make_backend("cpu", {.threads = 1});
+  for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{0xfedcba9876543210}, ~std::uint64_t{0}})
+    for (const std::int64_t draw : {0, 65535, 65536, 0x7fffffff}) {
+      const UpdateNumbers numbers{.lr = 1e-7, .average_rate = 0.1, .seed = seed, .draw = draw, .update = draw + 1};
+      const TensorMap got = evaluate(graph, *backend, {{k_control, control_of(numbers)}});
+      CHECK(got.at("lr").values<float>()[0] == 1e-7f);
+      CHECK(got.at("rate").values<float>()[0] == 0.1f);
+      CHECK(std::ranges::equal(got.at("key").bytes(), key_of(seed, draw).bytes()));
+      const auto word = static_cast<std::uint32_t>(draw + 1);
+      CHECK(got.at("update").values<std::int32_t>()[0] == static_cast<std::int32_t>(word));
+    }
+}
+
+TEST_CASE("an update is given its batch and one small buffer, and gives nothing back") {
   StrictBackend backend("cpu");
-  TrainerOptions options = small_training(12);
-  options.validate_every = 0;
-  options.checkpoint_every = 0;
-  options.log_every = 0;
-  Trainer trainer(small_classify(), backend, options);
-  trainer.fit();
-  const std::vector<std::string>& calls = backend.calls();
-  const auto first = std::find(calls.begin(), calls.end(), "run");
-  const auto last = std::find(calls.rbegin(), calls.rend(), "run").base();
-  CHECK(std::count(first, last, "run") == 12);
-  CHECK(std::count(first, last, "download") == 0);
-  CHECK(std::count(first, last, "wait") == 0);
+  const auto task = small_classify();
+  const TrainerOptions options = small_training(12);
+  DeviceModel model(task, backend, options);
+  const Batch batch = task->batch(Split::train, options.seed, 0, 0);
+  model.update(batch, {.lr = 0.1, .update = 1});  // compiles
+  std::vector<std::string> wanted;
+  for (const auto& input : batch.inputs) wanted.push_back("upload " + std::to_string(input.second.bytes().size()));
+  wanted.push_back("upload 40");
+  wanted.push_back("run");
+  for (std::int64_t update = 2; update <= 12; ++update) {
+    backend.calls().clear();
+    model.update(batch, {.lr = 0.1, .update = update});
+    CHECK(backend.calls() == wanted);
+  }
 }

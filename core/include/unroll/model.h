@@ -59,7 +59,8 @@ class UNROLL_API Scope {
   // The parameter of that name as a graph input; asked again, the same value. Throws Error(shape) when the
   // shape differs from the first time.
   Value parameter(std::string_view name, Shape shape, Initializer initializer);
-  Value key() const;                 // graph input "key", i32[3]: seed low, seed high, update
+  Value key() const;                 // i32[3]: seed low, seed high, update; the graph input "key" unless another is used
+  void use_key(Value key);           // before anything is drawn
   std::int64_t next_site() const;    // a fresh random draw site
   const std::vector<ParameterSpec>& parameters() const;
 

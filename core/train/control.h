@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What changes from update to update besides the batch, in one small input: everything else of an update can be
+// recorded once by a device that records work.
+#pragma once
+
+#include <cstdint>
+
+#include "unroll/ops.h"
+#include "unroll/tensor.h"
+
+namespace unroll {
+
+struct UpdateNumbers {
+  double lr = 0, average_rate = 1;
+  std::uint64_t seed = 0;
+  std::int64_t draw = 0;    // counts batches: each has its own random numbers
+  std::int64_t update = 0;  // from 1
+};
+
+// f32 [10]: lr, average_rate, then the upper halves (16 bits, exact in f32) of four words: the seed's low and high word,
+// draw and update; then their lower halves.
+inline constexpr const char* k_control = "trainer.control";
+Tensor control_of(const UpdateNumbers& numbers);
+// The random key of a draw, i32 [3], for graphs without that input.
+Tensor key_of(std::uint64_t seed, std::int64_t draw);
+
+// The numbers in a graph that has the input k_control from then on.
+struct Control {
+  explicit Control(Graph& graph);
+  Value lr, average_rate;  // f32 []
+  Value key;               // i32 [3]: seed low, seed high, draw
+  Value update;            // i32 []
+};
+
+}  // namespace unroll
