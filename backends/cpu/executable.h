@@ -43,6 +43,8 @@ class ProgramExecutable final : public Executable {
     return lines;
   }
 
+  std::size_t workspace_bytes() const override { return scratch_.size() + program_.held_bytes(); }
+
  private:
   std::shared_ptr<const Plan> plan_;
   Team& team_;

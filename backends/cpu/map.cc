@@ -18,6 +18,11 @@ class MapCall : public Call {
     return std::to_string(layout_.steps) + " independent blocks of " + std::to_string(parts_[0].body->n_steps()) + " calls";
   }
   void report(std::vector<ReportLine>& lines) const override { parts_[0].body->report(lines, ""); }
+  std::size_t held_bytes() const override {
+    std::size_t bytes = 0;
+    for (const OwnBody& own : parts_) bytes += own.body->held_bytes() + own.spill.size();
+    return bytes;
+  }
 
  private:
   struct Operand {

@@ -24,6 +24,7 @@ class PackedMatmul final : public Call {
   void pack(const Frame& frame, const Part& part);
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override;
+  std::size_t held_bytes() const override { return packed_.size(); }
   std::vector<Access> accesses() const override;
 
  private:

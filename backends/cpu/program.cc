@@ -214,6 +214,12 @@ int Program::n_barriers() const {
   return static_cast<int>(std::count_if(steps_.begin(), steps_.end(), [](const Step& step) { return step.wait; }));
 }
 
+std::size_t Program::held_bytes() const {
+  std::size_t bytes = constants_.size();
+  for (const Step& step : steps_) bytes += step.call->held_bytes();
+  return bytes;
+}
+
 void Program::report(std::vector<ReportLine>& lines, const std::string& indent) const {
   for (const Step& step : steps_) {
     lines.push_back({indent + step.name, step.call->implementation(), step.bytes, static_cast<double>(step.nanoseconds) * 1e-6});

@@ -65,6 +65,7 @@ class Call {
   // Brings threads of its own: runs once, as Part{}, while the team does nothing else.
   virtual bool alone() const { return false; }
   virtual void report(std::vector<ReportLine>&) const {}  // lines of an inner program
+  virtual std::size_t held_bytes() const { return 0; }    // memory of its own
 };
 
 struct Step {
@@ -130,6 +131,7 @@ class Program {
     }
   }
   std::size_t scratch_bytes() const { return scratch_bytes_; }
+  std::size_t held_bytes() const;  // constants, packed weights of loops: all but arena and scratch
   std::byte* constants() { return constants_.data(); }
   std::size_t n_bases() const { return n_bases_; }
   void leave_untimed() { timed_ = false; }  // two looks at the clock take longer than a small call

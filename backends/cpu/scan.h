@@ -23,6 +23,14 @@ class ScanCall final : public Call {
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override;
   void report(std::vector<ReportLine>& lines) const override { ways_[active_].programs[0]->report(lines, ""); }
+  std::size_t held_bytes() const override {
+    std::size_t bytes = spill_.size();
+    for (const Way& way : ways_) {
+      for (const auto& program : way.programs) bytes += program->held_bytes();
+      for (const Lane& lane : way.lanes) bytes += lane.arena.size() + lane.scratch.size();
+    }
+    return bytes;
+  }
 
  private:
   struct Operand {

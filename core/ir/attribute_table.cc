@@ -49,6 +49,7 @@ constexpr Row k_rows[] = {
     {Op::scan, {"lengths", K::flag}},
     {Op::scan, {"reset", K::flag}},
     {Op::scan, {"packed", K::flag}},
+    {Op::scan, {"segments", K::flag}},
     // gradient has those of the composite it belongs to as well
     {Op::gradient, {"of", K::text}},
     {Op::gradient, {"n_inputs", K::integer}},

@@ -125,6 +125,7 @@ std::vector<Value> defer_states(const RewriteNode& at, PassLog* log) {
   const ScanLayout l = scan_layout(at.node);
   const Graph& body = *at.node.body;
   if (l.has_lengths || l.has_reset || l.packed || l.steps == 0) return {};
+  if (at.node.attributes.get_or<bool>("segments", false)) return {};  // stacks would be as large as without segments
   const auto uses = count_uses(body);
   const auto n_states = static_cast<std::size_t>(l.n_states);
   std::vector<std::optional<Term>> terms(n_states);

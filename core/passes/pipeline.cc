@@ -14,6 +14,7 @@ struct Context {
   const Backend& backend;
   const PlanOptions& options;
   PassLog* log;
+  bool checkpoints = false;
 };
 struct Pass {
   std::string_view name;
@@ -36,6 +37,9 @@ std::shared_ptr<const Graph> claim_in_f32(const Graph& graph, const Context& con
 }
 std::shared_ptr<const Graph> set_precision_of(const Graph& graph, const Context& context) {
   return set_precision(graph, context.options.precision);
+}
+std::shared_ptr<const Graph> checkpoint_if_wanted(const Graph& graph, const Context& context) {
+  return context.checkpoints ? checkpoint(graph, context.log) : copy_graph(graph);
 }
 std::shared_ptr<const Graph> lower_masks_if_wanted(const Graph& graph, const Context& context) {
   return context.backend.describe().masks ? copy_graph(graph) : lower_scan_masks(graph);
@@ -61,6 +65,8 @@ constexpr Pass k_passes[] = {
     {"fold", false, plain<fold>},
     {"common", false, plain<eliminate_common>},
     {"merge_scans", false, told<merge_scans>},
+    {"prune_scans", false, plain<prune_scans>},
+    {"checkpoint", false, checkpoint_if_wanted},
     {"prune_scans", false, plain<prune_scans>},
     {"concat_products", false, told<concat_products>},
     {"common", false, plain<eliminate_common>},
@@ -112,6 +118,38 @@ std::shared_ptr<const Graph> run_passes(const Graph& graph, const Context& conte
   return result;
 }
 
+// Rounded up; in KiB below 10 MiB.
+std::string size_text(std::size_t bytes) {
+  const bool small = bytes < std::size_t{10} << 20;
+  const int shift = small ? 10 : 20;
+  return std::to_string((bytes + (std::size_t{1} << shift) - 1) >> shift) + (small ? " KiB" : " MiB");
+}
+
+// What takes most of a plan's bytes, largest first.
+std::string largest_consumers(const Plan& plan) {
+  constexpr std::size_t k_named = 4;
+  std::vector<std::pair<std::size_t, std::string>> all;
+  const Graph& graph = *plan.graph;
+  for (const NamedValue& input : graph.inputs())
+    all.emplace_back(graph.type(input.value).bytes(), "input '" + input.name + "'");
+  for (const NamedValue& output : graph.outputs())
+    all.emplace_back(graph.type(output.value).bytes(), "output '" + output.name + "'");
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    const std::string name(op_info(node.op).name);
+    if (node.op == Op::reshape) continue;  // lies where its operand does
+    for (std::size_t k = 0; k < node.outputs.size(); ++k)
+      if (plan.storage[n][k].place == Storage::Place::arena && plan.storage[n][k].strides.empty())
+        all.emplace_back(node.outputs[k].bytes(), "a result " + node.outputs[k].text() + " of " + name);
+    if (plan.scratch_bytes[n] > 0) all.emplace_back(plan.scratch_bytes[n], "the inside of a " + name);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(all.size(), k_named); ++i)
+    text += (i == 0 ? "" : ", ") + all[i].second + " " + size_text(all[i].first);
+  return text;
+}
+
 }  // namespace
 
 std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend, const PlanOptions& options) {
@@ -119,15 +157,38 @@ std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend, c
   return run_passes(graph, {backend, options, &log});
 }
 
+std::size_t planned_bytes(const Plan& plan) {
+  std::size_t bytes = plan.arena_bytes;
+  const Graph& graph = *plan.graph;
+  for (const NamedValue& input : graph.inputs()) bytes += graph.type(input.value).bytes();
+  for (std::size_t k = 0; k < graph.outputs().size(); ++k)
+    if (plan.donors[k] < 0) bytes += graph.type(graph.outputs()[k].value).bytes();
+  for (const Node& node : graph.nodes())
+    if (node.op == Op::constant) bytes += node.outputs[0].bytes();
+  return bytes;
+}
+
 std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend, const PlanOptions& options) {
   const Capabilities& can = backend.describe();
   if (std::find(can.weights.begin(), can.weights.end(), options.weights) == can.weights.end())
     throw Error(ErrorKind::unsupported, "plan", "backend '" + can.name + "' keeps no weights in this format",
                 "use f32, or the cpu backend");
-  PassLog log;
-  auto made = std::make_shared<Plan>(*plan_memory(run_passes(graph, {backend, options, &log}), can, options));
-  made->notes = log.take();
-  return made;
+  const auto make = [&](bool checkpoints) {
+    PassLog log;
+    auto made = std::make_shared<Plan>(*plan_memory(run_passes(graph, {backend, options, &log, checkpoints}), can, options));
+    made->notes = log.take();
+    return made;
+  };
+  const std::shared_ptr<const Plan> whole = make(false);
+  const std::size_t limit = options.memory_limit, all = planned_bytes(*whole);
+  if (limit == 0 || all <= limit) return whole;
+  const std::shared_ptr<const Plan> cut = make(true);
+  const std::size_t least = planned_bytes(*cut);
+  if (least <= limit) return cut;
+  throw Error(ErrorKind::memory, "plan",
+              "needs " + size_text(all) + ", with checkpoints " + size_text(least) + "; the limit is " + size_text(limit) +
+                  ". The largest: " + largest_consumers(least < all ? *cut : *whole),
+              "Raise the limit, or take a smaller batch or fewer steps");
 }
 
 }  // namespace unroll

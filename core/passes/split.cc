@@ -33,6 +33,7 @@ class BodySplit {
   // Empty when nothing moves.
   std::vector<Value> run() {
     if (layout_.has_lengths || layout_.has_reset || layout_.packed || layout_.steps == 0) return {};
+    if (at_.node.attributes.get_or<bool>("segments", false)) return {};  // what leaves would be as large as without them
     classify();
     find_movable();
     const InLoop in_loop(log_, at_.node);

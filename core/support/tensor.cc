@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unroll/tensor.h"
 
+#include <sys/mman.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -14,11 +16,23 @@ namespace {
 
 constexpr std::size_t k_alignment = 64;
 
+// Pages of the system are zero when they are first touched: a large arena need not be written before it is used, so that
+// what compiling takes does not depend on it.
+constexpr std::size_t k_mapped_bytes = std::size_t{32} << 20;
+bool is_mapped(std::size_t bytes) { return bytes >= k_mapped_bytes; }
+
 void* default_allocate(std::size_t bytes) {
+  if (is_mapped(bytes)) {
+    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pages == MAP_FAILED ? nullptr : pages;
+  }
   const std::size_t rounded = (bytes + k_alignment - 1) & ~(k_alignment - 1);
   return rounded < bytes ? nullptr : std::aligned_alloc(k_alignment, rounded);
 }
-void default_release(void* memory, std::size_t) { std::free(memory); }
+void default_release(void* memory, std::size_t bytes) {
+  if (is_mapped(bytes)) munmap(memory, bytes);
+  else std::free(memory);
+}
 
 Allocator& allocator() {
   static Allocator current{default_allocate, default_release};
@@ -49,9 +63,10 @@ Allocator set_allocator(Allocator next) { return std::exchange(allocator(), next
 
 Bytes::Bytes(std::size_t n_bytes) : size_(n_bytes), release_(allocator().release) {
   if (n_bytes == 0) return;
-  data_ = static_cast<std::byte*>(allocator().allocate(n_bytes));
+  const Allocator from = allocator();
+  data_ = static_cast<std::byte*>(from.allocate(n_bytes));
   if (!data_) throw Error(ErrorKind::memory, "Bytes", "cannot allocate " + std::to_string(n_bytes) + " bytes");
-  std::memset(data_, 0, n_bytes);
+  if (from.allocate != default_allocate || !is_mapped(n_bytes)) std::memset(data_, 0, n_bytes);
 }
 Bytes::Bytes(const Bytes& other) : Bytes(other.size_) {
   if (size_ > 0) std::memcpy(data_, other.data_, size_);

@@ -40,7 +40,7 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
       seed_(options.seed),
       recipe_(options),
       accumulate_(options.accumulate),
-      precision_(options.precision),
+      plan_options_{.precision = options.precision, .memory_limit = options.memory_limit},
       parameters_(backend),
       carried_(backend),
       accumulated_(backend) {
@@ -66,7 +66,7 @@ BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
     if (r.initial != 0) set.upload(r.name, Tensor::filled(r.type, r.initial));
   }
   const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
-  program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, precision_);
+  program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, plan_options_);
   return *program;
 }
 
@@ -80,7 +80,7 @@ DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch)
   e.states = states.get();
   e.report = Tensor(graph.graph->type(graph.graph->outputs()[0].value));
   const Residency sets[] = {{states.get()}, {&carried_, k_average_prefix}, {&parameters_}};
-  e.program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, precision_);
+  e.program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, plan_options_);
   return e;
 }
 

@@ -75,7 +75,7 @@ class DeviceModel {
   std::uint64_t seed_;
   UpdateRecipe recipe_;
   std::int64_t accumulate_;
-  Precision precision_;
+  PlanOptions plan_options_;
   std::vector<MetricLayout> metrics_;
   DeviceTensors parameters_;
   DeviceTensors carried_;                                             // slots, averages, states, totals

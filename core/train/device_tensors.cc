@@ -50,9 +50,7 @@ std::vector<std::string> DeviceTensors::names() const {
 
 namespace {
 
-PlanOptions donating(const Graph& graph, Precision precision) {
-  PlanOptions options;
-  options.precision = precision;
+PlanOptions donating(const Graph& graph, PlanOptions options) {
   for (const NamedValue& output : graph.outputs())
     for (const NamedValue& input : graph.inputs())
       if (input.name == output.name) options.donate.emplace_back(output.name, input.name);
@@ -62,8 +60,8 @@ PlanOptions donating(const Graph& graph, Precision precision) {
 }  // namespace
 
 BoundProgram::BoundProgram(const Graph& graph, std::span<const Residency> residents, Backend& backend,
-                           Precision precision)
-    : program_(graph, backend, donating(graph, precision)), own_inputs_(backend), own_outputs_(backend) {
+                           PlanOptions options)
+    : program_(graph, backend, donating(graph, std::move(options))), own_inputs_(backend), own_outputs_(backend) {
   const Graph& planned = *program_.plan().graph;
   std::map<std::string, Buffer*> inputs;
   for (const NamedValue& input : planned.inputs()) {

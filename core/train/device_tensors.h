@@ -49,7 +49,7 @@ struct Residency {
 // named like an input overwrites it.
 class BoundProgram {
  public:
-  BoundProgram(const Graph& graph, std::span<const Residency> residents, Backend& backend, Precision precision);
+  BoundProgram(const Graph& graph, std::span<const Residency> residents, Backend& backend, PlanOptions options);
 
   // Does nothing for a name the program does not read.
   void set(const std::string& name, const Tensor& tensor);

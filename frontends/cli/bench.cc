@@ -114,7 +114,9 @@ int run_bench(const Options& options) {
       make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(0))}), explaining);
   const auto compile_start = Clock::now();
   const BenchJob job = bench_job(options);
-  Program program(*job.graph, *backend);
+  PlanOptions how;
+  how.memory_limit = bytes_of("--memory-limit", options.memory_limit);
+  Program program(*job.graph, *backend, how);
   const double compile_ms = milliseconds_since(compile_start);
   const Graph& graph = *program.plan().graph;
   TensorMap values = bench_inputs(job, graph, options);
@@ -128,7 +130,7 @@ int run_bench(const Options& options) {
   report.add("repeats", static_cast<std::int64_t>(times.size()));
   report.add("min_ms", times.front()).add("median_ms", times[times.size() / 2]).add("spread", spread(times));
   report.add("gflops", bench_flop(options) / times.front() / 1e6).add("compile_ms", compile_ms);
-  report.add("peak_bytes", static_cast<std::int64_t>(program.plan().arena_bytes + device.bytes));
+  report.add("peak_bytes", static_cast<std::int64_t>(program.peak_bytes()));
   report.add("plan_hash", fmt::format("{:016x}", plan_hash(program.plan())));
   print_explained(std::move(report), explaining, options.json);
   return 0;

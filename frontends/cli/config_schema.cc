@@ -178,6 +178,8 @@ constexpr KeySpec k_schema[] = {
      "cpu, reference, ... (see `unroll doctor`)"},
     {"run.threads", k_int, "0", between(0, 4096), k_every,
      "0: as many as the process may run on"},
+    {"run.memory_limit", k_text, "\"\"", any, k_trained,
+     "such as 2GiB; an update that would need more keeps fewer values and computes them again"},
 };
 
 constexpr TableKeySpec k_table_keys[] = {

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "frontends/cli/report.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
@@ -145,6 +146,7 @@ TrainerOptions trainer_options(const Config& c) {
   t.precision = precision_from_name(c.text("train.precision"));
   t.loss_scale.initial = c.number("train.loss_scale");
   t.loss_scale.growth_every = c.integer("train.loss_scale_every");
+  t.memory_limit = bytes_of("run.memory_limit", c.text("run.memory_limit"));
   t.accumulate = c.integer("train.accumulate");
   t.max_updates = c.integer("train.max_updates");
   t.epochs = c.integer("train.epochs");

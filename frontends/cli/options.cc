@@ -45,12 +45,18 @@ void add_new(CLI::App& app, Options& o) {
   app.footer("Examples:\n  unroll new language-model demo\n  unroll train demo/config.toml --out runs/demo");
 }
 
+void add_memory_limit(CLI::App& app, Options& o) {
+  app.add_option("--memory-limit", o.memory_limit,
+                 "such as 2GiB: what needs more keeps fewer values and computes them again");
+}
+
 void add_train(CLI::App& app, Options& o) {
   app.add_option("config", o.config, "config file")->required();
   app.add_option("--out", o.out, "run folder")->required();
   app.add_flag("--resume", o.resume, "go on from the folder's last checkpoint; the result is bit-equal");
   app.add_option("--max-updates", o.max_updates, "stop after update N; more than the config plans lengthens the run")
       ->check(CLI::PositiveNumber);
+  add_memory_limit(app, o);
   add_seed(app, o);
   add_device(app, o);
   add_set(app, o);
@@ -167,6 +173,7 @@ void add_bench(CLI::App& app, Options& o) {
   app.add_flag("--constant-b", o.constant_b, "gemm: b is known when compiling, as weights are inside a loop");
   app.add_option("--save", o.save, "safetensors that gets parameters, inputs and results, for comparing");
   app.add_option("--seconds", o.seconds, "how long to repeat")->check(CLI::Range(0.0, 3600.0));
+  add_memory_limit(app, o);
   add_seed(app, o);
   add_device(app, o);
   add_set(app, o);
@@ -270,6 +277,7 @@ Config load_config(const Options& options, const std::string& path) {
   for (const std::string& setting : options.settings) config.apply_setting(setting);
   if (!options.backend.empty()) config.set("run.backend", options.backend, "--backend");
   if (options.threads) config.set("run.threads", *options.threads, "--threads");
+  if (!options.memory_limit.empty()) config.set("run.memory_limit", options.memory_limit, "--memory-limit");
   if (options.seed) config.set("train.seed", *options.seed, "--seed");
   return config;
 }

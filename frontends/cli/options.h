@@ -54,6 +54,7 @@ struct Options {
   std::optional<std::int64_t> layers;
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> steps;
+  std::string memory_limit;  // of train and bench
   std::string lengths;
   bool bidirectional = false;
   std::string mode = "train";

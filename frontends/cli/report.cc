@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+
+#include "unroll/error.h"
 
 namespace unroll::cli {
 namespace {
@@ -115,6 +118,19 @@ std::string bytes_text(std::size_t bytes) {
   std::size_t unit = 0;
   for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+std::size_t bytes_of(const std::string& who, const std::string& text) {
+  constexpr std::pair<std::string_view, double> units[] = {
+      {"", 1}, {"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
+  if (text.empty()) return 0;
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  while (*end == ' ') ++end;
+  for (const auto& [unit, factor] : units)
+    if (end != text.c_str() && unit == end && number > 0 && number * factor >= 1 && number * factor <= 1e18)
+      return static_cast<std::size_t>(number * factor);
+  throw Error(ErrorKind::usage, who, "must be a positive number of bytes; got '" + text + "'", "Write 800MiB or 2GiB");
 }
 
 }  // namespace unroll::cli

@@ -38,5 +38,7 @@ class Report {
 
 // "1.5 MiB"
 std::string bytes_text(std::size_t bytes);
+// 2147483648 of "2GiB", 0 of nothing; throws Error(usage) in the name of `who`.
+std::size_t bytes_of(const std::string& who, const std::string& text);
 
 }  // namespace unroll::cli

@@ -110,6 +110,8 @@ class UNROLL_API Executable {
   virtual ~Executable() = default;
   virtual void run(const Bindings& bindings) = 0;  // may return before the work is done
   virtual std::vector<ReportLine> report() const = 0;
+  // Bytes that it holds besides the plan's arena: constants, weights as its kernels want them, scratch.
+  virtual std::size_t workspace_bytes() const { return 0; }
 };
 
 class UNROLL_API Backend {

@@ -34,6 +34,10 @@ struct PlanOptions {
   WeightFormat weights = WeightFormat::f32;
   Precision precision = Precision::f32;
   bool one_thread = false;  // a run stays in the thread of its caller, whatever the backend has
+  // Bytes that a plan may need (planned_bytes), 0 for any number. Beyond it, loops keep their states once per segment of
+  // about sqrt(T) steps and compute the rest again when the gradient needs it, which costs a second forward pass. Throws
+  // Error(memory) from plan() with the largest consumers when that is too much as well.
+  std::size_t memory_limit = 0;
 };
 
 // The passes in the order in which they run.
@@ -41,6 +45,9 @@ UNROLL_API std::vector<std::string> pass_names();
 // The passes' result before it is sized: for tests, print and explain.
 UNROLL_API std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend, const PlanOptions& options = {});
 UNROLL_API std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend, const PlanOptions& options = {});
+
+// Bytes of a plan's inputs, outputs (but for those in their donors' buffers), constants and arena.
+UNROLL_API std::size_t planned_bytes(const Plan& plan);
 
 // A compiled plan with checked bindings by name.
 class UNROLL_API Program {
@@ -50,6 +57,8 @@ class UNROLL_API Program {
   const Plan& plan() const { return *plan_; }
   Backend& backend() const { return backend_; }
   const Executable& executable() const { return *executable_; }
+  // All that a run needs, known before it: planned_bytes of the plan and what the executable holds besides.
+  std::size_t peak_bytes() const { return planned_bytes(*plan_) + executable_->workspace_bytes(); }
 
   // Host in, host out. Throws Error(usage) on a missing or unknown name and Error(shape|type) on a wrong tensor.
   TensorMap run(const TensorMap& inputs);

@@ -138,6 +138,7 @@ struct TrainerOptions {
   AverageOptions average;
   Precision precision = Precision::f32;
   LossScaleOptions loss_scale;
+  std::size_t memory_limit = 0;      // bytes that an update's or an evaluation's plan may need, see PlanOptions; 0: any
   std::int64_t accumulate = 1;       // batches of an update: the gradient is that of all of them as one batch
   std::int64_t max_updates = 1000;
   std::int64_t epochs = 0;           // when set, max_updates is epochs * batches of an epoch
