@@ -59,7 +59,8 @@ class Forms {
 
   std::vector<Known> outputs(const Graph& graph, const std::vector<Known>& inputs) {
     std::vector<std::vector<Known>> known(graph.nodes().size());
-    for (std::size_t i = 0; i < inputs.size(); ++i) known[static_cast<std::size_t>(graph.inputs()[i].value.node)] = {inputs[i]};
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      known[static_cast<std::size_t>(graph.inputs()[i].value.node)] = {inputs[i]};
     const auto at = [&](const ValueId& id) { return known[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)]; };
     for (std::size_t n = 0; n < known.size(); ++n) {
       const Node& node = graph.nodes()[n];
@@ -137,7 +138,8 @@ class Forms {
     Row result;
     for (const Segment& s : row) {
       const std::int64_t from = std::max<std::int64_t>(start, 0), to = std::min(start + size, s.width);
-      if (from < to) result.push_back({to - from, from == 0 && to == s.width ? s.value : slice(s.value, from, to - from)});
+      const bool all = from == 0 && to == s.width;
+      if (from < to) result.push_back({to - from, all ? s.value : slice(s.value, from, to - from)});
       start -= s.width;
     }
     return result;
@@ -174,7 +176,8 @@ class Forms {
   bool is_positive(const Polynomial& x) const {
     double with_matrix = 0, of_several = 0, of_one = 0;
     for (const auto& [monomial, coefficient] : x) {
-      const bool has = std::any_of(monomial.begin(), monomial.end(), [&](int a) { return atoms_[a].kind == Atom::Kind::product; });
+      const bool has = std::any_of(monomial.begin(), monomial.end(),
+          [&](int a) { return atoms_[a].kind == Atom::Kind::product; });
       (has ? with_matrix : monomial.size() > 1 ? of_several : of_one) += coefficient;
     }
     for (const double total : {with_matrix, of_several, of_one})
@@ -287,7 +290,8 @@ class Forms {
       }
     return result;
   }
-  static std::vector<MatrixPart> slice_columns(const std::vector<MatrixPart>& blocks, std::int64_t start, std::int64_t size) {
+  static std::vector<MatrixPart> slice_columns(const std::vector<MatrixPart>& blocks, std::int64_t start,
+      std::int64_t size) {
     std::vector<MatrixPart> result;
     for (MatrixPart m : blocks) {
       const std::int64_t whole = m.columns, from = std::max<std::int64_t>(start, 0), to = std::min(start + size, whole);
@@ -302,7 +306,8 @@ class Forms {
   static Grid slice_rows(const Grid& grid, std::int64_t start, std::int64_t size) {
     Grid result;
     for (std::vector<MatrixPart> blocks : grid) {
-      const std::int64_t whole = blocks[0].rows, from = std::max<std::int64_t>(start, 0), to = std::min(start + size, whole);
+      const std::int64_t whole = blocks[0].rows;
+      const std::int64_t from = std::max<std::int64_t>(start, 0), to = std::min(start + size, whole);
       start -= whole;
       if (from >= to) continue;
       for (MatrixPart& m : blocks) {

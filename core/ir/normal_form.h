@@ -14,7 +14,8 @@
 
 namespace unroll {
 
-// Part of a matrix M that is an input of the graph (of its transpose where `transposed`): [rows, columns] from (row, column).
+// Part of a matrix M that is an input of the graph (of its transpose where `transposed`): [rows, columns] from (row,
+// column).
 struct MatrixPart {
   std::int32_t input = 0;
   bool transposed = false;
@@ -55,7 +56,8 @@ class Atoms {
   std::map<Atom, int> ids_;
 };
 
-// The outputs of `graph` in terms of its inputs, of which the first n_rows are rows [...,B,n] and the others vectors [n]
+// The outputs of `graph` in terms of its inputs, of which the first n_rows are rows [...,B,n] and the others vectors
+// [n]
 // and matrices. No value where an output has no such form (row reductions, draws, indices), or too large a one.
 // A scan inside must have one step.
 std::vector<std::optional<Row>> normal_forms(Atoms& atoms, const Graph& graph, std::size_t n_rows);

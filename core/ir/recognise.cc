@@ -42,7 +42,8 @@ struct Subject {
 
 std::optional<Subject> subject_of(const Graph& graph, const Node& node) {
   const ScanLayout l = scan_layout(node);
-  if (l.reverse || l.has_reset || l.packed || l.steps < 1 || l.n_sequences != 1 || l.n_states < 1 || l.n_states > 2) return {};
+  if (l.reverse || l.has_reset || l.packed || l.steps < 1 || l.n_sequences != 1 || l.n_states < 1 || l.n_states > 2)
+    return {};
   const auto nodes = node.body->nodes();
   const auto products = std::count_if(nodes.begin(), nodes.end(), [](const Node& n) { return n.op == Op::matmul; });
   if (products == 0 || nodes.size() > k_most_nodes) return {};  // one is enough: x and h side by side
@@ -51,7 +52,8 @@ std::optional<Subject> subject_of(const Graph& graph, const Node& node) {
   Subject s{graph, node, l, x.dtype, x.shape[1], x.shape[2], {}};
   for (int i = 0; i < l.n_states; ++i) {
     const Type state = graph.type(node.inputs[static_cast<std::size_t>(i)]);
-    if (state.shape.rank() != 2 || state.shape[0] != s.batch || state.shape[1] == 0 || state.dtype != s.dtype) return {};
+    if (state.shape.rank() != 2 || state.shape[0] != s.batch || state.shape[1] == 0 || state.dtype != s.dtype)
+      return {};
     s.widths.push_back(state.shape[1]);
   }
   return s;
@@ -66,7 +68,8 @@ Pattern pattern_of(const Form& form, const Subject& s, std::int64_t output, std:
   const std::int64_t gates = form.op == Op::rnn ? 1 : form.op == Op::gru ? 3 : 4;
   Pattern p{{}, {{1, s.batch, s.input}, {1, s.batch, output}}};
   if (form.n_states == 2) p.shapes.push_back({1, s.batch, hidden});
-  for (const Shape& shape : {Shape{gates * hidden, s.input}, Shape{gates * hidden, output}, Shape{gates * hidden}, Shape{gates * hidden}})
+  for (const Shape& shape : {Shape{gates * hidden, s.input}, Shape{gates * hidden, output}, Shape{gates * hidden},
+      Shape{gates * hidden}})
     p.shapes.push_back(shape);
   if (form.projects) p.shapes.push_back({output, hidden});
   if (form.op == Op::lstm) p.shapes.insert(p.shapes.end(), 3, Shape{hidden});
@@ -111,7 +114,8 @@ class Join {
   }
   bool is_zero(std::int32_t parameter) const {
     const auto at = vectors_.find(parameter);
-    return at == vectors_.end() || std::all_of(at->second.begin(), at->second.end(), [](const auto& piece) { return piece.second.second.empty(); });
+    return at == vectors_.end() || std::all_of(at->second.begin(), at->second.end(),
+        [](const auto& piece) { return piece.second.second.empty(); });
   }
   Value vector(std::int32_t parameter, const Shape& shape) const {
     std::vector<Value> parts;
@@ -159,7 +163,8 @@ class Join {
     std::vector<Polynomial> shares(sum.unknowns.size());
     std::vector<std::pair<ValueId, Monomial>> order;
     for (const auto& [monomial, coefficient] : sum.value)
-      order.emplace_back(monomial.empty() ? ValueId{} : s_.node.inputs[static_cast<std::size_t>(subject_[monomial[0]].input)], monomial);
+      order.emplace_back(
+          monomial.empty() ? ValueId{} : s_.node.inputs[static_cast<std::size_t>(subject_[monomial[0]].input)], monomial);
     std::sort(order.begin(), order.end());
     std::vector<bool> given(sum.unknowns.size(), false);
     for (std::size_t i = 0; i < order.size(); ++i) {
@@ -182,21 +187,26 @@ class Join {
   std::vector<Value> in_;
   const Subject& s_;
   std::map<std::int32_t, std::int32_t> owner_;  // vector of the loop -> parameter it is part of
-  std::map<std::int32_t, std::map<std::int64_t, std::pair<std::int64_t, Polynomial>>> vectors_;  // [parameter][start]: size, value
+  // [parameter][start]: size, value
+  std::map<std::int32_t, std::map<std::int64_t, std::pair<std::int64_t, Polynomial>>> vectors_;
   bool twice_ = false;
 };
 
 // The composite in the place of the loop; null when a parameter cannot be joined.
 std::shared_ptr<const Graph> replace(const Subject& s, const Form& form, const Pattern& p, const Atoms& pattern_atoms,
-                                     const Atoms& atoms, const Unified& unified, const std::vector<std::int32_t>& rows) {
+                                     const Atoms& atoms, const Unified& unified,
+                                     const std::vector<std::int32_t>& rows) {
   auto graph = std::make_shared<Graph>();
   std::vector<Value> in;
-  for (const ValueId& id : s.node.inputs) in.push_back(graph->input("in" + std::to_string(in.size()), s.graph.type(id)));
+  for (const ValueId& id : s.node.inputs)
+    in.push_back(graph->input("in" + std::to_string(in.size()), s.graph.type(id)));
   const Join join(pattern_atoms, atoms, unified, in, s);
   if (join.twice()) return nullptr;
   const auto first = static_cast<std::int32_t>(1 + form.n_states);
   const auto n = static_cast<std::int32_t>(p.shapes.size());
-  RecurrentOptions o{.hidden = p.node.attributes.get<std::int64_t>("hidden"), .relu = form.relu, .reset_after = form.reset_after,
+  RecurrentOptions o{.hidden = p.node.attributes.get<std::int64_t>("hidden"),
+                     .relu = form.relu,
+                     .reset_after = form.reset_after,
                      .projection = form.projects ? p.shapes[1][2] : 0};
   o.bias = !join.is_zero(first + 2) || !join.is_zero(first + 3);
   const std::int32_t peepholes = form.op == Op::lstm ? n - 3 : n;
@@ -214,11 +224,18 @@ std::shared_ptr<const Graph> replace(const Subject& s, const Form& form, const P
     return reshape(x, x.shape().inserted(0, 1));
   };
   const RecurrentResult r =
-      recurrent(form.op, {.x = in[static_cast<std::size_t>(rows[0])], .h0 = state(0), .c0 = form.n_states == 2 ? state(1) : Value(),
-                          .lengths = s.layout.has_lengths ? in.back() : Value(), .key = {}, .parameters = parameters}, o);
+      recurrent(form.op,
+                {.x = in[static_cast<std::size_t>(rows[0])],
+                 .h0 = state(0),
+                 .c0 = form.n_states == 2 ? state(1) : Value(),
+                 .lengths = s.layout.has_lengths ? in.back() : Value(),
+                 .key = {},
+                 .parameters = parameters},
+                o);
   for (std::size_t k = 0; k < s.node.outputs.size(); ++k) {
     Value result = r.y;
-    if (k < form.n_states) result = reshape(static_cast<std::int32_t>(k) == rows[1] ? r.hn : r.cn, s.node.outputs[k].shape);
+    if (k < form.n_states)
+      result = reshape(static_cast<std::int32_t>(k) == rows[1] ? r.hn : r.cn, s.node.outputs[k].shape);
     graph->output("out" + std::to_string(k), result);
   }
   return graph;

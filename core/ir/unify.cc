@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depth-first search over which term stands for which. Terms of a sum are first brought together by what varies in them,
-// so that what is left to try is a handful of permutations.
+// Depth-first search over which term stands for which. Terms of a sum are first brought together by what varies in
+// them, so that what is left to try is a handful of permutations.
 #include "core/ir/unify.h"
 
 #include <algorithm>
@@ -32,7 +32,8 @@ class Unifier {
   std::optional<Unified> run() {
     if (pattern_.results.size() != subject_.results.size()) return std::nullopt;
     std::vector<Goal> goals;
-    for (std::size_t k = 0; k < pattern_.results.size(); ++k) goals.push_back({pattern_.results[k], subject_.results[k], {}, {}});
+    for (std::size_t k = 0; k < pattern_.results.size(); ++k)
+      goals.push_back({pattern_.results[k], subject_.results[k], {}, {}});
     return solve(std::move(goals), {}) ? std::optional(std::move(found_)) : std::nullopt;
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a pattern equal to a subject: both are normal forms, and the inputs of the pattern that are no rows are unknowns.
+// Makes a pattern equal to a subject: both are normal forms, and the inputs of the pattern that are no rows are
+// unknowns.
 #pragma once
 
 #include <map>

@@ -98,7 +98,8 @@ class Loop {
     for (const auto* list : {&states_, &sequences_, &constants_})
       for (const auto& [outer, inner] : *list) {
         operands.push_back(outer);
-        inputs[static_cast<std::size_t>(inner.id().node)] = body->input("in" + std::to_string(body->inputs().size()), inner.type());
+        inputs[static_cast<std::size_t>(inner.id().node)] =
+            body->input("in" + std::to_string(body->inputs().size()), inner.type());
       }
     Graph& whole = *drawn_;
     int n = 0;
@@ -139,12 +140,14 @@ std::optional<RowProduct> as_row_product(Value value) {
   if (value.rank() != 3 || value.node().op != Op::reshape) return std::nullopt;
   const Value product = operand(value, 0);
   if (product.node().op != Op::matmul || product.node().inputs.size() != 2 || product.rank() != 2) return std::nullopt;
-  const Transposed t{product.node().attributes.get<bool>("transpose_a"), product.node().attributes.get<bool>("transpose_b")};
+  const Transposed t{product.node().attributes.get<bool>("transpose_a"),
+      product.node().attributes.get<bool>("transpose_b")};
   const Value rows = operand(product, 0), w = operand(product, 1);
   if (t.a || rows.node().op != Op::reshape) return std::nullopt;
   const Value x = operand(rows, 0);
   const bool of_steps = x.rank() == 3 && x.shape()[0] == value.shape()[0] && x.shape()[1] == value.shape()[1] &&
-                        rows.shape() == Shape{x.shape()[0] * x.shape()[1], x.shape()[2]} && product.shape()[1] == value.shape()[2];
+                        rows.shape() == Shape{x.shape()[0] * x.shape()[1], x.shape()[2]} &&
+                            product.shape()[1] == value.shape()[2];
   return of_steps ? std::optional(RowProduct{x, w, t}) : std::nullopt;
 }
 
@@ -177,7 +180,8 @@ std::vector<Value> products_into_steps(const RewriteNode& at) {
 // Products that read a stack [T,B,N] of a backward loop as rows: with weights, or with the rows of another stack.
 class ProductsBehind {
  public:
-  ProductsBehind(const Graph& graph, std::int32_t loop) : graph_(graph), loop_(loop), layout_(scan_layout(graph.node(loop))) {
+  ProductsBehind(const Graph& graph, std::int32_t loop) : graph_(graph), loop_(loop),
+      layout_(scan_layout(graph.node(loop))) {
     const auto n = static_cast<std::int32_t>(graph.nodes().size());
     for (std::int32_t k = layout_.n_states; k < static_cast<std::int32_t>(graph.node(loop).outputs.size()); ++k)
       if (all_readers_move({loop, k}, n)) moved_outputs_.insert(k);
@@ -213,7 +217,8 @@ class ProductsBehind {
     }
     for (std::size_t k = n_states; k < out.size(); ++k)
       if (!moved_outputs_.contains(static_cast<std::int32_t>(k))) loop.output(out[k]);
-    for (std::size_t i = 0; i < rows_.size(); ++i) loop.output(matmul(out[size_of(rows_[i].output)], weights[i], rows_[i].t));
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      loop.output(matmul(out[size_of(rows_[i].output)], weights[i], rows_[i].t));
     const auto results = loop.finish(layout_.steps, layout_.reverse, false);
     std::size_t at = 0;
     for (std::int32_t k = 0; k < layout_.n_states; ++k) values[{loop_, k}] = results[at++];
@@ -272,7 +277,8 @@ class ProductsBehind {
         const Node& product = graph_.node(p);
         const auto place = std::find(product.inputs.begin(), product.inputs.end(), ValueId{r, 0});
         if (place == product.inputs.end()) continue;
-        if (product.op != Op::matmul || product.inputs.size() != 2 || product.inputs[0] == product.inputs[1]) return false;
+        if (product.op != Op::matmul || product.inputs.size() != 2 || product.inputs[0] == product.inputs[1])
+          return false;
         const Transposed t{product.attributes.get<bool>("transpose_a"), product.attributes.get<bool>("transpose_b")};
         const bool first = place == product.inputs.begin();
         const ValueId other = product.inputs[first ? 1 : 0];
@@ -310,7 +316,9 @@ std::shared_ptr<const Graph> products_behind_into_steps(const Graph& graph, std:
   if (products.empty()) return nullptr;
   Units units{{products.members()}, std::vector<int>(graph.nodes().size(), -1)};
   for (const int m : units.members[0]) units.of[size_of(m)] = 0;
-  return with_units(graph, units, [&](const std::vector<int>&, const Boundary&, Graph&, ValueMap& values) { products.emit(values); });
+  return with_units(graph, units, [&](const std::vector<int>&, const Boundary&, Graph&, ValueMap& values) {
+    products.emit(values);
+  });
 }
 
 // [T/L,L,...] as [T,...].
@@ -401,7 +409,8 @@ class Cutter {
     for (std::size_t i = 0; i < in.size(); ++i)
       if (!in[i]) in[i] = saved[size_of(at.node.inputs[i].output)];
     const auto out = segment(at.node, in);
-    for (std::size_t k = 0; k < out.size(); ++k) k < size_of(l.n_states) ? outer.next_state(out[k]) : outer.output(out[k]);
+    for (std::size_t k = 0; k < out.size(); ++k)
+      k < size_of(l.n_states) ? outer.next_state(out[k]) : outer.output(out[k]);
     auto results = outer.finish(l.steps / length, l.reverse, true);
     for (std::size_t k = size_of(l.n_states); k < results.size(); ++k) results[k] = joined_stack(results[k]);
     return results;

@@ -84,9 +84,10 @@ class Concat {
   }
   std::shared_ptr<const Graph> result() const {
     if (groups_.empty()) return copy_graph(graph_);
-    return with_units(graph_, units_, [this](const std::vector<int>& members, const Boundary&, Graph&, ValueMap& values) {
+    const EmitUnit emit_unit = [this](const std::vector<int>& members, const Boundary&, Graph&, ValueMap& values) {
       emit(groups_[static_cast<std::size_t>(units_.of[static_cast<std::size_t>(members[0])])], values);
-    });
+    };
+    return with_units(graph_, units_, emit_unit);
   }
 
  private:
@@ -95,7 +96,8 @@ class Concat {
   bool is_fixed(const ValueId& id) const { return fixed_[index(id)]; }
   bool used_once(const ValueId& id) const { return uses_[index(id)][static_cast<std::size_t>(id.output)] == 1; }
 
-  // Outside of loops weights are put side by side in every run, and readers other than elementwise ones want whole rows.
+  // Outside of loops weights are put side by side in every run, and readers other than elementwise ones want whole
+  // rows.
   bool pays(int n) const {
     const Node& product = node(n);
     if (around_.is_body) return true;
@@ -104,7 +106,8 @@ class Concat {
     for (const Node& reader : graph_.nodes())
       for (const ValueId& id : reader.inputs)
         if (id.node == n && !is_elementwise(reader.op)) return false;
-    return std::none_of(graph_.outputs().begin(), graph_.outputs().end(), [&](const NamedValue& o) { return o.value.node == n; });
+    return std::none_of(graph_.outputs().begin(), graph_.outputs().end(),
+        [&](const NamedValue& o) { return o.value.node == n; });
   }
 
   // Products with one left operand and weights, or in a loop with one right operand and what differs by step.
@@ -122,7 +125,8 @@ class Concat {
     std::vector<Group> groups;
     for (auto& [key, products] : found) {
       const std::size_t other = join == Join::columns ? 1 : 0;
-      std::stable_sort(products.begin(), products.end(), [&](int x, int y) { return node(x).inputs[other] < node(y).inputs[other]; });
+      std::stable_sort(products.begin(), products.end(),
+                       [&](int x, int y) { return node(x).inputs[other] < node(y).inputs[other]; });
       if (products.size() > 1) groups.push_back({join, products, products, {}, {}});
     }
     return groups;
@@ -133,7 +137,8 @@ class Concat {
     return add.op == Op::add && graph_.type(add.inputs[0]).shape == shape && graph_.type(add.inputs[1]).shape == shape;
   }
   // What is added up to make `id`; `members` gets the additions on the way.
-  void leaves(const ValueId& id, const Shape& shape, bool is_root, std::vector<ValueId>& found, std::vector<int>& members) const {
+  void leaves(const ValueId& id, const Shape& shape, bool is_root, std::vector<ValueId>& found,
+      std::vector<int>& members) const {
     if (!is_sum(id, shape) || !(is_root || used_once(id))) {
       found.push_back(id);
       return;
@@ -162,9 +167,11 @@ class Concat {
       for (const auto& [kind, products] : kinds)
         if (products.size() > group.products.size()) group.products = products;
       if (group.products.size() < 2) continue;
-      std::sort(group.products.begin(), group.products.end(), [&](int x, int y) { return node(x).inputs[0] < node(y).inputs[0]; });
+      std::sort(group.products.begin(), group.products.end(),
+          [&](int x, int y) { return node(x).inputs[0] < node(y).inputs[0]; });
       for (const ValueId& id : found)
-        if (std::find(group.products.begin(), group.products.end(), id.node) == group.products.end()) group.rest.push_back(id);
+        if (std::find(group.products.begin(), group.products.end(), id.node) == group.products.end())
+          group.rest.push_back(id);
       group.members.insert(group.members.end(), group.products.begin(), group.products.end());
       groups.push_back(std::move(group));
     }
@@ -183,7 +190,8 @@ class Concat {
       for (const ValueId& part : side_by_side.inputs)
         for (int n = 0; n < static_cast<int>(graph_.nodes().size()); ++n) {
           const Node& sum = node(n);
-          const bool over_rows = sum.op == Op::reduce_sum && sum.inputs[0] == part && sum.outputs[0].shape.rank() == 1 &&
+          const bool over_rows = sum.op == Op::reduce_sum && sum.inputs[0] == part &&
+              sum.outputs[0].shape.rank() == 1 &&
                                  sum.attributes.get<Ints>("axes") == Ints{0};
           if (over_rows && std::find(group.products.begin(), group.products.end(), n) == group.products.end()) {
             group.products.push_back(n);
@@ -215,7 +223,9 @@ class Concat {
   // Units can be put in an order in which each reads earlier ones only.
   bool has_order() const {
     const std::size_t n = graph_.nodes().size(), n_units = units_.members.size();
-    const auto unit_of = [&](std::size_t i) { return units_.of[i] < 0 ? n_units + i : static_cast<std::size_t>(units_.of[i]); };
+    const auto unit_of = [&](std::size_t i) {
+      return units_.of[i] < 0 ? n_units + i : static_cast<std::size_t>(units_.of[i]);
+    };
     std::vector<std::vector<std::size_t>> readers(n_units + n);
     std::vector<int> waits(n_units + n, 0);
     for (std::size_t i = 0; i < n; ++i)

@@ -64,7 +64,8 @@ bool only_products_read(const Graph& graph, std::int32_t scan, std::int32_t k) {
       else if (reader.op != Op::matmul || reader.inputs.size() > 2 || reader.outputs[0].shape.rank() != 2) return false;
     }
   const auto named = graph.outputs();
-  return std::none_of(named.begin(), named.end(), [&](const NamedValue& output) { return values.contains(output.value); });
+  return std::none_of(named.begin(), named.end(),
+      [&](const NamedValue& output) { return values.contains(output.value); });
 }
 
 // Where a per-step output lies in another one that is a concat.

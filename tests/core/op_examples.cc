@@ -22,7 +22,7 @@ Attributes recurrent(const Attributes& changes) {
   return a;
 }
 const Attributes k_scan{{"steps", Int{5}}, {"states", Int{1}}, {"sequences", Int{1}},
-                        {"reverse", false}, {"lengths", false}, {"reset", false}, {"packed", false}};
+                        {"reverse", false}, {"lengths", false}, {"reset", false}, {"packed", false}, {"segments", false}};
 Attributes scan_with(const std::string& name, Attribute value) {
   Attributes a = k_scan;
   a.set(name, std::move(value));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training within a memory limit: loops over segments compute what loops over steps do, in less memory, and what they need
+// Training within a memory limit: loops over segments compute what loops over steps do, in less memory, and what they
+// need
 // is known before they run.
 #include <doctest/doctest.h>
 
@@ -23,7 +24,8 @@ struct Job {
   Scope scope;
   Value x;
   using Network = std::function<std::vector<Value>(Scope, Value)>;
-  Job(DType dtype, const Shape& shape, const Network& network) : scope(graph, true, dtype), x(graph.input("x", {dtype, shape})) {
+  Job(DType dtype, const Shape& shape, const Network& network) : scope(graph, true, dtype),
+      x(graph.input("x", {dtype, shape})) {
     Value loss;
     for (const Value& y : network(scope, x)) loss = loss ? loss + mean(square(y)) : mean(square(y));
     std::vector<Value> wrt{x};
@@ -192,7 +194,8 @@ TEST_CASE("what a run needs is what was planned, and a tenth of it with checkpoi
   CHECK(cut <= planned_cut);
   CHECK(static_cast<double>(planned_cut) <= k_most * static_cast<double>(cut) + k_base);
   CHECK(cut * 10 <= whole);
-  MESSAGE("whole: planned " << planned_whole << ", measured " << whole << "; with checkpoints: planned " << planned_cut << ", measured " << cut);
+  MESSAGE("whole: planned " << planned_whole << ", measured " << whole << "; with checkpoints: planned "
+      << planned_cut << ", measured " << cut);
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ struct Layer {
     const auto r = scan(std::vector{h}, std::vector{x}, constants, [](const StepValues& v) -> StepResult {
       std::vector<Value> gates;
       for (std::size_t k = 0; k < 9; k += 3)
-        gates.push_back(linear(v.sequences[0], v.constants[k]) + linear(v.states[0], v.constants[k + 1]) + v.constants[k + 2]);
+        gates.push_back(linear(v.sequences[0], v.constants[k]) + linear(v.states[0],
+            v.constants[k + 1]) + v.constants[k + 2]);
       const Value next = sigmoid(gates[0]) * v.states[0] + sigmoid(gates[1]) * (tanh(gates[2]) + v.states[0]);
       return {{next}, {next}};
     });

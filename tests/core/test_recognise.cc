@@ -73,7 +73,8 @@ struct Layer {
 
 void build_composite_layer(Layer& layer, const Kind& kind) {
   const auto flat = [](Value v) { return reshape(v, {1, B, H}); };
-  const auto r = recurrent(kind.op, {.x = layer.x, .h0 = flat(layer.h0), .c0 = layer.c0 ? flat(layer.c0) : Value(), .lengths = {},
+  const auto r = recurrent(kind.op, {.x = layer.x, .h0 = flat(layer.h0), .c0 = layer.c0 ? flat(layer.c0) : Value(),
+      .lengths = {},
                                      .key = {}, .parameters = layer.parameters},
                            {.hidden = H, .relu = kind.relu, .reset_after = kind.reset_after});
   std::vector<Value> states(static_cast<std::size_t>(kind.n_states()));
@@ -141,7 +142,8 @@ Value rewritten(const RewriteNode& at, Random& random) {
     case Op::tanh: return chance(random, 2) ? 2.0 * sigmoid(2.0 * x[0]) - 1.0 : neg(tanh(neg(x[0])));
     case Op::slice:
       if (made_by(x[0], Op::add) && operand(x[0], 0).shape() == operand(x[0], 1).shape()) {
-        const auto part = [&](std::size_t i) { return at.target.append_one(Op::slice, std::vector{operand(x[0], i)}, at.node.attributes); };
+        const auto part = [&](std::size_t i) { return at.target.append_one(Op::slice, std::vector{operand(x[0], i)},
+            at.node.attributes); };
         return part(0) + part(1);
       }
       return {};
@@ -189,7 +191,8 @@ void build_written_layer(Layer& layer, const Kind& kind, const Body& change) {
   Graph scratch;  // the body as it was written
   std::vector<Value> in;
   const auto like = [&](Value v, bool per_step) {
-    in.push_back(scratch.input("in" + std::to_string(in.size()), {v.dtype(), per_step ? v.shape().removed(0) : v.shape()}));
+    in.push_back(scratch.input("in" + std::to_string(in.size()),
+        {v.dtype(), per_step ? v.shape().removed(0) : v.shape()}));
     return in.back();
   };
   StepValues v;
@@ -203,13 +206,15 @@ void build_written_layer(Layer& layer, const Kind& kind, const Body& change) {
   operands.push_back(layer.x);
   operands.insert(operands.end(), layer.parameters.begin(), layer.parameters.end());
   const auto out = scan_body(operands,
-                             {{"steps", T}, {"states", static_cast<std::int64_t>(states.size())}, {"sequences", std::int64_t{1}},
+                             {{"steps", T}, {"states", static_cast<std::int64_t>(states.size())},
+                                 {"sequences", std::int64_t{1}},
                               {"reverse", false}, {"lengths", false}, {"reset", false}},
                              change(scratch));
   layer.finish(out.back(), {out.begin(), out.end() - 1});
 }
 
-std::uint64_t hash_of(const Layer& layer) { return plan_hash(*plan(layer.graph, *make_backend("cpu", {.threads = 2}))); }
+std::uint64_t hash_of(const Layer& layer) { return plan_hash(*plan(layer.graph,
+    *make_backend("cpu", {.threads = 2}))); }
 
 std::uint64_t seed() {
   const char* text = std::getenv("UNROLL_SEED");
@@ -236,7 +241,8 @@ TEST_CASE("random algebra on the equations of a cell does not change its plan") 
       CHECK(hash_of(written) == wanted);
     }
     CHECK(bodies.size() >= static_cast<std::size_t>(rewrites) * 9 / 10);  // they are different texts
-    std::printf("%s: %zu different bodies, one plan %016llx\n", kind.name, bodies.size(), static_cast<unsigned long long>(wanted));
+    std::printf("%s: %zu different bodies, one plan %016llx\n", kind.name, bodies.size(),
+        static_cast<unsigned long long>(wanted));
   }
 }
 
@@ -282,8 +288,10 @@ TEST_CASE("a cell that is nearly one of the library's is none of them") {
   const Kind& lstm = k_kinds[0];
   CHECK(is_recognised(lstm, [](const Graph& body) { return copy_graph(body); }));
   CHECK_FALSE(is_recognised(lstm, replacing(Op::tanh, [](const RewriteNode& at) { return relu(at.operands[0]); })));
-  CHECK_FALSE(is_recognised(lstm, replacing(Op::sigmoid, [](const RewriteNode& at) { return sigmoid(2.0 * at.operands[0]); })));
-  CHECK_FALSE(is_recognised(lstm, replacing(Op::tanh, [](const RewriteNode& at) { return tanh(at.operands[0]) + 0.01; })));
+  CHECK_FALSE(is_recognised(lstm, replacing(Op::sigmoid,
+      [](const RewriteNode& at) { return sigmoid(2.0 * at.operands[0]); })));
+  CHECK_FALSE(is_recognised(lstm, replacing(Op::tanh,
+      [](const RewriteNode& at) { return tanh(at.operands[0]) + 0.01; })));
   int products = 0;
   CHECK_FALSE(is_recognised(lstm, replacing(Op::mul, [&](const RewriteNode& at) {
     return ++products == 1 ? at.operands[0] * at.operands[1] * at.operands[1] : at.operands[0] * at.operands[1];
