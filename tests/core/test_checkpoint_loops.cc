@@ -179,7 +179,7 @@ std::size_t measured_bytes(const Job& job, Backend& backend, std::size_t limit, 
 
 TEST_CASE("what a run needs is what was planned, and a tenth of it with checkpoints") {
   // The last state alone has a loss, as in classification: nothing but x is as long as the sequence.
-  const Job job(DType::f32, {2500, 8, 8}, [](Scope scope, Value x) {
+  const Job job(DType::f32, {10000, 8, 8}, [](Scope scope, Value x) {
     RecurrentLayerOptions options;
     options.hidden = 64;
     return std::vector{recurrent_layer(scope, Op::lstm, x, options).hn};
