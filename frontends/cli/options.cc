@@ -52,7 +52,8 @@ void add_memory_limit(CLI::App& app, Options& o) {
 
 void add_train(CLI::App& app, Options& o) {
   app.add_option("config", o.config, "config file")->required();
-  app.add_option("--out", o.out, "run folder")->required();
+  app.add_option("--out", o.out, "run folder");
+  app.add_flag("--find-lr", o.find_lr, "instead of training try learning rates and suggest one; writes nothing");
   app.add_flag("--resume", o.resume, "go on from the folder's last checkpoint; the result is bit-equal");
   app.add_option("--max-updates", o.max_updates, "stop after update N; more than the config plans lengthens the run")
       ->check(CLI::PositiveNumber);
@@ -65,6 +66,7 @@ void add_train(CLI::App& app, Options& o) {
   app.footer(
       "Examples:\n  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
       "  unroll train docs/examples/char-lm.toml --out runs/char-lm --resume --max-updates 2000\n"
+      "  unroll train docs/examples/char-lm.toml --find-lr\n"
       "The first Ctrl-C finishes the update, saves and exits with 130; the second exits at once.");
 }
 

@@ -36,6 +36,7 @@ struct Options {
   bool grad = false;
   bool resume = false;
   bool explain = false;
+  bool find_lr = false;
   bool print_graph = false;
   bool print_dot = false;
   std::optional<std::int64_t> max_updates;

@@ -64,9 +64,31 @@ void print_result(const TrainResult& result, const Options& options, const Expla
   print_explained(std::move(report), explaining, options.json);
 }
 
+// Every fourth point is enough for people.
+int run_find_lr(const Config& config, const TrainerOptions& trainer, const Options& options) {
+  const auto backend = open_backend(config);
+  const auto task = make_task(config, "");
+  std::int64_t n = 0;
+  const LrSearch search = find_lr(task, *backend, trainer, {}, [&](const LrPoint& p) {
+    if (n++ % 4 == 0) fmt::print(stderr, "lr={:.3g} loss={:.5g} smoothed={:.5g}\n", p.lr, p.loss, p.smoothed);
+  });
+  Report report;
+  report.add("suggested_lr", search.suggested).add("updates", static_cast<std::int64_t>(search.points.size()));
+  if (options.json) {
+    ReportList points;
+    for (const LrPoint& p : search.points)
+      points.push_back(Report().add("lr", p.lr).add("loss", p.loss).add("smoothed", p.smoothed));
+    report.add("points", points);
+  }
+  report.print(options.json);
+  return 0;
+}
+
 }  // namespace
 
 int run_train(const Options& options) {
+  if (options.out.empty() && !options.find_lr)
+    throw Error(ErrorKind::usage, "train", "--out is missing", "Name a run folder, as in --out runs/first");
   Config config = load_config(options, options.config);
   // The run folder must find the data from wherever it is read.
   if (!config.text("data.path").empty()) {
@@ -75,6 +97,7 @@ int run_train(const Options& options) {
   }
   TrainerOptions trainer = trainer_options(config);
   apply_max_updates(options, config, trainer);
+  if (options.find_lr) return run_find_lr(config, trainer, options);
   const auto task = make_task(config, "");
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(config), explaining);

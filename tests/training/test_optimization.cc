@@ -262,3 +262,29 @@ TEST_CASE("a run that patience ends has the parameters of its best validation") 
   CHECK(r.updates == 7);
   CHECK(trainer.evaluate(Split::validation).loss == doctest::Approx(r.best_validation_loss));
 }
+
+TEST_CASE("a learning rate is suggested where the loss falls, below where it diverges") {
+  // loss = |w - 1|^2 from w = 0: plain descent converges below lr 1 and diverges above.
+  class Bowl : public Task {
+   public:
+    TaskGraph build(Scope& scope, const Batch& like) const override {
+      const Value x = scope.graph().input("x", like.inputs.at("x").type());
+      TaskGraph t;
+      t.loss = sum(square(scope.parameter("w", {2}, Initializer::constant(0)) - x));
+      return t;
+    }
+    std::int64_t n_batches(Split) const override { return 3; }
+    Batch batch(Split, std::uint64_t, std::int64_t, std::int64_t) const override {
+      Batch b;
+      b.inputs.emplace("x", Tensor::from<float>({2}, {1, 1}));
+      return b;
+    }
+  };
+  const auto backend = make_backend("reference");
+  const LrSearch search = find_lr(std::make_shared<Bowl>(), *backend, plain(1, 1), {.from = 1e-4, .to = 1e3, .updates = 100});
+  CHECK(search.points.size() < 100);  // it diverged
+  CHECK(search.points.back().lr > 1);
+  CHECK(search.suggested > 1e-3);
+  CHECK(search.suggested < 1);
+  CHECK_THROWS_AS(find_lr(std::make_shared<Bowl>(), *backend, plain(1, 1), {.from = 1, .to = 0.1}), Error);
+}

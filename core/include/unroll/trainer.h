@@ -214,4 +214,20 @@ class UNROLL_API Trainer {
   std::unique_ptr<State> state_;
 };
 
+// The learning rate range test: updates whose rate grows exponentially. Nothing is written and no trainer is changed.
+struct LrSearchOptions {
+  double from = 1e-6, to = 1;
+  std::int64_t updates = 100;
+};
+struct LrPoint {
+  double lr, loss, smoothed;
+};
+struct LrSearch {
+  std::vector<LrPoint> points;  // up to where the smoothed loss was four times its best, or not finite
+  double suggested = 0;         // where the loss falls fastest
+};
+// Throws Error(numeric) when the loss is not finite from the start.
+UNROLL_API LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const TrainerOptions& options,
+                            const LrSearchOptions& search = {}, const std::function<void(const LrPoint&)>& report = {});
+
 }  // namespace unroll
