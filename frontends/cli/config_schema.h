@@ -22,8 +22,10 @@ enum Uses : unsigned {
   k_classify = 4,
   k_tensors = 8,
   k_label = 16,
-  k_drawn = k_label,  // whose rows are drawn into train, validation and test
-  k_trained = k_language_model | k_forecast | k_classify | k_label,
+  k_translate = 32,
+  k_tokens = k_language_model | k_label | k_translate,
+  k_drawn = k_label | k_translate,  // whose rows are drawn into train, validation and test
+  k_trained = k_language_model | k_forecast | k_classify | k_label | k_translate,
   k_every = k_trained | k_tensors,
 };
 

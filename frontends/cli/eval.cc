@@ -6,18 +6,40 @@
 #include "frontends/cli/job.h"
 #include "frontends/cli/report.h"
 #include "frontends/cli/run_folder.h"
+#include "unroll/text_scores.h"
 
 namespace unroll::cli {
 namespace {
+
+using Metrics = std::map<std::string, double>;
 
 Split split_of(const std::string& word) {
   return word == "train" ? Split::train : word == "validation" ? Split::validation : Split::test;
 }
 
-Report report_of(const std::map<std::string, double>& values) {
+Report report_of(const Metrics& values) {
   Report report;
   for (const auto& [name, value] : values) report.add(name, value);
   return report;
+}
+
+// What the model writes by itself against the targets, and the sources as they are against them.
+void add_text_scores(const TranslateTask& task, const RunFolder& run, Backend& backend, const Options& options,
+                     Metrics& metrics, std::map<std::string, Metrics>& baselines) {
+  const auto scores_of = [](std::span<const std::string> texts, std::span<const std::string> targets) {
+    const TextScores s = text_scores(texts, targets);
+    return Metrics{{"exact_match", s.exact_match}, {"bleu", s.bleu},     {"rouge1", s.rouge1},
+                   {"rouge2", s.rouge2},           {"rougeL", s.rougeL}};
+  };
+  Translator translator(run.model.metadata, run.model.tensors, backend);
+  std::vector<std::string> sources, written, targets;
+  for (const TranslateTask::Pair& pair : task.pairs(split_of(options.split))) {
+    sources.push_back(pair.source);
+    targets.push_back(pair.target);
+    written.push_back(translator.translate(pair.source, options.decode));
+  }
+  metrics.merge(scores_of(written, targets));
+  baselines["source_as_it_is"] = scores_of(sources, targets);
 }
 
 }  // namespace
@@ -28,7 +50,10 @@ int run_eval(const Options& options) {
   const auto backend = open_backend(run.config);
   Trainer trainer(task, *backend, trainer_options(run.config));
   trainer.set_parameters(run.model.tensors);
-  const EvaluateResult result = trainer.evaluate(split_of(options.split));
+  EvaluateResult result = trainer.evaluate(split_of(options.split));
+  std::map<std::string, Metrics> methods = task->baselines();
+  if (const auto* translate = dynamic_cast<const TranslateTask*>(task.get()))
+    add_text_scores(*translate, run, *backend, options, result.metrics, methods);
   Report report;
   report.add("run", options.config).add("checkpoint", options.checkpoint).add("split", options.split);
   report.add("loss", result.loss);
@@ -38,7 +63,7 @@ int run_eval(const Options& options) {
     for (const auto& [name, value] : result.metrics) report.add(name, value);
   }
   Report baselines;
-  for (const auto& [method, metrics] : task->baselines()) {
+  for (const auto& [method, metrics] : methods) {
     if (options.json) baselines.add(method, report_of(metrics));
     else for (const auto& [name, value] : metrics) baselines.add(method + " " + name, value);
   }

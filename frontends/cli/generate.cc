@@ -17,6 +17,8 @@ int run_generate(const Options& options) {
   const GenerateOptions generate_options{.prompt = options.prompt,
                                          .length = options.length,
                                          .temperature = options.temperature,
+                                         .top_k = options.top_k,
+                                         .top_p = options.top_p,
                                          .seed = static_cast<std::uint64_t>(options.seed.value_or(0))};
   generate(run.model.metadata, run.model.tensors, *backend, generate_options, [](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);

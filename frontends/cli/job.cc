@@ -16,6 +16,10 @@ constexpr std::size_t k_max_data_bytes = std::size_t{1} << 32;
 
 LanguageModelOptions language_model_options(const Config& c) {
   return {.model = model_options(c),
+          .tokens = c.text("data.tokens"),
+          .vocabulary = c.integer("data.vocabulary"),
+          .min_count = c.integer("data.min_count"),
+          .label_smoothing = c.number("train.label_smoothing"),
           .embedding = c.integer("model.embedding"),
           .batch = c.integer("train.batch"),
           .steps = c.integer("data.steps"),
@@ -36,6 +40,8 @@ ForecastOptions forecast_options(const Config& c) {
 
 ClassifyOptions classify_options(const Config& c) {
   return {.model = model_options(c),
+          .pooling = c.text("model.pooling"),
+          .label_smoothing = c.number("train.label_smoothing"),
           .steps = c.integer("data.steps"),
           .divide = c.number("data.divide"),
           .batch = c.integer("train.batch"),
@@ -44,12 +50,29 @@ ClassifyOptions classify_options(const Config& c) {
 }
 
 LabelOptions label_options(const Config& c) {
+  if (const std::string& tokens = c.text("data.tokens"); tokens != "words" && tokens != "characters")
+    c.refuse("data.tokens", "a label is for a word or a character", "Set it to words or characters");
   return {.model = model_options(c),
           .tokens = c.text("data.tokens"),
           .embedding = c.integer("model.embedding"),
           .vocabulary = c.integer("data.vocabulary"),
           .min_count = c.integer("data.min_count"),
           .outside = c.text("data.outside"),
+          .label_smoothing = c.number("train.label_smoothing"),
+          .batch = c.integer("train.batch"),
+          .validation = c.number("data.validation"),
+          .test = c.number("data.test"),
+          .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
+}
+
+TranslateOptions translate_options(const Config& c) {
+  return {.model = model_options(c),
+          .attention = c.text("model.attention"),
+          .tokens = c.text("data.tokens"),
+          .vocabulary = c.integer("data.vocabulary"),
+          .min_count = c.integer("data.min_count"),
+          .embedding = c.integer("model.embedding"),
+          .scheduled_sampling = c.number("train.scheduled_sampling"),
           .label_smoothing = c.number("train.label_smoothing"),
           .batch = c.integer("train.batch"),
           .validation = c.number("data.validation"),
@@ -71,6 +94,8 @@ constexpr TaskMaker k_makers[] = {
        return make_classify(classify_options(c), text, path, fitted); }},
     {k_label, [](auto& c, auto text, auto& path, auto& fitted) {
        return make_label(label_options(c), text, path, fitted); }},
+    {k_translate, [](auto& c, auto text, auto& path, auto& fitted) -> std::shared_ptr<const Task> {
+       return make_translate(translate_options(c), text, path, fitted); }},
 };
 
 Average average_kind(const std::string& word) {
@@ -168,7 +193,7 @@ std::unique_ptr<Backend> open_backend(const Config& config) {
 }
 
 RecurrentSizes recurrent_sizes(const Config& config) {
-  const bool embedded = config.uses() & (k_language_model | k_label);
+  const bool embedded = config.uses() & (k_language_model | k_label | k_translate);
   return {.steps = config.integer("data.steps"),
           .batch = config.integer("train.batch"),
           .input = config.integer(embedded ? "model.embedding" : "model.input")};

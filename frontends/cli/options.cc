@@ -70,10 +70,20 @@ void add_train(CLI::App& app, Options& o) {
       "The first Ctrl-C finishes the update, saves and exits with 130; the second exits at once.");
 }
 
+void add_decoding(CLI::App& app, Options& o) {
+  app.add_option("--beam", o.decode.beam, "translate: hypotheses kept; 1: always the likeliest token")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--length-penalty", o.decode.length_penalty, "translate: above 0 for longer texts, 0.6 is usual")
+      ->check(CLI::Range(-10.0, 10.0));
+  app.add_option("--no-repeat-ngram", o.decode.no_repeat_ngram, "translate: no N tokens in a row come twice; 0: may")
+      ->check(CLI::Range(0, 1000));
+}
+
 void add_eval(CLI::App& app, Options& o) {
   app.add_option("run", o.config, "run folder, or with --weights a config")->required();
   app.add_option("--weights", o.weights, "safetensors with the parameters, instead of a run folder's");
   app.add_option("--split", o.split, "which part of the data")->check(CLI::IsMember({"train", "validation", "test"}));
+  add_decoding(app, o);
   app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
   add_device(app, o);
   add_set(app, o);
@@ -85,8 +95,11 @@ void add_eval(CLI::App& app, Options& o) {
 void add_generate(CLI::App& app, Options& o) {
   app.add_option("run", o.config, "run folder of a language model, or with --weights a config")->required();
   app.add_option("--weights", o.weights, "safetensors with the parameters, instead of a run folder's");
-  app.add_option("--length", o.length, "characters")->check(CLI::Range(0, 100000000));
-  app.add_option("--temperature", o.temperature, "0: always the likeliest character")->check(CLI::Range(0.0, 100.0));
+  app.add_option("--length", o.length, "tokens: characters, or what data.tokens says")->check(CLI::Range(0, 100000000));
+  app.add_option("--temperature", o.temperature, "0: always the likeliest token")->check(CLI::Range(0.0, 100.0));
+  app.add_option("--top-k", o.top_k, "only the so many likeliest tokens; 0: all")->check(CLI::Range(0, 100000000));
+  app.add_option("--top-p", o.top_p, "of those the fewest likeliest whose probabilities sum to it")
+      ->check(CLI::Range(1e-9, 1.0));
   app.add_option("--prompt", o.prompt, "text to go on from");
   app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
   add_seed(app, o);
@@ -95,10 +108,11 @@ void add_generate(CLI::App& app, Options& o) {
 }
 
 void add_predict(CLI::App& app, Options& o) {
-  app.add_option("run", o.config, "run folder of a label task, or with --weights a config")->required();
+  app.add_option("run", o.config, "run folder of a label or translate task, or with --weights a config")->required();
   app.add_option("--weights", o.weights, "safetensors with the parameters, instead of a run folder's");
   app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
   app.add_option("--input", o.input, "a text a line; - (stdin) when not given");
+  add_decoding(app, o);
   add_device(app, o);
   add_set(app, o);
   app.add_flag("--json", o.json, "a JSON object per line");
@@ -202,7 +216,7 @@ constexpr Row k_commands[] = {
     {"train", "train the model of a config", add_train},
     {"eval", "loss and metrics of a trained model", add_eval},
     {"generate", "text from a trained language model", add_generate},
-    {"predict", "a line of text in, its labels out", add_predict},
+    {"predict", "a line of text in, its labels or what it becomes out", add_predict},
     {"stream", "a line of numbers in, a line of outputs out, step by step", add_stream},
     {"run", "one forward (and backward) pass on tensors from files", add_run},
     {"inspect", "what is in a model file, run folder, config or graph", add_inspect},

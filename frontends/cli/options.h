@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontends/cli/config.h"
+#include "unroll/tasks.h"
 
 namespace unroll::cli {
 
@@ -43,7 +44,12 @@ struct Options {
 
   std::int64_t length = 400;
   double temperature = 0.8;
+  std::int64_t top_k = 0;
+  double top_p = 1;
   std::string prompt = "\n";
+
+  // predict and eval of a translate task
+  DecodeOptions decode;
 
   std::string split = "test";
   std::string checkpoint = "best";

@@ -31,11 +31,19 @@ Answer label_lines(const RunFolder& run, Backend& backend, const Options& option
   };
 }
 
+Answer translated_lines(const RunFolder& run, Backend& backend, const Options& options) {
+  auto translator = std::make_shared<Translator>(run.model.metadata, run.model.tensors, backend);
+  return [translator, decode = options.decode, as_json = options.json](const std::string& line) {
+    const std::string text = translator->translate(line, decode);
+    return as_json ? json_text({{"source", line}, {"target", text}}) : text + "\n";
+  };
+}
+
 struct Row {
   unsigned kind;
   Answer (*make)(const RunFolder&, Backend&, const Options&);
 };
-constexpr Row k_rows[] = {{k_label, label_lines}};
+constexpr Row k_rows[] = {{k_label, label_lines}, {k_translate, translated_lines}};
 
 Answer answer_of(const RunFolder& run, Backend& backend, const Options& options) {
   for (const Row& row : k_rows)

@@ -67,6 +67,24 @@ std::string sample_labels() {
   return text;
 }
 
+std::string sample_pairs() {
+  constexpr std::array<std::string_view, 20> small{
+      "zero", "one",    "two",    "three",    "four",     "five",    "six",     "seven",     "eight",    "nine",
+      "ten",  "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
+  constexpr std::array<std::string_view, 10> tens{"",      "",      "twenty",  "thirty", "forty",
+                                                  "fifty", "sixty", "seventy", "eighty", "ninety"};
+  std::string text;
+  for (std::size_t n = 0; n < 1000; ++n) {
+    std::string words = n >= 100 ? fmt::format("{} hundred", small[n / 100]) : "";
+    const auto add = [&](std::string_view word) { words += fmt::format("{}{}", words.empty() ? "" : " ", word); };
+    const std::size_t rest = n % 100;
+    if (rest >= 20) add(tens[rest / 10]);
+    if (const std::size_t last = rest >= 20 ? rest % 10 : rest; last > 0 || n == 0) add(small[last]);
+    text += fmt::format("{}\t{}\n", n, words);
+  }
+  return text;
+}
+
 std::string sample_series() {
   std::string csv = "week,value\n";
   for (std::uint64_t i = 0; i < 1040; ++i) {

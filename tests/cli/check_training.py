@@ -13,7 +13,7 @@ from command import UNROLL, call, ok, on_terminal, refused, run_checks
 
 SMALL = ["--set", "model.hidden=8", "--set", "train.batch=4", "--set", "train.checkpoint_every=5", "--set",
          "train.validate_every=20", "--threads", "1"]
-KINDS = ["language-model", "forecast", "classify", "label"]
+KINDS = ["language-model", "forecast", "classify", "label", "translate"]
 FILES = ["best.safetensors", "last.safetensors", "metrics.jsonl"]
 
 
@@ -81,6 +81,30 @@ def labelling(folder):
     (folder / "demo" / "bad.tsv").write_text("a\tx\n\nb\n")
     refused(3, "train", folder / "demo/config.toml", "--out", folder / "d", "--set", "data.path=bad.tsv",
             says=["bad.tsv", "line 3"])
+
+
+def translating(folder):
+    """predict writes targets, greedily or by beam; eval scores them; generate takes top-k and top-p"""
+    run = folder / "run"
+    ok("train", config(folder, "translate"), "--out", run, "--max-updates", 40, "--set", "model.hidden=16")
+    (folder / "lines").write_text("365\n\n7\n")
+    greedy = ok("predict", run, "--input", folder / "lines").out
+    assert greedy == ok("predict", run, "--input", folder / "lines", "--beam", 1, "--length-penalty", 2).out
+    assert greedy.count("\n") == 3 and greedy.split("\n")[1] == ""
+    answers = ok("predict", run, "--input", folder / "lines", "--json", "--beam", 3).out.splitlines()
+    rows = [json.loads(line) for line in answers]
+    assert [row["source"] for row in rows] == ["365", "", "7"], rows
+    report = ok("eval", run, "--json", "--split", "validation").json()
+    wanted = {"token_accuracy", "perplexity", "exact_match", "bleu", "rouge1", "rouge2", "rougeL"}
+    assert wanted == report["metrics"].keys(), report
+    assert "source_as_it_is" in report["baselines"], report
+    refused(2, "predict", run, "--beam", 0)
+    ok("train", config(folder / "text", "language-model", "--set", "data.tokens=bpe", "--set", "data.vocabulary=300"),
+       "--out", folder / "lm", "--max-updates", 5, *SMALL)
+    one = ok("generate", folder / "lm", "--length", 20, "--top-k", 1, "--seed", 1).out
+    assert one == ok("generate", folder / "lm", "--length", 20, "--temperature", 0, "--seed", 2).out
+    assert ok("generate", folder / "lm", "--length", 20, "--top-p", 0.5).out
+    refused(3, "train", config(folder / "l", "label"), "--out", folder / "d", "--set", "data.path=none", says=["none"])
 
 
 def resume_equals(folder):
@@ -155,5 +179,5 @@ def bad_data(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, labelling, resume_equals, stops_on_signals, second_signal_ends_at_once, displays,
-                bad_data], work)
+    run_checks([whole_flow, sampling, labelling, translating, resume_equals, stops_on_signals,
+                second_signal_ends_at_once, displays, bad_data], work)

@@ -2,11 +2,16 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "frontends/model/tasks/pooling.h"
+#include "frontends/model/tasks/sampling.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
+#include "unroll/run.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -161,6 +166,104 @@ TEST_CASE("every line is in one split, batches of an epoch hold every training l
   std::sort(second.begin(), second.end());
   CHECK(first == second);
   CHECK(task->baselines().at("most_frequent").at("accuracy") == doctest::Approx(0.5).epsilon(0.6));
+}
+
+TEST_CASE("a language model reads bytes, characters, words or byte pairs, and writes text of them") {
+  const auto backend = make_backend("cpu");
+  std::map<std::string, double> bits;
+  for (const char* kind : {"bytes", "characters", "words", "bpe"}) {
+    CAPTURE(kind);
+    LanguageModelOptions o = small_language_options();
+    o.tokens = kind;
+    o.vocabulary = 270;
+    const auto task = make_language_model(o, small_text(120), "small text");
+    Trainer trainer(task, *backend, small_training(60));
+    const double before = trainer.evaluate(Split::test).loss;
+    trainer.fit();
+    const EvaluateResult r = trainer.evaluate(Split::test);
+    CHECK(r.loss < before);
+    CHECK(r.metrics.at("perplexity") == doctest::Approx(std::exp(r.loss)).epsilon(1e-5));
+    if (r.metrics.contains("bits_per_character")) bits[kind] = r.metrics.at("bits_per_character");
+    std::string text;
+    generate(task->metadata(), trainer.parameters(), *backend, {.prompt = "the cat", .length = 30, .seed = 1},
+             [&](std::string_view part) { text += part; });
+    CHECK(text.size() >= 30);
+    CHECK(make_language_model(o, small_text(120), "t", task->metadata())->metadata() == task->metadata());
+  }
+  CHECK(bits.size() == 3);
+  CHECK(bits.at("bytes") == doctest::Approx(bits.at("characters")).epsilon(0.25));  // the text is ASCII
+}
+
+TEST_CASE("a choice keeps to the likeliest tokens and is the likeliest where nothing else is left") {
+  const std::vector<float> logits{std::log(0.1f), std::log(0.5f), std::log(0.3f), std::log(0.1f)};
+  const auto drawn = [&](const Sampling& s, std::int32_t never = -1) {
+    std::vector<int> counts(logits.size());
+    for (int i = 0; i < 1000; ++i) ++counts[static_cast<std::size_t>(choose(logits, s, (i + 0.5) / 1000, never))];
+    return counts;
+  };
+  using Counts = std::vector<int>;
+  CHECK(drawn({}) == Counts{100, 500, 300, 100});
+  CHECK(drawn({}, 1) == Counts{200, 0, 600, 200});
+  CHECK(drawn({.temperature = 0}) == Counts{0, 1000, 0, 0});
+  CHECK(drawn({.temperature = 0}, 1) == Counts{0, 0, 1000, 0});
+  CHECK(drawn({.top_k = 1}) == Counts{0, 1000, 0, 0});
+  CHECK(drawn({.top_k = 2}) == Counts{0, 625, 375, 0});
+  CHECK(drawn({.top_k = 9}) == Counts{100, 500, 300, 100});
+  CHECK(drawn({.top_p = 0.01}) == Counts{0, 1000, 0, 0});
+  CHECK(drawn({.top_p = 0.6}) == Counts{0, 625, 375, 0});
+  CHECK(drawn({.top_k = 2, .top_p = 0.5}) == Counts{0, 1000, 0, 0});  // 0.5 of 0.8 is reached by the first
+}
+
+TEST_CASE("pooling is what it says, for sequences of different lengths") {
+  // y [T=3,B=2,W=2] forwards; row 1 has one step, and zeros behind it.
+  const Tensor y = Tensor::from<float>({3, 2, 2}, {1, -1, 5, 6, 2, -4, 0, 0, 6, -1, 0, 0});
+  const Tensor lengths = Tensor::from<std::int32_t>({2}, {3, 1});
+  const auto pool = [&](const char* how, bool bidirectional) {
+    Graph graph;
+    Scope scope(graph);
+    const Value x = graph.input("y", y.type()), n = graph.input("lengths", lengths.type());
+    graph.output("out", pooled(scope, x, how, bidirectional, n));
+    TensorMap inputs{{"y", y}, {"lengths", lengths}};
+    for (const ParameterSpec& p : scope.parameters()) inputs.emplace(p.name, Tensor(p.type));  // zeros: equal weights
+    const TensorMap out = evaluate(graph, *make_backend("reference"), inputs);
+    const auto values = out.at("out").values<float>();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  using Values = std::vector<float>;
+  CHECK(pool("final", false) == Values{6, -1, 5, 6});
+  CHECK(pool("final", true) == Values{6, -1, 5, 6});  // backwards half: at the first step
+  CHECK(pool("mean", false) == Values{3, -2, 5, 6});
+  CHECK(pool("max", false) == Values{6, -1, 5, 6});
+  const Values attended = pool("attention", false);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(attended[i] == doctest::Approx(Values{3, -2, 5, 6}[i]).epsilon(1e-6));
+}
+
+TEST_CASE("a classifier learns with every pooling, and streams only what its last step decides") {
+  const auto backend = make_backend("reference");
+  for (const char* how : {"final", "mean", "max", "attention"}) {
+    CAPTURE(how);
+    ClassifyOptions o;
+    o.model.hidden = 5;
+    o.steps = 4;
+    o.divide = 4;
+    o.batch = 8;
+    o.pooling = how;
+    o.label_smoothing = 0.05;
+    const auto task = make_classify(o, small_rows(), "small rows");
+    Trainer trainer(task, *backend, small_training(80));
+    const double before = trainer.evaluate(Split::test).loss;
+    trainer.fit();
+    const EvaluateResult r = trainer.evaluate(Split::test);
+    CHECK(r.loss < before);
+    CHECK(r.metrics.contains("f1_macro"));
+    if (std::string(how) == "final") CHECK_NOTHROW(task_stream(task->metadata()));
+    else CHECK_THROWS_WITH_AS(task_stream(task->metadata()), doctest::Contains("pooling"), Error);
+  }
+  ClassifyOptions o;
+  o.steps = 4;
+  o.pooling = "median";
+  CHECK_THROWS_WITH_AS(Trainer(make_classify(o, small_rows(), "r"), *backend, small_training(1)),
+                       doctest::Contains("final, mean, max or attention"), Error);
 }
 
 TEST_CASE("bad rows are refused with the rule") {

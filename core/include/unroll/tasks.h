@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ready tasks: a character language model, forecasting of a series, classifying rows as sequences, labelling tokens.
-// Each takes the text of its data file; option fields have the names of the config keys.
+// Ready tasks: a language model, forecasting of a series, classifying rows as sequences, labelling tokens,
+// lines into lines. Each takes the text of its data file; option fields have the names of the config keys.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,15 @@ using Metadata = std::map<std::string, std::string>;
 // to be used instead of one fitted on the training split here. All throw Error(input_file) with the place on bad
 // data and Error(usage) on options that do not fit it.
 
-// Predicts the next character; B contiguous streams are read in windows of T steps with carried state.
-// Metric bits_per_character. The last held_out of the text is both the validation and the test split.
+// Predicts the next token; B contiguous streams are read in windows of T steps with carried state. Metrics perplexity
+// (of a token) and, except for words, of which unknown ones have no length, bits_per_character, which is comparable
+// between kinds of tokens. The last held_out of the text is both the validation and the test split.
 struct LanguageModelOptions {
   RecurrentModelOptions model;
+  std::string tokens = "characters";  // bytes, characters, words, bpe
+  std::int64_t vocabulary = 10000;    // words, bpe: tokens at most
+  std::int64_t min_count = 2;         // words, bpe
+  double label_smoothing = 0;
   std::int64_t embedding = 64;
   std::int64_t batch = 32;
   std::int64_t steps = 64;
@@ -54,10 +59,13 @@ struct ForecastOptions {
 UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::string_view csv,
                                                      const std::string& name, const Metadata& fitted = {});
 
-// Classifies each line of a CSV: `steps` steps of equal width, then the label 0, 1, ... in the last column. Metric
-// accuracy. A held_out part of the lines, drawn by split_seed, is both the validation and the test split.
+// Classifies each line of a CSV: `steps` steps of equal width, then the label 0, 1, ... in the last column. Metrics
+// accuracy, f1_micro and f1_macro. A held_out part of the lines, drawn by split_seed, is both the validation and the
+// test split.
 struct ClassifyOptions {
   RecurrentModelOptions model;
+  std::string pooling = "final";   // of the outputs at all steps: final, mean, max, attention
+  double label_smoothing = 0;
   std::int64_t steps = 8;
   double divide = 1;               // values are divided by it
   std::int64_t batch = 32;
@@ -105,8 +113,57 @@ class UNROLL_API Labeller {
   std::unique_ptr<State> state_;
 };
 
+// Turns lines into lines. The file has a line `source<TAB>target` each. An encoder reads the source; a decoder with
+// attention over what the encoder gave writes the target, in training after the target's own tokens (teacher forcing)
+// or some of its own. Metrics token_accuracy and perplexity, both after the right tokens; what it writes by itself is
+// what Translator gives and text_scores judges. Pairs are drawn into the splits by split_seed.
+struct TranslateOptions {
+  RecurrentModelOptions model = {.bidirectional = true};  // of the encoder; the decoder is the same, reading forwards
+  std::string attention = "additive";  // dot, additive
+  std::string tokens = "characters";   // bytes, characters, words, bpe; of sources and of targets, each with its own
+  std::int64_t vocabulary = 10000;     // words, bpe: tokens at most
+  std::int64_t min_count = 2;          // words, bpe
+  std::int64_t embedding = 64;
+  double scheduled_sampling = 0;       // share of the decoder's inputs that are its own predictions
+  double label_smoothing = 0;
+  std::int64_t batch = 32;
+  double validation = 0.1;             // parts of the pairs
+  double test = 0.2;
+  std::uint64_t split_seed = 0;
+};
+class UNROLL_API TranslateTask : public Task {
+ public:
+  struct Pair {
+    std::string source, target;
+  };
+  virtual std::vector<Pair> pairs(Split split) const = 0;
+};
+UNROLL_API std::shared_ptr<const TranslateTask> make_translate(const TranslateOptions& options, std::string_view text,
+                                                               const std::string& name, const Metadata& fitted = {});
+
+struct DecodeOptions {
+  std::int64_t beam = 1;             // hypotheses kept; 1: always the likeliest token
+  double length_penalty = 0;         // alpha of Wu et al. 2016, eq. 14; above 0 for longer targets
+  std::int64_t no_repeat_ngram = 0;  // no n tokens in a row come twice; 0: they may
+  std::int64_t max_length = 0;       // tokens; 0: twice the source's and 20
+};
+// A trained encoder and decoder, as Labeller.
+class UNROLL_API Translator {
+ public:
+  Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  ~Translator();
+  Translator(Translator&&) noexcept;
+  Translator& operator=(Translator&&) noexcept;
+  // Throws Error(usage) above 1024 tokens and on options out of range.
+  std::string translate(std::string_view source, const DecodeOptions& options = {});
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 // A trained task as a stream, from the metadata of its checkpoint. Parameters are those of the checkpoint.
-//   language model  ids [T,B] -> logits [T,B,V] of the next character
+//   language model  ids [T,B] -> logits [T,B,V] of the next token
 //   classify        x [T,B,width] -> logits [T,B,classes] after each step
 //   forecast        x [T,B,1] in the column's units -> the next value [T,B,1]; training saw windows, a stream goes on
 // Throws Error(input_file) on incomplete metadata, Error(unsupported) for a bidirectional model.
@@ -114,12 +171,15 @@ UNROLL_API StreamModel task_stream(const Metadata& metadata);
 
 struct GenerateOptions {
   std::string prompt = "\n";
-  std::int64_t length = 400;  // characters
+  std::int64_t length = 400;  // tokens
   double temperature = 0.8;   // 0: always the likeliest
+  std::int64_t top_k = 0;     // only the so many likeliest tokens; 0: all
+  double top_p = 1;           // of those the fewest likeliest whose probabilities sum to it (Holtzman et al. 2020)
   std::uint64_t seed = 0;
 };
 // Samples from a language model, one step at a time with carried state. `metadata` and `parameters` are those of its
-// checkpoint, or of its task and trainer. Each character goes to `sink` as UTF-8.
+// checkpoint, or of its task and trainer. Each token goes to `sink`, of bytes and bpe
+// perhaps a part of a UTF-8 character.
 UNROLL_API void generate(const Metadata& metadata, const TensorMap& parameters, Backend& backend,
                          const GenerateOptions& options, const std::function<void(std::string_view)>& sink);
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classification of short sequences, one a line: the outputs at the ends go through dropout into a linear layer.
+// Classification of short sequences, one a line: the pooled outputs go through dropout into a linear layer.
 #include <algorithm>
 #include <cmath>
 
 #include "frontends/data/csv.h"
 #include "frontends/data/shuffle.h"
+#include "frontends/model/tasks/class_metrics.h"
+#include "frontends/model/tasks/pooling.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
 #include "unroll/tasks.h"
@@ -45,15 +47,14 @@ class Classify : public Task {
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [T, B, I]
     const Value labels = scope.graph().input("labels", like.inputs.at("labels").type());  // [B]
-    const Value y =
-        last_outputs(recurrent_model(scope.child("recurrent"), x, options_.model).y, options_.model.bidirectional);
+    const Value y = pooled(scope, recurrent_model(scope.child("recurrent"), x, options_.model).y, options_.pooling,
+                           options_.model.bidirectional);
     const Value logits =
         linear_layer(scope.child("output"), dropout_layer(scope, y, options_.model.dropout), n_classes_);
-    const Value count = scalar_like(logits, static_cast<double>(labels.shape()[0]));
     TaskGraph t;
-    t.loss = sum(softmax_cross_entropy(logits, labels)) / count;
-    t.weight = count;
-    t.metrics.push_back({"accuracy", sum(cast(equal(argmax(logits, -1), labels), DType::f32)), count});
+    t.weight = scalar_like(logits, static_cast<double>(labels.shape()[0]));
+    t.loss = sum(smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing)) / t.weight;
+    add_class_metrics(t, argmax(logits, -1), labels, {n_classes_, -1});
     return t;
   }
 
@@ -88,7 +89,8 @@ class Classify : public Task {
                {"classes", std::to_string(n_classes_)},
                {"steps", std::to_string(options_.steps)},
                {"width", std::to_string(width_)},
-               {"divide", number_text(options_.divide)}};
+               {"divide", number_text(options_.divide)},
+               {"pooling", options_.pooling}};
     put_model_options(m, options_.model);
     return m;
   }
@@ -99,9 +101,9 @@ class Classify : public Task {
     std::vector<std::int64_t> count(static_cast<std::size_t>(n_classes_));
     for (const std::int64_t line : train_) ++count[static_cast<std::size_t>(labels_[static_cast<std::size_t>(line)])];
     const auto best = static_cast<std::int32_t>(std::max_element(count.begin(), count.end()) - count.begin());
-    const auto hits = std::count_if(held_out_.begin(), held_out_.end(),
-                                    [&](std::int64_t line) { return labels_[static_cast<std::size_t>(line)] == best; });
-    return {{"most_frequent", {{"accuracy", static_cast<double>(hits) / static_cast<double>(held_out_.size())}}}};
+    std::vector<std::int32_t> labels;
+    for (const std::int64_t line : held_out_) labels.push_back(labels_[static_cast<std::size_t>(line)]);
+    return {{"most_frequent", class_metrics(std::vector(labels.size(), best), labels, {n_classes_, -1})}};
   }
 
  private:

@@ -6,6 +6,7 @@
 #include "frontends/data/csv.h"
 #include "frontends/data/shuffle.h"
 #include "frontends/data/windows.h"
+#include "frontends/model/tasks/pooling.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
 #include "unroll/tasks.h"
@@ -65,8 +66,8 @@ class Forecast : public Task {
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [W, B, 1]
     const Value target = scope.graph().input("target", like.inputs.at("target").type());  // [B, 1]
-    const Value y =
-        last_outputs(recurrent_model(scope.child("recurrent"), x, options_.model).y, options_.model.bidirectional);
+    const Value y = pooled(scope, recurrent_model(scope.child("recurrent"), x, options_.model).y, "final",
+                           options_.model.bidirectional);
     const Value prediction = linear_layer(scope.child("output"), dropout_layer(scope, y, options_.model.dropout), 1);
     const Value count = scalar_like(prediction, static_cast<double>(target.shape()[0])),
                 square_sum = sum(mse(prediction, target));

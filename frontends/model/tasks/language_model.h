@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network of a character language model, for training on windows and for generating step by step.
+// The network of a language model, for training on windows and for generating step by step.
 #pragma once
 
 #include <span>
 
+#include "frontends/data/tokenizer.h"
 #include "unroll/model.h"
+#include "unroll/tasks.h"
 
 namespace unroll {
 
@@ -12,5 +14,8 @@ namespace unroll {
 // "embedding.*", "recurrent.*", "output.*".
 CellLayerResult language_network(Scope& scope, Value ids, std::span<const Value> states,
                                  const RecurrentModelOptions& model, std::int64_t embedding, std::int64_t vocabulary);
+
+// Of a model's metadata. Models of before there were kinds of tokens are of characters.
+Tokenizer language_tokenizer(const Metadata& metadata, const std::string& name);
 
 }  // namespace unroll

@@ -111,13 +111,6 @@ std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptio
   return states;
 }
 
-Value last_outputs(Value y, bool bidirectional) {
-  const std::int64_t steps = y.shape()[0], width = y.shape()[2];
-  const Value last = row(y, steps - 1);
-  if (!bidirectional) return last;
-  return concat(std::vector{slice(last, 1, 0, width / 2), slice(row(y, 0), 1, width / 2, width / 2)}, 1);
-}
-
 std::int64_t part_of(std::int64_t n, double part, const char* key) {
   if (!(part >= 0 && part < 1))
     throw Error(ErrorKind::usage, "task", std::string(key) + " must be in [0,1); got " + std::to_string(part));

@@ -23,8 +23,6 @@ std::string number_text(double value);
 
 // Inputs "state.<k>" for the layer's states, shaped for `batch` rows.
 std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptions& options, std::int64_t batch);
-// [B, D*P]: what the forward direction gives at the last step and, when bidirectional, the other one at the first.
-Value last_outputs(Value y, bool bidirectional);
 
 // How many of n fall into a part; throws Error(usage) naming the key unless 0 <= part < 1.
 std::int64_t part_of(std::int64_t n, double part, const char* key);

@@ -2,7 +2,6 @@
 // Trained tasks as streams: raw values in, predictions in the task's units out, after every step.
 #include <cmath>
 
-#include "frontends/data/text.h"
 #include "frontends/model/tasks/language_model.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
@@ -23,7 +22,7 @@ CellLayerResult read_out(Scope& scope, Value x, const RecurrentModelOptions& mod
 
 StreamModel language_stream(const Metadata& metadata, const RecurrentModelOptions& model) {
   const std::int64_t embedding = get_integer(metadata, "embedding");
-  const std::int64_t vocabulary = Vocabulary::from_characters(get_text(metadata, "vocabulary"), "model").size();
+  const std::int64_t vocabulary = language_tokenizer(metadata, "model").size();
   StreamModel stream = recurrent_stream(model, 1);
   stream.input = DType::i32;
   stream.build = [=](Scope& scope, Value ids, std::span<const Value> states) {
@@ -34,6 +33,11 @@ StreamModel language_stream(const Metadata& metadata, const RecurrentModelOption
 
 StreamModel classify_stream(const Metadata& metadata, const RecurrentModelOptions& model) {
   const std::int64_t classes = get_integer(metadata, "classes");
+  if (metadata.contains("pooling") && get_text(metadata, "pooling") != "final")
+    throw Error(ErrorKind::unsupported, "task_stream",
+                "a stream gives what follows from its last step; the model's pooling is '" +
+                    get_text(metadata, "pooling").substr(0, 40) + "'",
+                "Train with pooling = \"final\", or run whole sequences");
   const double divide = get_double(metadata, "divide");
   if (!(std::fabs(divide) > 0)) throw Error(ErrorKind::input_file, "model", "metadata 'divide' must not be 0");
   StreamModel stream = recurrent_stream(model, get_integer(metadata, "width"));

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines into lines: what the decoder reads in training is the target (teacher forcing) or, for a share of the tokens,
+// what it predicts itself from a first pass over the target (parallel scheduled sampling, Duckworth et al. 2019).
+#include <algorithm>
+#include <optional>
+
+#include "frontends/data/buckets.h"
+#include "frontends/data/lines.h"
+#include "frontends/data/pairs.h"
+#include "frontends/model/tasks/task_parts.h"
+#include "frontends/model/tasks/translate_network.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+constexpr std::int32_t k_padding = -1;  // as a label
+
+class Translate : public TranslateTask {
+ public:
+  Translate(const TranslateOptions& options, std::string_view text, const std::string& name, const Metadata& fitted)
+      : options_(options), lines_(read_pairs(text, name)) {
+    if (!(options.scheduled_sampling >= 0 && options.scheduled_sampling <= 1))
+      throw Error(ErrorKind::usage, "translate",
+                  "scheduled_sampling must be in [0,1]; got " + std::to_string(options.scheduled_sampling));
+    const SplitRows rows =
+        random_splits(static_cast<std::int64_t>(lines_.size()), options.validation, options.test, options.split_seed);
+    source_.emplace(coder(&TextPair::source, "source", rows[0], fitted, name));
+    target_.emplace(coder(&TextPair::target, "target", rows[0], fitted, name));
+    network().check();
+    for (const TextPair& pair : lines_) {
+      sources_.push_back(tokens_of(*source_, pair.source, name, pair.line));
+      targets_.push_back(tokens_of(*target_, pair.target, name, pair.line));
+    }
+    for (const auto& part : rows) {
+      std::vector<Buckets::Lengths> lengths;
+      for (const std::int64_t row : part)
+        lengths.push_back(
+            {static_cast<std::int64_t>(source(row).size()), static_cast<std::int64_t>(target(row).size()) + 1});
+      parts_.push_back({part, Buckets(std::move(lengths), options.batch)});
+    }
+  }
+
+  TaskGraph build(Scope& scope, const Batch& like) const override {
+    const auto input = [&](const char* name) { return scope.graph().input(name, like.inputs.at(name).type()); };
+    const Value source = input("source"), lengths = input("lengths");  // [S,B], [B]
+    const Value before = input("before"), labels = input("labels");    // [T,B], [B,T]
+    const TranslateNetwork n = network();
+    const TranslateNetwork::Encoded e = n.encode(scope, source, lengths);
+    const auto logits_after = [&](Value ids) { return n.decode(scope, ids, e.states, e.memory, lengths).logits; };
+    Value logits = logits_after(before);
+    if (scope.training() && options_.scheduled_sampling > 0)
+      logits = logits_after(sampled(scope, before, argmax(logits, -1)));
+    const Value real = less_equal(scalar_like(labels, 0), labels);
+    const Value count = sum(cast(real, DType::f32));
+    const Value nats = sum(softmax_cross_entropy(logits, labels));
+    TaskGraph t;
+    t.weight = count;
+    t.loss = sum(smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing)) /
+             maximum(count, scalar_like(count, 1));
+    t.metrics.push_back({"token_accuracy", sum(cast(equal(argmax(logits, -1), labels), DType::f32)), count});
+    t.metrics.push_back({"perplexity", nats, count, MetricForm::exponential});
+    return t;
+  }
+
+  std::int64_t n_batches(Split split) const override { return part(split).buckets.n_batches(); }
+
+  // As in labelling, a batch is filled up with empty sources and targets.
+  Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+    const Part& p = part(split);
+    const Buckets::Rows chosen =
+        split == Split::train ? p.buckets.shuffled(seed, epoch, index) : p.buckets.sorted(index);
+    const std::int64_t S = chosen.padded.first, T = chosen.padded.second,
+                       B = std::min(options_.batch, static_cast<std::int64_t>(p.rows.size()));
+    Tensor source_ids(DType::i32, {S, B}), lengths(DType::i32, {B}),
+        before = Tensor::filled({DType::i32, {T, B}}, static_cast<double>(end())),
+        labels = Tensor::filled({DType::i32, {B, T}}, k_padding);
+    for (std::int64_t b = 0; b < static_cast<std::int64_t>(chosen.rows.size()); ++b) {
+      const std::int64_t row = p.rows[static_cast<std::size_t>(chosen.rows[static_cast<std::size_t>(b)])];
+      const std::vector<std::int32_t>&from = source(row), &to = target(row);
+      const auto put = [](Tensor& tensor, std::int64_t at, std::int32_t id) {
+        tensor.values<std::int32_t>()[static_cast<std::size_t>(at)] = id;
+      };
+      put(lengths, b, static_cast<std::int32_t>(from.size()));
+      for (std::size_t s = 0; s < from.size(); ++s) put(source_ids, static_cast<std::int64_t>(s) * B + b, from[s]);
+      for (std::size_t t = 0; t <= to.size(); ++t) {
+        put(labels, b * T + static_cast<std::int64_t>(t), t < to.size() ? to[t] : end());
+        if (t > 0) put(before, static_cast<std::int64_t>(t) * B + b, to[t - 1]);
+      }
+    }
+    Batch result;
+    result.inputs.emplace("source", std::move(source_ids));
+    result.inputs.emplace("lengths", std::move(lengths));
+    result.inputs.emplace("before", std::move(before));
+    result.inputs.emplace("labels", std::move(labels));
+    return result;
+  }
+
+  Metadata metadata() const override {
+    Metadata m{{"task", "translate"},
+               {"tokens", options_.tokens},
+               {"source.vocabulary", source_->tokenizer().stored()},
+               {"target.vocabulary", target_->tokenizer().stored()},
+               {"attention", options_.attention},
+               {"embedding", std::to_string(options_.embedding)}};
+    put_model_options(m, options_.model);
+    return m;
+  }
+
+  std::vector<Pair> pairs(Split split) const override {
+    std::vector<Pair> list;
+    for (const std::int64_t row : part(split).rows) {
+      const TextPair& pair = lines_[static_cast<std::size_t>(row)];
+      list.push_back({pair.source, pair.target});
+    }
+    return list;
+  }
+
+ private:
+  struct Part {
+    std::vector<std::int64_t> rows;
+    Buckets buckets;  // of indices into rows
+  };
+  const Part& part(Split split) const { return parts_[static_cast<std::size_t>(split)]; }
+  const std::vector<std::int32_t>& source(std::int64_t row) const { return sources_[static_cast<std::size_t>(row)]; }
+  const std::vector<std::int32_t>& target(std::int64_t row) const { return targets_[static_cast<std::size_t>(row)]; }
+  std::int32_t end() const { return static_cast<std::int32_t>(target_->tokenizer().size()); }
+  TranslateNetwork network() const {
+    return {options_.model, options_.attention, options_.embedding, source_->tokenizer().size(), end() + 1};
+  }
+
+  LineCoder coder(std::string TextPair::*side, const std::string& which, const std::vector<std::int64_t>& train,
+                  const Metadata& fitted, const std::string& name) const {
+    if (!fitted.empty())
+      return LineCoder(
+          Tokenizer::from_stored(get_text(fitted, "tokens"), get_text(fitted, which + ".vocabulary"), name));
+    std::vector<std::string> texts;
+    const bool pieces = options_.tokens == "words" || options_.tokens == "bpe";
+    for (const std::int64_t row : train)
+      texts.push_back((pieces ? " " : "") + lines_[static_cast<std::size_t>(row)].*side);
+    const std::vector<std::string_view> views(texts.begin(), texts.end());
+    return LineCoder(Tokenizer::train(options_.tokens, views, {options_.vocabulary, options_.min_count}, name));
+  }
+
+  static std::vector<std::int32_t> tokens_of(const LineCoder& coder, const std::string& text, const std::string& name,
+                                             std::size_t line) {
+    std::vector<std::int32_t> ids = coder.encode(text, name);
+    if (ids.size() > k_max_line_tokens)
+      refuse_line(name, line, "a side has more than " + std::to_string(k_max_line_tokens) + " tokens");
+    return ids;
+  }
+
+  // `before` with what the model predicted one step earlier in the place of a share of its tokens; the first one stays.
+  Value sampled(Scope& scope, Value before, Value predicted) const {
+    const std::int64_t T = before.shape()[0], B = before.shape()[1];
+    if (T < 2) return before;
+    const Value own = slice(transpose(predicted, {1, 0}), 0, 0, T - 1);  // [T-1,B]
+    const Value u = random_uniform(scope.key(), {T - 1, B}, scope.next_site());
+    const Value rest = select(less(u, scalar_like(u, options_.scheduled_sampling)), own, slice(before, 0, 1, T - 1));
+    return concat(std::vector{slice(before, 0, 0, 1), rest}, 0);
+  }
+
+  TranslateOptions options_;
+  std::vector<TextPair> lines_;
+  std::optional<LineCoder> source_, target_;
+  std::vector<std::vector<std::int32_t>> sources_, targets_;  // by line
+  std::vector<Part> parts_;                                   // by split
+};
+
+}  // namespace
+
+std::shared_ptr<const TranslateTask> make_translate(const TranslateOptions& options, std::string_view text,
+                                                    const std::string& name, const Metadata& fitted) {
+  return std::make_shared<Translate>(options, text, name, fitted);
+}
+
+}  // namespace unroll

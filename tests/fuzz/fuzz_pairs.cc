@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any text is pairs within the limits or is refused with Error(input_file).
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "frontends/data/pairs.h"
+#include "unroll/error.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace unroll;
+  try {
+    const auto pairs =
+        read_pairs({reinterpret_cast<const char*>(data), size}, "fuzz", {.max_pairs = 100, .max_side = 200});
+    if (pairs.empty() || pairs.size() > 100) std::abort();
+    for (const TextPair& p : pairs)
+      if (p.source.empty() || p.target.empty() || p.source.size() > 200 || p.target.size() > 200) std::abort();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::input_file) std::abort();
+  }
+  return 0;
+}
