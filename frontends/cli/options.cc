@@ -276,6 +276,9 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   CLI::App app{"unroll trains and runs recurrent networks."};
   Options options;
   build_app(app, options);
+  app.failure_message([](const CLI::App* at, const CLI::Error& e) {
+    return "unroll: error: " + CLI::FailureMessage::simple(at, e);
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -20,7 +20,7 @@ class Result:
 
 
 def call(*arguments, **environment):
-    done = subprocess.run([UNROLL, *map(str, arguments)], capture_output=True, text=True, timeout=300,
+    done = subprocess.run([UNROLL, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=300,
                           env=dict(os.environ, **environment))
     return Result(done.returncode, done.stdout, done.stderr)
 
