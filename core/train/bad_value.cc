@@ -18,13 +18,13 @@ struct Replay {
   std::int32_t n_forward = 0;  // nodes of the forward pass; those behind are of the backward pass
 };
 
-void build(Replay& replay, const Task& task, const Batch& batch) {
+void build(Replay& replay, const Task& task, const Batch& batch, double loss_scale) {
   Scope scope(replay.graph, true);
   const TaskGraph t = task.build(scope, batch);
   replay.n_forward = static_cast<std::int32_t>(replay.graph.nodes().size());
   std::vector<Value> parameters;
   for (const ParameterSpec& p : scope.parameters()) parameters.push_back(replay.graph.find_input(p.name));
-  differentiate(t.loss, parameters);
+  differentiate(loss_scale == 1 ? t.loss : t.loss * loss_scale, parameters);
 }
 
 std::vector<ValueId> float_values(const Graph& graph) {
@@ -99,9 +99,12 @@ bool is_recurrent(const Node& node) {
 
 }  // namespace
 
-std::string first_bad_value(const Task& task, const Batch& batch, const TensorMap& tensors, Backend& backend) {
+std::string first_bad_value(const Task& task, const Batch& batch, const TensorMap& tensors, Backend& backend,
+                            Precision precision, double loss_scale) {
+  PlanOptions options;
+  options.precision = precision;
   Replay replay;
-  build(replay, task, batch);
+  build(replay, task, batch, loss_scale);
   Graph& graph = replay.graph;
   TensorMap feed;
   for (const NamedValue& input : graph.inputs()) {
@@ -112,7 +115,7 @@ std::string first_bad_value(const Task& task, const Batch& batch, const TensorMa
   std::vector<Value> flags;
   for (const ValueId id : values) flags.push_back(flag(graph.value(id)));
   graph.output("flags", concat(flags, 0));
-  const Tensor bad = evaluate(graph, backend, feed).at("flags");
+  const Tensor bad = evaluate(graph, backend, feed, options).at("flags");
 
   std::int64_t first = 0;
   while (first < bad.elements() && bad.at(first) == 0) ++first;
@@ -123,12 +126,12 @@ std::string first_bad_value(const Task& task, const Batch& batch, const TensorMa
     if (bad.at(static_cast<std::int64_t>(i)) != 0 && graph.type(values[i]).shape.rank() > graph.type(id).shape.rank())
       id = values[i];
   Replay again;
-  build(again, task, batch);
+  build(again, task, batch, loss_scale);
   again.graph.output("value", again.graph.value(id));
   TensorMap used;
   for (const NamedValue& input : again.graph.inputs()) used.emplace(input.name, feed.at(input.name));
   const Node& node = graph.node(id.node);
-  const Tensor value = evaluate(again.graph, backend, used).at("value");
+  const Tensor value = evaluate(again.graph, backend, used, options).at("value");
   const std::string pass = node.op == Op::input           ? ""
                            : id.node < replay.n_forward ? "in the forward pass "
                                                           : "in the backward pass ";

@@ -145,7 +145,8 @@ std::string DeviceModel::first_bad_value(std::span<const Batch> batches, std::in
   std::int64_t draw = draw_of(update);
   for (const Batch& batch : batches) {
     tensors.insert_or_assign("key", key_of(seed_, draw++));
-    const std::string found = unroll::first_bad_value(*task_, batch, tensors, backend_);
+    const std::string found = unroll::first_bad_value(*task_, batch, tensors, backend_, plan_options_.precision,
+                                                      loss_scale());
     if (!found.empty()) return found;
   }
   return {};

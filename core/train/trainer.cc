@@ -209,7 +209,8 @@ struct Trainer::State {
       return true;
     }
     throw Error(ErrorKind::numeric, "trainer",
-                updates_text(bad.longest_row) + " in a row, the last one at most " + std::to_string(update) + ", had a loss or gradient that is not finite" + (what.empty() ? "" : "; first " + what),
+                updates_text(bad.longest_row) + " in a row, the last one at most " + std::to_string(update) +
+                    ", had a loss or gradient that is not finite" + (what.empty() ? "" : "; first " + what),
                 "Where it is an input, clean the data; else divide lr by 10 (it is " + std::to_string(lr_of(update)) +
                     "), lower clip.norm, or shorten the sequences");
   }
