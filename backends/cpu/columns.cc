@@ -207,15 +207,21 @@ bool same_places(const Shape& shape, const Strides& a, const Strides& b) {
   return true;
 }
 
-// A value as operand of a call of this shape.
-Operand operand_of(const PlanView& view, const ColumnSplit& split, const ValueId& id, const Shape& shape) {
-  Operand operand{view.ref(id), view.graph().type(id).dtype, view.strides(id, shape)};
-  const Node& node = view.graph().node(id.node);
-  if (node.op != Op::slice || !split.product(node.inputs[0].node).apart) return operand;
-  operand.ref = view.ref(node.inputs[0]);
-  operand.apart_groups = split.product(node.inputs[0].node).groups;
-  operand.group = node.attributes.get<Index>("start") / last_of(shape);
+// A slice of a product that is kept apart, read there.
+Operand group_of(const PlanView& view, const ColumnSplit::Product& product, const Node& slice) {
+  Operand operand{view.ref(slice.inputs[0]), slice.outputs[0].dtype};
+  operand.apart_groups = product.groups;
+  operand.group = slice.attributes.get<Index>("start") / last_of(slice.outputs[0].shape);
   return operand;
+}
+
+// A value as operand of a call of this shape. A slice that is copied is read where its copy lies: by then the product's
+// memory may be another value's.
+Operand operand_of(const PlanView& view, const ColumnSplit& split, const ValueId& id, const Shape& shape) {
+  const Node& node = view.graph().node(id.node);
+  if (node.op == Op::slice && is_view(view, id.node))
+    if (const auto& product = split.product(node.inputs[0].node); product.apart) return group_of(view, product, node);
+  return {view.ref(id), view.graph().type(id).dtype, view.strides(id, shape)};
 }
 
 }  // namespace
@@ -285,14 +291,12 @@ std::unique_ptr<Call> make_column_call(const PlanView& view, std::int32_t id, co
     return Operand{view.ref(out), node.outputs[static_cast<std::size_t>(k)].dtype, view.strides(out)};
   };
   if (node.op == Op::slice) {
-    Operand from = operand_of(view, split, {id, 0}, shape), to = output(0);
     if (is_view(view, id)) return nullptr;
-    if (from.apart_groups == 0) {
-      from.ref = slice_ref(view, node);
-      from.strides = view.strides(node.inputs[0]);
-    }
+    const auto& product = split.product(node.inputs[0].node);
+    const Operand from = product.apart ? group_of(view, product, node)
+                                       : Operand{slice_ref(view, node), node.outputs[0].dtype, view.strides(node.inputs[0])};
     auto copies = std::make_unique<ColumnCopies>(parts);
-    copies->add(shape, from, to);
+    copies->add(shape, from, output(0));
     return copies;
   }
   if (node.op == Op::concat) {

@@ -156,6 +156,31 @@ TEST_CASE("timings of the first runs choose a schedule, for later executables to
   }
 }
 
+TEST_CASE("a group of a product that is an output too is read from there: the product's memory is another's by then") {
+  constexpr std::int64_t k_steps = 3, k_rows = 5, k_units = 2;
+  Graph graph;
+  const Type state{DType::f32, {k_rows, k_units}};
+  const Value first = graph.input("h", state), weight = graph.input("w", {DType::f32, {3 * k_units, k_units}});
+  const auto outputs = scan(std::vector<Value>{first}, std::vector<Value>{}, std::vector<Value>{weight}, [](const StepValues& v) {
+    const Value group = slice(matmul(v.states[0] * 0.75, v.constants[0], {.b = true}), 1, k_units, k_units);
+    return StepResult{{group / (reduce_sum(abs(group), {1}, true) + 1.0)}, {group}};
+  }, {.steps = k_steps});
+  graph.output("y", outputs.outputs[0]);
+  graph.output("last", outputs.states[0]);
+  const TensorMap inputs = initialize(std::vector<ParameterSpec>{{"h", state, Initializer::uniform(1)},
+                                                                 {"w", weight.type(), Initializer::uniform(1)}}, 1);
+  const TensorMap one = evaluate(graph, *make_backend("cpu", {.threads = 1}), inputs);
+  const std::vector<std::string> schedules = make_backend("cpu", {.threads = 1})->describe().schedules;
+  for (const std::string& schedule : schedules)
+    for (const int threads : {2, 3, 4}) {
+      CAPTURE(schedule);
+      CAPTURE(threads);
+      const TensorMap more = evaluate(graph, *make_backend("cpu", {.threads = threads, .schedule = schedule}), inputs);
+      for (const auto& [name, wanted] : one)
+        CHECK_MESSAGE(std::ranges::equal(more.at(name).bytes(), wanted.bytes()), name);
+    }
+}
+
 // ---- denormal numbers
 
 TEST_CASE("denormal numbers are zero while a scan runs, in every thread, and stay as they were outside of it") {
