@@ -70,6 +70,17 @@ BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
   return *program;
 }
 
+DeviceModel::Watching& DeviceModel::program_for_watch(const Batch& batch, Phase phase) {
+  Watching& w = watching_[std::to_string(static_cast<int>(phase)) + signature(batch)];
+  if (w.program) return w;
+  const WatchGraph graph = build_watch(*task_, batch, recipe_, phase);
+  w.parameters = graph.parameters;
+  w.loops = graph.loops;
+  const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
+  w.program = std::make_unique<BoundProgram>(*graph.training.graph, sets, backend_, plan_options_);
+  return w;
+}
+
 DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch) {
   Evaluation& e = evaluations_[signature(batch)];
   if (e.program) return e;
@@ -97,9 +108,32 @@ void DeviceModel::run_update(const Batch& batch, Phase phase, const UpdateInputs
   if (batch.starts_stream)
     for (const std::string& name : carried_.names())
       if (name.starts_with("state.")) carried_.clear(name);
+  const Tensor control = control_of({inputs.lr, inputs.average_rate, seed_, draw, inputs.update});
+  if (inputs.watch && phase != Phase::gather) watch(batch, phase, control, inputs.update);
   for (const auto& [name, tensor] : batch.inputs) program.set(name, tensor);
-  program.set(k_control, control_of({inputs.lr, inputs.average_rate, seed_, draw, inputs.update}));
+  program.set(k_control, control);
   program.run();
+}
+
+void DeviceModel::watch(const Batch& batch, Phase phase, const Tensor& control, std::int64_t update) {
+  Watching& w = program_for_watch(batch, phase);
+  for (const auto& [name, tensor] : batch.inputs) w.program->set(name, tensor);
+  w.program->set(k_control, control);
+  w.program->run();
+  const auto n = static_cast<std::int64_t>(2 * (w.parameters.size() + w.loops.size()));
+  Tensor values(Type{DType::f32, {n}});
+  w.program->download_into(k_watched, values);
+  std::int64_t at = 0;
+  const auto next = [&] { return values.at(at++); };
+  watched_ = Watch{.update = update, .parameters = {}, .loops = {}};
+  for (const std::string& name : w.parameters) {
+    const double gradient_norm = next();
+    watched_->parameters[name] = {gradient_norm, next()};
+  }
+  for (const std::string& name : w.loops) {
+    const double saturated = next();
+    watched_->loops[name] = {saturated, next()};
+  }
 }
 
 TensorMap DeviceModel::averages() const {

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,10 +25,13 @@ class DeviceModel {
     double lr;
     std::int64_t update;  // from 1
     double average_rate = 1;
+    bool watch = false;
   };
   // One update with all of them as one batch.
   void update(std::span<const Batch> batches, const UpdateInputs& inputs);
   void update(const Batch& batch, const UpdateInputs& inputs) { update(std::span(&batch, 1), inputs); }
+  // Of the last update that had `watch` set; over several batches of the last of them, with the gradient of all.
+  const std::optional<Watch>& watched() const { return watched_; }
   // Compiles what update(batch) needs, so that the carried tensors exist.
   void prepare(const Batch& batch) { program_for_update(batch, Phase::whole); }
 
@@ -63,6 +67,12 @@ class DeviceModel {
     DeviceTensors* states = nullptr;
     Tensor report;
   };
+  struct Watching {
+    std::unique_ptr<BoundProgram> program;
+    std::vector<std::string> parameters, loops;
+  };
+  Watching& program_for_watch(const Batch& batch, Phase phase);
+  void watch(const Batch& batch, Phase phase, const Tensor& control, std::int64_t update);
   BoundProgram& program_for_update(const Batch& batch, Phase phase);
   std::int64_t draw_of(std::int64_t update) const { return (update - 1) * accumulate_ + 1; }
   void run_update(const Batch& batch, Phase phase, const UpdateInputs& inputs, std::int64_t draw);
@@ -81,6 +91,8 @@ class DeviceModel {
   DeviceTensors carried_;                                             // slots, averages, states, totals
   DeviceTensors accumulated_;                                         // sums over the batches of an update
   std::map<std::string, std::unique_ptr<BoundProgram>> updates_;      // by the batch's types
+  std::map<std::string, Watching> watching_;                          // the same
+  std::optional<Watch> watched_;
   std::map<std::string, Evaluation> evaluations_;                     // the same
   std::map<std::string, std::unique_ptr<DeviceTensors>> eval_states_;  // by the states' types
 };

@@ -64,6 +64,14 @@ std::string json_line(const ValidationLine& l) {
   return line.dump();
 }
 
+std::string json_line(const Watch& w) {
+  Json parameters = Json::object(), loops = Json::object();
+  for (const auto& [name, p] : w.parameters)
+    parameters[name] = {{"gradient_norm", number(p.gradient_norm)}, {"update_ratio", number(p.update_ratio)}};
+  for (const auto& [name, l] : w.loops) loops[name] = {{"saturated", number(l.saturated)}, {"dead", number(l.dead)}};
+  return Json{{"update", w.update}, {"parameters", parameters}, {"loops", loops}}.dump();
+}
+
 std::string json_line(const RollbackLine& l) {
   return Json{{"update", l.update}, {"rollback_to", l.to}, {"rollback", l.rollback}}.dump();
 }

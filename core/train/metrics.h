@@ -37,6 +37,8 @@ struct ValidationLine {
 };
 std::string json_line(const ValidationLine& line);
 
+std::string json_line(const Watch& watch);
+
 // From `update` the run went back to `to`, the rollback-th time.
 struct RollbackLine {
   std::int64_t update, to, rollback;

@@ -7,10 +7,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
-#include "core/train/clip.h"
 #include "core/train/device_model.h"
 #include "core/train/metrics.h"
+#include "core/train/options.h"
 #include "core/train/prefetch.h"
 #include "core/train/run_folder.h"
 #include "core/train/schedule.h"
@@ -25,34 +26,6 @@ constexpr std::int64_t k_look_every = 16;
 constexpr double k_rollback_factor = 0.5;
 // Replays take as long as a few updates and are made for the first skipped updates only.
 constexpr int k_max_replays = 3;
-
-void check_options(const TrainerOptions& o) {
-  const auto require = [](bool ok, const std::string& rule) {
-    if (!ok) throw Error(ErrorKind::usage, "trainer", rule);
-  };
-  check_schedule(o.schedule);
-  check_clip(o.clip);
-  require(o.average.decay >= 0 && o.average.decay < 1,
-          "average.decay must be in [0,1); got " + std::to_string(o.average.decay));
-  require(o.average.start >= 0, "average.start must not be negative; got " + std::to_string(o.average.start));
-  require(std::exp2(std::round(std::log2(o.loss_scale.initial))) == o.loss_scale.initial &&
-              std::exp2(std::round(std::log2(o.loss_scale.lowest))) == o.loss_scale.lowest &&
-              o.loss_scale.lowest <= o.loss_scale.initial && o.loss_scale.initial <= 16777216,
-          "loss_scale.initial and loss_scale.lowest must be powers of two, at most 2^24, the lowest not above the initial");
-  require(o.loss_scale.growth_every >= 1, "loss_scale.growth_every must be positive");
-  require(o.accumulate >= 1, "accumulate must be positive; got " + std::to_string(o.accumulate));
-  require(o.accumulate <= INT32_MAX / std::max<std::int64_t>(o.max_updates, 1),
-          "accumulate * max_updates must be below 2^31");
-  require(o.max_updates >= 0 && o.max_updates < INT32_MAX,
-          "max_updates must be in [0, 2^31 - 1); got " + std::to_string(o.max_updates));
-  require(o.epochs >= 0 && o.stop_at >= 0, "epochs and stop_at must not be negative");
-  require(o.validate_every >= 0 && o.checkpoint_every >= 0 && o.log_every >= 0,
-          "validate_every, checkpoint_every and log_every must not be negative (0 is never)");
-  require(o.validation_batches >= 0 && o.patience >= 0 && o.max_bad_updates >= 0 && o.max_rollbacks >= 0,
-          "validation_batches, patience, max_bad_updates and max_rollbacks must not be negative");
-  require(o.prefetch >= 0 && o.prefetch <= 1024, "prefetch must be in [0, 1024]; got " + std::to_string(o.prefetch));
-  require(!(o.resume && o.overwrite), "resume and overwrite exclude each other");
-}
 
 bool due(std::int64_t update, std::int64_t every) { return every > 0 && update % every == 0; }
 
@@ -256,7 +229,13 @@ struct Trainer::State {
     since = Clock::now();
     since_update = update;
     since_waited = waited;
+    p.watch = std::exchange(watch, std::nullopt);
     if (report) report(p);
+  }
+
+  void note_watch() {
+    watch = model.watched();
+    folder.log(json_line(*watch));
   }
 
   void validate(std::int64_t update, const std::function<void(const Progress&)>& report) {
@@ -330,6 +309,7 @@ struct Trainer::State {
   std::int64_t since_update = 0;
   double waited = 0, since_waited = 0;  // seconds for data, in all and at the last report
   double trained_seconds = 0;           // up to the last report, validations apart
+  std::optional<Watch> watch;  // since the last report
   double rate = 0;  // updates per second, last known
 };
 
@@ -355,13 +335,15 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
     const std::int64_t update = s.run.update + 1;
     const std::vector<Batch> now = batches.take(update);
     s.waited = batches.seconds_waited();
-    s.model.update(now, {s.lr_of(update), update, s.average_rate_of(update)});
+    const bool watches = due(update, o.watch_every);
+    s.model.update(now, {s.lr_of(update), update, s.average_rate_of(update), watches});
     s.run.update = update;
     const bool last = update == o.max_updates;
     const bool logs = due(update, o.log_every), saves = due(update, o.checkpoint_every);
     const bool checks = validates && (last || due(update, o.validate_every));
     const bool looks = logs || saves || checks || last || o.on_bad == OnBad::stop || due(update, k_look_every);
     if (looks && s.look_for_bad(update)) continue;
+    if (watches) s.note_watch();
     if (logs) s.log(update, report);
     if (checks) s.validate(update, report);
     if (saves) {

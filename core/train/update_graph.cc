@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/update_graph.h"
 
+#include "core/train/activation_counts.h"
 #include "core/train/clip.h"
 #include "core/train/control.h"
 #include "unroll/autodiff.h"
@@ -54,31 +55,38 @@ Value sums_of(const TaskGraph& task) {
   return row_of(values);
 }
 
-// Adds residents to a graph: an input that is zero at first, and the output that replaces it.
+// Adds residents to a graph: an input that is zero at first, and the output that replaces it, which is left out where
+// nothing may change.
 class Residents {
  public:
-  Residents(Graph& graph, std::vector<NamedType>& list) : graph_(graph), list_(list) {}
+  Residents(Graph& graph, std::vector<NamedType>& list, bool change = true)
+      : graph_(graph), list_(list), change_(change) {}
   Value input(const std::string& name, const Type& type, double initial = 0) {
     list_.push_back({name, type, initial});
     return graph_.input(name, type);
   }
   void state(const CarriedState& s, Value next) {
     list_.push_back({"state." + s.name, s.type});
-    graph_.output("state." + s.name, next);
+    replace("state." + s.name, next);
+  }
+  void replace(const std::string& name, Value next) {
+    if (change_) graph_.output(name, next);
   }
 
  private:
   Graph& graph_;
   std::vector<NamedType>& list_;
+  bool change_;
 };
 
 // The graph of one update while it grows.
 class UpdateBuilder {
  public:
-  UpdateBuilder(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase)
+  UpdateBuilder(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase, bool change)
       : recipe_(recipe), phase_(phase), control_(*t_.graph),
         built_(build_task(task, *t_.graph, like, true, control_.key)),
-        residents_(*t_.graph, t_.residents), sums_(sums_of(built_.task)) {
+        loops_(change ? std::vector<LoopActivations>() : count_activations(*t_.graph)),
+        residents_(*t_.graph, t_.residents, change), sums_(sums_of(built_.task)) {
     t_.parameters = built_.parameters;
     t_.metrics = built_.metrics;
     rules_ = parameter_rules(recipe.optimizer_options, recipe.groups, t_.parameters);
@@ -109,7 +117,32 @@ class UpdateBuilder {
     return std::move(t_);
   }
 
+  WatchGraph watch() {
+    if (phase_ != Phase::whole) accumulate();
+    std::vector<Value> values;
+    WatchGraph w;
+    const std::vector<Value> gradients = clipped(gradients_, parameters_, global_norm(gradients_), recipe_.clip);
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      const Value old = parameters_[k], moved = stepped(k, gradients[k]).next[0] - old;
+      values.push_back(norm_of(gradients_[k]));
+      values.push_back(norm_of(moved) / maximum(norm_of(old), scalar_like(old, k_smallest_norm)));
+      w.parameters.push_back(name(trained_[k]));
+    }
+    for (const LoopActivations& loop : loops_) {
+      values.push_back(loop.saturated);
+      values.push_back(loop.dead);
+      w.loops.push_back(loop.loop);
+    }
+    graph().output(k_watched, row_of(values));
+    w.training = std::move(t_);
+    return w;
+  }
+
  private:
+  // A parameter that is zero still has a ratio.
+  static constexpr double k_smallest_norm = 1e-12;
+  static Value norm_of(Value x) { return global_norm(std::span(&x, 1)); }
+
   Graph& graph() { return *t_.graph; }
   const std::string& name(std::size_t parameter) const { return t_.parameters[parameter].name; }
 
@@ -118,7 +151,7 @@ class UpdateBuilder {
     const bool last = phase_ == Phase::apply;
     const auto add = [&](const std::string& to, Value part) {
       const Value all = residents_.input(to, part.type()) + part;
-      graph().output(to, last ? filled(graph(), part.type(), 0) : all);
+      residents_.replace(to, last ? filled(graph(), part.type(), 0) : all);
       return all;
     };
     sums_ = add(k_accumulated, sums_);
@@ -130,25 +163,33 @@ class UpdateBuilder {
     }
   }
 
+  // What a step makes of a parameter and its slots.
+  struct Stepped {
+    std::vector<std::string> names;
+    std::vector<Value> old, next;
+  };
+  Stepped stepped(std::size_t k, Value gradient) {
+    const std::string& parameter = name(trained_[k]);
+    Stepped s{{parameter}, {parameters_[k]}, {}};
+    for (const std::string& slot : recipe_.optimizer.slots()) {
+      s.names.push_back("optimizer." + slot + "." + parameter);
+      s.old.push_back(residents_.input(s.names.back(), parameters_[k].type()));
+    }
+    s.next = recipe_.optimizer.update(parameters_[k], gradient, std::span(s.old).subspan(1), control_.lr,
+                                      control_.update, rules_[trained_[k]]);
+    return s;
+  }
+
   void step(const std::vector<Value>& gradients, Value ok) {
     const Value rate = control_.average_rate;
-    const OptimizerRecipe& optimizer = recipe_.optimizer;
     for (std::size_t k = 0; k < gradients.size(); ++k) {
-      const std::string& parameter = name(trained_[k]);
-      std::vector<std::string> names{parameter};
-      std::vector<Value> old{parameters_[k]};
-      for (const std::string& slot : optimizer.slots()) {
-        names.push_back("optimizer." + slot + "." + parameter);
-        old.push_back(residents_.input(names.back(), parameters_[k].type()));
-      }
-      std::vector<Value> next = optimizer.update(parameters_[k], gradients[k], std::span(old).subspan(1), control_.lr,
-                                                 control_.update, rules_[trained_[k]]);
+      Stepped s = stepped(k, gradients[k]);
       if (recipe_.averages) {
-        names.push_back(k_average_prefix + parameter);
-        old.push_back(residents_.input(names.back(), parameters_[k].type()));
-        next.push_back(old.back() * (1 - rate) + next[0] * rate);
+        s.names.push_back(k_average_prefix + name(trained_[k]));
+        s.old.push_back(residents_.input(s.names.back(), parameters_[k].type()));
+        s.next.push_back(s.old.back() * (1 - rate) + s.next[0] * rate);
       }
-      for (std::size_t n = 0; n < next.size(); ++n) graph().output(names[n], select(ok, next[n], old[n]));
+      for (std::size_t n = 0; n < s.next.size(); ++n) residents_.replace(s.names[n], select(ok, s.next[n], s.old[n]));
     }
   }
 
@@ -162,7 +203,7 @@ class UpdateBuilder {
     const Value now = concat(
         std::vector{slice(sums_, 0, 0, 2), row_of({norm, one}), slice(sums_, 0, 2, n_metrics)}, 0);
     const Value totals = residents_.input(k_totals, now.type());
-    graph().output(k_totals, totals + select(ok, now, zero));
+    residents_.replace(k_totals, totals + select(ok, now, zero));
 
     // While the scale can still fall, an overflow is not bad.
     const Value good = scale_ ? logical_or(ok, less(one * recipe_.loss_scale.lowest, scale_)) : ok;
@@ -170,7 +211,7 @@ class UpdateBuilder {
     const Value skipped = slice(bad, 0, 0, 1) + select(good, zero, one);
     const Value run = select(good, zero, slice(bad, 0, 1, 1) + one);
     const Value last = select(good, slice(bad, 0, 3, 1), cast(control_.update, DType::f32));
-    graph().output(k_bad, concat(std::vector{skipped, run, maximum(slice(bad, 0, 2, 1), run), last}, 0));
+    residents_.replace(k_bad, concat(std::vector{skipped, run, maximum(slice(bad, 0, 2, 1), run), last}, 0));
   }
 
   void rescale(Value ok) {
@@ -179,8 +220,8 @@ class UpdateBuilder {
     const Value grows = less_equal(scalar_like(scale_, static_cast<double>(recipe_.loss_scale.growth_every)), age);
     const Value up = select(grows, minimum(scale_ * 2, scalar_like(scale_, highest)), scale_);
     const Value down = maximum(scale_ * 0.5, scalar_like(scale_, recipe_.loss_scale.lowest));
-    graph().output(k_loss_scale, select(ok, up, down));
-    graph().output(k_scale_age, select(ok, select(grows, zero, age), zero));
+    residents_.replace(k_loss_scale, select(ok, up, down));
+    residents_.replace(k_scale_age, select(ok, select(grows, zero, age), zero));
   }
 
   TrainingGraph t_;
@@ -188,6 +229,7 @@ class UpdateBuilder {
   Phase phase_;
   Control control_;
   Built built_;
+  std::vector<LoopActivations> loops_;  // when watching
   Residents residents_;
   Value sums_;                        // f32 [2 + 2 M]
   Value scale_;                       // of the loss; null without
@@ -199,7 +241,11 @@ class UpdateBuilder {
 }  // namespace
 
 TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase) {
-  return UpdateBuilder(task, like, recipe, phase).build();
+  return UpdateBuilder(task, like, recipe, phase, /*change=*/true).build();
+}
+
+WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase) {
+  return UpdateBuilder(task, like, recipe, phase, /*change=*/false).watch();
 }
 
 EvaluationGraph build_evaluation(const Task& task, const Batch& like) {

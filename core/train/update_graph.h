@@ -69,6 +69,18 @@ inline constexpr std::size_t k_n_fixed_totals = 4;
 // weight, so that the gradient is that of one batch that holds them all.
 TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase);
 
+// What update `build_update(..., phase)` is about to do, without doing it: the same inputs but no residents replaced. Output
+// k_watched f32[2 P + 2 L]: of each trained parameter the norm of its gradient before any limit, and how far the update
+// moves it divided by its own norm; of each recurrent loop the shares of saturated activations and of dead units
+// (activation_counts.h). Not for Phase::gather.
+struct WatchGraph {
+  TrainingGraph training;
+  std::vector<std::string> parameters;  // P, trained ones
+  std::vector<std::string> loops;       // L
+};
+inline constexpr const char* k_watched = "watched";
+WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase);
+
 // The forward pass without dropout. Output "report" f32[2 + 2 M]: loss * weight, weight, then total and count of each
 // metric. Residents are the states.
 struct EvaluationGraph {

@@ -169,6 +169,8 @@ constexpr KeySpec k_schema[] = {
      "updates between checkpoints, 0 for one at the end only"},
     {"train.log_every", k_int, "10", from(0), k_trained,
      "updates between reports, 0 for none"},
+    {"train.watch_every", k_int, "0", from(0), k_trained,
+     "updates between statistics of gradients, steps and saturated gates by layer, 0 for none"},
     {"train.on_bad", k_text, "\"skip\"", one_of("skip|stop|rollback"), k_trained,
      "an update that is not finite never counts: skip it, stop, or go back to the last checkpoint with half the rate"},
     {"train.prefetch", k_int, "2", between(0, 1024), k_trained,

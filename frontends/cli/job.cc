@@ -180,6 +180,7 @@ TrainerOptions trainer_options(const Config& c) {
   t.patience = c.integer("train.patience");
   t.checkpoint_every = c.integer("train.checkpoint_every");
   t.log_every = c.integer("train.log_every");
+  t.watch_every = c.integer("train.watch_every");
   t.prefetch = static_cast<int>(c.integer("train.prefetch"));
   t.on_bad = on_bad(c.text("train.on_bad"));
   t.max_bad_updates = c.integer("train.max_bad_updates");

@@ -28,6 +28,30 @@ std::string metrics_text(const std::map<std::string, double>& metrics) {
   return text;
 }
 
+// The extremes, each with whom it belongs to.
+std::string watch_text(const Watch& w) {
+  std::string text;
+  const auto larger = [](auto member) {
+    return [member](const auto& a, const auto& b) { return a.second.*member < b.second.*member; };
+  };
+  const auto add = [&](const char* name, double value, const std::string& of) {
+    text += fmt::format(" {}={:.3g}@{}", name, value, of);
+  };
+  if (!w.parameters.empty()) {
+    const auto [low, high] =
+        std::minmax_element(w.parameters.begin(), w.parameters.end(), larger(&ParameterWatch::update_ratio));
+    add("lowest_update_ratio", low->second.update_ratio, low->first);
+    add("highest_update_ratio", high->second.update_ratio, high->first);
+  }
+  if (!w.loops.empty()) {
+    const auto saturated = std::max_element(w.loops.begin(), w.loops.end(), larger(&LoopWatch::saturated));
+    const auto dead = std::max_element(w.loops.begin(), w.loops.end(), larger(&LoopWatch::dead));
+    add("saturated", saturated->second.saturated, saturated->first);
+    add("dead", dead->second.dead, dead->first);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string duration_text(double seconds) {
@@ -39,9 +63,9 @@ std::string duration_text(double seconds) {
 
 std::string progress_line(const Progress& p, double seconds_left) {
   return fmt::format("update={} of={} loss={:.5g}{} lr={:.3g} gradient_norm={:.3g} updates_per_second={:.3g} "
-                     "data_wait={:.1f}% eta={}",
+                     "data_wait={:.1f}% eta={}{}",
                      p.update, p.max_updates, p.loss, metrics_text(p.metrics), p.lr, p.gradient_norm,
-                     p.updates_per_second, 100 * p.data_wait, duration_text(seconds_left));
+                     p.updates_per_second, 100 * p.data_wait, duration_text(seconds_left), p.watch ? watch_text(*p.watch) : "");
 }
 
 std::string validation_line(const Progress& p) {

@@ -148,6 +148,7 @@ struct TrainerOptions {
   std::int64_t patience = 0;         // stop after so many validations without a better one, with the best parameters; 0: off
   std::int64_t checkpoint_every = 100;
   std::int64_t log_every = 10;
+  std::int64_t watch_every = 0;      // updates between statistics of parameters and loops (Watch); 0: never, at no cost
   int prefetch = 2;  // updates whose batches are made ahead, in a thread of their own; 0: none
   OnBad on_bad = OnBad::skip;        // where it stops: Error(numeric) that names the first value that was not finite
   std::int64_t max_bad_updates = 3;  // 0: never stop
@@ -160,6 +161,20 @@ struct TrainerOptions {
   std::map<std::string, std::string> metadata;        // stored in both files: the resolved config
   std::function<void(const std::string&)> warn;       // a failed save, a skipped update; empty: stderr
   Vfs* vfs = nullptr;                                 // null: disk()
+};
+// What an update was about to do, taken from a second executable that changes nothing.
+struct ParameterWatch {
+  double gradient_norm;  // before any limit
+  double update_ratio;   // norm of the change / norm of the parameter; 1e-3 is usual
+};
+struct LoopWatch {
+  double saturated;  // share of gates below 0.1 or above 0.9 and of tanh beyond 0.9
+  double dead;       // share of the units of tanh and relu that are at one end in every step and row
+};
+struct Watch {
+  std::int64_t update = 0;
+  std::map<std::string, ParameterWatch> parameters;  // trained ones
+  std::map<std::string, LoopWatch> loops;            // "l0", "encoder.l1_reverse": recurrent layers by direction
 };
 struct Progress {
   std::int64_t update;
@@ -174,6 +189,7 @@ struct Progress {
   std::optional<double> validation_loss;  // when this report follows a validation
   std::map<std::string, double> validation_metrics;
   bool best = false;
+  std::optional<Watch> watch;  // the last one since the last report
 };
 struct TrainResult {
   std::int64_t updates = 0;

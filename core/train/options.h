@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "unroll/trainer.h"
+
+namespace unroll {
+
+// Throws Error(usage) on numbers out of range and on options that exclude each other.
+void check_options(const TrainerOptions& options);
+
+}  // namespace unroll
