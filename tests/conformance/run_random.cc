@@ -17,6 +17,7 @@
 #include "tests/conformance/rounding_noise.h"
 #include "tests/support/backends.h"
 #include "tests/support/finite_difference.h"
+#include "tests/support/setting.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
 
@@ -34,11 +35,6 @@ constexpr double k_ill = 1e-3;
 constexpr double k_slack = 8;
 constexpr double k_f64_per_f32 = 0x1p-29;
 constexpr double k_floor_f32 = 64 * 0x1p-24, k_floor_f64 = 4096 * 0x1p-53;
-
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 0) : otherwise;
-}
 
 // Relative L2 distance, per result; results below 1e-2 are measured against that.
 double distance(const Tensor& a, const Tensor& b) {

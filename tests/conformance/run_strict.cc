@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 
 #include "backends/null/strict.h"
@@ -12,6 +11,7 @@
 #include "tests/support/backends.h"
 #include "tests/support/cases.h"
 #include "tests/support/finite_difference.h"
+#include "tests/support/setting.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
 
@@ -21,11 +21,6 @@ using namespace unroll::testing;
 namespace {
 
 constexpr std::uint64_t k_random = 100;
-
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 0) : otherwise;
-}
 
 struct Counts {
   std::size_t plans = 0, bodies = 0, tasks = 0, edges = 0, noticed = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values: every case and its gradient on every backend and dtype against the reference in f64, within the tolerance of
-// its rule, with the same bits for 1 to 4 threads and every schedule.
+// its rule, with the same bits for 1 to 4 threads and every schedule. UNROLL_TEAMS=n tries n of these teams on each case, others
+// on the next.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "tests/support/cases.h"
 #include "tests/support/compare.h"
 #include "tests/support/finite_difference.h"
+#include "tests/support/setting.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
 
@@ -92,13 +94,16 @@ class Judgement {
   void judge(const Case& c, int order, const Truth& truth) {
     const auto graph = gradient_graph(c, dtype_, order);
     const TensorMap inputs = make_inputs(*graph, c.ranges, c.name);
-    const std::size_t teams = order > 0 || !c.differentiable ? teams_.size() : std::min<std::size_t>(teams_.size(), 2);
+    const bool all = order > 0 || !c.differentiable;
+    const std::size_t others = teams_.size() - 1;
+    const std::size_t tried = std::min<std::size_t>(others, all ? setting("UNROLL_TEAMS", others) : 1);
     CAPTURE(backend_);
     CAPTURE(static_cast<int>(dtype_));
     try {
       const TensorMap one = evaluate(*graph, *teams_[0], inputs, k_verified);
       check_results(c, order, one, truth, report_);
-      for (std::size_t k = 1; k < teams; ++k) {
+      for (std::size_t n = 0; n < tried; ++n) {
+        const std::size_t k = 1 + next_++ % others;
         CAPTURE(k);
         const TensorMap more = evaluate(*graph, *teams_[k], inputs, k_verified);
         if (!deterministic_) check_results(c, order, more, truth, report_);
@@ -122,6 +127,7 @@ class Judgement {
   std::string backend_;
   DType dtype_;
   std::vector<std::unique_ptr<Backend>> teams_;  // of one thread first
+  std::size_t next_ = 0;  // team to try
   bool deterministic_;
   int unsupported_ = 0;
   Report report_;

@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels.h"
 #include "tests/core/expression_trees.h"
 #include "tests/core/printed_code.h"
+#include "tests/support/setting.h"
 #include "tests/support/temp_folder.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
@@ -29,10 +30,6 @@ constexpr std::size_t k_per_file = 1250;
 // Of one function: what the cpu's are tested to keep. GLSL's expm1, log1p, tanh and sigmoid are made of two or three.
 constexpr int k_ulp = 4, k_glsl_ulp = 10;
 
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 0) : otherwise;
-}
 std::uint64_t seed() {
   static const std::uint64_t value = [] {
     const std::uint64_t s = setting("UNROLL_SEED", std::random_device()());

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <random>
 #include <set>
@@ -14,6 +13,7 @@
 #include "core/ir/recognise.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
+#include "tests/support/setting.h"
 #include "unroll/autodiff.h"
 #include "unroll/model.h"
 #include "unroll/ops.h"
@@ -217,8 +217,7 @@ std::uint64_t hash_of(const Layer& layer) { return plan_hash(*plan(layer.graph,
     *make_backend("cpu", {.threads = 2}))); }
 
 std::uint64_t seed() {
-  const char* text = std::getenv("UNROLL_SEED");
-  return text ? std::strtoull(text, nullptr, 0) : 1;
+  return testing::setting("UNROLL_SEED", 1);
 }
 
 TEST_CASE("random algebra on the equations of a cell does not change its plan") {

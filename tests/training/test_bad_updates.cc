@@ -8,6 +8,7 @@
 
 #include "core/train/checkpoint.h"
 #include "tests/support/memory_vfs.h"
+#include "tests/support/setting.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -190,13 +191,14 @@ TEST_CASE("a rollback goes back to the last checkpoint with half the learning ra
   CHECK(text.find("{\"update\":6,\"rollback_to\":4,\"rollback\":2}") != std::string::npos);
 }
 
-TEST_CASE("2,000 values that are not finite, anywhere and at any update, follow the policy and leave nothing behind") {
+TEST_CASE("values that are not finite, anywhere and at any update, follow the policy and leave nothing behind") {
   const auto backend = make_backend("reference");
   std::mt19937 random(20261121);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   const float values[] = {std::nanf(""), k_inf, -k_inf, 3e38F};
   int outcomes[3] = {0, 0, 0};  // went on, rolled back, stopped
-  for (int round = 0; round < 2000; ++round) {
+  const auto rounds = static_cast<int>(testing::setting("UNROLL_INJECTIONS", 2000));
+  for (int round = 0; round < rounds; ++round) {
     const auto task = std::make_shared<Poisoned>();
     task->site = k_sites[below(5)];
     task->value = values[below(4)];
@@ -242,5 +244,5 @@ TEST_CASE("2,000 values that are not finite, anywhere and at any update, follow 
     for (const char* name : {"run/last.safetensors", "run/best.safetensors"})
       if (vfs.exists(name)) REQUIRE(all_finite(load_safetensors(name, vfs).tensors));
   }
-  for (const int n : outcomes) CHECK(n > 20);
+  for (const int n : outcomes) CHECK(n > rounds / 100);
 }
