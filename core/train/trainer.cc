@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/train/advice.h"
 #include "core/train/device_model.h"
 #include "core/train/metrics.h"
 #include "core/train/options.h"
@@ -209,6 +210,7 @@ struct Trainer::State {
     p.max_updates = options.max_updates;
     p.lr = lr_of(update);
     p.updates_per_second = rate;
+    p.skipped_updates = seen_skipped;
     if (seconds > 0) p.data_wait = (waited - since_waited) / seconds;
     return p;
   }
@@ -230,6 +232,7 @@ struct Trainer::State {
     since_update = update;
     since_waited = waited;
     p.watch = std::exchange(watch, std::nullopt);
+    p.advice = advisor.look(p);
     if (report) report(p);
   }
 
@@ -256,6 +259,7 @@ struct Trainer::State {
     p.gradient_norm = last_norm;
     p.validation_loss = r.loss;
     p.validation_metrics = r.metrics;
+    p.advice = advisor.look(p);
     since += Clock::now() - start;  // updates per second are of updates alone
     if (report) report(p);
   }
@@ -309,6 +313,7 @@ struct Trainer::State {
   std::int64_t since_update = 0;
   double waited = 0, since_waited = 0;  // seconds for data, in all and at the last report
   double trained_seconds = 0;           // up to the last report, validations apart
+  Advisor advisor{true};
   std::optional<Watch> watch;  // since the last report
   double rate = 0;  // updates per second, last known
 };
@@ -325,6 +330,7 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
                 "Lower the batch size, or give more data");
   const bool validates = o.validate_every > 0 && s.task->n_batches(Split::validation) > 0;
   s.open_folder();
+  s.advisor = Advisor(s.run.update == 0);
   s.since = Clock::now();
   s.since_update = s.run.update;
   bool interrupted = false;

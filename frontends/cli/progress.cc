@@ -73,6 +73,8 @@ std::string validation_line(const Progress& p) {
                      metrics_text(p.validation_metrics), p.best ? "yes" : "no");
 }
 
+std::string advice_line(const Advice& a) { return fmt::format("advice: {}: {}", a.symptom, a.text); }
+
 std::string progress_bar(const Progress& p, std::optional<double> best, double seconds_left, int width) {
   const std::string tail =
       fmt::format(" {}/{} loss {:.4f}{} {:.1f}/s eta {}", p.update, p.max_updates, p.loss,
@@ -97,7 +99,8 @@ bool can_colour() {
   return can_redraw() && (no_color == nullptr || *no_color == '\0');
 }
 
-ProgressDisplay::ProgressDisplay(std::string log_path, Vfs& vfs) : bar_(can_redraw()) {
+ProgressDisplay::ProgressDisplay(std::string log_path, Vfs& vfs, bool plain_advice)
+    : bar_(can_redraw()), plain_advice_(plain_advice) {
   if (!log_path.empty()) log_ = vfs.append(log_path);
 }
 
@@ -134,6 +137,7 @@ void ProgressDisplay::report(const Progress& p) {
     if (!best_ || p.best) best_ = p.validation_loss;
     if (bar_) log(validation_line(p));
     else line(validation_line(p));
+    note(p.advice);
     return;
   }
   const double left = seconds_left(p);
@@ -141,6 +145,15 @@ void ProgressDisplay::report(const Progress& p) {
   if (bar_) draw(p, left);
   else fmt::print(stderr, "{}\n", row);
   log(row);
+  note(p.advice);
+}
+
+void ProgressDisplay::note(const std::vector<Advice>& advice) {
+  for (const Advice& a : advice) {
+    if (plain_advice_) line(advice_line(a));
+    else log(advice_line(a));
+    advice_.push_back(a);
+  }
 }
 
 void ProgressDisplay::draw(const Progress& p, double left) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "unroll/trainer.h"
 #include "unroll/vfs.h"
@@ -15,6 +16,7 @@ namespace unroll::cli {
 // Both forms as text, for tests.
 std::string progress_line(const Progress& progress, double seconds_left);
 std::string validation_line(const Progress& progress);
+std::string advice_line(const Advice& advice);
 std::string progress_bar(const Progress& progress, std::optional<double> best, double seconds_left, int width);
 std::string duration_text(double seconds);  // "1h02m", "3m05s", "12s"
 
@@ -25,20 +27,25 @@ bool can_colour();
 
 class ProgressDisplay {
  public:
-  // log_path empty: no log file.
-  ProgressDisplay(std::string log_path, Vfs& vfs);
+  // log_path empty: no log file. With plain_advice advice is a line on stderr too; it always is one of the log.
+  ProgressDisplay(std::string log_path, Vfs& vfs, bool plain_advice);
   ~ProgressDisplay();
 
   void report(const Progress& progress);
   void line(const std::string& text);  // to stderr and the log
   void finish();                       // ends the redrawn line
+  const std::vector<Advice>& advice() const { return advice_; }  // given so far
 
  private:
   void log(const std::string& text);
   void draw(const Progress& progress, double seconds_left);
   double seconds_left(const Progress& progress) const;
 
+  void note(const std::vector<Advice>& advice);
+
   bool bar_;
+  bool plain_advice_;
+  std::vector<Advice> advice_;
   bool open_ = false;  // a bar stands on the current line
   std::optional<double> best_;        // validation loss
   std::optional<double> drawn_best_;  // the bar turns green once for each better one

@@ -47,7 +47,8 @@ void apply_max_updates(const Options& options, Config& config, TrainerOptions& t
   }
 }
 
-void print_result(const TrainResult& result, const Options& options, const ExplainingBackend* explaining) {
+void print_result(const TrainResult& result, const std::vector<Advice>& advice, const Options& options,
+                  const ExplainingBackend* explaining) {
   Report report;
   report.add("folder", options.out).add("updates", result.updates);
   if (!result.validation_metrics.empty()) {
@@ -61,6 +62,11 @@ void print_result(const TrainResult& result, const Options& options, const Expla
   report.add("data_wait", result.data_wait);
   report.add("interrupted", stop_signal() != 0);
   report.add("out_of_patience", result.out_of_patience);
+  if (options.json) {  // for people it was a line when it was due
+    ReportList list;
+    for (const Advice& a : advice) list.push_back(Report().add("symptom", a.symptom).add("text", a.text));
+    report.add("advice", list);
+  }
   print_explained(std::move(report), explaining, options.json);
 }
 
@@ -105,7 +111,7 @@ int run_train(const Options& options) {
   prepare_folder(options.out, options.resume);
   const std::string config_path = options.out + "/config.toml";
   if (!options.resume) save_config(config, config_path);
-  ProgressDisplay display(options.out + "/log.txt", disk());
+  ProgressDisplay display(options.out + "/log.txt", disk(), /*plain_advice=*/!options.json);
   trainer.folder = options.out;
   trainer.resume = options.resume;
   trainer.warn = [&](const std::string& text) { display.line("warning: " + text); };
@@ -117,7 +123,7 @@ int run_train(const Options& options) {
     display.line(fmt::format("stopped after update {}; go on with: unroll train {} --out {} --resume", result.updates,
                              config_path, options.out));
   }
-  print_result(result, options, explaining);
+  print_result(result, display.advice(), options, explaining);
   return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
 

@@ -176,6 +176,11 @@ struct Watch {
   std::map<std::string, ParameterWatch> parameters;  // trained ones
   std::map<std::string, LoopWatch> loops;            // "l0", "encoder.l1_reverse": recurrent layers by direction
 };
+// A symptom that a run shows, said once: how it was recognised, and what helps (the table in docs/training.md).
+struct Advice {
+  std::string symptom;  // "overfitting"
+  std::string text;
+};
 struct Progress {
   std::int64_t update;
   std::int64_t max_updates;
@@ -189,7 +194,9 @@ struct Progress {
   std::optional<double> validation_loss;  // when this report follows a validation
   std::map<std::string, double> validation_metrics;
   bool best = false;
+  std::int64_t skipped_updates = 0;
   std::optional<Watch> watch;  // the last one since the last report
+  std::vector<Advice> advice;  // usually none
 };
 struct TrainResult {
   std::int64_t updates = 0;

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run's reports look like, and what helps. docs/training.md has the same table; a test compares them.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/trainer.h"
+
+namespace unroll {
+
+struct Symptom {
+  std::string_view name;      // "overfitting"
+  std::string_view seen;      // how it is recognised
+  std::string_view remedies;  // config keys in backticks
+};
+std::span<const Symptom> symptoms();
+
+// Looks at the reports of a run, in order, and names each symptom once. A resumed run begins anew: what was said is in no
+// checkpoint, because some of it depends on time.
+class Advisor {
+ public:
+  // from_start: the reports are those of a run from its first update on.
+  explicit Advisor(bool from_start) { seen_.from_start = from_start; }
+  std::vector<Advice> look(const Progress& progress);
+
+  // What it has seen; losses of a validation stand beside the mean training loss since the one before.
+  struct Validated {
+    double training, validation;
+  };
+  struct Seen {
+    std::vector<double> gradient_norms;  // of reports
+    std::vector<double> data_waits;
+    std::vector<Validated> validations;
+    double first_loss = 0;
+    bool from_start = false;
+    const Watch* watch = nullptr;
+    std::int64_t skipped = 0;
+  };
+
+ private:
+  void remember(const Progress& progress);
+  Seen seen_;
+  double loss_sum_ = 0;  // since the last validation
+  std::int64_t n_losses_ = 0;
+  std::set<std::string_view> said_;
+};
+
+}  // namespace unroll

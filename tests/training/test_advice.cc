@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each symptom is recognised by what the table says, once, and by nothing less.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/train/advice.h"
+#include "tests/training/small_tasks.h"
+
+using namespace unroll;
+using namespace unroll::testing;
+
+namespace {
+
+// A run that is well: the loss falls, the validation loss with it.
+struct Story {
+  int n = 30;
+  bool from_start = true;
+  double (*loss)(int) = [](int i) { return 3.0 / (1 + i); };
+  double (*validation)(int) = [](int i) { return 3.1 / (1 + i); };  // after every third report
+  double (*norm)(int) = [](int) { return 0.5; };
+  double (*wait)(int) = [](int i) { return i == 0 ? 0.9 : 0.01; };
+  void (*also)(int, Progress&) = [](int, Progress&) {};
+};
+
+std::vector<std::string> told(const Story& s) {
+  Advisor advisor(s.from_start);
+  std::vector<std::string> names;
+  const auto look = [&](const Progress& p) {
+    for (const Advice& a : advisor.look(p)) names.push_back(a.symptom);
+  };
+  for (int i = 0; i < s.n; ++i) {
+    Progress p{};
+    p.update = 10 * (i + 1);
+    p.loss = s.loss(i);
+    p.gradient_norm = s.norm(i);
+    p.data_wait = s.wait(i);
+    s.also(i, p);
+    look(p);
+    if (i % 3 != 2) continue;
+    p.watch.reset();
+    p.validation_loss = s.validation(i);
+    look(p);
+  }
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+// "| a | b | c |" of the table in the guide.
+std::vector<std::string> rows_of_guide() {
+  std::ifstream file(UNROLL_SOURCE_ROOT "/docs/training.md");
+  std::vector<std::string> rows;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("## ")) inside = line == "## What it looks like, and what helps";
+    if (inside && line.starts_with("| ")) rows.push_back(line);
+  }
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("the guide has the trainer's own words") {
+  std::vector<std::string> rows{"| it is | it is seen by | try |"};
+  for (const Symptom& s : symptoms()) {
+    std::string row;
+    for (const std::string_view cell : {s.name, s.seen, s.remedies}) row += "| " + std::string(cell) + " ";
+    rows.push_back(row + "|");
+  }
+  CHECK(rows_of_guide() == rows);
+}
+
+TEST_CASE("a run that is well gets no advice") {
+  CHECK(told({}) == Names{});
+  Story noisy;
+  noisy.loss = [](int i) { return 3.0 / (1 + i) + 0.05 * std::sin(i); };
+  noisy.norm = [](int i) { return 0.5 + 0.4 * std::sin(i); };
+  CHECK(told(noisy) == Names{});
+}
+
+TEST_CASE("each symptom is named once") {
+  struct Row {
+    const char* name;
+    Story story;
+  };
+  const Row rows[] = {
+      {"not finite", {.also = [](int i, Progress& p) { p.skipped_updates = i / 4; }}},
+      {"exploding gradients", {.norm = [](int i) { return i < 10 ? 0.5 : 6.0; }}},
+      {"vanishing gradients", {.norm = [](int) { return 1e-6; }}},
+      {"vanishing gradients",
+       {.also = [](int, Progress& p) {
+         p.watch = Watch{.update = p.update,
+                         .parameters = {{"weight_hh_l0", {1e-7, 1e-3}}, {"weight_hh_l1", {0.2, 1e-3}}},
+                         .loops = {}};
+       }}},
+      {"saturated gates",
+       {.also = [](int, Progress& p) { p.watch = Watch{p.update, {}, {{"l0", {0.9, 0}}}}; }}},
+      {"dead units", {.also = [](int, Progress& p) { p.watch = Watch{p.update, {}, {{"l0", {0.1, 0.5}}}}; }}},
+      {"overfitting", {.validation = [](int i) { return 3 + 0.2 * std::fabs(i - 8); }}},
+      {"underfitting", {.loss = [](int) { return 3.0; }, .validation = [](int) { return 3.0; }}},
+      {"a plateau",
+       {.loss = [](int i) { return i < 6 ? 3.0 - 0.2 * i : 2.0; }, .validation = [](int) { return 2.1; }}},
+      {"a slow loader", {.wait = [](int i) { return i < 10 ? 0.01 : 0.2; }}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(told(row.story) == Names{row.name});
+  }
+  for (const Symptom& s : symptoms())
+    CHECK(std::any_of(std::begin(rows), std::end(rows), [&](const Row& row) { return row.name == s.name; }));
+}
+
+TEST_CASE("what only just is no symptom is none") {
+  const Story rows[] = {
+      {.norm = [](int i) { return i < 10 ? 0.5 : 4.9; }},
+      {.n = 9, .norm = [](int) { return 2e-4; }},
+      {.from_start = false, .norm = [](int) { return 1e-6; }},  // a resumed run may have come to rest
+      {.also = [](int, Progress& p) { p.watch = Watch{p.update, {}, {{"l0", {0.79, 0.24}}}}; }},
+      // The bias of a key in attention has no gradient by right.
+      {.also = [](int, Progress& p) {
+        p.watch = Watch{p.update, {{"weight_hh_l0", {0.2, 1e-3}}, {"key_bias_l0", {0, 0}}}, {}};
+      }},
+      {.n = 12, .validation = [](int i) { return 3 + 0.2 * std::fabs(i - 8); }},  // one validation after the best
+      {.n = 15, .loss = [](int) { return 3.0; }, .validation = [](int) { return 3.0; }},
+      {.loss = [](int i) { return 3.0 - 0.05 * i; }, .validation = [](int) { return 3.0; }},  // still learns
+      {.wait = [](int i) { return i % 3 == 0 ? 0.01 : 0.2; }},
+  };
+  for (const Story& story : rows) CHECK(told(story) == Names{});
+}
+
+TEST_CASE("a run whose gradients explode is told so by its reports, and only once") {
+  // loss = w * x with a batch that is ten thousand times larger from the twentieth on
+  class Growing : public Task {
+   public:
+    TaskGraph build(Scope& scope, const Batch& like) const override {
+      TaskGraph t;
+      t.loss = sum(scope.parameter("w", {2}, Initializer::constant(1)) *
+                   scope.graph().input("x", like.inputs.at("x").type()));
+      return t;
+    }
+    std::int64_t n_batches(Split) const override { return 40; }
+    Batch batch(Split, std::uint64_t, std::int64_t, std::int64_t index) const override {
+      Batch b;
+      const float value = index < 20 ? 1.0F : 1e4F;
+      b.inputs.emplace("x", Tensor::from<float>({2}, {value, value}));
+      return b;
+    }
+  };
+  const auto backend = make_backend("reference");
+  TrainerOptions o;
+  o.max_updates = 40;
+  o.log_every = 2;
+  o.validate_every = 0;
+  Names names;
+  Trainer(std::make_shared<Growing>(), *backend, o).fit([&](const Progress& p) {
+    for (const Advice& a : p.advice)
+      if (a.symptom != "a slow loader") names.push_back(a.symptom);  // such updates take no time
+    if (!p.advice.empty() && names.size() == 1) CHECK(p.advice[0].text.find("train.clip_norm = 1") != std::string::npos);
+  });
+  CHECK(names == Names{"exploding gradients"});
+}
