@@ -18,6 +18,7 @@ constexpr std::size_t k_first_reports = 3;
 constexpr double k_rise = 0.02;             // of validation loss over its best, of training loss below that of then
 constexpr std::size_t k_rising = 3;         // validations
 constexpr double k_fall = 0.01;             // of training loss over k_stalled validations: it still learns
+constexpr double k_better = 0.001;          // of the best validation loss
 constexpr std::size_t k_stalled = 5;        // validations
 constexpr double k_learnt = 0.1;            // of the first loss
 constexpr double k_saturated = 0.8, k_dead = 0.25;
@@ -82,13 +83,14 @@ bool overfits(const Seen& s) {
   return v.back().training < best->training - k_rise * std::fabs(best->training);
 }
 
-// Over the last validations neither loss fell; nor did the training loss rise, which is no rest.
+// Over the last validations neither loss fell by much; nor did the training loss rise, which is no rest.
 bool rests(const Seen& s) {
   const auto& v = s.validations;
   if (v.size() <= k_stalled || overfits(s)) return false;
   const std::span all(v);
   const auto& then = v[v.size() - 1 - k_stalled];
-  if (least_validation(all.last(k_stalled)) < least_validation(all.first(v.size() - k_stalled))) return false;
+  const double best = least_validation(all.first(v.size() - k_stalled));
+  if (least_validation(all.last(k_stalled)) < best - k_better * std::fabs(best)) return false;
   return std::fabs(v.back().training - then.training) < k_fall * std::fabs(then.training);
 }
 bool has_learnt(const Seen& s) {
@@ -130,10 +132,11 @@ constexpr Row k_rows[] = {
       "`model.dropout`, `train.weight_decay`, a smaller `model.hidden`, more data, `train.patience`"},
      overfits},
     {{"underfitting",
-      "for five validations neither loss fell, and the training loss is within a tenth of what it began with",
+      "five validations lowered the best one by less than 0.1 % and the training loss by less than 1 %, which "
+      "is within a tenth of where it began",
       "a higher `train.lr`, a larger `model.hidden`, less `model.dropout`, a longer run, a look at the data"},
      underfits},
-    {{"a plateau", "for five validations neither loss fell",
+    {{"a plateau", "five validations lowered the best one by less than 0.1 % and the training loss by less than 1 %",
       "`train.schedule = \"plateau\"` or `\"cosine\"`, a lower `train.lr`, a larger `model.hidden`"},
      is_on_plateau},
     {{"a slow loader", "`data_wait` is above 5 % in three reports in a row",

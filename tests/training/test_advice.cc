@@ -103,7 +103,7 @@ TEST_CASE("each symptom is named once") {
        {.also = [](int, Progress& p) { p.watch = Watch{p.update, {}, {{"l0", {0.9, 0}}}}; }}},
       {"dead units", {.also = [](int, Progress& p) { p.watch = Watch{p.update, {}, {{"l0", {0.1, 0.5}}}}; }}},
       {"overfitting", {.validation = [](int i) { return 3 + 0.2 * std::fabs(i - 8); }}},
-      {"underfitting", {.loss = [](int) { return 3.0; }, .validation = [](int) { return 3.0; }}},
+      {"underfitting", {.loss = [](int i) { return 3.0 - 1e-4 * i; }, .validation = [](int i) { return 3.0 - 1e-5 * i; }}},
       {"a plateau",
        {.loss = [](int i) { return i < 6 ? 3.0 - 0.2 * i : 2.0; }, .validation = [](int) { return 2.1; }}},
       {"a slow loader", {.wait = [](int i) { return i < 10 ? 0.01 : 0.2; }}},
@@ -129,6 +129,7 @@ TEST_CASE("what only just is no symptom is none") {
       {.n = 12, .validation = [](int i) { return 3 + 0.2 * std::fabs(i - 8); }},  // one validation after the best
       {.n = 15, .loss = [](int) { return 3.0; }, .validation = [](int) { return 3.0; }},
       {.loss = [](int i) { return 3.0 - 0.05 * i; }, .validation = [](int) { return 3.0; }},  // still learns
+      {.loss = [](int) { return 3.0; }, .validation = [](int i) { return 3.0 - 0.001 * i; }},
       {.wait = [](int i) { return i % 3 == 0 ? 0.01 : 0.2; }},
   };
   for (const Story& story : rows) CHECK(told(story) == Names{});
