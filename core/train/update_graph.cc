@@ -28,6 +28,8 @@ Built build_task(const Task& task, Graph& graph, const Batch& like, bool trainin
     throw Error(ErrorKind::usage, "Task::build",
                 "the loss must be a float scalar" + (t.loss ? "; got " + t.loss.type().text() : ""));
   if (!t.weight) t.weight = scalar_like(t.loss, 1);
+  if (training)
+    for (const Value penalty : scope.penalties()) t.loss = t.loss + cast(penalty, t.loss.dtype());
   for (const MetricValue& m : t.metrics) {
     if (m.total.shape() != m.count.shape() || m.total.rank() > 1)
       throw Error(ErrorKind::usage, "Task::build",

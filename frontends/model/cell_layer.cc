@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "frontends/model/stack.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 
@@ -12,17 +13,23 @@ namespace unroll {
 // The body graph of one layer in one direction, and the outer values that stand behind its constants.
 class Body {
  public:
-  Body(Scope scope, std::string suffix) : scope_(std::move(scope)), suffix_(std::move(suffix)) {}
+  Body(Scope scope, std::string suffix, double weight_drop)
+      : scope_(std::move(scope)), suffix_(std::move(suffix)), weight_drop_(weight_drop) {}
 
   Value parameter(std::string_view name, const Shape& shape, const Initializer& initializer) {
-    return constant(scope_.parameter(std::string(name) + suffix_, shape, initializer));
+    const Value plain = scope_.parameter(std::string(name) + suffix_, shape, initializer);
+    if (name != "weight_hh") return constant(plain);
+    if (!weight_hh_) weight_hh_ = dropout_layer(scope_, plain, weight_drop_);
+    return constant(weight_hh_);
   }
 
-  // The update's key is the same in every step: what differs is the number of the step.
-  Value dropout(Value x, double rate) {
+  // The update's key is the same in every step: what differs is the number of the step, or nothing.
+  Value dropout(Value x, double rate, DropoutMask mask) {
     if (!(rate >= 0 && rate < 1))
       throw Error(ErrorKind::usage, "Step::dropout", "the rate must be in [0,1); got " + std::to_string(rate));
     if (!scope_.training() || rate == 0) return x;
+    if (mask == DropoutMask::sequence)
+      return x * constant(dropout_layer(scope_, filled(scope_.graph(), x.type(), 1), rate));
     if (!step_index_) step_index_ = traced_->input("step", {DType::i32, Shape{}});
     return unroll::dropout(x, constant(scope_.key()), rate, scope_.next_site(), step_index_);
   }
@@ -63,6 +70,8 @@ class Body {
 
   Scope scope_;
   std::string suffix_;
+  double weight_drop_;
+  Value weight_hh_;  // of the outer graph, once asked for
   std::shared_ptr<Graph> traced_ = std::make_shared<Graph>();
   std::vector<Value> constants_;
   std::map<ValueId, Value> inner_;  // of the body, by the outer value
@@ -100,7 +109,7 @@ Value Step::layer_norm(std::string_view name, Value x, double epsilon) {
   return unroll::layer_norm(x, weight, parameter(std::string(name) + ".bias", {width}, Initializer::zeros()), epsilon);
 }
 
-Value Step::dropout(Value x, double rate) { return body_->dropout(x, rate); }
+Value Step::dropout(Value x, double rate, DropoutMask mask) { return body_->dropout(x, rate, mask); }
 
 namespace {
 
@@ -113,13 +122,14 @@ struct Sweep {
 
 class CellRun {
  public:
-  CellRun(const Cell& cell, std::int64_t hidden) : cell_(cell), hidden_(hidden) {
+  CellRun(const Cell& cell, const CellLayerOptions& options)
+      : cell_(cell), hidden_(options.hidden), weight_drop_(options.weight_drop) {
     if (!cell.step) throw Error(ErrorKind::usage, "cell_layer", "the cell has no step function");
   }
 
   Sweep sweep(const Scope& scope, const std::string& suffix, Value x, std::span<const Value> initial, Value lengths,
               bool reverse) const {
-    Body body(scope, suffix);
+    Body body(scope, suffix, weight_drop_);
     const std::size_t n_outputs = trace(body, x, initial);
     std::vector<Value> inputs(initial.begin(), initial.end());
     inputs.push_back(x);
@@ -160,6 +170,7 @@ class CellRun {
 
   const Cell& cell_;
   std::int64_t hidden_;
+  double weight_drop_;
 };
 
 namespace {
@@ -167,7 +178,9 @@ namespace {
 void check(const CellLayerOptions& o, Value x, std::span<const Value> initial, const Cell& cell) {
   if (x.rank() != 3) throw Error(ErrorKind::shape, "cell_layer", "x must be [T,B,I]; got " + x.shape().text());
   if (o.hidden < 1 || o.layers < 1) throw Error(ErrorKind::usage, "cell_layer", "hidden and layers must be at least 1");
-  if (!(o.dropout >= 0 && o.dropout < 1)) throw Error(ErrorKind::usage, "cell_layer", "dropout must be in [0,1)");
+  for (const double rate : {o.dropout, o.weight_drop})
+    if (!(rate >= 0 && rate < 1))
+      throw Error(ErrorKind::usage, "cell_layer", "dropout and weight_drop must be in [0,1)");
   if (!initial.empty() && initial.size() != cell.state_sizes.size())
     throw Error(ErrorKind::usage, "cell_layer",
                 "the cell has " + std::to_string(cell.state_sizes.size()) + " states; got " +
@@ -180,26 +193,27 @@ CellLayerResult cell_layer(Scope scope, const CellFactory& factory, Value x, con
                            std::span<const Value> initial, Value lengths) {
   const Cell cell = factory(options.hidden);
   check(options, x, initial, cell);
-  const CellRun run(cell, options.hidden);
+  const CellRun run(cell, options);
   const int n_directions = options.bidirectional ? 2 : 1;
   const std::size_t n_states = cell.state_sizes.size();
   std::vector<std::vector<Value>> finals(n_states);  // [state][layer * D + direction]
-  for (int layer = 0; layer < options.layers; ++layer) {
+  const auto run_layer = [&](int layer, Value input) {
     std::vector<Value> y;
     for (int d = 0; d < n_directions; ++d) {
       std::vector<Value> start;
       for (std::size_t s = 0; s < n_states; ++s)
-        start.push_back(initial.empty() ? filled(scope.graph(), {x.dtype(), {x.shape()[1], cell.state_sizes[s]}}, 0)
-                                        : row(initial[s], layer * n_directions + d));
+        start.push_back(initial.empty()
+                            ? filled(scope.graph(), {input.dtype(), {input.shape()[1], cell.state_sizes[s]}}, 0)
+                            : row(initial[s], layer * n_directions + d));
       const std::string suffix = "_l" + std::to_string(layer) + (d == 1 ? "_reverse" : "");
-      const Sweep swept = run.sweep(scope, suffix, x, start, lengths, d == 1);
+      const Sweep swept = run.sweep(scope, suffix, input, start, lengths, d == 1);
       y.push_back(swept.y);
       for (std::size_t s = 0; s < n_states; ++s) finals[s].push_back(swept.states[s]);
     }
-    x = y.size() > 1 ? concat(y, -1) : y[0];
-    if (layer + 1 < options.layers) x = dropout_layer(scope, x, options.dropout);
-  }
-  CellLayerResult result{x, {}};
+    return y.size() > 1 ? concat(y, -1) : y[0];
+  };
+  const StackOptions between{options.layers, options.dropout, options.mask, options.stack};
+  CellLayerResult result{stacked(scope, x, between, lengths, run_layer), {}};
   for (const auto& slots : finals) result.states.push_back(stack(slots));
   return result;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers without time, with PyTorch's parameter names and default initial values.
+#include <algorithm>
 #include <cmath>
 
 #include "unroll/error.h"
@@ -24,8 +25,14 @@ Value linear_layer(Scope scope, Value x, std::int64_t outputs, bool bias) {
   return linear(x, weight, bias ? scope.parameter("bias", {outputs}, start) : Value());
 }
 
-Value embedding_layer(Scope scope, Value ids, std::int64_t n_ids, std::int64_t width) {
-  return embedding(scope.parameter("weight", {n_ids, width}, Initializer::normal(1)), ids);
+Value embedding_layer(Scope scope, Value ids, std::int64_t n_ids, std::int64_t width, Initializer start) {
+  return embedding(scope.parameter("weight", {n_ids, width}, start), ids);
+}
+
+Value tied_linear_layer(Scope scope, Scope embedding, Value y, std::int64_t outputs) {
+  const Shape shape{outputs, width_of(y, "tied_linear_layer")};
+  const Value weight = embedding.parameter("weight", shape, Initializer::uniform(k_tied_embedding_start));
+  return linear(y, weight, scope.parameter("bias", {outputs}, Initializer::zeros()));
 }
 
 Value layer_norm_layer(Scope scope, Value x, double epsilon) {
@@ -34,11 +41,36 @@ Value layer_norm_layer(Scope scope, Value x, double epsilon) {
   return layer_norm(x, weight, scope.parameter("bias", {width}, Initializer::zeros()), epsilon);
 }
 
-Value dropout_layer(Scope scope, Value x, double rate) {
+Value dropout_layer(Scope scope, Value x, double rate, DropoutMask mask) {
   if (!(rate >= 0 && rate < 1))
     throw Error(ErrorKind::usage, "dropout", "the rate must be in [0,1); got " + std::to_string(rate));
   if (!scope.training() || rate == 0) return x;
-  return dropout(x, scope.key(), rate, scope.next_site());
+  if (mask == DropoutMask::step) return dropout(x, scope.key(), rate, scope.next_site());
+  if (x.rank() < 1) throw Error(ErrorKind::shape, "dropout_layer", "x must be [T,...]; got a scalar");
+  return x * dropout(filled(scope.graph(), {x.dtype(), x.shape().with(0, 1)}, 1), scope.key(), rate, scope.next_site());
+}
+
+void activation_penalties(Scope scope, Value y, double activation, double temporal, Value lengths) {
+  if (!(activation >= 0 && std::isfinite(activation) && temporal >= 0 && std::isfinite(temporal)))
+    throw Error(ErrorKind::usage, "activation_penalties",
+                "must not be negative; got " + std::to_string(activation) + " and " + std::to_string(temporal));
+  if (!scope.training()) return;
+  const std::int64_t T = y.shape()[0], B = y.shape()[1], P = y.shape()[2];
+  // `total` over the elements at the first `steps` steps of each row, one at least.
+  const auto mean_of = [&](Value total, std::int64_t without) {
+    if (!lengths) return total / static_cast<double>(std::max<std::int64_t>((T - without) * B * P, 1));
+    const Value zero = scalar_like(lengths, 0), all = scalar_like(lengths, static_cast<double>(T));
+    const Value steps = maximum(minimum(lengths, all) - static_cast<double>(without), zero);
+    return total / (cast(maximum(sum(steps), scalar_like(lengths, 1)), total.dtype()) * static_cast<double>(P));
+  };
+  if (activation > 0) scope.add_penalty(mean_of(sum(square(y)), 0) * activation);
+  if (temporal == 0 || T < 2) return;
+  Value change = slice(y, 0, 1, T - 1) - slice(y, 0, 0, T - 1);
+  if (lengths) {
+    const Value next = less(iota(scope.graph(), {T - 1, B, 1}, 0) + 1.0, reshape(lengths, {1, B, 1}));
+    change = select(next, change, scalar_like(change, 0));
+  }
+  scope.add_penalty(mean_of(sum(square(change)), 1) * temporal);
 }
 
 }  // namespace unroll

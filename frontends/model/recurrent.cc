@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built-in recurrent layers: parameters by PyTorch's names around the rnn, gru and lstm composites, and the choice of
-// a layer by the name of its cell.
-#include <cmath>
-
+// Built-in recurrent layers: the rnn, gru and lstm composites, layer by layer where something comes between them, and
+// the choice of a layer by the name of its cell.
 #include "core/support/nearest_name.h"
+#include "frontends/model/built_in_cells.h"
+#include "frontends/model/stack.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 
@@ -11,93 +11,82 @@ namespace unroll {
 
 namespace {
 
-struct Widths {
-  std::int64_t gates, hidden, output, directions;
-};
-
-Widths widths_of(Op cell, const RecurrentOptions& o) {
-  const std::int64_t gates = cell == Op::lstm ? 4 : cell == Op::gru ? 3 : 1;
-  return {gates, o.hidden, cell == Op::lstm && o.projection > 0 ? o.projection : o.hidden, o.bidirectional ? 2 : 1};
-}
-
-// PyTorch draws everything from U(-1/sqrt H, 1/sqrt H). xavier and orthogonal treat each gate's matrix on its own and
-// start biases from zero.
-struct Starts {
-  Initializer input, recurrent, bias_ih, bias_hh, projection, peephole;
-};
-
-Starts starts_of(const Widths& w, const RecurrentLayerOptions& o) {
-  const auto uniform = Initializer::uniform(1 / std::sqrt(static_cast<double>(w.hidden)));
-  Starts s{uniform, uniform, uniform, uniform, uniform, uniform};
-  if (o.init != RecurrentInit::pytorch) {
-    s.input = s.recurrent = s.projection = Initializer::xavier_uniform();
-    s.bias_ih = s.bias_hh = s.peephole = Initializer::zeros();
-    if (o.init == RecurrentInit::orthogonal) s.recurrent = Initializer::orthogonal();
-    s.input.blocks = s.recurrent.blocks = static_cast<int>(w.gates);
-  }
-  if (w.gates == 4 && o.forget_bias != 0) {
-    s.bias_ih.blocks = 4;
-    s.bias_ih.shifted_block = 1;
-    s.bias_ih.shift = o.forget_bias;
-  }
-  return s;
-}
-
-std::vector<Value> layer_parameters(Scope& scope, Op cell, std::int64_t inputs, const RecurrentLayerOptions& o) {
-  const Widths w = widths_of(cell, o);
-  const Starts start = starts_of(w, o);
-  const std::int64_t rows = w.gates * w.hidden;
-  std::vector<Value> list;
-  for (int layer = 0; layer < o.layers; ++layer)
-    for (std::int64_t d = 0; d < w.directions; ++d) {
-      const std::string suffix = "_l" + std::to_string(layer) + (d == 1 ? "_reverse" : "");
-      const auto add = [&](const char* name, Shape shape, const Initializer& from) {
-        list.push_back(scope.parameter(name + suffix, shape, from));
-      };
-      add("weight_ih", {rows, layer == 0 ? inputs : w.directions * w.output}, start.input);
-      add("weight_hh", {rows, w.output}, start.recurrent);
-      if (o.bias) {
-        add("bias_ih", {rows}, start.bias_ih);
-        add("bias_hh", {rows}, start.bias_hh);
-      }
-      if (cell == Op::lstm && o.projection > 0) add("weight_hr", {o.projection, w.hidden}, start.projection);
-      if (cell == Op::lstm && o.peephole)
-        for (const char* name : {"weight_ci", "weight_cf", "weight_co"}) add(name, {w.hidden}, start.peephole);
-    }
-  return list;
-}
-
-void check_options(const RecurrentOptions& o) {
+void check_options(Op cell, const RecurrentLayerOptions& o) {
   if (o.hidden < 1 || o.layers < 1)
     throw Error(
         ErrorKind::usage, "recurrent_layer",
         "hidden and layers must be at least 1; got " + std::to_string(o.hidden) + " and " + std::to_string(o.layers));
+  for (const double rate : {o.recurrent_dropout, o.weight_drop})
+    if (!(rate >= 0 && rate < 1))
+      throw Error(ErrorKind::usage, "recurrent_layer",
+                  "recurrent_dropout and weight_drop must be in [0,1); got " + std::to_string(rate));
+  if (cell == Op::rnn && o.recurrent_dropout > 0 && o.mask == DropoutMask::step)
+    throw Error(ErrorKind::usage, "recurrent_layer", "recurrent_dropout of an rnn needs variational = true",
+                "An rnn has no candidate beside its state that could be dropped step by step");
+}
+
+// `o.layers` layers from number `first` on as one composite; h0 and c0 are of those layers.
+RecurrentResult composite(Scope scope, Op cell, Value x, int first, const RecurrentLayerOptions& o, Value h0, Value c0,
+                          Value lengths) {
+  RecurrentOptions used = o;
+  if (!scope.training() || o.layers == 1) used.dropout = 0;
+  RecurrentInputs in{.x = x, .h0 = h0, .c0 = c0, .lengths = lengths, .key = {}, .parameters = {}};
+  if (used.dropout > 0) {
+    in.key = scope.key();
+    used.site = scope.next_site();  // layer l draws at site + l
+    for (int layer = 2; layer < o.layers; ++layer) scope.next_site();
+  }
+  in.parameters = built_in_parameters(scope, cell, x.shape()[2], first, o);
+  return recurrent(cell, in, used);
+}
+
+RecurrentResult layer_by_layer(const Scope& scope, Op cell, Value x, const RecurrentLayerOptions& o, Value h0, Value c0,
+                               Value lengths) {
+  const std::int64_t slots = h0.shape()[0] / o.layers;
+  const auto part = [&](Value states, int layer) { return states ? slice(states, 0, layer * slots, slots) : Value(); };
+  RecurrentLayerOptions one = o;
+  one.layers = 1;
+  std::vector<Value> hn, cn;
+  const Value y = stacked(scope, x, {o.layers, o.dropout, o.mask, o.stack}, lengths, [&](int layer, Value input) {
+    const RecurrentResult r = composite(scope, cell, input, layer, one, part(h0, layer), part(c0, layer), lengths);
+    hn.push_back(r.hn);
+    if (r.cn) cn.push_back(r.cn);
+    return r.y;
+  });
+  return {y, concat(hn, 0), cn.empty() ? Value() : concat(cn, 0)};
+}
+
+RecurrentResult by_cell(const Scope& scope, Op cell, Value x, const RecurrentLayerOptions& o, Value h0, Value c0,
+                        Value lengths) {
+  const CellLayerOptions layers{.hidden = o.hidden,
+                                .layers = o.layers,
+                                .bidirectional = o.bidirectional,
+                                .dropout = o.dropout,
+                                .mask = o.mask,
+                                .stack = o.stack,
+                                .weight_drop = o.weight_drop};
+  std::vector<Value> initial{h0};
+  if (c0) initial.push_back(c0);
+  const CellFactory factory = [&](std::int64_t) { return built_in_cell(cell, o); };
+  const CellLayerResult r = cell_layer(scope, factory, x, layers, initial, lengths);
+  return {r.y, r.states[0], r.states.size() > 1 ? r.states[1] : Value()};
 }
 
 }  // namespace
 
 RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options, Value h0, Value c0,
                                 Value lengths) {
-  check_options(options);
+  check_options(cell, options);
   if (x.rank() != 3) throw Error(ErrorKind::shape, "recurrent_layer", "x must be [T,B,I]; got " + x.shape().text());
-  const Widths w = widths_of(cell, options);
+  const BuiltInWidths w = BuiltInWidths::of(cell, options);
   const std::int64_t slots = options.layers * w.directions, batch = x.shape()[1];
   const auto zeros = [&](std::int64_t width) { return filled(scope.graph(), {x.dtype(), {slots, batch, width}}, 0); };
-
-  RecurrentOptions used = options;
-  if (!scope.training() || options.layers == 1) used.dropout = 0;
-  RecurrentInputs in;
-  in.x = x;
-  in.h0 = h0 ? h0 : zeros(w.output);
-  if (cell == Op::lstm) in.c0 = c0 ? c0 : zeros(w.hidden);
-  in.lengths = lengths;
-  if (used.dropout > 0) {
-    in.key = scope.key();
-    used.site = scope.next_site();  // layer l draws at site + l
-    for (int layer = 2; layer < options.layers; ++layer) scope.next_site();
-  }
-  in.parameters = layer_parameters(scope, cell, x.shape()[2], options);
-  return recurrent(cell, in, used);
+  if (!h0) h0 = zeros(w.output);
+  if (cell == Op::lstm && !c0) c0 = zeros(w.hidden);
+  if (scope.training() && options.recurrent_dropout > 0) return by_cell(scope, cell, x, options, h0, c0, lengths);
+  const bool masked = scope.training() && options.dropout > 0 && options.mask != DropoutMask::step;
+  if (options.stack != Stack::plain || masked) return layer_by_layer(scope, cell, x, options, h0, c0, lengths);
+  return composite(scope, cell, x, 0, options, h0, c0, lengths);
 }
 
 namespace {
@@ -144,6 +133,13 @@ RecurrentInit init_of(const std::string& name) {
   refuse("init must be pytorch, xavier or orthogonal; got '" + name + "'");
 }
 
+Stack stack_of(const std::string& name) {
+  if (name == "plain") return Stack::plain;
+  if (name == "residual") return Stack::residual;
+  if (name == "highway") return Stack::highway;
+  refuse("stack must be plain, residual or highway; got '" + name + "'");
+}
+
 // Every text cell is checked, also those that nobody asks for.
 void check_text_cells(const std::vector<TextCell>& cells) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -171,11 +167,16 @@ void check_model(const RecurrentModelOptions& o) {
     refuse("bias = false is for rnn, gru and lstm; cell '" + o.cell + "' sets its own parameters");
   if (!find_built_in(o.cell) && init_of(o.init) != RecurrentInit::pytorch)
     refuse("init = '" + o.init + "' is for rnn, gru and lstm; cell '" + o.cell + "' sets its own initial values");
+  if (!find_built_in(o.cell) && (o.recurrent_dropout != 0 || o.weight_drop != 0))
+    refuse("recurrent_dropout and weight_drop are for rnn, gru and lstm; cell '" + o.cell + "' has its own equations",
+           "Write dropout(...) into the cell");
   if (o.hidden < 1 || o.layers < 1) refuse("hidden and layers must be at least 1");
   if (o.projection < 0 || o.projection >= o.hidden) {
     if (o.projection != 0) refuse("projection must be below hidden; got " + std::to_string(o.projection));
   }
-  if (!(o.dropout >= 0 && o.dropout < 1)) refuse("dropout must be in [0,1); got " + std::to_string(o.dropout));
+  for (const double rate : {o.dropout, o.recurrent_dropout, o.weight_drop})
+    if (!(rate >= 0 && rate < 1))
+      refuse("dropout, recurrent_dropout and weight_drop must be in [0,1); got " + std::to_string(rate));
 }
 
 RecurrentLayerOptions layer_options(const RecurrentModelOptions& o) {
@@ -191,17 +192,23 @@ RecurrentLayerOptions layer_options(const RecurrentModelOptions& o) {
   r.peephole = o.peephole;
   r.init = init_of(o.init);
   r.forget_bias = o.forget_bias;
+  r.stack = stack_of(o.stack);
+  r.mask = o.mask();
+  r.recurrent_dropout = o.recurrent_dropout;
+  r.weight_drop = o.weight_drop;
   return r;
 }
 
-}  // namespace
-
-CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
+CellLayerResult layers_of_model(const Scope& scope, Value x, const RecurrentModelOptions& options,
                                 std::span<const Value> initial, Value lengths) {
-  check_model(options);
   const BuiltIn* built_in = find_built_in(options.cell);
   if (!built_in) {
-    const CellLayerOptions o{options.hidden, options.layers, options.bidirectional, options.dropout};
+    const CellLayerOptions o{.hidden = options.hidden,
+                             .layers = options.layers,
+                             .bidirectional = options.bidirectional,
+                             .dropout = options.dropout,
+                             .mask = options.mask(),
+                             .stack = stack_of(options.stack)};
     return cell_layer(scope, require_cell(options), x, o, initial, lengths);
   }
   const std::size_t n_states = built_in->op == Op::lstm ? 2 : 1;
@@ -211,6 +218,16 @@ CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOption
       recurrent_layer(scope, built_in->op, x, layer_options(options), initial.empty() ? Value() : initial[0],
                       initial.size() > 1 ? initial[1] : Value(), lengths);
   return {r.y, n_states == 2 ? std::vector<Value>{r.hn, r.cn} : std::vector<Value>{r.hn}};
+}
+
+}  // namespace
+
+CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
+                                std::span<const Value> initial, Value lengths) {
+  check_model(options);
+  CellLayerResult r = layers_of_model(scope, x, options, initial, lengths);
+  activation_penalties(scope, r.y, options.activation_penalty, options.temporal_penalty, lengths);
+  return r;
 }
 
 std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch) {

@@ -15,10 +15,11 @@ struct Scope::Registry {
   std::map<std::string, Value, std::less<>> values;
   Value key;
   std::int64_t n_sites = 0;
+  std::vector<Value> penalties;
 };
 
 Scope::Scope(Graph& graph, bool training, DType dtype)
-    : registry_(std::make_shared<Registry>(Registry{graph, training, dtype, {}, {}, {}, 0})) {
+    : registry_(std::make_shared<Registry>(Registry{graph, training, dtype, {}, {}, {}, 0, {}})) {
   if (!is_float(dtype))
     throw Error(ErrorKind::type, "Scope", "parameters must be f32 or f64; got " + std::string(dtype_name(dtype)));
 }
@@ -56,5 +57,12 @@ Value Scope::key() const {
   return registry_->key;
 }
 void Scope::use_key(Value key) { registry_->key = key; }
+
+void Scope::add_penalty(Value penalty) {
+  if (penalty.rank() != 0 || !is_float(penalty.dtype()))
+    throw Error(ErrorKind::usage, "Scope::add_penalty", "must be a float scalar; got " + penalty.type().text());
+  registry_->penalties.push_back(penalty);
+}
+const std::vector<Value>& Scope::penalties() const { return registry_->penalties; }
 
 }  // namespace unroll

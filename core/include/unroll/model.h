@@ -63,6 +63,9 @@ class UNROLL_API Scope {
   void use_key(Value key);           // before anything is drawn
   std::int64_t next_site() const;    // a fresh random draw site
   const std::vector<ParameterSpec>& parameters() const;
+  // A float scalar that the trainer adds to the task's loss, in training only.
+  void add_penalty(Value penalty);
+  const std::vector<Value>& penalties() const;
 
  private:
   struct Registry;
@@ -74,17 +77,53 @@ class UNROLL_API Scope {
 // "weight" [O, I], "bias" [O]
 UNROLL_API Value linear_layer(Scope scope, Value x, std::int64_t outputs, bool bias = true);
 // "weight" [V, E]
-UNROLL_API Value embedding_layer(Scope scope, Value ids, std::int64_t n_ids, std::int64_t width);
+UNROLL_API Value embedding_layer(Scope scope, Value ids, std::int64_t n_ids, std::int64_t width,
+                                 Initializer start = Initializer::normal(1));
+// Logits y E^T + b [...,V] by the weight E [V,E] of the embedding layer of scope `embedding`, which y must be as wide as
+// (Press & Wolf 2017, section 3; Inan et al. 2017, section 3.2); "bias" [V], zeros. That embedding starts small, as
+// weights of a product do: U(-0.1, 0.1).
+UNROLL_API Value tied_linear_layer(Scope scope, Scope embedding, Value y, std::int64_t outputs);
+inline constexpr double k_tied_embedding_start = 0.1;
 // "weight", "bias" [width of x]
 UNROLL_API Value layer_norm_layer(Scope scope, Value x, double epsilon = 1e-5);
-// Identity when not training or rate is 0.
-UNROLL_API Value dropout_layer(Scope scope, Value x, double rate);
+// What the steps of a sequence [T,B,...] have in common when elements are dropped.
+enum class DropoutMask : std::uint8_t {
+  step,      // nothing: a fresh mask in every step
+  sequence,  // the mask: one [B,...] for all steps (variational dropout, Gal & Ghahramani 2016, section 4)
+};
+// Identity when not training or rate is 0. With DropoutMask::sequence axis 0 of x is time.
+UNROLL_API Value dropout_layer(Scope scope, Value x, double rate, DropoutMask mask = DropoutMask::step);
+// Adds to the scope's penalties, for y [T,B,P] that is zero at t >= lengths[b],
+//   activation * mean over t of y[t]^2             (AR)
+//   temporal   * mean over t of (y[t+1] - y[t])^2  (TAR)
+// over the steps, or pairs of them, that exist (Merity et al. 2017, "Revisiting Activation Regularization for Language
+// RNNs"; "Regularizing and Optimizing LSTM Language Models", section 4.6). Nothing when not training or both are 0.
+UNROLL_API void activation_penalties(Scope scope, Value y, double activation, double temporal, Value lengths = {});
+
+// What the layers of a stack give on, x being a layer's input and H(x) what it computes, where both have one width:
+enum class Stack : std::uint8_t {
+  plain,     // H(x)
+  residual,  // H(x) + x (He et al. 2016, eq. 1; between recurrent layers Wu et al. 2016, eq. 6)
+  highway,   // H(x) * g + x * (1 - g), g = s(W x + b) (Srivastava et al. 2015, eq. 3); "highway.weight_l0" [W,W],
+             // "highway.bias_l0" [W], which starts at -1
+};
 
 // orthogonal: the recurrent weights, xavier the rest.
 enum class RecurrentInit : std::uint8_t { pytorch, xavier, orthogonal };
 struct RecurrentLayerOptions : RecurrentOptions {
   RecurrentInit init = RecurrentInit::pytorch;
   double forget_bias = 0;  // lstm: added to the forget gate's part of bias_ih
+  Stack stack = Stack::plain;
+  DropoutMask mask = DropoutMask::step;  // of `dropout` and `recurrent_dropout`
+  // In training, with d for dropout of this rate:
+  //   mask step      gru, lstm: of what a step adds, h' = (1 - z) d(n) + z h, c' = f c + i d(g), with a fresh mask in
+  //                  every step (Semeniuta et al. 2016)
+  //   mask sequence  of the old state in every product with it, W_hh d(h), with one mask for all steps (Gal &
+  //                  Ghahramani 2016, eq. 7)
+  double recurrent_dropout = 0;
+  // In training: dropout of the elements of weight_hh, one mask for all steps and rows (DropConnect; Merity et al. 2017,
+  // "Regularizing and Optimizing LSTM Language Models", section 2).
+  double weight_drop = 0;
 };
 // Empty h0, c0 start from zeros. "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0",
 // "_reverse".
@@ -102,8 +141,8 @@ class UNROLL_API Step {
   // sum over args of args[i] times parameter "<name>.weight_<i>" [outputs, width], plus "<name>.bias"
   Value affine(std::string_view name, std::span<const Value> args, std::int64_t outputs, bool bias = true);
   Value layer_norm(std::string_view name, Value x, double epsilon = 1e-5);  // "<name>.weight", "<name>.bias"
-  // A fresh mask in every step, the same for forward and gradient. Identity when not training or rate is 0.
-  Value dropout(Value x, double rate);
+  // The same masks for forward and gradient. Identity when not training or rate is 0.
+  Value dropout(Value x, double rate, DropoutMask mask = DropoutMask::step);
 
  private:
   friend class CellRun;
@@ -130,7 +169,10 @@ struct CellLayerOptions {
   std::int64_t hidden = 0;
   int layers = 1;
   bool bidirectional = false;
-  double dropout = 0;
+  double dropout = 0;  // between layers
+  DropoutMask mask = DropoutMask::step;
+  Stack stack = Stack::plain;
+  double weight_drop = 0;  // of the parameters called weight_hh, as in RecurrentLayerOptions
 };
 struct CellLayerResult {
   Value y;                    // [T, B, D*P]
@@ -170,7 +212,13 @@ struct RecurrentModelOptions {
   int layers = 1;
   bool bidirectional = false;
   bool bias = true;                   // rnn, gru, lstm
-  double dropout = 0;                 // between layers; a task also applies it to what the layers return
+  double dropout = 0;                 // between layers; a task also applies it around them
+  bool variational = false;           // one mask for all steps of a sequence, see DropoutMask
+  double recurrent_dropout = 0;       // rnn (variational), gru, lstm; see RecurrentLayerOptions
+  double weight_drop = 0;             // rnn, gru, lstm
+  double activation_penalty = 0;      // see activation_penalties
+  double temporal_penalty = 0;
+  std::string stack = "plain";        // plain, residual, highway
   std::int64_t projection = 0;        // lstm
   std::string nonlinearity = "tanh";  // rnn: tanh, relu
   bool reset_after = true;            // gru
@@ -178,6 +226,8 @@ struct RecurrentModelOptions {
   std::string init = "pytorch";       // pytorch, xavier, orthogonal
   double forget_bias = 0;             // lstm
   std::vector<TextCell> cells = {};   // before a ready one of the same name; not rnn, gru, lstm
+
+  DropoutMask mask() const { return variational ? DropoutMask::sequence : DropoutMask::step; }
 };
 // initial: empty for zeros, or one value per shape of recurrent_state_shapes. An lstm has two states, h and c.
 // Throws Error(usage) on an unknown cell, with the known ones, and on options that the cell does not have.

@@ -35,6 +35,7 @@ struct LanguageModelOptions {
   std::int64_t min_count = 2;         // words, bpe
   double label_smoothing = 0;
   std::int64_t embedding = 64;
+  bool tied = false;                  // the output's weight is that of the embedding, see tied_linear_layer
   std::int64_t batch = 32;
   std::int64_t steps = 64;
   double held_out = 0.1;
@@ -124,6 +125,7 @@ struct TranslateOptions {
   std::int64_t vocabulary = 10000;     // words, bpe: tokens at most
   std::int64_t min_count = 2;          // words, bpe
   std::int64_t embedding = 64;
+  bool tied = false;                   // the decoder's output weight is that of its embedding
   double scheduled_sampling = 0;       // share of the decoder's inputs that are its own predictions
   double label_smoothing = 0;
   std::int64_t batch = 32;

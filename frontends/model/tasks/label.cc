@@ -19,10 +19,10 @@ LabelNetwork LabelNetwork::of(const Metadata& metadata, const Lexicon& tokens, c
 }
 
 Value LabelNetwork::build(Scope& scope, Value ids, Value lengths) const {
-  const Value x =
-      dropout_layer(scope, embedding_layer(scope.child("embedding"), ids, tokens, embedding), model.dropout);
+  const auto dropped = [&](Value sequence) { return dropout_layer(scope, sequence, model.dropout, model.mask()); };
+  const Value x = dropped(embedding_layer(scope.child("embedding"), ids, tokens, embedding));
   const Value y = recurrent_model(scope.child("recurrent"), x, model, {}, lengths).y;
-  return linear_layer(scope.child("output"), dropout_layer(scope, y, model.dropout), labels);
+  return linear_layer(scope.child("output"), dropped(y), labels);
 }
 
 namespace {

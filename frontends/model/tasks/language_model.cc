@@ -14,14 +14,23 @@
 
 namespace unroll {
 
-CellLayerResult language_network(Scope& scope, Value ids, std::span<const Value> states,
-                                 const RecurrentModelOptions& model, std::int64_t embedding, std::int64_t vocabulary) {
+LanguageNetwork LanguageNetwork::of(const Metadata& metadata) {
+  return {get_model_options(metadata), get_integer(metadata, "embedding"),
+          language_tokenizer(metadata, "model").size(),
+          metadata.contains("tied") && get_integer(metadata, "tied") != 0};
+}
+
+CellLayerResult LanguageNetwork::build(Scope& scope, Value ids, std::span<const Value> states) const {
   if (model.bidirectional)
     throw Error(ErrorKind::usage, "language_model", "bidirectional would let the model read the character it predicts",
                 "Set bidirectional = false");
-  const Value x = embedding_layer(scope.child("embedding"), ids, vocabulary, embedding);
+  const Readout readout{tied};
+  Value x = readout.embedding(scope.child("embedding"), ids, vocabulary, embedding);
+  // Gal and Ghahramani drop what the first layer reads too; with a mask per step a character would be lost.
+  if (model.variational) x = dropout_layer(scope, x, model.dropout, model.mask());
   CellLayerResult r = recurrent_model(scope.child("recurrent"), x, model, states);
-  r.y = linear_layer(scope.child("output"), dropout_layer(scope, r.y, model.dropout), vocabulary);
+  r.y = readout.logits(scope.child("output"), scope.child("embedding"),
+                       dropout_layer(scope, r.y, model.dropout, model.mask()), vocabulary, embedding);
   return r;
 }
 
@@ -70,7 +79,7 @@ class LanguageModel : public Task {
     std::vector<Value> initial;
     for (const CarriedState& s : states) initial.push_back(s.in);
     const CellLayerResult network =
-        language_network(scope, ids, initial, options_.model, options_.embedding, tokenizer_->size());
+        LanguageNetwork{options_.model, options_.embedding, tokenizer_->size(), options_.tied}.build(scope, ids, initial);
     for (std::size_t i = 0; i < states.size(); ++i) states[i].out = network.states[i];
     const Value total = sum(softmax_cross_entropy(network.y, labels)),
                 count = scalar_like(total, static_cast<double>(labels.shape().elements()));
@@ -103,7 +112,8 @@ class LanguageModel : public Task {
     Metadata m{{"task", "language_model"},
                {"tokens", std::string(tokenizer_->kind())},
                {"vocabulary", tokenizer_->stored()},
-               {"embedding", std::to_string(options_.embedding)}};
+               {"embedding", std::to_string(options_.embedding)},
+               {"tied", std::string(1, options_.tied ? '1' : '0')}};
     put_model_options(m, options_.model);
     return m;
   }

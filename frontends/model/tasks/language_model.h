@@ -10,10 +10,18 @@
 
 namespace unroll {
 
-// ids i32 [T, B], states those of the recurrent part -> y: logits [T, B, V], and the next states. Parameters
-// "embedding.*", "recurrent.*", "output.*".
-CellLayerResult language_network(Scope& scope, Value ids, std::span<const Value> states,
-                                 const RecurrentModelOptions& model, std::int64_t embedding, std::int64_t vocabulary);
+struct LanguageNetwork {
+  RecurrentModelOptions model;
+  std::int64_t embedding;
+  std::int64_t vocabulary;  // V
+  bool tied = false;        // the output's weight is that of the embedding
+
+  // From the task's metadata.
+  static LanguageNetwork of(const Metadata& metadata);
+  // ids i32 [T, B], states those of the recurrent part -> y: logits [T, B, V], and the next states. Parameters
+  // "embedding.*", "recurrent.*", "output.*".
+  CellLayerResult build(Scope& scope, Value ids, std::span<const Value> states) const;
+};
 
 // Of a model's metadata. Models of before there were kinds of tokens are of characters.
 Tokenizer language_tokenizer(const Metadata& metadata, const std::string& name);

@@ -82,6 +82,7 @@ void put_model_options(Metadata& m, const RecurrentModelOptions& o) {
   m["model.nonlinearity"] = o.nonlinearity;
   m["model.reset_after"] = std::string(1, o.reset_after ? '1' : '0');
   m["model.peephole"] = std::string(1, o.peephole ? '1' : '0');
+  m["model.stack"] = o.stack;
   put_text_cell(m, o);
 }
 
@@ -97,8 +98,26 @@ RecurrentModelOptions get_model_options(const Metadata& m) {
   o.nonlinearity = get_text(m, "model.nonlinearity");
   o.reset_after = get_integer(m, "model.reset_after") != 0;
   o.peephole = get_integer(m, "model.peephole") != 0;
+  if (m.contains("model.stack")) o.stack = get_text(m, "model.stack");  // older models have plain ones
   get_text_cell(m, o);
   return o;
+}
+
+Value Readout::embedding(const Scope& scope, Value ids, std::int64_t tokens, std::int64_t width) const {
+  return embedding_layer(scope, ids, tokens, width,
+                         tied ? Initializer::uniform(k_tied_embedding_start) : Initializer::normal(1));
+}
+
+Value Readout::logits(const Scope& scope, const Scope& embedding, Value y, std::int64_t tokens,
+                      std::int64_t width) const {
+  if (!tied) return linear_layer(scope, y, tokens);
+  const std::int64_t given = y.shape()[y.rank() - 1];
+  if (given != width)
+    throw Error(ErrorKind::usage, "model",
+                "tied = true needs an embedding as wide as what the output layer reads; got " + std::to_string(width) +
+                    " and " + std::to_string(given),
+                "Set embedding = " + std::to_string(given));
+  return tied_linear_layer(scope, embedding, y, tokens);
 }
 
 std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptions& options, std::int64_t batch) {

@@ -21,6 +21,16 @@ std::int64_t get_integer(const Metadata& metadata, const std::string& key);
 double get_double(const Metadata& metadata, const std::string& key);
 std::string number_text(double value);
 
+// What is behind the recurrent layers and, where there is one, before them.
+struct Readout {
+  bool tied = false;  // the output's weight is that of the embedding
+  // ids [...] -> [...,E]: "weight" [V,E] of `scope`
+  Value embedding(const Scope& scope, Value ids, std::int64_t tokens, std::int64_t width) const;
+  // y [...,P] -> logits [...,V]: "weight" [V,P], "bias" [V] of `scope`, tied: the weight of scope `embedding`. Throws
+  // Error(usage) when tied and P is not E.
+  Value logits(const Scope& scope, const Scope& embedding, Value y, std::int64_t tokens, std::int64_t width) const;
+};
+
 // Inputs "state.<k>" for the layer's states, shaped for `batch` rows.
 std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptions& options, std::int64_t batch);
 

@@ -21,12 +21,10 @@ CellLayerResult read_out(Scope& scope, Value x, const RecurrentModelOptions& mod
 }
 
 StreamModel language_stream(const Metadata& metadata, const RecurrentModelOptions& model) {
-  const std::int64_t embedding = get_integer(metadata, "embedding");
-  const std::int64_t vocabulary = language_tokenizer(metadata, "model").size();
   StreamModel stream = recurrent_stream(model, 1);
   stream.input = DType::i32;
-  stream.build = [=](Scope& scope, Value ids, std::span<const Value> states) {
-    return language_network(scope, ids, states, model, embedding, vocabulary);
+  stream.build = [network = LanguageNetwork::of(metadata)](Scope& scope, Value ids, std::span<const Value> states) {
+    return network.build(scope, ids, states);
   };
   return stream;
 }

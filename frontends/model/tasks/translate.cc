@@ -49,10 +49,16 @@ class Translate : public TranslateTask {
     const Value before = input("before"), labels = input("labels");    // [T,B], [B,T]
     const TranslateNetwork n = network();
     const TranslateNetwork::Encoded e = n.encode(scope, source, lengths);
-    const auto logits_after = [&](Value ids) { return n.decode(scope, ids, e.states, e.memory, lengths).logits; };
-    Value logits = logits_after(before);
-    if (scope.training() && options_.scheduled_sampling > 0)
-      logits = logits_after(sampled(scope, before, argmax(logits, -1)));
+    const auto logits_after = [&](const TranslateNetwork& of, Value ids) {
+      return of.decode(scope, ids, e.states, e.memory, lengths).logits;
+    };
+    Value read = before;
+    if (scope.training() && options_.scheduled_sampling > 0) {
+      TranslateNetwork first = n;  // a pass that is only looked at has nothing to be penalised for
+      first.model.activation_penalty = first.model.temporal_penalty = 0;
+      read = sampled(scope, before, argmax(logits_after(first, before), -1));
+    }
+    const Value logits = logits_after(n, read);
     const Value real = less_equal(scalar_like(labels, 0), labels);
     const Value count = sum(cast(real, DType::f32));
     const Value nats = sum(softmax_cross_entropy(logits, labels));
@@ -104,7 +110,8 @@ class Translate : public TranslateTask {
                {"source.vocabulary", source_->tokenizer().stored()},
                {"target.vocabulary", target_->tokenizer().stored()},
                {"attention", options_.attention},
-               {"embedding", std::to_string(options_.embedding)}};
+               {"embedding", std::to_string(options_.embedding)},
+               {"tied", std::string(1, options_.tied ? '1' : '0')}};
     put_model_options(m, options_.model);
     return m;
   }
@@ -128,7 +135,8 @@ class Translate : public TranslateTask {
   const std::vector<std::int32_t>& target(std::int64_t row) const { return targets_[static_cast<std::size_t>(row)]; }
   std::int32_t end() const { return static_cast<std::int32_t>(target_->tokenizer().size()); }
   TranslateNetwork network() const {
-    return {options_.model, options_.attention, options_.embedding, source_->tokenizer().size(), end() + 1};
+    return {options_.model, options_.attention, options_.embedding, source_->tokenizer().size(), end() + 1,
+            options_.tied};
   }
 
   LineCoder coder(std::string TextPair::*side, const std::string& which, const std::vector<std::int64_t>& train,

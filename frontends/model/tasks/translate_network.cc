@@ -2,6 +2,7 @@
 #include "frontends/model/tasks/translate_network.h"
 
 #include "frontends/model/tasks/pooling.h"
+#include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -22,7 +23,8 @@ RecurrentModelOptions TranslateNetwork::decoder() const {
 
 TranslateNetwork::Encoded TranslateNetwork::encode(Scope& scope, Value ids, Value lengths) const {
   check();
-  const Value x = dropout_layer(scope, embedding_layer(scope.child("source"), ids, sources, embedding), model.dropout);
+  const Value x = dropout_layer(scope, embedding_layer(scope.child("source"), ids, sources, embedding), model.dropout,
+                                model.mask());
   const Value y = recurrent_model(scope.child("encoder"), x, model, {}, lengths).y;  // [S,B,M]
   const Value ends = pooled(scope, y, "final", model.bidirectional, lengths);        // [B,M]
   Encoded e{transpose(y, {1, 0, 2}), {}};
@@ -36,7 +38,9 @@ TranslateNetwork::Encoded TranslateNetwork::encode(Scope& scope, Value ids, Valu
 
 TranslateNetwork::Decoded TranslateNetwork::decode(Scope& scope, Value ids, std::span<const Value> states, Value memory,
                                                    Value lengths) const {
-  const Value x = dropout_layer(scope, embedding_layer(scope.child("target"), ids, targets, embedding), model.dropout);
+  const Readout readout{tied};
+  const Value x = dropout_layer(scope, readout.embedding(scope.child("target"), ids, targets, embedding), model.dropout,
+                                model.mask());
   CellLayerResult r = recurrent_model(scope.child("decoder"), x, decoder(), states);
   const Value query = transpose(r.y, {1, 0, 2});  // [B,T,P]
   const std::int64_t B = memory.shape()[0], S = memory.shape()[1], M = memory.shape()[2], P = query.shape()[2];
@@ -53,7 +57,8 @@ TranslateNetwork::Decoded TranslateNetwork::decode(Scope& scope, Value ids, std:
                                .y;
   const Value combined =
       tanh(linear_layer(scope.child("combine"), concat(std::vector{context, query}, 2), model.hidden));
-  return {linear_layer(scope.child("output"), dropout_layer(scope, combined, model.dropout), targets),
+  const Value dropped = dropout_layer(scope, combined, model.dropout);
+  return {readout.logits(scope.child("output"), scope.child("target"), dropped, targets, embedding),
           std::move(r.states)};
 }
 

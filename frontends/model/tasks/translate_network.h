@@ -19,6 +19,7 @@ struct TranslateNetwork {
   std::int64_t embedding;
   std::int64_t sources;  // numbers of source tokens
   std::int64_t targets;  // V; V - 1 is the end of a text, and what the decoder reads first
+  bool tied = false;        // the decoder's output weight is that of its embedding
 
   struct Encoded {
     Value memory;               // [B,S,M], zero behind the end of a source

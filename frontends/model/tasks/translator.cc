@@ -49,7 +49,8 @@ struct Translator::State {
       : backend(b), source(coder_of(metadata, "source")),
         target(coder_of(metadata, "target")), network{get_model_options(metadata), get_text(metadata, "attention"),
                                                       get_integer(metadata, "embedding"), source.tokenizer().size(),
-                                                      target.tokenizer().size() + 1},
+                                                      target.tokenizer().size() + 1,
+                                                      metadata.contains("tied") && get_integer(metadata, "tied") != 0},
         constants(constants_of(parameters)) {
     encoder(padded_length(1));  // so that what does not fit together is refused here
     step(padded_length(1), 1);
