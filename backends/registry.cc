@@ -37,15 +37,11 @@ std::vector<BackendStatus> list_backends() {
 
 std::unique_ptr<Backend> make_backend(const std::string& name, const BackendOptions& options) {
   std::vector<std::string_view> names;
-  std::string known;
   for (const BackendRow& row : k_backends) {
     if (row.name == name) return row.make(options);
     names.push_back(row.name);
-    known.append(known.empty() ? "" : ", ").append(row.name);
   }
-  const std::string_view near = nearest_name(name, names);
-  throw Error(ErrorKind::device, "make_backend", "there is no backend '" + name + "'; known: " + known,
-              near.empty() ? "" : "Did you mean '" + std::string(near) + "'?");
+  throw Error(ErrorKind::device, "make_backend", "there is no backend '" + name + "'", known_names(name, names));
 }
 
 }  // namespace unroll

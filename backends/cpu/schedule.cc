@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/schedule.h"
 
+#include "core/support/nearest_name.h"
 #include "unroll/error.h"
 
 namespace unroll::cpu {
@@ -34,12 +35,12 @@ std::string_view schedule_name(Schedule schedule) {
 
 std::optional<Schedule> find_schedule(std::string_view name) {
   if (name.empty()) return {};
-  std::string known;
+  std::vector<std::string_view> known;
   for (const Row& row : k_schedules) {
     if (row.name == name) return row.schedule;
-    known += (known.empty() ? "" : ", ") + std::string(row.name);
+    known.push_back(row.name);
   }
-  throw Error(ErrorKind::usage, "cpu", "no schedule is named '" + std::string(name) + "'", "Known are " + known);
+  throw Error(ErrorKind::usage, "cpu", "there is no schedule '" + std::string(name) + "'", known_names(name, known));
 }
 
 std::optional<Schedule> ScheduleChoices::find(const std::string& key) const {

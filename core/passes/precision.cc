@@ -2,9 +2,11 @@
 // Which numbers enter products. What is rounded twice is one node after `common`, and what a loop rounds anew in each
 // step moves before it with `split`.
 #include <array>
+#include <vector>
 
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
+#include "core/support/nearest_name.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -28,12 +30,13 @@ const Row& row_of(Precision precision) { return k_rows[static_cast<std::size_t>(
 std::string_view precision_name(Precision precision) { return row_of(precision).name; }
 
 Precision precision_from_name(std::string_view name) {
-  std::string known;
+  std::vector<std::string_view> known;
   for (const Row& row : k_rows) {
     if (row.name == name) return row.precision;
-    known.append(known.empty() ? "" : ", ").append(row.name);
+    known.push_back(row.name);
   }
-  throw Error(ErrorKind::usage, "precision", "there is no '" + std::string(name) + "'", "Known: " + known);
+  throw Error(ErrorKind::usage, "precision", "there is no precision '" + std::string(name) + "'",
+              known_names(name, known));
 }
 
 std::shared_ptr<const Graph> set_precision(const Graph& graph, Precision precision) {

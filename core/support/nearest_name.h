@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -35,6 +36,16 @@ inline std::string_view nearest_name(std::string_view name, std::span<const std:
     if (distance < least) best = candidate, least = distance;
   }
   return best;
+}
+
+// What to say of a wrong name: "Did you mean 'gru'? Known: rnn, gru, lstm".
+inline std::string known_names(std::string_view wrong, std::span<const std::string_view> known) {
+  std::string text;
+  if (const std::string_view near = nearest_name(wrong, known); !near.empty())
+    text.append("Did you mean '").append(near).append("'? ");
+  text += "Known: ";
+  for (std::size_t i = 0; i < known.size(); ++i) text.append(i == 0 ? "" : ", ").append(known[i]);
+  return text;
 }
 
 }  // namespace unroll

@@ -32,15 +32,11 @@ const std::vector<Row>& rows() {
 
 const Row& find_row(const std::string& name) {
   std::vector<std::string_view> known;
-  std::string list;
   for (const Row& row : rows()) {
     if (row.name == name) return row;
     known.push_back(row.name);
-    list.append(list.empty() ? "" : ", ").append(row.name);
   }
-  const std::string_view near = nearest_name(name, known);
-  throw Error(ErrorKind::usage, "optimizer", "there is no optimizer '" + name + "'",
-              near.empty() ? "Known: " + list : "Did you mean '" + std::string(near) + "'? Known: " + list);
+  throw Error(ErrorKind::usage, "optimizer", "there is no optimizer '" + name + "'", known_names(name, known));
 }
 
 void check(const OptimizerOptions& o) {

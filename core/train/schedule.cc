@@ -57,14 +57,8 @@ Shape find_shape(std::string_view name) {
 void check_name(const std::string& name) {
   if (find_shape(name)) return;
   std::vector<std::string_view> known;
-  std::string list;
-  for (const auto& [word, shape] : k_shapes) {
-    known.push_back(word);
-    list.append(list.empty() ? "" : ", ").append(word);
-  }
-  const std::string_view near = nearest_name(name, known);
-  throw Error(ErrorKind::usage, "schedule", "there is no schedule '" + name + "'",
-              (near.empty() ? "" : "Did you mean '" + std::string(near) + "'? ") + ("Known: " + list));
+  for (const auto& [word, shape] : k_shapes) known.push_back(word);
+  throw Error(ErrorKind::usage, "schedule", "there is no schedule '" + name + "'", known_names(name, known));
 }
 
 }  // namespace

@@ -119,11 +119,9 @@ CellFactory require_cell(const RecurrentModelOptions& o) {
   std::vector<std::string> known = built_in_cell_names();
   for (std::string& cell : cell_names()) known.push_back(std::move(cell));
   for (const TextCell& cell : o.cells) known.push_back(cell.name);
-  std::string list;
-  for (const std::string& cell : known) list += (list.empty() ? "" : ", ") + cell;
-  const std::string_view near = nearest_name(o.cell, std::vector<std::string_view>(known.begin(), known.end()));
-  const std::string question = near.empty() ? "" : "Did you mean " + std::string(near) + "? ";
-  refuse("there is no cell '" + o.cell + "'", question + "Known cells: " + list + "; others are given as text, in a config as [cells.NAME]");
+  refuse("there is no cell '" + o.cell + "'",
+         known_names(o.cell, std::vector<std::string_view>(known.begin(), known.end())) +
+             "; others are given as text, in a config as [cells.NAME]");
 }
 
 RecurrentInit init_of(const std::string& name) {

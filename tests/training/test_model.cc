@@ -189,7 +189,7 @@ TEST_CASE("a model is built by the name of its cell, and options of another cell
   o.cell = "lnlstm";
   CHECK(recurrent_model(scope.child("c"), x, o).states.size() == 2);
   o.cell = "lsmt";
-  CHECK_THROWS_WITH_AS(recurrent_model(scope.child("d"), x, o), doctest::Contains("Known cells: rnn, gru, lstm"),
+  CHECK_THROWS_WITH_AS(recurrent_model(scope.child("d"), x, o), doctest::Contains("Known: rnn, gru, lstm"),
                        Error);
 }
 

@@ -358,7 +358,7 @@ TEST_CASE("a model finds a text cell by its name, and names its states") {
     CHECK_THROWS_WITH_AS(recurrent_model(scope, x, o), doctest::Contains(what), Error);
   };
   o.cell = "mime";
-  refused("Did you mean mine? Known cells: rnn, gru, lstm, rnn_cell");
+  refused("Did you mean 'mine'? Known: rnn, gru, lstm, rnn_cell");
   o.cell = "mine";
   o.cells.push_back(o.cells[0]);
   refused("there are two text cells 'mine'");
