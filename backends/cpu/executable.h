@@ -39,7 +39,7 @@ class ProgramExecutable final : public Executable {
 
   std::vector<ReportLine> report() const override {
     std::vector<ReportLine> lines;
-    program_.report(lines, "");
+    program_.steps().report(lines, "");
     return lines;
   }
 

@@ -15,9 +15,9 @@ class MapCall : public Call {
   MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes);
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override {
-    return std::to_string(layout_.steps) + " independent blocks of " + std::to_string(parts_[0].body->n_steps()) + " calls";
+    return std::to_string(layout_.steps) + " independent blocks of " + std::to_string(parts_[0].body->steps().size()) + " calls";
   }
-  void report(std::vector<ReportLine>& lines) const override { parts_[0].body->report(lines, ""); }
+  void report(std::vector<ReportLine>& lines) const override { parts_[0].body->steps().report(lines, ""); }
   std::size_t held_bytes() const override {
     std::size_t bytes = 0;
     for (const OwnBody& own : parts_) bytes += own.body->held_bytes() + own.spill.size();

@@ -3,7 +3,6 @@
 #include "backends/cpu/program.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "backends/cpu/barriers.h"
@@ -133,7 +132,7 @@ Loop loop_of(const Graph& body, const ScanBody& scan) {
 Program::Program(PlanView view, const ScanBody* scan) {
   const Plan& plan = view.plan;
   view.packed = scan && (scan->layout.packed || scan->by_rows);
-  timed_ = !plan.one_thread;  // two looks at the clock take longer than a small call
+  if (plan.one_thread) steps_.leave_untimed();
   n_bases_ = k_first_input + plan.graph->inputs().size() + plan.graph->outputs().size();
   std::size_t n_bytes = 0;
   const std::vector<bool> in_block = constants_in_block(plan);
@@ -147,86 +146,81 @@ Program::Program(PlanView view, const ScanBody* scan) {
     const auto bytes = constant_of(plan.graph->nodes()[i]).bytes();
     std::memcpy(constants_.data() + view.constant_offsets[i], bytes.data(), bytes.size());
   }
-  add_steps(view, scan);
+  if (scan) add_body(view, *scan);
+  else add_plan(view);
 }
 
-void Program::add_steps(const PlanView& view, const ScanBody* scan) {
+namespace {
+
+Step step_of(const PlanView& view, std::int32_t i, std::unique_ptr<Call> call) {
+  const Node& node = view.graph().node(i);
+  Step step{std::move(call), "%" + std::to_string(i) + " " + std::string(op_info(node.op).name)};
+  for (const Type& type : node.outputs) step.bytes += type.bytes();
+  step.alone = step.call->alone();
+  return step;
+}
+
+std::unique_ptr<Call> call_of(const PlanView& view, std::int32_t i, std::size_t& scratch_bytes) {
+  if (is_constant_matmul(view.plan, i)) return make_constant_matmul(view, i);
+  return view.graph().node(i).op == Op::scan ? make_scan(view, i, scratch_bytes) : make_call(view, i, scratch_bytes);
+}
+
+}  // namespace
+
+void add_nodes(const PlanView& view, std::int32_t begin, std::int32_t end, Steps& steps, std::size_t& scratch_bytes) {
+  for (std::int32_t i = begin; i < end; ++i)
+    if (auto call = call_of(view, i, scratch_bytes)) steps.add(step_of(view, i, std::move(call)));
+}
+
+void Program::add_plan(const PlanView& view) {
+  std::int32_t done = 0;
+  for (const Fork& fork : view.plan.forks) {
+    if (view.parts == 1) break;
+    add_nodes(view, done, fork.bounds.front(), steps_, scratch_bytes_);
+    const std::int32_t last = fork.bounds.back() - 1;
+    steps_.add({make_fork(view, fork, scratch_bytes_),
+                "%" + std::to_string(fork.bounds.front()) + " to %" + std::to_string(last)});
+    done = fork.bounds.back();
+  }
+  add_nodes(view, done, static_cast<std::int32_t>(view.graph().nodes().size()), steps_, scratch_bytes_);
+  if (auto copies = make_output_copies(view, 0)) steps_.add({std::move(copies), "outputs"});
+}
+
+void Program::add_body(const PlanView& view, const ScanBody& scan) {
   const Graph& graph = view.graph();
-  const std::vector<bool> has_rows = scan ? what_has_rows(graph, scan->layout) : std::vector<bool>();
-  const int first_constant = scan ? scan->layout.n_states + scan->layout.n_sequences : 0;
-  const auto split = scan && scan->by_columns ? std::make_unique<ColumnSplit>(view, first_constant) : nullptr;
+  const std::vector<bool> has_rows = what_has_rows(graph, scan.layout);
+  const int n_states = scan.layout.n_states, first_constant = n_states + scan.layout.n_sequences;
+  const auto split = scan.by_columns ? std::make_unique<ColumnSplit>(view, first_constant) : nullptr;
   std::vector<std::vector<Access>> accesses;
-  const auto add = [&](std::unique_ptr<Call> call, std::string name, std::size_t bytes, bool rows, std::vector<Access> all) {
-    std::vector<Access> own = call->accesses();
+  const auto add = [&](Step step, std::vector<Access> all) {
+    std::vector<Access> own = step.call->accesses();
     accesses.push_back(own.empty() ? std::move(all) : std::move(own));
-    const bool alone = call->alone();
-    steps_.push_back({std::move(call), std::move(name), bytes, rows, alone});
+    steps_.add(std::move(step));
   };
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
-    const Node& node = graph.node(i);
     std::unique_ptr<Call> call;
-    if (is_constant_matmul(view.plan, i)) {
-      call = make_constant_matmul(view, i);
-    } else if (scan && is_packed_matmul(view, i, first_constant)) {
+    if (!is_constant_matmul(view.plan, i) && is_packed_matmul(view, i, first_constant)) {
       auto product = make_packed_matmul(view, i, split.get());
-      scan->packed.push_back(product.get());
+      scan.packed.push_back(product.get());
       call = std::move(product);
     } else if (split && split->splits(i)) {
       call = make_column_call(view, i, *split);
     } else {
-      call = node.op == Op::scan ? make_scan(view, i, scratch_bytes_) : make_call(view, i, scratch_bytes_);
+      call = call_of(view, i, scratch_bytes_);
     }
     if (!call) continue;
-    std::size_t bytes = 0;
-    for (const Type& type : node.outputs) bytes += type.bytes();
-    add(std::move(call), "%" + std::to_string(i) + " " + std::string(op_info(node.op).name), bytes,
-        has_rows.empty() || has_rows[static_cast<std::size_t>(i)], accesses_of_node(view, i));
+    Step step = step_of(view, i, std::move(call));
+    step.has_rows = has_rows[static_cast<std::size_t>(i)];
+    add(std::move(step), accesses_of_node(view, i));
   }
-  const int n_states = scan ? scan->layout.n_states : 0;
   bool by_columns = split != nullptr;
   auto copies = by_columns ? make_column_output_copies(view, n_states, by_columns) : nullptr;
   if (!by_columns) copies = make_output_copies(view, n_states);
-  if (copies) add(std::move(copies), "outputs", 0, true, accesses_of_outputs(view, n_states));
+  if (copies) add({std::move(copies), "outputs"}, accesses_of_outputs(view, n_states));
   if (!split) return;
-  const Loop loop = loop_of(graph, *scan);
+  const Loop loop = loop_of(graph, scan);
   const std::vector<bool> waits = find_barriers(accesses, &loop);
   for (std::size_t i = 0; i < waits.size(); ++i) steps_[i].wait = waits[i];
-}
-
-void Program::run_steps(std::size_t begin, std::size_t end, const Frame& frame, const Part& part) {
-  using Clock = std::chrono::steady_clock;
-  const Frame whole{frame.bases, frame.scratch};
-  auto before = timed_ ? Clock::now() : Clock::time_point();
-  for (std::size_t i = begin; i < end; ++i) {
-    Step& step = steps_[i];
-    const Frame& seen = step.has_rows ? frame : whole;
-    if (!step.alone) step.call->run(seen, part);
-    else if (part.index == 0) step.call->run(seen, Part{});
-    if (step.wait) part.sync();
-    if (!timed_ || part.index != 0) continue;
-    const auto now = Clock::now();
-    step.nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(now - before).count();
-    before = now;
-  }
-}
-
-int Program::n_barriers() const {
-  return static_cast<int>(std::count_if(steps_.begin(), steps_.end(), [](const Step& step) { return step.wait; }));
-}
-
-std::size_t Program::held_bytes() const {
-  std::size_t bytes = constants_.size();
-  for (const Step& step : steps_) bytes += step.call->held_bytes();
-  return bytes;
-}
-
-void Program::report(std::vector<ReportLine>& lines, const std::string& indent) const {
-  for (const Step& step : steps_) {
-    lines.push_back({indent + step.name, step.call->implementation(), step.bytes, static_cast<double>(step.nanoseconds) * 1e-6});
-    std::vector<ReportLine> inner;
-    step.call->report(inner);
-    for (ReportLine& line : inner) lines.push_back({indent + "  " + line.step, line.implementation, line.bytes, line.milliseconds});
-  }
 }
 
 }  // namespace unroll::cpu

@@ -120,7 +120,7 @@ std::string ScanCall::implementation() const {
   if (way.lanes.size() > 1 || ways_.size() > 1 || way.schedule != Schedule::calls)
     text += ", by " + std::string(schedule_name(way.schedule));
   if (way.together() && way.lanes.size() > 1) {
-    const int barriers = way.programs[0]->n_barriers();
+    const int barriers = way.programs[0]->steps().n_barriers();
     text += ", " + std::to_string(barriers) + (barriers == 1 ? " barrier" : " barriers") + " a step";
   }
   if (!way.packed[0]->empty()) text += ", " + std::to_string(way.packed[0]->size()) + " packed";
@@ -183,7 +183,7 @@ void ScanCall::run(const Frame& frame, const Part& part) {
   if (static_cast<std::size_t>(part.index) < way.lanes.size()) {
     Lane& lane = way.lanes[static_cast<std::size_t>(part.index)];
     if (way.schedule != Schedule::rows || !lane.rows.empty()) run_lane(frame, lane, together ? part : Part{});
-    ended = together && lane.body->ends_together() && !choosing;
+    ended = together && lane.body->steps().ends_together() && !choosing;
   }
   if (!ended) part.sync();
   if (!layout_.packed) finish(frame, part);

@@ -22,7 +22,8 @@ class ScanCall final : public Call {
   ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes);
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override;
-  void report(std::vector<ReportLine>& lines) const override { ways_[active_].programs[0]->report(lines, ""); }
+  bool settled() const override { return !choosing_; }
+  void report(std::vector<ReportLine>& lines) const override { ways_[active_].programs[0]->steps().report(lines, ""); }
   std::size_t held_bytes() const override {
     std::size_t bytes = spill_.size();
     for (const Way& way : ways_) {

@@ -30,7 +30,7 @@ void ScanCall::run_packed_steps(const Frame& frame, Frame& inner, Lane& lane, co
     at.row = at.next_row;
     at.next = step + 1 < n_steps ? size_at(time_at(step + 1)) : 0;
     at.next_row = layout_.reverse ? at.row - at.next : at.row + at.live;
-    if (known != at.live && !lane.body->ends_together()) part.sync();
+    if (known != at.live && !lane.body->steps().ends_together()) part.sync();
     const bool moved = layout_.reverse ? known < at.live && join_rows(frame, known, at.live, states, part)
                                        : known > at.live && end_rows(frame, at.live, known, states, part);
     if (moved) part.sync();
@@ -41,7 +41,7 @@ void ScanCall::run_packed_steps(const Frame& frame, Frame& inner, Lane& lane, co
     std::byte** next = states + states_.size() + sequences_.size() + constants_.size();
     std::copy(next, next + states_.size(), states);
   }
-  if (!lane.body->ends_together()) part.sync();
+  if (!lane.body->steps().ends_together()) part.sync();
   end_rows(frame, 0, known, states, part);
   if (!layout_.reverse) return;  // rows without any step
   for (std::size_t i = 0; i < states_.size(); ++i) states[i] = states_[i].first.in(frame);

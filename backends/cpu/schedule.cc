@@ -17,6 +17,7 @@ constexpr Row k_schedules[] = {
     {Schedule::columns, "columns"},
     {Schedule::rows, "rows"},
     {Schedule::one, "one"},
+    {Schedule::side_by_side, "side_by_side"},
 };
 
 }  // namespace

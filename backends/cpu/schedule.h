@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the steps of a scan are shared out among the parts of a team. All ways give the same bits, so a timing may
-// choose.
+// How the steps of a scan, and of scans that do not depend on each other, are shared out among the parts of a team. All
+// ways give the same bits, so a timing may choose.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ enum class Schedule : std::uint8_t {
   columns,  // each part its own columns of all calls, barriers where columns meet (columns.h)
   rows,     // each part its own rows for all steps, no barrier (rows.h)
   one,      // all by one part
+  side_by_side,  // independent scans at once, each by some of the parts (fork.cc); the others by calls
 };
 std::vector<std::string> schedule_names();
 std::string_view schedule_name(Schedule schedule);

@@ -19,13 +19,6 @@ constexpr int k_spins_before_yield_when_crowded = 20;
 constexpr int k_yields_before_sleep = 50;
 constexpr int k_spins_before_sleep = 1000;
 
-// With more threads than cores, the one waited for may not be running.
-int spins_before_yield(int threads) {
-  const unsigned cores = std::thread::hardware_concurrency();
-  const bool crowded = cores != 0 && threads > static_cast<int>(cores);
-  return crowded ? k_spins_before_yield_when_crowded : k_spins_before_yield;
-}
-
 // Returns when `value` is no longer `old`; whoever changes it calls notify_all.
 template <class T>
 void await_change(const std::atomic<T>& value, T old, int spins) {
@@ -41,6 +34,13 @@ void await_change(const std::atomic<T>& value, T old, int spins) {
 }
 
 }  // namespace
+
+// With more threads than cores, the one waited for may not be running.
+int spins_before_yield(int threads) {
+  const unsigned cores = std::thread::hardware_concurrency();
+  const bool crowded = cores != 0 && threads > static_cast<int>(cores);
+  return crowded ? k_spins_before_yield_when_crowded : k_spins_before_yield;
+}
 
 int available_cores() {
   cpu_set_t set;

@@ -75,6 +75,9 @@ class Lockstep {
   std::mutex error_mutex_;
 };
 
+// How often a thread of so many that waits for another one pauses before it yields its core.
+int spins_before_yield(int threads);
+
 // Cores that this process may run on.
 int available_cores();
 

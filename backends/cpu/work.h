@@ -19,6 +19,19 @@ Work estimate_work(const Plan& plan);
 std::vector<Schedule> rank_schedules(const Plan& body, int threads, std::int64_t rows,
                                      const std::vector<Schedule>& possible);
 
+// Branches of a fork that some of the parts run, one after the other.
+struct ForkLane {
+  int parts = 0;
+  std::vector<std::size_t> branches = {};
+};
+// All parts, by the work in the branches; nanoseconds: a guess at the slowest one's time and at that of all parts doing
+// the branches in turn.
+struct ForkSplit {
+  std::vector<ForkLane> lanes;
+  double side_by_side_ns = 0, in_turn_ns = 0;
+};
+ForkSplit split_fork(const Plan& plan, const Fork& fork, int parts);
+
 // Whether `threads` of them are sooner done than one.
 bool threads_pay(const Plan& plan, int threads);
 

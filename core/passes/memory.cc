@@ -2,7 +2,9 @@
 // The memory plan: every value gets a place; values whose lifetimes do not meet share arena bytes.
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
+#include "core/passes/branches.h"
 #include "core/passes/passes.h"
 #include "core/passes/views.h"
 #include "core/support/checked_size.h"
@@ -30,9 +32,37 @@ struct Block {
   std::size_t offset = 0;
 };
 
+// Which nodes may run at once: those in different branches of one fork.
+class Concurrency {
+ public:
+  Concurrency(std::size_t n_nodes, const std::vector<Fork>& forks) : of_(n_nodes + 1), forks_(forks) {
+    for (std::size_t f = 0; f < forks.size(); ++f)
+      for (std::size_t b = 0; b < forks[f].n_branches(); ++b)
+        for (std::int32_t i = forks[f].bounds[b]; i < forks[f].bounds[b + 1]; ++i)
+          of_[static_cast<std::size_t>(i)] = {static_cast<std::int32_t>(f), static_cast<std::int32_t>(b)};
+  }
+  bool at_once(std::int32_t a, std::int32_t b) const {
+    const BranchOf &x = of_[static_cast<std::size_t>(a)], &y = of_[static_cast<std::size_t>(b)];
+    return x.fork >= 0 && x.fork == y.fork && x.branch != y.branch;
+  }
+  std::int32_t first_of_fork(std::int32_t node) const { return fork(node).bounds.front(); }
+  std::int32_t last_of_fork(std::int32_t node) const { return fork(node).bounds.back() - 1; }
+
+ private:
+  const Fork& fork(std::int32_t node) const {
+    return forks_[static_cast<std::size_t>(of_[static_cast<std::size_t>(node)].fork)];
+  }
+  std::vector<BranchOf> of_;  // [node], and none for the end
+  const std::vector<Fork>& forks_;
+};
+
 // Greedy by size (Pisarchyk, Lee 2020, arXiv 2001.03288): the largest block first, each at the lowest offset that is
 // free during its lifetime.
-std::size_t place_blocks(std::vector<Block>& blocks, bool reuse) {
+std::size_t place_blocks(std::vector<Block>& blocks, bool reuse, const Concurrency& concurrency) {
+  // Whether all that touches `a` is finished before anything touches `b`.
+  const auto before = [&](const Block& a, const Block& b) {
+    return a.last < b.first && !concurrency.at_once(a.last, b.first);
+  };
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return blocks[a].bytes > blocks[b].bytes; });
@@ -44,7 +74,7 @@ std::size_t place_blocks(std::vector<Block>& blocks, bool reuse) {
     std::size_t offset = 0;
     for (const std::size_t k : placed) {
       const Block& other = blocks[k];
-      if (reuse && (other.last < block.first || block.last < other.first)) continue;
+      if (reuse && (before(other, block) || before(block, other))) continue;
       if (offset + block.bytes <= other.offset) break;
       offset = std::max(offset, other.offset + other.bytes);
     }
@@ -64,6 +94,9 @@ class MemoryPlanner {
     plan_->graph = std::move(graph);
     plan_->weights = options.weights;
     plan_->one_thread = options.one_thread;
+    if (backend.threads > 1 && !options.one_thread && !is_off(options, "branches"))
+      plan_->forks = neighbouring_branches(graph_);
+    concurrency_.emplace(graph_.nodes().size(), plan_->forks);
     const auto nodes = graph_.nodes();
     const auto n = nodes.size();
     plan_->storage.resize(n);
@@ -79,14 +112,15 @@ class MemoryPlanner {
     resolve_donors();
     place_outputs();
     std::vector<Block> blocks = collect_blocks();
-    plan_->arena_bytes = aligned(place_blocks(blocks, !is_off(options_, "reuse")));
+    plan_->arena_bytes = aligned(place_blocks(blocks, !is_off(options_, "reuse"), *concurrency_));
     assign(blocks);
     return plan_;
   }
 
  private:
   struct Life {
-    std::int32_t first = -1, last = -1;  // nodes that write first and read last
+    std::int32_t first = -1, last = -1;  // nodes that write first and read last; where that is in one of several
+                                         // branches that touch it, the ends of their fork
     bool read = false;
   };
   template <class T>
@@ -98,19 +132,25 @@ class MemoryPlanner {
     return view(id).start == 0 && view(id).strides.empty() && graph_.type(id).bytes() == graph_.type(view(id).root).bytes();
   }
 
+  void touch(Life& life, std::int32_t node) {
+    const std::int32_t before = life.last;  // nodes come in order
+    if (before < 0) life.first = node;
+    life.last = std::max(life.last, node);
+    if (before < 0 || !concurrency_->at_once(before, node)) return;
+    life.first = std::min(life.first, concurrency_->first_of_fork(node));
+    life.last = concurrency_->last_of_fork(node);
+  }
+
   void find_lifetimes() {
     const auto n = static_cast<std::int32_t>(graph_.nodes().size());
     life_.resize(static_cast<std::size_t>(n));
     for (std::int32_t i = 0; i < n; ++i) life_[static_cast<std::size_t>(i)].resize(graph_.node(i).outputs.size());
     for (std::int32_t i = 0; i < n; ++i) {
-      for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k) {
-        Life& life = at(life_, view({i, k}).root);
-        if (life.first < 0 || i < life.first) life.first = i;
-        life.last = std::max(life.last, i);
-      }
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k)
+        touch(at(life_, view({i, k}).root), i);
       for (const ValueId& id : graph_.node(i).inputs) {
         Life& life = at(life_, view(id).root);
-        life.last = std::max(life.last, i);
+        touch(life, i);
         life.read = true;
       }
     }
@@ -140,9 +180,11 @@ class MemoryPlanner {
   bool may_overwrite(std::int32_t writer, int donor) const {
     const ValueId input = graph_.inputs()[static_cast<std::size_t>(donor)].value;
     const Node& node = graph_.node(writer);
-    for (std::int32_t i = writer + 1; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i)
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i) {
+      if (i <= writer && !concurrency_->at_once(i, writer)) continue;
       for (const ValueId& id : graph_.node(i).inputs)
         if (view(id).root == input) return false;
+    }
     for (const NamedValue& output : graph_.outputs())
       if (view(output.value).root == input) return false;
     for (const ValueId& id : node.inputs)
@@ -219,6 +261,7 @@ class MemoryPlanner {
     const Node& node = graph_.node(i);
     PlanOptions options = options_;
     options.donate.clear();
+    options.without.emplace_back("branches");  // within a step nodes run one after the other
     auto body = MemoryPlanner(node.body, backend_, options).run();
     const ScanLayout l = scan_layout(node);
     // Steps without states run side by side, each thread with an arena of its own.
@@ -264,6 +307,7 @@ class MemoryPlanner {
   const Capabilities& backend_;
   const PlanOptions& options_;
   std::shared_ptr<Plan> plan_;
+  std::optional<Concurrency> concurrency_;
   std::vector<std::vector<View>> views_;
   std::vector<std::vector<Life>> life_;
   std::vector<std::vector<std::size_t>> block_of_;

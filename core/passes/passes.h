@@ -50,6 +50,8 @@ std::shared_ptr<const Graph> sink_slices(const Graph& graph);
 std::shared_ptr<const Graph> map_rows(const Graph& graph, PassLog* log = nullptr);
 // Elementwise neighbours of one shape become fused nodes.
 std::shared_ptr<const Graph> fuse(const Graph& graph, PassLog* log = nullptr);
+// Nodes of branches (branches.h) become neighbours, branch after branch.
+std::shared_ptr<const Graph> order_branches(const Graph& graph, PassLog* log = nullptr);
 // Lifetimes to arena offsets, views, in-place updates; the last step.
 std::shared_ptr<const Plan> plan_memory(std::shared_ptr<const Graph> graph, const Capabilities& backend,
                                         const PlanOptions& options);

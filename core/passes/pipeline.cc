@@ -53,6 +53,9 @@ std::shared_ptr<const Graph> pack_if_wanted(const Graph& graph, const Context& c
 std::shared_ptr<const Graph> fuse_if_wanted(const Graph& graph, const Context& context) {
   return context.backend.describe().fuses ? fuse(graph, context.log) : copy_graph(graph);
 }
+std::shared_ptr<const Graph> order_branches_if_wanted(const Graph& graph, const Context& context) {
+  return context.backend.describe().threads > 1 ? order_branches(graph, context.log) : copy_graph(graph);
+}
 
 constexpr Pass k_passes[] = {
     {"recognise", false, told<recognise>},
@@ -84,6 +87,7 @@ constexpr Pass k_passes[] = {
     {"common", false, plain<eliminate_common>},
     {"map_rows", false, map_rows_if_wanted},
     {"fuse", false, fuse_if_wanted},
+    {"branches", false, order_branches_if_wanted},
 };
 // Switches inside plan_memory.
 constexpr std::string_view k_memory_switches[] = {"views", "in_place", "reuse"};
@@ -173,16 +177,21 @@ std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend, con
   if (std::find(can.weights.begin(), can.weights.end(), options.weights) == can.weights.end())
     throw Error(ErrorKind::unsupported, "plan", "backend '" + can.name + "' keeps no weights in this format",
                 "use f32, or the cpu backend");
-  const auto make = [&](bool checkpoints) {
+  const auto make = [&](const PlanOptions& how, bool checkpoints) {
     PassLog log;
-    auto made = std::make_shared<Plan>(*plan_memory(run_passes(graph, {backend, options, &log, checkpoints}), can, options));
+    auto made = std::make_shared<Plan>(*plan_memory(run_passes(graph, {backend, how, &log, checkpoints}), can, how));
     made->notes = log.take();
     return made;
   };
-  const std::shared_ptr<const Plan> whole = make(false);
-  const std::size_t limit = options.memory_limit, all = planned_bytes(*whole);
-  if (limit == 0 || all <= limit) return whole;
-  const std::shared_ptr<const Plan> cut = make(true);
+  std::shared_ptr<const Plan> whole = make(options, false);
+  const std::size_t limit = options.memory_limit;
+  if (limit == 0 || planned_bytes(*whole) <= limit) return whole;
+  PlanOptions least_memory = options;  // branches side by side share no memory
+  least_memory.without.emplace_back("branches");
+  if (!whole->forks.empty()) whole = make(least_memory, false);
+  const std::size_t all = planned_bytes(*whole);
+  if (all <= limit) return whole;
+  const std::shared_ptr<const Plan> cut = make(least_memory, true);
   const std::size_t least = planned_bytes(*cut);
   if (least <= limit) return cut;
   throw Error(ErrorKind::memory, "plan",

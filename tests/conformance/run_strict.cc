@@ -42,11 +42,12 @@ void check_plan(const Plan& plan, Counts& counts) {
   for (const std::string& finding : strict::violations(plan, hazards)) FAIL_CHECK(finding);
 }
 
-// One of each kind: with views and packing, with claims, plain, and with nothing but claims.
+// One of each kind: with views and packing, with claims, plain, with nothing but claims, and with forks.
 std::vector<std::unique_ptr<Backend>> planned_for() {
   std::vector<std::unique_ptr<Backend>> list;
   for (const BackendStatus& status : list_backends())
     if (status.available) list.push_back(make_backend(status.name, {.threads = 1}));
+  list.push_back(make_backend("cpu", {.threads = 2}));
   return list;
 }
 

@@ -43,6 +43,14 @@ struct PassNote {
   int count = 1;      // equal notes are one
 };
 
+// Neighbouring nodes in branches that do not depend on each other and share no memory that one of them writes: branch b
+// is nodes [bounds[b], bounds[b + 1]). A backend may run the branches at once, each in order; one after the other is
+// always right.
+struct Fork {
+  std::vector<std::int32_t> bounds;
+  std::size_t n_branches() const { return bounds.size() - 1; }
+};
+
 // A graph that is ready to run: nodes in execution order, every value placed. For a body plan (of a scan) inputs are
 // the body's inputs and outputs its outputs, bound anew in each step, and the arena is scratch of the outer node.
 struct Plan {
@@ -55,6 +63,7 @@ struct Plan {
   std::vector<std::shared_ptr<const Plan>> bodies;  // [node], null but for scan
   std::vector<std::size_t> scratch_offset;          // [node], arena bytes: of a scan for the body's arena and its state
   std::vector<std::size_t> scratch_bytes;           // copies, of a claimed node what its claim asked for
+  std::vector<Fork> forks;                          // ascending; none for a backend with one thread
   WeightFormat weights = WeightFormat::f32;
   bool one_thread = false;                          // a run stays in the thread of its caller
   std::vector<PassNote> notes;                      // of the whole plan, in order of the passes; empty in bodies
