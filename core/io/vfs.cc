@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 
 #include "core/io/file_errors.h"
@@ -114,18 +115,49 @@ class DiskFile : public Vfs::File {
   Descriptor file_;
 };
 
+// Bytes of a regular file that is open for reading.
+std::size_t size_of(const Descriptor& file, const std::string& path) {
+  if (!file.ok()) throw file_error(ErrorKind::input_file, path, "open", errno);
+  struct stat status;
+  if (::fstat(file.get(), &status) < 0) throw file_error(ErrorKind::input_file, path, "inspect", errno);
+  if (!S_ISREG(status.st_mode))
+    throw Error(ErrorKind::input_file, path, S_ISDIR(status.st_mode) ? "is a folder, not a file" : "is not a regular file",
+                "Name a regular file");
+  return static_cast<std::size_t>(status.st_size);
+}
+// Without O_NONBLOCK, opening a pipe would wait for its other end.
+constexpr int k_read_flags = O_RDONLY | O_NONBLOCK;
+
+class DiskReader : public Vfs::Reader {
+ public:
+  explicit DiskReader(const std::string& path) : path_(path), file_(path, k_read_flags), size_(size_of(file_, path)) {}
+  std::size_t size() const override { return size_; }
+  void read_at(std::size_t offset, std::span<std::byte> to) const override {
+    for (std::size_t done = 0; done < to.size();) {
+      const auto n = uninterrupted([&] {
+        return ::pread(file_.get(), to.data() + done, std::min(to.size() - done, k_chunk_bytes),
+                       static_cast<off_t>(offset + done));
+      });
+      if (n < 0) throw file_error(ErrorKind::input_file, path_, "read", errno);
+      if (n == 0)
+        throw Error(ErrorKind::input_file, path_,
+                    "ends at byte " + std::to_string(offset + done) + " where it had " + std::to_string(size_) + " bytes",
+                    "Leave the file as it is while it is used");
+      done += static_cast<std::size_t>(n);
+    }
+  }
+
+ private:
+  std::string path_;
+  Descriptor file_;
+  std::size_t size_;
+};
+
 class Disk : public Vfs {
  public:
   Bytes read(const std::string& path, std::size_t max_bytes) override {
-    // Without O_NONBLOCK, opening a pipe would wait for its other end.
-    const Descriptor file(path, O_RDONLY | O_NONBLOCK);
-    if (!file.ok()) throw file_error(ErrorKind::input_file, path, "open", errno);
-    struct stat status;
-    if (::fstat(file.get(), &status) < 0) throw file_error(ErrorKind::input_file, path, "inspect", errno);
-    if (!S_ISREG(status.st_mode))
-      throw Error(ErrorKind::input_file, path,
-                  S_ISDIR(status.st_mode) ? "is a folder, not a file" : "is not a regular file", "Name a regular file");
-    const auto size = static_cast<std::size_t>(status.st_size);
+    const Descriptor file(path, k_read_flags);
+    const std::size_t size = size_of(file, path);
     if (size > max_bytes)
       throw Error(ErrorKind::input_file, path,
                   "has " + std::to_string(size) + " bytes; at most " + std::to_string(max_bytes) + " are read",
@@ -134,6 +166,8 @@ class Disk : public Vfs {
     read_all(file.get(), path, bytes);
     return bytes;
   }
+
+  std::unique_ptr<Reader> open(const std::string& path) override { return std::make_unique<DiskReader>(path); }
 
   bool exists(const std::string& path) override {
     struct stat status;
@@ -180,6 +214,29 @@ Error file_error(ErrorKind kind, const std::string& path, std::string_view actio
                                 [&](const ErrnoRow& r) { return r.error == error; });
   return Error(kind, path, "cannot " + std::string(action) + ": " + std::generic_category().message(error),
                row == std::end(k_next_actions) ? std::string_view() : row->next);
+}
+
+namespace {
+
+class WholeFile : public Vfs::Reader {
+ public:
+  WholeFile(std::string path, Bytes bytes) : path_(std::move(path)), bytes_(std::move(bytes)) {}
+  std::size_t size() const override { return bytes_.size(); }
+  void read_at(std::size_t offset, std::span<std::byte> to) const override {
+    if (offset > bytes_.size() || to.size() > bytes_.size() - offset)
+      throw Error(ErrorKind::input_file, path_, "ends at byte " + std::to_string(bytes_.size()));
+    std::copy_n(bytes_.data() + offset, to.size(), to.begin());
+  }
+
+ private:
+  std::string path_;
+  Bytes bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Vfs::Reader> Vfs::open(const std::string& path) {
+  return std::make_unique<WholeFile>(path, read(path, std::numeric_limits<std::size_t>::max()));
 }
 
 Vfs& disk() {

@@ -33,10 +33,12 @@ constexpr KeySpec k_schema[] = {
      "data file; a relative path starts at the folder of this config"},
     {"data.tokens", k_text, "\"characters\"", one_of("bytes|characters|words|bpe"), k_tokens,
      "what text is cut into; label, which takes characters or words: a plain line, its file has a token a line"},
-    {"data.vocabulary", k_int, "10000", between(1, 1048576), k_tokens,
+    {"data.vocabulary", k_int, "10000", between(1, 1048576), k_words,
      "words, bpe: tokens with a number of their own at most"},
-    {"data.min_count", k_int, "2", from(1), k_tokens,
+    {"data.min_count", k_int, "2", from(1), k_words,
      "words, bpe: how often training must have one for that; rarer words are all the same unknown word"},
+    {"data.memory_limit", k_text, "\"1GiB\"", any, k_language_model,
+     "what the tokens of the text may take in memory; those of a longer text are made again as they are needed. Empty: any"},
     {"data.outside", k_text, "\"\"", any, k_label,
      "label that F1 leaves out, such as O; empty: none"},
     {"data.held_out", k_num, "0.1", between(0, 0.9), k_language_model | k_classify,
@@ -64,7 +66,7 @@ constexpr KeySpec k_schema[] = {
      "rnn, gru, lstm, a registered cell (see `unroll doctor`), or the NAME of a table [cells.NAME]"},
     {"model.input", k_int, "1", between(1, 1e6), k_tensors,
      "width I of the input x [T,B,I]"},
-    {"model.embedding", k_int, "64", between(1, 1e6), k_tokens,
+    {"model.embedding", k_int, "64", between(1, 1e6), k_words,
      "width of the embedding of a token"},
     {"model.tied", k_bool, "false", any, k_language_model | k_translate,
      "the output layer's weight is that of the embedding, which is then as wide as what the layer reads"},
@@ -78,7 +80,7 @@ constexpr KeySpec k_schema[] = {
      "stacked layers (L)"},
     {"model.stack", k_text, "\"plain\"", one_of("plain|residual|highway"), k_every,
      "residual, highway: a layer's input, where it is as wide as its output, is added to it or mixed with it by a gate"},
-    {"model.bidirectional", k_bool, "false", any, k_forecast | k_classify | k_label | k_translate | k_tensors,
+    {"model.bidirectional", k_bool, "false", any, k_every & ~k_language_model,
      "a second direction that reads the sequence backwards"},
     {"model.projection", k_int, "0", between(0, 1e6), k_every,
      "lstm: width P of the projected output, 0 for none"},
@@ -109,10 +111,16 @@ constexpr KeySpec k_schema[] = {
 
     {"train.batch", k_int, "32", between(1, 1e5), k_trained,
      "sequences per update (B)"},
+    {"train.batch_tokens", k_int, "0", from(0), k_drawn,
+     "tokens of a batch at most, padding among them, so that it holds fewer long sequences than short ones; 0: any number"},
     {"train.evaluation_batch", k_int, "8", between(1, 1e5), k_language_model,
      "streams that the held-out text is cut into"},
     {"train.scheduled_sampling", k_num, "0.0", between(0, 1), k_translate,
      "share of the decoder's inputs that are its own predictions, from a first pass, instead of the target's"},
+    {"train.sampling_schedule", k_text, "\"constant\"", one_of("constant|linear|exponential|inverse-sigmoid"), k_translate,
+     "how scheduled_sampling is reached from 0"},
+    {"train.sampling_batches", k_int, "1000", between(1, k_int_max), k_translate,
+     "linear: batches after which it is; exponential, inverse-sigmoid: n of e^(-batch / n)"},
     {"train.label_smoothing", k_num, "0.0", between(0, 0.99), k_trained & ~k_forecast,
      "share of each target that goes to all classes alike; in training only"},
     {"train.optimizer", k_text, "\"adam\"", one_of("sgd|adam|adamw|rmsprop|adagrad|lion"), k_trained,
@@ -224,7 +232,7 @@ constexpr TaskKind k_kinds[] = {
 // path, read by, the default there
 constexpr KindDefault k_kind_defaults[] = {
     {"data.tokens", k_label, "\"words\""},
-    {"model.bidirectional", k_label | k_translate, "true"},
+    {"model.bidirectional", k_drawn, "true"},
 };
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

@@ -24,8 +24,9 @@ enum Uses : unsigned {
   k_label = 16,
   k_translate = 32,
   k_tokens = k_language_model | k_label | k_translate,
+  k_words = k_tokens,
   k_drawn = k_label | k_translate,  // whose rows are drawn into train, validation and test
-  k_trained = k_language_model | k_forecast | k_classify | k_label | k_translate,
+  k_trained = k_words | k_forecast | k_classify,
   k_every = k_trained | k_tensors,
 };
 

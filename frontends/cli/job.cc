@@ -25,7 +25,8 @@ LanguageModelOptions language_model_options(const Config& c) {
           .batch = c.integer("train.batch"),
           .steps = c.integer("data.steps"),
           .held_out = c.number("data.held_out"),
-          .evaluation_batch = c.integer("train.evaluation_batch")};
+          .evaluation_batch = c.integer("train.evaluation_batch"),
+          .memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"))};
 }
 
 ForecastOptions forecast_options(const Config& c) {
@@ -61,6 +62,7 @@ LabelOptions label_options(const Config& c) {
           .outside = c.text("data.outside"),
           .label_smoothing = c.number("train.label_smoothing"),
           .batch = c.integer("train.batch"),
+          .batch_tokens = c.integer("train.batch_tokens"),
           .validation = c.number("data.validation"),
           .test = c.number("data.test"),
           .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
@@ -75,29 +77,34 @@ TranslateOptions translate_options(const Config& c) {
           .embedding = c.integer("model.embedding"),
           .tied = c.boolean("model.tied"),
           .scheduled_sampling = c.number("train.scheduled_sampling"),
+          .sampling_schedule = c.text("train.sampling_schedule"),
+          .sampling_batches = c.integer("train.sampling_batches"),
           .label_smoothing = c.number("train.label_smoothing"),
           .batch = c.integer("train.batch"),
+          .batch_tokens = c.integer("train.batch_tokens"),
           .validation = c.number("data.validation"),
           .test = c.number("data.test"),
           .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
 }
 
-// Each kind of task with what makes it.
+std::string text_of(const std::string& path) { return read_text_file(path, k_max_data_bytes); }
+
+// Each kind of task with what makes it of its file.
 struct TaskMaker {
   unsigned kind;
-  std::shared_ptr<const Task> (*make)(const Config&, std::string_view text, const std::string& path, const Metadata&);
+  std::shared_ptr<const Task> (*make)(const Config&, const std::string& path, const Metadata&);
 };
 constexpr TaskMaker k_makers[] = {
-    {k_language_model, [](auto& c, auto text, auto& path, auto& fitted) {
-       return make_language_model(language_model_options(c), text, path, fitted); }},
-    {k_forecast, [](auto& c, auto text, auto& path, auto& fitted) {
-       return make_forecast(forecast_options(c), text, path, fitted); }},
-    {k_classify, [](auto& c, auto text, auto& path, auto& fitted) {
-       return make_classify(classify_options(c), text, path, fitted); }},
-    {k_label, [](auto& c, auto text, auto& path, auto& fitted) {
-       return make_label(label_options(c), text, path, fitted); }},
-    {k_translate, [](auto& c, auto text, auto& path, auto& fitted) -> std::shared_ptr<const Task> {
-       return make_translate(translate_options(c), text, path, fitted); }},
+    {k_language_model, [](auto& c, auto& path, auto& fitted) {
+       return make_language_model(language_model_options(c), std::shared_ptr<const Vfs::Reader>(disk().open(path)), path, fitted); }},
+    {k_forecast, [](auto& c, auto& path, auto& fitted) {
+       return make_forecast(forecast_options(c), text_of(path), path, fitted); }},
+    {k_classify, [](auto& c, auto& path, auto& fitted) {
+       return make_classify(classify_options(c), text_of(path), path, fitted); }},
+    {k_label, [](auto& c, auto& path, auto& fitted) {
+       return make_label(label_options(c), text_of(path), path, fitted); }},
+    {k_translate, [](auto& c, auto& path, auto& fitted) -> std::shared_ptr<const Task> {
+       return make_translate(translate_options(c), text_of(path), path, fitted); }},
 };
 
 Average average_kind(const std::string& word) {
@@ -143,9 +150,8 @@ std::shared_ptr<const Task> make_task(const Config& config, const std::string& f
   config.refuse_unread();
   if (config.text("data.path").empty()) config.refuse("data.path", "no data file", "Set data.path");
   const std::string path = (std::filesystem::path(folder) / config.text("data.path")).lexically_normal().string();
-  const std::string text = read_text_file(path, k_max_data_bytes);
   for (const TaskMaker& row : k_makers) {
-    if (row.kind == config.uses()) return row.make(config, text, path, fitted);
+    if (row.kind == config.uses()) return row.make(config, path, fitted);
   }
   throw Error(ErrorKind::internal, "make_task", "no maker for task.kind = " + config.text("task.kind"));
 }
@@ -202,7 +208,7 @@ std::unique_ptr<Backend> open_backend(const Config& config) {
 }
 
 RecurrentSizes recurrent_sizes(const Config& config) {
-  const bool embedded = config.uses() & (k_language_model | k_label | k_translate);
+  const bool embedded = config.uses() & k_words;
   return {.steps = config.integer("data.steps"),
           .batch = config.integer("train.batch"),
           .input = config.integer(embedded ? "model.embedding" : "model.input")};

@@ -43,7 +43,8 @@ struct Row {
   unsigned kind;
   Answer (*make)(const RunFolder&, Backend&, const Options&);
 };
-constexpr Row k_rows[] = {{k_label, label_lines}, {k_translate, translated_lines}};
+constexpr Row k_rows[] = {
+    {k_label, label_lines}, {k_translate, translated_lines}};
 
 Answer answer_of(const RunFolder& run, Backend& backend, const Options& options) {
   for (const Row& row : k_rows)

@@ -11,6 +11,14 @@
 
 namespace unroll {
 
+namespace {
+
+Buckets::Lengths larger(const Buckets::Lengths& a, const Buckets::Lengths& b) {
+  return {std::max(a.first, b.first), std::max(a.second, b.second)};
+}
+
+}  // namespace
+
 std::int64_t padded_length(std::int64_t length) {
   const auto octave =
       static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(length - 1, 1))));
@@ -18,15 +26,37 @@ std::int64_t padded_length(std::int64_t length) {
   return (std::max<std::int64_t>(length, 1) + unit - 1) / unit * unit;
 }
 
-Buckets::Buckets(std::vector<Lengths> lengths, std::int64_t batch) : padded_(std::move(lengths)), batch_(batch) {
-  if (batch < 1) throw Error(ErrorKind::usage, "Buckets", "batch must be at least 1; got " + std::to_string(batch));
+Buckets::Buckets(std::vector<Lengths> lengths, const BatchSize& size) : padded_(std::move(lengths)), size_(size) {
+  if (size.rows < 1 || size.tokens < 0)
+    throw Error(ErrorKind::usage, "Buckets",
+                "batch must be at least 1 and batch_tokens at least 0; got " + std::to_string(size.rows) + " and " +
+                    std::to_string(size.tokens));
+  size_.rows = std::min(size.rows, std::max<std::int64_t>(static_cast<std::int64_t>(padded_.size()), 1));
   for (Lengths& l : padded_) l = {padded_length(l.first), padded_length(l.second)};
   std::vector<std::int64_t> order(padded_.size());
   std::iota(order.begin(), order.end(), 0);
   sorted_ = by_length(std::move(order));
+  // The same in every order by length, because sequences of equal padded lengths stand in for each other.
+  Lengths longest;
+  begins_.push_back(0);
+  for (std::size_t i = 0; i < sorted_.size(); ++i) {
+    const Lengths grown = larger(longest, padded_[static_cast<std::size_t>(sorted_[i])]);
+    const std::int64_t count = static_cast<std::int64_t>(i) - begins_.back();
+    if (count > 0 && count + 1 > batch_at(grown)) {
+      begins_.push_back(static_cast<std::int64_t>(i));
+      longest = padded_[static_cast<std::size_t>(sorted_[i])];
+    } else {
+      longest = grown;
+    }
+  }
+  if (!sorted_.empty()) begins_.push_back(static_cast<std::int64_t>(sorted_.size()));
 }
 
-std::int64_t Buckets::n_batches() const { return (static_cast<std::int64_t>(padded_.size()) + batch_ - 1) / batch_; }
+std::int64_t Buckets::batch_at(const Lengths& padded) const {
+  if (size_.tokens == 0) return size_.rows;
+  const std::int64_t tokens = size_.nested ? padded.first * padded.second : std::max(padded.first, padded.second);
+  return std::clamp<std::int64_t>(size_.tokens / std::max<std::int64_t>(tokens, 1), 1, size_.rows);
+}
 
 std::vector<std::int64_t> Buckets::by_length(std::vector<std::int64_t> order) const {
   const auto key = [&](std::int64_t i) {
@@ -38,17 +68,13 @@ std::vector<std::int64_t> Buckets::by_length(std::vector<std::int64_t> order) co
 }
 
 Buckets::Rows Buckets::cut(const std::vector<std::int64_t>& order, std::int64_t index) const {
-  const auto n = static_cast<std::int64_t>(order.size());
   if (index < 0 || index >= n_batches())
     throw Error(ErrorKind::usage, "Buckets",
                 "index must be in [0," + std::to_string(n_batches()) + "); got " + std::to_string(index));
   Rows r;
-  const auto begin = order.begin() + index * batch_;
-  r.rows.assign(begin, begin + std::min(batch_, n - index * batch_));
-  for (const std::int64_t row : r.rows) {
-    const Lengths& l = padded_[static_cast<std::size_t>(row)];
-    r.padded = {std::max(r.padded.first, l.first), std::max(r.padded.second, l.second)};
-  }
+  const auto at = static_cast<std::size_t>(index);
+  r.rows.assign(order.begin() + begins_[at], order.begin() + begins_[at + 1]);
+  for (const std::int64_t row : r.rows) r.padded = larger(r.padded, padded_[static_cast<std::size_t>(row)]);
   return r;
 }
 

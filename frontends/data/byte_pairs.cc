@@ -143,7 +143,8 @@ class PairCounts {
 
 }  // namespace
 
-std::shared_ptr<const Tokenizer::Coder> train_byte_pairs(Texts texts, const TokenizerOptions& options) {
+std::shared_ptr<const Tokenizer::Coder> train_byte_pairs(const Tokenizer::Texts& texts,
+                                                         const TokenizerOptions& options) {
   auto coder = std::make_shared<BytePairs>();
   PairCounts pairs(count_pieces(texts));
   while (coder->size() < options.vocabulary) {

@@ -2,22 +2,23 @@
 #include "frontends/data/streams.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "unroll/error.h"
 
 namespace unroll {
 
-Streams::Streams(std::span<const std::int32_t> ids, const Layout& layout, std::string_view name)
-    : ids_(ids), layout_(layout), per_stream_(0) {
+Streams::Streams(std::shared_ptr<const Tokens> ids, const Layout& layout, std::string_view name)
+    : ids_(std::move(ids)), layout_(layout), per_stream_(0) {
   if (layout.batch < 1 || layout.steps < 1)
     throw Error(ErrorKind::usage, name,
                 "batch and steps must be at least 1; got " + std::to_string(layout.batch) + " and " +
                     std::to_string(layout.steps));
   const std::int64_t least = layout.keep_remainder ? 1 : layout.steps;
-  per_stream_ = (static_cast<std::int64_t>(ids.size()) - 1) / layout.batch;
+  per_stream_ = (ids_->size() - 1) / layout.batch;
   if (per_stream_ < least)
     throw Error(ErrorKind::usage, name,
-                std::to_string(ids.size()) + " values are too few for a batch of " + std::to_string(layout.batch) +
+                std::to_string(ids_->size()) + " values are too few for a batch of " + std::to_string(layout.batch) +
                     " streams in windows of " + std::to_string(layout.steps),
                 "Lower batch or steps, or give more data");
 }
@@ -34,12 +35,13 @@ Streams::Window Streams::window(std::int64_t index, std::int64_t offset) const {
   const std::int64_t begin = offset + index * layout_.steps, T = std::min(layout_.steps, per_stream_ - begin);
   Window w{Tensor(DType::i32, {T, layout_.batch}), Tensor(DType::i32, {T, layout_.batch})};
   const auto ids = w.ids.values<std::int32_t>(), labels = w.labels.values<std::int32_t>();
+  std::vector<std::int32_t> from(static_cast<std::size_t>(T + 1));
   for (std::int64_t b = 0; b < layout_.batch; ++b) {
-    const std::int32_t* from = ids_.data() + b * per_stream_ + begin;
+    ids_->read(b * per_stream_ + begin, from);
     for (std::int64_t t = 0; t < T; ++t) {
       const auto at = static_cast<std::size_t>(t * layout_.batch + b);
-      ids[at] = from[t];
-      labels[at] = from[t + 1];
+      ids[at] = from[static_cast<std::size_t>(t)];
+      labels[at] = from[static_cast<std::size_t>(t + 1)];
     }
   }
   return w;

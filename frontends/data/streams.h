@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
+#include "frontends/data/tokens.h"
 #include "unroll/tensor.h"
 
 namespace unroll {
@@ -17,9 +19,9 @@ class Streams {
     std::int64_t steps;   // T
     bool keep_remainder;  // a last window shorter than T is served too
   };
-  // `ids` must outlive it. Each stream predicts the same number of next values. Throws Error(usage) saying `name`
-  // when there is not one prediction for each stream.
-  Streams(std::span<const std::int32_t> ids, const Layout& layout, std::string_view name);
+  // Each stream predicts the same number of next values. Throws Error(usage) saying `name` when there is not one
+  // prediction for each stream.
+  Streams(std::shared_ptr<const Tokens> ids, const Layout& layout, std::string_view name);
 
   // Windows of an epoch whose streams start `offset` values later; offset < T.
   std::int64_t n_windows(std::int64_t offset = 0) const;
@@ -31,7 +33,7 @@ class Streams {
   std::int64_t per_stream() const { return per_stream_; }
 
  private:
-  std::span<const std::int32_t> ids_;
+  std::shared_ptr<const Tokens> ids_;
   Layout layout_;
   std::int64_t per_stream_;  // predictions of one stream
 };

@@ -83,38 +83,42 @@ class Words : public Tokenizer::Coder {
 
 using CoderPointer = std::shared_ptr<const Tokenizer::Coder>;
 
-CoderPointer train_characters(Texts texts, const std::string& name) {
-  std::vector<char32_t> all;
-  for (const std::string_view text : texts) {
+using Texts = Tokenizer::Texts;
+
+CoderPointer train_characters(const Texts& texts, const std::string& name) {
+  std::vector<char32_t> all;  // each once
+  texts([&](std::string_view text) {
     const std::vector<char32_t> characters = decode_utf8(text, name);
     all.insert(all.end(), characters.begin(), characters.end());
-  }
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+  });
   return std::make_shared<Characters>(Vocabulary::of(all, name));
 }
 
 struct Row {
   std::string_view kind;
-  CoderPointer (*train)(Texts, const TokenizerOptions&, const std::string& name);
+  CoderPointer (*train)(const Texts&, const TokenizerOptions&, const std::string& name);
   CoderPointer (*from_stored)(std::string_view, const std::string& name);
 };
 constexpr Row k_kinds[] = {
     {"bytes",
-     [](Texts, const TokenizerOptions&, const std::string&) -> CoderPointer { return std::make_shared<Bytes256>(); },
+     [](const Texts&, const TokenizerOptions&, const std::string&) -> CoderPointer { return std::make_shared<Bytes256>(); },
      [](std::string_view, const std::string&) -> CoderPointer { return std::make_shared<Bytes256>(); }},
     {"characters",
-     [](Texts texts, const TokenizerOptions&, const std::string& name) { return train_characters(texts, name); },
+     [](const Texts& texts, const TokenizerOptions&, const std::string& name) { return train_characters(texts, name); },
      [](std::string_view stored, const std::string& name) -> CoderPointer {
        return std::make_shared<Characters>(Vocabulary::from_characters(stored, name));
      }},
     {"words",
-     [](Texts texts, const TokenizerOptions& o, const std::string&) -> CoderPointer {
+     [](const Texts& texts, const TokenizerOptions& o, const std::string&) -> CoderPointer {
        return std::make_shared<Words>(
            Lexicon::of(count_pieces(texts), o.min_count, static_cast<std::size_t>(o.vocabulary - 1)));
      },
      [](std::string_view stored, const std::string& name) -> CoderPointer {
        return std::make_shared<Words>(Lexicon::from_lines(stored, name));
      }},
-    {"bpe", [](Texts texts, const TokenizerOptions& o, const std::string&) { return train_byte_pairs(texts, o); },
+    {"bpe", [](const Texts& texts, const TokenizerOptions& o, const std::string&) { return train_byte_pairs(texts, o); },
      byte_pairs_from},
 };
 
@@ -138,9 +142,9 @@ std::vector<std::string_view> pieces_of(std::string_view text) {
   return pieces;
 }
 
-Lexicon::Counts count_pieces(Texts texts) {
+Lexicon::Counts count_pieces(const Texts& texts) {
   Lexicon::Counts counts;
-  for (const std::string_view text : texts)
+  texts([&](std::string_view text) {
     for (const std::string_view piece : pieces_of(text)) {
       const auto at = counts.find(piece);
       if (at == counts.end())
@@ -148,10 +152,19 @@ Lexicon::Counts count_pieces(Texts texts) {
       else
         ++at->second;
     }
+  });
   return counts;
 }
 
-Tokenizer Tokenizer::train(std::string_view kind, Texts texts, const TokenizerOptions& options,
+Tokenizer Tokenizer::train(std::string_view kind, std::span<const std::string_view> texts,
+                           const TokenizerOptions& options, const std::string& name) {
+  const Texts each = [&](const auto& take) {
+    for (const std::string_view text : texts) take(text);
+  };
+  return train(kind, each, options, name);
+}
+
+Tokenizer Tokenizer::train(std::string_view kind, const Texts& texts, const TokenizerOptions& options,
                            const std::string& name) {
   if (options.vocabulary < 1 || options.vocabulary > static_cast<std::int64_t>(k_max_tokens) || options.min_count < 1)
     throw Error(ErrorKind::usage, "tokenizer",

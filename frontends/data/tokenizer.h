@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,6 +31,10 @@ class Tokenizer {
   // of `name` on text that cannot be read.
   static Tokenizer train(std::string_view kind, std::span<const std::string_view> texts,
                          const TokenizerOptions& options, const std::string& name);
+  // The same of texts that are shown one after the other: `texts` calls what it is given with each.
+  using Texts = std::function<void(const std::function<void(std::string_view text)>& take)>;
+  static Tokenizer train(std::string_view kind, const Texts& texts, const TokenizerOptions& options,
+                         const std::string& name);
   // From stored(). Throws Error(input_file) when it is not what a tokenizer of this kind stores.
   static Tokenizer from_stored(std::string_view kind, std::string_view stored, const std::string& name);
 

@@ -22,12 +22,11 @@ class Tokenizer::Coder {
   virtual std::string text(std::int32_t id) const = 0;
 };
 
-using Texts = std::span<const std::string_view>;
-
 // How often each piece occurs.
-Lexicon::Counts count_pieces(Texts texts);
+Lexicon::Counts count_pieces(const Tokenizer::Texts& texts);
 
-std::shared_ptr<const Tokenizer::Coder> train_byte_pairs(Texts texts, const TokenizerOptions& options);
+std::shared_ptr<const Tokenizer::Coder> train_byte_pairs(const Tokenizer::Texts& texts,
+                                                         const TokenizerOptions& options);
 std::shared_ptr<const Tokenizer::Coder> byte_pairs_from(std::string_view stored, const std::string& name);
 
 }  // namespace unroll

@@ -115,7 +115,8 @@ TEST_CASE("CSV: damaged structure is refused") {
 TEST_CASE("streams cut a text into B pieces side by side that predict the next character") {
   std::vector<std::int32_t> ids(23);
   std::iota(ids.begin(), ids.end(), 0);
-  const Streams streams(ids, {2, 4, true}, "t");
+  const auto tokens = std::make_shared<TokenList>(ids);
+  const Streams streams(tokens, {2, 4, true}, "t");
   CHECK(streams.per_stream() == 11);
   CHECK(streams.n_windows() == 3);
   const auto w = streams.window(1);
@@ -124,8 +125,8 @@ TEST_CASE("streams cut a text into B pieces side by side that predict the next c
   CHECK(w.ids.at(1) == 15);
   for (std::int64_t e = 0; e < 8; ++e) CHECK(w.labels.at(e) == w.ids.at(e) + 1);
   CHECK(streams.window(2).ids.shape() == Shape{3, 2});
-  CHECK(Streams(ids, {2, 4, false}, "t").n_windows() == 2);
-  CHECK_THROWS_AS(Streams(ids, {24, 4, true}, "t"), Error);
+  CHECK(Streams(tokens, {2, 4, false}, "t").n_windows() == 2);
+  CHECK_THROWS_AS(Streams(tokens, {24, 4, true}, "t"), Error);
 }
 
 TEST_CASE("a permutation holds every number once and is a function of seed and epoch") {

@@ -60,7 +60,7 @@ TEST_CASE("padded lengths are few and little longer than what they hold") {
 TEST_CASE("buckets hold every sequence once an epoch, of like lengths, as a pure function of seed, epoch and index") {
   std::vector<Buckets::Lengths> lengths;
   for (std::int64_t i = 0; i < 203; ++i) lengths.push_back({1 + i * 37 % 60, 1 + i * 11 % 17});
-  const Buckets buckets(lengths, 16), same(lengths, 16);
+  const Buckets buckets(lengths, {16}), same(lengths, {16});
   CHECK(buckets.n_batches() == 13);
   const auto epoch = [&](const Buckets& b, std::uint64_t seed, std::int64_t e) {
     std::vector<std::vector<std::int64_t>> batches;

@@ -129,6 +129,25 @@ TEST_CASE("scheduled sampling feeds the model's own predictions, all of them at 
   CHECK(half != all);
 }
 
+TEST_CASE("a schedule of the share gives at every batch what a constant share of that size gives") {
+  TranslateOptions o = small_options();
+  const auto loss = [&](const char* schedule, double share, std::int64_t batches) {
+    o.scheduled_sampling = share;
+    o.sampling_schedule = schedule;
+    o.sampling_batches = batches;
+    const auto task = small_translate(o);
+    return loss_and_gradients(*task, task->batch(Split::train, 1, 0, 0)).at("loss").at(0);  // the key of batch 2, from 0
+  };
+  CHECK(loss("linear", 0.8, 4) == loss("constant", 0.4, 1));
+  CHECK(loss("linear", 0.8, 2) == loss("constant", 0.8, 1));
+  CHECK(loss("linear", 0.8, 1) == loss("constant", 0.8, 1));
+  CHECK(loss("exponential", 0.8, 3) == loss("constant", 0.8 * (1 - std::exp(-2.0 / 3)), 1));
+  CHECK(loss("inverse-sigmoid", 0.8, 2) == loss("constant", 0.8 * (1 - 2 / (2 + std::exp(1.0))), 1));
+  CHECK(loss("linear", 0.8, 4) != loss("linear", 0.8, 2));
+  CHECK_THROWS_WITH_AS(loss("cosine", 0.5, 2), doctest::Contains("inverse-sigmoid"), Error);
+  CHECK_THROWS_WITH_AS(loss("linear", 0.5, 0), doctest::Contains("at least 1"), Error);
+}
+
 TEST_CASE("an encoder and decoder learn to write a word backwards, and read it back from metadata and parameters") {
   for (const char* attention : {"dot", "additive"}) {
     CAPTURE(attention);

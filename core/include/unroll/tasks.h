@@ -16,6 +16,7 @@
 #include "unroll/model.h"
 #include "unroll/stream.h"
 #include "unroll/trainer.h"
+#include "unroll/vfs.h"
 
 namespace unroll {
 
@@ -40,8 +41,15 @@ struct LanguageModelOptions {
   std::int64_t steps = 64;
   double held_out = 0.1;
   std::int64_t evaluation_batch = 8;  // streams the held-out text is cut into
+  // Of a file: bytes that its tokens may take in memory, 0: any number. A longer text is read again as it is needed, in
+  // blocks, with the same batches; what is then held is the last block of each stream and a few numbers of each block.
+  std::size_t memory_limit = 0;
 };
 UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, std::string_view text,
+                                                           const std::string& name, const Metadata& fitted = {});
+// The file must not change while the task is used.
+UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options,
+                                                           std::shared_ptr<const Vfs::Reader> file,
                                                            const std::string& name, const Metadata& fitted = {});
 
 // Predicts the next value of a column from a window of the values before it. Metrics mae and rmse in the column's
@@ -89,6 +97,7 @@ struct LabelOptions {
   std::string outside;              // a label that F1 leaves out, such as O; empty: none
   double label_smoothing = 0;
   std::int64_t batch = 32;
+  std::int64_t batch_tokens = 0;    // of a batch at most, padding among them, a longer sentence by itself; 0: any number
   double validation = 0.1;          // parts of the sentences
   double test = 0.2;
   std::uint64_t split_seed = 0;
@@ -126,9 +135,17 @@ struct TranslateOptions {
   std::int64_t min_count = 2;          // words, bpe
   std::int64_t embedding = 64;
   bool tied = false;                   // the decoder's output weight is that of its embedding
-  double scheduled_sampling = 0;       // share of the decoder's inputs that are its own predictions
+  double scheduled_sampling = 0;       // share s of the decoder's inputs that are its own predictions
+  // The share at batch i, with n = sampling_batches (Bengio et al. 2015, section 2.4, whose e_i is 1 - share / s):
+  //   constant         s
+  //   linear           s min(i / n, 1)
+  //   exponential      s (1 - e^(-i / n))
+  //   inverse-sigmoid  s (1 - n / (n + e^(i / n)))
+  std::string sampling_schedule = "constant";
+  std::int64_t sampling_batches = 1000;
   double label_smoothing = 0;
   std::int64_t batch = 32;
+  std::int64_t batch_tokens = 0;       // of a batch's longer side at most, padding among them; 0: any number
   double validation = 0.1;             // parts of the pairs
   double test = 0.2;
   std::uint64_t split_seed = 0;

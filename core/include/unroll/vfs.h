@@ -18,6 +18,17 @@ class UNROLL_API Vfs {
   virtual ~Vfs() = default;
   // Whole file; throws Error(input_file) when it is missing, not a regular file or above max_bytes.
   virtual Bytes read(const std::string& path, std::size_t max_bytes) = 0;
+  // A file that is read in parts, from any thread.
+  class Reader {
+   public:
+    virtual ~Reader() = default;
+    virtual std::size_t size() const = 0;  // when it was opened
+    // Fills `to` with the bytes from `offset` on; throws Error(input_file) when they are not there.
+    virtual void read_at(std::size_t offset, std::span<std::byte> to) const = 0;
+  };
+  // Throws Error(input_file) when it is missing or not a regular file. Unless a file layer does better, the reader holds
+  // the whole file.
+  virtual std::unique_ptr<Reader> open(const std::string& path);
   virtual bool exists(const std::string& path) = 0;
   virtual void make_folder(const std::string& path) = 0;  // and its parents
   // One open file being written; each step throws Error(storage).

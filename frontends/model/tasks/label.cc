@@ -2,11 +2,11 @@
 // Sequence labelling: embedding, recurrent layers that know where each sentence ends, a linear layer at every token.
 #include <algorithm>
 
-#include "frontends/data/buckets.h"
 #include "frontends/data/labelled.h"
 #include "frontends/data/lines.h"
 #include "frontends/model/tasks/class_metrics.h"
 #include "frontends/model/tasks/label_network.h"
+#include "frontends/model/tasks/split_buckets.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -26,8 +26,6 @@ Value LabelNetwork::build(Scope& scope, Value ids, Value lengths) const {
 }
 
 namespace {
-
-constexpr std::int32_t k_padding = -1;  // as a label
 
 class Label : public Task {
  public:
@@ -49,11 +47,8 @@ class Label : public Task {
       throw Error(ErrorKind::usage, name, "no token has the outside label '" + options.outside + "'",
                   "Set outside to a label of the file, or leave it out");
     encode(sentences, name);
-    for (std::size_t split = 0; split < rows.size(); ++split) {
-      std::vector<Buckets::Lengths> lengths;
-      for (const std::int64_t row : rows[split]) lengths.push_back({length(row)});
-      parts_.push_back({rows[split], Buckets(std::move(lengths), options.batch)});
-    }
+    parts_ = SplitBuckets(rows, [&](std::int64_t row) { return Buckets::Lengths{length(row), 0}; },
+                          {options.batch, options.batch_tokens});
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
@@ -63,29 +58,25 @@ class Label : public Task {
     const Value logits = network.build(scope, ids, lengths);
     TaskGraph t;
     t.weight = add_class_metrics(t, argmax(logits, -1), labels, classes_);
-    t.loss = sum(smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing)) /
-             maximum(t.weight, scalar_like(t.weight, 1));
+    const Value loss = smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing);
+    t.loss = sum(loss) / maximum(t.weight, scalar_like(t.weight, 1));
     return t;
   }
 
-  std::int64_t n_batches(Split split) const override { return part(split).buckets.n_batches(); }
+  std::int64_t n_batches(Split split) const override { return parts_.n_batches(split); }
 
-  // A batch that too few sentences are left for is filled up with empty ones, so that there is no further shape.
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
-    const Part& p = part(split);
-    const Buckets::Rows chosen =
-        split == Split::train ? p.buckets.shuffled(seed, epoch, index) : p.buckets.sorted(index);
-    const std::int64_t T = chosen.padded.first, B = std::min(options_.batch, static_cast<std::int64_t>(p.rows.size()));
-    Tensor ids(DType::i32, {T, B}), labels = Tensor::filled({DType::i32, {T, B}}, k_padding), lengths(DType::i32, {B});
+    const SplitBuckets::Chosen chosen = parts_.choose(split, seed, epoch, index);
+    const std::int64_t T = chosen.padded.first, B = chosen.batch;
+    Tensor ids(DType::i32, {T, B}), labels = Tensor::filled({DType::i32, {T, B}}, k_no_label), lengths(DType::i32, {B});
     for (std::size_t b = 0; b < chosen.rows.size(); ++b) {
-      const std::int64_t row = p.rows[static_cast<std::size_t>(chosen.rows[b])];
-      const std::size_t begin = begin_[static_cast<std::size_t>(row)];
-      lengths.values<std::int32_t>()[b] = static_cast<std::int32_t>(length(row));
-      for (std::size_t t = 0; t < static_cast<std::size_t>(length(row)); ++t) {
-        const std::size_t at = t * static_cast<std::size_t>(B) + b;
-        ids.values<std::int32_t>()[at] = ids_[begin + t];
-        labels.values<std::int32_t>()[at] = label_ids_[begin + t];
-      }
+      const auto sentence = [&](const std::vector<std::int32_t>& all) {
+        return std::span(all).subspan(begin_[static_cast<std::size_t>(chosen.rows[b])],
+                                      static_cast<std::size_t>(length(chosen.rows[b])));
+      };
+      lengths.values<std::int32_t>()[b] = static_cast<std::int32_t>(length(chosen.rows[b]));
+      put_column(ids, static_cast<std::int64_t>(b), sentence(ids_));
+      put_column(labels, static_cast<std::int64_t>(b), sentence(label_ids_));
     }
     Batch result;
     result.inputs.emplace("ids", std::move(ids));
@@ -105,7 +96,7 @@ class Label : public Task {
   }
 
   std::map<std::string, std::map<std::string, double>> baselines() const override {
-    const std::vector<std::int64_t>&train = parts_[0].rows, &test = parts_[2].rows;
+    const std::vector<std::int64_t>&train = parts_.rows(Split::train), &test = parts_.rows(Split::test);
     if (test.empty()) return {};
     std::map<std::int32_t, std::map<std::int32_t, std::int64_t>> by_token;
     std::map<std::int32_t, std::int64_t> all;
@@ -130,11 +121,6 @@ class Label : public Task {
   }
 
  private:
-  struct Part {
-    std::vector<std::int64_t> rows;  // sentences
-    Buckets buckets;                 // of indices into rows
-  };
-  const Part& part(Split split) const { return parts_[static_cast<std::size_t>(split)]; }
   std::int64_t length(std::int64_t row) const {
     const auto k = static_cast<std::size_t>(row);
     return static_cast<std::int64_t>(begin_[k + 1] - begin_[k]);
@@ -189,7 +175,7 @@ class Label : public Task {
   ClassSet classes_;
   std::vector<std::int32_t> ids_, label_ids_;  // of all sentences after each other
   std::vector<std::size_t> begin_;             // of each sentence, and the end
-  std::vector<Part> parts_;                    // by split
+  SplitBuckets parts_;
 };
 
 }  // namespace

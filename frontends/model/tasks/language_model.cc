@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/model/tasks/language_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <optional>
 
 #include "frontends/data/streams.h"
 #include "frontends/data/text.h"
+#include "frontends/data/tokens.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -41,35 +43,44 @@ Tokenizer language_tokenizer(const Metadata& metadata, const std::string& name) 
 
 namespace {
 
-// `at`, or behind it where it lies within a character.
-std::size_t character_start(std::string_view text, std::size_t at) {
-  while (at < text.size() && at > 0 && (text[at] & 0xC0) == 0x80) ++at;
-  return at;
-}
+// A text that is in memory already; it must outlive the reader.
+class TextReader : public Vfs::Reader {
+ public:
+  explicit TextReader(std::string_view text) : text_(text) {}
+  std::size_t size() const override { return text_.size(); }
+  void read_at(std::size_t offset, std::span<std::byte> to) const override {
+    std::copy_n(std::as_bytes(std::span(text_)).begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
+  }
+
+ private:
+  std::string_view text_;
+};
+
+bool begins_character(char c) { return (c & 0xC0) != 0x80; }
 
 class LanguageModel : public Task {
  public:
-  LanguageModel(const LanguageModelOptions& options, std::string_view bytes, const std::string& name,
+  LanguageModel(const LanguageModelOptions& options, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                 const Metadata& fitted)
-      : options_(options) {
+      : options_(options), file_(std::move(file)), name_(name) {
     if (options.embedding < 1)
       throw Error(ErrorKind::usage, "language_model",
                   "embedding must be at least 1; got " + std::to_string(options.embedding));
+    choose_block();
     // The text is cut between training and the rest before anything is learnt from it.
-    const std::size_t cut = cut_of(bytes, name);
-    const std::string_view train = bytes.substr(0, cut), rest = bytes.substr(cut);
-    tokenizer_.emplace(fitted.empty() ? Tokenizer::train(options.tokens, std::vector{train},
-                                                         {options.vocabulary, options.min_count}, name)
-                                      : language_tokenizer(fitted, name));
-    ids_ = tokenizer_->encode(train, name);
-    n_train_ = ids_.size();
-    const std::vector<std::int32_t> held_out = tokenizer_->encode(rest, name);
-    ids_.insert(ids_.end(), held_out.begin(), held_out.end());
-    const auto ids = std::span<const std::int32_t>(ids_);
-    train_ = std::make_unique<Streams>(ids.first(n_train_), Streams::Layout{options.batch, options.steps, false}, name);
-    if (n_train_ < ids_.size())
-      held_out_ = std::make_unique<Streams>(
-          ids.subspan(n_train_), Streams::Layout{options.evaluation_batch, options.steps, true}, name + " (held out)");
+    const std::size_t cut = cut_of_text();
+    const Tokenizer::Texts train = [&](const auto& take) {
+      blocks(0, cut).for_each([&](std::string_view text, std::size_t) { take(text); });
+    };
+    tokenizer_.emplace(fitted.empty()
+                           ? Tokenizer::train(options.tokens, train, {options.vocabulary, options.min_count}, name)
+                           : language_tokenizer(fitted, name));
+    train_ids_ = tokens_of(0, cut, options.batch);
+    train_ = std::make_unique<Streams>(train_ids_, Streams::Layout{options.batch, options.steps, false}, name);
+    if (cut == file_->size()) return;
+    held_out_ids_ = tokens_of(cut, file_->size(), options.evaluation_batch);
+    held_out_ = std::make_unique<Streams>(held_out_ids_, Streams::Layout{options.evaluation_batch, options.steps, true},
+                                          name + " (held out)");
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
@@ -122,35 +133,89 @@ class LanguageModel : public Task {
   std::map<std::string, std::map<std::string, double>> baselines() const override {
     if (!held_out_) return {};
     std::vector<double> count(static_cast<std::size_t>(tokenizer_->size()), 1.0);
-    for (std::size_t i = 0; i < n_train_; ++i) ++count[static_cast<std::size_t>(ids_[i])];
-    const double all = static_cast<double>(n_train_) + static_cast<double>(count.size());
+    for_each_token(*train_ids_, [&](std::int32_t id) { ++count[static_cast<std::size_t>(id)]; });
+    const double all = static_cast<double>(train_ids_->size()) + static_cast<double>(count.size());
     const Tensor lengths = characters_of_tokens();
     double bits = 0, characters = 0;
-    for (std::size_t i = n_train_; i < ids_.size(); ++i) {
-      bits -= std::log2(count[static_cast<std::size_t>(ids_[i])] / all);
-      characters += lengths.at(ids_[i]);
-    }
+    for_each_token(*held_out_ids_, [&](std::int32_t id) {
+      bits -= std::log2(count[static_cast<std::size_t>(id)] / all);
+      characters += lengths.at(id);
+    });
     std::map<std::string, double> metrics{
-        {"perplexity", std::exp2(bits / static_cast<double>(ids_.size() - n_train_))}};
+        {"perplexity", std::exp2(bits / static_cast<double>(held_out_ids_->size()))}};
     if (has_lengths() && characters > 0) metrics["bits_per_character"] = bits / characters;
     return {{"frequency", metrics}};
   }
 
  private:
-  // Where training ends in the bytes: after its share of the characters, or of the bytes where these are tokens.
-  std::size_t cut_of(std::string_view bytes, const std::string& name) const {
+  static constexpr std::size_t k_least_block = 4096, k_largest_block = std::size_t{1} << 20;
+
+  std::size_t n_kept() const {
+    return static_cast<std::size_t>(std::max<std::int64_t>(options_.batch, 1) +
+                                    std::max<std::int64_t>(options_.evaluation_batch, 1) + 4);
+  }
+  // A text whose tokens surely fit, one a byte, is one block.
+  void choose_block() {
+    const std::size_t limit = options_.memory_limit, size = std::max<std::size_t>(file_->size(), 1);
+    block_ = size;
+    if (limit == 0 || size <= limit / sizeof(std::int32_t)) return;
+    const std::size_t most = limit / sizeof(std::int32_t) / n_kept();
+    if (most < k_least_block)
+      throw Error(ErrorKind::usage, "language_model",
+                  "a memory limit of " + std::to_string(limit) + " bytes is too small for " + std::to_string(n_kept()) +
+                      " streams and blocks of " + std::to_string(k_least_block) + " bytes",
+                  "Set it to " + std::to_string(k_least_block * n_kept() * sizeof(std::int32_t)) + " or more");
+    block_ = std::min(most, k_largest_block);
+  }
+  TextBlocks blocks(std::size_t begin, std::size_t end) const { return {file_, begin, end, block_}; }
+  std::shared_ptr<const Tokens> tokens_of(std::size_t begin, std::size_t end, std::int64_t streams) const {
+    if (block_ >= file_->size())
+      return std::make_shared<TokenList>(tokenizer_->encode(blocks(begin, end).read(begin, end), name_));
+    const auto kept = static_cast<std::size_t>(std::max<std::int64_t>(streams, 1)) + 2;
+    return std::make_shared<BlockTokens>(blocks(begin, end), *tokenizer_, kept, name_);
+  }
+  template <class F>
+  static void for_each_token(const Tokens& tokens, const F& see) {
+    std::vector<std::int32_t> part;
+    for (std::int64_t at = 0; at < tokens.size(); at += static_cast<std::int64_t>(part.size())) {
+      part.resize(static_cast<std::size_t>(std::min<std::int64_t>(tokens.size() - at, 1 << 16)));
+      tokens.read(at, part);
+      for (const std::int32_t id : part) see(id);
+    }
+  }
+
+  // Where training ends in the file: after its share of the characters, or of the bytes where these are tokens.
+  std::size_t cut_of_text() const {
     const bool by_character = options_.tokens == "characters";
-    const std::size_t n = by_character ? decode_utf8(bytes, name).size() : bytes.size();
+    const std::size_t size = file_->size();
+    std::size_t n = by_character ? 0 : size;
+    if (by_character) {
+      blocks(0, size).for_each([&](std::string_view text, std::size_t at) {
+        if (const std::size_t bad = first_not_utf8(text); bad != std::string_view::npos)
+          throw Error(ErrorKind::input_file, name_, "is not UTF-8: bad sequence at byte " + std::to_string(at + bad),
+                      "Convert it, for example with iconv -f LATIN1 -t UTF-8");
+        n += static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+      });
+    }
     if (n < 2)
-      throw Error(ErrorKind::input_file, name,
+      throw Error(ErrorKind::input_file, name_,
                   "holds " + std::to_string(n) + " characters; a language model needs text");
     const auto n_train =
         n - static_cast<std::size_t>(part_of(static_cast<std::int64_t>(n), options_.held_out, "held_out"));
-    if (!by_character) return character_start(bytes, n_train);
-    std::size_t at = 0;
-    for (std::size_t seen = 0; at < bytes.size(); ++at)
-      if ((bytes[at] & 0xC0) != 0x80 && seen++ == n_train) break;
-    return at;
+    if (!by_character) return character_start(n_train);
+    std::size_t seen = 0, cut = size;
+    blocks(0, size).for_each([&](std::string_view text, std::size_t at) {
+      for (std::size_t i = 0; i < text.size() && cut == size; ++i)
+        if (begins_character(text[i]) && seen++ == n_train) cut = at + i;
+    });
+    return cut;
+  }
+  // `at`, or behind it where it lies within a character.
+  std::size_t character_start(std::size_t at) const {
+    const std::string text = blocks(0, file_->size()).read(at, std::min(at + 4, file_->size()));
+    for (std::size_t i = 0; at > 0 && i < text.size(); ++i)
+      if (begins_character(text[i])) return at + i;
+    return at == 0 ? 0 : at + text.size();
   }
   bool has_lengths() const { return tokenizer_->kind() != "words"; }
   // f32 [V]
@@ -162,17 +227,27 @@ class LanguageModel : public Task {
   }
 
   LanguageModelOptions options_;
+  std::shared_ptr<const Vfs::Reader> file_;
+  std::string name_;
+  std::size_t block_ = 0;  // bytes that are read in one piece
   std::optional<Tokenizer> tokenizer_;
-  std::vector<std::int32_t> ids_;
-  std::size_t n_train_ = 0;  // of ids_, at its beginning
+  std::shared_ptr<const Tokens> train_ids_, held_out_ids_;
   std::unique_ptr<Streams> train_, held_out_;
 };
 
 }  // namespace
 
+std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options,
+                                                std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+                                                const Metadata& fitted) {
+  return std::make_shared<LanguageModel>(options, std::move(file), name, fitted);
+}
+
 std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, std::string_view text,
                                                 const std::string& name, const Metadata& fitted) {
-  return std::make_shared<LanguageModel>(options, text, name, fitted);
+  LanguageModelOptions whole = options;
+  whole.memory_limit = 0;  // all is read before this returns
+  return make_language_model(whole, std::make_shared<TextReader>(text), name, fitted);
 }
 
 }  // namespace unroll

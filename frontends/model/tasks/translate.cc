@@ -2,11 +2,12 @@
 // Lines into lines: what the decoder reads in training is the target (teacher forcing) or, for a share of the tokens,
 // what it predicts itself from a first pass over the target (parallel scheduled sampling, Duckworth et al. 2019).
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
-#include "frontends/data/buckets.h"
 #include "frontends/data/lines.h"
 #include "frontends/data/pairs.h"
+#include "frontends/model/tasks/split_buckets.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "frontends/model/tasks/translate_network.h"
 #include "unroll/error.h"
@@ -16,7 +17,18 @@ namespace unroll {
 
 namespace {
 
-constexpr std::int32_t k_padding = -1;  // as a label
+// What part of the share is reached at x = batch / n.
+struct SamplingRow {
+  std::string_view name;
+  Value (*share)(Value x, double n);
+};
+constexpr SamplingRow k_sampling[] = {
+    {"constant", [](Value x, double) { return scalar_like(x, 1); }},
+    {"linear", [](Value x, double) { return x; }},
+    {"exponential", [](Value x, double) { return 1 - exp(-x); }},
+    // 1 - n / (n + e^x), without overflow
+    {"inverse-sigmoid", [](Value x, double n) { return sigmoid(x - std::log(n)); }},
+};
 
 class Translate : public TranslateTask {
  public:
@@ -25,6 +37,12 @@ class Translate : public TranslateTask {
     if (!(options.scheduled_sampling >= 0 && options.scheduled_sampling <= 1))
       throw Error(ErrorKind::usage, "translate",
                   "scheduled_sampling must be in [0,1]; got " + std::to_string(options.scheduled_sampling));
+    if (std::none_of(std::begin(k_sampling), std::end(k_sampling),
+                     [&](const SamplingRow& row) { return row.name == options.sampling_schedule; }) ||
+        options.sampling_batches < 1)
+      throw Error(ErrorKind::usage, "translate",
+                  "sampling_schedule must be constant, linear, exponential or inverse-sigmoid and sampling_batches at "
+                  "least 1; got '" + options.sampling_schedule + "' and " + std::to_string(options.sampling_batches));
     const SplitRows rows =
         random_splits(static_cast<std::int64_t>(lines_.size()), options.validation, options.test, options.split_seed);
     source_.emplace(coder(&TextPair::source, "source", rows[0], fitted, name));
@@ -34,13 +52,11 @@ class Translate : public TranslateTask {
       sources_.push_back(tokens_of(*source_, pair.source, name, pair.line));
       targets_.push_back(tokens_of(*target_, pair.target, name, pair.line));
     }
-    for (const auto& part : rows) {
-      std::vector<Buckets::Lengths> lengths;
-      for (const std::int64_t row : part)
-        lengths.push_back(
-            {static_cast<std::int64_t>(source(row).size()), static_cast<std::int64_t>(target(row).size()) + 1});
-      parts_.push_back({part, Buckets(std::move(lengths), options.batch)});
-    }
+    const auto lengths = [&](std::int64_t row) {
+      return Buckets::Lengths{static_cast<std::int64_t>(source(row).size()),
+                              static_cast<std::int64_t>(target(row).size()) + 1};
+    };
+    parts_ = SplitBuckets(rows, lengths, {options.batch, options.batch_tokens});
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
@@ -71,30 +87,22 @@ class Translate : public TranslateTask {
     return t;
   }
 
-  std::int64_t n_batches(Split split) const override { return part(split).buckets.n_batches(); }
+  std::int64_t n_batches(Split split) const override { return parts_.n_batches(split); }
 
-  // As in labelling, a batch is filled up with empty sources and targets.
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
-    const Part& p = part(split);
-    const Buckets::Rows chosen =
-        split == Split::train ? p.buckets.shuffled(seed, epoch, index) : p.buckets.sorted(index);
-    const std::int64_t S = chosen.padded.first, T = chosen.padded.second,
-                       B = std::min(options_.batch, static_cast<std::int64_t>(p.rows.size()));
+    const SplitBuckets::Chosen chosen = parts_.choose(split, seed, epoch, index);
+    const std::int64_t S = chosen.padded.first, T = chosen.padded.second, B = chosen.batch;
     Tensor source_ids(DType::i32, {S, B}), lengths(DType::i32, {B}),
         before = Tensor::filled({DType::i32, {T, B}}, static_cast<double>(end())),
-        labels = Tensor::filled({DType::i32, {B, T}}, k_padding);
+        labels = Tensor::filled({DType::i32, {B, T}}, k_no_label);
     for (std::int64_t b = 0; b < static_cast<std::int64_t>(chosen.rows.size()); ++b) {
-      const std::int64_t row = p.rows[static_cast<std::size_t>(chosen.rows[static_cast<std::size_t>(b)])];
-      const std::vector<std::int32_t>&from = source(row), &to = target(row);
-      const auto put = [](Tensor& tensor, std::int64_t at, std::int32_t id) {
-        tensor.values<std::int32_t>()[static_cast<std::size_t>(at)] = id;
-      };
-      put(lengths, b, static_cast<std::int32_t>(from.size()));
-      for (std::size_t s = 0; s < from.size(); ++s) put(source_ids, static_cast<std::int64_t>(s) * B + b, from[s]);
-      for (std::size_t t = 0; t <= to.size(); ++t) {
-        put(labels, b * T + static_cast<std::int64_t>(t), t < to.size() ? to[t] : end());
-        if (t > 0) put(before, static_cast<std::int64_t>(t) * B + b, to[t - 1]);
-      }
+      const std::int64_t row = chosen.rows[static_cast<std::size_t>(b)];
+      std::vector<std::int32_t> to = target(row);
+      lengths.values<std::int32_t>()[static_cast<std::size_t>(b)] = static_cast<std::int32_t>(source(row).size());
+      put_column(source_ids, b, source(row));
+      put_column(before, b, to, 1);
+      to.push_back(end());
+      put_row(labels, b, to);
     }
     Batch result;
     result.inputs.emplace("source", std::move(source_ids));
@@ -118,7 +126,7 @@ class Translate : public TranslateTask {
 
   std::vector<Pair> pairs(Split split) const override {
     std::vector<Pair> list;
-    for (const std::int64_t row : part(split).rows) {
+    for (const std::int64_t row : parts_.rows(split)) {
       const TextPair& pair = lines_[static_cast<std::size_t>(row)];
       list.push_back({pair.source, pair.target});
     }
@@ -126,11 +134,6 @@ class Translate : public TranslateTask {
   }
 
  private:
-  struct Part {
-    std::vector<std::int64_t> rows;
-    Buckets buckets;  // of indices into rows
-  };
-  const Part& part(Split split) const { return parts_[static_cast<std::size_t>(split)]; }
   const std::vector<std::int32_t>& source(std::int64_t row) const { return sources_[static_cast<std::size_t>(row)]; }
   const std::vector<std::int32_t>& target(std::int64_t row) const { return targets_[static_cast<std::size_t>(row)]; }
   std::int32_t end() const { return static_cast<std::int32_t>(target_->tokenizer().size()); }
@@ -166,15 +169,26 @@ class Translate : public TranslateTask {
     if (T < 2) return before;
     const Value own = slice(transpose(predicted, {1, 0}), 0, 0, T - 1);  // [T-1,B]
     const Value u = random_uniform(scope.key(), {T - 1, B}, scope.next_site());
-    const Value rest = select(less(u, scalar_like(u, options_.scheduled_sampling)), own, slice(before, 0, 1, T - 1));
+    const Value rest = select(less(u, share(scope)), own, slice(before, 0, 1, T - 1));
     return concat(std::vector{slice(before, 0, 0, 1), rest}, 0);
+  }
+
+  // The share of own predictions at this batch, which the key counts from 1: []
+  Value share(Scope& scope) const {
+    const Value i = reshape(cast(slice(scope.key(), 0, 2, 1), DType::f32), {}) - 1.0;
+    const double n = static_cast<double>(options_.sampling_batches);
+    for (const SamplingRow& row : k_sampling)
+      if (row.name == options_.sampling_schedule)
+        return minimum(maximum(row.share(i / n, n), scalar_like(i, 0)), scalar_like(i, 1)) *
+               options_.scheduled_sampling;
+    throw Error(ErrorKind::internal, "translate", "no schedule '" + options_.sampling_schedule + "'");
   }
 
   TranslateOptions options_;
   std::vector<TextPair> lines_;
   std::optional<LineCoder> source_, target_;
   std::vector<std::vector<std::int32_t>> sources_, targets_;  // by line
-  std::vector<Part> parts_;                                   // by split
+  SplitBuckets parts_;
 };
 
 }  // namespace
