@@ -26,7 +26,7 @@ constexpr auto k_text = KeyType::text;
 // path, type, default, allowed, read by,
 // meaning
 constexpr KeySpec k_schema[] = {
-    {"task.kind", k_text, "\"\"", one_of("language-model|forecast|classify|label|translate|"), k_every,
+    {"task.kind", k_text, "\"\"", one_of("language-model|forecast|classify|label|translate|document|"), k_every,
      "what is learnt; empty for `unroll run`, which only needs [model]"},
 
     {"data.path", k_text, "\"\"", any, k_trained,
@@ -72,7 +72,7 @@ constexpr KeySpec k_schema[] = {
      "the output layer's weight is that of the embedding, which is then as wide as what the layer reads"},
     {"model.attention", k_text, "\"additive\"", one_of("dot|additive"), k_translate,
      "how the decoder finds its place in the source"},
-    {"model.pooling", k_text, "\"final\"", one_of("final|mean|max|attention"), k_classify,
+    {"model.pooling", k_text, "\"final\"", one_of("final|mean|max|attention"), k_classify | k_document,
      "what the outputs at all steps become: the last one, their mean, their largest, a mean by learnt weights"},
     {"model.hidden", k_int, "128", between(1, 1e6), k_every,
      "width H of the state"},
@@ -227,12 +227,15 @@ constexpr TaskKind k_kinds[] = {
     {"classify", k_classify},
     {"label", k_label},
     {"translate", k_translate},
+    {"document", k_document},
 };
 
 // path, read by, the default there
 constexpr KindDefault k_kind_defaults[] = {
     {"data.tokens", k_label, "\"words\""},
     {"model.bidirectional", k_drawn, "true"},
+    {"model.pooling", k_document, "\"attention\""},
+    {"train.batch", k_document, "16"},
 };
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

@@ -23,9 +23,10 @@ enum Uses : unsigned {
   k_tensors = 8,
   k_label = 16,
   k_translate = 32,
+  k_document = 64,
   k_tokens = k_language_model | k_label | k_translate,
-  k_words = k_tokens,
-  k_drawn = k_label | k_translate,  // whose rows are drawn into train, validation and test
+  k_words = k_tokens | k_document,  // whose input are numbers of tokens
+  k_drawn = k_label | k_translate | k_document,  // whose rows are drawn into train, validation and test
   k_trained = k_words | k_forecast | k_classify,
   k_every = k_trained | k_tensors,
 };

@@ -87,6 +87,20 @@ TranslateOptions translate_options(const Config& c) {
           .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
 }
 
+DocumentOptions document_options(const Config& c) {
+  return {.model = model_options(c),
+          .pooling = c.text("model.pooling"),
+          .embedding = c.integer("model.embedding"),
+          .vocabulary = c.integer("data.vocabulary"),
+          .min_count = c.integer("data.min_count"),
+          .label_smoothing = c.number("train.label_smoothing"),
+          .batch = c.integer("train.batch"),
+          .batch_tokens = c.integer("train.batch_tokens"),
+          .validation = c.number("data.validation"),
+          .test = c.number("data.test"),
+          .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
+}
+
 std::string text_of(const std::string& path) { return read_text_file(path, k_max_data_bytes); }
 
 // Each kind of task with what makes it of its file.
@@ -105,6 +119,8 @@ constexpr TaskMaker k_makers[] = {
        return make_label(label_options(c), text_of(path), path, fitted); }},
     {k_translate, [](auto& c, auto& path, auto& fitted) -> std::shared_ptr<const Task> {
        return make_translate(translate_options(c), text_of(path), path, fitted); }},
+    {k_document, [](auto& c, auto& path, auto& fitted) {
+       return make_document(document_options(c), text_of(path), path, fitted); }},
 };
 
 Average average_kind(const std::string& word) {

@@ -108,7 +108,7 @@ void add_generate(CLI::App& app, Options& o) {
 }
 
 void add_predict(CLI::App& app, Options& o) {
-  app.add_option("run", o.config, "run folder of a label or translate task, or with --weights a config")->required();
+  app.add_option("run", o.config, "run folder of a label, translate or document task, or with --weights a config")->required();
   app.add_option("--weights", o.weights, "safetensors with the parameters, instead of a run folder's");
   app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
   app.add_option("--input", o.input, "a text a line; - (stdin) when not given");

@@ -39,12 +39,20 @@ Answer translated_lines(const RunFolder& run, Backend& backend, const Options& o
   };
 }
 
+Answer document_labels(const RunFolder& run, Backend& backend, const Options& options) {
+  auto reader = std::make_shared<DocumentReader>(run.model.metadata, run.model.tensors, backend);
+  return [reader, as_json = options.json](const std::string& line) {
+    const std::string label = reader->label(line);
+    return as_json ? json_text({{"text", line}, {"label", label}}) : label + "\n";
+  };
+}
+
 struct Row {
   unsigned kind;
   Answer (*make)(const RunFolder&, Backend&, const Options&);
 };
 constexpr Row k_rows[] = {
-    {k_label, label_lines}, {k_translate, translated_lines}};
+    {k_label, label_lines}, {k_translate, translated_lines}, {k_document, document_labels}};
 
 Answer answer_of(const RunFolder& run, Backend& backend, const Options& options) {
   for (const Row& row : k_rows)

@@ -49,6 +49,20 @@ std::string sample_text() {
   return text;
 }
 
+std::string sample_documents() {
+  std::string text;
+  for (std::uint64_t i = 0, next = 0; i < 400; ++i) {
+    std::string document;
+    std::string_view who;
+    for (std::uint64_t n = 2 + mixed(i) % 4; n > 0; --n, ++next) {
+      who = sentence(next)[0];
+      document += fmt::format("{}{}.", document.empty() ? "" : " ", fmt::join(sentence(next), " "));
+    }
+    text += fmt::format("{}\t{}\n", who.substr(who.rfind(' ') + 1), document);
+  }
+  return text;
+}
+
 std::string sample_labels() {
   constexpr std::array<std::string_view, 4> parts{"who", "does", "what", "when"};
   std::string text;

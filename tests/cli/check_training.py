@@ -13,7 +13,7 @@ from command import UNROLL, call, ok, on_terminal, refused, run_checks
 
 SMALL = ["--set", "model.hidden=8", "--set", "train.batch=4", "--set", "train.checkpoint_every=5", "--set",
          "train.validate_every=20", "--threads", "1"]
-KINDS = ["language-model", "forecast", "classify", "label", "translate"]
+KINDS = ["language-model", "forecast", "classify", "label", "translate", "document"]
 FILES = ["best.safetensors", "last.safetensors", "metrics.jsonl"]
 
 
@@ -107,6 +107,17 @@ def translating(folder):
     refused(3, "train", config(folder / "l", "label"), "--out", folder / "d", "--set", "data.path=none", says=["none"])
 
 
+def documents(folder):
+    """a document task trains, beats the most frequent label, and predict gives each line its label"""
+    run = folder / "run"
+    ok("train", config(folder, "document"), "--out", run, "--max-updates", 150)
+    result = ok("eval", run, "--json").json()
+    assert result["metrics"]["accuracy"] > result["baselines"]["most_frequent"]["accuracy"] + 0.2, result
+    (folder / "lines.txt").write_text("The wind sees a lamp today. My sister follows the sea.\n\n")
+    labels = ok("predict", run, "--input", folder / "lines.txt").out.split("\n")
+    assert labels[0] in ("farmer", "sailor", "king", "sister", "wind", "bird") and labels[1] == "", labels
+
+
 def resume_equals(folder):
     """a run in two parts leaves the bytes of a run in one"""
     source = config(folder)
@@ -193,5 +204,5 @@ def advice(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, labelling, translating, resume_equals, stops_on_signals,
+    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, stops_on_signals,
                 second_signal_ends_at_once, displays, bad_data, advice], work)

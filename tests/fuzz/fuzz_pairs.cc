@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text is pairs within the limits or is refused with Error(input_file).
+// Any text is pairs within the limits or is refused with Error(input_file); a target is a document of words.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
+#include "frontends/data/documents.h"
 #include "frontends/data/pairs.h"
 #include "unroll/error.h"
 
@@ -13,8 +14,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto pairs =
         read_pairs({reinterpret_cast<const char*>(data), size}, "fuzz", {.max_pairs = 100, .max_side = 200});
     if (pairs.empty() || pairs.size() > 100) std::abort();
-    for (const TextPair& p : pairs)
+    for (const TextPair& p : pairs) {
       if (p.source.empty() || p.target.empty() || p.source.size() > 200 || p.target.size() > 200) std::abort();
+      for (const auto& sentence : document_of(p.target)) {
+        if (sentence.empty()) std::abort();
+        for (const std::string& word : sentence)
+          if (word.empty()) std::abort();
+      }
+    }
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::input_file) std::abort();
   }

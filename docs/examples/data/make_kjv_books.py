@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes kjv-books.tsv of kjv-genesis-mark.txt: passages of four verses, labelled with the part of the book they are from.
+
+Genesis is cut into three parts, after verse 299 (the nations of chapter 11 and before) and verse 1,084 (before Joseph), so
+that the label is what a passage tells of: beginnings, fathers, joseph, and mark. Words that begin with a capital within a
+sentence, names above all, are left out: they would give the answer alone.
+usage: make_kjv_books.py VERSES_OF_GENESIS > kjv-books.tsv   (1533)
+"""
+import pathlib
+import re
+import sys
+
+
+def main():
+    verses = (pathlib.Path(__file__).parent / "kjv-genesis-mark.txt").read_text().splitlines()
+    genesis = int(sys.argv[1])
+    ends = {"beginnings": 299, "fathers": 1084, "joseph": genesis, "mark": len(verses)}
+    begin = 0
+    for label, end in ends.items():
+        for at in range(begin, end - 3, 4):
+            # A verse that ends with a comma or a colon goes on in the next: it ends with a full stop here.
+            text = [re.sub(r"[^.!?]$", ".", verse.strip()) for verse in verses[at:at + 4]]
+            plain = [re.sub(r"(?<=[a-z,;:] )[A-Z][\w']*", "", verse) for verse in text]
+            print(label, " ".join(" ".join(plain).split()), sep="\t")
+        begin = end
+
+
+main()

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Labels of documents by a hierarchical network: batches of documents with as many sentences, and sentences as long.
+#include <algorithm>
+#include <cmath>
+
+#include "frontends/data/lines.h"
+#include "frontends/data/pairs.h"
+#include "frontends/model/tasks/class_metrics.h"
+#include "frontends/model/tasks/document_network.h"
+#include "frontends/model/tasks/pooling.h"
+#include "frontends/model/tasks/split_buckets.h"
+#include "frontends/model/tasks/task_parts.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+DocumentNetwork DocumentNetwork::of(const Metadata& metadata, const Lexicon& words, const Lexicon& labels) {
+  if (labels.size() == 0) throw Error(ErrorKind::input_file, "model", "metadata 'labels' is empty");
+  return {get_model_options(metadata), get_text(metadata, "pooling"), get_integer(metadata, "embedding"),
+          words.size() + 1, labels.size()};
+}
+
+Value DocumentNetwork::build(Scope& scope, Value ids, Value n_words, Value n_sentences) const {
+  const auto dropped = [&](Value x) { return dropout_layer(scope, x, model.dropout, model.mask()); };
+  // x [T,N,I] with lengths [N] -> [N,D*P]
+  const auto read = [&](const std::string& part, Value x, Value lengths) {
+    const Value y = recurrent_model(scope.child(part + "s"), x, model, {}, lengths).y;
+    return pooled(scope.child(part + "_pooling"), y, pooling, model.bidirectional, lengths);
+  };
+  const Value x = dropped(embedding_layer(scope.child("embedding"), ids, words, embedding));
+  const Value sentences = read("word", x, n_words);  // [S*B,D*P]
+  const std::int64_t B = n_sentences.shape()[0], width = sentences.shape()[1];
+  const Value rows = reshape(sentences, {sentences.shape()[0] / B, B, width});
+  const Value document = read("sentence", dropped(rows), n_sentences);
+  return linear_layer(scope.child("output"), dropout_layer(scope, document, model.dropout), labels);
+}
+
+Sentences sentences_of(const Document& document, const Lexicon& words) {
+  Sentences sentences;
+  for (const auto& sentence : document) {
+    std::vector<std::int32_t>& ids = sentences.emplace_back();
+    for (const std::string& word : sentence) ids.push_back(words.id(word));
+  }
+  return sentences;
+}
+
+std::int64_t most_words(const Sentences& sentences) {
+  std::size_t most = 0;
+  for (const auto& sentence : sentences) most = std::max(most, sentence.size());
+  return static_cast<std::int64_t>(most);
+}
+
+TensorMap document_inputs(std::span<const Sentences* const> documents, std::int64_t S, std::int64_t W, std::int64_t B) {
+  Tensor ids(DType::i32, {W, S * B}), n_words(DType::i32, {S * B}), n_sentences(DType::i32, {B});
+  for (std::size_t b = 0; b < documents.size(); ++b) {
+    n_sentences.values<std::int32_t>()[b] = static_cast<std::int32_t>(documents[b]->size());
+    for (std::size_t s = 0; s < documents[b]->size(); ++s) {
+      const std::vector<std::int32_t>& sentence = (*documents[b])[s];
+      const std::size_t column = s * static_cast<std::size_t>(B) + b;
+      n_words.values<std::int32_t>()[column] = static_cast<std::int32_t>(sentence.size());
+      put_column(ids, static_cast<std::int64_t>(column), sentence);
+    }
+  }
+  TensorMap inputs;
+  inputs.emplace("ids", std::move(ids));
+  inputs.emplace("words", std::move(n_words));
+  inputs.emplace("sentences", std::move(n_sentences));
+  return inputs;
+}
+
+namespace {
+
+class DocumentTask : public Task {
+ public:
+  DocumentTask(const DocumentOptions& options, std::string_view text, const std::string& name, const Metadata& fitted)
+      : options_(options) {
+    if (options.embedding < 1 || options.vocabulary < 1 || options.min_count < 1)
+      throw Error(ErrorKind::usage, "document", "embedding, vocabulary and min_count must be at least 1");
+    const std::vector<TextPair> lines = read_pairs(text, name, {.max_side = std::size_t{1} << 20});
+    const SplitRows rows =
+        random_splits(static_cast<std::int64_t>(lines.size()), options.validation, options.test, options.split_seed);
+    std::vector<Document> documents;
+    for (const TextPair& line : lines) {
+      documents.push_back(document_of(line.target));
+      if (documents.back().empty()) refuse_line(name, line.line, "the text has no word");
+      if (const std::string excess = excess_of(documents.back()); !excess.empty()) refuse_line(name, line.line, excess);
+    }
+    if (fitted.empty()) {
+      fit(lines, documents, rows[0]);
+    } else {
+      words_ = Lexicon::from_lines(get_text(fitted, "vocabulary"), name);
+      labels_ = Lexicon::from_lines(get_text(fitted, "labels"), name);
+    }
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      label_ids_.push_back(labels_.id(lines[i].source));
+      if (label_ids_.back() == labels_.size())
+        refuse_line(name, lines[i].line, "the model has no label '" + lines[i].source.substr(0, 40) + "'");
+      documents_.push_back(sentences_of(documents[i], words_));
+    }
+    const auto lengths = [&](std::int64_t row) {
+      return Buckets::Lengths{static_cast<std::int64_t>(document(row).size()), most_words(document(row))};
+    };
+    parts_ = SplitBuckets(rows, lengths, {options.batch, options.batch_tokens, /*nested=*/true});
+  }
+
+  TaskGraph build(Scope& scope, const Batch& like) const override {
+    const auto input = [&](const char* name) { return scope.graph().input(name, like.inputs.at(name).type()); };
+    const Value ids = input("ids"), words = input("words"), sentences = input("sentences"), labels = input("labels");
+    const DocumentNetwork network{options_.model, options_.pooling, options_.embedding, words_.size() + 1,
+                                  labels_.size()};
+    const Value logits = network.build(scope, ids, words, sentences);
+    TaskGraph t;
+    t.weight = add_class_metrics(t, argmax(logits, -1), labels, {labels_.size(), -1});
+    t.loss = sum(smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing)) /
+             maximum(t.weight, scalar_like(t.weight, 1));
+    return t;
+  }
+
+  std::int64_t n_batches(Split split) const override { return parts_.n_batches(split); }
+
+  Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+    const SplitBuckets::Chosen chosen = parts_.choose(split, seed, epoch, index);
+    std::vector<const Sentences*> documents;
+    Tensor labels = Tensor::filled({DType::i32, {chosen.batch}}, k_no_label);
+    for (const std::int64_t row : chosen.rows) {
+      labels.set(static_cast<std::int64_t>(documents.size()), label_ids_[static_cast<std::size_t>(row)]);
+      documents.push_back(&document(row));
+    }
+    Batch result;
+    result.inputs = document_inputs(documents, chosen.padded.first, chosen.padded.second, chosen.batch);
+    result.inputs.emplace("labels", std::move(labels));
+    return result;
+  }
+
+  Metadata metadata() const override {
+    Metadata m{{"task", "document"},
+               {"vocabulary", words_.lines()},
+               {"labels", labels_.lines()},
+               {"pooling", options_.pooling},
+               {"embedding", std::to_string(options_.embedding)}};
+    put_model_options(m, options_.model);
+    return m;
+  }
+
+  std::map<std::string, std::map<std::string, double>> baselines() const override {
+    const std::vector<std::int64_t>& test = parts_.rows(Split::test);
+    if (test.empty()) return {};
+    // log of a label's share of the documents, and of a word's share of its words, each counted once more.
+    const auto K = static_cast<std::size_t>(labels_.size()), V = static_cast<std::size_t>(words_.size()) + 1;
+    std::vector<double> documents(K, 0), words(K * V, 1), all(K, static_cast<double>(V));
+    for (const std::int64_t row : parts_.rows(Split::train)) {
+      const auto k = static_cast<std::size_t>(label_ids_[static_cast<std::size_t>(row)]);
+      ++documents[k];
+      for_each_word(row, [&](std::size_t word) {
+        ++words[k * V + word];
+        ++all[k];
+      });
+    }
+    const auto largest = [](const std::vector<double>& values) {
+      return static_cast<std::int32_t>(std::max_element(values.begin(), values.end()) - values.begin());
+    };
+    std::vector<std::int32_t> truth, same, bayes;
+    for (const std::int64_t row : test) {
+      std::vector<double> score(K);
+      for (std::size_t k = 0; k < K; ++k) score[k] = std::log(documents[k] + 1);
+      for_each_word(row, [&](std::size_t word) {
+        for (std::size_t k = 0; k < K; ++k) score[k] += std::log(words[k * V + word] / all[k]);
+      });
+      truth.push_back(label_ids_[static_cast<std::size_t>(row)]);
+      same.push_back(largest(documents));
+      bayes.push_back(largest(score));
+    }
+    const ClassSet classes{labels_.size(), -1};
+    return {{"most_frequent", class_metrics(same, truth, classes)}, {"naive_bayes", class_metrics(bayes, truth, classes)}};
+  }
+
+ private:
+  const Sentences& document(std::int64_t row) const { return documents_[static_cast<std::size_t>(row)]; }
+
+  // Labels are those of the whole file: they are the question, not the data.
+  void fit(const std::vector<TextPair>& lines, const std::vector<Document>& documents,
+           const std::vector<std::int64_t>& train) {
+    Lexicon::Counts words, labels;
+    for (const std::int64_t row : train)
+      for (const auto& sentence : documents[static_cast<std::size_t>(row)])
+        for (const std::string& word : sentence) ++words[word];
+    for (const TextPair& line : lines) ++labels[line.source];
+    words_ = Lexicon::of(words, options_.min_count, static_cast<std::size_t>(options_.vocabulary));
+    labels_ = Lexicon::of(labels, 1, Lexicon::k_max_entries);
+  }
+  template <class F>
+  void for_each_word(std::int64_t row, const F& see) const {
+    for (const auto& sentence : document(row))
+      for (const std::int32_t word : sentence) see(static_cast<std::size_t>(word));
+  }
+
+  DocumentOptions options_;
+  Lexicon words_, labels_;
+  std::vector<Sentences> documents_;
+  std::vector<std::int32_t> label_ids_;  // by document
+  SplitBuckets parts_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::string_view text,
+                                          const std::string& name, const Metadata& fitted) {
+  return std::make_shared<DocumentTask>(options, text, name, fitted);
+}
+
+}  // namespace unroll
