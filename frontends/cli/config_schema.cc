@@ -74,6 +74,8 @@ constexpr KeySpec k_schema[] = {
      "how the decoder finds its place in the source"},
     {"model.pooling", k_text, "\"final\"", one_of("final|mean|max|attention"), k_classify | k_document,
      "what the outputs at all steps become: the last one, their mean, their largest, a mean by learnt weights"},
+    {"model.output", k_text, "\"softmax\"", one_of("softmax|crf"), k_label,
+     "each label by itself, or all of a sentence together with learnt transitions between them"},
     {"model.hidden", k_int, "128", between(1, 1e6), k_every,
      "width H of the state"},
     {"model.layers", k_int, "1", between(1, 64), k_every,

@@ -60,6 +60,7 @@ LabelOptions label_options(const Config& c) {
           .vocabulary = c.integer("data.vocabulary"),
           .min_count = c.integer("data.min_count"),
           .outside = c.text("data.outside"),
+          .output = c.text("model.output"),
           .label_smoothing = c.number("train.label_smoothing"),
           .batch = c.integer("train.batch"),
           .batch_tokens = c.integer("train.batch_tokens"),

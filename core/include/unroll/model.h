@@ -108,6 +108,21 @@ enum class Stack : std::uint8_t {
              // "highway.bias_l0" [W], which starts at -1
 };
 
+// A linear-chain conditional random field over K labels (Lafferty et al. 2001): labels y of a row of n steps have the
+// score (Lample et al. 2016, section 2.2)
+//   start[y_0] + sum over t of scores[t][y_t] + sum over t > 0 of transition[y_(t-1)][y_t] + end[y_(n-1)]
+// and the probability e^score / Z, Z the sum over all labels, made by the forward algorithm as a scan.
+struct Crf {
+  Value start, transition, end;  // [K], [K,K] from a label to the next, [K]
+};
+// "start", "transition", "end", zeros at first
+UNROLL_API Crf crf_parameters(Scope scope, std::int64_t labels);
+// -log probability of each row [B]: scores [T,B,K], labels i32 [T,B], lengths i32 [B]. What lies behind the end of a row
+// is not read; a row of length 0 gives 0. A label outside [0,K) adds no score, so no probability comes of it.
+UNROLL_API Value crf_loss(const Crf& crf, Value scores, Value labels, Value lengths);
+// The likeliest labels, i32 [T,B], by Viterbi's algorithm; of equal ones the lower label. 0 behind the end of a row.
+UNROLL_API Value crf_decode(const Crf& crf, Value scores, Value lengths);
+
 // orthogonal: the recurrent weights, xavier the rest.
 enum class RecurrentInit : std::uint8_t { pytorch, xavier, orthogonal };
 struct RecurrentLayerOptions : RecurrentOptions {

@@ -95,7 +95,8 @@ struct LabelOptions {
   std::int64_t vocabulary = 10000;  // tokens with a number of their own at most: the most frequent ones of training
   std::int64_t min_count = 2;       // and those seen so often; the others share one, the unknown token
   std::string outside;              // a label that F1 leaves out, such as O; empty: none
-  double label_smoothing = 0;
+  std::string output = "softmax";   // each label by itself; crf: all of a sentence together, see crf_loss
+  double label_smoothing = 0;       // softmax
   std::int64_t batch = 32;
   std::int64_t batch_tokens = 0;    // of a batch at most, padding among them, a longer sentence by itself; 0: any number
   double validation = 0.1;          // parts of the sentences

@@ -15,7 +15,8 @@ namespace unroll {
 
 LabelNetwork LabelNetwork::of(const Metadata& metadata, const Lexicon& tokens, const Lexicon& labels) {
   if (labels.size() == 0) throw Error(ErrorKind::input_file, "model", "metadata 'labels' is empty");
-  return {get_model_options(metadata), get_integer(metadata, "embedding"), tokens.size() + 1, labels.size()};
+  return {get_model_options(metadata), get_integer(metadata, "embedding"), tokens.size() + 1, labels.size(),
+          metadata.contains("output") && get_text(metadata, "output") == "crf"};
 }
 
 Value LabelNetwork::build(Scope& scope, Value ids, Value lengths) const {
@@ -23,6 +24,10 @@ Value LabelNetwork::build(Scope& scope, Value ids, Value lengths) const {
   const Value x = dropped(embedding_layer(scope.child("embedding"), ids, tokens, embedding));
   const Value y = recurrent_model(scope.child("recurrent"), x, model, {}, lengths).y;
   return linear_layer(scope.child("output"), dropped(y), labels);
+}
+
+Value LabelNetwork::decode(Scope& scope, Value logits, Value lengths) const {
+  return crf ? crf_decode(field(scope), logits, lengths) : argmax(logits, -1);
 }
 
 namespace {
@@ -54,11 +59,13 @@ class Label : public Task {
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const auto input = [&](const char* name) { return scope.graph().input(name, like.inputs.at(name).type()); };
     const Value ids = input("ids"), labels = input("labels"), lengths = input("lengths");  // [T,B], [T,B], [B]
-    const LabelNetwork network{options_.model, options_.embedding, tokens_.size() + 1, labels_.size()};
+    const LabelNetwork network{options_.model, options_.embedding, tokens_.size() + 1, labels_.size(),
+                               options_.output == "crf"};
     const Value logits = network.build(scope, ids, lengths);
     TaskGraph t;
-    t.weight = add_class_metrics(t, argmax(logits, -1), labels, classes_);
-    const Value loss = smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing);
+    t.weight = add_class_metrics(t, network.decode(scope, logits, lengths), labels, classes_);
+    const Value loss = network.crf ? crf_loss(network.field(scope), logits, labels, lengths)
+                                   : smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing);
     t.loss = sum(loss) / maximum(t.weight, scalar_like(t.weight, 1));
     return t;
   }
@@ -90,7 +97,8 @@ class Label : public Task {
                {"tokens", options_.tokens},
                {"vocabulary", tokens_.lines()},
                {"labels", labels_.lines()},
-               {"embedding", std::to_string(options_.embedding)}};
+               {"embedding", std::to_string(options_.embedding)},
+               {"output", options_.output}};
     put_model_options(m, options_.model);
     return m;
   }
@@ -129,6 +137,11 @@ class Label : public Task {
   static void check(const LabelOptions& o) {
     if (o.tokens != "words" && o.tokens != "characters")
       throw Error(ErrorKind::usage, "label", "tokens must be words or characters; got '" + o.tokens + "'");
+    if (o.output != "softmax" && o.output != "crf")
+      throw Error(ErrorKind::usage, "label", "output must be softmax or crf; got '" + o.output + "'");
+    if (o.output == "crf" && o.label_smoothing != 0)
+      throw Error(ErrorKind::usage, "label", "label_smoothing is for output = softmax; a crf judges whole sentences",
+                  "Set label_smoothing = 0");
     if (o.embedding < 1 || o.vocabulary < 1 || o.min_count < 1)
       throw Error(ErrorKind::usage, "label", "embedding, vocabulary and min_count must be at least 1");
   }

@@ -39,7 +39,7 @@ struct Labeller::State {
     Graph graph;
     Scope scope(graph, /*training=*/false);
     const Value ids = graph.input("ids", {DType::i32, {steps, 1}}), lengths = graph.input("lengths", {DType::i32, {1}});
-    graph.output("labels", argmax(network.build(scope, ids, lengths), -1));
+    graph.output("labels", network.decode(scope, network.build(scope, ids, lengths), lengths));
     made = std::make_unique<Program>(*with_constants(graph, 2, constants, "Labeller"), backend);
     return *made;
   }
