@@ -26,6 +26,7 @@ LanguageModelOptions language_model_options(const Config& c) {
           .steps = c.integer("data.steps"),
           .held_out = c.number("data.held_out"),
           .evaluation_batch = c.integer("train.evaluation_batch"),
+          .document_start = c.text("data.document_start"),
           .memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"))};
 }
 
@@ -33,6 +34,7 @@ ForecastOptions forecast_options(const Config& c) {
   return {.model = model_options(c),
           .column = c.text("data.column"),
           .window = c.integer("data.window"),
+          .stride = c.integer("data.stride"),
           .period = c.integer("data.period"),
           .difference = c.boolean("data.difference"),
           .batch = c.integer("train.batch"),

@@ -128,7 +128,7 @@ class CellRun {
   }
 
   Sweep sweep(const Scope& scope, const std::string& suffix, Value x, std::span<const Value> initial, Value lengths,
-              bool reverse) const {
+              Value reset, bool reverse) const {
     Body body(scope, suffix, weight_drop_);
     const std::size_t n_outputs = trace(body, x, initial);
     std::vector<Value> inputs(initial.begin(), initial.end());
@@ -136,12 +136,13 @@ class CellRun {
     if (body.has_step_index()) inputs.push_back(iota(scope.graph(), {x.shape()[0]}, 0));
     inputs.insert(inputs.end(), body.constants().begin(), body.constants().end());
     if (lengths) inputs.push_back(lengths);
+    if (reset) inputs.push_back(reset);
     const Attributes attributes{{"steps", x.shape()[0]},
                                 {"states", static_cast<std::int64_t>(initial.size())},
                                 {"sequences", std::int64_t{body.has_step_index() ? 2 : 1}},
                                 {"reverse", reverse},
                                 {"lengths", static_cast<bool>(lengths)},
-                                {"reset", false}};
+                                {"reset", static_cast<bool>(reset)}};
     const std::vector<Value> outputs = scan_body(inputs, attributes, body.finished());
     return {outputs[n_outputs - 1], {outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(initial.size())}};
   }
@@ -190,9 +191,11 @@ void check(const CellLayerOptions& o, Value x, std::span<const Value> initial, c
 }  // namespace
 
 CellLayerResult cell_layer(Scope scope, const CellFactory& factory, Value x, const CellLayerOptions& options,
-                           std::span<const Value> initial, Value lengths) {
+                           std::span<const Value> initial, Value lengths, Value reset) {
   const Cell cell = factory(options.hidden);
   check(options, x, initial, cell);
+  if (reset && (lengths || options.bidirectional))
+    throw Error(ErrorKind::usage, "cell_layer", "reset is for one direction and sequences without lengths");
   const CellRun run(cell, options);
   const int n_directions = options.bidirectional ? 2 : 1;
   const std::size_t n_states = cell.state_sizes.size();
@@ -206,7 +209,7 @@ CellLayerResult cell_layer(Scope scope, const CellFactory& factory, Value x, con
                             ? filled(scope.graph(), {input.dtype(), {input.shape()[1], cell.state_sizes[s]}}, 0)
                             : row(initial[s], layer * n_directions + d));
       const std::string suffix = "_l" + std::to_string(layer) + (d == 1 ? "_reverse" : "");
-      const Sweep swept = run.sweep(scope, suffix, input, start, lengths, d == 1);
+      const Sweep swept = run.sweep(scope, suffix, input, start, lengths, reset, d == 1);
       y.push_back(swept.y);
       for (std::size_t s = 0; s < n_states; ++s) finals[s].push_back(swept.states[s]);
     }

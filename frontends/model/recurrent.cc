@@ -57,7 +57,7 @@ RecurrentResult layer_by_layer(const Scope& scope, Op cell, Value x, const Recur
 }
 
 RecurrentResult by_cell(const Scope& scope, Op cell, Value x, const RecurrentLayerOptions& o, Value h0, Value c0,
-                        Value lengths) {
+                        Value lengths, Value reset) {
   const CellLayerOptions layers{.hidden = o.hidden,
                                 .layers = o.layers,
                                 .bidirectional = o.bidirectional,
@@ -68,14 +68,14 @@ RecurrentResult by_cell(const Scope& scope, Op cell, Value x, const RecurrentLay
   std::vector<Value> initial{h0};
   if (c0) initial.push_back(c0);
   const CellFactory factory = [&](std::int64_t) { return built_in_cell(cell, o); };
-  const CellLayerResult r = cell_layer(scope, factory, x, layers, initial, lengths);
+  const CellLayerResult r = cell_layer(scope, factory, x, layers, initial, lengths, reset);
   return {r.y, r.states[0], r.states.size() > 1 ? r.states[1] : Value()};
 }
 
 }  // namespace
 
 RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options, Value h0, Value c0,
-                                Value lengths) {
+                                Value lengths, Value reset) {
   check_options(cell, options);
   if (x.rank() != 3) throw Error(ErrorKind::shape, "recurrent_layer", "x must be [T,B,I]; got " + x.shape().text());
   const BuiltInWidths w = BuiltInWidths::of(cell, options);
@@ -83,7 +83,9 @@ RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLa
   const auto zeros = [&](std::int64_t width) { return filled(scope.graph(), {x.dtype(), {slots, batch, width}}, 0); };
   if (!h0) h0 = zeros(w.output);
   if (cell == Op::lstm && !c0) c0 = zeros(w.hidden);
-  if (scope.training() && options.recurrent_dropout > 0) return by_cell(scope, cell, x, options, h0, c0, lengths);
+  // What the composites lack.
+  if (reset || (scope.training() && options.recurrent_dropout > 0))
+    return by_cell(scope, cell, x, options, h0, c0, lengths, reset);
   const bool masked = scope.training() && options.dropout > 0 && options.mask != DropoutMask::step;
   if (options.stack != Stack::plain || masked) return layer_by_layer(scope, cell, x, options, h0, c0, lengths);
   return composite(scope, cell, x, 0, options, h0, c0, lengths);
@@ -198,7 +200,7 @@ RecurrentLayerOptions layer_options(const RecurrentModelOptions& o) {
 }
 
 CellLayerResult layers_of_model(const Scope& scope, Value x, const RecurrentModelOptions& options,
-                                std::span<const Value> initial, Value lengths) {
+                                std::span<const Value> initial, Value lengths, Value reset) {
   const BuiltIn* built_in = find_built_in(options.cell);
   if (!built_in) {
     const CellLayerOptions o{.hidden = options.hidden,
@@ -207,23 +209,23 @@ CellLayerResult layers_of_model(const Scope& scope, Value x, const RecurrentMode
                              .dropout = options.dropout,
                              .mask = options.mask(),
                              .stack = stack_of(options.stack)};
-    return cell_layer(scope, require_cell(options), x, o, initial, lengths);
+    return cell_layer(scope, require_cell(options), x, o, initial, lengths, reset);
   }
   const std::size_t n_states = built_in->op == Op::lstm ? 2 : 1;
   if (!initial.empty() && initial.size() != n_states)
     refuse(options.cell + " has " + std::to_string(n_states) + " states; got " + std::to_string(initial.size()));
   const RecurrentResult r =
       recurrent_layer(scope, built_in->op, x, layer_options(options), initial.empty() ? Value() : initial[0],
-                      initial.size() > 1 ? initial[1] : Value(), lengths);
+                      initial.size() > 1 ? initial[1] : Value(), lengths, reset);
   return {r.y, n_states == 2 ? std::vector<Value>{r.hn, r.cn} : std::vector<Value>{r.hn}};
 }
 
 }  // namespace
 
 CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
-                                std::span<const Value> initial, Value lengths) {
+                                std::span<const Value> initial, Value lengths, Value reset) {
   check_model(options);
-  CellLayerResult r = layers_of_model(scope, x, options, initial, lengths);
+  CellLayerResult r = layers_of_model(scope, x, options, initial, lengths, reset);
   activation_penalties(scope, r.y, options.activation_penalty, options.temporal_penalty, lengths);
   return r;
 }

@@ -214,6 +214,76 @@ TEST_CASE("a choice keeps to the likeliest tokens and is the likeliest where not
   CHECK(drawn({.top_k = 2, .top_p = 0.5}) == Counts{0, 1000, 0, 0});  // 0.5 of 0.8 is reached by the first
 }
 
+TEST_CASE("before the token that begins documents the state is zero, on every backend") {
+  for (const char* cell : {"lstm", "gru", "mgu"})
+    for (const bool documents : {true, false}) {
+      CAPTURE(cell);
+      LanguageModelOptions o = small_language_options();
+      o.model.cell = cell;
+      o.model.layers = 2;
+      o.steps = 30;  // longer than a line
+      o.batch = 2;
+      if (documents) o.document_start = "\n";
+      const auto task = make_language_model(o, small_text(), "t");
+      const Batch batch = task->batch(Split::train, 0, 0, 1);
+      Graph graph;
+      Scope scope(graph, /*training=*/false);
+      const TaskGraph t = task->build(scope, batch);
+      TensorMap inputs = initialize(scope.parameters(), 7);
+      for (const auto& [name, tensor] : batch.inputs) inputs.emplace(name, tensor);
+      for (const CarriedState& s : t.states) graph.output("out." + s.name, s.out);
+      TensorMap results[2];
+      for (const double initial : {0.0, 1.0}) {
+        for (const CarriedState& s : t.states) inputs.insert_or_assign("state." + s.name, Tensor::filled(s.type, initial));
+        results[initial > 0] = evaluate(graph, *make_backend("cpu"), inputs);
+        for (const auto& output : evaluate(graph, *make_backend("reference"), inputs))
+          for (std::int64_t i = 0; i < output.second.elements(); ++i)  // f32, some tens of steps of order 1
+            CHECK(std::fabs(output.second.at(i) - results[initial > 0].at(output.first).at(i)) < 1e-5);
+      }
+      bool same = true;
+      for (const auto& [name, tensor] : results[0])
+        for (std::int64_t i = 0; i < tensor.elements(); ++i) same = same && tensor.at(i) == results[1].at(name).at(i);
+      CHECK(same == documents);
+    }
+  LanguageModelOptions o = small_language_options();
+  for (const char* bad : {"ab", "\t"}) {
+    o.document_start = bad;
+    CHECK_THROWS_WITH_AS(make_language_model(o, small_text(), "t"), doctest::Contains("must be one token"), Error);
+  }
+}
+
+TEST_CASE("a model of documents trains and writes") {
+  LanguageModelOptions o = small_language_options();
+  o.document_start = "\n";
+  const auto task = make_language_model(o, small_text(), "t");
+  const auto backend = make_backend("cpu");
+  Trainer trainer(task, *backend, small_training(40));
+  const double before = trainer.evaluate(Split::test).loss;
+  trainer.fit();
+  CHECK(trainer.evaluate(Split::test).loss < before - 0.3);
+  std::string text;
+  generate(task->metadata(), trainer.parameters(), *backend, {.prompt = "\n", .length = 40},
+           [&](std::string_view part) { text += part; });
+  CHECK(text.size() == 40);
+}
+
+TEST_CASE("windows of training lie a stride apart, those of the test do not") {
+  std::string csv;
+  for (int i = 0; i < 100; ++i) csv += std::to_string(i % 7) + "\n";
+  ForecastOptions o;
+  o.window = 5;
+  o.batch = 1;
+  const auto dense = make_forecast(o, csv, "t");
+  o.stride = 4;
+  const auto apart = make_forecast(o, csv, "t");
+  CHECK(dense->n_batches(Split::train) == 65);  // 70 values, the first 5 have no window before them
+  CHECK(apart->n_batches(Split::train) == 17);
+  CHECK(apart->n_batches(Split::test) == dense->n_batches(Split::test));
+  CHECK(apart->baselines() == dense->baselines());
+  o.stride = 0;
+  CHECK_THROWS_AS(make_forecast(o, csv, "t"), Error);
+}
+
 TEST_CASE("pooling is what it says, for sequences of different lengths") {
   // y [T=3,B=2,W=2] forwards; row 1 has one step, and zeros behind it.
   const Tensor y = Tensor::from<float>({3, 2, 2}, {1, -1, 5, 6, 2, -4, 0, 0, 6, -1, 0, 0});

@@ -140,10 +140,11 @@ struct RecurrentLayerOptions : RecurrentOptions {
   // "Regularizing and Optimizing LSTM Language Models", section 2).
   double weight_drop = 0;
 };
-// Empty h0, c0 start from zeros. "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0",
+// Empty h0, c0 start from zeros. reset b8 [T,B]: where it is set, a row's states are zero before the step; not with
+// lengths or two directions. "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0",
 // "_reverse".
 UNROLL_API RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options,
-                                           Value h0 = {}, Value c0 = {}, Value lengths = {});
+                                           Value h0 = {}, Value c0 = {}, Value lengths = {}, Value reset = {});
 
 // What a cell's function sees of one time step. Everything is a value of the step's own graph.
 class UNROLL_API Step {
@@ -194,9 +195,9 @@ struct CellLayerResult {
   std::vector<Value> states;  // final states, each [L*D, B, size]
 };
 // Stacks a user cell as the built-in ones are stacked; parameters get the suffix _l0, _l1_reverse.
-// initial: empty for zeros, or one [L*D, B, size] per state.
+// initial: empty for zeros, or one [L*D, B, size] per state. reset as for recurrent_layer.
 UNROLL_API CellLayerResult cell_layer(Scope scope, const CellFactory& cell, Value x, const CellLayerOptions& options,
-                                      std::span<const Value> initial = {}, Value lengths = {});
+                                      std::span<const Value> initial = {}, Value lengths = {}, Value reset = {});
 
 // Where the first character of a text stands in a file, for errors. No file: the text came from a program.
 struct TextPlace {
@@ -247,7 +248,7 @@ struct RecurrentModelOptions {
 // initial: empty for zeros, or one value per shape of recurrent_state_shapes. An lstm has two states, h and c.
 // Throws Error(usage) on an unknown cell, with the known ones, and on options that the cell does not have.
 UNROLL_API CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
-                                           std::span<const Value> initial = {}, Value lengths = {});
+                                           std::span<const Value> initial = {}, Value lengths = {}, Value reset = {});
 UNROLL_API std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch);
 // "h" and "c" as PyTorch calls them, further ones "s2_", "s3_" ...; those of a text cell have names of their own.
 UNROLL_API std::vector<std::string> recurrent_state_names(const RecurrentModelOptions& options);

@@ -41,6 +41,9 @@ struct LanguageModelOptions {
   std::int64_t steps = 64;
   double held_out = 0.1;
   std::int64_t evaluation_batch = 8;  // streams the held-out text is cut into
+  // One token with which every document begins: the carried state is zero before it, so that nothing of a document is
+  // known in the next. Empty: the text is one document.
+  std::string document_start;
   // Of a file: bytes that its tokens may take in memory, 0: any number. A longer text is read again as it is needed, in
   // blocks, with the same batches; what is then held is the last block of each stream and a few numbers of each block.
   std::size_t memory_limit = 0;
@@ -59,6 +62,7 @@ struct ForecastOptions {
   RecurrentModelOptions model;
   std::string column;              // empty: the last one
   std::int64_t window = 52;
+  std::int64_t stride = 1;         // values from a window of training to the next; validation and test have every window
   std::int64_t period = 52;        // of seasonal_naive
   bool difference = false;         // learn the change from the last value
   std::int64_t batch = 32;

@@ -41,14 +41,17 @@ class Forecast : public Task {
  public:
   Forecast(const ForecastOptions& options, std::string_view text, const std::string& name, const Metadata& fitted)
       : options_(options), series_(read_series(options, text, name)) {
-    if (options.window < 1 || options.period < 1 || options.batch < 1)
-      throw Error(ErrorKind::usage, "forecast", "window, period and batch must be at least 1");
+    if (options.window < 1 || options.stride < 1 || options.period < 1 || options.batch < 1)
+      throw Error(ErrorKind::usage, "forecast", "window, stride, period and batch must be at least 1");
     const std::int64_t n = series_.size();
     const std::int64_t test = n - part_of(n, options.test, "test"),
                        validation = test - part_of(n, options.validation, "validation");
     values_ = options.difference ? differences(series_.level) : series_.level;
     const std::int64_t first = options.difference ? 1 : 0;
     targets_[0] = targets_between(series_, 0, validation, options.window, first);
+    // The linear baseline keeps all of them.
+    all_train_targets_ = targets_[0];
+    keep_every(targets_[0], options.stride);
     targets_[1] = targets_between(series_, validation, test, options.window, first);
     targets_[2] = targets_between(series_, test, n, options.window, first);
     if (targets_[0].empty())
@@ -120,7 +123,7 @@ class Forecast : public Task {
     const auto level = [&](std::int64_t t) {
       return series_.level[static_cast<std::size_t>(std::max<std::int64_t>(t, 0))];
     };
-    const Autoregression ar = Autoregression::fit(values_, targets_[0], options_.window);
+    const Autoregression ar = Autoregression::fit(values_, all_train_targets_, options_.window);
     return {
         {"persistence", errors_of(test, series_.level, [&](std::int64_t t) { return level(t - 1); })},
         {"seasonal_naive", errors_of(test, series_.level, [&](std::int64_t t) { return level(t - options_.period); })},
@@ -128,6 +131,13 @@ class Forecast : public Task {
   }
 
  private:
+  // Those at least `stride` behind the last one kept.
+  static void keep_every(std::vector<std::int64_t>& targets, std::int64_t stride) {
+    std::vector<std::int64_t> kept;
+    for (const std::int64_t t : targets)
+      if (kept.empty() || t - kept.back() >= stride) kept.push_back(t);
+    targets = std::move(kept);
+  }
   const std::vector<std::int64_t>& targets(Split split) const { return targets_[static_cast<std::size_t>(split)]; }
   float scaled(std::int64_t t) const { return static_cast<float>(scale_.apply(values_[static_cast<std::size_t>(t)])); }
 
@@ -135,6 +145,7 @@ class Forecast : public Task {
   Series series_;
   std::vector<double> values_;              // what the model reads: levels or differences
   std::vector<std::int64_t> targets_[3];    // by split
+  std::vector<std::int64_t> all_train_targets_;
   ZScore scale_;
   mutable Shuffle shuffle_;
 };

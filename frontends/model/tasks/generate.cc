@@ -34,7 +34,10 @@ void generate(const Metadata& metadata, const TensorMap& parameters, Backend& ba
   if (tokenizer.size() < 2) throw Error(ErrorKind::input_file, "generate", "the vocabulary is empty");
   Stream stream(backend, task_stream(metadata), parameters);
   std::vector<float> logits(static_cast<std::size_t>(stream.outputs()));
+  const std::int32_t document_start = document_start_of(metadata);
   const auto read = [&](const std::int32_t id) {
+    if (id == document_start && !stream.reset())
+      throw Error(ErrorKind::device, "generate", "the state could not be set to zero");
     if (!stream.step({&id, 1}, logits)) throw Error(ErrorKind::device, "generate", "a step failed on the device");
   };
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt, "prompt");

@@ -16,10 +16,15 @@
 
 namespace unroll {
 
+std::int32_t document_start_of(const Metadata& metadata) {
+  if (!metadata.contains("document_start")) return -1;
+  return static_cast<std::int32_t>(get_integer(metadata, "document_start"));
+}
+
 LanguageNetwork LanguageNetwork::of(const Metadata& metadata) {
   return {get_model_options(metadata), get_integer(metadata, "embedding"),
           language_tokenizer(metadata, "model").size(),
-          metadata.contains("tied") && get_integer(metadata, "tied") != 0};
+          metadata.contains("tied") && get_integer(metadata, "tied") != 0, document_start_of(metadata)};
 }
 
 CellLayerResult LanguageNetwork::build(Scope& scope, Value ids, std::span<const Value> states) const {
@@ -30,7 +35,8 @@ CellLayerResult LanguageNetwork::build(Scope& scope, Value ids, std::span<const 
   Value x = readout.embedding(scope.child("embedding"), ids, vocabulary, embedding);
   // Gal and Ghahramani drop what the first layer reads too; with a mask per step a character would be lost.
   if (model.variational) x = dropout_layer(scope, x, model.dropout, model.mask());
-  CellLayerResult r = recurrent_model(scope.child("recurrent"), x, model, states);
+  const Value reset = document_start >= 0 ? equal(ids, scalar_like(ids, document_start)) : Value();
+  CellLayerResult r = recurrent_model(scope.child("recurrent"), x, model, states, {}, reset);
   r.y = readout.logits(scope.child("output"), scope.child("embedding"),
                        dropout_layer(scope, r.y, model.dropout, model.mask()), vocabulary, embedding);
   return r;
@@ -75,6 +81,7 @@ class LanguageModel : public Task {
     tokenizer_.emplace(fitted.empty()
                            ? Tokenizer::train(options.tokens, train, {options.vocabulary, options.min_count}, name)
                            : language_tokenizer(fitted, name));
+    choose_document_start();
     train_ids_ = tokens_of(0, cut, options.batch);
     train_ = std::make_unique<Streams>(train_ids_, Streams::Layout{options.batch, options.steps, false}, name);
     if (cut == file_->size()) return;
@@ -90,7 +97,8 @@ class LanguageModel : public Task {
     std::vector<Value> initial;
     for (const CarriedState& s : states) initial.push_back(s.in);
     const CellLayerResult network =
-        LanguageNetwork{options_.model, options_.embedding, tokenizer_->size(), options_.tied}.build(scope, ids, initial);
+        LanguageNetwork{options_.model, options_.embedding, tokenizer_->size(), options_.tied, document_start_}.build(
+            scope, ids, initial);
     for (std::size_t i = 0; i < states.size(); ++i) states[i].out = network.states[i];
     const Value total = sum(softmax_cross_entropy(network.y, labels)),
                 count = scalar_like(total, static_cast<double>(labels.shape().elements()));
@@ -124,7 +132,8 @@ class LanguageModel : public Task {
                {"tokens", std::string(tokenizer_->kind())},
                {"vocabulary", tokenizer_->stored()},
                {"embedding", std::to_string(options_.embedding)},
-               {"tied", std::string(1, options_.tied ? '1' : '0')}};
+               {"tied", std::string(1, options_.tied ? '1' : '0')},
+               {"document_start", std::to_string(document_start_)}};
     put_model_options(m, options_.model);
     return m;
   }
@@ -166,6 +175,16 @@ class LanguageModel : public Task {
                       " streams and blocks of " + std::to_string(k_least_block) + " bytes",
                   "Set it to " + std::to_string(k_least_block * n_kept() * sizeof(std::int32_t)) + " or more");
     block_ = std::min(most, k_largest_block);
+  }
+  void choose_document_start() {
+    if (options_.document_start.empty()) return;
+    const std::vector<std::int32_t> ids = tokenizer_->encode(options_.document_start, "document_start");
+    if (ids.size() != 1 || ids[0] == tokenizer_->unknown())
+      throw Error(ErrorKind::usage, name_,
+                  "document_start must be one token that training has; '" + options_.document_start.substr(0, 40) +
+                      "' is " + (ids.size() == 1 ? "unknown" : std::to_string(ids.size()) + " tokens"),
+                  "Write for example \"\\n\" where a document is a line");
+    document_start_ = ids[0];
   }
   TextBlocks blocks(std::size_t begin, std::size_t end) const { return {file_, begin, end, block_}; }
   std::shared_ptr<const Tokens> tokens_of(std::size_t begin, std::size_t end, std::int64_t streams) const {
@@ -231,6 +250,7 @@ class LanguageModel : public Task {
   std::string name_;
   std::size_t block_ = 0;  // bytes that are read in one piece
   std::optional<Tokenizer> tokenizer_;
+  std::int32_t document_start_ = -1;
   std::shared_ptr<const Tokens> train_ids_, held_out_ids_;
   std::unique_ptr<Streams> train_, held_out_;
 };

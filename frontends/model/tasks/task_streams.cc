@@ -23,7 +23,9 @@ CellLayerResult read_out(Scope& scope, Value x, const RecurrentModelOptions& mod
 StreamModel language_stream(const Metadata& metadata, const RecurrentModelOptions& model) {
   StreamModel stream = recurrent_stream(model, 1);
   stream.input = DType::i32;
-  stream.build = [network = LanguageNetwork::of(metadata)](Scope& scope, Value ids, std::span<const Value> states) {
+  LanguageNetwork network = LanguageNetwork::of(metadata);
+  network.document_start = -1;  // who owns the stream resets it
+  stream.build = [network](Scope& scope, Value ids, std::span<const Value> states) {
     return network.build(scope, ids, states);
   };
   return stream;
