@@ -61,7 +61,7 @@ def mistakes(folder):
         for command in (["inspect", config], ["bench", "--config", config, "--seconds", 0]):
             refused(3, *command, says=[*says, "cell 'mine', step line 1, column"])
     config.write_text(LEAKY + '[model]\ncell = "leeky"\n')
-    refused(2, "inspect", config, says=["there is no cell 'leeky'", "Did you mean leaky?"])
+    refused(2, "inspect", config, says=["there is no cell 'leeky'", "Did you mean 'leaky'?"])
 
 
 def inspects(folder):
