@@ -44,7 +44,8 @@ void TextBlocks::for_each(const std::function<void(std::string_view text, std::s
 }
 
 BlockTokens::BlockTokens(TextBlocks text, Tokenizer tokenizer, std::size_t kept, std::string name)
-    : text_(std::move(text)), tokenizer_(std::move(tokenizer)), name_(std::move(name)), kept_(std::max<std::size_t>(kept, 1)) {
+    : text_(std::move(text)), tokenizer_(std::move(tokenizer)), name_(std::move(name)),
+      kept_(std::max<std::size_t>(kept, 1)) {
   text_.for_each([&](std::string_view block, std::size_t at) {
     blocks_.push_back({at, n_tokens_});
     n_tokens_ += static_cast<std::int64_t>(tokenizer_.encode(block, name_).size());

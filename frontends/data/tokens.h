@@ -33,8 +33,8 @@ class TokenList : public Tokens {
   std::vector<std::int32_t> ids_;
 };
 
-// Bytes [begin, end) of a file in blocks of at most `block` bytes. A block ends before white space where there is some in
-// its second half, so that every tokenizer gives for the blocks what it gives for the text, and never within a UTF-8
+// Bytes [begin, end) of a file in blocks of at most `block` bytes. A block ends before white space where there is some
+// in its second half, so that every tokenizer gives for the blocks what it gives for the text, and never within a UTF-8
 // character.
 class TextBlocks {
  public:

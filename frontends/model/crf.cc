@@ -46,8 +46,8 @@ Value log_partition(const Crf& crf, Value scores, Value lengths, const Sizes& z)
     };
     ScanOptions options;
     options.lengths = steps_after_first(lengths);
-    alpha = scan(std::vector{alpha}, std::vector{slice(scores, 0, 1, z.T - 1)}, std::vector{crf.transition}, step, options)
-                .states[0];
+    const std::vector<Value> later{slice(scores, 0, 1, z.T - 1)};
+    alpha = scan(std::vector{alpha}, later, std::vector{crf.transition}, step, options).states[0];
   }
   return log_sum(last_row(crf, alpha, z));
 }

@@ -14,8 +14,8 @@ struct StackOptions {
   DropoutMask mask = DropoutMask::step;
   Stack stack = Stack::plain;
 };
-// x [T,B,I] through `run` for each layer; y of the last. Where x and y have one width a layer gives on what `stack` says,
-// zero at t >= lengths[b]. Throws Error(usage) when `stack` is not plain and no layer's widths agree.
+// x [T,B,I] through `run` for each layer; y of the last. Where x and y have one width a layer gives on what `stack`
+// says, zero at t >= lengths[b]. Throws Error(usage) when `stack` is not plain and no layer's widths agree.
 Value stacked(Scope scope, Value x, const StackOptions& options, Value lengths,
               const std::function<Value(int layer, Value x)>& run);
 

@@ -163,7 +163,7 @@ std::string cycles(int n = 80) {
   std::string text;
   for (int i = 0; i < n; ++i) {
     for (int t = 0; t < 3 + i % 5; ++t)
-      text += (t == 0 ? "s" + std::to_string(i * 7 % 3) : std::string("w")) + "\t" + std::string(1, static_cast<char>('a' + (i * 7 + t) % 3)) + "\n";
+      text += (t == 0 ? "s" + std::to_string(i * 7 % 3) : std::string("w")) + "\t" + "abc"[(i * 7 + t) % 3] + "\n";
     text += "\n";
   }
   return text;

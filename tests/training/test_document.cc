@@ -24,7 +24,7 @@ std::string small_documents(int n = 120) {
     const int label = i * 7 % 3, at = i % 4;
     text += std::string(colours[label]) + "\t";
     for (int s = 0; s < 4; ++s)
-      text += std::string("A ") + (s == at ? "here " : "there ") + colours[s == at ? label : (i * 5 + s) % 3] + " thing. ";
+      text += std::string(s == at ? "A here " : "A there ") + colours[s == at ? label : (i * 5 + s) % 3] + " thing. ";
     text += "\n";
   }
   return text;
@@ -42,7 +42,8 @@ DocumentOptions small_options() {
 
 TEST_CASE("a document is sentences of words in small letters without the marks around them") {
   const Document d = document_of("  The \"cat\" sat -- there! Did it?  It's No. 12, (yes.) na\xC3\xAFve ... ");
-  const Document expected{{"the", "cat", "sat", "there"}, {"did", "it"}, {"it's", "no"}, {"12", "yes"}, {"na\xC3\xAFve"}};
+  const Document expected{
+      {"the", "cat", "sat", "there"}, {"did", "it"}, {"it's", "no"}, {"12", "yes"}, {"na\xC3\xAFve"}};
   CHECK(d == expected);
   CHECK(document_of(" ... -- ").empty());
   CHECK(excess_of(d).empty());

@@ -21,7 +21,7 @@ using namespace unroll::testing;
 
 namespace {
 
-// A file that is made as it is read: a few lines of words again and again, numbered, some of their letters of two bytes.
+// A file that is made as it is read: a line of words again and again, numbered, some of its letters of two bytes.
 class EndlessText : public Vfs::Reader {
  public:
   explicit EndlessText(std::size_t size) : size_(size) {}
@@ -234,7 +234,8 @@ TEST_CASE("label and translate keep to the budget and learn from every sequence"
   for (int i = 0; i < 60; ++i) {
     for (int t = 0; t <= i % 19; ++t) sentences += "w" + std::to_string(t % 3) + "\tl\n";
     sentences += "\n";
-    pairs += std::string(static_cast<std::size_t>(1 + i % 23), 'a') + "\t" + std::string(static_cast<std::size_t>(1 + i % 7), 'b') + "\n";
+    const auto times = [](int n, char c) { return std::string(static_cast<std::size_t>(n), c); };
+    pairs += times(1 + i % 23, 'a') + "\t" + times(1 + i % 7, 'b') + "\n";
   }
   LabelOptions label;
   label.batch_tokens = 48;

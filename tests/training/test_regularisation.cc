@@ -193,7 +193,8 @@ TEST_CASE("a rate that drops nothing gives what the composite gives, with every 
         o.mask = mask;
         row.set(o);
         if (dropped) o.recurrent_dropout = 1e-15;  // below the smallest draw that is not 0
-        const Value x = b.graph.input("x", {DType::f64, {T, B, I}}), lengths = b.graph.input("lengths", {DType::i32, {B}});
+        const Value x = b.graph.input("x", {DType::f64, {T, B, I}});
+        const Value lengths = b.graph.input("lengths", {DType::i32, {B}});
         const RecurrentResult r = recurrent_layer(b.scope, row.cell, x, o, {}, {}, lengths);
         b.graph.output("y", r.y);
         b.graph.output("hn", r.hn);
@@ -202,7 +203,8 @@ TEST_CASE("a rate that drops nothing gives what the composite gives, with every 
                                   {"lengths", Tensor::from<std::int32_t>({3}, {4, 2, 3})}});
       }
       // Sums in another order: about T H eps = 4 * 12 * 1e-16 of values near 1, with room.
-      for (const auto& output : results[0]) CHECK(largest_difference(output.second, results[1].at(output.first)) < 1e-12);
+      for (const auto& output : results[0])
+        CHECK(largest_difference(output.second, results[1].at(output.first)) < 1e-12);
     }
 }
 
@@ -369,7 +371,8 @@ TEST_CASE("all of it together gives the same on every backend, bit for bit on an
   label.batch = 4;
   std::string sentences;
   for (int i = 0; i < 20; ++i) {
-    for (int t = 0; t <= i % 5; ++t) sentences += "w" + std::to_string((i + t) % 6) + "\t" + std::to_string(t % 2) + "\n";
+    for (int t = 0; t <= i % 5; ++t)
+      sentences += "w" + std::to_string((i + t) % 6) + "\t" + std::to_string(t % 2) + "\n";
     sentences += "\n";
   }
   LabelOptions variational = label;

@@ -172,7 +172,8 @@ class DocumentTask : public Task {
       bayes.push_back(largest(score));
     }
     const ClassSet classes{labels_.size(), -1};
-    return {{"most_frequent", class_metrics(same, truth, classes)}, {"naive_bayes", class_metrics(bayes, truth, classes)}};
+    return {{"most_frequent", class_metrics(same, truth, classes)},
+            {"naive_bayes", class_metrics(bayes, truth, classes)}};
   }
 
  private:

@@ -62,7 +62,8 @@ std::string DocumentReader::label(std::string_view text) {
   if (document.empty()) return {};
   if (const std::string excess = excess_of(document); !excess.empty()) throw Error(ErrorKind::usage, k_who, excess);
   const Sentences sentences = sentences_of(document, state_->words);
-  const std::int64_t S = padded_length(static_cast<std::int64_t>(sentences.size())), W = padded_length(most_words(sentences));
+  const std::int64_t S = padded_length(static_cast<std::int64_t>(sentences.size())),
+                     W = padded_length(most_words(sentences));
   const Sentences* const one[] = {&sentences};
   const TensorMap outputs = state_->program(S, W).run(document_inputs(one, S, W, 1));
   return state_->labels.text(outputs.at("label").values<std::int32_t>()[0]);
