@@ -30,6 +30,7 @@ struct Expression {
   struct Result {
     std::uint16_t from;  // register
     Strides strides;     // over the expression's shape; inner stride 1 unless the inner size is 1
+    bool apart = false;  // its memory is no input's; otherwise it may be that of one with the same strides
   };
   Shape shape;
   std::vector<Input> inputs;

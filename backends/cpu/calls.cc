@@ -89,6 +89,7 @@ std::unique_ptr<Call> make_elementwise(const At& at) {
   for (std::size_t k = 0; k < at.node.outputs.size(); ++k) {
     results.push_back(at.out(static_cast<std::int32_t>(k)));
     source.results[k].strides = at.view.strides(at.out_id(static_cast<std::int32_t>(k)));
+    source.results[k].apart = at.view.is_apart(results[k], inputs);
   }
   return std::make_unique<ElementwiseCall>(source, std::move(inputs), std::move(results), at.view.parts);
 }

@@ -318,7 +318,12 @@ std::unique_ptr<Call> make_column_call(const PlanView& view, std::int32_t id, co
       node.op == Op::fused ? common::expression_of_body(*node.body) : common::expression_of_node(view.graph(), node);
   std::vector<Operand> inputs, results;
   for (const ValueId& input : node.inputs) inputs.push_back(operand_of(view, split, input, shape));
-  for (std::size_t k = 0; k < node.outputs.size(); ++k) results.push_back(output(static_cast<std::int32_t>(k)));
+  std::vector<Ref> read;
+  for (const Operand& input : inputs) read.push_back(input.ref);
+  for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+    results.push_back(output(static_cast<std::int32_t>(k)));
+    source.results[k].apart = view.is_apart(results[k].ref, read);
+  }
   return std::make_unique<ColumnElementwise>(std::move(source), inputs, results, parts);
 }
 

@@ -199,11 +199,12 @@ class ElementwiseCompiler {
     r.has_slot = false;
     free_slots_.push_back(r.location);
   }
-  // Written where a result lies when no later step reads an input where it lies: the two may be one.
+  // Written where a result lies when no later step reads an input that may lie there.
   void place_destination(Register& dst, std::uint16_t index, int step) {
-    if (dst.in_result && step >= last_direct_read_)
+    if (dst.in_result)
       for (std::size_t k = 0; k < s_.results.size(); ++k) {
         if (origin(s_.results[k].from) != index || !is_direct(result_strides_[k])) continue;
+        if (!s_.results[k].apart && step < last_direct_read_) continue;
         dst.location = take_memory();
         dst.row_bytes = row_bytes(result_strides_[k], dst.dtype);
         result_direct_[k] = true;

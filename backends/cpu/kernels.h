@@ -86,8 +86,8 @@ class Elementwise {
 
   // Checks registers and dtypes (Error(internal)), collapses dimensions, assigns tile slots.
   explicit Elementwise(const Expression& source);
-  // inputs and results in the source's order. A result may be the same memory as an input of the same strides and
-  // element size; otherwise results overlap nothing.
+  // inputs and results in the source's order. A result that is not `apart` may be the same memory as an input of the
+  // same strides and element size; otherwise results overlap nothing.
   void run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part,
            const Rows& rows = {}) const;
 

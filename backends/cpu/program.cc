@@ -64,6 +64,12 @@ Ref PlanView::ref(const Storage& s) const {
   throw Error(ErrorKind::internal, "cpu", "a value that is used has no place");
 }
 
+bool PlanView::is_apart(const Ref& result, std::span<const Ref> operands) const {
+  const std::size_t first_output = k_first_input + graph().inputs().size();
+  if (result.base < first_output || plan.donors[result.base - first_output] >= 0) return false;
+  return std::none_of(operands.begin(), operands.end(), [&](const Ref& ref) { return ref.base == result.base; });
+}
+
 Strides PlanView::strides(const ValueId& id) const {
   const Ints& given = storage(id).strides;
   const Shape& shape = graph().type(id).shape;
@@ -132,7 +138,8 @@ Loop loop_of(const Graph& body, const ScanBody& scan) {
 Program::Program(PlanView view, const ScanBody* scan) {
   const Plan& plan = view.plan;
   view.packed = scan && (scan->layout.packed || scan->by_rows);
-  if (plan.one_thread) steps_.leave_untimed();
+  constexpr int k_timed_steps = 16;  // one in so many steps of a loop is timed
+  steps_.time_one_in(plan.one_thread ? 0 : scan ? k_timed_steps : 1);
   n_bases_ = k_first_input + plan.graph->inputs().size() + plan.graph->outputs().size();
   std::size_t n_bytes = 0;
   const std::vector<bool> in_block = constants_in_block(plan);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct PlanView {
   }
   Ref ref(const ValueId& id) const { return ref(storage(id)); }
   Ref ref(const Storage& storage) const;
+  // Whether an elementwise node's result is a bound output that none of its operands lies in.
+  bool is_apart(const Ref& result, std::span<const Ref> operands) const;
   Strides strides(const ValueId& id) const;                          // of the value's own shape
   Strides strides(const ValueId& id, const Shape& broadcast) const;  // as if it had this shape
 };
@@ -71,7 +74,7 @@ class Program {
   std::size_t held_bytes() const { return constants_.size() + steps_.held_bytes(); }
   std::byte* constants() { return constants_.data(); }
   std::size_t n_bases() const { return n_bases_; }
-  void leave_untimed() { steps_.leave_untimed(); }
+  void leave_untimed() { steps_.time_one_in(0); }
   const Steps& steps() const { return steps_; }
 
  private:

@@ -7,18 +7,25 @@
 namespace unroll::cpu {
 
 void Steps::run(std::size_t begin, std::size_t end, const Frame& frame, const Part& part) {
-  using Clock = std::chrono::steady_clock;
   const Frame whole{frame.bases, frame.scratch};
-  auto before = timed_ ? Clock::now() : Clock::time_point();
-  for (std::size_t i = begin; i < end; ++i) {
-    Step& step = steps_[i];
+  const auto run_one = [&](Step& step) {
     const Frame& seen = step.has_rows ? frame : whole;
     if (!step.alone) step.call->run(seen, part);
     else if (part.index == 0) step.call->run(seen, Part{});
     if (step.wait) part.sync();
-    if (!timed_ || part.index != 0) continue;
+  };
+  if (part.index != 0 || timed_one_in_ == 0 || ++untimed_ < timed_one_in_) {
+    for (std::size_t i = begin; i < end; ++i) run_one(steps_[i]);
+    return;
+  }
+  untimed_ = 0;
+  using Clock = std::chrono::steady_clock;
+  auto before = Clock::now();
+  for (std::size_t i = begin; i < end; ++i) {
+    run_one(steps_[i]);
     const auto now = Clock::now();
-    step.nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(now - before).count();
+    steps_[i].nanoseconds +=
+        timed_one_in_ * std::chrono::duration_cast<std::chrono::nanoseconds>(now - before).count();
     before = now;
   }
 }

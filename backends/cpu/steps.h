@@ -85,7 +85,8 @@ class Steps {
   std::size_t size() const { return steps_.size(); }
   Step& operator[](std::size_t i) { return steps_[i]; }
   const Step& operator[](std::size_t i) const { return steps_[i]; }
-  void leave_untimed() { timed_ = false; }  // two looks at the clock take longer than a small call
+  // How many of so many runs are timed, and counted that often; two looks at the clock take longer than a small call.
+  void time_one_in(int runs) { timed_one_in_ = runs; }  // 0: none
 
   // By every part, in lock step.
   void run(std::size_t begin, std::size_t end, const Frame& frame, const Part& part);
@@ -97,7 +98,8 @@ class Steps {
 
  private:
   std::vector<Step> steps_;
-  bool timed_ = true;
+  int timed_one_in_ = 1;
+  int untimed_ = 0;  // runs since the last timed one
 };
 
 }  // namespace unroll::cpu

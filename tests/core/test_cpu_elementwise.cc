@@ -275,7 +275,9 @@ void check_program(const Program& p, bool in_place) {
   for (std::size_t i = 0; i < p.inputs.size(); ++i)
     inputs.push_back(random_bytes(p.source.inputs[i].dtype, p.inputs[i].elements));
   const auto wanted = expected(p, inputs);
-  const Elementwise program(p.source);
+  common::Expression source = p.source;
+  for (auto& result : source.results) result.apart = !in_place;
+  const Elementwise program(source);
   std::vector<std::vector<std::byte>> first;
   for (int n = 1; n <= 4; ++n) {
     auto ins = inputs;
