@@ -34,6 +34,8 @@ std::shared_ptr<const Graph> lower_scan_masks(const Graph& graph);
 std::shared_ptr<const Graph> inline_steps(const Graph& graph, PassLog* log = nullptr);
 // Products with one operand in common, and sums of products, become one product of matrices side by side.
 std::shared_ptr<const Graph> concat_products(const Graph& graph, PassLog* log = nullptr);
+// Slices that a scan takes or stacks one by one, all parts of one value, become the value.
+std::shared_ptr<const Graph> join_parts(const Graph& graph);
 // Loops keep their states before each segment of about sqrt(T) steps; the gradient computes segments again.
 std::shared_ptr<const Graph> checkpoint(const Graph& graph, PassLog* log = nullptr);
 // Work of scan bodies that needs no state moves before the loop, work that no state needs after it, for all steps at once.

@@ -73,6 +73,7 @@ constexpr Pass k_passes[] = {
     {"prune_scans", false, plain<prune_scans>},
     {"concat_products", false, told<concat_products>},
     {"common", false, plain<eliminate_common>},
+    {"join_parts", false, plain<join_parts>},
     {"split", false, told<split_scans>},
     {"defer", false, told<defer>},
     {"fold", false, plain<fold>},
