@@ -43,7 +43,7 @@ struct LanguageModelOptions {
   std::int64_t evaluation_batch = 8;  // streams the held-out text is cut into
   // One token with which every document begins: the carried state is zero before it, so that nothing of a document is
   // known in the next. Empty: the text is one document.
-  std::string document_start;
+  std::string document_start = {};
   // Of a file: bytes that its tokens may take in memory, 0: any number. A longer text is read again as it is needed, in
   // blocks, with the same batches; what is then held is the last block of each stream and a few numbers of each block.
   std::size_t memory_limit = 0;
