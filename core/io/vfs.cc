@@ -205,6 +205,23 @@ class Disk : public Vfs {
   void remove(const std::string& path) override {
     if (::unlink(path.c_str()) < 0 && errno != ENOENT) throw file_error(ErrorKind::storage, path, "remove", errno);
   }
+
+  std::vector<std::string> list(const std::string& folder) override {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (std::filesystem::directory_iterator at(folder.empty() ? "." : folder, error), end; !error && at != end;
+         at.increment(error))
+      names.push_back(at->path().filename().string());
+    return names;
+  }
+
+  void link(const std::string& from, const std::string& to) override {
+    if (::link(from.c_str(), to.c_str()) == 0) return;
+    // Some file systems have no links.
+    std::error_code error;
+    std::filesystem::copy_file(from, to, error);
+    if (error) throw file_error(ErrorKind::storage, to, "copy '" + from + "' to it", error.value());
+  }
 };
 
 }  // namespace

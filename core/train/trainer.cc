@@ -39,7 +39,8 @@ using Clock = std::chrono::steady_clock;
 struct Trainer::State {
   State(std::shared_ptr<const Task> t, Backend& backend, TrainerOptions o)
       : task(std::move(t)), options(checked(std::move(o))), model(task, backend, options),
-        folder(options.folder, options.vfs ? *options.vfs : disk(), [this](const std::string& text) { warn(text); }) {
+        folder(options.folder, options.vfs ? *options.vfs : disk(), [this](const std::string& text) { warn(text); },
+               options.keep) {
     n_batches = task->n_batches(Split::train);
     updates_per_epoch = (n_batches + options.accumulate - 1) / options.accumulate;
     if (options.epochs > 0) options.max_updates = options.epochs * updates_per_epoch;
@@ -80,6 +81,11 @@ struct Trainer::State {
     if (nth <= 1) return 1;
     return options.average.kind == Average::ema ? 1 - options.average.decay : 1 / static_cast<double>(nth);
   }
+  // After one update at least, so that a run in slices comes to its end.
+  bool is_out_of_time() const {
+    const double minutes = std::chrono::duration<double>(Clock::now() - started).count() / 60;
+    return options.max_minutes > 0 && run.update > started_update && minutes >= options.max_minutes;
+  }
   bool out_of_patience() const { return options.patience > 0 && run.validations_without_better >= options.patience; }
 
   // --- files
@@ -89,7 +95,7 @@ struct Trainer::State {
     opened = true;
     const std::optional<TensorFile> last = folder.open(options.resume, options.overwrite);
     model.prepare(task->batch(Split::train, options.seed, 0, 0));
-    if (last) restore(*last, folder.last_path());
+    if (last) restore(*last, folder.loaded_path());
     remember();
   }
 
@@ -144,7 +150,7 @@ struct Trainer::State {
     run.metrics_bytes = folder.metrics_bytes();
     put_run_state(file, run);
     put_digest(file);
-    folder.save(file);
+    folder.save(file, run.update);
     saved_update = run.update;
   }
 
@@ -288,6 +294,7 @@ struct Trainer::State {
     const double seconds = trained_seconds + std::chrono::duration<double>(Clock::now() - since).count();
     if (seconds > 0) r.data_wait = waited / seconds;
     r.interrupted = interrupted;
+    r.out_of_time = is_out_of_time();
     r.out_of_patience = out_of_patience();
     return r;
   }
@@ -310,7 +317,8 @@ struct Trainer::State {
   Point good;  // with OnBad::rollback: the last checkpoint, in memory
   double last_loss = std::nan(""), last_norm = std::nan("");
   Clock::time_point since;
-  std::int64_t since_update = 0;
+  Clock::time_point started;
+  std::int64_t since_update = 0, started_update = 0;
   double waited = 0, since_waited = 0;  // seconds for data, in all and at the last report
   double trained_seconds = 0;           // up to the last report, validations apart
   Advisor advisor{true};
@@ -331,12 +339,12 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
   const bool validates = o.validate_every > 0 && s.task->n_batches(Split::validation) > 0;
   s.open_folder();
   s.advisor = Advisor(s.run.update == 0);
-  s.since = Clock::now();
-  s.since_update = s.run.update;
+  s.since = s.started = Clock::now();
+  s.since_update = s.started_update = s.run.update;
   bool interrupted = false;
   Prefetch batches([&s](std::int64_t update) { return s.batches_of(update); }, o.prefetch, o.max_updates);
   while (s.run.update < o.max_updates && !s.out_of_patience()) {
-    interrupted = (stop && stop()) || (o.stop_at > 0 && s.run.update >= o.stop_at);
+    interrupted = (stop && stop()) || (o.stop_at > 0 && s.run.update >= o.stop_at) || s.is_out_of_time();
     if (interrupted) break;
     const std::int64_t update = s.run.update + 1;
     const std::vector<Batch> now = batches.take(update);

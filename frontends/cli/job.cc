@@ -212,6 +212,8 @@ TrainerOptions trainer_options(const Config& c) {
   t.validation_batches = c.integer("train.validation_batches");
   t.patience = c.integer("train.patience");
   t.checkpoint_every = c.integer("train.checkpoint_every");
+  t.keep = c.integer("train.keep");
+  t.max_minutes = c.number("train.max_minutes");
   t.log_every = c.integer("train.log_every");
   t.watch_every = c.integer("train.watch_every");
   t.prefetch = static_cast<int>(c.integer("train.prefetch"));

@@ -53,6 +53,8 @@ void add_memory_limit(CLI::App& app, Options& o) {
 void add_train(CLI::App& app, Options& o) {
   app.add_option("config", o.config, "config file")->required();
   app.add_option("--out", o.out, "run folder");
+  app.add_flag("--verify-resume", o.verify_resume,
+               "instead of training run --max-updates updates (20) straight and with a stop and a resume, and compare");
   app.add_flag("--find-lr", o.find_lr, "instead of training try learning rates and suggest one; writes nothing");
   app.add_flag("--resume", o.resume, "go on from the folder's last checkpoint; the result is bit-equal");
   app.add_option("--max-updates", o.max_updates, "stop after update N; more than the config plans lengthens the run")

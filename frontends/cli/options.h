@@ -38,6 +38,7 @@ struct Options {
   bool resume = false;
   bool explain = false;
   bool find_lr = false;
+  bool verify_resume = false;
   bool print_graph = false;
   bool print_dot = false;
   std::optional<std::int64_t> max_updates;

@@ -2,6 +2,7 @@
 // `unroll train`: a config to a run folder with config.toml (resolved), metrics.jsonl, best.safetensors,
 // last.safetensors and log.txt.
 #include <fmt/format.h>
+#include <stdlib.h>
 
 #include <array>
 #include <filesystem>
@@ -61,6 +62,7 @@ void print_result(const TrainResult& result, const std::vector<Advice>& advice, 
   report.add("skipped_updates", result.skipped_updates).add("rollbacks", result.rollbacks);
   report.add("data_wait", result.data_wait);
   report.add("interrupted", stop_signal() != 0);
+  report.add("out_of_time", result.out_of_time);
   report.add("out_of_patience", result.out_of_patience);
   if (options.json) {  // for people it was a line when it was due
     ReportList list;
@@ -90,10 +92,50 @@ int run_find_lr(const Config& config, const TrainerOptions& trainer, const Optio
   return 0;
 }
 
+// A folder that is removed again unless there is something to look at in it.
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_((fs::temp_directory_path() / "unroll-resume.XXXXXX").string()) {
+    if (!::mkdtemp(path_.data())) throw Error(ErrorKind::storage, path_, "cannot make a temporary folder");
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!kept_) fs::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+  void keep() { kept_ = true; }
+
+ private:
+  std::string path_;
+  bool kept_ = false;
+};
+
+int run_verify_resume(const Config& config, TrainerOptions trainer, const Options& options) {
+  constexpr std::int64_t k_updates = 20;
+  const auto backend = open_backend(config);
+  const auto task = make_task(config, "");
+  ScratchFolder folder;
+  trainer.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
+  const ResumeCheck check = verify_resume(task, *backend, trainer, options.max_updates.value_or(k_updates), folder.path());
+  Report report;
+  report.add("equal", check.differences.empty()).add("updates", check.updates).add("stopped_after", check.stopped_after);
+  ReportList list;
+  for (const std::string& text : check.differences) list.push_back(Report().add("difference", text));
+  report.add("differences", list);
+  if (!check.differences.empty()) {
+    folder.keep();
+    report.add("folder", folder.path());
+  }
+  report.print(options.json);
+  return check.differences.empty() ? 0 : exit_code(ErrorKind::differ);
+}
+
 }  // namespace
 
 int run_train(const Options& options) {
-  if (options.out.empty() && !options.find_lr)
+  if (options.out.empty() && !options.find_lr && !options.verify_resume)
     throw Error(ErrorKind::usage, "train", "--out is missing", "Name a run folder, as in --out runs/first");
   Config config = load_config(options, options.config);
   // The run folder must find the data from wherever it is read.
@@ -103,6 +145,7 @@ int run_train(const Options& options) {
   }
   TrainerOptions trainer = trainer_options(config);
   apply_max_updates(options, config, trainer);
+  if (options.verify_resume) return run_verify_resume(config, trainer, options);
   if (options.find_lr) return run_find_lr(config, trainer, options);
   const auto task = make_task(config, "");
   ExplainingBackend* explaining = nullptr;
@@ -119,7 +162,7 @@ int run_train(const Options& options) {
                                  .fit([&](const Progress& p) { display.report(p); }, [] { return stop_signal() != 0; });
   display.finish();
   if (options.resume) save_config(config, config_path);  // a resume that was refused leaves the old one
-  if (stop_signal() != 0) {
+  if (stop_signal() != 0 || result.out_of_time) {
     display.line(fmt::format("stopped after update {}; go on with: unroll train {} --out {} --resume", result.updates,
                              config_path, options.out));
   }

@@ -128,6 +128,22 @@ def resume_equals(folder):
     refused(2, "train", source, "--out", folder / "parts", "--resume", "--seed", 5, *SMALL, says=["seed"])
 
 
+def limits_and_checks(folder):
+    """a run stops at its limit of time and goes on; --verify-resume compares; old checkpoints stay"""
+    source = config(folder)
+    run = folder / "run"
+    forever = ["--set", "train.max_updates=100000000", *SMALL]
+    done = ok("train", source, "--out", run, "--json", "--set", "train.max_minutes=0.01", "--set", "train.keep=3", *forever)
+    report = done.json()
+    assert report["out_of_time"] and 0 < report["updates"] < 100000000 and "go on with: unroll train" in done.err
+    kept = sorted(int(p.name[11:-12]) for p in run.glob("checkpoint-*.safetensors"))
+    assert kept[-1] == report["updates"] and len(kept) == min(3, -(-kept[-1] // 5)), (kept, report)
+    ok("train", run / "config.toml", "--out", run, "--resume", "--max-updates", report["updates"] + 1, "--set",
+       "train.max_minutes=0")
+    check = ok("train", source, "--verify-resume", "--max-updates", 9, "--json", *SMALL).json()
+    assert check == {"equal": True, "updates": 9, "stopped_after": 4, "differences": []}, check
+
+
 def stops_on_signals(folder):
     """a signal finishes the update, saves, says how to go on and exits with 128 + signal"""
     source = config(folder)
@@ -204,5 +220,5 @@ def advice(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, stops_on_signals,
+    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks, stops_on_signals,
                 second_signal_ends_at_once, displays, bad_data, advice], work)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wraps a Vfs and makes its i-th changing operation fail (create, append, write, sync, close, truncate, rename,
-// sync_folder, make_folder, remove). A test runs its work for i = 0, 1, ... until fired() is false.
+// sync_folder, make_folder, remove, link). A test runs its work for i = 0, 1, ... until fired() is false.
 #pragma once
 
 #include <cerrno>
@@ -57,6 +57,11 @@ class FailingVfs : public Vfs {
   void remove(const std::string& path) override {
     step(path, "remove");
     inner_.remove(path);
+  }
+  std::vector<std::string> list(const std::string& folder) override { return inner_.list(folder); }
+  void link(const std::string& from, const std::string& to) override {
+    step(to, "link");
+    inner_.link(from, to);
   }
 
  private:

@@ -76,6 +76,14 @@ class MemoryVfs : public Vfs {
       if (in_folder(entry)) durable_names_.insert(entry);
   }
   void remove(const std::string& path) override { names_.erase(path); }
+  std::vector<std::string> list(const std::string& folder) override {
+    std::vector<std::string> names;
+    for (const auto& entry : names_)
+      if (const std::filesystem::path path(entry.first); path.parent_path().string() == folder)
+        names.push_back(path.filename().string());
+    return names;
+  }
+  void link(const std::string& from, const std::string& to) override { names_[to] = find(from, ErrorKind::storage); }
 
   // What is left after a power cut: durable names with durable bytes.
   void cut_power() {

@@ -143,10 +143,12 @@ struct TrainerOptions {
   std::int64_t max_updates = 1000;
   std::int64_t epochs = 0;           // when set, max_updates is epochs * batches of an epoch
   std::int64_t stop_at = 0;  // when set, stops after this update as stop() would; the schedule still spans max_updates
+  double max_minutes = 0;    // when set, fit() stops after so many as stop() would; 0: no limit
   std::int64_t validate_every = 100;
   std::int64_t validation_batches = 0;  // at most so many; 0: all
   std::int64_t patience = 0;         // stop after so many validations without a better one, with the best parameters; 0: off
   std::int64_t checkpoint_every = 100;
+  std::int64_t keep = 0;             // of the last so many checkpoints each stays as checkpoint-UPDATE.safetensors
   std::int64_t log_every = 10;
   std::int64_t watch_every = 0;      // updates between statistics of parameters and loops (Watch); 0: never, at no cost
   int prefetch = 2;  // updates whose batches are made ahead, in a thread of their own; 0: none
@@ -156,7 +158,9 @@ struct TrainerOptions {
   std::uint64_t seed = 0;
   // Gets last.safetensors, best.safetensors and metrics.jsonl; empty: nothing is written.
   std::string folder;
-  bool resume = false;     // go on from last.safetensors where there is one; the result is bit-equal
+  // Go on from last.safetensors where there is one; the result is bit-equal. Where that is damaged, from the newest kept
+  // checkpoint that is whole.
+  bool resume = false;
   bool overwrite = false;  // without it and resume, a folder that holds a run is refused with Error(usage)
   std::map<std::string, std::string> metadata;        // stored in both files: the resolved config
   std::function<void(const std::string&)> warn;       // a failed save, a skipped update; empty: stderr
@@ -206,7 +210,8 @@ struct TrainResult {
   std::int64_t skipped_updates = 0;
   std::int64_t rollbacks = 0;
   double data_wait = 0;         // share of the training time, validations apart
-  bool interrupted = false;     // stop() said so
+  bool interrupted = false;     // stop() said so, or a limit
+  bool out_of_time = false;     // max_minutes was the limit
   bool out_of_patience = false;
 };
 
@@ -236,6 +241,17 @@ class UNROLL_API Trainer {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Whether a run that stops in its middle and is resumed leaves the same bytes as one that is not: a task whose batches are
+// no function of (seed, epoch, index) does not, nor does one with state of its own.
+struct ResumeCheck {
+  std::int64_t updates = 0, stopped_after = 0;
+  std::vector<std::string> differences;  // "last.safetensors: 'w' differs first at [3]: 0.5, resumed 0.25"; none: equal
+};
+// Both runs are of `updates` updates and are left in folder/straight and folder/resumed. Reports, validations and
+// checkpoints come often enough for some to lie before and after the stop.
+UNROLL_API ResumeCheck verify_resume(const std::shared_ptr<const Task>& task, Backend& backend,
+                                     const TrainerOptions& options, std::int64_t updates, const std::string& folder);
 
 // The learning rate range test: updates whose rate grows exponentially. Nothing is written and no trainer is changed.
 struct LrSearchOptions {

@@ -45,6 +45,10 @@ class UNROLL_API Vfs {
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void sync_folder(const std::string& path) = 0;
   virtual void remove(const std::string& path) = 0;  // no error when absent
+  // Names of what a folder holds, in any order; none when there is no such folder.
+  virtual std::vector<std::string> list(const std::string& folder) = 0;
+  // A second name for a file that is replaced but never written again: a hard link, or a copy where there is none.
+  virtual void link(const std::string& from, const std::string& to) = 0;
 };
 UNROLL_API Vfs& disk();  // the real one
 
