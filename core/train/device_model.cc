@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/device_model.h"
 
+#include <algorithm>
+
 #include "core/train/control.h"
+#include "core/support/machine_memory.h"
 #include "core/train/bad_value.h"
+#include "core/train/estimate.h"
 #include "core/train/metrics.h"
 #include "unroll/error.h"
 
@@ -41,18 +45,80 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
       recipe_(options),
       accumulate_(options.accumulate),
       plan_options_{.precision = options.precision, .memory_limit = options.memory_limit},
+      machine_memory_(options.machine_memory > 0 ? options.machine_memory : free_memory()),
       parameters_(backend),
       carried_(backend),
       accumulated_(backend) {
   const EvaluationGraph forward = build_evaluation(*task_, any_batch(*task_, seed_));
   metrics_ = forward.metrics;
   parameter_rules(recipe_.optimizer_options, recipe_.groups, forward.parameters);  // a group without parameter is an error
+  refuse_too_large(forward.parameters);
   TensorMap initial = initialize(forward.parameters, seed_);
   for (const auto& [name, tensor] : initial) {
     parameters_.add(name, tensor.type());
     if (recipe_.averages) carried_.add(k_average_prefix + name, tensor.type());
   }
   set_parameters(initial, "initial values");
+}
+
+// Parameters and what goes with each of them are allocated before anything is planned.
+void DeviceModel::refuse_too_large(const std::vector<ParameterSpec>& parameters) const {
+  std::size_t bytes = 0;
+  for (const ParameterSpec& p : parameters) bytes += p.type.bytes();
+  RunEstimate e;
+  e.memory = {{"parameters", bytes}, {"optimizer", bytes * recipe_.optimizer.slots().size()}};
+  if (recipe_.averages) e.memory.push_back({"averages", bytes});
+  require_memory(e, machine_memory_);
+}
+
+// Before anything is allocated: what is far too large must not be tried.
+PlanOptions DeviceModel::fitting(const Graph& graph) const {
+  constexpr std::size_t k_saved_per_value = 32;  // a gradient reads less than so many times what the graph shows
+  std::size_t shown = 0;
+  for (const Node& node : graph.nodes())
+    for (const Type& type : node.outputs) shown += type.bytes();
+  if (machine_memory_ == 0 || plan_options_.memory_limit > 0 || shown < machine_memory_ / k_saved_per_value)
+    return plan_options_;
+  const std::size_t needed = planned_bytes(*plan(graph, backend_, plan_options_));
+  if (needed <= machine_memory_) return plan_options_;
+  PlanOptions least = plan_options_;
+  least.memory_limit = machine_memory_;
+  plan(graph, backend_, least);  // throws with the largest consumers where checkpoints do not help either
+  throw Error(ErrorKind::memory, "trainer",
+              "an update needs " + size_text(needed) + "; the machine has " + size_text(machine_memory_) + " free",
+              "Set a memory limit: it would fit with fewer values kept; or take a smaller batch or fewer steps");
+}
+
+std::vector<RunEstimate::Part> DeviceModel::memory(std::int64_t waiting) const {
+  std::size_t arenas = 0, weights = 0, batches = 0, one = 0;
+  const auto add = [&](const BoundProgram& p) {
+    arenas += p.program().plan().arena_bytes;
+    weights += p.program().executable().workspace_bytes() + constant_bytes(p.program().plan());
+    batches += p.own_bytes();
+  };
+  for (const auto& [types, program] : updates_) {
+    add(*program);
+    one = std::max(one, program->own_bytes());
+  }
+  for (const auto& [types, watching] : watching_) add(*watching.program);
+  for (const auto& [types, evaluation] : evaluations_) add(*evaluation.program);
+  std::size_t states = carried_.bytes("state.");
+  for (const auto& [types, set] : eval_states_) states += set->bytes();
+  return {{"parameters", parameters_.bytes()},
+          {"optimizer", carried_.bytes("optimizer.")},
+          {"averages", carried_.bytes(k_average_prefix)},
+          {"states", states},
+          {"accumulated gradients", accumulated_.bytes()},
+          {"arena", arenas},
+          {"prepared weights and constants", weights},
+          {"batches on the device", batches},
+          {"batches ahead", one * static_cast<std::size_t>(waiting)}};
+}
+
+std::size_t DeviceModel::saved_bytes() const {
+  std::size_t most = 0;
+  for (const auto& [types, program] : updates_) most = std::max(most, saved_values_bytes(program->program().plan()));
+  return most;
 }
 
 BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
@@ -66,7 +132,7 @@ BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
     if (r.initial != 0) set.upload(r.name, Tensor::filled(r.type, r.initial));
   }
   const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
-  program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, plan_options_);
+  program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, fitting(*graph.graph));
   return *program;
 }
 
@@ -77,7 +143,7 @@ DeviceModel::Watching& DeviceModel::program_for_watch(const Batch& batch, Phase 
   w.parameters = graph.parameters;
   w.loops = graph.loops;
   const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
-  w.program = std::make_unique<BoundProgram>(*graph.training.graph, sets, backend_, plan_options_);
+  w.program = std::make_unique<BoundProgram>(*graph.training.graph, sets, backend_, fitting(*graph.training.graph));
   return w;
 }
 
@@ -91,7 +157,7 @@ DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch)
   e.states = states.get();
   e.report = Tensor(graph.graph->type(graph.graph->outputs()[0].value));
   const Residency sets[] = {{states.get()}, {&carried_, k_average_prefix}, {&parameters_}};
-  e.program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, plan_options_);
+  e.program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, fitting(*graph.graph));
   return e;
 }
 

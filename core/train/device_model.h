@@ -52,6 +52,12 @@ class DeviceModel {
   // Replays an update with what is carried now, which is exact while no later update was good: what was not finite
   // first. Empty when all is.
   std::string first_bad_value(std::span<const Batch> batches, std::int64_t update) const;
+  std::size_t n_programs() const { return updates_.size() + evaluations_.size() + watching_.size(); }
+  // By name, of what is there and compiled now. Of several programs each has its own arena.
+  // `waiting` batches lie on the host.
+  std::vector<RunEstimate::Part> memory(std::int64_t waiting) const;
+  std::size_t machine_memory() const { return machine_memory_; }
+  std::size_t saved_bytes() const;
   const std::vector<MetricLayout>& metrics() const { return metrics_; }
 
   TensorMap parameters() const { return downloaded(parameters_); }  // as the last update left them
@@ -75,6 +81,8 @@ class DeviceModel {
   void watch(const Batch& batch, Phase phase, const Tensor& control, std::int64_t update);
   BoundProgram& program_for_update(const Batch& batch, Phase phase);
   std::int64_t draw_of(std::int64_t update) const { return (update - 1) * accumulate_ + 1; }
+  void refuse_too_large(const std::vector<ParameterSpec>& parameters) const;
+  PlanOptions fitting(const Graph& graph) const;
   void run_update(const Batch& batch, Phase phase, const UpdateInputs& inputs, std::int64_t draw);
   Evaluation& program_for_evaluation(const Batch& batch);
   static TensorMap downloaded(const DeviceTensors& set);
@@ -86,6 +94,7 @@ class DeviceModel {
   UpdateRecipe recipe_;
   std::int64_t accumulate_;
   PlanOptions plan_options_;
+  std::size_t machine_memory_;
   std::vector<MetricLayout> metrics_;
   DeviceTensors parameters_;
   DeviceTensors carried_;                                             // slots, averages, states, totals

@@ -48,6 +48,13 @@ std::vector<std::string> DeviceTensors::names() const {
   return names;
 }
 
+std::size_t DeviceTensors::bytes(const std::string& prefix) const {
+  std::size_t all = 0;
+  for (const auto& [name, e] : entries_)
+    if (name.starts_with(prefix)) all += e.type.bytes();
+  return all;
+}
+
 namespace {
 
 PlanOptions donating(const Graph& graph, PlanOptions options) {

@@ -28,6 +28,7 @@ class DeviceTensors {
   Buffer* buffer(const std::string& name) const { return entry(name).buffer.get(); }
   std::vector<std::string> names() const;
   Backend& backend() const { return backend_; }
+  std::size_t bytes(const std::string& prefix = {}) const;  // of those whose names begin so
 
  private:
   struct Entry {
@@ -54,6 +55,8 @@ class BoundProgram {
   // Does nothing for a name the program does not read.
   void set(const std::string& name, const Tensor& tensor);
   void run();
+  const Program& program() const { return program_; }
+  std::size_t own_bytes() const { return own_inputs_.bytes() + own_outputs_.bytes(); }
   void download_into(const std::string& output, Tensor& tensor) const { own_outputs_.download_into(output, tensor); }
 
  private:

@@ -32,6 +32,7 @@ void check_options(const TrainerOptions& o) {
   require(o.epochs >= 0 && o.stop_at >= 0, "epochs and stop_at must not be negative");
   require(o.validate_every >= 0 && o.checkpoint_every >= 0 && o.log_every >= 0 && o.watch_every >= 0,
           "validate_every, checkpoint_every, log_every and watch_every must not be negative (0 is never)");
+  require(o.estimate_seconds >= 0 && std::isfinite(o.estimate_seconds), "estimate_seconds must not be negative");
   require(o.keep >= 0, "keep must not be negative");
   require(o.max_minutes >= 0 && std::isfinite(o.max_minutes), "max_minutes must not be negative (0 is no limit)");
   require(o.validation_batches >= 0 && o.patience >= 0 && o.max_bad_updates >= 0 && o.max_rollbacks >= 0,

@@ -11,6 +11,7 @@
 
 #include "core/train/advice.h"
 #include "core/train/device_model.h"
+#include "core/train/estimate.h"
 #include "core/train/metrics.h"
 #include "core/train/options.h"
 #include "core/train/prefetch.h"
@@ -85,6 +86,9 @@ struct Trainer::State {
   bool is_out_of_time() const {
     const double minutes = std::chrono::duration<double>(Clock::now() - started).count() / 60;
     return options.max_minutes > 0 && run.update > started_update && minutes >= options.max_minutes;
+  }
+  DeviceModel::UpdateInputs inputs_of(std::int64_t update, bool watches) const {
+    return {lr_of(update), update, average_rate_of(update), watches};
   }
   bool out_of_patience() const { return options.patience > 0 && run.validations_without_better >= options.patience; }
 
@@ -162,6 +166,32 @@ struct Trainer::State {
     file.metadata["trainer.validation_loss"] = std::to_string(loss);
     put_digest(file);
     folder.set_best(std::move(file));
+  }
+
+  // Before the first update, of those up to `end`.
+  void estimate(std::int64_t end, bool validates, const std::function<bool()>& stop) {
+    const auto weigh = [&] {
+      estimated.memory = model.memory(options.prefetch * options.accumulate);
+      estimated.saved_bytes = model.saved_bytes();
+      require_memory(estimated, model.machine_memory());
+    };
+    weigh();
+    if (options.estimate_seconds <= 0) return;
+    estimated.updates = std::max<std::int64_t>(end - run.update, 0);
+    const std::int64_t every = options.validate_every, n = task->n_batches(Split::validation);
+    if (validates) estimated.validations = end / every - run.update / every + (end == options.max_updates && end % every);
+    Trial trial;
+    trial.batches = [this](std::int64_t update) { return batches_of(update); };
+    trial.inputs = [this](std::int64_t update) { return inputs_of(update, /*watch=*/false); };
+    trial.stop = stop;
+    trial.first = run.update + 1;
+    trial.last = end;
+    if (validates) trial.validation_batches = options.validation_batches > 0 ? std::min(options.validation_batches, n) : n;
+    trial.prefetch = options.prefetch;
+    trial.seconds = options.estimate_seconds;
+    try_updates(model, trial, estimated);
+    weigh();
+    if (options.estimated) options.estimated(estimated);
   }
 
   // --- looking at what the updates did
@@ -252,6 +282,7 @@ struct Trainer::State {
     const auto start = Clock::now();
     const EvaluateResult r = model.evaluate(Split::validation, options.validation_batches);
     p.best = std::isfinite(r.loss) && (!run.best_loss || r.loss < *run.best_loss);
+    ++n_validations;
     run.last_loss = r.loss;
     run.validations_without_better = p.best ? 0 : run.validations_without_better + 1;
     after_validation(options.schedule, p.best, run.plateau);
@@ -293,6 +324,9 @@ struct Trainer::State {
     r.rollbacks = run.rollbacks;
     const double seconds = trained_seconds + std::chrono::duration<double>(Clock::now() - since).count();
     if (seconds > 0) r.data_wait = waited / seconds;
+    r.seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    r.estimated_seconds = static_cast<double>(run.update - started_update) * estimated.update_seconds +
+                          static_cast<double>(n_validations) * estimated.validation_seconds;
     r.interrupted = interrupted;
     r.out_of_time = is_out_of_time();
     r.out_of_patience = out_of_patience();
@@ -321,6 +355,8 @@ struct Trainer::State {
   std::int64_t since_update = 0, started_update = 0;
   double waited = 0, since_waited = 0;  // seconds for data, in all and at the last report
   double trained_seconds = 0;           // up to the last report, validations apart
+  RunEstimate estimated;
+  std::int64_t n_validations = 0;
   Advisor advisor{true};
   std::optional<Watch> watch;  // since the last report
   double rate = 0;  // updates per second, last known
@@ -338,19 +374,21 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
                 "Lower the batch size, or give more data");
   const bool validates = o.validate_every > 0 && s.task->n_batches(Split::validation) > 0;
   s.open_folder();
+  const std::int64_t end = o.stop_at > 0 ? std::min(o.stop_at, o.max_updates) : o.max_updates;
+  s.estimate(end, validates, stop);
   s.advisor = Advisor(s.run.update == 0);
   s.since = s.started = Clock::now();
   s.since_update = s.started_update = s.run.update;
   bool interrupted = false;
   Prefetch batches([&s](std::int64_t update) { return s.batches_of(update); }, o.prefetch, o.max_updates);
   while (s.run.update < o.max_updates && !s.out_of_patience()) {
-    interrupted = (stop && stop()) || (o.stop_at > 0 && s.run.update >= o.stop_at) || s.is_out_of_time();
+    interrupted = (stop && stop()) || s.run.update >= end || s.is_out_of_time();
     if (interrupted) break;
     const std::int64_t update = s.run.update + 1;
     const std::vector<Batch> now = batches.take(update);
     s.waited = batches.seconds_waited();
     const bool watches = due(update, o.watch_every);
-    s.model.update(now, {s.lr_of(update), update, s.average_rate_of(update), watches});
+    s.model.update(now, s.inputs_of(update, watches));
     s.run.update = update;
     const bool last = update == o.max_updates;
     const bool logs = due(update, o.log_every), saves = due(update, o.checkpoint_every);

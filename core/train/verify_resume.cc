@@ -86,7 +86,7 @@ ResumeCheck verify_resume(const std::shared_ptr<const Task>& task, Backend& back
   ResumeCheck check;
   TrainerOptions o = options;
   o.resume = o.overwrite = false;
-  o.max_minutes = 0;
+  o.max_minutes = o.estimate_seconds = 0;
   if (o.epochs == 0) o.max_updates = std::max(o.max_updates, updates);
   o.validate_every = often(o.validate_every, updates);
   o.log_every = often(o.log_every, updates);

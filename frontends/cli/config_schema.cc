@@ -218,6 +218,10 @@ constexpr KeySpec k_schema[] = {
      "cpu, reference, ... (see `unroll doctor`)"},
     {"run.threads", k_int, "0", between(0, 4096), k_every,
      "0: as many as the process may run on"},
+    {"run.estimate_seconds", k_num, "3.0", between(0, 60), k_trained,
+     "updates are timed before the run for so long at most, a twentieth of the run, and undone; 0 for no estimate"},
+    {"run.tensorboard", k_bool, "false", any, k_trained,
+     "also write the run's scalars as an event file of TensorBoard into the run folder"},
     {"run.memory_limit", k_text, "\"\"", any, k_trained,
      "such as 2GiB; an update that would need more keeps fewer values and computes them again"},
 };

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "frontends/cli/report.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
@@ -71,6 +72,35 @@ std::string progress_line(const Progress& p, double seconds_left) {
 std::string validation_line(const Progress& p) {
   return fmt::format("validation update={} loss={:.5g}{} best={}", p.update, p.validation_loss.value_or(0),
                      metrics_text(p.validation_metrics), p.best ? "yes" : "no");
+}
+
+namespace {
+
+// With a tenth of a second where that says something.
+std::string short_time(double seconds) { return seconds < 60 ? fmt::format("{:.1f}s", seconds) : duration_text(seconds); }
+
+}  // namespace
+
+std::string estimate_line(const RunEstimate& e) {
+  std::string parts;
+  for (const RunEstimate::Part& part : e.memory) parts += fmt::format(", {} {}", part.name, bytes_text(part.bytes));
+  if (e.saved_bytes > 0)
+    parts += fmt::format(" (of the arena {} are saved for the gradient)", bytes_text(e.saved_bytes));
+  const std::string time = e.update_seconds > 0
+                               ? fmt::format("{} for {} updates of {:.3g} ms and {} validations", short_time(e.seconds()),
+                                             e.updates, 1e3 * e.update_seconds, e.validations)
+                               : "time unknown";
+  return fmt::format("estimate: {}; {} of memory{}", time, bytes_text(e.bytes), parts);
+}
+
+std::string estimate_error_line(const RunEstimate& e, const TrainResult& r, std::size_t peak) {
+  const auto off = [](double is, double estimated) { return 100 * (is - estimated) / estimated; };
+  std::string text = fmt::format("estimate: {} were {} ({:+.0f} %)", short_time(r.estimated_seconds),
+                                 short_time(r.seconds), off(r.seconds, r.estimated_seconds));
+  if (peak > 0)
+    text += fmt::format("; {} of memory were {} ({:+.0f} %)", bytes_text(e.bytes), bytes_text(peak),
+                        off(static_cast<double>(peak), static_cast<double>(e.bytes)));
+  return text;
 }
 
 std::string advice_line(const Advice& a) { return fmt::format("advice: {}: {}", a.symptom, a.text); }

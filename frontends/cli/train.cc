@@ -6,8 +6,12 @@
 
 #include <array>
 #include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string_view>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/event_file.h"
 #include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/progress.h"
@@ -48,8 +52,28 @@ void apply_max_updates(const Options& options, Config& config, TrainerOptions& t
   }
 }
 
-void print_result(const TrainResult& result, const std::vector<Advice>& advice, const Options& options,
-                  const ExplainingBackend* explaining) {
+// Bytes that the process holds now, or came to hold at most; 0 where nobody says.
+std::size_t own_memory(std::string_view key) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(key)) return static_cast<std::size_t>(std::strtoull(line.c_str() + key.size(), nullptr, 10)) << 10;
+  return 0;
+}
+
+// What a run came to hold beside what was there before it, data above all; not known where that was once more.
+class MemoryGrowth {
+ public:
+  std::size_t peak() const {
+    const std::size_t most = own_memory("VmHWM:");
+    return most > most_before_ ? most - before_ : 0;
+  }
+
+ private:
+  std::size_t before_ = own_memory("VmRSS:"), most_before_ = own_memory("VmHWM:");
+};
+
+void print_result(const TrainResult& result, const RunEstimate& estimate, std::size_t peak,
+                  const std::vector<Advice>& advice, const Options& options, const ExplainingBackend* explaining) {
   Report report;
   report.add("folder", options.out).add("updates", result.updates);
   if (!result.validation_metrics.empty()) {
@@ -61,6 +85,10 @@ void print_result(const TrainResult& result, const std::vector<Advice>& advice, 
   }
   report.add("skipped_updates", result.skipped_updates).add("rollbacks", result.rollbacks);
   report.add("data_wait", result.data_wait);
+  report.add("seconds", result.seconds);
+  if (result.estimated_seconds > 0) report.add("estimated_seconds", result.estimated_seconds);
+  if (estimate.bytes > 0) report.add("estimated_bytes", static_cast<std::int64_t>(estimate.bytes));
+  if (peak > 0) report.add("peak_bytes", static_cast<std::int64_t>(peak));
   report.add("interrupted", stop_signal() != 0);
   report.add("out_of_time", result.out_of_time);
   report.add("out_of_patience", result.out_of_patience);
@@ -155,18 +183,31 @@ int run_train(const Options& options) {
   const std::string config_path = options.out + "/config.toml";
   if (!options.resume) save_config(config, config_path);
   ProgressDisplay display(options.out + "/log.txt", disk(), /*plain_advice=*/!options.json);
+  std::optional<EventFile> events;
+  if (config.boolean("run.tensorboard")) events.emplace(options.out, disk());
   trainer.folder = options.out;
   trainer.resume = options.resume;
   trainer.warn = [&](const std::string& text) { display.line("warning: " + text); };
-  const TrainResult result = Trainer(task, *backend, trainer)
-                                 .fit([&](const Progress& p) { display.report(p); }, [] { return stop_signal() != 0; });
+  RunEstimate estimate;
+  trainer.estimated = [&](const RunEstimate& e) {
+    estimate = e;
+    display.line(estimate_line(e));
+  };
+  const MemoryGrowth memory;
+  const auto report = [&](const Progress& p) {
+    display.report(p);
+    if (events) events->report(p);
+  };
+  const TrainResult result = Trainer(task, *backend, trainer).fit(report, [] { return stop_signal() != 0; });
   display.finish();
+  const std::size_t peak = memory.peak();
+  if (result.estimated_seconds > 0) display.line(estimate_error_line(estimate, result, peak));
   if (options.resume) save_config(config, config_path);  // a resume that was refused leaves the old one
   if (stop_signal() != 0 || result.out_of_time) {
     display.line(fmt::format("stopped after update {}; go on with: unroll train {} --out {} --resume", result.updates,
                              config_path, options.out));
   }
-  print_result(result, display.advice(), options, explaining);
+  print_result(result, estimate, peak, display.advice(), options, explaining);
   return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
 

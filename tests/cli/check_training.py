@@ -4,6 +4,7 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -133,7 +134,8 @@ def limits_and_checks(folder):
     source = config(folder)
     run = folder / "run"
     forever = ["--set", "train.max_updates=100000000", *SMALL]
-    done = ok("train", source, "--out", run, "--json", "--set", "train.max_minutes=0.01", "--set", "train.keep=3", *forever)
+    limits = ["--set", "train.max_minutes=0.01", "--set", "train.keep=3"]
+    done = ok("train", source, "--out", run, "--json", *limits, *forever)
     report = done.json()
     assert report["out_of_time"] and 0 < report["updates"] < 100000000 and "go on with: unroll train" in done.err
     kept = sorted(int(p.name[11:-12]) for p in run.glob("checkpoint-*.safetensors"))
@@ -142,6 +144,90 @@ def limits_and_checks(folder):
        "train.max_minutes=0")
     check = ok("train", source, "--verify-resume", "--max-updates", 9, "--json", *SMALL).json()
     assert check == {"equal": True, "updates": 9, "stopped_after": 4, "differences": []}, check
+
+
+def estimates(folder):
+    """time and memory are told before the run, and afterwards how far that was off; what does not fit is refused"""
+    source = config(folder)
+    done = ok("train", source, "--out", folder / "run", "--json", "--max-updates", 200, *SMALL)
+    lines = [line for line in done.err.splitlines() if line.startswith("estimate: ")]
+    assert len(lines) == 2 and "for 200 updates of " in lines[0] and " of memory, " in lines[0], lines
+    assert " were " in lines[1] and "%" in lines[1], lines
+    report = done.json()
+    assert report["estimated_bytes"] > 1000 and report["estimated_seconds"] > 0 and report["seconds"] > 0, report
+    none = ok("train", source, "--out", folder / "none", "--max-updates", 20, "--set", "run.estimate_seconds=0", *SMALL)
+    assert "estimate" not in none.err
+    ok("train", source, "--out", folder / "some", "--max-updates", 20, *SMALL)
+    same_files(folder / "none", folder / "some")
+    refused(7, "train", source, "--out", folder / "big", "--set", "model.hidden=900000", says=["parameters", "free"])
+
+
+def events_of(path):
+    """(step, {tag: value}) of each event of a TensorBoard file, with the sums checked"""
+    def crc32c(data):
+        crc = 0xffffffff
+        for byte in data:
+            crc ^= byte
+            for _ in range(8):
+                crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+        crc ^= 0xffffffff
+        return ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff
+
+    def fields(data):
+        def varint():
+            nonlocal at
+            value = shift = 0
+            while True:
+                byte = data[at]
+                at += 1
+                value |= (byte & 127) << shift
+                shift += 7
+                if byte < 128:
+                    return value
+        at = 0
+        while at < len(data):
+            key = varint()
+            if key & 7 == 0:
+                yield key >> 3, varint()
+                continue
+            size = {1: 8, 5: 4}.get(key & 7) or varint()
+            yield key >> 3, data[at:at + size]
+            at += size
+
+    data, at = path.read_bytes(), 0
+    while at < len(data):
+        size, = struct.unpack_from("<Q", data, at)
+        message = data[at + 12:at + 12 + size]
+        assert struct.unpack_from("<I", data, at + 8)[0] == crc32c(data[at:at + 8])
+        assert struct.unpack_from("<I", data, at + 12 + size)[0] == crc32c(message)
+        at += 16 + size
+        event = dict(fields(message))
+        seconds, = struct.unpack("<d", event[1])
+        assert abs(seconds - time.time()) < 3600
+        scalars = {}
+        for _, value in fields(event.get(5, b"")):
+            parts = dict(fields(value))
+            scalars[parts[1].decode()], = struct.unpack("<f", parts[2])
+        yield event[2], scalars, event
+
+
+def tensorboard(folder):
+    """run.tensorboard writes the run's scalars as records with sums; a resumed run says from which step on it counts"""
+    source, run = config(folder), folder / "run"
+    settings = ["--set", "run.tensorboard=true", "--set", "train.watch_every=10", *SMALL]
+    ok("train", source, "--out", run, "--max-updates", 25, *settings)
+    ok("train", source, "--out", run, "--max-updates", 40, "--resume", *settings)
+    first, second = [list(events_of(path)) for path in sorted(run.glob("events.out.tfevents.*"))]
+    assert first[0][2][3] == b"brain.Event:2" and second[0][2][3] == b"brain.Event:2"
+    assert [second[1][0], second[1][2][7]] == [30, b"\x08\x01"], second[1]
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    train = {line["update"]: line["loss"] for line in lines if "loss" in line}
+    seen = {step: scalars for step, scalars, _ in first[2:] + second[2:] if "train/loss" in scalars}
+    assert sorted(train) == sorted(seen) == [10, 20, 30, 40], seen
+    assert all(abs(seen[step]["train/loss"] - loss) < 1e-6 * abs(loss) for step, loss in train.items())
+    assert "watch/saturated/recurrent.l0" in seen[30] and "train/accuracy" in seen[30], seen[30]
+    tested = [scalars["validation/loss"] for _, scalars, _ in first[2:] if "validation/loss" in scalars]
+    assert abs(tested[0] - next(line["validation_loss"] for line in lines if "validation_loss" in line)) < 1e-6
 
 
 def stops_on_signals(folder):
@@ -220,5 +306,5 @@ def advice(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks, stops_on_signals,
+    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks, estimates, tensorboard, stops_on_signals,
                 second_signal_ends_at_once, displays, bad_data, advice], work)

@@ -57,7 +57,8 @@ class Forgetful : public TinyTask {
  public:
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
     Batch b = TinyTask::batch(split, seed, epoch, index);
-    if (split == Split::train && epoch + index > 0) b.inputs.at("x").values<float>()[0] += 0.01F * static_cast<float>(++made_);
+    if (split == Split::train && epoch + index > 0)
+      b.inputs.at("x").values<float>()[0] += 0.01F * static_cast<float>(++made_);
     return b;
   }
 

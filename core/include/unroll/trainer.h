@@ -130,6 +130,21 @@ enum class OnBad : std::uint8_t {
   rollback,  // after max_bad_updates in a row go back to the last checkpoint with half the learning rate; stop when that
              // was done max_rollbacks times
 };
+// What a run will take, said before its first update: memory from the plans, time from updates that were made on trial.
+struct RunEstimate {
+  struct Part {
+    std::string name;  // "parameters", "arena"
+    std::size_t bytes;
+  };
+  std::vector<Part> memory;  // largest first; what is compiled for batches of further shapes is not in it
+  std::size_t bytes = 0;
+  std::size_t saved_bytes = 0;         // of the arena: what the forward pass keeps for the backward one
+  std::int64_t updates = 0, validations = 0;  // that are still to be made
+  double update_seconds = 0, validation_seconds = 0;  // of one; 0: not tried
+  double seconds() const {
+    return static_cast<double>(updates) * update_seconds + static_cast<double>(validations) * validation_seconds;
+  }
+};
 struct TrainerOptions {
   OptimizerOptions optimizer;
   std::vector<ParameterGroup> groups;
@@ -151,6 +166,11 @@ struct TrainerOptions {
   std::int64_t keep = 0;             // of the last so many checkpoints each stays as checkpoint-UPDATE.safetensors
   std::int64_t log_every = 10;
   std::int64_t watch_every = 0;      // updates between statistics of parameters and loops (Watch); 0: never, at no cost
+  // Above 0 fit() first makes updates on trial for at most so long, a twentieth of the run, and undoes them.
+  double estimate_seconds = 0;
+  std::function<void(const RunEstimate&)> estimated;  // before the first update
+  // Bytes that the run may take in all, before it begins; 0: what the machine has free. Error(memory) names the largest.
+  std::size_t machine_memory = 0;
   int prefetch = 2;  // updates whose batches are made ahead, in a thread of their own; 0: none
   OnBad on_bad = OnBad::skip;        // where it stops: Error(numeric) that names the first value that was not finite
   std::int64_t max_bad_updates = 3;  // 0: never stop
@@ -210,6 +230,8 @@ struct TrainResult {
   std::int64_t skipped_updates = 0;
   std::int64_t rollbacks = 0;
   double data_wait = 0;         // share of the training time, validations apart
+  double seconds = 0;            // from the first update on
+  double estimated_seconds = 0;  // of what was done of the run, by the estimate before it; 0: there was none
   bool interrupted = false;     // stop() said so, or a limit
   bool out_of_time = false;     // max_minutes was the limit
   bool out_of_patience = false;

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run will take, before it begins.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/train/device_model.h"
+#include "unroll/trainer.h"
+
+namespace unroll {
+
+// "12 KiB", "3 MiB"
+std::string size_text(std::size_t bytes);
+
+std::size_t constant_bytes(const Plan& plan);
+// Of the arena: outputs of loops that a loop in the other direction reads.
+std::size_t saved_values_bytes(const Plan& plan);
+
+// Sorts the parts, adds them up, and throws Error(memory) naming the largest when they are more than `limit` (0: any).
+void require_memory(RunEstimate& estimate, std::size_t limit);
+
+// Updates on trial. The model's parameters and all it carries are as before, in every bit.
+struct Trial {
+  std::function<std::vector<Batch>(std::int64_t update)> batches;
+  std::function<DeviceModel::UpdateInputs(std::int64_t update)> inputs;
+  std::function<bool()> stop;             // asked between updates; may be empty
+  std::int64_t first = 1, last = 0;       // updates that the run will make
+  std::int64_t validation_batches = 0;    // of one validation; 0: the run has none
+  int prefetch = 0;
+  double seconds = 0;                     // at most
+};
+// Fills update_seconds and validation_seconds. Programs are compiled on the way, which is not counted.
+void try_updates(DeviceModel& model, const Trial& trial, RunEstimate& estimate);
+
+}  // namespace unroll

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run will take, before it: memory from plans, time from updates on trial that leave no trace.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "core/support/machine_memory.h"
+#include "core/train/estimate.h"
+#include "tests/support/memory_vfs.h"
+#include "tests/training/small_tasks.h"
+#include "unroll/error.h"
+
+using namespace unroll;
+using namespace unroll::testing;
+
+namespace {
+
+std::size_t part(const RunEstimate& e, const std::string& name) {
+  for (const RunEstimate::Part& p : e.memory)
+    if (p.name == name) return p.bytes;
+  return 0;
+}
+
+RunEstimate estimate_of(const std::shared_ptr<const Task>& task, TrainerOptions o) {
+  const auto backend = make_backend("cpu");
+  RunEstimate seen;
+  o.estimate_seconds = 0.5;
+  o.estimated = [&](const RunEstimate& e) { seen = e; };
+  Trainer(task, *backend, o).fit();
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("updates on trial change no byte of a run, f16, averages, carried state and accumulation included") {
+  std::string files[2];
+  const auto backend = make_backend("cpu");
+  for (const int trial : {0, 1}) {
+    MemoryVfs vfs;
+    TrainerOptions o = small_training(13);
+    o.folder = "run";
+    o.vfs = &vfs;
+    o.precision = Precision::f16;
+    o.average = {.kind = Average::ema, .decay = 0.9, .start = 2};
+    o.accumulate = 2;
+    o.estimate_seconds = trial;
+    Trainer(small_language_model(), *backend, o).fit();
+    for (const char* name : {"run/last.safetensors", "run/best.safetensors", "run/metrics.jsonl"}) {
+      const Bytes bytes = vfs.read(name, 1u << 24);
+      files[trial].append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+  }
+  CHECK((files[0] == files[1]));
+}
+
+TEST_CASE("memory is what the parts hold") {
+  TrainerOptions o = small_training(60);
+  o.optimizer.name = "adam";
+  const auto task = small_language_model();
+  const RunEstimate e = estimate_of(task, o);
+  const auto backend = make_backend("cpu");
+  std::size_t parameters = 0;
+  for (const auto& [name, tensor] : Trainer(task, *backend, o).parameters()) parameters += tensor.bytes().size();
+  CHECK(part(e, "parameters") == parameters);
+  CHECK(part(e, "optimizer") == 2 * parameters);
+  CHECK(part(e, "averages") == 0);
+  CHECK(part(e, "arena") > 0);
+  CHECK(e.saved_bytes > 0);
+  CHECK(e.saved_bytes <= part(e, "arena"));
+  std::size_t sum = 0;
+  for (const RunEstimate::Part& p : e.memory) sum += p.bytes;
+  CHECK(e.bytes == sum);
+  CHECK(std::is_sorted(e.memory.begin(), e.memory.end(), [](auto& a, auto& b) { return a.bytes > b.bytes; }));
+
+  o.average.kind = Average::ema;
+  CHECK(part(estimate_of(task, o), "averages") == parameters);
+  LanguageModelOptions twice = small_language_options();
+  twice.steps *= 2;
+  const double longer = static_cast<double>(estimate_of(small_language_model(twice), o).saved_bytes);
+  CHECK(longer == doctest::Approx(2.0 * static_cast<double>(e.saved_bytes)).epsilon(0.2));
+}
+
+TEST_CASE("time is that of an update and of a validation, as often as the run makes them") {
+  TrainerOptions o = small_training(62);  // validates every 5 and at the end
+  const RunEstimate e = estimate_of(small_language_model(), o);
+  CHECK(e.updates == 62);
+  CHECK(e.validations == 13);
+  CHECK(e.update_seconds > 0);
+  CHECK(e.validation_seconds > 0);
+  CHECK(e.seconds() == doctest::Approx(62 * e.update_seconds + 13 * e.validation_seconds));
+  o.stop_at = 21;
+  const RunEstimate part_of_it = estimate_of(small_language_model(), o);
+  CHECK(part_of_it.updates == 21);
+  CHECK(part_of_it.validations == 4);
+}
+
+TEST_CASE("a task whose batches are slow is estimated as slow") {
+  class Slow : public TinyTask {
+   public:
+    Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+      const auto start = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(3)) {
+      }
+      return TinyTask::batch(split, seed, epoch, index);
+    }
+  };
+  TrainerOptions o = small_training(400);
+  o.stop_at = 60;
+  o.prefetch = 0;
+  CHECK(estimate_of(std::make_shared<Slow>(), o).update_seconds >= 0.003);
+}
+
+TEST_CASE("a run that does not fit is refused before its first update, with the largest consumers") {
+  const auto backend = make_backend("cpu");
+  TrainerOptions o = small_training(5);
+  std::int64_t made = 0;
+  const auto refused = [&](std::size_t machine, const char* says) {
+    o.machine_memory = machine;
+    try {
+      Trainer(small_language_model(), *backend, o).fit([&](const Progress&) { ++made; });
+      FAIL("no error");
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::memory);
+      CAPTURE(e.what());
+      CHECK(std::string(e.what()).find(says) != std::string::npos);
+    }
+  };
+  refused(1000, "optimizer 5 KiB, parameters 3 KiB");  // before anything is allocated
+  o.log_every = 1;
+  TrainerOptions any = o;
+  any.machine_memory = 0;
+  const std::size_t needed = estimate_of(small_language_model(), any).bytes;
+  refused(needed / 2, "The largest: ");
+  CHECK(made == 0);
+  o.machine_memory = 4 * needed;
+  Trainer(small_language_model(), *backend, o).fit([&](const Progress&) { ++made; });
+  CHECK(made > 0);
+}
+
+TEST_CASE("the machine says how much memory is free") {
+  const std::size_t free = free_memory();
+  CHECK(free > (std::size_t{1} << 20));
+  CHECK(free < (std::size_t{1} << 50));
+}
