@@ -8,6 +8,7 @@ namespace unroll::cli {
 
 int run_doctor(const Options& options);
 int run_new(const Options& options);
+int run_data(const Options& options);
 int run_train(const Options& options);
 int run_eval(const Options& options);
 int run_generate(const Options& options);

@@ -106,24 +106,30 @@ DocumentOptions document_options(const Config& c) {
 
 std::string text_of(const std::string& path) { return read_text_file(path, k_max_data_bytes); }
 
-// Each kind of task with what makes it of its file.
+// Each kind of task with what makes it of its file, and with what looks at that.
 struct TaskMaker {
   unsigned kind;
   std::shared_ptr<const Task> (*make)(const Config&, const std::string& path, const Metadata&);
+  DataCheck (*check)(const Config&, const std::string& path);
 };
+template <auto options_of>
+DataCheck check_with(const Config& c, const std::string& path) {
+  return check_data(options_of(c), text_of(path), path);
+}
 constexpr TaskMaker k_makers[] = {
     {k_language_model, [](auto& c, auto& path, auto& fitted) {
-       return make_language_model(language_model_options(c), std::shared_ptr<const Vfs::Reader>(disk().open(path)), path, fitted); }},
+       return make_language_model(language_model_options(c), std::shared_ptr<const Vfs::Reader>(disk().open(path)), path,
+                                  fitted); }, check_with<language_model_options>},
     {k_forecast, [](auto& c, auto& path, auto& fitted) {
-       return make_forecast(forecast_options(c), text_of(path), path, fitted); }},
+       return make_forecast(forecast_options(c), text_of(path), path, fitted); }, check_with<forecast_options>},
     {k_classify, [](auto& c, auto& path, auto& fitted) {
-       return make_classify(classify_options(c), text_of(path), path, fitted); }},
+       return make_classify(classify_options(c), text_of(path), path, fitted); }, check_with<classify_options>},
     {k_label, [](auto& c, auto& path, auto& fitted) {
-       return make_label(label_options(c), text_of(path), path, fitted); }},
+       return make_label(label_options(c), text_of(path), path, fitted); }, check_with<label_options>},
     {k_translate, [](auto& c, auto& path, auto& fitted) -> std::shared_ptr<const Task> {
-       return make_translate(translate_options(c), text_of(path), path, fitted); }},
+       return make_translate(translate_options(c), text_of(path), path, fitted); }, check_with<translate_options>},
     {k_document, [](auto& c, auto& path, auto& fitted) {
-       return make_document(document_options(c), text_of(path), path, fitted); }},
+       return make_document(document_options(c), text_of(path), path, fitted); }, check_with<document_options>},
 };
 
 Average average_kind(const std::string& word) {
@@ -160,7 +166,9 @@ RecurrentModelOptions model_options(const Config& c) {
           .cells = c.cells()};
 }
 
-std::shared_ptr<const Task> make_task(const Config& config, const std::string& folder, const Metadata& fitted) {
+namespace {
+
+std::string data_path(const Config& config, const std::string& folder) {
   if (config.text("task.kind").empty()) {
     std::vector<std::string_view> words;
     for (const TaskKind& kind : task_kinds()) words.push_back(kind.word);
@@ -168,11 +176,24 @@ std::shared_ptr<const Task> make_task(const Config& config, const std::string& f
   }
   config.refuse_unread();
   if (config.text("data.path").empty()) config.refuse("data.path", "no data file", "Set data.path");
-  const std::string path = (std::filesystem::path(folder) / config.text("data.path")).lexically_normal().string();
+  return (std::filesystem::path(folder) / config.text("data.path")).lexically_normal().string();
+}
+
+const TaskMaker& maker_of(const Config& config) {
   for (const TaskMaker& row : k_makers) {
-    if (row.kind == config.uses()) return row.make(config, path, fitted);
+    if (row.kind == config.uses()) return row;
   }
   throw Error(ErrorKind::internal, "make_task", "no maker for task.kind = " + config.text("task.kind"));
+}
+
+}  // namespace
+
+std::shared_ptr<const Task> make_task(const Config& config, const std::string& folder, const Metadata& fitted) {
+  return maker_of(config).make(config, data_path(config, folder), fitted);
+}
+
+DataCheck check_task_data(const Config& config, const std::string& folder) {
+  return maker_of(config).check(config, data_path(config, folder));
 }
 
 TrainerOptions trainer_options(const Config& c) {

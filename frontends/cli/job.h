@@ -9,6 +9,7 @@
 
 #include "frontends/cli/config.h"
 #include "unroll/backend.h"
+#include "unroll/data_check.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
 #include "unroll/trainer.h"
@@ -18,6 +19,8 @@ namespace unroll::cli {
 RecurrentModelOptions model_options(const Config& config);
 // data.path counts from `folder`.
 std::shared_ptr<const Task> make_task(const Config& config, const std::string& folder, const Metadata& fitted = {});
+// What is odd about its data; throws as make_task where there is no such file or the config is wrong.
+DataCheck check_task_data(const Config& config, const std::string& folder);
 TrainerOptions trainer_options(const Config& config);
 std::unique_ptr<Backend> open_backend(const Config& config);
 

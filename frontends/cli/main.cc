@@ -16,6 +16,7 @@ struct Command {
 };
 constexpr Command k_commands[] = {
     {"doctor", unroll::cli::run_doctor},   {"new", unroll::cli::run_new},
+    {"data", unroll::cli::run_data},
     {"train", unroll::cli::run_train},     {"eval", unroll::cli::run_eval},
     {"generate", unroll::cli::run_generate}, {"run", unroll::cli::run_tensors},
     {"inspect", unroll::cli::run_inspect}, {"bench", unroll::cli::run_bench},

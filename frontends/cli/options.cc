@@ -50,6 +50,17 @@ void add_memory_limit(CLI::App& app, Options& o) {
                  "such as 2GiB: what needs more keeps fewer values and computes them again");
 }
 
+void add_data(CLI::App& app, Options& o) {
+  app.add_option("what", o.what, "check: empty lines, lengths, duplicates, vocabulary, labels, numbers")
+      ->required()
+      ->check(CLI::IsMember({"check"}));
+  app.add_option("config", o.config, "config file")->required();
+  app.add_flag("--strict", o.strict, "warnings give exit code 3 as errors do");
+  add_set(app, o);
+  add_json(app, o);
+  app.footer("Example:\n  unroll data check docs/examples/char-lm.toml");
+}
+
 void add_train(CLI::App& app, Options& o) {
   app.add_option("config", o.config, "config file")->required();
   app.add_option("--out", o.out, "run folder");
@@ -215,6 +226,7 @@ struct Row {
 constexpr Row k_commands[] = {
     {"doctor", "what this build and machine can do", add_doctor},
     {"new", "write a commented config and sample data", add_new},
+    {"data", "what is odd about the data of a config", add_data},
     {"train", "train the model of a config", add_train},
     {"eval", "loss and metrics of a trained model", add_eval},
     {"generate", "text from a trained language model", add_generate},

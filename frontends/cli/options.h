@@ -39,6 +39,8 @@ struct Options {
   bool explain = false;
   bool find_lr = false;
   bool verify_resume = false;
+  std::string what;   // data: "check"
+  bool strict = false;
   bool print_graph = false;
   bool print_dot = false;
   std::optional<std::int64_t> max_updates;

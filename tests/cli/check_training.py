@@ -146,6 +146,27 @@ def limits_and_checks(folder):
     assert check == {"equal": True, "updates": 9, "stopped_after": 4, "differences": []}, check
 
 
+def data_check(folder):
+    """data check tells what is odd; its exit code is 3 for what training refuses, with --strict for warnings too"""
+    for kind in KINDS:
+        report = ok("data", "check", config(folder / kind, kind), "--json").json()
+        assert report["kind"] == kind and report["errors"] == 0 and report["figures"]["batches in training"] > 0, report
+    source = folder / "classify/demo/config.toml"
+    assert ok("data", "check", source, "--strict").out.startswith("kind")
+    rows = (folder / "classify/demo/patterns.csv").read_text().splitlines()
+    (folder / "classify/demo/bad.csv").write_text("\n".join(rows[:50] + ["nan," + rows[3].split(",", 1)[1]]))
+    bad = call("data", "check", source, "--json", "--set", "data.path=bad.csv")
+    assert bad.code == 3 and bad.json()["findings"][0]["level"] == "error", bad.out
+    assert "line 51" in bad.json()["findings"][0]["what"], bad.out
+    (folder / "classify/demo/twice.csv").write_text("\n".join(rows + rows))
+    assert ok("data", "check", source, "--set", "data.path=twice.csv").out.count("warning") == 2
+    assert call("data", "check", source, "--strict", "--set", "data.path=twice.csv").code == 3
+    refused(3, "data", "check", source, "--set", "data.path=none.csv", says=["none.csv"])
+    few = call("data", "check", folder / "forecast/demo/config.toml", "--json", "--set", "data.window=100000")
+    assert few.code == 3 and "leave no window" in few.json()["findings"][0]["what"], few.out
+    assert call("data", "look", source).code == 2
+
+
 def estimates(folder):
     """time and memory are told before the run, and afterwards how far that was off; what does not fit is refused"""
     source = config(folder)
@@ -306,5 +327,5 @@ def advice(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks, estimates, tensorboard, stops_on_signals,
-                second_signal_ends_at_once, displays, bad_data, advice], work)
+    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks, data_check, estimates, tensorboard,
+                stops_on_signals, second_signal_ends_at_once, displays, bad_data, advice], work)
