@@ -8,11 +8,13 @@
 
 namespace unroll::testing {
 
-// "loss" and "d.<parameter>", computed as in training, with the random key (1, 2, 3) where something is random.
-inline TensorMap loss_and_gradients(const Task& task, const Batch& batch, const std::string& backend = "reference") {
+// "loss", penalties in it, and "d.<parameter>", computed as in training, with the random key (1, 2, 3) where something is
+// random and carried states of zero.
+inline TensorMap loss_and_gradients(const Task& task, const Batch& batch, Backend& backend) {
   Graph graph;
   Scope scope(graph, /*training=*/true);
-  const TaskGraph t = task.build(scope, batch);
+  TaskGraph t = task.build(scope, batch);
+  for (const Value penalty : scope.penalties()) t.loss = t.loss + penalty;
   TensorMap inputs = initialize(scope.parameters(), 7);
   std::vector<Value> parameters;
   for (const ParameterSpec& p : scope.parameters()) parameters.push_back(graph.find_input(p.name));
@@ -20,8 +22,12 @@ inline TensorMap loss_and_gradients(const Task& task, const Batch& batch, const 
   graph.output("loss", t.loss);
   for (std::size_t i = 0; i < gradients.size(); ++i) graph.output("d." + scope.parameters()[i].name, gradients[i]);
   for (const auto& [name, tensor] : batch.inputs) inputs.emplace(name, tensor);
+  for (const CarriedState& s : t.states) inputs.emplace("state." + s.name, Tensor(s.type));
   if (graph.find_input("key")) inputs.emplace("key", Tensor::from<std::int32_t>({3}, {1, 2, 3}));
-  return evaluate(graph, *make_backend(backend), inputs);
+  return evaluate(graph, backend, inputs);
+}
+inline TensorMap loss_and_gradients(const Task& task, const Batch& batch, const std::string& backend = "reference") {
+  return loss_and_gradients(task, batch, *make_backend(backend));
 }
 
 inline bool same_bits(const TensorMap& a, const TensorMap& b) {

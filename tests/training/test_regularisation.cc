@@ -382,21 +382,11 @@ TEST_CASE("all of it together gives the same on every backend, bit for bit on an
     const Batch batch = task->batch(Split::train, 3, 0, 0);
     Graph graph;
     Scope scope(graph, /*training=*/true);
-    TaskGraph t = task->build(scope, batch);
+    task->build(scope, batch);
     REQUIRE(!scope.penalties().empty());
-    for (const Value penalty : scope.penalties()) t.loss = t.loss + penalty;
-    TensorMap inputs = initialize(scope.parameters(), 7);
-    std::vector<Value> parameters;
-    for (const ParameterSpec& p : scope.parameters()) parameters.push_back(graph.find_input(p.name));
-    const std::vector<Value> gradients = differentiate(t.loss, parameters);
-    graph.output("loss", t.loss);
-    for (std::size_t i = 0; i < gradients.size(); ++i) graph.output("d." + scope.parameters()[i].name, gradients[i]);
-    for (const auto& [name, tensor] : batch.inputs) inputs.emplace(name, tensor);
-    for (const CarriedState& s : t.states) inputs.emplace("state." + s.name, Tensor(s.type));
-    inputs.emplace("key", key());
-    const TensorMap expected = evaluate(graph, *make_backend("reference"), inputs);
-    const TensorMap one = evaluate(graph, *make_backend("cpu", {.threads = 1}), inputs),
-                    two = evaluate(graph, *make_backend("cpu", {.threads = 2}), inputs);
+    const TensorMap expected = loss_and_gradients(*task, batch);
+    const TensorMap one = loss_and_gradients(*task, batch, *make_backend("cpu", {.threads = 1})),
+                    two = loss_and_gradients(*task, batch, *make_backend("cpu", {.threads = 2}));
     CHECK(same_bits(one, two));
     for (const auto& output : expected) {
       CAPTURE(output.first);
