@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/support/machine_memory.h"
 #include "unroll/backend.h"
 
 using namespace unroll;
@@ -57,12 +58,7 @@ class Timed final : public Backend {
   double seconds_ = 0;  // of all runs; cpu has ended when run() returns
 };
 
-double resident_mib() {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind("VmRSS:", 0) == 0) return std::strtod(line.c_str() + 6, nullptr) / 1024;
-  return 0;
-}
+double resident_mib() { return static_cast<double>(resident_memory()) / (1 << 20); }
 
 }  // namespace
 

@@ -42,4 +42,7 @@ std::size_t free_memory() {
   return least;
 }
 
+std::size_t resident_memory() { return number_in("/proc/self/status", "VmRSS:") << 10; }
+std::size_t peak_resident_memory() { return number_in("/proc/self/status", "VmHWM:") << 10; }
+
 }  // namespace unroll

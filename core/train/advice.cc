@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "core/support/median.h"
+
 namespace unroll {
 
 namespace {
@@ -29,10 +31,8 @@ bool is_not_finite(const Seen& s) { return s.skipped > 0; }
 
 bool explodes(const Seen& s) {
   if (s.gradient_norms.size() <= k_enough_norms) return false;
-  std::vector<double> before(s.gradient_norms.begin(), s.gradient_norms.end() - 1);
-  const auto middle = before.begin() + static_cast<std::ptrdiff_t>(before.size() / 2);
-  std::nth_element(before.begin(), middle, before.end());
-  return *middle > 0 && s.gradient_norms.back() > k_explodes * *middle;
+  const double usual = median({s.gradient_norms.begin(), s.gradient_norms.end() - 1});
+  return usual > 0 && s.gradient_norms.back() > k_explodes * usual;
 }
 
 // "weight_hh_l0", not biases: those in front of a softmax over all keys have no gradient by right.

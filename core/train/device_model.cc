@@ -14,11 +14,6 @@ namespace unroll {
 
 namespace {
 
-std::string signature(const Batch& batch) {
-  std::string text;
-  for (const auto& [name, tensor] : batch.inputs) text += name + ":" + tensor.type().text() + ";";
-  return text;
-}
 std::string signature(const std::vector<NamedType>& list) {
   std::string text;
   for (const NamedType& n : list) text += n.name + ":" + n.type.text() + ";";
@@ -37,6 +32,12 @@ Batch any_batch(const Task& task, std::uint64_t seed) {
 }
 
 }  // namespace
+
+std::string shapes_of(const Batch& batch) {
+  std::string text;
+  for (const auto& [name, tensor] : batch.inputs) text += name + ":" + tensor.type().text() + ";";
+  return text;
+}
 
 DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, const TrainerOptions& options)
     : task_(std::move(task)),
@@ -89,29 +90,41 @@ PlanOptions DeviceModel::fitting(const Graph& graph) const {
               "Set a memory limit: it would fit with fewer values kept; or take a smaller batch or fewer steps");
 }
 
-std::vector<RunEstimate::Part> DeviceModel::memory(std::int64_t waiting) const {
-  std::size_t arenas = 0, weights = 0, batches = 0, one = 0;
+struct DeviceModel::ProgramBytes {
+  std::size_t arena = 0, weights = 0, batch = 0;
+};
+
+DeviceModel::ProgramBytes DeviceModel::all_programs() const {
+  ProgramBytes all;
   const auto add = [&](const BoundProgram& p) {
-    arenas += p.program().plan().arena_bytes;
-    weights += p.program().executable().workspace_bytes() + constant_bytes(p.program().plan());
-    batches += p.own_bytes();
+    all.arena += p.program().plan().arena_bytes;
+    all.weights += p.program().executable().workspace_bytes() + constant_bytes(p.program().plan());
+    all.batch += p.own_bytes();
   };
-  for (const auto& [types, program] : updates_) {
-    add(*program);
-    one = std::max(one, program->own_bytes());
-  }
+  for (const auto& [types, program] : updates_) add(*program);
   for (const auto& [types, watching] : watching_) add(*watching.program);
   for (const auto& [types, evaluation] : evaluations_) add(*evaluation.program);
-  std::size_t states = carried_.bytes("state.");
+  return all;
+}
+
+std::size_t DeviceModel::program_bytes() const {
+  const ProgramBytes all = all_programs();
+  return all.arena + all.weights + all.batch;
+}
+
+std::vector<RunEstimate::Part> DeviceModel::memory(std::int64_t waiting) const {
+  const ProgramBytes programs = all_programs();
+  std::size_t states = carried_.bytes("state."), one = 0;
   for (const auto& [types, set] : eval_states_) states += set->bytes();
+  for (const auto& [types, program] : updates_) one = std::max(one, program->own_bytes());
   return {{"parameters", parameters_.bytes()},
           {"optimizer", carried_.bytes("optimizer.")},
           {"averages", carried_.bytes(k_average_prefix)},
           {"states", states},
           {"accumulated gradients", accumulated_.bytes()},
-          {"arena", arenas},
-          {"prepared weights and constants", weights},
-          {"batches on the device", batches},
+          {"arena", programs.arena},
+          {"prepared weights and constants", programs.weights},
+          {"batches on the device", programs.batch},
           {"batches ahead", one * static_cast<std::size_t>(waiting)}};
 }
 
@@ -122,7 +135,7 @@ std::size_t DeviceModel::saved_bytes() const {
 }
 
 BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
-  std::unique_ptr<BoundProgram>& program = updates_[std::to_string(static_cast<int>(phase)) + signature(batch)];
+  std::unique_ptr<BoundProgram>& program = updates_[std::to_string(static_cast<int>(phase)) + shapes_of(batch)];
   if (program) return *program;
   const TrainingGraph graph = build_update(*task_, batch, recipe_, phase);
   for (const NamedType& r : graph.residents) {
@@ -137,7 +150,7 @@ BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
 }
 
 DeviceModel::Watching& DeviceModel::program_for_watch(const Batch& batch, Phase phase) {
-  Watching& w = watching_[std::to_string(static_cast<int>(phase)) + signature(batch)];
+  Watching& w = watching_[std::to_string(static_cast<int>(phase)) + shapes_of(batch)];
   if (w.program) return w;
   const WatchGraph graph = build_watch(*task_, batch, recipe_, phase);
   w.parameters = graph.parameters;
@@ -148,7 +161,7 @@ DeviceModel::Watching& DeviceModel::program_for_watch(const Batch& batch, Phase 
 }
 
 DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch) {
-  Evaluation& e = evaluations_[signature(batch)];
+  Evaluation& e = evaluations_[shapes_of(batch)];
   if (e.program) return e;
   const EvaluationGraph graph = build_evaluation(*task_, batch);
   std::unique_ptr<DeviceTensors>& states = eval_states_[signature(graph.residents)];
@@ -215,10 +228,10 @@ void DeviceModel::set_parameters(const TensorMap& tensors, const std::string& so
     if (const std::string average = k_average_prefix + name; carried_.has(average)) carried_.upload(average, tensor);
 }
 
-EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most) {
-  const std::int64_t n = task_->n_batches(split), count = at_most > 0 ? std::min(at_most, n) : n;
+EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most, std::int64_t first) {
+  const std::int64_t n = task_->n_batches(split), end = at_most > 0 ? std::min(first + at_most, n) : n;
   std::vector<double> sums(2 + n_sums(metrics_), 0.0);
-  for (std::int64_t index = 0; index < count; ++index) {
+  for (std::int64_t index = first; index < end; ++index) {
     const Batch batch = task_->batch(split, seed_, 0, index);
     Evaluation& e = program_for_evaluation(batch);
     if (batch.starts_stream)

@@ -16,6 +16,9 @@
 
 namespace unroll {
 
+// Names and types of its inputs: batches of one text run in one program.
+std::string shapes_of(const Batch& batch);
+
 class DeviceModel {
  public:
   // Parameters start from (seed, name).
@@ -35,8 +38,9 @@ class DeviceModel {
   // Compiles what update(batch) needs, so that the carried tensors exist.
   void prepare(const Batch& batch) { program_for_update(batch, Phase::whole); }
 
-  // Mean over at most `at_most` batches (0: all) of a split, from zero states; with the averages where there are some.
-  EvaluateResult evaluate(Split split, std::int64_t at_most);
+  // Mean over at most `at_most` batches (0: all) of a split from batch `first` on, at 0 from zero states; with the averages
+  // where there are some.
+  EvaluateResult evaluate(Split split, std::int64_t at_most, std::int64_t first = 0);
 
   // Sums since clear_totals(): see update_graph.h.
   std::vector<double> totals() const;
@@ -56,6 +60,7 @@ class DeviceModel {
   // By name, of what is there and compiled now. Of several programs each has its own arena.
   // `waiting` batches lie on the host.
   std::vector<RunEstimate::Part> memory(std::int64_t waiting) const;
+  std::size_t program_bytes() const;  // what is held for each program by itself
   std::size_t machine_memory() const { return machine_memory_; }
   std::size_t saved_bytes() const;
   const std::vector<MetricLayout>& metrics() const { return metrics_; }
@@ -79,6 +84,8 @@ class DeviceModel {
   };
   Watching& program_for_watch(const Batch& batch, Phase phase);
   void watch(const Batch& batch, Phase phase, const Tensor& control, std::int64_t update);
+  struct ProgramBytes;
+  ProgramBytes all_programs() const;
   BoundProgram& program_for_update(const Batch& batch, Phase phase);
   std::int64_t draw_of(std::int64_t update) const { return (update - 1) * accumulate_ + 1; }
   void refuse_too_large(const std::vector<ParameterSpec>& parameters) const;

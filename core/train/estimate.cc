@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 
+#include "core/support/machine_memory.h"
+#include "core/support/median.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -16,21 +19,138 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 constexpr double k_share = 0.05;  // of the run that may go into its estimate
 
-// The second evaluation of a batch: the first one compiles.
-double validation_seconds(DeviceModel& model, std::int64_t batches) {
-  model.evaluate(Split::validation, 1);
-  const auto start = Clock::now();
-  model.evaluate(Split::validation, 1);
-  return seconds_since(start) * static_cast<double>(batches);
+
+double elements_of(const Batch& batch) {
+  double all = 0;
+  for (const auto& [name, tensor] : batch.inputs) all += static_cast<double>(tensor.elements());
+  return all;
 }
+
+// Batches by shape. Work and memory of one grow with its elements.
+struct Census {
+  std::map<std::string, double> elements;  // of one batch of each shape
+  double all = 0;                          // of all batches
+  void add(const Batch& batch) {
+    const double n = elements_of(batch);
+    elements.emplace(shapes_of(batch), n);
+    all += n;
+  }
+  double of_each_shape() const {
+    double sum = 0;
+    for (const auto& [shapes, n] : elements) sum += n;
+    return sum;
+  }
+};
+
+// Programs of one kind: those that were compiled for a trial, and what the shapes of the run need beyond them.
+struct Kind {
+  Census met, seen;
+  std::size_t bytes = 0;                // of the programs met
+  std::vector<double> compile_seconds;  // of some of them
+
+  void add_further(FurtherPrograms& further, double& seconds) const {
+    for (const auto& [shapes, n] : seen.elements) {
+      if (met.elements.contains(shapes)) continue;
+      ++further.n;
+      further.bytes += static_cast<std::size_t>(static_cast<double>(bytes) * n / met.of_each_shape());
+      if (!compile_seconds.empty()) seconds += median(compile_seconds);
+    }
+  }
+};
+
+class Trials {
+ public:
+  Trials(DeviceModel& model, const Task& task, const Trial& trial, RunEstimate& estimate)
+      : model_(model), task_(task), trial_(trial), estimate_(estimate), allowed_(trial.seconds) {}
+
+  FurtherPrograms all() {
+    try_training();
+    if (per_element_.empty()) return {};
+    look_ahead();
+    if (trial_.validation_batches > 0) try_validation();
+    FurtherPrograms further;
+    training_.add_further(further, estimate_.compile_seconds);
+    validation_.add_further(further, estimate_.compile_seconds);
+    return further;
+  }
+
+ private:
+  void try_training() {
+    const std::size_t before = model_.program_bytes();
+    const auto start = Clock::now();
+    for (std::int64_t update = trial_.first; update <= trial_.last && seconds_since(start) < allowed_; ++update) {
+      if (trial_.stop && trial_.stop()) break;
+      const auto began = Clock::now();
+      const std::vector<Batch> now = trial_.batches(update);
+      batch_seconds_.push_back(seconds_since(began));
+      Census these;
+      for (const Batch& batch : now) {
+        these.add(batch);
+        training_.met.add(batch);
+      }
+      const std::size_t programs = model_.n_programs();
+      const auto between = Clock::now();
+      model_.update(now, trial_.inputs(update));
+      model_.totals();  // waits for the device
+      const double seconds = seconds_since(between);
+      if (model_.n_programs() != programs) {
+        training_.compile_seconds.push_back(seconds);
+        continue;
+      }
+      per_element_.push_back(seconds / these.all);
+      updates_.push_back(seconds);
+      allowed_ = std::min(trial_.seconds, k_share * static_cast<double>(trial_.last - trial_.first + 1) * median(updates_));
+    }
+    training_.bytes = model_.program_bytes() - before;
+  }
+
+  // Until an epoch brings no new shape, for half of the time at most.
+  void look_ahead() {
+    const auto start = Clock::now();
+    std::int64_t updates = 0, last_new = 0;
+    while (trial_.first + updates <= trial_.last && updates - last_new < trial_.epoch) {
+      if (updates > 0 && seconds_since(start) > allowed_ / 2) break;
+      const std::size_t shapes = training_.seen.elements.size();
+      for (const Batch& batch : trial_.batches(trial_.first + updates)) training_.seen.add(batch);
+      ++updates;
+      if (training_.seen.elements.size() != shapes) last_new = updates;
+    }
+    const double update = median(per_element_) * training_.seen.all / static_cast<double>(updates);
+    const double batch = median(batch_seconds_);
+    estimate_.update_seconds = trial_.prefetch > 0 ? std::max(update, batch) : update + batch;
+  }
+
+  // The batch in the middle, as they may be sorted by length; its second evaluation, as the first one compiles.
+  void try_validation() {
+    const std::int64_t middle = trial_.validation_batches / 2;
+    const std::size_t before = model_.program_bytes();
+    const auto evaluate = [&] {
+      const auto start = Clock::now();
+      model_.evaluate(Split::validation, 1, middle);
+      return seconds_since(start);
+    };
+    const double first = evaluate(), second = evaluate();
+    validation_.compile_seconds.push_back(std::max(first - second, 0.0));
+    validation_.bytes = model_.program_bytes() - before;
+    validation_.met.add(task_.batch(Split::validation, 0, 0, middle));
+    const auto start = Clock::now();
+    std::int64_t batches = 0;
+    while (batches < trial_.validation_batches && (batches == 0 || seconds_since(start) < allowed_ / 2))
+      validation_.seen.add(task_.batch(Split::validation, 0, 0, batches++));
+    estimate_.validation_seconds = second * validation_.seen.all / validation_.met.all *
+                                   static_cast<double>(trial_.validation_batches) / static_cast<double>(batches);
+  }
+
+  DeviceModel& model_;
+  const Task& task_;
+  const Trial& trial_;
+  RunEstimate& estimate_;
+  double allowed_;
+  std::vector<double> updates_, per_element_, batch_seconds_;
+  Kind training_, validation_;
+};
 
 }  // namespace
 
@@ -80,32 +200,22 @@ void require_memory(RunEstimate& e, std::size_t limit) {
               "Take a smaller model or batch, or fewer steps");
 }
 
-void try_updates(DeviceModel& model, const Trial& trial, RunEstimate& estimate) {
+FurtherPrograms try_updates(DeviceModel& model, const Task& task, const Trial& trial, RunEstimate& estimate) {
   const TensorMap parameters = model.parameters(), carried = model.carried();
-  const auto start = Clock::now();
-  std::vector<double> updates, batches;
-  double allowed = trial.seconds;
-  for (std::int64_t update = trial.first; update <= trial.last && seconds_since(start) < allowed; ++update) {
-    if (trial.stop && trial.stop()) break;
-    const std::size_t programs = model.n_programs();
-    const auto before = Clock::now();
-    const std::vector<Batch> now = trial.batches(update);
-    const auto between = Clock::now();
-    model.update(now, trial.inputs(update));
-    model.totals();  // waits for the device
-    if (model.n_programs() != programs) continue;
-    batches.push_back(std::chrono::duration<double>(between - before).count());
-    updates.push_back(seconds_since(between));
-    const double run = static_cast<double>(trial.last - trial.first + 1) * median(updates);
-    allowed = std::min(trial.seconds, k_share * run);
-  }
-  if (!updates.empty()) {
-    const double update = median(updates), batch = median(batches);
-    estimate.update_seconds = trial.prefetch > 0 ? std::max(update, batch) : update + batch;
-    if (trial.validation_batches > 0) estimate.validation_seconds = validation_seconds(model, trial.validation_batches);
-  }
+  const FurtherPrograms further = Trials(model, task, trial, estimate).all();
   model.set_parameters(parameters, "before the trial");
   model.set_carried(carried, "before the trial");
+  return further;
+}
+
+void add_rest(RunEstimate& e, const FurtherPrograms& further, const DeviceModel& model, std::size_t before) {
+  const std::size_t known = e.bytes, now = resident_memory();
+  const std::size_t beside = std::max(now > known ? now - known : 0, before);
+  const std::size_t plans = (beside - before) / std::max<std::size_t>(model.n_programs(), 1) * further.n;
+  e.memory.push_back({"further shapes", further.bytes + plans});
+  require_memory(e, model.machine_memory());
+  e.memory.push_back({"process", std::max(beside + e.bytes, peak_resident_memory()) - e.bytes});
+  require_memory(e, 0);
 }
 
 }  // namespace unroll

@@ -28,11 +28,20 @@ struct Trial {
   std::function<DeviceModel::UpdateInputs(std::int64_t update)> inputs;
   std::function<bool()> stop;             // asked between updates; may be empty
   std::int64_t first = 1, last = 0;       // updates that the run will make
+  std::int64_t epoch = 1;                 // updates of one
   std::int64_t validation_batches = 0;    // of one validation; 0: the run has none
   int prefetch = 0;
   double seconds = 0;                     // at most
 };
-// Fills update_seconds and validation_seconds. Programs are compiled on the way, which is not counted.
-void try_updates(DeviceModel& model, const Trial& trial, RunEstimate& estimate);
+// What lies between the programs that the trial met and those of all batches, each shape being one.
+struct FurtherPrograms {
+  std::size_t n = 0, bytes = 0;
+};
+// Fills update_seconds, validation_seconds and compile_seconds. Programs are compiled on the way, which is not counted.
+FurtherPrograms try_updates(DeviceModel& model, const Task& task, const Trial& trial, RunEstimate& estimate);
+
+// Adds to the parts what those programs need, which must fit too, and what the process holds besides all of them: code, data,
+// plans, and what it once came to hold. `before` the model was made it held so much.
+void add_rest(RunEstimate& estimate, const FurtherPrograms& further, const DeviceModel& model, std::size_t before);
 
 }  // namespace unroll

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/support/machine_memory.h"
 #include "core/train/advice.h"
 #include "core/train/device_model.h"
 #include "core/train/estimate.h"
@@ -186,11 +187,13 @@ struct Trainer::State {
     trial.stop = stop;
     trial.first = run.update + 1;
     trial.last = end;
+    trial.epoch = updates_per_epoch;
     if (validates) trial.validation_batches = options.validation_batches > 0 ? std::min(options.validation_batches, n) : n;
     trial.prefetch = options.prefetch;
     trial.seconds = options.estimate_seconds;
-    try_updates(model, trial, estimated);
+    const FurtherPrograms further = try_updates(model, *task, trial, estimated);
     weigh();
+    add_rest(estimated, further, model, resident_before);
     if (options.estimated) options.estimated(estimated);
   }
 
@@ -325,7 +328,10 @@ struct Trainer::State {
     const double seconds = trained_seconds + std::chrono::duration<double>(Clock::now() - since).count();
     if (seconds > 0) r.data_wait = waited / seconds;
     r.seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    const double share = estimated.updates > 0 ? static_cast<double>(run.update - started_update) /
+                                                     static_cast<double>(estimated.updates) : 0;
     r.estimated_seconds = static_cast<double>(run.update - started_update) * estimated.update_seconds +
+                          share * estimated.compile_seconds +
                           static_cast<double>(n_validations) * estimated.validation_seconds;
     r.interrupted = interrupted;
     r.out_of_time = is_out_of_time();
@@ -333,6 +339,7 @@ struct Trainer::State {
     return r;
   }
 
+  std::size_t resident_before = resident_memory();
   std::shared_ptr<const Task> task;
   TrainerOptions options;
   DeviceModel model;

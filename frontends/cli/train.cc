@@ -6,10 +6,9 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <string_view>
 
+#include "core/support/machine_memory.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/event_file.h"
 #include "frontends/cli/explain.h"
@@ -51,26 +50,6 @@ void apply_max_updates(const Options& options, Config& config, TrainerOptions& t
     config.set("train.max_updates", trainer.stop_at, "--max-updates");
   }
 }
-
-// Bytes that the process holds now, or came to hold at most; 0 where nobody says.
-std::size_t own_memory(std::string_view key) {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with(key)) return static_cast<std::size_t>(std::strtoull(line.c_str() + key.size(), nullptr, 10)) << 10;
-  return 0;
-}
-
-// What a run came to hold beside what was there before it, data above all; not known where that was once more.
-class MemoryGrowth {
- public:
-  std::size_t peak() const {
-    const std::size_t most = own_memory("VmHWM:");
-    return most > most_before_ ? most - before_ : 0;
-  }
-
- private:
-  std::size_t before_ = own_memory("VmRSS:"), most_before_ = own_memory("VmHWM:");
-};
 
 void print_result(const TrainResult& result, const RunEstimate& estimate, std::size_t peak,
                   const std::vector<Advice>& advice, const Options& options, const ExplainingBackend* explaining) {
@@ -193,14 +172,13 @@ int run_train(const Options& options) {
     estimate = e;
     display.line(estimate_line(e));
   };
-  const MemoryGrowth memory;
   const auto report = [&](const Progress& p) {
     display.report(p);
     if (events) events->report(p);
   };
   const TrainResult result = Trainer(task, *backend, trainer).fit(report, [] { return stop_signal() != 0; });
   display.finish();
-  const std::size_t peak = memory.peak();
+  const std::size_t peak = peak_resident_memory();
   if (result.estimated_seconds > 0) display.line(estimate_error_line(estimate, result, peak));
   if (options.resume) save_config(config, config_path);  // a resume that was refused leaves the old one
   if (stop_signal() != 0 || result.out_of_time) {

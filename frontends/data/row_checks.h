@@ -24,7 +24,7 @@ struct CheckedRow {
 
 class DataChecker {
  public:
-  void figure(std::string name, double value) { check_.figures.emplace_back(std::move(name), value); }
+  void figure(const std::string& name, double value) { check_.figures.emplace_back(name, value); }
   void error(std::string check, std::string what) { check_.findings.push_back({true, std::move(check), std::move(what)}); }
   void warn(std::string check, std::string what) { check_.findings.push_back({false, std::move(check), std::move(what)}); }
 

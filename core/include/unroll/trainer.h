@@ -136,13 +136,15 @@ struct RunEstimate {
     std::string name;  // "parameters", "arena"
     std::size_t bytes;
   };
-  std::vector<Part> memory;  // largest first; what is compiled for batches of further shapes is not in it
+  std::vector<Part> memory;  // largest first
   std::size_t bytes = 0;
   std::size_t saved_bytes = 0;         // of the arena: what the forward pass keeps for the backward one
   std::int64_t updates = 0, validations = 0;  // that are still to be made
   double update_seconds = 0, validation_seconds = 0;  // of one; 0: not tried
+  double compile_seconds = 0;  // of programs for batches of shapes that the trial did not meet
   double seconds() const {
-    return static_cast<double>(updates) * update_seconds + static_cast<double>(validations) * validation_seconds;
+    return static_cast<double>(updates) * update_seconds + static_cast<double>(validations) * validation_seconds +
+           compile_seconds;
   }
 };
 struct TrainerOptions {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "core/support/median.h"
 #include "frontends/data/csv.h"
 #include "frontends/data/documents.h"
 #include "frontends/data/labelled.h"
@@ -122,21 +123,16 @@ DataCheck check_data(const ForecastOptions& o, std::string_view csv, const std::
       c.warn("numbers", percent(static_cast<double>(gaps) / static_cast<double>(table.n_rows())) +
                             " of the values are missing: each is read as the one before it");
     if (values.empty()) return;
-    const auto median_of = [](std::vector<double> list) {
-      const auto middle = list.begin() + static_cast<std::ptrdiff_t>(list.size() / 2);
-      std::nth_element(list.begin(), middle, list.end());
-      return *middle;
-    };
-    const double median = median_of(values);
+    const double middle = median(values);
     std::vector<double> distances;
-    for (const double v : values) distances.push_back(std::fabs(v - median));
-    const double spread = median_of(distances);
+    for (const double v : values) distances.push_back(std::fabs(v - middle));
+    const double spread = median(distances);
     const auto far = std::count_if(distances.begin(), distances.end(), [&](double d) { return d > k_far * spread; });
-    c.figure("median", median);
+    c.figure("median", middle);
     c.figure("lowest", *std::min_element(values.begin(), values.end()));
     c.figure("highest", *std::max_element(values.begin(), values.end()));
-    if (spread == 0) c.warn("numbers", "most values are " + number_text(median) + ": there is little to learn");
-    else if (far > 0) c.warn("numbers", std::to_string(far) + " values lie further from the median " + number_text(median) +
+    if (spread == 0) c.warn("numbers", "most values are " + number_text(middle) + ": there is little to learn");
+    else if (far > 0) c.warn("numbers", std::to_string(far) + " values lie further from the median " + number_text(middle) +
                                             " than 10 times the median distance " + number_text(spread));
   });
 }
