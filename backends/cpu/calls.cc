@@ -344,7 +344,9 @@ std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id
   const auto packed = view.state.weights.get(weights.attributes.get<std::shared_ptr<const Tensor>>("value"), m,
                                      format_of(m, view.plan.weights));
   const Ref a = at.in(0), c = at.out();
-  return simple(std::string("matmul, packed once") + (packed->format == WeightFormat::f32 ? "" : ", fewer bits"),
+  const std::string name =
+      packed->format == WeightFormat::f32 ? "" : std::string(", ") + weight_kernels(packed->format).name;
+  return simple("matmul, packed once" + name,
                 [=](const Frame& f, const Part& part) { run_weights(first_rows(m, f.rows.of(m.m)), a.in(f), *packed, c.in(f), part); });
 }
 

@@ -25,14 +25,20 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 inline constexpr Index k_lanes = static_cast<Index>(hn::MaxLanes(D()));
 
-// Stored as the upper half of an f32.
+// Stored as the upper half of an f32; columns of two vectors alternate, so that a shift gives one and a mask the other.
 struct AsBf16 {
   using Stored = std::uint16_t;
+  static constexpr const char* k_name = "bf16";
   static constexpr bool k_scaled = false;
-  static HWY_INLINE V load(const Stored* from) {
-    const hn::Rebind<std::uint16_t, D> d16;
+  static Index place(Index column) {  // within a panel
+    const Index in_pair = column % (2 * k_lanes);
+    return column - in_pair + in_pair % k_lanes * 2 + in_pair / k_lanes;
+  }
+  static HWY_INLINE void load(const Stored* from, V& first, V& second) {
     const hn::RebindToUnsigned<D> d32;
-    return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, from))));
+    const auto both = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(from));
+    first = hn::BitCast(D(), hn::ShiftLeft<16>(both));
+    second = hn::BitCast(D(), hn::And(both, hn::Set(d32, 0xffff0000u)));
   }
   static Stored store(float weight, float) {
     std::uint32_t bits;
@@ -44,11 +50,14 @@ struct AsBf16 {
 
 struct AsInt8 {
   using Stored = std::int8_t;
+  static constexpr const char* k_name = "int8";
   static constexpr bool k_scaled = true;
-  static HWY_INLINE V load(const Stored* from) {
+  static Index place(Index column) { return column; }
+  static HWY_INLINE void load(const Stored* from, V& first, V& second) {
     const hn::Rebind<std::int8_t, D> d8;
     const hn::RebindToSigned<D> d32;
-    return hn::ConvertTo(D(), hn::PromoteTo(d32, hn::LoadU(d8, from)));
+    first = hn::ConvertTo(D(), hn::PromoteTo(d32, hn::LoadU(d8, from)));
+    second = hn::ConvertTo(D(), hn::PromoteTo(d32, hn::LoadU(d8, from + k_lanes)));
   }
   static Stored store(float weight, float scale) {
     return scale > 0 ? static_cast<Stored>(std::lrint(weight / scale)) : Stored{0};
@@ -73,7 +82,7 @@ struct Stored {
     Index columns;  // of c that are there
   };
 
-  // R rows times N vectors of columns.
+  // R rows times N vectors of columns, N even.
   template <int R, int N>
   static HWY_NOINLINE void tile(const Tile& t) {
     const D d;
@@ -84,9 +93,13 @@ struct Stored {
     for (Index k = 0; k < t.k; ++k, b += k_columns) {
       V row[R];
       UNROLL_FULLY for (int i = 0; i < R; ++i) row[i] = hn::Set(d, t.a[i * t.a_stride + k]);
-      UNROLL_FULLY for (int j = 0; j < N; ++j) {
-        const V column = As::load(b + j * k_lanes);
-        UNROLL_FULLY for (int i = 0; i < R; ++i) acc[i][j] = hn::MulAdd(row[i], column, acc[i][j]);
+      UNROLL_FULLY for (int j = 0; j < N; j += 2) {
+        V first, second;
+        As::load(b + j * k_lanes, first, second);
+        UNROLL_FULLY for (int i = 0; i < R; ++i) {
+          acc[i][j] = hn::MulAdd(row[i], first, acc[i][j]);
+          acc[i][j + 1] = hn::MulAdd(row[i], second, acc[i][j + 1]);
+        }
       }
     }
     UNROLL_FULLY for (int i = 0; i < R; ++i)
@@ -139,24 +152,30 @@ struct Stored {
     }
   }
 
+  static float at(const float* b, Index stride, bool transposed, Index row, Index column) {
+    return transposed ? b[column * stride + row] : b[row * stride + column];
+  }
+  static float scale_of(const float* b, Index stride, bool transposed, Index k, Index column) {
+    float most = 0;
+    for (Index row = 0; As::k_scaled && row < k; ++row)
+      most = std::max(most, std::fabs(at(b, stride, transposed, row, column)));
+    return most / 127;
+  }
   static void pack(const float* b, Index stride, bool transposed, Index k, Index n, void* packed, float* scales) {
-    const auto at = [&](Index row, Index column) {
-      return transposed ? b[column * stride + row] : b[row * stride + column];
-    };
     for (Index column = 0; column < n; ++column) {
-      float most = 0;
-      for (Index row = 0; As::k_scaled && row < k; ++row) most = std::max(most, std::fabs(at(row, column)));
-      scales[column] = most / 127;
-      S* to = static_cast<S*>(packed) + column / k_columns * k * k_columns + column % k_columns;
-      for (Index row = 0; row < k; ++row) to[row * k_columns] = As::store(at(row, column), scales[column]);
+      scales[column] = scale_of(b, stride, transposed, k, column);
+      S* to = static_cast<S*>(packed) + column / k_columns * k * k_columns + As::place(column % k_columns);
+      for (Index row = 0; row < k; ++row) {
+        const S weight = As::store(at(b, stride, transposed, row, column), scales[column]);
+        std::memcpy(to + row * k_columns, &weight, sizeof weight);  // not as S: two at once may be read
+      }
     }
   }
 
-  static constexpr WeightKernels k_kernels{k_columns, sizeof(S), pack, multiply};
+  static constexpr WeightKernels k_kernels{As::k_name, k_columns, sizeof(S), 1, false, pack, multiply};
 };
 
 inline const WeightKernels* weights_bf16() { return &Stored<AsBf16>::k_kernels; }
-inline const WeightKernels* weights_int8() { return &Stored<AsInt8>::k_kernels; }
 
 }  // namespace unroll::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

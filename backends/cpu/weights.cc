@@ -8,6 +8,22 @@
 #include <hwy/foreach_target.h>
 
 #include "backends/cpu/weights-inl.h"
+#if HWY_TARGET == HWY_AVX3
+#include "backends/cpu/weights-dot-inl.h"
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace unroll::cpu::HWY_NAMESPACE {
+
+inline const WeightKernels* weights_int8() {
+#if HWY_TARGET == HWY_AVX3
+  if (__builtin_cpu_supports("avx512vnni")) return &DotInt8::k_kernels;
+#endif
+  return &Stored<AsInt8>::k_kernels;
+}
+
+}  // namespace unroll::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace unroll::cpu {
@@ -34,8 +50,8 @@ PackedWeights packed_weights(const std::shared_ptr<const Tensor>& b, const Matmu
   }
   const WeightKernels& kernels = weight_kernels(format);
   const auto columns = static_cast<std::size_t>(panels_of(mm, kernels) * kernels.columns);
-  PackedWeights w{format, Bytes(columns * static_cast<std::size_t>(mm.k) * kernels.bytes),
-                  Bytes(columns * sizeof(float)), b};
+  const auto depth = static_cast<std::size_t>((mm.k + kernels.depth - 1) / kernels.depth * kernels.depth);
+  PackedWeights w{format, Bytes(columns * depth * kernels.bytes), Bytes(columns * sizeof(float)), b};
   kernels.pack(reinterpret_cast<const float*>(from), mm.b_stride, mm.transpose_b, mm.k, mm.n, w.panels.data(),
                reinterpret_cast<float*>(w.scales.data()));
   return w;

@@ -41,21 +41,25 @@ void check_product(const Sizes& s, bool transposed, WeightFormat format) {
       start, [&](const Part& part, float* out, std::byte*) { run_weights(mm, a.data(), *packed, out, part); },
       [](int) { return std::size_t{0}; });
   const std::string what = a_type.text() + " x " + b_type.text();
+  // At most half a unit of 16 bits of the largest activation, which is below 1, times the weight.
+  const bool rounds = format != WeightFormat::f32 && weight_kernels(format).rounds_activations;
   for (std::int64_t n = 0; n < s.n; ++n) {
     float most = 0;
     for (std::int64_t k = 0; k < s.k; ++k) most = std::max(most, std::abs(at(k, n)));
     const float scale = most / 127;
     for (std::int64_t m = 0; m < s.m; ++m) {
-      double sum = 0, magnitude = 0;
+      double sum = 0, magnitude = 0, weight = 0;
       for (std::int64_t k = 0; k < s.k; ++k) {
         const double as_int8 = double{std::nearbyint(at(k, n) / scale)} * double{scale};
         const double w = format == WeightFormat::bf16 ? as_bf16(at(k, n)) : as_int8;
         const double x = a[static_cast<std::size_t>(m * s.k + k)];
         sum += x * w;
         magnitude += std::abs(x * w);
+        weight += std::abs(w);
       }
       // Any order of summation, and one product with the scale.
-      const double bound = (static_cast<double>(s.k) + 3) * std::numeric_limits<float>::epsilon() * magnitude;
+      const double bound = (static_cast<double>(s.k) + 3) * std::numeric_limits<float>::epsilon() * magnitude +
+                           (rounds ? weight / 65278 : 0);
       const double got = c[static_cast<std::size_t>(m * s.n + n)];
       CHECK_MESSAGE(std::abs(got - sum) <= bound, what);
     }
@@ -68,7 +72,7 @@ TEST_CASE("products with stored weights are those with the rounded weights, for 
   for_each_instruction_set([](bool) {
     for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::int8})
       for (const Sizes& s :
-           {Sizes{1, 1, 1}, {1, 128, 40}, {1, 300, 17}, {2, 129, 33}, {3, 70, 64}, {4, 257, 5}, {9, 31, 100}})
+           {Sizes{1, 1, 1}, {1, 128, 40}, {1, 300, 17}, {2, 129, 33}, {3, 70, 64}, {4, 257, 5}, {9, 31, 100}, {5, 140, 1111}})
         for (const bool transposed : {false, true}) check_product(s, transposed, format);
   });
 }
@@ -85,4 +89,39 @@ TEST_CASE("weights of zeros stay zeros, and a weight is packed once for all who 
   run_weights(mm, a, *packed, c, Part{});
   CHECK(c[0] == 0);
   CHECK(c[1] == 0);
+}
+
+TEST_CASE("an activation that is not finite is seen in its own row's results and in no other") {
+  for_each_instruction_set([](bool) {
+    const std::int64_t k = 600, n = 40;
+    const Matmul mm = make_matmul({DType::f32, {2, k}}, {DType::f32, {k, n}}, false, false);
+    const auto b = std::make_shared<const Tensor>(
+        Tensor::from<float>({k, n}, std::vector<float>(static_cast<std::size_t>(k * n), 0.5f)));
+    WeightStore store;
+    for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::int8})
+      for (const float odd : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+        for (const std::int64_t at : {std::int64_t{3}, k - 1}) {
+          std::vector<float> a(static_cast<std::size_t>(2 * k), 1), c(static_cast<std::size_t>(2 * n), 0);
+          a[static_cast<std::size_t>(at)] = odd;
+          run_weights(mm, a.data(), *store.get(b, mm, format), c.data(), Part{});
+          for (std::size_t i = 0; i < c.size(); ++i) CHECK(std::isfinite(c[i]) == (i >= static_cast<std::size_t>(n)));
+        }
+  });
+}
+
+TEST_CASE("activations of every size keep their products with int8 weights") {
+  for_each_instruction_set([](bool) {
+    const std::int64_t k = 100, n = 70;
+    const Matmul mm = make_matmul({DType::f32, {1, k}}, {DType::f32, {k, n}}, false, false);
+    const auto b = std::make_shared<const Tensor>(
+        Tensor::from<float>({k, n}, std::vector<float>(static_cast<std::size_t>(k * n), -0.25f)));
+    WeightStore store;
+    const auto packed = store.get(b, mm, WeightFormat::int8);
+    for (const float size : {1e-30f, 1e-6f, 1.0f, 1e30f}) {
+      const std::vector<float> a(static_cast<std::size_t>(k), -size);
+      std::vector<float> c(static_cast<std::size_t>(n), 0);
+      run_weights(mm, a.data(), *packed, c.data(), Part{});
+      for (const float sum : c) CHECK(sum == doctest::Approx(0.25 * size * static_cast<double>(k)));
+    }
+  });
 }

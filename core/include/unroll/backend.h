@@ -28,7 +28,8 @@ struct Storage {
   Ints strides = {};       // in elements, when the value is a view of a larger one; empty: dense
 };
 
-// How a backend keeps constants that products have as their second operand. Arithmetic and results stay f32:
+// How a backend keeps constants that products have as their second operand. Results stay f32, and so does arithmetic but
+// where the processor adds up products of bytes (VNNI): there int8 rounds the other operand to 16 bits.
 //   bf16  rounded to nearest, 8 bits of precision
 //   int8  w[n,k] = scale[n] * q[n,k] with scale[n] = max over k of |w[n,k]| / 127, one scale for each output
 // Products of few weights keep f32: they cost nothing.
