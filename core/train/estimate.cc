@@ -214,7 +214,8 @@ void add_rest(RunEstimate& e, const FurtherPrograms& further, const DeviceModel&
   const std::size_t plans = (beside - before) / std::max<std::size_t>(model.n_programs(), 1) * further.n;
   e.memory.push_back({"further shapes", further.bytes + plans});
   require_memory(e, model.machine_memory());
-  e.memory.push_back({"process", std::max(beside + e.bytes, peak_resident_memory()) - e.bytes});
+  e.process_bytes = std::max(beside + e.bytes, peak_resident_memory()) - e.bytes;
+  e.memory.push_back({"process", e.process_bytes});
   require_memory(e, 0);
 }
 

@@ -259,6 +259,7 @@ struct Trainer::State {
     model.clear_totals();
     Progress p = progress(update);
     p.loss = t[1] > 0 ? t[0] / t[1] : std::nan("");
+    p.items = t[1];
     p.gradient_norm = t[3] > 0 ? t[2] / t[3] : std::nan("");
     if (options.precision == Precision::f16) p.loss_scale = model.loss_scale();
     p.metrics = metric_values(model.metrics(), std::span(t).subspan(k_n_fixed_totals));

@@ -27,6 +27,7 @@ LanguageModelOptions language_model_options(const Config& c) {
           .held_out = c.number("data.held_out"),
           .evaluation_batch = c.integer("train.evaluation_batch"),
           .document_start = c.text("data.document_start"),
+          .carry_state = c.boolean("data.carry_state"),
           .memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"))};
 }
 
@@ -34,6 +35,7 @@ ForecastOptions forecast_options(const Config& c) {
   return {.model = model_options(c),
           .column = c.text("data.column"),
           .window = c.integer("data.window"),
+          .horizon = c.integer("data.horizon"),
           .stride = c.integer("data.stride"),
           .period = c.integer("data.period"),
           .difference = c.boolean("data.difference"),
@@ -53,55 +55,47 @@ ClassifyOptions classify_options(const Config& c) {
           .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
 }
 
+template <class TaskOptions>
+TaskOptions text_rows_options(const Config& c) {
+  TaskOptions o;
+  o.model = model_options(c);
+  o.embedding = c.integer("model.embedding");
+  o.vocabulary = c.integer("data.vocabulary");
+  o.min_count = c.integer("data.min_count");
+  o.label_smoothing = c.number("train.label_smoothing");
+  o.batch = c.integer("train.batch");
+  o.batch_tokens = c.integer("train.batch_tokens");
+  o.validation = c.number("data.validation");
+  o.test = c.number("data.test");
+  o.split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"));
+  return o;
+}
+
 LabelOptions label_options(const Config& c) {
   if (const std::string& tokens = c.text("data.tokens"); tokens != "words" && tokens != "characters")
     c.refuse("data.tokens", "a label is for a word or a character", "Set it to words or characters");
-  return {.model = model_options(c),
-          .tokens = c.text("data.tokens"),
-          .embedding = c.integer("model.embedding"),
-          .vocabulary = c.integer("data.vocabulary"),
-          .min_count = c.integer("data.min_count"),
-          .outside = c.text("data.outside"),
-          .output = c.text("model.output"),
-          .label_smoothing = c.number("train.label_smoothing"),
-          .batch = c.integer("train.batch"),
-          .batch_tokens = c.integer("train.batch_tokens"),
-          .validation = c.number("data.validation"),
-          .test = c.number("data.test"),
-          .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
+  auto o = text_rows_options<LabelOptions>(c);
+  o.tokens = c.text("data.tokens");
+  o.outside = c.text("data.outside");
+  o.output = c.text("model.output");
+  return o;
 }
 
 TranslateOptions translate_options(const Config& c) {
-  return {.model = model_options(c),
-          .attention = c.text("model.attention"),
-          .tokens = c.text("data.tokens"),
-          .vocabulary = c.integer("data.vocabulary"),
-          .min_count = c.integer("data.min_count"),
-          .embedding = c.integer("model.embedding"),
-          .tied = c.boolean("model.tied"),
-          .scheduled_sampling = c.number("train.scheduled_sampling"),
-          .sampling_schedule = c.text("train.sampling_schedule"),
-          .sampling_batches = c.integer("train.sampling_batches"),
-          .label_smoothing = c.number("train.label_smoothing"),
-          .batch = c.integer("train.batch"),
-          .batch_tokens = c.integer("train.batch_tokens"),
-          .validation = c.number("data.validation"),
-          .test = c.number("data.test"),
-          .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
+  auto o = text_rows_options<TranslateOptions>(c);
+  o.attention = c.text("model.attention");
+  o.tokens = c.text("data.tokens");
+  o.tied = c.boolean("model.tied");
+  o.scheduled_sampling = c.number("train.scheduled_sampling");
+  o.sampling_schedule = c.text("train.sampling_schedule");
+  o.sampling_batches = c.integer("train.sampling_batches");
+  return o;
 }
 
 DocumentOptions document_options(const Config& c) {
-  return {.model = model_options(c),
-          .pooling = c.text("model.pooling"),
-          .embedding = c.integer("model.embedding"),
-          .vocabulary = c.integer("data.vocabulary"),
-          .min_count = c.integer("data.min_count"),
-          .label_smoothing = c.number("train.label_smoothing"),
-          .batch = c.integer("train.batch"),
-          .batch_tokens = c.integer("train.batch_tokens"),
-          .validation = c.number("data.validation"),
-          .test = c.number("data.test"),
-          .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
+  auto o = text_rows_options<DocumentOptions>(c);
+  o.pooling = c.text("model.pooling");
+  return o;
 }
 
 std::string text_of(const std::string& path) { return read_text_file(path, k_max_data_bytes); }

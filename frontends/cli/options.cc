@@ -67,6 +67,11 @@ void add_train(CLI::App& app, Options& o) {
   app.add_flag("--verify-resume", o.verify_resume,
                "instead of training run --max-updates updates (20) straight and with a stop and a resume, and compare");
   app.add_flag("--find-lr", o.find_lr, "instead of training try learning rates and suggest one; writes nothing");
+  app.add_option("--check-precision", o.check_precision,
+                 "instead of training compare N updates in train.precision with the same in f32; writes nothing")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--tolerance", o.tolerance, "of --check-precision: largest relative difference of the smoothed losses")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--resume", o.resume, "go on from the folder's last checkpoint; the result is bit-equal");
   app.add_option("--max-updates", o.max_updates, "stop after update N; more than the config plans lengthens the run")
       ->check(CLI::PositiveNumber);

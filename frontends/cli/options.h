@@ -39,6 +39,8 @@ struct Options {
   bool explain = false;
   bool find_lr = false;
   bool verify_resume = false;
+  std::optional<std::int64_t> check_precision;  // updates
+  double tolerance = 0.01;
   std::string what;   // data: "check"
   bool strict = false;
   bool print_graph = false;

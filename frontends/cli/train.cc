@@ -139,10 +139,34 @@ int run_verify_resume(const Config& config, TrainerOptions trainer, const Option
   return check.differences.empty() ? 0 : exit_code(ErrorKind::differ);
 }
 
+// About so many points of the curves are enough for people.
+constexpr std::size_t k_shown_points = 20;
+
+int run_check_precision(const Config& config, const TrainerOptions& trainer, const Options& options) {
+  const auto backend = open_backend(config);
+  const PrecisionCheck check =
+      check_precision(make_task(config, ""), *backend, trainer, *options.check_precision, options.tolerance);
+  const std::string own = config.text("train.precision");
+  const auto point = [&](const PrecisionCheck::Point& p) {
+    return Report().add("update", p.update).add("f32", p.f32).add(own, p.own);
+  };
+  const std::size_t every = options.json ? 1 : (check.points.size() + k_shown_points - 1) / k_shown_points;
+  ReportList points;
+  for (std::size_t i = every - 1; i < check.points.size(); i += every) points.push_back(point(check.points[i]));
+  Report report;
+  report.add("agrees", check.agrees).add("precision", own).add("updates", static_cast<std::int64_t>(check.points.size()));
+  report.add("largest_difference", check.largest).add("at_update", check.largest_at).add("tolerance", options.tolerance);
+  report.add("skipped_updates", check.skipped_updates);
+  if (!check.failure.empty()) report.add("failure", check.failure);
+  report.add("smoothed_losses", points);
+  report.print(options.json);
+  return check.agrees ? 0 : exit_code(ErrorKind::differ);
+}
+
 }  // namespace
 
 int run_train(const Options& options) {
-  if (options.out.empty() && !options.find_lr && !options.verify_resume)
+  if (options.out.empty() && !options.find_lr && !options.verify_resume && !options.check_precision)
     throw Error(ErrorKind::usage, "train", "--out is missing", "Name a run folder, as in --out runs/first");
   Config config = load_config(options, options.config);
   // The run folder must find the data from wherever it is read.
@@ -153,6 +177,7 @@ int run_train(const Options& options) {
   TrainerOptions trainer = trainer_options(config);
   apply_max_updates(options, config, trainer);
   if (options.verify_resume) return run_verify_resume(config, trainer, options);
+  if (options.check_precision) return run_check_precision(config, trainer, options);
   if (options.find_lr) return run_find_lr(config, trainer, options);
   const auto task = make_task(config, "");
   ExplainingBackend* explaining = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/data/windows.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "unroll/error.h"
@@ -37,10 +38,12 @@ std::vector<double> differences(std::span<const double> level) {
 }
 
 std::vector<std::int64_t> targets_between(const Series& series, std::int64_t begin, std::int64_t end,
-                                          std::int64_t window, std::int64_t first) {
+                                          std::int64_t window, std::int64_t horizon, std::int64_t first) {
   std::vector<std::int64_t> targets;
-  for (std::int64_t t = std::max(begin, first + window); t < end; ++t)
-    if (series.observed[static_cast<std::size_t>(t)]) targets.push_back(t);
+  for (std::int64_t t = std::max(begin, first + window); t + horizon <= end; ++t) {
+    const auto from = series.observed.begin() + t;
+    if (std::find(from, from + horizon, true) != from + horizon) targets.push_back(t);
+  }
   return targets;
 }
 
@@ -88,10 +91,16 @@ Autoregression Autoregression::fit(std::span<const double> values, std::span<con
   return {b[0], {b.begin() + 1, b.end()}};
 }
 
-double Autoregression::predict(std::span<const double> values, std::int64_t t) const {
-  double sum = intercept;
-  for (std::size_t k = 0; k < weight.size(); ++k) sum += weight[k] * values[static_cast<std::size_t>(t) - 1 - k];
-  return sum;
+std::vector<double> Autoregression::predict(std::span<const double> values, std::int64_t t, std::int64_t horizon) const {
+  const std::size_t order = weight.size(), steps = static_cast<std::size_t>(horizon);
+  const auto before = values.begin() + t - static_cast<std::ptrdiff_t>(order);
+  std::vector<double> all(before, before + static_cast<std::ptrdiff_t>(order));
+  for (std::size_t h = 0; h < steps; ++h) {
+    double sum = intercept;
+    for (std::size_t k = 0; k < order; ++k) sum += weight[k] * all[all.size() - 1 - k];
+    all.push_back(sum);
+  }
+  return {all.begin() + static_cast<std::ptrdiff_t>(order), all.end()};
 }
 
 }  // namespace unroll

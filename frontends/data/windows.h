@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A series with gaps prepared for one-step forecasting: gaps, differences, z-score, sliding windows, and a linear
+// A series with gaps prepared for forecasting: gaps, differences, z-score, sliding windows, and a linear
 // autoregression to compare with.
 #pragma once
 
@@ -29,16 +29,18 @@ struct Series {
 // level[t] - level[t-1]; 0 at t = 0.
 std::vector<double> differences(std::span<const double> level);
 
-// Positions t in [begin, end) to predict from the `window` values before them: observed, and t - window >= first.
+// Positions t to predict [t, t + horizon) at, within [begin, end), from the `window` values before t: at least one of them
+// observed, and t - window >= first.
 std::vector<std::int64_t> targets_between(const Series& series, std::int64_t begin, std::int64_t end,
-                                          std::int64_t window, std::int64_t first);
+                                          std::int64_t window, std::int64_t horizon, std::int64_t first);
 
 // value[t] = intercept + sum over k of weight[k] * value[t - 1 - k], by least squares over the targets.
 struct Autoregression {
   double intercept = 0;
   std::vector<double> weight;
   static Autoregression fit(std::span<const double> values, std::span<const std::int64_t> targets, std::int64_t order);
-  double predict(std::span<const double> values, std::int64_t t) const;
+  // The `horizon` values from t on; from the second one on of its own predictions.
+  std::vector<double> predict(std::span<const double> values, std::int64_t t, std::int64_t horizon) const;
 };
 
 }  // namespace unroll

@@ -146,6 +146,19 @@ def limits_and_checks(folder):
     assert check == {"equal": True, "updates": 9, "stopped_after": 4, "differences": []}, check
 
 
+def precision_check(folder):
+    """--check-precision shows both curves; its exit code is 9 when they are further apart than the tolerance"""
+    source = config(folder)
+    bf16 = ["--set", "train.precision=bf16", *SMALL]
+    near = ok("train", source, "--check-precision", 6, "--json", *bf16).json()
+    assert near["agrees"] and len(near["smoothed_losses"]) == 6 and 0 < near["largest_difference"] < 0.01, near
+    assert near["smoothed_losses"][-1].keys() == {"update", "f32", "bf16"}, near
+    far = call("train", source, "--check-precision", 6, "--tolerance", near["largest_difference"] / 2, "--json", *bf16)
+    assert far.code == 9 and not far.json()["agrees"], far.out
+    assert "smoothed_losses" in call("train", source, "--check-precision", 60, *bf16).out
+    refused(2, "train", source, "--check-precision", 6, *SMALL, says=["f32"])
+
+
 def data_check(folder):
     """data check tells what is odd; its exit code is 3 for what training refuses, with --strict for warnings too"""
     for kind in KINDS:
@@ -327,5 +340,5 @@ def advice(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks, data_check, estimates, tensorboard,
+    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks, precision_check, data_check, estimates, tensorboard,
                 stops_on_signals, second_signal_ends_at_once, displays, bad_data, advice], work)

@@ -207,3 +207,53 @@ TEST_CASE("each precision trains the small tasks to about the loss of f32") {
     CHECK(loss(p) == doctest::Approx(f32).epsilon(0.05));
   }
 }
+
+TEST_CASE("a precision is checked against f32 by the smoothed losses of the same updates, and agrees within a tolerance") {
+  const auto backend = make_backend("cpu", {.threads = 1});
+  TrainerOptions o = small_training(30);
+  o.precision = Precision::bf16;
+  const PrecisionCheck check = check_precision(small_language_model(), *backend, o, 24, 0.02);
+  REQUIRE(check.points.size() == 24);
+  CHECK(check.agrees);
+  CHECK(check.failure.empty());
+  for (const Precision precision : {Precision::f32, Precision::bf16}) {
+    TrainerOptions alone = o;
+    alone.precision = precision;
+    alone.log_every = 1;
+    double sum = 0, weights = 0;
+    std::size_t i = 0;
+    Trainer(small_language_model(), *backend, alone).fit([&](const Progress& p) {
+      if (p.validation_loss || i == check.points.size()) return;
+      sum = 0.9 * sum + 0.1 * p.loss;
+      weights = 0.9 * weights + 0.1;
+      const PrecisionCheck::Point& point = check.points[i++];
+      CHECK(point.update == p.update);
+      CHECK((precision == Precision::f32 ? point.f32 : point.own) == doctest::Approx(sum / weights).epsilon(1e-12));
+    });
+  }
+  double largest = 0;
+  for (const auto& p : check.points) largest = std::max(largest, std::fabs(p.own - p.f32) / p.f32);
+  CHECK(check.largest == largest);
+  CHECK(largest > 0);
+  CHECK(std::fabs(check.points[static_cast<std::size_t>(check.largest_at) - 1].own /
+                  check.points[static_cast<std::size_t>(check.largest_at) - 1].f32 - 1) == doctest::Approx(largest));
+  CHECK_FALSE(check_precision(small_language_model(), *backend, o, 24, largest / 2).agrees);
+}
+
+TEST_CASE("a run that its precision stops does not agree with f32 and says why; f32 is not checked") {
+  const auto backend = make_backend("cpu", {.threads = 1});
+  const auto task = std::make_shared<Product>();
+  task->big = 1e7;
+  TrainerOptions o = options(Precision::f16, 20);
+  o.optimizer.lr = 1e-12;
+  o.loss_scale = {.initial = 1, .lowest = 1};
+  const PrecisionCheck check = check_precision(task, *backend, o, 10, 0.02);
+  CHECK_FALSE(check.agrees);
+  CHECK(check.failure.find("not finite") != std::string::npos);
+  CHECK(check.points.size() == 10);
+  CHECK(std::isnan(check.points.back().own));
+  o.precision = Precision::f32;
+  CHECK_THROWS_WITH_AS(check_precision(task, *backend, o, 10, 0.02), doctest::Contains("the precision is f32"), Error);
+  o.precision = Precision::bf16;
+  CHECK_THROWS_WITH_AS(check_precision(task, *backend, o, 0, 0.02), doctest::Contains("at least 1"), Error);
+}

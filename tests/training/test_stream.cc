@@ -251,6 +251,27 @@ TEST_CASE("a forecast of changes is the last value and the forecast that a model
   CHECK(got == wanted);
   of_values.reset();
   CHECK(one_step(of_values, std::span(values).first(1)) == std::vector(wanted.begin(), wanted.begin() + 1));
+
+  // Two values ahead from equal weights differ by their units alone.
+  metadata["horizon"] = "2";
+  metadata["scaler.1.mean"] = "-1";
+  metadata["scaler.1.deviation"] = "8";
+  TensorMap twice = parameters;
+  for (const auto& [name, shape] : {std::pair{"output.weight", Shape{2, 5}}, std::pair{"output.bias", Shape{2}}}) {
+    Tensor both(DType::f32, shape);
+    const Tensor& one = parameters.at(name);
+    for (std::int64_t i = 0; i < both.elements(); ++i) both.set(i, one.at(i % one.elements()));
+    twice.insert_or_assign(name, both);
+  }
+  Stream of_two(*backend, task_stream(metadata), twice);
+  const std::vector<float> ahead = one_step(of_two, std::span(values).first(1));
+  REQUIRE(ahead.size() == 2);
+  CHECK(ahead[0] == doctest::Approx(wanted[0]));
+  CHECK((ahead[1] - values[0] + 1) / 8 == doctest::Approx((ahead[0] - values[0] - 2.5) / 4).epsilon(1e-4));
+  metadata["horizon"] = "0";
+  CHECK(kind_of_error([&] { task_stream(metadata); }) == ErrorKind::input_file);
+  metadata["horizon"] = "3";
+  CHECK(kind_of_error([&] { task_stream(metadata); }) == ErrorKind::input_file);  // no scaler.2
   metadata["task"] = "chess";
   CHECK(kind_of_error([&] { task_stream(metadata); }) == ErrorKind::input_file);
 }

@@ -62,6 +62,19 @@ TEST_CASE("a character that training never saw is the unknown one, also with the
   CHECK(make_language_model(o, small_text(), "t", fitted)->metadata().at("vocabulary") == "abc");
 }
 
+TEST_CASE("without carried state every window of training and validation begins with zeros") {
+  LanguageModelOptions o = small_language_options();
+  for (const bool carries : {true, false}) {
+    o.carry_state = carries;
+    const auto task = small_language_model(o);
+    for (const Split split : {Split::train, Split::test}) {
+      REQUIRE(task->n_batches(split) > 2);
+      for (std::int64_t i = 0; i < task->n_batches(split); ++i)
+        CHECK(task->batch(split, 0, 0, i).starts_stream == (!carries || i == 0));
+    }
+  }
+}
+
 TEST_CASE("bad text is refused with the place or the rule") {
   const LanguageModelOptions o = small_language_options();
   CHECK_THROWS_WITH_AS(make_language_model(o, "", "empty.txt"), doctest::Contains("empty.txt"), Error);
@@ -133,6 +146,77 @@ TEST_CASE("the metrics of a forecast are in the column's units") {
   const EvaluateResult r = trainer.evaluate(Split::test);
   CHECK(r.metrics.at("mae") == doctest::Approx(absolute).epsilon(1e-5));
   CHECK(r.metrics.at("rmse") == doctest::Approx(std::sqrt(square)).epsilon(1e-5));
+}
+
+TEST_CASE("a forecast of several values holds them all, each in units of its own distance, and leaves out what is missing") {
+  ForecastOptions o = small_forecast_options();
+  o.horizon = 2;
+  for (const bool difference : {false, true}) {
+    o.difference = difference;
+    const auto task = make_forecast(o, squares(), "squares.csv");
+    const Metadata m = task->metadata();
+    CHECK(m.at("horizon") == "2");
+    const auto number = [&](const std::string& key) { return std::stod(m.at(key)); };
+    const Batch b = task->batch(Split::test, 0, 0, 0);
+    const Tensor &x = b.inputs.at("x"), &y = b.inputs.at("target");
+    REQUIRE(y.shape() == Shape{3, 2});  // 16 17, 17 18, 18 19
+    for (std::int64_t k = 0; k < 3; ++k) {
+      const auto t = static_cast<double>(16 + k), last = (t - 1) * (t - 1);
+      const double before = x.at(2 * 3 + k) * number("scaler.deviation") + number("scaler.mean");
+      CHECK(before == doctest::Approx(difference ? last - (t - 2) * (t - 2) : last).epsilon(1e-5));
+      for (int h = 0; h < 2; ++h) {
+        const std::string key = h == 0 ? "scaler" : "scaler.1";
+        const double value = y.at(2 * k + h) * number(key + ".deviation") + number(key + ".mean");
+        CHECK(value + (difference ? last : 0) == doctest::Approx((t + h) * (t + h)).epsilon(1e-5));
+        CHECK(b.inputs.at("observed").at(2 * k + h) == 1);
+      }
+    }
+    // Of the changes over two steps in training (from 2 to 4, ... from 9 to 11), the value at 7 being that at 6.
+    if (difference) CHECK(number("scaler.1.deviation") > number("scaler.deviation"));
+    double missing = 0;
+    for (std::int64_t i = 0; i < task->n_batches(Split::train); ++i) {
+      const Tensor seen = task->batch(Split::train, 5, 0, i).inputs.at("observed");
+      for (std::int64_t k = 0; k < seen.elements(); ++k) missing += 1 - seen.at(k);
+    }
+    CHECK(missing == 2);  // the gap at 7 is one of two values in two windows
+    // Errors at 16 17 17 18 18 19 of the value before each window, and of that two before.
+    const auto baselines = task->baselines();
+    CHECK(baselines.at("persistence").at("mae") ==
+          doctest::Approx((31 + 64 + 33 + 68 + 35 + 72) / 6.0));
+    CHECK(baselines.at("seasonal_naive").at("mae") == doctest::Approx((60 + 64 + 64 + 68 + 68 + 72) / 6.0));
+  }
+  o.horizon = 3;  // its third value is one season and one value from the last known one
+  CHECK(make_forecast(o, squares(), "squares.csv")->baselines().at("seasonal_naive").at("mae") ==
+        doctest::Approx((60 + 64 + 18 * 18 - 14 * 14 + 64 + 68 + 19 * 19 - 15 * 15) / 6.0));
+}
+
+TEST_CASE("mase is the error in units of that of the season before in training, and missing values count in no metric") {
+  const auto backend = make_backend("reference");
+  ForecastOptions o = small_forecast_options();
+  o.horizon = 2;
+  const auto task = make_forecast(o, squares(), "squares.csv");
+  Trainer trainer(task, *backend, small_training(1));
+  TensorMap zeros = trainer.parameters();
+  for (auto& [name, tensor] : zeros) tensor = Tensor(tensor.type());
+  trainer.set_parameters(zeros);
+  const double mean = std::stod(task->metadata().at("scaler.mean"));
+  // Season 2, t = 2 .. 11 without 7: t^2 - (t-2)^2 = 4 t - 4, and at 9 what is read at 7 is 36.
+  double season = 0;
+  for (const int t : {2, 3, 4, 5, 6, 8, 10, 11}) season += (4 * t - 4) / 9.0;
+  season += (81 - 36) / 9.0;
+  const EvaluateResult test = trainer.evaluate(Split::test), train = trainer.evaluate(Split::train);
+  double absolute = 0;
+  for (const int t : {16, 17, 17, 18, 18, 19}) absolute += (t * t - mean) / 6;
+  CHECK(test.metrics.at("mae") == doctest::Approx(absolute).epsilon(1e-5));
+  CHECK(test.metrics.at("mase") == doctest::Approx(absolute / season).epsilon(1e-5));
+  double seen = 0, n = 0;
+  for (int t = 3; t + 1 < 12; ++t)
+    for (const int at : {t, t + 1}) {
+      if (at == 7) continue;
+      seen += std::fabs(at * at - mean);
+      ++n;
+    }
+  CHECK(train.metrics.at("mae") == doctest::Approx(seen / n).epsilon(1e-5));
 }
 
 TEST_CASE("bad series are refused with line and column") {

@@ -44,6 +44,8 @@ struct LanguageModelOptions {
   // One token with which every document begins: the carried state is zero before it, so that nothing of a document is
   // known in the next. Empty: the text is one document.
   std::string document_start = {};
+  // A window begins with the state that the one before it left; false: with zeros, in training and in evaluation.
+  bool carry_state = true;
   // Of a file: bytes that its tokens may take in memory, 0: any number. A longer text is read again as it is needed, in
   // blocks, with the same batches; what is then held is the last block of each stream and a few numbers of each block.
   std::size_t memory_limit = 0;
@@ -55,16 +57,19 @@ UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOp
                                                            std::shared_ptr<const Vfs::Reader> file,
                                                            const std::string& name, const Metadata& fitted = {});
 
-// Predicts the next value of a column from a window of the values before it. Metrics mae and rmse in the column's
-// units; baselines persistence, seasonal_naive and linear_ar on the same test split. A missing value is never a
-// target and is read as the last value before it.
+// Predicts the next values of a column, `horizon` of them at once, from a window of the values before them. Metrics over all
+// of these: mae and rmse in the column's units, and mase, mae divided by that of seasonal_naive one value ahead in training
+// (Hyndman & Koehler 2006). Baselines on the same test split: persistence, seasonal_naive and linear_ar, an autoregression of
+// order `window` (with `difference` an ARIMA(window, 1, 0)) by least squares, which goes on from its own values. A missing
+// value is never a target and is read as the last value before it.
 struct ForecastOptions {
   RecurrentModelOptions model;
   std::string column;              // empty: the last one
   std::int64_t window = 52;
+  std::int64_t horizon = 1;
   std::int64_t stride = 1;         // values from a window of training to the next; validation and test have every window
   std::int64_t period = 52;        // of seasonal_naive
-  bool difference = false;         // learn the change from the last value
+  bool difference = false;         // read changes, and learn the change from the last value of the window
   std::int64_t batch = 32;
   double validation = 0.1;         // parts of the series, in time order: train, validation, test
   double test = 0.2;
@@ -88,24 +93,28 @@ struct ClassifyOptions {
 UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::string_view csv,
                                                      const std::string& name, const Metadata& fitted = {});
 
+// What tasks on rows of text have in common.
+struct TextRowsOptions {
+  RecurrentModelOptions model = {.bidirectional = true};
+  std::int64_t embedding = 64;
+  std::int64_t vocabulary = 10000;  // tokens with a number of their own at most: the most frequent ones of training
+  std::int64_t min_count = 2;       // and those seen so often; the others share one, the unknown token
+  double label_smoothing = 0;
+  std::int64_t batch = 32;
+  std::int64_t batch_tokens = 0;    // of a batch at most, padding among them, a longer row by itself; 0: any number
+  double validation = 0.1;          // parts of the rows
+  double test = 0.2;
+  std::uint64_t split_seed = 0;
+};
+
 // Gives every token of a sentence a label. The file has a line `token<TAB>label` for each token and an empty line after
 // each sentence. Sentences are read in batches of like length; what fills a batch up changes neither loss nor gradient.
 // Metrics accuracy, f1_micro and f1_macro; baselines most_frequent (one label everywhere) and most_frequent_of_token
 // (the one that the token most often has in training). Sentences are drawn into the splits by split_seed.
-struct LabelOptions {
-  RecurrentModelOptions model = {.bidirectional = true};
-  std::string tokens = "words";     // what Labeller::cut makes of a line: words (between blanks), characters
-  std::int64_t embedding = 64;
-  std::int64_t vocabulary = 10000;  // tokens with a number of their own at most: the most frequent ones of training
-  std::int64_t min_count = 2;       // and those seen so often; the others share one, the unknown token
-  std::string outside;              // a label that F1 leaves out, such as O; empty: none
-  std::string output = "softmax";   // each label by itself; crf: all of a sentence together, see crf_loss
-  double label_smoothing = 0;       // softmax
-  std::int64_t batch = 32;
-  std::int64_t batch_tokens = 0;    // of a batch at most, padding among them, a longer sentence by itself; 0: any number
-  double validation = 0.1;          // parts of the sentences
-  double test = 0.2;
-  std::uint64_t split_seed = 0;
+struct LabelOptions : TextRowsOptions {
+  std::string tokens = "words";    // what Labeller::cut makes of a line: words (between blanks), characters
+  std::string outside;             // a label that F1 leaves out, such as O; empty: none
+  std::string output = "softmax";  // each label by itself; crf: all of a sentence together, see crf_loss
 };
 UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text,
                                                   const std::string& name, const Metadata& fitted = {});
@@ -134,18 +143,9 @@ class UNROLL_API Labeller {
 // behind a word with . ! or ? at its end; of a document more than 256 sentences, and of a sentence more than 256 words,
 // are refused. Words are those between blanks in small letters, without what is no letter or digit around them. Metrics
 // accuracy, f1_micro and f1_macro; baselines most_frequent and naive_bayes (of words, add-one).
-struct DocumentOptions {
-  RecurrentModelOptions model = {.bidirectional = true};  // of words, and again of sentences
+struct DocumentOptions : TextRowsOptions {  // the model is that of words, and again of sentences
+  DocumentOptions() { batch = 16; }
   std::string pooling = "attention";  // of words and of sentences: final, mean, max, attention
-  std::int64_t embedding = 64;
-  std::int64_t vocabulary = 10000;    // words with a number of their own at most
-  std::int64_t min_count = 2;
-  double label_smoothing = 0;
-  std::int64_t batch = 16;
-  std::int64_t batch_tokens = 0;      // words of a batch at most, padding among them; 0: any number
-  double validation = 0.1;            // parts of the documents
-  double test = 0.2;
-  std::uint64_t split_seed = 0;
 };
 UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::string_view text,
                                                      const std::string& name, const Metadata& fitted = {});
@@ -169,13 +169,9 @@ class UNROLL_API DocumentReader {
 // attention over what the encoder gave writes the target, in training after the target's own tokens (teacher forcing)
 // or some of its own. Metrics token_accuracy and perplexity, both after the right tokens; what it writes by itself is
 // what Translator gives and text_scores judges. Pairs are drawn into the splits by split_seed.
-struct TranslateOptions {
-  RecurrentModelOptions model = {.bidirectional = true};  // of the encoder; the decoder is the same, reading forwards
+struct TranslateOptions : TextRowsOptions {  // the model is that of the encoder; the decoder's is the same, reading forwards
   std::string attention = "additive";  // dot, additive
   std::string tokens = "characters";   // bytes, characters, words, bpe; of sources and of targets, each with its own
-  std::int64_t vocabulary = 10000;     // words, bpe: tokens at most
-  std::int64_t min_count = 2;          // words, bpe
-  std::int64_t embedding = 64;
   bool tied = false;                   // the decoder's output weight is that of its embedding
   double scheduled_sampling = 0;       // share s of the decoder's inputs that are its own predictions
   // The share at batch i, with n = sampling_batches (Bengio et al. 2015, section 2.4, whose e_i is 1 - share / s):
@@ -185,12 +181,6 @@ struct TranslateOptions {
   //   inverse-sigmoid  s (1 - n / (n + e^(i / n)))
   std::string sampling_schedule = "constant";
   std::int64_t sampling_batches = 1000;
-  double label_smoothing = 0;
-  std::int64_t batch = 32;
-  std::int64_t batch_tokens = 0;       // of a batch's longer side at most, padding among them; 0: any number
-  double validation = 0.1;             // parts of the pairs
-  double test = 0.2;
-  std::uint64_t split_seed = 0;
 };
 class UNROLL_API TranslateTask : public Task {
  public:
@@ -226,7 +216,7 @@ class UNROLL_API Translator {
 // A trained task as a stream, from the metadata of its checkpoint. Parameters are those of the checkpoint.
 //   language model  ids [T,B] -> logits [T,B,V] of the next token
 //   classify        x [T,B,width] -> logits [T,B,classes] after each step
-//   forecast        x [T,B,1] in the column's units -> the next value [T,B,1]; training saw windows, a stream goes on
+//   forecast        x [T,B,1] in the column's units -> the next values [T,B,horizon]; training saw windows, a stream goes on
 // Throws Error(input_file) on incomplete metadata, Error(unsupported) for a bidirectional model.
 UNROLL_API StreamModel task_stream(const Metadata& metadata);
 

@@ -138,6 +138,7 @@ struct RunEstimate {
   };
   std::vector<Part> memory;  // largest first
   std::size_t bytes = 0;
+  std::size_t process_bytes = 0;       // of these: what the process holds besides the run
   std::size_t saved_bytes = 0;         // of the arena: what the forward pass keeps for the backward one
   std::int64_t updates = 0, validations = 0;  // that are still to be made
   double update_seconds = 0, validation_seconds = 0;  // of one; 0: not tried
@@ -215,6 +216,7 @@ struct Progress {
   double gradient_norm;
   std::optional<double> loss_scale;  // with Precision::f16
   double updates_per_second;
+  double items = 0;      // what the loss is the mean of since the last report: tokens of a language model, rows of others
   double data_wait = 0;  // share of the time since the last report that updates waited for their batches
   std::map<std::string, double> metrics;
   std::optional<double> validation_loss;  // when this report follows a validation
@@ -276,6 +278,23 @@ struct ResumeCheck {
 // checkpoints come often enough for some to lie before and after the stop.
 UNROLL_API ResumeCheck verify_resume(const std::shared_ptr<const Task>& task, Backend& backend,
                                      const TrainerOptions& options, std::int64_t updates, const std::string& folder);
+
+// What a precision does to a run: its first updates in the options' precision and, from the same seed on the same data, in f32.
+struct PrecisionCheck {
+  struct Point {
+    std::int64_t update;
+    double f32, own;  // smoothed training losses; NaN where a run had stopped
+  };
+  std::vector<Point> points;
+  double largest = 0;           // |own - f32| / |f32|, of the points
+  std::int64_t largest_at = 0;  // update
+  std::int64_t skipped_updates = 0;  // in the own precision
+  std::string failure;          // what stopped the run in the own precision, empty: nothing
+  bool agrees = false;          // nothing did, and `largest` is within the tolerance
+};
+// Throws Error(usage) when the options' precision is f32, Error(numeric) when the run in f32 stops.
+UNROLL_API PrecisionCheck check_precision(const std::shared_ptr<const Task>& task, Backend& backend,
+                                          const TrainerOptions& options, std::int64_t updates, double tolerance);
 
 // The learning rate range test: updates whose rate grows exponentially. Nothing is written and no trainer is changed.
 struct LrSearchOptions {

@@ -123,7 +123,7 @@ class LanguageModel : public Task {
     Batch b;
     b.inputs.emplace("ids", std::move(w.ids));
     b.inputs.emplace("labels", std::move(w.labels));
-    b.starts_stream = index == 0;
+    b.starts_stream = index == 0 || !options_.carry_state;
     return b;
   }
 

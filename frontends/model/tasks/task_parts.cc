@@ -44,6 +44,34 @@ std::string number_text(double value) {
 
 namespace {
 
+std::string scale_key(std::size_t distance) {
+  return distance == 0 ? "scaler" : "scaler." + std::to_string(distance);
+}
+
+}  // namespace
+
+void put_scales(Metadata& m, std::span<const ZScore> ahead) {
+  m["horizon"] = std::to_string(ahead.size());
+  for (std::size_t h = 0; h < ahead.size(); ++h) {
+    m[scale_key(h) + ".mean"] = number_text(ahead[h].mean);
+    m[scale_key(h) + ".deviation"] = number_text(ahead[h].deviation);
+  }
+}
+
+std::vector<ZScore> get_scales(const Metadata& m) {
+  const std::int64_t horizon = m.contains("horizon") ? get_integer(m, "horizon") : 1;  // older models have none
+  if (horizon < 1) throw Error(ErrorKind::input_file, "model", "metadata 'horizon' must be at least 1");
+  std::vector<ZScore> ahead;
+  for (std::size_t h = 0; h < static_cast<std::size_t>(horizon); ++h) {
+    ahead.push_back({get_double(m, scale_key(h) + ".mean"), get_double(m, scale_key(h) + ".deviation")});
+    if (!(ahead.back().deviation > 0))
+      throw Error(ErrorKind::input_file, "model", "the model's scaler has no positive deviation");
+  }
+  return ahead;
+}
+
+namespace {
+
 // Of the cell in use, when it is one of text; without it the weights could not be used alone.
 void put_text_cell(Metadata& m, const RecurrentModelOptions& o) {
   for (const TextCell& cell : o.cells) {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "frontends/data/windows.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
 
@@ -20,6 +22,10 @@ const std::string& get_text(const Metadata& metadata, const std::string& key);
 std::int64_t get_integer(const Metadata& metadata, const std::string& key);
 double get_double(const Metadata& metadata, const std::string& key);
 std::string number_text(double value);
+
+// Of a forecast: what it reads, and gives next, is counted in `scaler`, what it gives k values later in `scaler.k`.
+void put_scales(Metadata& metadata, std::span<const ZScore> ahead);
+std::vector<ZScore> get_scales(const Metadata& metadata);  // by distance, one at least
 
 // What is behind the recurrent layers and, where there is one, before them.
 struct Readout {

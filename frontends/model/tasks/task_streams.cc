@@ -50,9 +50,7 @@ StreamModel classify_stream(const Metadata& metadata, const RecurrentModelOption
 // A model that reads and gives changes keeps the last value, and whether there was one, as two more states: the first
 // value counts as no change.
 StreamModel forecast_stream(const Metadata& metadata, const RecurrentModelOptions& model) {
-  const double mean = get_double(metadata, "scaler.mean"), deviation = get_double(metadata, "scaler.deviation");
-  if (!(deviation > 0))
-    throw Error(ErrorKind::input_file, "model", "the model's scaler has no positive deviation");
+  const std::vector<ZScore> ahead = get_scales(metadata);
   const bool changes = get_integer(metadata, "difference") != 0;
   StreamModel stream = recurrent_stream(model, 1);
   const auto recurrent_shapes = stream.state_shapes;
@@ -64,8 +62,14 @@ StreamModel forecast_stream(const Metadata& metadata, const RecurrentModelOption
   stream.build = [=](Scope& scope, Value x, std::span<const Value> states) {
     const std::int64_t steps = x.shape()[0];
     const auto predict = [&](Value values, std::span<const Value> recurrent) {
-      CellLayerResult r = read_out(scope, (values - mean) / deviation, model, recurrent, 1);
-      r.y = r.y * deviation + mean;
+      const auto horizon = static_cast<std::int64_t>(ahead.size());
+      CellLayerResult r = read_out(scope, (values - ahead[0].mean) / ahead[0].deviation, model, recurrent, horizon);
+      Tensor mean(DType::f32, {horizon}), deviation(DType::f32, {horizon});
+      for (std::int64_t h = 0; h < horizon; ++h) {
+        mean.set(h, ahead[static_cast<std::size_t>(h)].mean);
+        deviation.set(h, ahead[static_cast<std::size_t>(h)].deviation);
+      }
+      r.y = r.y * constant(scope.graph(), deviation) + constant(scope.graph(), mean);
       return r;
     };
     if (!changes) return predict(x, states);
