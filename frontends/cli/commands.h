@@ -16,6 +16,7 @@ int run_predict(const Options& options);
 int run_stream(const Options& options);
 int run_tensors(const Options& options);  // `unroll run`
 int run_inspect(const Options& options);
+int run_lever(const Options& options);
 int run_bench(const Options& options);
 int run_completion(const Options& options);
 

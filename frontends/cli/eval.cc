@@ -2,6 +2,10 @@
 // `unroll eval`: loss and metrics of a run folder's model on a split of its data, beside simple methods.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+
 #include "frontends/cli/commands.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/report.h"
@@ -23,7 +27,37 @@ Report report_of(const Metrics& values) {
   return report;
 }
 
-// What the model writes by itself against the targets, and the sources as they are against them.
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+// Each word becomes what stood in its place most often in those training pairs whose sides have as many words.
+class WordByWord {
+ public:
+  explicit WordByWord(const std::vector<TranslateTask::Pair>& pairs) {
+    for (const TranslateTask::Pair& pair : pairs) {
+      const std::vector<std::string> from = words_of(pair.source), to = words_of(pair.target);
+      for (std::size_t i = 0; from.size() == to.size() && i < from.size(); ++i) ++seen_[from[i]][to[i]];
+    }
+  }
+  std::string operator()(const std::string& source) const {
+    std::string text;
+    for (const std::string& word : words_of(source)) text += (text.empty() ? "" : " ") + of(word);
+    return text;
+  }
+
+ private:
+  std::string of(const std::string& word) const {
+    const auto at = seen_.find(word);
+    if (at == seen_.end()) return word;
+    const auto rarer = [](const auto& a, const auto& b) { return a.second < b.second; };
+    return std::max_element(at->second.begin(), at->second.end(), rarer)->first;
+  }
+  std::map<std::string, std::map<std::string, int>> seen_;
+};
+
+// What the model writes by itself against the targets, and what simple methods make of the sources.
 void add_text_scores(const TranslateTask& task, const RunFolder& run, Backend& backend, const Options& options,
                      Metrics& metrics, std::map<std::string, Metrics>& baselines) {
   const auto scores_of = [](std::span<const std::string> texts, std::span<const std::string> targets) {
@@ -32,14 +66,17 @@ void add_text_scores(const TranslateTask& task, const RunFolder& run, Backend& b
                    {"rouge2", s.rouge2},           {"rougeL", s.rougeL}};
   };
   Translator translator(run.model.metadata, run.model.tensors, backend);
-  std::vector<std::string> sources, written, targets;
+  const WordByWord word_by_word(task.pairs(Split::train));
+  std::vector<std::string> sources, written, replaced, targets;
   for (const TranslateTask::Pair& pair : task.pairs(split_of(options.split))) {
     sources.push_back(pair.source);
     targets.push_back(pair.target);
+    replaced.push_back(word_by_word(pair.source));
     written.push_back(translator.translate(pair.source, options.decode));
   }
   metrics.merge(scores_of(written, targets));
   baselines["source_as_it_is"] = scores_of(sources, targets);
+  baselines["word_by_word"] = scores_of(replaced, targets);
 }
 
 }  // namespace

@@ -218,6 +218,23 @@ void add_bench(CLI::App& app, Options& o) {
       "--json\n  unroll bench --config docs/examples/cells/slstm.toml --hidden 512");
 }
 
+void add_lever(CLI::App& app, Options& o) {
+  app.add_option("config", o.config, "config file: the baseline")->required();
+  app.add_option("levers", o.levers,
+                 "changes, as batch=64, section.key=value, or several that belong together: batch=64,lr=0.008")
+      ->required();
+  app.add_option("--seeds", o.lever.seeds, "runs of each, with train.seed and the seeds after it")->check(CLI::Range(1, 1000));
+  app.add_option("--minutes", o.lever.minutes, "time for all runs together")->check(CLI::Range(0.001, 1e6));
+  app.add_option("--out", o.out, "folder that gets lever.json and a run folder for each run");
+  add_seed(app, o);
+  add_device(app, o);
+  add_set(app, o);
+  add_json(app, o);
+  app.footer(
+      "Examples:\n  unroll lever docs/examples/char-lm.toml batch=64 cell=gru precision=bf16 hidden=512 window=32\n"
+      "  unroll lever docs/examples/digits.toml batch=64,lr=0.006 layers=2 --seeds 5 --minutes 2 --out levers");
+}
+
 void add_completion(CLI::App& app, Options& o) {
   app.add_option("shell", o.shell, "which shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
   app.footer("Example:\n  source <(unroll completion bash)");
@@ -239,6 +256,7 @@ constexpr Row k_commands[] = {
     {"stream", "a line of numbers in, a line of outputs out, step by step", add_stream},
     {"run", "one forward (and backward) pass on tensors from files", add_run},
     {"inspect", "what is in a model file, run folder, config or graph", add_inspect},
+    {"lever", "what each change of a config costs and brings, beside the config itself", add_lever},
     {"bench", "time one recurrent layer stack", add_bench},
     {"completion", "completion script for a shell", add_completion},
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontends/cli/config.h"
+#include "unroll/lever.h"
 #include "unroll/tasks.h"
 
 namespace unroll::cli {
@@ -76,6 +77,10 @@ struct Options {
   bool transpose_a = false;
   bool transpose_b = false;
   bool constant_b = false;
+
+  // lever
+  std::vector<std::string> levers;  // "batch=64", "batch=64,lr=0.01"
+  LeverOptions lever;
 
   // stream, bench --mode stream
   std::int64_t lanes = 1;

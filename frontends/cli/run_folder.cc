@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <filesystem>
+
 #include "frontends/cli/job.h"
 #include "unroll/error.h"
 #include "unroll/trainer.h"
@@ -24,6 +27,30 @@ RunFolder open_run(const Options& options) {
     }
   }
   return {load_config(options, config), load_model(model), options.config};
+}
+
+void prepare_run_folder(const std::string& folder, bool resume) {
+  namespace fs = std::filesystem;
+  if (fs::exists(folder) && !fs::is_directory(folder)) {
+    throw Error(ErrorKind::usage, "unroll", fmt::format("--out {} is a file", folder), "Name a folder");
+  }
+  if (!resume && fs::exists(folder) && !fs::is_empty(folder)) {
+    throw Error(ErrorKind::usage, "unroll", fmt::format("--out {} is not empty", folder),
+                "Name another folder, or go on with a training run in it by train --resume");
+  }
+  disk().make_folder(folder);
+}
+
+void make_data_path_absolute(Config& config, const std::string& config_path) {
+  if (config.text("data.path").empty()) return;
+  const std::filesystem::path data = std::filesystem::path(folder_of(config_path)) / config.text("data.path");
+  config.set("data.path", std::filesystem::absolute(data).lexically_normal().string(), config_path);
+}
+
+void save_config(const Config& config, const std::string& path) {
+  const std::string text = config.toml(config.uses());
+  const std::array parts{std::as_bytes(std::span(text))};
+  write_atomically(disk(), path, parts);
 }
 
 }  // namespace unroll::cli

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
-#include <array>
 #include <filesystem>
 #include <optional>
 
@@ -15,6 +14,7 @@
 #include "frontends/cli/job.h"
 #include "frontends/cli/progress.h"
 #include "frontends/cli/report.h"
+#include "frontends/cli/run_folder.h"
 #include "frontends/cli/signals.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
@@ -23,23 +23,6 @@ namespace unroll::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-void prepare_folder(const std::string& folder, bool resume) {
-  if (fs::exists(folder) && !fs::is_directory(folder)) {
-    throw Error(ErrorKind::usage, "train", fmt::format("--out {} is a file", folder), "Name a folder");
-  }
-  if (!resume && fs::exists(folder) && !fs::is_empty(folder)) {
-    throw Error(ErrorKind::usage, "train", fmt::format("--out {} is not empty", folder),
-                "Add --resume to go on with the run in it, or name another folder");
-  }
-  disk().make_folder(folder);
-}
-
-void save_config(const Config& config, const std::string& path) {
-  const std::string text = config.toml(config.uses());
-  const std::array parts{std::as_bytes(std::span(text))};
-  write_atomically(disk(), path, parts);
-}
 
 // --max-updates stops early, and lengthens the run when the config plans for fewer.
 void apply_max_updates(const Options& options, Config& config, TrainerOptions& trainer) {
@@ -169,11 +152,7 @@ int run_train(const Options& options) {
   if (options.out.empty() && !options.find_lr && !options.verify_resume && !options.check_precision)
     throw Error(ErrorKind::usage, "train", "--out is missing", "Name a run folder, as in --out runs/first");
   Config config = load_config(options, options.config);
-  // The run folder must find the data from wherever it is read.
-  if (!config.text("data.path").empty()) {
-    const fs::path data = fs::path(folder_of(options.config)) / config.text("data.path");
-    config.set("data.path", fs::absolute(data).lexically_normal().string(), options.config);
-  }
+  make_data_path_absolute(config, options.config);
   TrainerOptions trainer = trainer_options(config);
   apply_max_updates(options, config, trainer);
   if (options.verify_resume) return run_verify_resume(config, trainer, options);
@@ -183,7 +162,7 @@ int run_train(const Options& options) {
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(config), explaining);
   catch_stop_signals();
-  prepare_folder(options.out, options.resume);
+  prepare_run_folder(options.out, options.resume);
   const std::string config_path = options.out + "/config.toml";
   if (!options.resume) save_config(config, config_path);
   ProgressDisplay display(options.out + "/log.txt", disk(), /*plain_advice=*/!options.json);

@@ -99,6 +99,14 @@ def translating(folder):
     wanted = {"token_accuracy", "perplexity", "exact_match", "bleu", "rouge1", "rouge2", "rougeL"}
     assert wanted == report["metrics"].keys(), report
     assert "source_as_it_is" in report["baselines"], report
+    swap = {"a": "two", "b": "one", "c": "b"}
+    lines = [" ".join("abc"[n // 3 ** k % 3] for k in range(1 + n % 4)) for n in range(80)]
+    text = "".join(f"{line}\t{' '.join(swap[word] for word in line.split())}\n" for line in lines)
+    (folder / "demo/words.tsv").write_text(text + "a\tnot as many words\n" * 3)
+    words = ["--set", "data.path=words.tsv", "--set", "data.split_seed=4"]
+    ok("train", folder / "demo/config.toml", "--out", folder / "words", "--max-updates", 2, *words, *SMALL)
+    replaced = ok("eval", folder / "words", "--json").json()["baselines"]["word_by_word"]
+    assert replaced["rougeL"] > 0.95 and replaced["exact_match"] > 0.8, replaced
     refused(2, "predict", run, "--beam", 0)
     ok("train", config(folder / "text", "language-model", "--set", "data.tokens=bpe", "--set", "data.vocabulary=300"),
        "--out", folder / "lm", "--max-updates", 5, *SMALL)
@@ -157,6 +165,33 @@ def precision_check(folder):
     assert far.code == 9 and not far.json()["agrees"], far.out
     assert "smoothed_losses" in call("train", source, "--check-precision", 60, *bf16).out
     refused(2, "train", source, "--check-precision", 6, *SMALL, says=["f32"])
+
+
+def levers(folder):
+    """lever compares a config with each change and with all of them, in a table, as JSON and in lever.json"""
+    source = config(folder)
+    common = ["--minutes", 0.04, "--seeds", 2, "--set", "model.hidden=8", "--threads", 1]
+    done = ok("lever", source, "batch=8", "hidden=16,train.lr=0.01", "--json", "--out", folder / "out", *common)
+    report = done.json()
+    rows = {row["name"]: row for row in report["levers"]}
+    assert list(rows) == ["baseline", "batch=8", "hidden=16,train.lr=0.01", "all"], done.out
+    assert rows["all"]["settings"] == ["train.batch=8", "model.hidden=16", "train.lr=0.01"], done.out
+    for row in rows.values():
+        assert len(row["runs"]) == 2 and all(run["points"] for run in row["runs"]), row
+        for figure in ("items_per_second", "epoch_seconds", "loss_at_items", "loss_at_seconds"):
+            assert 0 < row[figure]["low"] <= row[figure]["mean"] * (1 + 1e-12), row
+        assert row["bytes"] > 1000
+    least = min(run["points"][-1]["items"] for row in rows.values() for run in row["runs"])
+    assert report["items"] == least and json.loads((folder / "out/lever.json").read_text()) == report
+    assert done.err.count("lever=batch=8 seed=") == 2, done.err
+    assert "hidden = 16" in (folder / "out/all/config.toml").read_text()
+    assert (folder / "out/batch=8/seed-1/metrics.jsonl").exists()
+    table = ok("lever", source, "batch=8", "batch=12", *common).out
+    assert table.count("batch=") == 2 and "loss at equal time" in table and "\n  all" not in table, table
+    for lever, says in (("bach=8", "'batch'"), ("batch", "no ="), ("batch=none", "integer"), ("epochs=3", "--minutes"),
+                        ("cell=abacus", "abacus"), ("batch=8 batch=8", "twice")):
+        refused(2, "lever", source, *lever.split(), *common, says=[says])
+    refused(2, "lever", source, "batch=8", "--out", folder / "out", *common, says=["not empty"])
 
 
 def data_check(folder):
@@ -340,5 +375,5 @@ def advice(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks, precision_check, data_check, estimates, tensorboard,
+    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks, precision_check, levers, data_check, estimates, tensorboard,
                 stops_on_signals, second_signal_ends_at_once, displays, bad_data, advice], work)

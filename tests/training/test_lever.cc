@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Levers: a baseline and changes of it, run in turn and compared at equal items and at equal time.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "tests/support/memory_vfs.h"
+#include "tests/training/small_tasks.h"
+#include "unroll/error.h"
+#include "unroll/lever.h"
+
+using namespace unroll;
+using namespace unroll::testing;
+
+namespace {
+
+// Each batch of training takes so long at least.
+class SlowTask : public TinyTask {
+ public:
+  explicit SlowTask(std::chrono::microseconds time) : time_(time) {}
+  Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+    const auto start = std::chrono::steady_clock::now();
+    while (split == Split::train && std::chrono::steady_clock::now() - start < time_) {
+    }
+    return TinyTask::batch(split, seed, epoch, index);
+  }
+
+ private:
+  std::chrono::microseconds time_;
+};
+
+Lever lever(const std::string& name, std::shared_ptr<const Task> task,
+            const std::function<void(TrainerOptions&)>& change = {}) {
+  return {name, [=] {
+            LeverSetup setup{make_backend("cpu", {.threads = 1}), task, small_training(10)};
+            setup.options.optimizer.lr = 0.05;
+            if (change) change(setup.options);
+            return setup;
+          }};
+}
+
+constexpr std::chrono::microseconds k_usual{1000};
+
+}  // namespace
+
+TEST_CASE("a lever that only costs time is slower, has the same losses at equal items and does not gain at equal time") {
+  const Lever levers[] = {lever("baseline", std::make_shared<SlowTask>(k_usual)),
+                          lever("slow", std::make_shared<SlowTask>(4 * k_usual))};
+  std::vector<std::string> order;
+  const LeverTable table = pull_levers(levers, {.seeds = 2, .minutes = 0.06, .points = 10},
+                                       [&](const std::string& name, const LeverRun& run) {
+                                         order.push_back(name + std::to_string(run.seed));
+                                       });
+  CHECK(order == std::vector<std::string>{"baseline11", "slow11", "baseline12", "slow12"});
+  REQUIRE(table.rows.size() == 2);
+  const LeverResult &base = table.rows[0], &slow = table.rows[1];
+  CHECK(base.name == "baseline");
+  CHECK(slow.speed == Shift::lower);
+  CHECK(base.speed == Shift::within);
+  // At least the time of its batches, of which an update has one and an epoch four.
+  CHECK(slow.items_per_second.high <= 250);
+  CHECK(slow.epoch_seconds.low >= 0.016);
+  // Equal but for the straight lines between validations.
+  CHECK(slow.loss_at_items.mean == doctest::Approx(base.loss_at_items.mean).epsilon(0.1));
+  CHECK(slow.at_seconds != Shift::lower);
+  CHECK(base.bytes > 0);
+  CHECK(slow.bytes == base.bytes);
+  double least_items = HUGE_VAL, least_seconds = HUGE_VAL;
+  for (const LeverResult& row : table.rows)
+    for (const LeverRun& run : row.runs) {
+      for (std::size_t i = 1; i < run.points.size(); ++i) {
+        CHECK(run.points[i].items > run.points[i - 1].items);
+        CHECK(run.points[i].seconds > run.points[i - 1].seconds);
+        CHECK(run.points[i].loss <= run.points[i - 1].loss);
+      }
+      least_items = std::min(least_items, run.points.back().items);
+      least_seconds = std::min(least_seconds, run.points.back().seconds);
+    }
+  CHECK(table.items == least_items);
+  CHECK(table.seconds == least_seconds);
+}
+
+TEST_CASE("a lever that keeps a model from learning costs quality, and one that lets it learn pays") {
+  const auto task = std::make_shared<SlowTask>(k_usual);
+  const auto rate = [](double lr) { return [=](TrainerOptions& o) { o.optimizer.lr = lr; }; };
+  const Lever levers[] = {lever("baseline", task, rate(0.002)), lever("lr=1e-9", task, rate(1e-9)), lever("lr=0.05", task, rate(0.05))};
+  const LeverTable table = pull_levers(levers, {.seeds = 2, .minutes = 0.06, .points = 4});
+  CHECK(table.rows[1].at_items == Shift::higher);
+  CHECK(table.rows[1].at_seconds == Shift::higher);
+  CHECK(table.rows[2].at_items == Shift::lower);
+  CHECK(table.rows[2].at_seconds == Shift::lower);
+  CHECK(table.rows[2].loss_at_items.high < table.rows[0].loss_at_items.low);
+}
+
+TEST_CASE("with one seed there is no spread, and nothing is told of a lever") {
+  const auto task = std::make_shared<SlowTask>(k_usual);
+  const Lever levers[] = {lever("baseline", task),
+                          lever("lr=1e-9", task, [](TrainerOptions& o) { o.optimizer.lr = 1e-9; })};
+  const LeverTable table = pull_levers(levers, {.seeds = 1, .minutes = 0.02, .points = 3});
+  CHECK(table.rows[1].loss_at_items.mean > table.rows[0].loss_at_items.mean);
+  CHECK(table.rows[1].at_items == Shift::within);
+}
+
+TEST_CASE("a lever whose numbers are not finite or that does not fit is a row that says so; the baseline must run") {
+  const auto task = std::make_shared<SlowTask>(k_usual);
+  const auto diverges = [](TrainerOptions& o) {
+    o.optimizer = {.name = "sgd", .lr = 1e30};
+    o.clip.norm = 0;
+  };
+  const auto too_large = [](TrainerOptions& o) { o.machine_memory = 1; };
+  const Lever levers[] = {lever("baseline", task), lever("lr=1e30", task, diverges), lever("large", task, too_large)};
+  const LeverTable table = pull_levers(levers, {.seeds = 2, .minutes = 0.04, .points = 3});
+  CHECK(table.rows[0].failure.empty());
+  CHECK(table.rows[0].runs.size() == 2);
+  CHECK(table.rows[1].failure.find("finite") != std::string::npos);
+  CHECK(table.rows[2].failure.find("the run needs") != std::string::npos);
+  CHECK(table.items == std::min(table.rows[0].runs[0].points.back().items, table.rows[0].runs[1].points.back().items));
+  CHECK_THROWS_AS(pull_levers(std::span(levers).subspan(2), {.minutes = 0.01}), Error);
+  CHECK_THROWS_WITH_AS(pull_levers({}, {}), doctest::Contains("no baseline"), Error);
+  CHECK_THROWS_WITH_AS(pull_levers(levers, {.seeds = 0}), doctest::Contains("seeds"), Error);
+}
+
+TEST_CASE("bad options of a lever stop it before the first run, and each run leaves a folder of its own") {
+  const auto task = std::make_shared<SlowTask>(k_usual);
+  const Lever bad[] = {lever("baseline", task), lever("keep=-1", task, [](TrainerOptions& o) { o.prefetch = -1; })};
+  bool ran = false;
+  CHECK_THROWS_WITH_AS(pull_levers(bad, {}, [&](auto&, auto&) { ran = true; }), doctest::Contains("prefetch"), Error);
+  CHECK_FALSE(ran);
+  MemoryVfs vfs;
+  const Lever one[] = {lever("baseline", task, [&](TrainerOptions& o) {
+    o.folder = "out/baseline";
+    o.vfs = &vfs;
+  })};
+  pull_levers(one, {.seeds = 2, .minutes = 0.02, .points = 2});
+  for (const char* folder : {"out/baseline/seed-11", "out/baseline/seed-12"}) {
+    CHECK(vfs.exists(std::string(folder) + "/metrics.jsonl"));
+    CHECK(vfs.exists(std::string(folder) + "/best.safetensors"));
+  }
+}
