@@ -206,6 +206,16 @@ void binary(const Tile& t) {
   });
 }
 
+// Each of the two ops rounds: the compiler must not make one of them (-ffp-contract=off).
+template <class Outer, class Inner, bool inner_first, class T>
+void pair(const Tile& t) {
+  const Tag<T> d;
+  map<T, T, T, T>(d, t, [=](auto how, T* to, const T* x, const T* y, const T* z) HWY_ATTR {
+    const auto inner = Inner::apply(d, how.load(d, x), how.load(d, y)), other = how.load(d, z);
+    how.store(inner_first ? Outer::apply(d, inner, other) : Outer::apply(d, other, inner), d, to);
+  });
+}
+
 // Four-byte lanes to bytes that hold 0 or 1.
 template <class How, class D, class M>
 HWY_INLINE void store_truth(How how, D d, M mask, std::uint8_t* to) {
@@ -356,6 +366,23 @@ inline constexpr Function k_casts[k_n_dtypes][k_n_dtypes] = {
     {cast_int_to_float, loop_cast<double, std::int32_t>, nullptr, test<NotZero, std::int32_t>},
     {cast_from_truth<float>, loop_cast<double, std::uint8_t>, cast_from_truth<std::int32_t>, nullptr},
 };
+
+inline constexpr Op k_paired_ops[] = {Op::add, Op::sub, Op::mul};
+template <class Outer>  // [inner][the inner result comes second]
+inline constexpr Function k_pairs_of[3][2] = {
+    {pair<Outer, Add, true, float>, pair<Outer, Add, false, float>},
+    {pair<Outer, Sub, true, float>, pair<Outer, Sub, false, float>},
+    {pair<Outer, Mul, true, float>, pair<Outer, Mul, false, float>},
+};
+inline constexpr const Function (*k_pairs[3])[2] = {k_pairs_of<Add>, k_pairs_of<Sub>, k_pairs_of<Mul>};
+
+inline Function find_pair(Op outer, Op inner, bool inner_first, DType dtype) {
+  const auto place = [](Op op) {
+    return std::find(std::begin(k_paired_ops), std::end(k_paired_ops), op) - k_paired_ops;
+  };
+  const auto o = place(outer), i = place(inner);
+  return o == 3 || i == 3 || dtype != DType::f32 ? nullptr : k_pairs[o][i][inner_first ? 0 : 1];
+}
 
 inline Function find_tile(Op op, DType dtype, DType to) {
   if (op == Op::cast) return k_casts[static_cast<int>(dtype)][static_cast<int>(to)];

@@ -13,9 +13,14 @@
 namespace unroll::cpu {
 
 HWY_EXPORT(find_tile);
+HWY_EXPORT(find_pair);
 
 Elementwise::TileFunction tile_function(Op op, DType dtype, DType to) {
   return HWY_DYNAMIC_DISPATCH(find_tile)(op, dtype, to);
+}
+
+Elementwise::TileFunction pair_function(Op outer, Op inner, bool inner_first, DType dtype) {
+  return HWY_DYNAMIC_DISPATCH(find_pair)(outer, inner, inner_first, dtype);
 }
 
 const char* instruction_set() {

@@ -31,6 +31,7 @@ class ElementwiseCompiler {
 
   void compile() {
     check();
+    pair();
     collapse();
     find_lives();
     place_inputs();
@@ -47,13 +48,21 @@ class ElementwiseCompiler {
 
   struct Register {
     DType dtype;
-    int last_use = k_never;  // step; s_.instructions.size() when a result reads it
+    int last_use = k_never;  // operation; operations_.size() when a result reads it
     bool in_result = false;
     bool fixed = false;      // its slot is never given back
     Location location = 0;
     bool has_slot = false;
     bool one_row = false;          // its slot holds one row, which is every row
     std::int64_t row_bytes = 0;    // from row to row, where it lies in memory
+  };
+
+  // One instruction, or two of them.
+  struct Operation {
+    Elementwise::TileFunction function;
+    std::uint16_t dst;
+    int n;
+    std::uint16_t operands[3];
   };
 
   std::size_t n_inputs() const { return s_.inputs.size(); }
@@ -74,6 +83,44 @@ class ElementwiseCompiler {
       else if (!tile_function(i.op, i.dtype, i.to))
         fail("no kernel for " + std::string(op_info(i.op).name) + " on " + std::string(dtype_name(i.dtype)));
     }
+  }
+
+  // An addition, subtraction or product whose result only another one reads is done with that one: a tile less is written
+  // and read. Each rounds as it would alone.
+  void pair() {
+    const auto first = static_cast<std::uint16_t>(n_inputs() + s_.constants.size());
+    std::vector<int> uses(registers_.size(), 0);
+    for (std::size_t step = 0; step < s_.instructions.size(); ++step) {
+      const Instruction& i = s_.instructions[step];
+      if (is_copy(i)) continue;
+      const std::uint16_t operands[] = {i.a, i.b, i.c};
+      Operation operation{tile_function(i.op, i.dtype, i.to), static_cast<std::uint16_t>(first + step),
+                          op_info(i.op).max_inputs, {}};
+      for (int k = 0; k < operation.n; ++k) {
+        operation.operands[k] = origin(operands[k]);
+        ++uses[operation.operands[k]];
+      }
+      operations_.push_back(operation);
+    }
+    for (const auto& result : s_.results) ++uses[origin(result.from)];
+
+    std::vector<int> made_by(registers_.size(), k_never);  // the operation, while no other one has taken it in
+    for (std::size_t o = 0; o < operations_.size(); ++o) {
+      Operation& outer = operations_[o];
+      made_by[outer.dst] = static_cast<int>(o);
+      for (int k = 0; k < 2 && outer.n == 2; ++k) {
+        const std::uint16_t between = outer.operands[k];
+        if (uses[between] != 1 || made_by[between] == k_never) continue;
+        Operation& inner = operations_[static_cast<std::size_t>(made_by[between])];
+        const Instruction &last = s_.instructions[outer.dst - first], &before = s_.instructions[between - first];
+        const auto function = inner.n == 2 ? pair_function(last.op, before.op, k == 0, last.dtype) : nullptr;
+        if (!function) continue;
+        outer = {function, outer.dst, 3, {inner.operands[0], inner.operands[1], outer.operands[1 - k]}};
+        inner.function = nullptr;
+        made_by[outer.dst] = k_never;
+      }
+    }
+    std::erase_if(operations_, [](const Operation& operation) { return !operation.function; });
   }
 
   // Drops dimensions of size 1 and joins neighbours that every operand walks as one.
@@ -101,12 +148,10 @@ class ElementwiseCompiler {
   }
 
   void find_lives() {
-    const int n = static_cast<int>(s_.instructions.size());
+    const int n = static_cast<int>(operations_.size());
     for (int step = 0; step < n; ++step) {
-      const Instruction& i = s_.instructions[static_cast<std::size_t>(step)];
-      if (is_copy(i)) continue;
-      const std::uint16_t operands[] = {i.a, i.b, i.c};
-      for (int k = 0; k < op_info(i.op).max_inputs; ++k) reg(operands[k]).last_use = step;
+      const Operation& operation = operations_[static_cast<std::size_t>(step)];
+      for (int k = 0; k < operation.n; ++k) reg(operation.operands[k]).last_use = step;
     }
     for (const auto& result : s_.results) {
       reg(result.from).last_use = n;
@@ -172,22 +217,19 @@ class ElementwiseCompiler {
   }
 
   void place_steps() {
-    const std::size_t first = n_inputs() + s_.constants.size();
     result_direct_.assign(s_.results.size(), false);
-    for (std::size_t step = 0; step < s_.instructions.size(); ++step) {
-      const Instruction& i = s_.instructions[step];
-      Register& dst = registers_[first + step];
-      if (is_copy(i) || dst.last_use == k_never) continue;
-      const std::uint16_t operands[] = {i.a, i.b, i.c};
+    for (std::size_t step = 0; step < operations_.size(); ++step) {
+      const auto& [function, to, n, operands] = operations_[step];
+      Register& dst = reg(to);
+      if (dst.last_use == k_never) continue;
       Location at[3] = {};
-      const int n = op_info(i.op).max_inputs;
       // Functions may look at operands that the op does not have: those repeat the first.
       for (int k = 0; k < 3 && n > 0; ++k) at[k] = reg(operands[k < n ? k : 0]).location;
       // An operand that dies here may give its slot to the result when both have one element size.
       for (int k = 0; k < n; ++k) release(operands[k], static_cast<int>(step), dst.dtype, true);
-      place_destination(dst, static_cast<std::uint16_t>(first + step), static_cast<int>(step));
+      place_destination(dst, to, static_cast<int>(step));
       for (int k = 0; k < n; ++k) release(operands[k], static_cast<int>(step), dst.dtype, false);
-      t_.steps_.push_back({tile_function(i.op, i.dtype, i.to), dst.location, at[0], at[1], at[2], 0, 0, 0, 0});
+      t_.steps_.push_back({function, dst.location, at[0], at[1], at[2], 0, 0, 0, 0});
       for (int k = 0; k < 3; ++k) step_registers_.push_back(n == 0 ? &dst : &reg(operands[k < n ? k : 0]));
       step_registers_.push_back(&dst);
     }
@@ -260,6 +302,7 @@ class ElementwiseCompiler {
   Elementwise& t_;
   std::vector<Register> registers_;
   std::vector<std::uint16_t> origin_;
+  std::vector<Operation> operations_;
   std::vector<Strides> input_strides_, result_strides_;  // collapsed
   std::vector<const Register*> step_registers_;  // of each step: a, b, c, dst
   std::vector<Location> free_slots_;

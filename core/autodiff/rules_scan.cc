@@ -94,9 +94,39 @@ struct Step {
   }
 };
 
+bool has_loop(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) { return node.op == Op::scan; });
+}
+
+// The body with its composites written out, but for those that hold a loop: what a step keeps for the backward one, a
+// norm's deviation say, is chosen among the values inside of them too.
+std::shared_ptr<const Graph> with_open_composites(std::shared_ptr<const Graph> body) {
+  bool opened = false;
+  auto result = std::make_shared<Graph>();
+  std::map<ValueId, Value> values;
+  for (const NamedValue& input : body->inputs())
+    values.emplace(input.value, result->input(input.name, body->type(input.value)));
+  for (std::size_t n = 0; n < body->nodes().size(); ++n) {
+    const Node& node = body->nodes()[n];
+    if (node.op == Op::input) continue;
+    Values in;
+    for (const ValueId id : node.inputs) in.push_back(values.at(id));
+    const auto inside = op_info(node.op).tier == OpTier::composite ? composite_body(*body, node) : nullptr;
+    const bool opens = inside && !has_loop(*inside);
+    opened = opened || opens;
+    const Values out =
+        opens ? inline_graph(*result, *inside, in) : result->append(node.op, in, node.attributes, node.body);
+    for (std::size_t k = 0; k < out.size(); ++k)
+      values.emplace(ValueId{static_cast<std::int32_t>(n), static_cast<std::int32_t>(k)}, out[k]);
+  }
+  for (const NamedValue& output : body->outputs()) result->output(output.name, values.at(output.value));
+  return opened ? with_open_composites(std::move(result)) : body;
+}
+
 std::unique_ptr<Step> differentiate_step(const Loop& loop, const Flags& carried) {
   auto step = std::make_unique<Step>();
-  const Graph& body = *loop.node.body;
+  const auto opened = with_open_composites(loop.node.body);
+  const Graph& body = *opened;
   for (const NamedValue& input : body.inputs())
     step->in.push_back(step->graph.input("in." + input.name, body.type(input.value)));
   step->out = inline_graph(step->graph, body, step->in);

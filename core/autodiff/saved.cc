@@ -78,7 +78,11 @@ class Network {
   std::vector<std::vector<std::size_t>> first_;  // edges that leave a vertex
 };
 
-bool is_cheap(const Node& node) { return op_info(node.op).cost != OpCost::expensive; }
+// A reduction is a few bytes made of many: kept.
+bool is_cheap(const Node& node) {
+  const OpInfo& info = op_info(node.op);
+  return info.cost != OpCost::expensive && info.kind != OpKind::reduce;
+}
 
 // Values that `used` can be traced back to through ops that can be computed again, `available` ones left out.
 std::set<ValueId> candidates(const Graph& graph, std::span<const ValueId> used, const std::set<ValueId>& available,

@@ -36,7 +36,7 @@ Values layer_norm(Inputs in, const Attributes& attributes) {
   const double n = static_cast<double>(x.shape()[x.rank() - 1]);
   const Value centred = x - reduce_sum(x, last_axis(x), true) / n;
   const Value variance = reduce_sum(square(centred), last_axis(x), true) / n;
-  return {centred / sqrt(variance + attributes.get<double>("epsilon")) * weight + bias};
+  return {centred * (1 / sqrt(variance + attributes.get<double>("epsilon"))) * weight + bias};
 }
 
 // y = 0 where u < rate, else x / (1 - rate), with u uniform in [0,1) (Srivastava et al. 2014).

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Splits scan bodies: what does not need the state is computed before the loop for all steps at once, what no state
 // needs after it (Appleyard et al. 2016, arXiv 1604.01946, for any cell). Only work that gains moves: a product,
-// a gather, a reduction over more than a row. Of the cheap work that follows on it, so much moves that the fewest bytes
-// cross into the loop: a layer norm of a hoisted product stays inside, where its operands are in cache.
+// a gather, a reduction. Of the cheap work that follows on it, so much moves that the fewest bytes cross into the loop: a
+// large layer norm of a hoisted product stays inside, where its operands are in cache.
 #include <algorithm>
 #include <map>
 
@@ -19,10 +19,14 @@ namespace {
 
 enum class Part : std::uint8_t { invariant, before, core, after };
 
-bool gains(const Graph& graph, const Node& node) {
+// A reduction over rows stays with its row group where the values of all steps are more than caches hold; fewer are soon
+// read again, and calls in every step cost more.
+bool gains(const Graph& graph, const Node& node, std::int64_t steps) {
+  constexpr double k_large_bytes = 2 << 20;
   const OpKind kind = op_info(node.op).kind;
-  return kind == OpKind::matmul || kind == OpKind::index ||
-         (kind == OpKind::reduce && !is_row_reduction(graph, node));  // those stay with their row group
+  if (kind != OpKind::reduce) return kind == OpKind::matmul || kind == OpKind::index;
+  return !is_row_reduction(graph, node) ||
+         static_cast<double>(graph.type(node.inputs[0]).bytes()) * static_cast<double>(steps) <= k_large_bytes;
 }
 
 class BodySplit {
@@ -82,7 +86,7 @@ class BodySplit {
     return batch_step(scratch, node(i), operands, layout_.steps).has_value();
   }
 
-  bool gains_at(std::size_t i) const { return gains(body_, node(i)); }
+  bool gains_at(std::size_t i) const { return gains(body_, node(i), layout_.steps); }
 
   void note(std::size_t i) const {
     const std::string text = node_text(node(i)), kept = "kept " + text + " in every step";
@@ -142,7 +146,7 @@ class BodySplit {
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(node(i).outputs.size()); ++k)
         if (part_[i] == Part::invariant || (can[i] && node(i).op == Op::input)) available.push_back({static_cast<std::int32_t>(i), k});
     std::vector<bool> crosses(n(), false);
-    const auto stays = [this](const Node& node) { return !gains(body_, node); };
+    const auto stays = [this](const Node& node) { return !gains(body_, node, layout_.steps); };
     for (const ValueId& id : choose_saved(body_, used, available, stays)) crosses[index(id)] = true;
     return crosses;
   }

@@ -116,6 +116,22 @@ TEST_CASE("the step of a GRU saves r, z, n, h and W_hn h; that of a tanh RNN onl
   CHECK(scans_of(*layer_gradient(Op::rnn, 1, false)).n_saved() == 1);
 }
 
+TEST_CASE("the step of a cell with a layer norm saves the norm's sums: the backward step adds up no row again") {
+  Graph g;
+  const Value h0 = g.input("h0", f32({B, H})), x = g.input("x", f32({T, B, H}));
+  const Value weight = g.input("weight", f32({H})), bias = g.input("bias", f32({H}));
+  const ScanResult r = scan(std::vector{h0}, std::vector{x}, std::vector{weight, bias}, [](const StepValues& s) {
+    const Value next = tanh(layer_norm(s.sequences[0] + s.states[0], s.constants[0], s.constants[1]));
+    return StepResult{{next}, {next}};
+  });
+  differentiate(sum(r.outputs[0]), std::vector{x});
+  const Node& backward = *nodes_of(g, Op::scan).back();
+  REQUIRE(scan_layout(backward).reverse);
+  CHECK(count(*backward.body, Op::layer_norm) + count(*backward.body, Op::gradient) == 0);
+  CHECK(count(*backward.body, Op::sqrt) == 1);        // of [B,1]
+  CHECK(count(*backward.body, Op::reduce_sum) == 2);  // of the gradient itself
+}
+
 TEST_CASE("a relu RNN saves which elements were above zero as bytes") {
   const auto body = layer_gradient(Op::rnn, 1, false, {.relu = true});
   const Scans scans = scans_of(*body);

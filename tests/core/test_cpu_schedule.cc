@@ -141,6 +141,15 @@ TEST_CASE("a schedule that is asked for is used, and an unknown one is refused")
   CHECK_THROWS_AS(make_backend("cpu", {.threads = 2, .schedule = "diagonals"}), Error);
 }
 
+TEST_CASE("a cell with layer norms runs by rows too: its row groups are blocks of a part's own rows") {
+  const auto backend = make_backend("cpu", {.threads = 2, .schedule = "rows"});
+  for (const std::string cell : {"lstm", "lnlstm"}) {
+    const auto scans = scans_of(trained(cell, 64), *backend, 1);
+    const auto by_rows = std::count_if(scans.begin(), scans.end(), [](const auto& s) { return says(s, "by rows"); });
+    CHECK_MESSAGE(by_rows == 2, cell);  // forward and backward
+  }
+}
+
 TEST_CASE("timings of the first runs choose a schedule, for later executables too") {
   const auto backend = make_backend("cpu", {.threads = 2});
   const Trained t = trained("lstm", 24);

@@ -166,10 +166,11 @@ TEST_CASE("products without the state move before the loop, products no state ne
 }
 
 TEST_CASE("of the work before a loop so much moves that the fewest bytes enter it") {
-  // What follows on the hoisted product: as wide as the product it stays inside, once reduced it moves.
-  const auto entering = [](auto follow) {
+  // What follows on the hoisted product: as wide as the product it stays inside, once reduced it moves. A norm of few
+  // values moves too.
+  const auto entering = [](std::int64_t steps, auto follow) {
     Graph g;
-    Value h = g.input("h", f32({8, 16})), x = g.input("x", f32({7, 8, 5})), u = g.input("u", f32({5, 16}));
+    Value h = g.input("h", f32({8, 16})), x = g.input("x", f32({steps, 8, 5})), u = g.input("u", f32({5, 16}));
     const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{u}, [&](const StepValues& s) -> StepResult {
       const Value next = tanh(s.states[0] * follow(matmul(s.sequences[0], s.constants[0])));
       return {{next}, {next}};
@@ -181,10 +182,14 @@ TEST_CASE("of the work before a loop so much moves that the fewest bytes enter i
     REQUIRE(scan_layout(node).n_sequences == 1);
     return std::pair(split->node(node.inputs[1].node).op, split->type(node.inputs[1]).shape);
   };
-  const auto wide = entering([](Value p) { return layer_norm_of_row(p); });
-  CHECK(wide.second == Shape{7, 8, 16});
+  constexpr std::int64_t k_many = 5000;  // 2.4 MB of products
+  const auto wide = entering(k_many, [](Value p) { return layer_norm_of_row(p); });
+  CHECK(wide.second == Shape{k_many, 8, 16});
   CHECK(wide.first == Op::reshape);  // of the product itself
-  CHECK(entering([](Value p) { return reduce_sum(square(p), {1}, true); }).second == Shape{7, 8, 1});
+  const auto few = entering(7, [](Value p) { return layer_norm_of_row(p); });
+  CHECK(few.second == Shape{7, 8, 16});
+  CHECK(few.first == Op::div);  // the norm's last op
+  CHECK(entering(k_many, [](Value p) { return reduce_sum(square(p), {1}, true); }).second == Shape{k_many, 8, 1});
 }
 
 TEST_CASE("a large sum over the batch is made in each step unless its summands are stacked anyway") {
@@ -203,7 +208,7 @@ TEST_CASE("a large sum over the batch is made in each step unless its summands a
       if (node.op == Op::reduce_sum) least = std::min(least, deferred->type(node.inputs[0]).bytes());
     return least;
   };
-  CHECK(stacked_bytes(10) == 10 * 32 * 256 * 4);   // 320 KB stay in cache
+  CHECK(stacked_bytes(7) == 7 * 32 * 256 * 4);     // 224 KB stay in cache
   CHECK(stacked_bytes(1000) == 1000 * 256 * 4);    // 32 MB would not
 }
 
