@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/metrics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace unroll {
 
@@ -74,6 +76,49 @@ std::string json_line(const Watch& w) {
 
 std::string json_line(const RollbackLine& l) {
   return Json{{"update", l.update}, {"rollback_to", l.to}, {"rollback", l.rollback}}.dump();
+}
+
+namespace {
+
+double number_of(const Json& line, const char* key) {
+  const auto at = line.find(key);
+  return at != line.end() && at->is_number() ? at->get<double>() : std::nan("");
+}
+
+Watch watch_of(const Json& line) {
+  Watch w{.update = static_cast<std::int64_t>(number_of(line, "update")), .parameters = {}, .loops = {}};
+  for (const auto& [name, p] : line["parameters"].items())
+    w.parameters[name] = {number_of(p, "gradient_norm"), number_of(p, "update_ratio")};
+  for (const auto& [name, l] : line["loops"].items()) w.loops[name] = {number_of(l, "saturated"), number_of(l, "dead")};
+  return w;
+}
+
+}  // namespace
+
+std::vector<Progress> reports_of(std::string_view lines) {
+  std::vector<Progress> reports;
+  std::optional<Watch> watch;
+  for (std::size_t end; !lines.empty(); lines.remove_prefix(std::min(end + 1, lines.size()))) {
+    end = std::min(lines.find('\n'), lines.size());
+    const Json line = Json::parse(lines.substr(0, end), nullptr, /*allow_exceptions=*/false);
+    if (!line.is_object() || !line.contains("update")) continue;
+    if (line.contains("loops") && line.contains("parameters")) watch = watch_of(line);
+    Progress p{};
+    p.update = static_cast<std::int64_t>(number_of(line, "update"));
+    if (line.contains("validation_loss")) {
+      p.validation_loss = number_of(line, "validation_loss");
+      p.skipped_updates = reports.empty() ? 0 : reports.back().skipped_updates;
+    } else if (line.contains("loss")) {
+      p.loss = number_of(line, "loss");
+      p.gradient_norm = number_of(line, "gradient_norm");
+      p.skipped_updates = static_cast<std::int64_t>(number_of(line, "skipped"));
+      p.watch = std::exchange(watch, std::nullopt);
+    } else {
+      continue;
+    }
+    reports.push_back(std::move(p));
+  }
+  return reports;
 }
 
 }  // namespace unroll

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/train/update_graph.h"
@@ -44,5 +45,9 @@ struct RollbackLine {
   std::int64_t update, to, rollback;
 };
 std::string json_line(const RollbackLine& line);
+
+// The reports that stand in metrics.jsonl, in order, without what depends on time; statistics are with the report after them.
+// What is no such line is passed over.
+std::vector<Progress> reports_of(std::string_view lines);
 
 }  // namespace unroll

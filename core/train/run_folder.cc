@@ -105,6 +105,12 @@ void RunFolder::cut_metrics(std::size_t bytes) {
   if (size > written_) vfs_.truncate(path, written_);
 }
 
+std::string RunFolder::metrics() const {
+  if (!is_open() || written_ == 0) return {};
+  const Bytes bytes = vfs_.read(file("metrics.jsonl"), k_max_metrics_bytes);
+  return {reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), written_)};
+}
+
 template <class F>
 bool RunFolder::attempt(const F& write) {
   try {

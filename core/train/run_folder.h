@@ -28,6 +28,7 @@ class RunFolder {
   // Cuts metrics.jsonl to the length it had at a checkpoint.
   void cut_metrics(std::size_t bytes);
 
+  std::string metrics() const;        // what metrics.jsonl holds
   void log(const std::string& line);  // does not throw: what cannot be written now is kept for the next time
   void set_best(TensorFile best);     // the same
   std::size_t metrics_bytes() const { return written_ + pending_.size(); }

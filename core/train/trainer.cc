@@ -276,6 +276,12 @@ struct Trainer::State {
     if (report) report(p);
   }
 
+  // What was said of the run so far is not said again: it follows from the reports.
+  void recall_advice() {
+    advisor = Advisor(run.update == 0 || folder.is_open());
+    for (const Progress& p : reports_of(folder.metrics())) advisor.look(p);
+  }
+
   void note_watch() {
     watch = model.watched();
     folder.log(json_line(*watch));
@@ -384,7 +390,7 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
   s.open_folder();
   const std::int64_t end = o.stop_at > 0 ? std::min(o.stop_at, o.max_updates) : o.max_updates;
   s.estimate(end, validates, stop);
-  s.advisor = Advisor(s.run.update == 0);
+  s.recall_advice();
   s.since = s.started = Clock::now();
   s.since_update = s.started_update = s.run.update;
   bool interrupted = false;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "core/train/advice.h"
+#include "core/train/metrics.h"
+#include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
 
 using namespace unroll;
@@ -165,4 +167,69 @@ TEST_CASE("a run whose gradients explode is told so by its reports, and only onc
     if (!p.advice.empty() && names.size() == 1) CHECK(p.advice[0].text.find("train.clip_norm = 1") != std::string::npos);
   });
   CHECK(names == Names{"exploding gradients"});
+}
+
+namespace {
+
+// Neither learns nor changes.
+class Idle : public TinyTask {
+ public:
+  TaskGraph build(Scope& scope, const Batch& like) const override {
+    TaskGraph t;
+    t.loss = sum(scope.parameter("w", {2}, Initializer::constant(1))) * 0.0 +
+             sum(scope.graph().input("x", like.inputs.at("x").type())) * 0.0 + 2.0;
+    return t;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a run that is stopped and resumed gets the advice of one that is not, each once") {
+  const auto backend = make_backend("reference");
+  const auto told_by = [&](std::vector<std::int64_t> stops) {
+    MemoryVfs vfs;
+    TrainerOptions o = small_training(60);
+    o.folder = "run";
+    o.vfs = &vfs;
+    o.log_every = 2;
+    o.watch_every = 4;
+    o.checkpoint_every = 3;
+    std::vector<std::pair<std::int64_t, std::string>> list;
+    for (const std::int64_t stop : stops) {
+      o.stop_at = stop;
+      Trainer(std::make_shared<Idle>(), *backend, o).fit([&](const Progress& p) {
+        for (const Advice& a : p.advice)
+          if (a.symptom != "a slow loader") list.emplace_back(p.update, a.symptom);
+      });
+      o.resume = true;
+    }
+    return list;
+  };
+  const auto straight = told_by({60});
+  CHECK(straight.size() == 2);  // vanishing gradients, underfitting
+  CHECK(told_by({3, 17, 40, 60}) == straight);
+  CHECK(told_by({31, 32, 60}) == straight);
+}
+
+TEST_CASE("reports are read back from the lines that they became") {
+  const Watch watch{4, {{"w", {0.5, 1e-3}}}, {{"l0", {0.25, 0.125}}}};
+  const std::string lines = json_line(TrainLine{2, 0, 1.5, 0.1, std::nan(""), 1, 1024.0, {{"accuracy", 0.5}}}) + "\n" +
+                            json_line(watch) + "\nno line\n[1]\n" +
+                            json_line(ValidationLine{3, 1.25, true, {{"accuracy", 0.75}}}) + "\n" +
+                            json_line(RollbackLine{3, 2, 1}) + "\n" +
+                            json_line(TrainLine{4, 0, 1.0 / 3, 0.1, 0.7, 2, {}, {}}) + "\n{\"update\":";
+  const std::vector<Progress> reports = reports_of(lines);
+  REQUIRE(reports.size() == 3);
+  CHECK(reports[0].update == 2);
+  CHECK(reports[0].loss == 1.5);
+  CHECK(std::isnan(reports[0].gradient_norm));
+  CHECK(reports[0].skipped_updates == 1);
+  CHECK_FALSE(reports[0].watch.has_value());
+  CHECK(reports[1].validation_loss == 1.25);
+  CHECK(reports[1].skipped_updates == 1);
+  CHECK(reports[2].loss == 1.0 / 3);
+  CHECK(reports[2].skipped_updates == 2);
+  REQUIRE(reports[2].watch.has_value());
+  CHECK(reports[2].watch->parameters.at("w").update_ratio == 1e-3);
+  CHECK(reports[2].watch->loops.at("l0").dead == 0.125);
 }
