@@ -87,7 +87,7 @@ Value moved(const Graph& body, const Term& term, Value total) {
 // large stack of summands would go through memory for nothing.
 void reduce_large_summands(const Graph& body, std::int64_t steps, std::vector<std::optional<Term>>& terms,
                            const std::function<bool(const ValueId&)>& is_sequence) {
-  constexpr double k_large_bytes = 1 << 18;  // beyond what a core's L2 holds beside all else
+  constexpr double k_large_bytes = 1 << 20;  // beyond what a core's L2 holds; a sum over rows also binds them together
   std::vector<ValueId> stacked;
   for (const auto& t : terms)
     if (t && t->kind != Term::Kind::sum) stacked.insert(stacked.end(), t->factors.begin(), t->factors.end());
