@@ -166,6 +166,8 @@ def markdown(row, rate):
     fastest = [fastest_text(row["peers"], which) for which in ("", "torch")]
     ratios = [" / ".join(f"{r:.2f}" for r in row["ratios_to_" + a].values()) for a in ("best", "torch")]
     verdict = "" if not row["ratio"] else "no" if missed(row) else "yes"
+    if verdict == "no" and flops:  # what a run would reach that does nothing but its products, at the machine's rate
+        verdict += f", {row['ratio'] * rate / flops:.2f} at 100 %"
     goal = "" if row["goal"] is None else f"{row['goal']} {verdict}"
     difference = row.get("relative_l2") or ours.get("relative_l2_difference")
     spread = f"{ours['spread']:.0%}" if "spread" in ours else ""

@@ -8,7 +8,6 @@
 #include "backends/cpu/flush.h"
 #include "backends/cpu/rows.h"
 #include "backends/cpu/state.h"
-#include "backends/cpu/work.h"
 
 namespace unroll::cpu {
 
@@ -66,21 +65,24 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
   spill_ = Bytes(at_least_one(spilled));
   key_ = std::to_string(view.parts) + " parts, " + std::to_string(layout_.steps) + " steps" +
          (layout_.packed ? ", packed " : " ") + print_graph(*body.graph);
-  for (const Schedule schedule : worth_trying(view, body)) {
+  for (const auto& [schedule, step_ns] : worth_trying(view, body)) {
     ways_.push_back(make_way(schedule, view, id));
+    ways_.back().guess_ms = step_ns * static_cast<double>(layout_.steps) * 1e-6;
     if (ways_.back().together()) scratch_bytes = std::max(scratch_bytes, ways_.back().programs[0]->scratch_bytes());
   }
   choosing_ = ways_.size() > 1;
 }
 
 // Best guess first.
-std::vector<Schedule> ScanCall::worth_trying(const PlanView& view, const Plan& body) const {
-  if (view.parts == 1) return {Schedule::calls};
+std::vector<RankedSchedule> ScanCall::worth_trying(const PlanView& view, const Plan& body) const {
+  if (view.parts == 1) return rank_schedules(body, 1, rows_, {Schedule::calls});
   std::vector<Schedule> possible{Schedule::columns, Schedule::calls, Schedule::one};
   if (rows_ > 0) possible.push_back(Schedule::rows);
   const auto wanted = state_.schedule ? state_.schedule : state_.choices.find(key_);
-  if (wanted)
-    return {std::find(possible.begin(), possible.end(), *wanted) != possible.end() ? *wanted : Schedule::calls};
+  if (wanted) {
+    const bool can = std::find(possible.begin(), possible.end(), *wanted) != possible.end();
+    possible = {can ? *wanted : Schedule::calls};
+  }
   return rank_schedules(body, view.parts, rows_, possible);
 }
 
@@ -124,10 +126,12 @@ std::string ScanCall::implementation() const {
     text += ", " + std::to_string(barriers) + (barriers == 1 ? " barrier" : " barriers") + " a step";
   }
   if (!way.packed[0]->empty()) text += ", " + std::to_string(way.packed[0]->size()) + " packed";
+  const auto digits = [](double ms) { return std::to_string(ms).substr(0, 6); };
+  if (ways_.size() == 1 && way.timed == 0) text += "; " + digits(way.guess_ms) + " ms guessed";
   for (const Way& other : ways_)
     if (other.timed > 0)
-      text +=
-          "; " + std::string(schedule_name(other.schedule)) + " " + std::to_string(other.least_ms).substr(0, 6) + " ms";
+      text += "; " + std::string(schedule_name(other.schedule)) + " " + digits(other.least_ms) + " ms (" +
+              digits(other.guess_ms) + " guessed)";
   return text;
 }
 

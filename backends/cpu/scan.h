@@ -13,6 +13,7 @@
 #include "backends/cpu/packed_matmul.h"
 #include "backends/cpu/program.h"
 #include "backends/cpu/schedule.h"
+#include "backends/cpu/work.h"
 #include "unroll/ops.h"
 
 namespace unroll::cpu {
@@ -64,11 +65,12 @@ class ScanCall final : public Call {
     std::vector<std::unique_ptr<Program>> programs;  // one for all lanes, or one for each
     std::vector<std::unique_ptr<std::vector<PackedMatmul*>>> packed;
     std::vector<Lane> lanes;
+    double guess_ms = 0;  // before any run; 0: none was made
     double least_ms = 0;  // of its timed runs; 0: none
     int timed = 0;
     bool together() const { return schedule == Schedule::calls || schedule == Schedule::columns; }
   };
-  std::vector<Schedule> worth_trying(const PlanView& view, const Plan& body) const;
+  std::vector<RankedSchedule> worth_trying(const PlanView& view, const Plan& body) const;
   Way make_way(Schedule schedule, const PlanView& view, std::int32_t id) const;
   void choose(double milliseconds);
 

@@ -121,15 +121,13 @@ double nodes_ns(const Plan& plan, std::int32_t begin, std::int32_t end, int thre
 
 }  // namespace
 
-std::vector<Schedule> rank_schedules(const Plan& body, int threads, std::int64_t rows,
-                                     const std::vector<Schedule>& possible) {
+std::vector<RankedSchedule> rank_schedules(const Plan& body, int threads, std::int64_t rows,
+                                           const std::vector<Schedule>& possible) {
   constexpr double k_hopeless = 2;  // times the best guess
-  std::vector<std::pair<double, Schedule>> guesses;
-  for (const Schedule schedule : possible) guesses.emplace_back(step_ns(schedule, body, threads, rows), schedule);
-  std::stable_sort(guesses.begin(), guesses.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<Schedule> ranked;
-  for (const auto& [guess, schedule] : guesses)
-    if (guess <= k_hopeless * guesses.front().first) ranked.push_back(schedule);
+  std::vector<RankedSchedule> ranked;
+  for (const Schedule schedule : possible) ranked.push_back({schedule, step_ns(schedule, body, threads, rows)});
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.step_ns < b.step_ns; });
+  std::erase_if(ranked, [best = ranked.front().step_ns](const auto& r) { return r.step_ns > k_hopeless * best; });
   return ranked;
 }
 

@@ -15,9 +15,13 @@ struct Work {
 };
 Work estimate_work(const Plan& plan);
 
+struct RankedSchedule {
+  Schedule schedule;
+  double step_ns;  // a guess
+};
 // Of the possible schedules of a scan those that may be the soonest done, best guess first. rows: 0 where they meet.
-std::vector<Schedule> rank_schedules(const Plan& body, int threads, std::int64_t rows,
-                                     const std::vector<Schedule>& possible);
+std::vector<RankedSchedule> rank_schedules(const Plan& body, int threads, std::int64_t rows,
+                                           const std::vector<Schedule>& possible);
 
 // Branches of a fork that some of the parts run, one after the other.
 struct ForkLane {

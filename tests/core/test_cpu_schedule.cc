@@ -157,8 +157,8 @@ TEST_CASE("timings of the first runs choose a schedule, for later executables to
   const auto second = scans_of(t, *backend, 0);
   REQUIRE(first.size() == 2);
   for (std::size_t i = 0; i < first.size(); ++i) {
-    CHECK_MESSAGE(says(first[i], " ms"), first[i]);
-    CHECK_MESSAGE(!says(second[i], " ms"), second[i]);
+    CHECK_MESSAGE(says(first[i], " ms ("), first[i]);
+    CHECK_MESSAGE(!says(second[i], " ms ("), second[i]);
     const auto by = first[i].find("by ");
     REQUIRE(by != std::string::npos);
     CHECK_MESSAGE(says(second[i], first[i].substr(by, first[i].find(',', by) - by)), second[i]);
