@@ -2,9 +2,9 @@
 #include "core/train/bad_value.h"
 
 #include <cmath>
-#include <set>
 #include <vector>
 
+#include "core/train/node_words.h"
 #include "unroll/autodiff.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
@@ -51,44 +51,12 @@ Value flag(Value x) {
 std::string place(const Tensor& tensor, bool recurrent) {
   std::int64_t index = 0;
   while (std::isfinite(tensor.at(index))) ++index;
-  std::string text;
-  const auto dims = tensor.shape().dims();
-  std::vector<std::int64_t> at(dims.size());
-  for (std::size_t axis = dims.size(), left = static_cast<std::size_t>(index); axis-- > 0;) {
-    at[axis] = static_cast<std::int64_t>(left) % dims[axis];
-    left /= static_cast<std::size_t>(dims[axis]);
-  }
-  for (const std::int64_t i : at) text += (text.empty() ? "" : ",") + std::to_string(i);
-  text = " is " + std::string(std::isnan(tensor.at(index)) ? "NaN" : "infinite") + " at [" + text + "] of " +
-         tensor.type().text();
+  std::string text = " is " + std::string(std::isnan(tensor.at(index)) ? "NaN" : "infinite") +
+                     element_words(tensor.type(), index);
+  const Ints at = coordinates(tensor.shape(), index);
   if (recurrent && at.size() == 3)
     text += ": time step " + std::to_string(at[0]) + ", row " + std::to_string(at[1]);
   return text;
-}
-
-// Names of the inputs that a node reads, itself or through up to a few others.
-std::string reads(const Graph& graph, const Node& node) {
-  std::set<std::string> names;
-  std::vector<ValueId> open(node.inputs.begin(), node.inputs.end());
-  for (int depth = 0; depth < 3 && names.empty() && !open.empty(); ++depth) {
-    std::vector<ValueId> next;
-    for (const ValueId id : open) {
-      const Node& from = graph.node(id.node);
-      if (from.op == Op::input) names.insert(from.attributes.get<std::string>("name"));
-      next.insert(next.end(), from.inputs.begin(), from.inputs.end());
-    }
-    open = std::move(next);
-  }
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? " of " : ", ") + name;
-  return list;
-}
-
-std::string node_text(const Graph& graph, const Node& node) {
-  if (node.op == Op::input) return "'" + node.attributes.get<std::string>("name") + "'";
-  std::string name(op_info(node.op).name);
-  if (node.op == Op::gradient) name = "the gradient of " + node.attributes.get<std::string>("of");
-  return name + reads(graph, node);
 }
 
 bool is_recurrent(const Node& node) {
@@ -135,7 +103,7 @@ std::string first_bad_value(const Task& task, const Batch& batch, const TensorMa
   const std::string pass = node.op == Op::input           ? ""
                            : id.node < replay.n_forward ? "in the forward pass "
                                                           : "in the backward pass ";
-  return pass + node_text(graph, node) + place(value, is_recurrent(node));
+  return pass + node_words({graph}, node) + place(value, is_recurrent(node));
 }
 
 }  // namespace unroll

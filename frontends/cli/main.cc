@@ -21,7 +21,8 @@ constexpr Command k_commands[] = {
     {"generate", unroll::cli::run_generate}, {"run", unroll::cli::run_tensors},
     {"inspect", unroll::cli::run_inspect}, {"bench", unroll::cli::run_bench},
     {"stream", unroll::cli::run_stream},   {"predict", unroll::cli::run_predict},
-    {"lever", unroll::cli::run_lever},     {"completion", unroll::cli::run_completion},
+    {"lever", unroll::cli::run_lever},     {"compare", unroll::cli::run_compare},
+    {"completion", unroll::cli::run_completion},
 };
 
 int fail(int code, const char* text) {

@@ -235,6 +235,31 @@ void add_lever(CLI::App& app, Options& o) {
       "  unroll lever docs/examples/digits.toml batch=64,lr=0.006 layers=2 --seeds 5 --minutes 2 --out levers");
 }
 
+void add_compare(CLI::App& app, Options& o) {
+  app.add_option("model", o.config, "run folder, config file, or the graph text of a node that --save wrote")
+      ->required();
+  app.add_option("--backend", o.backends,
+                 "such as reference,cpu: `reference`, or else the first, is the standard; all when not given")
+      ->delimiter(',');
+  app.add_flag("--grad", o.grad, "also the gradients of all parameters; dropout acts, with the same masks everywhere");
+  app.add_option("--updates", o.updates, "also the losses of N training updates and the parameters after them")
+      ->check(CLI::Range(0, 100000));
+  app.add_option("--precision", o.precision, "f32, tf32, bf16 or f16, instead of train.precision");
+  app.add_option("--weights", o.weights, "safetensors with the parameters");
+  app.add_option("--checkpoint", o.checkpoint, "which weights of a run folder")->check(CLI::IsMember({"best", "last"}));
+  app.add_option("--input", o.input, "graph text: safetensors with its inputs");
+  app.add_option("--save", o.save, "folder that gets the first node that differs, with its inputs");
+  app.add_option("--runs", o.runs, "timed runs of each backend, in turns; 0: none")->check(CLI::Range(0, 10000));
+  app.add_option("--threads", o.threads, "threads of each backend; 0: as many as the process may run on")
+      ->check(CLI::Range(0, 4096));
+  add_seed(app, o);
+  add_set(app, o);
+  add_json(app, o);
+  app.footer("Examples:\n  unroll compare runs/char-lm --grad\n"
+             "  unroll compare lstm.toml --backend reference,cpu --grad --updates 5 --json\n"
+             "Exit code 9: results differ; the first node that is to blame is named.");
+}
+
 void add_completion(CLI::App& app, Options& o) {
   app.add_option("shell", o.shell, "which shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
   app.footer("Example:\n  source <(unroll completion bash)");
@@ -258,6 +283,7 @@ constexpr Row k_commands[] = {
     {"inspect", "what is in a model file, run folder, config or graph", add_inspect},
     {"lever", "what each change of a config costs and brings, beside the config itself", add_lever},
     {"bench", "time one recurrent layer stack", add_bench},
+    {"compare", "whether backends agree on a model, and which node is to blame", add_compare},
     {"completion", "completion script for a shell", add_completion},
 };
 
@@ -268,7 +294,7 @@ void build_app(CLI::App& app, Options& options) {
   app.footer(
       "Examples:\n  unroll doctor\n  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
       "  unroll generate runs/char-lm --prompt \"And \"\n"
-      "Exit codes: 0 ok, 1 other, 2 usage, 3 bad input file, 4 numeric, 5 device, 6 storage, 7 memory;\n"
+      "Exit codes: 0 ok, 1 other, 2 usage, 3 bad input file, 4 numeric, 5 device, 6 storage, 7 memory, 9 results differ;\n"
       "130 and 143: stopped by a signal after a checkpoint.");
   for (const Row& row : k_commands) row.add(*app.add_subcommand(row.name, row.doc), options);
 }

@@ -82,6 +82,14 @@ struct Options {
   std::vector<std::string> levers;  // "batch=64", "batch=64,lr=0.01"
   LeverOptions lever;
 
+  // compare; also --grad, --save, --seconds
+  std::vector<std::string> backends;  // empty: all that are present
+  std::int64_t updates = 0;
+  std::string precision;              // empty: the config's
+  std::vector<std::string> with;      // others' implementations
+  std::string python = "python3";
+  std::int64_t runs = 5;
+
   // stream, bench --mode stream
   std::int64_t lanes = 1;
   std::int64_t chunk = 1;

@@ -10,7 +10,8 @@ import tempfile
 
 from command import UNROLL, call, load, ok, refused, run_checks, save
 
-COMMANDS = ["doctor", "new", "train", "eval", "generate", "predict", "stream", "run", "inspect", "bench", "lever", "completion"]
+COMMANDS = ["doctor", "new", "train", "eval", "generate", "predict", "stream", "run", "inspect", "bench", "lever",
+            "compare", "completion"]
 
 
 def version_and_help(folder):
@@ -237,6 +238,59 @@ def explain(folder):
     assert any(n["what"].startswith("expanded adam") for plan in plans for n in plan["passes"])
 
 
+def compare(folder):
+    """compare runs a model on several backends and says how far apart they are"""
+    config = folder / "c.toml"
+    config.write_text("[model]\ncell = \"gru\"\ninput = 3\nhidden = 4\n[data]\nsteps = 5\n[train]\nbatch = 2\n")
+    found = ok("compare", config, "--backend", "cpu,reference", "--grad", "--updates", 2, "--json").json()
+    assert found["agrees"] is True
+    other = found["backends"][1]
+    assert [(b["name"], b["verdict"]) for b in found["backends"]] == [("reference", "standard"), ("cpu", "agrees")]
+    assert other["nodes"] > 0 and 0 < other["of_allowed"] <= 1 and 0 < other["min_ms"] <= other["median_ms"]
+    names = {r["name"] for r in found["results"]}
+    assert {"loss", "y", "hn", "d_weight_hh_l0", "loss of update 2", "bias_ih_l0 after 2"} <= names, names
+    assert all(r["achieved"] <= r["allowed"] for r in found["results"])
+    assert [row["update"] for row in found["losses"]] == [1, 2]
+    assert found["losses"][0].keys() == {"update", "reference", "cpu"}
+    text = ok("compare", config, "--runs", 0).out
+    assert "reference" in text and "closest to what is allowed" in text, text
+    for precision in ("bf16", "f16"):
+        assert ok("compare", config, "--grad", "--updates", 2, "--precision", precision, "--json").json()["agrees"]
+
+
+def compare_refuses(folder):
+    """compare says what is wrong with backends, files and options"""
+    config, graph = folder / "c.toml", folder / "g.txt"
+    config.write_text("[model]\ncell = \"gru\"\ninput = 3\nhidden = 4\n")
+    refused(5, "compare", config, "--backend", "cpu,abacus", says=["abacus", "reference"])
+    refused(2, "compare", config, "--backend", "cpu,cpu", says=["twice"])
+    refused(2, "compare", config, "--backend", "cpu,null", says=["computes nothing"])
+    refused(2, "compare", config, "--precision", "f8", says=["f8", "bf16"])
+    refused(3, "compare", folder / "none.toml", says=["none.toml"])
+    (folder / "run").mkdir()
+    refused(3, "compare", folder / "run", says=["not a run folder", "config.toml is missing"])
+    (folder / "run/config.toml").write_text(config.read_text())
+    refused(3, "compare", folder / "run", says=["best.safetensors is missing"])
+    (folder / "run/best.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{")
+    refused(3, "compare", folder / "run", says=["best.safetensors"])
+    weights = {"weight_ih_l0": ("F32", [12, 3], [0.5] * 36), "weight_hh_l0": ("F32", [12, 4], [0.5] * 48),
+               "bias_ih_l0": ("F32", [12], [0.5] * 12), "bias_hh_l0": ("F32", [12], [0.5] * 12)}
+    save(folder / "w", **weights)
+    ok("compare", config, "--weights", folder / "w", "--runs", 0)
+    save(folder / "w", **{**weights, "weight_hh_l0": ("F32", [12, 5], [0.5] * 60)})
+    refused(3, "compare", config, "--weights", folder / "w", says=["weight_hh_l0", "f32[12,4]", "f32[12,5]"])
+    save(folder / "w", **{name: t for name, t in weights.items() if name != "bias_hh_l0"})
+    refused(3, "compare", config, "--weights", folder / "w", says=["bias_hh_l0"])
+    graph.write_text("graph { %0 = input(){name=\"operand0\"} : f32[2] %1 = exp(%0) : f32[2] output \"result0\" = %1 }")
+    save(folder / "i", operand0=("F32", [2], [0.5, -1]))
+    assert ok("compare", graph, "--input", folder / "i", "--json").json()["agrees"]
+    refused(2, "compare", graph, says=["--input"])
+    save(folder / "i", operand0=("F32", [3], [0.5, -1, 2]))
+    refused(3, "compare", graph, "--input", folder / "i", says=["operand0", "f32[2]", "f32[3]"])
+    graph.write_text("graph {")
+    refused(3, "compare", graph, "--input", folder / "i", says=["graph"])
+
+
 def completion(folder):
     """completion scripts load, and bash offers commands, options and choices"""
     script = folder / "c.bash"
@@ -274,4 +328,4 @@ def cold_start(folder):
 
 with tempfile.TemporaryDirectory() as work:
     run_checks([version_and_help, usage_errors, doctor, bad_configs, run_numbers, run_refusals, stream_steps, inspect,
-                bench, bench_products, bench_saves, explain, completion, cold_start], work)
+                bench, bench_products, bench_saves, explain, compare, compare_refuses, completion, cold_start], work)

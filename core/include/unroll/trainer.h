@@ -39,6 +39,7 @@ struct TaskGraph {
   Value weight;                       // scalar: what the loss of this batch counts in an average; empty: 1
   std::vector<MetricValue> metrics;
   std::vector<CarriedState> states;
+  std::vector<std::pair<std::string, Value>> outputs = {};  // what else is worth comparing between backends
 };
 
 enum class Split : std::uint8_t { train, validation, test };

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll compare`: the same model on several backends.
+#include "unroll/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontends/cli/commands.h"
+#include "frontends/cli/compare_model.h"
+#include "frontends/cli/report.h"
+#include "unroll/error.h"
+#include "unroll/safetensors.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+namespace {
+
+constexpr const char* k_reference = "reference";
+
+// The standard first.
+std::vector<std::string> backend_names(const Options& o) {
+  std::vector<std::string> names = o.backends;
+  if (names.empty()) {
+    for (const BackendStatus& status : list_backends())
+      if (status.available && status.name != "null") names.push_back(status.name);
+  }
+  for (std::size_t k = 1; k < names.size(); ++k)
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(k), names[k]) !=
+        names.begin() + static_cast<std::ptrdiff_t>(k))
+      throw Error(ErrorKind::usage, "compare", "backend '" + names[k] + "' is named twice");
+  std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == k_reference; });
+  if (std::find(names.begin(), names.end(), "null") != names.end())
+    throw Error(ErrorKind::unsupported, "compare", "backend 'null' computes nothing", "Leave it out");
+  return names;
+}
+
+double part(const ResultCheck& c) { return c.achieved == 0 ? 0 : c.achieved / c.allowed; }
+
+double largest_part(const BackendResult& r) {
+  double most = 0;
+  for (const ResultCheck& c : r.results) most = std::max(most, part(c));
+  return most;
+}
+
+ReportList backend_rows(const Comparison& c) {
+  ReportList rows;
+  for (const BackendResult& r : c.backends) {
+    const bool standard = &r == &c.backends.front();
+    Report row;
+    row.add("name", r.backend).add("verdict", standard ? "standard" : r.difference.empty() ? "agrees" : "differs");
+    row.add("results", static_cast<std::int64_t>(r.results.size())).add("of_allowed", largest_part(r));
+    row.add("measured_rounding", r.measured_rounding);
+    row.add("nodes", r.nodes.nodes).add("nodes_not_judged", r.nodes.unjudged).add("nodes_of_allowed", r.nodes.tightest);
+    row.add("nodes_skipped", r.nodes.skipped).add("difference", r.difference);
+    row.add("compile_ms", r.compile_ms).add("min_ms", r.min_ms).add("median_ms", r.median_ms);
+    row.add("peak_bytes", static_cast<std::int64_t>(r.peak_bytes)).add("device", r.device);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// Of each backend but the standard, the ones closest to what is allowed first.
+ReportList result_rows(const Comparison& c, std::size_t at_most) {
+  ReportList rows;
+  for (const BackendResult& r : c.backends) {
+    std::vector<ResultCheck> sorted = r.results;
+    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return part(a) > part(b); });
+    for (std::size_t k = 0; k < std::min(at_most, sorted.size()); ++k) {
+      const ResultCheck& check = sorted[k];
+      rows.push_back(std::move(Report().add("backend", r.backend).add("name", check.name)
+                                   .add("achieved", check.achieved).add("allowed", check.allowed)));
+    }
+  }
+  return rows;
+}
+
+ReportList loss_rows(const Comparison& c) {
+  ReportList rows;
+  for (std::size_t u = 0; u < c.backends.front().losses.size(); ++u) {
+    Report row;
+    row.add("update", static_cast<std::int64_t>(u + 1));
+    for (const BackendResult& r : c.backends)
+      if (u < r.losses.size()) row.add(r.backend, r.losses[u]);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Report title(std::initializer_list<const char*> words) {
+  Report row;
+  for (const char* word : words) row.add(word, word);
+  return row;
+}
+std::string number(const char* format, double value) {
+  return value == 0 ? "-" : fmt::format(fmt::runtime(format), value);
+}
+
+// For people: what matters, with a line of titles.
+Report told(const Comparison& c, Report report) {
+  constexpr std::size_t k_shown = 5;
+  ReportList backends{title(
+      {"", "verdict", "of allowed", "nodes", "of allowed", "compile ms", "min ms", "median ms", "peak"})};
+  for (const BackendResult& r : c.backends) {
+    const bool standard = &r == &c.backends.front();
+    Report row;
+    row.add("name", r.backend).add("verdict", standard ? "standard" : r.difference.empty() ? "agrees" : "differs");
+    row.add("results", standard ? "-" : fmt::format("{:.1f} %", 100 * largest_part(r)));
+    row.add("nodes", r.nodes.nodes == 0 ? "-" : fmt::format("{}", r.nodes.nodes));
+    row.add("nodes_part", r.nodes.nodes == 0 ? "-" : fmt::format("{:.1f} %", 100 * r.nodes.tightest));
+    row.add("compile", number("{:.1f}", r.compile_ms)).add("min", number("{:.3f}", r.min_ms));
+    row.add("median", number("{:.3f}", r.median_ms)).add("peak", r.peak_bytes == 0 ? "-" : bytes_text(r.peak_bytes));
+    backends.push_back(std::move(row));
+  }
+  report.add("backends", backends);
+  if (ReportList results = result_rows(c, k_shown); !results.empty()) {
+    results.insert(results.begin(), title({"", "result", "distance", "allowed"}));
+    report.add("closest to what is allowed", results);
+  }
+  if (ReportList losses = loss_rows(c); !losses.empty()) {
+    Report names;
+    names.add("update", "");
+    for (const BackendResult& r : c.backends)
+      if (!r.losses.empty()) names.add(r.backend, r.backend);
+    losses.insert(losses.begin(), names);
+    report.add("losses by update", losses);
+  }
+  for (const BackendResult& r : c.backends)
+    if (!r.nodes.skipped.empty() && r.nodes.skipped != "computed outside")
+      report.add("nodes of " + r.backend + " not judged", r.nodes.skipped);
+  return report;
+}
+
+void save_fault(const NodeFault& fault, const std::string& folder) {
+  disk().make_folder(folder);
+  const std::string text = print_graph(*fault.graph);
+  const auto bytes = std::as_bytes(std::span(text));
+  write_atomically(disk(), folder + "/node.txt", std::span(&bytes, 1));
+  TensorFile file;
+  file.tensors = fault.tensors;
+  file.metadata = {{"node", fault.text()}};
+  save_safetensors(folder + "/node.safetensors", file);
+}
+
+}  // namespace
+
+int run_compare(const Options& options) {
+  const std::vector<std::string> names = backend_names(options);
+  std::vector<std::unique_ptr<Backend>> owned;
+  std::vector<Backend*> backends;
+  for (const std::string& name : names) {
+    owned.push_back(make_backend(name, {.threads = static_cast<int>(options.threads.value_or(0))}));
+    backends.push_back(owned.back().get());
+  }
+  if (names.front() != k_reference) owned.push_back(make_backend(k_reference));
+  Backend& judge = names.front() == k_reference ? *owned.front() : *owned.back();
+  CompareModel model = compare_model(options);
+  CompareOptions how;
+  how.gradients = options.grad;
+  how.updates = options.updates;
+  how.timed_runs = options.runs;
+  how.training = std::move(model.training);
+  how.parameters = std::move(model.parameters);
+  const Comparison result = compare_task(*model.task, backends, judge, how);
+
+  Report report;
+  report.add("model", options.config).add("precision", std::string(precision_name(how.training.precision)));
+  report.add("seed", static_cast<std::int64_t>(how.training.seed)).add("agrees", result.agrees());
+  if (options.json) {
+    report.add("backends", backend_rows(result)).add("results", result_rows(result, SIZE_MAX));
+    report.add("losses", loss_rows(result)).print(true);
+  } else {
+    told(result, std::move(report)).print(false);
+  }
+  if (result.agrees()) return 0;
+  for (const BackendResult& r : result.backends) {
+    if (r.difference.empty()) continue;
+    const bool saved = !options.save.empty() && r.nodes.fault && r.nodes.fault->graph;
+    if (saved) save_fault(*r.nodes.fault, options.save);
+    const std::string replay = fmt::format(
+        "Replay the node: unroll compare {0}/node.txt --input {0}/node.safetensors --backend {1},{2}", options.save,
+        k_reference, r.backend);
+    throw Error(ErrorKind::differ, "compare", r.backend + " differs: " + r.difference, saved ? replay : "");
+  }
+  return 0;
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Node by node: of no case's plan, gradient included, a node is blamed on any backend.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+
+#include "tests/support/backends.h"
+#include "tests/support/cases.h"
+#include "tests/support/finite_difference.h"
+#include "unroll/compare.h"
+#include "unroll/run.h"
+
+using namespace unroll;
+using namespace unroll::testing;
+
+TEST_CASE("no node of any case is blamed on any backend") {
+  const auto judge = make_backend("reference");
+  for (const std::string& name : judged_backends()) {
+    const auto backend = make_backend(name, {.threads = 2});
+    double tightest = 0;
+    std::string at;
+    std::int64_t nodes = 0, unjudged = 0;
+    for (const Case& c : all_cases()) {
+      CAPTURE(name);
+      CAPTURE(c.name);
+      const auto graph = gradient_graph(c, DType::f32, c.differentiable ? 1 : 0);
+      const TensorMap inputs = make_inputs(*graph, c.ranges, c.name);
+      const NodeCheck check = check_nodes(*graph, inputs, *backend, *judge);
+      if (check.fault) MESSAGE(check.fault->text());
+      CHECK(!check.fault);
+      CHECK(check.skipped.empty());
+      nodes += check.nodes;
+      unjudged += check.unjudged;
+      if (check.tightest > tightest) {
+        tightest = check.tightest;
+        at = c.name;
+      }
+    }
+    std::printf("%s: %lld nodes judged, %lld not; at most %.1f %% of the allowed error, in %s\n", name.c_str(),
+                static_cast<long long>(nodes), static_cast<long long>(unjudged), 100 * tightest, at.c_str());
+  }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Another backend with one broken kernel: a node of its plans gives one wrong element, in every step where it is in a
+// loop.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "unroll/backend.h"
+
+namespace unroll::testing {
+
+// The graph with the numbers that nodes keep however often it is planned: inputs first, nothing that is not needed.
+std::shared_ptr<const Graph> numbered(const Graph& lowered);
+
+struct Fault {
+  std::vector<std::int32_t> path;  // number of the node in a numbered graph, before it those of the loops around it
+  std::int32_t output = 0;
+  std::int64_t element = 0;
+  std::string input = {};  // only in plans that read it; empty: in all that have such a node
+};
+
+// Every result of a node that a fault can be put into: the float values of nodes that compute, also inside of loops.
+std::vector<Fault> possible_faults(const Graph& numbered);
+
+// The graph with the fault put in; nodes up to the faulty one keep their numbers. Null when the graph has no such value.
+std::shared_ptr<const Graph> with_fault(const Graph& graph, const Fault& fault);
+
+class FaultyBackend final : public Backend {
+ public:
+  FaultyBackend(std::unique_ptr<Backend> inner, Fault fault) : inner_(std::move(inner)), fault_(std::move(fault)) {}
+
+  const Capabilities& describe() const override { return inner_->describe(); }
+  Claim claim(const Graph& graph, const Node& node) const override { return inner_->claim(graph, node); }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
+  void upload(Buffer& to, std::size_t at, std::span<const std::byte> from) override { inner_->upload(to, at, from); }
+  void download(const Buffer& from, std::size_t at, std::span<std::byte> to) override {
+    inner_->download(from, at, to);
+  }
+  std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override;
+  void wait() override { inner_->wait(); }
+
+  int n_faulty() const { return n_faulty_; }  // plans that had the node
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  Fault fault_;
+  int n_faulty_ = 0;
+};
+
+}  // namespace unroll::testing
