@@ -144,6 +144,24 @@ TEST_CASE("saturated gates and dead units are counted as by hand") {
   }
 }
 
+TEST_CASE("a gate is saturated below 0.1 and above 0.9, a tanh beyond 0.9 on either side") {
+  const auto logit = [](double p) { return static_cast<float>(std::log(p / (1 - p))); };
+  const auto of = [](double y) { return static_cast<float>(std::atanh(y)); };
+  for (const char* backend : {"reference", "cpu"}) {
+    CAPTURE(backend);
+    const Tensor four = Tensor::from<float>({4}, {of(0.91), of(0.89), of(-0.91), of(-0.89)});
+    CHECK(first_watch(layer(Op::rnn, 4), {{"net.bias_ih_l0", four}}, backend).loops.at("net.l0").saturated ==
+          doctest::Approx(0.5));
+    // i and o of five columns i f g o tanh(c), then f and none; g is 0, and so is c.
+    for (const bool shifted : {false, true}) {
+      const Tensor gates = shifted ? Tensor::from<float>({4}, {logit(0.11), logit(0.91), 0, logit(0.89)})
+                                   : Tensor::from<float>({4}, {logit(0.91), logit(0.89), 0, logit(0.09)});
+      CHECK(first_watch(layer(Op::lstm, 1), {{"net.bias_hh_l0", gates}}, backend).loops.at("net.l0").saturated ==
+            doctest::Approx(shifted ? 0.2 : 0.4));
+    }
+  }
+}
+
 TEST_CASE("a tanh that is saturated on both sides is not dead") {
   LayerTask task = layer(Op::rnn, 1);
   task.x = {9, -9, 9, -9, 9, -9};
