@@ -20,10 +20,11 @@ namespace {
 class Constant : public Task {
  public:
   std::vector<float> x{3, 4, 0, 0.5F};
+  double start = 1;  // of the matrix
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value in = scope.graph().input("x", like.inputs.at("x").type());
     TaskGraph t;
-    t.loss = sum(scope.parameter("layer.matrix", {2, 2}, Initializer::constant(1)) * in) +
+    t.loss = sum(scope.parameter("layer.matrix", {2, 2}, Initializer::constant(start)) * in) +
              sum(scope.parameter("layer.vector", {2}, Initializer::constant(1))) * 3;
     return t;
   }
@@ -169,6 +170,10 @@ TEST_CASE("clipping acts by value, by unit and by norm, in this order") {
   const double scale = 0.5 * std::sqrt(2.0) / 5;
   check_values(p.at("layer.matrix"), {1 - 3 * scale, 1 - 4 * scale, 1, 0.5});
   check_values(p.at("layer.vector"), {-2, -2});
+  // The norm of weights counts as 1e-3 at least, so that what begins at zero can move.
+  const auto zero = std::make_shared<Constant>();
+  zero->start = 0;
+  check_values(trained(zero, o).at("layer.matrix"), {-3e-4, -4e-4, 0, -5e-4});
   // After clipping by value: (2, 2, 0, 0.5) and (2, 2), of norm sqrt(16.25).
   o.clip = {.value = 2, .norm = 1};
   const double n = std::sqrt(16.25);
@@ -286,5 +291,15 @@ TEST_CASE("a learning rate is suggested where the loss falls, below where it div
   CHECK(search.points.back().lr > 1);
   CHECK(search.suggested > 1e-3);
   CHECK(search.suggested < 1);
+  // The smoothed loss lags nine updates behind the rate under which it falls fastest.
+  double steepest = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i + 1 < search.points.size(); ++i)
+    if (const double rise = search.points[i + 1].smoothed - search.points[i].smoothed; rise < steepest) {
+      steepest = rise;
+      at = i;
+    }
+  REQUIRE(at > 9);
+  CHECK(search.suggested == search.points[at - 9].lr);
   CHECK_THROWS_AS(find_lr(std::make_shared<Bowl>(), *backend, plain(1, 1), {.from = 1, .to = 0.1}), Error);
 }

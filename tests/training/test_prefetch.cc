@@ -75,3 +75,19 @@ TEST_CASE("a training whose batches are slow to make waits less with prefetching
   CHECK(without > 0.05);
   CHECK(with < without);
 }
+
+TEST_CASE("time for which batches are waited for is counted, also when they are made ahead") {
+  constexpr std::chrono::milliseconds k_each{10};
+  for (const int depth : {0, 2}) {
+    CAPTURE(depth);
+    Prefetch p(
+        [&](std::int64_t update) {
+          std::this_thread::sleep_for(k_each);
+          return std::vector{numbered(update)};
+        },
+        depth, 20);
+    for (std::int64_t update = 1; update <= 6; ++update) p.take(update);
+    // Nothing is done in between, but by the machine: of six times two are surely waited for.
+    CHECK(p.seconds_waited() >= 2 * std::chrono::duration<double>(k_each).count());
+  }
+}

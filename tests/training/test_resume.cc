@@ -151,6 +151,28 @@ TEST_CASE("a folder on disk has the same kept checkpoints, without a second copy
   CHECK(std::filesystem::hard_link_count(folder.path() + "/last.safetensors") == 2);
 }
 
+TEST_CASE("a plateau that began before a stop lowers the rate after the resume as it would have") {
+  // Nothing is learnt: after the first validation none is better, and every third of the others lowers the rate.
+  const auto still = [](Vfs& vfs) {
+    TrainerOptions o = in_folder(vfs, false, 0);
+    o.optimizer.lr = 1e-30;
+    o.schedule = {.name = "plateau", .plateau_patience = 3};
+    o.validate_every = 2;
+    o.log_every = 1;
+    return o;
+  };
+  MemoryVfs whole, parts;
+  run(still(whole));
+  CHECK(load_safetensors("run/last.safetensors", whole).metadata.at("trainer.plateaus") != "0");
+  TrainerOptions o = still(parts);
+  for (const std::int64_t stop : {3, 5, 6, 7, 9, 12, 23}) {
+    o.stop_at = stop;
+    run(o);
+    o.resume = true;
+  }
+  for (const char* name : {"last.safetensors", "metrics.jsonl"}) CHECK(content(parts, name) == content(whole, name));
+}
+
 TEST_CASE("a run in slices of time leaves the same bytes as one without a limit") {
   MemoryVfs whole, sliced;
   const TrainResult straight = run(in_folder(whole, false, 0));

@@ -107,7 +107,7 @@ TEST_CASE("smoothed labels change the loss of training and not that of an evalua
          DocumentOptions o = rows_with<DocumentOptions>("");
          o.label_smoothing = s;
          std::string text;
-         for (int i = 0; i < 20; ++i) text += std::string(i % 5 ? "odd" : "even") + "\tThe word is same.\n";
+         for (int i = 0; i < 60; ++i) text += std::string(i % 5 ? "odd" : "even") + "\tThe word is same.\n";
          return make_document(o, text, "t");
        }},
       {"translate", [](double s) -> std::shared_ptr<const Task> {
