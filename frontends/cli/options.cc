@@ -260,6 +260,15 @@ void add_compare(CLI::App& app, Options& o) {
              "Exit code 9: results differ; the first node that is to blame is named.");
 }
 
+void add_report(CLI::App& app, Options& o) {
+  app.add_option("sources", o.sources,
+                 "run folders, --out folders of lever, and files with what compare, lever, bench or generate printed")
+      ->required();
+  app.add_option("--output", o.output, "the HTML file (default: report.html)");
+  add_json(app, o);
+  app.footer("Example:\n  unroll report runs/a runs/b levers --output report.html");
+}
+
 void add_completion(CLI::App& app, Options& o) {
   app.add_option("shell", o.shell, "which shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
   app.footer("Example:\n  source <(unroll completion bash)");
@@ -282,6 +291,7 @@ constexpr Row k_commands[] = {
     {"run", "one forward (and backward) pass on tensors from files", add_run},
     {"inspect", "what is in a model file, run folder, config or graph", add_inspect},
     {"lever", "what each change of a config costs and brings, beside the config itself", add_lever},
+    {"report", "runs and what was measured of them as one HTML file", add_report},
     {"bench", "time one recurrent layer stack", add_bench},
     {"compare", "whether backends agree on a model, and which node is to blame", add_compare},
     {"completion", "completion script for a shell", add_completion},

@@ -31,6 +31,8 @@ struct Options {
   std::string input;
   std::string output;
 
+  std::vector<std::string> sources;  // report: run folders, folders of lever, files
+
   std::string kind;   // new: a word of task_kinds()
   std::string data;   // new: use this data file
   std::string shell;  // completion
