@@ -51,8 +51,15 @@ def check(page):
     return len(blocks), wrong
 
 
+def keys_without_advice():
+    """Keys of [train] that the guide to training does not mention."""
+    rows = re.search(r"^## \[train\]$(.*?)^## ", (ROOT / "docs/config.md").read_text(), re.S | re.M)[1]
+    guide = (ROOT / "docs/training.md").read_text()
+    return [key for key in re.findall(r"^\| `(\w+)` ", rows, re.M) if not re.search(rf"\b{key}\b", guide)]
+
+
 def main():
-    blocks, wrong = 0, []
+    blocks, wrong = 0, [f"docs/training.md: nothing about train.{key}" for key in keys_without_advice()]
     for page in [ROOT / "README.md", ROOT / "bench/README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         n, found = check(page)
         blocks += n
