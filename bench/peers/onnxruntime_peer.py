@@ -100,7 +100,10 @@ def main():
         flop = flop / o.steps / o.batch * o.lanes
         protocol.repeat(lambda: session.run(None, feed), 0, fewest=100)
     times = protocol.repeat(lambda: session.run(None, feed), o.seconds, fewest=1000 if o.mode == "stream" else 3)
-    difference = protocol.relative_l2(saved, {"y": session.run(None, feed)[0]}) if saved else None
+    computed = {"y": session.run(None, feed)[0]}
+    if o.save:
+        protocol.save(o.save, computed)
+    difference = protocol.relative_l2(saved, computed) if saved and saved.keys() & computed.keys() else None
     protocol.report(f"ONNX Runtime {ort.__version__}", times, flop, relative_l2=difference)
 
 

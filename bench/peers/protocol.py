@@ -27,6 +27,7 @@ def parse(cells, modes, **more):
     parser.add_argument("--bidirectional", action="store_true")
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--check", help="what `unroll bench --save` wrote: its weights are used, its results compared")
+    parser.add_argument("--save", help="safetensors file that gets what was computed")
     for name, how in more.items():
         parser.add_argument("--" + name, **how)
     return parser.parse_args()
@@ -51,6 +52,17 @@ def load(path):
         begin, end = (8 + size + at for at in entry["data_offsets"])
         tensors[name] = np.frombuffer(raw[begin:end], DTYPES[entry["dtype"]]).reshape(entry["shape"]).copy()
     return with_torch_names(tensors)
+
+
+def save(path, tensors):
+    """A safetensors file of f32 arrays."""
+    header, data = {}, b""
+    for name, array in tensors.items():
+        part = np.ascontiguousarray(array, np.float32).tobytes()
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [len(data), len(data) + len(part)]}
+        data += part
+    text = json.dumps(header).encode()
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
 def with_torch_names(tensors):

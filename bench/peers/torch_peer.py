@@ -149,9 +149,11 @@ def main():
     times = protocol.repeat(once, o.seconds)
     computed = {"y": infer().numpy()} if o.mode == "infer" else \
         {"d_" + saved_name(name): p.grad.numpy() for name, p in layer.named_parameters()}
+    if o.save:
+        protocol.save(o.save, {**computed, "y": infer().numpy()})
     flop = protocol.forward_flop(o) * (3 if o.mode == "train" else 1)
     protocol.report(f"torch {torch.__version__}", times, flop, compile_ms=compile_ms,
-                    relative_l2=protocol.relative_l2(saved, computed) if saved else None)
+                    relative_l2=protocol.relative_l2(saved, computed) if saved.keys() & computed.keys() else None)
 
 
 main()

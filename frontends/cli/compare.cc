@@ -8,10 +8,9 @@
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/compare_model.h"
+#include "frontends/cli/peers.h"
 #include "frontends/cli/report.h"
 #include "unroll/error.h"
-#include "unroll/safetensors.h"
-#include "unroll/vfs.h"
 
 namespace unroll::cli {
 namespace {
@@ -131,17 +130,6 @@ Report told(const Comparison& c, Report report) {
   return report;
 }
 
-void save_fault(const NodeFault& fault, const std::string& folder) {
-  disk().make_folder(folder);
-  const std::string text = print_graph(*fault.graph);
-  const auto bytes = std::as_bytes(std::span(text));
-  write_atomically(disk(), folder + "/node.txt", std::span(&bytes, 1));
-  TensorFile file;
-  file.tensors = fault.tensors;
-  file.metadata = {{"node", fault.text()}};
-  save_safetensors(folder + "/node.safetensors", file);
-}
-
 }  // namespace
 
 int run_compare(const Options& options) {
@@ -161,6 +149,7 @@ int run_compare(const Options& options) {
   how.timed_runs = options.runs;
   how.training = std::move(model.training);
   how.parameters = std::move(model.parameters);
+  if (!options.with.empty()) how.outside = run_peers(model, how.parameters, how.training, options);
   const Comparison result = compare_task(*model.task, backends, judge, how);
 
   Report report;

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 
-#include "frontends/cli/job.h"
 #include "frontends/cli/run_folder.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -12,7 +11,6 @@
 namespace unroll::cli {
 namespace {
 
-// Random x in [-1, 1), another one for each batch.
 class StackTask final : public Task {
  public:
   StackTask(RecurrentModelOptions model, const RecurrentSizes& sizes) : model_(std::move(model)), sizes_(sizes) {}
@@ -80,19 +78,25 @@ CompareModel graph_model(const Options& o) {
                       (at == given.end() ? "there is none" : "got " + at->second.type().text()));
     inputs.emplace(input.name, at->second);
   }
-  return {std::make_shared<GraphTask>(std::move(graph), std::move(inputs)), {}, {}};
+  return {std::make_shared<GraphTask>(std::move(graph), std::move(inputs)), {}, {}, {}};
 }
 
 CompareModel config_model(const Config& config, const std::string& folder, const TensorFile* weights) {
-  CompareModel model{nullptr, trainer_options(config), weights ? weights->tensors : TensorMap{}};
-  if (config.text("task.kind").empty())
-    model.task = std::make_shared<StackTask>(model_options(config), recurrent_sizes(config));
-  else
+  CompareModel model{nullptr, {}, trainer_options(config), weights ? weights->tensors : TensorMap{}};
+  if (!config.text("task.kind").empty()) {
     model.task = make_task(config, folder, weights ? weights->metadata : Metadata{});
+    return model;
+  }
+  model.stack = {model_options(config), recurrent_sizes(config)};
+  model.task = stack_task(model.stack->model, model.stack->sizes);
   return model;
 }
 
 }  // namespace
+
+std::shared_ptr<const Task> stack_task(const RecurrentModelOptions& model, const RecurrentSizes& sizes) {
+  return std::make_shared<StackTask>(model, sizes);
+}
 
 CompareModel compare_model(const Options& o) {
   const bool folder = std::filesystem::is_directory(o.config);

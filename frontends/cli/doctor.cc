@@ -7,7 +7,9 @@
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/report.h"
+#include "frontends/cli/self_test.h"
 #include "unroll/backend.h"
+#include "unroll/error.h"
 #include "unroll/model.h"
 
 namespace unroll::cli {
@@ -46,6 +48,18 @@ std::string compiler() {
 #endif
 }
 
+ReportList cache_rows(const std::vector<Cache>& caches, bool as_json) {
+  ReportList rows;
+  for (const Cache& cache : caches) {
+    Report row;
+    row.add("name", cache.name);
+    if (as_json) row.add("bytes", static_cast<std::int64_t>(cache.bytes));
+    else row.add("bytes", bytes_text(cache.bytes));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 }  // namespace
 
 int run_doctor(const Options& options) {
@@ -59,6 +73,8 @@ int run_doctor(const Options& options) {
     report.add("memory", fmt::format("{}, {} free", bytes_text(static_cast<std::size_t>(total)),
                                      bytes_text(static_cast<std::size_t>(free))));
   }
+  const std::vector<Cache> caches = data_caches();
+  report.add("caches", cache_rows(caches, options.json));
   ReportList backends;
   for (const BackendStatus& status : list_backends()) {
     Report row;
@@ -70,8 +86,16 @@ int run_doctor(const Options& options) {
   std::vector<std::string> cells{"rnn", "gru", "lstm"};
   for (std::string& name : cell_names()) cells.push_back(std::move(name));
   report.add("cells", cells).add("backends", backends);
+  if (options.no_self_test) {
+    report.print(options.json);
+    return 0;
+  }
+  const SelfTest test = self_test(options.json);
+  report.add("self_test", test.backends).add("roofline", roofline(caches, options.json));
   report.print(options.json);
-  return 0;
+  if (test.failed.empty()) return 0;
+  throw Error(ErrorKind::differ, "doctor", "the self-test failed: " + test.failed,
+              "Use another backend; `unroll compare` names the node that is to blame");
 }
 
 }  // namespace unroll::cli

@@ -30,6 +30,7 @@ void add_explain(CLI::App& app, Options& o) {
 }
 
 void add_doctor(CLI::App& app, Options& o) {
+  app.add_flag("--no-self-test", o.no_self_test, "only what the machine says of itself: starts no work");
   add_json(app, o);
   app.footer("Example:\n  unroll doctor --json");
 }
@@ -249,6 +250,10 @@ void add_compare(CLI::App& app, Options& o) {
   app.add_option("--checkpoint", o.checkpoint, "which weights of a run folder")->check(CLI::IsMember({"best", "last"}));
   app.add_option("--input", o.input, "graph text: safetensors with its inputs");
   app.add_option("--save", o.save, "folder that gets the first node that differs, with its inputs");
+  app.add_option("--with", o.with, "also torch or onnxruntime, for a config of built-in layers with [model] alone")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"torch", "onnxruntime"}));
+  app.add_option("--python", o.python, "the Python that has them");
   app.add_option("--runs", o.runs, "timed runs of each backend, in turns; 0: none")->check(CLI::Range(0, 10000));
   app.add_option("--threads", o.threads, "threads of each backend; 0: as many as the process may run on")
       ->check(CLI::Range(0, 4096));

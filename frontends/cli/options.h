@@ -18,6 +18,7 @@ struct Options {
 
   // common
   bool json = false;
+  bool no_self_test = false;  // doctor
   std::string backend;  // empty: the config's
   std::optional<std::int64_t> threads;
   std::optional<std::int64_t> seed;
@@ -84,11 +85,11 @@ struct Options {
   std::vector<std::string> levers;  // "batch=64", "batch=64,lr=0.01"
   LeverOptions lever;
 
-  // compare; also --grad, --save, --seconds
+  // compare; also --grad, --save
   std::vector<std::string> backends;  // empty: all that are present
   std::int64_t updates = 0;
   std::string precision;              // empty: the config's
-  std::vector<std::string> with;      // others' implementations
+  std::vector<std::string> with;      // implementations of others: scripts of bench/peers
   std::string python = "python3";
   std::int64_t runs = 5;
 

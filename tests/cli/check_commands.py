@@ -3,6 +3,7 @@
 """The commands that need no trained model. usage: check_commands.py UNROLL [--cold-start]"""
 import json
 import math
+import pathlib
 import resource
 import subprocess
 import sys
@@ -31,8 +32,14 @@ def usage_errors(folder):
 
 
 def doctor(folder):
-    """doctor reports version, cores, memory, cells and every backend"""
+    """doctor reports version, cores, caches, memory, cells, every backend, and that all of them compute"""
     report = ok("doctor", "--json").json()
+    judged = {b["name"] for b in report["backends"] if b["available"]} - {"reference", "null"}
+    assert {t["backend"] for t in report["self_test"]} == judged and all(t["agrees"] for t in report["self_test"])
+    assert {r["unit"] for r in report["roofline"]} == {"GFLOP/s", "GB/s"}
+    assert all(r["rate"] > 0 for r in report["roofline"])
+    assert all(c["name"][0] == "L" and c["bytes"] >= 1024 for c in report["caches"])
+    assert not {"self_test", "roofline"} & ok("doctor", "--no-self-test", "--json").json().keys()
     assert {"version", "cpu_features", "cores", "memory_bytes", "cells", "backends"} <= report.keys()
     assert {"name", "available", "detail"} == report["backends"][0].keys()
     assert {"reference", "cpu", "null"} <= {b["name"] for b in report["backends"] if b["available"]}
@@ -258,6 +265,36 @@ def compare(folder):
         assert ok("compare", config, "--grad", "--updates", 2, "--precision", precision, "--json").json()["agrees"]
 
 
+FAKE_PYTHON = """#!/usr/bin/env python3
+import sys
+sys.path.insert(0, %r)
+sys.argv = ["fake", "no command", *sys.argv[1:]]
+import command
+if "-c" not in sys.argv:
+    given = {word: sys.argv[at + 1] for at, word in enumerate(sys.argv) if word.startswith("--")}
+    assert {"x", "weight_ih_l0"} <= command.load(given["--check"]).keys()
+    command.save(given["--save"], y=("F32", [5, 2, 4], [0.125] * 40))
+    print('{"backend": "another", "min_ms": 1, "median_ms": 2}')
+"""
+
+
+def compare_with(folder):
+    """compare takes in what other libraries compute: exit code 9 when it differs, a word when they are absent"""
+    config, python = folder / "c.toml", folder / "python"
+    config.write_text("[model]\ncell = \"gru\"\ninput = 3\nhidden = 4\n[data]\nsteps = 5\n[train]\nbatch = 2\n")
+    absent = ok("compare", config, "--with", "torch", "--python", "/bin/false", "--runs", 0)
+    assert "skipped: torch" in absent.err, absent.err
+    python.write_text(FAKE_PYTHON % str(pathlib.Path(__file__).parent))
+    python.chmod(0o755)
+    both = ["--with", "torch", "--python", python]
+    refused(9, "compare", config, *both, "--backend", "reference,cpu", says=["torch differs", "y is", "0.125"])
+    config.write_text("[model]\ncell = \"mgu\"\ninput = 3\nhidden = 4\n")
+    refused(2, "compare", config, *both, says=["rnn, gru and lstm"])
+    ok("new", "forecast", folder / "demo")
+    refused(2, "compare", folder / "demo/config.toml", *both, says=["[model] alone"])
+    assert call("compare", config, "--with", "abacus").code == 2
+
+
 def compare_refuses(folder):
     """compare says what is wrong with backends, files and options"""
     config, graph = folder / "c.toml", folder / "g.txt"
@@ -310,22 +347,23 @@ def completion(folder):
 
 
 def cold_start(folder):
-    """--version and doctor start within 20 ms"""
+    """--version and doctor without its self-test start within 20 ms"""
     if "--cold-start" not in sys.argv:
         return
     def busy():  # processor time of all commands so far: waiting for a processor is the machine's affair
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return used.ru_utime + used.ru_stime
 
-    for command in ("--version", "doctor"):
+    for command in (["--version"], ["doctor", "--no-self-test"]):
         times = []
         for _ in range(15):
             begin = busy()
-            subprocess.run([UNROLL, command], stdout=subprocess.DEVNULL, check=True)
+            subprocess.run([UNROLL, *command], stdout=subprocess.DEVNULL, check=True)
             times.append(busy() - begin)
         assert min(times) <= 0.020, f"{command} took {min(times) * 1e3:.1f} ms"
 
 
 with tempfile.TemporaryDirectory() as work:
     run_checks([version_and_help, usage_errors, doctor, bad_configs, run_numbers, run_refusals, stream_steps, inspect,
-                bench, bench_products, bench_saves, explain, compare, compare_refuses, completion, cold_start], work)
+                bench, bench_products, bench_saves, explain, compare, compare_with, compare_refuses, completion,
+                cold_start], work)

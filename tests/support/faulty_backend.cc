@@ -11,7 +11,7 @@ namespace unroll::testing {
 
 namespace {
 
-void add_faults(const Graph& graph, const std::vector<std::int32_t>& around, std::vector<Fault>& list) {
+void add_faults(const Graph& graph, const std::vector<std::int32_t>& around, std::vector<KernelFault>& list) {
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(graph.nodes().size()); ++id) {
     const Node& node = graph.node(id);
     if (node.op == Op::input || node.op == Op::constant) continue;
@@ -34,13 +34,13 @@ Value broken(Value x, std::int64_t element) {
 
 }  // namespace
 
-std::vector<Fault> possible_faults(const Graph& lowered) {
-  std::vector<Fault> list;
+std::vector<KernelFault> possible_faults(const Graph& lowered) {
+  std::vector<KernelFault> list;
   add_faults(lowered, {}, list);
   return list;
 }
 
-std::shared_ptr<const Graph> with_fault(const Graph& graph, const Fault& fault) {
+std::shared_ptr<const Graph> with_fault(const Graph& graph, const KernelFault& fault) {
   const std::int32_t at = fault.path.front();
   if (at >= static_cast<std::int32_t>(graph.nodes().size())) return nullptr;
   const Node& there = graph.node(at);

@@ -14,7 +14,7 @@ namespace unroll::testing {
 // The graph with the numbers that nodes keep however often it is planned: inputs first, nothing that is not needed.
 std::shared_ptr<const Graph> numbered(const Graph& lowered);
 
-struct Fault {
+struct KernelFault {
   std::vector<std::int32_t> path;  // number of the node in a numbered graph, before it those of the loops around it
   std::int32_t output = 0;
   std::int64_t element = 0;
@@ -22,14 +22,14 @@ struct Fault {
 };
 
 // Every result of a node that a fault can be put into: the float values of nodes that compute, also inside of loops.
-std::vector<Fault> possible_faults(const Graph& numbered);
+std::vector<KernelFault> possible_faults(const Graph& numbered);
 
 // The graph with the fault put in; nodes up to the faulty one keep their numbers. Null when the graph has no such value.
-std::shared_ptr<const Graph> with_fault(const Graph& graph, const Fault& fault);
+std::shared_ptr<const Graph> with_fault(const Graph& graph, const KernelFault& fault);
 
 class FaultyBackend final : public Backend {
  public:
-  FaultyBackend(std::unique_ptr<Backend> inner, Fault fault) : inner_(std::move(inner)), fault_(std::move(fault)) {}
+  FaultyBackend(std::unique_ptr<Backend> inner, KernelFault fault) : inner_(std::move(inner)), fault_(std::move(fault)) {}
 
   const Capabilities& describe() const override { return inner_->describe(); }
   Claim claim(const Graph& graph, const Node& node) const override { return inner_->claim(graph, node); }
@@ -45,7 +45,7 @@ class FaultyBackend final : public Backend {
 
  private:
   std::unique_ptr<Backend> inner_;
-  Fault fault_;
+  KernelFault fault_;
   int n_faulty_ = 0;
 };
 

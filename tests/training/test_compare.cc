@@ -3,17 +3,21 @@
 //   UNROLL_CLEAN_RUNS=1000 UNROLL_FAULTS=200 UNROLL_SEED=1 test_compare
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdio>
 #include <random>
 
 #include "core/train/compare_run.h"
 #include "core/train/control.h"
 #include "tests/support/backends.h"
+#include "tests/support/failing_vfs.h"
 #include "tests/support/faulty_backend.h"
+#include "tests/support/memory_vfs.h"
 #include "tests/support/setting.h"
 #include "tests/training/compare_models.h"
 #include "unroll/compare.h"
 #include "unroll/error.h"
+#include "unroll/safetensors.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -96,13 +100,13 @@ TEST_CASE("clean runs raise no alarm") {
 
 // A node of the pass, or every other time of an update, whose plan the trainer's input tells apart. The element lies in
 // the first row: of packed rows only the first ones are there.
-Fault drawn_fault(const Task& task, Backend& backend, const CompareOptions& options, std::mt19937_64& random) {
+KernelFault drawn_fault(const Task& task, Backend& backend, const CompareOptions& options, std::mt19937_64& random) {
   const Pass pass = build_pass(task, task.batch(Split::train, options.training.seed, 0, 0), options);
   UpdateLoop loop(task, backend, options, pass.inputs);
   const bool in_update = options.updates > 0;
   const auto graph = numbered(*lower(in_update ? loop.graph() : *pass.graph, backend));
-  const std::vector<Fault> faults = possible_faults(*graph);
-  Fault fault = faults[random() % faults.size()];
+  const std::vector<KernelFault> faults = possible_faults(*graph);
+  KernelFault fault = faults[random() % faults.size()];
   const Graph* inside = graph.get();
   for (std::size_t k = 0; k + 1 < fault.path.size(); ++k) inside = inside->node(fault.path[k]).body.get();
   const Shape& shape = inside->type({fault.path.back(), fault.output}).shape;
@@ -124,7 +128,7 @@ Faults try_faults(const std::string& name, std::uint64_t n, std::uint64_t seed) 
     const ComparedModel& model = models[k % models.size()];
     const CompareOptions options = options_of(seed + k, k / models.size() % 2);
     auto inner = make_backend(name, {.threads = 1});
-    const Fault fault = drawn_fault(*model.task, *inner, options, random);
+    const KernelFault fault = drawn_fault(*model.task, *inner, options, random);
     FaultyBackend faulty(std::move(inner), fault);
     Backend* const list[] = {judge.get(), &faulty};
     const Comparison c = compare_task(*model.task, list, *judge, options);
@@ -139,6 +143,58 @@ Faults try_faults(const std::string& name, std::uint64_t n, std::uint64_t seed) 
                   r.difference.empty() ? "not noticed" : r.difference.c_str());
   }
   return counts;
+}
+
+TEST_CASE("a named node is saved with its operands and gives the right result on its own") {
+  const auto judge = make_backend("reference");
+  const ComparedModel model = compare_models()[2];
+  std::mt19937_64 random(3);
+  int replayed = 0;
+  for (std::uint64_t k = 1; k <= 6; ++k) {
+    auto inner = make_backend("cpu", {.threads = 1});
+    const CompareOptions options = options_of(k);
+    const KernelFault broken = drawn_fault(*model.task, *inner, options, random);
+    FaultyBackend faulty(std::move(inner), broken);
+    Backend* const list[] = {judge.get(), &faulty};
+    const Comparison c = compare_task(*model.task, list, *judge, options);
+    const auto& fault = c.backends[1].nodes.fault;
+    REQUIRE(fault);
+    if (!fault->graph) continue;
+    ++replayed;
+    MemoryVfs vfs;
+    save_fault(*fault, "there", vfs);
+    const Bytes text = vfs.read("there/node.txt", 1 << 20);
+    const auto graph = parse_graph({reinterpret_cast<const char*>(text.data()), text.size()});
+    const TensorFile file = load_safetensors("there/node.safetensors", vfs);
+    CHECK(file.metadata.at("node") == fault->text());
+    TensorMap inputs;
+    for (const NamedValue& input : graph->inputs()) inputs.emplace(input.name, file.tensors.at(input.name));
+    int wrong = 0;
+    for (const auto& [name, tensor] : evaluate(*graph, *make_backend("cpu", {.threads = 1}), inputs))
+      for (std::int64_t i = 0; i < tensor.elements(); ++i)
+        wrong += std::abs(tensor.at(i) - file.tensors.at("got." + name).at(i)) >= 0.5;
+    CHECK(wrong == 1);
+  }
+  CHECK(replayed > 0);
+}
+
+TEST_CASE("whatever fails on the disk while a node is saved is an error") {
+  NodeFault fault;
+  fault.graph = std::make_shared<Graph>();
+  for (const Fault kind : {Fault::disk_full, Fault::io_error})
+    for (int i = 0;; ++i) {
+      CAPTURE(i);
+      MemoryVfs files;
+      FailingVfs failing(files, i, kind);
+      ErrorKind said = ErrorKind::internal;
+      try {
+        save_fault(fault, "there", failing);
+      } catch (const Error& error) {
+        said = error.kind();
+      }
+      if (!failing.fired()) break;
+      CHECK((said == ErrorKind::storage || failing.failed() == "remove"));
+    }
 }
 
 TEST_CASE("a broken kernel is noticed and its node is named") {

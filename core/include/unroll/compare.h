@@ -14,6 +14,7 @@
 #include "unroll/run.h"
 #include "unroll/tensor.h"
 #include "unroll/trainer.h"
+#include "unroll/vfs.h"
 
 namespace unroll {
 
@@ -23,11 +24,15 @@ struct NodeFault {
   std::string place;  // "step 3 of 100 of the scan of weight_hh_l0"; empty: outside of loops
   std::string value;  // "output 0 is 0.5 at [2,7] of f32[32,1024]; of these operands it must be 0.25, within 3e-07"
   std::vector<std::int32_t> path;      // number of the node in the lowered graph, before it those of the loops around
-  std::shared_ptr<const Graph> graph;  // for replay: the node alone, with inputs operand0 ... and outputs result0 ...
+  std::shared_ptr<const Graph> graph;  // the node alone, with inputs operand0 ... and outputs result0 ...; null of a loop
+                                       // that hands on or stacks what its steps did not give
   TensorMap tensors;                   // its inputs, and what was computed: "got.result0"
 
   UNROLL_API std::string text() const;
 };
+// For replay: node.txt, the graph, and node.safetensors, the tensors, with the text as metadata. Throws Error(storage).
+UNROLL_API void save_fault(const NodeFault& fault, const std::string& folder, Vfs& vfs = disk());
+
 struct NodeCheck {
   std::int64_t nodes = 0;    // that were judged, those of a loop once for each step
   std::int64_t unjudged = 0; // whose operands cannot be had: inside a packed loop, not row by row

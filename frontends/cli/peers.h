@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll compare --with`: the same layers in other libraries, by the scripts that benchmarks use.
+#pragma once
+
+#include <vector>
+
+#include "frontends/cli/compare_model.h"
+#include "frontends/cli/options.h"
+#include "unroll/compare.h"
+
+namespace unroll::cli {
+
+// Each of options.with on the task's first batch. One whose packages are absent is left out, which is said on stderr.
+// Throws Error(unsupported) for layers that others do not have.
+std::vector<OutsideResults> run_peers(const CompareModel& model, const TensorMap& parameters,
+                                      const TrainerOptions& training, const Options& options);
+
+}  // namespace unroll::cli
