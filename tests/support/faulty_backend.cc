@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/faulty_backend.h"
 
-#include <algorithm>
-
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ops.h"
@@ -19,7 +17,7 @@ void add_faults(const Graph& graph, const std::vector<std::int32_t>& around, std
     path.push_back(id);
     for (std::size_t k = 0; k < node.outputs.size(); ++k)
       if (is_float(node.outputs[k].dtype) && node.outputs[k].shape.elements() > 0)
-        list.push_back({path, static_cast<std::int32_t>(k)});
+        list.push_back({.path = path, .output = static_cast<std::int32_t>(k)});
     if (node.op == Op::scan) add_faults(*node.body, path, list);
   }
 }
@@ -45,7 +43,7 @@ std::shared_ptr<const Graph> with_fault(const Graph& graph, const KernelFault& f
   if (at >= static_cast<std::int32_t>(graph.nodes().size())) return nullptr;
   const Node& there = graph.node(at);
   const bool inside = fault.path.size() > 1;
-  if (inside != (there.op == Op::scan && inside)) return nullptr;
+  if (inside && there.op != Op::scan) return nullptr;
   if (!inside && (fault.output >= static_cast<std::int32_t>(there.outputs.size()) ||
                   fault.element >= there.outputs[static_cast<std::size_t>(fault.output)].shape.elements()))
     return nullptr;
@@ -64,7 +62,9 @@ std::shared_ptr<const Graph> with_fault(const Graph& graph, const KernelFault& f
     for (const ValueId& v : node.inputs) operands.push_back(value_of(v));
     std::shared_ptr<const Graph> body = node.body;
     if (id == at && inside) {
-      body = with_fault(*body, {{fault.path.begin() + 1, fault.path.end()}, fault.output, fault.element});
+      body = with_fault(*body, {.path = {fault.path.begin() + 1, fault.path.end()},
+                               .output = fault.output,
+                               .element = fault.element});
       if (!body) return nullptr;
     }
     values.push_back(target->append(node.op, operands, node.attributes, body));
@@ -81,9 +81,7 @@ std::shared_ptr<const Graph> numbered(const Graph& lowered) {
 }
 
 std::unique_ptr<Executable> FaultyBackend::compile(std::shared_ptr<const Plan> plan) {
-  const auto inputs = plan->graph->inputs();
-  const bool meant = fault_.input.empty() || std::any_of(inputs.begin(), inputs.end(), [&](const NamedValue& input) {
-                       return input.name == fault_.input; });
+  const bool meant = !fault_.where || fault_.where(*plan->graph);
   const auto graph = meant ? with_fault(*numbered(*plan->graph), fault_) : nullptr;
   if (!graph) return inner_->compile(std::move(plan));
   ++n_faulty_;

@@ -3,6 +3,7 @@
 // loop.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,7 +19,7 @@ struct KernelFault {
   std::vector<std::int32_t> path;  // number of the node in a numbered graph, before it those of the loops around it
   std::int32_t output = 0;
   std::int64_t element = 0;
-  std::string input = {};  // only in plans that read it; empty: in all that have such a node
+  std::function<bool(const Graph&)> where = {};  // in which plans; empty: in all that have such a node
 };
 
 // Every result of a node that a fault can be put into: the float values of nodes that compute, also inside of loops.
