@@ -12,25 +12,10 @@
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
+#include "unroll/work.h"
 
 namespace unroll::cli {
 namespace {
-
-// Multiply-adds count two. Matmuls of the graph, those of a scan's body once per step.
-double matmul_flop(const Graph& graph) {
-  double flop = 0;
-  for (const Node& node : graph.nodes()) {
-    if (node.op == Op::matmul) {
-      const Shape& a = graph.type(node.inputs[0]).shape;
-      const bool transposed = node.attributes.get_or<bool>("transpose_a", false);
-      flop += 2 * static_cast<double>(node.outputs[0].shape.elements()) *
-              static_cast<double>(a[a.rank() - (transposed ? 2 : 1)]);
-    } else if (node.op == Op::scan) {
-      flop += static_cast<double>(scan_layout(node).steps) * matmul_flop(*node.body);
-    }
-  }
-  return flop;
-}
 
 // y, and for training the loss mean(y^2) with the gradient of every parameter.
 RecurrentJob build_stack(const BenchModel& w, bool train) {

@@ -78,6 +78,7 @@ struct Capabilities {
   bool masks = false;     // runs scans with lengths and reset; otherwise they are lowered into the body
   bool packs = false;     // runs packed scans and matmul with a count of rows; otherwise scans stay masked
   bool fuses = false;     // wants elementwise groups as fused nodes
+  bool one_arena = false; // executables that are not one_thread take turns in one arena, as large as the largest needs
   bool views = false;     // reads strided operands in elementwise, move and (rows only) matmul nodes, and writes strided
                           // elementwise results; otherwise every Storage is dense
   int threads = 1;
@@ -108,11 +109,16 @@ struct Bindings {
   std::vector<Buffer*> outputs;
 };
 
+// A call of an executable, or of a loop in it. Lines that are one deeper follow the line of their loop; their node is one
+// of plan.bodies[node] of it, or, under a line without a node (branches side by side), of the same plan.
 struct ReportLine {
   std::string step;            // node and op
   std::string implementation;  // kernel chosen
-  std::size_t bytes = 0;
-  double milliseconds = 0;     // last run, when profiling
+  std::size_t bytes = 0;       // of its results
+  double milliseconds = 0;     // of the first thread, in all runs so far; of a loop's calls some are timed for all
+  double predicted_ms = 0;     // of one run, by the backend's model of the machine; 0: it has none
+  int depth = 0;               // loops around it
+  std::int32_t node = -1;      // -1: no single one
 };
 
 class UNROLL_API Executable {
@@ -137,11 +143,16 @@ class UNROLL_API Backend {
   virtual void wait() {}
 };
 
+class Trace;  // unroll/trace.h
+
 struct BackendOptions {
   int threads = 0;  // 0: as many as the process may run on, and one for a plan that is sooner done alone
   // How the steps of scans are shared out among threads, where a scan allows it: one of Capabilities::schedules. Empty:
   // timings of the first runs choose. Results are the same bits. Throws Error(usage) when it is unknown.
   std::string schedule = {};
+  // Measures the machine for about a second, so that reports say what a call was predicted to take.
+  bool predict = false;
+  Trace* trace = nullptr;  // gets what each thread does, where the backend can tell; must outlive the backend
 };
 struct BackendStatus {
   std::string name;
