@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "frontends/cli/toml_reader.h"
@@ -28,6 +29,10 @@ bool is_choice(std::string_view choices, std::string_view word) {
   }
 }
 
+std::string_view example_of(const KeySpec& key) {
+  return key.type == KeyType::texts ? "[\"a\", \"b\"]" : key.fallback;
+}
+
 // The value as the key's type, or nothing when the types do not fit. Whole numbers are numbers.
 bool convert(const TomlValue& from, KeyType type, ConfigValue& to) {
   if (type == KeyType::boolean && std::holds_alternative<bool>(from))
@@ -40,6 +45,8 @@ bool convert(const TomlValue& from, KeyType type, ConfigValue& to) {
     to = static_cast<double>(std::get<std::int64_t>(from));
   else if (type == KeyType::text && std::holds_alternative<std::string>(from))
     to = std::get<std::string>(from);
+  else if (type == KeyType::texts && std::holds_alternative<std::vector<std::string>>(from))
+    to = std::get<std::vector<std::string>>(from);
   else
     return false;
   return true;
@@ -52,12 +59,23 @@ void check_range(const KeySpec& key, const ConfigValue& value, const std::string
     throw Error(kind_of(origin), origin, fmt::format("{} is {}", key.path, toml_text(value)),
                 fmt::format("Use one of {}", key.allowed.choices));
   }
-  if (key.type == KeyType::boolean) return;
+  if (key.type == KeyType::boolean || key.type == KeyType::texts) return;
   const double number =
       key.type == KeyType::integer ? static_cast<double>(std::get<std::int64_t>(value)) : std::get<double>(value);
   if (std::isfinite(number) && number >= key.allowed.lowest && number <= key.allowed.highest) return;
   throw Error(kind_of(origin), origin, fmt::format("{} is {}", key.path, toml_text(value)),
               fmt::format("It must lie between {} and {}", key.allowed.lowest, key.allowed.highest));
+}
+
+// "a,b" as a shell passes it.
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    words.emplace_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return words;
 }
 
 const KeySpec& known_key(std::string_view path, const std::string& origin) {
@@ -94,7 +112,7 @@ void Config::apply_toml(std::string_view text, const std::string& name) {
     ConfigValue value;
     if (!convert(given.value, key.type, value)) {
       throw Error(ErrorKind::input_file, origin, fmt::format("{} is of type {}", key.path, given.type),
-                  fmt::format("It must be of type {}, such as {}", key_type_name(key.type), key.fallback));
+                  fmt::format("It must be of type {}, such as {}", key_type_name(key.type), example_of(key)));
     }
     set(key.path, std::move(value), origin);
   }
@@ -114,6 +132,7 @@ void Config::apply_setting(std::string_view setting) {
   }
   const KeySpec& key = known_key(setting.substr(0, equals), origin);
   const std::string_view text = setting.substr(equals + 1);
+  if (key.type == KeyType::texts && !text.starts_with('[')) return set(key.path, words_of(text), origin);
   ConfigValue value = std::string(text);
   if (key.type != KeyType::text || text.starts_with('"')) {
     TomlValue scalar;
@@ -125,7 +144,7 @@ void Config::apply_setting(std::string_view setting) {
     }
     if (!convert(scalar, key.type, value)) {
       throw Error(ErrorKind::usage, origin, fmt::format("the value is not of type {}", key_type_name(key.type)),
-                  fmt::format("Write for example --set {}={}", key.path, key.fallback));
+                  fmt::format("Write for example --set {}={}", key.path, example_of(key)));
     }
   }
   set(key.path, std::move(value), origin);

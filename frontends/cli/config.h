@@ -22,7 +22,7 @@ class Config {
 
   // Throws Error(input_file) naming name:line:column, the key and the nearest known one.
   void apply_toml(std::string_view text, const std::string& name);
-  // "section.key=value"; the value is TOML, or plain text for a text key. Throws Error(usage).
+  // "section.key=value"; the value is TOML, or plain text for a text key, or a,b for an array of text. Throws Error(usage).
   void apply_setting(std::string_view setting);
   void set(std::string_view path, ConfigValue value, std::string origin);
 
@@ -30,6 +30,7 @@ class Config {
   std::int64_t integer(std::string_view path) const { return get<std::int64_t>(path); }
   double number(std::string_view path) const { return get<double>(path); }
   const std::string& text(std::string_view path) const { return get<std::string>(path); }
+  const std::vector<std::string>& texts(std::string_view path) const { return get<std::vector<std::string>>(path); }
   std::vector<TextCell> cells() const;  // the tables [cells.NAME], checked
   std::vector<ParameterGroup> groups() const;  // the tables [groups.NAME], in the order of the file
   bool is_default(std::string_view path) const { return entry(path).origin.empty(); }

@@ -43,7 +43,7 @@ std::string range_text(const KeySpec& key) {
     return words.ends_with(", ``") ? words.substr(0, words.size() - 4) + " or empty" : words;
   }
   if (key.type == KeyType::boolean) return "`true`, `false`";
-  if (key.type == KeyType::text) return "text";
+  if (key.type == KeyType::text || key.type == KeyType::texts) return "text";
   if (key.allowed.highest == k_unbounded) return fmt::format("from {}", key.allowed.lowest);
   return fmt::format("{} … {}", key.allowed.lowest, key.allowed.highest);
 }

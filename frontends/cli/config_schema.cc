@@ -22,6 +22,7 @@ constexpr auto k_bool = KeyType::boolean;
 constexpr auto k_int = KeyType::integer;
 constexpr auto k_num = KeyType::number;
 constexpr auto k_text = KeyType::text;
+constexpr auto k_texts = KeyType::texts;
 
 // path, type, default, allowed, read by,
 // meaning
@@ -54,7 +55,9 @@ constexpr KeySpec k_schema[] = {
     {"data.split_seed", k_int, "0", from(0), k_classify | k_drawn,
      "which rows are held out"},
     {"data.column", k_text, "\"\"", any, k_forecast,
-     "CSV column with the series; empty: the last one"},
+     "CSV column with the series; empty: the last one. In a file without a header columns are \"1\", \"2\", ..."},
+    {"data.columns", k_texts, "[]", any, k_forecast,
+     "several of them in the place of data.column: read together, and forecast together, each in units of its own"},
     {"data.window", k_int, "52", between(1, 1e6), k_forecast,
      "past values that a forecast sees"},
     {"data.horizon", k_int, "1", between(1, 1e5), k_forecast,
@@ -277,7 +280,7 @@ std::string_view leaf(std::string_view path) {
 }  // namespace
 
 std::string_view key_type_name(KeyType type) {
-  constexpr std::string_view names[] = {"boolean", "integer", "number", "text"};
+  constexpr std::string_view names[] = {"boolean", "integer", "number", "text", "array of text"};
   return names[static_cast<std::size_t>(type)];
 }
 
@@ -325,6 +328,8 @@ ConfigValue default_value(const KeySpec& key, unsigned uses) {
       return text == "true";
     case KeyType::text:
       return std::string(text.substr(1, text.size() - 2));
+    case KeyType::texts:
+      return std::vector<std::string>{};
     case KeyType::integer: {
       std::int64_t value = 0;
       std::from_chars(text.data(), text.data() + text.size(), value);
@@ -366,7 +371,11 @@ std::string toml_text(const ConfigValue& value) {
     std::string text = fmt::format("{}", *d);
     return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
   }
-  return fmt::format("\"{}\"", escaped(std::get<std::string>(value), /*lines=*/false));
+  const auto quoted = [](const std::string& s) { return fmt::format("\"{}\"", escaped(s, /*lines=*/false)); };
+  if (const auto* s = std::get_if<std::string>(&value)) return quoted(*s);
+  std::vector<std::string> all;
+  for (const std::string& s : std::get<std::vector<std::string>>(value)) all.push_back(quoted(s));
+  return fmt::format("[{}]", fmt::join(all, ", "));
 }
 
 unsigned uses_of_kind(std::string_view kind) {

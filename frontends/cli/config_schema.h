@@ -7,12 +7,13 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace unroll::cli {
 
-using ConfigValue = std::variant<bool, std::int64_t, double, std::string>;
+using ConfigValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>>;
 
-enum class KeyType : std::uint8_t { boolean, integer, number, text };
+enum class KeyType : std::uint8_t { boolean, integer, number, text, texts };
 std::string_view key_type_name(KeyType type);
 
 // Which kinds of job read a key; `tensors` is `unroll run` on tensors from outside.

@@ -32,8 +32,11 @@ LanguageModelOptions language_model_options(const Config& c) {
 }
 
 ForecastOptions forecast_options(const Config& c) {
+  if (!c.texts("data.columns").empty() && !c.text("data.column").empty())
+    c.refuse("data.columns", "data.column is set too", "Keep one of the two");
   return {.model = model_options(c),
           .column = c.text("data.column"),
+          .columns = c.texts("data.columns"),
           .window = c.integer("data.window"),
           .horizon = c.integer("data.horizon"),
           .stride = c.integer("data.stride"),
@@ -245,6 +248,10 @@ std::unique_ptr<Backend> open_backend(const Config& config) {
 }
 
 RecurrentSizes recurrent_sizes(const Config& config) {
+  if (config.uses() == k_forecast)
+    return {.steps = config.integer("data.window"),
+            .batch = config.integer("train.batch"),
+            .input = std::max<std::int64_t>(static_cast<std::int64_t>(config.texts("data.columns").size()), 1)};
   const bool embedded = config.uses() & k_words;
   return {.steps = config.integer("data.steps"),
           .batch = config.integer("train.batch"),

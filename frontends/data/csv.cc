@@ -67,9 +67,10 @@ bool is_header(const std::vector<std::string>& cells) {
 
 }  // namespace
 
-void CsvTable::refuse(std::size_t line, std::size_t column, const std::string& what) const {
+void CsvTable::refuse(std::size_t line, std::size_t column, const std::string& what, const std::string& next) const {
+  const std::string title = column < header_.size() ? " ('" + header_[column].substr(0, 40) + "')" : "";
   throw Error(ErrorKind::input_file, name_,
-              "line " + std::to_string(line) + ", column " + std::to_string(column + 1) + ": " + what);
+              "line " + std::to_string(line) + ", column " + std::to_string(column + 1) + title + ": " + what, next);
 }
 
 CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits) {
@@ -112,13 +113,26 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& name, const C
 
 std::size_t CsvTable::column(const std::string& name) const {
   if (name.empty()) return n_columns_ - 1;
-  const auto at = std::find(header_.begin(), header_.end(), name);
-  if (at != header_.end()) return static_cast<std::size_t>(at - header_.begin());
+  std::size_t found = n_columns_;
+  for (std::size_t c = 0; c < n_columns_; ++c) {
+    if (column_name(c) != name) continue;
+    if (found < n_columns_)
+      throw Error(ErrorKind::usage, name_,
+                  "columns " + std::to_string(found + 1) + " and " + std::to_string(c + 1) + " are both '" + name + "'",
+                  "Give each column of the header a name of its own");
+    found = c;
+  }
+  if (found < n_columns_) return found;
   std::string known;
   for (const std::string& column : header_) known += (known.empty() ? "" : ", ") + column;
-  throw Error(
-      ErrorKind::usage, name_, "there is no column '" + name + "'",
-      header_.empty() ? "The file has no header line; leave `column` empty for the last column" : "Columns: " + known);
+  throw Error(ErrorKind::usage, name_, "there is no column '" + name + "'",
+              header_.empty() ? "The file has no header line; name a column by its number, 1 to " +
+                                    std::to_string(n_columns_) + ", or none for the last one"
+                              : "Columns: " + known);
+}
+
+std::string CsvTable::column_name(std::size_t column) const {
+  return header_.empty() ? std::to_string(column + 1) : header_[column];
 }
 
 double CsvTable::number(std::size_t row, std::size_t column, Missing missing) const {
@@ -128,7 +142,9 @@ double CsvTable::number(std::size_t row, std::size_t column, Missing missing) co
     refuse(lines_[row], column, "a number is missing");
   }
   const std::optional<double> value = number_in(cell);
-  if (!value) refuse(lines_[row], column, "'" + cell.substr(0, 40) + "' is not a number");
+  if (!value)
+    refuse(lines_[row], column, "'" + cell.substr(0, 40) + "' is not a number",
+           missing == Missing::as_nan ? "Name columns of numbers, and leave a cell empty where one is missing" : "");
   if (!std::isfinite(*value)) refuse(lines_[row], column, "'" + cell.substr(0, 40) + "' is not finite");
   return *value;
 }

@@ -24,15 +24,18 @@ class CsvTable {
   std::size_t n_rows() const { return lines_.size(); }
   std::size_t n_columns() const { return n_columns_; }
   const std::vector<std::string>& header() const { return header_; }  // empty when there is none
-  // Index of a header name, or of the last column for ""; throws Error(usage) with the names there are.
+  // Index of a header name, in a file without a header of a number from 1, or of the last column for "". Throws
+  // Error(usage) with the names there are, also when the header has the name twice.
   std::size_t column(const std::string& name) const;
+  std::string column_name(std::size_t column) const;  // column() finds it
 
   enum class Missing { refused, as_nan };
   // The number in a cell. Throws Error(input_file) when it is not a finite number, or empty and refused.
   double number(std::size_t row, std::size_t column, Missing missing = Missing::refused) const;
 
  private:
-  [[noreturn]] void refuse(std::size_t line, std::size_t column, const std::string& what) const;
+  [[noreturn]] void refuse(std::size_t line, std::size_t column, const std::string& what,
+                           const std::string& next = {}) const;
 
   std::string name_;
   std::size_t n_columns_ = 0;

@@ -19,16 +19,26 @@ ZScore ZScore::fit(std::span<const double> values) {
   return z;
 }
 
-Series Series::from(std::span<const double> values, const std::string& name) {
-  Series s;
-  for (const double v : values) {
-    const bool observed = !std::isnan(v);
-    if (!observed && s.level.empty()) continue;
-    s.level.push_back(observed ? v : s.level.back());
-    s.observed.push_back(observed);
+std::vector<Series> series_of(std::span<const NamedColumn> columns, const std::string& file) {
+  std::size_t begin = 0;
+  for (const NamedColumn& c : columns) {
+    const auto first = std::find_if(c.values.begin(), c.values.end(), [](double v) { return !std::isnan(v); });
+    if (first == c.values.end()) throw Error(ErrorKind::input_file, file, c.name + " holds no number");
+    begin = std::max(begin, static_cast<std::size_t>(first - c.values.begin()));
   }
-  if (s.level.empty()) throw Error(ErrorKind::input_file, name, "the column holds no number");
-  return s;
+  std::vector<Series> all;
+  for (const NamedColumn& c : columns) {
+    Series& s = all.emplace_back();
+    double last = 0;
+    for (std::size_t t = 0; t < c.values.size(); ++t) {
+      const bool observed = !std::isnan(c.values[t]);
+      if (observed) last = c.values[t];
+      if (t < begin) continue;
+      s.level.push_back(last);
+      s.observed.push_back(observed);
+    }
+  }
+  return all;
 }
 
 std::vector<double> differences(std::span<const double> level) {
@@ -37,12 +47,15 @@ std::vector<double> differences(std::span<const double> level) {
   return d;
 }
 
-std::vector<std::int64_t> targets_between(const Series& series, std::int64_t begin, std::int64_t end,
+std::vector<std::int64_t> targets_between(std::span<const Series> series, std::int64_t begin, std::int64_t end,
                                           std::int64_t window, std::int64_t horizon, std::int64_t first) {
   std::vector<std::int64_t> targets;
   for (std::int64_t t = std::max(begin, first + window); t + horizon <= end; ++t) {
-    const auto from = series.observed.begin() + t;
-    if (std::find(from, from + horizon, true) != from + horizon) targets.push_back(t);
+    const bool observed = std::any_of(series.begin(), series.end(), [&](const Series& s) {
+      const auto from = s.observed.begin() + t;
+      return std::find(from, from + horizon, true) != from + horizon;
+    });
+    if (observed) targets.push_back(t);
   }
   return targets;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A series with gaps prepared for forecasting: gaps, differences, z-score, sliding windows, and a linear
+// Series with gaps prepared for forecasting: gaps, differences, z-score, sliding windows, and a linear
 // autoregression to compare with.
 #pragma once
 
@@ -17,21 +17,26 @@ struct ZScore {
   double apply(double value) const { return (value - mean) / deviation; }
 };
 
-// NaN marks a gap. A gap is read as the last value before it, so that nothing comes from the future; gaps before the
-// first value are dropped. Throws Error(input_file) when there is no value at all.
 struct Series {
   std::vector<double> level;   // gaps filled
   std::vector<bool> observed;  // false where there was a gap
-  static Series from(std::span<const double> values, const std::string& name);
   std::int64_t size() const { return static_cast<std::int64_t>(level.size()); }
 };
+struct NamedColumn {
+  std::string name;  // for messages
+  std::vector<double> values;
+};
+// Columns of one length side by side; NaN marks a gap. A gap is read as the last value before it, so that nothing comes
+// from the future; rows before each column has had a value are dropped. Throws Error(input_file) when one has no value
+// at all.
+std::vector<Series> series_of(std::span<const NamedColumn> columns, const std::string& file);
 
 // level[t] - level[t-1]; 0 at t = 0.
 std::vector<double> differences(std::span<const double> level);
 
-// Positions t to predict [t, t + horizon) at, within [begin, end), from the `window` values before t: at least one of them
-// observed, and t - window >= first.
-std::vector<std::int64_t> targets_between(const Series& series, std::int64_t begin, std::int64_t end,
+// Positions t to predict [t, t + horizon) at, within [begin, end), from the `window` values before t: at least one of
+// them observed in one of the series, and t - window >= first.
+std::vector<std::int64_t> targets_between(std::span<const Series> series, std::int64_t begin, std::int64_t end,
                                           std::int64_t window, std::int64_t horizon, std::int64_t first);
 
 // value[t] = intercept + sum over k of weight[k] * value[t - 1 - k], by least squares over the targets.

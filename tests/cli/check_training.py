@@ -194,6 +194,33 @@ def levers(folder):
     refused(2, "lever", source, "batch=8", "--out", folder / "out", *common, says=["not empty"])
 
 
+def several_series(folder):
+    """several columns are forecast together: metrics of each, a stream of all; columns that do not fit are refused"""
+    rows = "".join(f"{t},{t % 7},{100 + t % 5},w\n" for t in range(300))
+    source = config(folder, "forecast", "--set", "data.columns=b,a", "--set", "data.horizon=3")
+    assert 'columns = ["b", "a"]' in source.read_text()
+    (folder / "demo/series.csv").write_text("day,a,b,word\n" + rows)
+    run = folder / "run"
+    ok("train", source, "--out", run, "--max-updates", 20, *SMALL)
+    report = ok("eval", run, "--json").json()
+    for metrics in (report["metrics"], report["baselines"]["linear_ar"]):
+        assert {"mae", "mae.a", "mae.b", "rmse.a", "mase.b"} <= metrics.keys(), report
+    (folder / "steps").write_text("101 1\n102,2\n")
+    (folder / "few").write_text("101\n")
+    lines = ok("stream", run, "--input", folder / "steps").out.splitlines()
+    assert [len(line.split(",")) for line in lines] == [6, 6], lines
+    assert 80 < float(lines[1].split(",")[0]) < 120 and -5 < float(lines[1].split(",")[1]) < 12, lines
+    refused(3, "stream", run, "--input", folder / "few", says=["a step takes 2 numbers; got 1"])
+    checked = ok("data", "check", source, "--json").json()["figures"]
+    assert checked["highest of a"] == 6 and checked["highest of b"] == 104, checked
+    assert "f32[9,32,2]" in ok("inspect", source, "--set", "data.window=9").out
+    for columns, says in [("a,c", "Columns: day, a, b, word"), ("a,a", "'a' twice"), ("a,word", "line 2, column 4")]:
+        bad = call("train", source, "--out", folder / "bad", "--set", f"data.columns={columns}")
+        assert bad.code in (2, 3) and says in bad.err and not (folder / "bad").exists(), (columns, bad.err)
+    refused(3, "train", source, "--out", folder / "bad", "--set", "data.column=a",
+            says=["data.column is set too. Keep one"])
+
+
 def data_check(folder):
     """data check tells what is odd; its exit code is 3 for what training refuses, with --strict for warnings too"""
     for kind in KINDS:
@@ -375,5 +402,6 @@ def advice(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks, precision_check, levers, data_check, estimates, tensorboard,
-                stops_on_signals, second_signal_ends_at_once, displays, bad_data, advice], work)
+    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks, precision_check,
+                levers, several_series, data_check, estimates, tensorboard, stops_on_signals, second_signal_ends_at_once,
+                displays, bad_data, advice], work)

@@ -211,6 +211,24 @@ TEST_CASE("a mistake in a cell of text is refused with its place in the file") {
   CHECK(contains(refusal(ErrorKind::usage, [&] { config.apply_setting("cells.mine.y=h"); }), "a table [cells.NAME]"));
 }
 
+TEST_CASE("an array of texts is read from a file and from the command line, and kept by the resolved config") {
+  using Names = std::vector<std::string>;
+  Config config = config_of("[task]\nkind = \"forecast\"\n[data]\ncolumns = [\"a b\", \"c\\\"d\"]\n");
+  CHECK(config.texts("data.columns") == Names{"a b", "c\"d"});
+  CHECK(config_of(config.toml(k_every)) == config);
+  for (const char* setting : {"data.columns=x,y z", "data.columns=[\"x\", \"y z\"]"}) {
+    config.apply_setting(setting);
+    CHECK(config.texts("data.columns") == Names{"x", "y z"});
+  }
+  config.apply_setting("data.columns=x");
+  CHECK(config.texts("data.columns") == Names{"x"});
+  config.apply_setting("data.columns=[]");
+  CHECK(config.texts("data.columns").empty());
+  CHECK(contains(refusal(ErrorKind::usage, [&] { config.apply_setting("data.columns=[1]"); }), "data.columns=[\"a\", \"b\"]"));
+  CHECK(contains(file_refusal("[data]\ncolumns = \"a\"\n"), "such as [\"a\", \"b\"]"));
+  CHECK(contains(file_refusal("[data]\ncolumns = [\"a\", 2]\n"), "data.columns is of type array"));
+}
+
 TEST_CASE("groups of parameters are read in the order of the file and kept by the resolved config") {
   const Config config = config_of(
       "[task]\nkind = \"forecast\"\n[groups.later]\nmatch = \"*\"\nlr_scale = 2\n"

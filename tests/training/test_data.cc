@@ -148,12 +148,17 @@ TEST_CASE("each place of a permutation is taken by each number about equally oft
 
 TEST_CASE("a gap is read as the last value and is never a target") {
   const double nan = std::nan("");
-  const Series s = Series::from(std::vector{nan, 1.0, 2.0, nan, 4.0, 5.0}, "t");
-  CHECK(s.level == std::vector<double>{1, 2, 2, 4, 5});
+  const auto series = [](std::vector<NamedColumn> columns) { return series_of(columns, "t"); };
+  const std::vector<Series> s = series({{"a", {nan, 1, 2, nan, 4, 5}}});
+  CHECK(s[0].level == std::vector<double>{1, 2, 2, 4, 5});
   CHECK(targets_between(s, 0, 5, 1, 1, 0) == std::vector<std::int64_t>{1, 3, 4});
   CHECK(targets_between(s, 0, 5, 2, 1, 1) == std::vector<std::int64_t>{3, 4});
   CHECK(targets_between(s, 0, 5, 1, 3, 0) == std::vector<std::int64_t>{1, 2});
-  CHECK_THROWS_AS(Series::from(std::vector{nan, nan}, "t"), Error);
+  const std::vector<Series> two = series({{"a", {0, nan, 2, nan, 4, 5}}, {"b", {nan, nan, 12, 13, nan, nan}}});
+  CHECK(two[0].level == std::vector<double>{2, 2, 4, 5});
+  CHECK(two[1].level == std::vector<double>{12, 13, 13, 13});
+  CHECK(targets_between(two, 0, 4, 1, 1, 0) == std::vector<std::int64_t>{1, 2, 3});
+  CHECK_THROWS_AS(series({{"a", {1, 2}}, {"b", {nan, nan}}}), Error);
 }
 
 TEST_CASE("a z-score has mean 0 and deviation 1 on what it was fitted to") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ready tasks: a language model, forecasting of a series, classifying rows as sequences, labelling tokens,
+// Ready tasks: a language model, forecasting of series, classifying rows as sequences, labelling tokens,
 // lines into lines, labelling documents. Each takes the text of its data file; option fields have the names of the config keys.
 #pragma once
 
@@ -57,14 +57,17 @@ UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOp
                                                            std::shared_ptr<const Vfs::Reader> file,
                                                            const std::string& name, const Metadata& fitted = {});
 
-// Predicts the next values of a column, `horizon` of them at once, from a window of the values before them. Metrics over all
-// of these: mae and rmse in the column's units, and mase, mae divided by that of seasonal_naive one value ahead in training
-// (Hyndman & Koehler 2006). Baselines on the same test split: persistence, seasonal_naive and linear_ar, an autoregression of
-// order `window` (with `difference` an ARIMA(window, 1, 0)) by least squares, which goes on from its own values. A missing
-// value is never a target and is read as the last value before it.
+// Predicts the next values of one column or of several, `horizon` of each at once, from a window of the values of all of them
+// before. Metrics over all of these: mae and rmse in the columns' units, and mase, mae divided by that of seasonal_naive one
+// value ahead in training (Hyndman & Koehler 2006), each column by its own. Of several columns an evaluation has them for each
+// too, as "mae.NAME"; in all, only mase means something where units differ. Baselines on the same test split, of each column by
+// itself: persistence, seasonal_naive and linear_ar, an autoregression of order `window` (with `difference` an
+// ARIMA(window, 1, 0)) by least squares, which goes on from its own values. A missing value is never a target and is read as
+// the last value before it; rows before every column has had a value are left out.
 struct ForecastOptions {
   RecurrentModelOptions model;
   std::string column;              // empty: the last one
+  std::vector<std::string> columns = {};  // several, in the place of `column`; a file without a header has "1", "2", ...
   std::int64_t window = 52;
   std::int64_t horizon = 1;
   std::int64_t stride = 1;         // values from a window of training to the next; validation and test have every window
@@ -216,7 +219,8 @@ class UNROLL_API Translator {
 // A trained task as a stream, from the metadata of its checkpoint. Parameters are those of the checkpoint.
 //   language model  ids [T,B] -> logits [T,B,V] of the next token
 //   classify        x [T,B,width] -> logits [T,B,classes] after each step
-//   forecast        x [T,B,1] in the column's units -> the next values [T,B,horizon]; training saw windows, a stream goes on
+//   forecast        x [T,B,S] in the S columns' units -> the next values [T,B,horizon*S], all columns of a distance side by
+//                   side; training saw windows, a stream goes on
 // Throws Error(input_file) on incomplete metadata, Error(unsupported) for a bidirectional model.
 UNROLL_API StreamModel task_stream(const Metadata& metadata);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "core/support/median.h"
 #include "frontends/data/csv.h"
@@ -15,6 +16,7 @@
 #include "frontends/data/shuffle.h"
 #include "frontends/data/tokenizer.h"
 #include "frontends/data/windows.h"
+#include "frontends/model/tasks/forecast_series.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
 
@@ -52,11 +54,12 @@ void count_rows(DataChecker& c, const std::vector<CheckedRow>& rows) {
 }
 
 // Cells that must be numbers; the first ones that are not, with the reader's words.
-void check_numbers(DataChecker& c, const CsvTable& table, std::size_t begin, std::size_t end, CsvTable::Missing missing) {
+void check_numbers(DataChecker& c, const CsvTable& table, std::span<const std::size_t> columns,
+                   CsvTable::Missing missing) {
   std::int64_t bad = 0, empty = 0;
   std::string first;
   for (std::size_t r = 0; r < table.n_rows(); ++r)
-    for (std::size_t k = begin; k < end; ++k) {
+    for (const std::size_t k : columns) {
       try {
         empty += std::isnan(table.number(r, k, missing));
       } catch (const Error& e) {
@@ -103,37 +106,50 @@ DataCheck check_data(const LanguageModelOptions& o, std::string_view text, const
   });
 }
 
+namespace {
+
+// One of the columns of a forecast; `of` and `in` name it behind a figure and before a finding where there are several.
+void check_series(DataChecker& c, const CsvTable& table, std::size_t column, const std::string& of,
+                  const std::string& in) {
+  constexpr double k_far = 10;  // times the median distance from the median: 6.7 deviations of a normal one
+  constexpr double k_many_gaps = 0.1;
+  std::vector<double> values;
+  for (std::size_t r = 0; r < table.n_rows(); ++r) {
+    const double value = table.number(r, column, CsvTable::Missing::as_nan);
+    if (!std::isnan(value)) values.push_back(value);
+  }
+  const double gaps = 1 - static_cast<double>(values.size()) / static_cast<double>(table.n_rows());
+  if (gaps > k_many_gaps)
+    c.warn("numbers", in + percent(gaps) + " of the values are missing: each is read as the one before it");
+  if (values.empty()) return;
+  const double middle = median(values);
+  std::vector<double> distances;
+  for (const double v : values) distances.push_back(std::fabs(v - middle));
+  const double spread = median(distances);
+  const auto far = std::count_if(distances.begin(), distances.end(), [&](double d) { return d > k_far * spread; });
+  c.figure("median" + of, middle);
+  c.figure("lowest" + of, *std::min_element(values.begin(), values.end()));
+  c.figure("highest" + of, *std::max_element(values.begin(), values.end()));
+  if (spread == 0) c.warn("numbers", in + "most values are " + number_text(middle) + ": there is little to learn");
+  else if (far > 0)
+    c.warn("numbers", in + std::to_string(far) + " values lie further from the median " + number_text(middle) +
+                          " than 10 times the median distance " + number_text(spread));
+}
+
+}  // namespace
+
 DataCheck check_data(const ForecastOptions& o, std::string_view csv, const std::string& name) {
   return checked([&](DataChecker& c) {
-    constexpr double k_far = 10;       // times the median distance from the median: 6.7 deviations of a normal one
-    constexpr double k_many_gaps = 0.1;
     const CsvTable table = CsvTable::parse(csv, name);
-    const std::size_t column = table.column(o.column);
+    std::vector<std::size_t> columns;
+    for (const std::string& column : columns_of(o)) columns.push_back(table.column(column));
     c.figure("rows", static_cast<double>(table.n_rows()));
     c.empty_lines(csv, 0);
-    check_numbers(c, table, column, column + 1, CsvTable::Missing::as_nan);
-    std::vector<double> values;
-    std::size_t gaps = 0;
-    for (std::size_t r = 0; r < table.n_rows(); ++r) {
-      const double value = table.number(r, column, CsvTable::Missing::as_nan);
-      if (std::isnan(value)) ++gaps;
-      else values.push_back(value);
+    check_numbers(c, table, columns, CsvTable::Missing::as_nan);
+    for (const std::size_t column : columns) {
+      const std::string of = columns.size() > 1 ? table.column_name(column) : "";
+      check_series(c, table, column, of.empty() ? "" : " of " + of, of.empty() ? "" : of + ": ");
     }
-    if (static_cast<double>(gaps) > k_many_gaps * static_cast<double>(table.n_rows()))
-      c.warn("numbers", percent(static_cast<double>(gaps) / static_cast<double>(table.n_rows())) +
-                            " of the values are missing: each is read as the one before it");
-    if (values.empty()) return;
-    const double middle = median(values);
-    std::vector<double> distances;
-    for (const double v : values) distances.push_back(std::fabs(v - middle));
-    const double spread = median(distances);
-    const auto far = std::count_if(distances.begin(), distances.end(), [&](double d) { return d > k_far * spread; });
-    c.figure("median", middle);
-    c.figure("lowest", *std::min_element(values.begin(), values.end()));
-    c.figure("highest", *std::max_element(values.begin(), values.end()));
-    if (spread == 0) c.warn("numbers", "most values are " + number_text(middle) + ": there is little to learn");
-    else if (far > 0) c.warn("numbers", std::to_string(far) + " values lie further from the median " + number_text(middle) +
-                                            " than 10 times the median distance " + number_text(spread));
   });
 }
 
@@ -142,7 +158,9 @@ DataCheck check_data(const ClassifyOptions& o, std::string_view csv, const std::
     const CsvTable table = CsvTable::parse(csv, name);
     const std::size_t label_column = table.n_columns() - 1;
     c.empty_lines(csv, 0);
-    check_numbers(c, table, 0, table.n_columns(), CsvTable::Missing::refused);
+    std::vector<std::size_t> columns(table.n_columns());
+    std::iota(columns.begin(), columns.end(), std::size_t{0});
+    check_numbers(c, table, columns, CsvTable::Missing::refused);
     const auto n = static_cast<std::int64_t>(table.n_rows()), held = part_of(n, o.held_out, "held_out");
     const std::vector<std::int64_t> order = permutation(n, o.split_seed, 0);
     std::vector<CheckedRow> rows;

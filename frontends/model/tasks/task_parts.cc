@@ -44,30 +44,50 @@ std::string number_text(double value) {
 
 namespace {
 
-std::string scale_key(std::size_t distance) {
-  return distance == 0 ? "scaler" : "scaler." + std::to_string(distance);
+std::string series_key(std::size_t series) { return series == 0 ? "" : "series." + std::to_string(series) + "."; }
+
+std::string scale_key(std::size_t series, std::size_t distance) {
+  return series_key(series) + (distance == 0 ? "scaler" : "scaler." + std::to_string(distance));
+}
+
+// Of what older models have one of, without saying so.
+std::int64_t count_of(const Metadata& m, const std::string& key) {
+  const std::int64_t n = m.contains(key) ? get_integer(m, key) : 1;
+  if (n < 1) throw Error(ErrorKind::input_file, "model", "metadata '" + key + "' must be at least 1");
+  return n;
+}
+
+ZScore scale_of(const Metadata& m, const std::string& key) {
+  const ZScore scale{get_double(m, key + ".mean"), get_double(m, key + ".deviation")};
+  if (!(scale.deviation > 0))
+    throw Error(ErrorKind::input_file, "model", "the model's " + key + " has no positive deviation");
+  return scale;
 }
 
 }  // namespace
 
-void put_scales(Metadata& m, std::span<const ZScore> ahead) {
-  m["horizon"] = std::to_string(ahead.size());
-  for (std::size_t h = 0; h < ahead.size(); ++h) {
-    m[scale_key(h) + ".mean"] = number_text(ahead[h].mean);
-    m[scale_key(h) + ".deviation"] = number_text(ahead[h].deviation);
+void put_scales(Metadata& m, std::span<const SeriesScales> series) {
+  m["series"] = std::to_string(series.size());
+  m["horizon"] = std::to_string(series[0].ahead.size());
+  for (std::size_t s = 0; s < series.size(); ++s) {
+    m[series_key(s) + "column"] = series[s].column;
+    for (std::size_t h = 0; h < series[s].ahead.size(); ++h) {
+      m[scale_key(s, h) + ".mean"] = number_text(series[s].ahead[h].mean);
+      m[scale_key(s, h) + ".deviation"] = number_text(series[s].ahead[h].deviation);
+    }
   }
 }
 
-std::vector<ZScore> get_scales(const Metadata& m) {
-  const std::int64_t horizon = m.contains("horizon") ? get_integer(m, "horizon") : 1;  // older models have none
-  if (horizon < 1) throw Error(ErrorKind::input_file, "model", "metadata 'horizon' must be at least 1");
-  std::vector<ZScore> ahead;
-  for (std::size_t h = 0; h < static_cast<std::size_t>(horizon); ++h) {
-    ahead.push_back({get_double(m, scale_key(h) + ".mean"), get_double(m, scale_key(h) + ".deviation")});
-    if (!(ahead.back().deviation > 0))
-      throw Error(ErrorKind::input_file, "model", "the model's scaler has no positive deviation");
+std::vector<SeriesScales> get_scales(const Metadata& m) {
+  const std::int64_t n_series = count_of(m, "series"), horizon = count_of(m, "horizon");
+  std::vector<SeriesScales> series;
+  for (std::size_t s = 0; s < static_cast<std::size_t>(n_series); ++s) {
+    SeriesScales& scales = series.emplace_back();
+    if (n_series > 1) scales.column = get_text(m, series_key(s) + "column");
+    for (std::size_t h = 0; h < static_cast<std::size_t>(horizon); ++h)
+      scales.ahead.push_back(scale_of(m, scale_key(s, h)));
   }
-  return ahead;
+  return series;
 }
 
 namespace {

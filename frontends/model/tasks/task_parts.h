@@ -23,9 +23,14 @@ std::int64_t get_integer(const Metadata& metadata, const std::string& key);
 double get_double(const Metadata& metadata, const std::string& key);
 std::string number_text(double value);
 
-// Of a forecast: what it reads, and gives next, is counted in `scaler`, what it gives k values later in `scaler.k`.
-void put_scales(Metadata& metadata, std::span<const ZScore> ahead);
-std::vector<ZScore> get_scales(const Metadata& metadata);  // by distance, one at least
+// Of a forecast: what it reads of a series, and gives next, is counted in `scaler`, what it gives k values later in
+// `scaler.k`. The keys of series s > 0 begin with "series.s.".
+struct SeriesScales {
+  std::string column;
+  std::vector<ZScore> ahead;  // by distance, one at least, and as many in all series
+};
+void put_scales(Metadata& metadata, std::span<const SeriesScales> series);
+std::vector<SeriesScales> get_scales(const Metadata& metadata);  // one at least
 
 // What is behind the recurrent layers and, where there is one, before them.
 struct Readout {

@@ -47,29 +47,41 @@ StreamModel classify_stream(const Metadata& metadata, const RecurrentModelOption
   return stream;
 }
 
-// A model that reads and gives changes keeps the last value, and whether there was one, as two more states: the first
-// value counts as no change.
+// Means and deviations of what a forecast reads [S], or of what it gives [H*S].
+struct Units {
+  Value mean, deviation;
+  Units(Graph& graph, std::span<const SeriesScales> series, std::size_t horizon) {
+    Tensor means(DType::f32, {static_cast<std::int64_t>(horizon * series.size())}), deviations = means;
+    std::int64_t at = 0;
+    for (std::size_t h = 0; h < horizon; ++h)
+      for (const SeriesScales& s : series) {
+        means.set(at, s.ahead[h].mean);
+        deviations.set(at++, s.ahead[h].deviation);
+      }
+    mean = constant(graph, means);
+    deviation = constant(graph, deviations);
+  }
+};
+
+// A model that reads and gives changes keeps the last values, and whether there were any, as two more states: the first
+// values count as no change.
 StreamModel forecast_stream(const Metadata& metadata, const RecurrentModelOptions& model) {
-  const std::vector<ZScore> ahead = get_scales(metadata);
+  const std::vector<SeriesScales> series = get_scales(metadata);
+  const auto S = static_cast<std::int64_t>(series.size()), H = static_cast<std::int64_t>(series[0].ahead.size());
   const bool changes = get_integer(metadata, "difference") != 0;
-  StreamModel stream = recurrent_stream(model, 1);
+  StreamModel stream = recurrent_stream(model, S);
   const auto recurrent_shapes = stream.state_shapes;
   stream.state_shapes = [=](std::int64_t lanes) {
     std::vector<Shape> shapes = recurrent_shapes(lanes);
-    for (int i = 0; changes && i < 2; ++i) shapes.push_back({1, lanes, 1});
+    if (changes) shapes.insert(shapes.end(), {{1, lanes, S}, {1, lanes, 1}});
     return shapes;
   };
   stream.build = [=](Scope& scope, Value x, std::span<const Value> states) {
-    const std::int64_t steps = x.shape()[0];
+    const std::int64_t steps = x.shape()[0], lanes = x.shape()[1];
     const auto predict = [&](Value values, std::span<const Value> recurrent) {
-      const auto horizon = static_cast<std::int64_t>(ahead.size());
-      CellLayerResult r = read_out(scope, (values - ahead[0].mean) / ahead[0].deviation, model, recurrent, horizon);
-      Tensor mean(DType::f32, {horizon}), deviation(DType::f32, {horizon});
-      for (std::int64_t h = 0; h < horizon; ++h) {
-        mean.set(h, ahead[static_cast<std::size_t>(h)].mean);
-        deviation.set(h, ahead[static_cast<std::size_t>(h)].deviation);
-      }
-      r.y = r.y * constant(scope.graph(), deviation) + constant(scope.graph(), mean);
+      const Units read(scope.graph(), series, 1), given(scope.graph(), series, static_cast<std::size_t>(H));
+      CellLayerResult r = read_out(scope, (values - read.mean) / read.deviation, model, recurrent, H * S);
+      r.y = r.y * given.deviation + given.mean;
       return r;
     };
     if (!changes) return predict(x, states);
@@ -78,7 +90,8 @@ StreamModel forecast_stream(const Metadata& metadata, const RecurrentModelOption
     const Value first = (slice(x, 0, 0, 1) - last) * seen;
     const Value later = slice(x, 0, 1, steps - 1) - slice(x, 0, 0, steps - 1);
     CellLayerResult r = predict(steps == 1 ? first : concat(std::vector{first, later}, 0), states.first(n));
-    r.y = x + r.y;
+    const Value ahead = reshape(x, {steps, lanes, 1, S}) + reshape(r.y, {steps, lanes, H, S});
+    r.y = reshape(ahead, {steps, lanes, H * S});
     r.states.push_back(slice(x, 0, steps - 1, 1));
     r.states.push_back(ones);
     return r;
