@@ -23,6 +23,7 @@ class CpuBackend final : public HostBackend {
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
     capabilities_.packs = true;
     capabilities_.fuses = true;
+    capabilities_.one_arena = true;
     capabilities_.views = true;
     capabilities_.threads = team_.size();
     capabilities_.schedules = schedule_names();

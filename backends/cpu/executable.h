@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backends/common/host_buffer.h"
@@ -21,14 +22,18 @@ class ProgramExecutable final : public Executable {
         team_(team),
         alone_(alone || plan_->one_thread),
         program_({*plan_, alone_ ? 1 : team.size(), state, make_claimed}),
-        arena_(at_least_one(plan_->arena_bytes)),
         scratch_(at_least_one(program_.scratch_bytes())) {
     bases_.resize(program_.n_bases());
+    const std::size_t arena = at_least_one(plan_->arena_bytes);
+    if (plan_->one_thread) own_arena_ = Bytes(arena);
+    else share_.emplace(state.arena, arena);
   }
 
   void run(const Bindings& bindings) override {
+    std::optional<SharedArena::Turn> turn;
+    if (share_) turn.emplace(share_->arena());
     std::byte** at = bases_.data();
-    *at++ = arena_.data();
+    *at++ = turn ? turn->data() : own_arena_.data();
     *at++ = program_.constants();
     for (Buffer* buffer : bindings.inputs) *at++ = as_host(*buffer).data();
     for (Buffer* buffer : bindings.outputs) *at++ = as_host(*buffer).data();
@@ -50,7 +55,8 @@ class ProgramExecutable final : public Executable {
   Team& team_;
   bool alone_;  // in the caller's thread
   Program program_;
-  Bytes arena_, scratch_;
+  std::optional<SharedArena::Share> share_;  // of one that takes turns; streams run side by side
+  Bytes own_arena_, scratch_;
   std::vector<std::byte*> bases_;
 };
 

@@ -2,14 +2,17 @@
 // What the executables of one backend share.
 #pragma once
 
+#include <memory>
 #include <optional>
 
+#include "backends/cpu/arena.h"
 #include "backends/cpu/schedule.h"
 #include "backends/cpu/weights.h"
 
 namespace unroll::cpu {
 
 struct BackendState {
+  std::shared_ptr<SharedArena> arena = std::make_shared<SharedArena>();  // of all that may not run at once
   WeightStore weights = {};
   ScheduleChoices choices = {};
   std::optional<Schedule> schedule = {};  // of every scan that can have it; none: timings choose

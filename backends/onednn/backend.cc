@@ -35,6 +35,7 @@ class OnednnBackend final : public HostBackend {
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
     capabilities_.deterministic = false;
     capabilities_.fuses = true;
+    capabilities_.one_arena = true;
     capabilities_.views = true;
     capabilities_.threads = team_.size();
     capabilities_.weights = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8};

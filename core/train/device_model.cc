@@ -97,7 +97,8 @@ struct DeviceModel::ProgramBytes {
 DeviceModel::ProgramBytes DeviceModel::all_programs() const {
   ProgramBytes all;
   const auto add = [&](const BoundProgram& p) {
-    all.arena += p.program().plan().arena_bytes;
+    const std::size_t arena = p.program().plan().arena_bytes;
+    all.arena = one_arena() ? std::max(all.arena, arena) : all.arena + arena;
     all.weights += p.program().executable().workspace_bytes() + constant_bytes(p.program().plan());
     all.batch += p.own_bytes();
   };
@@ -109,7 +110,19 @@ DeviceModel::ProgramBytes DeviceModel::all_programs() const {
 
 std::size_t DeviceModel::program_bytes() const {
   const ProgramBytes all = all_programs();
-  return all.arena + all.weights + all.batch;
+  return (one_arena() ? 0 : all.arena) + all.weights + all.batch;
+}
+
+std::size_t DeviceModel::largest_update_arena() const {
+  std::size_t most = 0;
+  for (const auto& [types, program] : updates_) most = std::max(most, program->program().plan().arena_bytes);
+  return most;
+}
+
+std::size_t DeviceModel::largest_evaluation_arena() const {
+  std::size_t most = 0;
+  for (const auto& [types, e] : evaluations_) most = std::max(most, e.program->program().plan().arena_bytes);
+  return most;
 }
 
 std::vector<RunEstimate::Part> DeviceModel::memory(std::int64_t waiting) const {

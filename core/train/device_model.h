@@ -57,10 +57,13 @@ class DeviceModel {
   // first. Empty when all is.
   std::string first_bad_value(std::span<const Batch> batches, std::int64_t update) const;
   std::size_t n_programs() const { return updates_.size() + evaluations_.size() + watching_.size(); }
-  // By name, of what is there and compiled now. Of several programs each has its own arena.
-  // `waiting` batches lie on the host.
+  // By name, of what is there and compiled now. `waiting` batches lie on the host.
   std::vector<RunEstimate::Part> memory(std::int64_t waiting) const;
   std::size_t program_bytes() const;  // what is held for each program by itself
+  // Programs that take turns have one arena, as large as the largest needs; it is then no part of program_bytes().
+  bool one_arena() const { return backend_.describe().one_arena; }
+  std::size_t largest_update_arena() const;
+  std::size_t largest_evaluation_arena() const;
   std::size_t machine_memory() const { return machine_memory_; }
   std::size_t saved_bytes() const;
   const std::vector<MetricLayout>& metrics() const { return metrics_; }

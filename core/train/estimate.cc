@@ -42,12 +42,18 @@ struct Census {
     for (const auto& [shapes, n] : elements) sum += n;
     return sum;
   }
+  double largest() const {
+    double most = 0;
+    for (const auto& [shapes, n] : elements) most = std::max(most, n);
+    return most;
+  }
 };
 
 // Programs of one kind: those that were compiled for a trial, and what the shapes of the run need beyond them.
 struct Kind {
   Census met, seen;
   std::size_t bytes = 0;                // of the programs met
+  std::size_t arena = 0;                // the largest of them, where they take turns in one
   std::vector<double> compile_seconds;  // of some of them
 
   void add_further(FurtherPrograms& further, double& seconds) const {
@@ -57,6 +63,9 @@ struct Kind {
       further.bytes += static_cast<std::size_t>(static_cast<double>(bytes) * n / met.of_each_shape());
       if (!compile_seconds.empty()) seconds += median(compile_seconds);
     }
+    if (met.elements.empty() || seen.elements.empty()) return;
+    const double larger = std::max(seen.largest() / met.largest(), 1.0);
+    further.arena = std::max(further.arena, static_cast<std::size_t>(static_cast<double>(arena) * larger));
   }
 };
 
@@ -104,6 +113,7 @@ class Trials {
       allowed_ = std::min(trial_.seconds, k_share * static_cast<double>(trial_.last - trial_.first + 1) * median(updates_));
     }
     training_.bytes = model_.program_bytes() - before;
+    if (model_.one_arena()) training_.arena = model_.largest_update_arena();
   }
 
   // Until an epoch brings no new shape, for half of the time at most.
@@ -134,6 +144,7 @@ class Trials {
     const double first = evaluate(), second = evaluate();
     validation_.compile_seconds.push_back(std::max(first - second, 0.0));
     validation_.bytes = model_.program_bytes() - before;
+    if (model_.one_arena()) validation_.arena = model_.largest_evaluation_arena();
     validation_.met.add(task_.batch(Split::validation, 0, 0, middle));
     const auto start = Clock::now();
     std::int64_t batches = 0;
@@ -210,6 +221,8 @@ FurtherPrograms try_updates(DeviceModel& model, const Task& task, const Trial& t
 
 void add_rest(RunEstimate& e, const FurtherPrograms& further, const DeviceModel& model, std::size_t before) {
   const std::size_t known = e.bytes, now = resident_memory();
+  for (RunEstimate::Part& part : e.memory)
+    if (part.name == "arena") part.bytes = std::max(part.bytes, further.arena);
   const std::size_t beside = std::max(now > known ? now - known : 0, before);
   const std::size_t plans = (beside - before) / std::max<std::size_t>(model.n_programs(), 1) * further.n;
   e.memory.push_back({"further shapes", further.bytes + plans});

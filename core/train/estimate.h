@@ -36,6 +36,7 @@ struct Trial {
 // What lies between the programs that the trial met and those of all batches, each shape being one.
 struct FurtherPrograms {
   std::size_t n = 0, bytes = 0;
+  std::size_t arena = 0;  // what the largest of all will need, where all take turns in one
 };
 // Fills update_seconds, validation_seconds and compile_seconds. Programs are compiled on the way, which is not counted.
 FurtherPrograms try_updates(DeviceModel& model, const Task& task, const Trial& trial, RunEstimate& estimate);
