@@ -130,7 +130,8 @@ constexpr int k_read_flags = O_RDONLY | O_NONBLOCK;
 
 class DiskReader : public Vfs::Reader {
  public:
-  explicit DiskReader(const std::string& path) : path_(path), file_(path, k_read_flags), size_(size_of(file_, path)) {}
+  explicit DiskReader(const std::string& path)
+      : path_(path), file_(path, k_read_flags), size_(size_of(file_, path)), written_(last_write()) {}
   std::size_t size() const override { return size_; }
   void read_at(std::size_t offset, std::span<std::byte> to) const override {
     for (std::size_t done = 0; done < to.size();) {
@@ -145,12 +146,25 @@ class DiskReader : public Vfs::Reader {
                     "Leave the file as it is while it is used");
       done += static_cast<std::size_t>(n);
     }
+    const std::pair<std::size_t, timespec> now = last_write();
+    if (now.first != written_.first || now.second.tv_sec != written_.second.tv_sec ||
+        now.second.tv_nsec != written_.second.tv_nsec)
+      throw Error(ErrorKind::input_file, path_, "was written to while it was used",
+                  "Leave the file as it is while it is used");
   }
 
  private:
+  // Size and time. A file that took the place of this one is another: this one is still read.
+  std::pair<std::size_t, timespec> last_write() const {
+    struct stat status {};
+    if (::fstat(file_.get(), &status) < 0) throw file_error(ErrorKind::input_file, path_, "read", errno);
+    return {static_cast<std::size_t>(status.st_size), status.st_mtim};
+  }
+
   std::string path_;
   Descriptor file_;
   std::size_t size_;
+  std::pair<std::size_t, timespec> written_;
 };
 
 class Disk : public Vfs {

@@ -35,11 +35,11 @@ std::vector<std::string> words_of(const std::string& text) {
 // Each word becomes what stood in its place most often in those training pairs whose sides have as many words.
 class WordByWord {
  public:
-  explicit WordByWord(const std::vector<TranslateTask::Pair>& pairs) {
-    for (const TranslateTask::Pair& pair : pairs) {
+  explicit WordByWord(const TranslateTask& task) {
+    task.for_each_pair(Split::train, [&](const TranslateTask::Pair& pair) {
       const std::vector<std::string> from = words_of(pair.source), to = words_of(pair.target);
       for (std::size_t i = 0; from.size() == to.size() && i < from.size(); ++i) ++seen_[from[i]][to[i]];
-    }
+    });
   }
   std::string operator()(const std::string& source) const {
     std::string text;
@@ -66,14 +66,14 @@ void add_text_scores(const TranslateTask& task, const RunFolder& run, Backend& b
                    {"rouge2", s.rouge2},           {"rougeL", s.rougeL}};
   };
   Translator translator(run.model.metadata, run.model.tensors, backend);
-  const WordByWord word_by_word(task.pairs(Split::train));
+  const WordByWord word_by_word(task);
   std::vector<std::string> sources, written, replaced, targets;
-  for (const TranslateTask::Pair& pair : task.pairs(split_of(options.split))) {
+  task.for_each_pair(split_of(options.split), [&](const TranslateTask::Pair& pair) {
     sources.push_back(pair.source);
     targets.push_back(pair.target);
     replaced.push_back(word_by_word(pair.source));
     written.push_back(translator.translate(pair.source, options.decode));
-  }
+  });
   metrics.merge(scores_of(written, targets));
   baselines["source_as_it_is"] = scores_of(sources, targets);
   baselines["word_by_word"] = scores_of(replaced, targets);

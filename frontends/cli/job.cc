@@ -55,7 +55,8 @@ ClassifyOptions classify_options(const Config& c) {
           .divide = c.number("data.divide"),
           .batch = c.integer("train.batch"),
           .held_out = c.number("data.held_out"),
-          .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"))};
+          .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed")),
+          .memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"))};
 }
 
 template <class TaskOptions>
@@ -71,6 +72,7 @@ TaskOptions text_rows_options(const Config& c) {
   o.validation = c.number("data.validation");
   o.test = c.number("data.test");
   o.split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"));
+  o.memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"));
   return o;
 }
 
@@ -102,6 +104,7 @@ DocumentOptions document_options(const Config& c) {
 }
 
 std::string text_of(const std::string& path) { return read_text_file(path, k_max_data_bytes); }
+std::shared_ptr<const Vfs::Reader> file_of(const std::string& path) { return disk().open(path); }
 
 // Each kind of task with what makes it of its file, and with what looks at that.
 struct TaskMaker {
@@ -115,18 +118,18 @@ DataCheck check_with(const Config& c, const std::string& path) {
 }
 constexpr TaskMaker k_makers[] = {
     {k_language_model, [](auto& c, auto& path, auto& fitted) {
-       return make_language_model(language_model_options(c), std::shared_ptr<const Vfs::Reader>(disk().open(path)), path,
-                                  fitted); }, check_with<language_model_options>},
+       return make_language_model(language_model_options(c), file_of(path), path, fitted); },
+     check_with<language_model_options>},
     {k_forecast, [](auto& c, auto& path, auto& fitted) {
        return make_forecast(forecast_options(c), text_of(path), path, fitted); }, check_with<forecast_options>},
     {k_classify, [](auto& c, auto& path, auto& fitted) {
-       return make_classify(classify_options(c), text_of(path), path, fitted); }, check_with<classify_options>},
+       return make_classify(classify_options(c), file_of(path), path, fitted); }, check_with<classify_options>},
     {k_label, [](auto& c, auto& path, auto& fitted) {
-       return make_label(label_options(c), text_of(path), path, fitted); }, check_with<label_options>},
+       return make_label(label_options(c), file_of(path), path, fitted); }, check_with<label_options>},
     {k_translate, [](auto& c, auto& path, auto& fitted) -> std::shared_ptr<const Task> {
-       return make_translate(translate_options(c), text_of(path), path, fitted); }, check_with<translate_options>},
+       return make_translate(translate_options(c), file_of(path), path, fitted); }, check_with<translate_options>},
     {k_document, [](auto& c, auto& path, auto& fitted) {
-       return make_document(document_options(c), text_of(path), path, fitted); }, check_with<document_options>},
+       return make_document(document_options(c), file_of(path), path, fitted); }, check_with<document_options>},
 };
 
 Average average_kind(const std::string& word) {

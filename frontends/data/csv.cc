@@ -67,51 +67,69 @@ bool is_header(const std::vector<std::string>& cells) {
 
 }  // namespace
 
-void CsvTable::refuse(std::size_t line, std::size_t column, const std::string& what, const std::string& next) const {
+void CsvReader::refuse(std::size_t line, std::size_t column, const std::string& what, const std::string& next) const {
   const std::string title = column < header_.size() ? " ('" + header_[column].substr(0, 40) + "')" : "";
   throw Error(ErrorKind::input_file, name_,
               "line " + std::to_string(line) + ", column " + std::to_string(column + 1) + title + ": " + what, next);
 }
 
+bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
+  cells.clear();
+  if (trimmed(line.text).empty()) return false;
+  if (const std::size_t bad = split_line(line.text, cells); bad != std::string::npos)
+    refuse(line.number, bad, "a quote is out of place");
+  const bool first = n_columns_ == 0;
+  if (first && cells.size() > max_columns_)
+    refuse(line.number, max_columns_, "more than " + std::to_string(max_columns_) + " columns");
+  if (first) n_columns_ = cells.size();
+  if (cells.size() != n_columns_)
+    refuse(line.number, std::min(cells.size(), n_columns_),
+           std::to_string(cells.size()) + " cells; the first line has " + std::to_string(n_columns_));
+  if (!first || !is_header(cells)) return true;
+  for (std::string& cell : cells) cell = trimmed(cell);
+  header_ = cells;
+  return false;
+}
+
 CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits) {
-  CsvTable table;
-  table.name_ = name;
-  if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
-  std::size_t line_number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    ++line_number;
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (trimmed(line).empty()) continue;
-    std::vector<std::string> cells;
-    if (const std::size_t bad = split_line(line, cells); bad != std::string::npos)
-      table.refuse(line_number, bad, "a quote is out of place");
-    const bool first = table.n_columns_ == 0;
-    if (first) {
-      table.n_columns_ = cells.size();
-      if (cells.size() > limits.max_columns)
-        table.refuse(line_number, limits.max_columns, "more than " + std::to_string(limits.max_columns) + " columns");
-    }
-    if (cells.size() != table.n_columns_)
-      table.refuse(line_number, std::min(cells.size(), table.n_columns_),
-                   std::to_string(cells.size()) + " cells; the first line has " + std::to_string(table.n_columns_));
-    if (first && is_header(cells)) {
-      for (std::string& cell : cells) cell = trimmed(cell);
-      table.header_ = std::move(cells);
-      continue;
-    }
+  CsvTable table(CsvReader(name, limits.max_columns));
+  std::vector<std::string> cells;
+  lines_of(text)([&](const Line& line) {
+    if (!table.reader_.read(line, cells)) return;
     if (table.cells_.size() + cells.size() > limits.max_cells)
-      table.refuse(line_number, 0, "more than " + std::to_string(limits.max_cells) + " cells");
+      table.reader_.refuse(line.number, 0, "more than " + std::to_string(limits.max_cells) + " cells");
     std::move(cells.begin(), cells.end(), std::back_inserter(table.cells_));
-    table.lines_.push_back(line_number);
-  }
+    table.lines_.push_back(line.number);
+  });
   if (table.lines_.empty()) throw Error(ErrorKind::input_file, name, "holds no line of data");
   return table;
 }
 
-std::size_t CsvTable::column(const std::string& name) const {
+void index_rows(RecordFile& file, CsvReader& reader,
+                const std::function<void(std::span<const std::string>, std::size_t)>& take) {
+  std::vector<std::string> cells;
+  file.for_each_line([&](const Line& line) {
+    if (!reader.read(line, cells)) return;
+    file.add(line.at);
+    take(cells, line.number);
+  });
+  if (file.size() == 0) throw Error(ErrorKind::input_file, file.name(), "holds no line of data");
+}
+
+std::vector<double> numbers_in(const RecordFile& file, const CsvReader& reader, std::string_view record) {
+  std::vector<std::string> cells;
+  std::vector<double> numbers;
+  if (split_line(first_line(record), cells) != std::string::npos || cells.size() != reader.n_columns())
+    file.refuse_changed();
+  for (const std::string& cell : cells) {
+    const std::optional<double> number = number_in(cell);
+    if (!number) file.refuse_changed();
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+std::size_t CsvReader::column(const std::string& name) const {
   if (name.empty()) return n_columns_ - 1;
   std::size_t found = n_columns_;
   for (std::size_t c = 0; c < n_columns_; ++c) {
@@ -131,21 +149,20 @@ std::size_t CsvTable::column(const std::string& name) const {
                               : "Columns: " + known);
 }
 
-std::string CsvTable::column_name(std::size_t column) const {
+std::string CsvReader::column_name(std::size_t column) const {
   return header_.empty() ? std::to_string(column + 1) : header_[column];
 }
 
-double CsvTable::number(std::size_t row, std::size_t column, Missing missing) const {
-  const std::string& cell = cells_[row * n_columns_ + column];
+double CsvReader::number(const std::string& cell, std::size_t line, std::size_t column, Missing missing) const {
   if (trimmed(cell).empty()) {
     if (missing == Missing::as_nan) return std::numeric_limits<double>::quiet_NaN();
-    refuse(lines_[row], column, "a number is missing");
+    refuse(line, column, "a number is missing");
   }
   const std::optional<double> value = number_in(cell);
   if (!value)
-    refuse(lines_[row], column, "'" + cell.substr(0, 40) + "' is not a number",
+    refuse(line, column, "'" + cell.substr(0, 40) + "' is not a number",
            missing == Missing::as_nan ? "Name columns of numbers, and leave a cell empty where one is missing" : "");
-  if (!std::isfinite(*value)) refuse(lines_[row], column, "'" + cell.substr(0, 40) + "' is not finite");
+  if (!std::isfinite(*value)) refuse(line, column, "'" + cell.substr(0, 40) + "' is not finite");
   return *value;
 }
 

@@ -1,43 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/data/labelled.h"
 
-#include "frontends/data/lines.h"
 #include "unroll/error.h"
 
 namespace unroll {
 
+namespace {
+
+struct Token {
+  std::string_view text, label;
+  const Line& line;
+  bool first;  // of its sentence
+};
+
+void for_each_token(const Lines& lines, const std::string& name, const LabelledLimits& limits,
+                    const std::function<void(const Token&)>& take) {
+  std::size_t n_tokens = 0, length = 0;
+  lines([&](const Line& line) {
+    require_utf8(line, name);
+    if (line.text.empty()) {
+      length = 0;
+      return;
+    }
+    const std::size_t tab = line.text.find('\t');
+    if (tab == std::string_view::npos || line.text.find('\t', tab + 1) != std::string_view::npos)
+      refuse_line(name, line.number,
+                  "a token, one tab and its label are expected; got '" + std::string(line.text.substr(0, 40)) + "'",
+                  "Leave a line empty where a sentence ends");
+    if (tab == 0 || tab + 1 == line.text.size())
+      refuse_line(name, line.number, tab == 0 ? "the token is empty" : "the label is empty");
+    if (length == limits.max_length)
+      refuse_line(name, line.number, "the sentence has more than " + std::to_string(limits.max_length) + " tokens",
+                  "Leave an empty line where a sentence ends");
+    if (++n_tokens > limits.max_tokens)
+      refuse_line(name, line.number, "more than " + std::to_string(limits.max_tokens) + " tokens");
+    take({line.text.substr(0, tab), line.text.substr(tab + 1), line, length++ == 0});
+  });
+  if (n_tokens == 0) throw Error(ErrorKind::input_file, name, "holds no sentence");
+}
+
+}  // namespace
+
 std::vector<LabelledSentence> read_labelled(std::string_view text, const std::string& name,
                                             const LabelledLimits& limits) {
   std::vector<LabelledSentence> sentences;
-  bool open = false;
-  std::size_t n_tokens = 0;
-  for_each_line(text, name, [&](std::string_view line, std::size_t number) {
-    if (line.empty()) {
-      open = false;
-      return;
-    }
-    const std::size_t tab = line.find('\t');
-    if (tab == std::string_view::npos || line.find('\t', tab + 1) != std::string_view::npos)
-      refuse_line(name, number,
-                  "a token, one tab and its label are expected; got '" + std::string(line.substr(0, 40)) + "'",
-                  "Leave a line empty where a sentence ends");
-    if (tab == 0 || tab + 1 == line.size())
-      refuse_line(name, number, tab == 0 ? "the token is empty" : "the label is empty");
-    if (!open) {
-      sentences.emplace_back().line = number;
-      open = true;
-    }
-    LabelledSentence& sentence = sentences.back();
-    if (sentence.tokens.size() == limits.max_length)
-      refuse_line(name, number, "the sentence has more than " + std::to_string(limits.max_length) + " tokens",
-                  "Leave an empty line where a sentence ends");
-    if (++n_tokens > limits.max_tokens)
-      refuse_line(name, number, "more than " + std::to_string(limits.max_tokens) + " tokens");
-    sentence.tokens.emplace_back(line.substr(0, tab));
-    sentence.labels.emplace_back(line.substr(tab + 1));
+  for_each_token(lines_of(text), name, limits, [&](const Token& token) {
+    if (token.first) sentences.emplace_back().line = token.line.number;
+    sentences.back().tokens.emplace_back(token.text);
+    sentences.back().labels.emplace_back(token.label);
   });
-  if (sentences.empty()) throw Error(ErrorKind::input_file, name, "holds no sentence");
   return sentences;
+}
+
+void index_labelled(RecordFile& file, const LabelledLimits& limits) {
+  for_each_token(file.lines(), file.name(), limits, [&](const Token& token) {
+    if (token.first) file.add(token.line.at);
+  });
+}
+
+LabelledSentence sentence_in(const RecordFile& file, std::string_view record) {
+  try {
+    std::vector<LabelledSentence> one = read_labelled(record, file.name());
+    if (one.size() == 1) return std::move(one[0]);
+  } catch (const Error&) {  // it was read before
+  }
+  file.refuse_changed();
 }
 
 }  // namespace unroll

@@ -7,10 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "frontends/data/records.h"
+
 namespace unroll {
 
 struct LabelledLimits {
-  std::size_t max_tokens = std::size_t{1} << 26;  // of the file
+  std::size_t max_tokens = std::size_t{1} << 40;  // of the file
   std::size_t max_length = 4096;                  // of a sentence
 };
 
@@ -23,5 +25,9 @@ struct LabelledSentence {
 // anything above the limits, and a file without a sentence.
 std::vector<LabelledSentence> read_labelled(std::string_view text, const std::string& name,
                                             const LabelledLimits& limits = {});
+// The same of a file, of which each sentence becomes a record.
+void index_labelled(RecordFile& file, const LabelledLimits& limits = {});
+// A record of such a file; its line is not known.
+LabelledSentence sentence_in(const RecordFile& file, std::string_view record);
 
 }  // namespace unroll

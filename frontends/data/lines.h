@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of lines: endings of either kind, a byte order mark is skipped, every line is UTF-8.
+// Files of lines: endings of either kind, a byte order mark is skipped.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,26 @@
 
 namespace unroll {
 
+struct Line {
+  std::string_view text;  // without its ending
+  std::size_t number;     // from 1
+  std::size_t at;         // of its first byte in the file
+};
+// Shows every line of something, in order. A second call shows the same ones.
+using Lines = std::function<void(const std::function<void(const Line&)>& take)>;
+// Of a text, which must outlive them, or of the part of one that begins at byte `at`, behind `n_before` lines.
+Lines lines_of(std::string_view text, std::size_t at = 0, std::size_t n_before = 0);
+
 // Error(input_file) about a line, from 1.
 [[noreturn]] void refuse_line(const std::string& name, std::size_t number, const std::string& what,
                               const std::string& next = {});
+// Throws Error(input_file) naming `name` and the line when it is not UTF-8.
+void require_utf8(const Line& line, const std::string& name);
 
-// Calls `take` with each line, without its ending, and its number from 1. Throws Error(input_file) naming `name` and
-// the line when one is not UTF-8.
+// What a text has before its first line ends.
+std::string_view first_line(std::string_view text);
+
+// Calls `take` with each line, which is UTF-8, and its number from 1.
 void for_each_line(std::string_view text, const std::string& name,
                    const std::function<void(std::string_view line, std::size_t number)>& take);
 

@@ -444,7 +444,7 @@ TEST_CASE("bad rows are refused with the rule") {
   CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n", "r.csv"), doctest::Contains("do not divide into 3 steps"),
                        Error);
   o.steps = 2;
-  CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n1,2,3,4,0.5\n", "r.csv"), doctest::Contains("row 2"), Error);
+  CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n1,2,3,4,0.5\n", "r.csv"), doctest::Contains("line 2, column 5"), Error);
   CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,-1\n", "r.csv"), doctest::Contains("label"), Error);
   CHECK_THROWS_WITH_AS(make_classify(o, "1,2,,4,1\n", "r.csv"), doctest::Contains("column 3"), Error);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ready tasks: a language model, forecasting of series, classifying rows as sequences, labelling tokens,
-// lines into lines, labelling documents. Each takes the text of its data file; option fields have the names of the config keys.
+// Ready tasks: a language model, forecasting of series, classifying rows as sequences, labelling tokens, lines into
+// lines, labelling documents. Each takes the text of its data, or the file, which may be larger than memory: above
+// `memory_limit` bytes (0: never) its records are read again whenever a batch has them, and of each at most 64 bytes
+// are held. Option fields have the names of the config keys.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +24,10 @@ namespace unroll {
 
 using Metadata = std::map<std::string, std::string>;
 
-// `name` is the file's name for messages. `fitted` is the metadata of a trained model whose vocabulary or scaler is
-// to be used instead of one fitted on the training split here. All throw Error(input_file) with the place on bad
-// data and Error(usage) on options that do not fit it.
+// `name` is the file's name for messages. `fitted` is the metadata of a trained model whose vocabulary or scaler is to
+// be used instead of one fitted on the training split here. All throw Error(input_file) with the place on bad data and
+// Error(usage) on options that do not fit it. A file must not change while the task is used; where its size or time
+// does, what reads it next throws Error(input_file).
 
 // Predicts the next token; B contiguous streams are read in windows of T steps with carried state. Metrics perplexity
 // (of a token) and, except for words, of which unknown ones have no length, bits_per_character, which is comparable
@@ -52,22 +55,22 @@ struct LanguageModelOptions {
 };
 UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, std::string_view text,
                                                            const std::string& name, const Metadata& fitted = {});
-// The file must not change while the task is used.
 UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options,
                                                            std::shared_ptr<const Vfs::Reader> file,
                                                            const std::string& name, const Metadata& fitted = {});
 
-// Predicts the next values of one column or of several, `horizon` of each at once, from a window of the values of all of them
-// before. Metrics over all of these: mae and rmse in the columns' units, and mase, mae divided by that of seasonal_naive one
-// value ahead in training (Hyndman & Koehler 2006), each column by its own. Of several columns an evaluation has them for each
-// too, as "mae.NAME"; in all, only mase means something where units differ. Baselines on the same test split, of each column by
-// itself: persistence, seasonal_naive and linear_ar, an autoregression of order `window` (with `difference` an
-// ARIMA(window, 1, 0)) by least squares, which goes on from its own values. A missing value is never a target and is read as
-// the last value before it; rows before every column has had a value are left out.
+// Predicts the next values of one column or of several, `horizon` of each at once, from a window of the values of all
+// of them before. Metrics over all of these: mae and rmse in the columns' units, and mase, mae divided by that of
+// seasonal_naive one value ahead in training (Hyndman & Koehler 2006), each column by its own. Of several columns an
+// evaluation has them for each too, as "mae.NAME"; in all, only mase means something where units differ. Baselines on
+// the same test split, of each column by itself: persistence, seasonal_naive and linear_ar, an autoregression of order
+// `window` (with `difference` an ARIMA(window, 1, 0)) by least squares, which goes on from its own values. A missing
+// value is never a target and is read as the last value before it; rows before every column has had a value are left
+// out.
 struct ForecastOptions {
   RecurrentModelOptions model;
   std::string column;              // empty: the last one
-  std::vector<std::string> columns = {};  // several, in the place of `column`; a file without a header has "1", "2", ...
+  std::vector<std::string> columns = {};  // several, in the place of `column`; without a header named "1", "2", ...
   std::int64_t window = 52;
   std::int64_t horizon = 1;
   std::int64_t stride = 1;         // values from a window of training to the next; validation and test have every window
@@ -92,9 +95,13 @@ struct ClassifyOptions {
   std::int64_t batch = 32;
   double held_out = 0.2;
   std::uint64_t split_seed = 0;
+  std::size_t memory_limit = 0;
 };
 UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::string_view csv,
                                                      const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options,
+                                                     std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+                                                     const Metadata& fitted = {});
 
 // What tasks on rows of text have in common.
 struct TextRowsOptions {
@@ -108,6 +115,7 @@ struct TextRowsOptions {
   double validation = 0.1;          // parts of the rows
   double test = 0.2;
   std::uint64_t split_seed = 0;
+  std::size_t memory_limit = 0;
 };
 
 // Gives every token of a sentence a label. The file has a line `token<TAB>label` for each token and an empty line after
@@ -120,6 +128,8 @@ struct LabelOptions : TextRowsOptions {
   std::string output = "softmax";  // each label by itself; crf: all of a sentence together, see crf_loss
 };
 UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text,
+                                                  const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
                                                   const std::string& name, const Metadata& fitted = {});
 
 // A trained labeller: `metadata` and `parameters` are those of its checkpoint, or of its task and trainer. The backend
@@ -152,6 +162,9 @@ struct DocumentOptions : TextRowsOptions {  // the model is that of words, and a
 };
 UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::string_view text,
                                                      const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options,
+                                                     std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+                                                     const Metadata& fitted = {});
 
 // A trained reader of documents, as Labeller.
 class UNROLL_API DocumentReader {
@@ -190,9 +203,12 @@ class UNROLL_API TranslateTask : public Task {
   struct Pair {
     std::string source, target;
   };
-  virtual std::vector<Pair> pairs(Split split) const = 0;
+  virtual void for_each_pair(Split split, const std::function<void(const Pair&)>& take) const = 0;
 };
 UNROLL_API std::shared_ptr<const TranslateTask> make_translate(const TranslateOptions& options, std::string_view text,
+                                                               const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const TranslateTask> make_translate(const TranslateOptions& options,
+                                                               std::shared_ptr<const Vfs::Reader> file,
                                                                const std::string& name, const Metadata& fitted = {});
 
 struct DecodeOptions {
@@ -219,8 +235,8 @@ class UNROLL_API Translator {
 // A trained task as a stream, from the metadata of its checkpoint. Parameters are those of the checkpoint.
 //   language model  ids [T,B] -> logits [T,B,V] of the next token
 //   classify        x [T,B,width] -> logits [T,B,classes] after each step
-//   forecast        x [T,B,S] in the S columns' units -> the next values [T,B,horizon*S], all columns of a distance side by
-//                   side; training saw windows, a stream goes on
+//   forecast        x [T,B,S] in the S columns' units -> the next values [T,B,horizon*S], those of one step ahead side
+//                   by side, then those of two; training saw windows, a stream goes on
 // Throws Error(input_file) on incomplete metadata, Error(unsupported) for a bidirectional model.
 UNROLL_API StreamModel task_stream(const Metadata& metadata);
 

@@ -19,10 +19,11 @@ constexpr std::int64_t k_max_classes = 65536;
 
 class Classify : public Task {
  public:
-  Classify(const ClassifyOptions& options, std::string_view text, const std::string& name, const Metadata& fitted)
-      : options_(options) {
-    const CsvTable table = CsvTable::parse(text, name);
-    const auto n_features = static_cast<std::int64_t>(table.n_columns()) - 1;
+  Classify(const ClassifyOptions& options, RecordFile file, const Metadata& fitted)
+      : options_(options), file_(std::move(file)), reader_(file_.name()) {
+    read_rows();
+    const std::string& name = file_.name();
+    const auto n_features = static_cast<std::int64_t>(reader_.n_columns()) - 1;
     if (options.steps < 1 || n_features < 1 || n_features % options.steps != 0)
       throw Error(
           ErrorKind::usage, name,
@@ -33,9 +34,8 @@ class Classify : public Task {
     if (!(std::fabs(options.divide) > 0) || !std::isfinite(options.divide))
       throw Error(ErrorKind::usage, "classify", "divide must not be 0");
     width_ = n_features / options.steps;
-    read_rows(table, name);
     if (!fitted.empty()) n_classes_ = std::max(n_classes_, get_integer(fitted, "classes"));
-    const auto n = static_cast<std::int64_t>(labels_.size());
+    const std::int64_t n = file_.size();
     const std::int64_t n_held = part_of(n, options.held_out, "held_out");
     const std::vector<std::int64_t> order = permutation(n, options.split_seed, 0);
     held_out_.assign(order.begin(), order.begin() + n_held);
@@ -72,11 +72,13 @@ class Classify : public Task {
     for (std::int64_t b = 0; b < B; ++b) {
       const std::int64_t k =
           split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
-      const std::int64_t line = from[static_cast<std::size_t>(k)];
-      const float* source = &features_[static_cast<std::size_t>(line * options_.steps * width_)];
+      const std::vector<double> row =
+          numbers_in(file_, reader_, file_.text(from[static_cast<std::size_t>(k)]));
       for (std::int64_t t = 0; t < options_.steps; ++t)
-        std::copy_n(source + t * width_, width_, &xs[static_cast<std::size_t>((t * B + b) * width_)]);
-      labels.values<std::int32_t>()[static_cast<std::size_t>(b)] = labels_[static_cast<std::size_t>(line)];
+        for (std::int64_t i = 0; i < width_; ++i)
+          xs[static_cast<std::size_t>((t * B + b) * width_ + i)] =
+              static_cast<float>(row[static_cast<std::size_t>(t * width_ + i)] / options_.divide);
+      labels.values<std::int32_t>()[static_cast<std::size_t>(b)] = static_cast<std::int32_t>(row.back());
     }
     Batch result;
     result.inputs.emplace("x", std::move(x));
@@ -99,35 +101,37 @@ class Classify : public Task {
   std::map<std::string, std::map<std::string, double>> baselines() const override {
     if (held_out_.empty() || train_.empty()) return {};
     std::vector<std::int64_t> count(static_cast<std::size_t>(n_classes_));
-    for (const std::int64_t line : train_) ++count[static_cast<std::size_t>(labels_[static_cast<std::size_t>(line)])];
+    const auto label_in = [&](std::string_view record) {
+      return static_cast<std::int32_t>(numbers_in(file_, reader_, record).back());
+    };
+    file_.for_each(train_, [&](std::int64_t, std::string_view record) {
+      ++count[static_cast<std::size_t>(label_in(record))];
+    });
     const auto best = static_cast<std::int32_t>(std::max_element(count.begin(), count.end()) - count.begin());
     std::vector<std::int32_t> labels;
-    for (const std::int64_t line : held_out_) labels.push_back(labels_[static_cast<std::size_t>(line)]);
+    file_.for_each(held_out_, [&](std::int64_t, std::string_view record) { labels.push_back(label_in(record)); });
     return {{"most_frequent", class_metrics(std::vector(labels.size(), best), labels, {n_classes_, -1})}};
   }
 
  private:
-  void read_rows(const CsvTable& table, const std::string& name) {
-    const std::size_t label_column = table.n_columns() - 1;
-    for (std::size_t r = 0; r < table.n_rows(); ++r) {
-      for (std::size_t c = 0; c < label_column; ++c)
-        features_.push_back(static_cast<float>(table.number(r, c) / options_.divide));
-      const double label = table.number(r, label_column);
+  void read_rows() {
+    index_rows(file_, reader_, [&](std::span<const std::string> cells, std::size_t line) {
+      double label = 0;  // the last number
+      for (std::size_t c = 0; c < cells.size(); ++c) label = reader_.number(cells[c], line, c);
       if (label != std::floor(label) || label < 0 || label >= k_max_classes)
-        throw Error(ErrorKind::input_file, name,
-                    "row " + std::to_string(r + 1) + " of the data: the label in the last column must be 0, 1, ..., " +
-                        std::to_string(k_max_classes - 1) + "; got " + number_text(label));
-      labels_.push_back(static_cast<std::int32_t>(label));
+        reader_.refuse(line, cells.size() - 1,
+                       "the label in the last column must be 0, 1, ..., " + std::to_string(k_max_classes - 1) +
+                           "; got " + number_text(label));
       n_classes_ = std::max(n_classes_, static_cast<std::int64_t>(label) + 1);
-    }
+    });
   }
   const std::vector<std::int64_t>& rows(Split split) const { return split == Split::train ? train_ : held_out_; }
 
   ClassifyOptions options_;
+  RecordFile file_;                 // of a row each
+  CsvReader reader_;
   std::int64_t width_ = 0;          // I
   std::int64_t n_classes_ = 0;
-  std::vector<float> features_;     // [lines, T, I]
-  std::vector<std::int32_t> labels_;
   std::vector<std::int64_t> train_, held_out_;
   mutable Shuffle shuffle_;
 };
@@ -136,7 +140,12 @@ class Classify : public Task {
 
 std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::string_view csv, const std::string& name,
                                           const Metadata& fitted) {
-  return std::make_shared<Classify>(options, csv, name, fitted);
+  return std::make_shared<Classify>(options, RecordFile(csv, name), fitted);
+}
+
+std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                          const std::string& name, const Metadata& fitted) {
+  return std::make_shared<Classify>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
 }
 
 }  // namespace unroll

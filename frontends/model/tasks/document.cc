@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "frontends/data/lines.h"
 #include "frontends/data/pairs.h"
 #include "frontends/model/tasks/class_metrics.h"
 #include "frontends/model/tasks/document_network.h"
@@ -73,35 +72,35 @@ namespace {
 
 class DocumentTask : public Task {
  public:
-  DocumentTask(const DocumentOptions& options, std::string_view text, const std::string& name, const Metadata& fitted)
-      : options_(options) {
+  DocumentTask(const DocumentOptions& options, RecordFile file, const Metadata& fitted)
+      : options_(options), file_(std::move(file)) {
     if (options.embedding < 1 || options.vocabulary < 1 || options.min_count < 1)
       throw Error(ErrorKind::usage, "document", "embedding, vocabulary and min_count must be at least 1");
-    const std::vector<TextPair> lines = read_pairs(text, name, {.max_side = std::size_t{1} << 20});
-    const SplitRows rows =
-        random_splits(static_cast<std::int64_t>(lines.size()), options.validation, options.test, options.split_seed);
-    std::vector<Document> documents;
-    for (const TextPair& line : lines) {
-      documents.push_back(document_of(line.target));
-      if (documents.back().empty()) refuse_line(name, line.line, "the text has no word");
-      if (const std::string excess = excess_of(documents.back()); !excess.empty()) refuse_line(name, line.line, excess);
-    }
+    index_pairs(file_, {.max_side = std::size_t{1} << 20});
+    SplitRows rows = random_splits(file_.size(), options.validation, options.test, options.split_seed);
+    std::vector<Buckets::Lengths> lengths;
+    lengths.reserve(static_cast<std::size_t>(file_.size()));
+    Lexicon::Counts labels;
+    file_.for_each([&](std::int64_t row, std::string_view record) {
+      const TextPair line = pair_in(file_, record);
+      const Document document = document_of(line.target);
+      if (document.empty()) file_.refuse(row, "the text has no word");
+      if (const std::string excess = excess_of(document); !excess.empty()) file_.refuse(row, excess);
+      std::size_t longest = 0;
+      for (const auto& sentence : document) longest = std::max(longest, sentence.size());
+      lengths.push_back({static_cast<std::int64_t>(document.size()), static_cast<std::int64_t>(longest)});
+      ++labels[line.source];
+    });
     if (fitted.empty()) {
-      fit(lines, documents, rows[0]);
+      // Labels are those of the whole file: they are the question, not the data.
+      labels_ = Lexicon::of(labels, 1, Lexicon::k_max_entries);
+      fit_words(rows[0]);
     } else {
-      words_ = Lexicon::from_lines(get_text(fitted, "vocabulary"), name);
-      labels_ = Lexicon::from_lines(get_text(fitted, "labels"), name);
+      words_ = Lexicon::from_lines(get_text(fitted, "vocabulary"), file_.name());
+      labels_ = Lexicon::from_lines(get_text(fitted, "labels"), file_.name());
+      refuse_unknown(labels);
     }
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-      label_ids_.push_back(labels_.id(lines[i].source));
-      if (label_ids_.back() == labels_.size())
-        refuse_line(name, lines[i].line, "the model has no label '" + lines[i].source.substr(0, 40) + "'");
-      documents_.push_back(sentences_of(documents[i], words_));
-    }
-    const auto lengths = [&](std::int64_t row) {
-      return Buckets::Lengths{static_cast<std::int64_t>(document(row).size()), most_words(document(row))};
-    };
-    parts_ = SplitBuckets(rows, lengths, {options.batch, options.batch_tokens, /*nested=*/true});
+    parts_ = SplitBuckets(std::move(rows), lengths, {options.batch, options.batch_tokens, /*nested=*/true});
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
@@ -121,14 +120,20 @@ class DocumentTask : public Task {
 
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
     const SplitBuckets::Chosen chosen = parts_.choose(split, seed, epoch, index);
-    std::vector<const Sentences*> documents;
+    std::vector<Sentences> documents;
     Tensor labels = Tensor::filled({DType::i32, {chosen.batch}}, k_no_label);
     for (const std::int64_t row : chosen.rows) {
-      labels.set(static_cast<std::int64_t>(documents.size()), label_ids_[static_cast<std::size_t>(row)]);
-      documents.push_back(&document(row));
+      Encoded document = encoded(file_.text(row));
+      if (static_cast<std::int64_t>(document.sentences.size()) > chosen.padded.first ||
+          most_words(document.sentences) > chosen.padded.second)
+        file_.refuse_changed();
+      labels.set(static_cast<std::int64_t>(documents.size()), document.label);
+      documents.push_back(std::move(document.sentences));
     }
     Batch result;
-    result.inputs = document_inputs(documents, chosen.padded.first, chosen.padded.second, chosen.batch);
+    std::vector<const Sentences*> in_order;
+    for (const Sentences& document : documents) in_order.push_back(&document);
+    result.inputs = document_inputs(in_order, chosen.padded.first, chosen.padded.second, chosen.batch);
     result.inputs.emplace("labels", std::move(labels));
     return result;
   }
@@ -149,57 +154,73 @@ class DocumentTask : public Task {
     // log of a label's share of the documents, and of a word's share of its words, each counted once more.
     const auto K = static_cast<std::size_t>(labels_.size()), V = static_cast<std::size_t>(words_.size()) + 1;
     std::vector<double> documents(K, 0), words(K * V, 1), all(K, static_cast<double>(V));
-    for (const std::int64_t row : parts_.rows(Split::train)) {
-      const auto k = static_cast<std::size_t>(label_ids_[static_cast<std::size_t>(row)]);
+    file_.for_each(parts_.rows(Split::train), [&](std::int64_t, std::string_view record) {
+      const Encoded document = encoded(record);
+      const auto k = static_cast<std::size_t>(document.label);
       ++documents[k];
-      for_each_word(row, [&](std::size_t word) {
+      for_each_word(document, [&](std::size_t word) {
         ++words[k * V + word];
         ++all[k];
       });
-    }
+    });
     const auto largest = [](const std::vector<double>& values) {
       return static_cast<std::int32_t>(std::max_element(values.begin(), values.end()) - values.begin());
     };
     std::vector<std::int32_t> truth, same, bayes;
-    for (const std::int64_t row : test) {
+    file_.for_each(test, [&](std::int64_t, std::string_view record) {
+      const Encoded document = encoded(record);
       std::vector<double> score(K);
       for (std::size_t k = 0; k < K; ++k) score[k] = std::log(documents[k] + 1);
-      for_each_word(row, [&](std::size_t word) {
+      for_each_word(document, [&](std::size_t word) {
         for (std::size_t k = 0; k < K; ++k) score[k] += std::log(words[k * V + word] / all[k]);
       });
-      truth.push_back(label_ids_[static_cast<std::size_t>(row)]);
+      truth.push_back(document.label);
       same.push_back(largest(documents));
       bayes.push_back(largest(score));
-    }
+    });
     const ClassSet classes{labels_.size(), -1};
     return {{"most_frequent", class_metrics(same, truth, classes)},
             {"naive_bayes", class_metrics(bayes, truth, classes)}};
   }
 
  private:
-  const Sentences& document(std::int64_t row) const { return documents_[static_cast<std::size_t>(row)]; }
+  struct Encoded {
+    Sentences sentences;
+    std::int32_t label;
+  };
+  Encoded encoded(std::string_view record) const {
+    const TextPair line = pair_in(file_, record);
+    const std::int32_t label = labels_.id(line.source);
+    if (label == labels_.size()) file_.refuse_changed();
+    return {sentences_of(document_of(line.target), words_), label};
+  }
 
-  // Labels are those of the whole file: they are the question, not the data.
-  void fit(const std::vector<TextPair>& lines, const std::vector<Document>& documents,
-           const std::vector<std::int64_t>& train) {
-    Lexicon::Counts words, labels;
-    for (const std::int64_t row : train)
-      for (const auto& sentence : documents[static_cast<std::size_t>(row)])
+  void fit_words(const std::vector<std::int64_t>& train) {
+    Lexicon::Counts words;
+    file_.for_each(train, [&](std::int64_t, std::string_view record) {
+      for (const auto& sentence : document_of(pair_in(file_, record).target))
         for (const std::string& word : sentence) ++words[word];
-    for (const TextPair& line : lines) ++labels[line.source];
+    });
     words_ = Lexicon::of(words, options_.min_count, static_cast<std::size_t>(options_.vocabulary));
-    labels_ = Lexicon::of(labels, 1, Lexicon::k_max_entries);
+  }
+  // The first record with a label that the model does not have.
+  void refuse_unknown(const Lexicon::Counts& labels) const {
+    const auto is_known = [&](const std::string& label) { return labels_.id(label) < labels_.size(); };
+    if (std::all_of(labels.begin(), labels.end(), [&](const auto& row) { return is_known(row.first); })) return;
+    file_.for_each([&](std::int64_t row, std::string_view record) {
+      const std::string label = pair_in(file_, record).source;
+      if (!is_known(label)) file_.refuse(row, "the model has no label '" + label.substr(0, 40) + "'");
+    });
   }
   template <class F>
-  void for_each_word(std::int64_t row, const F& see) const {
-    for (const auto& sentence : document(row))
+  static void for_each_word(const Encoded& document, const F& see) {
+    for (const auto& sentence : document.sentences)
       for (const std::int32_t word : sentence) see(static_cast<std::size_t>(word));
   }
 
   DocumentOptions options_;
+  RecordFile file_;  // of a document each
   Lexicon words_, labels_;
-  std::vector<Sentences> documents_;
-  std::vector<std::int32_t> label_ids_;  // by document
   SplitBuckets parts_;
 };
 
@@ -207,7 +228,12 @@ class DocumentTask : public Task {
 
 std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::string_view text,
                                           const std::string& name, const Metadata& fitted) {
-  return std::make_shared<DocumentTask>(options, text, name, fitted);
+  return std::make_shared<DocumentTask>(options, RecordFile(text, name), fitted);
+}
+
+std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                          const std::string& name, const Metadata& fitted) {
+  return std::make_shared<DocumentTask>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
 }
 
 }  // namespace unroll

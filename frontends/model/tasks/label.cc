@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "frontends/data/labelled.h"
-#include "frontends/data/lines.h"
 #include "frontends/model/tasks/class_metrics.h"
 #include "frontends/model/tasks/label_network.h"
 #include "frontends/model/tasks/split_buckets.h"
@@ -34,14 +33,14 @@ namespace {
 
 class Label : public Task {
  public:
-  Label(const LabelOptions& options, std::string_view text, const std::string& name, const Metadata& fitted)
-      : options_(options) {
+  Label(const LabelOptions& options, RecordFile file, const Metadata& fitted)
+      : options_(options), file_(std::move(file)) {
     check(options);
-    const std::vector<LabelledSentence> sentences = read_labelled(text, name);
-    const SplitRows rows = random_splits(static_cast<std::int64_t>(sentences.size()), options.validation, options.test,
-                                         options.split_seed);
+    index_labelled(file_);
+    const std::string& name = file_.name();
+    SplitRows rows = random_splits(file_.size(), options.validation, options.test, options.split_seed);
     if (fitted.empty()) {
-      fit(sentences, rows[0]);
+      fit(rows[0]);
     } else {
       tokens_ = Lexicon::from_lines(get_text(fitted, "vocabulary"), name);
       labels_ = Lexicon::from_lines(get_text(fitted, "labels"), name);
@@ -51,9 +50,14 @@ class Label : public Task {
     if (classes_.outside == labels_.size())
       throw Error(ErrorKind::usage, name, "no token has the outside label '" + options.outside + "'",
                   "Set outside to a label of the file, or leave it out");
-    encode(sentences, name);
-    parts_ = SplitBuckets(rows, [&](std::int64_t row) { return Buckets::Lengths{length(row), 0}; },
-                          {options.batch, options.batch_tokens});
+    std::vector<Buckets::Lengths> lengths;
+    lengths.reserve(static_cast<std::size_t>(file_.size()));
+    file_.for_each([&](std::int64_t row, std::string_view record) {
+      const LabelledSentence sentence = sentence_in(file_, record);
+      check(row, sentence);
+      lengths.push_back({static_cast<std::int64_t>(sentence.tokens.size()), 0});
+    });
+    parts_ = SplitBuckets(std::move(rows), lengths, {options.batch, options.batch_tokens});
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
@@ -77,13 +81,11 @@ class Label : public Task {
     const std::int64_t T = chosen.padded.first, B = chosen.batch;
     Tensor ids(DType::i32, {T, B}), labels = Tensor::filled({DType::i32, {T, B}}, k_no_label), lengths(DType::i32, {B});
     for (std::size_t b = 0; b < chosen.rows.size(); ++b) {
-      const auto sentence = [&](const std::vector<std::int32_t>& all) {
-        return std::span(all).subspan(begin_[static_cast<std::size_t>(chosen.rows[b])],
-                                      static_cast<std::size_t>(length(chosen.rows[b])));
-      };
-      lengths.values<std::int32_t>()[b] = static_cast<std::int32_t>(length(chosen.rows[b]));
-      put_column(ids, static_cast<std::int64_t>(b), sentence(ids_));
-      put_column(labels, static_cast<std::int64_t>(b), sentence(label_ids_));
+      const Encoded sentence = encoded(file_.text(chosen.rows[b]));
+      if (static_cast<std::int64_t>(sentence.ids.size()) > T) file_.refuse_changed();
+      lengths.values<std::int32_t>()[b] = static_cast<std::int32_t>(sentence.ids.size());
+      put_column(ids, static_cast<std::int64_t>(b), sentence.ids);
+      put_column(labels, static_cast<std::int64_t>(b), sentence.labels);
     }
     Batch result;
     result.inputs.emplace("ids", std::move(ids));
@@ -129,9 +131,15 @@ class Label : public Task {
   }
 
  private:
-  std::int64_t length(std::int64_t row) const {
-    const auto k = static_cast<std::size_t>(row);
-    return static_cast<std::int64_t>(begin_[k + 1] - begin_[k]);
+  struct Encoded {
+    std::vector<std::int32_t> ids, labels;  // of one size
+  };
+  Encoded encoded(std::string_view record) const {
+    const LabelledSentence sentence = sentence_in(file_, record);
+    Encoded e;
+    for (const std::string& token : sentence.tokens) e.ids.push_back(tokens_.id(token));
+    for (const std::string& label : sentence.labels) e.labels.push_back(labels_.id(label));
+    return e;
   }
 
   static void check(const LabelOptions& o) {
@@ -147,30 +155,26 @@ class Label : public Task {
   }
 
   // Labels are those of the whole file: they are the question, not the data.
-  void fit(const std::vector<LabelledSentence>& sentences, const std::vector<std::int64_t>& train) {
+  void fit(const std::vector<std::int64_t>& train) {
     Lexicon::Counts tokens, labels;
-    for (const std::int64_t row : train)
-      for (const std::string& token : sentences[static_cast<std::size_t>(row)].tokens) ++tokens[token];
-    for (const LabelledSentence& s : sentences)
-      for (const std::string& label : s.labels) ++labels[label];
+    file_.for_each(train, [&](std::int64_t, std::string_view record) {
+      for (const std::string& token : sentence_in(file_, record).tokens) ++tokens[token];
+    });
+    file_.for_each([&](std::int64_t, std::string_view record) {
+      for (const std::string& label : sentence_in(file_, record).labels) ++labels[label];
+    });
     tokens_ = Lexicon::of(tokens, options_.min_count, static_cast<std::size_t>(options_.vocabulary));
     labels_ = Lexicon::of(labels, 1, Lexicon::k_max_entries);
   }
 
-  void encode(const std::vector<LabelledSentence>& sentences, const std::string& name) {
-    for (const LabelledSentence& s : sentences) {
-      begin_.push_back(ids_.size());
-      for (std::size_t t = 0; t < s.tokens.size(); ++t) {
-        ids_.push_back(tokens_.id(s.tokens[t]));
-        label_ids_.push_back(labels_.id(s.labels[t]));
-        if (label_ids_.back() == labels_.size())
-          refuse_line(name, s.line + t, "the model has no label '" + s.labels[t].substr(0, 40) + "'");
-        if (options_.tokens == "characters" && !is_character(s.tokens[t]))
-          refuse_line(name, s.line + t, "the token '" + s.tokens[t].substr(0, 40) + "' is not one character",
-                      "Set tokens = \"words\"");
-      }
+  void check(std::int64_t row, const LabelledSentence& s) const {
+    for (std::size_t t = 0; t < s.tokens.size(); ++t) {
+      if (labels_.id(s.labels[t]) == labels_.size())
+        file_.refuse(row, "the model has no label '" + s.labels[t].substr(0, 40) + "'", {}, t);
+      if (options_.tokens == "characters" && !is_character(s.tokens[t]))
+        file_.refuse(row, "the token '" + s.tokens[t].substr(0, 40) + "' is not one character",
+                     "Set tokens = \"words\"", t);
     }
-    begin_.push_back(ids_.size());
   }
   static bool is_character(const std::string& token) {
     return std::count_if(token.begin(), token.end(), [](char c) { return (c & 0xC0) != 0x80; }) == 1;
@@ -178,16 +182,16 @@ class Label : public Task {
 
   template <class F>
   void for_each_token(const std::vector<std::int64_t>& rows, const F& see) const {
-    for (const std::int64_t row : rows)
-      for (std::size_t i = begin_[static_cast<std::size_t>(row)]; i < begin_[static_cast<std::size_t>(row) + 1]; ++i)
-        see(ids_[i], label_ids_[i]);
+    file_.for_each(rows, [&](std::int64_t, std::string_view record) {
+      const Encoded sentence = encoded(record);
+      for (std::size_t i = 0; i < sentence.ids.size(); ++i) see(sentence.ids[i], sentence.labels[i]);
+    });
   }
 
   LabelOptions options_;
+  RecordFile file_;  // of a sentence each
   Lexicon tokens_, labels_;
   ClassSet classes_;
-  std::vector<std::int32_t> ids_, label_ids_;  // of all sentences after each other
-  std::vector<std::size_t> begin_;             // of each sentence, and the end
   SplitBuckets parts_;
 };
 
@@ -195,7 +199,12 @@ class Label : public Task {
 
 std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text, const std::string& name,
                                        const Metadata& fitted) {
-  return std::make_shared<Label>(options, text, name, fitted);
+  return std::make_shared<Label>(options, RecordFile(text, name), fitted);
+}
+
+std::shared_ptr<const Task> make_label(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                       const std::string& name, const Metadata& fitted) {
+  return std::make_shared<Label>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
 }
 
 }  // namespace unroll

@@ -5,11 +5,10 @@
 
 namespace unroll {
 
-SplitBuckets::SplitBuckets(SplitRows rows, const std::function<Buckets::Lengths(std::int64_t row)>& lengths,
-                           const BatchSize& size) {
+SplitBuckets::SplitBuckets(SplitRows rows, std::span<const Buckets::Lengths> lengths, const BatchSize& size) {
   for (std::vector<std::int64_t>& of_split : rows) {
     std::vector<Buckets::Lengths> list;
-    for (const std::int64_t row : of_split) list.push_back(lengths(row));
+    for (const std::int64_t row : of_split) list.push_back(lengths[static_cast<std::size_t>(row)]);
     parts_.push_back({std::move(of_split), Buckets(std::move(list), size)});
   }
 }

@@ -2,7 +2,6 @@
 // Sequences of a task on text: their splits, batches of like length in each, and how a batch's tensors are filled.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,9 +13,7 @@ namespace unroll {
 class SplitBuckets {
  public:
   SplitBuckets() = default;
-  // lengths of a row of the data, by its number
-  SplitBuckets(SplitRows rows, const std::function<Buckets::Lengths(std::int64_t row)>& lengths,
-               const BatchSize& size);
+  SplitBuckets(SplitRows rows, std::span<const Buckets::Lengths> lengths, const BatchSize& size);  // lengths: by row
 
   const std::vector<std::int64_t>& rows(Split split) const { return part(split).rows; }
   std::int64_t n_batches(Split split) const { return part(split).buckets.n_batches(); }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <optional>
 
-#include "frontends/data/lines.h"
 #include "frontends/data/pairs.h"
 #include "frontends/model/tasks/split_buckets.h"
 #include "frontends/model/tasks/task_parts.h"
@@ -32,8 +31,8 @@ constexpr SamplingRow k_sampling[] = {
 
 class Translate : public TranslateTask {
  public:
-  Translate(const TranslateOptions& options, std::string_view text, const std::string& name, const Metadata& fitted)
-      : options_(options), lines_(read_pairs(text, name)) {
+  Translate(const TranslateOptions& options, RecordFile file, const Metadata& fitted)
+      : options_(options), file_(std::move(file)) {
     if (!(options.scheduled_sampling >= 0 && options.scheduled_sampling <= 1))
       throw Error(ErrorKind::usage, "translate",
                   "scheduled_sampling must be in [0,1]; got " + std::to_string(options.scheduled_sampling));
@@ -43,20 +42,19 @@ class Translate : public TranslateTask {
       throw Error(ErrorKind::usage, "translate",
                   "sampling_schedule must be constant, linear, exponential or inverse-sigmoid and sampling_batches at "
                   "least 1; got '" + options.sampling_schedule + "' and " + std::to_string(options.sampling_batches));
-    const SplitRows rows =
-        random_splits(static_cast<std::int64_t>(lines_.size()), options.validation, options.test, options.split_seed);
-    source_.emplace(coder(&TextPair::source, "source", rows[0], fitted, name));
-    target_.emplace(coder(&TextPair::target, "target", rows[0], fitted, name));
+    index_pairs(file_);
+    SplitRows rows = random_splits(file_.size(), options.validation, options.test, options.split_seed);
+    source_.emplace(coder(&TextPair::source, "source", rows[0], fitted));
+    target_.emplace(coder(&TextPair::target, "target", rows[0], fitted));
     network().check();
-    for (const TextPair& pair : lines_) {
-      sources_.push_back(tokens_of(*source_, pair.source, name, pair.line));
-      targets_.push_back(tokens_of(*target_, pair.target, name, pair.line));
-    }
-    const auto lengths = [&](std::int64_t row) {
-      return Buckets::Lengths{static_cast<std::int64_t>(source(row).size()),
-                              static_cast<std::int64_t>(target(row).size()) + 1};
-    };
-    parts_ = SplitBuckets(rows, lengths, {options.batch, options.batch_tokens});
+    std::vector<Buckets::Lengths> lengths;
+    lengths.reserve(static_cast<std::size_t>(file_.size()));
+    file_.for_each([&](std::int64_t row, std::string_view record) {
+      const Encoded pair = encoded(row, record);
+      lengths.push_back(
+          {static_cast<std::int64_t>(pair.source.size()), static_cast<std::int64_t>(pair.target.size()) + 1});
+    });
+    parts_ = SplitBuckets(std::move(rows), lengths, {options.batch, options.batch_tokens});
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
@@ -97,12 +95,14 @@ class Translate : public TranslateTask {
         labels = Tensor::filled({DType::i32, {B, T}}, k_no_label);
     for (std::int64_t b = 0; b < static_cast<std::int64_t>(chosen.rows.size()); ++b) {
       const std::int64_t row = chosen.rows[static_cast<std::size_t>(b)];
-      std::vector<std::int32_t> to = target(row);
-      lengths.values<std::int32_t>()[static_cast<std::size_t>(b)] = static_cast<std::int32_t>(source(row).size());
-      put_column(source_ids, b, source(row));
-      put_column(before, b, to, 1);
-      to.push_back(end());
-      put_row(labels, b, to);
+      Encoded pair = encoded(row, file_.text(row));
+      if (static_cast<std::int64_t>(pair.source.size()) > S || static_cast<std::int64_t>(pair.target.size()) >= T)
+        file_.refuse_changed();
+      lengths.values<std::int32_t>()[static_cast<std::size_t>(b)] = static_cast<std::int32_t>(pair.source.size());
+      put_column(source_ids, b, pair.source);
+      put_column(before, b, pair.target, 1);
+      pair.target.push_back(end());
+      put_row(labels, b, pair.target);
     }
     Batch result;
     result.inputs.emplace("source", std::move(source_ids));
@@ -124,18 +124,21 @@ class Translate : public TranslateTask {
     return m;
   }
 
-  std::vector<Pair> pairs(Split split) const override {
-    std::vector<Pair> list;
-    for (const std::int64_t row : parts_.rows(split)) {
-      const TextPair& pair = lines_[static_cast<std::size_t>(row)];
-      list.push_back({pair.source, pair.target});
-    }
-    return list;
+  void for_each_pair(Split split, const std::function<void(const Pair&)>& take) const override {
+    file_.for_each(parts_.rows(split), [&](std::int64_t, std::string_view record) {
+      const TextPair pair = pair_in(file_, record);
+      take({pair.source, pair.target});
+    });
   }
 
  private:
-  const std::vector<std::int32_t>& source(std::int64_t row) const { return sources_[static_cast<std::size_t>(row)]; }
-  const std::vector<std::int32_t>& target(std::int64_t row) const { return targets_[static_cast<std::size_t>(row)]; }
+  struct Encoded {
+    std::vector<std::int32_t> source, target;
+  };
+  Encoded encoded(std::int64_t row, std::string_view record) const {
+    const TextPair pair = pair_in(file_, record);
+    return {tokens_of(*source_, pair.source, row), tokens_of(*target_, pair.target, row)};
+  }
   std::int32_t end() const { return static_cast<std::int32_t>(target_->tokenizer().size()); }
   TranslateNetwork network() const {
     return {options_.model, options_.attention, options_.embedding, source_->tokenizer().size(), end() + 1,
@@ -143,23 +146,23 @@ class Translate : public TranslateTask {
   }
 
   LineCoder coder(std::string TextPair::*side, const std::string& which, const std::vector<std::int64_t>& train,
-                  const Metadata& fitted, const std::string& name) const {
+                  const Metadata& fitted) const {
+    const std::string& name = file_.name();
     if (!fitted.empty())
       return LineCoder(
           Tokenizer::from_stored(get_text(fitted, "tokens"), get_text(fitted, which + ".vocabulary"), name));
-    std::vector<std::string> texts;
-    const bool pieces = options_.tokens == "words" || options_.tokens == "bpe";
-    for (const std::int64_t row : train)
-      texts.push_back((pieces ? " " : "") + lines_[static_cast<std::size_t>(row)].*side);
-    const std::vector<std::string_view> views(texts.begin(), texts.end());
-    return LineCoder(Tokenizer::train(options_.tokens, views, {options_.vocabulary, options_.min_count}, name));
+    const std::string before = options_.tokens == "words" || options_.tokens == "bpe" ? " " : "";
+    const Tokenizer::Texts texts = [&](const auto& take) {
+      file_.for_each(train,
+                     [&](std::int64_t, std::string_view record) { take(before + pair_in(file_, record).*side); });
+    };
+    return LineCoder(Tokenizer::train(options_.tokens, texts, {options_.vocabulary, options_.min_count}, name));
   }
 
-  static std::vector<std::int32_t> tokens_of(const LineCoder& coder, const std::string& text, const std::string& name,
-                                             std::size_t line) {
-    std::vector<std::int32_t> ids = coder.encode(text, name);
+  std::vector<std::int32_t> tokens_of(const LineCoder& coder, const std::string& text, std::int64_t row) const {
+    std::vector<std::int32_t> ids = coder.encode(text, file_.name());
     if (ids.size() > k_max_line_tokens)
-      refuse_line(name, line, "a side has more than " + std::to_string(k_max_line_tokens) + " tokens");
+      file_.refuse(row, "a side has more than " + std::to_string(k_max_line_tokens) + " tokens");
     return ids;
   }
 
@@ -185,9 +188,8 @@ class Translate : public TranslateTask {
   }
 
   TranslateOptions options_;
-  std::vector<TextPair> lines_;
+  RecordFile file_;  // of a pair each
   std::optional<LineCoder> source_, target_;
-  std::vector<std::vector<std::int32_t>> sources_, targets_;  // by line
   SplitBuckets parts_;
 };
 
@@ -195,7 +197,13 @@ class Translate : public TranslateTask {
 
 std::shared_ptr<const TranslateTask> make_translate(const TranslateOptions& options, std::string_view text,
                                                     const std::string& name, const Metadata& fitted) {
-  return std::make_shared<Translate>(options, text, name, fitted);
+  return std::make_shared<Translate>(options, RecordFile(text, name), fitted);
+}
+
+std::shared_ptr<const TranslateTask> make_translate(const TranslateOptions& options,
+                                                    std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+                                                    const Metadata& fitted) {
+  return std::make_shared<Translate>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
 }
 
 }  // namespace unroll
