@@ -146,15 +146,16 @@ std::shared_ptr<const Graph> claim_once(const Graph& graph, const AskClaim& ask,
   SavingNodes savers;
   return rewrite(graph, [&](const RewriteNode& at) -> std::vector<Value> {
     if (at.node.op == Op::scan) {
-      const InLoop in_loop(log, at.node);
+      const InLoop in_loop(log, at.source, at.node);
       return copy_node(at, claim(*at.node.body, ask, log));
     }
     if (!is_open(at.node)) return {};
     changed = true;
-    if (log && !claims.has(at.id)) log->add("expanded " + node_text(at.node), claims.refusal(at.id));
+    const std::string text = log ? log->named_text(at.source, at.node) : "";
+    if (log && !claims.has(at.id)) log->add("expanded " + text, claims.refusal(at.id));
     if (!claims.has(at.id)) return inline_graph(at.target, *composite_body(at.source, at.node), at.operands);
     const Claim& claim = claims.of(at.id);
-    if (log) log->add("claimed " + node_text(at.node), "saves " + std::to_string(claim.saved_bytes) + " bytes");
+    if (log) log->add("claimed " + text, "saves " + std::to_string(claim.saved_bytes) + " bytes");
     std::vector<Value> operands(at.operands.begin(), at.operands.end());
     if (at.node.op == Op::gradient && claim.saved_bytes > 0) {
       const auto& results = savers.of(at, claim);

@@ -115,7 +115,7 @@ std::shared_ptr<const Graph> merge(const Graph& graph, PassLog* log) {
     std::vector<Value>& outputs = emitted[home];
     if (outputs.empty()) {
       outputs = copy_node(at, home->body);
-      const InLoop in_loop(log, at.node);
+      const InLoop in_loop(log, at.source, at.node);
       if (log)
         log->add("merged " + std::to_string(home->at.size()) + " loops into one", "their states agree in every step");
     }

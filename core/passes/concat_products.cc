@@ -297,7 +297,7 @@ std::shared_ptr<const Graph> concat_in(const Graph& graph, const Surroundings& a
     const auto n_states = static_cast<std::size_t>(l.n_states);
     // The steps of a loop without states run side by side: all it reads differs.
     if (l.steps < k_fewest_steps || n_states == 0) return {};
-    const InLoop in_loop(log, at.node);
+    const InLoop in_loop(log, at.source, at.node);
     const Surroundings loop{true, n_states, n_states + static_cast<std::size_t>(l.n_sequences)};
     return copy_node(at, concat_in(*at.node.body, loop, log));
   });

@@ -140,7 +140,7 @@ std::vector<Value> defer_states(const RewriteNode& at, PassLog* log) {
   const bool masked = std::any_of(inputs.begin() + l.n_states, inputs.begin() + l.n_states + l.n_sequences,
                                   [&](const NamedValue& input) { return body.type(input.value).dtype == DType::b8; });
   if (!masked) reduce_large_summands(body, l.steps, terms, is_sequence);
-  const InLoop in_loop(log, at.node);
+  const InLoop in_loop(log, at.source, at.node);
   for (std::size_t i = 0; log && i < n_states; ++i) note_term(*log, body, i, terms[i]);
   for (std::size_t i = 0; i < n_states; ++i) {
     if (!terms[i]) continue;

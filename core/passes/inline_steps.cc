@@ -53,7 +53,7 @@ std::shared_ptr<const Graph> inline_steps(const Graph& graph, PassLog* log) {
   return with_bodies(graph, [log](const Graph& g) -> std::shared_ptr<const Graph> {
     return rewrite(g, [log](const RewriteNode& at) {
       if (at.node.op != Op::scan) return std::vector<Value>{};
-      const InLoop in_loop(log, at.node);
+      const InLoop in_loop(log, at.source, at.node);
       auto values = inline_step(at);
       if (log && !values.empty()) log->add("put the body in the place of the loop", "it has one step");
       return values;

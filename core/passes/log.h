@@ -15,11 +15,15 @@ class PassLog {
  public:
   // Notes from here on are of this pass, and of no loop.
   void begin(std::string_view pass);
-  // Notes until leave() are about this scan or its body; scans nest.
-  void enter(const Node& scan);
+  // Notes until leave() are about this scan of `graph` or its body; scans nest.
+  void enter(const Graph& graph, const Node& scan);
   void leave() { loops_.pop_back(); }
   // An equal note of the same pass raises its count.
   void add(std::string what, std::string why = {});
+
+  // node_text, and outside of loops the first matrix or vector among the graph's inputs that it reads, of several layers
+  // also the last: "lstm f32[9,32,64] of weight_ih_l0 to bias_hh_l1".
+  std::string named_text(const Graph& graph, const Node& node) const;
 
   std::vector<PassNote> take() { return std::move(notes_); }
 
@@ -32,8 +36,8 @@ class PassLog {
 // The log is inside `scan` while this lives.
 class InLoop {
  public:
-  InLoop(PassLog* log, const Node& scan) : log_(log) {
-    if (log_) log_->enter(scan);
+  InLoop(PassLog* log, const Graph& graph, const Node& scan) : log_(log) {
+    if (log_) log_->enter(graph, scan);
   }
   ~InLoop() {
     if (log_) log_->leave();

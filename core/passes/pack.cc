@@ -335,7 +335,7 @@ std::vector<Mask> masks_of(const Graph& graph) {
 void note_packed(PassLog& log, const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     if (node.op != Op::scan) continue;
-    const InLoop in_loop(&log, node);
+    const InLoop in_loop(&log, graph, node);
     const bool masked = std::any_of(node.inputs.begin(), node.inputs.end(),
                                     [&](const ValueId& id) { return mask_of(graph, id).has_value(); });
     if (scan_layout(node).packed) log.add("packed: steps run on the rows that are there");

@@ -60,7 +60,7 @@ std::shared_ptr<const Graph> with_bodies(const Graph& source, const GraphPass& p
   if (!any) return pass(source);
   const auto inner = rewrite(source, [&](const RewriteNode& at) -> std::vector<Value> {
     if (at.node.op != Op::scan) return {};
-    const InLoop in_loop(log, at.node);
+    const InLoop in_loop(log, at.source, at.node);
     return copy_node(at, with_bodies(*at.node.body, pass, log));
   });
   return pass(*inner);

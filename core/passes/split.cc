@@ -40,7 +40,7 @@ class BodySplit {
     if (at_.node.attributes.get_or<bool>("segments", false)) return {};  // what leaves would be as large as without them
     classify();
     find_movable();
-    const InLoop in_loop(log_, at_.node);
+    const InLoop in_loop(log_, at_.source, at_.node);
     for (std::size_t i = 0; log_ && i < n(); ++i)
       if (gains_at(i)) note(i);
     if (std::none_of(moves_.begin(), moves_.end(), [](bool m) { return m; })) return {};

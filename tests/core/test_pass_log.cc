@@ -40,7 +40,7 @@ TEST_CASE("split says what left the loop, what stayed, and in which loop") {
   CHECK(says(notes, "split", "hoisted matmul f32[3,4]"));
   CHECK(says(notes, "split", "kept matmul f32[3,4]"));
   CHECK(says(notes, "split", "sank matmul f32[3,2]"));
-  for (const PassNote& note : notes) CHECK(note.where == "loop of 7 steps, states f32[3,4]");
+  for (const PassNote& note : notes) CHECK(note.where == "loop of 7 steps, reads u w and 1 more, states f32[3,4]");
 }
 
 TEST_CASE("equal notes are one note with a count; another pass or loop makes another") {
@@ -54,7 +54,7 @@ TEST_CASE("equal notes are one note with a count; another pass or loop makes ano
   log.add("did", "because");
   log.add("did", "for another reason");
   {
-    const InLoop in_loop(&log, loop);
+    const InLoop in_loop(&log, g, loop);
     log.add("did", "because");
   }
   log.begin("b");
@@ -63,7 +63,7 @@ TEST_CASE("equal notes are one note with a count; another pass or loop makes ano
   REQUIRE(notes.size() == 4);
   CHECK(notes[0].count == 2);
   CHECK(notes[1].why == "for another reason");
-  CHECK(notes[2].where == "loop of 7 steps, states f32[3,4]");
+  CHECK(notes[2].where == "loop of 7 steps, reads u w and 1 more, states f32[3,4]");
   CHECK(notes[3].pass == "b");
 }
 
