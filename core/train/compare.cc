@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/support/median.h"
 #include "core/train/agreement.h"
 #include "core/train/compare_run.h"
 #include "core/train/device_tensors.h"
@@ -141,9 +142,8 @@ class Comparing {
         times[k].push_back(milliseconds_since(start));
       }
     for (std::size_t k = 0; k < backends_.size() && options_.timed_runs > 0; ++k) {
-      std::sort(times[k].begin(), times[k].end());
-      comparison_.backends[k].min_ms = times[k].front();
-      comparison_.backends[k].median_ms = times[k][times[k].size() / 2];
+      comparison_.backends[k].min_ms = *std::min_element(times[k].begin(), times[k].end());
+      comparison_.backends[k].median_ms = median(times[k]);
     }
   }
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -53,17 +52,26 @@ constexpr std::pair<std::string_view, std::string_view> k_not_levers[] = {
 
 using Settings = std::vector<std::string>;  // "train.batch=64"
 
-Settings settings_of(const std::string& lever, unsigned uses) {
+// A run that differs in nothing would be judged by its noise.
+void refuse_no_change(const std::string& lever, const std::string& setting, const Config& baseline) {
+  Config changed = baseline;
+  changed.apply_setting(setting);
+  if (changed.toml(baseline.uses()) == baseline.toml(baseline.uses()))
+    throw Error(ErrorKind::usage, lever, setting + " is what the config says already", "Leave it out, or take another value");
+}
+
+Settings settings_of(const std::string& lever, const Config& baseline) {
   Settings settings;
   for (std::size_t from = 0; from <= lever.size();) {
     const std::size_t end = std::min(lever.find(',', from), lever.size());
     const std::string part = lever.substr(from, end - from);
     const std::size_t equals = part.find('=');
     if (equals == std::string::npos) throw Error(ErrorKind::usage, lever, "no = in '" + part + "'", "Write batch=64");
-    const std::string_view key = key_of(part.substr(0, equals), uses, lever);
+    const std::string_view key = key_of(part.substr(0, equals), baseline.uses(), lever);
     for (const auto& [path, why] : k_not_levers)
       if (key == path) throw Error(ErrorKind::usage, lever, fmt::format("{} is no lever: {}", path, why));
     settings.push_back(fmt::format("{}{}", key, part.substr(equals)));
+    refuse_no_change(lever, settings.back(), baseline);
     from = end + 1;
   }
   return settings;
@@ -75,14 +83,14 @@ struct Change {
 };
 
 // The config as it is, each lever, and all of them where they do not contradict each other.
-std::vector<Change> changes_of(const std::vector<std::string>& levers, unsigned uses) {
+std::vector<Change> changes_of(const std::vector<std::string>& levers, const Config& baseline) {
   std::vector<Change> changes{{"baseline", {}}};
   Change all{"all", {}};
   std::set<std::string> keys, names{"baseline", "all"};
   bool contradict = false;
   for (const std::string& lever : levers) {
     if (!names.insert(lever).second) throw Error(ErrorKind::usage, lever, "is given twice");
-    changes.push_back({lever, settings_of(lever, uses)});
+    changes.push_back({lever, settings_of(lever, baseline)});
     for (const std::string& setting : changes.back().settings) {
       contradict |= !keys.insert(setting.substr(0, setting.find('='))).second;
       all.settings.push_back(setting);
@@ -167,13 +175,17 @@ Report json_of(const LeverTable& table, std::span<const Change> changes, const s
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     const LeverResult& row = table.rows[i];
     Report r;
-    r.add("name", row.name).add("settings", changes[i].settings).add("verdict", verdict_of(row));
+    const bool is_baseline = i == 0;
+    r.add("name", row.name).add("settings", changes[i].settings);
+    r.add("verdict", is_baseline ? "baseline" : verdict_of(row));
     r.add("bytes", static_cast<std::int64_t>(row.bytes)).add("failed", !row.failure.empty());
     ReportList runs;
     for (const LeverRun& run : row.runs) runs.push_back(json_of(run));
     if (row.failure.empty()) {
       r.add("items_per_second", json_of(row.items_per_second)).add("epoch_seconds", json_of(row.epoch_seconds));
       r.add("loss_at_items", json_of(row.loss_at_items)).add("loss_at_seconds", json_of(row.loss_at_seconds));
+    }
+    if (row.failure.empty() && !is_baseline) {
       r.add("speed", std::string(shift_word(row.speed))).add("at_items", std::string(shift_word(row.at_items)));
       r.add("at_seconds", std::string(shift_word(row.at_seconds)));
     }
@@ -217,7 +229,7 @@ int run_lever(const Options& options) {
   Config config = load_config(options, options.config);
   make_data_path_absolute(config, options.config);
   config.refuse_unread();
-  const std::vector<Change> changes = changes_of(options.levers, config.uses());
+  const std::vector<Change> changes = changes_of(options.levers, config);
   if (!options.out.empty()) prepare_run_folder(options.out, /*resume=*/false);
   Backends backends;
   std::vector<Lever> levers;
@@ -234,12 +246,10 @@ int run_lever(const Options& options) {
     throw;
   }
   const Report json = json_of(table, changes, options.config);
-  if (!options.out.empty()) {
-    const std::string text = json.json() + "\n";
-    const std::array parts{std::as_bytes(std::span(text))};
-    write_atomically(disk(), options.out + "/lever.json", parts);
-  }
-  (options.json ? json : text_of(table)).print(options.json);
+  const auto write = [&] {
+    if (!options.out.empty()) write_file(options.out + "/lever.json", json.json() + "\n");
+  };
+  write_and_print(write, [&] { (options.json ? json : text_of(table)).print(options.json); });
   return 0;
 }
 

@@ -4,9 +4,9 @@
 
 #include <array>
 #include <filesystem>
-#include <span>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/report.h"
 #include "frontends/cli/sample_data.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
@@ -45,8 +45,7 @@ constexpr Template k_templates[] = {
 
 void write_new(const std::string& path, const std::string& text) {
   if (disk().exists(path)) throw Error(ErrorKind::usage, "new", fmt::format("{} exists", path), "Name another place");
-  const std::array parts{std::as_bytes(std::span(text))};
-  write_atomically(disk(), path, parts);
+  write_file(path, text);
   fmt::print("{}\n", path);
 }
 

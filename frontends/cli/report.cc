@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "unroll/error.h"
+#include "unroll/vfs.h"
 
 namespace unroll::cli {
 namespace {
@@ -110,6 +112,20 @@ void Report::print(bool as_json) const {
   const std::string text = as_json ? json() + "\n" : this->text();
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  write_atomically(disk(), path, std::array{std::as_bytes(std::span(text))});
+}
+
+void write_and_print(const std::function<void()>& write, const std::function<void()>& print) {
+  try {
+    write();
+  } catch (const Error&) {
+    print();
+    throw;
+  }
+  print();
 }
 
 std::string bytes_text(std::size_t bytes) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,6 +36,11 @@ class Report {
  private:
   std::unique_ptr<std::vector<std::pair<std::string, ReportItem>>> items_;
 };
+
+// Whole, or not at all; throws Error(storage).
+void write_file(const std::string& path, const std::string& text);
+// Files before stdout, which somebody may close early; where `write` fails what was measured is printed all the same.
+void write_and_print(const std::function<void()>& write, const std::function<void()>& print);
 
 // "1.5 MiB"
 std::string bytes_text(std::size_t bytes);

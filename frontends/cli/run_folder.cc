@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <filesystem>
 
 #include "frontends/cli/job.h"
+#include "frontends/cli/report.h"
 #include "unroll/error.h"
 #include "unroll/trainer.h"
 #include "unroll/vfs.h"
@@ -48,9 +48,7 @@ void make_data_path_absolute(Config& config, const std::string& config_path) {
 }
 
 void save_config(const Config& config, const std::string& path) {
-  const std::string text = config.toml(config.uses());
-  const std::array parts{std::as_bytes(std::span(text))};
-  write_atomically(disk(), path, parts);
+  write_file(path, config.toml(config.uses()));
 }
 
 }  // namespace unroll::cli

@@ -181,6 +181,8 @@ def levers(folder):
         for figure in ("items_per_second", "epoch_seconds", "loss_at_items", "loss_at_seconds"):
             assert 0 < row[figure]["low"] <= row[figure]["mean"] * (1 + 1e-12), row
         assert row["bytes"] > 1000
+    assert rows["baseline"]["verdict"] == "baseline" and "at_seconds" not in rows["baseline"], rows["baseline"]
+    assert all(row["at_seconds"] in ("within", "lower", "higher") for name, row in rows.items() if name != "baseline")
     least = min(run["points"][-1]["items"] for row in rows.values() for run in row["runs"])
     assert report["items"] == least and json.loads((folder / "out/lever.json").read_text()) == report
     assert done.err.count("lever=batch=8 seed=") == 2, done.err
@@ -189,9 +191,28 @@ def levers(folder):
     table = ok("lever", source, "batch=8", "batch=12", *common).out
     assert table.count("batch=") == 2 and "loss at equal time" in table and "\n  all" not in table, table
     for lever, says in (("bach=8", "'batch'"), ("batch", "no ="), ("batch=none", "integer"), ("epochs=3", "--minutes"),
-                        ("cell=abacus", "abacus"), ("batch=8 batch=8", "twice")):
-        refused(2, "lever", source, *lever.split(), *common, says=[says])
+                        ("cell=abacus", "abacus"), ("batch=8 batch=8", "twice"), ("hidden=8", "says already"),
+                        ("batch=8,model.hidden=8", "model.hidden=8 is what the config says already"),
+                        ("projection=4 cell=rnn", "projection")):
+        done = refused(2, "lever", source, *lever.split(), *common, says=[says])
+        assert "lever=" not in done.err, "it was refused after a run"
     refused(2, "lever", source, "batch=8", "--out", folder / "out", *common, says=["not empty"])
+    refused(5, "lever", source, "batch=8", "--backend", "abacus", *common, says=["abacus", "reference"])
+
+
+def lever_file_refused(folder):
+    """a lever.json that cannot be written is exit code 6, and the table and the runs are there all the same"""
+    out = folder / "out"
+    process = subprocess.Popen([UNROLL, "lever", config(folder), "hidden=8", "--out", out, "--minutes", "0.02", "--seeds", "1",
+                                "--set", "model.hidden=16", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+    while not out.exists():
+        time.sleep(0.001)
+    (out / "lever.json").mkdir()
+    printed, told = process.communicate(timeout=60)
+    assert process.returncode == 6 and "lever.json" in told.splitlines()[-1], told
+    assert [row["name"] for row in json.loads(printed)["levers"]] == ["baseline", "hidden=8"]
+    assert (out / "baseline/config.toml").exists() and not list(out.glob("*.tmp"))
 
 
 def several_series(folder):
@@ -402,6 +423,6 @@ def advice(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks, precision_check,
-                levers, several_series, data_check, estimates, tensorboard, stops_on_signals, second_signal_ends_at_once,
-                displays, bad_data, advice], work)
+    run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals, limits_and_checks,
+                precision_check, levers, lever_file_refused, several_series, data_check, estimates, tensorboard,
+                stops_on_signals, second_signal_ends_at_once, displays, bad_data, advice], work)
