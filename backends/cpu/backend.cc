@@ -18,6 +18,7 @@ class CpuBackend final : public HostBackend {
   explicit CpuBackend(const BackendOptions& options)
       : chooses_(options.threads == 0), team_(options.threads > 0 ? options.threads : available_cores()) {
     state_.schedule = find_schedule(options.schedule);
+    prepare(state_, team_, options);
     capabilities_.name = "cpu";
     capabilities_.device = std::to_string(team_.size()) + " threads, " + instruction_set();
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
@@ -35,7 +36,7 @@ class CpuBackend final : public HostBackend {
     return {.reason = "runs the bodies of composites; its scans are the fast path"};
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
-    const bool alone = chooses_ && !threads_pay(*plan, team_.size());
+    const bool alone = chooses_ && !threads_pay(state_.rates, *plan, team_.size());
     return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, state_, nullptr, alone);
   }
 

@@ -7,11 +7,22 @@
 #include <optional>
 #include <vector>
 
+#include "backends/cpu/rates.h"
+
 #include "backends/common/host_buffer.h"
 #include "backends/cpu/program.h"
 #include "backends/cpu/state.h"
 
 namespace unroll::cpu {
+
+// Does what the options ask of a backend with these threads.
+template <class Team>
+void prepare(BackendState& state, Team& team, const BackendOptions& options) {
+  if (options.trace) options.trace->open_lanes(team.size());
+  state.trace = options.trace;
+  state.predicts = options.predict;
+  if (options.predict) state.rates = measure_rates({team.size(), [&](const Work& work) { team.run(work); }});
+}
 
 template <class Team>
 class ProgramExecutable final : public Executable {
@@ -21,6 +32,7 @@ class ProgramExecutable final : public Executable {
       : plan_(std::move(plan)),
         team_(team),
         alone_(alone || plan_->one_thread),
+        predicts_(state.predicts),
         program_({*plan_, alone_ ? 1 : team.size(), state, make_claimed}),
         scratch_(at_least_one(program_.scratch_bytes())) {
     bases_.resize(program_.n_bases());
@@ -44,7 +56,9 @@ class ProgramExecutable final : public Executable {
 
   std::vector<ReportLine> report() const override {
     std::vector<ReportLine> lines;
-    program_.steps().report(lines, "");
+    program_.steps().report(lines);
+    if (!predicts_)
+      for (ReportLine& line : lines) line.predicted_ms = 0;
     return lines;
   }
 
@@ -54,6 +68,7 @@ class ProgramExecutable final : public Executable {
   std::shared_ptr<const Plan> plan_;
   Team& team_;
   bool alone_;  // in the caller's thread
+  bool predicts_;
   Program program_;
   std::optional<SharedArena::Share> share_;  // of one that takes turns; streams run side by side
   Bytes own_arena_, scratch_;

@@ -19,8 +19,9 @@ class ForkCall final : public Call {
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override;
   bool settled() const override { return !choosing_; }
+  double predicted_ns() const override { return ways_[choosing_ ? 0 : active_].guess_ns; }
   void report(std::vector<ReportLine>& lines) const override {
-    for (const Lane& lane : ways_[active_].lanes) lane.steps.report(lines, "");
+    for (const Lane& lane : ways_[active_].lanes) lane.steps.report(lines);
   }
   std::size_t held_bytes() const override;
 
@@ -28,13 +29,14 @@ class ForkCall final : public Call {
   // Parts [first, first + parts) and what they run.
   struct Lane {
     int first = 0, parts = 0;
-    Steps steps = {};
+    Steps steps = Steps();
     std::size_t scratch = 0;  // offset
     std::unique_ptr<Barrier> barrier = nullptr;  // null: that of all parts
   };
   struct Way {
     Schedule schedule;  // side_by_side, or calls: in turn
     std::vector<Lane> lanes = {};
+    double guess_ns = 0;  // before any run
     double least_ms = 0;  // of its timed runs
     int timed = 0;
     bool settled() const {
@@ -65,9 +67,11 @@ ForkCall::ForkCall(const PlanView& view, const Fork& fork, std::size_t& scratch_
     for (const Type& type : node.outputs) key_ += " " + type.text();
     if (node.body) key_ += " " + print_graph(*node.body);
   }
-  const ForkSplit split = split_fork(view.plan, fork, view.parts);
-  for (const Schedule schedule : worth_trying(split))
+  const ForkSplit split = split_fork(view.state.rates, *view.costs, view.plan, fork, view.parts);
+  for (const Schedule schedule : worth_trying(split)) {
     ways_.push_back(make_way(schedule, view, fork, split, scratch_bytes));
+    ways_.back().guess_ns = schedule == Schedule::side_by_side ? split.side_by_side_ns : split.in_turn_ns;
+  }
   choosing_ = ways_.size() > 1;
 }
 
@@ -86,7 +90,7 @@ ForkCall::Way ForkCall::make_way(Schedule schedule, const PlanView& view, const 
                                  std::size_t& scratch_bytes) const {
   Way way{schedule};
   if (schedule != Schedule::side_by_side) {
-    Lane lane{0, view.parts};
+    Lane lane{0, view.parts, Steps(view.state.trace)};
     add_nodes(view, fork.bounds.front(), fork.bounds.back(), lane.steps, scratch_bytes);
     way.lanes.push_back(std::move(lane));
     return way;
@@ -94,7 +98,7 @@ ForkCall::Way ForkCall::make_way(Schedule schedule, const PlanView& view, const 
   int parts = 0;
   std::size_t scratch = 0;
   for (const ForkLane& share : split.lanes) {
-    Lane lane{parts, share.parts};
+    Lane lane{parts, share.parts, Steps(view.state.trace)};
     PlanView own = view;
     own.parts = share.parts;
     std::size_t bytes = 0;

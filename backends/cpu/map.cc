@@ -17,7 +17,8 @@ class MapCall : public Call {
   std::string implementation() const override {
     return std::to_string(layout_.steps) + " independent blocks of " + std::to_string(parts_[0].body->steps().size()) + " calls";
   }
-  void report(std::vector<ReportLine>& lines) const override { parts_[0].body->steps().report(lines, ""); }
+  void report(std::vector<ReportLine>& lines) const override { parts_[0].body->steps().report(lines); }
+  double predicted_ns() const override { return parts_[0].body->steps().predicted_ns(); }
   std::size_t held_bytes() const override {
     std::size_t bytes = 0;
     for (const OwnBody& own : parts_) bytes += own.body->held_bytes() + own.spill.size();
@@ -71,7 +72,8 @@ MapCall::MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_byt
   if (view.packed) block_ = plan.graph->type(plan.graph->outputs()[0].value).shape[0];
   parts_.resize(static_cast<std::size_t>(view.parts));
   for (OwnBody& own : parts_) {
-    const ScanBody body{layout_, own.packed};
+    ScanBody body{layout_, view.costs->place_of_loop(id), own.packed};
+    body.apart = view.parts;
     own.body = std::make_unique<Program>(PlanView{plan, 1, view.state, view.make_claimed}, &body);
     own.body->leave_untimed();
     own.bases.resize(own.body->n_bases());
@@ -99,7 +101,7 @@ void MapCall::run(const Frame& frame, const Part& part) {
   OwnBody& own = parts_[index];
   own.bases[k_arena] = frame.bases[k_arena] + arena_ + index * arena_bytes_;
   own.bases[k_constants] = own.body->constants();
-  Frame inner{own.bases.data(), frame.scratch + index * scratch_bytes_};
+  Frame inner{own.bases.data(), frame.scratch + index * scratch_bytes_, {}, frame.lane};
   bind_step(frame, mine.begin, own);
   for (PackedMatmul* product : own.packed) product->pack(inner, Part{});
   for (std::int64_t step = mine.begin; step < mine.end; ++step) {

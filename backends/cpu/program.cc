@@ -7,6 +7,8 @@
 
 #include "backends/cpu/barriers.h"
 #include "backends/cpu/packed_matmul.h"
+#include "backends/cpu/state.h"
+#include "backends/cpu/work.h"
 #include "unroll/error.h"
 
 namespace unroll::cpu {
@@ -135,9 +137,12 @@ Loop loop_of(const Graph& body, const ScanBody& scan) {
 
 }  // namespace
 
-Program::Program(PlanView view, const ScanBody* scan) {
+Program::Program(PlanView view, const ScanBody* scan)
+    : steps_(view.state.trace, scan ? static_cast<double>(scan->layout.steps) / scan->apart : 1) {
   const Plan& plan = view.plan;
-  view.packed = scan && (scan->layout.packed || scan->by_rows);
+  const Costs costs = scan ? Costs(view.state.rates, plan, scan->place) : Costs(view.state.rates, plan);
+  view.costs = &costs;
+  view.packed = scan && (scan->layout.packed || scan->by_rows());
   constexpr int k_timed_steps = 16;  // one in so many steps of a loop is timed
   steps_.time_one_in(plan.one_thread ? 0 : scan ? k_timed_steps : 1);
   n_bases_ = k_first_input + plan.graph->inputs().size() + plan.graph->outputs().size();
@@ -157,13 +162,24 @@ Program::Program(PlanView view, const ScanBody* scan) {
   else add_plan(view);
 }
 
+
 namespace {
 
 Step step_of(const PlanView& view, std::int32_t i, std::unique_ptr<Call> call) {
   const Node& node = view.graph().node(i);
-  Step step{std::move(call), "%" + std::to_string(i) + " " + std::string(op_info(node.op).name)};
+  Step step{std::move(call), "%" + std::to_string(i) + " " + std::string(op_info(node.op).name), i};
   for (const Type& type : node.outputs) step.bytes += type.bytes();
   step.alone = step.call->alone();
+  return step;
+}
+
+double barrier_ns(const Rates& rates, int parts) { return parts > 1 ? rates.barrier_ns : 0; }
+
+Step step_of_outputs(const PlanView& view, int n_states, std::unique_ptr<Call> copies) {
+  Step step{std::move(copies), "outputs"};
+  const std::size_t first = k_first_input + view.graph().inputs().size();
+  for (const OutputPiece& piece : output_pieces(view, n_states))
+    step.predicted_ns += view.costs->copy_ns(piece.type, static_cast<std::int32_t>(piece.to.base - first), view.parts);
   return step;
 }
 
@@ -175,8 +191,13 @@ std::unique_ptr<Call> call_of(const PlanView& view, std::int32_t i, std::size_t&
 }  // namespace
 
 void add_nodes(const PlanView& view, std::int32_t begin, std::int32_t end, Steps& steps, std::size_t& scratch_bytes) {
-  for (std::int32_t i = begin; i < end; ++i)
-    if (auto call = call_of(view, i, scratch_bytes)) steps.add(step_of(view, i, std::move(call)));
+  for (std::int32_t i = begin; i < end; ++i) {
+    auto call = call_of(view, i, scratch_bytes);
+    if (!call) continue;
+    Step step = step_of(view, i, std::move(call));
+    step.predicted_ns = view.costs->call_ns(i, Share::calls, view.parts) + barrier_ns(view.state.rates, view.parts);
+    steps.add(std::move(step));
+  }
 }
 
 void Program::add_plan(const PlanView& view) {
@@ -190,14 +211,15 @@ void Program::add_plan(const PlanView& view) {
     done = fork.bounds.back();
   }
   add_nodes(view, done, static_cast<std::int32_t>(view.graph().nodes().size()), steps_, scratch_bytes_);
-  if (auto copies = make_output_copies(view, 0)) steps_.add({std::move(copies), "outputs"});
+  if (auto copies = make_output_copies(view, 0)) steps_.add(step_of_outputs(view, 0, std::move(copies)));
 }
 
 void Program::add_body(const PlanView& view, const ScanBody& scan) {
   const Graph& graph = view.graph();
   const std::vector<bool> has_rows = what_has_rows(graph, scan.layout);
+  const Share share = share_of(scan.schedule);
   const int n_states = scan.layout.n_states, first_constant = n_states + scan.layout.n_sequences;
-  const auto split = scan.by_columns ? std::make_unique<ColumnSplit>(view, first_constant) : nullptr;
+  const auto split = scan.by_columns() ? std::make_unique<ColumnSplit>(view, first_constant) : nullptr;
   std::vector<std::vector<Access>> accesses;
   const auto add = [&](Step step, std::vector<Access> all) {
     std::vector<Access> own = step.call->accesses();
@@ -218,16 +240,20 @@ void Program::add_body(const PlanView& view, const ScanBody& scan) {
     if (!call) continue;
     Step step = step_of(view, i, std::move(call));
     step.has_rows = has_rows[static_cast<std::size_t>(i)];
+    step.predicted_ns = view.costs->call_ns(i, share, scan.sharers) + barrier_ns(view.state.rates, view.parts);
     add(std::move(step), accesses_of_node(view, i));
   }
   bool by_columns = split != nullptr;
   auto copies = by_columns ? make_column_output_copies(view, n_states, by_columns) : nullptr;
   if (!by_columns) copies = make_output_copies(view, n_states);
-  if (copies) add({std::move(copies), "outputs"}, accesses_of_outputs(view, n_states));
+  if (copies) add(step_of_outputs(view, n_states, std::move(copies)), accesses_of_outputs(view, n_states));
   if (!split) return;
   const Loop loop = loop_of(graph, scan);
   const std::vector<bool> waits = find_barriers(accesses, &loop);
-  for (std::size_t i = 0; i < waits.size(); ++i) steps_[i].wait = waits[i];
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    steps_[i].wait = waits[i];
+    if (!waits[i]) steps_[i].predicted_ns -= barrier_ns(view.state.rates, view.parts);
+  }
 }
 
 }  // namespace unroll::cpu

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/costs.h"
+#include "backends/cpu/schedule.h"
 #include "backends/cpu/steps.h"
 #include "unroll/backend.h"
 #include "unroll/ops.h"
@@ -26,6 +28,7 @@ struct PlanView {
   int parts;
   BackendState& state;
   MakeClaimed make_claimed = nullptr;
+  const Costs* costs = nullptr;                    // while its program is made
   std::vector<std::size_t> constant_offsets = {};  // [node], into the constants block
   bool packed = false;                             // the body of a packed scan
   const Graph& graph() const { return *plan.graph; }
@@ -46,10 +49,14 @@ class ColumnSplit;
 // What the body of a scan is compiled for.
 struct ScanBody {
   const ScanLayout& layout;
+  LoopPlace place;
   std::vector<PackedMatmul*>& packed;  // gets the products by constants, to be packed before the loop
-  bool by_columns = false;             // columns.h
-  bool by_rows = false;                // runs on some of the rows
+  Schedule schedule = Schedule::one;
+  int sharers = 1;                     // parts that share each step in this schedule
   std::vector<bool> kept = {};         // [output] each step has memory of its own
+  bool by_columns() const { return schedule == Schedule::columns; }  // columns.h
+  bool by_rows() const { return schedule == Schedule::rows; }        // runs on some of the rows
+  int apart = 1;                       // parts that run other steps
 };
 
 class Program {
@@ -66,7 +73,12 @@ class Program {
       const bool alone = steps_[begin].alone;
       for (end = begin + 1; end < steps_.size() && steps_[end].alone == alone;) ++end;
       if (alone) steps_.run(begin, end, frame, Part{});
-      else team.run([&](const Part& part) { steps_.run(begin, end, frame, part); });
+      else
+        team.run([&](const Part& part) {
+          Frame own = frame;
+          own.lane = part.index;
+          steps_.run(begin, end, own, part);
+        });
     }
   }
   std::size_t scratch_bytes() const { return scratch_bytes_; }

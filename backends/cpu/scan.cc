@@ -65,17 +65,20 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
   spill_ = Bytes(at_least_one(spilled));
   key_ = std::to_string(view.parts) + " parts, " + std::to_string(layout_.steps) + " steps" +
          (layout_.packed ? ", packed " : " ") + print_graph(*body.graph);
-  for (const auto& [schedule, step_ns] : worth_trying(view, body)) {
+  for (const auto& [schedule, loop_ns] : worth_trying(view, id)) {
     ways_.push_back(make_way(schedule, view, id));
-    ways_.back().guess_ms = step_ns * static_cast<double>(layout_.steps) * 1e-6;
+    ways_.back().guess_ms = loop_ns * 1e-6;
     if (ways_.back().together()) scratch_bytes = std::max(scratch_bytes, ways_.back().programs[0]->scratch_bytes());
   }
   choosing_ = ways_.size() > 1;
 }
 
 // Best guess first.
-std::vector<RankedSchedule> ScanCall::worth_trying(const PlanView& view, const Plan& body) const {
-  if (view.parts == 1) return rank_schedules(body, 1, rows_, {Schedule::calls});
+std::vector<RankedSchedule> ScanCall::worth_trying(const PlanView& view, std::int32_t id) const {
+  const auto ranked = [&](const std::vector<Schedule>& possible) {
+    return rank_schedules(view.state.rates, *view.costs, view.plan, id, view.parts, possible);
+  };
+  if (view.parts == 1) return ranked({Schedule::calls});
   std::vector<Schedule> possible{Schedule::columns, Schedule::calls, Schedule::one};
   if (rows_ > 0) possible.push_back(Schedule::rows);
   const auto wanted = state_.schedule ? state_.schedule : state_.choices.find(key_);
@@ -83,19 +86,21 @@ std::vector<RankedSchedule> ScanCall::worth_trying(const PlanView& view, const P
     const bool can = std::find(possible.begin(), possible.end(), *wanted) != possible.end();
     possible = {can ? *wanted : Schedule::calls};
   }
-  return rank_schedules(body, view.parts, rows_, possible);
+  return ranked(possible);
 }
 
 ScanCall::Way ScanCall::make_way(Schedule schedule, const PlanView& view, std::int32_t id) const {
   const std::shared_ptr<const Plan>& body = view.plan.bodies[static_cast<std::size_t>(id)];
   const auto parts = static_cast<std::size_t>(view.parts);
   Way way{schedule, {}, {}, {}};
+  const LoopPlace place = view.costs->place_of_loop(id);
+  const int sharers = schedule == Schedule::one ? 1 : view.parts;
   std::vector<bool> kept;
   for (std::size_t k = 0; k < body->graph->outputs().size(); ++k)
     kept.push_back(k >= states_.size() && outputs_[k - states_.size()].present);
   const auto add_program = [&](int n) {
     way.packed.push_back(std::make_unique<std::vector<PackedMatmul*>>());
-    const ScanBody scan{layout_, *way.packed.back(), schedule == Schedule::columns, schedule == Schedule::rows, kept};
+    const ScanBody scan{layout_, place, *way.packed.back(), schedule, sharers, kept};
     way.programs.push_back(std::make_unique<Program>(PlanView{*body, n, view.state, view.make_claimed}, &scan));
   };
   const std::size_t lanes = schedule == Schedule::one ? 1 : parts;
@@ -198,7 +203,7 @@ void ScanCall::run_lane(const Frame& frame, Lane& lane, const Part& part) {
   const FlushDenormals flush;  // what dies out over the steps would make them slow
   lane.bases[k_arena] = lane.arena.size() > 0 ? lane.arena.data() : frame.bases[k_arena] + scratch_base_;
   lane.bases[k_constants] = lane.body->constants();
-  Frame inner{lane.bases.data(), lane.scratch.size() > 0 ? lane.scratch.data() : frame.scratch};
+  Frame inner{lane.bases.data(), lane.scratch.size() > 0 ? lane.scratch.data() : frame.scratch, {}, frame.lane};
   if (layout_.packed) return run_packed_steps(frame, inner, lane, part);
   if (!lane.rows.empty()) inner.rows = {lane.rows.end - lane.rows.begin, rows_};
   for (std::int64_t step = 0; step < layout_.steps; ++step) {

@@ -24,7 +24,9 @@ class ScanCall final : public Call {
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override;
   bool settled() const override { return !choosing_; }
-  void report(std::vector<ReportLine>& lines) const override { ways_[active_].programs[0]->steps().report(lines, ""); }
+  void report(std::vector<ReportLine>& lines) const override { ways_[active_].programs[0]->steps().report(lines); }
+  // While ways are tried, of the one that was guessed to be the best: the first.
+  double predicted_ns() const override { return ways_[choosing_ ? 0 : active_].guess_ms * 1e6; }
   std::size_t held_bytes() const override {
     std::size_t bytes = spill_.size();
     for (const Way& way : ways_) {
@@ -70,7 +72,7 @@ class ScanCall final : public Call {
     int timed = 0;
     bool together() const { return schedule == Schedule::calls || schedule == Schedule::columns; }
   };
-  std::vector<RankedSchedule> worth_trying(const PlanView& view, const Plan& body) const;
+  std::vector<RankedSchedule> worth_trying(const PlanView& view, std::int32_t id) const;
   Way make_way(Schedule schedule, const PlanView& view, std::int32_t id) const;
   void choose(double milliseconds);
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backends/cpu/arena.h"
+#include "backends/cpu/rates.h"
 #include "backends/cpu/schedule.h"
 #include "backends/cpu/weights.h"
 
@@ -16,6 +17,9 @@ struct BackendState {
   WeightStore weights = {};
   ScheduleChoices choices = {};
   std::optional<Schedule> schedule = {};  // of every scan that can have it; none: timings choose
+  Rates rates = usual_rates();
+  bool predicts = false;   // the rates are this machine's, and reports say what calls should take
+  Trace* trace = nullptr;  // with a lane for each thread
 };
 
 }  // namespace unroll::cpu

@@ -11,6 +11,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "unroll/backend.h"
+#include "unroll/trace.h"
 
 namespace unroll::cpu {
 
@@ -22,6 +23,7 @@ struct Frame {
   std::byte** bases;
   std::byte* scratch;  // shared by all parts, 64-byte aligned
   Rows rows = {};      // of a packed scan that are still there
+  int lane = 0;        // of the trace: which thread runs this
 };
 
 // Memory of one operand: frame.bases[base] + offset.
@@ -63,6 +65,8 @@ class Call {
   virtual std::string implementation() const = 0;
   // Brings threads of its own: runs once, as Part{}, while the team does nothing else.
   virtual bool alone() const { return false; }
+  // Nanoseconds of one run, of a call that knows it; 0: what costs.h says of its node.
+  virtual double predicted_ns() const { return 0; }
   // No run of it tries another way to do the same.
   virtual bool settled() const { return true; }
   virtual void report(std::vector<ReportLine>&) const {}  // lines of an inner program
@@ -72,16 +76,21 @@ class Call {
 struct Step {
   std::unique_ptr<Call> call;
   std::string name;
+  std::int32_t node = -1;        // that it computes; -1: no single one
   std::size_t bytes = 0;         // written
   bool has_rows = true;          // depends on what differs from row to row of a packed scan
   bool alone = false;            // as its call says
   bool wait = true;              // a barrier follows
-  std::int64_t nanoseconds = 0;  // of part 0, over all runs since the last reset
+  std::int64_t nanoseconds = 0;  // of part 0, over all runs
+  double predicted_ns = 0;       // of one run, with the barrier; unless its call knows better
+  std::uint32_t traced_as = 0;
 };
 
 class Steps {
  public:
-  void add(Step step) { steps_.push_back(std::move(step)); }
+  // times: runs in one run of what they are part of.
+  explicit Steps(Trace* trace = nullptr, double times = 1) : trace_(trace), times_(times) {}
+  void add(Step step);
   std::size_t size() const { return steps_.size(); }
   Step& operator[](std::size_t i) { return steps_[i]; }
   const Step& operator[](std::size_t i) const { return steps_[i]; }
@@ -94,9 +103,14 @@ class Steps {
   bool ends_together() const { return steps_.empty() || steps_.back().wait; }  // with a barrier
   bool settled() const;
   std::size_t held_bytes() const;
-  void report(std::vector<ReportLine>& lines, const std::string& indent) const;
+  double predicted_ns() const;  // of all its times
+  void report(std::vector<ReportLine>& lines) const;
 
  private:
+  void run_traced(std::size_t begin, std::size_t end, const Frame& frame, const Part& part);
+
+  Trace* trace_;
+  double times_;
   std::vector<Step> steps_;
   int timed_one_in_ = 1;
   int untimed_ = 0;  // runs since the last timed one

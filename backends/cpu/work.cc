@@ -11,129 +11,98 @@ namespace unroll::cpu {
 
 namespace {
 
-// Orders of magnitude of a core with AVX2 or AVX-512; measured beside `unroll bench --threads 1`.
-constexpr double k_flop_per_ns = 150;
-constexpr double k_bytes_per_ns = 50;      // weights of few rows, read from L2
-constexpr double k_moved_per_ns = 10;      // bytes through copies and reductions
-constexpr double k_cheap_ns = 0.08;        // an element of add, mul, ...
-constexpr double k_expensive_ns = 0.6;     // an element of exp, tanh, ...
-constexpr double k_call_ns = 40;
-constexpr double k_barrier_ns = 700;       // with the wait for the slower thread
-constexpr std::int64_t k_few_rows = 4;
-constexpr double k_worth_threads = 0.8;    // of one thread's time: a guess, and the other cores are others' too
+constexpr double k_worth_threads = 0.8;  // of one thread's time: a guess, and the other cores are others' too
 
-double elements(const Type& type) { return static_cast<double>(type.shape.elements()); }
-double bytes(const Type& type) { return elements(type) * static_cast<double>(dtype_bytes(type.dtype)); }
+std::int32_t size_of(const Plan& plan) { return static_cast<std::int32_t>(plan.graph->nodes().size()); }
 
-double elementwise_ns(const Node& node) {
-  return elements(node.outputs[0]) * (op_info(node.op).cost == OpCost::expensive ? k_expensive_ns : k_cheap_ns);
-}
+// A loop's body, where it is.
+class Loop {
+ public:
+  Loop(const Rates& rates, const Costs& around, const Plan& plan, std::int32_t scan)
+      : rates_(rates),
+        body_(*plan.bodies[static_cast<std::size_t>(scan)]),
+        layout_(scan_layout(plan.graph->node(scan))),
+        costs_(rates, body_, around.place_of_loop(scan)) {}
 
-double matmul_ns(const Graph& graph, const Node& node) {
-  const Type &a = graph.type(node.inputs[0]), &y = node.outputs[0];
-  const int rank = a.shape.rank();
-  const auto depth = static_cast<double>(a.shape[node.attributes.get<bool>("transpose_a") ? rank - 2 : rank - 1]);
-  const double products = 2 * elements(y) * depth / k_flop_per_ns;
-  return y.shape[y.shape.rank() - 2] > k_few_rows ? products : bytes(graph.type(node.inputs[1])) / k_bytes_per_ns;
-}
+  bool has_states() const { return layout_.n_states > 0; }
 
-double node_ns(const Graph& graph, const Node& node) {
-  if (node.op == Op::matmul) return matmul_ns(graph, node);
-  if (is_elementwise(node.op)) return elementwise_ns(node);
-  double sum = 0;
-  if (node.op == Op::fused) {
-    for (const Node& inner : node.body->nodes())
-      if (is_elementwise(inner.op)) sum += elementwise_ns(inner);
-    return sum;
+  double all_steps_ns(Schedule schedule, int parts) const {
+    double pack = 0;
+    for (std::int32_t i = 0; i < size_of(body_); ++i) pack += costs_.pack_ns(i, schedule == Schedule::one ? 1 : parts);
+    return pack + static_cast<double>(layout_.steps) * step_ns(schedule, parts);
   }
-  for (const ValueId& id : node.inputs) sum += bytes(graph.type(id));
-  for (const Type& type : node.outputs) sum += bytes(type);
-  return sum / k_moved_per_ns;
-}
+  // Steps in any order, shared out.
+  double independent_ns(int parts) const {
+    return std::ceil(static_cast<double>(layout_.steps) / parts) * step_ns(Schedule::one, 1);
+  }
 
-bool is_free(Op op) {  // sources, and what is nearly always a view
-  return op == Op::input || op == Op::constant || op == Op::reshape || op == Op::slice || op == Op::broadcast;
-}
-
-}  // namespace
-
-Work estimate_work(const Plan& plan) {
-  Work work;
-  const auto nodes = plan.graph->nodes();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].op == Op::scan) {
-      const ScanLayout layout = scan_layout(nodes[i]);
-      const auto steps = static_cast<double>(layout.steps);
-      const Work body = estimate_work(*plan.bodies[i]);
-      work.nanoseconds += steps * body.nanoseconds;
-      work.barriers += layout.n_states == 0 ? 1 : steps * body.barriers;
-    } else if (!is_free(nodes[i].op)) {
-      work.nanoseconds += node_ns(*plan.graph, nodes[i]) + k_call_ns;
-      work.barriers += 1;
+ private:
+  double step_ns(Schedule schedule, int parts) const {
+    const Share share = share_of(schedule);
+    double ns = rates_.call_ns;  // its operands move on
+    double calls = 0, products = 0;
+    for (std::int32_t i = 0; i < size_of(body_); ++i) {
+      const Node& node = body_.graph->node(i);
+      if (node.op == Op::scan) ns += Loop(rates_, costs_, body_, i).independent_ns(share == Share::none ? 1 : parts);
+      else ns += costs_.call_ns(i, share, parts);
+      calls += node.op == Op::scan || costs_.is_call(i);
+      products += node.op == Op::matmul;
     }
+    if (schedule == Schedule::calls && parts > 1) ns += calls * rates_.barrier_ns;
+    if (schedule == Schedule::columns) ns += std::max(1.0, products) * rates_.barrier_ns;
+    return ns;
   }
-  return work;
-}
 
-namespace {
+  const Rates& rates_;
+  const Plan& body_;
+  ScanLayout layout_;
+  Costs costs_;
+};
 
-// Of a step, in this schedule.
-double step_ns(Schedule schedule, const Plan& body, int threads, std::int64_t rows) {
-  const Work work = estimate_work(body);
-  const double least_barriers = std::min(1.0, work.barriers);
-  const auto parts = static_cast<double>(threads);
-  switch (schedule) {
-    case Schedule::calls: return work.nanoseconds / parts + work.barriers * k_barrier_ns;
-    case Schedule::columns: return work.nanoseconds / parts + least_barriers * k_barrier_ns;
-    case Schedule::one:
-    case Schedule::side_by_side: return work.nanoseconds;
-    case Schedule::rows: break;
-  }
-  const auto most = static_cast<double>((rows + threads - 1) / threads);  // of one part, which reads all weights
-  double weights = 0;
-  for (const Node& node : body.graph->nodes())
-    if (node.op == Op::matmul) weights += bytes(body.graph->type(node.inputs[1])) / k_bytes_per_ns;
-  return std::max(work.nanoseconds * most / static_cast<double>(rows), weights);
-}
-
-// Nodes [begin, end) on so many threads, their loops in the best schedule.
-double nodes_ns(const Plan& plan, std::int32_t begin, std::int32_t end, int threads) {
+double nodes_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t begin, std::int32_t end,
+                int parts) {
   double sum = 0;
-  for (std::int32_t i = begin; i < end; ++i) {
-    const Node& node = plan.graph->node(i);
-    if (is_free(node.op)) continue;
-    const double barrier = threads > 1 ? k_barrier_ns : 0;
-    if (node.op == Op::scan && scan_layout(node).n_states > 0) {
-      const Plan& body = *plan.bodies[static_cast<std::size_t>(i)];
-      const double step =
-          std::min(step_ns(Schedule::columns, body, threads, 0), step_ns(Schedule::one, body, threads, 0));
-      sum += static_cast<double>(scan_layout(node).steps) * step + barrier;
-    } else {
-      const double alone = node.op == Op::scan
-                               ? static_cast<double>(scan_layout(node).steps) *
-                                     estimate_work(*plan.bodies[static_cast<std::size_t>(i)]).nanoseconds
-                               : node_ns(*plan.graph, node) + k_call_ns;
-      sum += alone / threads + barrier;
-    }
-  }
+  for (std::int32_t i = begin; i < end; ++i) sum += node_ns(rates, costs, plan, i, parts);
   return sum;
 }
 
 }  // namespace
 
-std::vector<RankedSchedule> rank_schedules(const Plan& body, int threads, std::int64_t rows,
-                                           const std::vector<Schedule>& possible) {
+Share share_of(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::columns: return Share::columns;
+    case Schedule::rows: return Share::rows;
+    case Schedule::calls: return Share::calls;
+    case Schedule::one:
+    case Schedule::side_by_side: break;
+  }
+  return Share::none;
+}
+
+double node_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t id, int parts) {
+  const double barrier = parts > 1 ? rates.barrier_ns : 0;
+  if (plan.graph->node(id).op != Op::scan)
+    return costs.is_call(id) ? costs.call_ns(id, Share::calls, parts) + barrier : 0;
+  const Loop loop(rates, costs, plan, id);
+  if (!loop.has_states()) return loop.independent_ns(parts) + barrier;
+  const double one = loop.all_steps_ns(Schedule::one, 1);
+  return (parts == 1 ? one : std::min(one, loop.all_steps_ns(Schedule::columns, parts))) + barrier;
+}
+
+std::vector<RankedSchedule> rank_schedules(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan,
+                                           int parts, const std::vector<Schedule>& possible) {
   constexpr double k_hopeless = 2;  // times the best guess
+  const Loop loop(rates, costs, plan, scan);
   std::vector<RankedSchedule> ranked;
-  for (const Schedule schedule : possible) ranked.push_back({schedule, step_ns(schedule, body, threads, rows)});
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.step_ns < b.step_ns; });
-  std::erase_if(ranked, [best = ranked.front().step_ns](const auto& r) { return r.step_ns > k_hopeless * best; });
+  for (const Schedule schedule : possible) ranked.push_back({schedule, loop.all_steps_ns(schedule, parts)});
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.loop_ns < b.loop_ns; });
+  std::erase_if(ranked, [best = ranked.front().loop_ns](const auto& r) { return r.loop_ns > k_hopeless * best; });
   return ranked;
 }
 
-ForkSplit split_fork(const Plan& plan, const Fork& fork, int parts) {
+ForkSplit split_fork(const Rates& rates, const Costs& costs, const Plan& plan, const Fork& fork, int parts) {
   const auto branch_ns = [&](std::size_t b, int threads) {
-    return nodes_ns(plan, fork.bounds[b], fork.bounds[b + 1], threads);
+    return nodes_ns(rates, costs, plan, fork.bounds[b], fork.bounds[b + 1], threads);
   };
   std::vector<std::pair<double, std::size_t>> branches;  // longest first
   for (std::size_t b = 0; b < fork.n_branches(); ++b) branches.emplace_back(branch_ns(b, 1), b);
@@ -160,22 +129,26 @@ ForkSplit split_fork(const Plan& plan, const Fork& fork, int parts) {
     for (const std::size_t b : lane.branches) ns += branch_ns(b, lane.parts);
     split.side_by_side_ns = std::max(split.side_by_side_ns, ns);
   }
-  split.in_turn_ns = nodes_ns(plan, fork.bounds.front(), fork.bounds.back(), parts);
+  split.in_turn_ns = nodes_ns(rates, costs, plan, fork.bounds.front(), fork.bounds.back(), parts);
   return split;
 }
 
-bool threads_pay(const Plan& plan, int threads) {
-  const auto n = static_cast<std::int32_t>(plan.graph->nodes().size());
-  double together = 0;
+double plan_ns(const Rates& rates, const Plan& plan, int parts) {
+  const Costs costs(rates, plan);
+  double ns = parts > 1 ? rates.team_ns : 0;
   std::int32_t done = 0;
-  for (const Fork& fork : plan.forks) {
-    const ForkSplit split = split_fork(plan, fork, threads);
-    together += nodes_ns(plan, done, fork.bounds.front(), threads);
-    together += std::min(split.side_by_side_ns + k_barrier_ns, split.in_turn_ns);
-    done = fork.bounds.back();
-  }
-  together += nodes_ns(plan, done, n, threads);
-  return together < k_worth_threads * nodes_ns(plan, 0, n, 1);
+  if (parts > 1)
+    for (const Fork& fork : plan.forks) {
+      const ForkSplit split = split_fork(rates, costs, plan, fork, parts);
+      ns += nodes_ns(rates, costs, plan, done, fork.bounds.front(), parts);
+      ns += std::min(split.side_by_side_ns + rates.barrier_ns, split.in_turn_ns);
+      done = fork.bounds.back();
+    }
+  return ns + nodes_ns(rates, costs, plan, done, size_of(plan), parts);
+}
+
+bool threads_pay(const Rates& rates, const Plan& plan, int threads) {
+  return plan_ns(rates, plan, threads) < k_worth_threads * plan_ns(rates, plan, 1);
 }
 
 }  // namespace unroll::cpu

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// A guess at how long a plan runs, good enough to tell whether more threads pay.
+// How long a plan and its loops take in each schedule, by costs.h: which schedules to try, whether more threads pay.
 #pragma once
 
 #include <vector>
 
+#include "backends/cpu/costs.h"
 #include "backends/cpu/schedule.h"
 #include "unroll/backend.h"
 
 namespace unroll::cpu {
 
-struct Work {
-  double nanoseconds = 0;  // on one thread
-  double barriers = 0;     // when several threads run it
-};
-Work estimate_work(const Plan& plan);
+// How the parts share a call of a loop's body in this schedule.
+Share share_of(Schedule schedule);
+// A node of a plan, loops among them, with the barrier after it. Loops take their best schedule.
+double node_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t node, int parts);
 
 struct RankedSchedule {
   Schedule schedule;
-  double step_ns;  // a guess
+  double loop_ns;  // all steps, a guess
 };
 // Of the possible schedules of a scan those that may be the soonest done, best guess first. rows: 0 where they meet.
-std::vector<RankedSchedule> rank_schedules(const Plan& body, int threads, std::int64_t rows,
-                                           const std::vector<Schedule>& possible);
+std::vector<RankedSchedule> rank_schedules(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan,
+                                           int parts, const std::vector<Schedule>& possible);
 
 // Branches of a fork that some of the parts run, one after the other.
 struct ForkLane {
@@ -34,9 +34,11 @@ struct ForkSplit {
   std::vector<ForkLane> lanes;
   double side_by_side_ns = 0, in_turn_ns = 0;
 };
-ForkSplit split_fork(const Plan& plan, const Fork& fork, int parts);
+ForkSplit split_fork(const Rates& rates, const Costs& costs, const Plan& plan, const Fork& fork, int parts);
 
+// Nanoseconds of a run.
+double plan_ns(const Rates& rates, const Plan& plan, int parts);
 // Whether `threads` of them are sooner done than one.
-bool threads_pay(const Plan& plan, int threads);
+bool threads_pay(const Rates& rates, const Plan& plan, int threads);
 
 }  // namespace unroll::cpu

@@ -29,6 +29,7 @@ class OnednnBackend final : public HostBackend {
  public:
   explicit OnednnBackend(const BackendOptions& options)
       : team_(options.threads > 0 ? options.threads : cpu::available_cores()) {
+    cpu::prepare(state_, team_, options);
     capabilities_.name = "onednn";
     capabilities_.device = "oneDNN " + library().release + ", " + std::to_string(team_.size()) + " threads" +
                            (library().has_openmp() ? " of OpenMP" : "") + ", " + cpu::instruction_set();

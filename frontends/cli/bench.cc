@@ -111,7 +111,9 @@ int run_bench(const Options& options) {
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(
       options.explain,
-      make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(0))}), explaining);
+      make_backend(backend_or(options, "cpu"),
+                   {.threads = static_cast<int>(options.threads.value_or(0)), .predict = options.explain}),
+      explaining);
   const auto compile_start = Clock::now();
   const BenchJob job = bench_job(options);
   PlanOptions how;

@@ -29,13 +29,13 @@ ReportList pass_report(const Plan& plan) {
   return rows;
 }
 
-// Lines of a loop's body are indented, as the executable has them.
+// Lines of a loop's body are indented.
 ReportList kernel_report(const std::vector<ReportLine>& lines) {
   ReportList rows;
   for (const ReportLine& line : lines) {
     Report& row = rows.emplace_back();
-    row.add("step", line.step).add("kernel", line.implementation).add("bytes", static_cast<std::int64_t>(line.bytes));
-    row.add("milliseconds", line.milliseconds);
+    row.add("step", std::string(2 * static_cast<std::size_t>(line.depth), ' ') + line.step).add("kernel", line.implementation).add("bytes", static_cast<std::int64_t>(line.bytes));
+    row.add("milliseconds", line.milliseconds).add("predicted_ms", line.predicted_ms);
   }
   return rows;
 }

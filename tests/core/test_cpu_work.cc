@@ -24,7 +24,7 @@ std::shared_ptr<const Plan> lstm_plan(const Sizes& s, Backend& backend) {
 
 TEST_CASE("a barrier a step is too much for a small cell and nothing for a large one") {
   const auto backend = make_backend("cpu", {.threads = 2});
-  const auto pays = [&](const Sizes& s) { return cpu::threads_pay(*lstm_plan(s, *backend), 2); };
+  const auto pays = [&](const Sizes& s) { return cpu::threads_pay(cpu::usual_rates(), *lstm_plan(s, *backend), 2); };
   CHECK_FALSE(pays({63, 1, 24, 32}));
   CHECK_FALSE(pays({100, 1, 40, 64}));
   CHECK(pays({100, 1, 128, 256}));
@@ -32,14 +32,15 @@ TEST_CASE("a barrier a step is too much for a small cell and nothing for a large
   CHECK(pays({200, 64, 256, 512}));
 }
 
-TEST_CASE("work and barriers grow with the steps") {
+TEST_CASE("a guess grows with the steps, and with threads by what their barriers cost") {
   const auto backend = make_backend("cpu", {.threads = 1});
-  const cpu::Work a = cpu::estimate_work(*lstm_plan({10, 8, 16, 32}, *backend));
-  const cpu::Work b = cpu::estimate_work(*lstm_plan({1000, 8, 16, 32}, *backend));
-  CHECK(a.nanoseconds > 0);
-  CHECK(b.nanoseconds / a.nanoseconds > 50);
-  CHECK(b.nanoseconds / a.nanoseconds < 200);
-  CHECK(b.barriers > 50 * a.barriers);
+  const auto guess = [&](std::int64_t steps, int parts) {
+    return cpu::plan_ns(cpu::usual_rates(), *lstm_plan({steps, 8, 16, 32}, *backend), parts);
+  };
+  CHECK(guess(10, 1) > 0);
+  CHECK(guess(1000, 1) / guess(10, 1) > 50);
+  CHECK(guess(1000, 1) / guess(10, 1) < 200);
+  CHECK(guess(1000, 2) - guess(1000, 1) / 2 > 0);
 }
 
 TEST_CASE("a backend that chooses its threads gives the bits of one that does not") {

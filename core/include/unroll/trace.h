@@ -22,7 +22,10 @@ class UNROLL_API Trace {
   };
 
   // Keeps at most so many events of each lane (16 bytes more than two times of a clock); later ones are counted only.
-  explicit Trace(std::size_t most_events) : most_events_(most_events) {}
+  explicit Trace(std::size_t most_events) : most_events_(most_events), names_{"wait"} {}
+
+  // The name of waiting for other threads.
+  static constexpr std::uint32_t k_wait = 0;
 
   // For backends. A lane is one thread's line of time.
   void open_lanes(int n);  // before any event; throws Error(memory)
@@ -49,7 +52,7 @@ class UNROLL_API Trace {
   std::size_t most_events_;
   std::atomic<bool> recording_{false};
   std::mutex mutex_;  // of names_
-  std::vector<std::string> names_;
+  std::vector<std::string> names_;  // k_wait first
   std::vector<Lane> lanes_;
 };
 

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fast the kernels are on this machine: what costs.h turns into times. Nanoseconds on one thread, f32.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "backends/cpu/team.h"
+#include "unroll/graph.h"
+
+namespace unroll::cpu {
+
+inline constexpr std::size_t k_n_levels = 4;  // L1, L2, L3, memory
+inline constexpr std::size_t k_tile_rows = 12;  // most rows that a tile of a product has on any processor
+
+struct Rates {
+  // Products. One k of [rows - 1] rows times a panel of columns: the first rows that read a panel fetch it from L2, the
+  // next ones find it in L1.
+  std::array<double, k_tile_rows> first_rows_ns, next_rows_ns;
+  double tile_ns;        // beginning and end of a tile
+  double panel_columns;  // of a panel
+  double tile_rows;      // of the tallest tile
+  double dot_ns;         // an element of a transposed b that few rows of a are multiplied with where it lies
+  double pack_ns, pack_transposed_ns;  // an element of b into panels, from L2
+  double turn_ns;        // an element of a transposed a, from L2
+
+  // Elementwise programs over tiles.
+  std::vector<double> element_ns;  // by op; operands in L1
+  double operation_ns;  // one operation on one tile
+  double row_ns;        // and on each of its rows
+  double operand_ns;    // one operand of one tile
+  double program_ns;    // a call
+  double splat_ns;      // an element of an operand that is copied into a tile
+
+  // Of all else: an element that is copied in order, copied across, summed along a line, summed over lines, drawn.
+  double copy_ns, cross_ns, line_ns, rows_ns, random_ns;
+  double copy_line_ns, line_call_ns;  // each line that is copied, that is summed
+
+  double call_ns;                          // any call in a loop
+  double barrier_ns, team_ns;              // all threads meet; all threads begin and end
+  std::array<std::size_t, k_n_levels> cache_bytes;  // the last is without end
+  // A byte that comes from, or goes to, a level beyond L1: on one thread, and on each of all threads at once.
+  struct Bytes {
+    double read_ns, write_ns;
+  };
+  std::array<Bytes, k_n_levels> one, all;
+};
+
+// Of a core with AVX2 or AVX-512, to the order of magnitude.
+const Rates& usual_rates();
+// Measured on this machine, in about a second. The team must be at rest.
+using Work = std::function<void(const Part&)>;
+struct AnyTeam {
+  int parts;
+  std::function<void(const Work&)> run;  // in all parts at once
+};
+Rates measure_rates(const AnyTeam& team);
+
+}  // namespace unroll::cpu
