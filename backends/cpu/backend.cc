@@ -36,7 +36,7 @@ class CpuBackend final : public HostBackend {
     return {.reason = "runs the bodies of composites; its scans are the fast path"};
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
-    const bool alone = chooses_ && !threads_pay(state_.rates, *plan, team_.size());
+    const bool alone = chooses_ && !threads_pay(usual_rates(), *plan, team_.size());
     return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, state_, nullptr, alone);
   }
 

@@ -67,10 +67,11 @@ ForkCall::ForkCall(const PlanView& view, const Fork& fork, std::size_t& scratch_
     for (const Type& type : node.outputs) key_ += " " + type.text();
     if (node.body) key_ += " " + print_graph(*node.body);
   }
-  const ForkSplit split = split_fork(view.state.rates, *view.costs, view.plan, fork, view.parts);
+  const ForkSplit split = split_fork(usual_rates(), *view.costs, view.plan, fork, view.parts);
+  const ForkSplit predicted = split_fork(view.state.rates, *view.predicted, view.plan, fork, view.parts);
   for (const Schedule schedule : worth_trying(split)) {
     ways_.push_back(make_way(schedule, view, fork, split, scratch_bytes));
-    ways_.back().guess_ns = schedule == Schedule::side_by_side ? split.side_by_side_ns : split.in_turn_ns;
+    ways_.back().guess_ns = schedule == Schedule::side_by_side ? predicted.side_by_side_ns : predicted.in_turn_ns;
   }
   choosing_ = ways_.size() > 1;
 }

@@ -2,6 +2,7 @@
 // Rows by number, and values made from their index.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/philox.h"
@@ -94,7 +95,16 @@ void run_iota(const Shape& shape, int axis, std::int32_t* out, const Part& part)
   for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
   const Index size = shape[axis];
   const Range mine = part.share(shape.elements(), 16);
-  for (Index e = mine.begin; e < mine.end; ++e) out[e] = static_cast<std::int32_t>(e / inner % size);
+  if (mine.empty()) return;
+  Index value = mine.begin / inner % size, left = inner - mine.begin % inner;  // of the same value
+  for (Index e = mine.begin; e < mine.end;) {
+    const Index n = std::min(inner == 1 ? size - value : left, mine.end - e);
+    if (inner == 1) std::iota(out + e, out + e + n, static_cast<std::int32_t>(value));
+    else std::fill_n(out + e, n, static_cast<std::int32_t>(value));
+    e += n;
+    left = inner;
+    value = inner == 1 || value + 1 == size ? 0 : value + 1;
+  }
 }
 
 void run_random_uniform(const std::int32_t* key, const std::int32_t* step, Index site, Index elements, float* out,

@@ -140,8 +140,10 @@ Loop loop_of(const Graph& body, const ScanBody& scan) {
 Program::Program(PlanView view, const ScanBody* scan)
     : steps_(view.state.trace, scan ? static_cast<double>(scan->layout.steps) / scan->apart : 1) {
   const Plan& plan = view.plan;
-  const Costs costs = scan ? Costs(view.state.rates, plan, scan->place) : Costs(view.state.rates, plan);
+  const auto costs_by = [&](const Rates& rates) { return scan ? Costs(rates, plan, scan->place) : Costs(rates, plan); };
+  const Costs costs = costs_by(usual_rates()), predicted = costs_by(view.state.rates);
   view.costs = &costs;
+  view.predicted = &predicted;
   view.packed = scan && (scan->layout.packed || scan->by_rows());
   constexpr int k_timed_steps = 16;  // one in so many steps of a loop is timed
   steps_.time_one_in(plan.one_thread ? 0 : scan ? k_timed_steps : 1);
@@ -179,7 +181,7 @@ Step step_of_outputs(const PlanView& view, int n_states, std::unique_ptr<Call> c
   Step step{std::move(copies), "outputs"};
   const std::size_t first = k_first_input + view.graph().inputs().size();
   for (const OutputPiece& piece : output_pieces(view, n_states))
-    step.predicted_ns += view.costs->copy_ns(piece.type, static_cast<std::int32_t>(piece.to.base - first), view.parts);
+    step.predicted_ns += view.predicted->copy_ns(piece.type, static_cast<std::int32_t>(piece.to.base - first), view.parts);
   return step;
 }
 
@@ -195,7 +197,8 @@ void add_nodes(const PlanView& view, std::int32_t begin, std::int32_t end, Steps
     auto call = call_of(view, i, scratch_bytes);
     if (!call) continue;
     Step step = step_of(view, i, std::move(call));
-    step.predicted_ns = view.costs->call_ns(i, Share::calls, view.parts) + barrier_ns(view.state.rates, view.parts);
+    step.predicted_ns = view.predicted->call_ns(i, Share::calls, view.parts);
+    if (step.predicted_ns > 0) step.predicted_ns += barrier_ns(view.state.rates, view.parts);
     steps.add(std::move(step));
   }
 }
@@ -240,7 +243,7 @@ void Program::add_body(const PlanView& view, const ScanBody& scan) {
     if (!call) continue;
     Step step = step_of(view, i, std::move(call));
     step.has_rows = has_rows[static_cast<std::size_t>(i)];
-    step.predicted_ns = view.costs->call_ns(i, share, scan.sharers) + barrier_ns(view.state.rates, view.parts);
+    step.predicted_ns = view.predicted->call_ns(i, share, scan.sharers) + barrier_ns(view.state.rates, view.parts);
     add(std::move(step), accesses_of_node(view, i));
   }
   bool by_columns = split != nullptr;

@@ -28,7 +28,9 @@ struct PlanView {
   int parts;
   BackendState& state;
   MakeClaimed make_claimed = nullptr;
-  const Costs* costs = nullptr;                    // while its program is made
+  // While its program is made: by usual rates, which choose, and by those of the machine, which predict.
+  const Costs* costs = nullptr;
+  const Costs* predicted = nullptr;
   std::vector<std::size_t> constant_offsets = {};  // [node], into the constants block
   bool packed = false;                             // the body of a packed scan
   const Graph& graph() const { return *plan.graph; }

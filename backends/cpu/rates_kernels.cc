@@ -18,7 +18,7 @@ using Index = std::int64_t;
 
 // ---- products
 
-constexpr Index k_depth = 256, k_panels = 8;  // of a packed b that lies in L2
+constexpr Index k_depth = 384, k_panels = 6;  // of a packed b that lies in L2
 
 // Operands of products with up to k_tall tiles of rows, whose a lies in L2 as well.
 struct Operands {

@@ -65,18 +65,18 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
   spill_ = Bytes(at_least_one(spilled));
   key_ = std::to_string(view.parts) + " parts, " + std::to_string(layout_.steps) + " steps" +
          (layout_.packed ? ", packed " : " ") + print_graph(*body.graph);
-  for (const auto& [schedule, loop_ns] : worth_trying(view, id)) {
+  for (const Schedule schedule : worth_trying(view, id)) {
     ways_.push_back(make_way(schedule, view, id));
-    ways_.back().guess_ms = loop_ns * 1e-6;
+    ways_.back().guess_ms = loop_ns(view.state.rates, *view.predicted, view.plan, id, schedule, view.parts) * 1e-6;
     if (ways_.back().together()) scratch_bytes = std::max(scratch_bytes, ways_.back().programs[0]->scratch_bytes());
   }
   choosing_ = ways_.size() > 1;
 }
 
 // Best guess first.
-std::vector<RankedSchedule> ScanCall::worth_trying(const PlanView& view, std::int32_t id) const {
+std::vector<Schedule> ScanCall::worth_trying(const PlanView& view, std::int32_t id) const {
   const auto ranked = [&](const std::vector<Schedule>& possible) {
-    return rank_schedules(view.state.rates, *view.costs, view.plan, id, view.parts, possible);
+    return rank_schedules(usual_rates(), *view.costs, view.plan, id, view.parts, possible);
   };
   if (view.parts == 1) return ranked({Schedule::calls});
   std::vector<Schedule> possible{Schedule::columns, Schedule::calls, Schedule::one};

@@ -72,7 +72,7 @@ class ScanCall final : public Call {
     int timed = 0;
     bool together() const { return schedule == Schedule::calls || schedule == Schedule::columns; }
   };
-  std::vector<RankedSchedule> worth_trying(const PlanView& view, std::int32_t id) const;
+  std::vector<Schedule> worth_trying(const PlanView& view, std::int32_t id) const;
   Way make_way(Schedule schedule, const PlanView& view, std::int32_t id) const;
   void choose(double milliseconds);
 

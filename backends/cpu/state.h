@@ -17,6 +17,7 @@ struct BackendState {
   WeightStore weights = {};
   ScheduleChoices choices = {};
   std::optional<Schedule> schedule = {};  // of every scan that can have it; none: timings choose
+  // For predictions alone: what is chosen must not depend on what else the machine did while its rates were measured.
   Rates rates = usual_rates();
   bool predicts = false;   // the rates are this machine's, and reports say what calls should take
   Trace* trace = nullptr;  // with a lane for each thread

@@ -89,15 +89,22 @@ double node_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::in
   return (parts == 1 ? one : std::min(one, loop.all_steps_ns(Schedule::columns, parts))) + barrier;
 }
 
-std::vector<RankedSchedule> rank_schedules(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan,
-                                           int parts, const std::vector<Schedule>& possible) {
+double loop_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan, Schedule schedule,
+               int parts) {
+  return Loop(rates, costs, plan, scan).all_steps_ns(schedule, parts);
+}
+
+std::vector<Schedule> rank_schedules(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan, int parts,
+                                     const std::vector<Schedule>& possible) {
   constexpr double k_hopeless = 2;  // times the best guess
-  const Loop loop(rates, costs, plan, scan);
-  std::vector<RankedSchedule> ranked;
-  for (const Schedule schedule : possible) ranked.push_back({schedule, loop.all_steps_ns(schedule, parts)});
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.loop_ns < b.loop_ns; });
-  std::erase_if(ranked, [best = ranked.front().loop_ns](const auto& r) { return r.loop_ns > k_hopeless * best; });
-  return ranked;
+  std::vector<std::pair<double, Schedule>> ranked;
+  for (const Schedule schedule : possible)
+    ranked.emplace_back(loop_ns(rates, costs, plan, scan, schedule, parts), schedule);
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Schedule> best;
+  for (const auto& [ns, schedule] : ranked)
+    if (ns <= k_hopeless * ranked.front().first) best.push_back(schedule);
+  return best;
 }
 
 ForkSplit split_fork(const Rates& rates, const Costs& costs, const Plan& plan, const Fork& fork, int parts) {

@@ -15,13 +15,11 @@ Share share_of(Schedule schedule);
 // A node of a plan, loops among them, with the barrier after it. Loops take their best schedule.
 double node_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t node, int parts);
 
-struct RankedSchedule {
-  Schedule schedule;
-  double loop_ns;  // all steps, a guess
-};
-// Of the possible schedules of a scan those that may be the soonest done, best guess first. rows: 0 where they meet.
-std::vector<RankedSchedule> rank_schedules(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan,
-                                           int parts, const std::vector<Schedule>& possible);
+// All steps of a loop, in this schedule.
+double loop_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan, Schedule schedule, int parts);
+// Of the possible schedules of a loop those that may be the soonest done, best guess first.
+std::vector<Schedule> rank_schedules(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan, int parts,
+                                     const std::vector<Schedule>& possible);
 
 // Branches of a fork that some of the parts run, one after the other.
 struct ForkLane {

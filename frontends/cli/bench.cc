@@ -85,6 +85,14 @@ double spread(const std::vector<double>& sorted) {
   return (sorted[n - 1 - n / 4] - sorted[n / 4]) / sorted[n / 2];
 }
 
+// Of a run.
+double predicted_ms(const Executable& executable) {
+  double sum = 0;
+  for (const ReportLine& line : executable.report())
+    if (line.depth == 0) sum += line.predicted_ms;
+  return sum;
+}
+
 // A step is one call with the state carried; --lanes, --chunk and --weights-dtype instead of --batch and --steps.
 int bench_stream(const Options& options) {
   const BenchModel w = bench_model(options);
@@ -131,6 +139,7 @@ int run_bench(const Options& options) {
   report.add("threads", static_cast<std::int64_t>(backend->describe().threads));
   report.add("repeats", static_cast<std::int64_t>(times.size()));
   report.add("min_ms", times.front()).add("median_ms", times[times.size() / 2]).add("spread", spread(times));
+  if (options.explain) report.add("predicted_ms", predicted_ms(program.executable()));
   report.add("gflops", bench_flop(options) / times.front() / 1e6).add("compile_ms", compile_ms);
   report.add("peak_bytes", static_cast<std::int64_t>(program.peak_bytes()));
   report.add("plan_hash", fmt::format("{:016x}", plan_hash(program.plan())));

@@ -265,6 +265,24 @@ void add_compare(CLI::App& app, Options& o) {
              "Exit code 9: results differ; the first node that is to blame is named.");
 }
 
+void add_profile(CLI::App& app, Options& o) {
+  app.add_option("model", o.config, "run folder, or config file")->required();
+  app.add_option("--updates", o.updates, "measured ones, after 20 that are not (20)")->check(CLI::Range(1, 100000));
+  app.add_option("--trace", o.trace, "file that gets three further updates as a Chrome trace, a lane for each thread");
+  app.add_option("--trace-events", o.trace_events, "kept of each thread; further ones are counted")
+      ->check(CLI::Range(1, 10000000));
+  app.add_option("--precision", o.precision, "f32, tf32, bf16 or f16, instead of train.precision");
+  app.add_option("--weights", o.weights, "safetensors with the parameters");
+  app.add_option("--checkpoint", o.checkpoint, "which weights of a run folder")->check(CLI::IsMember({"best", "last"}));
+  add_seed(app, o);
+  add_device(app, o);
+  add_set(app, o);
+  add_json(app, o);
+  app.footer("Examples:\n  unroll profile docs/examples/char-lm.toml\n"
+             "  unroll profile runs/char-lm --updates 50 --trace trace.json\n"
+             "chrome://tracing and ui.perfetto.dev open the trace.");
+}
+
 void add_report(CLI::App& app, Options& o) {
   app.add_option("sources", o.sources,
                  "run folders, --out folders of lever, and files with what compare, lever, bench or generate printed")
@@ -299,6 +317,7 @@ constexpr Row k_commands[] = {
     {"report", "runs and what was measured of them as one HTML file", add_report},
     {"bench", "time one recurrent layer stack", add_bench},
     {"compare", "whether backends agree on a model, and which node is to blame", add_compare},
+    {"profile", "where the time of a training update goes", add_profile},
     {"completion", "completion script for a shell", add_completion},
 };
 

@@ -93,6 +93,10 @@ struct Options {
   std::string python = "python3";
   std::int64_t runs = 5;
 
+  // profile; also --updates
+  std::string trace;                // gets a Chrome trace
+  std::int64_t trace_events = 20000;  // of each thread, at most
+
   // stream, bench --mode stream
   std::int64_t lanes = 1;
   std::int64_t chunk = 1;

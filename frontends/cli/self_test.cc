@@ -36,20 +36,42 @@ double best_of(F call) {
   return best;
 }
 
+// Seconds of a run of the graph on inputs of any values.
+double run_seconds(const Graph& graph, Backend& backend) {
+  Program program(graph, backend);
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  Bindings bindings;
+  const auto add = [&](const ValueId& value, std::vector<Buffer*>& to) {
+    const Tensor zeros(graph.type(value));
+    buffers.push_back(backend.allocate(zeros.bytes().size()));
+    backend.upload(*buffers.back(), 0, zeros.bytes());
+    to.push_back(buffers.back().get());
+  };
+  for (const NamedValue& input : graph.inputs()) add(input.value, bindings.inputs);
+  for (const NamedValue& output : graph.outputs()) add(output.value, bindings.outputs);
+  return best_of([&] {
+    program.run(bindings);
+    backend.wait();
+  });
+}
+
 double product_rate(Backend& backend) {
   constexpr std::int64_t k_size = 1024;
   const Type type{DType::f32, {k_size, k_size}};
   Graph graph;
   graph.output("c", matmul(graph.input("a", type), graph.input("b", type)));
-  Program program(graph, backend);
-  std::vector<std::unique_ptr<Buffer>> buffers;
-  for (int k = 0; k < 3; ++k) buffers.push_back(backend.allocate(type.bytes()));
-  const Bindings bindings{{buffers[0].get(), buffers[1].get()}, {buffers[2].get()}};
-  const double seconds = best_of([&] {
-    program.run(bindings);
-    backend.wait();
-  });
-  return 2.0 * k_size * k_size * k_size / seconds;
+  return 2.0 * k_size * k_size * k_size / run_seconds(graph, backend);
+}
+
+// Of memory beyond all caches.
+double stream_rate(Backend& backend) {
+  std::size_t beyond = std::size_t{128} << 20;
+  constexpr std::size_t k_most = std::size_t{512} << 20;
+  for (const Cache& cache : data_caches()) beyond = std::max(beyond, std::min(k_most, 2 * cache.bytes));
+  Graph graph;
+  const Type type{DType::f32, {static_cast<std::int64_t>(beyond / sizeof(float))}};
+  graph.output("sum", reduce_sum(graph.input("x", type), {0}));
+  return static_cast<double>(beyond) / run_seconds(graph, backend);
 }
 
 // Bytes per second that one core reads.
@@ -118,6 +140,8 @@ SelfTest self_test(bool as_json) {
   }
   return test;
 }
+
+Roofline measure_roofline(Backend& backend) { return {product_rate(backend), stream_rate(backend)}; }
 
 ReportList roofline(const std::vector<Cache>& caches, bool as_json) {
   constexpr std::size_t k_memory = std::size_t{128} << 20, k_most = std::size_t{512} << 20;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "frontends/cli/report.h"
+#include "unroll/backend.h"
 
 namespace unroll::cli {
 
@@ -25,5 +26,11 @@ SelfTest self_test(bool as_json);
 
 // The fastest product of matrices, and how fast half of each cache and memory beyond them are read. Under a second.
 ReportList roofline(const std::vector<Cache>& caches, bool as_json);
+
+// What nothing on this backend can be faster than, all its threads at work: flop and bytes from memory, per second.
+struct Roofline {
+  double flop = 0, bytes = 0;
+};
+Roofline measure_roofline(Backend& backend);
 
 }  // namespace unroll::cli

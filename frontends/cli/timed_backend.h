@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// A clock on everything that a backend is asked to do, for `unroll profile`; all else is done by the backend inside.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "unroll/backend.h"
+
+namespace unroll::cli {
+
+class TimedBackend : public Backend {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Span {
+    std::string name;
+    Clock::time_point begin, end;
+  };
+  // One executable, since mark().
+  struct Ran {
+    std::shared_ptr<const Plan> plan;
+    std::int64_t runs = 0;
+    double seconds = 0;
+    std::vector<ReportLine> lines;  // milliseconds of these runs
+  };
+
+  explicit TimedBackend(std::unique_ptr<Backend> inside) : inside_(std::move(inside)) {}
+
+  const Capabilities& describe() const override { return inside_->describe(); }
+  Claim claim(const Graph& graph, const Node& node) const override { return inside_->claim(graph, node); }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inside_->allocate(bytes); }
+  void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override;
+  void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override;
+  std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override;
+  void wait() override;
+
+  void mark();  // counts from here on
+  std::vector<Ran> ran() const;                            // what ran since, in order of compilation
+  double transfer_seconds() const { return transfers_; }   // uploads and downloads since
+  // The first call after `begin`, which is where a trainer goes on with a batch; `begin` itself while there is none.
+  void await_call_from(Clock::time_point begin) { waits_from_ = begin; }
+  double seconds_before_calls() const { return before_calls_; }
+
+  // Keeps at most so many spans of runs and transfers from now on.
+  void keep_spans(std::size_t most) { most_spans_ = most; }
+  const std::vector<Span>& spans() const { return spans_; }
+
+ private:
+  struct Compiled {
+    std::shared_ptr<const Plan> plan;
+    const Executable* live = nullptr;
+    std::vector<ReportLine> marked;  // the report at the mark
+    std::int64_t runs = 0;
+    double seconds = 0;
+  };
+  template <class F>
+  double timed(const char* name, F&& call);
+
+  std::unique_ptr<Backend> inside_;
+  std::vector<std::shared_ptr<Compiled>> compiled_;
+  double transfers_ = 0, before_calls_ = 0;
+  Clock::time_point waits_from_{};
+  std::size_t most_spans_ = 0;
+  std::vector<Span> spans_;
+};
+
+}  // namespace unroll::cli
