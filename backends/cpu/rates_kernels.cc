@@ -76,9 +76,9 @@ void measure_products(Rates& rates) {
 
 void measure_tiles(Rates& rates) {
   constexpr Index k_long = 1024, k_short = 64;
-  Floats a(k_long), b(k_long), c(k_long), to(k_long);
+  Floats a(2 * k_long), b(2 * k_long), c(2 * k_long), to(2 * k_long);
   const auto tile_ns = [&](Elementwise::TileFunction function, Index rows, Index n) {
-    const Index stride = n * static_cast<Index>(sizeof(float));
+    const Index stride = (n + 16) * static_cast<Index>(sizeof(float));  // rows that follow each other are one row
     const Elementwise::Tile tile{to.data(), a.data(), b.data(), c.data(), stride, stride, stride, stride,
                                  static_cast<std::size_t>(rows), static_cast<std::size_t>(n)};
     return least_ns([&] { function(tile); });
