@@ -7,10 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "backends/cpu/rates.h"
-
 #include "backends/common/host_buffer.h"
 #include "backends/cpu/program.h"
+#include "backends/cpu/rates.h"
 #include "backends/cpu/state.h"
 
 namespace unroll::cpu {

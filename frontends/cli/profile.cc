@@ -227,6 +227,8 @@ int run_profile(const Options& options) {
 
   Report report;
   report.add("device", backend.describe().device).add("updates", updates).add("update_ms", m.update_ms);
+  report.add("run_ms", m.calls.run_ms);
+  if (m.calls.predicted_ms > 0) report.add("predicted_ms", m.calls.predicted_ms);
   report.add("batch_ms", m.batch_ms)
       .add("gflops_of_roofline", m.roofline.flop / 1e9)
       .add("gbps_of_roofline", m.roofline.bytes / 1e9);

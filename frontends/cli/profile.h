@@ -26,7 +26,8 @@ struct CallTime {
 struct UpdateProfile {
   std::vector<CallTime> calls;               // in order of the plans
   std::array<double, 3> phase_ms{};          // by PlanPhase
-  double run_ms = 0;                         // of executables, which is more than their calls: threads begin and end
+  double run_ms = 0;        // of executables, which is more than their calls: threads begin and end
+  double predicted_ms = 0;  // the same, by the backend's model; 0: it has none
 };
 // Of so many updates; `parameters` as plan_phases() takes them.
 UpdateProfile profile_updates(const std::vector<TimedBackend::Ran>& ran, std::int64_t updates,

@@ -60,6 +60,7 @@ void add_plan(const TimedBackend::Ran& ran, double updates, const std::set<std::
                   here.times * static_cast<double>(scan_layout(node).steps), false};
       }
     }
+    if (line.depth == 0) profile.predicted_ms += call.predicted_ms;
     if (call.whole) profile.phase_ms[static_cast<std::size_t>(call.place.phase)] += call.milliseconds;
     profile.calls.push_back(std::move(call));
     around.push_back(inside);
