@@ -18,10 +18,10 @@ class ForkCall final : public Call {
   ForkCall(const PlanView& view, const Fork& fork, std::size_t& scratch_bytes);
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override;
-  bool settled() const override { return !choosing_; }
-  double predicted_ns() const override { return ways_[choosing_ ? 0 : active_].guess_ns; }
+  bool settled() const override { return !choice_.open(); }
+  double predicted_ns() const override { return ways_[choice_.open() ? 0 : choice_.active()].guess_ns; }
   void report(std::vector<ReportLine>& lines) const override {
-    for (const Lane& lane : ways_[active_].lanes) lane.steps.report(lines);
+    for (const Lane& lane : ways_[choice_.active()].lanes) lane.steps.report(lines);
   }
   std::size_t held_bytes() const override;
 
@@ -37,8 +37,6 @@ class ForkCall final : public Call {
     Schedule schedule;  // side_by_side, or calls: in turn
     std::vector<Lane> lanes = {};
     double guess_ns = 0;  // before any run
-    double least_ms = 0;  // of its timed runs
-    int timed = 0;
     bool settled() const {
       return std::all_of(lanes.begin(), lanes.end(), [](const Lane& lane) { return lane.steps.settled(); });
     }
@@ -52,8 +50,7 @@ class ForkCall final : public Call {
 
   std::size_t n_branches_;
   std::vector<Way> ways_;
-  std::size_t active_ = 0;
-  bool choosing_ = false;
+  TimedChoice choice_;  // of the ways
   std::atomic<bool> broken_{false};  // a part failed in the last run
   BackendState& state_;
   std::string key_;  // of the choice
@@ -73,7 +70,7 @@ ForkCall::ForkCall(const PlanView& view, const Fork& fork, std::size_t& scratch_
     ways_.push_back(make_way(schedule, view, fork, split, scratch_bytes));
     ways_.back().guess_ns = schedule == Schedule::side_by_side ? predicted.side_by_side_ns : predicted.in_turn_ns;
   }
-  choosing_ = ways_.size() > 1;
+  choice_ = TimedChoice(ways_.size());
 }
 
 // Best guess first.
@@ -116,7 +113,7 @@ ForkCall::Way ForkCall::make_way(Schedule schedule, const PlanView& view, const 
 
 std::string ForkCall::implementation() const {
   std::string text = std::to_string(n_branches_) + " branches ";
-  const Way& way = ways_[active_];
+  const Way& way = ways_[choice_.active()];
   if (way.schedule == Schedule::side_by_side) {
     text += "side by side, on ";
     for (const Lane& lane : way.lanes) text += (&lane == way.lanes.data() ? "" : " + ") + std::to_string(lane.parts);
@@ -124,10 +121,10 @@ std::string ForkCall::implementation() const {
   } else {
     text += "in turn";
   }
-  for (const Way& other : ways_)
-    if (other.timed > 0)
-      text += std::string(other.schedule == Schedule::side_by_side ? "; side by side " : "; in turn ") +
-              std::to_string(other.least_ms).substr(0, 6) + " ms";
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    if (const double ms = choice_.least_ms(i); ms > 0)
+      text += std::string(ways_[i].schedule == Schedule::side_by_side ? "; side by side " : "; in turn ") +
+              std::to_string(ms).substr(0, 6) + " ms";
   return text;
 }
 
@@ -141,8 +138,8 @@ std::size_t ForkCall::held_bytes() const {
 void ForkCall::run(const Frame& frame, const Part& part) {
   using Clock = std::chrono::steady_clock;
   if (broken_.load(std::memory_order_relaxed)) mend(part);
-  Way& way = ways_[active_];
-  const bool choosing = choosing_, was_settled = choosing && part.index == 0 && way.settled();
+  Way& way = ways_[choice_.active()];
+  const bool choosing = choice_.open(), was_settled = choosing && part.index == 0 && way.settled();
   const auto start = choosing ? Clock::now() : Clock::time_point();
   for (Lane& lane : way.lanes)
     if (part.index >= lane.first && part.index < lane.first + lane.parts) run_lane(lane, frame, part);
@@ -176,23 +173,10 @@ void ForkCall::mend(const Part& part) {
 
 // By part 0, after a run: the next way to run, or the best of them.
 void ForkCall::choose(bool was_settled, double milliseconds) {
-  constexpr int k_runs = 3;  // of each way
-  Way& way = ways_[active_];
-  if (was_settled) {
-    way.least_ms = way.timed == 0 ? milliseconds : std::min(way.least_ms, milliseconds);
-    ++way.timed;
-  }
-  const auto unsettled = std::find_if(ways_.begin(), ways_.end(), [](const Way& w) { return !w.settled(); });
-  const auto fewer_runs = [](const Way& a, const Way& b) { return a.timed < b.timed; };
-  const auto next = unsettled != ways_.end() ? unsettled : std::min_element(ways_.begin(), ways_.end(), fewer_runs);
-  active_ = static_cast<std::size_t>(next - ways_.begin());
-  if (unsettled != ways_.end() || next->timed < k_runs) return;
+  if (!choice_.add_run(milliseconds, was_settled)) return;
   for (std::size_t i = 0; i < ways_.size(); ++i)
-    if (ways_[i].least_ms < ways_[active_].least_ms) active_ = i;
-  for (std::size_t i = 0; i < ways_.size(); ++i)
-    if (i != active_) ways_[i].lanes.clear();
-  choosing_ = false;
-  state_.choices.keep(key_, ways_[active_].schedule);
+    if (i != choice_.active()) ways_[i].lanes.clear();
+  state_.choices.keep(key_, ways_[choice_.active()].schedule);
 }
 
 }  // namespace

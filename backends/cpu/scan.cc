@@ -70,7 +70,7 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
     ways_.back().guess_ms = loop_ns(view.state.rates, *view.predicted, view.plan, id, schedule, view.parts) * 1e-6;
     if (ways_.back().together()) scratch_bytes = std::max(scratch_bytes, ways_.back().programs[0]->scratch_bytes());
   }
-  choosing_ = ways_.size() > 1;
+  choice_ = TimedChoice(ways_.size());
 }
 
 // Best guess first.
@@ -122,7 +122,7 @@ ScanCall::Way ScanCall::make_way(Schedule schedule, const PlanView& view, std::i
 }
 
 std::string ScanCall::implementation() const {
-  const Way& way = ways_[active_];
+  const Way& way = ways_[choice_.active()];
   std::string text = "loop of " + std::to_string(layout_.steps);
   if (way.lanes.size() > 1 || ways_.size() > 1 || way.schedule != Schedule::calls)
     text += ", by " + std::string(schedule_name(way.schedule));
@@ -132,33 +132,24 @@ std::string ScanCall::implementation() const {
   }
   if (!way.packed[0]->empty()) text += ", " + std::to_string(way.packed[0]->size()) + " packed";
   const auto digits = [](double ms) { return std::to_string(ms).substr(0, 6); };
-  if (ways_.size() == 1 && way.timed == 0) text += "; " + digits(way.guess_ms) + " ms guessed";
-  for (const Way& other : ways_)
-    if (other.timed > 0)
-      text += "; " + std::string(schedule_name(other.schedule)) + " " + digits(other.least_ms) + " ms (" +
-              digits(other.guess_ms) + " guessed)";
+  if (ways_.size() == 1) return text + "; " + digits(way.guess_ms) + " ms guessed";
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    if (const double ms = choice_.least_ms(i); ms > 0)
+      text += "; " + std::string(schedule_name(ways_[i].schedule)) + " " + digits(ms) + " ms (" +
+              digits(ways_[i].guess_ms) + " guessed)";
   return text;
 }
 
 // By part 0, after a run: the next way to time, or the best of them.
 void ScanCall::choose(double milliseconds) {
-  constexpr int k_runs = 3;  // of each way
-  if (warm_up_-- > 0) return;
-  Way& way = ways_[active_];
-  way.least_ms = way.timed == 0 ? milliseconds : std::min(way.least_ms, milliseconds);
-  ++way.timed;
-  active_ = (active_ + 1) % ways_.size();
-  if (ways_[active_].timed < k_runs) return;
-  for (std::size_t i = 0; i < ways_.size(); ++i)
-    if (ways_[i].least_ms < ways_[active_].least_ms) active_ = i;
+  if (!choice_.add_run(milliseconds, warm_up_-- <= 0)) return;
   for (std::size_t i = 0; i < ways_.size(); ++i) {
-    if (i == active_) continue;
+    if (i == choice_.active()) continue;
     ways_[i].lanes.clear();
     ways_[i].packed.clear();
     ways_[i].programs.clear();
   }
-  choosing_ = false;
-  state_.choices.keep(key_, ways_[active_].schedule);
+  state_.choices.keep(key_, ways_[choice_.active()].schedule);
 }
 
 // Where the value of a state lies after `step` steps have run.
@@ -185,8 +176,8 @@ void ScanCall::bind_step(const Frame& frame, std::int64_t step, Lane& lane) {
 
 void ScanCall::run(const Frame& frame, const Part& part) {
   using Clock = std::chrono::steady_clock;
-  Way& way = ways_[active_];
-  const bool choosing = choosing_, together = way.together();
+  Way& way = ways_[choice_.active()];
+  const bool choosing = choice_.open(), together = way.together();
   const auto start = choosing ? Clock::now() : Clock::time_point();
   bool ended = false;  // with a barrier
   if (static_cast<std::size_t>(part.index) < way.lanes.size()) {

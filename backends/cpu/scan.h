@@ -23,10 +23,10 @@ class ScanCall final : public Call {
   ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes);
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override;
-  bool settled() const override { return !choosing_; }
-  void report(std::vector<ReportLine>& lines) const override { ways_[active_].programs[0]->steps().report(lines); }
+  bool settled() const override { return !choice_.open(); }
+  void report(std::vector<ReportLine>& lines) const override { ways_[choice_.active()].programs[0]->steps().report(lines); }
   // While ways are tried, of the one that was guessed to be the best: the first.
-  double predicted_ns() const override { return ways_[choosing_ ? 0 : active_].guess_ms * 1e6; }
+  double predicted_ns() const override { return ways_[choice_.open() ? 0 : choice_.active()].guess_ms * 1e6; }
   std::size_t held_bytes() const override {
     std::size_t bytes = spill_.size();
     for (const Way& way : ways_) {
@@ -68,8 +68,6 @@ class ScanCall final : public Call {
     std::vector<std::unique_ptr<std::vector<PackedMatmul*>>> packed;
     std::vector<Lane> lanes;
     double guess_ms = 0;  // before any run; 0: none was made
-    double least_ms = 0;  // of its timed runs; 0: none
-    int timed = 0;
     bool together() const { return schedule == Schedule::calls || schedule == Schedule::columns; }
   };
   std::vector<Schedule> worth_trying(const PlanView& view, std::int32_t id) const;
@@ -116,9 +114,8 @@ class ScanCall final : public Call {
   std::vector<std::size_t> spill_offset_;
 
   std::vector<Way> ways_;
-  std::size_t active_ = 0;
-  bool choosing_ = false;
-  int warm_up_ = 1;  // runs that are not timed
+  TimedChoice choice_;  // of the ways
+  int warm_up_ = 1;     // runs that are not timed
   BackendState& state_;
   std::string key_;  // of the choice
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/schedule.h"
 
+#include <algorithm>
+
 #include "core/support/nearest_name.h"
 #include "unroll/error.h"
 
@@ -42,6 +44,23 @@ std::optional<Schedule> find_schedule(std::string_view name) {
     known.push_back(row.name);
   }
   throw Error(ErrorKind::usage, "cpu", "there is no schedule '" + std::string(name) + "'", known_names(name, known));
+}
+
+bool TimedChoice::add_run(double milliseconds, bool counts) {
+  constexpr int k_runs = 3;  // of each way
+  Way& way = ways_[active_];
+  if (counts) {
+    way.least_ms = way.timed == 0 ? milliseconds : std::min(way.least_ms, milliseconds);
+    ++way.timed;
+  }
+  const auto at = [&](auto found) { return static_cast<std::size_t>(found - ways_.begin()); };
+  const auto next = std::min_element(ways_.begin(), ways_.end(), [](const Way& a, const Way& b) { return a.timed < b.timed; });
+  active_ = at(next);
+  if (next->timed < k_runs) return false;
+  active_ = at(std::min_element(ways_.begin(), ways_.end(),
+                                [](const Way& a, const Way& b) { return a.least_ms < b.least_ms; }));
+  open_ = false;
+  return true;
 }
 
 std::optional<Schedule> ScheduleChoices::find(const std::string& key) const {

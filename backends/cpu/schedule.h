@@ -3,6 +3,7 @@
 // ways give the same bits, so a timing may choose.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -24,6 +25,27 @@ std::vector<std::string> schedule_names();
 std::string_view schedule_name(Schedule schedule);
 // "": nothing. Throws Error(usage) naming the known ones.
 std::optional<Schedule> find_schedule(std::string_view name);
+
+// Which of several ways to do the same is the soonest done: three runs of each are timed, in turn, and the least time
+// of a way counts.
+class TimedChoice {
+ public:
+  explicit TimedChoice(std::size_t n_ways = 1) : ways_(n_ways) {}
+  bool open() const { return open_ && ways_.size() > 1; }
+  std::size_t active() const { return active_; }  // what the next run takes
+  // A run of the active way is done; its time is passed over where it does not count. True when the choice is made.
+  bool add_run(double milliseconds, bool counts);
+  double least_ms(std::size_t way) const { return ways_[way].least_ms; }  // 0: not timed yet
+
+ private:
+  struct Way {
+    double least_ms = 0;
+    int timed = 0;
+  };
+  std::vector<Way> ways_;
+  std::size_t active_ = 0;
+  bool open_ = true;
+};
 
 // What timings chose, by a text that says everything that matters.
 class ScheduleChoices {

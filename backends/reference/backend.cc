@@ -22,21 +22,25 @@ void require_plain(const Plan& plan) {
 
 class ReferenceExecutable final : public Executable {
  public:
-  explicit ReferenceExecutable(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+  explicit ReferenceExecutable(std::shared_ptr<const Plan> plan)
+      : plan_(std::move(plan)), milliseconds_(plan_->graph->nodes().size(), 0) {}
 
   void run(const Bindings& bindings) override {
     reference::Frame frame;
     for (Buffer* buffer : bindings.inputs) frame.inputs.push_back(as_host(*buffer).data());
     for (Buffer* buffer : bindings.outputs) frame.outputs.push_back(as_host(*buffer).data());
-    reference::interpret(*plan_, frame);
+    reference::interpret(*plan_, frame, milliseconds_);
   }
 
   std::vector<ReportLine> report() const override {
     std::vector<ReportLine> lines;
     const auto nodes = plan_->graph->nodes();
     for (std::size_t id = 0; id < nodes.size(); ++id) {
-      ReportLine line{std::to_string(id) + " " + std::string(op_info(nodes[id].op).name), "plain loops"};
+      if (nodes[id].op == Op::input || nodes[id].op == Op::constant) continue;
+      ReportLine line{"%" + std::to_string(id) + " " + std::string(op_info(nodes[id].op).name), "plain loops"};
       for (const Type& type : nodes[id].outputs) line.bytes += type.bytes();
+      line.milliseconds = milliseconds_[id];
+      line.node = static_cast<std::int32_t>(id);
       lines.push_back(std::move(line));
     }
     return lines;
@@ -44,6 +48,7 @@ class ReferenceExecutable final : public Executable {
 
  private:
   std::shared_ptr<const Plan> plan_;
+  std::vector<double> milliseconds_;  // [node] of all runs
 };
 
 class ReferenceBackend final : public HostBackend {

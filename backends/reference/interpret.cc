@@ -2,6 +2,7 @@
 #include "backends/reference/interpret.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -207,14 +208,17 @@ class PlanRun {
  public:
   PlanRun(const Plan& plan, const Frame& frame) : plan_(plan), frame_(frame), arena_(unwritten(plan.arena_bytes)) {}
 
-  void run() {
+  void run(std::span<double> milliseconds) {
+    using Clock = std::chrono::steady_clock;
     const auto nodes = plan_.graph->nodes();
     for (std::size_t id = 0; id < nodes.size(); ++id) {
       const Node& node = nodes[id];
       if (node.op == Op::input || node.op == Op::constant) continue;
       std::vector<View> inputs;
       for (const ValueId& v : node.inputs) inputs.push_back(view(v));
+      const auto begin = milliseconds.empty() ? Clock::time_point() : Clock::now();
       run_placed(node, id, inputs);
+      if (!milliseconds.empty()) milliseconds[id] += std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
     }
     copy_outputs();
   }
@@ -279,6 +283,8 @@ class PlanRun {
 
 }  // namespace
 
-void interpret(const Plan& plan, const Frame& frame) { PlanRun(plan, frame).run(); }
+void interpret(const Plan& plan, const Frame& frame, std::span<double> milliseconds) {
+  PlanRun(plan, frame).run(milliseconds);
+}
 
 }  // namespace unroll::reference

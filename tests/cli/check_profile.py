@@ -56,7 +56,8 @@ def every_model(folder):
     assert sorted((pathlib.Path(folder) / "run").iterdir()) == before  # it writes nothing there
     ok("profile", bare(folder), "--updates", 2, "--precision", "f16")
     ok("profile", bare(folder), "--updates", 2, "--set", "train.accumulate=2")
-    ok("profile", bare(folder), "--updates", 2, "--backend", "reference")
+    found = ok("profile", bare(folder), "--updates", 2, "--backend", "reference", "--json").json()
+    assert all(row["milliseconds"] > 0 for row in found["phases"] if row["phase"] in ("forward", "backward")), found["phases"]
 
 
 def trace(folder):
