@@ -51,7 +51,7 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
       carried_(backend),
       accumulated_(backend) {
   const EvaluationGraph forward = build_evaluation(*task_, any_batch(*task_, seed_));
-  metrics_ = forward.metrics;
+  evaluation_metrics_ = forward.metrics;
   parameter_rules(recipe_.optimizer_options, recipe_.groups, forward.parameters);  // a group without parameter is an error
   refuse_too_large(forward.parameters);
   TensorMap initial = initialize(forward.parameters, seed_);
@@ -89,6 +89,17 @@ PlanOptions DeviceModel::fitting(const Graph& graph) const {
               "an update needs " + size_text(needed) + "; the machine has " + size_text(machine_memory_) + " free",
               "Set a memory limit: it would fit with fewer values kept; or take a smaller batch or fewer steps");
 }
+
+namespace {
+
+// Sums of all batches are added up.
+void require_metrics(const std::vector<MetricLayout>& wanted, const std::vector<MetricLayout>& got) {
+  if (wanted != got)
+    throw Error(ErrorKind::usage, "trainer", "the task's metrics are others for one batch than for another",
+                "Give the same ones, in the same order and with as many parts, for every batch");
+}
+
+}  // namespace
 
 struct DeviceModel::ProgramBytes {
   std::size_t arena = 0, weights = 0, batch = 0;
@@ -151,6 +162,8 @@ BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
   std::unique_ptr<BoundProgram>& program = updates_[std::to_string(static_cast<int>(phase)) + shapes_of(batch)];
   if (program) return *program;
   const TrainingGraph graph = build_update(*task_, batch, recipe_, phase);
+  if (!metrics_) metrics_ = graph.metrics;
+  require_metrics(*metrics_, graph.metrics);
   for (const NamedType& r : graph.residents) {
     DeviceTensors& set = r.name.starts_with("accumulated.") ? accumulated_ : carried_;
     if (set.has(r.name) && set.type(r.name) == r.type) continue;
@@ -177,6 +190,7 @@ DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch)
   Evaluation& e = evaluations_[shapes_of(batch)];
   if (e.program) return e;
   const EvaluationGraph graph = build_evaluation(*task_, batch);
+  require_metrics(evaluation_metrics_, graph.metrics);
   std::unique_ptr<DeviceTensors>& states = eval_states_[signature(graph.residents)];
   if (!states) states = std::make_unique<DeviceTensors>(backend_);
   for (const NamedType& r : graph.residents) states->add(r.name, r.type);
@@ -243,7 +257,7 @@ void DeviceModel::set_parameters(const TensorMap& tensors, const std::string& so
 
 EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most, std::int64_t first) {
   const std::int64_t n = task_->n_batches(split), end = at_most > 0 ? std::min(first + at_most, n) : n;
-  std::vector<double> sums(2 + n_sums(metrics_), 0.0);
+  std::vector<double> sums(2 + n_sums(evaluation_metrics_), 0.0);
   for (std::int64_t index = first; index < end; ++index) {
     const Batch batch = task_->batch(split, seed_, 0, index);
     Evaluation& e = program_for_evaluation(batch);
@@ -254,7 +268,7 @@ EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most, std::int
     e.program->download_into("report", e.report);
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(e.report.values<float>()[i]);
   }
-  return {sums[1] == 0 ? 0 : sums[0] / sums[1], metric_values(metrics_, std::span(sums).subspan(2))};
+  return {sums[1] == 0 ? 0 : sums[0] / sums[1], metric_values(evaluation_metrics_, std::span(sums).subspan(2))};
 }
 
 std::vector<double> DeviceModel::totals() const { return doubles(carried_.download(k_totals)); }

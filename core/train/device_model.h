@@ -66,7 +66,7 @@ class DeviceModel {
   std::size_t largest_evaluation_arena() const;
   std::size_t machine_memory() const { return machine_memory_; }
   std::size_t saved_bytes() const;
-  const std::vector<MetricLayout>& metrics() const { return metrics_; }
+  const std::vector<MetricLayout>& metrics() const { return metrics_.value(); }  // of updates, once there was one
 
   TensorMap parameters() const { return downloaded(parameters_); }  // as the last update left them
   TensorMap carried() const { return downloaded(carried_); }
@@ -105,7 +105,8 @@ class DeviceModel {
   std::int64_t accumulate_;
   PlanOptions plan_options_;
   std::size_t machine_memory_;
-  std::vector<MetricLayout> metrics_;
+  std::optional<std::vector<MetricLayout>> metrics_;  // of updates; an evaluation may have others
+  std::vector<MetricLayout> evaluation_metrics_;
   DeviceTensors parameters_;
   DeviceTensors carried_;                                             // slots, averages, states, totals
   DeviceTensors accumulated_;                                         // sums over the batches of an update

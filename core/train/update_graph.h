@@ -22,6 +22,7 @@ struct MetricLayout {
   std::string name;
   MetricForm form = MetricForm::ratio;
   std::int64_t parts = 1;  // elements of total, and of count
+  friend bool operator==(const MetricLayout&, const MetricLayout&) = default;
 };
 
 // Which part of an update a graph does: all of it with one batch, or with several the sums of all batches but the last,

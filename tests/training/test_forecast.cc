@@ -151,6 +151,50 @@ TEST_CASE("metrics and baselines are those of each series in its own units, and 
   CHECK(both_baselines.at("persistence").at("mae.slow") == doctest::Approx(absolute / 6));
 }
 
+TEST_CASE("reports of training have the metrics of all series together, validations those of each too") {
+  const auto backend = make_backend("cpu", {.threads = 1});
+  const auto reports_of = [&] {
+    TrainerOptions t = small_training(6);
+    t.log_every = 2;
+    t.validate_every = 3;
+    std::vector<std::map<std::string, double>> all;
+    Trainer(make_forecast(two_series(), table(), "t.csv"), *backend, t).fit([&](const Progress& p) {
+      all.push_back(p.validation_loss ? p.validation_metrics : p.metrics);
+      CHECK(all.back().size() == (p.validation_loss ? 9 : 3));
+    });
+    return all;
+  };
+  const auto reports = reports_of();
+  CHECK(reports.size() == 5);
+  CHECK(reports == reports_of());
+  for (const auto& metrics : reports) {
+    CHECK(metrics.at("mae") > 0.1);
+    CHECK(metrics.at("rmse") >= metrics.at("mae"));
+    CHECK(metrics.at("rmse") < 1000);
+    if (metrics.size() == 9) CHECK(metrics.at("mae") == doctest::Approx((metrics.at("mae.fast") + metrics.at("mae.slow")) / 2));
+  }
+}
+
+TEST_CASE("a task whose metrics change from batch to batch is refused") {
+  class Changing : public TinyTask {
+   public:
+    TaskGraph build(Scope& scope, const Batch& like) const override {
+      TaskGraph t = TinyTask::build(scope, like);
+      const Value one = filled(scope.graph(), {DType::f32, {}}, 1);
+      if (like.inputs.at("x").elements() == 3) t.metrics.push_back({"more", one, one});
+      return t;
+    }
+    Batch batch(Split split, std::uint64_t, std::int64_t, std::int64_t index) const override {
+      Batch b;
+      b.inputs.emplace("x", Tensor(DType::f32, {split == Split::train || index == 0 ? 2 : 3}));
+      return b;
+    }
+  };
+  const auto backend = make_backend("cpu", {.threads = 1});
+  Trainer trainer(std::make_shared<Changing>(), *backend, small_training(2));
+  CHECK_THROWS_WITH_AS(trainer.evaluate(Split::test), doctest::Contains("the task's metrics are others"), Error);
+}
+
 TEST_CASE("a stream of several series gives each series' values ahead in its own units") {
   const auto backend = make_backend("cpu", {.threads = 1});
   for (const bool difference : {false, true}) {
