@@ -135,7 +135,8 @@ __device__ inline double unroll_sigmoid(double x) {
     // GLSL has no expm1 and log1p, and its tanh may overflow. Near 0 these are the series of Taylor, and of atanh:
     // log(1 + x) = 2 atanh(x / (2 + x)); what is left out is below 2^-26 of the result for |x| < 1/2.
     {.name = "GLSL",
-     .prelude = R"(float unroll_round(float x, uint dropped) {  // mantissa bits; adding to the bits carries into the exponent
+     .prelude =
+         R"(float unroll_round(float x, uint dropped) {  // mantissa bits; adding to the bits carries into the exponent
   const uint bits = floatBitsToUint(x), unit = 1u << dropped;
   const uint up = bits + unit / 2u - 1u + (bits / unit) % 2u;
   return isnan(x) ? x : uintBitsToFloat(up / unit * unit);

@@ -32,7 +32,8 @@ class HostBuffer final : public Buffer {
 
 // The host memory behind a buffer. Throws Error(usage) for a buffer of another kind of backend.
 inline HostBuffer& as_host(Buffer& buffer) {
-  if (typeid(buffer) == typeid(HostBuffer)) return static_cast<HostBuffer&>(buffer);  // final: cheaper than a dynamic_cast
+  if (typeid(buffer) == typeid(HostBuffer))
+    return static_cast<HostBuffer&>(buffer);  // final: cheaper than a dynamic_cast
   throw Error(ErrorKind::usage, "Buffer", "the buffer was allocated by another backend",
               "allocate it with the backend that compiled the plan");
 }

@@ -38,7 +38,8 @@ SharedArena::Share::~Share() {
 SharedArena::Turn::Turn(SharedArena& arena) : arena_(arena) {
   const std::lock_guard lock(arena_.mutex_);
   if (arena_.taken_)
-    throw Error(ErrorKind::usage, "cpu", "two programs of one backend run at once; they share its threads and its memory",
+    throw Error(ErrorKind::usage, "cpu",
+                "two programs of one backend run at once; they share its threads and its memory",
                 "Make a backend for each thread, or plan with one_thread");
   arena_.fit();  // where it was taken, or there was no room, when a need came or went
   arena_.taken_ = true;

@@ -51,7 +51,10 @@ struct At {
 class ElementwiseCall : public Call {
  public:
   ElementwiseCall(const Expression& source, std::vector<Ref> inputs, std::vector<Ref> results, int parts)
-      : program_(source), inputs_(std::move(inputs)), results_(std::move(results)), n_instructions_(source.instructions.size()) {
+      : program_(source),
+        inputs_(std::move(inputs)),
+        results_(std::move(results)),
+        n_instructions_(source.instructions.size()) {
     pointers_.resize(static_cast<std::size_t>(parts));
     for (Pointers& p : pointers_) {
       p.in.resize(inputs_.size());
@@ -114,7 +117,8 @@ struct RowCopy {
   }
 };
 
-std::unique_ptr<Call> make_plain_copy(const At& at, const Shape& shape, const Strides& src, std::int64_t src_start, const Strides& dst) {
+std::unique_ptr<Call> make_plain_copy(const At& at, const Shape& shape, const Strides& src, std::int64_t src_start,
+                                      const Strides& dst) {
   const std::size_t skip = static_cast<std::size_t>(src_start) * dtype_bytes(at.out_type().dtype);
   const Ref from{at.in(0).base, at.in(0).offset + skip}, to = at.out();
   if (from == to) return nullptr;  // a view
@@ -129,7 +133,8 @@ std::unique_ptr<Call> make_reshape(const At& at) {
 std::unique_ptr<Call> make_slice(const At& at) {
   const Strides src = at.view.strides(at.node.inputs[0]);
   const auto axis = static_cast<std::size_t>(at.node.attributes.get<std::int64_t>("axis"));
-  return make_plain_copy(at, at.out_type().shape, src, at.node.attributes.get<std::int64_t>("start") * src[axis], at.view.strides(at.out_id()));
+  return make_plain_copy(at, at.out_type().shape, src, at.node.attributes.get<std::int64_t>("start") * src[axis],
+                         at.view.strides(at.out_id()));
 }
 std::unique_ptr<Call> make_transpose(const At& at) {
   if (!at.view.storage(at.out_id()).strides.empty()) return nullptr;  // a view
@@ -171,7 +176,8 @@ std::unique_ptr<Call> make_concat(const At& at) {
   std::int64_t start = 0;
   for (std::size_t i = 0; i < at.node.inputs.size(); ++i) {
     const Shape& shape = at.type(i).shape;
-    const std::size_t skip = static_cast<std::size_t>(start * dst[static_cast<std::size_t>(axis)]) * dtype_bytes(at.out_type().dtype);
+    const std::size_t skip =
+        static_cast<std::size_t>(start * dst[static_cast<std::size_t>(axis)]) * dtype_bytes(at.out_type().dtype);
     const Ref to{at.out().base, at.out().offset + skip};
     start += shape[axis];
     const Strides src = at.view.strides(at.node.inputs[i]);
@@ -187,7 +193,8 @@ std::unique_ptr<Call> make_concat(const At& at) {
 // ---- matmul and reductions
 
 Matmul strided_matmul(const At& at) {
-  Matmul m = make_matmul(at.type(0), at.type(1), at.node.attributes.get<bool>("transpose_a"), at.node.attributes.get<bool>("transpose_b"));
+  Matmul m = make_matmul(at.type(0), at.type(1), at.node.attributes.get<bool>("transpose_a"),
+                         at.node.attributes.get<bool>("transpose_b"));
   // Only single matrices come with a distance of rows; strides of batches say no more than their shape does.
   if (at.type(0).shape.rank() > 2) return m;
   if (!at.view.storage(at.node.inputs[0]).strides.empty()) m.a_stride = at.view.strides(at.node.inputs[0])[0];
@@ -218,7 +225,8 @@ std::unique_ptr<Call> make_matmul_call(const At& at) {
     return simple("matmul of live rows", [=](const Frame& f, const Part& part) {
       run_matmul(first_rows(m, f.rows.of(m.m)), a.in(f), b.in(f), c.in(f), f.scratch, part);
     });
-  return simple("matmul", [=](const Frame& f, const Part& part) { run_matmul(m, a.in(f), b.in(f), c.in(f), f.scratch, part); });
+  return simple("matmul",
+                [=](const Frame& f, const Part& part) { run_matmul(m, a.in(f), b.in(f), c.in(f), f.scratch, part); });
 }
 
 std::unique_ptr<Call> make_reduce_call(const At& at) {
@@ -266,7 +274,9 @@ std::unique_ptr<Call> make_iota(const At& at) {
   const Shape shape = at.out_type().shape;
   const int axis = static_cast<int>(at.node.attributes.get<std::int64_t>("axis"));
   const Ref to = at.out();
-  return simple("iota", [=](const Frame& f, const Part& part) { run_iota(shape, axis, reinterpret_cast<std::int32_t*>(to.in(f)), part); });
+  return simple("iota", [=](const Frame& f, const Part& part) {
+    run_iota(shape, axis, reinterpret_cast<std::int32_t*>(to.in(f)), part);
+  });
 }
 std::unique_ptr<Call> make_pack_lengths(const At& at) {
   const std::int64_t batch = at.type(0).shape[0], steps = at.node.attributes.get<std::int64_t>("steps");
@@ -294,7 +304,8 @@ std::unique_ptr<Call> make_random_uniform(const At& at) {
   const bool stepped = at.node.inputs.size() > 1;
   const Ref key = at.in(0), step = stepped ? at.in(1) : Ref{}, to = at.out();
   return simple("philox", [=](const Frame& f, const Part& part) {
-    run_random_uniform(ints_at(key, f), stepped ? ints_at(step, f) : nullptr, site, n, reinterpret_cast<float*>(to.in(f)), part);
+    run_random_uniform(ints_at(key, f), stepped ? ints_at(step, f) : nullptr, site, n,
+                       reinterpret_cast<float*>(to.in(f)), part);
   });
 }
 
@@ -332,7 +343,8 @@ bool is_constant_matmul(const Plan& plan, std::int32_t id) {
   const Node& node = plan.graph->node(id);
   if (node.op != Op::matmul || node.inputs.size() > 2 || node.attributes.get<bool>("transpose_a")) return false;
   const Type& type = plan.graph->type(node.inputs[1]);
-  return plan.graph->node(node.inputs[1].node).op == Op::constant && type.shape.rank() == 2 && type.shape.elements() > 0;
+  return plan.graph->node(node.inputs[1].node).op == Op::constant && type.shape.rank() == 2 &&
+         type.shape.elements() > 0;
 }
 
 std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id) {
@@ -346,8 +358,9 @@ std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id
   const Ref a = at.in(0), c = at.out();
   const std::string name =
       packed->format == WeightFormat::f32 ? "" : std::string(", ") + weight_kernels(packed->format).name;
-  return simple("matmul, packed once" + name,
-                [=](const Frame& f, const Part& part) { run_weights(first_rows(m, f.rows.of(m.m)), a.in(f), *packed, c.in(f), part); });
+  return simple("matmul, packed once" + name, [=](const Frame& f, const Part& part) {
+    run_weights(first_rows(m, f.rows.of(m.m)), a.in(f), *packed, c.in(f), part);
+  });
 }
 
 bool is_packed_matmul(const PlanView& view, std::int32_t id, int first_constant) {
@@ -387,7 +400,8 @@ std::vector<OutputPiece> output_pieces(const PlanView& view, int n_states) {
     const Storage& from = view.plan.outputs[k];
     const Ref to = view.ref(Storage{Storage::Place::output, static_cast<std::int32_t>(k), 0, {}});
     const Type& type = view.graph().type(outputs[k].value);
-    if (view.ref(from) == to || type.bytes() == 0 || shares_state(outputs, static_cast<std::size_t>(n_states), k)) continue;
+    if (view.ref(from) == to || type.bytes() == 0 || shares_state(outputs, static_cast<std::size_t>(n_states), k))
+      continue;
     bool staged = false;
     for (std::size_t other = 0; other < outputs.size(); ++other)
       staged |= other != k && from.place == Storage::Place::input && view.plan.donors[other] == from.index;

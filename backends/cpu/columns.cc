@@ -293,8 +293,9 @@ std::unique_ptr<Call> make_column_call(const PlanView& view, std::int32_t id, co
   if (node.op == Op::slice) {
     if (is_view(view, id)) return nullptr;
     const auto& product = split.product(node.inputs[0].node);
-    const Operand from = product.apart ? group_of(view, product, node)
-                                       : Operand{slice_ref(view, node), node.outputs[0].dtype, view.strides(node.inputs[0])};
+    const Operand from = product.apart
+                             ? group_of(view, product, node)
+                             : Operand{slice_ref(view, node), node.outputs[0].dtype, view.strides(node.inputs[0])};
     auto copies = std::make_unique<ColumnCopies>(parts);
     copies->add(shape, from, output(0));
     return copies;

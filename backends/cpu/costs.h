@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the calls of a plan take, from the rates of the machine: products by their tiles, elementwise programs by their
-// operations, and what each reads and writes by where it lies. A value lies in the smallest cache that holds all that was
-// touched since its memory was touched last (its reuse distance).
+// operations, and what each reads and writes by where it lies. A value lies in the smallest cache that holds all that
+// was touched since its memory was touched last (its reuse distance).
 #pragma once
 
 #include <cstdint>

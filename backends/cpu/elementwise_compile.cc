@@ -85,8 +85,8 @@ class ElementwiseCompiler {
     }
   }
 
-  // An addition, subtraction or product whose result only another one reads is done with that one: a tile less is written
-  // and read. Each rounds as it would alone.
+  // An addition, subtraction or product whose result only another one reads is done with that one: a tile less is
+  // written and read. Each rounds as it would alone.
   void pair() {
     const auto first = static_cast<std::uint16_t>(n_inputs() + s_.constants.size());
     std::vector<int> uses(registers_.size(), 0);
@@ -266,7 +266,9 @@ class ElementwiseCompiler {
   }
 
   std::int64_t row_bytes(const Strides& strides, DType dtype) const {
-    return t_.rank_ < 2 ? 0 : strides[static_cast<std::size_t>(t_.rank_ - 2)] * static_cast<std::int64_t>(dtype_bytes(dtype));
+    return t_.rank_ < 2
+               ? 0
+               : strides[static_cast<std::size_t>(t_.rank_ - 2)] * static_cast<std::int64_t>(dtype_bytes(dtype));
   }
 
   // Rows are cut into equal tiles, short ones are taken several to a tile.

@@ -73,8 +73,8 @@ struct Elementwise::Run {
   }
   std::byte* result(const Operand& store) const { return static_cast<std::byte*>(results[store.index]); }
 
-  // `columns` of each of `rows` rows that follow each other in the last but one dimension. Rows of all dimensions but the
-  // last are numbered in order.
+  // `columns` of each of `rows` rows that follow each other in the last but one dimension. Rows of all dimensions but
+  // the last are numbered in order.
   struct Block {
     Index row, rows, column, columns;
   };

@@ -26,8 +26,8 @@ void prepare(BackendState& state, Team& team, const BackendOptions& options) {
 template <class Team>
 class ProgramExecutable final : public Executable {
  public:
-  ProgramExecutable(std::shared_ptr<const Plan> plan, Team& team, BackendState& state, MakeClaimed make_claimed = nullptr,
-                    bool alone = false)
+  ProgramExecutable(std::shared_ptr<const Plan> plan, Team& team, BackendState& state,
+                    MakeClaimed make_claimed = nullptr, bool alone = false)
       : plan_(std::move(plan)),
         team_(team),
         alone_(alone || plan_->one_thread),

@@ -263,7 +263,9 @@ void run_pack_columns(const Matmul& matmul, const void* b, Index groups, Range o
   const Index size = element_bytes(matmul), k = matmul.k, group = matmul.n / groups, width = own.end - own.begin;
   const Index columns = groups * width, panel_bytes = k * kernels.columns * size;
   const auto column_of = [&](Index c) { return c / width * group + own.begin + c % width; };
-  const auto from = [&](Index column) { return at(b, (matmul.transpose_b ? column * matmul.b_stride : column) * size); };
+  const auto from = [&](Index column) {
+    return at(b, (matmul.transpose_b ? column * matmul.b_stride : column) * size);
+  };
   for (Index first = 0; first < columns; first += kernels.columns) {
     std::byte* panel = at(packed, first / kernels.columns * panel_bytes);
     const Index last = std::min(first + kernels.columns, columns);

@@ -15,7 +15,8 @@ class MapCall : public Call {
   MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes);
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override {
-    return std::to_string(layout_.steps) + " independent blocks of " + std::to_string(parts_[0].body->steps().size()) + " calls";
+    return std::to_string(layout_.steps) + " independent blocks of " + std::to_string(parts_[0].body->steps().size()) +
+           " calls";
   }
   void report(std::vector<ReportLine>& lines) const override { parts_[0].body->steps().report(lines); }
   double predicted_ns() const override { return parts_[0].body->steps().predicted_ns(); }

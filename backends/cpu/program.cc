@@ -104,13 +104,15 @@ std::vector<Access> accesses_of_node(const PlanView& view, std::int32_t id) {
     std::int64_t reach = shape.elements() > 0 ? 1 : 0;
     for (int axis = 0; axis < shape.rank() && reach > 0; ++axis)
       reach += (shape[axis] - 1) * strides[static_cast<std::size_t>(axis)];
-    accesses.push_back({view.ref(value), static_cast<std::size_t>(reach) * dtype_bytes(view.graph().type(value).dtype), {}, writes});
+    accesses.push_back(
+        {view.ref(value), static_cast<std::size_t>(reach) * dtype_bytes(view.graph().type(value).dtype), {}, writes});
   };
   for (const ValueId& input : node.inputs)
     if (view.graph().node(input.node).op != Op::constant) add(input, false);
   for (std::size_t k = 0; k < node.outputs.size(); ++k) add({id, static_cast<std::int32_t>(k)}, true);
   const auto i = static_cast<std::size_t>(id);
-  if (view.plan.scratch_bytes[i] > 0) accesses.push_back({{k_arena, view.plan.scratch_offset[i]}, view.plan.scratch_bytes[i], {}, true});
+  if (view.plan.scratch_bytes[i] > 0)
+    accesses.push_back({{k_arena, view.plan.scratch_offset[i]}, view.plan.scratch_bytes[i], {}, true});
   return accesses;
 }
 
@@ -181,7 +183,8 @@ Step step_of_outputs(const PlanView& view, int n_states, std::unique_ptr<Call> c
   Step step{std::move(copies), "outputs"};
   const std::size_t first = k_first_input + view.graph().inputs().size();
   for (const OutputPiece& piece : output_pieces(view, n_states))
-    step.predicted_ns += view.predicted->copy_ns(piece.type, static_cast<std::int32_t>(piece.to.base - first), view.parts);
+    step.predicted_ns +=
+        view.predicted->copy_ns(piece.type, static_cast<std::int32_t>(piece.to.base - first), view.parts);
   return step;
 }
 

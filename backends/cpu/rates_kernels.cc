@@ -25,7 +25,8 @@ struct Operands {
   static constexpr Index k_tall = 20;
   const GemmKernels& kernels = gemm_kernels(DType::f32);
   Index columns = kernels.columns * k_panels, tile_rows = kernels.few_rows / 2;
-  Floats a{k_tall * tile_rows * k_depth}, b{columns * k_depth}, packed{columns * k_depth}, c{k_tall * tile_rows * columns};
+  Floats a{k_tall * tile_rows * k_depth}, b{columns * k_depth}, packed{columns * k_depth},
+      c{k_tall * tile_rows * columns};
 
   void pack(bool transposed) {
     const Index stride = transposed ? k_depth : columns;
@@ -66,7 +67,8 @@ void measure_products(Rates& rates) {
   const auto each = [&](auto&& call) { return least_ns(call) / elements; };
   rates.pack_ns = each([&] { o.pack(false); });
   rates.pack_transposed_ns = each([&] { o.pack(true); });
-  rates.turn_ns = each([&] { o.kernels.transpose(o.b.data(), o.columns, k_depth, o.columns, o.packed.data(), k_depth); });
+  rates.turn_ns =
+      each([&] { o.kernels.transpose(o.b.data(), o.columns, k_depth, o.columns, o.packed.data(), k_depth); });
   rates.dot_ns = each([&] {
     o.kernels.multiply_dots(1, k_depth, o.a.data(), k_depth, o.b.data(), k_depth, 0, o.columns, o.c.data(), o.columns);
   });

@@ -24,7 +24,9 @@ class ScanCall final : public Call {
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override;
   bool settled() const override { return !choice_.open(); }
-  void report(std::vector<ReportLine>& lines) const override { ways_[choice_.active()].programs[0]->steps().report(lines); }
+  void report(std::vector<ReportLine>& lines) const override {
+    ways_[choice_.active()].programs[0]->steps().report(lines);
+  }
   // While ways are tried, of the one that was guessed to be the best: the first.
   double predicted_ns() const override { return ways_[choice_.open() ? 0 : choice_.active()].guess_ms * 1e6; }
   std::size_t held_bytes() const override {

@@ -54,7 +54,8 @@ bool TimedChoice::add_run(double milliseconds, bool counts) {
     ++way.timed;
   }
   const auto at = [&](auto found) { return static_cast<std::size_t>(found - ways_.begin()); };
-  const auto next = std::min_element(ways_.begin(), ways_.end(), [](const Way& a, const Way& b) { return a.timed < b.timed; });
+  const auto next =
+      std::min_element(ways_.begin(), ways_.end(), [](const Way& a, const Way& b) { return a.timed < b.timed; });
   active_ = at(next);
   if (next->timed < k_runs) return false;
   active_ = at(std::min_element(ways_.begin(), ways_.end(),

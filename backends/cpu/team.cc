@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads spin for some tens of microseconds for the next call, because training calls follow each other closely,
-// then sleep. Inside a run they spin, yield their core after a while, and then sleep: there may be fewer cores than threads,
-// or other programs on them, and a core that waits is one that the thread waited for may need.
+// then sleep. Inside a run they spin, yield their core after a while, and then sleep: there may be fewer cores than
+// threads, or other programs on them, and a core that waits is one that the thread waited for may need.
 #include "backends/cpu/team.h"
 
 #include <hwy/cache_control.h>

@@ -4,7 +4,8 @@
 // bytes: q = 256 high + low, a = scale q. Weights are kept plus 128, because one factor must not be negative:
 //   sum of w q = 256 sum of (w + 128) high + sum of (w + 128) low - 128 sum of q
 // Sums over k_block activations fit in 32 bits: 127 * 32639 * 512 < 2^31; sums of blocks are f32.
-// Made for AVX-512 alone, so included once; Highway 1.0 has no target for it, and the processor is asked before it runs.
+// Made for AVX-512 alone, so included once; Highway 1.0 has no target for it, and the processor is asked before it
+// runs.
 #pragma once
 
 #include <hwy/highway.h>

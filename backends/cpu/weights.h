@@ -14,15 +14,15 @@
 
 namespace unroll::cpu {
 
-// For formats of fewer bits than f32. Panel p holds columns [p * columns, (p + 1) * columns), k rounded up to a multiple
-// of `depth` of each, in an order of the kernel's own.
+// For formats of fewer bits than f32. Panel p holds columns [p * columns, (p + 1) * columns), k rounded up to a
+// multiple of `depth` of each, in an order of the kernel's own.
 struct WeightKernels {
   const char* name;
   std::int64_t columns;
   std::size_t bytes;  // of a stored weight
   std::int64_t depth;
-  // Activations are rounded to 16 bits: by at most the largest of each 512 of a row, divided by 65278. Rows of which one
-  // is not finite give NaN.
+  // Activations are rounded to 16 bits: by at most the largest of each 512 of a row, divided by 65278. Rows of which
+  // one is not finite give NaN.
   bool rounds_activations;
   // b f32 [k, n], or [n, k] when transposed; packed and scales are zero before.
   void (*pack)(const float* b, std::int64_t stride, bool transposed, std::int64_t k, std::int64_t n, void* packed,

@@ -94,8 +94,8 @@ double loop_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::in
   return Loop(rates, costs, plan, scan).all_steps_ns(schedule, parts);
 }
 
-std::vector<Schedule> rank_schedules(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan, int parts,
-                                     const std::vector<Schedule>& possible) {
+std::vector<Schedule> rank_schedules(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan,
+                                     int parts, const std::vector<Schedule>& possible) {
   constexpr double k_hopeless = 2;  // times the best guess
   std::vector<std::pair<double, Schedule>> ranked;
   for (const Schedule schedule : possible)

@@ -16,10 +16,11 @@ Share share_of(Schedule schedule);
 double node_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t node, int parts);
 
 // All steps of a loop, in this schedule.
-double loop_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan, Schedule schedule, int parts);
+double loop_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan, Schedule schedule,
+               int parts);
 // Of the possible schedules of a loop those that may be the soonest done, best guess first.
-std::vector<Schedule> rank_schedules(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan, int parts,
-                                     const std::vector<Schedule>& possible);
+std::vector<Schedule> rank_schedules(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan,
+                                     int parts, const std::vector<Schedule>& possible);
 
 // Branches of a fork that some of the parts run, one after the other.
 struct ForkLane {

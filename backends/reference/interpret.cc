@@ -218,7 +218,8 @@ class PlanRun {
       for (const ValueId& v : node.inputs) inputs.push_back(view(v));
       const auto begin = milliseconds.empty() ? Clock::time_point() : Clock::now();
       run_placed(node, id, inputs);
-      if (!milliseconds.empty()) milliseconds[id] += std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+      if (!milliseconds.empty())
+        milliseconds[id] += std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
     }
     copy_outputs();
   }

@@ -16,8 +16,8 @@ struct Frame {
   std::vector<std::byte*> outputs;
 };
 
-// Arena bytes start as 0xFF, a NaN in floats, so that a value read before it was written shows. `milliseconds`, where there
-// are any, gets what each node took added.
+// Arena bytes start as 0xFF, a NaN in floats, so that a value read before it was written shows. `milliseconds`, where
+// there are any, gets what each node took added.
 void interpret(const Plan& plan, const Frame& frame, std::span<double> milliseconds = {});
 
 }  // namespace unroll::reference

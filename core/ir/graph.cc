@@ -16,7 +16,8 @@ bool same_attribute(const Attribute& a, const Attribute& b) {
   const auto* tensor = std::get_if<std::shared_ptr<const Tensor>>(&a);
   if (!tensor) return a == b;
   const Tensor &x = **tensor, &y = *std::get<std::shared_ptr<const Tensor>>(b);
-  return x.type() == y.type() && (x.bytes().empty() || std::memcmp(x.bytes().data(), y.bytes().data(), x.bytes().size()) == 0);
+  return x.type() == y.type() &&
+         (x.bytes().empty() || std::memcmp(x.bytes().data(), y.bytes().data(), x.bytes().size()) == 0);
 }
 
 const NamedValue* find_named(std::span<const NamedValue> list, std::string_view name) {
@@ -73,25 +74,28 @@ const Node& Value::node() const {
 Value Graph::input(std::string name, Type type) {
   if (name.empty()) throw Error(ErrorKind::usage, "Graph::input", "an input needs a name");
   if (find_named(inputs_, name)) throw Error(ErrorKind::usage, "Graph::input", "the name '" + name + "' is taken");
-  const Value value = append_one(Op::input, {},
-                                 {{"name", name}, {"dtype", type.dtype}, {"shape", Ints(type.shape.begin(), type.shape.end())}});
+  const Value value = append_one(
+      Op::input, {}, {{"name", name}, {"dtype", type.dtype}, {"shape", Ints(type.shape.begin(), type.shape.end())}});
   inputs_.push_back({std::move(name), value.id()});
   return value;
 }
 
 void Graph::output(std::string name, Value value) {
   if (name.empty()) throw Error(ErrorKind::usage, "Graph::output", "an output needs a name");
-  if (!value || &value.graph() != this) throw Error(ErrorKind::usage, "Graph::output", "'" + name + "' is a value of another graph");
+  if (!value || &value.graph() != this)
+    throw Error(ErrorKind::usage, "Graph::output", "'" + name + "' is a value of another graph");
   if (find_named(outputs_, name)) throw Error(ErrorKind::usage, "Graph::output", "the name '" + name + "' is taken");
   outputs_.push_back({std::move(name), value.id()});
 }
 
-std::vector<Value> Graph::append(Op op, std::span<const Value> inputs, Attributes attributes, std::shared_ptr<const Graph> body) {
+std::vector<Value> Graph::append(Op op, std::span<const Value> inputs, Attributes attributes,
+                                 std::shared_ptr<const Graph> body) {
   std::vector<Type> types;
   std::vector<ValueId> ids;
   for (const Value& value : inputs) {
     if (!value || &value.graph() != this)
-      throw Error(ErrorKind::usage, op_info(op).name, "operand " + std::to_string(ids.size()) + " is empty or a value of another graph");
+      throw Error(ErrorKind::usage, op_info(op).name,
+                  "operand " + std::to_string(ids.size()) + " is empty or a value of another graph");
     types.push_back(value.type());
     ids.push_back(value.id());
   }
@@ -99,11 +103,13 @@ std::vector<Value> Graph::append(Op op, std::span<const Value> inputs, Attribute
   const auto id = static_cast<std::int32_t>(nodes_.size());
   nodes_.push_back({op, std::move(ids), std::move(attributes), std::move(body), std::move(outputs)});
   std::vector<Value> values;
-  for (std::size_t i = 0; i < nodes_.back().outputs.size(); ++i) values.push_back({this, {id, static_cast<std::int32_t>(i)}});
+  for (std::size_t i = 0; i < nodes_.back().outputs.size(); ++i)
+    values.push_back({this, {id, static_cast<std::int32_t>(i)}});
   return values;
 }
 
-Value Graph::append_one(Op op, std::span<const Value> inputs, Attributes attributes, std::shared_ptr<const Graph> body) {
+Value Graph::append_one(Op op, std::span<const Value> inputs, Attributes attributes,
+                        std::shared_ptr<const Graph> body) {
   return append(op, inputs, std::move(attributes), std::move(body)).at(0);
 }
 
@@ -119,7 +125,8 @@ Value Graph::find_output(std::string_view name) {
 std::vector<Value> inline_graph(Graph& target, const Graph& source, std::span<const Value> inputs) {
   const std::size_t n = source.nodes().size();
   if (inputs.size() != source.inputs().size())
-    throw Error(ErrorKind::usage, "inline_graph", "takes " + std::to_string(source.inputs().size()) + " inputs; got " + std::to_string(inputs.size()));
+    throw Error(ErrorKind::usage, "inline_graph",
+                "takes " + std::to_string(source.inputs().size()) + " inputs; got " + std::to_string(inputs.size()));
   std::vector<bool> needed(n, false);
   for (const NamedValue& output : source.outputs()) needed[static_cast<std::size_t>(output.value.node)] = true;
   for (std::size_t i = n; i-- > 0;)
@@ -130,10 +137,14 @@ std::vector<Value> inline_graph(Graph& target, const Graph& source, std::span<co
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ValueId id = source.inputs()[i].value;
     if (inputs[i].type() != source.type(id))
-      throw Error(ErrorKind::shape, "inline_graph", "input '" + source.inputs()[i].name + "' is " + source.type(id).text() + "; got " + inputs[i].type().text());
+      throw Error(
+          ErrorKind::shape, "inline_graph",
+          "input '" + source.inputs()[i].name + "' is " + source.type(id).text() + "; got " + inputs[i].type().text());
     map[static_cast<std::size_t>(id.node)] = {inputs[i]};
   }
-  const auto at = [&](const ValueId& id) { return map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)]; };
+  const auto at = [&](const ValueId& id) {
+    return map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  };
   for (std::size_t i = 0; i < n; ++i) {
     if (!needed[i] || !map[i].empty()) continue;
     const Node& node = source.nodes()[i];

@@ -82,8 +82,12 @@ Value relu(Value x) { return maximum(x, scalar_like(x, 0)); }
 Value silu(Value x) { return x * sigmoid(x); }
 Value softplus(Value x) { return relu(x) + log1p(exp(neg(abs(x)))); }
 
-Value reshape(Value x, Shape shape) { return x.shape() == shape ? x : append(Op::reshape, {x}, {{"shape", ints(shape)}}); }
-Value transpose(Value x, Ints permutation) { return append(Op::transpose, {x}, {{"permutation", std::move(permutation)}}); }
+Value reshape(Value x, Shape shape) {
+  return x.shape() == shape ? x : append(Op::reshape, {x}, {{"shape", ints(shape)}});
+}
+Value transpose(Value x, Ints permutation) {
+  return append(Op::transpose, {x}, {{"permutation", std::move(permutation)}});
+}
 Value slice(Value x, int axis, std::int64_t start, std::int64_t size) {
   return append(Op::slice, {x}, {{"axis", from_end(axis, x.rank())}, {"start", start}, {"size", size}});
 }
@@ -106,7 +110,8 @@ Value stack(std::span<const Value> parts) {
 std::vector<Value> split(Value x, int axis, int n) {
   const std::int64_t size = x.shape()[static_cast<int>(from_end(axis, x.rank()))];
   if (n <= 0 || size % n != 0)
-    throw Error(ErrorKind::shape, "split", std::to_string(size) + " elements do not split into " + std::to_string(n) + " equal parts");
+    throw Error(ErrorKind::shape, "split",
+                std::to_string(size) + " elements do not split into " + std::to_string(n) + " equal parts");
   std::vector<Value> parts;
   for (int i = 0; i < n; ++i) parts.push_back(slice(x, axis, i * (size / n), size / n));
   return parts;
@@ -124,15 +129,21 @@ Value matmul(Value a, Value b, Transposed transposed) {
 }
 Value linear(Value x, Value weight, Value bias) {
   if (x.rank() < 1 || weight.rank() != 2)
-    throw Error(ErrorKind::shape, "linear", "takes x [...,I] and weight [O,I]; got " + x.shape().text() + " and " + weight.shape().text());
+    throw Error(ErrorKind::shape, "linear",
+                "takes x [...,I] and weight [O,I]; got " + x.shape().text() + " and " + weight.shape().text());
   const std::int64_t width = x.shape()[x.rank() - 1];
-  const std::int64_t rows = std::accumulate(x.shape().begin(), x.shape().end() - 1, std::int64_t{1}, std::multiplies<>());
+  const std::int64_t rows =
+      std::accumulate(x.shape().begin(), x.shape().end() - 1, std::int64_t{1}, std::multiplies<>());
   const Value product = matmul(reshape(x, Shape{rows, width}), weight, {.b = true});
   const Value y = bias ? product + bias : product;
   return reshape(y, x.shape().with(x.rank() - 1, weight.shape()[0]));
 }
-Value reduce_sum(Value x, Ints axes, bool keep) { return append(Op::reduce_sum, {x}, {{"axes", std::move(axes)}, {"keep", keep}}); }
-Value reduce_max(Value x, Ints axes, bool keep) { return append(Op::reduce_max, {x}, {{"axes", std::move(axes)}, {"keep", keep}}); }
+Value reduce_sum(Value x, Ints axes, bool keep) {
+  return append(Op::reduce_sum, {x}, {{"axes", std::move(axes)}, {"keep", keep}});
+}
+Value reduce_max(Value x, Ints axes, bool keep) {
+  return append(Op::reduce_max, {x}, {{"axes", std::move(axes)}, {"keep", keep}});
+}
 Value argmax(Value x, int axis) { return append(Op::argmax, {x}, {{"axis", from_end(axis, x.rank())}}); }
 Value sum(Value x) {
   Ints axes(static_cast<std::size_t>(x.rank()));
@@ -165,7 +176,8 @@ ScanResult scan(std::span<const Value> states, std::span<const Value> sequences,
   if (steps < 0) throw Error(ErrorKind::usage, "scan", "needs a sequence [T,...], or options.steps");
   auto body = std::make_shared<Graph>();
   StepValues values;
-  const auto add_inputs = [&](std::span<const Value> outer, std::string_view prefix, bool sequence, std::vector<Value>& inner) {
+  const auto add_inputs = [&](std::span<const Value> outer, std::string_view prefix, bool sequence,
+                              std::vector<Value>& inner) {
     for (const Value& value : outer) {
       Type type = value.type();
       if (sequence) {
@@ -180,7 +192,9 @@ ScanResult scan(std::span<const Value> states, std::span<const Value> sequences,
   add_inputs(constants, "constant", false, values.constants);
   const StepResult result = step(values);
   if (result.states.size() != states.size())
-    throw Error(ErrorKind::usage, "scan", "the step gives " + std::to_string(result.states.size()) + " states of " + std::to_string(states.size()));
+    throw Error(
+        ErrorKind::usage, "scan",
+        "the step gives " + std::to_string(result.states.size()) + " states of " + std::to_string(states.size()));
   for (std::size_t i = 0; i < result.states.size(); ++i) body->output("next" + std::to_string(i), result.states[i]);
   for (std::size_t i = 0; i < result.outputs.size(); ++i) body->output("y" + std::to_string(i), result.outputs[i]);
 

@@ -78,7 +78,9 @@ AttentionResult multi_head_attention(Value q, Value k, Value v, Value in_weight,
 Value softmax_cross_entropy(Value logits, Value labels) { return append(Op::softmax_cross_entropy, {logits, labels}); }
 Value mse(Value prediction, Value target) { return append(Op::mse, {prediction, target}); }
 Value mae(Value prediction, Value target) { return append(Op::mae, {prediction, target}); }
-Value huber(Value prediction, Value target, double delta) { return append(Op::huber, {prediction, target}, {{"delta", delta}}); }
+Value huber(Value prediction, Value target, double delta) {
+  return append(Op::huber, {prediction, target}, {{"delta", delta}});
+}
 Value bce(Value logits, Value target) { return append(Op::bce, {logits, target}); }
 
 }  // namespace unroll

@@ -164,7 +164,8 @@ class Join {
     std::vector<std::pair<ValueId, Monomial>> order;
     for (const auto& [monomial, coefficient] : sum.value)
       order.emplace_back(
-          monomial.empty() ? ValueId{} : s_.node.inputs[static_cast<std::size_t>(subject_[monomial[0]].input)], monomial);
+          monomial.empty() ? ValueId{} : s_.node.inputs[static_cast<std::size_t>(subject_[monomial[0]].input)],
+          monomial);
     std::sort(order.begin(), order.end());
     std::vector<bool> given(sum.unknowns.size(), false);
     for (std::size_t i = 0; i < order.size(); ++i) {

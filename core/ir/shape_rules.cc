@@ -56,8 +56,11 @@ std::vector<Type> infer_types(const ShapeQuery& query) {
   const OpInfo& info = op_info(query.op);
   const int n = static_cast<int>(query.inputs.size());
   if (n < info.min_inputs || (info.max_inputs >= 0 && n > info.max_inputs))
-    throw Error(ErrorKind::graph, info.name, "takes " + std::to_string(info.min_inputs) +
-                    (info.max_inputs < 0 ? " or more" : info.max_inputs == info.min_inputs ? "" : " to " + std::to_string(info.max_inputs)) +
+    throw Error(ErrorKind::graph, info.name,
+                "takes " + std::to_string(info.min_inputs) +
+                    (info.max_inputs < 0                  ? " or more"
+                     : info.max_inputs == info.min_inputs ? ""
+                                                          : " to " + std::to_string(info.max_inputs)) +
                     " inputs; got " + std::to_string(n));
   const ShapeRule rule = table[static_cast<std::size_t>(query.op)];
   if (!rule) throw Error(ErrorKind::internal, info.name, "has no shape rule");

@@ -97,7 +97,8 @@ std::vector<Type> pad_rule(const ShapeQuery& q) {
   const int axis = static_cast<int>(q.axis(x.rank()));
   const std::int64_t low = q.integer("low"), high = q.integer("high");
   std::int64_t size = 0;
-  q.require(low >= 0 && high >= 0 && !__builtin_add_overflow(low, high, &size) && !__builtin_add_overflow(size, x[axis], &size),
+  q.require(low >= 0 && high >= 0 && !__builtin_add_overflow(low, high, &size) &&
+                !__builtin_add_overflow(size, x[axis], &size),
             "low and high must not be negative; got " + std::to_string(low) + " and " + std::to_string(high));
   return {{q.in(0).dtype, x.with(axis, size)}};
 }
@@ -107,14 +108,16 @@ std::vector<Type> concat_rule(const ShapeQuery& q) {
   std::int64_t total = 0;
   for (const Type& t : q.inputs) {
     q.require(t.shape.rank() == q.shape(0).rank() && t.shape.with(axis, 0) == q.shape(0).with(axis, 0),
-              "parts must agree outside axis " + std::to_string(axis) + "; got " + q.shape(0).text() + " and " + t.shape.text());
+              "parts must agree outside axis " + std::to_string(axis) + "; got " + q.shape(0).text() + " and " +
+                  t.shape.text());
     q.require(!__builtin_add_overflow(total, t.shape[axis], &total), "the parts are too long together");
   }
   return {{q.in(0).dtype, q.shape(0).with(axis, total)}};
 }
 std::vector<Type> broadcast_rule(const ShapeQuery& q) {
   const Shape shape = shape_attribute(q);
-  q.require(broadcast_shapes(q.shape(0), shape, "broadcast") == shape, q.shape(0).text() + " does not broadcast to " + shape.text());
+  q.require(broadcast_shapes(q.shape(0), shape, "broadcast") == shape,
+            q.shape(0).text() + " does not broadcast to " + shape.text());
   return {{q.in(0).dtype, shape}};
 }
 
@@ -135,8 +138,8 @@ std::vector<Type> matmul_rule(const ShapeQuery& q) {
   }
   bool same_batch = true;
   for (int i = 0; i < r - 2; ++i) same_batch &= a[i] == b[i];
-  q.require(same_batch && ka == kb, "inner and batch dimensions must agree; got " + a.text() + (ta ? "^T" : "") + " and " +
-                                        b.text() + (tb ? "^T" : ""));
+  q.require(same_batch && ka == kb, "inner and batch dimensions must agree; got " + a.text() + (ta ? "^T" : "") +
+                                        " and " + b.text() + (tb ? "^T" : ""));
   return {{q.in(0).dtype, a.with(r - 2, m).with(r - 1, n)}};
 }
 std::vector<Type> reduce_rule(const ShapeQuery& q) {
@@ -147,7 +150,8 @@ std::vector<Type> reduce_rule(const ShapeQuery& q) {
   Ints dims(x.begin(), x.end());
   for (const std::int64_t axis : q.attributes.get<Ints>("axes")) {
     q.require(axis > before && axis < x.rank(), "axes must ascend inside rank " + std::to_string(x.rank()));
-    q.require(q.op != Op::reduce_max || x[static_cast<int>(axis)] > 0, "needs at least one element on axis " + std::to_string(axis));
+    q.require(q.op != Op::reduce_max || x[static_cast<int>(axis)] > 0,
+              "needs at least one element on axis " + std::to_string(axis));
     dims[static_cast<std::size_t>(axis)] = keep ? 1 : -1;
     before = axis;
   }

@@ -17,7 +17,8 @@ std::vector<Type> recurrent_rule(const ShapeQuery& q) {
   const std::int64_t projection = lstm ? q.integer("projection") : 0;
   q.require(hidden > 0 && hidden <= Shape::k_max_dimension, "hidden must be positive and at most 2^40");
   q.require(layers > 0 && layers <= Shape::k_max_dimension, "layers must be positive and at most 2^40");
-  q.require(projection >= 0 && projection < hidden, "projection must be below hidden; got " + std::to_string(projection));
+  q.require(projection >= 0 && projection < hidden,
+            "projection must be below hidden; got " + std::to_string(projection));
   const std::int64_t directions = q.flag("bidirectional") ? 2 : 1;
   const std::int64_t batch = q.shape(0)[1], width = projection > 0 ? projection : hidden;
   std::size_t at = 1;
@@ -54,7 +55,8 @@ std::vector<Type> recurrent_rule(const ShapeQuery& q) {
 
 std::vector<Type> rows_rule(const ShapeQuery& q) {
   q.require_float(0);
-  q.require(q.shape(0).rank() >= 1 && q.shape(0)[q.shape(0).rank() - 1] > 0, "needs a last axis with elements; got " + q.shape(0).text());
+  q.require(q.shape(0).rank() >= 1 && q.shape(0)[q.shape(0).rank() - 1] > 0,
+            "needs a last axis with elements; got " + q.shape(0).text());
   return {q.in(0)};
 }
 std::vector<Type> layer_norm_rule(const ShapeQuery& q) {
@@ -89,12 +91,14 @@ std::vector<Type> embedding_rule(const ShapeQuery& q) {
 std::vector<Type> attention_outputs(const ShapeQuery& q, std::int64_t width, std::size_t mask) {
   const DType dtype = q.in(0).dtype;
   const Shape &queries = q.shape(0), &keys = q.shape(1), &values = q.shape(2);
-  q.require(keys[0] == queries[0] && values[0] == queries[0] && keys[1] == values[1],
-            "q [B,Q,D], k [B,S,D], v [B,S,E] must agree; got " + queries.text() + ", " + keys.text() + ", " + values.text());
+  q.require(
+      keys[0] == queries[0] && values[0] == queries[0] && keys[1] == values[1],
+      "q [B,Q,D], k [B,S,D], v [B,S,E] must agree; got " + queries.text() + ", " + keys.text() + ", " + values.text());
   const Shape weights{queries[0], queries[1], keys[1]};
   if (q.inputs.size() > mask) {
     q.require_dtype(mask, DType::b8, "mask");
-    q.require(broadcast_shapes(q.shape(mask), weights, op_info(q.op).name) == weights, "mask must broadcast to " + weights.text());
+    q.require(broadcast_shapes(q.shape(mask), weights, op_info(q.op).name) == weights,
+              "mask must broadcast to " + weights.text());
   }
   return {{dtype, Shape{queries[0], queries[1], width}}, {dtype, weights}};
 }
@@ -107,7 +111,8 @@ void require_three(const ShapeQuery& q, std::size_t floats) {
 }
 std::vector<Type> dot_attention_rule(const ShapeQuery& q) {
   require_three(q, 3);
-  q.require(q.shape(0)[2] == q.shape(1)[2], "q and k must have one width; got " + q.shape(0).text() + " and " + q.shape(1).text());
+  q.require(q.shape(0)[2] == q.shape(1)[2],
+            "q and k must have one width; got " + q.shape(0).text() + " and " + q.shape(1).text());
   q.attributes.get<double>("scale");
   return attention_outputs(q, q.shape(2)[2], 3);
 }
@@ -121,7 +126,8 @@ std::vector<Type> additive_attention_rule(const ShapeQuery& q) {
 std::vector<Type> multi_head_attention_rule(const ShapeQuery& q) {
   require_three(q, 7);
   const std::int64_t width = q.shape(0)[2], heads = q.integer("heads");
-  q.require(heads > 0 && width % heads == 0, "width " + std::to_string(width) + " must be a multiple of heads " + std::to_string(heads));
+  q.require(heads > 0 && width % heads == 0,
+            "width " + std::to_string(width) + " must be a multiple of heads " + std::to_string(heads));
   q.require(q.shape(1)[2] == width && q.shape(2)[2] == width, "q, k and v must have one width");
   q.require_shape(3, Shape{3 * width, width}, "in_weight");
   q.require_shape(4, Shape{3 * width}, "in_bias");

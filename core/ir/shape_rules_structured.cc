@@ -70,8 +70,9 @@ std::vector<Type> scan_rule(const ShapeQuery& q) {
   if (!q.body) throw Error(ErrorKind::graph, "scan", "needs a body");
   const auto most = static_cast<std::int64_t>(q.inputs.size());
   for (const char* count : {"states", "sequences"})
-    q.require(q.integer(count) >= 0 && q.integer(count) <= most, std::string(count) + " is " + std::to_string(q.integer(count)) +
-                                                                     " but the node has " + std::to_string(most) + " inputs");
+    q.require(q.integer(count) >= 0 && q.integer(count) <= most,
+              std::string(count) + " is " + std::to_string(q.integer(count)) + " but the node has " +
+                  std::to_string(most) + " inputs");
   const ScanLayout l = layout_of(q.attributes, q.inputs.size());
   q.require(l.steps >= 0 && l.n_constants >= 0,
             "counts of states, sequences and inputs do not agree");
@@ -79,8 +80,8 @@ std::vector<Type> scan_rule(const ShapeQuery& q) {
   const auto body_outputs = q.body->outputs();
   const std::size_t n_data = static_cast<std::size_t>(l.n_states + l.n_sequences + l.n_constants);
   const auto n_states = static_cast<std::size_t>(l.n_states);
-  q.require(body_inputs.size() == n_data, "the body takes " + std::to_string(body_inputs.size()) + " values, the scan gives " +
-                                              std::to_string(n_data));
+  q.require(body_inputs.size() == n_data, "the body takes " + std::to_string(body_inputs.size()) +
+                                              " values, the scan gives " + std::to_string(n_data));
   q.require(body_outputs.size() >= n_states, "the body must give every next state");
   for (std::size_t i = 0; i < n_data; ++i) {
     Type seen = q.in(i);
@@ -95,13 +96,15 @@ std::vector<Type> scan_rule(const ShapeQuery& q) {
       }
     }
     const Type& wanted = q.body->type(body_inputs[i].value);
-    q.require(seen == wanted, "input " + std::to_string(i) + " of the body is " + wanted.text() + "; got " + seen.text());
+    q.require(seen == wanted,
+              "input " + std::to_string(i) + " of the body is " + wanted.text() + "; got " + seen.text());
   }
   std::vector<Type> outputs;
   for (std::size_t i = 0; i < body_outputs.size(); ++i) {
     Type t = q.body->type(body_outputs[i].value);
     if (i < n_states)
-      q.require(t == q.in(i), "state " + std::to_string(i) + " is " + q.in(i).text() + " but its next value is " + t.text());
+      q.require(t == q.in(i),
+                "state " + std::to_string(i) + " is " + q.in(i).text() + " but its next value is " + t.text());
     else
       t.shape = l.packed ? all_rows(q, l, t.shape) : t.shape.inserted(0, l.steps);
     outputs.push_back(t);
@@ -114,38 +117,43 @@ std::vector<Type> scan_rule(const ShapeQuery& q) {
 std::vector<Type> fused_rule(const ShapeQuery& q) {
   if (!q.body) throw Error(ErrorKind::graph, "fused", "needs a body");
   const auto body_inputs = q.body->inputs();
-  q.require(body_inputs.size() == q.inputs.size(), "the body takes " + std::to_string(body_inputs.size()) + " values, the node gives " +
-                                                       std::to_string(q.inputs.size()));
+  q.require(body_inputs.size() == q.inputs.size(), "the body takes " + std::to_string(body_inputs.size()) +
+                                                       " values, the node gives " + std::to_string(q.inputs.size()));
   for (std::size_t i = 0; i < q.inputs.size(); ++i)
     q.require(q.body->type(body_inputs[i].value) == q.in(i), "input " + std::to_string(i) + " differs from the body's");
   for (const Node& node : q.body->nodes())
     if (!is_elementwise(node.op) && node.op != Op::input && node.op != Op::constant)
-      throw Error(ErrorKind::graph, "fused", "the body may hold elementwise ops only; got " + std::string(op_info(node.op).name));
+      throw Error(ErrorKind::graph, "fused",
+                  "the body may hold elementwise ops only; got " + std::string(op_info(node.op).name));
   std::vector<Type> outputs;
   for (const NamedValue& output : q.body->outputs()) {
     outputs.push_back(q.body->type(output.value));
-    q.require(outputs.back().shape == outputs.front().shape, "all outputs must have one shape; got " +
-                                                                 outputs.front().text() + " and " + outputs.back().text());
+    q.require(outputs.back().shape == outputs.front().shape,
+              "all outputs must have one shape; got " + outputs.front().text() + " and " + outputs.back().text());
   }
   return outputs;
 }
 
 std::vector<Type> gradient_rule(const ShapeQuery& q) {
   const OpInfo* of = find_op(q.attributes.get<std::string>("of"));
-  if (!of || of->tier != OpTier::composite) throw Error(ErrorKind::graph, "gradient", "attribute of must name a composite");
+  if (!of || of->tier != OpTier::composite)
+    throw Error(ErrorKind::graph, "gradient", "attribute of must name a composite");
   const auto n = static_cast<std::size_t>(q.integer("n_inputs"));
   const Ints& d_outputs = q.attributes.get<Ints>("d_outputs");
   q.require(n <= q.inputs.size(), "takes the composite's inputs");
   const auto forward = infer_types({of->op, q.inputs.first(n), q.attributes, nullptr});
   const bool reads_saved = q.attributes.get_or<std::int64_t>("saved_bytes", 0) != 0;
   const std::size_t n_saved = reads_saved ? forward.size() : 0, first_saved = n + d_outputs.size();
-  q.require(first_saved + n_saved == q.inputs.size(),
-            "takes the composite's inputs, one cotangent per entry of d_outputs and, when it reads saved bytes, the outputs");
+  q.require(
+      first_saved + n_saved == q.inputs.size(),
+      "takes the composite's inputs, one cotangent per entry of d_outputs and, when it reads saved bytes, the outputs");
   for (std::size_t k = 0; k < n_saved; ++k)
-    q.require(q.in(first_saved + k) == forward[k], "operand " + std::to_string(first_saved + k) + " must be output " + std::to_string(k));
+    q.require(q.in(first_saved + k) == forward[k],
+              "operand " + std::to_string(first_saved + k) + " must be output " + std::to_string(k));
   for (std::size_t i = 0; i < d_outputs.size(); ++i) {
     const auto k = static_cast<std::size_t>(d_outputs[i]);
-    q.require(k < forward.size() && q.in(n + i) == forward[k], "cotangent " + std::to_string(i) + " must have the type of its output");
+    q.require(k < forward.size() && q.in(n + i) == forward[k],
+              "cotangent " + std::to_string(i) + " must have the type of its output");
   }
   std::vector<Type> outputs;
   for (const std::int64_t k : q.attributes.get<Ints>("d_inputs")) {

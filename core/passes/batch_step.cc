@@ -49,8 +49,10 @@ Value move(const At& at) {
   switch (at.node.op) {
     case Op::reshape: return reshape(x, at.result());
     case Op::broadcast: return broadcast(aligned(at, 0), at.result());
-    case Op::slice: return slice(x, axis(), at.attributes().get<std::int64_t>("start"), at.attributes().get<std::int64_t>("size"));
-    case Op::pad: return pad(x, axis(), at.attributes().get<std::int64_t>("low"), at.attributes().get<std::int64_t>("high"));
+    case Op::slice:
+      return slice(x, axis(), at.attributes().get<std::int64_t>("start"), at.attributes().get<std::int64_t>("size"));
+    case Op::pad:
+      return pad(x, axis(), at.attributes().get<std::int64_t>("low"), at.attributes().get<std::int64_t>("high"));
     case Op::transpose: {
       Ints permutation{0};
       for (const std::int64_t p : at.attributes().get<Ints>("permutation")) permutation.push_back(p + 1);
@@ -67,7 +69,8 @@ Value move(const At& at) {
 Value product(const At& at) {
   const Transposed t{at.attributes().get<bool>("transpose_a"), at.attributes().get<bool>("transpose_b")};
   const Shape a = at.inner(0);
-  if (a.rank() == 2 && !t.a && at.operands[0].stacked && !at.operands[1].stacked) {  // rows of all steps below each other
+  if (a.rank() == 2 && !t.a && at.operands[0].stacked &&
+      !at.operands[1].stacked) {  // rows of all steps below each other
     const Value rows = reshape(at.operands[0].value, Shape{at.steps * a[0], a[1]});
     return reshape(matmul(rows, at.operands[1].value, t), at.result());
   }
@@ -75,7 +78,8 @@ Value product(const At& at) {
 }
 
 Value reduction(const At& at) {
-  if (at.node.op == Op::argmax) return argmax(at.stacked(0), static_cast<int>(at.attributes().get<std::int64_t>("axis")) + 1);
+  if (at.node.op == Op::argmax)
+    return argmax(at.stacked(0), static_cast<int>(at.attributes().get<std::int64_t>("axis")) + 1);
   Attributes attributes = at.attributes();
   Ints axes = attributes.get<Ints>("axes");
   for (std::int64_t& axis : axes) ++axis;
@@ -85,7 +89,8 @@ Value reduction(const At& at) {
 
 }  // namespace
 
-std::optional<Value> batch_step(Graph& target, const Node& node, std::span<const Batched> operands, std::int64_t steps) {
+std::optional<Value> batch_step(Graph& target, const Node& node, std::span<const Batched> operands,
+                                std::int64_t steps) {
   const At at{target, node, operands, steps};
   if (node.outputs.size() != 1 || node.outputs[0].shape.rank() == Shape::k_max_rank) return std::nullopt;
   for (std::size_t i = 0; i < operands.size(); ++i)

@@ -462,8 +462,10 @@ std::shared_ptr<const Graph> checkpoint(const Graph& graph, PassLog* log) {
     if (segment_steps(scan_layout(result->node(backward)).steps) > 0) loops.insert({backward, pair.forward});
   for (const std::int32_t loop : loops) {
     const std::int64_t steps = scan_layout(result->node(loop)).steps, length = segment_steps(steps);
-    if (log) log->add("cut a loop of " + std::to_string(steps) + " into " + std::to_string(steps / length) + " segments of " +
-                          std::to_string(length), "the plan needs more than the memory limit");
+    if (log)
+      log->add("cut a loop of " + std::to_string(steps) + " into " + std::to_string(steps / length) + " segments of " +
+                   std::to_string(length),
+               "the plan needs more than the memory limit");
   }
   result = drop_dead(*rewrite(*result, [&](const RewriteNode& at) {
     return loops.contains(at.id) ? products_into_steps(at) : std::vector<Value>{};

@@ -34,7 +34,8 @@ std::optional<Term> find_term(const Graph& body, std::size_t state, const std::v
   ValueId term = add.inputs[1 - mine];
   if (body.type(term) != body.type(self)) return std::nullopt;
   std::vector<std::int32_t> moves;
-  for (; body.node(term.node).op == Op::reshape || body.node(term.node).op == Op::slice; term = body.node(term.node).inputs[0])
+  for (; body.node(term.node).op == Op::reshape || body.node(term.node).op == Op::slice;
+       term = body.node(term.node).inputs[0])
     moves.push_back(term.node);
   Term t{Term::Kind::sum, {}, term.node};
   t.moves = moves;
@@ -67,7 +68,8 @@ Value sum_over_time(const Graph& body, const Term& term, std::span<const Value> 
     return matmul(t.a ? flatten_rows(stacks[0]) : flatten_columns(stacks[0]),
                   t.b ? flatten_columns(stacks[1]) : flatten_rows(stacks[1]), t);
   }
-  if (term.kind == Term::Kind::scatter) return scatter_add(stacks[0], stacks[1], made.attributes.get<std::int64_t>("rows"));
+  if (term.kind == Term::Kind::scatter)
+    return scatter_add(stacks[0], stacks[1], made.attributes.get<std::int64_t>("rows"));
   Ints axes{0};
   if (made.op == Op::reduce_sum && !term.reduced)
     for (const std::int64_t axis : made.attributes.get<Ints>("axes")) axes.push_back(axis + 1);
@@ -111,7 +113,8 @@ void note_term(PassLog& log, const Graph& body, std::size_t state, const std::op
   const std::string text = body.type(self).text();
   if (!term && adds_up) log.add("kept adding up " + text + " in every step", "the sum so far is also read in the loop");
   if (!term) return;
-  constexpr const char* k_reduced = "over the batch in each step, over time after the loop: the summands would be large";
+  constexpr const char* k_reduced =
+      "over the batch in each step, over time after the loop: the summands would be large";
   switch (term->kind) {
     case Term::Kind::product: return log.add("deferred the sum of products " + text, "one product over all steps");
     case Term::Kind::scatter: return log.add("deferred the scattered sum " + text, "one scatter over all steps");
@@ -145,7 +148,8 @@ std::vector<Value> defer_states(const RewriteNode& at, PassLog* log) {
   for (std::size_t i = 0; i < n_states; ++i) {
     if (!terms[i]) continue;
     for (const ValueId& factor : terms[i]->factors)
-      if (!is_sequence(factor) && std::find(stacked.begin(), stacked.end(), factor) == stacked.end()) stacked.push_back(factor);
+      if (!is_sequence(factor) && std::find(stacked.begin(), stacked.end(), factor) == stacked.end())
+        stacked.push_back(factor);
   }
   if (std::none_of(terms.begin(), terms.end(), [](const auto& t) { return t.has_value(); })) return {};
 
@@ -161,7 +165,8 @@ std::vector<Value> defer_states(const RewriteNode& at, PassLog* log) {
       stacks.push_back(is_sequence(factor) ? at.operands[static_cast<std::size_t>(factor.node)]
                                            : outputs[n_old + static_cast<std::size_t>(place)]);
     }
-    result[i] = at.operands[i] + reshape(moved(body, *terms[i], sum_over_time(body, *terms[i], stacks)), at.operands[i].shape());
+    result[i] = at.operands[i] +
+                reshape(moved(body, *terms[i], sum_over_time(body, *terms[i], stacks)), at.operands[i].shape());
   }
   return result;
 }

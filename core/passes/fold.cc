@@ -24,13 +24,18 @@ Value operand_of(const Value& x, std::size_t i) { return x.graph().value(x.node(
 // The other operand when one of a commutative pair is a splat of `neutral`.
 Value drop_neutral(const RewriteNode& at, double neutral) {
   for (const int i : {0, 1})
-    if (is_splat_of(at.operands[static_cast<std::size_t>(i)], neutral)) return as_output(at, at.operands[static_cast<std::size_t>(1 - i)]);
+    if (is_splat_of(at.operands[static_cast<std::size_t>(i)], neutral))
+      return as_output(at, at.operands[static_cast<std::size_t>(1 - i)]);
   return {};
 }
 Value fold_add(const RewriteNode& at) { return drop_neutral(at, 0); }
 Value fold_mul(const RewriteNode& at) { return drop_neutral(at, 1); }
-Value fold_sub(const RewriteNode& at) { return is_splat_of(at.operands[1], 0) ? as_output(at, at.operands[0]) : Value(); }
-Value fold_div(const RewriteNode& at) { return is_splat_of(at.operands[1], 1) ? as_output(at, at.operands[0]) : Value(); }
+Value fold_sub(const RewriteNode& at) {
+  return is_splat_of(at.operands[1], 0) ? as_output(at, at.operands[0]) : Value();
+}
+Value fold_div(const RewriteNode& at) {
+  return is_splat_of(at.operands[1], 1) ? as_output(at, at.operands[0]) : Value();
+}
 Value fold_involution(const RewriteNode& at) {
   return node_of(at.operands[0]).op == at.node.op ? operand_of(at.operands[0], 0) : Value();
 }
@@ -60,7 +65,8 @@ Value reshape_below_slice(Value x, const Shape& shape) {
   if (node_of(x).attributes.get<std::int64_t>("axis") != last || shape[shape.rank() - 1] != x.shape()[last]) return {};
   const Value whole = operand_of(x, 0);
   const auto start = node_of(x).attributes.get<std::int64_t>("start");
-  return slice(reshape(whole, shape.with(shape.rank() - 1, whole.shape()[last])), shape.rank() - 1, start, x.shape()[last]);
+  return slice(reshape(whole, shape.with(shape.rank() - 1, whole.shape()[last])), shape.rank() - 1, start,
+               x.shape()[last]);
 }
 
 Value fold_reshape(const RewriteNode& at) {
@@ -74,7 +80,8 @@ Value fold_reshape(const RewriteNode& at) {
 }
 Value fold_broadcast(const RewriteNode& at) {
   if (Value same = fold_same_type(at)) return same;
-  return node_of(at.operands[0]).op == Op::broadcast ? broadcast(operand_of(at.operands[0], 0), type_of(at).shape) : Value();
+  return node_of(at.operands[0]).op == Op::broadcast ? broadcast(operand_of(at.operands[0], 0), type_of(at).shape)
+                                                     : Value();
 }
 Value fold_transpose(const RewriteNode& at) {
   Ints permutation = at.node.attributes.get<Ints>("permutation");
@@ -141,7 +148,9 @@ Value fold_concat(const RewriteNode& at) {
   return parts.size() < at.operands.size() ? concat(parts, static_cast<int>(axis)) : Value();
 }
 Value fold_pad(const RewriteNode& at) { return fold_same_type(at); }
-Value fold_reduce(const RewriteNode& at) { return at.node.attributes.get<Ints>("axes").empty() ? at.operands[0] : Value(); }
+Value fold_reduce(const RewriteNode& at) {
+  return at.node.attributes.get<Ints>("axes").empty() ? at.operands[0] : Value();
+}
 
 // A product of a transposed matrix takes the transposition into its flags.
 Value fold_matmul(const RewriteNode& at) {

@@ -23,7 +23,8 @@ NodeSets group(const Graph& graph) {
     for (const ValueId& id : nodes[i].inputs) {
       const auto from = static_cast<std::size_t>(id.node);
       const auto joins = [&](std::size_t other) {
-        return elementwise[other] && depth[other] == depth[i] && nodes[other].outputs[0].shape == nodes[i].outputs[0].shape;
+        return elementwise[other] && depth[other] == depth[i] &&
+               nodes[other].outputs[0].shape == nodes[i].outputs[0].shape;
       };
       if (joins(from)) groups.join(static_cast<int>(from), static_cast<int>(i));
       if (elementwise[from] || graph.type(id).shape != nodes[i].outputs[0].shape) continue;

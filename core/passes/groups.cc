@@ -42,8 +42,8 @@ bool is_scalar_constant(const Graph& graph, const ValueId& id) {
 bool is_row_reduction(const Graph& graph, const Node& node) {
   if (node.op != Op::reduce_sum && node.op != Op::reduce_max) return false;
   const Shape& x = graph.type(node.inputs[0]).shape;
-  return x.rank() >= 2 && node.attributes.get<bool>("keep") && node.attributes.get<Ints>("axes") == Ints{x.rank() - 1} &&
-         x.removed(x.rank() - 1).elements() >= k_fewest_rows;
+  return x.rank() >= 2 && node.attributes.get<bool>("keep") &&
+         node.attributes.get<Ints>("axes") == Ints{x.rank() - 1} && x.removed(x.rank() - 1).elements() >= k_fewest_rows;
 }
 
 namespace {

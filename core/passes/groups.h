@@ -40,7 +40,8 @@ struct Boundary {
 };
 using ValueMap = std::map<ValueId, Value>;  // values of the source in the target
 // Appends what stands for a unit to the target; sets `values` for each result.
-using EmitUnit = std::function<void(const std::vector<int>& members, const Boundary& boundary, Graph& target, ValueMap& values)>;
+using EmitUnit =
+    std::function<void(const std::vector<int>& members, const Boundary& boundary, Graph& target, ValueMap& values)>;
 
 // A copy of the graph in which every unit of more than one node is what `emit` makes of it.
 std::shared_ptr<const Graph> with_units(const Graph& graph, const Units& units, const EmitUnit& emit);

@@ -101,7 +101,8 @@ std::vector<Value> join(const RewriteNode& at) {
   for (std::size_t k = 0; k < results.size(); ++k) {
     const Value value = values[place[k]];
     const bool part = value.shape() != at.node.outputs[k].shape;
-    all.push_back(part ? slice(value, value.rank() - 1, start_of(results[k].node()), size_of(results[k].node())) : value);
+    all.push_back(part ? slice(value, value.rank() - 1, start_of(results[k].node()), size_of(results[k].node()))
+                       : value);
   }
   return all;
 }

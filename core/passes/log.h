@@ -21,8 +21,8 @@ class PassLog {
   // An equal note of the same pass raises its count.
   void add(std::string what, std::string why = {});
 
-  // node_text, and outside of loops the first matrix or vector among the graph's inputs that it reads, of several layers
-  // also the last: "lstm f32[9,32,64] of weight_ih_l0 to bias_hh_l1".
+  // node_text, and outside of loops the first matrix or vector among the graph's inputs that it reads, of several
+  // layers also the last: "lstm f32[9,32,64] of weight_ih_l0 to bias_hh_l1".
   std::string named_text(const Graph& graph, const Node& node) const;
 
   std::vector<PassNote> take() { return std::move(notes_); }

@@ -115,7 +115,8 @@ Units row_units(const Graph& graph, PassLog* log) {
   for (std::size_t i = 0; i < nodes.size(); ++i)
     for (const ValueId& id : nodes[i].inputs) {
       const auto from = static_cast<std::size_t>(id.node);
-      if (by_rows[i] && by_rows[from] && depth[i] == depth[from]) sets.join(static_cast<int>(from), static_cast<int>(i));
+      if (by_rows[i] && by_rows[from] && depth[i] == depth[from])
+        sets.join(static_cast<int>(from), static_cast<int>(i));
     }
   std::map<int, std::vector<int>> groups;
   for (std::size_t i = 0; i < nodes.size(); ++i)

@@ -65,7 +65,8 @@ std::size_t place_blocks(std::vector<Block>& blocks, bool reuse, const Concurren
   };
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return blocks[a].bytes > blocks[b].bytes; });
   std::vector<std::size_t> placed;  // ascending offset
   CheckedSize total = 0;
   std::size_t peak = 0;
@@ -81,7 +82,8 @@ std::size_t place_blocks(std::vector<Block>& blocks, bool reuse, const Concurren
     block.offset = offset;
     total = CheckedSize(offset) + CheckedSize(block.bytes);
     peak = std::max(peak, total.require(ErrorKind::memory, "plan", "the arena overflows"));
-    const auto at = std::upper_bound(placed.begin(), placed.end(), offset, [&](std::size_t o, std::size_t k) { return o < blocks[k].offset; });
+    const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
+                                     [&](std::size_t o, std::size_t k) { return o < blocks[k].offset; });
     placed.insert(at, i);
   }
   return peak;
@@ -129,7 +131,8 @@ class MemoryPlanner {
   }
   const View& view(const ValueId& id) const { return at(views_, id); }
   bool is_whole(const ValueId& id) const {  // the value is exactly its root
-    return view(id).start == 0 && view(id).strides.empty() && graph_.type(id).bytes() == graph_.type(view(id).root).bytes();
+    return view(id).start == 0 && view(id).strides.empty() &&
+           graph_.type(id).bytes() == graph_.type(view(id).root).bytes();
   }
 
   void touch(Life& life, std::int32_t node) {
@@ -165,13 +168,15 @@ class MemoryPlanner {
     plan_->donors.assign(graph_.outputs().size(), -1);
     const auto find = [](std::span<const NamedValue> list, const std::string& name) {
       const auto found = std::find_if(list.begin(), list.end(), [&](const NamedValue& v) { return v.name == name; });
-      if (found == list.end()) throw Error(ErrorKind::usage, "plan", "donate names '" + name + "', which the graph does not have");
+      if (found == list.end())
+        throw Error(ErrorKind::usage, "plan", "donate names '" + name + "', which the graph does not have");
       return static_cast<std::size_t>(found - list.begin());
     };
     for (const auto& [output, input] : options_.donate) {
       const std::size_t o = find(graph_.outputs(), output), i = find(graph_.inputs(), input);
       if (graph_.type(graph_.outputs()[o].value).bytes() != graph_.type(graph_.inputs()[i].value).bytes())
-        throw Error(ErrorKind::shape, "plan", "output '" + output + "' cannot take the buffer of '" + input + "': sizes differ");
+        throw Error(ErrorKind::shape, "plan",
+                    "output '" + output + "' cannot take the buffer of '" + input + "': sizes differ");
       plan_->donors[o] = static_cast<int>(i);
     }
   }
@@ -204,7 +209,8 @@ class MemoryPlanner {
       const ValueId root = view(outputs[k].value).root;
       const Op op = graph_.node(root.node).op;
       Storage& storage = at(plan_->storage, root);
-      const bool free = storage.place == Storage::Place::none && op != Op::input && op != Op::constant && is_whole(outputs[k].value);
+      const bool free =
+          storage.place == Storage::Place::none && op != Op::input && op != Op::constant && is_whole(outputs[k].value);
       const Life& life = at(life_, root);
       if (free && (plan_->donors[k] < 0 || (life.first == root.node && may_overwrite(root.node, plan_->donors[k]))))
         storage = {Storage::Place::output, static_cast<std::int32_t>(k), 0, {}};
@@ -245,7 +251,9 @@ class MemoryPlanner {
       const ValueId root = view(operand).root;
       const std::size_t block = at(block_of_, root);
       if (block == k_no_block || !same_index(node, operand) || blocks[block].last != id.node) continue;
-      if (graph_.type(operand).bytes() != graph_.type(id).bytes() || dtype_bytes(graph_.type(operand).dtype) != dtype_bytes(graph_.type(id).dtype)) continue;
+      if (graph_.type(operand).bytes() != graph_.type(id).bytes() ||
+          dtype_bytes(graph_.type(operand).dtype) != dtype_bytes(graph_.type(id).dtype))
+        continue;
       // Another operand of the node may read the same memory at other indices.
       const bool alone = std::all_of(node.inputs.begin(), node.inputs.end(), [&](const ValueId& other) {
         return view(other).root != root || same_index(node, other);
@@ -265,7 +273,8 @@ class MemoryPlanner {
     auto body = MemoryPlanner(node.body, backend_, options).run();
     const ScanLayout l = scan_layout(node);
     // Steps without states run side by side, each thread with an arena of its own.
-    CheckedSize bytes = CheckedSize(body->arena_bytes) * CheckedSize(l.n_states == 0 ? static_cast<std::size_t>(std::max(backend_.threads, 1)) : 1);
+    CheckedSize bytes = CheckedSize(body->arena_bytes) *
+                        CheckedSize(l.n_states == 0 ? static_cast<std::size_t>(std::max(backend_.threads, 1)) : 1);
     for (int s = 0; s < l.n_states; ++s)
       bytes += CheckedSize(2) * CheckedSize(aligned(graph_.type(node.inputs[static_cast<std::size_t>(s)]).bytes()));
     plan_->bodies[static_cast<std::size_t>(i)] = std::move(body);
@@ -285,7 +294,8 @@ class MemoryPlanner {
       at(plan_->storage, graph_.inputs()[k].value) = {Storage::Place::input, static_cast<std::int32_t>(k), 0, {}};
     for (std::int32_t i = 0; i < n; ++i) {
       if (graph_.node(i).op == Op::constant) at(plan_->storage, {i, 0}) = {Storage::Place::constant, i, 0, {}};
-      if (scratch_block_[static_cast<std::size_t>(i)] != k_no_block) plan_->scratch_offset[static_cast<std::size_t>(i)] = blocks[scratch_block_[static_cast<std::size_t>(i)]].offset;
+      if (scratch_block_[static_cast<std::size_t>(i)] != k_no_block)
+        plan_->scratch_offset[static_cast<std::size_t>(i)] = blocks[scratch_block_[static_cast<std::size_t>(i)]].offset;
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k)
         if (const std::size_t block = at(block_of_, ValueId{i, k}); block != k_no_block)
           at(plan_->storage, {i, k}) = {Storage::Place::arena, 0, blocks[block].offset, {}};
@@ -316,7 +326,8 @@ class MemoryPlanner {
 
 }  // namespace
 
-std::shared_ptr<const Plan> plan_memory(std::shared_ptr<const Graph> graph, const Capabilities& backend, const PlanOptions& options) {
+std::shared_ptr<const Plan> plan_memory(std::shared_ptr<const Graph> graph, const Capabilities& backend,
+                                        const PlanOptions& options) {
   return MemoryPlanner(std::move(graph), backend, options).run();
 }
 

@@ -38,7 +38,8 @@ std::shared_ptr<const Graph> concat_products(const Graph& graph, PassLog* log = 
 std::shared_ptr<const Graph> join_parts(const Graph& graph);
 // Loops keep their states before each segment of about sqrt(T) steps; the gradient computes segments again.
 std::shared_ptr<const Graph> checkpoint(const Graph& graph, PassLog* log = nullptr);
-// Work of scan bodies that needs no state moves before the loop, work that no state needs after it, for all steps at once.
+// Work of scan bodies that needs no state moves before the loop, work that no state needs after it, for all steps at
+// once.
 std::shared_ptr<const Graph> split_scans(const Graph& graph, PassLog* log = nullptr);
 // A state that only adds up products or sums over time becomes one product or sum after the loop.
 std::shared_ptr<const Graph> defer(const Graph& graph, PassLog* log = nullptr);

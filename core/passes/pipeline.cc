@@ -196,8 +196,8 @@ std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend, con
   const std::size_t least = planned_bytes(*cut);
   if (least <= limit) return cut;
   throw Error(ErrorKind::memory, "plan",
-              "needs " + size_text(all) + ", with checkpoints " + size_text(least) + "; the limit is " + size_text(limit) +
-                  ". The largest: " + largest_consumers(least < all ? *cut : *whole),
+              "needs " + size_text(all) + ", with checkpoints " + size_text(least) + "; the limit is " +
+                  size_text(limit) + ". The largest: " + largest_consumers(least < all ? *cut : *whole),
               "Raise the limit, or take a smaller batch or fewer steps");
 }
 

@@ -40,7 +40,9 @@ std::shared_ptr<const Graph> cut(const Graph& body, const std::vector<bool>& inp
   for (std::size_t i = live.size(); i-- > 0;)
     if (live[i])
       for (const ValueId& id : marked.nodes()[i].inputs) live[static_cast<std::size_t>(id.node)] = true;
-  const auto at = [&](const ValueId& id) { return map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)]; };
+  const auto at = [&](const ValueId& id) {
+    return map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  };
   for (std::size_t i = inputs.size(); i < live.size(); ++i) {
     if (!live[i]) continue;
     const Node& node = marked.nodes()[i];

@@ -70,7 +70,8 @@ std::vector<std::vector<int>> count_uses(const Graph& graph) {
   std::vector<std::vector<int>> uses;
   for (const Node& node : graph.nodes()) {
     uses.emplace_back(node.outputs.size(), 0);
-    for (const ValueId& id : node.inputs) ++uses[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    for (const ValueId& id : node.inputs)
+      ++uses[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
   }
   for (const NamedValue& output : graph.outputs())
     ++uses[static_cast<std::size_t>(output.value.node)][static_cast<std::size_t>(output.value.output)];

@@ -16,7 +16,8 @@ std::vector<bool> only_sliced(const Graph& graph) {
   const auto nodes = graph.nodes();
   std::vector<bool> sliced(nodes.size(), false), other(nodes.size(), false);
   for (const Node& node : nodes)
-    for (const ValueId& id : node.inputs) (node.op == Op::slice ? sliced : other)[static_cast<std::size_t>(id.node)] = true;
+    for (const ValueId& id : node.inputs)
+      (node.op == Op::slice ? sliced : other)[static_cast<std::size_t>(id.node)] = true;
   for (const NamedValue& output : graph.outputs()) other[static_cast<std::size_t>(output.value.node)] = true;
   for (std::size_t i = 0; i < nodes.size(); ++i) sliced[i] = sliced[i] && !other[i] && is_elementwise(nodes[i].op);
   return sliced;
@@ -35,7 +36,8 @@ std::shared_ptr<const Graph> sink(const Graph& graph, const std::vector<bool>& c
     const auto axis = at.node.attributes.get<std::int64_t>("axis");
     std::vector<Value> operands;
     for (const ValueId& id : whole.inputs)
-      operands.push_back(slice_operand(at.target.value(id), whole.outputs[0].shape, axis, at.node.attributes.get<std::int64_t>("start"),
+      operands.push_back(slice_operand(at.target.value(id), whole.outputs[0].shape, axis,
+                                       at.node.attributes.get<std::int64_t>("start"),
                                        at.node.attributes.get<std::int64_t>("size")));
     const Value part = at.target.append_one(whole.op, operands, whole.attributes);
     // Size 1 along the axis: every operand may have been broadcast there.
@@ -49,8 +51,8 @@ std::shared_ptr<const Graph> sink_slices(const Graph& graph) {
   return with_bodies(graph, [](const Graph& g) -> std::shared_ptr<const Graph> {
     // Each round moves slices past one more layer of elementwise ops and removes that layer, so this ends.
     std::shared_ptr<const Graph> result = copy_graph(g);
-    for (auto candidates = only_sliced(*result); std::find(candidates.begin(), candidates.end(), true) != candidates.end();
-         candidates = only_sliced(*result))
+    for (auto candidates = only_sliced(*result);
+         std::find(candidates.begin(), candidates.end(), true) != candidates.end(); candidates = only_sliced(*result))
       result = drop_dead(*sink(*result, candidates));
     return result;
   });

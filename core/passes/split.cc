@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Splits scan bodies: what does not need the state is computed before the loop for all steps at once, what no state
 // needs after it (Appleyard et al. 2016, arXiv 1604.01946, for any cell). Only work that gains moves: a product,
-// a gather, a reduction. Of the cheap work that follows on it, so much moves that the fewest bytes cross into the loop: a
-// large layer norm of a hoisted product stays inside, where its operands are in cache.
+// a gather, a reduction. Of the cheap work that follows on it, so much moves that the fewest bytes cross into the loop:
+// a large layer norm of a hoisted product stays inside, where its operands are in cache.
 #include <algorithm>
 #include <map>
 
@@ -19,8 +19,8 @@ namespace {
 
 enum class Part : std::uint8_t { invariant, before, core, after };
 
-// A reduction over rows stays with its row group where the values of all steps are more than caches hold; fewer are soon
-// read again, and calls in every step cost more.
+// A reduction over rows stays with its row group where the values of all steps are more than caches hold; fewer are
+// soon read again, and calls in every step cost more.
 bool gains(const Graph& graph, const Node& node, std::int64_t steps) {
   constexpr double k_large_bytes = 2 << 20;
   const OpKind kind = op_info(node.op).kind;
@@ -37,7 +37,8 @@ class BodySplit {
   // Empty when nothing moves.
   std::vector<Value> run() {
     if (layout_.has_lengths || layout_.has_reset || layout_.packed || layout_.steps == 0) return {};
-    if (at_.node.attributes.get_or<bool>("segments", false)) return {};  // what leaves would be as large as without them
+    if (at_.node.attributes.get_or<bool>("segments", false))
+      return {};  // what leaves would be as large as without them
     classify();
     find_movable();
     const InLoop in_loop(log_, at_.source, at_.node);
@@ -144,7 +145,8 @@ class BodySplit {
       if (can[index(body_.outputs()[k].value)]) used.push_back(body_.outputs()[k].value);
     for (std::size_t i = 0; i < n(); ++i)
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(node(i).outputs.size()); ++k)
-        if (part_[i] == Part::invariant || (can[i] && node(i).op == Op::input)) available.push_back({static_cast<std::int32_t>(i), k});
+        if (part_[i] == Part::invariant || (can[i] && node(i).op == Op::input))
+          available.push_back({static_cast<std::int32_t>(i), k});
     std::vector<bool> crosses(n(), false);
     const auto stays = [this](const Node& node) { return !gains(body_, node, layout_.steps); };
     for (const ValueId& id : choose_saved(body_, used, available, stays)) crosses[index(id)] = true;
@@ -167,7 +169,8 @@ class BodySplit {
     std::vector<bool> downstream(n(), false);
     for (std::size_t i = 0; i < n(); ++i) {
       downstream[i] = after_[static_cast<std::int32_t>(i)] && gains_at(i);
-      for (const ValueId& id : node(i).inputs) downstream[i] = downstream[i] || (after_[static_cast<std::int32_t>(i)] && downstream[index(id)]);
+      for (const ValueId& id : node(i).inputs)
+        downstream[i] = downstream[i] || (after_[static_cast<std::int32_t>(i)] && downstream[index(id)]);
       moves_[i] = moves_[i] || downstream[i];
     }
   }
@@ -192,7 +195,9 @@ class BodySplit {
       } else {
         std::vector<Value> plain;
         for (const Batched& operand : operands) plain.push_back(operand.value);
-        result = {at_.target.append(node(i).op, plain, node(i).attributes, node(i).body)[static_cast<std::size_t>(id.output)], false};
+        result = {
+            at_.target.append(node(i).op, plain, node(i).attributes, node(i).body)[static_cast<std::size_t>(id.output)],
+            false};
       }
     }
     outside_[id] = result;
@@ -201,7 +206,8 @@ class BodySplit {
   bool is_outside(const ValueId& id) const { return moves_[index(id)]; }
 
   std::vector<Value> rebuild() {
-    const auto n_states = static_cast<std::size_t>(layout_.n_states), n_sequences = static_cast<std::size_t>(layout_.n_sequences);
+    const auto n_states = static_cast<std::size_t>(layout_.n_states),
+               n_sequences = static_cast<std::size_t>(layout_.n_sequences);
     const std::size_t n_outputs = body_.outputs().size();
     // Values that cross: hoisted ones read inside become inputs; inner ones read after the loop become outputs.
     std::vector<ValueId> hoisted, stacked;
@@ -210,18 +216,23 @@ class BodySplit {
     };
     for (std::size_t i = 0; i < n(); ++i)
       for (const ValueId& id : node(i).inputs) {
-        const bool known_outside = part_[index(id)] == Part::invariant || (part_[index(id)] == Part::before && node(index(id)).op == Op::input);
+        const bool known_outside = part_[index(id)] == Part::invariant ||
+                                   (part_[index(id)] == Part::before && node(index(id)).op == Op::input);
         if (moves_[i] && part_[i] == Part::after && !is_outside(id) && !known_outside) add(stacked, id);
         if (!moves_[i] && is_outside(id)) add(hoisted, id);
       }
     for (std::size_t k = 0; k < n_states; ++k)
       if (is_outside(body_.outputs()[k].value)) add(hoisted, body_.outputs()[k].value);
 
-    std::vector<Value> operands(at_.operands.begin(), at_.operands.begin() + static_cast<std::ptrdiff_t>(n_states + n_sequences));
-    std::vector<Value> constants(at_.operands.begin() + static_cast<std::ptrdiff_t>(n_states + n_sequences), at_.operands.end());
+    std::vector<Value> operands(at_.operands.begin(),
+                                at_.operands.begin() + static_cast<std::ptrdiff_t>(n_states + n_sequences));
+    std::vector<Value> constants(at_.operands.begin() + static_cast<std::ptrdiff_t>(n_states + n_sequences),
+                                 at_.operands.end());
     auto inner = std::make_shared<Graph>();
     std::map<ValueId, Value> map;
-    const auto add_input = [&](const ValueId& id) { map[id] = inner->input("in" + std::to_string(inner->inputs().size()), body_.type(id)); };
+    const auto add_input = [&](const ValueId& id) {
+      map[id] = inner->input("in" + std::to_string(inner->inputs().size()), body_.type(id));
+    };
     for (std::size_t i = 0; i < n_states + n_sequences; ++i) add_input(body_.inputs()[i].value);
     std::int64_t sequences = layout_.n_sequences;
     std::vector<ValueId> constant_ids;
@@ -245,7 +256,8 @@ class BodySplit {
       std::vector<Value> in;
       for (const ValueId& id : node(i).inputs) in.push_back(map.at(id));
       const auto values = inner->append(node(i).op, in, node(i).attributes, node(i).body);
-      for (std::size_t k = 0; k < values.size(); ++k) map[{static_cast<std::int32_t>(i), static_cast<std::int32_t>(k)}] = values[k];
+      for (std::size_t k = 0; k < values.size(); ++k)
+        map[{static_cast<std::int32_t>(i), static_cast<std::int32_t>(k)}] = values[k];
     }
     std::vector<int> where(n_outputs, -1);
     int n_inner = 0;
@@ -264,7 +276,8 @@ class BodySplit {
       attributes.set("sequences", sequences);
       values = scan_body(operands, std::move(attributes), drop_dead(*inner));
     }
-    for (std::size_t k = 0; k < stacked.size(); ++k) outside_[stacked[k]] = {values[static_cast<std::size_t>(first_stacked) + k], true};
+    for (std::size_t k = 0; k < stacked.size(); ++k)
+      outside_[stacked[k]] = {values[static_cast<std::size_t>(first_stacked) + k], true};
     std::vector<Value> result;
     for (std::size_t k = 0; k < n_outputs; ++k) {
       if (where[k] >= 0) {
@@ -272,7 +285,8 @@ class BodySplit {
         continue;
       }
       const Batched value = outside(body_.outputs()[k].value);
-      result.push_back(value.stacked ? value.value : broadcast(value.value, value.value.shape().inserted(0, layout_.steps)));
+      result.push_back(value.stacked ? value.value
+                                     : broadcast(value.value, value.value.shape().inserted(0, layout_.steps)));
     }
     return result;
   }

@@ -96,7 +96,8 @@ class ViewFinder {
       }
       case Op::transpose: {
         Ints strides;
-        for (const std::int64_t p : node.attributes.get<Ints>("permutation")) strides.push_back(view.strides[static_cast<std::size_t>(p)]);
+        for (const std::int64_t p : node.attributes.get<Ints>("permutation"))
+          strides.push_back(view.strides[static_cast<std::size_t>(p)]);
         view.strides = std::move(strides);
         break;
       }

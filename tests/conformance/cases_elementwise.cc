@@ -216,8 +216,9 @@ void add_chains(Cases& cases) {
                      g.output("s", s);
                    },
                    .agreement = {Rule::norm, 8}});
-  for (const auto& [name, f] :
-       {std::pair<const char*, Unary>{"round_bf16", round_bf16}, {"round_f16", round_f16}, {"round_tf32", round_tf32}}) {
+  for (const auto& [name, f] : {std::pair<const char*, Unary>{"round_bf16", round_bf16},
+                                {"round_f16", round_f16},
+                                {"round_tf32", round_tf32}}) {
     const Unary round = f;
     const auto build = [round](Graph& g, DType d) { g.output("y", round(g.input("x", {d, {999}}))); };
     cases.push_back({.name = name, .build = build, .agreement = k_exact, .differentiable = false});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs and random scan bodies with their gradients: every backend in f32 against the reference, bit-equal for
-// 1 to 4 threads in any schedule, and within tolerance with passes left out; the pipeline on the reference in f64 against no pipeline at
-// all. UNROLL_SEED=n repeats a run, UNROLL_CASE=k one graph of it, UNROLL_STEPS=n cuts scan bodies off after n steps of
-// growth, UNROLL_GRAPHS=n and UNROLL_SCANS=n change how many. All of the scan bodies:
+// 1 to 4 threads in any schedule, and within tolerance with passes left out; the pipeline on the reference in f64
+// against no pipeline at all. UNROLL_SEED=n repeats a run, UNROLL_CASE=k one graph of it, UNROLL_STEPS=n cuts scan
+// bodies off after n steps of growth, UNROLL_GRAPHS=n and UNROLL_SCANS=n change how many. All of the scan bodies:
 //   UNROLL_SCANS=10000 run_random --test-case="random scan*"
 #include <doctest/doctest.h>
 

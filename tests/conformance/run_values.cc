@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values: every case and its gradient on every backend and dtype against the reference in f64, within the tolerance of
-// its rule, with the same bits for 1 to 4 threads and every schedule. UNROLL_TEAMS=n tries n of these teams on each case, others
-// on the next.
+// its rule, with the same bits for 1 to 4 threads and every schedule. UNROLL_TEAMS=n tries n of these teams on each
+// case, others on the next.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -89,8 +89,8 @@ class Judgement {
         teams_.push_back(make_backend(backend, {.threads = threads, .schedule = schedule}));
   }
 
-  // Every number of threads and every schedule gives the same bits, or, where the backend does not promise that, results that agree; all
-  // of them are tried on the gradient, which holds the values too.
+  // Every number of threads and every schedule gives the same bits, or, where the backend does not promise that,
+  // results that agree; all of them are tried on the gradient, which holds the values too.
   void judge(const Case& c, int order, const Truth& truth) {
     const auto graph = gradient_graph(c, dtype_, order);
     const TensorMap inputs = make_inputs(*graph, c.ranges, c.name);
@@ -107,7 +107,8 @@ class Judgement {
         CAPTURE(k);
         const TensorMap more = evaluate(*graph, *teams_[k], inputs, k_verified);
         if (!deterministic_) check_results(c, order, more, truth, report_);
-        else for (const auto& result : one) CHECK_MESSAGE(same_bits(more.at(result.first), result.second), result.first);
+        else
+          for (const auto& result : one) CHECK_MESSAGE(same_bits(more.at(result.first), result.second), result.first);
       }
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unsupported) throw;

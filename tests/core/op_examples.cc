@@ -21,8 +21,8 @@ Attributes recurrent(const Attributes& changes) {
   for (const auto& [name, value] : changes.all()) a.set(name, value);
   return a;
 }
-const Attributes k_scan{{"steps", Int{5}}, {"states", Int{1}}, {"sequences", Int{1}},
-                        {"reverse", false}, {"lengths", false}, {"reset", false}, {"packed", false}, {"segments", false}};
+const Attributes k_scan{{"steps", Int{5}},  {"states", Int{1}}, {"sequences", Int{1}}, {"reverse", false},
+                        {"lengths", false}, {"reset", false},   {"packed", false},     {"segments", false}};
 Attributes scan_with(const std::string& name, Attribute value) {
   Attributes a = k_scan;
   a.set(name, std::move(value));
@@ -56,7 +56,8 @@ const char* const k_not_elementwise_body = R"(graph {
 Attribute tensor(Tensor t) { return std::make_shared<const Tensor>(std::move(t)); }
 
 const Attributes k_sgd{{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.1}};
-const Attributes k_adam{{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.1}, {"decoupled", true}};
+const Attributes k_adam{
+    {"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.1}, {"decoupled", true}};
 const Attributes k_rmsprop{{"alpha", 0.99}, {"epsilon", 1e-8}, {"momentum", 0.9}, {"weight_decay", 0.0}};
 const Attributes k_adagrad{{"epsilon", 1e-10}, {"weight_decay", 0.0}};
 const Attributes k_lion{{"beta1", 0.9}, {"beta2", 0.99}, {"weight_decay", 0.1}};
@@ -161,18 +162,36 @@ void add_basic_wrong(std::vector<OpExample>& list) {
       {Op::pack_lengths, "more places than an i32 counts", {i(4)}, {{"steps", Int{1} << 30}}, {}},
       {Op::random_uniform, "a short key", {i(2)}, {{"shape", Ints{2}}, {"site", Int{1}}}, {}},
       {Op::random_uniform, "a step that is no scalar", {i(3), i(1)}, {{"shape", Ints{2}}, {"site", Int{1}}}, {}},
-      {Op::scan, "packed rows of another batch", {f(2, 3), f(15, 3), i(5)}, scan_with("packed", true),
+      {Op::scan,
+       "packed rows of another batch",
+       {f(2, 3), f(15, 3), i(5)},
+       scan_with("packed", true),
        parse_graph(k_scan_body)},
-      {Op::scan, "batch sizes of other steps", {f(2, 3), f(10, 3), i(4)}, scan_with("packed", true),
+      {Op::scan,
+       "batch sizes of other steps",
+       {f(2, 3), f(10, 3), i(4)},
+       scan_with("packed", true),
        parse_graph(k_scan_body)},
       {Op::scan, "no body", {f(2, 3), f(5, 2, 3)}, k_scan, {}},
       {Op::scan, "a sequence of another length", {f(2, 3), f(4, 2, 3)}, k_scan, parse_graph(k_scan_body)},
       {Op::scan, "an operand too few", {f(2, 3)}, k_scan, parse_graph(k_scan_body)},
       {Op::scan, "a next state of another shape", {f(2, 3), f(5, 2, 3)}, k_scan, parse_graph(k_wrong_state_body)},
-      {Op::scan, "lengths of another batch", {f(2, 3), f(5, 2, 3), i(3)}, scan_with("lengths", true), parse_graph(k_scan_body)},
+      {Op::scan,
+       "lengths of another batch",
+       {f(2, 3), f(5, 2, 3), i(3)},
+       scan_with("lengths", true),
+       parse_graph(k_scan_body)},
       {Op::scan, "negative steps", {f(2, 3), f(5, 2, 3)}, scan_with("steps", Int{-1}), parse_graph(k_scan_body)},
-      {Op::scan, "more states than operands", {f(2, 3), f(5, 2, 3)}, scan_with("states", Int{4}), parse_graph(k_scan_body)},
-      {Op::scan, "a huge count of states", {f(2, 3), f(5, 2, 3)}, scan_with("states", (Int{1} << 32) + 1), parse_graph(k_scan_body)},
+      {Op::scan,
+       "more states than operands",
+       {f(2, 3), f(5, 2, 3)},
+       scan_with("states", Int{4}),
+       parse_graph(k_scan_body)},
+      {Op::scan,
+       "a huge count of states",
+       {f(2, 3), f(5, 2, 3)},
+       scan_with("states", (Int{1} << 32) + 1),
+       parse_graph(k_scan_body)},
       {Op::fused, "no body", {f(2, 3)}, {}, {}},
       {Op::fused, "a body with a transpose", {f(2, 3)}, {}, parse_graph(k_not_elementwise_body)},
       {Op::fused, "another shape than the body's", {f(2, 4)}, {}, parse_graph(k_fused_body)},
@@ -184,30 +203,54 @@ void add_basic_wrong(std::vector<OpExample>& list) {
 // x, h0, [c0], [lengths], [key], parameters with T=5 B=2 I=3 H=4 unless said otherwise.
 void add_recurrent(std::vector<OpExample>& right, std::vector<OpExample>& wrong) {
   const Attributes tanh_cell{{"relu", false}}, relu_cell{{"relu", true}, {"bias", false}};
-  right.push_back({Op::rnn, "one layer", {f(5, 2, 3), f(1, 2, 4), f(4, 3), f(4, 4), f(4), f(4)}, recurrent(tanh_cell), {}});
+  right.push_back(
+      {Op::rnn, "one layer", {f(5, 2, 3), f(1, 2, 4), f(4, 3), f(4, 4), f(4), f(4)}, recurrent(tanh_cell), {}});
   right.push_back({Op::rnn, "relu without bias", {f(5, 2, 3), f(1, 2, 4), f(4, 3), f(4, 4)}, recurrent(relu_cell), {}});
   wrong.push_back({Op::rnn, "a bias missing", {f(5, 2, 3), f(1, 2, 4), f(4, 3), f(4, 4)}, recurrent(tanh_cell), {}});
-  wrong.push_back({Op::rnn, "another h0", {f(5, 2, 3), f(2, 2, 4), f(4, 3), f(4, 4), f(4), f(4)}, recurrent(tanh_cell), {}});
-  wrong.push_back({Op::rnn, "an operand too many", {f(5, 2, 3), f(1, 2, 4), f(4, 3), f(4, 4), f(4)}, recurrent(relu_cell), {}});
+  wrong.push_back(
+      {Op::rnn, "another h0", {f(5, 2, 3), f(2, 2, 4), f(4, 3), f(4, 4), f(4), f(4)}, recurrent(tanh_cell), {}});
+  wrong.push_back(
+      {Op::rnn, "an operand too many", {f(5, 2, 3), f(1, 2, 4), f(4, 3), f(4, 4), f(4)}, recurrent(relu_cell), {}});
 
   const Attributes before{{"reset_after", false}}, after{{"reset_after", true}, {"lengths", true}};
-  right.push_back({Op::gru, "reset before", {f(5, 2, 3), f(1, 2, 4), f(12, 3), f(12, 4), f(12), f(12)}, recurrent(before), {}});
-  right.push_back({Op::gru, "lengths", {f(5, 2, 3), f(1, 2, 4), i(2), f(12, 3), f(12, 4), f(12), f(12)}, recurrent(after), {}});
-  wrong.push_back({Op::gru, "four gates", {f(5, 2, 3), f(1, 2, 4), f(16, 3), f(16, 4), f(16), f(16)}, recurrent(before), {}});
-  wrong.push_back({Op::gru, "float lengths", {f(5, 2, 3), f(1, 2, 4), f(2), f(12, 3), f(12, 4), f(12), f(12)}, recurrent(after), {}});
+  right.push_back(
+      {Op::gru, "reset before", {f(5, 2, 3), f(1, 2, 4), f(12, 3), f(12, 4), f(12), f(12)}, recurrent(before), {}});
+  right.push_back(
+      {Op::gru, "lengths", {f(5, 2, 3), f(1, 2, 4), i(2), f(12, 3), f(12, 4), f(12), f(12)}, recurrent(after), {}});
+  wrong.push_back(
+      {Op::gru, "four gates", {f(5, 2, 3), f(1, 2, 4), f(16, 3), f(16, 4), f(16), f(16)}, recurrent(before), {}});
+  wrong.push_back({Op::gru,
+                   "float lengths",
+                   {f(5, 2, 3), f(1, 2, 4), f(2), f(12, 3), f(12, 4), f(12), f(12)},
+                   recurrent(after),
+                   {}});
 
   const Attributes plain{{"projection", Int{0}}, {"peephole", false}};
-  const Attributes rich{{"projection", Int{2}}, {"peephole", true}, {"layers", Int{2}}, {"bidirectional", true}, {"dropout", 0.5}, {"lengths", true}};
+  const Attributes rich{{"projection", Int{2}},  {"peephole", true}, {"layers", Int{2}},
+                        {"bidirectional", true}, {"dropout", 0.5},   {"lengths", true}};
   std::vector<Type> in{f(5, 2, 3), f(4, 2, 2), f(4, 2, 4), i(2), i(3)};
   for (int layer = 0; layer < 2; ++layer)
     for (int direction = 0; direction < 2; ++direction)
-      for (const Type& t : {f(16, layer == 0 ? 3 : 4), f(16, 2), f(16), f(16), f(2, 4), f(4), f(4), f(4)}) in.push_back(t);
-  right.push_back({Op::lstm, "one layer", {f(5, 2, 3), f(1, 2, 4), f(1, 2, 4), f(16, 3), f(16, 4), f(16), f(16)}, recurrent(plain), {}});
+      for (const Type& t : {f(16, layer == 0 ? 3 : 4), f(16, 2), f(16), f(16), f(2, 4), f(4), f(4), f(4)})
+        in.push_back(t);
+  right.push_back({Op::lstm,
+                   "one layer",
+                   {f(5, 2, 3), f(1, 2, 4), f(1, 2, 4), f(16, 3), f(16, 4), f(16), f(16)},
+                   recurrent(plain),
+                   {}});
   right.push_back({Op::lstm, "everything at once", in, recurrent(rich), {}});
   in.pop_back();
   wrong.push_back({Op::lstm, "a peephole missing", in, recurrent(rich), {}});
-  wrong.push_back({Op::lstm, "x without time", {f(2, 3), f(1, 2, 4), f(1, 2, 4), f(16, 3), f(16, 4), f(16), f(16)}, recurrent(plain), {}});
-  wrong.push_back({Op::lstm, "two dtypes", {f(5, 2, 3), f(1, 2, 4), f(1, 2, 4), i(16, 3), f(16, 4), f(16), f(16)}, recurrent(plain), {}});
+  wrong.push_back({Op::lstm,
+                   "x without time",
+                   {f(2, 3), f(1, 2, 4), f(1, 2, 4), f(16, 3), f(16, 4), f(16), f(16)},
+                   recurrent(plain),
+                   {}});
+  wrong.push_back({Op::lstm,
+                   "two dtypes",
+                   {f(5, 2, 3), f(1, 2, 4), f(1, 2, 4), i(16, 3), f(16, 4), f(16), f(16)},
+                   recurrent(plain),
+                   {}});
 }
 
 void add_composite_right(std::vector<OpExample>& list) {
@@ -221,9 +264,21 @@ void add_composite_right(std::vector<OpExample>& list) {
       {Op::dot_attention, "no mask", {f(2, 3, 4), f(2, 5, 4), f(2, 5, 6)}, {{"scale", 0.5}}, {}},
       {Op::dot_attention, "a mask", {f(2, 3, 4), f(2, 5, 4), f(2, 5, 6), b(3, 5)}, {{"scale", 0.5}}, {}},
       {Op::additive_attention, "no mask", {f(2, 3, 4), f(2, 5, 6), f(2, 5, 7), f(8, 4), f(8, 6), f(8)}, {}, {}},
-      {Op::additive_attention, "a mask", {f(2, 3, 4), f(2, 5, 6), f(2, 5, 7), f(8, 4), f(8, 6), f(8), b(2, 1, 5)}, {}, {}},
-      {Op::multi_head_attention, "no mask", {f(2, 3, 4), f(2, 5, 4), f(2, 5, 4), f(12, 4), f(12), f(4, 4), f(4)}, {{"heads", Int{2}}}, {}},
-      {Op::multi_head_attention, "a mask", {f(2, 3, 4), f(2, 5, 4), f(2, 5, 4), f(12, 4), f(12), f(4, 4), f(4), b(5)}, {{"heads", Int{2}}}, {}},
+      {Op::additive_attention,
+       "a mask",
+       {f(2, 3, 4), f(2, 5, 6), f(2, 5, 7), f(8, 4), f(8, 6), f(8), b(2, 1, 5)},
+       {},
+       {}},
+      {Op::multi_head_attention,
+       "no mask",
+       {f(2, 3, 4), f(2, 5, 4), f(2, 5, 4), f(12, 4), f(12), f(4, 4), f(4)},
+       {{"heads", Int{2}}},
+       {}},
+      {Op::multi_head_attention,
+       "a mask",
+       {f(2, 3, 4), f(2, 5, 4), f(2, 5, 4), f(12, 4), f(12), f(4, 4), f(4), b(5)},
+       {{"heads", Int{2}}},
+       {}},
       {Op::softmax_cross_entropy, "labels per row", {f(2, 3, 5), i(2, 3)}, {}, {}},
       {Op::mse, "a pair", {f(2, 3), f(2, 3)}, {}, {}},
       {Op::mae, "a pair", {f(2, 3), f(2, 3)}, {}, {}},
@@ -250,9 +305,21 @@ void add_composite_wrong(std::vector<OpExample>& list) {
       {Op::dropout, "a step that is no scalar", {f(2, 3), i(3), i(2)}, {{"rate", 0.5}, {"site", Int{0}}}, {}},
       {Op::embedding, "float ids", {f(5, 3), f(2)}, {}, {}},
       {Op::dot_attention, "two widths", {f(2, 3, 4), f(2, 5, 3), f(2, 5, 6)}, {{"scale", 0.5}}, {}},
-      {Op::dot_attention, "a mask of another shape", {f(2, 3, 4), f(2, 5, 4), f(2, 5, 6), b(4, 5)}, {{"scale", 0.5}}, {}},
-      {Op::additive_attention, "a weight of another width", {f(2, 3, 4), f(2, 5, 6), f(2, 5, 7), f(8, 5), f(8, 6), f(8)}, {}, {}},
-      {Op::multi_head_attention, "heads that do not divide", {f(2, 3, 4), f(2, 5, 4), f(2, 5, 4), f(12, 4), f(12), f(4, 4), f(4)}, {{"heads", Int{3}}}, {}},
+      {Op::dot_attention,
+       "a mask of another shape",
+       {f(2, 3, 4), f(2, 5, 4), f(2, 5, 6), b(4, 5)},
+       {{"scale", 0.5}},
+       {}},
+      {Op::additive_attention,
+       "a weight of another width",
+       {f(2, 3, 4), f(2, 5, 6), f(2, 5, 7), f(8, 5), f(8, 6), f(8)},
+       {},
+       {}},
+      {Op::multi_head_attention,
+       "heads that do not divide",
+       {f(2, 3, 4), f(2, 5, 4), f(2, 5, 4), f(12, 4), f(12), f(4, 4), f(4)},
+       {{"heads", Int{3}}},
+       {}},
       {Op::softmax_cross_entropy, "labels of another shape", {f(2, 3, 5), i(3)}, {}, {}},
       {Op::mse, "two shapes", {f(2, 3), f(3)}, {}, {}},
       {Op::mae, "two dtypes", {f(2, 3), i(2, 3)}, {}, {}},

@@ -284,7 +284,8 @@ TEST_CASE("gradients of recurrent layers with every option agree with difference
   for (const Row& row : rows) {
     CAPTURE(row.name);
     CHECK(first_order_error(layer_case(row.cell, row.options, row.lengths)) < k_tolerance);
-    if (row.options.layers == 1) CHECK(second_order_error(layer_case(row.cell, row.options, row.lengths)) < k_tolerance);
+    if (row.options.layers == 1)
+      CHECK(second_order_error(layer_case(row.cell, row.options, row.lengths)) < k_tolerance);
   }
 }
 

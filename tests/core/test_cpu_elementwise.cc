@@ -202,10 +202,11 @@ std::uint16_t pick(Program& p, DType dtype) {
 }
 
 void add_instruction(Program& p) {
-  static const Op ops[] = {Op::neg, Op::abs, Op::sign, Op::sqrt, Op::add, Op::sub, Op::mul, Op::div, Op::maximum,
-                           Op::minimum, Op::less, Op::less_equal, Op::equal, Op::is_finite, Op::logical_and,
-                           Op::logical_or, Op::logical_not, Op::select, Op::cast, Op::stop_gradient, Op::round_bf16, Op::round_f16,
-                           Op::round_tf32};
+  static const Op ops[] = {Op::neg,        Op::abs,         Op::sign,      Op::sqrt,      Op::add,
+                           Op::sub,        Op::mul,         Op::div,       Op::maximum,   Op::minimum,
+                           Op::less,       Op::less_equal,  Op::equal,     Op::is_finite, Op::logical_and,
+                           Op::logical_or, Op::logical_not, Op::select,    Op::cast,      Op::stop_gradient,
+                           Op::round_bf16, Op::round_f16,   Op::round_tf32};
   const Op op = ops[random_int(0, std::size(ops) - 1)];
   const OpInfo& info = op_info(op);
   DType dtype = random_dtype();

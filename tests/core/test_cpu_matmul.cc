@@ -142,7 +142,8 @@ TEST_CASE("a packed b, with bias, accumulation and row strides, agrees with a pl
 TEST_CASE("columns packed by part give the bits of the whole product") {
   const std::int64_t m = 5, k = 70, group = 37, groups = 3;
   for (const bool transposed : {false, true}) {
-    const Type a_type = matrix(DType::f32, -1, m, k, false), b_type = matrix(DType::f32, -1, k, groups * group, transposed);
+    const Type a_type = matrix(DType::f32, -1, m, k, false),
+               b_type = matrix(DType::f32, -1, k, groups * group, transposed);
     const Matmul mm = make_matmul(a_type, b_type, false, transposed);
     const auto a = random_values<float>(m * k), b = random_values<float>(k * groups * group);
     Bytes packed(packed_bytes(mm));
@@ -161,7 +162,8 @@ TEST_CASE("columns packed by part give the bits of the whole product") {
       for (std::int64_t i = 0; i < m; ++i)
         for (std::int64_t j = 0; j < part.n; ++j) {
           const std::int64_t column = j / width * group + own.begin + j % width;
-          wrong += c[static_cast<std::size_t>(i * part.n + j)] != whole[static_cast<std::size_t>(i * groups * group + column)];
+          wrong += c[static_cast<std::size_t>(i * part.n + j)] !=
+                   whole[static_cast<std::size_t>(i * groups * group + column)];
         }
       CHECK(wrong == 0);
     }

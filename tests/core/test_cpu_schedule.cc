@@ -190,10 +190,13 @@ TEST_CASE("a group of a product that is an output too is read from there: the pr
   const Value first = graph.input("h", state), weight = graph.input("w", {DType::f32, {3 * k_units, k_units}});
   ScanOptions loop;
   loop.steps = k_steps;
-  const auto outputs = scan(std::vector<Value>{first}, std::vector<Value>{}, std::vector<Value>{weight}, [](const StepValues& v) {
-    const Value group = slice(matmul(v.states[0] * 0.75, v.constants[0], {.b = true}), 1, k_units, k_units);
-    return StepResult{{group / (reduce_sum(abs(group), {1}, true) + 1.0)}, {group}};
-  }, loop);
+  const auto outputs = scan(
+      std::vector<Value>{first}, std::vector<Value>{}, std::vector<Value>{weight},
+      [](const StepValues& v) {
+        const Value group = slice(matmul(v.states[0] * 0.75, v.constants[0], {.b = true}), 1, k_units, k_units);
+        return StepResult{{group / (reduce_sum(abs(group), {1}, true) + 1.0)}, {group}};
+      },
+      loop);
   graph.output("y", outputs.outputs[0]);
   graph.output("last", outputs.states[0]);
   const TensorMap inputs = initialize(std::vector<ParameterSpec>{{"h", state, Initializer::uniform(1)},

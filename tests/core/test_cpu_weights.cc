@@ -71,8 +71,14 @@ void check_product(const Sizes& s, bool transposed, WeightFormat format) {
 TEST_CASE("products with stored weights are those with the rounded weights, for every instruction set") {
   for_each_instruction_set([](bool) {
     for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::int8})
-      for (const Sizes& s :
-           {Sizes{1, 1, 1}, {1, 128, 40}, {1, 300, 17}, {2, 129, 33}, {3, 70, 64}, {4, 257, 5}, {9, 31, 100}, {5, 140, 1111}})
+      for (const Sizes& s : {Sizes{1, 1, 1},
+                             {1, 128, 40},
+                             {1, 300, 17},
+                             {2, 129, 33},
+                             {3, 70, 64},
+                             {4, 257, 5},
+                             {9, 31, 100},
+                             {5, 140, 1111}})
         for (const bool transposed : {false, true}) check_product(s, transposed, format);
   });
 }

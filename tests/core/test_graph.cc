@@ -130,7 +130,8 @@ TEST_CASE("a graph is inlined with values standing for its inputs") {
   const Value one[] = {x};
   CHECK(contains(refusal([&] { inline_graph(target, source, one); }, ErrorKind::usage), "takes 2 inputs; got 1"));
   const Value wrong[] = {x, neg(target.input("z", {DType::f32, {2}}))};
-  CHECK(contains(refusal([&] { inline_graph(target, source, wrong); }, ErrorKind::shape), "input 'b' is f32[2,3]; got f32[2]"));
+  CHECK(contains(refusal([&] { inline_graph(target, source, wrong); }, ErrorKind::shape),
+                 "input 'b' is f32[2,3]; got f32[2]"));
 }
 
 TEST_CASE("the op table is consistent") {

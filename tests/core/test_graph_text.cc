@@ -86,8 +86,10 @@ TEST_CASE("every body survives printing and parsing") {
 
 TEST_CASE("numbers keep every bit") {
   const float payload = std::bit_cast<float>(0x7fc00123u);
-  const std::vector<float> floats{0.1f, -0.0f, 1e-45f, 3.4028235e38f, INFINITY, -INFINITY, NAN, payload, -payload, 16777216.f};
-  const std::vector<double> doubles{0.1, -0.0, 5e-324, 1.7976931348623157e308, INFINITY, std::bit_cast<double>(0x7ff8000000000001ull), 1.0 / 3};
+  const std::vector<float> floats{0.1f,      -0.0f, 1e-45f,  3.4028235e38f, INFINITY,
+                                  -INFINITY, NAN,   payload, -payload,      16777216.f};
+  const std::vector<double> doubles{
+      0.1, -0.0, 5e-324, 1.7976931348623157e308, INFINITY, std::bit_cast<double>(0x7ff8000000000001ull), 1.0 / 3};
   Graph g;
   g.output("f", constant(g, Tensor::from(Shape{10}, floats)));
   g.output("d", constant(g, Tensor::from(Shape{7}, doubles)));
@@ -125,7 +127,8 @@ TEST_CASE("attributes keep their kinds") {
 }
 
 TEST_CASE("comments, spaces and any numbering are read") {
-  const auto g = parse_graph("graph{ // a comment\n%7=input(){name=\"x\"}:f32[2]\n\t%3 = neg ( %7 ) : f32 [ 2 ] output \"y\"=%3.0 }// end");
+  const auto g = parse_graph(
+      "graph{ // a comment\n%7=input(){name=\"x\"}:f32[2]\n\t%3 = neg ( %7 ) : f32 [ 2 ] output \"y\"=%3.0 }// end");
   CHECK(g->nodes().size() == 2);
   CHECK(g->outputs()[0].value == ValueId{1, 0});
 }
@@ -141,8 +144,10 @@ TEST_CASE("a wrong text is refused with its line and column") {
       {"graph {} x", "line 1, column 10: expected the end"},
       {"graph {\n  %0 = fly() : f32[]\n}", "line 2, column 8: unknown op 'fly'"},
       {"graph {\n  %0 = neg(%1) : f32[]\n}", "line 2, column 12: %1 is not defined above"},
-      {"graph {\n  %0 = input(){name=\"x\"} : f32[2]\n  %1 = neg(%0) : f32[3]\n}", "line 3, column 3: output 0 is f32[2]"},
-      {"graph {\n  %0 = input(){name=\"x\"} : f32[2]\n  %1 = add(%0) : f32[2]\n}", "line 3, column 3: [add] takes 2 inputs"},
+      {"graph {\n  %0 = input(){name=\"x\"} : f32[2]\n  %1 = neg(%0) : f32[3]\n}",
+       "line 3, column 3: output 0 is f32[2]"},
+      {"graph {\n  %0 = input(){name=\"x\"} : f32[2]\n  %1 = add(%0) : f32[2]\n}",
+       "line 3, column 3: [add] takes 2 inputs"},
       {"graph { %0 = input(){name=\"x\"} : f32[2] %0 = neg(%0) : f32[2] }", "%0 is defined twice"},
       {"graph { %0 = input(){name=\"x\"} : f32[2] output \"y\" = %0.1 }", "names no output"},
       {"graph { %0 = input(){name=\"x\"} : f32[2] %1 = input(){name=\"x\"} : f32[2] }", "the name 'x' is taken"},

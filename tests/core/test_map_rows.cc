@@ -115,8 +115,8 @@ std::shared_ptr<Graph> build(const Trained& t, TensorMap& inputs) {
 
 TEST_CASE("row groups change no bit of results and gradients, for any number of threads") {
   // Batches that blocks divide evenly and ones that they do not; a width beyond one block.
-  for (const Trained& t : {Trained{"lnlstm", 3, 8, 20, 64}, Trained{"lnlstm", 5, 6, 7, 96}, Trained{"ligru", 4, 31, 12, 257},
-                           Trained{"lnlstm", 2, 4, 3, 700}}) {
+  for (const Trained& t : {Trained{"lnlstm", 3, 8, 20, 64}, Trained{"lnlstm", 5, 6, 7, 96},
+                           Trained{"ligru", 4, 31, 12, 257}, Trained{"lnlstm", 2, 4, 3, 700}}) {
     CAPTURE(t.cell);
     CAPTURE(t.hidden);
     TensorMap inputs;

@@ -126,7 +126,8 @@ TEST_CASE("row groups inside a packed loop stop at the last live row") {
   for (const bool reverse : {false, true}) {
     CAPTURE(reverse);
     Graph g;
-    const Value states[] = {g.input("h0", f32({batch, width}))}, sequences[] = {g.input("x", f32({steps, batch, width}))};
+    const Value states[] = {g.input("h0", f32({batch, width}))},
+                sequences[] = {g.input("x", f32({steps, batch, width}))};
     ScanOptions options;
     options.reverse = reverse;
     options.lengths = g.input("lengths", {DType::i32, {batch}});

@@ -22,10 +22,11 @@ void append_loop(Graph& g) {
   const Value h = g.input("h", {DType::f32, {3, 4}}), x = g.input("x", {DType::f32, {7, 3, 5}});
   const Value u = g.input("u", {DType::f32, {5, 4}}), w = g.input("w", {DType::f32, {4, 4}});
   const Value v = g.input("v", {DType::f32, {4, 2}});
-  const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{u, w, v}, [](const StepValues& s) -> StepResult {
-    const Value next = tanh(matmul(s.sequences[0], s.constants[0]) + matmul(s.states[0], s.constants[1]));
-    return {{next}, {matmul(next, s.constants[2])}};
-  });
+  const ScanResult r =
+      scan(std::vector{h}, std::vector{x}, std::vector{u, w, v}, [](const StepValues& s) -> StepResult {
+        const Value next = tanh(matmul(s.sequences[0], s.constants[0]) + matmul(s.states[0], s.constants[1]));
+        return {{next}, {matmul(next, s.constants[2])}};
+      });
   g.output("y", r.outputs[0]);
 }
 

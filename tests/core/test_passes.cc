@@ -116,10 +116,12 @@ TEST_CASE("scans whose states evolve differently stay apart") {
 TEST_CASE("prune drops states, sequences and outputs that nothing needs") {
   Graph g;
   Value h = g.input("h", f32({2})), x = g.input("x", f32({5, 2})), w = g.input("w", f32({2}));
-  const ScanResult r = scan(std::vector{h, h, h}, std::vector{x, x}, std::vector{w}, [](const StepValues& v) -> StepResult {
-    const Value first = v.states[0] + v.sequences[0];
-    return {{first, v.states[1] * v.constants[0], v.states[2] * v.states[0]}, {first * v.states[1], v.sequences[1]}};
-  });
+  const ScanResult r =
+      scan(std::vector{h, h, h}, std::vector{x, x}, std::vector{w}, [](const StepValues& v) -> StepResult {
+        const Value first = v.states[0] + v.sequences[0];
+        return {{first, v.states[1] * v.constants[0], v.states[2] * v.states[0]},
+                {first * v.states[1], v.sequences[1]}};
+      });
   g.output("y", r.states[0]);
   const auto pruned = prune_scans(g);
   const ScanLayout l = scan_layout(only(*pruned, Op::scan));
@@ -131,7 +133,8 @@ TEST_CASE("prune drops states, sequences and outputs that nothing needs") {
 
 TEST_CASE("a weight gradient over time becomes one product over T*B") {
   Graph g;
-  Value w = g.input("w", f32({4, 4})), h = g.input("h", f32({3, 4})), x = g.input("x", f32({7, 3, 4})), b = g.input("b", f32({4}));
+  Value w = g.input("w", f32({4, 4})), h = g.input("h", f32({3, 4})), x = g.input("x", f32({7, 3, 4})),
+        b = g.input("b", f32({4}));
   const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{w, b}, [](const StepValues& v) -> StepResult {
     const Value next = tanh(matmul(v.states[0], v.constants[0]) + v.sequences[0] + v.constants[1]);
     return {{next}, {next}};
@@ -152,11 +155,14 @@ TEST_CASE("a weight gradient over time becomes one product over T*B") {
 TEST_CASE("products without the state move before the loop, products no state needs after it") {
   Graph g;
   Value h = g.input("h", f32({3, 4})), x = g.input("x", f32({7, 3, 5}));
-  Value u = g.input("u", f32({5, 4})), w = g.input("w", f32({4, 4})), v = g.input("v", f32({4, 2})), b = g.input("b", f32({4}));
-  const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{u, w, v, b}, [](const StepValues& s) -> StepResult {
-    const Value next = tanh(matmul(s.sequences[0], s.constants[0]) + matmul(s.states[0], s.constants[1]) + s.constants[3]);
-    return {{next}, {sigmoid(matmul(next, s.constants[2]))}};
-  });
+  Value u = g.input("u", f32({5, 4})), w = g.input("w", f32({4, 4})), v = g.input("v", f32({4, 2})),
+        b = g.input("b", f32({4}));
+  const ScanResult r =
+      scan(std::vector{h}, std::vector{x}, std::vector{u, w, v, b}, [](const StepValues& s) -> StepResult {
+        const Value next =
+            tanh(matmul(s.sequences[0], s.constants[0]) + matmul(s.states[0], s.constants[1]) + s.constants[3]);
+        return {{next}, {sigmoid(matmul(next, s.constants[2]))}};
+      });
   g.output("y", r.outputs[0]);
   const auto split = prune_scans(*split_scans(g));
   CHECK(count(*only(*split, Op::scan).body, Op::matmul) == 1);

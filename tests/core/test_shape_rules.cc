@@ -47,7 +47,8 @@ TEST_CASE("every op refuses what it should refuse, by name") {
     } catch (const Error& error) {
       CAPTURE(error.what());
       CHECK(std::string(error.what()).rfind("[" + std::string(op_info(e.op).name) + "]", 0) == 0);
-      const bool about_types = error.kind() == ErrorKind::shape || error.kind() == ErrorKind::type || error.kind() == ErrorKind::graph;
+      const bool about_types =
+          error.kind() == ErrorKind::shape || error.kind() == ErrorKind::type || error.kind() == ErrorKind::graph;
       CHECK(about_types);
     }
   }
@@ -94,7 +95,8 @@ TEST_CASE("output types are as the op reference says") {
       if (e.op != row.op || e.what != row.what) continue;
       found = true;
       std::string text;
-      for (const Type& t : infer_types({e.op, e.inputs, e.attributes, e.body.get()})) text += (text.empty() ? "" : " ") + t.text();
+      for (const Type& t : infer_types({e.op, e.inputs, e.attributes, e.body.get()}))
+        text += (text.empty() ? "" : " ") + t.text();
       CHECK_MESSAGE(text == row.outputs, op_info(row.op).name);
     }
     CHECK_MESSAGE(found, row.what);

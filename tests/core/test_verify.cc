@@ -33,7 +33,9 @@ std::shared_ptr<Graph> sample() {
 std::shared_ptr<Graph> sample_scan() {
   auto g = std::make_shared<Graph>();
   const Value states[] = {g->input("h", {DType::f32, {3}})}, sequences[] = {g->input("x", {DType::f32, {4, 3}})};
-  const auto r = scan(states, sequences, {}, [](const StepValues& v) -> StepResult { return {{v.states[0] + v.sequences[0]}, {}}; });
+  const auto r = scan(states, sequences, {}, [](const StepValues& v) -> StepResult {
+    return {{v.states[0] + v.sequences[0]}, {}};
+  });
   g->output("h", r.states[0]);
   return g;
 }
@@ -56,63 +58,103 @@ Node& node(Graph& g, std::size_t id) { return GraphEdit::nodes(g)[id]; }
 const std::vector<Broken>& broken_graphs() {
   static const std::vector<Broken> k_list{
       {1, "an op outside the table", sample, [](Graph& g) { node(g, 2).op = static_cast<Op>(9999); }},
-      {2, "an operand of a later node", sample, [](Graph& g) { node(g, 2).inputs[1] = {3, 0}; }},
-      {2, "itself as operand", sample, [](Graph& g) { node(g, 2).inputs[1] = {2, 0}; }},
-      {2, "a negative node", sample, [](Graph& g) { node(g, 2).inputs[0] = {-1, 0}; }},
-      {2, "an output the node lacks", sample, [](Graph& g) { node(g, 2).inputs[0] = {0, 1}; }},
+      {2, "an operand of a later node", sample,
+       [](Graph& g) {
+         node(g, 2).inputs[1] = {3, 0};
+       }},
+      {2, "itself as operand", sample,
+       [](Graph& g) {
+         node(g, 2).inputs[1] = {2, 0};
+       }},
+      {2, "a negative node", sample,
+       [](Graph& g) {
+         node(g, 2).inputs[0] = {-1, 0};
+       }},
+      {2, "an output the node lacks", sample,
+       [](Graph& g) {
+         node(g, 2).inputs[0] = {0, 1};
+       }},
       {3, "an operand too few", sample, [](Graph& g) { node(g, 2).inputs.pop_back(); }},
-      {3, "an operand too many", sample, [](Graph& g) { node(g, 2).inputs.push_back({0, 0}); }},
+      {3, "an operand too many", sample,
+       [](Graph& g) {
+         node(g, 2).inputs.push_back({0, 0});
+       }},
       {4, "a missing attribute", sample, [](Graph& g) { node(g, 3).attributes.erase("permutation"); }},
       {4, "an attribute of another kind", sample, [](Graph& g) { node(g, 3).attributes.set("permutation", 1.0); }},
       {4, "an unknown attribute", sample, [](Graph& g) { node(g, 2).attributes.set("axis", std::int64_t{0}); }},
-      {4, "a null tensor", sample, [](Graph& g) { node(g, 4).attributes.set("value", std::shared_ptr<const Tensor>()); }},
-      {5, "a body where none belongs", sample, [](Graph& g) { node(g, 2).body = body_of([](Value a) { return neg(a); }); }},
+      {4, "a null tensor", sample,
+       [](Graph& g) { node(g, 4).attributes.set("value", std::shared_ptr<const Tensor>()); }},
+      {5, "a body where none belongs", sample,
+       [](Graph& g) { node(g, 2).body = body_of([](Value a) { return neg(a); }); }},
       {5, "a scan without body", sample_scan, [](Graph& g) { node(g, 2).body = nullptr; }},
       {6, "another body", sample_scan, [](Graph& g) { node(g, 2).body = body_of([](Value a) { return neg(a); }); }},
-      {6, "more states than operands", sample_scan, [](Graph& g) { node(g, 2).attributes.set("states", std::int64_t{3}); }},
-      {7, "a transpose in a fused body", [] {
+      {6, "more states than operands", sample_scan,
+       [](Graph& g) { node(g, 2).attributes.set("states", std::int64_t{3}); }},
+      {7, "a transpose in a fused body",
+       [] {
          auto g = std::make_shared<Graph>();
          const Value a[] = {g->input("a", {DType::f32, {2, 3}})};
          g->append(Op::fused, a, {}, body_of([](Value v) { return neg(v); }));
          return g;
-       }, [](Graph& g) { node(g, 1).body = body_of([](Value v) { return transpose(v, {1, 0}); }); }},
-      {8, "another output shape", sample, [](Graph& g) { node(g, 3).outputs[0].shape = Shape{2, 3}; }},
+       },
+       [](Graph& g) { node(g, 1).body = body_of([](Value v) {
+                        return transpose(v, {1, 0});
+                      }); }},
+      {8, "another output shape", sample,
+       [](Graph& g) {
+         node(g, 3).outputs[0].shape = Shape{2, 3};
+       }},
       {8, "another output dtype", sample, [](Graph& g) { node(g, 2).outputs[0].dtype = DType::i32; }},
       {8, "an output too many", sample, [](Graph& g) { node(g, 4).outputs.push_back({}); }},
       {8, "operands that do not fit", sample, [](Graph& g) { node(g, 3).attributes.set("permutation", Ints{0}); }},
       {9, "an input that is not listed", sample, [](Graph& g) { GraphEdit::inputs(g).pop_back(); }},
-      {9, "inputs in another order", sample, [](Graph& g) { std::swap(GraphEdit::inputs(g)[0], GraphEdit::inputs(g)[1]); }},
-      {9, "a name twice", sample, [](Graph& g) {
+      {9, "inputs in another order", sample,
+       [](Graph& g) { std::swap(GraphEdit::inputs(g)[0], GraphEdit::inputs(g)[1]); }},
+      {9, "a name twice", sample,
+       [](Graph& g) {
          node(g, 1).attributes.set("name", "a");
          GraphEdit::inputs(g)[1].name = "a";
        }},
-      {9, "a listed node that is no input", sample, [](Graph& g) { GraphEdit::inputs(g).push_back({"c", {2, 0}}); }},
-      {10, "an output that does not exist", sample, [](Graph& g) { GraphEdit::outputs(g)[0].value = {7, 0}; }},
+      {9, "a listed node that is no input", sample,
+       [](Graph& g) {
+         GraphEdit::inputs(g).push_back({"c", {2, 0}});
+       }},
+      {10, "an output that does not exist", sample,
+       [](Graph& g) {
+         GraphEdit::outputs(g)[0].value = {7, 0};
+       }},
       {10, "an output name twice", sample, [](Graph& g) { GraphEdit::outputs(g)[0].name = "turned"; }},
       {10, "an output without name", sample, [](Graph& g) { GraphEdit::outputs(g)[0].name = ""; }},
-      {11, "a composite after planning", [] {
+      {11, "a composite after planning",
+       [] {
          auto g = std::make_shared<Graph>();
          softmax(g->input("a", {DType::f32, {2, 3}}));
          return g;
-       }, [](Graph&) {}, Stage::planned},
-      {11, "a composite in a body after planning", sample_scan, [](Graph& g) {
+       },
+       [](Graph&) {}, Stage::planned},
+      {11, "a composite in a body after planning", sample_scan,
+       [](Graph& g) {
          auto body = std::make_shared<Graph>();
          const Value h = body->input("h", {DType::f32, {3}});
          body->input("x", {DType::f32, {3}});
          body->output("next", softmax(h));
          node(g, 2).body = body;
-       }, Stage::planned},
-      {12, "bodies too deep", [] {
+       },
+       Stage::planned},
+      {12, "bodies too deep",
+       [] {
          auto g = body_of([](Value a) { return neg(a); });
          for (int i = 0; i < 65; ++i) {
            auto outer = std::make_shared<Graph>();
            const Value a[] = {outer->input("a", {DType::f32, {2, 3}})};
-           const Attributes once{{"steps", std::int64_t{1}}, {"states", std::int64_t{1}}, {"sequences", std::int64_t{0}}};
+           const Attributes once{
+               {"steps", std::int64_t{1}}, {"states", std::int64_t{1}}, {"sequences", std::int64_t{0}}};
            outer->output("y", outer->append_one(Op::scan, a, once, g));
            g = outer;
          }
          return g;
-       }, [](Graph&) {}},
+       },
+       [](Graph&) {}},
   };
   return k_list;
 }

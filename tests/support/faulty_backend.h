@@ -25,12 +25,14 @@ struct KernelFault {
 // Every result of a node that a fault can be put into: the float values of nodes that compute, also inside of loops.
 std::vector<KernelFault> possible_faults(const Graph& numbered);
 
-// The graph with the fault put in; nodes up to the faulty one keep their numbers. Null when the graph has no such value.
+// The graph with the fault put in; nodes up to the faulty one keep their numbers. Null when the graph has no such
+// value.
 std::shared_ptr<const Graph> with_fault(const Graph& graph, const KernelFault& fault);
 
 class FaultyBackend final : public Backend {
  public:
-  FaultyBackend(std::unique_ptr<Backend> inner, KernelFault fault) : inner_(std::move(inner)), fault_(std::move(fault)) {}
+  FaultyBackend(std::unique_ptr<Backend> inner, KernelFault fault)
+      : inner_(std::move(inner)), fault_(std::move(fault)) {}
 
   const Capabilities& describe() const override { return inner_->describe(); }
   Claim claim(const Graph& graph, const Node& node) const override { return inner_->claim(graph, node); }
