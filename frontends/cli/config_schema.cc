@@ -42,7 +42,7 @@ constexpr KeySpec k_schema[] = {
      "token with which every document begins: the carried state is zero before it. Empty: the text is one document"},
     {"data.carry_state", k_bool, "true", any, k_language_model,
      "a window begins with the state that the one before it left; false: with zeros, also in evaluation"},
-    {"data.memory_limit", k_text, "\"1GiB\"", any, k_trained & ~k_forecast,
+    {"data.memory_limit", k_text, "\"1GiB\"", any, k_trained,
      "what the data may take in memory; of a larger file the parts that a batch has are read again. Empty: any"},
     {"data.outside", k_text, "\"\"", any, k_label,
      "label that F1 leaves out, such as O; empty: none"},

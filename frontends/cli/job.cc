@@ -44,7 +44,8 @@ ForecastOptions forecast_options(const Config& c) {
           .difference = c.boolean("data.difference"),
           .batch = c.integer("train.batch"),
           .validation = c.number("data.validation"),
-          .test = c.number("data.test")};
+          .test = c.number("data.test"),
+          .memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"))};
 }
 
 ClassifyOptions classify_options(const Config& c) {
@@ -121,7 +122,7 @@ constexpr TaskMaker k_makers[] = {
        return make_language_model(language_model_options(c), file_of(path), path, fitted); },
      check_with<language_model_options>},
     {k_forecast, [](auto& c, auto& path, auto& fitted) {
-       return make_forecast(forecast_options(c), text_of(path), path, fitted); }, check_with<forecast_options>},
+       return make_forecast(forecast_options(c), file_of(path), path, fitted); }, check_with<forecast_options>},
     {k_classify, [](auto& c, auto& path, auto& fitted) {
        return make_classify(classify_options(c), file_of(path), path, fitted); }, check_with<classify_options>},
     {k_label, [](auto& c, auto& path, auto& fitted) {

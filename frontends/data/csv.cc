@@ -116,17 +116,36 @@ void index_rows(RecordFile& file, CsvReader& reader,
   if (file.size() == 0) throw Error(ErrorKind::input_file, file.name(), "holds no line of data");
 }
 
-std::vector<double> numbers_in(const RecordFile& file, const CsvReader& reader, std::string_view record) {
+namespace {
+
+std::vector<std::string> cells_in(const RecordFile& file, const CsvReader& reader, std::string_view record) {
   std::vector<std::string> cells;
-  std::vector<double> numbers;
   if (split_line(first_line(record), cells) != std::string::npos || cells.size() != reader.n_columns())
     file.refuse_changed();
-  for (const std::string& cell : cells) {
+  return cells;
+}
+
+}  // namespace
+
+std::vector<double> numbers_in(const RecordFile& file, const CsvReader& reader, std::string_view record) {
+  std::vector<double> numbers;
+  for (const std::string& cell : cells_in(file, reader, record)) {
     const std::optional<double> number = number_in(cell);
     if (!number) file.refuse_changed();
     numbers.push_back(*number);
   }
   return numbers;
+}
+
+void numbers_in(const RecordFile& file, const CsvReader& reader, std::string_view record,
+                std::span<const std::size_t> columns, std::span<double> numbers) {
+  const std::vector<std::string> cells = cells_in(file, reader, record);
+  for (std::size_t k = 0; k < columns.size(); ++k) {
+    const std::string& cell = cells[columns[k]];
+    const std::optional<double> number = number_in(cell);
+    if (!number && !trimmed(cell).empty()) file.refuse_changed();
+    numbers[k] = number.value_or(std::numeric_limits<double>::quiet_NaN());
+  }
 }
 
 std::size_t CsvReader::column(const std::string& name) const {

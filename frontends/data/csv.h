@@ -78,5 +78,8 @@ void index_rows(RecordFile& file, CsvReader& reader,
                 const std::function<void(std::span<const std::string> cells, std::size_t line)>& take);
 // The numbers of a record of such a file, all of which must be there.
 std::vector<double> numbers_in(const RecordFile& file, const CsvReader& reader, std::string_view record);
+// Of some columns, NaN where none is there.
+void numbers_in(const RecordFile& file, const CsvReader& reader, std::string_view record,
+                std::span<const std::size_t> columns, std::span<double> numbers);
 
 }  // namespace unroll

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Series with gaps prepared for forecasting: gaps, differences, z-score, sliding windows, and a linear
-// autoregression to compare with.
+// Series in units of their own, and a linear autoregression to compare forecasts with.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace unroll {
@@ -13,39 +11,36 @@ namespace unroll {
 // z = (value - mean) / deviation
 struct ZScore {
   double mean = 0, deviation = 1;
-  static ZScore fit(std::span<const double> values);  // deviation 1 when the values do not vary
   double apply(double value) const { return (value - mean) / deviation; }
 };
 
-struct Series {
-  std::vector<double> level;   // gaps filled
-  std::vector<bool> observed;  // false where there was a gap
-  std::int64_t size() const { return static_cast<std::int64_t>(level.size()); }
+// Of `n` values that are shown twice, in the same order.
+class ZScoreFit {
+ public:
+  explicit ZScoreFit(std::int64_t n) : n_(static_cast<double>(n)) {}
+  void first(double value) { mean_ += value / n_; }
+  void second(double value) { variance_ += (value - mean_) * (value - mean_) / n_; }
+  ZScore score() const;  // deviation 1 when the values do not vary
+
+ private:
+  double n_, mean_ = 0, variance_ = 0;
 };
-struct NamedColumn {
-  std::string name;  // for messages
-  std::vector<double> values;
-};
-// Columns of one length side by side; NaN marks a gap. A gap is read as the last value before it, so that nothing comes
-// from the future; rows before each column has had a value are dropped. Throws Error(input_file) when one has no value
-// at all.
-std::vector<Series> series_of(std::span<const NamedColumn> columns, const std::string& file);
 
-// level[t] - level[t-1]; 0 at t = 0.
-std::vector<double> differences(std::span<const double> level);
+// next = intercept + sum over k of weight[k] * the value k + 1 before it, by least squares.
+class Autoregression {
+ public:
+  explicit Autoregression(std::int64_t order);
+  // before: `order` values, oldest first.
+  void learn(std::span<const double> before, double next);
+  void solve();
+  double intercept() const { return solution_[0]; }
+  std::span<const double> weight() const { return std::span(solution_).subspan(1); }
+  // The `horizon` values behind `before`; from the second one on of its own predictions.
+  std::vector<double> predict(std::span<const double> before, std::int64_t horizon) const;
 
-// Positions t to predict [t, t + horizon) at, within [begin, end), from the `window` values before t: at least one of
-// them observed in one of the series, and t - window >= first.
-std::vector<std::int64_t> targets_between(std::span<const Series> series, std::int64_t begin, std::int64_t end,
-                                          std::int64_t window, std::int64_t horizon, std::int64_t first);
-
-// value[t] = intercept + sum over k of weight[k] * value[t - 1 - k], by least squares over the targets.
-struct Autoregression {
-  double intercept = 0;
-  std::vector<double> weight;
-  static Autoregression fit(std::span<const double> values, std::span<const std::int64_t> targets, std::int64_t order);
-  // The `horizon` values from t on; from the second one on of its own predictions.
-  std::vector<double> predict(std::span<const double> values, std::int64_t t, std::int64_t horizon) const;
+ private:
+  std::vector<double> squares_, row_;  // [order + 1, order + 1] normal equations, one row of them
+  std::vector<double> solution_;       // their right side until solved: intercept, then weights
 };
 
 }  // namespace unroll

@@ -11,6 +11,7 @@
 #include "frontends/data/shuffle.h"
 #include "frontends/data/streams.h"
 #include "frontends/data/text.h"
+#include "frontends/data/series_rows.h"
 #include "frontends/data/windows.h"
 #include "unroll/error.h"
 
@@ -147,23 +148,70 @@ TEST_CASE("each place of a permutation is taken by each number about equally oft
 }
 
 TEST_CASE("a gap is read as the last value and is never a target") {
-  const double nan = std::nan("");
-  const auto series = [](std::vector<NamedColumn> columns) { return series_of(columns, "t"); };
-  const std::vector<Series> s = series({{"a", {nan, 1, 2, nan, 4, 5}}});
-  CHECK(s[0].level == std::vector<double>{1, 2, 2, 4, 5});
-  CHECK(targets_between(s, 0, 5, 1, 1, 0) == std::vector<std::int64_t>{1, 3, 4});
-  CHECK(targets_between(s, 0, 5, 2, 1, 1) == std::vector<std::int64_t>{3, 4});
-  CHECK(targets_between(s, 0, 5, 1, 3, 0) == std::vector<std::int64_t>{1, 2});
-  const std::vector<Series> two = series({{"a", {0, nan, 2, nan, 4, 5}}, {"b", {nan, nan, 12, 13, nan, nan}}});
-  CHECK(two[0].level == std::vector<double>{2, 2, 4, 5});
-  CHECK(two[1].level == std::vector<double>{12, 13, 13, 13});
-  CHECK(targets_between(two, 0, 4, 1, 1, 0) == std::vector<std::int64_t>{1, 2, 3});
-  CHECK_THROWS_AS(series({{"a", {1, 2}}, {"b", {nan, nan}}}), Error);
+  using Numbers = std::vector<std::int64_t>;
+  const auto list = [](const Runs& runs) {
+    Numbers numbers;
+    runs.for_each([&](std::int64_t n) { numbers.push_back(n); });
+    return numbers;
+  };
+  for (const bool hold : {true, false}) {
+    const auto series = [&](const char* csv, std::vector<std::string> columns) {
+      return SeriesRows(RecordFile(csv, "t"), columns, hold);
+    };
+    const auto levels = [](const SeriesRows& rows) {
+      SeriesPiece piece;
+      rows.read(0, rows.size(), piece);
+      return piece.levels;
+    };
+    const SeriesRows one = series("d,a\n0,\n1,1\n2,2\n3,\n4,4\n5,5\n", {"a"});
+    CHECK(levels(one) == std::vector<double>{1, 2, 2, 4, 5});
+    const auto targets = [&](std::int64_t end, const TargetOptions& o) {
+      return list(targets_between(one.observed(), 0, end, o));
+    };
+    CHECK(targets(5, {1, 1, 0}) == Numbers{1, 3, 4});
+    CHECK(targets(4, {1, 1, 0}) == Numbers{1, 3});
+    CHECK(targets(5, {2, 1, 1}) == Numbers{3, 4});
+    CHECK(targets(5, {1, 3, 0}) == Numbers{1, 2});
+    CHECK(targets(5, {1, 1, 0, 2}) == Numbers{1, 3});
+    CHECK(targets(5, {1, 1, 0, 3}) == Numbers{1, 4});
+    const SeriesRows two = series("a,b\n0,\n,\n2,12\n,13\n4,\n5,\n", {"b", "a"});
+    CHECK(levels(two) == std::vector<double>{12, 2, 13, 2, 13, 4, 13, 5});
+    SeriesPiece piece;
+    two.read(1, 3, piece);
+    CHECK(piece.level(2, 1) == 4);
+    CHECK(piece.is_observed(1, 0));
+    CHECK_FALSE(piece.is_observed(2, 0));
+    CHECK(list(targets_between(two.observed(), 0, 4, {1, 1})) == Numbers{1, 2, 3});
+    CHECK_THROWS_AS(series("a,b\n1,\n2,\n", {"a", "b"}), Error);
+  }
+}
+
+TEST_CASE("rising numbers are kept as runs and found by their index") {
+  for (const std::int64_t step : {1, 3}) {
+    Runs runs(step);
+    std::vector<std::int64_t> numbers;
+    for (std::int64_t n = 2, i = 0; i < 200; n += i % 17 == 0 ? step + 4 : step, ++i) {
+      runs.add(n);
+      numbers.push_back(n);
+      CHECK(runs.last() == n);
+    }
+    REQUIRE(runs.size() == 200);
+    for (std::size_t i = 0; i < numbers.size(); ++i) CHECK(runs[static_cast<std::int64_t>(i)] == numbers[i]);
+    std::size_t i = 0;
+    runs.for_each([&](std::int64_t n) { CHECK(n == numbers[i++]); });
+    CHECK(i == numbers.size());
+  }
 }
 
 TEST_CASE("a z-score has mean 0 and deviation 1 on what it was fitted to") {
   const std::vector<double> values{1, 2, 3, 10};
-  const ZScore z = ZScore::fit(values);
+  const auto fit = [](const std::vector<double>& to) {
+    ZScoreFit f(static_cast<std::int64_t>(to.size()));
+    for (const double v : to) f.first(v);
+    for (const double v : to) f.second(v);
+    return f.score();
+  };
+  const ZScore z = fit(values);
   double mean = 0, square = 0;
   for (const double v : values) {
     mean += z.apply(v) / 4;
@@ -171,20 +219,21 @@ TEST_CASE("a z-score has mean 0 and deviation 1 on what it was fitted to") {
   }
   CHECK(mean == doctest::Approx(0).epsilon(1e-12));
   CHECK(square == doctest::Approx(1).epsilon(1e-12));
-  CHECK(ZScore::fit(std::vector{2.0, 2.0}).deviation == 1);
+  CHECK(fit({2, 2}).deviation == 1);
 }
 
 TEST_CASE("least squares finds the weights of an autoregression") {
   std::vector<double> exact{1, -2};
   while (exact.size() < 40) exact.push_back(0.4 + 0.6 * exact.back() - 0.95 * exact[exact.size() - 2]);
-  std::vector<std::int64_t> targets(30);
-  std::iota(targets.begin(), targets.end(), 5);
-  const Autoregression ar = Autoregression::fit(exact, targets, 2);
+  const auto before = [&](std::size_t t) { return std::span<const double>(exact).subspan(t - 2, 2); };
+  Autoregression ar(2);
+  for (std::size_t t = 5; t < 35; ++t) ar.learn(before(t), exact[t]);
+  ar.solve();
   // The ridge of 1e-9 moves the solution by about that much times the condition of the problem (about 10).
-  CHECK(ar.intercept == doctest::Approx(0.4).epsilon(1e-6));
-  CHECK(ar.weight[0] == doctest::Approx(0.6).epsilon(1e-6));
-  CHECK(ar.weight[1] == doctest::Approx(-0.95).epsilon(1e-6));
-  const std::vector<double> path = ar.predict(exact, 33, 3);  // knows nothing from 33 on
+  CHECK(ar.intercept() == doctest::Approx(0.4).epsilon(1e-6));
+  CHECK(ar.weight()[0] == doctest::Approx(0.6).epsilon(1e-6));
+  CHECK(ar.weight()[1] == doctest::Approx(-0.95).epsilon(1e-6));
+  const std::vector<double> path = ar.predict(before(33), 3);  // knows nothing from 33 on
   CHECK(path.size() == 3);
   for (std::size_t h = 0; h < 3; ++h) CHECK(path[h] == doctest::Approx(exact[33 + h]).epsilon(1e-5));
 }

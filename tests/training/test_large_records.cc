@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <new>
@@ -23,32 +24,33 @@ namespace {
 std::size_t held = 0, most_held = 0;
 bool counting = false;
 
-// A file that is made as it is read: `record` gives each of n records, all of one length.
+// A file that is made as it is read, from any thread: `record` gives each of n records, all of one length.
 class MadeFile : public Vfs::Reader {
  public:
   using Record = std::function<void(std::size_t number, std::string& text)>;
   MadeFile(std::size_t n, Record record) : n_(n), record_(std::move(record)) {
-    record_(0, text_);
-    length_ = text_.size();
+    std::string text;
+    record_(0, text);
+    length_ = text.size();
   }
   std::size_t size() const override { return n_ * length_; }
   void read_at(std::size_t offset, std::span<std::byte> to) const override {
-    largest_read = std::max(largest_read, to.size());
+    if (to.size() > largest_read) largest_read = to.size();
+    std::string text;
     for (std::size_t done = 0; done < to.size();) {
       const std::size_t at = offset + done, from = at % length_;
-      record_(at / length_, text_);
+      record_(at / length_, text);
       const std::size_t some = std::min(length_ - from, to.size() - done);
-      std::copy_n(std::as_bytes(std::span(text_)).begin() + static_cast<std::ptrdiff_t>(from), some,
+      std::copy_n(std::as_bytes(std::span(text)).begin() + static_cast<std::ptrdiff_t>(from), some,
                   to.begin() + static_cast<std::ptrdiff_t>(done));
       done += some;
     }
   }
-  mutable std::size_t largest_read = 0;
+  mutable std::atomic<std::size_t> largest_read = 0;
 
  private:
   std::size_t n_, length_ = 0;
   Record record_;
-  mutable std::string text_;
 };
 
 // Three digits of something that no short period has.
@@ -121,6 +123,16 @@ const std::vector<Kind>& kinds() {
        [](auto file, std::size_t limit, const Metadata& fitted) -> std::shared_ptr<const Task> {
          return make_document(small<DocumentOptions>(limit), file, "data.txt", fitted);
        }},
+      {"forecast", row,
+       [](auto file, std::size_t limit, const Metadata& fitted) -> std::shared_ptr<const Task> {
+         ForecastOptions o = small<ForecastOptions>(limit);
+         o.columns = {"3", "65", "40"};
+         o.window = 9;
+         o.horizon = 3;
+         o.period = 7;
+         o.difference = true;
+         return make_forecast(o, file, "data.txt", fitted);
+       }},
       {"classify", row,
        [](auto file, std::size_t limit, const Metadata& fitted) -> std::shared_ptr<const Task> {
          return make_classify(small<ClassifyOptions>(limit), file, "data.txt", fitted);
@@ -173,7 +185,7 @@ TEST_CASE("a file of records that is read again and again gives the batches, mod
     CAPTURE(kind.name);
     const auto file = std::make_shared<MadeFile>(3000, kind.record);
     const auto whole = kind.make(file, 0, {});
-    CHECK(file->largest_read == file->size());
+    CHECK((kind.name == "forecast" || file->largest_read == file->size()));  // which holds numbers
     file->largest_read = 0;
     const auto parts = kind.make(file, file->size() - 1, {});
     CHECK(file->largest_read < file->size() / 2);
@@ -227,6 +239,7 @@ TEST_CASE("a mistake is named with its line, wherever in the file it lies") {
       {"translate", std::string(1500, 'a') + "\tb\n", 1, "more than 1024 tokens"},
       {"document", "even\t--\n", 1, "the text has no word"},
       {"classify", "1,2\n", 1, "2 cells; the first line has 65"},
+      {"forecast", "1,2\n", 1, "2 cells; the first line has 65"},
   };
   for (const Row& bad : rows) {
     CAPTURE(bad.says);

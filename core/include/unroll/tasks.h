@@ -79,9 +79,13 @@ struct ForecastOptions {
   std::int64_t batch = 32;
   double validation = 0.1;         // parts of the series, in time order: train, validation, test
   double test = 0.2;
+  std::size_t memory_limit = 0;
 };
 UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::string_view csv,
                                                      const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options,
+                                                     std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+                                                     const Metadata& fitted = {});
 
 // Classifies each line of a CSV: `steps` steps of equal width, then the label 0, 1, ... in the last column. Metrics
 // accuracy, f1_micro and f1_macro. A held_out part of the lines, drawn by split_seed, is both the validation and the

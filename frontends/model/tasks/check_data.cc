@@ -15,7 +15,6 @@
 #include "frontends/data/row_checks.h"
 #include "frontends/data/shuffle.h"
 #include "frontends/data/tokenizer.h"
-#include "frontends/data/windows.h"
 #include "frontends/model/tasks/forecast_series.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"

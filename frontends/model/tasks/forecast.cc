@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forecasting: a window of values of S series in, the next ones of each out, in units of z-scores fitted on the
 // training split, each series by itself.
-#include "frontends/data/csv.h"
 #include "frontends/data/shuffle.h"
 #include "frontends/model/tasks/forecast_series.h"
 #include "frontends/model/tasks/pooling.h"
@@ -13,41 +12,29 @@ namespace unroll {
 
 namespace {
 
-// Those at least `stride` behind the last one kept.
-std::vector<std::int64_t> every(const std::vector<std::int64_t>& targets, std::int64_t stride) {
-  std::vector<std::int64_t> kept;
-  for (const std::int64_t t : targets)
-    if (kept.empty() || t - kept.back() >= stride) kept.push_back(t);
-  return kept;
-}
-
 class Forecast : public Task {
  public:
-  Forecast(const ForecastOptions& options, std::string_view text, const std::string& name, const Metadata& fitted)
-      : options_(options) {
+  Forecast(const ForecastOptions& options, SeriesRows rows, const std::string& name, const Metadata& fitted)
+      : options_(options), names_(columns_of(options)), rows_(std::move(rows)) {
     if (options.window < 1 || options.horizon < 1 || options.stride < 1 || options.period < 1 || options.batch < 1)
       throw Error(ErrorKind::usage, "forecast", "window, horizon, stride, period and batch must be at least 1");
-    const std::vector<std::string> names = columns_of(options);
-    std::vector<Series> read = read_series(text, name, names);
-    const std::int64_t n = read[0].size(), test = n - part_of(n, options.test, "test"),
+    const std::int64_t n = rows_.size(), test = n - part_of(n, options.test, "test"),
                        validation = test - part_of(n, options.validation, "validation");
-    const auto between = [&](std::int64_t begin, std::int64_t end) {
-      return targets_between(read, begin, end, options.window, options.horizon, options.difference ? 1 : 0);
+    const auto between = [&](std::int64_t begin, std::int64_t end, std::int64_t stride) {
+      return targets_between(rows_.observed(), begin, end,
+                             {options.window, options.horizon, options.difference ? 1 : 0, stride});
     };
-    all_train_targets_ = between(0, validation);
-    targets_[0] = every(all_train_targets_, options.stride);
-    targets_[1] = between(validation, test);
-    targets_[2] = between(test, n);
+    all_train_targets_ = between(0, validation, 1);
+    targets_[0] = between(0, validation, options.stride);
+    targets_[1] = between(validation, test, 1);
+    targets_[2] = between(test, n, 1);
     if (targets_[0].empty())
       throw Error(ErrorKind::usage, name,
                   std::to_string(n) + " values leave no window of " + std::to_string(options.window) + " to train on",
                   "Shorten window or horizon, or give more data");
-    for (std::size_t s = 0; s < names.size(); ++s) {
-      series_.emplace_back(names[s], std::move(read[s]), options);
-      series_.back().fit_seasonal_error(validation);
-      if (fitted.empty()) series_.back().fit(all_train_targets_, validation);
-    }
-    if (!fitted.empty()) use(get_scales(fitted), name);
+    seasonal_errors_ = seasonal_errors(rows_, validation, options.period);
+    if (fitted.empty()) ahead_ = fit_scales(rows_, all_train_targets_, validation, options);
+    else use(get_scales(fitted), name);
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
@@ -67,29 +54,31 @@ class Forecast : public Task {
   }
 
   std::int64_t n_batches(Split split) const override {
-    const auto n = static_cast<std::int64_t>(targets(split).size());
-    return (n + options_.batch - 1) / options_.batch;
+    return (targets(split).size() + options_.batch - 1) / options_.batch;
   }
 
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
-    const std::vector<std::int64_t>& from = targets(split);
-    const auto n = static_cast<std::int64_t>(from.size()), begin = index * options_.batch;
+    const Runs& from = targets(split);
+    const std::int64_t n = from.size(), begin = index * options_.batch;
     const std::int64_t B = std::min(options_.batch, n - begin), W = options_.window;
     const std::int64_t H = options_.horizon, S = n_series();
     Tensor x(DType::f32, {W, B, S}), target(DType::f32, {B, H * S}), observed(DType::f32, {B, H * S});
     const auto xs = x.values<float>(), ys = target.values<float>(), seen = observed.values<float>();
+    SeriesPiece piece;
     for (std::int64_t b = 0; b < B; ++b) {
       const std::int64_t k =
           split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
-      const std::int64_t t = from[static_cast<std::size_t>(k)];
-      for (std::int64_t s = 0; s < S; ++s) {
-        const ForecastSeries& series = series_[static_cast<std::size_t>(s)];
+      const std::int64_t t = from[k];
+      rows_.read(t - W - (options_.difference ? 1 : 0), t + H, piece);
+      for (std::size_t s = 0; s < names_.size(); ++s) {
         for (std::int64_t w = 0; w < W; ++w)
-          xs[static_cast<std::size_t>((w * B + b) * S + s)] = series.read_at(t - W + w);
+          xs[static_cast<std::size_t>((w * B + b) * S) + s] =
+              static_cast<float>(ahead_[s][0].apply(value_at(piece, t - W + w, s, options_.difference)));
         for (std::int64_t h = 0; h < H; ++h) {
-          const auto at = static_cast<std::size_t>((b * H + h) * S + s);
-          ys[at] = series.learnt_at(t, h);
-          seen[at] = series.is_observed(t + h) ? 1.0F : 0.0F;
+          const std::size_t at = static_cast<std::size_t>((b * H + h) * S) + s;
+          ys[at] = static_cast<float>(
+              ahead_[s][static_cast<std::size_t>(h)].apply(target_of(piece, t, h, s, options_.difference)));
+          seen[at] = piece.is_observed(t + h, s) ? 1.0F : 0.0F;
         }
       }
     }
@@ -105,38 +94,27 @@ class Forecast : public Task {
                {"window", std::to_string(options_.window)},
                {"difference", options_.difference ? "1" : "0"}};
     std::vector<SeriesScales> scales;
-    for (const ForecastSeries& s : series_) scales.push_back({s.name(), s.ahead()});
+    for (std::size_t s = 0; s < names_.size(); ++s) scales.push_back({names_[s], ahead_[s]});
     put_scales(m, scales);
     put_model_options(m, options_.model);
     return m;
   }
 
   std::map<std::string, std::map<std::string, double>> baselines() const override {
+    if (targets_[2].empty()) return {};
+    const auto by_series = method_errors(rows_, all_train_targets_, targets_[2], seasonal_errors_, options_);
     std::map<std::string_view, ForecastErrors> in_all;
     std::map<std::string, std::map<std::string, double>> metrics;
-    for (const ForecastSeries& s : series_)
-      for (const auto& [method, errors] : s.errors(targets_[2], all_train_targets_)) {
-        if (n_series() > 1) errors.put(metrics[std::string(method)], "." + s.name());
+    for (std::size_t s = 0; s < names_.size(); ++s)
+      for (const auto& [method, errors] : by_series[s]) {
+        if (n_series() > 1) errors.put(metrics[std::string(method)], "." + names_[s]);
         in_all[method] += errors;
       }
     for (const auto& [method, errors] : in_all) errors.put(metrics[std::string(method)], "");
-    return targets_[2].empty() ? decltype(metrics){} : metrics;
+    return metrics;
   }
 
  private:
-  static std::vector<Series> read_series(std::string_view text, const std::string& file,
-                                         const std::vector<std::string>& names) {
-    const CsvTable table = CsvTable::parse(text, file);
-    std::vector<NamedColumn> columns;
-    for (const std::string& name : names) {
-      const std::size_t c = table.column(name);
-      NamedColumn& column = columns.emplace_back(NamedColumn{"column '" + table.column_name(c) + "'", {}});
-      for (std::size_t r = 0; r < table.n_rows(); ++r)
-        column.values.push_back(table.number(r, c, CsvTable::Missing::as_nan));
-    }
-    return series_of(columns, file);
-  }
-
   // What a model was trained with must be what is read now.
   void use(const std::vector<SeriesScales>& scales, const std::string& file) {
     const auto refuse = [&](const std::string& of_model, const std::string& given) {
@@ -145,13 +123,13 @@ class Forecast : public Task {
     const std::size_t horizon = scales[0].ahead.size();
     if (static_cast<std::int64_t>(horizon) != options_.horizon)
       refuse(std::to_string(horizon) + " values ahead", "horizon is " + std::to_string(options_.horizon));
-    if (scales.size() != series_.size())
-      refuse(std::to_string(scales.size()) + " series", "columns names " + std::to_string(series_.size()));
+    if (scales.size() != names_.size())
+      refuse(std::to_string(scales.size()) + " series", "columns names " + std::to_string(names_.size()));
     for (std::size_t s = 0; s < scales.size(); ++s) {
-      if (scales.size() > 1 && scales[s].column != series_[s].name())
-        refuse("'" + scales[s].column.substr(0, 40) + "'", "column " + std::to_string(s + 1) + " of columns is '" +
-                                                               series_[s].name() + "'");
-      series_[s].use(scales[s].ahead);
+      if (scales.size() > 1 && scales[s].column != names_[s])
+        refuse("'" + scales[s].column.substr(0, 40) + "'",
+               "column " + std::to_string(s + 1) + " of columns is '" + names_[s] + "'");
+      ahead_.push_back(scales[s].ahead);
     }
   }
 
@@ -162,10 +140,10 @@ class Forecast : public Task {
     Tensor units(DType::f32, {H * S}), per_season = units, has_season = units;
     bool scaled = false;
     for (std::int64_t i = 0; i < H * S; ++i) {
-      const ForecastSeries& series = series_[static_cast<std::size_t>(i % S)];
-      units.set(i, series.ahead()[static_cast<std::size_t>(i / S)].deviation);
-      if (series.seasonal_error() <= 0) continue;
-      per_season.set(i, 1 / series.seasonal_error());
+      const auto s = static_cast<std::size_t>(i % S), h = static_cast<std::size_t>(i / S);
+      units.set(i, ahead_[s][h].deviation);
+      if (seasonal_errors_[s] <= 0) continue;
+      per_season.set(i, 1 / seasonal_errors_[s]);
       has_season.set(i, 1);
       scaled = true;
     }
@@ -180,23 +158,25 @@ class Forecast : public Task {
     if (S == 1 || scope.training()) return;
     const auto by_series = [&](Value values) { return reduce_sum(reshape(values, {values.shape()[0] * H, S}), {0}); };
     const Value absolutes = by_series(absolute), squares = by_series(square), counts = by_series(observed);
-    for (std::int64_t s = 0; s < S; ++s) {
-      const ForecastSeries& series = series_[static_cast<std::size_t>(s)];
-      const auto of = [&](Value values) { return row(values, s); };
-      t.metrics.push_back({"mae." + series.name(), of(absolutes), of(counts)});
-      if (series.seasonal_error() > 0)
-        t.metrics.push_back({"mase." + series.name(), of(absolutes) * (1 / series.seasonal_error()), of(counts)});
-      t.metrics.push_back({"rmse." + series.name(), of(squares), of(counts), MetricForm::root});
+    for (std::size_t s = 0; s < names_.size(); ++s) {
+      const auto of = [&](Value values) { return row(values, static_cast<std::int64_t>(s)); };
+      t.metrics.push_back({"mae." + names_[s], of(absolutes), of(counts)});
+      if (seasonal_errors_[s] > 0)
+        t.metrics.push_back({"mase." + names_[s], of(absolutes) * (1 / seasonal_errors_[s]), of(counts)});
+      t.metrics.push_back({"rmse." + names_[s], of(squares), of(counts), MetricForm::root});
     }
   }
 
-  const std::vector<std::int64_t>& targets(Split split) const { return targets_[static_cast<std::size_t>(split)]; }
-  std::int64_t n_series() const { return static_cast<std::int64_t>(series_.size()); }
+  const Runs& targets(Split split) const { return targets_[static_cast<std::size_t>(split)]; }
+  std::int64_t n_series() const { return static_cast<std::int64_t>(names_.size()); }
 
   ForecastOptions options_;
-  std::vector<ForecastSeries> series_;
-  std::vector<std::int64_t> targets_[3];  // by split
-  std::vector<std::int64_t> all_train_targets_;
+  std::vector<std::string> names_;  // of the series
+  SeriesRows rows_;
+  Runs targets_[3];                 // by split
+  Runs all_train_targets_;          // without a stride
+  std::vector<std::vector<ZScore>> ahead_;  // by series and distance; the first also of what is read
+  std::vector<double> seasonal_errors_;     // by series
   mutable Shuffle shuffle_;
 };
 
@@ -204,7 +184,16 @@ class Forecast : public Task {
 
 std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::string_view csv, const std::string& name,
                                           const Metadata& fitted) {
-  return std::make_shared<Forecast>(options, csv, name, fitted);
+  SeriesRows rows(RecordFile(csv, name), columns_of(options), /*hold=*/true);
+  return std::make_shared<Forecast>(options, std::move(rows), name, fitted);
+}
+
+std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                          const std::string& name, const Metadata& fitted) {
+  const bool hold = options.memory_limit == 0 || file->size() <= options.memory_limit;
+  constexpr std::size_t k_no_text = 1;  // numbers are held, or nothing
+  SeriesRows rows(RecordFile(std::move(file), name, k_no_text), columns_of(options), hold);
+  return std::make_shared<Forecast>(options, std::move(rows), name, fitted);
 }
 
 }  // namespace unroll

@@ -38,74 +38,142 @@ void ForecastErrors::put(std::map<std::string, double>& metrics, const std::stri
   if (n_scaled > 0) metrics["mase" + suffix] = scaled / n_scaled;
 }
 
-ForecastSeries::ForecastSeries(std::string name, Series series, const ForecastOptions& options)
-    : name_(std::move(name)),
-      series_(std::move(series)),
-      values_(options.difference ? differences(series_.level) : series_.level),
-      difference_(options.difference),
-      window_(options.window),
-      horizon_(options.horizon),
-      period_(options.period) {}
-
-// Levels have one scale wherever they are; changes grow with their distance.
-void ForecastSeries::fit(std::span<const std::int64_t> windows, std::int64_t train_end) {
-  const auto first = static_cast<std::size_t>(difference_ ? 1 : 0);
-  ahead_ = {ZScore::fit(std::span(values_).subspan(first, static_cast<std::size_t>(train_end) - first))};
-  if (!difference_) ahead_.resize(static_cast<std::size_t>(horizon_), ahead_[0]);
-  for (auto h = static_cast<std::int64_t>(ahead_.size()); h < horizon_; ++h) {
-    std::vector<double> changes;
-    for (const std::int64_t t : windows) changes.push_back(target_of(t, h));
-    ahead_.push_back(ZScore::fit(changes));
+std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& windows, std::int64_t train_end,
+                                            const ForecastOptions& o) {
+  const std::size_t S = rows.n_series();
+  const std::int64_t first = o.difference ? 1 : 0;
+  // Levels have one scale wherever they are; changes grow with their distance.
+  const std::int64_t fitted = o.difference ? o.horizon : 1;
+  std::vector<std::vector<ZScoreFit>> fits(S, {ZScoreFit(train_end - first)});
+  for (auto& of_series : fits) of_series.resize(static_cast<std::size_t>(fitted), ZScoreFit(windows.size()));
+  for (const auto show : {&ZScoreFit::first, &ZScoreFit::second}) {
+    SeriesCursor cursor(rows), ahead(rows);
+    for (std::int64_t t = first; t < train_end; ++t) {
+      const SeriesPiece& piece = cursor.at(t - first, t + 1);
+      for (std::size_t s = 0; s < S; ++s) (fits[s][0].*show)(value_at(piece, t, s, o.difference));
+    }
+    if (fitted == 1) continue;
+    windows.for_each([&](std::int64_t t) {
+      const SeriesPiece& piece = ahead.at(t - 1, t + o.horizon);
+      for (std::int64_t h = 1; h < fitted; ++h)
+        for (std::size_t s = 0; s < S; ++s)
+          (fits[s][static_cast<std::size_t>(h)].*show)(target_of(piece, t, h, s, o.difference));
+    });
   }
+  std::vector<std::vector<ZScore>> scales;
+  for (const auto& of_series : fits) {
+    scales.emplace_back();
+    for (std::int64_t h = 0; h < o.horizon; ++h)
+      scales.back().push_back(of_series[static_cast<std::size_t>(std::min(h, fitted - 1))].score());
+  }
+  return scales;
 }
 
-void ForecastSeries::fit_seasonal_error(std::int64_t train_end) {
-  double sum = 0, n = 0;
-  for (std::int64_t t = period_; t < train_end; ++t) {
-    if (!is_observed(t)) continue;
-    sum += std::fabs(level(t) - level(t - period_));
-    ++n;
+std::vector<double> seasonal_errors(const SeriesRows& rows, std::int64_t train_end, std::int64_t period) {
+  std::vector<double> sums(rows.n_series(), 0.0), counts = sums;
+  SeriesCursor cursor(rows), before(rows);
+  for (std::int64_t t = period; t < train_end; ++t) {
+    const SeriesPiece &now = cursor.at(t, t + 1), &then = before.at(t - period, t - period + 1);
+    for (std::size_t s = 0; s < sums.size(); ++s) {
+      if (!now.is_observed(t, s)) continue;
+      sums[s] += std::fabs(now.level(t, s) - then.level(t - period, s));
+      ++counts[s];
+    }
   }
-  seasonal_error_ = n > 0 ? sum / n : 0;
+  for (std::size_t s = 0; s < sums.size(); ++s) sums[s] = counts[s] > 0 ? sums[s] / counts[s] : 0;
+  return sums;
 }
 
-// The values from t on.
-std::vector<double> ForecastSeries::path(std::string_view method, const Autoregression& ar, std::int64_t t) const {
-  if (method == "linear_ar") {
-    std::vector<double> values = ar.predict(values_, t, horizon_);
-    double last = level(t - 1);
-    if (difference_)
-      for (double& value : values) value = last += value;
+namespace {
+
+constexpr std::string_view k_methods[] = {"persistence", "seasonal_naive", "linear_ar"};
+
+// The methods of some of the series, as many as there is room for.
+class Methods {
+ public:
+  Methods(const SeriesRows& rows, std::size_t begin, std::size_t end, const ForecastOptions& options)
+      : cursor_(rows),
+        options_(options),
+        begin_(begin),
+        end_(end),
+        regressions_(end - begin, Autoregression(options.window)) {}
+
+  void learn(std::int64_t t) {
+    const SeriesPiece& piece = cursor_.at(t - options_.window - 1 + !options_.difference, t + 1);
+    for (std::size_t s = begin_; s < end_; ++s)
+      regressions_[s - begin_].learn(values_before(piece, t, s), value_at(piece, t, s, options_.difference));
+  }
+  void solve() {
+    for (Autoregression& a : regressions_) a.solve();
+  }
+  void add_errors(std::int64_t t, std::span<MethodErrors> errors) {
+    const std::int64_t back = std::max(options_.window + 1, options_.period);
+    const SeriesPiece& piece = cursor_.at(std::max<std::int64_t>(t - back, 0), t + options_.horizon);
+    for (std::size_t s = begin_; s < end_; ++s)
+      for (const std::string_view method : k_methods) {
+        const std::vector<double> predicted = path(piece, method, t, s);
+        ForecastErrors& e = errors[s][method];
+        for (std::int64_t h = 0; h < options_.horizon; ++h) {
+          if (!piece.is_observed(t + h, s)) continue;
+          const double error = predicted[static_cast<std::size_t>(h)] - piece.level(t + h, s);
+          e.absolute += std::fabs(error);
+          e.square += error * error;
+          ++e.n;
+        }
+      }
+  }
+
+ private:
+  std::vector<double> values_before(const SeriesPiece& piece, std::int64_t t, std::size_t s) const {
+    std::vector<double> values;
+    for (std::int64_t w = options_.window; w > 0; --w)
+      values.push_back(value_at(piece, t - w, s, options_.difference));
     return values;
   }
-  std::vector<double> values;
-  for (std::int64_t h = 0; h < horizon_; ++h)  // seasonal: the last value before t that is whole seasons before t + h
-    values.push_back(level(method == "persistence" ? t - 1 : t + h - (h / period_ + 1) * period_));
-  return values;
-}
-
-std::map<std::string_view, ForecastErrors> ForecastSeries::errors(std::span<const std::int64_t> test,
-                                                                  std::span<const std::int64_t> train) const {
-  const Autoregression ar = Autoregression::fit(values_, train, window_);
-  std::map<std::string_view, ForecastErrors> all;
-  for (const std::string_view method : k_methods) {
-    ForecastErrors& e = all[method];
-    for (const std::int64_t t : test) {
-      const std::vector<double> predicted = path(method, ar, t);
-      for (std::int64_t h = 0; h < horizon_; ++h) {
-        if (!is_observed(t + h)) continue;
-        const double error = predicted[static_cast<std::size_t>(h)] - level(t + h);
-        e.absolute += std::fabs(error);
-        e.square += error * error;
-        ++e.n;
-      }
+  // The values from t on.
+  std::vector<double> path(const SeriesPiece& piece, std::string_view method, std::int64_t t, std::size_t s) const {
+    if (method == "linear_ar") {
+      std::vector<double> values = regressions_[s - begin_].predict(values_before(piece, t, s), options_.horizon);
+      double last = piece.level(t - 1, s);
+      if (options_.difference)
+        for (double& value : values) value = last += value;
+      return values;
     }
-    if (seasonal_error_ > 0) {
-      e.scaled = e.absolute / seasonal_error_;
+    const auto level = [&](std::int64_t at) { return piece.level(std::max<std::int64_t>(at, 0), s); };
+    std::vector<double> values;
+    // Seasonal: the last value before t that is whole seasons before t + h.
+    for (std::int64_t h = 0; h < options_.horizon; ++h)
+      values.push_back(level(method == "persistence" ? t - 1 : t + h - (h / options_.period + 1) * options_.period));
+    return values;
+  }
+
+  SeriesCursor cursor_;
+  const ForecastOptions& options_;
+  std::size_t begin_, end_;  // of the series
+  std::vector<Autoregression> regressions_;
+};
+
+}  // namespace
+
+std::vector<MethodErrors> method_errors(const SeriesRows& rows, const Runs& train, const Runs& test,
+                                        std::span<const double> seasonal, const ForecastOptions& options) {
+  constexpr std::size_t k_room = std::size_t{1} << 23;  // numbers in the equations of all that learn at once
+  const auto order = static_cast<std::size_t>(options.window) + 1;
+  const std::size_t S = rows.n_series(), together = std::max<std::size_t>(k_room / (order * order), 1);
+  std::vector<MethodErrors> errors(S);
+  for (std::size_t begin = 0; begin < S; begin += together) {
+    Methods methods(rows, begin, std::min(begin + together, S), options);
+    train.for_each([&](std::int64_t t) { methods.learn(t); });
+    methods.solve();
+    test.for_each([&](std::int64_t t) { methods.add_errors(t, errors); });
+  }
+  for (std::size_t s = 0; s < S; ++s)
+    for (auto& [method, e] : errors[s]) {
+      if (seasonal[s] <= 0) continue;
+      e.scaled = e.absolute / seasonal[s];
       e.n_scaled = e.n;
     }
-  }
-  return all;
+  return errors;
 }
 
 }  // namespace unroll

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Columns of a table as series side by side: held as numbers, or read again from their file a few rows at a time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "frontends/data/csv.h"
+#include "frontends/data/records.h"
+
+namespace unroll {
+
+// Rising numbers as runs of a, a + step, a + 2 step, ...
+class Runs {
+ public:
+  explicit Runs(std::int64_t step = 1) : step_(step) {}
+  void add(std::int64_t number);  // above all others
+  std::int64_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  std::int64_t operator[](std::int64_t index) const;
+  std::int64_t last() const { return (*this)[size_ - 1]; }
+  template <class F>
+  void for_each(const F& see) const {
+    for (std::size_t r = 0; r < runs_.size(); ++r)
+      for (std::int64_t i = runs_[r].before, n = runs_[r].first; i < end_of(r); ++i, n += step_) see(n);
+  }
+
+ private:
+  struct Run {
+    std::int64_t first, before;  // its first number, and how many numbers come before it
+  };
+  std::int64_t end_of(std::size_t run) const { return run + 1 < runs_.size() ? runs_[run + 1].before : size_; }
+
+  std::int64_t step_, size_ = 0;
+  std::vector<Run> runs_;
+};
+
+// Rows [begin, end) of S series.
+struct SeriesPiece {
+  std::int64_t begin = 0, end = 0;
+  std::size_t n_series = 0;
+  std::vector<double> levels;          // [end - begin, S], gaps filled
+  std::vector<std::uint8_t> observed;  // the same; 0 where there was a gap
+
+  double level(std::int64_t t, std::size_t s) const { return levels[at(t, s)]; }
+  bool is_observed(std::int64_t t, std::size_t s) const { return observed[at(t, s)] != 0; }
+
+ private:
+  std::size_t at(std::int64_t t, std::size_t s) const { return static_cast<std::size_t>(t - begin) * n_series + s; }
+};
+
+// An empty cell is a gap. It is read as the last value before it, so that nothing comes from the future; rows before
+// each series has had a value are dropped. Throws Error(input_file) on what is no table of finite numbers, and when a
+// series has no value at all; Error(usage) when there is no such column.
+class SeriesRows {
+ public:
+  // hold: the numbers of all rows; else of every 256th row where it begins, and what each series was before it.
+  SeriesRows(RecordFile file, std::span<const std::string> columns, bool hold);
+
+  std::int64_t size() const { return n_; }
+  std::size_t n_series() const { return columns_.size(); }
+  const Runs& observed() const { return observed_; }  // rows in which some series has a value
+  // Rows that exist; from any thread.
+  void read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;
+
+ private:
+  void read_again(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;
+
+  RecordFile file_;  // a record is a block of rows
+  CsvReader reader_;
+  std::vector<std::size_t> columns_;
+  std::int64_t n_ = 0;
+  Runs observed_;
+  bool hold_;
+  SeriesPiece held_;
+  std::vector<double> before_;  // [blocks, S] levels
+};
+
+// Rows one after the other, read some thousands at a time.
+class SeriesCursor {
+ public:
+  explicit SeriesCursor(const SeriesRows& rows) : rows_(rows) {}
+  // Holds rows [begin, end) at least, until the next call.
+  const SeriesPiece& at(std::int64_t begin, std::int64_t end);
+
+ private:
+  const SeriesRows& rows_;
+  SeriesPiece piece_;
+};
+
+// Positions t to predict [t, t + horizon) at, within [begin, end), from the `window` values before t: at least one of
+// them observed in one of the series, t - window >= first, and `stride` behind the position before.
+struct TargetOptions {
+  std::int64_t window = 1, horizon = 1, first = 0, stride = 1;
+};
+Runs targets_between(const Runs& observed, std::int64_t begin, std::int64_t end, const TargetOptions& options);
+
+}  // namespace unroll
