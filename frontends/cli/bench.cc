@@ -99,7 +99,9 @@ int bench_stream(const Options& options) {
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(
       options.explain,
-      make_backend(backend_or(options, "cpu"), {.threads = static_cast<int>(options.threads.value_or(1))}), explaining);
+      make_backend(backend_or(options, "cpu"),
+                   {.threads = static_cast<int>(options.threads.value_or(1)), .predict = options.explain}),
+      explaining);
   const StreamModel model = recurrent_stream(w.model, w.sizes.input);
   const RecurrentJob job = build_recurrent(w.model, {.steps = 1, .batch = 1, .input = w.sizes.input});
   const TensorMap parameters = initialize(job.parameters, static_cast<std::uint64_t>(options.seed.value_or(0)));

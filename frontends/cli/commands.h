@@ -20,6 +20,7 @@ int run_lever(const Options& options);
 int run_bench(const Options& options);
 int run_compare(const Options& options);
 int run_profile(const Options& options);
+int run_explain(const Options& options);
 int run_report(const Options& options);
 int run_completion(const Options& options);
 

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 
+#include "core/train/exposed_values.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/compare_model.h"
+#include "frontends/cli/explain.h"
 #include "frontends/cli/peers.h"
 #include "frontends/cli/report.h"
 #include "unroll/error.h"
@@ -130,14 +132,30 @@ Report told(const Comparison& c, Report report) {
   return report;
 }
 
+// The plans of all backends, but for those made to look into others node by node.
+ReportList explained(std::span<ExplainingBackend* const> backends) {
+  ReportList plans;
+  for (const ExplainingBackend* backend : backends) {
+    if (!backend) continue;
+    for (Report& plan : backend->explain()) {
+      const auto& outputs = std::get<std::vector<std::string>>(plan.at("outputs"));
+      const auto looks_inside = [](const std::string& name) { return name.starts_with(k_exposed); };
+      if (std::none_of(outputs.begin(), outputs.end(), looks_inside)) plans.push_back(std::move(plan));
+    }
+  }
+  return plans;
+}
+
 }  // namespace
 
 int run_compare(const Options& options) {
   const std::vector<std::string> names = backend_names(options);
   std::vector<std::unique_ptr<Backend>> owned;
   std::vector<Backend*> backends;
+  std::vector<ExplainingBackend*> explaining(names.size());
   for (const std::string& name : names) {
-    owned.push_back(make_backend(name, {.threads = static_cast<int>(options.threads.value_or(0))}));
+    const BackendOptions how{.threads = static_cast<int>(options.threads.value_or(0)), .predict = options.explain};
+    owned.push_back(explained_if(options.explain, make_backend(name, how), explaining[owned.size()]));
     backends.push_back(owned.back().get());
   }
   if (names.front() != k_reference) owned.push_back(make_backend(k_reference));
@@ -157,9 +175,12 @@ int run_compare(const Options& options) {
   report.add("seed", static_cast<std::int64_t>(how.training.seed)).add("agrees", result.agrees());
   if (options.json) {
     report.add("backends", backend_rows(result)).add("results", result_rows(result, SIZE_MAX));
-    report.add("losses", loss_rows(result)).print(true);
+    report.add("losses", loss_rows(result));
+    if (options.explain) report.add("explain", explained(explaining));
+    report.print(true);
   } else {
     told(result, std::move(report)).print(false);
+    for (const Report& plan : explained(explaining)) plan.print(false);
   }
   if (result.agrees()) return 0;
   for (const BackendResult& r : result.backends) {

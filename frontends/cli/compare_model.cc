@@ -82,7 +82,8 @@ CompareModel graph_model(const Options& o) {
 }
 
 CompareModel config_model(const Config& config, const std::string& folder, const TensorFile* weights) {
-  CompareModel model{nullptr, {}, trainer_options(config), weights ? weights->tensors : TensorMap{}};
+  CompareModel model{nullptr, {}, trainer_options(config), weights ? weights->tensors : TensorMap{},
+                     config.text("run.backend"), static_cast<int>(config.integer("run.threads"))};
   if (!config.text("task.kind").empty()) {
     model.task = make_task(config, folder, weights ? weights->metadata : Metadata{});
     return model;

@@ -20,6 +20,8 @@ struct CompareModel {
   std::optional<RecurrentStack> stack;  // what the task is, where it is that
   TrainerOptions training;
   TensorMap parameters;  // empty: drawn from the seed
+  std::string backend = "cpu";  // of the config
+  int threads = 0;
 };
 // Recurrent layers on random x in [-1, 1), another one for each batch, with the loss mean(y^2); further outputs "y" and
 // the final states "hn", ...

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/report.h"
 #include "frontends/cli/run_folder.h"
@@ -84,7 +85,8 @@ void add_text_scores(const TranslateTask& task, const RunFolder& run, Backend& b
 int run_eval(const Options& options) {
   const RunFolder run = open_run(options);
   const auto task = make_task(run.config, run.folder, run.model.metadata);
-  const auto backend = open_backend(run.config);
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
   Trainer trainer(task, *backend, trainer_options(run.config));
   trainer.set_parameters(run.model.tensors);
   EvaluateResult result = trainer.evaluate(split_of(options.split));
@@ -105,7 +107,7 @@ int run_eval(const Options& options) {
     else for (const auto& [name, value] : metrics) baselines.add(method + " " + name, value);
   }
   if (!baselines.items().empty()) report.add("baselines", baselines);
-  report.print(options.json);
+  print_explained(std::move(report), explaining, options.json);
   return 0;
 }
 

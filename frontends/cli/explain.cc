@@ -3,21 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+
 namespace unroll::cli {
 namespace {
 
-// What a plan keeps where, in numbers of values.
-Report memory_report(const Plan& plan) {
-  std::int64_t in_arena = 0, views = 0;
-  for (const auto& outputs : plan.storage)
-    for (const Storage& storage : outputs) {
-      in_arena += storage.place == Storage::Place::arena;
-      views += !storage.strides.empty();
-    }
-  Report report;
-  report.add("arena", bytes_text(plan.arena_bytes)).add("values in it", in_arena).add("strided views", views);
-  return report;
-}
+using Clock = std::chrono::steady_clock;
 
 ReportList pass_report(const Plan& plan) {
   ReportList rows;
@@ -29,12 +21,13 @@ ReportList pass_report(const Plan& plan) {
   return rows;
 }
 
-// Lines of a loop's body are indented.
+// Calls in a loop are indented.
 ReportList kernel_report(const std::vector<ReportLine>& lines) {
   ReportList rows;
   for (const ReportLine& line : lines) {
     Report& row = rows.emplace_back();
-    row.add("step", std::string(2 * static_cast<std::size_t>(line.depth), ' ') + line.step).add("kernel", line.implementation).add("bytes", static_cast<std::int64_t>(line.bytes));
+    row.add("step", std::string(2 * static_cast<std::size_t>(line.depth), ' ') + line.step);
+    row.add("kernel", line.implementation).add("bytes", static_cast<std::int64_t>(line.bytes));
     row.add("milliseconds", line.milliseconds).add("predicted_ms", line.predicted_ms);
   }
   return rows;
@@ -44,11 +37,21 @@ ReportList kernel_report(const std::vector<ReportLine>& lines) {
 
 // Outlives its executable, whose last report it keeps.
 struct ExplainingBackend::Compiled {
+  struct Total {
+    std::int64_t runs = 0;
+    double milliseconds = 0;
+    std::vector<ReportLine> lines;
+  };
   std::shared_ptr<const Plan> plan;
   const Executable* live = nullptr;
-  std::vector<ReportLine> last;
+  Total all, marked;
 
-  std::vector<ReportLine> lines() const { return live ? live->report() : last; }
+  static void subtract(Total& now, const Total& before);
+  Total now() const {
+    Total total = all;
+    if (live) total.lines = live->report();
+    return total;
+  }
 };
 
 std::unique_ptr<Executable> ExplainingBackend::compile(std::shared_ptr<const Plan> plan) {
@@ -59,11 +62,17 @@ std::unique_ptr<Executable> ExplainingBackend::compile(std::shared_ptr<const Pla
       entry_->live = inside_.get();
     }
     ~Kept() override {
-      entry_->last = inside_->report();
+      entry_->all.lines = inside_->report();
       entry_->live = nullptr;
     }
-    void run(const Bindings& bindings) override { inside_->run(bindings); }
+    void run(const Bindings& bindings) override {
+      const auto start = Clock::now();
+      inside_->run(bindings);
+      entry_->all.milliseconds += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+      ++entry_->all.runs;
+    }
     std::vector<ReportLine> report() const override { return inside_->report(); }
+    std::size_t workspace_bytes() const override { return inside_->workspace_bytes(); }
 
    private:
     std::unique_ptr<Executable> inside_;
@@ -76,17 +85,62 @@ std::unique_ptr<Executable> ExplainingBackend::compile(std::shared_ptr<const Pla
   return executable;
 }
 
-ReportList ExplainingBackend::explain() const {
-  ReportList plans;
+// A loop may have changed its way of running since, and with it its calls: of new ones nothing is known from before.
+void ExplainingBackend::Compiled::subtract(Total& now, const Total& before) {
+  std::size_t next = 0;
+  for (ReportLine& line : now.lines) {
+    const auto same = std::find_if(before.lines.begin() + static_cast<std::ptrdiff_t>(next), before.lines.end(),
+                                   [&](const ReportLine& b) { return b.step == line.step && b.depth == line.depth; });
+    if (same == before.lines.end()) continue;
+    line.milliseconds -= same->milliseconds;
+    next = static_cast<std::size_t>(same - before.lines.begin()) + 1;
+  }
+}
+
+void ExplainingBackend::mark() {
+  for (const auto& entry : compiled_) entry->marked = entry->now();
+}
+
+std::vector<ExplainedPlan> ExplainingBackend::plans() const {
+  std::vector<ExplainedPlan> plans;
   for (const auto& entry : compiled_) {
-    std::vector<std::string> outputs;
-    for (const NamedValue& output : entry->plan->graph->outputs()) outputs.push_back(output.name);
-    Report& report = plans.emplace_back();
-    report.add("outputs", outputs).add("device", describe().device);
-    report.add("one_thread", entry->plan->one_thread).add("memory", memory_report(*entry->plan));
-    report.add("passes", pass_report(*entry->plan)).add("kernels", kernel_report(entry->lines()));
+    Compiled::Total now = entry->now();
+    const Compiled::Total& before = entry->marked;
+    const std::int64_t runs = now.runs - before.runs;
+    const auto each = static_cast<double>(std::max<std::int64_t>(runs, 1));
+    Compiled::subtract(now, before);
+    for (ReportLine& line : now.lines) line.milliseconds /= each;
+    plans.push_back({entry->plan, runs, (now.milliseconds - before.milliseconds) / each, std::move(now.lines)});
   }
   return plans;
+}
+
+ReportList ExplainingBackend::explain() const {
+  ReportList reports;
+  for (const ExplainedPlan& explained : plans()) {
+    const Plan& plan = *explained.plan;
+    std::vector<std::string> outputs;
+    for (const NamedValue& output : plan.graph->outputs()) outputs.push_back(output.name);
+    Report& report = reports.emplace_back();
+    report.add("backend", describe().name).add("device", describe().device);
+    report.add("outputs", outputs).add("one_thread", plan.one_thread);
+    report.add("memory", memory_report(plan)).add("runs", explained.runs);
+    report.add("milliseconds", explained.milliseconds);
+    report.add("passes", pass_report(plan)).add("kernels", kernel_report(explained.lines));
+  }
+  return reports;
+}
+
+Report memory_report(const Plan& plan) {
+  std::int64_t in_arena = 0, views = 0;
+  for (const auto& outputs : plan.storage)
+    for (const Storage& storage : outputs) {
+      in_arena += storage.place == Storage::Place::arena;
+      views += !storage.strides.empty();
+    }
+  Report report;
+  report.add("arena", bytes_text(plan.arena_bytes)).add("values in it", in_arena).add("strided views", views);
+  return report;
 }
 
 std::unique_ptr<Backend> explained_if(bool wanted, std::unique_ptr<Backend> backend, ExplainingBackend*& explaining) {
@@ -101,6 +155,13 @@ void print_explained(Report report, const ExplainingBackend* explaining, bool as
   report.print(as_json);
   if (explaining && !as_json)
     for (const Report& plan : explaining->explain()) plan.print(false);
+}
+
+void print_explained_after(const ExplainingBackend* explaining, bool as_json) {
+  if (!explaining) return;
+  if (as_json) Report().add("explain", explaining->explain()).print(true);
+  else
+    for (const Report& plan : explaining->explain()) fmt::print(stderr, "{}", plan.text());
 }
 
 }  // namespace unroll::cli

@@ -2,7 +2,6 @@
 // `unroll report`: run folders, and what other commands printed, as one HTML file.
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdio>
 #include <filesystem>
 
@@ -27,7 +26,10 @@ int run_report(const Options& options) {
   for (const std::string& path : options.sources) {
     const bool is_run = disk().exists(path + "/metrics.jsonl"), is_lever = disk().exists(path + "/lever.json");
     if (is_run) runs.push_back(read_run(path));
-    else if (is_lever) attachments.push_back({path + "/lever.json", attached_text(path + "/lever.json")});
+    if (is_run && disk().exists(path + "/explain.json"))
+      attachments.push_back({path + "/explain.json", attached_text(path + "/explain.json")});
+    if (is_run) continue;
+    if (is_lever) attachments.push_back({path + "/lever.json", attached_text(path + "/lever.json")});
     else if (std::filesystem::is_directory(path))
       throw Error(ErrorKind::input_file, path, "holds neither metrics.jsonl nor lever.json",
                   "Name a run folder of `unroll train`, the --out folder of `unroll lever`, or a file");
@@ -38,7 +40,7 @@ int run_report(const Options& options) {
       fmt::print(stderr, "unroll: {}: {}\n", run.name, unreadable_text(run));
   const std::string html = html_page(runs, attachments);
   const std::string to = options.output.empty() ? "report.html" : options.output;
-  write_atomically(disk(), to, std::array{std::as_bytes(std::span(html))});
+  write_file(to, html);
   Report report;
   report.add("report", to).add("runs", static_cast<std::int64_t>(runs.size()));
   report.add("attachments", static_cast<std::int64_t>(attachments.size()));

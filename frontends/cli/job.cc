@@ -247,8 +247,9 @@ TrainerOptions trainer_options(const Config& c) {
   return t;
 }
 
-std::unique_ptr<Backend> open_backend(const Config& config) {
-  return make_backend(config.text("run.backend"), {.threads = static_cast<int>(config.integer("run.threads"))});
+std::unique_ptr<Backend> open_backend(const Config& config, bool predict) {
+  const auto threads = static_cast<int>(config.integer("run.threads"));
+  return make_backend(config.text("run.backend"), {.threads = threads, .predict = predict});
 }
 
 RecurrentSizes recurrent_sizes(const Config& config) {

@@ -22,7 +22,8 @@ std::shared_ptr<const Task> make_task(const Config& config, const std::string& f
 // What is odd about its data; throws as make_task where there is no such file or the config is wrong.
 DataCheck check_task_data(const Config& config, const std::string& folder);
 TrainerOptions trainer_options(const Config& config);
-std::unique_ptr<Backend> open_backend(const Config& config);
+// With `predict` reports say what calls were predicted to take, for which some backends measure the machine.
+std::unique_ptr<Backend> open_backend(const Config& config, bool predict = false);
 
 // A recurrent stack as one graph: inputs x [T,B,I], one initial state each, lengths when asked for, and the parameters.
 struct RecurrentJob {

@@ -22,8 +22,8 @@ constexpr Command k_commands[] = {
     {"inspect", unroll::cli::run_inspect}, {"bench", unroll::cli::run_bench},
     {"stream", unroll::cli::run_stream},   {"predict", unroll::cli::run_predict},
     {"lever", unroll::cli::run_lever},     {"compare", unroll::cli::run_compare},
-    {"profile", unroll::cli::run_profile}, {"report", unroll::cli::run_report},
-    {"completion", unroll::cli::run_completion},
+    {"profile", unroll::cli::run_profile}, {"explain", unroll::cli::run_explain},
+    {"report", unroll::cli::run_report},   {"completion", unroll::cli::run_completion},
 };
 
 int fail(int code, const char* text) {

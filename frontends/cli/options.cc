@@ -106,6 +106,7 @@ void add_eval(CLI::App& app, Options& o) {
   app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
   add_device(app, o);
   add_set(app, o);
+  add_explain(app, o);
   add_json(app, o);
   app.footer("Examples:\n  unroll eval runs/char-lm --json\n"
              "  unroll eval docs/examples/char-lm.toml --weights runs/char-lm/best.safetensors");
@@ -123,6 +124,8 @@ void add_generate(CLI::App& app, Options& o) {
   app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
   add_seed(app, o);
   add_device(app, o);
+  add_explain(app, o);
+  app.add_flag("--json", o.json, "one JSON object with prompt and text, when all is drawn");
   app.footer("Example:\n  unroll generate runs/char-lm --prompt \"And \" --length 200 --seed 1");
 }
 
@@ -134,6 +137,7 @@ void add_predict(CLI::App& app, Options& o) {
   add_decoding(app, o);
   add_device(app, o);
   add_set(app, o);
+  add_explain(app, o);
   app.add_flag("--json", o.json, "a JSON object per line");
   app.footer(
       "Example:\n  echo \"in the beginning god created the heaven and the earth\" | unroll predict runs/restore");
@@ -157,6 +161,7 @@ void add_stream(CLI::App& app, Options& o) {
   add_seed(app, o);
   add_device(app, o);
   add_set(app, o);
+  add_explain(app, o);
   app.add_flag("--json", o.json, "outputs as JSON, an array per line");
   app.footer(
       "Examples:\n  seq 10 | unroll stream runs/co2\n"
@@ -259,6 +264,7 @@ void add_compare(CLI::App& app, Options& o) {
       ->check(CLI::Range(0, 4096));
   add_seed(app, o);
   add_set(app, o);
+  add_explain(app, o);
   add_json(app, o);
   app.footer("Examples:\n  unroll compare runs/char-lm --grad\n"
              "  unroll compare lstm.toml --backend reference,cpu --grad --updates 5 --json\n"
@@ -281,6 +287,23 @@ void add_profile(CLI::App& app, Options& o) {
   app.footer("Examples:\n  unroll profile docs/examples/char-lm.toml\n"
              "  unroll profile runs/char-lm --updates 50 --trace trace.json\n"
              "chrome://tracing and ui.perfetto.dev open the trace.");
+}
+
+void add_explain_command(CLI::App& app, Options& o) {
+  app.add_option("model", o.config, "run folder or config file")->required();
+  app.add_option("--svg", o.svg, "file that gets the plans as a picture");
+  app.add_option("--out", o.out, "folder, such as the run's own, that gets explain.json and plan.svg: `report` shows them");
+  app.add_option("--seconds", o.explain_seconds, "how long each plan runs to be timed, after 20 runs that do not count")
+      ->check(CLI::Range(0.0, 3600.0));
+  app.add_option("--weights", o.weights, "safetensors with the parameters");
+  app.add_option("--checkpoint", o.checkpoint, "which weights of a run folder")->check(CLI::IsMember({"best", "last"}));
+  add_memory_limit(app, o);
+  add_seed(app, o);
+  add_device(app, o);
+  add_set(app, o);
+  add_json(app, o);
+  app.footer("Examples:\n  unroll explain runs/char-lm --svg plan.svg\n"
+             "  unroll explain docs/examples/cells/slstm.toml --backend cpu --threads 1 --json");
 }
 
 void add_report(CLI::App& app, Options& o) {
@@ -314,6 +337,7 @@ constexpr Row k_commands[] = {
     {"run", "one forward (and backward) pass on tensors from files", add_run},
     {"inspect", "what is in a model file, run folder, config or graph", add_inspect},
     {"lever", "what each change of a config costs and brings, beside the config itself", add_lever},
+    {"explain", "where the time of a model's plans goes, what passes did or left, and why", add_explain_command},
     {"report", "runs and what was measured of them as one HTML file", add_report},
     {"bench", "time one recurrent layer stack", add_bench},
     {"compare", "whether backends agree on a model, and which node is to blame", add_compare},

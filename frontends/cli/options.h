@@ -97,6 +97,10 @@ struct Options {
   std::string trace;                // gets a Chrome trace
   std::int64_t trace_events = 20000;  // of each thread, at most
 
+  // explain; also --out, --memory-limit
+  std::string svg;
+  double explain_seconds = 1;
+
   // stream, bench --mode stream
   std::int64_t lanes = 1;
   std::int64_t chunk = 1;

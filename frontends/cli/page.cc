@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/chart.h"
+#include "frontends/cli/plan_picture.h"
 
 namespace unroll::cli {
 namespace {
@@ -125,6 +126,12 @@ bool is_rows(const Json& value) {
 }
 std::string text_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
+  const auto is_string = [](const Json& item) { return item.is_string(); };
+  if (value.is_array() && std::all_of(value.begin(), value.end(), is_string)) {
+    std::string words;
+    for (const Json& word : value) words += (words.empty() ? "" : ", ") + word.get<std::string>();
+    return words;
+  }
   if (value.is_number_float()) return fmt::format("{:.5g}", value.get<double>());
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -171,9 +178,44 @@ std::string json_tables(const Json& value) {
   return (plain.empty() ? "" : table({"", ""}, plain)) + lists;
 }
 
-std::string attached(const Attachment& attachment) {
+bool is_plan(const Json& json) { return json.is_object() && json.contains("calls"); }
+
+// What `explain` printed, or nothing where it did not: each plan as a picture and as tables, the long ones folded.
+std::string plan_sections(const std::string& text, int& n_pictures) {
+  struct Table {
+    const char *key, *title;
+    bool is_long;
+  };
+  constexpr Table k_tables[] = {{"places", "where the time goes", false},
+                                {"left", "what passes left as it was, and why", false},
+                                {"passes", "what passes did, or left", true},
+                                {"calls", "what runs", true}};
+  const std::vector<PlanPicture> pictures = pictures_of(text);
+  if (pictures.empty()) return "";
+  Json about = Json::parse(text);
+  const Json plans = about["plans"];
+  about.erase("plans");
+  std::string html = json_tables(about);
+  std::size_t n = 0;
+  for (const Json& plan : plans) {
+    if (!is_plan(plan) || n == pictures.size()) continue;
+    const PlanPicture& picture = pictures[n++];
+    html += "<div class=\"wide\">" + picture_svg(picture, fmt::format("head{}", n_pictures++)) + "</div>\n";
+    for (const Table& t : k_tables) {
+      const Json rows = plan.value(t.key, Json());
+      if (!is_rows(rows)) continue;
+      html += t.is_long ? fmt::format("<details><summary>{}</summary>{}</details>\n", t.title, rows_table(rows))
+                        : fmt::format("<h4>{}</h4>{}\n", t.title, rows_table(rows));
+    }
+  }
+  return html + (plans.size() > n ? fmt::format("<p class=\"note\">{} more plans</p>\n", plans.size() - n) : "");
+}
+
+std::string attached(const Attachment& attachment, int& n_pictures) {
   const Json json = Json::parse(attachment.text, nullptr, /*allow_exceptions=*/false);
   const bool tables = json.is_object() || is_rows(json);
+  const std::string plans = plan_sections(attachment.text, n_pictures);
+  if (!plans.empty()) return "<section><h2>" + escaped(attachment.name) + "</h2>" + plans + "</section>\n";
   return "<section><h2>" + escaped(attachment.name) + "</h2>" +
          (tables ? json_tables(json) : "<pre>" + escaped(attachment.text) + "</pre>") + "</section>\n";
 }
@@ -184,14 +226,15 @@ std::string html_page(const std::vector<RunRecord>& runs, const std::vector<Atta
   std::string body;
   if (!runs.empty())
     body += "<section><h2>Runs</h2>" + summary(runs) +
-            "<p class=\"note\">Over updates; dashed: in validation.</p></section>\n<section class=\"charts\">\n" + charts(runs) +
-            "</section>\n<section>" + configs(runs) + "</section>\n";
-  for (const Attachment& attachment : attachments) body += attached(attachment);
+            "<p class=\"note\">Over updates; dashed: in validation.</p></section>\n<section class=\"charts\">\n" +
+            charts(runs) + "</section>\n<section>" + configs(runs) + "</section>\n";
+  int n_pictures = 0;
+  for (const Attachment& attachment : attachments) body += attached(attachment, n_pictures);
   return fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                     "<title>unroll report</title>\n<style>{}</style></head>\n<body><h1>unroll report</h1>\n{}"
+                     "<title>unroll report</title>\n<style>{}{}{}</style></head>\n<body><h1>unroll report</h1>\n{}"
                      "<script>{}</script></body></html>\n",
-                     k_page_style, body, k_page_script);
+                     k_page_palette, k_page_style, k_picture_style, body, k_page_script);
 }
 
 }  // namespace unroll::cli

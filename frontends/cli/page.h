@@ -17,6 +17,7 @@ struct Attachment {
 std::string html_page(const std::vector<RunRecord>& runs, const std::vector<Attachment>& attachments);
 
 // Of the page: CSS and JavaScript (page_style.cc).
+extern const char* const k_page_palette;  // colours by day and by night
 extern const char* const k_page_style;
 extern const char* const k_page_script;
 

@@ -4,12 +4,15 @@
 
 namespace unroll::cli {
 
-const char* const k_page_style = R"css(
+const char* const k_page_palette = R"css(
 :root { color-scheme: light dark; --ground: #fff; --ink: #1c1f24; --faint: #dde1e7; --soft: #5c6570;
   --c0: #1f6fd6; --c1: #d1481d; --c2: #1a8f4c; --c3: #8a4fd0; --c4: #b58200; --c5: #0b8f97; --c6: #c2317d; --c7: #5d6b2f; }
 @media (prefers-color-scheme: dark) {
   :root { --ground: #14171b; --ink: #e6e9ed; --faint: #2d333b; --soft: #9aa4b0;
     --c0: #6aa9ff; --c1: #ff8a61; --c2: #57cc86; --c3: #bf95ff; --c4: #e6b93c; --c5: #4fd0d8; --c6: #ff7ab8; --c7: #b3c46a; } }
+)css";
+
+const char* const k_page_style = R"css(
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1400px; padding: 16px; background: var(--ground); color: var(--ink);
   font: 15px/1.45 system-ui, sans-serif; }
@@ -35,7 +38,7 @@ th, td { padding: 3px 10px 3px 0; border-bottom: 1px solid var(--faint); text-al
 )css";
 
 const char* const k_page_script = R"js(
-for (const svg of document.querySelectorAll("svg")) {
+for (const svg of document.querySelectorAll("svg[data-first]")) {
   const data = svg.dataset, left = +data.left, right = +data.right, first = +data.first, last = +data.last;
   const lines = [...svg.querySelectorAll("[data-values]")].map(line => ({
     name: line.dataset.name,

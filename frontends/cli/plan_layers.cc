@@ -26,8 +26,7 @@ class LayerMap {
            const std::set<std::string>& parameters)
       : graph_(graph), values_(values), phases_(phases), about_norm_(about_norm), gives_(size()), own_(size()),
         before_(size()), after_(size()), names_(size()) {
-    const auto stacked = [](const std::string& name) { return stack_suffix(name) != std::string::npos; };
-    const bool bare = std::all_of(parameters.begin(), parameters.end(), stacked);
+    const bool bare = is_bare_stack(parameters);
     for (const std::string& name : parameters) layers_[name] = layer_of_parameter(name, bare);
     find_given();
     find_own();
@@ -176,6 +175,11 @@ std::string layer_of_parameter(const std::string& name, bool bare_stack) {
   const std::size_t end = name.find("_reverse", suffix);
   const std::string layer = name.substr(suffix + 1, end == std::string::npos ? end : end - suffix - 1);
   return bare_stack || dot == std::string::npos ? layer : first + "." + layer;
+}
+
+bool is_bare_stack(const std::set<std::string>& parameters) {
+  return std::all_of(parameters.begin(), parameters.end(),
+                     [](const std::string& name) { return stack_suffix(name) != std::string::npos; });
 }
 
 std::vector<std::string> node_layers(const Graph& graph, const PlanValues& values, const std::vector<PlanPhase>& phases,

@@ -31,6 +31,7 @@ inline constexpr const char* k_shared = "shared";  // of several layers, or of n
 // "recurrent.l0" of "recurrent.weight_ih_l0_reverse", "output" of "output.bias"; "l0" when all parameters are those of
 // recurrent layers: a bare stack. Both directions are one layer.
 std::string layer_of_parameter(const std::string& name, bool bare_stack);
+bool is_bare_stack(const std::set<std::string>& parameters);
 
 // For each node of plan.graph; bodies of loops belong to their loop. `parameters` are the names of the model's, as
 // Trainer::parameters() has them. Plans of updates, evaluations, and of outputs "loss" and "d_<input>"; of a plan whose

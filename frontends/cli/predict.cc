@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/number_lines.h"
 #include "frontends/cli/run_folder.h"
@@ -64,7 +65,8 @@ Answer answer_of(const RunFolder& run, Backend& backend, const Options& options)
 
 int run_predict(const Options& options) {
   const RunFolder run = open_run(options);
-  const auto backend = open_backend(run.config);
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
   const Answer answer = answer_of(run, *backend, options);
   LineReader lines(options.input.empty() ? "-" : options.input, /*skips_blank=*/false);
   for (std::string line; lines.next(line);) {
@@ -78,6 +80,7 @@ int run_predict(const Options& options) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   }
+  print_explained_after(explaining, options.json);
   return 0;
 }
 

@@ -88,6 +88,10 @@ Report& Report::add(std::string name, ReportItem item) {
   return *this;
 }
 
+const ReportItem& Report::at(const std::string& name) const {
+  return std::find_if(items_->begin(), items_->end(), [&](const auto& item) { return item.first == name; })->second;
+}
+
 std::string Report::json() const { return to_json(*this).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string Report::text() const {

@@ -28,6 +28,7 @@ class Report {
   Report& add(std::string name, ReportItem item);
   Report& add(std::string name, const char* text) { return add(std::move(name), ReportItem(std::string(text))); }
   const std::vector<std::pair<std::string, ReportItem>>& items() const { return *items_; }
+  const ReportItem& at(const std::string& name) const;  // of an item that is there
 
   std::string json() const;  // one line; bytes that are not UTF-8 become U+FFFD
   std::string text() const;  // name, value; lists as tables

@@ -154,7 +154,7 @@ int run_tensors(const Options& options) {
   const Pass pass = build_pass(config, sizes, options.grad);
   const TensorMap bound = gather_inputs(options, pass, std::move(input), load_safetensors(options.weights).tensors);
   ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(config), explaining);
+  const auto backend = explained_if(options.explain, open_backend(config, options.explain), explaining);
   TensorFile file;
   file.tensors = evaluate(*pass.job.graph, *backend, bound);
   save_safetensors(options.output, file);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/number_lines.h"
 #include "frontends/cli/run_folder.h"
@@ -119,15 +120,17 @@ StreamModel model_of(const RunFolder& run) {
 int run_stream(const Options& options) {
   const RunFolder run = open_run(options);
   const StreamModel model = model_of(run);
-  const BackendOptions threads{.threads = static_cast<int>(options.threads.value_or(1))};
-  const auto backend = make_backend(run.config.text("run.backend"), threads);
+  const BackendOptions how{.threads = static_cast<int>(options.threads.value_or(1)), .predict = options.explain};
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(options.explain, make_backend(run.config.text("run.backend"), how), explaining);
   if (options.bench) {
-    time_stream(*backend, model, run.model.tensors, options).print(options.json);
+    print_explained(time_stream(*backend, model, run.model.tensors, options), explaining, options.json);
     return 0;
   }
   LineStream stream(*backend, model, run.model.tensors, options);
   LineReader lines(options.input.empty() ? "-" : options.input);
   stream.run(lines);
+  print_explained_after(explaining, options.json);
   return 0;
 }
 

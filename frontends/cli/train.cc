@@ -160,7 +160,7 @@ int run_train(const Options& options) {
   if (options.find_lr) return run_find_lr(config, trainer, options);
   const auto task = make_task(config, "");
   ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(config), explaining);
+  const auto backend = explained_if(options.explain, open_backend(config, options.explain), explaining);
   catch_stop_signals();
   prepare_run_folder(options.out, options.resume);
   const std::string config_path = options.out + "/config.toml";

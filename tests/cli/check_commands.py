@@ -12,7 +12,7 @@ import tempfile
 from command import UNROLL, call, load, ok, refused, run_checks, save
 
 COMMANDS = ["doctor", "new", "train", "eval", "generate", "predict", "stream", "run", "inspect", "bench", "lever",
-            "compare", "completion"]
+            "compare", "explain", "report", "completion"]
 
 
 def version_and_help(folder):

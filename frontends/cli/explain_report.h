@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `unroll explain` says of a plan: for people a table on one screen, then what passes did and what runs; for
+// programs all of it.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "frontends/cli/plan_table.h"
+#include "frontends/cli/report.h"
+
+namespace unroll::cli {
+
+struct NamedPlan {
+  std::string name;  // "update"
+  ExplainedPlan explained;
+  PlanTable table;
+  std::set<std::string> parameters;
+};
+
+// plan, runs, milliseconds, predicted_ms, memory, places, left, passes, calls, edges (by index of calls).
+Report plan_json(const NamedPlan& plan);
+Report plan_text(const NamedPlan& plan);
+
+}  // namespace unroll::cli
