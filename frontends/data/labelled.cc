@@ -39,17 +39,21 @@ void for_each_token(const Lines& lines, const std::string& name, const LabelledL
   if (n_tokens == 0) throw Error(ErrorKind::input_file, name, "holds no sentence");
 }
 
-}  // namespace
-
-std::vector<LabelledSentence> read_labelled(std::string_view text, const std::string& name,
-                                            const LabelledLimits& limits) {
+std::vector<LabelledSentence> sentences_in(const Lines& lines, const std::string& name, const LabelledLimits& limits) {
   std::vector<LabelledSentence> sentences;
-  for_each_token(lines_of(text), name, limits, [&](const Token& token) {
+  for_each_token(lines, name, limits, [&](const Token& token) {
     if (token.first) sentences.emplace_back().line = token.line.number;
     sentences.back().tokens.emplace_back(token.text);
     sentences.back().labels.emplace_back(token.label);
   });
   return sentences;
+}
+
+}  // namespace
+
+std::vector<LabelledSentence> read_labelled(std::string_view text, const std::string& name,
+                                            const LabelledLimits& limits) {
+  return sentences_in(lines_of(text), name, limits);
 }
 
 void index_labelled(RecordFile& file, const LabelledLimits& limits) {
@@ -60,7 +64,7 @@ void index_labelled(RecordFile& file, const LabelledLimits& limits) {
 
 LabelledSentence sentence_in(const RecordFile& file, std::string_view record) {
   try {
-    std::vector<LabelledSentence> one = read_labelled(record, file.name());
+    std::vector<LabelledSentence> one = sentences_in(lines_of(record, k_inside), file.name(), {});
     if (one.size() == 1) return std::move(one[0]);
   } catch (const Error&) {  // it was read before
   }

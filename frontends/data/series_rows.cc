@@ -90,7 +90,6 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
     const auto first = before_.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(block) * S);
     last.assign(first, first + static_cast<std::ptrdiff_t>(S));
     std::int64_t t = block * k_block;
-    constexpr std::size_t k_inside = 1;  // of the file: a byte order mark is none here
     lines_of(text, k_inside)([&](const Line& line) {
       if (t >= end || line.text.find_first_not_of(" \t") == std::string_view::npos) return;
       numbers_in(file_, reader_, line.text, columns_, now);

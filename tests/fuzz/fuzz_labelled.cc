@@ -7,6 +7,7 @@
 
 #include "frontends/data/labelled.h"
 #include "frontends/data/lexicon.h"
+#include "tests/fuzz/text_reader.h"
 #include "unroll/error.h"
 
 namespace {
@@ -16,6 +17,18 @@ using namespace unroll;
 void read_back(const Lexicon& lexicon) {
   const Lexicon again = Lexicon::from_lines(lexicon.lines(), "fuzz");
   if (again.lines() != lexicon.lines() || again.size() != lexicon.size()) std::abort();
+}
+
+// The same sentences from a file that is read in parts.
+void check_records(std::string_view text) {
+  const std::vector<LabelledSentence> held = read_labelled(text, "fuzz");
+  RecordFile file = testing::read_in_parts(text);
+  index_labelled(file);
+  if (file.size() != static_cast<std::int64_t>(held.size())) std::abort();
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const LabelledSentence s = sentence_in(file, file.text(static_cast<std::int64_t>(i)));
+    if (s.tokens != held[i].tokens || s.labels != held[i].labels) std::abort();
+  }
 }
 
 }  // namespace
@@ -29,6 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       for (const std::string& token : s.tokens) ++counts[token];
     }
     read_back(Lexicon::of(counts, 1, Lexicon::k_max_entries));
+    check_records(text);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::input_file) std::abort();
   }

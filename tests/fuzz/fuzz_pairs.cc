@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text is pairs within the limits or is refused with Error(input_file); a target is a document of words.
+// Any text is pairs within the limits or is refused with Error(input_file), the same from a file that is read in parts; a
+// target is a document of words.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
 #include "frontends/data/documents.h"
 #include "frontends/data/pairs.h"
+#include "tests/fuzz/text_reader.h"
 #include "unroll/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -14,6 +16,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto pairs =
         read_pairs({reinterpret_cast<const char*>(data), size}, "fuzz", {.max_pairs = 100, .max_side = 200});
     if (pairs.empty() || pairs.size() > 100) std::abort();
+    RecordFile file = testing::read_in_parts({reinterpret_cast<const char*>(data), size});
+    index_pairs(file, {.max_pairs = 100, .max_side = 200});
+    if (file.size() != static_cast<std::int64_t>(pairs.size())) std::abort();
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      const TextPair again = pair_in(file, file.text(static_cast<std::int64_t>(i)));
+      if (again.source != pairs[i].source || again.target != pairs[i].target) std::abort();
+    }
     for (const TextPair& p : pairs) {
       if (p.source.empty() || p.target.empty() || p.source.size() > 200 || p.target.size() > 200) std::abort();
       for (const auto& sentence : document_of(p.target)) {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any text is a table of cells or is refused with Error(input_file). Its columns as series, and its rows as records, are
+// the same numbers whether they are held or read again from their file.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontends/data/csv.h"
+#include "frontends/data/series_rows.h"
+#include "tests/fuzz/text_reader.h"
+#include "unroll/error.h"
+
+namespace {
+
+using namespace unroll;
+
+// What f gives, or nothing when it refuses its input.
+template <class F>
+auto result_of(const F& f) -> std::optional<decltype(f())> {
+  try {
+    return f();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::input_file && e.kind() != ErrorKind::usage) std::abort();
+    return std::nullopt;
+  }
+}
+
+std::vector<double> all_of(const SeriesRows& rows, std::int64_t step) {
+  std::vector<double> all;
+  SeriesPiece piece;
+  for (std::int64_t t = 0; t < rows.size(); t += step) {
+    rows.read(t, std::min(t + step, rows.size()), piece);
+    all.insert(all.end(), piece.levels.begin(), piece.levels.end());
+    all.insert(all.end(), piece.observed.begin(), piece.observed.end());
+  }
+  return all;
+}
+
+void check_series(std::string_view text, const std::vector<std::string>& columns) {
+  for (const std::int64_t step : {1000, 3}) {
+    const auto held = result_of([&] { return all_of(SeriesRows(RecordFile(text, "fuzz"), columns, true), step); });
+    const auto again = result_of([&] { return all_of(SeriesRows(testing::read_in_parts(text), columns, false), step); });
+    if (held != again) std::abort();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  check_series(text, {""});
+  check_series(text, {"2", "1"});
+  const auto table = result_of([&] {
+    const CsvTable t = CsvTable::parse(text, "fuzz", {.max_columns = 50, .max_cells = 10000});
+    std::vector<double> numbers;
+    for (std::size_t r = 0; r < t.n_rows(); ++r)
+      for (std::size_t c = 0; c < t.n_columns(); ++c) numbers.push_back(t.number(r, c));
+    return numbers;
+  });
+  const auto records = result_of([&] {
+    RecordFile file = testing::read_in_parts(text);
+    CsvReader reader("fuzz", 50);
+    index_rows(file, reader, [&](std::span<const std::string> cells, std::size_t line) {
+      for (std::size_t c = 0; c < cells.size(); ++c) reader.number(cells[c], line, c);
+    });
+    std::vector<double> numbers;
+    for (std::int64_t r = 0; r < file.size(); ++r)
+      for (const double v : numbers_in(file, reader, file.text(r))) numbers.push_back(v);
+    return numbers;
+  });
+  if (table && table != records) std::abort();  // a table may be too large where its rows are not
+  return 0;
+}
