@@ -70,30 +70,41 @@ Inside within(const Inside& inside, const std::vector<ReportLine>& lines, std::s
   return inner;
 }
 
-std::vector<PlanCall> calls_of(const ExplainedPlan& explained, const std::vector<NodePlace>& places) {
+bool has_inner(const std::vector<ReportLine>& lines, std::size_t i) {
+  return i + 1 < lines.size() && lines[i + 1].depth > lines[i].depth;
+}
+
+}  // namespace
+
+std::vector<PlanCall> plan_calls(const Plan& plan, const std::vector<ReportLine>& lines,
+                                 const std::set<std::string>& parameters) {
+  const std::vector<NodePlace> places = line_places(lines, plan_phases(plan, parameters));
   std::vector<PlanCall> calls;
-  std::vector<Inside> around{{explained.plan.get()}};
-  for (std::size_t i = 0; i < explained.lines.size(); ++i) {
-    const ReportLine& line = explained.lines[i];
+  std::vector<Inside> around{{&plan}};
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const ReportLine& line = lines[i];
     around.resize(std::clamp<std::size_t>(static_cast<std::size_t>(line.depth) + 1, 1, around.size()));
     const Inside& inside = around.back();
     const Node* node = node_of(inside, line);
-    PlanCall call{line, places[i], "", 0, inside.in_loop, node && is_loop(*node) && !inside.in_loop};
+    PlanCall call{line, places[i], ""};
     call.line.milliseconds *= inside.share;
     call.line.predicted_ms *= inside.predicted_share;
-    if (node) call.shapes = shapes_of(*inside.plan->graph, *node);
-    if (node) call.flop = inside.times * node_work(*inside.plan->graph, *node).flop;
+    call.is_inner = inside.in_loop;
+    call.counts = !inside.in_loop && !(line.node < 0 && has_inner(lines, i));
+    if (node) {
+      const NodeWork work = node_work(*inside.plan->graph, *node);
+      call.flop = inside.times * work.flop;
+      call.bytes = inside.times * work.bytes;
+      call.shapes = shapes_of(*inside.plan->graph, *node);
+      call.is_loop = is_loop(*node) && !inside.in_loop;
+    }
     calls.push_back(std::move(call));
-    around.push_back(within(inside, explained.lines, i, node));
+    around.push_back(within(inside, lines, i, node));
   }
   return calls;
 }
 
-// Branches side by side have a line of their own above those of their calls: it counts as nothing.
-bool counts(const std::vector<PlanCall>& calls, std::size_t i) {
-  const bool has_inner = i + 1 < calls.size() && calls[i + 1].line.depth > calls[i].line.depth;
-  return !calls[i].is_inner && !(calls[i].line.node < 0 && has_inner);
-}
+namespace {
 
 // From each loop back through what is no loop to the loops before it.
 std::vector<PlanEdge> edges_between(const Graph& graph, const std::vector<PlanCall>& calls) {
@@ -147,7 +158,7 @@ std::vector<PlaceTime> times_by_place(const std::vector<PlanCall>& calls) {
     for (const std::string& layer : layers) {
       PlaceTime time{{phase, layer}};
       for (std::size_t i = 0; i < calls.size(); ++i) {
-        if (calls[i].place != time.place || !counts(calls, i)) continue;
+        if (calls[i].place != time.place || !calls[i].counts) continue;
         const ReportLine& line = calls[i].line;
         if (time.calls++ == 0 || line.milliseconds > calls[time.longest].line.milliseconds) time.longest = i;
         time.milliseconds += line.milliseconds;
@@ -163,7 +174,7 @@ std::vector<PlaceTime> times_by_place(const std::vector<PlanCall>& calls) {
 
 PlanTable plan_table(const ExplainedPlan& explained, const std::set<std::string>& parameters) {
   PlanTable table;
-  table.calls = calls_of(explained, line_places(explained.lines, plan_phases(*explained.plan, parameters)));
+  table.calls = plan_calls(*explained.plan, explained.lines, parameters);
   table.edges = edges_between(*explained.plan->graph, table.calls);
   table.places = times_by_place(table.calls);
   for (const PlaceTime& time : table.places) table.milliseconds += time.milliseconds;

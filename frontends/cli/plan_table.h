@@ -16,11 +16,16 @@ namespace unroll::cli {
 struct PlanCall {
   ReportLine line;
   NodePlace place;
-  std::string shapes;    // "f32[256,64] f32[64,1024] -> f32[256,1024]"; of a loop also its steps
-  double flop = 0;       // of a run of the plan
-  bool is_inner = false; // in a loop; its time is part of the loop's
-  bool is_loop = false;  // over time, or a claimed composite: what data flows between is worth drawing
+  std::string shapes;          // "f32[256,64] f32[64,1024] -> f32[256,1024]"; of a loop also its steps
+  double flop = 0, bytes = 0;  // of a run of the plan, as node_work counts
+  bool is_inner = false;       // in a loop
+  bool counts = false;         // its time is a part of the plan's, not of another call's
+  bool is_loop = false;        // over time, or a claimed composite: what data flows between is worth drawing
 };
+// `parameters` as plan_phases() takes them. Times of branches side by side are made to add up to that of all together.
+std::vector<PlanCall> plan_calls(const Plan& plan, const std::vector<ReportLine>& lines,
+                                 const std::set<std::string>& parameters);
+
 // A value of one loop that another one is computed from, itself or through other calls.
 struct PlanEdge {
   std::size_t from = 0, to = 0;  // calls
