@@ -308,7 +308,8 @@ void add_explain_command(CLI::App& app, Options& o) {
 
 void add_report(CLI::App& app, Options& o) {
   app.add_option("sources", o.sources,
-                 "run folders, --out folders of lever, and files with what compare, lever, bench or generate printed")
+                 "run folders, --out folders of lever, and files with what compare, lever, explain, bench or generate "
+                 "printed")
       ->required();
   app.add_option("--output", o.output, "the HTML file (default: report.html)");
   add_json(app, o);
