@@ -47,7 +47,8 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-// The same first batches again and again, so that few plans are compiled and each runs often.
+// The same first batches again and again, so that few plans are compiled and each runs often; made once, so that nobody
+// makes one while another runs.
 class FirstBatches final : public Task {
  public:
   FirstBatches(std::shared_ptr<const Task> task, std::int64_t train) : task_(std::move(task)), train_(train) {}
@@ -56,12 +57,15 @@ class FirstBatches final : public Task {
     return std::min(task_->n_batches(split), split == Split::train ? train_ : 1);
   }
   Batch batch(Split split, std::uint64_t seed, std::int64_t, std::int64_t index) const override {
-    return task_->batch(split, seed, 0, index);
+    const auto [at, is_new] = made_.try_emplace({split, index});
+    if (is_new) at->second = task_->batch(split, seed, 0, index);
+    return at->second;
   }
 
  private:
   std::shared_ptr<const Task> task_;
   std::int64_t train_;
+  mutable std::map<std::pair<Split, std::int64_t>, Batch> made_;  // asked for from one thread: nothing is made ahead
 };
 
 // What does not change a plan is left out of the training.
@@ -70,6 +74,7 @@ TrainerOptions plain_training(TrainerOptions o) {
   o.max_updates = (std::int64_t{1} << 30) / o.accumulate;
   o.epochs = o.stop_at = o.validate_every = o.checkpoint_every = o.keep = o.log_every = o.watch_every = o.patience = 0;
   o.max_minutes = o.estimate_seconds = 0;
+  o.prefetch = 0;
   o.on_bad = OnBad::skip;
   o.max_bad_updates = 0;
   o.warn = [](const std::string&) {};
