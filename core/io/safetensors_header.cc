@@ -182,7 +182,8 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
     for (const std::uint64_t d : shape_) {
       elements *= d;
       dims.push_back(static_cast<std::int64_t>(d));
-      if (d > static_cast<std::uint64_t>(Shape::k_max_dimension)) fail_entry("has the dimension " + std::to_string(d) + ", which is too large");
+      if (d > static_cast<std::uint64_t>(Shape::k_max_dimension))
+        fail_entry("has the dimension " + std::to_string(d) + ", which is too large");
     }
     const std::size_t width = file_dtype_bytes(entry_.dtype);
     const auto bytes = (elements * width).get();

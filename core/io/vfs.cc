@@ -121,8 +121,8 @@ std::size_t size_of(const Descriptor& file, const std::string& path) {
   struct stat status;
   if (::fstat(file.get(), &status) < 0) throw file_error(ErrorKind::input_file, path, "inspect", errno);
   if (!S_ISREG(status.st_mode))
-    throw Error(ErrorKind::input_file, path, S_ISDIR(status.st_mode) ? "is a folder, not a file" : "is not a regular file",
-                "Name a regular file");
+    throw Error(ErrorKind::input_file, path,
+                S_ISDIR(status.st_mode) ? "is a folder, not a file" : "is not a regular file", "Name a regular file");
   return static_cast<std::size_t>(status.st_size);
 }
 // Without O_NONBLOCK, opening a pipe would wait for its other end.
@@ -141,9 +141,10 @@ class DiskReader : public Vfs::Reader {
       });
       if (n < 0) throw file_error(ErrorKind::input_file, path_, "read", errno);
       if (n == 0)
-        throw Error(ErrorKind::input_file, path_,
-                    "ends at byte " + std::to_string(offset + done) + " where it had " + std::to_string(size_) + " bytes",
-                    "Leave the file as it is while it is used");
+        throw Error(
+            ErrorKind::input_file, path_,
+            "ends at byte " + std::to_string(offset + done) + " where it had " + std::to_string(size_) + " bytes",
+            "Leave the file as it is while it is used");
       done += static_cast<std::size_t>(n);
     }
     const std::pair<std::size_t, timespec> now = last_write();

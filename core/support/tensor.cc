@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t k_alignment = 64;
 
-// Pages of the system are zero when they are first touched: a large arena need not be written before it is used, so that
-// what compiling takes does not depend on it.
+// Pages of the system are zero when they are first touched: a large arena need not be written before it is used, so
+// that what compiling takes does not depend on it.
 constexpr std::size_t k_mapped_bytes = std::size_t{32} << 20;
 bool is_mapped(std::size_t bytes) { return bytes >= k_mapped_bytes; }
 
@@ -95,8 +95,9 @@ template <class T>
 Tensor Tensor::from(Shape shape, const std::vector<T>& values) {
   Tensor t(DTypeOf<T>::value, shape);
   if (static_cast<std::int64_t>(values.size()) != shape.elements())
-    throw Error(ErrorKind::shape, "Tensor::from",
-                shape.text() + " needs " + std::to_string(shape.elements()) + " values, got " + std::to_string(values.size()));
+    throw Error(
+        ErrorKind::shape, "Tensor::from",
+        shape.text() + " needs " + std::to_string(shape.elements()) + " values, got " + std::to_string(values.size()));
   if (!values.empty()) std::memcpy(t.bytes_.data(), values.data(), values.size() * sizeof(T));
   return t;
 }

@@ -41,7 +41,8 @@ Shape::Shape(std::span<const std::int64_t> dims) {
     elements *= static_cast<std::uint64_t>(dims[i]);
   }
   const auto n = elements.get();
-  if (!n || *n > (std::uint64_t{1} << 62)) throw Error(ErrorKind::shape, "Shape", "more than 2^62 elements in " + text());
+  if (!n || *n > (std::uint64_t{1} << 62))
+    throw Error(ErrorKind::shape, "Shape", "more than 2^62 elements in " + text());
   elements_ = static_cast<std::int64_t>(*n);
 }
 

@@ -52,7 +52,8 @@ Value count_rows(Value flag, Value live) {
 }
 
 // The body with, for each activation, how many rows are at its lower and at its upper end: two more outputs [W].
-std::shared_ptr<const Graph> counting_body(const Graph& body, const std::vector<Activation>& activations, int live_input) {
+std::shared_ptr<const Graph> counting_body(const Graph& body, const std::vector<Activation>& activations,
+                                           int live_input) {
   std::vector<ValueId> more;
   for (const Activation& a : activations) more.push_back(a.value);
   const auto extended = rewrite(body, [](const RewriteNode&) { return std::vector<Value>{}; }, more);
@@ -109,7 +110,8 @@ std::string loop_name(const Graph& graph, const Node& node, const ScanLayout& la
   std::vector<std::string> names;
   std::set<ValueId> seen;
   for (int k = 0; k < layout.n_constants; ++k)
-    parameters_behind(graph, node.inputs[static_cast<std::size_t>(layout.n_states + layout.n_sequences + k)], seen, names);
+    parameters_behind(graph, node.inputs[static_cast<std::size_t>(layout.n_states + layout.n_sequences + k)], seen,
+                      names);
   if (names.empty()) return "loop" + std::to_string(index);
   std::string common = names[0].substr(0, names[0].rfind('.') + 1);
   for (const std::string& name : names)

@@ -116,9 +116,11 @@ constexpr Row k_rows[] = {
       "`train.clip_norm = 1`, a shorter `data.steps`, a lower `train.lr`"},
      explodes},
     {{"vanishing gradients",
-      "`gradient_norm` is below 1e-4 in the first three reports, or `train.watch_every` shows weights of a layer with a "
+      "`gradient_norm` is below 1e-4 in the first three reports, or `train.watch_every` shows weights of a layer with "
+      "a "
       "gradient below 1e-4 of another layer's",
-      "`model.cell = \"lstm\"` or `\"gru\"`, `model.init = \"orthogonal\"`, `model.forget_bias = 1`, a cell with layer norm, "
+      "`model.cell = \"lstm\"` or `\"gru\"`, `model.init = \"orthogonal\"`, `model.forget_bias = 1`, a cell with layer "
+      "norm, "
       "fewer `model.layers`"},
      vanishes},
     {{"saturated gates", "`train.watch_every` shows a layer with `saturated` above 0.8",

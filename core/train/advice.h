@@ -20,8 +20,8 @@ struct Symptom {
 };
 std::span<const Symptom> symptoms();
 
-// Looks at the reports of a run, in order, and names each symptom once. Of a resumed run it looks at those in metrics.jsonl
-// first; no checkpoint holds what was said, because some of it depends on time.
+// Looks at the reports of a run, in order, and names each symptom once. Of a resumed run it looks at those in
+// metrics.jsonl first; no checkpoint holds what was said, because some of it depends on time.
 class Advisor {
  public:
   // from_start: the reports are those of a run from its first update on.

@@ -19,7 +19,8 @@ struct Curve {
   std::string failure;
 };
 
-Curve curve_of(const std::shared_ptr<const Task>& task, Backend& backend, TrainerOptions options, std::int64_t updates) {
+Curve curve_of(const std::shared_ptr<const Task>& task, Backend& backend, TrainerOptions options,
+               std::int64_t updates) {
   options.folder.clear();
   options.resume = options.overwrite = false;
   options.max_minutes = options.estimate_seconds = 0;

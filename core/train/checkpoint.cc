@@ -110,7 +110,8 @@ RunState get_run_state(const TensorFile& file, const std::string& path) {
   const std::string prefix = "trainer.best.";
   for (const auto& [key, value] : file.metadata)
     if (key.starts_with(prefix)) s.best_metrics[key.substr(prefix.size())] = read.number<double>(key);
-  if (s.update < 0 || s.plateau.plateaus < 0 || s.plateau.waited < 0 || s.rollbacks < 0) read.refuse("has a negative count");
+  if (s.update < 0 || s.plateau.plateaus < 0 || s.plateau.waited < 0 || s.rollbacks < 0)
+    read.refuse("has a negative count");
   return s;
 }
 

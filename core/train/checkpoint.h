@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run's files hold. last.safetensors: parameters, "optimizer.*", "average.*", "state.*", "trainer.*" tensors and
-// a RunState; best.safetensors: parameters only, the averaged ones where the run averages. Both carry the task's metadata and a digest of all of it.
+// a RunState; best.safetensors: parameters only, the averaged ones where the run averages. Both carry the task's
+// metadata and a digest of all of it.
 #pragma once
 
 #include <cstdint>

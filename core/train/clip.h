@@ -16,7 +16,8 @@ void check_clip(const ClipOptions& options);
 // sqrt(sum of squares of all gradients), a scalar.
 Value global_norm(std::span<const Value> gradients);
 
-// The gradients after all limits; `norm` is their global_norm before any. Gradient i is of parameter i and has its type.
+// The gradients after all limits; `norm` is their global_norm before any. Gradient i is of parameter i and has its
+// type.
 std::vector<Value> clipped(std::vector<Value> gradients, std::span<const Value> parameters, Value norm,
                            const ClipOptions& options);
 

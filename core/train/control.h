@@ -17,8 +17,8 @@ struct UpdateNumbers {
   std::int64_t update = 0;  // from 1
 };
 
-// f32 [10]: lr, average_rate, then the upper halves (16 bits, exact in f32) of four words: the seed's low and high word,
-// draw and update; then their lower halves.
+// f32 [10]: lr, average_rate, then the upper halves (16 bits, exact in f32) of four words: the seed's low and high
+// word, draw and update; then their lower halves.
 inline constexpr const char* k_control = "trainer.control";
 Tensor control_of(const UpdateNumbers& numbers);
 // The random key of a draw, i32 [3], for graphs without that input.

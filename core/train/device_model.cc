@@ -52,7 +52,8 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
       accumulated_(backend) {
   const EvaluationGraph forward = build_evaluation(*task_, any_batch(*task_, seed_));
   evaluation_metrics_ = forward.metrics;
-  parameter_rules(recipe_.optimizer_options, recipe_.groups, forward.parameters);  // a group without parameter is an error
+  parameter_rules(recipe_.optimizer_options, recipe_.groups,
+                  forward.parameters);  // a group without parameter is an error
   refuse_too_large(forward.parameters);
   TensorMap initial = initialize(forward.parameters, seed_);
   for (const auto& [name, tensor] : initial) {

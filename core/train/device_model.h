@@ -38,8 +38,8 @@ class DeviceModel {
   // Compiles what update(batch) needs, so that the carried tensors exist.
   void prepare(const Batch& batch) { program_for_update(batch, Phase::whole); }
 
-  // Mean over at most `at_most` batches (0: all) of a split from batch `first` on, at 0 from zero states; with the averages
-  // where there are some.
+  // Mean over at most `at_most` batches (0: all) of a split from batch `first` on, at 0 from zero states; with the
+  // averages where there are some.
   EvaluateResult evaluate(Split split, std::int64_t at_most, std::int64_t first = 0);
 
   // Sums since clear_totals(): see update_graph.h.
@@ -71,7 +71,8 @@ class DeviceModel {
   TensorMap parameters() const { return downloaded(parameters_); }  // as the last update left them
   TensorMap carried() const { return downloaded(carried_); }
   TensorMap averages() const;  // parameters() where the options ask for no average
-  // Throw Error(input_file) naming `source` on missing, unknown or misshapen tensors. Averages begin with the parameters.
+  // Throw Error(input_file) naming `source` on missing, unknown or misshapen tensors. Averages begin with the
+  // parameters.
   void set_parameters(const TensorMap& tensors, const std::string& source);
   void set_carried(const TensorMap& tensors, const std::string& source) { restore(carried_, tensors, source); }
 

@@ -110,7 +110,8 @@ class Trials {
       }
       per_element_.push_back(seconds / these.all);
       updates_.push_back(seconds);
-      allowed_ = std::min(trial_.seconds, k_share * static_cast<double>(trial_.last - trial_.first + 1) * median(updates_));
+      allowed_ =
+          std::min(trial_.seconds, k_share * static_cast<double>(trial_.last - trial_.first + 1) * median(updates_));
     }
     training_.bytes = model_.program_bytes() - before;
     if (model_.one_arena()) training_.arena = model_.largest_update_arena();
@@ -187,7 +188,8 @@ std::size_t saved_values_bytes(const Plan& plan) {
     const bool reverse = scan_layout(node).reverse;
     for (const ValueId id : node.inputs)
       if (is_scan(id.node) && scan_layout(graph.node(id.node)).reverse != reverse &&
-          plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)].place == Storage::Place::arena)
+          plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)].place ==
+              Storage::Place::arena)
         saved.insert(id);
   }
   std::size_t bytes = 0;

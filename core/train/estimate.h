@@ -41,8 +41,8 @@ struct FurtherPrograms {
 // Fills update_seconds, validation_seconds and compile_seconds. Programs are compiled on the way, which is not counted.
 FurtherPrograms try_updates(DeviceModel& model, const Task& task, const Trial& trial, RunEstimate& estimate);
 
-// Adds to the parts what those programs need, which must fit too, and what the process holds besides all of them: code, data,
-// plans, and what it once came to hold. `before` the model was made it held so much.
+// Adds to the parts what those programs need, which must fit too, and what the process holds besides all of them: code,
+// data, plans, and what it once came to hold. `before` the model was made it held so much.
 void add_rest(RunEstimate& estimate, const FurtherPrograms& further, const DeviceModel& model, std::size_t before);
 
 }  // namespace unroll

@@ -131,7 +131,8 @@ std::vector<ParameterRule> parameter_rules(const OptimizerOptions& optimizer, st
     rules.push_back(rule);
   }
   const bool any = std::any_of(rules.begin(), rules.end(), [](const ParameterRule& r) { return r.lr_scale > 0; });
-  if (!any) throw Error(ErrorKind::usage, "trainer", "the model has no parameter to train, or groups freeze all of them");
+  if (!any)
+    throw Error(ErrorKind::usage, "trainer", "the model has no parameter to train, or groups freeze all of them");
   return rules;
 }
 

@@ -19,10 +19,11 @@ void check_options(const TrainerOptions& o) {
   require(o.average.decay >= 0 && o.average.decay < 1,
           "average.decay must be in [0,1); got " + std::to_string(o.average.decay));
   require(o.average.start >= 0, "average.start must not be negative; got " + std::to_string(o.average.start));
-  require(std::exp2(std::round(std::log2(o.loss_scale.initial))) == o.loss_scale.initial &&
-              std::exp2(std::round(std::log2(o.loss_scale.lowest))) == o.loss_scale.lowest &&
-              o.loss_scale.lowest <= o.loss_scale.initial && o.loss_scale.initial <= 16777216,
-          "loss_scale.initial and loss_scale.lowest must be powers of two, at most 2^24, the lowest not above the initial");
+  require(
+      std::exp2(std::round(std::log2(o.loss_scale.initial))) == o.loss_scale.initial &&
+          std::exp2(std::round(std::log2(o.loss_scale.lowest))) == o.loss_scale.lowest &&
+          o.loss_scale.lowest <= o.loss_scale.initial && o.loss_scale.initial <= 16777216,
+      "loss_scale.initial and loss_scale.lowest must be powers of two, at most 2^24, the lowest not above the initial");
   require(o.loss_scale.growth_every >= 1, "loss_scale.growth_every must be positive");
   require(o.accumulate >= 1, "accumulate must be positive; got " + std::to_string(o.accumulate));
   require(o.accumulate <= INT32_MAX / std::max<std::int64_t>(o.max_updates, 1),

@@ -52,8 +52,8 @@ std::vector<std::int64_t> RunFolder::kept() const {
   return updates;
 }
 
-// A damaged file is passed over where an older one is whole; those that are newer than it go, because the run that goes on
-// will write other ones.
+// A damaged file is passed over where an older one is whole; those that are newer than it go, because the run that goes
+// on will write other ones.
 std::optional<TensorFile> RunFolder::newest_whole() {
   std::optional<Error> wrong;
   const auto load = [&](const std::string& path) -> std::optional<TensorFile> {

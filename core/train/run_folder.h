@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of a run. A save is: lines of metrics.jsonl, then best.safetensors, then last.safetensors; whatever is
-// interrupted, last.safetensors names a point that the other two can be brought back to. Of the last `keep` saves each stays
-// as checkpoint-UPDATE.safetensors.
+// interrupted, last.safetensors names a point that the other two can be brought back to. Of the last `keep` saves each
+// stays as checkpoint-UPDATE.safetensors.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,8 @@ class RunFolder {
   RunFolder(std::string path, Vfs& vfs, Warn warn, std::int64_t keep = 0)
       : path_(std::move(path)), vfs_(vfs), warn_(std::move(warn)), keep_(keep) {}
 
-  // Makes the folder. With resume, the newest whole checkpoint in it, if there is one. Throws Error(usage) when the folder holds
-  // a run and neither is set, Error(storage) when it cannot be written.
+  // Makes the folder. With resume, the newest whole checkpoint in it, if there is one. Throws Error(usage) when the
+  // folder holds a run and neither is set, Error(storage) when it cannot be written.
   std::optional<TensorFile> open(bool resume, bool overwrite);
   // Cuts metrics.jsonl to the length it had at a checkpoint.
   void cut_metrics(std::size_t bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run while it is made: where it stands, its model on the device, its files. Its functions are in trainer.cc (updates),
-// trainer_files.cc (what is read and written) and trainer_reports.cc (what is told).
+// A run while it is made: where it stands, its model on the device, its files. Its functions are in trainer.cc
+// (updates), trainer_files.cc (what is read and written) and trainer_reports.cc (what is told).
 #pragma once
 
 #include <chrono>

@@ -48,7 +48,8 @@ struct UpdateRecipe {
 // "average.<parameter>", "state.<name>", "accumulated.gradient.<parameter>", and, with M parts of metrics in all,
 //   k_totals      f32[4 + 2 M]: sums over the good updates of loss * weight, weight, gradient norm, 1, then total and
 //                 count of each metric
-//   k_bad         f32[4]: skipped updates, how many of the last ones without a break, the longest such run, the last one
+//   k_bad         f32[4]: skipped updates, how many of the last ones without a break, the longest such run, and
+//                 the last one
 //   k_loss_scale, k_scale_age f32[]: the scale, and updates since it changed, with Precision::f16
 //   k_accumulated f32[2 + 2 M]: loss * weight, weight, total and count of each metric of the update's batches so far
 struct TrainingGraph {
@@ -70,9 +71,9 @@ inline constexpr std::size_t k_n_fixed_totals = 4;
 // weight, so that the gradient is that of one batch that holds them all.
 TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase);
 
-// What update `build_update(..., phase)` is about to do, without doing it: the same inputs but no residents replaced. Output
-// k_watched f32[2 P + 2 L]: of each trained parameter the norm of its gradient before any limit, and how far the update
-// moves it divided by its own norm; of each recurrent loop the shares of saturated activations and of dead units
+// What update `build_update(..., phase)` is about to do, without doing it: the same inputs but no residents replaced.
+// Output k_watched f32[2 P + 2 L]: of each trained parameter the norm of its gradient before any limit, and how far the
+// update moves it divided by its own norm; of each recurrent loop the shares of saturated activations and of dead units
 // (activation_counts.h). Not for Phase::gather.
 struct WatchGraph {
   TrainingGraph training;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll bench`: times one recurrent layer stack, inference or a whole gradient step, or one product. Data stays on the
-// device; a repeat is run + wait. The protocol is in bench/README.md.
+// `unroll bench`: times one recurrent layer stack, inference or a whole gradient step, or one product. Data stays on
+// the device; a repeat is run + wait. The protocol is in bench/README.md.
 #include <fmt/format.h>
 
 #include <algorithm>

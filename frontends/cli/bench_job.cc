@@ -53,8 +53,8 @@ std::vector<std::int32_t> draw_lengths(const Options& o, const RecurrentSizes& s
   if (std::sscanf(o.lengths.c_str(), "%ld:%ld:%ld%c", &low, &high, &mean, &end) != 3 || low < 0 || high > sizes.steps ||
       mean < low || high < mean)
     throw Error(ErrorKind::usage, "unroll bench",
-                fmt::format("--lengths must be MIN:MAX:MEAN with 0 <= MIN <= MEAN <= MAX <= T = {}; got '{}'", sizes.steps,
-                            o.lengths));
+                fmt::format("--lengths must be MIN:MAX:MEAN with 0 <= MIN <= MEAN <= MAX <= T = {}; got '{}'",
+                            sizes.steps, o.lengths));
   const std::vector<ParameterSpec> spec{{"u", {DType::f64, {sizes.batch}}, Initializer::uniform(0.5)}};
   const Tensor u = initialize(spec, static_cast<std::uint64_t>(o.seed.value_or(0)) + 2).at("u");
   const double power = mean == low ? 0 : static_cast<double>(high - low) / static_cast<double>(mean - low) - 1;

@@ -119,7 +119,8 @@ std::string Chart::svg(const std::string& title) const {
                         k_left, k_width - k_right, y(value), k_left - 6, y(value) + 4, value);
   }
   for (const double tick : round_numbers(first_, last_, 6))
-    body += fmt::format("<text x=\"{:.2f}\" y=\"{}\" text-anchor=\"middle\">{:.6g}</text>", x(tick), k_height - 8, tick);
+    body +=
+        fmt::format("<text x=\"{:.2f}\" y=\"{}\" text-anchor=\"middle\">{:.6g}</text>", x(tick), k_height - 8, tick);
   for (const ChartLine& line : lines_) body += polyline(line);
   return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" data-left=\"{}\" data-right=\"{}\" "
                      "data-first=\"{:.10g}\" data-last=\"{:.10g}\">{}</svg>",

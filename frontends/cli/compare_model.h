@@ -27,7 +27,8 @@ struct CompareModel {
 // the final states "hn", ...
 std::shared_ptr<const Task> stack_task(const RecurrentModelOptions& model, const RecurrentSizes& sizes);
 
-// Of a run folder or a config its task; of a config with [model] alone its stack_task; of graph text the graph on the tensors of --input.
+// Of a run folder or a config its task; of a config with [model] alone its stack_task; of graph text the graph on the
+// tensors of --input.
 CompareModel compare_model(const Options& options);
 
 }  // namespace unroll::cli

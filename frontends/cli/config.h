@@ -22,7 +22,8 @@ class Config {
 
   // Throws Error(input_file) naming name:line:column, the key and the nearest known one.
   void apply_toml(std::string_view text, const std::string& name);
-  // "section.key=value"; the value is TOML, or plain text for a text key, or a,b for an array of text. Throws Error(usage).
+  // "section.key=value"; the value is TOML, or plain text for a text key, or a,b for an array of text. Throws
+  // Error(usage).
   void apply_setting(std::string_view setting);
   void set(std::string_view path, ConfigValue value, std::string origin);
 
@@ -35,7 +36,8 @@ class Config {
   std::vector<ParameterGroup> groups() const;  // the tables [groups.NAME], in the order of the file
   bool is_default(std::string_view path) const { return entry(path).origin.empty(); }
 
-  // The keys that `uses` reads, in schema order, and all tables, as TOML with comments; all of it reads back to the same config.
+  // The keys that `uses` reads, in schema order, and all tables, as TOML with comments; all of it reads back to the
+  // same config.
   std::string toml(unsigned uses) const;
   unsigned uses() const;  // from task.kind
 

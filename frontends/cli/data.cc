@@ -17,9 +17,11 @@ void try_task(const Config& config, const std::string& folder, DataCheck& check)
     const std::pair<const char*, Split> splits[] = {
         {"training", Split::train}, {"validation", Split::validation}, {"test", Split::test}};
     for (const auto& row : splits)
-      check.figures.emplace_back(fmt::format("batches in {}", row.first), static_cast<double>(task->n_batches(row.second)));
+      check.figures.emplace_back(fmt::format("batches in {}", row.first),
+                                 static_cast<double>(task->n_batches(row.second)));
     if (task->n_batches(Split::train) == 0)
-      check.findings.push_back({true, "file", "the training split holds no batch: lower train.batch, or give more data"});
+      check.findings.push_back(
+          {true, "file", "the training split holds no batch: lower train.batch, or give more data"});
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::input_file && e.kind() != ErrorKind::usage) throw;
     for (const DataFinding& finding : check.findings)

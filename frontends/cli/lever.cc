@@ -57,7 +57,8 @@ void refuse_no_change(const std::string& lever, const std::string& setting, cons
   Config changed = baseline;
   changed.apply_setting(setting);
   if (changed.toml(baseline.uses()) == baseline.toml(baseline.uses()))
-    throw Error(ErrorKind::usage, lever, setting + " is what the config says already", "Leave it out, or take another value");
+    throw Error(ErrorKind::usage, lever, setting + " is what the config says already",
+                "Leave it out, or take another value");
 }
 
 Settings settings_of(const std::string& lever, const Config& baseline) {
@@ -214,9 +215,10 @@ Report text_of(const LeverTable& table) {
       add({row.name, "-", "-", "-", bytes_text(row.bytes), "-", "-", verdict_of(row)});
       continue;
     }
-    add({row.name, fmt::format("{:.4g}", row.items_per_second.mean), fmt::format("{:.2f}", row.items_per_second.mean / base),
-         fmt::format("{:.3g}", row.epoch_seconds.mean), bytes_text(row.bytes), spread_text(row.loss_at_items),
-         spread_text(row.loss_at_seconds), is_baseline ? "" : verdict_of(row)});
+    add({row.name, fmt::format("{:.4g}", row.items_per_second.mean),
+         fmt::format("{:.2f}", row.items_per_second.mean / base), fmt::format("{:.3g}", row.epoch_seconds.mean),
+         bytes_text(row.bytes), spread_text(row.loss_at_items), spread_text(row.loss_at_seconds),
+         is_baseline ? "" : verdict_of(row)});
   }
   Report report;
   report.add("equal_items", table.items).add("equal_seconds", table.seconds).add("levers", rows);

@@ -130,7 +130,8 @@ void add_generate(CLI::App& app, Options& o) {
 }
 
 void add_predict(CLI::App& app, Options& o) {
-  app.add_option("run", o.config, "run folder of a label, translate or document task, or with --weights a config")->required();
+  app.add_option("run", o.config, "run folder of a label, translate or document task, or with --weights a config")
+      ->required();
   app.add_option("--weights", o.weights, "safetensors with the parameters, instead of a run folder's");
   app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
   app.add_option("--input", o.input, "a text a line; - (stdin) when not given");
@@ -229,7 +230,8 @@ void add_lever(CLI::App& app, Options& o) {
   app.add_option("levers", o.levers,
                  "changes, as batch=64, section.key=value, or several that belong together: batch=64,lr=0.008")
       ->required();
-  app.add_option("--seeds", o.lever.seeds, "runs of each, with train.seed and the seeds after it")->check(CLI::Range(1, 1000));
+  app.add_option("--seeds", o.lever.seeds, "runs of each, with train.seed and the seeds after it")
+      ->check(CLI::Range(1, 1000));
   app.add_option("--minutes", o.lever.minutes, "time for all runs together")->check(CLI::Range(0.001, 1e6));
   app.add_option("--out", o.out, "folder that gets lever.json and a run folder for each run");
   add_seed(app, o);
@@ -292,7 +294,8 @@ void add_profile(CLI::App& app, Options& o) {
 void add_explain_command(CLI::App& app, Options& o) {
   app.add_option("model", o.config, "run folder or config file")->required();
   app.add_option("--svg", o.svg, "file that gets the plans as a picture");
-  app.add_option("--out", o.out, "folder, such as the run's own, that gets explain.json and plan.svg: `report` shows them");
+  app.add_option("--out", o.out,
+                 "folder, such as the run's own, that gets explain.json and plan.svg: `report` shows them");
   app.add_option("--seconds", o.explain_seconds, "how long each plan runs to be timed, after 20 runs that do not count")
       ->check(CLI::Range(0.0, 3600.0));
   app.add_option("--weights", o.weights, "safetensors with the parameters");
@@ -353,7 +356,8 @@ void build_app(CLI::App& app, Options& options) {
   app.footer(
       "Examples:\n  unroll doctor\n  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
       "  unroll generate runs/char-lm --prompt \"And \"\n"
-      "Exit codes: 0 ok, 1 other, 2 usage, 3 bad input file, 4 numeric, 5 device, 6 storage, 7 memory, 9 results differ;\n"
+      "Exit codes: 0 ok, 1 other, 2 usage, 3 bad input file, 4 numeric, 5 device, 6 storage, 7 memory, 9 results "
+      "differ;\n"
       "130 and 143: stopped by a signal after a checkpoint.");
   for (const Row& row : k_commands) row.add(*app.add_subcommand(row.name, row.doc), options);
 }

@@ -63,10 +63,11 @@ std::string duration_text(double seconds) {
 }
 
 std::string progress_line(const Progress& p, double seconds_left) {
-  return fmt::format("update={} of={} loss={:.5g}{} lr={:.3g} gradient_norm={:.3g} updates_per_second={:.3g} "
-                     "data_wait={:.1f}% eta={}{}",
-                     p.update, p.max_updates, p.loss, metrics_text(p.metrics), p.lr, p.gradient_norm,
-                     p.updates_per_second, 100 * p.data_wait, duration_text(seconds_left), p.watch ? watch_text(*p.watch) : "");
+  return fmt::format(
+      "update={} of={} loss={:.5g}{} lr={:.3g} gradient_norm={:.3g} updates_per_second={:.3g} "
+      "data_wait={:.1f}% eta={}{}",
+      p.update, p.max_updates, p.loss, metrics_text(p.metrics), p.lr, p.gradient_norm, p.updates_per_second,
+      100 * p.data_wait, duration_text(seconds_left), p.watch ? watch_text(*p.watch) : "");
 }
 
 std::string validation_line(const Progress& p) {
@@ -77,7 +78,9 @@ std::string validation_line(const Progress& p) {
 namespace {
 
 // With a tenth of a second where that says something.
-std::string short_time(double seconds) { return seconds < 60 ? fmt::format("{:.1f}s", seconds) : duration_text(seconds); }
+std::string short_time(double seconds) {
+  return seconds < 60 ? fmt::format("{:.1f}s", seconds) : duration_text(seconds);
+}
 
 }  // namespace
 
@@ -87,8 +90,8 @@ std::string estimate_line(const RunEstimate& e) {
   if (e.saved_bytes > 0)
     parts += fmt::format(" (of the arena {} are saved for the gradient)", bytes_text(e.saved_bytes));
   const std::string time = e.update_seconds > 0
-                               ? fmt::format("{} for {} updates of {:.3g} ms and {} validations", short_time(e.seconds()),
-                                             e.updates, 1e3 * e.update_seconds, e.validations)
+                               ? fmt::format("{} for {} updates of {:.3g} ms and {} validations",
+                                             short_time(e.seconds()), e.updates, 1e3 * e.update_seconds, e.validations)
                                : "time unknown";
   return fmt::format("estimate: {}; {} of memory{}", time, bytes_text(e.bytes), parts);
 }

@@ -16,8 +16,8 @@ namespace unroll::cli {
 // Both forms as text, for tests.
 std::string progress_line(const Progress& progress, double seconds_left);
 std::string validation_line(const Progress& progress);
-// What the run will take; and how far that was off, of what was done. `peak`: bytes that the process came to hold, 0 where
-// that is not known.
+// What the run will take; and how far that was off, of what was done. `peak`: bytes that the process came to hold, 0
+// where that is not known.
 std::string estimate_line(const RunEstimate& estimate);
 std::string estimate_error_line(const RunEstimate& estimate, const TrainResult& result, std::size_t peak);
 std::string advice_line(const Advice& advice);

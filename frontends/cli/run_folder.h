@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making a run folder, and reading back what `unroll train` left in one: the resolved config and one of the two checkpoints;
-// or a config and weights that lie elsewhere.
+// Making a run folder, and reading back what `unroll train` left in one: the resolved config and one of the two
+// checkpoints; or a config and weights that lie elsewhere.
 #pragma once
 
 #include "frontends/cli/options.h"

@@ -17,8 +17,8 @@ struct RunRecord {
   std::string name;    // of its folder
   std::string config;  // TOML; empty when there is none
   std::vector<std::string> order;  // names of the curves, in the order they first appear
-  // "loss", "validation_loss", "lr", ...: the numbers of metrics.jsonl; "saturated LOOP", "dead LOOP" and "update_ratio"
-  // (the largest) of watched updates; "updates_per_second" of log.txt.
+  // "loss", "validation_loss", "lr", ...: the numbers of metrics.jsonl; "saturated LOOP", "dead LOOP" and
+  // "update_ratio" (the largest) of watched updates; "updates_per_second" of log.txt.
   std::map<std::string, Curve> curves;
   std::size_t unreadable_lines = 0;  // of metrics.jsonl: cut off by a kill, or not of the trainer
 };

@@ -108,9 +108,12 @@ int run_verify_resume(const Config& config, TrainerOptions trainer, const Option
   const auto task = make_task(config, "");
   ScratchFolder folder;
   trainer.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
-  const ResumeCheck check = verify_resume(task, *backend, trainer, options.max_updates.value_or(k_updates), folder.path());
+  const ResumeCheck check =
+      verify_resume(task, *backend, trainer, options.max_updates.value_or(k_updates), folder.path());
   Report report;
-  report.add("equal", check.differences.empty()).add("updates", check.updates).add("stopped_after", check.stopped_after);
+  report.add("equal", check.differences.empty())
+      .add("updates", check.updates)
+      .add("stopped_after", check.stopped_after);
   ReportList list;
   for (const std::string& text : check.differences) list.push_back(Report().add("difference", text));
   report.add("differences", list);
@@ -137,8 +140,12 @@ int run_check_precision(const Config& config, const TrainerOptions& trainer, con
   ReportList points;
   for (std::size_t i = every - 1; i < check.points.size(); i += every) points.push_back(point(check.points[i]));
   Report report;
-  report.add("agrees", check.agrees).add("precision", own).add("updates", static_cast<std::int64_t>(check.points.size()));
-  report.add("largest_difference", check.largest).add("at_update", check.largest_at).add("tolerance", options.tolerance);
+  report.add("agrees", check.agrees)
+      .add("precision", own)
+      .add("updates", static_cast<std::int64_t>(check.points.size()));
+  report.add("largest_difference", check.largest)
+      .add("at_update", check.largest_at)
+      .add("tolerance", options.tolerance);
   report.add("skipped_updates", check.skipped_updates);
   if (!check.failure.empty()) report.add("failure", check.failure);
   report.add("smoothed_losses", points);

@@ -17,8 +17,8 @@ struct Line {
 };
 // Shows every line of something, in order. A second call shows the same ones.
 using Lines = std::function<void(const std::function<void(const Line&)>& take)>;
-// Of a text, which must outlive them, or of the part of one that begins at byte `at`, behind `n_before` lines. A byte order
-// mark is one at the very begin alone.
+// Of a text, which must outlive them, or of the part of one that begins at byte `at`, behind `n_before` lines. A byte
+// order mark is one at the very begin alone.
 Lines lines_of(std::string_view text, std::size_t at = 0, std::size_t n_before = 0);
 inline constexpr std::size_t k_inside = 1;  // as `at`: anywhere but at the begin
 

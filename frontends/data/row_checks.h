@@ -25,8 +25,12 @@ struct CheckedRow {
 class DataChecker {
  public:
   void figure(const std::string& name, double value) { check_.figures.emplace_back(name, value); }
-  void error(std::string check, std::string what) { check_.findings.push_back({true, std::move(check), std::move(what)}); }
-  void warn(std::string check, std::string what) { check_.findings.push_back({false, std::move(check), std::move(what)}); }
+  void error(std::string check, std::string what) {
+    check_.findings.push_back({true, std::move(check), std::move(what)});
+  }
+  void warn(std::string check, std::string what) {
+    check_.findings.push_back({false, std::move(check), std::move(what)});
+  }
 
   // Lines without a character but blanks; the first ones by number. `usual`: how many in a row mean something.
   void empty_lines(std::string_view text, std::size_t usual);

@@ -103,7 +103,9 @@ struct Row {
 };
 constexpr Row k_kinds[] = {
     {"bytes",
-     [](const Texts&, const TokenizerOptions&, const std::string&) -> CoderPointer { return std::make_shared<Bytes256>(); },
+     [](const Texts&, const TokenizerOptions&, const std::string&) -> CoderPointer {
+       return std::make_shared<Bytes256>();
+     },
      [](std::string_view, const std::string&) -> CoderPointer { return std::make_shared<Bytes256>(); }},
     {"characters",
      [](const Texts& texts, const TokenizerOptions&, const std::string& name) { return train_characters(texts, name); },
@@ -118,7 +120,8 @@ constexpr Row k_kinds[] = {
      [](std::string_view stored, const std::string& name) -> CoderPointer {
        return std::make_shared<Words>(Lexicon::from_lines(stored, name));
      }},
-    {"bpe", [](const Texts& texts, const TokenizerOptions& o, const std::string&) { return train_byte_pairs(texts, o); },
+    {"bpe",
+     [](const Texts& texts, const TokenizerOptions& o, const std::string&) { return train_byte_pairs(texts, o); },
      byte_pairs_from},
 };
 

@@ -224,7 +224,8 @@ TEST_CASE("an array of texts is read from a file and from the command line, and 
   CHECK(config.texts("data.columns") == Names{"x"});
   config.apply_setting("data.columns=[]");
   CHECK(config.texts("data.columns").empty());
-  CHECK(contains(refusal(ErrorKind::usage, [&] { config.apply_setting("data.columns=[1]"); }), "data.columns=[\"a\", \"b\"]"));
+  CHECK(contains(refusal(ErrorKind::usage, [&] { config.apply_setting("data.columns=[1]"); }),
+                 "data.columns=[\"a\", \"b\"]"));
   CHECK(contains(file_refusal("[data]\ncolumns = \"a\"\n"), "such as [\"a\", \"b\"]"));
   CHECK(contains(file_refusal("[data]\ncolumns = [\"a\", 2]\n"), "data.columns is of type array"));
 }

@@ -51,7 +51,8 @@ Placed placed(const Graph& graph, Backend& backend, const std::set<std::string>&
   const auto made = plan(graph, backend);
   return {made, plan_phases(*made, parameters), parameters};
 }
-Placed place_update(const Task& task, Backend& backend, const TrainerOptions& options = {}, Phase phase = Phase::whole) {
+Placed place_update(const Task& task, Backend& backend, const TrainerOptions& options = {},
+                    Phase phase = Phase::whole) {
   const UpdateRecipe recipe(options);
   const TrainingGraph t = build_update(task, task.batch(Split::train, 1, 0, 0), recipe, phase);
   return placed(*t.graph, backend, names_of(t.parameters));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any text is a cell or is refused with Error(usage), or Error(input_file) when it came from a file. A cell builds for
-// two sizes or is refused for its widths; what is built passes the verifier, has a gradient, and is the same graph twice.
-// Format of an input: the states, separated by spaces; a newline; the expression of y, may be empty; a newline; the step.
+// two sizes or is refused for its widths; what is built passes the verifier, has a gradient, and is the same graph
+// twice. Format of an input: the states, separated by spaces; a newline; the expression of y, may be empty; a newline;
+// the step.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text is pairs within the limits or is refused with Error(input_file), the same from a file that is read in parts; a
-// target is a document of words.
+// Any text is pairs within the limits or is refused with Error(input_file), the same from a file that is read in parts;
+// a target is a document of words.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text is a table of cells or is refused with Error(input_file). Its columns as series, and its rows as records, are
-// the same numbers whether they are held or read again from their file.
+// Any text is a table of cells or is refused with Error(input_file). Its columns as series, and its rows as records,
+// are the same numbers whether they are held or read again from their file.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -42,7 +42,8 @@ std::vector<double> all_of(const SeriesRows& rows, std::int64_t step) {
 void check_series(std::string_view text, const std::vector<std::string>& columns) {
   for (const std::int64_t step : {1000, 3}) {
     const auto held = result_of([&] { return all_of(SeriesRows(RecordFile(text, "fuzz"), columns, true), step); });
-    const auto again = result_of([&] { return all_of(SeriesRows(testing::read_in_parts(text), columns, false), step); });
+    const auto again =
+        result_of([&] { return all_of(SeriesRows(testing::read_in_parts(text), columns, false), step); });
     if (held != again) std::abort();
   }
 }

@@ -8,8 +8,8 @@
 
 namespace unroll::testing {
 
-// "loss", penalties in it, and "d.<parameter>", computed as in training, with the random key (1, 2, 3) where something is
-// random and carried states of zero.
+// "loss", penalties in it, and "d.<parameter>", computed as in training, with the random key (1, 2, 3) where something
+// is random and carried states of zero.
 inline TensorMap loss_and_gradients(const Task& task, const Batch& batch, Backend& backend) {
   Graph graph;
   Scope scope(graph, /*training=*/true);

@@ -96,18 +96,26 @@ TEST_CASE("each symptom is named once") {
       {"exploding gradients", {.norm = [](int i) { return i < 10 ? 0.5 : 6.0; }}},
       {"vanishing gradients", {.norm = [](int) { return 1e-6; }}},
       {"vanishing gradients",
-       {.also = [](int, Progress& p) {
-         p.watch = Watch{.update = p.update,
-                         .parameters = {{"weight_hh_l0", {1e-7, 1e-3}}, {"weight_hh_l1", {0.2, 1e-3}}},
-                         .loops = {}};
-       }}},
+       {.also =
+            [](int, Progress& p) {
+              p.watch = Watch{.update = p.update,
+                              .parameters = {{"weight_hh_l0", {1e-7, 1e-3}}, {"weight_hh_l1", {0.2, 1e-3}}},
+                              .loops = {}};
+            }}},
       {"saturated gates",
-       {.also = [](int, Progress& p) { p.watch = Watch{p.update, {}, {{"l0", {0.9, 0}}}}; }}},
-      {"dead units", {.also = [](int, Progress& p) { p.watch = Watch{p.update, {}, {{"l0", {0.1, 0.5}}}}; }}},
+       {.also =
+            [](int, Progress& p) {
+              p.watch = Watch{p.update, {}, {{"l0", {0.9, 0}}}};
+            }}},
+      {"dead units",
+       {.also =
+            [](int, Progress& p) {
+              p.watch = Watch{p.update, {}, {{"l0", {0.1, 0.5}}}};
+            }}},
       {"overfitting", {.validation = [](int i) { return 3 + 0.2 * std::fabs(i - 8); }}},
-      {"underfitting", {.loss = [](int i) { return 3.0 - 1e-4 * i; }, .validation = [](int i) { return 3.0 - 1e-5 * i; }}},
-      {"a plateau",
-       {.loss = [](int i) { return i < 6 ? 3.0 - 0.2 * i : 2.0; }, .validation = [](int) { return 2.1; }}},
+      {"underfitting",
+       {.loss = [](int i) { return 3.0 - 1e-4 * i; }, .validation = [](int i) { return 3.0 - 1e-5 * i; }}},
+      {"a plateau", {.loss = [](int i) { return i < 6 ? 3.0 - 0.2 * i : 2.0; }, .validation = [](int) { return 2.1; }}},
       {"a slow loader", {.wait = [](int i) { return i < 10 ? 0.01 : 0.2; }}},
   };
   for (const Row& row : rows) {
@@ -164,7 +172,8 @@ TEST_CASE("a run whose gradients explode is told so by its reports, and only onc
   Trainer(std::make_shared<Growing>(), *backend, o).fit([&](const Progress& p) {
     for (const Advice& a : p.advice)
       if (a.symptom != "a slow loader") names.push_back(a.symptom);  // such updates take no time
-    if (!p.advice.empty() && names.size() == 1) CHECK(p.advice[0].text.find("train.clip_norm = 1") != std::string::npos);
+    if (!p.advice.empty() && names.size() == 1)
+      CHECK(p.advice[0].text.find("train.clip_norm = 1") != std::string::npos);
   });
   CHECK(names == Names{"exploding gradients"});
 }

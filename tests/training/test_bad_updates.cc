@@ -53,7 +53,8 @@ class Poisoned : public Task {
     if (hit && at + 1 == to) ++given;
     const bool in_data = site == Site::data || site == Site::weights;
     Batch b;
-    b.inputs.emplace("x", Tensor::from<float>({2, 2}, {1, 2, hit && in_data ? value : 3, static_cast<float>(index) / 8}));
+    b.inputs.emplace("x",
+                     Tensor::from<float>({2, 2}, {1, 2, hit && in_data ? value : 3, static_cast<float>(index) / 8}));
     b.inputs.emplace("bad", Tensor::scalar(DType::f32, hit ? 1 : 0));
     return b;
   }

@@ -191,7 +191,8 @@ TEST_CASE("a wrong plan whose nodes are right is noticed and said to be that") {
   KernelFault fault = drawn_fault(*model.task, *inner, options_of(1), random);
   fault.where = [](const Graph& plan) {  // not where values come out
     const auto outputs = plan.outputs();
-    return std::none_of(outputs.begin(), outputs.end(), [](const NamedValue& o) { return o.name.starts_with(k_exposed); });
+    return std::none_of(outputs.begin(), outputs.end(),
+                        [](const NamedValue& o) { return o.name.starts_with(k_exposed); });
   };
   FaultyBackend faulty(std::move(inner), fault);
   Backend* const list[] = {judge.get(), &faulty};

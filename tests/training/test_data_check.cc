@@ -51,7 +51,8 @@ std::string pairs(int n) {
 }
 std::string rows(int n) {
   std::string text;
-  for (int i = 0; i < n; ++i) text += std::to_string(i) + "," + std::to_string(i * i) + "," + std::to_string(i % 3) + "\n";
+  for (int i = 0; i < n; ++i)
+    text += std::to_string(i) + "," + std::to_string(i * i) + "," + std::to_string(i % 3) + "\n";
   return text;
 }
 std::string series(int n) {

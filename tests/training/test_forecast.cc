@@ -76,7 +76,8 @@ TEST_CASE("each of several series is scaled by its own training part, and by not
   }
 }
 
-TEST_CASE("windows hold all series side by side, targets all series of a distance, and a gap is one of its own series") {
+TEST_CASE(
+    "windows hold all series side by side, targets all series of a distance, and a gap is one of its own series") {
   for (const bool difference : {false, true}) {
     ForecastOptions o = two_series();
     o.difference = difference;
@@ -171,7 +172,8 @@ TEST_CASE("reports of training have the metrics of all series together, validati
     CHECK(metrics.at("mae") > 0.1);
     CHECK(metrics.at("rmse") >= metrics.at("mae"));
     CHECK(metrics.at("rmse") < 1000);
-    if (metrics.size() == 9) CHECK(metrics.at("mae") == doctest::Approx((metrics.at("mae.fast") + metrics.at("mae.slow")) / 2));
+    if (metrics.size() == 9)
+      CHECK(metrics.at("mae") == doctest::Approx((metrics.at("mae.fast") + metrics.at("mae.slow")) / 2));
   }
 }
 

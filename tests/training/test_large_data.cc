@@ -241,7 +241,8 @@ TEST_CASE("label and translate keep to the budget and learn from every sequence"
   label.batch_tokens = 48;
   TranslateOptions translate;
   translate.batch_tokens = 48;
-  const std::shared_ptr<const Task> tasks[] = {make_label(label, sentences, "t"), make_translate(translate, pairs, "t")};
+  const std::shared_ptr<const Task> tasks[] = {make_label(label, sentences, "t"),
+                                               make_translate(translate, pairs, "t")};
   for (const auto& task : tasks) {
     double n = 0, widest = 0;
     for (std::int64_t i = 0; i < task->n_batches(Split::train); ++i) {

@@ -44,7 +44,8 @@ constexpr std::chrono::microseconds k_usual{1000};
 
 }  // namespace
 
-TEST_CASE("a lever that only costs time is slower, has the same losses at equal items and does not gain at equal time") {
+TEST_CASE(
+    "a lever that only costs time is slower, has the same losses at equal items and does not gain at equal time") {
   const Lever levers[] = {lever("baseline", std::make_shared<SlowTask>(k_usual)),
                           lever("slow", std::make_shared<SlowTask>(4 * k_usual))};
   std::vector<std::string> order;
@@ -84,7 +85,8 @@ TEST_CASE("a lever that only costs time is slower, has the same losses at equal 
 TEST_CASE("a lever that keeps a model from learning costs quality, and one that lets it learn pays") {
   const auto task = std::make_shared<SlowTask>(k_usual);
   const auto rate = [](double lr) { return [=](TrainerOptions& o) { o.optimizer.lr = lr; }; };
-  const Lever levers[] = {lever("baseline", task, rate(0.002)), lever("lr=1e-9", task, rate(1e-9)), lever("lr=0.05", task, rate(0.05))};
+  const Lever levers[] = {lever("baseline", task, rate(0.002)), lever("lr=1e-9", task, rate(1e-9)),
+                          lever("lr=0.05", task, rate(0.05))};
   const LeverTable table = pull_levers(levers, {.seeds = 2, .minutes = 0.06, .points = 4});
   CHECK(table.rows[1].at_items == Shift::higher);
   CHECK(table.rows[1].at_seconds == Shift::higher);

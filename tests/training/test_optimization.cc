@@ -286,7 +286,8 @@ TEST_CASE("a learning rate is suggested where the loss falls, below where it div
     }
   };
   const auto backend = make_backend("reference");
-  const LrSearch search = find_lr(std::make_shared<Bowl>(), *backend, plain(1, 1), {.from = 1e-4, .to = 1e3, .updates = 100});
+  const LrSearch search =
+      find_lr(std::make_shared<Bowl>(), *backend, plain(1, 1), {.from = 1e-4, .to = 1e3, .updates = 100});
   CHECK(search.points.size() < 100);  // it diverged
   CHECK(search.points.back().lr > 1);
   CHECK(search.suggested > 1e-3);

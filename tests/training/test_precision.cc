@@ -99,7 +99,8 @@ TEST_CASE("weights are rounded once for a whole loop, states in every step") {
   recurrent_model(scope, g.input("x", {DType::f32, {7, 3, 4}}), {.cell = "gru", .hidden = 5}, {}, {});
   Graph whole;
   Scope again(whole, false);
-  whole.output("y", recurrent_model(again, whole.input("x", {DType::f32, {7, 3, 4}}), {.cell = "gru", .hidden = 5}, {}, {}).y);
+  whole.output(
+      "y", recurrent_model(again, whole.input("x", {DType::f32, {7, 3, 4}}), {.cell = "gru", .hidden = 5}, {}, {}).y);
   PlanOptions o;
   o.precision = Precision::bf16;
   o.without = {"fuse", "map_rows"};
@@ -208,7 +209,8 @@ TEST_CASE("each precision trains the small tasks to about the loss of f32") {
   }
 }
 
-TEST_CASE("a precision is checked against f32 by the smoothed losses of the same updates, and agrees within a tolerance") {
+TEST_CASE(
+    "a precision is checked against f32 by the smoothed losses of the same updates, and agrees within a tolerance") {
   const auto backend = make_backend("cpu", {.threads = 1});
   TrainerOptions o = small_training(30);
   o.precision = Precision::bf16;

@@ -225,10 +225,11 @@ TEST_CASE("weights in fewer bits change the outputs a little and no more") {
 
 TEST_CASE("a forecast of changes is the last value and the forecast that a model of changes gives") {
   const auto backend = make_backend("cpu", {.threads = 1});
-  Metadata metadata{{"task", "forecast"},      {"scaler.mean", "2.5"},    {"scaler.deviation", "4"}, {"difference", "0"},
-                    {"model.cell", "gru"},     {"model.hidden", "5"},     {"model.layers", "1"},     {"model.bias", "1"},
-                    {"model.bidirectional", "0"}, {"model.dropout", "0"}, {"model.projection", "0"},
-                    {"model.nonlinearity", "tanh"}, {"model.reset_after", "1"}, {"model.peephole", "0"}};
+  Metadata metadata{{"task", "forecast"},       {"scaler.mean", "2.5"},    {"scaler.deviation", "4"},
+                    {"difference", "0"},        {"model.cell", "gru"},     {"model.hidden", "5"},
+                    {"model.layers", "1"},      {"model.bias", "1"},       {"model.bidirectional", "0"},
+                    {"model.dropout", "0"},     {"model.projection", "0"}, {"model.nonlinearity", "tanh"},
+                    {"model.reset_after", "1"}, {"model.peephole", "0"}};
   const StreamModel plain = task_stream(metadata);
   metadata["difference"] = "1";
   Graph graph;

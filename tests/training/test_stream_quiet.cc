@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a step must not do: allocate, lock, or call the operating system. The allocation functions of this program
-// count, and so do its locks; on Linux steps also run where every system call but read, write and exit ends the process.
+// count, and so do its locks; on Linux steps also run where every system call but read, write and exit ends the
+// process.
 #include <doctest/doctest.h>
 #include <pthread.h>
 

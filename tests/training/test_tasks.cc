@@ -148,7 +148,8 @@ TEST_CASE("the metrics of a forecast are in the column's units") {
   CHECK(r.metrics.at("rmse") == doctest::Approx(std::sqrt(square)).epsilon(1e-5));
 }
 
-TEST_CASE("a forecast of several values holds them all, each in units of its own distance, and leaves out what is missing") {
+TEST_CASE(
+    "a forecast of several values holds them all, each in units of its own distance, and leaves out what is missing") {
   ForecastOptions o = small_forecast_options();
   o.horizon = 2;
   for (const bool difference : {false, true}) {
@@ -190,7 +191,8 @@ TEST_CASE("a forecast of several values holds them all, each in units of its own
         doctest::Approx((60 + 64 + 18 * 18 - 14 * 14 + 64 + 68 + 19 * 19 - 15 * 15) / 6.0));
 }
 
-TEST_CASE("mase is the error in units of that of the season before in training, and missing values count in no metric") {
+TEST_CASE(
+    "mase is the error in units of that of the season before in training, and missing values count in no metric") {
   const auto backend = make_backend("reference");
   ForecastOptions o = small_forecast_options();
   o.horizon = 2;
@@ -444,7 +446,8 @@ TEST_CASE("bad rows are refused with the rule") {
   CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n", "r.csv"), doctest::Contains("do not divide into 3 steps"),
                        Error);
   o.steps = 2;
-  CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n1,2,3,4,0.5\n", "r.csv"), doctest::Contains("line 2, column 5"), Error);
+  CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n1,2,3,4,0.5\n", "r.csv"), doctest::Contains("line 2, column 5"),
+                       Error);
   CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,-1\n", "r.csv"), doctest::Contains("label"), Error);
   CHECK_THROWS_WITH_AS(make_classify(o, "1,2,,4,1\n", "r.csv"), doctest::Contains("column 3"), Error);
 }

@@ -275,7 +275,8 @@ TEST_CASE("a trained language model generates text from its metadata and paramet
   trainer.fit();
   const auto text = [&](std::uint64_t seed, double temperature) {
     std::string all;
-    generate(task->metadata(), trainer.parameters(), *backend, {.prompt = "the ", .length = 30, .temperature = temperature, .seed = seed},
+    generate(task->metadata(), trainer.parameters(), *backend,
+             {.prompt = "the ", .length = 30, .temperature = temperature, .seed = seed},
              [&](std::string_view c) { all += c; });
     return all;
   };

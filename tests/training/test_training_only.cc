@@ -101,7 +101,8 @@ TEST_CASE("smoothed labels change the loss of training and not that of an evalua
       {"label", [](double s) {
          LabelOptions o = rows_with<LabelOptions>("words");
          o.label_smoothing = s;
-         return make_label(o, "a\tx\nb\ty\n\nb\tx\n\na\ty\n\nb\tx\na\tx\n\na\ty\n\na\ty\n\nb\tx\n\nb\tx\n\nb\tx\n\na\tx\n\n", "t");
+         return make_label(
+             o, "a\tx\nb\ty\n\nb\tx\n\na\ty\n\nb\tx\na\tx\n\na\ty\n\na\ty\n\nb\tx\n\nb\tx\n\nb\tx\n\na\tx\n\n", "t");
        }},
       {"document", [](double s) {
          DocumentOptions o = rows_with<DocumentOptions>("");

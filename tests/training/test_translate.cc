@@ -142,7 +142,9 @@ TEST_CASE("a schedule of the share gives at every batch what a constant share of
     o.sampling_schedule = schedule;
     o.sampling_batches = batches;
     const auto task = small_translate(o);
-    return loss_and_gradients(*task, task->batch(Split::train, 1, 0, 0)).at("loss").at(0);  // the key of batch 2, from 0
+    return loss_and_gradients(*task, task->batch(Split::train, 1, 0, 0))
+        .at("loss")
+        .at(0);  // the key of batch 2, from 0
   };
   CHECK(loss("linear", 0.8, 4) == loss("constant", 0.4, 1));
   CHECK(loss("linear", 0.8, 2) == loss("constant", 0.8, 1));

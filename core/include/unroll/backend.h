@@ -28,8 +28,8 @@ struct Storage {
   Ints strides = {};       // in elements, when the value is a view of a larger one; empty: dense
 };
 
-// How a backend keeps constants that products have as their second operand. Results stay f32, and so does arithmetic but
-// where the processor adds up products of bytes (VNNI): there int8 rounds the other operand to 16 bits.
+// How a backend keeps constants that products have as their second operand. Results stay f32, and so does arithmetic
+// but where the processor adds up products of bytes (VNNI): there int8 rounds the other operand to 16 bits.
 //   bf16  rounded to nearest, 8 bits of precision
 //   int8  w[n,k] = scale[n] * q[n,k] with scale[n] = max over k of |w[n,k]| / 127, one scale for each output
 // Products of few weights keep f32: they cost nothing.
@@ -79,8 +79,8 @@ struct Capabilities {
   bool packs = false;     // runs packed scans and matmul with a count of rows; otherwise scans stay masked
   bool fuses = false;     // wants elementwise groups as fused nodes
   bool one_arena = false; // executables that are not one_thread take turns in one arena, as large as the largest needs
-  bool views = false;     // reads strided operands in elementwise, move and (rows only) matmul nodes, and writes strided
-                          // elementwise results; otherwise every Storage is dense
+  bool views = false;  // reads strided operands in elementwise, move and (rows only) matmul nodes, and writes strided
+                       // elementwise results; otherwise every Storage is dense
   int threads = 1;
   std::vector<WeightFormat> weights = {WeightFormat::f32};  // formats it can keep constants in
   std::vector<std::string> schedules = {};  // what BackendOptions::schedule may ask for
@@ -109,8 +109,8 @@ struct Bindings {
   std::vector<Buffer*> outputs;
 };
 
-// A call of an executable, or of a loop in it. Lines that are one deeper follow the line of their loop; their node is one
-// of plan.bodies[node] of it, or, under a line without a node (branches side by side), of the same plan.
+// A call of an executable, or of a loop in it. Lines that are one deeper follow the line of their loop; their node is
+// one of plan.bodies[node] of it, or, under a line without a node (branches side by side), of the same plan.
 struct ReportLine {
   std::string step;            // node and op
   std::string implementation;  // kernel chosen

@@ -24,8 +24,8 @@ struct NodeFault {
   std::string place;  // "step 3 of 100 of the scan of weight_hh_l0"; empty: outside of loops
   std::string value;  // "output 0 is 0.5 at [2,7] of f32[32,1024]; of these operands it must be 0.25, within 3e-07"
   std::vector<std::int32_t> path;      // number of the node in the lowered graph, before it those of the loops around
-  std::shared_ptr<const Graph> graph;  // the node alone, with inputs operand0 ... and outputs result0 ...; null of a loop
-                                       // that hands on or stacks what its steps did not give
+  std::shared_ptr<const Graph> graph;  // the node alone, with inputs operand0 ... and outputs result0 ...; null of a
+                                       // loop that hands on or stacks what its steps did not give
   TensorMap tensors;                   // its inputs, and what was computed: "got.result0"
 
   UNROLL_API std::string text() const;

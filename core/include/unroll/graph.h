@@ -25,7 +25,22 @@ enum class Op : std::uint16_t {
 };
 
 enum class OpTier : std::uint8_t { primitive, structured, composite };
-enum class OpKind : std::uint8_t { source, unary, binary, compare, logical, select, cast, move, matmul, reduce, index, random, body, composite };
+enum class OpKind : std::uint8_t {
+  source,
+  unary,
+  binary,
+  compare,
+  logical,
+  select,
+  cast,
+  move,
+  matmul,
+  reduce,
+  index,
+  random,
+  body,
+  composite
+};
 enum class OpCost : std::uint8_t { free, cheap, expensive };  // what recomputing it costs
 enum class OpGradient : std::uint8_t { yes, none };
 

@@ -43,8 +43,8 @@ struct LeverRun {
 struct Spread {
   double mean = 0, low = 0, high = 0;
 };
-// Beside the baseline's runs, each with that of the same seed: whether the mean difference is larger than the range of the
-// differences. With one seed there is no range, and nothing is told.
+// Beside the baseline's runs, each with that of the same seed: whether the mean difference is larger than the range of
+// the differences. With one seed there is no range, and nothing is told.
 enum class Shift : std::uint8_t { within, lower, higher };
 struct LeverResult {
   std::string name;
@@ -60,9 +60,9 @@ struct LeverTable {
   std::vector<LeverResult> rows;  // the baseline first
 };
 
-// Runs take turns, seed by seed, so that what else the machine does meets all levers alike. The first lever is the baseline.
-// Throws what stops the baseline, and Error(usage) on what any lever's options refuse, before the first run; a lever that does
-// not fit into memory, or whose numbers are not finite, is a row with a failure.
+// Runs take turns, seed by seed, so that what else the machine does meets all levers alike. The first lever is the
+// baseline. Throws what stops the baseline, and Error(usage) on what any lever's options refuse, before the first run;
+// a lever that does not fit into memory, or whose numbers are not finite, is a row with a failure.
 UNROLL_API LeverTable pull_levers(std::span<const Lever> levers, const LeverOptions& options,
                                   const std::function<void(const std::string& name, const LeverRun&)>& report = {},
                                   const std::function<bool()>& stop = {});

@@ -59,7 +59,7 @@ class UNROLL_API Scope {
   // The parameter of that name as a graph input; asked again, the same value. Throws Error(shape) when the
   // shape differs from the first time.
   Value parameter(std::string_view name, Shape shape, Initializer initializer);
-  Value key() const;                 // i32[3]: seed low, seed high, update; the graph input "key" unless another is used
+  Value key() const;  // i32[3]: seed low, seed high, update; the graph input "key" unless another is used
   void use_key(Value key);           // before anything is drawn
   std::int64_t next_site() const;    // a fresh random draw site
   const std::vector<ParameterSpec>& parameters() const;
@@ -79,8 +79,8 @@ UNROLL_API Value linear_layer(Scope scope, Value x, std::int64_t outputs, bool b
 // "weight" [V, E]
 UNROLL_API Value embedding_layer(Scope scope, Value ids, std::int64_t n_ids, std::int64_t width,
                                  Initializer start = Initializer::normal(1));
-// Logits y E^T + b [...,V] by the weight E [V,E] of the embedding layer of scope `embedding`, which y must be as wide as
-// (Press & Wolf 2017, section 3; Inan et al. 2017, section 3.2); "bias" [V], zeros. That embedding starts small, as
+// Logits y E^T + b [...,V] by the weight E [V,E] of the embedding layer of scope `embedding`, which y must be as wide
+// as (Press & Wolf 2017, section 3; Inan et al. 2017, section 3.2); "bias" [V], zeros. That embedding starts small, as
 // weights of a product do: U(-0.1, 0.1).
 UNROLL_API Value tied_linear_layer(Scope scope, Scope embedding, Value y, std::int64_t outputs);
 inline constexpr double k_tied_embedding_start = 0.1;
@@ -117,8 +117,8 @@ struct Crf {
 };
 // "start", "transition", "end", zeros at first
 UNROLL_API Crf crf_parameters(Scope scope, std::int64_t labels);
-// -log probability of each row [B]: scores [T,B,K], labels i32 [T,B], lengths i32 [B]. What lies behind the end of a row
-// is not read; a row of length 0 gives 0. A label outside [0,K) adds no score, so no probability comes of it.
+// -log probability of each row [B]: scores [T,B,K], labels i32 [T,B], lengths i32 [B]. What lies behind the end of a
+// row is not read; a row of length 0 gives 0. A label outside [0,K) adds no score, so no probability comes of it.
 UNROLL_API Value crf_loss(const Crf& crf, Value scores, Value labels, Value lengths);
 // The likeliest labels, i32 [T,B], by Viterbi's algorithm; of equal ones the lower label. 0 behind the end of a row.
 UNROLL_API Value crf_decode(const Crf& crf, Value scores, Value lengths);
@@ -136,8 +136,8 @@ struct RecurrentLayerOptions : RecurrentOptions {
   //   mask sequence  of the old state in every product with it, W_hh d(h), with one mask for all steps (Gal &
   //                  Ghahramani 2016, eq. 7)
   double recurrent_dropout = 0;
-  // In training: dropout of the elements of weight_hh, one mask for all steps and rows (DropConnect; Merity et al. 2017,
-  // "Regularizing and Optimizing LSTM Language Models", section 2).
+  // In training: dropout of the elements of weight_hh, one mask for all steps and rows (DropConnect; Merity et al.
+  // 2017, "Regularizing and Optimizing LSTM Language Models", section 2).
   double weight_drop = 0;
 };
 // Empty h0, c0 start from zeros. reset b8 [T,B]: where it is set, a row's states are zero before the step; not with

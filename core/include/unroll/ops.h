@@ -106,8 +106,8 @@ UNROLL_API Value masked_mean(Value x, Value mask);
 UNROLL_API Value gather(Value table, Value indices);
 UNROLL_API Value scatter_add(Value indices, Value updates, std::int64_t rows);
 
-// Where the rows of padded sequences [T,B,...] lie when only those with t < lengths[b] are kept, step after step, within
-// a step longest first (as torch.nn.utils.rnn.pack_padded_sequence). All i32; -1 where there is no row.
+// Where the rows of padded sequences [T,B,...] lie when only those with t < lengths[b] are kept, step after step,
+// within a step longest first (as torch.nn.utils.rnn.pack_padded_sequence). All i32; -1 where there is no row.
 struct PackedRows {
   Value batch_sizes;  // [T]: rows of each step, never more than in the step before
   Value order;        // [B]: rows of the batch by length, longest first, equal ones in their order
@@ -164,7 +164,8 @@ struct ScanLayout {
   std::int64_t steps;
   int n_states, n_sequences, n_constants;
   bool reverse, has_lengths, has_reset;
-  bool packed;  // sequences and outputs are [T*B,...]: step t has rows [sum of sizes before t, + size t); made by passes
+  // Sequences and outputs are [T*B,...]: step t has rows [sum of sizes before t, + size t); made by passes.
+  bool packed;
   int n_inputs() const { return n_states + n_sequences + n_constants + has_lengths + has_reset + packed; }
 };
 UNROLL_API ScanLayout scan_layout(const Node& node);
@@ -214,9 +215,10 @@ struct AttentionResult {
 // gives zeros. scale 0 stands for 1/sqrt(width of q).
 UNROLL_API AttentionResult dot_attention(Value q, Value k, Value v, Value mask = {}, double scale = 0);
 // Bahdanau et al. 2015: v_a . tanh(W_q q + W_k k); w_q [A, Dq], w_k [A, Dk], v_a [A]
-UNROLL_API AttentionResult additive_attention(Value q, Value k, Value v, Value w_q, Value w_k, Value v_a, Value mask = {});
-// Vaswani et al. 2017 with PyTorch's packed parameters: in_weight [3E, E], in_bias [3E], out_weight [E, E], out_bias [E];
-// q [B, Q, E], k and v [B, S, E]. weights are the mean over heads.
+UNROLL_API AttentionResult additive_attention(Value q, Value k, Value v, Value w_q, Value w_k, Value v_a,
+                                              Value mask = {});
+// Vaswani et al. 2017 with PyTorch's packed parameters: in_weight [3E, E], in_bias [3E], out_weight [E, E], out_bias
+// [E]; q [B, Q, E], k and v [B, S, E]. weights are the mean over heads.
 UNROLL_API AttentionResult multi_head_attention(Value q, Value k, Value v, Value in_weight, Value in_bias,
                                                 Value out_weight, Value out_bias, int heads, Value mask = {});
 

@@ -12,8 +12,8 @@
 
 namespace unroll {
 
-// In which numbers a graph of f32 is computed. Where a device has the format its units take it; elsewhere it is emulated
-// exactly, so that results are the same.
+// In which numbers a graph of f32 is computed. Where a device has the format its units take it; elsewhere it is
+// emulated exactly, so that results are the same.
 //   role                                          f32   tf32  bf16  f16
 //   operands of products (weights, activations,
 //     gradients that enter a matmul)              f32   tf32  bf16  f16
@@ -34,17 +34,19 @@ struct PlanOptions {
   WeightFormat weights = WeightFormat::f32;
   Precision precision = Precision::f32;
   bool one_thread = false;  // a run stays in the thread of its caller, whatever the backend has
-  // Bytes that a plan may need (planned_bytes), 0 for any number. Beyond it, loops keep their states once per segment of
-  // about sqrt(T) steps and compute the rest again when the gradient needs it, which costs a second forward pass. Throws
-  // Error(memory) from plan() with the largest consumers when that is too much as well.
+  // Bytes that a plan may need (planned_bytes), 0 for any number. Beyond it, loops keep their states once per segment
+  // of about sqrt(T) steps and compute the rest again when the gradient needs it, which costs a second forward pass.
+  // Throws Error(memory) from plan() with the largest consumers when that is too much as well.
   std::size_t memory_limit = 0;
 };
 
 // The passes in the order in which they run.
 UNROLL_API std::vector<std::string> pass_names();
 // The passes' result before it is sized: for tests, print and explain.
-UNROLL_API std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend, const PlanOptions& options = {});
-UNROLL_API std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend, const PlanOptions& options = {});
+UNROLL_API std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend,
+                                              const PlanOptions& options = {});
+UNROLL_API std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend,
+                                            const PlanOptions& options = {});
 
 // Bytes of a plan's inputs, outputs (but for those in their donors' buffers), constants and arena.
 UNROLL_API std::size_t planned_bytes(const Plan& plan);
@@ -72,6 +74,7 @@ class UNROLL_API Program {
 };
 
 // One-off: plan, compile and run.
-UNROLL_API TensorMap evaluate(const Graph& graph, Backend& backend, const TensorMap& inputs, const PlanOptions& options = {});
+UNROLL_API TensorMap evaluate(const Graph& graph, Backend& backend, const TensorMap& inputs,
+                              const PlanOptions& options = {});
 
 }  // namespace unroll

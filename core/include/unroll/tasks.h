@@ -73,7 +73,7 @@ struct ForecastOptions {
   std::vector<std::string> columns = {};  // several, in the place of `column`; without a header named "1", "2", ...
   std::int64_t window = 52;
   std::int64_t horizon = 1;
-  std::int64_t stride = 1;         // values from a window of training to the next; validation and test have every window
+  std::int64_t stride = 1;  // values from a window of training to the next; validation and test have every window
   std::int64_t period = 52;        // of seasonal_naive
   bool difference = false;         // read changes, and learn the change from the last value of the window
   std::int64_t batch = 32;
@@ -154,12 +154,12 @@ class UNROLL_API Labeller {
   std::unique_ptr<State> state_;
 };
 
-// Gives every document a label. The file has a line `label<TAB>text` for each. A hierarchy reads it: recurrent layers over
-// the words of each sentence, pooled to one vector a sentence, and recurrent layers over these, pooled to one a document
-// (hierarchical attention network, Yang et al. 2016, without attention when pooling is not "attention"). A sentence ends
-// behind a word with . ! or ? at its end; of a document more than 256 sentences, and of a sentence more than 256 words,
-// are refused. Words are those between blanks in small letters, without what is no letter or digit around them. Metrics
-// accuracy, f1_micro and f1_macro; baselines most_frequent and naive_bayes (of words, add-one).
+// Gives every document a label. The file has a line `label<TAB>text` for each. A hierarchy reads it: recurrent layers
+// over the words of each sentence, pooled to one vector a sentence, and recurrent layers over these, pooled to one a
+// document (hierarchical attention network, Yang et al. 2016, without attention when pooling is not "attention"). A
+// sentence ends behind a word with . ! or ? at its end; of a document more than 256 sentences, and of a sentence more
+// than 256 words, are refused. Words are those between blanks in small letters, without what is no letter or digit
+// around them. Metrics accuracy, f1_micro and f1_macro; baselines most_frequent and naive_bayes (of words, add-one).
 struct DocumentOptions : TextRowsOptions {  // the model is that of words, and again of sentences
   DocumentOptions() { batch = 16; }
   std::string pooling = "attention";  // of words and of sentences: final, mean, max, attention
@@ -189,7 +189,8 @@ class UNROLL_API DocumentReader {
 // attention over what the encoder gave writes the target, in training after the target's own tokens (teacher forcing)
 // or some of its own. Metrics token_accuracy and perplexity, both after the right tokens; what it writes by itself is
 // what Translator gives and text_scores judges. Pairs are drawn into the splits by split_seed.
-struct TranslateOptions : TextRowsOptions {  // the model is that of the encoder; the decoder's is the same, reading forwards
+// The model is that of the encoder; the decoder's is the same, reading forwards.
+struct TranslateOptions : TextRowsOptions {
   std::string attention = "additive";  // dot, additive
   std::string tokens = "characters";   // bytes, characters, words, bpe; of sources and of targets, each with its own
   bool tied = false;                   // the decoder's output weight is that of its embedding

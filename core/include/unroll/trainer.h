@@ -49,8 +49,9 @@ struct Batch {
   bool starts_stream = false;  // carried states are zeroed before this batch
 };
 
-// Data order is a pure function of (seed, epoch, index): no generator state to save. batch() is called from another thread
-// while an update runs (TrainerOptions::prefetch), one call at a time for training, and from the caller's for validation.
+// Data order is a pure function of (seed, epoch, index): no generator state to save. batch() is called from another
+// thread while an update runs (TrainerOptions::prefetch), one call at a time for training, and from the caller's for
+// validation.
 class UNROLL_API Task {
  public:
   virtual ~Task() = default;
@@ -103,8 +104,8 @@ struct ClipOptions {
                         // taken below 1e-3; vectors are left as they are (Brock et al. 2021, eq. 3)
   double norm = 1;      // the norm of all gradients together, as torch.nn.utils.clip_grad_norm_
 };
-// A second set of parameters, the mean of those that the updates left. It is what is validated, saved as best.safetensors
-// and given by Trainer::parameters(). Of n parameters averaged so far, the next one counts
+// A second set of parameters, the mean of those that the updates left. It is what is validated, saved as
+// best.safetensors and given by Trainer::parameters(). Of n parameters averaged so far, the next one counts
 enum class Average : std::uint8_t {
   none,
   ema,   // 1 - decay, and 1 the first time (Polyak; torch.optim.swa_utils.get_ema_avg_fn)
@@ -116,9 +117,9 @@ struct AverageOptions {
   std::int64_t start = 0;  // updates before it are not averaged
 };
 // With Precision::f16 the loss is multiplied by a scale before differentiation and the gradients divided by it, so that
-// small ones do not vanish (Micikevicius et al. 2018, section 3.2). An update that is not finite is skipped and halves the
-// scale; only at `lowest` it counts as bad. All of it is part of the update's graph. Powers of two, so that nothing is
-// rounded.
+// small ones do not vanish (Micikevicius et al. 2018, section 3.2). An update that is not finite is skipped and halves
+// the scale; only at `lowest` it counts as bad. All of it is part of the update's graph. Powers of two, so that nothing
+// is rounded.
 struct LossScaleOptions {
   double initial = 65536;
   std::int64_t growth_every = 2000;  // updates without overflow, after which the scale doubles, up to 2^24
@@ -128,8 +129,8 @@ struct LossScaleOptions {
 enum class OnBad : std::uint8_t {
   skip,      // go on with the next batch; stop after max_bad_updates in a row
   stop,      // at the first one
-  rollback,  // after max_bad_updates in a row go back to the last checkpoint with half the learning rate; stop when that
-             // was done max_rollbacks times
+  rollback,  // after max_bad_updates in a row go back to the last checkpoint with half the learning rate; stop when
+             // that was done max_rollbacks times
 };
 // What a run will take, said before its first update: memory from the plans, time from updates that were made on trial.
 struct RunEstimate {
@@ -165,7 +166,7 @@ struct TrainerOptions {
   double max_minutes = 0;    // when set, fit() stops after so many as stop() would; 0: no limit
   std::int64_t validate_every = 100;
   std::int64_t validation_batches = 0;  // at most so many; 0: all
-  std::int64_t patience = 0;         // stop after so many validations without a better one, with the best parameters; 0: off
+  std::int64_t patience = 0;  // stop after so many validations without a better one, with the best parameters; 0: off
   std::int64_t checkpoint_every = 100;
   std::int64_t keep = 0;             // of the last so many checkpoints each stays as checkpoint-UPDATE.safetensors
   std::int64_t log_every = 10;
@@ -173,7 +174,8 @@ struct TrainerOptions {
   // Above 0 fit() first makes updates on trial for at most so long, a twentieth of the run, and undoes them.
   double estimate_seconds = 0;
   std::function<void(const RunEstimate&)> estimated;  // before the first update
-  // Bytes that the run may take in all, before it begins; 0: what the machine has free. Error(memory) names the largest.
+  // Bytes that the run may take in all, before it begins; 0: what the machine has free. Error(memory) names the
+  // largest.
   std::size_t machine_memory = 0;
   int prefetch = 2;  // updates whose batches are made ahead, in a thread of their own; 0: none
   OnBad on_bad = OnBad::skip;        // where it stops: Error(numeric) that names the first value that was not finite
@@ -182,8 +184,8 @@ struct TrainerOptions {
   std::uint64_t seed = 0;
   // Gets last.safetensors, best.safetensors and metrics.jsonl; empty: nothing is written.
   std::string folder;
-  // Go on from last.safetensors where there is one; the result is bit-equal. Where that is damaged, from the newest kept
-  // checkpoint that is whole.
+  // Go on from last.safetensors where there is one; the result is bit-equal. Where that is damaged, from the newest
+  // kept checkpoint that is whole.
   bool resume = false;
   bool overwrite = false;  // without it and resume, a folder that holds a run is refused with Error(usage)
   std::map<std::string, std::string> metadata;        // stored in both files: the resolved config
@@ -217,7 +219,7 @@ struct Progress {
   double gradient_norm;
   std::optional<double> loss_scale;  // with Precision::f16
   double updates_per_second;
-  double items = 0;      // what the loss is the mean of since the last report: tokens of a language model, rows of others
+  double items = 0;  // what the loss is the mean of since the last report: tokens of a language model, rows of others
   double data_wait = 0;  // share of the time since the last report that updates waited for their batches
   std::map<std::string, double> metrics;
   std::optional<double> validation_loss;  // when this report follows a validation
@@ -269,8 +271,8 @@ class UNROLL_API Trainer {
   std::unique_ptr<State> state_;
 };
 
-// Whether a run that stops in its middle and is resumed leaves the same bytes as one that is not: a task whose batches are
-// no function of (seed, epoch, index) does not, nor does one with state of its own.
+// Whether a run that stops in its middle and is resumed leaves the same bytes as one that is not: a task whose batches
+// are no function of (seed, epoch, index) does not, nor does one with state of its own.
 struct ResumeCheck {
   std::int64_t updates = 0, stopped_after = 0;
   std::vector<std::string> differences;  // "last.safetensors: 'w' differs first at [3]: 0.5, resumed 0.25"; none: equal
@@ -280,7 +282,8 @@ struct ResumeCheck {
 UNROLL_API ResumeCheck verify_resume(const std::shared_ptr<const Task>& task, Backend& backend,
                                      const TrainerOptions& options, std::int64_t updates, const std::string& folder);
 
-// What a precision does to a run: its first updates in the options' precision and, from the same seed on the same data, in f32.
+// What a precision does to a run: its first updates in the options' precision and, from the same seed on the same data,
+// in f32.
 struct PrecisionCheck {
   struct Point {
     std::int64_t update;

@@ -31,7 +31,8 @@ class UNROLL_API Shape {
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
-  // Throws Error(shape) on a dimension outside [0, k_max_dimension], a rank above k_max_rank or more than 2^62 elements.
+  // Throws Error(shape) on a dimension outside [0, k_max_dimension], a rank above k_max_rank or more than 2^62
+  // elements.
   explicit Shape(std::span<const std::int64_t> dims);
 
   int rank() const { return rank_; }

@@ -26,8 +26,8 @@ class UNROLL_API Vfs {
     // Fills `to` with the bytes from `offset` on; throws Error(input_file) when they are not there.
     virtual void read_at(std::size_t offset, std::span<std::byte> to) const = 0;
   };
-  // Throws Error(input_file) when it is missing or not a regular file. Unless a file layer does better, the reader holds
-  // the whole file.
+  // Throws Error(input_file) when it is missing or not a regular file. Unless a file layer does better, the reader
+  // holds the whole file.
   virtual std::unique_ptr<Reader> open(const std::string& path);
   virtual bool exists(const std::string& path) = 0;
   virtual void make_folder(const std::string& path) = 0;  // and its parents

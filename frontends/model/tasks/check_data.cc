@@ -47,7 +47,8 @@ std::vector<Split> splits_of(const SplitRows& rows, std::size_t n) {
 void count_rows(DataChecker& c, const std::vector<CheckedRow>& rows) {
   std::array<double, 3> n{};
   for (const CheckedRow& row : rows) ++n[static_cast<std::size_t>(row.split)];
-  for (std::size_t split = 0; split < n.size(); ++split) c.figure("rows in " + std::string(k_split_names[split]), n[split]);
+  for (std::size_t split = 0; split < n.size(); ++split)
+    c.figure("rows in " + std::string(k_split_names[split]), n[split]);
   for (std::size_t split = 1; split < n.size(); ++split)
     if (n[split] == 0) c.warn("file", std::string(k_split_names[split]) + " has no row");
 }
@@ -83,8 +84,9 @@ DataCheck check_data(const LanguageModelOptions& o, std::string_view text, const
     for_each_line(text, name, [&](std::string_view line, std::size_t number) {
       const std::string content(line);
       if (content.find_first_not_of(" \t") == std::string::npos) ++empty;
-      else rows.push_back({content, static_cast<std::int64_t>(line.size()), number,
-                           static_cast<std::size_t>(line.data() - text.data()) < cut ? Split::train : Split::validation});
+      else
+        rows.push_back({content, static_cast<std::int64_t>(line.size()), number,
+                        static_cast<std::size_t>(line.data() - text.data()) < cut ? Split::train : Split::validation});
     });
     c.figure("lines", static_cast<double>(rows.size()));
     c.figure("empty lines", static_cast<double>(empty));
@@ -198,7 +200,8 @@ DataCheck check_data(const LabelOptions& o, std::string_view text, const std::st
     Lexicon::Counts counts;
     for (std::size_t i = 0; i < sentences.size(); ++i) {
       const LabelledSentence& s = sentences[i];
-      CheckedRow& row = rows.emplace_back(CheckedRow{{}, static_cast<std::int64_t>(s.tokens.size()), s.line, splits[i]});
+      CheckedRow& row =
+          rows.emplace_back(CheckedRow{{}, static_cast<std::int64_t>(s.tokens.size()), s.line, splits[i]});
       for (const std::string& token : s.tokens) row.content += token + "\t";
       for (const std::string& label : s.labels) ++labels[label][static_cast<std::size_t>(splits[i])];
       if (splits[i] == Split::train)
@@ -223,7 +226,8 @@ DataCheck check_data(const TranslateOptions& o, std::string_view text, const std
   return checked([&](DataChecker& c) {
     c.empty_lines(text, 0);
     const std::vector<TextPair> pairs = read_pairs(text, name);
-    const SplitRows split_rows = random_splits(static_cast<std::int64_t>(pairs.size()), o.validation, o.test, o.split_seed);
+    const SplitRows split_rows =
+        random_splits(static_cast<std::int64_t>(pairs.size()), o.validation, o.test, o.split_seed);
     const std::vector<Split> splits = splits_of(split_rows, pairs.size());
     std::vector<CheckedRow> rows;
     for (std::size_t i = 0; i < pairs.size(); ++i)
@@ -233,7 +237,8 @@ DataCheck check_data(const TranslateOptions& o, std::string_view text, const std
     c.lengths(rows, "bytes a pair");
     c.duplicates(rows);
     const bool pieces = o.tokens == "words" || o.tokens == "bpe";  // a blank stays with the word after it
-    for (const auto& [side, prefix] : {std::pair(&TextPair::source, "source "), std::pair(&TextPair::target, "target ")}) {
+    for (const auto& [side, prefix] :
+         {std::pair(&TextPair::source, "source "), std::pair(&TextPair::target, "target ")}) {
       std::vector<std::string> texts;
       for (const TextPair& pair : pairs) texts.push_back((pieces ? " " : "") + pair.*side);
       std::vector<std::string_view> train;
@@ -254,7 +259,8 @@ DataCheck check_data(const DocumentOptions& o, std::string_view text, const std:
   return checked([&](DataChecker& c) {
     c.empty_lines(text, 0);
     const std::vector<TextPair> lines = read_pairs(text, name, {.max_side = std::size_t{1} << 20});
-    const SplitRows split_rows = random_splits(static_cast<std::int64_t>(lines.size()), o.validation, o.test, o.split_seed);
+    const SplitRows split_rows =
+        random_splits(static_cast<std::int64_t>(lines.size()), o.validation, o.test, o.split_seed);
     const std::vector<Split> splits = splits_of(split_rows, lines.size());
     std::vector<CheckedRow> rows;
     std::vector<std::vector<std::string>> words(lines.size());

@@ -31,8 +31,8 @@ inline double target_of(const SeriesPiece& piece, std::int64_t t, std::int64_t h
 // `train_end` on, and `windows` are the positions that are learnt from.
 std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& windows, std::int64_t train_end,
                                             const ForecastOptions& options);
-// By series: the error of seasonal_naive one value ahead, over what training may see, which mase counts in; 0 when there
-// is none.
+// By series: the error of seasonal_naive one value ahead, over what training may see, which mase counts in; 0 when
+// there is none.
 std::vector<double> seasonal_errors(const SeriesRows& rows, std::int64_t train_end, std::int64_t period);
 
 // Sums over values that were observed; those of several series add up.

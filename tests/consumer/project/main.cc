@@ -24,6 +24,7 @@ int main() {
   } catch (const Error& e) {
     caught = e.kind() == ErrorKind::device && exit_code(e.kind()) == 5;
   }
-  std::printf("loss %g, gradient %g, error %s\n", out.at("loss").at(0), out.at("gradient").at(2), caught ? "caught" : "lost");
+  std::printf("loss %g, gradient %g, error %s\n", out.at("loss").at(0), out.at("gradient").at(2),
+              caught ? "caught" : "lost");
   return right && caught ? 0 : 1;
 }
