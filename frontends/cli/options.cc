@@ -243,6 +243,13 @@ void add_lever(CLI::App& app, Options& o) {
       "  unroll lever docs/examples/digits.toml batch=64,lr=0.006 layers=2 --seeds 5 --minutes 2 --out levers");
 }
 
+// What a model that compare_model() makes starts from.
+void add_start(CLI::App& app, Options& o) {
+  app.add_option("--precision", o.precision, "f32, tf32, bf16 or f16, instead of train.precision");
+  app.add_option("--weights", o.weights, "safetensors with the parameters");
+  app.add_option("--checkpoint", o.checkpoint, "which weights of a run folder")->check(CLI::IsMember({"best", "last"}));
+}
+
 void add_compare(CLI::App& app, Options& o) {
   app.add_option("model", o.config, "run folder, config file, or the graph text of a node that --save wrote")
       ->required();
@@ -252,9 +259,7 @@ void add_compare(CLI::App& app, Options& o) {
   app.add_flag("--grad", o.grad, "also the gradients of all parameters; dropout acts, with the same masks everywhere");
   app.add_option("--updates", o.updates, "also the losses of N training updates and the parameters after them")
       ->check(CLI::Range(0, 100000));
-  app.add_option("--precision", o.precision, "f32, tf32, bf16 or f16, instead of train.precision");
-  app.add_option("--weights", o.weights, "safetensors with the parameters");
-  app.add_option("--checkpoint", o.checkpoint, "which weights of a run folder")->check(CLI::IsMember({"best", "last"}));
+  add_start(app, o);
   app.add_option("--input", o.input, "graph text: safetensors with its inputs");
   app.add_option("--save", o.save, "folder that gets the first node that differs, with its inputs");
   app.add_option("--with", o.with, "also torch or onnxruntime, for a config of built-in layers with [model] alone")
@@ -279,9 +284,7 @@ void add_profile(CLI::App& app, Options& o) {
   app.add_option("--trace", o.trace, "file that gets three further updates as a Chrome trace, a lane for each thread");
   app.add_option("--trace-events", o.trace_events, "kept of each thread; further ones are counted")
       ->check(CLI::Range(1, 10000000));
-  app.add_option("--precision", o.precision, "f32, tf32, bf16 or f16, instead of train.precision");
-  app.add_option("--weights", o.weights, "safetensors with the parameters");
-  app.add_option("--checkpoint", o.checkpoint, "which weights of a run folder")->check(CLI::IsMember({"best", "last"}));
+  add_start(app, o);
   add_seed(app, o);
   add_device(app, o);
   add_set(app, o);

@@ -39,7 +39,7 @@ class TimedBackend : public Backend {
   void mark();  // counts from here on
   std::vector<Ran> ran() const;                            // what ran since, in order of compilation
   double transfer_seconds() const { return transfers_; }   // uploads and downloads since
-  // The first call after `begin`, which is where a trainer goes on with a batch; `begin` itself while there is none.
+  // The time from `begin` to the next call, which is where a trainer goes on with a batch, adds to the seconds below.
   void await_call_from(Clock::time_point begin) { waits_from_ = begin; }
   double seconds_before_calls() const { return before_calls_; }
 

@@ -6,6 +6,7 @@
 #include <numbers>
 #include <optional>
 
+#include "frontends/data/held_text.h"
 #include "frontends/data/streams.h"
 #include "frontends/data/text.h"
 #include "frontends/data/tokens.h"
@@ -48,19 +49,6 @@ Tokenizer language_tokenizer(const Metadata& metadata, const std::string& name) 
 }
 
 namespace {
-
-// A text that is in memory already; it must outlive the reader.
-class TextReader : public Vfs::Reader {
- public:
-  explicit TextReader(std::string_view text) : text_(text) {}
-  std::size_t size() const override { return text_.size(); }
-  void read_at(std::size_t offset, std::span<std::byte> to) const override {
-    std::copy_n(std::as_bytes(std::span(text_)).begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
-  }
-
- private:
-  std::string_view text_;
-};
 
 bool begins_character(char c) { return (c & 0xC0) != 0x80; }
 
@@ -267,7 +255,7 @@ std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& opti
                                                 const std::string& name, const Metadata& fitted) {
   LanguageModelOptions whole = options;
   whole.memory_limit = 0;  // all is read before this returns
-  return make_language_model(whole, std::make_shared<TextReader>(text), name, fitted);
+  return make_language_model(whole, std::make_shared<HeldText>(text), name, fitted);
 }
 
 }  // namespace unroll
