@@ -3,8 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "frontends/data/tokens.h"
 #include "frontends/model/tasks/split_buckets.h"
 #include "tests/support/temp_folder.h"
+#include "tests/training/held_memory.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 
@@ -64,28 +63,7 @@ LanguageModelOptions text_options(const char* tokens) {
   return o;
 }
 
-// Bytes that are held now, and the most that ever were; counted while `counting`.
-std::size_t held = 0, most_held = 0;
-bool counting = false;
-
 }  // namespace
-
-// Every allocation carries its size in front, so that what is freed can be taken away.
-void* operator new(std::size_t size) {
-  constexpr std::size_t front = alignof(std::max_align_t);
-  auto* block = static_cast<std::size_t*>(std::malloc(size + front));
-  if (!block) throw std::bad_alloc();
-  *block = counting ? size : 0;
-  if (counting) most_held = std::max(most_held, held += size);
-  return reinterpret_cast<char*>(block) + front;
-}
-void operator delete(void* pointer) noexcept {
-  if (!pointer) return;
-  auto* block = reinterpret_cast<std::size_t*>(static_cast<char*>(pointer) - alignof(std::max_align_t));
-  if (*block > 0) held -= std::min(held, *block);
-  std::free(block);
-}
-void operator delete(void* pointer, std::size_t) noexcept { operator delete(pointer); }
 
 TEST_CASE("a text above the memory limit gives the batches that it gives in memory, whatever the tokens") {
   for (const char* tokens : {"bytes", "characters", "words", "bpe"}) {

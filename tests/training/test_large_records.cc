@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <functional>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "frontends/data/records.h"
 #include "tests/support/temp_folder.h"
+#include "tests/training/held_memory.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 
@@ -19,10 +18,6 @@ using namespace unroll;
 using namespace unroll::testing;
 
 namespace {
-
-// Bytes that are held now, and the most that ever were; counted while `counting`.
-std::size_t held = 0, most_held = 0;
-bool counting = false;
 
 // A file that is made as it is read, from any thread: `record` gives each of n records, all of one length.
 class MadeFile : public Vfs::Reader {
@@ -162,23 +157,6 @@ void write(const std::string& path, const std::string& text) {
 }
 
 }  // namespace
-
-// Every allocation carries its size in front, so that what is freed can be taken away.
-void* operator new(std::size_t size) {
-  constexpr std::size_t front = alignof(std::max_align_t);
-  auto* block = static_cast<std::size_t*>(std::malloc(size + front));
-  if (!block) throw std::bad_alloc();
-  *block = counting ? size : 0;
-  if (counting) most_held = std::max(most_held, held += size);
-  return reinterpret_cast<char*>(block) + front;
-}
-void operator delete(void* pointer) noexcept {
-  if (!pointer) return;
-  auto* block = reinterpret_cast<std::size_t*>(static_cast<char*>(pointer) - alignof(std::max_align_t));
-  if (*block > 0) held -= std::min(held, *block);
-  std::free(block);
-}
-void operator delete(void* pointer, std::size_t) noexcept { operator delete(pointer); }
 
 TEST_CASE("a file of records that is read again and again gives the batches, model and baselines of one that is held") {
   for (const Kind& kind : kinds()) {
