@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/train/exposed_values.h"
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/compare_model.h"
 #include "frontends/cli/explain.h"
@@ -160,6 +161,7 @@ int run_compare(const Options& options) {
   }
   if (names.front() != k_reference) owned.push_back(make_backend(k_reference));
   Backend& judge = names.front() == k_reference ? *owned.front() : *owned.back();
+  Activity busy("loading the model");
   CompareModel model = compare_model(options);
   CompareOptions how;
   how.gradients = options.grad;
@@ -168,7 +170,9 @@ int run_compare(const Options& options) {
   how.training = std::move(model.training);
   how.parameters = std::move(model.parameters);
   if (!options.with.empty()) how.outside = run_peers(model, how.parameters, how.training, options);
+  busy.say("comparing " + fmt::format("{}", fmt::join(names, " and ")));
   const Comparison result = compare_task(*model.task, backends, judge, how);
+  busy.finish();
 
   Report report;
   report.add("model", options.config).add("precision", std::string(precision_name(how.training.precision)));

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
@@ -83,16 +84,20 @@ void add_text_scores(const TranslateTask& task, const RunFolder& run, Backend& b
 }  // namespace
 
 int run_eval(const Options& options) {
+  Activity busy("loading the run");
   const RunFolder run = open_run(options);
   const auto task = make_task(run.config, run.folder, run.model.metadata);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
   Trainer trainer(task, *backend, trainer_options(run.config));
   trainer.set_parameters(run.model.tensors);
+  busy.say("evaluating");
   EvaluateResult result = trainer.evaluate(split_of(options.split));
   std::map<std::string, Metrics> methods = task->baselines();
+  busy.say("scoring texts");
   if (const auto* translate = dynamic_cast<const TranslateTask*>(task.get()))
     add_text_scores(*translate, run, *backend, options, result.metrics, methods);
+  busy.finish();
   Report report;
   report.add("run", options.config).add("checkpoint", options.checkpoint).add("split", options.split);
   report.add("loss", result.loss);

@@ -5,6 +5,7 @@
 #include <new>
 #include <string_view>
 
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "unroll/error.h"
 
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
     int code = 0;
     const auto options = unroll::cli::parse_options(argc, argv, code);
     if (!options) return code;
+    if (options->quiet) unroll::cli::hide_progress();
     for (const Command& command : k_commands) {
       if (command.name == options->command) return command.run(*options);
     }

@@ -362,7 +362,11 @@ void build_app(CLI::App& app, Options& options) {
       "Exit codes: 0 ok, 1 other, 2 usage, 3 bad input file, 4 numeric, 5 device, 6 storage, 7 memory, 9 results "
       "differ;\n"
       "130 and 143: stopped by a signal after a checkpoint.");
-  for (const Row& row : k_commands) row.add(*app.add_subcommand(row.name, row.doc), options);
+  for (const Row& row : k_commands) {
+    CLI::App& command = *app.add_subcommand(row.name, row.doc);
+    row.add(command, options);
+    command.add_flag("-q,--quiet", options.quiet, "show no progress on stderr");
+  }
 }
 
 // CLI11 prints the words of IsMember as "TEXT:{a,b}".

@@ -18,6 +18,7 @@ struct Options {
 
   // common
   bool json = false;
+  bool quiet = false;
   bool no_self_test = false;  // doctor
   std::string backend;  // empty: the config's
   std::optional<std::int64_t> threads;

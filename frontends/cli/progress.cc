@@ -2,26 +2,17 @@
 // The bar never exceeds the terminal's width, so that redrawing stays on one line.
 #include "frontends/cli/progress.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <string_view>
 
 #include "frontends/cli/report.h"
+#include "frontends/cli/terminal.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
 namespace {
-
-int terminal_width() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 std::string metrics_text(const std::map<std::string, double>& metrics) {
   std::string text;
@@ -119,25 +110,13 @@ std::string progress_bar(const Progress& p, std::optional<double> best, double s
     const auto filled = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * room);
     bar = "[" + std::string(filled, '#') + std::string(static_cast<std::size_t>(room) - filled, '.') + "]";
   }
-  return (bar + tail).substr(0, static_cast<std::size_t>(std::max(width - 1, 1)));
-}
-
-bool can_redraw() {
-  const char* term = std::getenv("TERM");
-  return isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
-}
-
-bool can_colour() {
-  const char* no_color = std::getenv("NO_COLOR");
-  return can_redraw() && (no_color == nullptr || *no_color == '\0');
+  return fitted(bar + tail, static_cast<std::size_t>(std::max(width, 1)));
 }
 
 ProgressDisplay::ProgressDisplay(std::string log_path, Vfs& vfs, bool plain_advice)
     : bar_(can_redraw()), plain_advice_(plain_advice) {
   if (!log_path.empty()) log_ = vfs.append(log_path);
 }
-
-ProgressDisplay::~ProgressDisplay() { finish(); }
 
 double ProgressDisplay::seconds_left(const Progress& p) const {
   return p.updates_per_second > 0 ? static_cast<double>(p.max_updates - p.update) / p.updates_per_second : 0;
@@ -155,28 +134,22 @@ void ProgressDisplay::log(const std::string& text) {
 }
 
 void ProgressDisplay::line(const std::string& text) {
-  finish();
-  fmt::print(stderr, "{}\n", text);
+  print_line(text);
   log(text);
-}
-
-void ProgressDisplay::finish() {
-  if (open_) std::fputs("\n", stderr);
-  open_ = false;
 }
 
 void ProgressDisplay::report(const Progress& p) {
   if (p.validation_loss) {
     if (!best_ || p.best) best_ = p.validation_loss;
-    if (bar_) log(validation_line(p));
-    else line(validation_line(p));
+    if (!bar_) print_progress(validation_line(p));
+    log(validation_line(p));
     note(p.advice);
     return;
   }
   const double left = seconds_left(p);
   const std::string row = progress_line(p, left);
   if (bar_) draw(p, left);
-  else fmt::print(stderr, "{}\n", row);
+  else print_progress(row);
   log(row);
   note(p.advice);
 }
@@ -189,13 +162,11 @@ void ProgressDisplay::note(const std::vector<Advice>& advice) {
   }
 }
 
+// The bar is green from a better validation loss on until the next report.
 void ProgressDisplay::draw(const Progress& p, double left) {
-  const bool new_best = best_ && best_ != drawn_best_ && can_colour();
+  const bool new_best = best_ && best_ != drawn_best_;
   drawn_best_ = best_;
-  fmt::print(stderr, "\r{}{}{}\033[K", new_best ? "\033[32m" : "", progress_bar(p, best_, left, terminal_width()),
-             new_best ? "\033[0m" : "");
-  std::fflush(stderr);
-  open_ = true;
+  busy_.draw_as([p, best = best_, left](int width) { return progress_bar(p, best, left, width); }, new_best);
 }
 
 }  // namespace unroll::cli

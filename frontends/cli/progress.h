@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/cli/activity.h"
 #include "unroll/trainer.h"
 #include "unroll/vfs.h"
 
@@ -24,20 +25,14 @@ std::string advice_line(const Advice& advice);
 std::string progress_bar(const Progress& progress, std::optional<double> best, double seconds_left, int width);
 std::string duration_text(double seconds);  // "1h02m", "3m05s", "12s"
 
-// stderr is a terminal that can redraw a line: not TERM=dumb.
-bool can_redraw();
-// NO_COLOR is unset or empty as well.
-bool can_colour();
-
 class ProgressDisplay {
  public:
   // log_path empty: no log file. With plain_advice advice is a line on stderr too; it always is one of the log.
   ProgressDisplay(std::string log_path, Vfs& vfs, bool plain_advice);
-  ~ProgressDisplay();
 
   void report(const Progress& progress);
   void line(const std::string& text);  // to stderr and the log
-  void finish();                       // ends the redrawn line
+  void finish() { busy_.finish(); }    // before a result is printed
   const std::vector<Advice>& advice() const { return advice_; }  // given so far
 
  private:
@@ -50,7 +45,7 @@ class ProgressDisplay {
   bool bar_;
   bool plain_advice_;
   std::vector<Advice> advice_;
-  bool open_ = false;  // a bar stands on the current line
+  Activity busy_{"training"};
   std::optional<double> best_;        // validation loss
   std::optional<double> drawn_best_;  // the bar turns green once for each better one
   std::unique_ptr<Vfs::File> log_;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/support/machine_memory.h"
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/event_file.h"
 #include "frontends/cli/explain.h"
@@ -107,9 +108,11 @@ int run_verify_resume(const Config& config, TrainerOptions trainer, const Option
   const auto backend = open_backend(config);
   const auto task = make_task(config, "");
   ScratchFolder folder;
-  trainer.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
+  Activity busy("comparing a resumed run with a straight one");
+  trainer.warn = [](const std::string& text) { print_line("warning: " + text); };
   const ResumeCheck check =
       verify_resume(task, *backend, trainer, options.max_updates.value_or(k_updates), folder.path());
+  busy.finish();
   Report report;
   report.add("equal", check.differences.empty())
       .add("updates", check.updates)
