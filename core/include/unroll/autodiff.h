@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reverse-mode differentiation, graph to graph: the gradient is made of ordinary nodes appended to the same graph,
-// so it can be differentiated again, fused and planned like everything else.
+// Reverse-mode automatic differentiation on graphs. The gradient consists of ordinary nodes appended to the same graph,
+// so it can be differentiated again, fused and planned like any other node.
 #pragma once
 
 #include <span>
@@ -10,12 +10,12 @@
 
 namespace unroll {
 
-// d(sum over k of <outputs[k], cotangents[k]>) / d wrt[i], same types as wrt. A wrt that the outputs do not depend on
-// gets zeros. Throws Error(type) when a wrt is not of a float dtype and Error(unsupported) naming the op when the path
-// runs through an op without gradient.
+// Returns d(sum over k of <outputs[k], cotangents[k]>) / d wrt[i] for each i, with the type of wrt[i]. The gradient is
+// zero for a wrt on which the outputs do not depend. Throws Error(type) when a wrt is not a float, and
+// Error(unsupported), which names the op, when a path contains an op without a gradient.
 UNROLL_API std::vector<Value> differentiate(std::span<const Value> outputs, std::span<const Value> cotangents,
                                             std::span<const Value> wrt);
-// The same for one scalar output with cotangent 1. Throws Error(shape) when loss is not a scalar.
+// The same for one scalar output with cotangent 1. Throws Error(shape) when `loss` is not a scalar.
 UNROLL_API std::vector<Value> differentiate(Value loss, std::span<const Value> wrt);
 
 }  // namespace unroll

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend is: nine functions over whole plans. Arguments are checked once, in the wrapper of run.h,
-// so a backend may trust what it is given. See docs/adding-a-backend.md.
+// The backend interface: nine functions that work on whole plans. run.h checks all arguments, so a backend may trust
+// them. See docs/adding-a-backend.md.
 #pragma once
 
 #include <cstddef>
@@ -13,88 +13,93 @@
 
 namespace unroll {
 
-// Where a value lives while a plan runs.
+// The location of a value while a plan runs.
 struct Storage {
   enum class Place : std::uint8_t {
-    none,      // never materialised (unused output)
+    none,      // not stored (unused output)
     input,     // bound input `index`
-    output,    // bound output `index`: written in place
+    output,    // bound output `index`, written in place
     constant,  // the tensor attribute of constant node `index`
     arena,     // bytes [offset, offset + bytes) of the plan's arena, 64-byte aligned
   };
   Place place = Place::none;
   std::int32_t index = 0;
-  std::size_t offset = 0;  // bytes; for arena and for views of any place
-  Ints strides = {};       // in elements, when the value is a view of a larger one; empty: dense
+  std::size_t offset = 0;  // in bytes, for the arena and for views of any place
+  Ints strides = {};       // in elements, for a view of a larger value; empty: dense
 };
 
-// How a backend keeps constants that products have as their second operand. Results stay f32, and so does arithmetic
-// but where the processor adds up products of bytes (VNNI): there int8 rounds the other operand to 16 bits.
+// Storage format of constants that are the second operand of matrix products. Results are f32, and so is all
+// arithmetic, with one exception: where the processor sums products of bytes (VNNI), int8 rounds the other operand to
+// 16 bits.
 //   bf16  rounded to nearest, 8 bits of precision
-//   int8  w[n,k] = scale[n] * q[n,k] with scale[n] = max over k of |w[n,k]| / 127, one scale for each output
-// Products of few weights keep f32: they cost nothing.
+//   int8  w[n,k] = scale[n] * q[n,k] with scale[n] = max over k of |w[n,k]| / 127: one scale per output
+// Products with few weights keep f32; quantizing them saves nothing.
 enum class WeightFormat : std::uint8_t { f32, bf16, int8 };
 
-// What a pass did, or left and why; for people who ask why a plan is as it is.
+// What a pass did, or skipped and why. `unroll explain` prints it.
 struct PassNote {
   std::string pass;   // one of pass_names()
-  std::string where;  // the loop, in words; empty: outside of all loops
+  std::string where;  // the loop; empty: outside all loops
   std::string what;   // "hoisted matmul f32[32,1024]"
   std::string why;
-  int count = 1;      // equal notes are one
+  int count = 1;      // number of identical notes
 };
 
-// Neighbouring nodes in branches that do not depend on each other and share no memory that one of them writes: branch b
-// is nodes [bounds[b], bounds[b + 1]). A backend may run the branches at once, each in order; one after the other is
-// always right.
+// Adjacent nodes that form independent branches: no branch writes memory that another one reads or writes. Branch b is
+// the nodes [bounds[b], bounds[b + 1]). A backend may run branches in parallel, each in order, or all of them in
+// sequence.
 struct Fork {
   std::vector<std::int32_t> bounds;
   std::size_t n_branches() const { return bounds.size() - 1; }
 };
 
-// A graph that is ready to run: nodes in execution order, every value placed. For a body plan (of a scan) inputs are
-// the body's inputs and outputs its outputs, bound anew in each step, and the arena is scratch of the outer node.
+// A graph ready for execution: nodes in execution order, and a location for every value. In the plan of a scan body,
+// the inputs and outputs are those of the body, bound again in each step; its arena is scratch memory of the scan node.
 struct Plan {
   std::shared_ptr<const Graph> graph;
   std::vector<std::vector<Storage>> storage;    // [node][output]
-  std::vector<Storage> outputs;                 // where each named output is computed; when it is not
-                                                // {output, k} itself the executable copies it there at the end
+  std::vector<Storage> outputs;                 // where each named output is computed; when this
+                                                // is not {output, k}, the executable copies it there
   std::vector<int> donors;                      // [output] index of the input whose buffer it may overwrite, or -1
   std::size_t arena_bytes = 0;
-  std::vector<std::shared_ptr<const Plan>> bodies;  // [node], null but for scan
-  std::vector<std::size_t> scratch_offset;          // [node], arena bytes: of a scan for the body's arena and its state
-  std::vector<std::size_t> scratch_bytes;           // copies, of a claimed node what its claim asked for
-  std::vector<Fork> forks;                          // ascending; none for a backend with one thread
+  std::vector<std::shared_ptr<const Plan>> bodies;  // [node], null except for scan
+  // [node], a range of the arena. A scan keeps the arena of its body and copies of its state there. A claimed node gets
+  // the scratch_bytes of its claim.
+  std::vector<std::size_t> scratch_offset;
+  std::vector<std::size_t> scratch_bytes;
+  std::vector<Fork> forks;                          // ascending; empty for a backend with one thread
   WeightFormat weights = WeightFormat::f32;
-  bool one_thread = false;                          // a run stays in the thread of its caller
-  std::vector<PassNote> notes;                      // of the whole plan, in order of the passes; empty in bodies
+  bool one_thread = false;                          // run in the caller's thread
+  std::vector<PassNote> notes;                      // for the whole plan, in pass order; empty in bodies
 };
 
 struct Capabilities {
   std::string name = {};    // "cpu"
-  std::string device = {};  // in words
+  std::string device = {};  // description of the device
   std::vector<DType> dtypes = {};
-  bool deterministic = true;  // the same bits for any number of threads
-  bool masks = false;     // runs scans with lengths and reset; otherwise they are lowered into the body
-  bool packs = false;     // runs packed scans and matmul with a count of rows; otherwise scans stay masked
-  bool fuses = false;     // wants elementwise groups as fused nodes
-  bool one_arena = false; // executables that are not one_thread take turns in one arena, as large as the largest needs
-  bool views = false;  // reads strided operands in elementwise, move and (rows only) matmul nodes, and writes strided
-                       // elementwise results; otherwise every Storage is dense
+  bool deterministic = true;  // bit-identical results for any number of threads
+  bool masks = false;     // runs scans with lengths and reset; otherwise passes lower them into the body
+  bool packs = false;     // runs packed scans and matmul with a row count; otherwise scans stay masked
+  bool fuses = false;     // wants elementwise groups as `fused` nodes
+  bool one_arena = false; // executables (except one_thread ones) share one arena, sized for the largest, and take turns
+  // Reads strided operands in elementwise, move and matmul nodes (matmul: strided rows only), and writes strided
+  // elementwise results. Otherwise every Storage is dense.
+  bool views = false;
   int threads = 1;
-  std::vector<WeightFormat> weights = {WeightFormat::f32};  // formats it can keep constants in
-  std::vector<std::string> schedules = {};  // what BackendOptions::schedule may ask for
+  std::vector<WeightFormat> weights = {WeightFormat::f32};  // supported formats of constants
+  std::vector<std::string> schedules = {};  // allowed values of BackendOptions::schedule
 };
 
+// The answer of Backend::claim: whether the backend runs a composite or gradient node as one kernel.
 struct Claim {
   bool yes = false;
-  // Of a gradient: opaque bytes its forward node must save. A forward node with such a gradient gets the attribute
-  // saved_bytes and one more output, b8 [saved_bytes]; the gradient gets the attribute and, after the cotangents, all
-  // outputs of the forward node, the saved bytes last.
+  // For a gradient: number of opaque bytes that the forward node must save. The forward node then gets the attribute
+  // saved_bytes and one more output, b8 [saved_bytes]. The gradient gets the same attribute. After its cotangents it
+  // reads all outputs of the forward node, the saved bytes last.
   std::size_t saved_bytes = 0;
-  std::size_t saving_scratch_bytes = 0;  // of a gradient: scratch of its forward node, instead of that one's own
-  std::size_t scratch_bytes = 0;         // arena bytes while the node runs, at plan.scratch_offset
-  std::string reason = {};               // when no: why, in words
+  std::size_t saving_scratch_bytes = 0;  // for a gradient: scratch bytes of its forward node, replacing that node's own
+  std::size_t scratch_bytes = 0;         // arena bytes needed while the node runs, at plan.scratch_offset
+  std::string reason = {};               // if not claimed: why
 };
 
 class UNROLL_API Buffer {
@@ -103,30 +108,31 @@ class UNROLL_API Buffer {
   virtual std::size_t bytes() const = 0;
 };
 
-// Buffers for plan.graph inputs and outputs, in order. An output may share its donor's buffer.
+// Buffers for the inputs and outputs of plan.graph, in order. An output may share its donor's buffer.
 struct Bindings {
   std::vector<Buffer*> inputs;
   std::vector<Buffer*> outputs;
 };
 
-// A call of an executable, or of a loop in it. Lines that are one deeper follow the line of their loop; their node is
-// one of plan.bodies[node] of it, or, under a line without a node (branches side by side), of the same plan.
+// Statistics of one call of an executable, or of one loop. The lines of a loop body follow the loop's line, one deeper;
+// their `node` refers to plan.bodies[node of the loop]. Parallel branches are listed under a line without a node;
+// their `node` refers to the same plan.
 struct ReportLine {
   std::string step;            // node and op
   std::string implementation;  // kernel chosen
-  std::size_t bytes = 0;       // of its results
-  double milliseconds = 0;     // of the first thread, in all runs so far; of a loop's calls some are timed for all
-  double predicted_ms = 0;     // of one run, by the backend's model of the machine; 0: it has none
-  int depth = 0;               // loops around it
-  std::int32_t node = -1;      // -1: no single one
+  std::size_t bytes = 0;       // bytes of its results
+  double milliseconds = 0;     // first thread, all runs so far; loop calls are extrapolated from a sample
+  double predicted_ms = 0;     // per run, from the backend's machine model; 0: no prediction
+  int depth = 0;               // number of enclosing loops
+  std::int32_t node = -1;      // -1: not a single node
 };
 
 class UNROLL_API Executable {
  public:
   virtual ~Executable() = default;
-  virtual void run(const Bindings& bindings) = 0;  // may return before the work is done
+  virtual void run(const Bindings& bindings) = 0;  // may return before the work is complete
   virtual std::vector<ReportLine> report() const = 0;
-  // Bytes that it holds besides the plan's arena: constants, weights as its kernels want them, scratch.
+  // Bytes held besides the plan's arena: constants, weights packed for the kernels, scratch.
   virtual std::size_t workspace_bytes() const { return 0; }
 };
 
@@ -134,7 +140,7 @@ class UNROLL_API Backend {
  public:
   virtual ~Backend() = default;
   virtual const Capabilities& describe() const = 0;
-  // Asked once per composite and gradient node; a pair (forward, gradient) is taken only when both are claimed.
+  // Called once per composite and gradient node. A (forward, gradient) pair is used only when both nodes are claimed.
   virtual Claim claim(const Graph& graph, const Node& node) const = 0;
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
   virtual void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) = 0;
@@ -146,21 +152,21 @@ class UNROLL_API Backend {
 class Trace;  // unroll/trace.h
 
 struct BackendOptions {
-  int threads = 0;  // 0: as many as the process may run on, and one for a plan that is sooner done alone
-  // How the steps of scans are shared out among threads, where a scan allows it: one of Capabilities::schedules. Empty:
-  // timings of the first runs choose. Results are the same bits. Throws Error(usage) when it is unknown.
+  int threads = 0;  // 0: all available processors, but one for plans that are faster on one
+  // How threads share the steps of a scan, where the scan allows it: one of Capabilities::schedules. Empty: measure the
+  // alternatives in the first runs. Results are bit-identical. Throws Error(usage) when unknown.
   std::string schedule = {};
-  // Measures the machine for about a second, so that reports say what a call was predicted to take.
+  // Measure the machine for about one second, so that reports contain predicted times.
   bool predict = false;
-  Trace* trace = nullptr;  // gets what each thread does, where the backend can tell; must outlive the backend
+  Trace* trace = nullptr;  // records what each thread does, if the backend supports it; must outlive the backend
 };
 struct BackendStatus {
   std::string name;
   bool available;
-  std::string detail;  // device in words, or why it is absent
+  std::string detail;  // description of the device, or why it is unavailable
 };
 UNROLL_API std::vector<BackendStatus> list_backends();
-// Throws Error(device) naming the known backends.
+// Throws Error(device), which lists the known backends.
 UNROLL_API std::unique_ptr<Backend> make_backend(const std::string& name, const BackendOptions& options = {});
 
 }  // namespace unroll

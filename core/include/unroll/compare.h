@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One model on several backends: whether results, gradients and training agree, and if not, which node is to blame.
-// What agrees means, and how it follows from the arithmetic, is in docs/numerics.md.
+// Compare one model on several backends: outputs, gradients and training. When they differ, find the first node that
+// differs. docs/numerics.md defines the tolerances and derives them.
 #pragma once
 
 #include <cstdint>
@@ -18,43 +18,46 @@
 
 namespace unroll {
 
-// A node that gave something else than what it must of its operands.
+// A node whose result differs from the reference result for the same inputs.
 struct NodeFault {
   std::string node;   // "matmul of weight_hh_l0"
-  std::string place;  // "step 3 of 100 of the scan of weight_hh_l0"; empty: outside of loops
+  std::string place;  // "step 3 of 100 of the scan of weight_hh_l0"; empty: outside all loops
   std::string value;  // "output 0 is 0.5 at [2,7] of f32[32,1024]; of these operands it must be 0.25, within 3e-07"
-  std::vector<std::int32_t> path;      // number of the node in the lowered graph, before it those of the loops around
-  std::shared_ptr<const Graph> graph;  // the node alone, with inputs operand0 ... and outputs result0 ...; null of a
-                                       // loop that hands on or stacks what its steps did not give
-  TensorMap tensors;                   // its inputs, and what was computed: "got.result0"
+  std::vector<std::int32_t> path;      // node number in the lowered graph, after those of the enclosing loops
+  // The node as a graph with inputs operand0 ... and outputs result0 ...; null for a loop whose states or stacked
+  // outputs differ from the results of its own steps.
+  std::shared_ptr<const Graph> graph;
+  TensorMap tensors;                   // its inputs, and the computed results: "got.result0"
 
   UNROLL_API std::string text() const;
 };
-// For replay: node.txt, the graph, and node.safetensors, the tensors, with the text as metadata. Throws Error(storage).
+// Writes a fault for replay: node.txt has the graph, node.safetensors the tensors, with the text as metadata. Throws
+// Error(storage).
 UNROLL_API void save_fault(const NodeFault& fault, const std::string& folder, Vfs& vfs = disk());
 
+// The result of node verification.
 struct NodeCheck {
-  std::int64_t nodes = 0;    // that were judged, those of a loop once for each step
-  std::int64_t unjudged = 0; // whose operands cannot be had: inside a packed loop, not row by row
-  double tightest = 0;       // largest error as a part of the allowed one
-  std::string skipped;       // why nothing was judged; empty: it was
-  std::optional<NodeFault> fault;  // the first in the order of execution
+  std::int64_t nodes = 0;    // nodes verified; a node in a loop counts once per step
+  std::int64_t unjudged = 0; // nodes without observable operands: in a packed loop, and not row-wise
+  double tightest = 0;       // largest error / allowed error
+  std::string skipped;       // why nothing was verified; empty: verification ran
+  std::optional<NodeFault> fault;  // the first in execution order
 };
-// Runs the graph as `tested` plans it, with every value as one more output, and computes each node in f64 on `judge`
-// from the operands that `tested` had: an error that comes in with the operands is not the node's.
+// Runs the graph as planned for `tested`, with every value as an additional output. Recomputes each node in f64 on
+// `judge` from the operands that `tested` produced, so that errors in the operands do not count against the node.
 UNROLL_API NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& tested, Backend& judge,
                                  const PlanOptions& options = {});
 
-// A result on two backends. Distances are relative L2 norms.
+// One result on two backends. Errors are relative L2 norms.
 struct ResultCheck {
   std::string name;
   double achieved = 0;
   double allowed = 0;
-  std::string worst;  // the element that is furthest off
+  std::string worst;  // the element with the largest error
   bool agrees() const { return achieved <= allowed; }
 };
 
-// Results that somebody else computed from the same inputs and parameters, by the names that results have here.
+// Results computed by another framework from the same inputs and parameters, under the names used here.
 struct OutsideResults {
   std::string name, device;
   TensorMap results;
@@ -62,30 +65,29 @@ struct OutsideResults {
 };
 
 struct CompareOptions {
-  bool gradients = false;     // of the loss by every parameter
-  std::int64_t updates = 0;   // of training
-  std::int64_t timed_runs = 5;  // of each backend, in turns; 0: no timing
-  bool nodes = true;          // judge every node, not only when results differ
-  TrainerOptions training;    // seed, precision, optimiser, schedule and limits
-  TensorMap parameters;       // to start from; empty: drawn from the seed
+  bool gradients = false;     // compare the gradients of the loss for every parameter
+  std::int64_t updates = 0;   // training updates to compare
+  std::int64_t timed_runs = 5;  // per backend, alternating; 0: no timing
+  bool nodes = true;          // verify every node, even if all results agree
+  TrainerOptions training;    // seed, precision, optimizer, schedule and limits
+  TensorMap parameters;       // initial parameters; empty: initialize from the seed
   std::vector<OutsideResults> outside;
 };
 struct BackendResult {
   std::string backend, device;
-  std::vector<ResultCheck> results;  // against the standard; of the standard itself none
-  double measured_rounding = 0;      // what f32 in the place of f64 does to the standard, when results needed to know
+  std::vector<ResultCheck> results;  // compared with the reference; empty for the reference
+  double measured_rounding = 0;      // effect of f32 instead of f64 on the reference, when a tolerance needed it
   NodeCheck nodes;
-  std::string difference;            // in one sentence; empty: it agrees
-  std::vector<double> losses;        // of each update, before it
-  double compile_ms = 0, min_ms = 0, median_ms = 0;  // of one run: forward, with gradients where they are asked for
+  std::string difference;            // summary in one sentence; empty: results agree
+  std::vector<double> losses;        // loss of each update, before the update
+  double compile_ms = 0, min_ms = 0, median_ms = 0;  // per run: forward, plus gradients if requested
   std::size_t peak_bytes = 0;
 };
 struct Comparison {
-  std::vector<BackendResult> backends;  // the standard first, what was computed outside last
+  std::vector<BackendResult> backends;  // the reference first, outside results last
   UNROLL_API bool agrees() const;
 };
-// The first of `backends` is the standard; `judge` computes f64. Batches are the task's first ones, each a whole
-// update.
+// The first of `backends` is the reference; `judge` computes in f64. Update i trains on batch i of the task.
 UNROLL_API Comparison compare_task(const Task& task, std::span<Backend* const> backends, Backend& judge,
                                    const CompareOptions& options);
 

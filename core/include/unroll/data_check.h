@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is odd about a data file, before anything is trained on it. `name` is the file's name for messages; options are
-// those of the task, whose splits are looked at. docs/training.md has the list of checks.
+// Check a dataset for common problems before training. `name` is the file name for messages; `options` are those of the
+// task and determine the splits. docs/training.md lists the checks.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 namespace unroll {
 
 struct DataFinding {
-  bool error = false;  // training refuses the file; else it trains, and may mislead
+  bool error = false;  // true: training refuses the file; false: a warning
   std::string check;   // "empty lines", "lengths", "duplicates", "vocabulary", "labels", "numbers", "file"
-  std::string what;    // with lines and shares
+  std::string what;    // description with line numbers and shares
 };
 struct DataCheck {
   std::vector<std::pair<std::string, double>> figures;  // "rows", "longest", "unknown in validation" (a share) ...

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one exception type. A text says what must hold, where, and what was given; `next` says what to do.
+// The only exception type. The message states what failed, where, and the value; `next` is what to do about it.
 #pragma once
 
 #include <exception>
@@ -11,25 +11,25 @@
 namespace unroll {
 
 enum class ErrorKind {
-  internal,     // a broken invariant of ours: please report
-  usage,        // a wrong option, key or call
-  shape,        // shapes do not agree
-  type,         // dtypes do not agree
-  graph,        // a graph that breaks a verifier rule
-  unsupported,  // legal, but this backend or build cannot do it
-  input_file,   // a file from outside is malformed or missing
-  numeric,      // NaN or infinity where a number must be
-  device,       // a device failed or is absent
+  internal,     // a bug in this library: please report it
+  usage,        // an invalid option, config key or call
+  shape,        // shapes do not match
+  type,         // dtypes do not match
+  graph,        // the graph violates a verifier rule
+  unsupported,  // valid, but not supported by this backend or build
+  input_file,   // an input file is malformed or missing
+  numeric,      // NaN or infinity where a finite number is required
+  device,       // a device failed or is not available
   storage,      // writing failed: disk full, I/O error
-  memory,       // does not fit
-  peer,         // another process was lost
-  differ,       // results that must agree do not
+  memory,       // not enough memory
+  peer,         // lost the connection to another process
+  differ,       // results that must agree differ
 };
 
 class UNROLL_API Error : public std::exception {
  public:
-  // `who` is the function, op or file that refuses; `what` what must hold and what was given;
-  // `next` the next action, may be empty. The message reads "[who] what. next".
+  // `who` names the function, op or file. `what` says what is required and what was given. `next` is what to do; it may
+  // be empty. The message is "[who] what. next".
   Error(ErrorKind kind, std::string_view who, std::string_view what, std::string_view next = {});
 
   ErrorKind kind() const { return kind_; }
@@ -42,8 +42,8 @@ class UNROLL_API Error : public std::exception {
   std::string next_;
 };
 
-// Exit codes are API: 0 ok, 1 other, 2 usage, 3 bad input file, 4 numeric, 5 device, 6 storage,
-// 7 memory, 8 peer lost, 9 results differ.
+// Exit codes are part of the API: 0 success, 1 other, 2 usage, 3 invalid input file, 4 numeric, 5 device, 6 storage, 7
+// memory, 8 peer lost, 9 results differ.
 UNROLL_API int exit_code(ErrorKind kind);
 UNROLL_API std::string_view error_kind_name(ErrorKind kind);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// UNROLL_API marks what a shared build exports; everything else is hidden.
+// UNROLL_API marks the symbols that a shared library exports; all others are hidden.
 #pragma once
 
 #if defined(_WIN32)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph: nodes in SSA form, appended in topological order, each output with a dtype and a static shape.
-// Append infers and checks types, so a Graph that exists is well typed. `ops.h` has the functions people use.
+// The graph: nodes in SSA form, in topological order; every output has a dtype and a static shape. Graph::append infers
+// and checks types, so every Graph is well typed. Most users call the functions in ops.h instead.
 #pragma once
 
 #include <compare>
@@ -17,7 +17,7 @@
 
 namespace unroll {
 
-// Ops in table order (core/ir/op_table.def).
+// Ops in the order of op_table.def. docs/conventions.md documents each of them.
 enum class Op : std::uint16_t {
 #define UNROLL_OP(name, ...) name,
 #include "unroll/op_table.def"
@@ -41,7 +41,7 @@ enum class OpKind : std::uint8_t {
   body,
   composite
 };
-enum class OpCost : std::uint8_t { free, cheap, expensive };  // what recomputing it costs
+enum class OpCost : std::uint8_t { free, cheap, expensive };  // the cost to recompute it
 enum class OpGradient : std::uint8_t { yes, none };
 
 struct OpInfo {
@@ -56,14 +56,15 @@ struct OpInfo {
 };
 UNROLL_API const OpInfo& op_info(Op op);
 UNROLL_API std::span<const OpInfo> op_table();
-UNROLL_API const OpInfo* find_op(std::string_view name);  // null when there is none
-// Same-index ops with NumPy broadcasting: unary, binary, compare, logical, select, cast.
+UNROLL_API const OpInfo* find_op(std::string_view name);  // null when unknown
+// True for ops that work element by element with NumPy broadcasting: unary, binary, compare, logical, select, cast.
 UNROLL_API bool is_elementwise(Op op);
 
 using Ints = std::vector<std::int64_t>;
 using Attribute = std::variant<std::int64_t, double, bool, std::string, Ints, DType, std::shared_ptr<const Tensor>>;
 
-// Named attributes in name order. `get` throws Error(graph) when the name is missing or of another type.
+// Named attributes, sorted by name. `get` throws Error(graph) when the name is missing or the attribute has another
+// type.
 class UNROLL_API Attributes {
  public:
   Attributes() = default;
@@ -75,7 +76,7 @@ class UNROLL_API Attributes {
   void set(std::string name, Attribute value) { map_.insert_or_assign(std::move(name), std::move(value)); }
   void erase(std::string_view name);
   const std::map<std::string, Attribute, std::less<>>& all() const { return map_; }
-  // Tensors are compared by content.
+  // Compares tensors by content.
   friend UNROLL_API bool operator==(const Attributes& a, const Attributes& b);
 
  private:
@@ -99,7 +100,7 @@ struct Node {
   std::vector<Type> outputs;
 };
 
-// A handle to one value of one graph: small, copied freely, valid as long as the graph.
+// A handle to one value of a graph. It is cheap to copy and valid as long as the graph exists.
 class UNROLL_API Value {
  public:
   Value() = default;
@@ -125,18 +126,19 @@ struct NamedValue {
   ValueId value;
 };
 
-// Not movable: values point at it. Bodies are held by shared_ptr<const Graph>.
+// Neither copyable nor movable, because values point to it. Bodies are held by shared_ptr<const Graph>.
 class UNROLL_API Graph {
  public:
   Graph() = default;
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  // A named input; names are unique. Throws Error(usage) on an empty or repeated name.
+  // Adds a named input. Names are unique. Throws Error(usage) on an empty or duplicate name.
   Value input(std::string name, Type type);
-  // A named output; names are unique among outputs; one value may have several names.
+  // Adds a named output. Names are unique among outputs; a value may have several names.
   void output(std::string name, Value value);
-  // Appends a node after checking arity, dtypes and shapes; throws Error(shape|type|graph) naming the op.
+  // Appends a node after checking the number of inputs, dtypes and shapes. Throws Error(shape|type|graph), which names
+  // the op. append_one returns the only output of the node.
   std::vector<Value> append(Op op, std::span<const Value> inputs, Attributes attributes = {},
                             std::shared_ptr<const Graph> body = nullptr);
   Value append_one(Op op, std::span<const Value> inputs, Attributes attributes = {},
@@ -148,9 +150,9 @@ class UNROLL_API Graph {
     return node(id.node).outputs[static_cast<std::size_t>(id.output)];
   }
   Value value(ValueId id) { return {this, id}; }
-  std::span<const NamedValue> inputs() const { return inputs_; }    // in order of creation
-  std::span<const NamedValue> outputs() const { return outputs_; }  // in order of creation
-  // Null handle when there is no such name.
+  std::span<const NamedValue> inputs() const { return inputs_; }    // in creation order
+  std::span<const NamedValue> outputs() const { return outputs_; }  // in creation order
+  // Returns an empty Value when the name does not exist.
   Value find_input(std::string_view name);
   Value find_output(std::string_view name);
 
@@ -161,23 +163,23 @@ class UNROLL_API Graph {
   std::vector<NamedValue> outputs_;
 };
 
-// Appends a copy of every node of `source` to `target` that its outputs need, with `inputs` standing for
-// source.inputs() in order; returns what source.outputs() became.
+// Copies the nodes of `source` that its outputs need into `target`. `inputs` replace source.inputs(), in order. Returns
+// the values that correspond to source.outputs().
 UNROLL_API std::vector<Value> inline_graph(Graph& target, const Graph& source, std::span<const Value> inputs);
 UNROLL_API std::shared_ptr<Graph> copy_graph(const Graph& source);
 
-// Stable text form (grammar in docs/conventions.md). parse_graph(print_graph(g)) is g; throws Error(input_file)
-// with line and column; depth and size are bounded.
+// A stable text form; docs/conventions.md has the grammar. parse_graph(print_graph(g)) equals g. parse_graph throws
+// Error(input_file) with line and column, and limits nesting and size.
 UNROLL_API std::string print_graph(const Graph& graph);
 UNROLL_API std::shared_ptr<Graph> parse_graph(std::string_view text);
 UNROLL_API std::string graph_to_dot(const Graph& graph);
 
-// Numbered rules (core/ir/verify.cc); throws Error(graph) naming the first rule broken.
-enum class Stage { built, planned };  // planned: no composite or gradient node is left but claimed ones
+// Checks the numbered rules in docs/conventions.md. Throws Error(graph) with the first violated rule.
+enum class Stage { built, planned };  // planned: only claimed composite and gradient nodes are left
 UNROLL_API void verify(const Graph& graph, Stage stage = Stage::built);
 
-// The body of a composite or gradient node in plain ops: inputs and outputs in the node's order.
-// Throws Error(graph) for other ops.
+// The definition of a composite or gradient node in simpler ops, with the node's inputs and outputs in order. Throws
+// Error(graph) for other ops.
 UNROLL_API std::shared_ptr<const Graph> composite_body(const Graph& graph, const Node& node);
 
 }  // namespace unroll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether two plans are the same: a number that depends on everything but names.
+// Hashes to decide whether two plans are equal. Names do not count.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace unroll {
 
-// Of ops, attributes, constants, types and how nodes read each other; not of names and not of the order of nodes.
-// Inputs and outputs count by their place. 64 bits of FNV-1a.
+// FNV-1a, 64 bits, over ops, attributes, constants, types and connections. It ignores names and the order of nodes.
+// Inputs and outputs are identified by position.
 UNROLL_API std::uint64_t graph_hash(const Graph& graph);
-// Of the graph, of where every value lies, and of the bodies' plans.
+// Covers the graph, the location of every value, and the plans of the bodies.
 UNROLL_API std::uint64_t plan_hash(const Plan& plan);
 
 }  // namespace unroll

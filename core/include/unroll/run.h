@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a graph to numbers: plan, compile, and run with checked arguments.
+// Run a graph: plan it, compile it, and execute it with checked arguments.
 #pragma once
 
 #include <memory>
@@ -12,46 +12,47 @@
 
 namespace unroll {
 
-// In which numbers a graph of f32 is computed. Where a device has the format its units take it; elsewhere it is
-// emulated exactly, so that results are the same.
+// The number format of an f32 graph. A device with hardware support uses it; otherwise the format is emulated exactly,
+// and the results are the same.
 //   role                                          f32   tf32  bf16  f16
-//   operands of products (weights, activations,
-//     gradients that enter a matmul)              f32   tf32  bf16  f16
-//   sums of products, and all other arithmetic    f32   f32   f32   f32
+//   operands of matrix products (weights,
+//     activations, gradients)                     f32   tf32  bf16  f16
+//   accumulation, and all other arithmetic        f32   f32   f32   f32
 //   parameters, slots, states, losses, gradients  f32   f32   f32   f32
-// f16 reaches from 6e-8 to 65504: training scales the loss (LossScaleOptions).
+// The range of f16 is 6e-8 to 65504, so training scales the loss (LossScaleOptions).
 enum class Precision : std::uint8_t { f32, tf32, bf16, f16 };
 UNROLL_API std::string_view precision_name(Precision precision);
-UNROLL_API Precision precision_from_name(std::string_view name);  // throws Error(usage) with the known names
+UNROLL_API Precision precision_from_name(std::string_view name);  // throws Error(usage), which lists the known names
 
 struct PlanOptions {
-  // Names of passes to leave out, for tests and `explain`: see pass_names().
+  // Passes to skip, by name: see pass_names(). For tests and `unroll explain`.
   std::vector<std::string> without = {};
-  // (output name, input name): the output may overwrite the input's buffer.
+  // Pairs of (output name, input name): the output may overwrite the buffer of the input.
   std::vector<std::pair<std::string, std::string>> donate = {};
   bool verify_each = false;  // run the verifier after every pass
-  // Throws Error(unsupported) from plan() when the backend does not keep weights so.
+  // plan() throws Error(unsupported) when the backend does not support the format.
   WeightFormat weights = WeightFormat::f32;
   Precision precision = Precision::f32;
-  bool one_thread = false;  // a run stays in the thread of its caller, whatever the backend has
-  // Bytes that a plan may need (planned_bytes), 0 for any number. Beyond it, loops keep their states once per segment
-  // of about sqrt(T) steps and compute the rest again when the gradient needs it, which costs a second forward pass.
-  // Throws Error(memory) from plan() with the largest consumers when that is too much as well.
+  bool one_thread = false;  // run in the caller's thread, even if the backend has more
+  // Maximum bytes of the plan (planned_bytes); 0: no limit. If a plan needs more, only the states at segment boundaries
+  // (about sqrt(T) steps apart) are saved and the rest is recomputed in the backward pass (gradient checkpointing).
+  // This costs a second forward pass. If that is still too much, plan() throws Error(memory), which lists the largest
+  // consumers.
   std::size_t memory_limit = 0;
 };
 
-// The passes in the order in which they run.
+// The passes in execution order.
 UNROLL_API std::vector<std::string> pass_names();
-// The passes' result before it is sized: for tests, print and explain.
+// The graph after all passes, before memory is assigned. For tests, `print` and `explain`.
 UNROLL_API std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend,
                                               const PlanOptions& options = {});
 UNROLL_API std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend,
                                             const PlanOptions& options = {});
 
-// Bytes of a plan's inputs, outputs (but for those in their donors' buffers), constants and arena.
+// Bytes of a plan's inputs, constants, arena, and outputs that have a buffer of their own.
 UNROLL_API std::size_t planned_bytes(const Plan& plan);
 
-// A compiled plan with checked bindings by name.
+// A compiled plan. Inputs and outputs are bound by name and checked.
 class UNROLL_API Program {
  public:
   Program(const Graph& graph, Backend& backend, const PlanOptions& options = {});
@@ -59,12 +60,14 @@ class UNROLL_API Program {
   const Plan& plan() const { return *plan_; }
   Backend& backend() const { return backend_; }
   const Executable& executable() const { return *executable_; }
-  // All that a run needs, known before it: planned_bytes of the plan and what the executable holds besides.
+  // Memory of a run, known before it starts: planned_bytes of the plan plus the executable's workspace.
   std::size_t peak_bytes() const { return planned_bytes(*plan_) + executable_->workspace_bytes(); }
 
-  // Host in, host out. Throws Error(usage) on a missing or unknown name and Error(shape|type) on a wrong tensor.
+  // Runs with tensors in host memory. Throws Error(usage) on a missing or unknown name, and Error(shape|type) on a
+  // tensor of the wrong type.
   TensorMap run(const TensorMap& inputs);
-  // Device buffers in plan order; throws Error(usage) on a wrong count or a buffer that is too small.
+  // Runs with device buffers in plan order. Throws Error(usage) on a wrong number of buffers or a buffer that is too
+  // small.
   void run(const Bindings& bindings);
 
  private:
@@ -73,7 +76,7 @@ class UNROLL_API Program {
   std::unique_ptr<Executable> executable_;
 };
 
-// One-off: plan, compile and run.
+// Plans, compiles and runs a graph once.
 UNROLL_API TensorMap evaluate(const Graph& graph, Backend& backend, const TensorMap& inputs,
                               const PlanOptions& options = {});
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// safetensors files (huggingface/safetensors README): u64 little-endian header length N, N bytes of JSON, data.
+// safetensors files (huggingface/safetensors README): header length N as little-endian u64, N bytes of JSON, data.
 #pragma once
 
 #include <map>
@@ -16,12 +16,12 @@ struct TensorFile {
   std::map<std::string, std::string> metadata;
 };
 
-// Accepts F32, F64, I32, BOOL, and I64, U8, F16, BF16 by exact conversion (I64 must fit i32; U8 -> i32; F16, BF16 ->
-// f32). Refuses, with Error(input_file) naming the entry: headers above 100,000,000 bytes or the file size, holes,
-// overlaps, wrapped sizes, duplicate keys, unknown dtypes, more than 2^20 entries, nesting deeper than 64.
+// Reads F32, F64, I32 and BOOL. Converts I64, U8, F16 and BF16 exactly: I64 must fit i32, U8 becomes i32, F16 and BF16
+// become f32. Throws Error(input_file), which names the entry, on: headers above 100,000,000 bytes or the file size,
+// gaps, overlaps, overflowing sizes, duplicate keys, unknown dtypes, more than 2^20 entries, nesting deeper than 64.
 UNROLL_API TensorFile parse_safetensors(std::span<const std::byte> file, const std::string& name);
 UNROLL_API TensorFile load_safetensors(const std::string& path, Vfs& vfs = disk());
-// Sorted by falling dtype size, then name; data starts at a multiple of 64 bytes; atomic.
+// Writes atomically. Entries are sorted by decreasing dtype size, then name. Data is aligned to 64 bytes.
 UNROLL_API void save_safetensors(const std::string& path, const TensorFile& file, Vfs& vfs = disk());
 
 }  // namespace unroll

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ready tasks: a language model, forecasting of series, classifying rows as sequences, labelling tokens, lines into
-// lines, labelling documents. Each takes the text of its data, or the file, which may be larger than memory: above
-// `memory_limit` bytes (0: never) its records are read again whenever a batch has them, and of each at most 64 bytes
-// are held. Option fields have the names of the config keys.
+// Ready-made tasks: language modeling, forecasting, sequence classification, token labeling, sequence-to-sequence
+// translation and document classification. Each reads its data from a string or from a file. Above `memory_limit` bytes
+// (0: no limit) a file is streamed: a batch reads its records when needed, and at most 64 bytes per record stay in
+// memory. Option fields have the names of the config keys.
 #pragma once
 
 #include <cstdint>
@@ -24,33 +24,34 @@ namespace unroll {
 
 using Metadata = std::map<std::string, std::string>;
 
-// `name` is the file's name for messages. `fitted` is the metadata of a trained model whose vocabulary or scaler is to
-// be used instead of one fitted on the training split here. All throw Error(input_file) with the place on bad data and
-// Error(usage) on options that do not fit it. A file must not change while the task is used; where its size or time
-// does, what reads it next throws Error(input_file).
+// `name` is the file name used in messages. `fitted` is the metadata of a trained model; its vocabulary or normalizer
+// is then used, and nothing is fitted to the training set. All functions throw Error(input_file), with the place, on
+// invalid data, and Error(usage) on options that do not fit the data. The file must not change while the task exists:
+// the next read throws Error(input_file) when its size or modification time differs.
 
-// Predicts the next token; B contiguous streams are read in windows of T steps with carried state. Metrics perplexity
-// (of a token) and, except for words, of which unknown ones have no length, bits_per_character, which is comparable
-// between kinds of tokens. The last held_out of the text is both the validation and the test split.
+// Predicts the next token. A batch holds B contiguous streams, read in windows of T steps with carried state. Metrics:
+// perplexity per token and bits_per_character. Only bits_per_character is comparable between tokenizers; word models do
+// not have it, because unknown words have no length. The last `held_out` share of the text is both the validation set
+// and the test set.
 struct LanguageModelOptions {
   RecurrentModelOptions model;
-  std::string tokens = "characters";  // bytes, characters, words, bpe
-  std::int64_t vocabulary = 10000;    // words, bpe: tokens at most
-  std::int64_t min_count = 2;         // words, bpe
+  std::string tokens = "characters";  // bytes, characters, words, bpe (subwords)
+  std::int64_t vocabulary = 10000;    // words, bpe: maximum vocabulary size
+  std::int64_t min_count = 2;         // words, bpe: minimum frequency of a token
   double label_smoothing = 0;
   std::int64_t embedding = 64;
-  bool tied = false;                  // the output's weight is that of the embedding, see tied_linear_layer
+  bool tied = false;                  // share the weight of the embedding with the output layer, see tied_linear_layer
   std::int64_t batch = 32;
   std::int64_t steps = 64;
   double held_out = 0.1;
-  std::int64_t evaluation_batch = 8;  // streams the held-out text is cut into
-  // One token with which every document begins: the carried state is zero before it, so that nothing of a document is
-  // known in the next. Empty: the text is one document.
+  std::int64_t evaluation_batch = 8;  // streams into which the evaluation text is divided
+  // A token that starts every document. The carried state is reset before it, so no information crosses documents.
+  // Empty: the text is one document.
   std::string document_start = {};
-  // A window begins with the state that the one before it left; false: with zeros, in training and in evaluation.
+  // Start each window from the final state of the previous window. False: start from zeros, also in evaluation.
   bool carry_state = true;
-  // Of a file: bytes that its tokens may take in memory, 0: any number. A longer text is read again as it is needed, in
-  // blocks, with the same batches; what is then held is the last block of each stream and a few numbers of each block.
+  // Files only: maximum bytes of tokens in memory; 0: no limit. A longer text is read again in blocks, which gives the
+  // same batches. Only the current block of each stream and an index of the blocks stay in memory.
   std::size_t memory_limit = 0;
 };
 UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, std::string_view text,
@@ -59,25 +60,24 @@ UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOp
                                                            std::shared_ptr<const Vfs::Reader> file,
                                                            const std::string& name, const Metadata& fitted = {});
 
-// Predicts the next values of one column or of several, `horizon` of each at once, from a window of the values of all
-// of them before. Metrics over all of these: mae and rmse in the columns' units, and mase, mae divided by that of
-// seasonal_naive one value ahead in training (Hyndman & Koehler 2006), each column by its own. Of several columns an
-// evaluation has them for each too, as "mae.NAME"; in all, only mase means something where units differ. Baselines on
-// the same test split, of each column by itself: persistence, seasonal_naive and linear_ar, an autoregression of order
-// `window` (with `difference` an ARIMA(window, 1, 0)) by least squares, which goes on from its own values. A missing
-// value is never a target and is read as the last value before it; rows before every column has had a value are left
-// out.
+// Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target; as
+// an input it repeats the last value. Rows before the first value of every column are skipped.
+// Metrics over all columns: mae and rmse in the units of the data, and mase. mase is mae divided by the training error
+// of the one-step seasonal naive forecast (Hyndman & Koehler 2006), per column. With several columns each metric is
+// also reported per column as "mae.NAME"; across columns with different units only mase is meaningful.
+// Baselines, per column, on the test set: persistence, seasonal_naive, and linear_ar, an autoregression of order
+// `window` fitted by least squares (with `difference`: ARIMA(window, 1, 0)). linear_ar feeds its own predictions back.
 struct ForecastOptions {
   RecurrentModelOptions model;
-  std::string column;              // empty: the last one
-  std::vector<std::string> columns = {};  // several, in the place of `column`; without a header named "1", "2", ...
+  std::string column;              // empty: the last column
+  std::vector<std::string> columns = {};  // several columns, instead of `column`; "1", "2", ... without a header
   std::int64_t window = 52;
   std::int64_t horizon = 1;
-  std::int64_t stride = 1;  // values from a window of training to the next; validation and test have every window
-  std::int64_t period = 52;        // of seasonal_naive
-  bool difference = false;         // read changes, and learn the change from the last value of the window
+  std::int64_t stride = 1;  // distance between training windows, in values; validation and test use every window
+  std::int64_t period = 52;        // season length of seasonal_naive, in values
+  bool difference = false;         // model changes between values; predict the change from the window's last value
   std::int64_t batch = 32;
-  double validation = 0.1;         // parts of the series, in time order: train, validation, test
+  double validation = 0.1;         // shares of the series, in time order: train, validation, test
   double test = 0.2;
   std::size_t memory_limit = 0;
 };
@@ -87,15 +87,15 @@ UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& opti
                                                      std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                                                      const Metadata& fitted = {});
 
-// Classifies each line of a CSV: `steps` steps of equal width, then the label 0, 1, ... in the last column. Metrics
-// accuracy, f1_micro and f1_macro. A held_out part of the lines, drawn by split_seed, is both the validation and the
-// test split.
+// Classifies each line of a CSV file as a sequence: `steps` steps of equal width, then the label 0, 1, ... in the last
+// column. Metrics: accuracy, f1_micro, f1_macro. A `held_out` share of the lines, drawn by split_seed, is both the
+// validation set and the test set.
 struct ClassifyOptions {
   RecurrentModelOptions model;
-  std::string pooling = "final";   // of the outputs at all steps: final, mean, max, attention
+  std::string pooling = "final";   // of the outputs over time: final, mean, max, attention
   double label_smoothing = 0;
   std::int64_t steps = 8;
-  double divide = 1;               // values are divided by it
+  double divide = 1;               // divide all values by this
   std::int64_t batch = 32;
   double held_out = 0.2;
   std::uint64_t split_seed = 0;
@@ -107,46 +107,48 @@ UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& opti
                                                      std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                                                      const Metadata& fitted = {});
 
-// What tasks on rows of text have in common.
+// Options shared by the tasks on rows of text.
 struct TextRowsOptions {
   RecurrentModelOptions model = {.bidirectional = true};
   std::int64_t embedding = 64;
-  std::int64_t vocabulary = 10000;  // tokens with a number of their own at most: the most frequent ones of training
-  std::int64_t min_count = 2;       // and those seen so often; the others share one, the unknown token
+  std::int64_t vocabulary = 10000;  // maximum vocabulary size: the most frequent tokens of the training set
+  std::int64_t min_count = 2;       // minimum frequency; rarer tokens map to the unknown token
   double label_smoothing = 0;
   std::int64_t batch = 32;
-  std::int64_t batch_tokens = 0;    // of a batch at most, padding among them, a longer row by itself; 0: any number
-  double validation = 0.1;          // parts of the rows
+  // maximum tokens per batch, padding included; a longer row is a batch of its own; 0: no limit
+  std::int64_t batch_tokens = 0;
+  double validation = 0.1;          // shares of the rows
   double test = 0.2;
   std::uint64_t split_seed = 0;
   std::size_t memory_limit = 0;
 };
 
-// Gives every token of a sentence a label. The file has a line `token<TAB>label` for each token and an empty line after
-// each sentence. Sentences are read in batches of like length; what fills a batch up changes neither loss nor gradient.
-// Metrics accuracy, f1_micro and f1_macro; baselines most_frequent (one label everywhere) and most_frequent_of_token
-// (the one that the token most often has in training). Sentences are drawn into the splits by split_seed.
+// Assigns a label to every token of a sentence. The file has one `token<TAB>label` line per token and an empty line
+// after each sentence. Batches group sentences of similar length; padding changes neither the loss nor the gradient.
+// Sentences are assigned to the splits by split_seed. Metrics: accuracy, f1_micro, f1_macro. Baselines: most_frequent
+// (one label for everything) and most_frequent_of_token (each token's most frequent label in the training set).
 struct LabelOptions : TextRowsOptions {
-  std::string tokens = "words";    // what Labeller::cut makes of a line: words (between blanks), characters
-  std::string outside;             // a label that F1 leaves out, such as O; empty: none
-  std::string output = "softmax";  // each label by itself; crf: all of a sentence together, see crf_loss
+  std::string tokens = "words";    // how Labeller::cut tokenizes a line: words (separated by blanks), characters
+  std::string outside;             // a label that F1 ignores, such as O; empty: none
+  std::string output = "softmax";  // softmax: independent labels; crf: one score for the whole sentence, see crf_loss
 };
 UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text,
                                                   const std::string& name, const Metadata& fitted = {});
 UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
                                                   const std::string& name, const Metadata& fitted = {});
 
-// A trained labeller: `metadata` and `parameters` are those of its checkpoint, or of its task and trainer. The backend
-// must outlive it. Throws Error(usage) when they are of another task, Error(input_file) when they do not fit together.
+// A trained labeling model. `metadata` and `parameters` come from its checkpoint, or from its task and trainer. The
+// backend must outlive the object. Throws Error(usage) when they belong to another task, and Error(input_file) when
+// they do not match each other.
 class UNROLL_API Labeller {
  public:
   Labeller(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
   ~Labeller();
   Labeller(Labeller&&) noexcept;
   Labeller& operator=(Labeller&&) noexcept;
-  // A line of plain text as tokens.
+  // Tokenizes a line of plain text.
   std::vector<std::string> cut(std::string_view line) const;
-  // A label for each token. Throws Error(usage) above 4096 tokens.
+  // Returns one label per token. Throws Error(usage) above 4096 tokens.
   std::vector<std::string> label(std::span<const std::string> tokens);
 
  private:
@@ -154,15 +156,15 @@ class UNROLL_API Labeller {
   std::unique_ptr<State> state_;
 };
 
-// Gives every document a label. The file has a line `label<TAB>text` for each. A hierarchy reads it: recurrent layers
-// over the words of each sentence, pooled to one vector a sentence, and recurrent layers over these, pooled to one a
-// document (hierarchical attention network, Yang et al. 2016, without attention when pooling is not "attention"). A
-// sentence ends behind a word with . ! or ? at its end; of a document more than 256 sentences, and of a sentence more
-// than 256 words, are refused. Words are those between blanks in small letters, without what is no letter or digit
-// around them. Metrics accuracy, f1_micro and f1_macro; baselines most_frequent and naive_bayes (of words, add-one).
-struct DocumentOptions : TextRowsOptions {  // the model is that of words, and again of sentences
+// Classifies documents. The file has one `label<TAB>text` line per document. Recurrent layers over the words of a
+// sentence are pooled to a sentence vector; recurrent layers over the sentence vectors are pooled to a document vector.
+// With pooling "attention" this is a hierarchical attention network (Yang et al. 2016). A sentence ends after a word
+// that ends in . ! or ?. A document may have 256 sentences, and a sentence 256 words. Words are separated by blanks,
+// lowercased and stripped of leading and trailing punctuation. Metrics: accuracy, f1_micro, f1_macro. Baselines:
+// most_frequent and naive_bayes (multinomial over words, add-one smoothing).
+struct DocumentOptions : TextRowsOptions {  // the model options apply to words and to sentences
   DocumentOptions() { batch = 16; }
-  std::string pooling = "attention";  // of words and of sentences: final, mean, max, attention
+  std::string pooling = "attention";  // over words and over sentences: final, mean, max, attention
 };
 UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::string_view text,
                                                      const std::string& name, const Metadata& fitted = {});
@@ -170,14 +172,14 @@ UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& opti
                                                      std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                                                      const Metadata& fitted = {});
 
-// A trained reader of documents, as Labeller.
+// A trained document classifier, constructed like Labeller.
 class UNROLL_API DocumentReader {
  public:
   DocumentReader(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
   ~DocumentReader();
   DocumentReader(DocumentReader&&) noexcept;
   DocumentReader& operator=(DocumentReader&&) noexcept;
-  // Throws Error(usage) on a text with too many sentences or words; the label of an empty one is "".
+  // Throws Error(usage) on a text with too many sentences or words. An empty text gives the label "".
   std::string label(std::string_view text);
 
  private:
@@ -185,17 +187,17 @@ class UNROLL_API DocumentReader {
   std::unique_ptr<State> state_;
 };
 
-// Turns lines into lines. The file has a line `source<TAB>target` each. An encoder reads the source; a decoder with
-// attention over what the encoder gave writes the target, in training after the target's own tokens (teacher forcing)
-// or some of its own. Metrics token_accuracy and perplexity, both after the right tokens; what it writes by itself is
-// what Translator gives and text_scores judges. Pairs are drawn into the splits by split_seed.
-// The model is that of the encoder; the decoder's is the same, reading forwards.
+// Sequence-to-sequence model: maps a line of text to another line. The file has one `source<TAB>target` pair per line.
+// An encoder reads the source. A decoder with attention over the encoder outputs writes the target. In training the
+// decoder reads the true previous token (teacher forcing) or, with scheduled_sampling, its own prediction. Metrics:
+// token_accuracy and perplexity, both with teacher forcing; use Translator and text_scores to evaluate free decoding.
+// Pairs are assigned to the splits by split_seed. The decoder has the encoder's options, but reads in one direction.
 struct TranslateOptions : TextRowsOptions {
   std::string attention = "additive";  // dot, additive
-  std::string tokens = "characters";   // bytes, characters, words, bpe; of sources and of targets, each with its own
-  bool tied = false;                   // the decoder's output weight is that of its embedding
-  double scheduled_sampling = 0;       // share s of the decoder's inputs that are its own predictions
-  // The share at batch i, with n = sampling_batches (Bengio et al. 2015, section 2.4, whose e_i is 1 - share / s):
+  std::string tokens = "characters";   // bytes, characters, words, bpe; sources and targets have separate vocabularies
+  bool tied = false;                   // share the weight of the decoder's embedding with its output layer
+  double scheduled_sampling = 0;       // maximum share s of decoder inputs that are its own predictions
+  // The share at batch i, with n = sampling_batches (Bengio et al. 2015, section 2.4; their e_i = 1 - share / s):
   //   constant         s
   //   linear           s min(i / n, 1)
   //   exponential      s (1 - e^(-i / n))
@@ -217,19 +219,19 @@ UNROLL_API std::shared_ptr<const TranslateTask> make_translate(const TranslateOp
                                                                const std::string& name, const Metadata& fitted = {});
 
 struct DecodeOptions {
-  std::int64_t beam = 1;             // hypotheses kept; 1: always the likeliest token
-  double length_penalty = 0;         // alpha of Wu et al. 2016, eq. 14; above 0 for longer targets
-  std::int64_t no_repeat_ngram = 0;  // no n tokens in a row come twice; 0: they may
-  std::int64_t max_length = 0;       // tokens; 0: twice the source's and 20
+  std::int64_t beam = 1;             // beam size; 1: greedy decoding
+  double length_penalty = 0;         // alpha of Wu et al. 2016, eq. 14; > 0 favors longer targets
+  std::int64_t no_repeat_ngram = 0;  // forbid repeated n-grams of this length; 0: allow
+  std::int64_t max_length = 0;       // tokens; 0: twice the source length plus 20
 };
-// A trained encoder and decoder, as Labeller.
+// A trained sequence-to-sequence model, constructed like Labeller.
 class UNROLL_API Translator {
  public:
   Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
   ~Translator();
   Translator(Translator&&) noexcept;
   Translator& operator=(Translator&&) noexcept;
-  // Throws Error(usage) above 1024 tokens and on options out of range.
+  // Throws Error(usage) on a source above 1024 tokens and on options out of range.
   std::string translate(std::string_view source, const DecodeOptions& options = {});
 
  private:
@@ -237,25 +239,26 @@ class UNROLL_API Translator {
   std::unique_ptr<State> state_;
 };
 
-// A trained task as a stream, from the metadata of its checkpoint. Parameters are those of the checkpoint.
+// Builds a streaming model from the metadata of a checkpoint. Use it with the parameters of that checkpoint.
 //   language model  ids [T,B] -> logits [T,B,V] of the next token
 //   classify        x [T,B,width] -> logits [T,B,classes] after each step
-//   forecast        x [T,B,S] in the S columns' units -> the next values [T,B,horizon*S], those of one step ahead side
-//                   by side, then those of two; training saw windows, a stream goes on
-// Throws Error(input_file) on incomplete metadata, Error(unsupported) for a bidirectional model.
+//   forecast        x [T,B,S] in the units of the S columns -> [T,B,horizon*S]: all columns one step ahead, then two
+//                   steps ahead, ... Training used windows; a stream continues without limit.
+// Throws Error(input_file) on incomplete metadata and Error(unsupported) for a bidirectional model.
 UNROLL_API StreamModel task_stream(const Metadata& metadata);
 
 struct GenerateOptions {
   std::string prompt = "\n";
   std::int64_t length = 400;  // tokens
-  double temperature = 0.8;   // 0: always the likeliest
-  std::int64_t top_k = 0;     // only the so many likeliest tokens; 0: all
-  double top_p = 1;           // of those the fewest likeliest whose probabilities sum to it (Holtzman et al. 2020)
+  double temperature = 0.8;   // 0: always the most likely token
+  std::int64_t top_k = 0;     // sample from the k most likely tokens; 0: all
+  // nucleus sampling: from the smallest set whose probabilities sum to top_p (Holtzman et al. 2020)
+  double top_p = 1;
   std::uint64_t seed = 0;
 };
-// Samples from a language model, one step at a time with carried state. `metadata` and `parameters` are those of its
-// checkpoint, or of its task and trainer. Each token goes to `sink`, of bytes and bpe
-// perhaps a part of a UTF-8 character.
+// Samples text from a language model, one token at a time with carried state. `metadata` and `parameters` come from its
+// checkpoint, or from its task and trainer. `sink` receives each token. A bytes or bpe token may be a part of a UTF-8
+// character.
 UNROLL_API void generate(const Metadata& metadata, const TensorMap& parameters, Backend& backend,
                          const GenerateOptions& options, const std::function<void(std::string_view)>& sink);
 

@@ -13,19 +13,19 @@
 
 namespace unroll {
 
-// Where host memory comes from; the host program may replace it before any tensor is made.
-// `allocate` returns memory aligned to 64 bytes, or null when there is none.
+// The allocator of host memory. The host program may replace it before it creates the first tensor. `allocate` returns
+// memory aligned to 64 bytes, or null on failure.
 struct Allocator {
   void* (*allocate)(std::size_t bytes);
   void (*release)(void* memory, std::size_t bytes);
 };
 UNROLL_API Allocator set_allocator(Allocator allocator);  // returns the previous one
 
-// 64-byte-aligned bytes from the allocator hook. Throws Error(memory).
+// A block of bytes, aligned to 64, from the current allocator. Throws Error(memory).
 class UNROLL_API Bytes {
  public:
   Bytes() = default;
-  explicit Bytes(std::size_t n_bytes);  // zeroed
+  explicit Bytes(std::size_t n_bytes);  // zero-initialized
   Bytes(const Bytes& other);
   Bytes(Bytes&& other) noexcept;
   Bytes& operator=(Bytes other) noexcept;
@@ -51,7 +51,7 @@ template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType:
 class UNROLL_API Tensor {
  public:
   Tensor() : Tensor(Type{}) {}
-  explicit Tensor(Type type);  // zeros
+  explicit Tensor(Type type);  // zero-initialized
   Tensor(DType dtype, Shape shape) : Tensor(Type{dtype, shape}) {}
 
   template <class T>
@@ -67,10 +67,10 @@ class UNROLL_API Tensor {
   std::span<std::byte> bytes() { return {bytes_.data(), bytes_.size()}; }
   std::span<const std::byte> bytes() const { return {bytes_.data(), bytes_.size()}; }
 
-  // Typed access; throws Error(type) when T is not the dtype.
+  // Typed access. Throws Error(type) when T does not match the dtype.
   template <class T> std::span<T> values();
   template <class T> std::span<const T> values() const;
-  double at(std::int64_t index) const;            // element `index` in row-major order, as a double
+  double at(std::int64_t index) const;            // element `index` in row-major order, converted to double
   void set(std::int64_t index, double value);     // converted to the dtype
   Tensor cast(DType dtype) const;
   bool all_finite() const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trainer: orchestration around one executable that does a whole update (forward, loss, gradients, clipping,
-// finite check, optimiser). A task says what is learnt; the trainer does not know what it is.
+// Training. A Task defines the data, the model and the loss. The Trainer compiles a whole update (forward pass, loss,
+// gradients, clipping, finite check, optimizer) into one executable and drives it. docs/training.md explains the
+// options.
 #pragma once
 
 #include <cstdint>
@@ -20,51 +21,55 @@
 
 namespace unroll {
 
+// A state that the model carries from one batch to the next, such as the hidden state of a language model.
 struct CarriedState {
-  std::string name;  // graph input "state.<name>"; zeros where a stream starts
+  std::string name;  // Names the graph input "state.<name>". Zeros at the start of a stream.
   Type type;
   Value in;
-  Value out;  // its value after the window; detached: no gradient flows from one window to the next
+  Value out;  // The value after the window. Detached: no gradient flows between windows.
 };
-// How a metric follows from r = total / count: as r, sqrt(r) or e^r.
+// How to compute a metric from r = total / count: r itself, sqrt(r) or e^r.
 enum class MetricForm : std::uint8_t { ratio, root, exponential };
 struct MetricValue {
   std::string name;  // "accuracy"
-  Value total;       // scalar, summed over batches; or [K], and r is the mean over those k whose count is not 0
-  Value count;       // of total's shape
+  Value total;       // A scalar, summed over batches. Or [K]: r is then the mean over all k with count[k] > 0.
+  Value count;       // The same shape as `total`.
   MetricForm form = MetricForm::ratio;
 };
+// What Task::build returns.
 struct TaskGraph {
-  Value loss;                         // scalar
-  Value weight;                       // scalar: what the loss of this batch counts in an average; empty: 1
+  Value loss;                         // Scalar.
+  Value weight;                       // Scalar: the weight of this batch's loss in an average. Empty: 1.
   std::vector<MetricValue> metrics;
   std::vector<CarriedState> states;
-  std::vector<std::pair<std::string, Value>> outputs = {};  // what else is worth comparing between backends
+  std::vector<std::pair<std::string, Value>> outputs = {};  // More values to compare between backends.
 };
 
 enum class Split : std::uint8_t { train, validation, test };
 
 struct Batch {
-  TensorMap inputs;            // by graph input name
-  bool starts_stream = false;  // carried states are zeroed before this batch
+  TensorMap inputs;            // Keyed by graph input name.
+  bool starts_stream = false;  // Reset the carried states to zero before this batch.
 };
 
-// Data order is a pure function of (seed, epoch, index): no generator state to save. batch() is called from another
-// thread while an update runs (TrainerOptions::prefetch), one call at a time for training, and from the caller's for
-// validation.
+// Batches are a pure function of (seed, epoch, index), so a checkpoint stores no generator state. With
+// TrainerOptions::prefetch a second thread calls batch() for training batches, one call at a time, while an update
+// runs. Validation batches are made in the caller's thread.
 class UNROLL_API Task {
  public:
   virtual ~Task() = default;
-  // Appends the model and loss for batches of the shapes in `like` (one input per entry of like.inputs).
+  // Appends the model and the loss. `like` is a batch with the shapes to build for. Each entry of like.inputs becomes
+  // one graph input.
   virtual TaskGraph build(Scope& scope, const Batch& like) const = 0;
   virtual std::int64_t n_batches(Split split) const = 0;
   virtual Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const = 0;
-  // Stored with the model so that a checkpoint is enough to use it: vocabulary, scaler, sizes.
+  // Stored with the model, so that a checkpoint is sufficient to use it: vocabulary, normalizer, sizes.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
-  // What simple methods reach on the test split: method -> metric -> value.
+  // Results of simple reference methods on the test set: method -> metric -> value.
   virtual std::map<std::string, std::map<std::string, double>> baselines() const { return {}; }
 };
 
+// The update rules are those of torch.optim, except lion (Chen et al. 2023).
 struct OptimizerOptions {
   std::string name = "adam";  // sgd, adam, adamw, rmsprop, adagrad, lion
   double lr = 1e-3;
@@ -73,66 +78,70 @@ struct OptimizerOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double alpha = 0.99;  // rmsprop
   double weight_decay = 0;
-  bool decay_vectors = false;  // weight decay also for parameters of rank below 2: biases, gains of norms
+  bool decay_vectors = false;  // Apply weight decay to parameters of rank < 2 too: biases and norm gains.
 };
-// Parameters that are trained in another way. The first group that matches a name is the one.
+// Options for the parameters whose name matches. The first matching group applies.
 struct ParameterGroup {
-  std::string match;                   // of a whole name; * stands for any characters, as in "embedding.*"
-  double lr_scale = 1;                 // times the learning rate; 0: the parameters stay as they are
-  std::optional<double> weight_decay = {};  // in the place of the optimiser's, whatever the rank
+  std::string match;                   // A pattern for the whole name. * matches any characters: "embedding.*".
+  double lr_scale = 1;                 // Factor for the learning rate. 0 freezes the parameters.
+  std::optional<double> weight_decay = {};  // Replaces the optimizer's weight decay, for any rank.
 };
-// The learning rate: a rise (warm-up), then a shape, and over the last updates the shape times a fall (cool-down). What
-// lr falls to would be reached one update after the last one.
+// The learning rate schedule: a linear warm-up, then the named schedule. Over the last `cooldown` updates the rate is
+// multiplied by a linear decay to `final_fraction`. The final value would be reached one update after the last.
 struct ScheduleOptions {
-  // constant
-  // linear, cosine   from lr to lr * final_fraction
-  // step             times `factor` after every `step_every` updates (torch.optim.lr_scheduler.StepLR)
-  // plateau          times `factor` after `plateau_patience` validations without a better one (ReduceLROnPlateau)
-  // one-cycle        half a cosine up from lr / 25 over the first 30 %, then down (Smith & Topin 2018, OneCycleLR)
+  //   constant
+  //   linear, cosine   decay from lr to lr * final_fraction
+  //   step             multiply by `factor` every `step_every` updates (torch.optim.lr_scheduler.StepLR)
+  //   plateau          multiply by `factor` after `plateau_patience` validations without progress (ReduceLROnPlateau)
+  //   one-cycle        rise from lr / 25 over the first 30 %, then fall, both cosine (Smith & Topin 2018, OneCycleLR)
   std::string name = "constant";
-  std::int64_t warmup = 0;    // updates over which lr rises linearly from 0
-  double final_fraction = 0;  // linear, cosine, one-cycle: lr at the end / lr; cool-down: of what it would be
-  std::int64_t cooldown = 0;  // updates
+  std::int64_t warmup = 0;    // updates in which lr rises linearly from 0
+  // linear, cosine, one-cycle: final lr / lr; with a cool-down: final fraction of the schedule's lr
+  double final_fraction = 0;
+  std::int64_t cooldown = 0;  // updates of the final linear decay
   double factor = 0.5;        // step, plateau
   std::int64_t step_every = 1000;
   std::int64_t plateau_patience = 5;
 };
-// Applied in this order to the gradients of an update. 0: off.
+// Gradient clipping, applied in this order. 0 turns a method off.
 struct ClipOptions {
-  double value = 0;     // each element to [-value, value]
-  double adaptive = 0;  // each unit (row of a matrix): its norm to at most `adaptive` of that of its weights, these not
-                        // taken below 1e-3; vectors are left as they are (Brock et al. 2021, eq. 3)
-  double norm = 1;      // the norm of all gradients together, as torch.nn.utils.clip_grad_norm_
+  double value = 0;     // clip each element to [-value, value]
+  // Adaptive gradient clipping (Brock et al. 2021, eq. 3): clip the norm of each unit (row of a matrix) to `adaptive`
+  // times the norm of its weights, with at least 1e-3 for the latter. Vectors are not clipped.
+  double adaptive = 0;
+  double norm = 1;      // clip the global norm, as torch.nn.utils.clip_grad_norm_
 };
-// A second set of parameters, the mean of those that the updates left. It is what is validated, saved as
-// best.safetensors and given by Trainer::parameters(). Of n parameters averaged so far, the next one counts
+// Weight averaging: a second set of parameters, averaged over the updates. The average is what is validated, saved as
+// best.safetensors and returned by Trainer::parameters(). After n averaged updates, the weight of the next one is:
 enum class Average : std::uint8_t {
   none,
-  ema,   // 1 - decay, and 1 the first time (Polyak; torch.optim.swa_utils.get_ema_avg_fn)
+  ema,   // 1 - decay; 1 for the first (Polyak; torch.optim.swa_utils.get_ema_avg_fn)
   mean,  // 1 / (n + 1) (Izmailov et al. 2018, SWA)
 };
 struct AverageOptions {
   Average kind = Average::none;
   double decay = 0.999;
-  std::int64_t start = 0;  // updates before it are not averaged
+  std::int64_t start = 0;  // first update that is averaged
 };
-// With Precision::f16 the loss is multiplied by a scale before differentiation and the gradients divided by it, so that
-// small ones do not vanish (Micikevicius et al. 2018, section 3.2). An update that is not finite is skipped and halves
-// the scale; only at `lowest` it counts as bad. All of it is part of the update's graph. Powers of two, so that nothing
-// is rounded.
+// Dynamic loss scaling for Precision::f16 (Micikevicius et al. 2018, section 3.2). The loss is multiplied by the scale
+// before differentiation and the gradients are divided by it, so that small gradients do not underflow. A non-finite
+// update is skipped and halves the scale. It counts as bad only when the scale is already `lowest`. Scales are powers
+// of two, so scaling never rounds.
 struct LossScaleOptions {
   double initial = 65536;
-  std::int64_t growth_every = 2000;  // updates without overflow, after which the scale doubles, up to 2^24
+  std::int64_t growth_every = 2000;  // double the scale after this many finite updates in a row, up to 2^24
   double lowest = 1;
 };
-// An update whose loss or gradients are not finite never changes parameters, slots, averages or states. What then:
+// What to do when the loss or a gradient is not finite. Such an update never changes parameters, optimizer slots,
+// averages or states.
 enum class OnBad : std::uint8_t {
-  skip,      // go on with the next batch; stop after max_bad_updates in a row
-  stop,      // at the first one
-  rollback,  // after max_bad_updates in a row go back to the last checkpoint with half the learning rate; stop when
-             // that was done max_rollbacks times
+  skip,  // continue with the next batch; stop after max_bad_updates in a row
+  stop,  // stop at the first one
+  // After max_bad_updates in a row, return to the last checkpoint and halve the learning rate. After max_rollbacks such
+  // returns, stop.
+  rollback,
 };
-// What a run will take, said before its first update: memory from the plans, time from updates that were made on trial.
+// The predicted cost of a run. Memory follows from the execution plans; time is measured in trial updates.
 struct RunEstimate {
   struct Part {
     std::string name;  // "parameters", "arena"
@@ -140,11 +149,11 @@ struct RunEstimate {
   };
   std::vector<Part> memory;  // largest first
   std::size_t bytes = 0;
-  std::size_t process_bytes = 0;       // of these: what the process holds besides the run
-  std::size_t saved_bytes = 0;         // of the arena: what the forward pass keeps for the backward one
-  std::int64_t updates = 0, validations = 0;  // that are still to be made
-  double update_seconds = 0, validation_seconds = 0;  // of one; 0: not tried
-  double compile_seconds = 0;  // of programs for batches of shapes that the trial did not meet
+  std::size_t process_bytes = 0;       // part of `bytes`: what the process holds besides the run
+  std::size_t saved_bytes = 0;         // part of the arena: activations saved for the backward pass
+  std::int64_t updates = 0, validations = 0;  // still to run
+  double update_seconds = 0, validation_seconds = 0;  // of one; 0: not measured
+  double compile_seconds = 0;  // for programs whose batch shapes the trial did not use
   double seconds() const {
     return static_cast<double>(updates) * update_seconds + static_cast<double>(validations) * validation_seconds +
            compile_seconds;
@@ -158,59 +167,62 @@ struct TrainerOptions {
   AverageOptions average;
   Precision precision = Precision::f32;
   LossScaleOptions loss_scale;
-  std::size_t memory_limit = 0;      // bytes that an update's or an evaluation's plan may need, see PlanOptions; 0: any
-  std::int64_t accumulate = 1;       // batches of an update: the gradient is that of all of them as one batch
+  std::size_t memory_limit = 0;      // bytes that one plan may need, see PlanOptions; 0: no limit
+  std::int64_t accumulate = 1;       // batches per update; the gradient is that of one large batch
   std::int64_t max_updates = 1000;
-  std::int64_t epochs = 0;           // when set, max_updates is epochs * batches of an epoch
-  std::int64_t stop_at = 0;  // when set, stops after this update as stop() would; the schedule still spans max_updates
-  double max_minutes = 0;    // when set, fit() stops after so many as stop() would; 0: no limit
-  std::int64_t validate_every = 100;
-  std::int64_t validation_batches = 0;  // at most so many; 0: all
-  std::int64_t patience = 0;  // stop after so many validations without a better one, with the best parameters; 0: off
-  std::int64_t checkpoint_every = 100;
-  std::int64_t keep = 0;             // of the last so many checkpoints each stays as checkpoint-UPDATE.safetensors
-  std::int64_t log_every = 10;
-  std::int64_t watch_every = 0;      // updates between statistics of parameters and loops (Watch); 0: never, at no cost
-  // Above 0 fit() first makes updates on trial for at most so long, a twentieth of the run, and undoes them.
+  std::int64_t epochs = 0;           // if > 0, max_updates = epochs * batches per epoch
+  std::int64_t stop_at = 0;  // if > 0, stop after this update; the schedule still spans max_updates
+  double max_minutes = 0;    // if > 0, stop after this many minutes
+  std::int64_t validate_every = 100;  // updates between validations
+  std::int64_t validation_batches = 0;  // maximum per validation; 0: all
+  // stop after this many validations without improvement and restore the best parameters; 0: off
+  std::int64_t patience = 0;
+  std::int64_t checkpoint_every = 100;  // updates between checkpoints
+  std::int64_t keep = 0;             // keep this many recent checkpoints as checkpoint-UPDATE.safetensors
+  std::int64_t log_every = 10;  // updates between reports
+  std::int64_t watch_every = 0;      // updates between statistics of parameters and loops (Watch); 0: off, at no cost
+  // If > 0, fit() first measures trial updates, then undoes them. It spends at most this many seconds and at most 5 %
+  // of the run.
   double estimate_seconds = 0;
-  std::function<void(const RunEstimate&)> estimated;  // before the first update
-  // Bytes that the run may take in all, before it begins; 0: what the machine has free. Error(memory) names the
-  // largest.
+  std::function<void(const RunEstimate&)> estimated;  // called before the first update
+  // Bytes that the whole run may take; 0: the memory that is free. fit() checks it before the first update and throws
+  // Error(memory), which names the largest parts.
   std::size_t machine_memory = 0;
-  int prefetch = 2;  // updates whose batches are made ahead, in a thread of their own; 0: none
-  OnBad on_bad = OnBad::skip;        // where it stops: Error(numeric) that names the first value that was not finite
+  int prefetch = 2;  // updates whose batches a second thread prepares in advance; 0: none
+  OnBad on_bad = OnBad::skip;        // when it stops the run, Error(numeric) names the first non-finite value
   std::int64_t max_bad_updates = 3;  // 0: never stop
-  std::int64_t max_rollbacks = 5;
+  std::int64_t max_rollbacks = 5;  // rollback: stop after this many
   std::uint64_t seed = 0;
-  // Gets last.safetensors, best.safetensors and metrics.jsonl; empty: nothing is written.
+  // Folder for last.safetensors, best.safetensors and metrics.jsonl. Empty: write nothing.
   std::string folder;
-  // Go on from last.safetensors where there is one; the result is bit-equal. Where that is damaged, from the newest
-  // kept checkpoint that is whole.
+  // Continue from last.safetensors, if it exists. The result is bit-identical to an uninterrupted run. If the file is
+  // damaged, continue from the newest intact checkpoint.
   bool resume = false;
-  bool overwrite = false;  // without it and resume, a folder that holds a run is refused with Error(usage)
+  bool overwrite = false;  // if both are false and the folder holds a run, throw Error(usage)
   std::map<std::string, std::string> metadata;        // stored in both files: the resolved config
-  std::function<void(const std::string&)> warn;       // a failed save, a skipped update; empty: stderr
+  std::function<void(const std::string&)> warn;       // failed saves, skipped updates; empty: print to stderr
   Vfs* vfs = nullptr;                                 // null: disk()
 };
-// What an update was about to do, taken from a second executable that changes nothing.
+// Training statistics of one update. A second executable computes them and changes nothing.
 struct ParameterWatch {
-  double gradient_norm;  // before any limit
-  double update_ratio;   // norm of the change / norm of the parameter; 1e-3 is usual
+  double gradient_norm;  // before clipping
+  double update_ratio;   // norm of the change / norm of the parameter; about 1e-3 is normal
 };
 struct LoopWatch {
-  double saturated;  // share of gates below 0.1 or above 0.9 and of tanh beyond 0.9
-  double dead;       // share of the units of tanh and relu that are at one end in every step and row
+  double saturated;  // share of gates outside [0.1, 0.9] and of tanh outputs outside [-0.9, 0.9]
+  double dead;       // share of tanh and relu units stuck at one end of their range in every step and row
 };
 struct Watch {
   std::int64_t update = 0;
-  std::map<std::string, ParameterWatch> parameters;  // trained ones
-  std::map<std::string, LoopWatch> loops;            // "l0", "encoder.l1_reverse": recurrent layers by direction
+  std::map<std::string, ParameterWatch> parameters;  // by parameter name; frozen ones are left out
+  std::map<std::string, LoopWatch> loops;            // recurrent layers by direction: "l0", "encoder.l1_reverse"
 };
-// A symptom that a run shows, said once: how it was recognised, and what helps (the table in docs/training.md).
+// A symptom of a run with its evidence and remedies, reported once (table in docs/training.md).
 struct Advice {
   std::string symptom;  // "overfitting"
   std::string text;
 };
+// What fit() reports every log_every updates and after each validation.
 struct Progress {
   std::int64_t update;
   std::int64_t max_updates;
@@ -219,29 +231,29 @@ struct Progress {
   double gradient_norm;
   std::optional<double> loss_scale;  // with Precision::f16
   double updates_per_second;
-  double items = 0;  // what the loss is the mean of since the last report: tokens of a language model, rows of others
-  double data_wait = 0;  // share of the time since the last report that updates waited for their batches
+  double items = 0;  // items the loss averages over since the last report: tokens of a language model, otherwise rows
+  double data_wait = 0;  // share of the time since the last report spent waiting for batches
   std::map<std::string, double> metrics;
-  std::optional<double> validation_loss;  // when this report follows a validation
+  std::optional<double> validation_loss;  // set when this report follows a validation
   std::map<std::string, double> validation_metrics;
   bool best = false;
   std::int64_t skipped_updates = 0;
-  std::optional<Watch> watch;  // the last one since the last report
-  std::vector<Advice> advice;  // usually none
+  std::optional<Watch> watch;  // the latest since the last report
+  std::vector<Advice> advice;  // usually empty
 };
 struct TrainResult {
   std::int64_t updates = 0;
   double best_validation_loss = 0;
   double last_validation_loss = 0;
-  std::map<std::string, double> validation_metrics;  // of the best
+  std::map<std::string, double> validation_metrics;  // of the best validation
   std::int64_t skipped_updates = 0;
   std::int64_t rollbacks = 0;
-  double data_wait = 0;         // share of the training time, validations apart
-  double seconds = 0;            // from the first update on
-  double estimated_seconds = 0;  // of what was done of the run, by the estimate before it; 0: there was none
-  bool interrupted = false;     // stop() said so, or a limit
-  bool out_of_time = false;     // max_minutes was the limit
-  bool out_of_patience = false;
+  double data_wait = 0;         // share of training time spent waiting for batches, without validations
+  double seconds = 0;            // from the first update
+  double estimated_seconds = 0;  // the estimate for the part that was run; 0: no estimate
+  bool interrupted = false;     // stopped by stop() or by a limit
+  bool out_of_time = false;     // stopped by max_minutes
+  bool out_of_patience = false;  // stopped by patience
 };
 
 struct EvaluateResult {
@@ -249,8 +261,8 @@ struct EvaluateResult {
   std::map<std::string, double> metrics;
 };
 
-// Reads last.safetensors, best.safetensors or any other file of parameters, checks its digest where it has one and
-// keeps the parameters and the metadata.
+// Reads the parameters and metadata of last.safetensors, best.safetensors or any other safetensors file. Verifies the
+// digest if the file has one. Throws Error(input_file).
 UNROLL_API TensorFile load_model(const std::string& path, Vfs& vfs = disk());
 
 class UNROLL_API Trainer {
@@ -258,11 +270,11 @@ class UNROLL_API Trainer {
   Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options);
   ~Trainer();
 
-  // Runs until max_updates or until stop() says so (asked between updates). Saves and returns. Throws Error(numeric)
-  // where on_bad stops the run, and Error(storage) at the end when the last save failed.
+  // Trains until max_updates, a limit, or until stop() returns true; stop() is called between updates. Saves, then
+  // returns. Throws Error(numeric) when on_bad stops the run, and Error(storage) at the end when the last save failed.
   TrainResult fit(const std::function<void(const Progress&)>& report = {}, const std::function<bool()>& stop = {});
   EvaluateResult evaluate(Split split);
-  // Parameters on the host, by PyTorch name; the averaged ones when the options ask for an average.
+  // Parameters in host memory, by PyTorch name. With weight averaging: the averages.
   TensorMap parameters() const;
   void set_parameters(const TensorMap& parameters);  // throws Error(input_file) on missing, unknown or misshapen ones
 
@@ -271,36 +283,37 @@ class UNROLL_API Trainer {
   std::unique_ptr<State> state_;
 };
 
-// Whether a run that stops in its middle and is resumed leaves the same bytes as one that is not: a task whose batches
-// are no function of (seed, epoch, index) does not, nor does one with state of its own.
+// Checks that an interrupted and resumed run writes the same bytes as an uninterrupted one. It fails for tasks whose
+// batches are not a pure function of (seed, epoch, index) and for tasks with hidden state.
 struct ResumeCheck {
   std::int64_t updates = 0, stopped_after = 0;
-  std::vector<std::string> differences;  // "last.safetensors: 'w' differs first at [3]: 0.5, resumed 0.25"; none: equal
+  // "last.safetensors: 'w' differs first at [3]: 0.5, resumed 0.25"; empty: equal
+  std::vector<std::string> differences;
 };
-// Both runs are of `updates` updates and are left in folder/straight and folder/resumed. Reports, validations and
-// checkpoints come often enough for some to lie before and after the stop.
+// Trains for `updates` updates in folder/straight, and with one interruption in folder/resumed. Reports, validations
+// and checkpoints happen before and after the interruption.
 UNROLL_API ResumeCheck verify_resume(const std::shared_ptr<const Task>& task, Backend& backend,
                                      const TrainerOptions& options, std::int64_t updates, const std::string& folder);
 
-// What a precision does to a run: its first updates in the options' precision and, from the same seed on the same data,
-// in f32.
+// Compares the first updates of a run in the options' precision with the same updates in f32 (same seed, same data).
 struct PrecisionCheck {
   struct Point {
     std::int64_t update;
-    double f32, own;  // smoothed training losses; NaN where a run had stopped
+    double f32, own;  // smoothed training losses; NaN after that run stopped
   };
   std::vector<Point> points;
-  double largest = 0;           // |own - f32| / |f32|, of the points
-  std::int64_t largest_at = 0;  // update
-  std::int64_t skipped_updates = 0;  // in the own precision
-  std::string failure;          // what stopped the run in the own precision, empty: nothing
-  bool agrees = false;          // nothing did, and `largest` is within the tolerance
+  double largest = 0;           // largest |own - f32| / |f32| over the points
+  std::int64_t largest_at = 0;  // the update with that difference
+  std::int64_t skipped_updates = 0;  // in the options' precision
+  std::string failure;          // error that stopped the run in the options' precision; empty: none
+  bool agrees = false;          // no failure, and `largest` is within the tolerance
 };
-// Throws Error(usage) when the options' precision is f32, Error(numeric) when the run in f32 stops.
+// Throws Error(usage) when the options' precision is f32, and Error(numeric) when the f32 run stops.
 UNROLL_API PrecisionCheck check_precision(const std::shared_ptr<const Task>& task, Backend& backend,
                                           const TrainerOptions& options, std::int64_t updates, double tolerance);
 
-// The learning rate range test: updates whose rate grows exponentially. Nothing is written and no trainer is changed.
+// Learning rate range test (Smith 2017): updates with an exponentially growing rate. It writes no files and changes no
+// trainer.
 struct LrSearchOptions {
   double from = 1e-6, to = 1;
   std::int64_t updates = 100;
@@ -309,10 +322,10 @@ struct LrPoint {
   double lr, loss, smoothed;
 };
 struct LrSearch {
-  std::vector<LrPoint> points;  // up to where the smoothed loss was four times its best, or not finite
-  double suggested = 0;         // where the loss falls fastest
+  std::vector<LrPoint> points;  // ends when the smoothed loss exceeds 4x its minimum or is not finite
+  double suggested = 0;         // the rate at which the loss falls fastest
 };
-// Throws Error(numeric) when the loss is not finite from the start.
+// Throws Error(numeric) when the loss is not finite at the first update.
 UNROLL_API LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const TrainerOptions& options,
                             const LrSearchOptions& search = {}, const std::function<void(const LrPoint&)>& report = {});
 

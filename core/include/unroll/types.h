@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dtypes and static shapes. A value of a graph has exactly one Type; nothing is inferred at run time.
+// Dtypes and static shapes. Every value of a graph has one Type; nothing is inferred at run time.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace unroll {
 
-// b8 is a byte that holds 0 or 1. Indices, labels, lengths and random keys are i32.
+// b8 is a byte that is 0 or 1. Indices, labels, lengths and random keys are i32.
 enum class DType : std::uint8_t { f32, f64, i32, b8 };
 inline constexpr int k_n_dtypes = 4;
 
@@ -27,11 +27,11 @@ inline bool is_float(DType d) { return d == DType::f32 || d == DType::f64; }
 class UNROLL_API Shape {
  public:
   static constexpr int k_max_rank = 6;
-  static constexpr std::int64_t k_max_dimension = std::int64_t{1} << 40;  // so that sums of a few cannot overflow
+  static constexpr std::int64_t k_max_dimension = std::int64_t{1} << 40;  // sums of several dimensions cannot overflow
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
-  // Throws Error(shape) on a dimension outside [0, k_max_dimension], a rank above k_max_rank or more than 2^62
+  // Throws Error(shape) on a dimension outside [0, k_max_dimension], a rank above k_max_rank, or more than 2^62
   // elements.
   explicit Shape(std::span<const std::int64_t> dims);
 
@@ -57,14 +57,14 @@ class UNROLL_API Shape {
   std::int64_t elements_ = 1;
 };
 
-// NumPy broadcasting of two shapes; throws Error(shape) naming `who` when they do not agree.
+// NumPy broadcasting of two shapes. Throws Error(shape), which names `who`, when they are incompatible.
 UNROLL_API Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view who);
 
 struct UNROLL_API Type {
   DType dtype = DType::f32;
   Shape shape;
 
-  std::size_t bytes() const;  // throws Error(memory) when the product overflows
+  std::size_t bytes() const;  // throws Error(memory) on overflow
   std::string text() const;   // "f32[100,32,256]"
   friend bool operator==(const Type&, const Type&) = default;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file layer: every file the library reads or writes goes through it, so that tests can make it fail anywhere.
+// The file layer. The library reads and writes all files through it, so that tests can inject failures.
 #pragma once
 
 #include <cstddef>
@@ -16,25 +16,25 @@ namespace unroll {
 class UNROLL_API Vfs {
  public:
   virtual ~Vfs() = default;
-  // Whole file; throws Error(input_file) when it is missing, not a regular file or above max_bytes.
+  // Reads a whole file. Throws Error(input_file) when it is missing, not a regular file, or larger than max_bytes.
   virtual Bytes read(const std::string& path, std::size_t max_bytes) = 0;
-  // A file that is read in parts, from any thread.
+  // Random access to a file, from any thread.
   class Reader {
    public:
     virtual ~Reader() = default;
-    virtual std::size_t size() const = 0;  // when it was opened
-    // Fills `to` with the bytes from `offset` on; throws Error(input_file) when they are not there.
+    virtual std::size_t size() const = 0;  // size when it was opened
+    // Fills `to` with the bytes at `offset`. Throws Error(input_file) when they do not exist.
     virtual void read_at(std::size_t offset, std::span<std::byte> to) const = 0;
   };
-  // Throws Error(input_file) when it is missing or not a regular file. Unless a file layer does better, the reader
-  // holds the whole file.
+  // Throws Error(input_file) when the file is missing or not a regular file. The default implementation reads the whole
+  // file into memory.
   virtual std::unique_ptr<Reader> open(const std::string& path);
   virtual bool exists(const std::string& path) = 0;
-  virtual void make_folder(const std::string& path) = 0;  // and its parents
-  // One open file being written; each step throws Error(storage).
+  virtual void make_folder(const std::string& path) = 0;  // including its parents
+  // A file open for writing. Each function throws Error(storage).
   class File {
    public:
-    virtual ~File() = default;  // closes without saving
+    virtual ~File() = default;  // closes without syncing
     virtual void write(std::span<const std::byte> bytes) = 0;
     virtual void sync() = 0;
     virtual void close() = 0;
@@ -44,15 +44,17 @@ class UNROLL_API Vfs {
   virtual void truncate(const std::string& path, std::size_t bytes) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void sync_folder(const std::string& path) = 0;
-  virtual void remove(const std::string& path) = 0;  // no error when absent
-  // Names of what a folder holds, in any order; none when there is no such folder.
+  virtual void remove(const std::string& path) = 0;  // no error when it does not exist
+  // Names of the entries of a folder, in any order. Empty when the folder does not exist.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
-  // A second name for a file that is replaced but never written again: a hard link, or a copy where there is none.
+  // Creates a second name for a file that is replaced but never modified: a hard link, or a copy if links are
+  // unsupported.
   virtual void link(const std::string& from, const std::string& to) = 0;
 };
-UNROLL_API Vfs& disk();  // the real one
+UNROLL_API Vfs& disk();  // the local file system
 
-// write to a sibling -> fsync -> rename -> fsync folder: after a kill either the old or the new file is there.
+// Writes to a temporary file, syncs it, renames it and syncs the folder. After a crash, either the old or the new file
+// exists.
 UNROLL_API void write_atomically(Vfs& vfs, const std::string& path, std::span<const std::span<const std::byte>> parts);
 
 }  // namespace unroll

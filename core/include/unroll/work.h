@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much there is to do in a node, as the graph says it, whatever a backend makes of it.
+// The work of a node according to the graph, independent of the backend.
 #pragma once
 
 #include "unroll/graph.h"
@@ -7,12 +7,12 @@
 namespace unroll {
 
 struct NodeWork {
-  double flop = 0;   // a multiply-add counts two; an element of any other op, computed or summed, one; moves none
-  double bytes = 0;  // operands read and results written, each once; of a loop's states, none
+  double flop = 0;   // multiply-add: 2; each computed or summed element of other ops: 1; moves: 0
+  double bytes = 0;  // operands read and results written, once each; without loop states
 };
-// A loop counts all steps of its body (lengths are not known here), a composite its body in plain ops.
+// A loop counts all steps of its body (lengths are unknown here). A composite counts the ops of its body.
 UNROLL_API NodeWork node_work(const Graph& graph, const Node& node);
-// The sum of all nodes' flop, and of products alone.
+// FLOP of all nodes, and of matrix products alone.
 UNROLL_API double graph_flop(const Graph& graph);
 UNROLL_API double matmul_flop(const Graph& graph);
 
