@@ -120,21 +120,22 @@ DeviceModel::ProgramBytes DeviceModel::all_programs() const {
   return all;
 }
 
-std::size_t DeviceModel::program_bytes() const {
-  const ProgramBytes all = all_programs();
-  return (one_arena() ? 0 : all.arena) + all.weights + all.batch;
+DeviceModel::ProgramSize DeviceModel::size_of(std::string shapes, const BoundProgram& program) const {
+  const Plan& plan = program.program().plan();
+  const std::size_t own = program.program().executable().workspace_bytes() + constant_bytes(plan) + program.own_bytes();
+  return {std::move(shapes), own + (one_arena() ? 0 : plan.arena_bytes), plan.arena_bytes};
 }
 
-std::size_t DeviceModel::largest_update_arena() const {
-  std::size_t most = 0;
-  for (const auto& [types, program] : updates_) most = std::max(most, program->program().plan().arena_bytes);
-  return most;
+std::vector<DeviceModel::ProgramSize> DeviceModel::update_sizes() const {
+  std::vector<ProgramSize> sizes;
+  for (const auto& [key, program] : updates_) sizes.push_back(size_of(key.substr(1), *program));  // without the phase
+  return sizes;
 }
 
-std::size_t DeviceModel::largest_evaluation_arena() const {
-  std::size_t most = 0;
-  for (const auto& [types, e] : evaluations_) most = std::max(most, e.program->program().plan().arena_bytes);
-  return most;
+std::vector<DeviceModel::ProgramSize> DeviceModel::evaluation_sizes() const {
+  std::vector<ProgramSize> sizes;
+  for (const auto& [shapes, evaluation] : evaluations_) sizes.push_back(size_of(shapes, *evaluation.program));
+  return sizes;
 }
 
 std::vector<RunEstimate::Part> DeviceModel::memory(std::int64_t waiting) const {

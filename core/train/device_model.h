@@ -59,11 +59,15 @@ class DeviceModel {
   std::size_t n_programs() const { return updates_.size() + evaluations_.size() + watching_.size(); }
   // By name, of what is there and compiled now. `waiting` batches lie on the host.
   std::vector<RunEstimate::Part> memory(std::int64_t waiting) const;
-  std::size_t program_bytes() const;  // what is held for each program by itself
-  // Programs that take turns have one arena, as large as the largest needs; it is then no part of program_bytes().
+  // Programs that take turns share one arena, as large as the largest of them needs.
   bool one_arena() const { return backend_.describe().one_arena; }
-  std::size_t largest_update_arena() const;
-  std::size_t largest_evaluation_arena() const;
+  struct ProgramSize {
+    std::string shapes;   // of its batch
+    std::size_t bytes;    // held for this program alone, now: a workspace shrinks when its schedule is chosen
+    std::size_t arena;    // not part of `bytes` where programs share one arena
+  };
+  std::vector<ProgramSize> update_sizes() const;
+  std::vector<ProgramSize> evaluation_sizes() const;
   std::size_t machine_memory() const { return machine_memory_; }
   std::size_t saved_bytes() const;
   const std::vector<MetricLayout>& metrics() const { return metrics_.value(); }  // of updates, once there was one
@@ -90,6 +94,7 @@ class DeviceModel {
   void watch(const Batch& batch, Phase phase, const Tensor& control, std::int64_t update);
   struct ProgramBytes;
   ProgramBytes all_programs() const;
+  ProgramSize size_of(std::string shapes, const BoundProgram& program) const;
   BoundProgram& program_for_update(const Batch& batch, Phase phase);
   std::int64_t draw_of(std::int64_t update) const { return (update - 1) * accumulate_ + 1; }
   void refuse_too_large(const std::vector<ParameterSpec>& parameters) const;

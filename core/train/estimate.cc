@@ -20,12 +20,11 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr double k_share = 0.05;  // of the run that may go into its estimate
-
-
+// At least one, so that a batch without elements has a share in the whole.
 double elements_of(const Batch& batch) {
   double all = 0;
   for (const auto& [name, tensor] : batch.inputs) all += static_cast<double>(tensor.elements());
-  return all;
+  return std::max(all, 1.0);
 }
 
 // Batches by shape. Work and memory of one grow with its elements.
@@ -55,6 +54,16 @@ struct Kind {
   std::size_t bytes = 0;                // of the programs met
   std::size_t arena = 0;                // the largest of them, where they take turns in one
   std::vector<double> compile_seconds;  // of some of them
+
+  // Sizes as they are now. A difference of two moments says nothing: workspaces shrink as schedules are chosen.
+  void measure(const std::vector<DeviceModel::ProgramSize>& programs, bool one_arena) {
+    bytes = arena = 0;
+    for (const DeviceModel::ProgramSize& program : programs) {
+      if (!met.elements.contains(program.shapes)) continue;
+      bytes += program.bytes;
+      if (one_arena) arena = std::max(arena, program.arena);
+    }
+  }
 
   void add_further(FurtherPrograms& further, double& seconds) const {
     for (const auto& [shapes, n] : seen.elements) {
@@ -87,7 +96,6 @@ class Trials {
 
  private:
   void try_training() {
-    const std::size_t before = model_.program_bytes();
     const auto start = Clock::now();
     for (std::int64_t update = trial_.first; update <= trial_.last && seconds_since(start) < allowed_; ++update) {
       if (trial_.stop && trial_.stop()) break;
@@ -113,8 +121,7 @@ class Trials {
       allowed_ =
           std::min(trial_.seconds, k_share * static_cast<double>(trial_.last - trial_.first + 1) * median(updates_));
     }
-    training_.bytes = model_.program_bytes() - before;
-    if (model_.one_arena()) training_.arena = model_.largest_update_arena();
+    training_.measure(model_.update_sizes(), model_.one_arena());
   }
 
   // Until an epoch brings no new shape, for half of the time at most.
@@ -136,7 +143,6 @@ class Trials {
   // The batch in the middle, as they may be sorted by length; its second evaluation, as the first one compiles.
   void try_validation() {
     const std::int64_t middle = trial_.validation_batches / 2;
-    const std::size_t before = model_.program_bytes();
     const auto evaluate = [&] {
       const auto start = Clock::now();
       model_.evaluate(Split::validation, 1, middle);
@@ -144,9 +150,8 @@ class Trials {
     };
     const double first = evaluate(), second = evaluate();
     validation_.compile_seconds.push_back(std::max(first - second, 0.0));
-    validation_.bytes = model_.program_bytes() - before;
-    if (model_.one_arena()) validation_.arena = model_.largest_evaluation_arena();
     validation_.met.add(task_.batch(Split::validation, 0, 0, middle));
+    validation_.measure(model_.evaluation_sizes(), model_.one_arena());
     const auto start = Clock::now();
     std::int64_t batches = 0;
     while (batches < trial_.validation_batches && (batches == 0 || seconds_since(start) < allowed_ / 2))
