@@ -21,15 +21,15 @@ constexpr int k_max_depth = 64;
 constexpr VerifyRule k_rules[] = {
     {1, "every node has an op of the table"},
     {2, "every operand is an output of an earlier node of the same graph"},
-    {3, "a node has as many operands as its op takes"},
-    {4, "a node has the attributes of its op, each of the right kind, and no others"},
-    {5, "scan and fused have a body, other nodes have none"},
-    {6, "a scan's body takes its states, slices and constants and gives every next state"},
-    {7, "a fused body holds elementwise ops only"},
+    {3, "a node has as many operands as its op allows"},
+    {4, "a node has exactly the attributes of its op, each of the right type"},
+    {5, "scan and fused nodes have a body, other nodes have none"},
+    {6, "the body of a scan takes its states, slices and constants, and returns every next state"},
+    {7, "the body of a fused node has only elementwise ops"},
     {8, "output types are those of the shape rule"},
-    {9, "the list of inputs names the input nodes in their order, each name once"},
-    {10, "every named output exists, each name once"},
-    {11, "once planned, no composite and no gradient is left but claimed ones"},
+    {9, "the list of inputs contains all input nodes in order; names are unique"},
+    {10, "every named output exists; names are unique"},
+    {11, "in a planned graph all composite and gradient nodes are claimed"},
     {12, "bodies are nested at most 64 deep"},
 };
 
@@ -39,7 +39,7 @@ class Verifier {
       : graph_(graph), stage_(stage), where_(std::move(where)), depth_(depth) {}
 
   void run() {
-    require(12, depth_ <= k_max_depth, "a body lies deeper");
+    require(12, depth_ <= k_max_depth, "a body is nested deeper");
     for (at_ = 0; at_ < static_cast<std::int32_t>(graph_.nodes().size()); ++at_) check_node(graph_.node(at_));
     at_ = -1;
     check_inputs();
