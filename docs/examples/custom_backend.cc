@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nine functions of a backend. This one hands its work to `reference` and counts calls; replace each body by your
-// device's, beginning with allocate, upload and download, and check every step with the conformance tests.
+// The nine functions of a backend. This one delegates to `reference` kernels and counts calls. Replace each body with
+// one for your device: first allocate, upload and download. Check every change with the conformance tests.
 #include <unroll/autodiff.h>
 #include <unroll/ops.h>
 #include <unroll/run.h>
@@ -20,7 +20,7 @@ class MyExecutable final : public Executable {
   MyExecutable(std::unique_ptr<Executable> inner, std::shared_ptr<const Plan> plan, Counts& counts)
       : inner_(std::move(inner)), plan_(std::move(plan)), counts_(counts) {}
 
-  // Walks the plan's nodes in order: each value lies where plan_->storage says.
+  // Visits the nodes of the plan in order; plan_->storage gives the location of each value.
   void run(const Bindings& bindings) override {
     ++counts_["run"];
     for (const Node& node : plan_->graph->nodes()) ++counts_[std::string(op_info(node.op).name)];
@@ -42,7 +42,7 @@ class MyBackend final : public Backend {
     capabilities_.device = "nothing of its own";
   }
   const Capabilities& describe() const override { return capabilities_; }
-  // Without a claim a composite arrives as its body in plain ops, so a backend of primitives runs every model.
+  // Without a claim a composite is replaced by its body, so a backend with primitives only runs every model.
   Claim claim(const Graph&, const Node& node) const override {
     Claim no;
     no.reason = "no kernel of its own for " + std::string(op_info(node.op).name);

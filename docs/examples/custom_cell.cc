@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cell of one's own, written as its equations, and a task of one's own: remember the first input for T steps.
-// Gradients, batching over time and every backend follow from the function `my_cell`.
+// A custom cell, defined by its equations, and a custom task: remember the first input for T steps. Gradients, batching
+// over time and all backends follow from the function `my_cell`.
 #include <unroll/trainer.h>
 
 #include <cstdio>
@@ -19,13 +19,13 @@ CellStep my_cell(Step& step) {
 }
 const CellFactory k_my_cell = [](std::int64_t hidden) { return Cell{{hidden}, my_cell}; };
 
-// x [T,B,1]: at step 0 the symbol, 1 or -1, then noise; label [B]: the symbol as 0 or 1.
+// x [T,B,1]: the symbol (1 or -1) at step 0, then noise. label [B]: the symbol as 0 or 1.
 class Remember final : public Task {
  public:
   TaskGraph build(Scope& scope, const Batch& like) const override;
   std::int64_t n_batches(Split split) const override { return split == Split::train ? 64 : 4; }
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
-    // Data order is a pure function of (seed, epoch, index), so that a resumed run sees the same batches.
+    // The batch is a pure function of (seed, epoch, index), so a resumed run reads the same batches.
     std::seed_seq sequence{seed, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index),
                            std::uint64_t{split == Split::train}};
     std::mt19937 random(sequence);

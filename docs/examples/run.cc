@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs an LSTM window by window with carried state, and checks that this is the same as running it in one go.
+// Runs an LSTM window by window with carried state, and checks that the result equals that of a single run.
 // Shapes: T steps of all windows, B batch, I input, H hidden. usage: run [WEIGHTS.safetensors with PyTorch's names]
 #include <unroll/model.h>
 #include <unroll/run.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t B = 2, I = 8, H = 16, k_window = 5, k_windows = 4;
 
-// A compiled program for T steps: x, h0, c0 and the parameters in, y, hn and cn out.
+// Compiles a program for T steps. Inputs: x, h0, c0 and the parameters. Outputs: y, hn and cn.
 Program lstm_program(std::int64_t T, Backend& backend, std::vector<ParameterSpec>& parameters) {
   Graph graph;
   Scope scope(graph, /*training=*/false);
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   for (std::int64_t i = 0; i < k_windows; ++i) {
     inputs["x"] = ramp({k_window, B, I}, static_cast<double>(i * k_window * B * I));
     TensorMap outputs = window.run(inputs);
-    inputs["h0"] = outputs.at("hn");  // the state is ours: kept, reset or saved as we like
+    inputs["h0"] = outputs.at("hn");  // the caller owns the state and may keep, reset or save it
     inputs["c0"] = outputs.at("cn");
   }
   double difference = 0;

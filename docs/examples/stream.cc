@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream in an audio-like loop: one step per call, the state carried inside; then a saved state, a fork, and the same
-// weights in int8. usage: stream [WEIGHTS.safetensors of a 2-layer GRU with PyTorch's names, I 8, H 64]
+// Streaming inference as in an audio loop: one step per call, with carried state. Then it saves the state, forks the
+// stream, and uses int8 weights. usage: stream [WEIGHTS.safetensors of a 2-layer GRU with PyTorch's names, I 8, H 64]
 #include <unroll/safetensors.h>
 #include <unroll/stream.h>
 
@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::int64_t I = 8, H = 64;
 
-// What a sensor gives at step t.
+// A simulated sensor value at step t.
 std::vector<float> sample(int t) {
   std::vector<float> x(I);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(0.05f * static_cast<float>(t) * static_cast<float>(i + 1));
   return x;
 }
 
-// Weights for a first try; in earnest they come from training.
+// Random weights for this example; a real program loads trained ones.
 TensorMap random_parameters(const RecurrentModelOptions& options) {
   Graph graph;
   Scope scope(graph, /*training=*/false);
@@ -38,10 +38,10 @@ int main(int argc, char** argv) {
 
   std::vector<float> y(static_cast<std::size_t>(stream.outputs()));
   bool ok = true;
-  for (int t = 0; t < 100; ++t) ok = stream.step(sample(t), y) && ok;  // noexcept, allocates nothing, takes no lock
+  for (int t = 0; t < 100; ++t) ok = stream.step(sample(t), y) && ok;  // noexcept, no allocation, no lock
 
-  const TensorMap saved = stream.save();  // tensors: keep them, or save_safetensors
-  Stream what_if = stream.fork();         // shares the weights, has a state of its own
+  const TensorMap saved = stream.save();  // tensors: keep them, or write them with save_safetensors
+  Stream what_if = stream.fork();         // shares the weights, has its own state
   std::vector<float> other(y.size());
   ok = stream.step(sample(100), y) && what_if.step(sample(500), other) && ok;
   stream.restore(saved);

@@ -26,5 +26,5 @@ int main(int argc, char** argv) {
   unroll::generate(task->metadata(), trainer.parameters(), *backend, {.prompt = "And ", .length = 100},
                    [](std::string_view part) { std::printf("%.*s", static_cast<int>(part.size()), part.data()); });
   std::printf("\n");
-  return bits < 6 ? 0 : 1;  // 6: a little more than the entropy of drawing characters alike
+  return bits < 6 ? 0 : 1;  // 6: slightly more than the entropy of uniform characters
 }

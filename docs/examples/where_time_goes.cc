@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the calls of a program take, beside what the backend's cost model predicted, and what each thread did when.
+// Prints the measured and predicted time of each call of a program, and what each thread did when.
 #include <unroll/model.h>
 #include <unroll/run.h>
 #include <unroll/trace.h>
@@ -9,7 +9,7 @@
 using namespace unroll;
 
 int main() {
-  Trace trace(1000);  // events of each thread, at most
+  Trace trace(1000);  // maximum events per thread
   const auto backend = make_backend("cpu", {.threads = 2, .predict = true, .trace = &trace});
 
   Graph graph;
@@ -20,7 +20,7 @@ int main() {
   TensorMap inputs = initialize(scope.parameters(), 1);
   inputs.emplace("x", Tensor(x.type()));
 
-  constexpr int k_runs = 20;  // the first ones choose among schedules
+  constexpr int k_runs = 20;  // the first runs choose schedules
   for (int run = 0; run < k_runs; ++run) program.run(inputs);
   for (const ReportLine& line : program.executable().report())
     std::printf("%*s%-*s %8.4f ms, predicted %8.4f  %s\n", 2 * line.depth, "", 20 - 2 * line.depth, line.step.c_str(),

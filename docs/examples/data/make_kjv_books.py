@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes kjv-books.tsv of kjv-genesis-mark.txt: passages of four verses, labelled with the part of the book they are from.
+"""Creates kjv-books.tsv from kjv-genesis-mark.txt: passages of four verses, labeled with their part of the book.
 
-Genesis is cut into three parts, after verse 299 (the nations of chapter 11 and before) and verse 1,084 (before Joseph), so
-that the label is what a passage tells of: beginnings, fathers, joseph, and mark. Words that begin with a capital within a
-sentence, names above all, are left out: they would give the answer alone.
+Genesis has three parts, split after verse 299 (the nations of chapter 11) and verse 1,084 (before Joseph). The labels are
+beginnings, fathers, joseph and mark. Capitalized words within a sentence (mostly names) are removed, because they would
+identify the part on their own.
 usage: make_kjv_books.py VERSES_OF_GENESIS > kjv-books.tsv   (1533)
 """
 import pathlib

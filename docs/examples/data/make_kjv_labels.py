@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes kjv-restore.tsv of kjv-genesis-mark.txt: the words of each verse in small letters, each with what it has lost.
+"""Creates kjv-restore.tsv from kjv-genesis-mark.txt: the lowercase words of each verse with their capitals and marks.
 
-A label is x (as it is), X (a capital) or XX (all capitals), then the punctuation mark behind the word, if any.
+A label is x (unchanged), X (capitalized) or XX (all capitals), followed by the punctuation mark after the word, if any.
 usage: make_kjv_labels.py [VERSES] > kjv-restore.tsv
 """
 import pathlib

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes kjv-vowels.tsv of kjv-genesis-mark.txt: phrases in small letters, the same without their vowels in front.
+"""Creates kjv-vowels.tsv from kjv-genesis-mark.txt: pairs of a lowercase phrase without and with vowels.
 
-A phrase is what stands between two marks, 3 to 7 words of it; each is taken once.
+A phrase is the text between two punctuation marks, 3 to 7 words long. Duplicates are removed.
 usage: make_kjv_vowels.py > kjv-vowels.tsv
 """
 import pathlib
