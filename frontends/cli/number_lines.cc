@@ -11,57 +11,46 @@
 namespace unroll::cli {
 namespace {
 
-bool is_separator(char c) { return c == ',' || c == ';' || c == ' ' || c == '\t' || c == '\r'; }
+constexpr std::string_view k_no_gaps = "A stream cannot skip a value: repeat the last one, or fill the gap in the file";
 
-[[noreturn]] void refuse(const std::string& file, std::int64_t line, std::size_t column, const std::string& what) {
-  throw Error(ErrorKind::input_file, fmt::format("{}:{}:{}", file, line, column + 1), what);
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+bool is_comma(char c) { return c == ',' || c == ';'; }
+
+[[noreturn]] void refuse(const std::string& file, std::int64_t line, std::size_t column, const std::string& what,
+                         std::string_view next = {}) {
+  throw Error(ErrorKind::input_file, fmt::format("{}:{}:{}", file, line, column + 1), what, next);
 }
+
+std::string numbers(std::size_t n) { return fmt::format("{} number{}", n, n == 1 ? "" : "s"); }
 
 }  // namespace
 
 void parse_numbers(std::string_view line, std::span<float> values, const std::string& file, std::int64_t number) {
   std::size_t at = 0, n = 0;
-  const auto skip = [&] {
-    while (at < line.size() && is_separator(line[at])) ++at;
+  const auto skip_blanks = [&] {
+    while (at < line.size() && is_blank(line[at])) ++at;
   };
-  for (skip(); at < line.size(); skip()) {
+  bool after_comma = false;
+  for (skip_blanks(); at < line.size() || after_comma; skip_blanks()) {
     const std::size_t start = at;
-    while (at < line.size() && !is_separator(line[at])) ++at;
+    while (at < line.size() && !is_blank(line[at]) && !is_comma(line[at])) ++at;
+    const std::string_view cell = line.substr(start, at - start);
+    if (cell.empty()) refuse(file, number, start, fmt::format("cell {} of the line is empty", n + 1), k_no_gaps);
     double value = 0;
-    const char* const end = line.data() + at;
-    const auto [stop, error] = std::from_chars(line.data() + start, end, value);
-    const bool fits = error == std::errc() && stop == end && std::isfinite(static_cast<float>(value));
-    if (!fits) refuse(file, number, start, "not a finite number");
+    const auto [stop, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error != std::errc() || stop != cell.data() + cell.size())
+      refuse(file, number, start, fmt::format("'{}' is not a number", cell.substr(0, 40)), k_no_gaps);
+    if (!std::isfinite(static_cast<float>(value)))
+      refuse(file, number, start, fmt::format("'{}' is not a finite number", cell.substr(0, 40)), k_no_gaps);
     if (n == values.size())
-      refuse(file, number, start, fmt::format("a step takes {} numbers; got more", values.size()));
+      refuse(file, number, start, fmt::format("a step takes {}; the line has more", numbers(values.size())));
     values[n++] = static_cast<float>(value);
+    skip_blanks();
+    after_comma = at < line.size() && is_comma(line[at]);
+    at += after_comma;
   }
-  if (n < values.size()) refuse(file, number, at, fmt::format("a step takes {} numbers; got {}", values.size(), n));
-}
-
-LineReader::LineReader(const std::string& path, bool skips_blank)
-    : name_(path == "-" ? "stdin" : path), file_(path == "-" ? stdin : std::fopen(path.c_str(), "rb")),
-      skips_blank_(skips_blank) {
-  if (!file_) throw Error(ErrorKind::input_file, path, "cannot be opened");
-}
-
-LineReader::~LineReader() {
-  if (file_ != stdin) std::fclose(file_);
-}
-
-bool LineReader::next(std::string& line) {
-  do {
-    line.clear();
-    int c = std::getc(file_);
-    if (c == EOF && !std::ferror(file_)) return false;
-    ++number_;
-    for (; c != EOF && c != '\n'; c = std::getc(file_)) {
-      if (line.size() == k_max_line_bytes) refuse(name_, number_, line.size(), "a line may have at most 16 MiB");
-      line.push_back(static_cast<char>(c));
-    }
-    if (std::ferror(file_)) throw Error(ErrorKind::input_file, name_, "reading failed");
-  } while (skips_blank_ && line.find_first_not_of(" \t\r") == std::string::npos);
-  return true;
+  if (n < values.size())
+    refuse(file, number, at, fmt::format("a step takes {}; the line has {}", numbers(values.size()), n));
 }
 
 }  // namespace unroll::cli

@@ -120,7 +120,8 @@ void add_generate(CLI::App& app, Options& o) {
   app.add_option("--top-k", o.top_k, "only the so many likeliest tokens; 0: all")->check(CLI::Range(0, 100000000));
   app.add_option("--top-p", o.top_p, "of those the fewest likeliest whose probabilities sum to it")
       ->check(CLI::Range(1e-9, 1.0));
-  app.add_option("--prompt", o.prompt, "text to go on from");
+  app.add_option("--prompt", o.prompt, "text to continue");
+  app.add_flag("--echo", o.echo, "print the prompt before the text");
   app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
   add_seed(app, o);
   add_device(app, o);
@@ -130,18 +131,23 @@ void add_generate(CLI::App& app, Options& o) {
 }
 
 void add_predict(CLI::App& app, Options& o) {
-  app.add_option("run", o.config, "run folder of a label, translate or document task, or with --weights a config")
-      ->required();
+  app.add_option("run", o.config, "run folder, or with --weights a config")->required();
   app.add_option("--weights", o.weights, "safetensors with the parameters, instead of a run folder's");
   app.add_option("--checkpoint", o.checkpoint, "which weights of the folder")->check(CLI::IsMember({"best", "last"}));
-  app.add_option("--input", o.input, "a text a line; - (stdin) when not given");
+  app.add_option("--input", o.input, "file to predict from; - (stdin) when not given");
+  app.add_option("--output", o.output, "file to write, replaced when it is complete; - (stdout) when not given");
+  app.add_option("--format", o.format, "format of the output; default: from the name of --output, else by task")
+      ->check(CLI::IsMember({"csv", "tsv", "jsonl", "text"}));
+  app.add_option("--top-k", o.top_k, "classify, document: number of labels to print with their probabilities")
+      ->check(CLI::Range(1, 65536));
   add_decoding(app, o);
   add_device(app, o);
   add_set(app, o);
   add_explain(app, o);
-  app.add_flag("--json", o.json, "a JSON object per line");
+  app.add_flag("--json", o.json, "the same as --format jsonl");
   app.footer(
-      "Example:\n  echo \"in the beginning god created the heaven and the earth\" | unroll predict runs/restore");
+      "Examples:\n  echo \"in the beginning god created the heaven and the earth\" | unroll predict runs/restore\n"
+      "  unroll predict runs/reviews --input new.txt --output labels.csv --top-k 3");
 }
 
 void add_lanes(CLI::App& app, Options& o) {

@@ -32,6 +32,7 @@ struct Options {
   std::string weights;
   std::string input;
   std::string output;
+  std::string format;  // predict: csv, tsv, jsonl, text
 
   std::vector<std::string> sources;  // report: run folders, folders of lever, files
 
@@ -57,6 +58,7 @@ struct Options {
   std::int64_t top_k = 0;
   double top_p = 1;
   std::string prompt = "\n";
+  bool echo = false;
 
   // predict and eval of a translate task
   DecodeOptions decode;

@@ -1,65 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll predict`: a line of text in, what the run's model makes of it out, answered as it comes.
+// `unroll predict`: the answers of a run's model to new data, in batches, in the order of the input.
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <nlohmann/json.hpp>
+#include <unistd.h>
 
+#include <optional>
+
+#include "frontends/cli/activity.h"
+#include "frontends/cli/answers.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
-#include "frontends/cli/number_lines.h"
-#include "frontends/cli/run_folder.h"
+#include "frontends/cli/line_reader.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-using Answer = std::function<std::string(const std::string& line)>;
-
-std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
-
-// A line `token<TAB>label` for each token and an empty line: the form of the training file.
-Answer label_lines(const RunFolder& run, Backend& backend, const Options& options) {
-  auto labeller = std::make_shared<Labeller>(run.model.metadata, run.model.tensors, backend);
-  return [labeller, as_json = options.json](const std::string& line) {
-    const std::vector<std::string> tokens = labeller->cut(line), labels = labeller->label(tokens);
-    if (as_json) return json_text({{"tokens", tokens}, {"labels", labels}});
-    std::string text;
-    for (std::size_t i = 0; i < tokens.size(); ++i) text += fmt::format("{}\t{}\n", tokens[i], labels[i]);
-    return text + "\n";
-  };
-}
-
-Answer translated_lines(const RunFolder& run, Backend& backend, const Options& options) {
-  auto translator = std::make_shared<Translator>(run.model.metadata, run.model.tensors, backend);
-  return [translator, decode = options.decode, as_json = options.json](const std::string& line) {
-    const std::string text = translator->translate(line, decode);
-    return as_json ? json_text({{"source", line}, {"target", text}}) : text + "\n";
-  };
-}
-
-Answer document_labels(const RunFolder& run, Backend& backend, const Options& options) {
-  auto reader = std::make_shared<DocumentReader>(run.model.metadata, run.model.tensors, backend);
-  return [reader, as_json = options.json](const std::string& line) {
-    const std::string label = reader->label(line);
-    return as_json ? json_text({{"text", line}, {"label", label}}) : label + "\n";
-  };
-}
+constexpr std::size_t k_lines = 1024, k_bytes = std::size_t{4} << 20;  // of a batch, at most
+constexpr int k_wait = 5;          // ms that a batch waits for the next line of a pipe
+constexpr std::int64_t k_said = 5;  // lines without an answer whose reason is printed
 
 struct Row {
   unsigned kind;
-  Answer (*make)(const RunFolder&, Backend&, const Options&);
+  std::unique_ptr<Answers> (*make)(const RunFolder&, Backend&, const Options&);
 };
-constexpr Row k_rows[] = {
-    {k_label, label_lines}, {k_translate, translated_lines}, {k_document, document_labels}};
+constexpr Row k_rows[] = {{k_label, label_answers},
+                          {k_translate, translate_answers},
+                          {k_document, document_answers},
+                          {k_language_model, line_scores}};
 
-Answer answer_of(const RunFolder& run, Backend& backend, const Options& options) {
+std::unique_ptr<Answers> answers_of(const RunFolder& run, Backend& backend, const Options& options) {
   for (const Row& row : k_rows)
     if (row.kind == run.config.uses()) return row.make(run, backend, options);
   run.config.refuse("task.kind", "predict is for tasks that read a line of text", "Use eval, generate or stream");
 }
+
+// "[who] what" without who, which is a class of ours.
+std::string reason_of(const Error& e) {
+  const std::string text = e.what();
+  const std::size_t end = text.starts_with('[') ? text.find("] ") : std::string::npos;
+  return end == std::string::npos ? text : text.substr(end + 2);
+}
+
+std::string plural(std::int64_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
+class Session {
+ public:
+  Session(LineReader& reader, Answers& answers, RowWriter& writer, bool shows_progress)
+      : reader_(reader), answers_(answers), writer_(writer), total_(reader.count_lines()) {
+    if (shows_progress) whole_.emplace("predicting", total_);
+  }
+
+  void run() {
+    if (writer_.is_table()) writer_.row(answers_.columns());
+    const int wait = reader_.is_terminal() ? 0 : k_wait;
+    while (!ended_) {
+      read_batch(wait);
+      if (lines_.empty()) break;
+      {
+        // Over before answers are written: both may go to one terminal.
+        std::optional<Activity> busy;
+        if (!whole_ && !reader_.is_terminal()) busy.emplace("predicting", total_);
+        if (busy) busy->at(answered_);
+        answers_.predict(lines_);
+      }
+      for (std::size_t i = 0; i < lines_.size(); ++i) answers_.put(i, lines_[i], writer_);
+      writer_.flush();
+      answered_ += static_cast<std::int64_t>(lines_.size());
+      if (whole_) whole_->at(answered_);
+    }
+    if (whole_) whole_->finish();
+  }
+
+  // Counts on stderr; throws Error(input_file) when a line was answered by an empty row for a reason.
+  void conclude(const std::string& output) const {
+    if (!output.empty()) print_progress(fmt::format("{} written to {}", plural(answered_, "answer"), output));
+    const UnknownCount count = answers_.unknown();
+    if (count.unknown > 0)
+      print_line(fmt::format("{} of {} {} unknown ({:.1f} %)", count.unknown, count.tokens, count.unit,
+                             100.0 * static_cast<double>(count.unknown) / static_cast<double>(count.tokens)));
+    if (empty_ > 0) print_line(plural(empty_, "empty line"));
+    if (const std::string summary = answers_.summary(); !summary.empty()) print_progress(summary);
+    if (failed_ == 0) return;
+    const std::string rest =
+        failed_ == 1 ? "" : fmt::format(" ({} lines have an empty answer for such a reason)", failed_);
+    throw Error(ErrorKind::input_file, first_failure_place_, first_failure_ + rest);
+  }
+
+ private:
+  void read_batch(int wait) {
+    lines_.clear();
+    std::size_t bytes = 0;
+    while (lines_.size() < k_lines && bytes < k_bytes && (lines_.empty() || reader_.ready(wait))) {
+      InputLine line;
+      try {
+        if (!reader_.next(line.text)) {
+          ended_ = true;
+          return;
+        }
+        line.number = reader_.number();
+        if (!answers_.accepts(line)) continue;
+        empty_ += line.text.find_first_not_of(" \t") == std::string::npos;
+      } catch (const Error& e) {
+        if (e.kind() != ErrorKind::usage && e.kind() != ErrorKind::input_file) throw;
+        line.number = reader_.number();
+        line.error = reason_of(e);
+        fail(line);
+      }
+      bytes += line.text.size();
+      lines_.push_back(std::move(line));
+    }
+  }
+
+  void fail(const InputLine& line) {
+    const std::string place = fmt::format("{}:{}", reader_.name(), line.number);
+    if (failed_ == 0) {
+      first_failure_place_ = place;
+      first_failure_ = line.error;
+    } else if (failed_ < k_said) {
+      print_line(fmt::format("{}: {}", place, line.error));
+    }
+    ++failed_;
+  }
+
+  LineReader& reader_;
+  Answers& answers_;
+  RowWriter& writer_;
+  std::int64_t total_;
+  std::optional<Activity> whole_;
+  bool ended_ = false;
+  std::vector<InputLine> lines_;
+  std::int64_t answered_ = 0, empty_ = 0, failed_ = 0;
+  std::string first_failure_, first_failure_place_;
+};
 
 }  // namespace
 
@@ -67,20 +143,17 @@ int run_predict(const Options& options) {
   const RunFolder run = open_run(options);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
-  const Answer answer = answer_of(run, *backend, options);
-  LineReader lines(options.input.empty() ? "-" : options.input, /*skips_blank=*/false);
-  for (std::string line; lines.next(line);) {
-    std::string text;
-    try {
-      text = answer(line);
-    } catch (const Error& e) {
-      if (e.kind() != ErrorKind::usage && e.kind() != ErrorKind::input_file) throw;
-      throw Error(ErrorKind::input_file, fmt::format("{}:{}", lines.name(), lines.number()), e.what());
-    }
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-  }
-  print_explained_after(explaining, options.json);
+  const std::unique_ptr<Answers> answers = answers_of(run, *backend, options);
+  const std::string word = options.json ? "jsonl" : options.format;
+  LineReader reader(options.input, /*skips_blank=*/false);
+  OutputFile file(options.output);
+  RowWriter writer(row_format(word, options.output, answers->usual_format()), file);
+  if (reader.is_terminal()) print_line("reading lines from the terminal; end with Ctrl-D");
+  Session session(reader, *answers, writer, !reader.is_terminal() && !(file.is_stdout() && ::isatty(STDOUT_FILENO)));
+  session.run();
+  file.finish();
+  print_explained_after(explaining, writer.format() == RowFormat::jsonl);
+  session.conclude(file.is_stdout() ? "" : options.output);
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
+#include "frontends/cli/line_reader.h"
 #include "frontends/cli/number_lines.h"
 #include "frontends/cli/run_folder.h"
 #include "frontends/cli/stream_job.h"
@@ -128,7 +129,7 @@ int run_stream(const Options& options) {
     return 0;
   }
   LineStream stream(*backend, model, run.model.tensors, options);
-  LineReader lines(options.input.empty() ? "-" : options.input);
+  LineReader lines(options.input);
   stream.run(lines);
   print_explained_after(explaining, options.json);
   return 0;

@@ -53,7 +53,7 @@ void check(const StreamModel& model, const StreamOptions& o) {
 StreamModel refuse_bidirectional(StreamModel model, bool bidirectional) {
   if (bidirectional)
     throw Error(ErrorKind::unsupported, k_who, "the output of a bidirectional model needs the whole sequence",
-                "train it with bidirectional = false, or run whole sequences");
+                "Use `unroll predict` for whole sequences, or train with bidirectional = false");
   return model;
 }
 

@@ -146,8 +146,9 @@ def stream_steps(folder):
     assert "steps=7" in told and "relative_l2_difference=" in told, told
     report = ok(*command, "--bench", "--seconds", 0, "--weights-dtype", "bf16", "--json").json()
     assert 0 < report["min_us"] <= report["median_us"] <= report["p99_us"] and report["inputs"] == 2, report
-    for text, says in (("1,2\n3\n", [":2:2", "takes 2 numbers; got 1"]), ("1,2,3\n", [":1:5", "got more"]),
-                       ("1,two\n", [":1:3", "not a finite number"]), ("1,inf\n", ["not a finite number"])):
+    for text, says in (("1,2\n3\n", [":2:2", "takes 2 numbers; the line has 1"]), ("1,2,3\n", [":1:5", "the line has more"]),
+                       ("1,two\n", [":1:3", "'two' is not a number"]), ("1,inf\n", ["not a finite number"]),
+                       ("1,2\n1,\n", [":2:3", "cell 2 of the line is empty", "repeat the last one"])):
         (folder / "bad.csv").write_text(text)
         refused(3, *command, "--input", folder / "bad.csv", says=says)
     refused(3, *command, "--input", folder / "none.csv", says=["none.csv"])

@@ -75,7 +75,7 @@ def labelling(folder):
     rows = [json.loads(line) for line in ok("predict", run, "--input", folder / "lines", "--json").out.splitlines()]
     assert [row["tokens"] for row in rows] == [["the", "sea", "again"], [], ["my", "sister"]], rows
     assert [len(row["labels"]) for row in rows] == [3, 0, 2]
-    (folder / "lines").write_text("short\n" + "word " * 5000 + "\n")
+    (folder / "lines").write_text("the sea\n" + "word " * 5000 + "\n")
     refused(3, "predict", run, "--input", folder / "lines", says=["lines:2", "4096"])
     ok("train", config(folder / "other", "classify"), "--out", folder / "c", "--max-updates", 5, *SMALL)
     refused(3, "predict", folder / "c", says=["task.kind", "line of text"])
@@ -124,7 +124,7 @@ def documents(folder):
     assert result["metrics"]["accuracy"] > result["baselines"]["most_frequent"]["accuracy"] + 0.2, result
     (folder / "lines.txt").write_text("The wind sees a lamp today. My sister follows the sea.\n\n")
     labels = ok("predict", run, "--input", folder / "lines.txt").out.split("\n")
-    assert labels[0] in ("farmer", "sailor", "king", "sister", "wind", "bird") and labels[1] == "", labels
+    assert labels[0].split("\t")[0] in ("farmer", "sailor", "king", "sister", "wind", "bird") and labels[1] == "", labels
 
 
 def resume_equals(folder):
@@ -231,7 +231,7 @@ def several_series(folder):
     lines = ok("stream", run, "--input", folder / "steps").out.splitlines()
     assert [len(line.split(",")) for line in lines] == [6, 6], lines
     assert 80 < float(lines[1].split(",")[0]) < 120 and -5 < float(lines[1].split(",")[1]) < 12, lines
-    refused(3, "stream", run, "--input", folder / "few", says=["a step takes 2 numbers; got 1"])
+    refused(3, "stream", run, "--input", folder / "few", says=["a step takes 2 numbers; the line has 1"])
     checked = ok("data", "check", source, "--json").json()["figures"]
     assert checked["highest of a"] == 6 and checked["highest of b"] == 104, checked
     assert "f32[9,32,2]" in ok("inspect", source, "--set", "data.window=9").out

@@ -16,13 +16,12 @@
 
 #include "unroll/backend.h"
 #include "unroll/model.h"
+#include "unroll/predict.h"
 #include "unroll/stream.h"
 #include "unroll/trainer.h"
 #include "unroll/vfs.h"
 
 namespace unroll {
-
-using Metadata = std::map<std::string, std::string>;
 
 // `name` is the file name used in messages. `fitted` is the metadata of a trained model; its vocabulary or normalizer
 // is then used, and nothing is fitted to the training set. All functions throw Error(input_file), with the place, on
@@ -137,25 +136,6 @@ UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, s
 UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
                                                   const std::string& name, const Metadata& fitted = {});
 
-// A trained labeling model. `metadata` and `parameters` come from its checkpoint, or from its task and trainer. The
-// backend must outlive the object. Throws Error(usage) when they belong to another task, and Error(input_file) when
-// they do not match each other.
-class UNROLL_API Labeller {
- public:
-  Labeller(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Labeller();
-  Labeller(Labeller&&) noexcept;
-  Labeller& operator=(Labeller&&) noexcept;
-  // Tokenizes a line of plain text.
-  std::vector<std::string> cut(std::string_view line) const;
-  // Returns one label per token. Throws Error(usage) above 4096 tokens.
-  std::vector<std::string> label(std::span<const std::string> tokens);
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
 // Classifies documents. The file has one `label<TAB>text` line per document. Recurrent layers over the words of a
 // sentence are pooled to a sentence vector; recurrent layers over the sentence vectors are pooled to a document vector.
 // With pooling "attention" this is a hierarchical attention network (Yang et al. 2016). A sentence ends after a word
@@ -171,21 +151,6 @@ UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& opti
 UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options,
                                                      std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                                                      const Metadata& fitted = {});
-
-// A trained document classifier, constructed like Labeller.
-class UNROLL_API DocumentReader {
- public:
-  DocumentReader(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~DocumentReader();
-  DocumentReader(DocumentReader&&) noexcept;
-  DocumentReader& operator=(DocumentReader&&) noexcept;
-  // Throws Error(usage) on a text with too many sentences or words. An empty text gives the label "".
-  std::string label(std::string_view text);
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
 
 // Sequence-to-sequence model: maps a line of text to another line. The file has one `source<TAB>target` pair per line.
 // An encoder reads the source. A decoder with attention over the encoder outputs writes the target. In training the
@@ -217,27 +182,6 @@ UNROLL_API std::shared_ptr<const TranslateTask> make_translate(const TranslateOp
 UNROLL_API std::shared_ptr<const TranslateTask> make_translate(const TranslateOptions& options,
                                                                std::shared_ptr<const Vfs::Reader> file,
                                                                const std::string& name, const Metadata& fitted = {});
-
-struct DecodeOptions {
-  std::int64_t beam = 1;             // beam size; 1: greedy decoding
-  double length_penalty = 0;         // alpha of Wu et al. 2016, eq. 14; > 0 favors longer targets
-  std::int64_t no_repeat_ngram = 0;  // forbid repeated n-grams of this length; 0: allow
-  std::int64_t max_length = 0;       // tokens; 0: twice the source length plus 20
-};
-// A trained sequence-to-sequence model, constructed like Labeller.
-class UNROLL_API Translator {
- public:
-  Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Translator();
-  Translator(Translator&&) noexcept;
-  Translator& operator=(Translator&&) noexcept;
-  // Throws Error(usage) on a source above 1024 tokens and on options out of range.
-  std::string translate(std::string_view source, const DecodeOptions& options = {});
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
 
 // Builds a streaming model from the metadata of a checkpoint. Use it with the parameters of that checkpoint.
 //   language model  ids [T,B] -> logits [T,B,V] of the next token

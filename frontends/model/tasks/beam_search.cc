@@ -21,7 +21,7 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.lane != b.lane ? a.lane < b.lane : a.token < b.token;
 }
 
-double penalised(double log_probability, std::size_t length, double alpha) {
+double penalized(double log_probability, std::size_t length, double alpha) {
   return log_probability / std::pow((5.0 + static_cast<double>(length)) / 6.0, alpha);
 }
 
@@ -46,7 +46,7 @@ std::vector<Candidate> best_candidates(const std::vector<Hypothesis>& live, std:
       const double log_probability = static_cast<double>(logs[lane * V + v]);
       if (std::isnan(log_probability)) continue;
       if (token != o.end && repeats(live[lane].tokens, token, o.no_repeat_ngram)) continue;
-      all.push_back({live[lane].score + log_probability, lane, token});
+      all.push_back({live[lane].log_probability + log_probability, lane, token});
     }
   if (all.empty()) throw Error(ErrorKind::numeric, "beam search", "the model's output is not a number");
   const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(count, all.size()));
@@ -57,44 +57,62 @@ std::vector<Candidate> best_candidates(const std::vector<Hypothesis>& live, std:
 
 }  // namespace
 
-Hypothesis beam_search(const BeamStep& step, const BeamOptions& o) {
-  if (o.beam < 1 || o.max_length < 1 || o.no_repeat_ngram < 0 || !std::isfinite(o.length_penalty))
+BeamSearch::BeamSearch(const BeamOptions& options)
+    : options_(options), live_(1), tokens_{options.end}, parents_{0} {
+  if (options.beam < 1 || options.max_length < 1 || options.no_repeat_ngram < 0 ||
+      !std::isfinite(options.length_penalty))
     throw Error(ErrorKind::usage, "beam search",
-                "beam and max_length must be at least 1, no_repeat_ngram at least 0; got " + std::to_string(o.beam) +
-                    ", " + std::to_string(o.max_length) + " and " + std::to_string(o.no_repeat_ngram));
-  const auto beam = static_cast<std::size_t>(o.beam);
-  std::vector<Hypothesis> live(1), finished;
-  std::vector<std::int32_t> tokens{o.end};
-  std::vector<std::size_t> parents{0};
-  const auto finish = [&](Hypothesis h, std::size_t length) {
-    h.score = penalised(h.score, length, o.length_penalty);
-    finished.push_back(std::move(h));
-  };
-  for (std::int64_t length = 0; length < o.max_length && finished.size() < beam && !live.empty(); ++length) {
-    // Twice as many as are kept: at most every second one ends.
-    const std::vector<Candidate> candidates = best_candidates(live, step(tokens, parents), o, 2 * beam);
-    std::vector<Hypothesis> next;
-    tokens.clear();
-    parents.clear();
-    for (std::size_t rank = 0; rank < candidates.size() && next.size() < beam; ++rank) {
-      const Candidate& c = candidates[rank];
-      Hypothesis h{live[c.lane].tokens, c.score};
-      if (c.token == o.end) {
-        if (rank < beam) finish(std::move(h), live[c.lane].tokens.size() + 1);
-        continue;
-      }
-      h.tokens.push_back(c.token);
-      next.push_back(std::move(h));
-      tokens.push_back(c.token);
-      parents.push_back(c.lane);
+                "beam and max_length must be at least 1, no_repeat_ngram at least 0; got " +
+                    std::to_string(options.beam) + ", " + std::to_string(options.max_length) + " and " +
+                    std::to_string(options.no_repeat_ngram));
+}
+
+bool BeamSearch::done() const {
+  return length_ >= options_.max_length || finished_.size() >= static_cast<std::size_t>(options_.beam) ||
+         live_.empty();
+}
+
+void BeamSearch::finish(Hypothesis hypothesis, std::size_t length) {
+  hypothesis.score = penalized(hypothesis.log_probability, length, options_.length_penalty);
+  finished_.push_back(std::move(hypothesis));
+}
+
+void BeamSearch::advance(std::span<const float> logs) {
+  const auto beam = static_cast<std::size_t>(options_.beam);
+  // Twice as many as are kept: at most every second one ends.
+  const std::vector<Candidate> candidates = best_candidates(live_, logs, options_, 2 * beam);
+  std::vector<Hypothesis> next;
+  tokens_.clear();
+  parents_.clear();
+  for (std::size_t rank = 0; rank < candidates.size() && next.size() < beam; ++rank) {
+    const Candidate& c = candidates[rank];
+    Hypothesis h{live_[c.lane].tokens, c.score, 0};
+    if (c.token == options_.end) {
+      if (rank < beam) finish(std::move(h), live_[c.lane].tokens.size() + 1);
+      continue;
     }
-    live = std::move(next);
+    h.tokens.push_back(c.token);
+    next.push_back(std::move(h));
+    tokens_.push_back(c.token);
+    parents_.push_back(c.lane);
   }
+  live_ = std::move(next);
+  ++length_;
+}
+
+Hypothesis BeamSearch::best() const {
+  BeamSearch all = *this;
   // What is cut at max_length counts only where nothing has ended.
-  if (finished.empty())
-    for (const Hypothesis& h : live) finish(h, h.tokens.size());
-  return *std::max_element(finished.begin(), finished.end(),
+  if (finished_.empty())
+    for (const Hypothesis& h : live_) all.finish(h, h.tokens.size());
+  return *std::max_element(all.finished_.begin(), all.finished_.end(),
                            [](const Hypothesis& a, const Hypothesis& b) { return a.score < b.score; });
+}
+
+Hypothesis beam_search(const BeamStep& step, const BeamOptions& options) {
+  BeamSearch search(options);
+  while (!search.done()) search.advance(step(search.tokens(), search.parents()));
+  return search.best();
 }
 
 }  // namespace unroll

@@ -12,22 +12,46 @@ namespace unroll {
 struct BeamOptions {
   std::int64_t beam = 1;             // hypotheses kept; 1 is greedy decoding
   double length_penalty = 0;         // alpha: a score is log p / ((5 + length) / 6)^alpha (Wu et al. 2016, eq. 14)
-  std::int64_t no_repeat_ngram = 0;  // no n tokens in a row come twice; 0: they may
+  std::int64_t no_repeat_ngram = 0;  // no n-gram of this size occurs twice; 0: they may
   std::int64_t max_length = 100;     // tokens without the end
   std::int32_t end = 0;              // the token that ends a text, and that begins one
 };
 
-// Gives log probabilities [lanes, V] after `tokens`, the last one of each lane; lane i goes on from lane parents[i] of
-// the call before. In the first call there is one lane, with the end token.
-using BeamStep =
-    std::function<std::span<const float>(std::span<const std::int32_t> tokens, std::span<const std::size_t> parents)>;
-
 struct Hypothesis {
   std::vector<std::int32_t> tokens;  // without the end
-  double score = 0;                  // with the length penalty
+  double log_probability = 0;        // of the tokens, and of the end where it was reached
+  double score = 0;                  // log_probability with the length penalty
 };
-// The best of the first `beam` hypotheses that end. Of equal scores the earlier lane and the lower token come first.
-// Throws Error(numeric) when no log probability is a number.
+
+// One search, advanced step by step, so that searches for many sources share the model's runs.
+class BeamSearch {
+ public:
+  // Throws Error(usage) on options out of range.
+  explicit BeamSearch(const BeamOptions& options);
+
+  bool done() const;
+  // The last token of each live lane, and the lane of the step before that it continues. At first one lane, with the
+  // end token.
+  std::span<const std::int32_t> tokens() const { return tokens_; }
+  std::span<const std::size_t> parents() const { return parents_; }
+  // Log probabilities [lanes, V] of the tokens after these. Throws Error(numeric) when none of them is a number.
+  void advance(std::span<const float> logs);
+  // The best of the first `beam` hypotheses that end. Of equal scores the earlier lane and the lower token come first.
+  Hypothesis best() const;
+
+ private:
+  void finish(Hypothesis hypothesis, std::size_t length);
+
+  BeamOptions options_;
+  std::int64_t length_ = 0;
+  std::vector<Hypothesis> live_, finished_;
+  std::vector<std::int32_t> tokens_;
+  std::vector<std::size_t> parents_;
+};
+
+// Gives log probabilities [lanes, V] after `tokens`; lane i continues lane parents[i] of the call before.
+using BeamStep =
+    std::function<std::span<const float>(std::span<const std::int32_t> tokens, std::span<const std::size_t> parents)>;
 Hypothesis beam_search(const BeamStep& step, const BeamOptions& options);
 
 }  // namespace unroll

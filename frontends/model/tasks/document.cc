@@ -8,6 +8,7 @@
 #include "frontends/model/tasks/document_network.h"
 #include "frontends/model/tasks/pooling.h"
 #include "frontends/model/tasks/split_buckets.h"
+#include "frontends/model/tasks/split_records.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -70,7 +71,7 @@ TensorMap document_inputs(std::span<const Sentences* const> documents, std::int6
 
 namespace {
 
-class DocumentTask : public Task {
+class DocumentTask : public Task, public SplitRecords {
  public:
   DocumentTask(const DocumentOptions& options, RecordFile file, const Metadata& fitted)
       : options_(options), file_(std::move(file)) {
@@ -117,6 +118,10 @@ class DocumentTask : public Task {
   }
 
   std::int64_t n_batches(Split split) const override { return parts_.n_batches(split); }
+
+  void for_each_record(Split split, const std::function<void(std::string_view)>& take) const override {
+    file_.for_each(parts_.rows(split), [&](std::int64_t, std::string_view record) { take(record); });
+  }
 
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
     const SplitBuckets::Chosen chosen = parts_.choose(split, seed, epoch, index);

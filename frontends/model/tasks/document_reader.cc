@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels for documents, one at a time: a program for each padded size.
+// Labels and their probabilities for documents.
 #include "frontends/data/buckets.h"
 #include "frontends/model/constants.h"
 #include "frontends/model/tasks/document_network.h"
+#include "frontends/model/tasks/prediction_batches.h"
 #include "frontends/model/tasks/task_parts.h"
-#include "unroll/error.h"
 #include "unroll/ops.h"
-#include "unroll/run.h"
 
 namespace unroll {
 
@@ -22,51 +21,90 @@ Lexicon lexicon_of(const Metadata& metadata, const char* key) {
 
 struct DocumentReader::State {
   State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
-      : backend(b), words(lexicon_of(metadata, "vocabulary")), labels(lexicon_of(metadata, "labels")),
-        network(DocumentNetwork::of(metadata, words, labels)), constants(constants_of(parameters)) {
-    program(padded_length(1), padded_length(1));  // so that what does not fit together is refused here
+      : backend(b), words(lexicon_of(metadata, "vocabulary")), lexicon(lexicon_of(metadata, "labels")),
+        network(DocumentNetwork::of(metadata, words, lexicon)), constants(constants_of(parameters)) {
+    for (std::int32_t k = 0; k < lexicon.size(); ++k) labels.push_back(lexicon.text(k));
+    program({padded_length(1), padded_length(1), 1});  // so that what does not fit together is refused here
   }
 
-  // ids i32 [W,S], words i32 [S], sentences i32 [1] -> label i32 [1]
-  Program& program(std::int64_t S, std::int64_t W) {
-    std::unique_ptr<Program>& made = programs[{S, W}];
-    if (made) return *made;
-    Graph graph;
-    Scope scope(graph, /*training=*/false);
-    const Value ids = graph.input("ids", {DType::i32, {W, S}}), n_words = graph.input("words", {DType::i32, {S}}),
-                n_sentences = graph.input("sentences", {DType::i32, {1}});
-    graph.output("label", argmax(network.build(scope, ids, n_words, n_sentences), -1));
-    made = std::make_unique<Program>(*with_constants(graph, 3, constants, k_who), backend);
-    return *made;
+  struct Size {
+    std::int64_t sentences, words, rows;  // S, W, B
+    auto operator<=>(const Size&) const = default;
+  };
+  // ids i32 [W,S*B], words i32 [S*B], sentences i32 [B] -> probabilities [B,K]
+  std::shared_ptr<Program> program(const Size& z) {
+    return programs.get(z, [&] {
+      Graph graph;
+      Scope scope(graph, /*training=*/false);
+      const std::int64_t columns = z.sentences * z.rows;
+      const Value ids = graph.input("ids", {DType::i32, {z.words, columns}}),
+                  n_words = graph.input("words", {DType::i32, {columns}}),
+                  n_sentences = graph.input("sentences", {DType::i32, {z.rows}});
+      graph.output("probabilities", softmax(network.build(scope, ids, n_words, n_sentences)));
+      return std::make_shared<Program>(*with_constants(graph, 3, constants, k_who), backend);
+    });
   }
 
   Backend& backend;
-  Lexicon words, labels;
+  Lexicon words, lexicon;
+  std::vector<std::string> labels;
   DocumentNetwork network;
   Constants constants;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<Program>> programs;  // by S and W
+  ProgramCache<Size> programs;
 };
 
 DocumentReader::DocumentReader(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
-  if (get_text(metadata, "task") != "document")
-    throw Error(ErrorKind::usage, k_who,
-                "the model is a '" + get_text(metadata, "task").substr(0, 40) + "', not a document");
+  require_task(metadata, "document", k_who);
   state_ = std::make_unique<State>(metadata, parameters, backend);
 }
 DocumentReader::~DocumentReader() = default;
 DocumentReader::DocumentReader(DocumentReader&&) noexcept = default;
 DocumentReader& DocumentReader::operator=(DocumentReader&&) noexcept = default;
 
+const std::vector<std::string>& DocumentReader::labels() const { return state_->labels; }
+
+void DocumentReader::check(std::string_view text) const {
+  if (const std::string excess = excess_of(document_of(text)); !excess.empty())
+    throw Error(ErrorKind::usage, k_who, excess);
+}
+
+std::vector<DocumentReader::Result> DocumentReader::predict(std::span<const std::string> texts, std::int64_t top_k) {
+  State& s = *state_;
+  std::vector<Result> results(texts.size());
+  std::vector<Sentences> documents(texts.size());
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::size_t>> by_size;  // of S and W
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const Document document = document_of(texts[i]);
+    if (const std::string excess = excess_of(document); !excess.empty()) refuse_input(k_who, i, excess);
+    if (document.empty()) continue;
+    documents[i] = sentences_of(document, s.words);
+    for (const std::vector<std::int32_t>& sentence : documents[i]) {
+      results[i].words += static_cast<std::int64_t>(sentence.size());
+      for (const std::int32_t word : sentence) results[i].unknown += word == s.words.size();
+    }
+    by_size[{padded_length(static_cast<std::int64_t>(documents[i].size())), padded_length(most_words(documents[i]))}]
+        .push_back(i);
+  }
+  for (const auto& [size, items] : by_size) {
+    const auto [S, W] = size;
+    for_each_batch(items, prediction_rows(S * W), [&](std::span<const std::size_t> part, std::int64_t rows) {
+      std::vector<const Sentences*> batch;
+      for (const std::size_t i : part) batch.push_back(&documents[i]);
+      const TensorMap outputs = s.program({S, W, rows})->run(document_inputs(batch, S, W, rows));
+      const auto probabilities = outputs.at("probabilities").values<float>();
+      for (std::size_t b = 0; b < part.size(); ++b)
+        results[part[b]].labels =
+            ranked(probabilities.subspan(b * s.labels.size(), s.labels.size()), s.labels, top_k);
+    });
+  }
+  return results;
+}
+
 std::string DocumentReader::label(std::string_view text) {
-  const Document document = document_of(text);
-  if (document.empty()) return {};
-  if (const std::string excess = excess_of(document); !excess.empty()) throw Error(ErrorKind::usage, k_who, excess);
-  const Sentences sentences = sentences_of(document, state_->words);
-  const std::int64_t S = padded_length(static_cast<std::int64_t>(sentences.size())),
-                     W = padded_length(most_words(sentences));
-  const Sentences* const one[] = {&sentences};
-  const TensorMap outputs = state_->program(S, W).run(document_inputs(one, S, W, 1));
-  return state_->labels.text(outputs.at("label").values<std::int32_t>()[0]);
+  check(text);
+  const std::string one[] = {std::string(text)};
+  const std::vector<Result> results = predict(one);
+  return results[0].labels.empty() ? "" : results[0].labels[0].label;
 }
 
 }  // namespace unroll

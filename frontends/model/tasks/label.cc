@@ -6,6 +6,7 @@
 #include "frontends/model/tasks/class_metrics.h"
 #include "frontends/model/tasks/label_network.h"
 #include "frontends/model/tasks/split_buckets.h"
+#include "frontends/model/tasks/split_records.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -31,7 +32,7 @@ Value LabelNetwork::decode(Scope& scope, Value logits, Value lengths) const {
 
 namespace {
 
-class Label : public Task {
+class Label : public Task, public SplitRecords {
  public:
   Label(const LabelOptions& options, RecordFile file, const Metadata& fitted)
       : options_(options), file_(std::move(file)) {
@@ -75,6 +76,10 @@ class Label : public Task {
   }
 
   std::int64_t n_batches(Split split) const override { return parts_.n_batches(split); }
+
+  void for_each_record(Split split, const std::function<void(std::string_view)>& take) const override {
+    file_.for_each(parts_.rows(split), [&](std::int64_t, std::string_view record) { take(record); });
+  }
 
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
     const SplitBuckets::Chosen chosen = parts_.choose(split, seed, epoch, index);

@@ -35,9 +35,9 @@ StreamModel classify_stream(const Metadata& metadata, const RecurrentModelOption
   const std::int64_t classes = get_integer(metadata, "classes");
   if (metadata.contains("pooling") && get_text(metadata, "pooling") != "final")
     throw Error(ErrorKind::unsupported, "task_stream",
-                "a stream gives what follows from its last step; the model's pooling is '" +
+                "a stream reads only the last step; the pooling of this model needs the whole sequence: '" +
                     get_text(metadata, "pooling").substr(0, 40) + "'",
-                "Train with pooling = \"final\", or run whole sequences");
+                "Use `unroll predict` for whole sequences, or train with pooling = \"final\"");
   const double divide = get_double(metadata, "divide");
   if (!(std::fabs(divide) > 0)) throw Error(ErrorKind::input_file, "model", "metadata 'divide' must not be 0");
   StreamModel stream = recurrent_stream(model, get_integer(metadata, "width"));

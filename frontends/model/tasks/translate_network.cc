@@ -49,17 +49,16 @@ TranslateNetwork::Decoded TranslateNetwork::decode(Scope& scope, Value ids, std:
   const auto weight = [&](const char* name, Shape shape) {
     return attend.parameter(name, shape, Initializer::xavier_uniform());
   };
-  const Value context =
-      attention == "dot" ? dot_attention(linear(query, weight("weight", {M, P})), memory, memory, mask).y
+  const AttentionResult attended =
+      attention == "dot" ? dot_attention(linear(query, weight("weight", {M, P})), memory, memory, mask)
                          : additive_attention(query, memory, memory, weight("w_q", {model.hidden, P}),
                                               weight("w_k", {model.hidden, M}),
-                                              attend.parameter("v_a", {model.hidden}, Initializer::normal(0.1)), mask)
-                               .y;
+                                              attend.parameter("v_a", {model.hidden}, Initializer::normal(0.1)), mask);
   const Value combined =
-      tanh(linear_layer(scope.child("combine"), concat(std::vector{context, query}, 2), model.hidden));
+      tanh(linear_layer(scope.child("combine"), concat(std::vector{attended.y, query}, 2), model.hidden));
   const Value dropped = dropout_layer(scope, combined, model.dropout);
   return {readout.logits(scope.child("output"), scope.child("target"), dropped, targets, embedding),
-          std::move(r.states)};
+          attended.weights, std::move(r.states)};
 }
 
 std::vector<std::int32_t> LineCoder::encode(std::string_view line, const std::string& name) const {

@@ -30,6 +30,7 @@ struct TranslateNetwork {
 
   struct Decoded {
     Value logits;               // [B,T,V]
+    Value weights;              // [B,T,S]: how much each target step attends to each source step
     std::vector<Value> states;  // after step T
   };
   // ids i32 [T,B]: the token before each. Parameters "target.*", "decoder.*", "attention.*", "combine.*", "output.*".

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `predict` makes of lines: one class for each kind of task. Lines are added, predicted together, and written in
+// their order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frontends/cli/options.h"
+#include "frontends/cli/row_writer.h"
+#include "frontends/cli/run_folder.h"
+#include "unroll/backend.h"
+
+namespace unroll::cli {
+
+// A line of input; with an `error` it is answered as an empty line is, and the error said.
+struct InputLine {
+  std::string text;
+  std::int64_t number = 0;
+  std::string error;
+};
+
+struct UnknownCount {
+  std::int64_t tokens = 0, unknown = 0;
+  std::string unit = "words";
+};
+
+class Answers {
+ public:
+  virtual ~Answers() = default;
+  virtual RowFormat usual_format() const = 0;
+  virtual std::vector<std::string> columns() const = 0;  // of csv and tsv
+  // False for a line that gets no answer, such as a header. Throws Error(usage or input_file) on one that the model
+  // cannot read.
+  virtual bool accepts(const InputLine& line) = 0;
+  // Replaces the predictions of the call before.
+  virtual void predict(const std::vector<InputLine>& lines) = 0;
+  // The answer to line i of these, in the writer's format.
+  virtual void put(std::size_t i, const InputLine& line, RowWriter& writer) const = 0;
+  virtual UnknownCount unknown() const { return {}; }
+  virtual std::string summary() const { return {}; }  // a line for stderr at the end
+};
+
+std::unique_ptr<Answers> label_answers(const RunFolder& run, Backend& backend, const Options& options);
+std::unique_ptr<Answers> document_answers(const RunFolder& run, Backend& backend, const Options& options);
+std::unique_ptr<Answers> translate_answers(const RunFolder& run, Backend& backend, const Options& options);
+std::unique_ptr<Answers> line_scores(const RunFolder& run, Backend& backend, const Options& options);
+
+// Labels with probabilities as cells, for `top_k` of them: "label", "probability", "label_2", "probability_2", ...
+std::vector<std::string> ranking_columns(std::int64_t top_k);
+std::vector<std::string> ranking_cells(const std::vector<ScoredLabel>& labels, std::int64_t top_k);
+// "label" and "probability", and with a top_k above 1 the list "top".
+void put_ranking(RowWriter::Json& object, const std::vector<ScoredLabel>& labels, std::int64_t top_k);
+
+}  // namespace unroll::cli

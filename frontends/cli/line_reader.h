@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines of a file or of stdin, as they come.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace unroll::cli {
+
+class LineReader {
+ public:
+  static constexpr std::size_t k_max_line_bytes = std::size_t{1} << 24;
+
+  // "" and "-" are stdin. Throws Error(input_file) when the file cannot be opened.
+  explicit LineReader(const std::string& path, bool skips_blank = true);
+  ~LineReader();
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
+
+  // False at the end. The line comes without its ending, and the first one without a byte order mark. Throws
+  // Error(input_file) on a failed read, and on a line above the limit, which is then skipped: reading may go on.
+  bool next(std::string& line);
+  // Whether a line, or the end, is there within this time.
+  bool ready(int milliseconds);
+
+  std::int64_t number() const { return number_; }  // of the line last read, from 1
+  const std::string& name() const { return name_; }
+  bool is_terminal() const;
+  bool is_file() const;
+  std::int64_t count_lines() const;  // of a regular file; 0 for anything else
+
+ private:
+  bool take(std::string& line);
+  bool fill();  // false at the end
+  std::size_t line_end();
+
+  std::string name_;
+  int file_;
+  bool skips_blank_;
+  std::int64_t number_ = 0;
+  std::string buffer_;
+  std::size_t at_ = 0, searched_ = 0;  // the next line begins at `at_`; no line ends before `searched_`
+  bool ended_ = false;
+};
+
+}  // namespace unroll::cli

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unroll/examples.h"
+
+#include <algorithm>
+
+#include "frontends/data/lines.h"
+#include "frontends/model/tasks/split_records.h"
+#include "frontends/model/tasks/task_parts.h"
+#include "unroll/tasks.h"
+
+namespace unroll {
+namespace {
+
+constexpr std::size_t k_batch = 512;  // records that are predicted together
+
+// Keeps the first right and the first wrong ones, half of each as far as there are so many.
+template <class Example>
+class Chosen {
+ public:
+  explicit Chosen(std::size_t most) : most_(most) {}
+  void add(Example example, bool right) {
+    auto& list = right ? right_ : wrong_;
+    if (list.size() < most_) list.emplace_back(n_seen_, std::move(example));
+    ++n_seen_;
+  }
+  std::vector<Example> take() {
+    const std::size_t wrong = std::min(wrong_.size(), most_ - std::min(right_.size(), most_ / 2));
+    wrong_.resize(wrong);
+    right_.resize(std::min(right_.size(), most_ - wrong));
+    std::move(right_.begin(), right_.end(), std::back_inserter(wrong_));
+    std::sort(wrong_.begin(), wrong_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<Example> list;
+    for (auto& [at, example] : wrong_) list.push_back(std::move(example));
+    return list;
+  }
+
+ private:
+  std::size_t most_, n_seen_ = 0;
+  std::vector<std::pair<std::size_t, Example>> right_, wrong_;
+};
+
+// Calls `predict` with some hundred records of the split at a time.
+template <class Record, class Read, class Predict>
+void for_each_batch_of(const Task& task, Split split, const Read& read, const Predict& predict) {
+  const auto* records = dynamic_cast<const SplitRecords*>(&task);
+  if (!records) return;
+  std::vector<Record> batch;
+  records->for_each_record(split, [&](std::string_view text) {
+    batch.push_back(read(text));
+    if (batch.size() < k_batch) return;
+    predict(batch);
+    batch.clear();
+  });
+  if (!batch.empty()) predict(batch);
+}
+
+class ConfusionCount {
+ public:
+  explicit ConfusionCount(std::vector<std::string> labels) {
+    result.labels = std::move(labels);
+    result.counts.resize(result.labels.size() * result.labels.size());
+    for (std::size_t k = 0; k < result.labels.size(); ++k) index_.emplace(result.labels[k], k);
+  }
+  void add(const std::string& truth, const std::string& predicted) {
+    const auto t = index_.find(truth), p = index_.find(predicted);
+    if (t != index_.end() && p != index_.end()) ++result.counts[t->second * result.labels.size() + p->second];
+  }
+  Confusion result;
+
+ private:
+  std::map<std::string, std::size_t> index_;
+};
+
+struct Request {
+  const Task& task;
+  const Metadata& metadata;
+  const TensorMap& parameters;
+  Backend& backend;
+  std::size_t most;
+};
+
+void of_documents(const Request& r, Examples& examples) {
+  DocumentReader reader(r.metadata, r.parameters, r.backend);
+  ConfusionCount confusion(reader.labels());
+  Chosen<ClassExample> chosen(r.most);
+  struct Record {
+    std::string label, text;
+  };
+  const auto read = [](std::string_view record) {
+    const std::string_view line = first_line(record);
+    const std::size_t tab = std::min(line.find('\t'), line.size());
+    return Record{std::string(line.substr(0, tab)), std::string(line.substr(std::min(tab + 1, line.size())))};
+  };
+  for_each_batch_of<Record>(r.task, examples.split, read, [&](const std::vector<Record>& batch) {
+    std::vector<std::string> texts;
+    for (const Record& record : batch) texts.push_back(record.text);
+    const std::vector<DocumentReader::Result> results = reader.predict(texts);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (results[i].labels.empty()) continue;
+      const ScoredLabel& best = results[i].labels[0];
+      confusion.add(batch[i].label, best.label);
+      chosen.add({batch[i].text, batch[i].label, best.label, best.probability}, best.label == batch[i].label);
+    }
+  });
+  examples.classes = chosen.take();
+  examples.confusion = std::move(confusion.result);
+}
+
+void of_sentences(const Request& r, Examples& examples) {
+  Labeller labeller(r.metadata, r.parameters, r.backend);
+  ConfusionCount confusion(labeller.labels());
+  Chosen<SentenceExample> chosen(r.most);
+  const auto read = [](std::string_view record) {
+    SentenceExample s;
+    lines_of(record, k_inside)([&](const Line& line) {
+      const std::size_t tab = line.text.find('\t');
+      if (tab == std::string_view::npos) return;
+      s.tokens.emplace_back(line.text.substr(0, tab));
+      s.truth.emplace_back(line.text.substr(tab + 1));
+    });
+    return s;
+  };
+  for_each_batch_of<SentenceExample>(r.task, examples.split, read, [&](std::vector<SentenceExample>& batch) {
+    std::vector<Labeller::Sentence> sentences;
+    for (const SentenceExample& s : batch) sentences.push_back(s.tokens);
+    const std::vector<Labeller::Result> results = labeller.predict(sentences);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      SentenceExample& s = batch[i];
+      s.predicted = results[i].labels;
+      s.probabilities = results[i].probabilities;
+      for (std::size_t t = 0; t < s.truth.size(); ++t) confusion.add(s.truth[t], s.predicted[t]);
+      const bool right = s.predicted == s.truth;
+      chosen.add(std::move(s), right);
+    }
+  });
+  examples.sentences = chosen.take();
+  examples.confusion = std::move(confusion.result);
+}
+
+void of_translations(const Request& r, Examples& examples) {
+  const auto* task = dynamic_cast<const TranslateTask*>(&r.task);
+  if (!task) return;
+  // Decoding takes far longer than reading: only so many sources are decoded as may be shown.
+  std::vector<std::string> sources, targets;
+  task->for_each_pair(examples.split, [&](const TranslateTask::Pair& pair) {
+    if (sources.size() >= 4 * r.most) return;
+    sources.push_back(pair.source);
+    targets.push_back(pair.target);
+  });
+  Translator translator(r.metadata, r.parameters, r.backend);
+  const std::vector<Translator::Result> results = translator.predict(sources);
+  Chosen<TranslationExample> chosen(r.most);
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    chosen.add({sources[i], targets[i], results[i].text, results[i].log_probability, {}},
+               results[i].text == targets[i]);
+  examples.translations = chosen.take();
+  for (TranslationExample& e : examples.translations) e.attention = translator.attention(e.source, e.written);
+}
+
+void of_text(const Request& r, Examples& examples) {
+  examples.prompt = "\n";
+  generate(r.metadata, r.parameters, r.backend,
+           {.prompt = examples.prompt, .length = static_cast<std::int64_t>(r.most), .temperature = 0.8},
+           [&](std::string_view text) { examples.text += text; });
+}
+
+struct Row {
+  std::string_view task;
+  void (*fill)(const Request&, Examples&);
+};
+constexpr Row k_rows[] = {{"document", of_documents},
+                          {"label", of_sentences},
+                          {"translate", of_translations},
+                          {"language_model", of_text}};
+
+}  // namespace
+
+Examples examples_of(const Task& task, const Metadata& metadata, const TensorMap& parameters, Backend& backend,
+                     Split split, std::size_t most) {
+  Examples examples;
+  examples.task = get_text(metadata, "task");
+  examples.split = split;
+  for (const Row& row : k_rows)
+    if (row.task == examples.task) row.fill({task, metadata, parameters, backend, most}, examples);
+  return examples;
+}
+
+}  // namespace unroll

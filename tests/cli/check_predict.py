@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""unroll predict and generate, from outside: every task answered, formats, batches, kills, memory.
+
+Usage: check_predict.py UNROLL
+"""
+import csv
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import tempfile
+import time
+
+from command import UNROLL, ok, refused, run_checks
+
+SMALL = ["--set", "model.hidden=8", "--set", "train.validate_every=1000"]
+
+
+def config(folder, kind, *more):
+    ok("new", kind, folder / "demo", *more)
+    return folder / "demo/config.toml"
+
+
+def trained(folder, kind, *more, updates=20):
+    ok("train", config(folder / kind, kind), "--out", folder / kind / "run", "--max-updates", updates, *SMALL, *more)
+    return folder / kind / "run"
+
+
+def fed(text, *arguments, code=0):
+    done = subprocess.run([UNROLL, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, (arguments, done.returncode, done.stderr)
+    return done
+
+
+def table(text, separator=","):
+    return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator))
+
+
+def words(folder):
+    """label: text, csv, tsv and jsonl hold the same tokens, labels and probabilities; unknown and empty ones count"""
+    run = trained(folder, "label")
+    lines = 'the sea again\n\nmy "odd, word" sister\n   \nzzz\n'
+    plain = fed(lines, "predict", run)
+    assert "2 empty lines" in plain.stderr, plain.stderr
+    assert " of 8 words unknown (" in plain.stderr, plain.stderr
+    objects = [json.loads(line) for line in fed(lines, "predict", run, "--json").stdout.splitlines()]
+    assert [len(o["tokens"]) for o in objects] == [3, 0, 4, 0, 1], objects
+    for separator, name in ((",", "csv"), ("\t", "tsv")):
+        rows = table(fed(lines, "predict", run, "--format", name).stdout, separator)
+        assert [r["line"] for r in rows] == ["1"] * 3 + ["2"] + ["3"] * 4 + ["4", "5"], rows
+        assert [r["token"] for r in rows if r["token"]] == sum((o["tokens"] for o in objects), []), rows
+        assert [r["label"] for r in rows if r["label"]] == sum((o["labels"] for o in objects), []), rows
+        found = [float(r["probability"]) for r in rows if r["probability"]]
+        assert found == sum((o["probabilities"] for o in objects), []) and all(0 < p <= 1 for p in found), found
+    as_text = plain.stdout.split("\n")
+    assert as_text[0] == "the\t" + objects[0]["labels"][0] and as_text[3] == "" and as_text[4] == "", as_text
+
+
+def documents(folder):
+    """document: labels by probability; what cannot be read is an empty answer with its reason, and ends with code 3"""
+    run = trained(folder, "document")
+    lines = "The wind sees a lamp.\n\nMy sister, \"she\" follows.\n"
+    objects = [json.loads(line) for line in fed(lines, "predict", run, "--json", "--top-k", 3).stdout.splitlines()]
+    assert [o["text"] for o in objects] == lines.splitlines(), objects
+    top = objects[0]["top"]
+    assert len(top) == 3 and top[0]["label"] == objects[0]["label"] and objects[1]["label"] is None, objects
+    assert top[0]["probability"] >= top[1]["probability"] >= top[2]["probability"] > 0, top
+    rows = table(fed(lines, "predict", run, "--format", "csv", "--top-k", 2).stdout)
+    assert list(rows[0]) == ["label", "probability", "label_2", "probability_2"] and len(rows) == 3, rows
+    assert rows[0]["label_2"] == top[1]["label"] and rows[1]["label"] == "", rows
+    assert fed(lines, "predict", run).stdout.split("\n")[0] == f'{top[0]["label"]}\t{top[0]["probability"]:g}'
+    long_lines = "good.\n" + "a " * 300 + "\ngood again.\n" + "b " * 300 + "\n"
+    bad = fed(long_lines, "predict", run, "--json", code=3)
+    answers = [json.loads(line) for line in bad.stdout.splitlines()]
+    assert [o["label"] is None for o in answers] == [False, True, False, True], answers
+    assert "256" in answers[1]["error"] and "error" not in answers[2], answers
+    assert "stdin:2" in bad.stderr and "stdin:4" in bad.stderr and "2 lines" in bad.stderr, bad.stderr
+
+
+def targets(folder):
+    """translate: targets alone as text, with the source and the log probability in tables and objects"""
+    run = trained(folder, "translate")
+    lines = "365\n\n7\n1,2\n"
+    plain = fed(lines, "predict", run).stdout.split("\n")
+    objects = [json.loads(line) for line in fed(lines, "predict", run, "--format", "jsonl").stdout.splitlines()]
+    assert [o["target"] for o in objects] == plain[:4] and [o["source"] for o in objects] == lines.splitlines()
+    assert objects[0]["log_probability"] < 0 and objects[1]["log_probability"] is None, objects
+    rows = table(fed(lines, "predict", run, "--format", "csv").stdout)
+    assert [r["source"] for r in rows] == lines.splitlines() and rows[3]["target"] == plain[3], rows
+    one_by_one = [fed(line + "\n", "predict", run).stdout for line in ("365", "", "7", "1,2")]
+    assert "".join(one_by_one) == "\n".join(plain), "a batch gives what single lines give"
+
+
+def scores(folder):
+    """language-model: predict scores each line; generate echoes the prompt and names characters it does not know"""
+    run = trained(folder, "language-model")
+    rows = table(fed("the sea\n\n\u00e9t\n", "predict", run).stdout, "\t")
+    assert [r["tokens"] for r in rows] == ["7", "0", "2"] and rows[2]["unknown"] == "1", rows
+    assert rows[1]["log_probability"] == "" and float(rows[0]["perplexity"]) > 1, rows
+    scored = fed("the sea\n", "predict", run, "--json")
+    o = json.loads(scored.stdout)
+    assert abs(2 ** o["bits_per_character"] - o["perplexity"]) < 1e-3 * o["perplexity"], o
+    assert "unroll generate" in scored.stderr, scored.stderr
+    same = ["--length", 30, "--seed", 3, "--prompt", "the \u00e9\u00df\u00e9"]
+    plain, echoed = ok("generate", run, *same), ok("generate", run, *same, "--echo")
+    assert echoed.out == "the \u00e9\u00df\u00e9" + plain.out and 'lacks "\u00e9", "\u00df"' in plain.err, plain.err
+    assert ok("generate", run, *same, "--json").json()["unknown"] == ["\u00e9", "\u00df"]
+    assert "lacks" not in ok("generate", run, "--length", 5).err
+
+
+def output_file(folder):
+    """--output is written whole or not at all, in the format of its name; a kill leaves the old file"""
+    run = trained(folder, "label")
+    (folder / "lines").write_text("the sea again\n" * 3000)
+    out = folder / "labels.csv"
+    done = ok("predict", run, "--input", folder / "lines", "--output", out)
+    whole = out.read_bytes()
+    assert done.out == "" and "3000 answers written to" in done.err and len(table(whole.decode())) == 9000, done.err
+    assert not list(folder.glob("*.tmp"))
+    (folder / "many").write_text("the sea again and again we see it all\n" * 60000)
+    old = whole
+    for delay in (0.1, 0.2, 0.4, 0.8):
+        process = subprocess.Popen([UNROLL, "predict", run, "--input", folder / "many", "--output", out],
+                                   stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert out.read_bytes() == old or len(table(out.read_text())) == 540000, "the old or the whole new file"
+    refused(2, "predict", run, "--input", folder / "lines", "--output", folder, says=["is a folder"])
+    refused(6, "predict", run, "--input", folder / "lines", "--output", folder / "none/x.csv", says=["none/x.csv"])
+    assert ok("predict", run, "--input", folder / "lines", "--output", "/dev/null").out == ""
+    assert ok("predict", run, "--input", folder / "lines", "--output", "-", "--json").out.startswith("{")
+
+
+def memory(folder):
+    """100,000 lines take no more memory than 3,000"""
+    run = trained(folder, "label")
+
+    def peak(n):
+        (folder / "lines").write_text("".join(f"the sea {i} again {'we ' * (i % 30)}\n" for i in range(n)))
+        process = subprocess.Popen([UNROLL, "predict", run, "--input", folder / "lines", "--output", folder / "o.tsv"],
+                                   stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        assert status == 0
+        return usage.ru_maxrss * 1024
+
+    small, large = peak(3000), peak(100000)
+    assert large < small + 24 * 2**20, (small, large)
+    with (folder / "o.tsv").open() as lines:
+        assert sum(1 for _ in lines) == 1 + sum(4 + i % 30 for i in range(100000))
+
+
+def slow_input(folder):
+    """a line of a pipe is answered before the next one comes; on a terminal predict says what it waits for"""
+    run = trained(folder, "translate")
+    process = subprocess.Popen([UNROLL, "predict", run], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               stderr=subprocess.DEVNULL)
+    for line in ("365", "12", ""):
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+        assert process.stdout.readline().endswith("\n")  # hangs where a batch waits for more
+    process.stdin.write("without an end of line")
+    process.stdin.close()
+    assert process.stdout.read().count("\n") == 1 and process.wait(timeout=60) == 0
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([UNROLL, "predict", run], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+    os.close(theirs)
+    assert "reading lines from the terminal; end with Ctrl-D" in process.stderr.readline()
+    os.write(ours, b"365\n")
+    assert process.stdout.readline().endswith("\n")
+    os.write(ours, b"\x04")
+    assert process.wait(timeout=60) == 0
+    os.close(ours)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as work:
+        run_checks([words, documents, targets, scores, output_file, memory, slow_input], work)
