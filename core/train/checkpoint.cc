@@ -5,7 +5,6 @@
 
 #include "core/support/crc32c.h"
 #include "unroll/error.h"
-#include "unroll/trainer.h"
 
 namespace unroll {
 
@@ -49,30 +48,48 @@ class Reader {
   const std::string& path_;
 };
 
-std::string digest_of(const TensorFile& file) {
-  Crc32c crc;
-  const auto add_text = [&](std::string_view text) {
+class Digest {
+ public:
+  void add(std::string_view text) {
     const std::uint64_t size = text.size();
-    crc.add(std::as_bytes(std::span(&size, 1)));
-    crc.add(std::as_bytes(std::span(text.data(), text.size())));
-  };
-  for (const auto& [name, tensor] : file.tensors) {
-    add_text(name);
-    add_text(tensor.type().text());
-    crc.add(tensor.bytes());
+    crc_.add(std::as_bytes(std::span(&size, 1)));
+    crc_.add(std::as_bytes(std::span(text.data(), text.size())));
   }
+  void add(const TensorMap& tensors) {
+    for (const auto& [name, tensor] : tensors) {
+      add(name);
+      add(tensor.type().text());
+      crc_.add(tensor.bytes());
+    }
+  }
+  std::string text() const {
+    char hex[16];
+    const std::string digits(hex, std::to_chars(hex, hex + sizeof hex, crc_.value(), 16).ptr);
+    return "crc32c:" + std::string(8 - digits.size(), '0') + digits;
+  }
+
+ private:
+  Crc32c crc_;
+};
+
+std::string digest_of(const TensorFile& file) {
+  Digest digest;
+  digest.add(file.tensors);
   for (const auto& [key, value] : file.metadata) {
     if (key == k_digest) continue;
-    add_text(key);
-    add_text(value);
+    digest.add(key);
+    digest.add(value);
   }
-  char hex[16];
-  const auto end = std::to_chars(hex, hex + sizeof hex, crc.value(), 16).ptr;
-  const std::string digits(hex, end);
-  return "crc32c:" + std::string(8 - digits.size(), '0') + digits;
+  return digest.text();
 }
 
 }  // namespace
+
+std::string digest_of(const Batch& batch) {
+  Digest digest;
+  digest.add(batch.inputs);
+  return digest.text();
+}
 
 void put_run_state(TensorFile& file, const RunState& s) {
   auto& m = file.metadata;
@@ -89,6 +106,7 @@ void put_run_state(TensorFile& file, const RunState& s) {
   m["trainer.plateau_waited"] = number_text(s.plateau.waited);
   m["trainer.rollbacks"] = number_text(s.rollbacks);
   for (const auto& [name, value] : s.best_metrics) m["trainer.best." + name] = number_text(value);
+  if (!s.data_digest.empty()) m["trainer.data_digest"] = s.data_digest;
 }
 
 RunState get_run_state(const TensorFile& file, const std::string& path) {
@@ -107,6 +125,7 @@ RunState get_run_state(const TensorFile& file, const std::string& path) {
   s.plateau.plateaus = read.number<std::int64_t>("trainer.plateaus");
   s.plateau.waited = read.number<std::int64_t>("trainer.plateau_waited");
   s.rollbacks = read.number<std::int64_t>("trainer.rollbacks");
+  if (file.metadata.contains("trainer.data_digest")) s.data_digest = read.text("trainer.data_digest");
   const std::string prefix = "trainer.best.";
   for (const auto& [key, value] : file.metadata)
     if (key.starts_with(prefix)) s.best_metrics[key.substr(prefix.size())] = read.number<double>(key);

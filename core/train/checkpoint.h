@@ -11,6 +11,7 @@
 
 #include "core/train/schedule.h"
 #include "unroll/safetensors.h"
+#include "unroll/trainer.h"
 
 namespace unroll {
 
@@ -28,6 +29,7 @@ struct RunState {
   PlateauState plateau;
   std::int64_t rollbacks = 0;  // each halves the learning rate
   std::map<std::string, double> best_metrics;
+  std::string data_digest;  // of the first training batch; empty: not stored
 };
 void put_run_state(TensorFile& file, const RunState& state);
 // Throws Error(input_file) naming `path` when something is missing or malformed.
@@ -37,6 +39,9 @@ RunState get_run_state(const TensorFile& file, const std::string& path);
 void put_digest(TensorFile& file);
 // Throws Error(input_file) when the digest is there and does not match.
 void check_digest(const TensorFile& file, const std::string& path);
+
+// crc32c of the names, types and bytes of a batch.
+std::string digest_of(const Batch& batch);
 
 // Whether a tensor of last.safetensors is something else than a parameter.
 bool is_run_tensor(const std::string& name);

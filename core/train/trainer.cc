@@ -161,7 +161,9 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
   const bool validates = o.validate_every > 0 && s.task->n_batches(Split::validation) > 0;
   s.open_folder();
   const std::int64_t end = o.stop_at > 0 ? std::min(o.stop_at, o.max_updates) : o.max_updates;
-  s.estimate(end, validates, stop);
+  const bool begins = s.has_updates_left(end);
+  if (begins && o.started) o.started(s.run.update);
+  if (begins) s.estimate(end, validates, stop);
   s.recall_advice();
   s.since = s.started = State::Clock::now();
   s.since_update = s.started_update = s.run.update;

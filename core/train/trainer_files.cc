@@ -8,7 +8,9 @@ void Trainer::State::open_folder() {
   if (opened) return;
   opened = true;
   const std::optional<TensorFile> last = folder.open(options.resume, options.overwrite);
-  model.prepare(task->batch(Split::train, options.seed, 0, 0));
+  const Batch first = task->batch(Split::train, options.seed, 0, 0);
+  if (folder.is_open()) run.data_digest = digest_of(first);
+  model.prepare(first);
   if (last) restore(*last, folder.loaded_path());
   remember();
 }
@@ -17,27 +19,59 @@ void Trainer::State::remember() {
   if (options.on_bad == OnBad::rollback) good = {model.parameters(), model.carried(), run};
 }
 
+void Trainer::State::require_same_run(const RunState& was, const std::string& path) const {
+  const auto require = [&](const char* name, auto before, auto now, const char* next) {
+    if (before == now) return;
+    throw Error(ErrorKind::usage, path,
+                std::string("cannot change ") + name + " from " + std::to_string(before) + " to " +
+                    std::to_string(now) + " in a resumed run",
+                next);
+  };
+  require("the seed", was.seed, options.seed, "Use the same seed, or start in another folder");
+  require("the batches per epoch", was.batches_per_epoch, n_batches,
+          "Use the same data, batch and steps, or start in another folder");
+  require("accumulate", was.accumulate, options.accumulate, "Use the same value, or start in another folder");
+}
+
+// Model options are left out: dropout may change, and tensors of other shapes are refused where they are read.
+void Trainer::State::require_same_data(const TensorFile& file, const RunState& was, const std::string& path) const {
+  constexpr std::size_t k_shown = 40;
+  const std::string next = "Use the data that the run began with, or start in another folder";
+  for (const auto& [key, now] : task->metadata()) {
+    const auto before = file.metadata.find(key);
+    if (key.starts_with("model.") || before == file.metadata.end() || before->second == now) continue;
+    throw Error(ErrorKind::usage, path,
+                "cannot change the task's '" + key + "' from '" + before->second.substr(0, k_shown) + "' to '" +
+                    now.substr(0, k_shown) + "' in a resumed run",
+                next);
+  }
+  if (!was.data_digest.empty() && was.data_digest != run.data_digest)
+    throw Error(ErrorKind::usage, path,
+                "the training data has changed: the first batch was " + was.data_digest + " and is " + run.data_digest,
+                next);
+}
+
+bool Trainer::State::has_updates_left(std::int64_t end) const {
+  if (folder.loaded_path().empty() || run.update < end) return true;
+  const std::string text =
+      "already at update " + std::to_string(run.update) + " of " + std::to_string(end) + ": nothing to do";
+  const std::string next = options.epochs > 0 ? "raise train.epochs" : "raise train.max_updates or --max-updates";
+  if (run.update > end) throw Error(ErrorKind::usage, folder.loaded_path(), text + "; " + next);
+  warn(text + "; " + next + " to continue");
+  return false;
+}
+
 void Trainer::State::restore(const TensorFile& file, const std::string& path) {
   const RunState was = get_run_state(file, path);
-  if (was.seed != options.seed)
-    throw Error(ErrorKind::usage, path,
-                "was made with seed " + std::to_string(was.seed) + "; this run has " + std::to_string(options.seed),
-                "Give the same seed, or start in another folder");
-  if (was.batches_per_epoch != n_batches)
-    throw Error(ErrorKind::usage, path,
-                "was made with " + std::to_string(was.batches_per_epoch) + " batches an epoch; this run has " +
-                    std::to_string(n_batches),
-                "Data, batch and steps must be the same to resume");
-  if (was.accumulate != options.accumulate)
-    throw Error(ErrorKind::usage, path,
-                "was made with " + std::to_string(was.accumulate) + " batches an update; this run has " +
-                    std::to_string(options.accumulate),
-                "Give the same accumulate to resume");
+  require_same_run(was, path);
+  require_same_data(file, was, path);
   TensorMap parameters, carried;
   for (const auto& [name, tensor] : file.tensors) (is_run_tensor(name) ? carried : parameters).emplace(name, tensor);
   model.set_parameters(parameters, path);
   model.set_carried(carried, path);
+  const std::string data_digest = run.data_digest;
   run = was;
+  run.data_digest = data_digest;  // older checkpoints have none
   saved_update = run.update;
   seen_skipped = model.bad().skipped;
   folder.cut_metrics(run.metrics_bytes);

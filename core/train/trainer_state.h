@@ -47,6 +47,11 @@ struct Trainer::State {
   // What a rollback goes back to.
   void remember();
   void restore(const TensorFile& file, const std::string& path);
+  // Throw Error(usage) where this run cannot follow the one that wrote the checkpoint.
+  void require_same_run(const RunState& was, const std::string& path) const;
+  void require_same_data(const TensorFile& file, const RunState& was, const std::string& path) const;
+  // False when a resumed run is at its end. Throws Error(usage) when it is beyond.
+  bool has_updates_left(std::int64_t end) const;
   // Parameters with the metadata that makes them usable alone. A model that is not finite is never written.
   TensorFile model_file(TensorMap parameters) const;
   void save();

@@ -63,7 +63,7 @@ void add_data(CLI::App& app, Options& o) {
 }
 
 void add_train(CLI::App& app, Options& o) {
-  app.add_option("config", o.config, "config file")->required();
+  app.add_option("config", o.config, "config file; with --resume, default: the run's own");
   app.add_option("--out", o.out, "run folder");
   app.add_flag("--verify-resume", o.verify_resume,
                "instead of training run --max-updates updates (20) straight and with a stop and a resume, and compare");
@@ -73,7 +73,7 @@ void add_train(CLI::App& app, Options& o) {
       ->check(CLI::PositiveNumber);
   app.add_option("--tolerance", o.tolerance, "of --check-precision: largest relative difference of the smoothed losses")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--resume", o.resume, "go on from the folder's last checkpoint; the result is bit-equal");
+  app.add_flag("--resume", o.resume, "continue from the run's last checkpoint; the result is bit-identical");
   app.add_option("--max-updates", o.max_updates, "stop after update N; more than the config plans lengthens the run")
       ->check(CLI::PositiveNumber);
   add_memory_limit(app, o);
@@ -84,7 +84,7 @@ void add_train(CLI::App& app, Options& o) {
   add_json(app, o);
   app.footer(
       "Examples:\n  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
-      "  unroll train docs/examples/char-lm.toml --out runs/char-lm --resume --max-updates 2000\n"
+      "  unroll train --resume --out runs/char-lm --max-updates 2000\n"
       "  unroll train docs/examples/char-lm.toml --find-lr\n"
       "The first Ctrl-C finishes the update, saves and exits with 130; the second exits at once.");
 }

@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "frontends/cli/job.h"
 #include "frontends/cli/report.h"
@@ -29,16 +31,58 @@ RunFolder open_run(const Options& options) {
   return {load_config(options, config), load_model(model), options.config};
 }
 
+namespace {
+
+namespace fs = std::filesystem;
+
+// Files that `train` writes before its first report, and the log or the empty metrics among them: a config alone may be
+// the user's.
+bool is_left_by_failed_start(const std::string& folder) {
+  bool is_ours = false;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "log.txt" || (name == "metrics.jsonl" && entry.file_size() == 0)) is_ours = true;
+    else if (name != "config.toml" && !name.starts_with("events.out.tfevents.")) return false;
+  }
+  return is_ours;
+}
+
+}  // namespace
+
 void prepare_run_folder(const std::string& folder, bool resume) {
-  namespace fs = std::filesystem;
   if (fs::exists(folder) && !fs::is_directory(folder)) {
     throw Error(ErrorKind::usage, "unroll", fmt::format("--out {} is a file", folder), "Name a folder");
   }
   if (!resume && fs::exists(folder) && !fs::is_empty(folder)) {
-    throw Error(ErrorKind::usage, "unroll", fmt::format("--out {} is not empty", folder),
-                "Name another folder, or go on with a training run in it by train --resume");
+    if (!is_left_by_failed_start(folder)) {
+      throw Error(ErrorKind::usage, "unroll", fmt::format("--out {} is not empty", folder),
+                  "Name another folder, or continue the run in it with train --resume");
+    }
+    fs::remove_all(folder);
   }
   disk().make_folder(folder);
+}
+
+bool holds_checkpoint(const std::string& folder) {
+  if (!fs::is_directory(folder)) return false;
+  const fs::directory_iterator entries(folder);
+  return std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    return name == "last.safetensors" || (name.starts_with("checkpoint-") && name.ends_with(".safetensors"));
+  });
+}
+
+StartingRunFolder::StartingRunFolder(std::string folder, bool resume)
+    : folder_(std::move(folder)), created_(!fs::exists(folder_)) {
+  prepare_run_folder(folder_, resume);
+}
+
+StartingRunFolder::~StartingRunFolder() {
+  if (!created_) return;
+  try {
+    if (fs::is_empty(folder_) || is_left_by_failed_start(folder_)) fs::remove_all(folder_);
+  } catch (const fs::filesystem_error&) {  // the error that ended the start is the one to report
+  }
 }
 
 void make_data_path_absolute(Config& config, const std::string& config_path) {

@@ -17,8 +17,27 @@ struct RunFolder {
 // and a safetensors file. Throws Error(input_file).
 RunFolder open_run(const Options& options);
 
-// Throws Error(usage) where it is a file or, without `resume`, holds something.
+// Makes the folder. Throws Error(usage) when it is a file or, without `resume`, holds anything but the files of a start
+// that failed, which are removed.
 void prepare_run_folder(const std::string& folder, bool resume);
+// Whether the folder holds a checkpoint to resume from.
+bool holds_checkpoint(const std::string& folder);
+
+// A run folder while a run starts. If the start fails, the destructor removes the folder, unless it existed before or
+// the run has written a checkpoint or metrics.
+class StartingRunFolder {
+ public:
+  StartingRunFolder(std::string folder, bool resume);
+  ~StartingRunFolder();
+  StartingRunFolder(const StartingRunFolder&) = delete;
+  StartingRunFolder& operator=(const StartingRunFolder&) = delete;
+  void keep() { created_ = false; }
+
+ private:
+  std::string folder_;
+  bool created_;
+};
+
 // A run folder must find the data from wherever it is read.
 void make_data_path_absolute(Config& config, const std::string& config_path);
 void save_config(const Config& config, const std::string& path);

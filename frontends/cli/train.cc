@@ -15,6 +15,7 @@
 #include "frontends/cli/job.h"
 #include "frontends/cli/progress.h"
 #include "frontends/cli/report.h"
+#include "frontends/cli/resume.h"
 #include "frontends/cli/run_folder.h"
 #include "frontends/cli/signals.h"
 #include "unroll/error.h"
@@ -158,29 +159,63 @@ int run_check_precision(const Config& config, const TrainerOptions& trainer, con
 
 }  // namespace
 
+namespace {
+
+// CONFIG, or without it the run's own.
+std::string config_to_train(const Options& options) {
+  if (!options.config.empty()) return options.config;
+  if (!options.resume || options.out.empty())
+    throw Error(ErrorKind::usage, "train", "the config file is missing",
+                "Write: unroll train CONFIG --out DIR, or: unroll train --resume --out DIR");
+  const std::string own = options.out + "/config.toml";
+  if (!disk().exists(own))
+    throw Error(ErrorKind::usage, "train", fmt::format("--out {} holds no run to resume: {} is missing", options.out,
+                                                       own),
+                "Name a folder that `unroll train` wrote, or a config file");
+  return own;
+}
+
+// Between the run in the folder and this config. Throws Error(usage) where the run's checkpoint cannot follow.
+std::vector<ConfigChange> changes_of_resume(const Options& options, const Config& config) {
+  const std::string path = options.out + "/config.toml";
+  if (!options.resume || !disk().exists(path)) return {};
+  Options plain;
+  std::vector<ConfigChange> changes = config_changes(load_config(plain, path), config);
+  if (holds_checkpoint(options.out)) refuse_changes(changes, options.out);
+  return changes;
+}
+
+}  // namespace
+
 int run_train(const Options& options) {
   if (options.out.empty() && !options.find_lr && !options.verify_resume && !options.check_precision)
     throw Error(ErrorKind::usage, "train", "--out is missing", "Name a run folder, as in --out runs/first");
-  Config config = load_config(options, options.config);
-  make_data_path_absolute(config, options.config);
+  const std::string source = config_to_train(options);
+  Config config = load_config(options, source);
+  make_data_path_absolute(config, source);
   TrainerOptions trainer = trainer_options(config);
   apply_max_updates(options, config, trainer);
   if (options.verify_resume) return run_verify_resume(config, trainer, options);
   if (options.check_precision) return run_check_precision(config, trainer, options);
   if (options.find_lr) return run_find_lr(config, trainer, options);
+  const std::vector<ConfigChange> changes = changes_of_resume(options, config);
   const auto task = make_task(config, "");
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(config, options.explain), explaining);
   catch_stop_signals();
-  prepare_run_folder(options.out, options.resume);
-  const std::string config_path = options.out + "/config.toml";
-  if (!options.resume) save_config(config, config_path);
+  StartingRunFolder folder(options.out, options.resume);
   ProgressDisplay display(options.out + "/log.txt", disk(), /*plain_advice=*/!options.json);
   std::optional<EventFile> events;
   if (config.boolean("run.tensorboard")) events.emplace(options.out, disk());
   trainer.folder = options.out;
   trainer.resume = options.resume;
   trainer.warn = [&](const std::string& text) { display.line("warning: " + text); };
+  trainer.started = [&](std::int64_t update) {
+    for (const ConfigChange& change : changes) display.line(change_line(change));
+    const std::string path = options.out + "/config.toml";
+    if (!disk().exists(path)) save_config(config, path);
+    else if (!changes.empty()) replace_config(options.out, update, config);
+  };
   RunEstimate estimate;
   trainer.estimated = [&](const RunEstimate& e) {
     estimate = e;
@@ -191,13 +226,13 @@ int run_train(const Options& options) {
     if (events) events->report(p);
   };
   const TrainResult result = Trainer(task, *backend, trainer).fit(report, [] { return stop_signal() != 0; });
+  folder.keep();
   display.finish();
   const std::size_t peak = peak_resident_memory();
   if (result.estimated_seconds > 0) display.line(estimate_error_line(estimate, result, peak));
-  if (options.resume) save_config(config, config_path);  // a resume that was refused leaves the old one
   if (stop_signal() != 0 || result.out_of_time) {
-    display.line(fmt::format("stopped after update {}; go on with: unroll train {} --out {} --resume", result.updates,
-                             config_path, options.out));
+    display.line(fmt::format("stopped after update {}; continue with:\n  unroll train --resume --out {}",
+                             result.updates, options.out));
   }
   print_result(result, estimate, peak, display.advice(), options, explaining);
   return stop_signal() != 0 ? 128 + stop_signal() : 0;

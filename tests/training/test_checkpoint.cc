@@ -313,7 +313,7 @@ TEST_CASE("a checkpoint of another seed, another model or another batch size is 
   refused("must be f32", small_language_model(l), [](TrainerOptions&) {});
   l = small_language_options();
   l.batch = 4;
-  refused("batches an epoch", small_language_model(l), [](TrainerOptions&) {});
+  refused("batches per epoch", small_language_model(l), [](TrainerOptions&) {});
 }
 
 TEST_CASE("a model is loaded from last.safetensors with the averages that its run validated") {

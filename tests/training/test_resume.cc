@@ -206,6 +206,55 @@ TEST_CASE("resuming is verified, with carried state, accumulation, f16 and avera
   CHECK(vfs.exists("check/resumed/best.safetensors"));
 }
 
+TEST_CASE("a resume on other data of the same size is refused") {
+  class Other : public TinyTask {
+   public:
+    Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+      return TinyTask::batch(split, seed, epoch, index + 1);
+    }
+  };
+  class Renamed : public TinyTask {
+   public:
+    std::map<std::string, std::string> metadata() const override { return {{"vocabulary", name}}; }
+    std::string name = "a b c";
+  };
+  MemoryVfs vfs;
+  const auto backend = make_backend("reference");
+  const auto train = [&](const std::shared_ptr<const Task>& task, bool resume) {
+    TrainerOptions o = in_folder(vfs, resume, 0);
+    o.stop_at = resume ? 0 : 6;
+    return Trainer(task, *backend, o).fit().updates;
+  };
+  const auto named = std::make_shared<Renamed>();
+  train(named, false);
+  CHECK_THROWS_WITH_AS(train(std::make_shared<Other>(), true), doctest::Contains("training data has changed"), Error);
+  named->name = "a b d";
+  CHECK_THROWS_WITH_AS(train(named, true), doctest::Contains("'vocabulary' from 'a b c' to 'a b d'"), Error);
+  named->name = "a b c";
+  CHECK(train(named, true) > 6);
+}
+
+TEST_CASE("a resume at the end of the run says so, beyond it is refused") {
+  MemoryVfs vfs;
+  const auto backend = make_backend("reference");
+  std::vector<std::string> warnings;
+  std::vector<std::int64_t> started;
+  const auto train = [&](std::int64_t max_updates, bool resume) {
+    TrainerOptions o = in_folder(vfs, resume, 0);
+    o.max_updates = max_updates;
+    o.warn = [&](const std::string& text) { warnings.push_back(text); };
+    o.started = [&](std::int64_t update) { started.push_back(update); };
+    return Trainer(std::make_shared<TinyTask>(), *backend, o).fit().updates;
+  };
+  train(8, false);
+  CHECK(train(8, true) == 8);
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("already at update 8 of 8: nothing to do; raise train.max_updates") == 0);
+  CHECK_THROWS_WITH_AS(train(5, true), doctest::Contains("already at update 8 of 5: nothing to do"), Error);
+  CHECK(train(9, true) == 9);
+  CHECK((started == std::vector<std::int64_t>{0, 8}));
+}
+
 TEST_CASE("what is not the same after a resume is named") {
   const auto backend = make_backend("reference");
   MemoryVfs vfs;

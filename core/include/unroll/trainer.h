@@ -181,8 +181,8 @@ struct TrainerOptions {
   std::int64_t keep = 0;             // keep this many recent checkpoints as checkpoint-UPDATE.safetensors
   std::int64_t log_every = 10;  // updates between reports
   std::int64_t watch_every = 0;      // updates between statistics of parameters and loops (Watch); 0: off, at no cost
-  // If > 0, fit() first measures trial updates, then undoes them. It spends at most this many seconds and at most 5 %
-  // of the run.
+  // If > 0, fit() first measures trial updates, then undoes them. It spends at most this many seconds and 5 % of the
+  // run, or 10 % if the backend needs them to choose its schedules, which the run then keeps.
   double estimate_seconds = 0;
   std::function<void(const RunEstimate&)> estimated;  // called before the first update
   // Bytes that the whole run may take; 0: the memory that is free. fit() checks it before the first update and throws
@@ -197,7 +197,13 @@ struct TrainerOptions {
   std::string folder;
   // Continue from last.safetensors, if it exists. The result is bit-identical to an uninterrupted run. If the file is
   // damaged, continue from the newest intact checkpoint.
+  //
+  // Throws Error(usage) when the checkpoint does not fit: another seed, data or optimizer, or more updates than this
+  // run makes. Learning rate, schedule, limits and intervals may change.
   bool resume = false;
+  // Called once before the first update, with the number of updates that a resumed run has already made, otherwise 0.
+  // Not called when a resumed run has nothing left to do.
+  std::function<void(std::int64_t)> started;
   bool overwrite = false;  // if both are false and the folder holds a run, throw Error(usage)
   std::map<std::string, std::string> metadata;        // stored in both files: the resolved config
   std::function<void(const std::string&)> warn;       // failed saves, skipped updates; empty: print to stderr
