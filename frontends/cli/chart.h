@@ -1,41 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chart of curves as SVG, in the colours and fonts of the page around it.
+// A chart of lines with titled axes, in the colors and fonts of the page around it.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "frontends/cli/panel.h"
 #include "frontends/cli/run_record.h"
 
 namespace unroll::cli {
 
 struct ChartLine {
   std::string name;
-  int colour = 0;       // of the page's style: class c0 ... c7
+  int color = 0;
   bool dashed = false;
-  Curve points;
+  Curve points;          // in order of x; a value that is not finite breaks the line
+  bool in_legend = true;
 };
 
-// Pixels of the SVG's own; the page scales it. x is the update. y is logarithmic where all values are above 0 and the
-// largest is a thousand times the smallest.
-class Chart {
- public:
-  static constexpr double k_width = 640, k_height = 280, k_left = 64, k_right = 12, k_top = 10, k_bottom = 28;
-
-  explicit Chart(std::vector<ChartLine> lines);
-  double x(double update) const;
-  double y(double value) const;
-  std::string svg(const std::string& title) const;
-
- private:
-  std::string polyline(const ChartLine& line) const;
-
-  std::vector<ChartLine> lines_;
-  bool logarithmic_ = false;
-  double first_ = 0, last_ = 1, least_ = 0, most_ = 1;  // of updates and values; of their logarithms
+struct ChartAxes {
+  std::string x, y;  // titles, with units
+  // y is logarithmic where all values are above 0 and the largest is a thousand times the smallest.
+  bool may_be_logarithmic = true;
+  // Text of x = first_label, first_label + 1, ...: dates. Empty: numbers.
+  std::vector<std::string> labels = {};
+  double first_label = 0;
+  std::vector<double> marks = {};  // vertical lines
 };
 
-// & < > " and ' for HTML.
-std::string escaped(const std::string& text);
+// Of long lines the lowest and the highest of every few points are drawn, so that no peak is lost.
+Panel chart(const std::string& title, std::vector<ChartLine> lines, const ChartAxes& axes);
 
 }  // namespace unroll::cli

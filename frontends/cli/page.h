@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One HTML file that needs no other: runs side by side as curves, and tables of what other commands measured.
+// One HTML file that needs no other: runs side by side, what their models do, and tables of what other commands
+// measured.
 #pragma once
 
 #include <string>
@@ -16,8 +17,28 @@ struct Attachment {
 };
 std::string html_page(const std::vector<RunRecord>& runs, const std::vector<Attachment>& attachments);
 
-// Of the page: CSS and JavaScript (page_style.cc).
-extern const char* const k_page_palette;  // colours by day and by night
+// Parts of the page: page_runs.cc, page_ablation.cc, page_tables.cc.
+std::string run_sections(const std::vector<RunRecord>& runs);
+std::string attached_section(const Attachment& attachment, int& n_pictures);
+// "" when the text is not what `lever` writes.
+std::string ablation_section(const Attachment& attachment);
+
+// HTML of a table that scrolls in its own box. With `labels` a narrow page shows each row as a list.
+struct Cell {
+  std::string html;
+  bool is_number = false;
+};
+Cell text_cell(const std::string& text);
+Cell number_cell(const std::string& text);
+struct TableOptions {
+  bool as_cards = false;       // each row a list where the page is narrow
+  std::string caption = {};
+};
+std::string html_table(const std::vector<std::string>& head, const std::vector<std::vector<Cell>>& rows,
+                       const TableOptions& options = {});
+
+// CSS and JavaScript of the page (page_style.cc).
+extern const char* const k_page_palette;  // colors, light and dark
 extern const char* const k_page_style;
 extern const char* const k_page_script;
 

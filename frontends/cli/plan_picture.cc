@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "frontends/cli/chart.h"
+#include "frontends/cli/panel.h"
 #include "frontends/cli/page.h"
 #include "frontends/cli/plan_phases.h"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run folder tells of a run that is over or going on, read for people: its curves and its config.
+// A run folder read for people: the curves of a run that is over or going on, its config and what it says in words.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -21,11 +22,26 @@ struct RunRecord {
   // "update_ratio" (the largest) of watched updates; "updates_per_second" of log.txt.
   std::map<std::string, Curve> curves;
   std::size_t unreadable_lines = 0;  // of metrics.jsonl: cut off by a kill, or not of the trainer
+  double updates = 0;                // done
+  double planned = 0;                // of log.txt; 0: unknown
+  double seconds = 0;                // of the updates in log.txt, without validations; 0: unknown
+  bool not_finite = false;           // the last loss
+
+  // From the config, empty where it does not say.
+  std::string kind;   // task.kind: "forecast"
+  std::string data;   // name of the data file
+  std::string model;  // "LSTM, 1 layer, 256 units"
 };
 // Throws Error(input_file) when the folder has no metrics.jsonl.
 RunRecord read_run(const std::string& folder);
-// The same from the text of metrics.jsonl and log.txt.
-RunRecord record_of(const std::string& metrics, const std::string& log);
+// The same from the text of metrics.jsonl, log.txt and config.toml.
+RunRecord record_of(const std::string& metrics, const std::string& log, const std::string& config);
+// The lowest validation loss and its update; null without a validation.
+const std::pair<double, double>* best_validation(const RunRecord& run);
+// "finished", "stopped at 60 of 300 updates", "diverged: the last loss is not finite".
+std::string status_text(const RunRecord& run);
+// "Forecast", "Language model": task.kind as a heading; "Run" without one.
+std::string task_name(const std::string& kind);
 // "1 line of metrics.jsonl could not be read"
 std::string unreadable_text(const RunRecord& run);
 

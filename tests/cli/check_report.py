@@ -5,35 +5,60 @@ import html.parser
 import json
 import math
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
 
 from command import ok, refused, run_checks
 
+VOID = {"meta", "br", "link"}
+
 
 class Page(html.parser.HTMLParser):
-    """The charts of a page: title, lines by name, ticks (y in pixels, value)."""
+    """Charts of a page by title: lines by name, ticks of y (in pixels, value), axis titles. Every tag is closed."""
     def __init__(self, path):
         super().__init__()
         self.source = pathlib.Path(path).read_text()
-        self.charts, self.tick = {}, None
+        self.charts, self.tick, self.open, self.text_of, self.headings = {}, None, [], "", []
+        self.clipped, self.section, self.sections = [], "", {}
         self.feed(self.source)
+        assert not self.open, self.open
 
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
-        if tag == "svg":
-            self.chart = {"lines": {}, "ticks": [], **found}
+        if tag not in VOID:
+            self.open.append((tag, found))
+        if tag == "svg" and "aria-label" in found:
+            self.chart = {"lines": {}, "ticks": [], "axes": [], **found}
             self.charts[found["aria-label"]] = self.chart
+            self.sections.setdefault(self.section, []).append(found["aria-label"])
         elif "data-name" in found:
             self.chart["lines"][found["data-name"]] = found
-        elif tag == "text" and found["text-anchor"] == "end":
+        elif tag == "text" and found.get("class") == "tick" and found["text-anchor"] == "end" and "." in found["y"]:
             self.tick = float(found["y"]) - 4  # text stands 4 below its line
+        if tag in ("table", "pre") and not any(t == "pre" or f.get("class") == "wide" for t, f in self.open):
+            self.clipped.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open[-1][0] == tag, (tag, self.open)
+        self.open.pop()
 
     def handle_data(self, data):
+        tag, found = self.open[-1] if self.open else ("", {})
         if self.tick is not None:
             self.chart["ticks"].append((self.tick, float(data)))
             self.tick = None
+        elif found.get("class") == "axis":
+            self.chart["axes"].append(data)
+        elif tag in ("h1", "h2", "h3", "th"):
+            self.headings.append(data)
+            if tag == "h2":
+                self.section = data
 
 
 def pairs(text):
@@ -56,9 +81,10 @@ def curves(folder):
         write_run(folder / name, falling(40, scale))
     ok("report", folder / "a", folder / "b", "--output", folder / "r.html")
     page = Page(folder / "r.html")
-    assert list(page.charts) == ["loss", "lr"], list(page.charts)  # none of skipped, which is 0
-    for name, logarithmic in (("loss", False), ("lr", True)):
-        chart = page.charts[name]
+    assert list(page.charts) == ["Loss", "Learning rate"], list(page.charts)  # none of skipped, which is 0
+    for title, name, logarithmic in (("Loss", "loss", False), ("Learning rate", "lr", True)):
+        chart = page.charts[title]
+        assert chart["axes"] == [title + ", logarithmic" * logarithmic, "Update"], chart["axes"]
         assert list(chart["lines"]) == ["a", "b"]
         at = math.log10 if logarithmic else float
         (y0, v0), (y1, v1) = chart["ticks"][0], chart["ticks"][-1]
@@ -78,7 +104,7 @@ def peaks(folder):
     """of a hundred thousand points every peak is still there, and the page stays small"""
     lines = [{"update": i, "loss": 9.0 if i == 54321 else 1.0} for i in range(100000)]
     ok("report", write_run(folder / "long", lines), "--output", folder / "r.html")
-    assert (54321, 9) in pairs(Page(folder / "r.html").charts["loss"]["lines"]["long"]["data-values"])
+    assert (54321, 9) in pairs(Page(folder / "r.html").charts["Loss"]["lines"]["long"]["data-values"])
     assert (folder / "r.html").stat().st_size < 200_000
 
 
@@ -94,10 +120,74 @@ def a_real_run(folder):
     ok("report", folder / "run", folder / "levers", folder / "bench.json", folder / "sample.txt", "--output",
        folder / "r.html")
     page = Page(folder / "r.html")
-    assert {"loss", "gradient_norm", "lr", "saturated", "update_ratio", "updates_per_second"} <= set(page.charts)
-    assert "run: validation_loss" in page.charts["loss"]["lines"], page.charts["loss"]["lines"].keys()
-    for text in ("hidden=8", "plan_hash", "In the &lt;beginning&gt;", "[model]"):
+    assert {"Loss", "Gradient norm", "Learning rate", "Saturated activations", "Updates per second",
+            "Update ratio, largest of all parameters", "Validation loss over time"} <= set(page.charts)
+    assert "run, validation" in page.charts["Loss"]["lines"], page.charts["Loss"]["lines"].keys()
+    assert {"Summary", "Language model: text.txt", "Best validation loss", "Validation loss at equal time"} <= set(
+        page.headings), page.headings
+    for text in ("hidden=8", "Plan hash", "In the &lt;beginning&gt;", "[model]", "LSTM, 1 layer, 16 units"):
         assert text in page.source, text
+    assert page.charts["Loss"]["axes"] == ["Loss (nats per token)", "Update"], page.charts["Loss"]["axes"]
+
+
+CONFIG = '[task]\nkind = "{}"\n[data]\npath = "somewhere/{}"\n[model]\ncell = "gru"\nlayers = 2\nhidden = 1024\n'
+
+
+def summary(folder):
+    """a summary says task, model, best validation loss, time and status, with units and in words"""
+    run = write_run(folder / "a", falling(5) + [{"update": 40, "validation_loss": 0.25}])
+    (run / "config.toml").write_text(CONFIG.format("forecast", "sun.csv"))
+    (run / "log.txt").write_text("update=10 of=300 updates_per_second=2\nupdate=40 of=300 updates_per_second=0.5\n")
+    (folder / "inspect.json").write_text('{"bytes": 8210711, "median_ms": 0.35, "config.toml": 3000}')
+    ok("report", run, folder / "inspect.json", "--output", folder / "r.html")
+    page = Page(folder / "r.html")
+    for text in ("Forecast: sun.csv", "GRU, 2 layers, 1,024 units", "0.25 at update 40", "65 s", "40 of 300 updates",
+                 "7.8 MiB", "350 µs", "2.9 KiB"):
+        assert f">{text}<" in page.source or f"{text}</td>" in page.source, text
+    for key in ("bytes", "median_ms", "validation_loss", "gradient_norm"):
+        assert not any(key in heading for heading in page.headings), page.headings
+
+
+def tasks_apart(folder):
+    """runs of different tasks or data have sections and axes of their own; a config that is broken does no harm"""
+    for name, config in (("a", CONFIG.format("forecast", "x.csv")), ("b", CONFIG.format("label", "y.tsv")),
+                         ("c", CONFIG.format("forecast", "x.csv")), ("d", "[[[")):
+        (write_run(folder / name, falling(5)) / "config.toml").write_text(config)
+    ok("report", *(folder / name for name in "abcd"), "--output", folder / "r.html")
+    page = Page(folder / "r.html")
+    assert list(page.sections) == ["Forecast: x.csv", "Labels for tokens: y.tsv", "Run"], page.sections
+    losses = re.findall(r'data-name="([abcd])"', page.source)
+    assert losses == list("acac" "bb" "dd"), losses
+
+
+def contrast(one, other):
+    """WCAG 2.1, relative luminance"""
+    def luminance(color):
+        parts = [int(color[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+        parts = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def readable(folder):
+    """text and lines stand out from the ground in both schemes; no table or listing is outside of a box that scrolls"""
+    run = write_run(folder / "a", falling(5))
+    (run / "config.toml").write_text(CONFIG.format("forecast", "x.csv"))
+    (folder / "wide.json").write_text(json.dumps([{f"column {i}": i for i in range(60)}]))
+    (folder / "text.txt").write_text("x" * 1000)
+    ok("report", run, folder / "wide.json", folder / "text.txt", "--output", folder / "r.html")
+    page = Page(folder / "r.html")
+    assert not page.clipped, page.clipped
+    assert re.search(r"\.wide, pre \{ overflow-x: auto; max-width: 100%", page.source)
+    schemes = re.findall(r":root \{(.*?)\}", page.source, re.S)
+    assert len(schemes) == 2
+    for scheme in schemes:
+        colors = dict(re.findall(r"--(\w+): (#\w+)", scheme))
+        assert len(colors) == 12, colors
+        for name, color in colors.items():
+            least = {"ground": 0, "faint": 0, "ink": 7, "soft": 4.5}.get(name, 3)
+            assert contrast(color, colors["ground"]) >= least, (name, color)
 
 
 def alone(folder):
@@ -106,7 +196,7 @@ def alone(folder):
     ok("report", run, "--output", folder / "r.html")
     page = Page(folder / "r.html")
     assert "<b>" not in page.source and "http" not in page.source and "src=" not in page.source
-    assert "<b>it's\"" in page.charts["loss"]["lines"]
+    assert "<b>it's\"" in page.charts["Loss"]["lines"]
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if not browser:
         print("      not opened: no chromium here")
@@ -127,7 +217,7 @@ def half_written(folder):
         file.write('{"update":50,"lo')
     done = ok("report", run, "--output", folder / "r.html", "--json")
     assert done.json()["runs"] == 1 and "1 line of metrics.jsonl" in done.err, done.err
-    assert len(pairs(Page(folder / "r.html").charts["loss"]["lines"]["cut"]["points"])) == 4
+    assert len(pairs(Page(folder / "r.html").charts["Loss"]["lines"]["cut"]["points"])) == 4
 
 
 def refusals(folder):
@@ -144,4 +234,4 @@ def refusals(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([curves, peaks, a_real_run, alone, half_written, refusals], work)
+    run_checks([curves, peaks, a_real_run, summary, tasks_apart, readable, alone, half_written, refusals], work)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever stands in metrics.jsonl, log.txt and an attached file, a page comes of it that holds none of it as markup.
+// Whatever stands in metrics.jsonl, log.txt, config.toml and an attached file, a page comes of it that holds none of it as markup.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -9,8 +9,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace unroll::cli;
   const std::string text(reinterpret_cast<const char*>(data), size);
-  const std::string page = html_page({record_of(text, text)}, {{"attached", text}});
-  const std::string empty = html_page({record_of("", "")}, {{"attached", ""}});
+  const std::string page = html_page({record_of(text, text, text)}, {{"attached", text}});
+  const std::string empty = html_page({record_of("", "", "")}, {{"attached", ""}});
   const auto scripts = [](const std::string& html) {
     int n = 0;
     for (std::size_t at = 0; (at = html.find("<script", at)) != std::string::npos; ++at) ++n;
