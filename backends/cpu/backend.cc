@@ -33,7 +33,7 @@ class CpuBackend final : public HostBackend {
 
   const Capabilities& describe() const override { return capabilities_; }
   Claim claim(const Graph&, const Node&) const override {
-    return {.reason = "runs the bodies of composites; its scans are the fast path"};
+    return {.reason = "cpu runs the bodies of composites; scans are its fast path"};
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
     const bool alone = chooses_ && !threads_pay(usual_rates(), *plan, team_.size());

@@ -6,8 +6,8 @@
 namespace unroll {
 
 std::unique_ptr<Backend> make_onednn_backend(const BackendOptions&) {
-  throw Error(ErrorKind::device, "onednn", "this build has no oneDNN: no headers of version 3 were found",
-              "run .ci/setup or set the option onednn_root, then meson setup --reconfigure and build again");
+  throw Error(ErrorKind::device, "onednn", "this build does not include oneDNN: its version 3 headers were not found",
+              "Run .ci/setup or set the option onednn_root, then run meson setup --reconfigure and build again");
 }
 
 }  // namespace unroll

@@ -49,7 +49,7 @@ class OnednnBackend final : public HostBackend {
     const ThreadCount threads(team_.size());  // sizes may depend on it
     for (const ClaimRow& row : k_claims)
       if (row.op == op) return row.claim(graph, node);
-    return {.reason = "oneDNN has nothing for it; its body runs"};
+    return {.reason = "oneDNN has no primitive for it; its body runs"};
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
     return std::make_unique<cpu::ProgramExecutable<Team>>(std::move(plan), team_, state_, make_recurrent);

@@ -14,8 +14,8 @@ void require_plain(const Plan& plan) {
   for (const Node& node : plan.graph->nodes())
     if (node.op == Op::gradient || op_info(node.op).tier == OpTier::composite)
       throw Error(ErrorKind::unsupported, "reference",
-                  "runs plain ops only; the plan holds " + std::string(op_info(node.op).name),
-                  "plan it for this backend");
+                  "runs primitive ops only; the plan contains " + std::string(op_info(node.op).name),
+                  "Plan the graph for this backend");
   for (const auto& body : plan.bodies)
     if (body) require_plain(*body);
 }
@@ -55,7 +55,7 @@ class ReferenceBackend final : public HostBackend {
  public:
   const Capabilities& describe() const override { return capabilities_; }
   Claim claim(const Graph&, const Node&) const override {
-    return {.reason = "the reference runs the bodies of composites"};
+    return {.reason = "the reference backend runs the bodies of composites"};
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
     require_plain(*plan);
@@ -64,7 +64,7 @@ class ReferenceBackend final : public HostBackend {
 
  private:
   Capabilities capabilities_{.name = "reference",
-                             .device = "host, plain loops in f64 and f32",
+                             .device = "host, plain loops, f32 and f64",
                              .dtypes = {DType::f32, DType::f64, DType::i32, DType::b8},
                              .masks = true};
 };

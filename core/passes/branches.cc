@@ -168,8 +168,8 @@ std::shared_ptr<const Graph> order_branches(const Graph& graph, PassLog* log) {
   }
   for (const NamedValue& output : graph.outputs()) target->output(output.name, at(output.value));
   for (const Fork& fork : neighbouring_branches(*target))
-    if (log) log->add("put " + std::to_string(fork.n_branches()) + " branches side by side",
-                      "no loop in one reads what another one writes");
+    if (log) log->add("scheduled " + std::to_string(fork.n_branches()) + " branches in parallel",
+                      "they are independent");
   return target;
 }
 

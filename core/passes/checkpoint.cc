@@ -463,8 +463,8 @@ std::shared_ptr<const Graph> checkpoint(const Graph& graph, PassLog* log) {
   for (const std::int32_t loop : loops) {
     const std::int64_t steps = scan_layout(result->node(loop)).steps, length = segment_steps(steps);
     if (log)
-      log->add("cut a loop of " + std::to_string(steps) + " into " + std::to_string(steps / length) + " segments of " +
-                   std::to_string(length),
+      log->add("split a loop of " + std::to_string(steps) + " steps into " + std::to_string(steps / length) +
+                   " segments of " + std::to_string(length),
                "the plan needs more than the memory limit");
   }
   result = drop_dead(*rewrite(*result, [&](const RewriteNode& at) {

@@ -53,7 +53,7 @@ class Claims {
   const Claim& of(std::int32_t node) const { return taken_.at(node); }
   // Why an open node was not taken.
   const std::string& refusal(std::int32_t node) const {
-    static const std::string k_pair = "of forward and gradient only one could be taken";
+    static const std::string k_pair = "the backend accepted only one of forward and gradient";
     const auto found = refusals_.find(node);
     return found == refusals_.end() ? k_pair : found->second;
   }

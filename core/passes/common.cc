@@ -117,7 +117,8 @@ std::shared_ptr<const Graph> merge(const Graph& graph, PassLog* log) {
       outputs = copy_node(at, home->body);
       const InLoop in_loop(log, at.source, at.node);
       if (log)
-        log->add("merged " + std::to_string(home->at.size()) + " loops into one", "their states agree in every step");
+        log->add("merged " + std::to_string(home->at.size()) + " loops into one",
+                 "their states are equal in every step");
     }
     std::vector<Value> mine;
     for (const int k : home->at[place]) mine.push_back(outputs[static_cast<std::size_t>(k)]);

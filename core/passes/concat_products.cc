@@ -77,9 +77,9 @@ class Concat {
   void note(PassLog& log) const {
     for (const Group& group : groups_) {
       const std::string parts = std::to_string(group.products.size()) + " of " + node_text(node(group.products[0]));
-      log.add("joined " + parts, group.join == Join::sum         ? "their sum is one product over a longer K"
-                                 : group.join == Join::reduction ? "what they sum up lies side by side anyway"
-                                                                 : "they have one operand in common");
+      log.add("concatenated " + parts, group.join == Join::sum         ? "their sum is one product over a longer K"
+                                 : group.join == Join::reduction ? "their operands are adjacent"
+                                                                 : "they share one operand");
     }
   }
   std::shared_ptr<const Graph> result() const {

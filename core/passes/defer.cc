@@ -111,13 +111,13 @@ void note_term(PassLog& log, const Graph& body, std::size_t state, const std::op
   const Node& next = body.node(body.outputs()[state].value.node);
   const bool adds_up = next.op == Op::add && (next.inputs[0] == self || next.inputs[1] == self);
   const std::string text = body.type(self).text();
-  if (!term && adds_up) log.add("kept adding up " + text + " in every step", "the sum so far is also read in the loop");
+  if (!term && adds_up) log.add("kept accumulating " + text + " in every step", "the loop reads the partial sum");
   if (!term) return;
   constexpr const char* k_reduced =
-      "over the batch in each step, over time after the loop: the summands would be large";
+      "summed over the batch in each step and over time after the loop: the terms are large";
   switch (term->kind) {
     case Term::Kind::product: return log.add("deferred the sum of products " + text, "one product over all steps");
-    case Term::Kind::scatter: return log.add("deferred the scattered sum " + text, "one scatter over all steps");
+    case Term::Kind::scatter: return log.add("deferred the scatter-add " + text, "one scatter over all steps");
     case Term::Kind::sum:
       return log.add("deferred the sum " + text, term->reduced ? k_reduced : "one sum over all steps");
   }

@@ -88,7 +88,7 @@ void emit(const Graph& graph, const std::vector<int>& members, const Boundary& b
 
 void note_group(PassLog* log, const Graph& graph, const std::vector<int>& members, const Boundary& boundary) {
   if (!log) return;
-  const std::string limit = "cut at " + std::to_string(k_most_nodes) + " ops, so that tiles hold the values";
+  const std::string limit = "limited to " + std::to_string(k_most_nodes) + " ops, so that the values fit a tile";
   log->add("fused " + std::to_string(members.size()) + " elementwise ops " + graph.type(boundary.results[0]).text() +
                ", " + std::to_string(boundary.operands.size()) + " operands, " +
                std::to_string(boundary.results.size()) + " results",

@@ -55,7 +55,7 @@ std::shared_ptr<const Graph> inline_steps(const Graph& graph, PassLog* log) {
       if (at.node.op != Op::scan) return std::vector<Value>{};
       const InLoop in_loop(log, at.source, at.node);
       auto values = inline_step(at);
-      if (log && !values.empty()) log->add("put the body in the place of the loop", "it has one step");
+      if (log && !values.empty()) log->add("replaced the loop by its body", "it has one step");
       return values;
     });
   }, log);

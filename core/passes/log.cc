@@ -43,7 +43,7 @@ std::string constants_text(const Graph& graph, const Node& scan) {
 std::string loop_text(const Node& scan, const std::string& constants) {
   const ScanLayout l = scan_layout(scan);
   std::string text = "loop of " + std::to_string(l.steps) + " steps";
-  if (scan.attributes.get_or<bool>("reverse", false)) text += ", backwards";
+  if (scan.attributes.get_or<bool>("reverse", false)) text += ", in reverse";
   if (l.packed) text += ", packed";
   text += constants;
   constexpr std::size_t k_most_states = 3;  // a gradient's loop has one for each parameter

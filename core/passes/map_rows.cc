@@ -100,10 +100,11 @@ void pull_producers(const Graph& graph, const std::vector<bool>& by_rows, Units&
 // Why a group of ops with a reduction stays apart, op by op; empty when it becomes a loop over blocks.
 std::string refusal(const Graph& graph, const std::vector<int>& members) {
   const std::int64_t rows = rows_of(graph, members);
-  if (members.size() < 2) return "there is nothing beside the reduction";
-  if (rows < k_fewest_rows) return std::to_string(rows) + " rows are too few to share out";
+  if (members.size() < 2) return "no elementwise op can join the reduction";
+  if (rows < k_fewest_rows) return std::to_string(rows) + " rows are too few for several threads";
   const std::int64_t bytes = blocking_of(graph, members).bytes;
-  return bytes >= k_least_block_bytes ? "" : "a call costs more than a block of " + std::to_string(bytes) + " bytes";
+  if (bytes >= k_least_block_bytes) return "";
+  return "a block of " + std::to_string(bytes) + " bytes is too small to pay for a call";
 }
 
 Units row_units(const Graph& graph, PassLog* log) {
@@ -128,7 +129,7 @@ Units row_units(const Graph& graph, PassLog* log) {
     });
     if (!reduces) continue;
     if (const std::string why = refusal(graph, members); !why.empty()) {
-      if (log) log->add("left " + node_text(graph.node(members.back())) + " and what it reads op by op", why);
+      if (log) log->add("left " + node_text(graph.node(members.back())) + " and its operands untiled", why);
       continue;
     }
     for (const int m : members) units.of[static_cast<std::size_t>(m)] = static_cast<int>(units.members.size());
@@ -182,9 +183,9 @@ void note_blocks(PassLog* log, const Graph& graph, const std::vector<int>& membe
   if (!log) return;
   const Blocking blocking = blocking_of(graph, members);
   const std::string blocks = std::to_string(rows_of(graph, members) / blocking.rows) + " blocks of ";
-  log->add("made " + std::to_string(members.size()) + " row ops a loop over " + blocks +
+  log->add("tiled " + std::to_string(members.size()) + " row ops into " + blocks +
                std::to_string(blocking.rows) + " rows",
-           "the widest value of a block, " + std::to_string(blocking.bytes) + " bytes, stays in a core's cache");
+           "the widest value of a block, " + std::to_string(blocking.bytes) + " bytes, fits the cache of a core");
 }
 
 std::shared_ptr<const Graph> map_rows_of(const Graph& source, PassLog* log) {

@@ -338,8 +338,8 @@ void note_packed(PassLog& log, const Graph& graph) {
     const InLoop in_loop(&log, graph, node);
     const bool masked = std::any_of(node.inputs.begin(), node.inputs.end(),
                                     [&](const ValueId& id) { return mask_of(graph, id).has_value(); });
-    if (scan_layout(node).packed) log.add("packed: steps run on the rows that are there");
-    else if (masked) log.add("kept masked", "its body mixes rows, or what it gives in rows that have ended is read");
+    if (scan_layout(node).packed) log.add("packed: steps run on existing rows only");
+    else if (masked) log.add("kept masked", "its body mixes rows, or a result of ended rows is read");
   }
 }
 

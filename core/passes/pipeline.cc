@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes, in order. Each takes a graph and gives a graph; plan_memory gives the plan.
+// The passes, in execution order. Each maps a graph to a graph; plan_memory makes the plan.
 #include <algorithm>
 
 #include "core/passes/passes.h"
@@ -30,10 +30,10 @@ template <std::shared_ptr<const Graph> (*F)(const Graph&, PassLog*)>
 std::shared_ptr<const Graph> told(const Graph& graph, const Context& context) {
   return F(graph, context.log);
 }
-// Claimed kernels are of f32: in another precision nothing is claimed.
+// Claimed kernels compute in f32, so in another precision nothing is claimed.
 std::shared_ptr<const Graph> claim_in_f32(const Graph& graph, const Context& context) {
   if (context.options.precision == Precision::f32) return claim(graph, context.backend, context.log);
-  return claim(graph, [](const Graph&, const Node&) { return Claim{.reason = "it computes in f32"}; }, context.log);
+  return claim(graph, [](const Graph&, const Node&) { return Claim{.reason = "its kernel needs f32"}; }, context.log);
 }
 std::shared_ptr<const Graph> set_precision_of(const Graph& graph, const Context& context) {
   return set_precision(graph, context.options.precision);
@@ -58,35 +58,35 @@ std::shared_ptr<const Graph> order_branches_if_wanted(const Graph& graph, const 
 }
 
 constexpr Pass k_passes[] = {
-    {"recognise", false, told<recognise>},
+    {"recognize", false, told<recognise>},
     {"fold", false, plain<fold>},
-    {"common", false, plain<eliminate_common>},
+    {"cse", false, plain<eliminate_common>},
     {"claim", true, claim_in_f32},
     {"precision", false, set_precision_of},
     {"lower_masks", true, lower_masks_if_wanted},
     {"inline_steps", false, told<inline_steps>},
     {"fold", false, plain<fold>},
-    {"common", false, plain<eliminate_common>},
+    {"cse", false, plain<eliminate_common>},
     {"merge_scans", false, told<merge_scans>},
-    {"prune_scans", false, plain<prune_scans>},
+    {"scan_dce", false, plain<prune_scans>},
     {"checkpoint", false, checkpoint_if_wanted},
-    {"prune_scans", false, plain<prune_scans>},
+    {"scan_dce", false, plain<prune_scans>},
     {"concat_products", false, told<concat_products>},
-    {"common", false, plain<eliminate_common>},
+    {"cse", false, plain<eliminate_common>},
     {"join_parts", false, plain<join_parts>},
     {"split", false, told<split_scans>},
     {"defer", false, told<defer>},
     {"fold", false, plain<fold>},
-    {"common", false, plain<eliminate_common>},
-    {"prune_scans", false, plain<prune_scans>},
+    {"cse", false, plain<eliminate_common>},
+    {"scan_dce", false, plain<prune_scans>},
     {"pack", false, pack_if_wanted},
     {"bind_constants", false, plain<bind_constants>},
     {"fold", false, plain<fold>},
-    {"common", false, plain<eliminate_common>},
-    {"prune_scans", false, plain<prune_scans>},
+    {"cse", false, plain<eliminate_common>},
+    {"scan_dce", false, plain<prune_scans>},
     {"sink_slices", false, plain<sink_slices>},
-    {"common", false, plain<eliminate_common>},
-    {"map_rows", false, map_rows_if_wanted},
+    {"cse", false, plain<eliminate_common>},
+    {"row_tiling", false, map_rows_if_wanted},
     {"fuse", false, fuse_if_wanted},
     {"branches", false, order_branches_if_wanted},
 };
@@ -110,7 +110,7 @@ std::shared_ptr<const Graph> run_passes(const Graph& graph, const Context& conte
   const auto known = pass_names();
   for (const std::string& name : options.without)
     if (std::find(known.begin(), known.end(), name) == known.end())
-      throw Error(ErrorKind::usage, "plan", "there is no pass '" + name + "'", "see pass_names()");
+      throw Error(ErrorKind::usage, "plan", "unknown pass '" + name + "'", "See pass_names()");
   std::shared_ptr<const Graph> result = copy_graph(graph);
   for (const Pass& pass : k_passes) {
     const bool off = std::find(options.without.begin(), options.without.end(), pass.name) != options.without.end();

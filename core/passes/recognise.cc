@@ -16,7 +16,7 @@ std::vector<Value> recognise_loop(const RewriteNode& at, PassLog* log) {
   if (!composite) return {};
   const InLoop in_loop(log, at.source, at.node);
   for (const Node& node : composite->nodes())
-    if (log && op_info(node.op).kind == OpKind::composite) log->add("recognised " + node_text(node));
+    if (log && op_info(node.op).kind == OpKind::composite) log->add("recognized " + node_text(node));
   return inline_graph(at.target, *composite, at.operands);
 }
 

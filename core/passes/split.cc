@@ -92,13 +92,13 @@ class BodySplit {
   void note(std::size_t i) const {
     const std::string text = node_text(node(i)), kept = "kept " + text + " in every step";
     if (moves_[i] && part_[i] == Part::after)
-      log_->add("sank " + text, "no state needs it: once for all steps after the loop");
+      log_->add("sank " + text, "no state depends on it: computed for all steps at once, after the loop");
     else if (moves_[i])
-      log_->add("hoisted " + text, "it needs no state: once for all steps before the loop");
+      log_->add("hoisted " + text, "it depends on no state: computed for all steps at once, before the loop");
     else if (part_[i] == Part::core)
-      log_->add(kept, "it needs the state, and a state needs it");
+      log_->add(kept, "it depends on a state, and a state depends on it");
     else
-      log_->add(kept, "it, or an op between it and the edge of the loop, has no form for all steps at once");
+      log_->add(kept, "it, or an op on its path out of the loop, has no form for all steps at once");
   }
 
   // moves_: nodes computed outside. A node before the loop needs operands that can be outside; one after it needs

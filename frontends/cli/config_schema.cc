@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every key, with its default, range and meaning. A key that is not here does not exist.
+// The config schema: every key with its default, range and meaning. Other keys are refused.
 #include "frontends/cli/config_schema.h"
 
 #include <fmt/format.h>
@@ -24,11 +24,11 @@ constexpr auto k_num = KeyType::number;
 constexpr auto k_text = KeyType::text;
 constexpr auto k_texts = KeyType::texts;
 
-// path, type, default, allowed, read by,
+// path, type, default, allowed values, read by,
 // meaning
 constexpr KeySpec k_schema[] = {
     {"task.kind", k_text, "\"\"", one_of("language-model|forecast|classify|label|translate|document|"), k_every,
-     "what is learnt; empty for `unroll run`, which only needs [model]"},
+     "task; empty for `unroll run`, which needs only [model]"},
 
     {"data.path", k_text, "\"\"", any, k_trained, "data file; a relative path starts at the folder of this config"},
     {"data.tokens", k_text, "\"characters\"", one_of("bytes|characters|words|bpe"), k_tokens,
@@ -65,141 +65,137 @@ constexpr KeySpec k_schema[] = {
     {"data.test", k_num, "0.2", between(0, 0.9), k_forecast | k_drawn, "share for the test; of a series its end"},
 
     {"model.cell", k_text, "\"lstm\"", any, k_every,
-     "rnn, gru, lstm, a registered cell (see `unroll doctor`), or the NAME of a table [cells.NAME]"},
+     "rnn, gru, lstm, another built-in cell (see `unroll doctor`), or the NAME of a table [cells.NAME]"},
     {"model.input", k_int, "1", between(1, 1e6), k_tensors, "width I of the input x [T,B,I]"},
-    {"model.embedding", k_int, "64", between(1, 1e6), k_words, "width of the embedding of a token"},
+    {"model.embedding", k_int, "64", between(1, 1e6), k_words, "width of the token embedding"},
     {"model.tied", k_bool, "false", any, k_language_model | k_translate,
-     "the output layer's weight is that of the embedding, which is then as wide as what the layer reads"},
+     "share the weight of the embedding with the output layer, whose input must have the same width"},
     {"model.attention", k_text, "\"additive\"", one_of("dot|additive"), k_translate,
-     "how the decoder finds its place in the source"},
+     "attention of the decoder over the source"},
     {"model.pooling", k_text, "\"final\"", one_of("final|mean|max|attention"), k_classify | k_document,
-     "what the outputs at all steps become: the last one, their mean, their largest, a mean by learnt weights"},
+     "pooling over time: last output, mean, maximum, or attention-weighted mean"},
     {"model.output", k_text, "\"softmax\"", one_of("softmax|crf"), k_label,
-     "each label by itself, or all of a sentence together with learnt transitions between them"},
+     "softmax: independent labels; crf: a conditional random field over the sentence"},
     {"model.hidden", k_int, "128", between(1, 1e6), k_every, "width H of the state"},
-    {"model.layers", k_int, "1", between(1, 64), k_every, "stacked layers (L)"},
+    {"model.layers", k_int, "1", between(1, 64), k_every, "number of stacked layers L"},
     {"model.stack", k_text, "\"plain\"", one_of("plain|residual|highway"), k_every,
-     "residual, highway: a layer's input, where it is as wide as its output, is added to it or mixed with it by a "
-     "gate"},
+     "skip connections between layers of equal width: none, residual, or highway"},
     {"model.bidirectional", k_bool, "false", any, k_every & ~k_language_model,
-     "a second direction that reads the sequence backwards"},
-    {"model.projection", k_int, "0", between(0, 1e6), k_every, "lstm: width P of the projected output, 0 for none"},
-    {"model.nonlinearity", k_text, "\"tanh\"", one_of("tanh|relu"), k_every, "rnn: the function of the state"},
-    {"model.bias", k_bool, "true", any, k_every, "rnn, gru, lstm: bias_ih and bias_hh"},
+     "add a second direction that reads the sequence in reverse"},
+    {"model.projection", k_int, "0", between(0, 1e6), k_every,
+     "lstm: width P of the projected output; 0: no projection"},
+    {"model.nonlinearity", k_text, "\"tanh\"", one_of("tanh|relu"), k_every, "rnn: activation function of the state"},
+    {"model.bias", k_bool, "true", any, k_every, "rnn, gru, lstm: use bias_ih and bias_hh"},
     {"model.reset_after", k_bool, "true", any, k_every,
-     "gru: the reset gate acts after the recurrent product (PyTorch, cuDNN)"},
-    {"model.peephole", k_bool, "false", any, k_every, "lstm: the gates see the cell state"},
+     "gru: apply the reset gate after the recurrent product, as in PyTorch and cuDNN"},
+    {"model.peephole", k_bool, "false", any, k_every, "lstm: peephole connections from the cell state to the gates"},
     {"model.dropout", k_num, "0.0", between(0, 0.95), k_trained,
-     "dropout rate between layers and before the output layer; label and translate: of the embedding too"},
-    {"model.variational", k_bool, "false", any, k_trained,
-     "one dropout mask for all steps of a sequence in the place of one a step"},
+     "dropout between layers and before the output layer; label, translate: also on the embedding"},
+    {"model.variational", k_bool, "false", any, k_trained, "variational dropout: one mask for all steps of a sequence"},
     {"model.recurrent_dropout", k_num, "0.0", between(0, 0.95), k_trained,
-     "rnn, gru, lstm: dropout rate inside the steps: of what a step adds (gru, lstm), variational: of the old state"},
+     "rnn, gru, lstm: recurrent dropout on the candidate state (gru, lstm); variational: on the previous hidden state"},
     {"model.weight_drop", k_num, "0.0", between(0, 0.95), k_trained,
-     "rnn, gru, lstm: dropout rate of the elements of weight_hh, one mask an update"},
+     "rnn, gru, lstm: DropConnect on weight_hh, one mask per update"},
     {"model.activation_penalty", k_num, "0.0", between(0, 1e3), k_trained,
-     "what the mean square of the layers' output adds to the loss in training (AR); 2 is usual"},
+     "AR: penalty on the mean square of the layer outputs, in training; typical 2"},
     {"model.temporal_penalty", k_num, "0.0", between(0, 1e3), k_trained,
-     "the same of the output's change from step to step (TAR); 1 is usual"},
-    {"model.init", k_text, "\"pytorch\"", one_of("pytorch|xavier|orthogonal"), k_trained, "initial recurrent weights"},
-    {"model.forget_bias", k_num, "0.0", between(-10, 10), k_trained, "lstm: added to the forget gate's initial bias"},
+     "TAR: penalty on the mean square of their change between steps, in training; typical 1"},
+    {"model.init", k_text, "\"pytorch\"", one_of("pytorch|xavier|orthogonal"), k_trained,
+     "initialization of the recurrent layers"},
+    {"model.forget_bias", k_num, "0.0", between(-10, 10), k_trained,
+     "lstm: added to the initial bias of the forget gate"},
 
-    {"train.batch", k_int, "32", between(1, 1e5), k_trained, "sequences per update (B)"},
-    {"train.batch_tokens", k_int, "0", from(0), k_drawn,
-     "tokens of a batch at most, padding among them, so that it holds fewer long sequences than short ones; 0: any "
-     "number"},
+    {"train.batch", k_int, "32", between(1, 1e5), k_trained, "sequences per batch (B)"},
+    {"train.batch_tokens", k_int, "0", from(0), k_drawn, "maximum tokens per batch, padding included; 0: no limit"},
     {"train.evaluation_batch", k_int, "8", between(1, 1e5), k_language_model,
-     "streams that the held-out text is cut into"},
+     "streams into which the evaluation text is divided"},
     {"train.scheduled_sampling", k_num, "0.0", between(0, 1), k_translate,
-     "share of the decoder's inputs that are its own predictions, from a first pass, instead of the target's"},
+     "share of decoder inputs that are its own predictions instead of the target"},
     {"train.sampling_schedule", k_text, "\"constant\"", one_of("constant|linear|exponential|inverse-sigmoid"),
-     k_translate, "how scheduled_sampling is reached from 0"},
+     k_translate,
+     "how scheduled_sampling grows from 0"},
     {"train.sampling_batches", k_int, "1000", between(1, k_int_max), k_translate,
-     "linear: batches after which it is; exponential, inverse-sigmoid: n of e^(-batch / n)"},
+     "linear: batches until the full share; exponential, inverse-sigmoid: n in e^(-batch / n)"},
     {"train.label_smoothing", k_num, "0.0", between(0, 0.99), k_trained & ~k_forecast,
-     "share of each target that goes to all classes alike; in training only"},
-    {"train.optimizer", k_text, "\"adam\"", one_of("sgd|adam|adamw|rmsprop|adagrad|lion"), k_trained, "update rule"},
+     "share of each target that is distributed over all classes, in training"},
+    {"train.optimizer", k_text, "\"adam\"", one_of("sgd|adam|adamw|rmsprop|adagrad|lion"), k_trained, "optimizer"},
     {"train.lr", k_num, "0.001", between(0, 1e3), k_trained, "learning rate"},
-    {"train.momentum", k_num, "0.0", between(0, 1), k_trained, "sgd, rmsprop"},
+    {"train.momentum", k_num, "0.0", between(0, 1), k_trained, "sgd, rmsprop: momentum"},
     {"train.nesterov", k_bool, "false", any, k_trained, "sgd: Nesterov momentum"},
     {"train.beta1", k_num, "0.9", between(0, 0.999999), k_trained, "adam, adamw, lion: decay of the first moment"},
     {"train.beta2", k_num, "0.999", between(0, 0.999999999), k_trained,
      "adam, adamw, lion: decay of the second moment"},
-    {"train.epsilon", k_num, "1e-08", between(0, 1), k_trained, "added to the denominator of the adaptive rules"},
+    {"train.epsilon", k_num, "1e-08", between(0, 1), k_trained, "adaptive optimizers: added to the denominator"},
     {"train.alpha", k_num, "0.99", between(0, 1), k_trained, "rmsprop: decay of the squared gradient"},
     {"train.weight_decay", k_num, "0.0", between(0, 10), k_trained,
-     "L2 penalty; decoupled for adamw, lion. Not for biases and gains"},
-    {"train.decay_vectors", k_bool, "false", any, k_trained, "weight decay for biases and gains too"},
+     "L2 penalty; decoupled for adamw and lion; not applied to biases and norm gains"},
+    {"train.decay_vectors", k_bool, "false", any, k_trained, "apply weight decay to biases and norm gains too"},
     {"train.schedule", k_text, "\"constant\"", one_of("constant|linear|cosine|step|plateau|one-cycle"), k_trained,
-     "learning rate between warm-up and cool-down"},
-    {"train.warmup", k_int, "0", from(0), k_trained, "updates over which the learning rate rises from 0"},
+     "learning rate schedule between warm-up and cool-down"},
+    {"train.warmup", k_int, "0", from(0), k_trained, "updates in which the learning rate rises linearly from 0"},
     {"train.final_fraction", k_num, "0.0", between(0, 1), k_trained,
-     "linear, cosine, one-cycle, cool-down: last learning rate divided by that before"},
-    {"train.cooldown", k_int, "0", from(0), k_trained, "last updates, over which the learning rate falls linearly"},
-    {"train.lr_factor", k_num, "0.5", between(1e-6, 1), k_trained,
-     "step, plateau: what the learning rate is multiplied by"},
-    {"train.step_every", k_int, "1000", from(1), k_trained, "step: updates between"},
+     "linear, cosine, one-cycle, cool-down: final learning rate / initial one"},
+    {"train.cooldown", k_int, "0", from(0), k_trained, "last updates, in which the learning rate falls linearly"},
+    {"train.lr_factor", k_num, "0.5", between(1e-6, 1), k_trained, "step, plateau: factor for the learning rate"},
+    {"train.step_every", k_int, "1000", from(1), k_trained, "step: updates between changes"},
     {"train.plateau_patience", k_int, "5", from(1), k_trained,
-     "plateau: validations without a better one before the learning rate falls"},
+     "plateau: validations without improvement before the learning rate falls"},
     {"train.precision", k_text, "\"f32\"", one_of("f32|tf32|bf16|f16"), k_trained,
-     "numbers that enter products; sums, parameters and all else stay f32. f16 scales the loss"},
-    {"train.loss_scale", k_num, "65536.0", between(1, 16777216), k_trained,
-     "f16: what the loss is multiplied by at first, a power of two"},
+     "format of the operands of matrix products; everything else stays f32. f16 scales the loss"},
+    {"train.loss_scale", k_num, "65536.0", between(1, 16777216), k_trained, "f16: initial loss scale, a power of two"},
     {"train.loss_scale_every", k_int, "2000", from(1), k_trained,
-     "f16: updates without overflow after which the scale doubles"},
+     "f16: updates without overflow before the loss scale doubles"},
     {"train.accumulate", k_int, "1", between(1, 1e5), k_trained,
-     "batches of an update: the gradient of `batch * accumulate` in the memory of one batch"},
-    {"train.clip_norm", k_num, "1.0", between(0, 1e9), k_trained, "largest global gradient norm, 0 for no clipping"},
-    {"train.clip_value", k_num, "0.0", between(0, 1e9), k_trained, "largest element of a gradient, 0 for no clipping"},
+     "batches per update (gradient accumulation): the gradient of `batch * accumulate` sequences"},
+    {"train.clip_norm", k_num, "1.0", between(0, 1e9), k_trained, "maximum global norm of the gradient; 0: off"},
+    {"train.clip_value", k_num, "0.0", between(0, 1e9), k_trained,
+     "maximum absolute value of a gradient element; 0: off"},
     {"train.clip_adaptive", k_num, "0.0", between(0, 1e3), k_trained,
-     "largest norm of a unit's gradient divided by that of its weights, 0 for no clipping; 0.01 is usual"},
+     "adaptive clipping: maximum gradient norm / weight norm of a unit; 0: off; typical 0.01"},
     {"train.average", k_text, "\"none\"", one_of("none|ema|mean"), k_trained,
-     "mean of the parameters over updates, which is then validated and saved as best"},
-    {"train.average_decay", k_num, "0.999", between(0, 0.9999999), k_trained,
-     "ema: what is kept of the mean in an update"},
-    {"train.average_start", k_int, "0", from(0), k_trained, "updates before the mean begins"},
-    {"train.max_updates", k_int, "1000", between(1, k_int_max), k_trained, "updates in all"},
+     "weight averaging over updates; the average is validated and saved as best"},
+    {"train.average_decay", k_num, "0.999", between(0, 0.9999999), k_trained, "ema: decay of the average per update"},
+    {"train.average_start", k_int, "0", from(0), k_trained, "first update that is averaged"},
+    {"train.max_updates", k_int, "1000", between(1, k_int_max), k_trained, "total number of updates"},
     {"train.epochs", k_int, "0", between(0, k_int_max), k_trained,
-     "when set, max_updates is this many passes over the data"},
+     "if set, max_updates is this number of passes over the training set"},
     {"train.max_minutes", k_num, "0.0", between(0, 1e6), k_trained,
-     "when set, the run stops after so many minutes and can be resumed; 0 for no limit"},
-    {"train.validate_every", k_int, "100", from(0), k_trained, "updates between validations, 0 for never"},
-    {"train.validation_batches", k_int, "0", from(0), k_trained, "batches per validation at most, 0 for all"},
+     "if set, stop after this many minutes; the run can be resumed; 0: no limit"},
+    {"train.validate_every", k_int, "100", from(0), k_trained, "updates between validations; 0: never"},
+    {"train.validation_batches", k_int, "0", from(0), k_trained, "maximum batches per validation; 0: all"},
     {"train.patience", k_int, "0", from(0), k_trained,
-     "stop after so many validations without a better one, with the best parameters; 0 for never"},
-    {"train.checkpoint_every", k_int, "100", from(0), k_trained,
-     "updates between checkpoints, 0 for one at the end only"},
+     "early stopping: stop after this many validations without improvement; 0: off"},
+    {"train.checkpoint_every", k_int, "100", from(0), k_trained, "updates between checkpoints; 0: only at the end"},
     {"train.keep", k_int, "0", between(0, 1e6), k_trained,
-     "of the last so many checkpoints each stays as checkpoint-UPDATE.safetensors, beside last and best"},
-    {"train.log_every", k_int, "10", from(0), k_trained, "updates between reports, 0 for none"},
+     "number of recent checkpoints to keep as checkpoint-UPDATE.safetensors"},
+    {"train.log_every", k_int, "10", from(0), k_trained, "updates between reports; 0: none"},
     {"train.watch_every", k_int, "0", from(0), k_trained,
-     "updates between statistics of gradients, steps and saturated gates by layer, 0 for none"},
+     "updates between training statistics (gradients, updates, saturated gates by layer); 0: off"},
     {"train.on_bad", k_text, "\"skip\"", one_of("skip|stop|rollback"), k_trained,
-     "an update that is not finite never counts: skip it, stop, or go back to the last checkpoint with half the rate"},
+     "what to do after a non-finite update: skip it, stop, or return to the last checkpoint with half the rate"},
     {"train.prefetch", k_int, "2", between(0, 1024), k_trained,
-     "updates whose batches are made ahead in a thread of their own, 0 for none"},
+     "updates whose batches a second thread prepares in advance; 0: none"},
     {"train.max_bad_updates", k_int, "3", from(0), k_trained,
-     "skip, rollback: such updates in a row before the run stops or goes back, 0 for never"},
-    {"train.max_rollbacks", k_int, "5", from(0), k_trained, "rollback: how often before the run stops"},
-    {"train.seed", k_int, "0", from(0), k_trained, "the one source of randomness"},
+     "skip, rollback: non-finite updates in a row before the run stops or returns; 0: no limit"},
+    {"train.max_rollbacks", k_int, "5", from(0), k_trained, "rollback: maximum number of returns before the run stops"},
+    {"train.seed", k_int, "0", from(0), k_trained, "seed of all random numbers"},
 
-    {"run.backend", k_text, "\"cpu\"", any, k_every, "cpu, reference, ... (see `unroll doctor`)"},
-    {"run.threads", k_int, "0", between(0, 4096), k_every, "0: as many as the process may run on"},
+    {"run.backend", k_text, "\"cpu\"", any, k_every, "backend: cpu, reference, ... (see `unroll doctor`)"},
+    {"run.threads", k_int, "0", between(0, 4096), k_every, "number of threads; 0: all available processors"},
     {"run.estimate_seconds", k_num, "3.0", between(0, 60), k_trained,
-     "updates are timed before the run for so long at most, a twentieth of the run, and undone; 0 for no estimate"},
-    {"run.tensorboard", k_bool, "false", any, k_trained,
-     "also write the run's scalars as an event file of TensorBoard into the run folder"},
+     "maximum time for trial updates before the run (at most 5 % of it); 0: no estimate"},
+    {"run.tensorboard", k_bool, "false", any, k_trained, "write a TensorBoard event file into the run folder"},
     {"run.memory_limit", k_text, "\"\"", any, k_trained,
-     "such as 2GiB; an update that would need more keeps fewer values and computes them again"},
+     "maximum memory of an update, such as 2GiB; larger updates use gradient checkpointing"},
 };
 
 constexpr TableKeySpec k_table_keys[] = {
     {"cells", "states", TableKeyType::texts, "names of the states, each of width `model.hidden`"},
-    {"cells", "step", TableKeyType::text, "one assignment per line; every state gets its next value, as in `h' = ...`"},
-    {"cells", "y", TableKeyType::text, "the output of a step as one expression; without it the first state"},
-    {"groups", "match", TableKeyType::text, "names of parameters; `*` stands for any characters, as in `embedding.*`"},
-    {"groups", "lr_scale", TableKeyType::number, "times `train.lr`, 1 when not given; 0: they stay as they are"},
-    {"groups", "weight_decay", TableKeyType::number, "in the place of `train.weight_decay`"},
+    {"cells", "step", TableKeyType::text, "one assignment per line; each state is assigned its next value: `h' = ...`"},
+    {"cells", "y", TableKeyType::text, "output of a step, an expression; default: the first state"},
+    {"groups", "match", TableKeyType::text, "pattern for parameter names; `*` matches any characters: `embedding.*`"},
+    {"groups", "lr_scale", TableKeyType::number, "factor for `train.lr`; default 1; 0 freezes the parameters"},
+    {"groups", "weight_decay", TableKeyType::number, "replaces `train.weight_decay`"},
 };
 
 constexpr TaskKind k_kinds[] = {
@@ -211,7 +207,7 @@ constexpr TaskKind k_kinds[] = {
     {"document", k_document},
 };
 
-// path, read by, the default there
+// path, read by, default for these tasks
 constexpr KindDefault k_kind_defaults[] = {
     {"data.tokens", k_label, "\"words\""},
     {"model.bidirectional", k_drawn, "true"},
@@ -258,12 +254,12 @@ const KeySpec* find_key(std::string_view path) {
 }
 
 std::string nearest_key(std::string_view path) {
-  constexpr std::size_t k_longest_typo = 256;  // the distance costs |a| * |b|
+  constexpr std::size_t k_longest_typo = 256;  // the edit distance costs |a| * |b|
   path = path.substr(0, k_longest_typo);
   std::string_view best;
   std::size_t best_distance = std::string_view::npos;
   for (const KeySpec& key : k_schema) {
-    // The right name in the wrong section is nearer than any misspelling.
+    // The right name in the wrong section is a better match than any misspelling.
     const bool same_leaf = leaf(key.path) == leaf(path);
     const std::size_t distance =
         same_leaf ? 0 : 1 + std::min(edit_distance(path, key.path), edit_distance(path, leaf(key.path)));
@@ -305,7 +301,7 @@ ConfigValue default_value(const KeySpec& key, unsigned uses) {
 
 namespace {
 
-// Inside double quotes; a newline only where the string has several lines.
+// Escapes a string for double quotes. Newlines and tabs stay if `lines` is set.
 std::string escaped(std::string_view text, bool lines) {
   std::string result;
   for (const char c : text) {

@@ -20,7 +20,7 @@ double gflops(double flop, double milliseconds) { return milliseconds > 0 ? flop
 
 constexpr std::string_view k_left[] = {"kept ", "left ", "expanded "};
 // What no pass could change: it is the recurrence itself.
-constexpr std::string_view k_inherent = "it needs the state, and a state needs it";
+constexpr std::string_view k_inherent = "it depends on a state, and a state depends on it";
 
 struct Left {
   std::string pass, layer, what, why;

@@ -83,7 +83,7 @@ TEST_CASE("a refused composite is noted with the backend's reason") {
   g.output("y", softmax(g.input("x", {DType::f32, {2, 3}})));
   const auto made = plan(g, *make_backend("reference"));
   REQUIRE(says(made->notes, "claim", "expanded softmax f32[2,3]"));
-  CHECK(made->notes[0].why == "the reference runs the bodies of composites");
+  CHECK(made->notes[0].why == "the reference backend runs the bodies of composites");
 }
 
 }  // namespace

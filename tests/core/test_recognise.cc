@@ -260,7 +260,7 @@ TEST_CASE("what a rewritten cell computes is what it computes without being reco
       inputs[input.name] = values;
     }
     const TensorMap with = evaluate(written.graph, *reference, inputs);
-    const TensorMap without = evaluate(written.graph, *reference, inputs, {.without = {"recognise"}});
+    const TensorMap without = evaluate(written.graph, *reference, inputs, {.without = {"recognize"}});
     for (const auto& [name, wanted] : without)
       for (std::int64_t i = 0; i < wanted.elements(); ++i)
         CHECK(with.at(name).at(i) == doctest::Approx(wanted.at(i)).epsilon(1e-11));
