@@ -41,7 +41,7 @@ std::unique_ptr<Backend> make_backend(const std::string& name, const BackendOpti
     if (row.name == name) return row.make(options);
     names.push_back(row.name);
   }
-  throw Error(ErrorKind::device, "make_backend", "there is no backend '" + name + "'", known_names(name, names));
+  throw Error(ErrorKind::device, "make_backend", "unknown backend '" + name + "'", known_names(name, names));
 }
 
 }  // namespace unroll

@@ -43,7 +43,7 @@ std::optional<Schedule> find_schedule(std::string_view name) {
     if (row.name == name) return row.schedule;
     known.push_back(row.name);
   }
-  throw Error(ErrorKind::usage, "cpu", "there is no schedule '" + std::string(name) + "'", known_names(name, known));
+  throw Error(ErrorKind::usage, "cpu", "unknown schedule '" + std::string(name) + "'", known_names(name, known));
 }
 
 bool TimedChoice::add_run(double milliseconds, bool counts) {

@@ -78,7 +78,7 @@ class Run {
       total += graph_.type(id).bytes();
       if (total > k_most_bytes)
         throw Error(ErrorKind::unsupported, "null", "the plan has more than " + std::to_string(k_most_bytes) + " bytes",
-                    "it runs plans symbol by symbol: take a smaller one");
+                    "The null backend runs plans symbolically: use a smaller plan");
     };
     const auto given = [&](ValueId id, const Storage& s) {
       bound(s, id);

@@ -53,7 +53,7 @@ Library open() {
   if (!l.omp_set_num_threads || !l.omp_get_max_threads || !l.omp_get_num_threads || !l.omp_get_thread_num)
     l.gomp_parallel = nullptr;
   if (l.engine_create(&l.engine, dnnl_cpu, 0) != dnnl_success)
-    throw Error(ErrorKind::device, "onednn", "the library gives no CPU engine");
+    throw Error(ErrorKind::device, "onednn", "the library provides no CPU engine");
   return l;
 }
 
@@ -66,7 +66,7 @@ const Library& library() {
 
 void check(dnnl_status_t status, const std::string& what) {
   if (status == dnnl_success) return;
-  if (status == dnnl_out_of_memory) throw Error(ErrorKind::memory, "onednn", what + " finds no memory");
+  if (status == dnnl_out_of_memory) throw Error(ErrorKind::memory, "onednn", what + " ran out of memory");
   throw Error(ErrorKind::device, "onednn", what + " failed with status " + std::to_string(static_cast<int>(status)));
 }
 

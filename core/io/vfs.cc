@@ -83,7 +83,7 @@ void read_all(int fd, const std::string& path, Bytes& to) {
     if (n == 0)
       throw Error(
           ErrorKind::input_file, path,
-          "became shorter while it was read: " + std::to_string(done) + " of " + std::to_string(to.size()) + " bytes",
+          "was truncated while it was read: " + std::to_string(done) + " of " + std::to_string(to.size()) + " bytes",
           "Wait until its writer has finished, then try again");
     done += static_cast<std::size_t>(n);
   }
@@ -144,14 +144,14 @@ class DiskReader : public Vfs::Reader {
         throw Error(
             ErrorKind::input_file, path_,
             "ends at byte " + std::to_string(offset + done) + " where it had " + std::to_string(size_) + " bytes",
-            "Leave the file as it is while it is used");
+            "Do not modify the file while it is in use");
       done += static_cast<std::size_t>(n);
     }
     const std::pair<std::size_t, timespec> now = last_write();
     if (now.first != written_.first || now.second.tv_sec != written_.second.tv_sec ||
         now.second.tv_nsec != written_.second.tv_nsec)
-      throw Error(ErrorKind::input_file, path_, "was written to while it was used",
-                  "Leave the file as it is while it is used");
+      throw Error(ErrorKind::input_file, path_, "was modified while it was in use",
+                  "Do not modify the file while it is in use");
   }
 
  private:

@@ -35,7 +35,7 @@ Precision precision_from_name(std::string_view name) {
     if (row.name == name) return row.precision;
     known.push_back(row.name);
   }
-  throw Error(ErrorKind::usage, "precision", "there is no precision '" + std::string(name) + "'",
+  throw Error(ErrorKind::usage, "precision", "unknown precision '" + std::string(name) + "'",
               known_names(name, known));
 }
 

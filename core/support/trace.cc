@@ -11,8 +11,8 @@ void Trace::open_lanes(int n) try {
     lanes_.back().events.reserve(most_events_);
   }
 } catch (const std::bad_alloc&) {
-  throw Error(ErrorKind::memory, "trace", "no memory for " + std::to_string(most_events_) + " events of each thread",
-              "Keep fewer");
+  throw Error(ErrorKind::memory, "trace", "no memory for " + std::to_string(most_events_) + " events per thread",
+              "Keep fewer events");
 }
 
 std::uint32_t Trace::name(const std::string& text) {

@@ -51,7 +51,7 @@ Curve curve_of(const std::shared_ptr<const Task>& task, Backend& backend, Traine
 PrecisionCheck check_precision(const std::shared_ptr<const Task>& task, Backend& backend, const TrainerOptions& options,
                                std::int64_t updates, double tolerance) {
   if (options.precision == Precision::f32)
-    throw Error(ErrorKind::usage, "check_precision", "the precision is f32, with which another one is compared",
+    throw Error(ErrorKind::usage, "check_precision", "the precision is f32, which is the reference of this check",
                 "Set precision to tf32, bf16 or f16");
   if (updates < 1 || !(tolerance > 0))
     throw Error(ErrorKind::usage, "check_precision", "updates must be at least 1 and the tolerance above 0");
@@ -59,7 +59,7 @@ PrecisionCheck check_precision(const std::shared_ptr<const Task>& task, Backend&
   full.precision = Precision::f32;
   const Curve own = curve_of(task, backend, options, updates), f32 = curve_of(task, backend, full, updates);
   if (!f32.failure.empty())
-    throw Error(ErrorKind::numeric, "check_precision", "the run in f32 stops by itself: " + f32.failure);
+    throw Error(ErrorKind::numeric, "check_precision", "the f32 run failed: " + f32.failure);
   PrecisionCheck check;
   check.skipped_updates = own.skipped;
   check.failure = own.failure;

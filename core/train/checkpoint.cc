@@ -40,7 +40,7 @@ class Reader {
   }
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error(ErrorKind::input_file, path_, what,
-                "It is not a checkpoint to resume from; start again in another folder");
+                "The file is not a checkpoint of a run; start a new run in another folder");
   }
 
  private:

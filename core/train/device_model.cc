@@ -88,7 +88,7 @@ PlanOptions DeviceModel::fitting(const Graph& graph) const {
   plan(graph, backend_, least);  // throws with the largest consumers where checkpoints do not help either
   throw Error(ErrorKind::memory, "trainer",
               "an update needs " + size_text(needed) + "; the machine has " + size_text(machine_memory_) + " free",
-              "Set a memory limit: it would fit with fewer values kept; or take a smaller batch or fewer steps");
+              "Set a memory limit to use gradient checkpointing, or reduce the batch size or the number of steps");
 }
 
 namespace {
@@ -96,8 +96,8 @@ namespace {
 // Sums of all batches are added up.
 void require_metrics(const std::vector<MetricLayout>& wanted, const std::vector<MetricLayout>& got) {
   if (wanted != got)
-    throw Error(ErrorKind::usage, "trainer", "the task's metrics are others for one batch than for another",
-                "Give the same ones, in the same order and with as many parts, for every batch");
+    throw Error(ErrorKind::usage, "trainer", "the task's metrics differ between batches",
+                "Return the same metrics, in the same order and with the same sizes, for every batch");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr double k_diverged = 4;     // times the best smoothed loss
 
 void check(const LrSearchOptions& o) {
   if (!(o.from > 0 && o.to > o.from && std::isfinite(o.to)))
-    throw Error(ErrorKind::usage, "find_lr", "from and to must be positive, to the larger one");
+    throw Error(ErrorKind::usage, "find_lr", "from and to must be positive, and from < to");
   if (o.updates < 10 || o.updates > 100000)
     throw Error(ErrorKind::usage, "find_lr", "updates must be in [10, 100000]; got " + std::to_string(o.updates));
 }
@@ -49,7 +49,7 @@ LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const Train
                  const LrSearchOptions& search, const std::function<void(const LrPoint&)>& report) {
   check(search);
   const std::int64_t n = task->n_batches(Split::train);
-  if (n < 1) throw Error(ErrorKind::usage, "find_lr", "the training split holds no batch");
+  if (n < 1) throw Error(ErrorKind::usage, "find_lr", "the training set has no complete batch");
   TrainerOptions one = options;
   one.accumulate = 1;
   DeviceModel model(task, backend, one);
@@ -70,8 +70,8 @@ LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const Train
     if (report) report(result.points.back());
   }
   if (result.points.size() < 2)
-    throw Error(ErrorKind::numeric, "find_lr", "the loss is not finite from the first updates on",
-                "Begin at a lower rate, or look at the data");
+    throw Error(ErrorKind::numeric, "find_lr", "the loss is not finite in the first updates",
+                "Start from a lower rate, or check the data");
   result.suggested = steepest(result.points);
   return result;
 }

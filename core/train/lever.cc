@@ -211,7 +211,7 @@ LeverTable pull_levers(std::span<const Lever> levers, const LeverOptions& option
     pulled.result.name = lever.name;
     if (pulled.setup.task->n_batches(Split::validation) < 1)
       throw Error(ErrorKind::usage, "lever", "'" + lever.name + "' has no validation split to compare on",
-                  "Leave a part of the data for it");
+                  "Reserve a part of the data for validation");
   }
   for (Pulled& pulled : all) probe(pulled, &pulled == &all[0]);
   const double whole = 60 * options.minutes;
@@ -234,7 +234,7 @@ LeverTable pull_levers(std::span<const Lever> levers, const LeverOptions& option
         if (report) report(pulled.result.name, run);
         pulled.result.runs.push_back(std::move(run));
       });
-      if (stop && stop()) throw Error(ErrorKind::usage, "lever", "was stopped before every lever was pulled");
+      if (stop && stop()) throw Error(ErrorKind::usage, "lever", "was stopped before every change had run");
     }
   LeverTable table;
   for (Pulled& pulled : all) table.rows.push_back(std::move(pulled.result));

@@ -36,7 +36,7 @@ const Row& find_row(const std::string& name) {
     if (row.name == name) return row;
     known.push_back(row.name);
   }
-  throw Error(ErrorKind::usage, "optimizer", "there is no optimizer '" + name + "'", known_names(name, known));
+  throw Error(ErrorKind::usage, "optimizer", "unknown optimizer '" + name + "'", known_names(name, known));
 }
 
 void check(const OptimizerOptions& o) {

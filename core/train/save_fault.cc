@@ -7,7 +7,7 @@ namespace unroll {
 
 void save_fault(const NodeFault& fault, const std::string& folder, Vfs& vfs) {
   if (!fault.graph)
-    throw Error(ErrorKind::usage, "save_fault", "a loop that loses its steps' values has no node to replay");
+    throw Error(ErrorKind::usage, "save_fault", "the fault is in a loop, which cannot be replayed as a single node");
   vfs.make_folder(folder);
   const std::string text = print_graph(*fault.graph);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(text));

@@ -58,7 +58,7 @@ void check_name(const std::string& name) {
   if (find_shape(name)) return;
   std::vector<std::string_view> known;
   for (const auto& [word, shape] : k_shapes) known.push_back(word);
-  throw Error(ErrorKind::usage, "schedule", "there is no schedule '" + name + "'", known_names(name, known));
+  throw Error(ErrorKind::usage, "schedule", "unknown schedule '" + name + "'", known_names(name, known));
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ bool Trainer::State::look_for_bad(std::int64_t update) {
   const std::int64_t news = bad.skipped - seen_skipped;
   seen_skipped = bad.skipped;
   warn(updates_text(news) + " up to " + std::to_string(bad.last) +
-       " had a loss or gradient that is not finite and were skipped" + (what.empty() ? "" : "; first " + what));
+       " had a non-finite loss or gradient and were skipped" + (what.empty() ? "" : "; first " + what));
   if (!stops) return false;
   if (options.on_bad == OnBad::rollback && run.rollbacks < options.max_rollbacks) {
     roll_back(update);
@@ -130,8 +130,8 @@ bool Trainer::State::look_for_bad(std::int64_t update) {
   }
   throw Error(ErrorKind::numeric, "trainer",
               updates_text(bad.longest_row) + " in a row, the last one at most " + std::to_string(update) +
-                  ", had a loss or gradient that is not finite" + (what.empty() ? "" : "; first " + what),
-              "Where it is an input, clean the data; else divide lr by 10 (it is " + std::to_string(lr_of(update)) +
+                  ", had a non-finite loss or gradient" + (what.empty() ? "" : "; first " + what),
+              "If it is an input, clean the data; otherwise divide lr by 10 (it is " + std::to_string(lr_of(update)) +
                   "), lower clip.norm, or shorten the sequences");
 }
 
@@ -156,8 +156,8 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
   State& s = *state_;
   const TrainerOptions& o = s.options;
   if (s.n_batches < 1)
-    throw Error(ErrorKind::usage, "trainer", "the training split holds no batch",
-                "Lower the batch size, or give more data");
+    throw Error(ErrorKind::usage, "trainer", "the training set has no complete batch",
+                "Reduce the batch size, or provide more data");
   const bool validates = o.validate_every > 0 && s.task->n_batches(Split::validation) > 0;
   s.open_folder();
   const std::int64_t end = o.stop_at > 0 ? std::min(o.stop_at, o.max_updates) : o.max_updates;

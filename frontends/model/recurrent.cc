@@ -22,7 +22,7 @@ void check_options(Op cell, const RecurrentLayerOptions& o) {
                   "recurrent_dropout and weight_drop must be in [0,1); got " + std::to_string(rate));
   if (cell == Op::rnn && o.recurrent_dropout > 0 && o.mask == DropoutMask::step)
     throw Error(ErrorKind::usage, "recurrent_layer", "recurrent_dropout of an rnn needs variational = true",
-                "An rnn has no candidate beside its state that could be dropped step by step");
+                "A plain rnn has no candidate state");
 }
 
 // `o.layers` layers from number `first` on as one composite; h0 and c0 are of those layers.
@@ -121,9 +121,9 @@ CellFactory require_cell(const RecurrentModelOptions& o) {
   std::vector<std::string> known = built_in_cell_names();
   for (std::string& cell : cell_names()) known.push_back(std::move(cell));
   for (const TextCell& cell : o.cells) known.push_back(cell.name);
-  refuse("there is no cell '" + o.cell + "'",
+  refuse("unknown cell '" + o.cell + "'",
          known_names(o.cell, std::vector<std::string_view>(known.begin(), known.end())) +
-             "; others are given as text, in a config as [cells.NAME]");
+             "; define other cells as text: [cells.NAME] in a config");
 }
 
 RecurrentInit init_of(const std::string& name) {

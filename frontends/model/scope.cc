@@ -42,7 +42,7 @@ Value Scope::parameter(std::string_view name, Shape shape, Initializer initializ
   if (at != registry_->values.end()) {
     if (at->second.shape() != shape)
       throw Error(ErrorKind::shape, "Scope",
-                  "parameter '" + full + "' is " + at->second.shape().text() + " and is asked for as " + shape.text());
+                  "parameter '" + full + "' is " + at->second.shape().text() + " and was requested as " + shape.text());
     return at->second;
   }
   const Type type{registry_->dtype, shape};

@@ -41,7 +41,7 @@ Value stacked(Scope scope, Value x, const StackOptions& options, Value lengths,
     x = layer + 1 < options.layers ? dropout_layer(scope, y, options.dropout, options.mask) : y;
   }
   if (!joins)
-    throw Error(ErrorKind::usage, "model", "stack joins a layer's input and output, and no layer has them of one width",
+    throw Error(ErrorKind::usage, "model", "stack needs a layer whose input and output have the same width",
                 "Use two layers or more, or an input as wide as the output");
   return x;
 }

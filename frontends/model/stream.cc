@@ -223,7 +223,7 @@ void Stream::restore(const TensorMap& states) {
   for (std::size_t k = 0; k < n; ++k) {
     const auto at = states.find(state_name(k));
     if (at == states.end())
-      throw Error(ErrorKind::usage, k_who, "'" + state_name(k) + "' is missing", "give what save() gave");
+      throw Error(ErrorKind::usage, k_who, "'" + state_name(k) + "' is missing", "Pass the result of save()");
     const Type &got = at->second.type(), &wanted = model_->states[k];
     if (got != wanted)
       throw Error(got.dtype == wanted.dtype ? ErrorKind::shape : ErrorKind::type, k_who,

@@ -136,7 +136,7 @@ class Checker {
     const auto [at, is_new] = owned_.emplace(e.owned, e.at.line);
     if (!is_new)
       refuse(cell_, e.at, "parameters " + e.owned + ".* belong to line " + std::to_string(at->second) + " already",
-             "They are called after the variable and counted in a line (" + owner + ", " + owner +
+             "Parameters are named after the variable and numbered within a line (" + owner + ", " + owner +
                  "2, ...): rename one of the variables");
     count_parameters(e, e.arguments.size() + (e.function->function == Function::linear ? 0 : 1));  // bias, or norm's
   }
@@ -175,7 +175,7 @@ class Checker {
     if (names_.contains(name) || !meaning_of(name).empty()) return;
     const auto later = later_.find(name);
     if (later != later_.end())
-      refuse(cell_, e.at, quoted(name) + " is used before it is given in line " + std::to_string(later->second.line),
+      refuse(cell_, e.at, quoted(name) + " is used before its assignment in line " + std::to_string(later->second.line),
              "Move that line up");
     if (const FunctionRow* function = find_function(name))
       refuse(cell_, e.at, quoted(name) + " is a function", "Write " + std::string(function->usage));
@@ -191,7 +191,7 @@ class Checker {
     if (name.back() == '\'') {
       const std::string state = name.substr(0, name.size() - 1);
       if (std::find(cell_.states.begin(), cell_.states.end(), state) == cell_.states.end())
-        refuse(cell_, s.at, "there is no state " + quoted(state),
+        refuse(cell_, s.at, "unknown state " + quoted(state),
                question(state, cell_.states) + "States: " + joined(cell_.states));
     } else if (std::find(cell_.states.begin(), cell_.states.end(), name) != cell_.states.end()) {
       refuse(cell_, s.at, quoted(name) + " is a state, which keeps its value during a step",
@@ -203,8 +203,8 @@ class Checker {
     }
     const auto [first, is_new] = given_.emplace(name, s.at);
     if (!is_new)
-      refuse(cell_, s.at, quoted(name) + " is given twice: first in line " + std::to_string(first->second.line),
-             "Give each name once");
+      refuse(cell_, s.at, quoted(name) + " is assigned twice: first in line " + std::to_string(first->second.line),
+             "Assign each name once");
     names_.insert(name);
   }
 

@@ -108,7 +108,7 @@ class Lexer {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool fits = error == std::errc() && std::fabs(value) <= std::numeric_limits<float>::max();
     if (!fits || end != text.data() + text.size())
-      refuse(cell_, at, quoted(text) + " is not a number that f32 holds", "Write for example 0.5 or 1e-3");
+      refuse(cell_, at, quoted(text) + " is not a valid f32 number", "Write for example 0.5 or 1e-3");
     return {TokenKind::number, at, text, value};
   }
 
@@ -247,7 +247,7 @@ class Parser {
   }
   void close(const At& opened) {
     if (token_.kind == TokenKind::end)
-      refuse(cell_, opened, "this parenthesis is not closed", "Add ) where its expression ends");
+      refuse(cell_, opened, "this parenthesis is not closed", "Add ) at the end of its expression");
     if (!at_symbol(')'))
       unexpected(", or )", "The parenthesis of line " + std::to_string(opened.line) + ", column " +
                                std::to_string(opened.column) + " is open");

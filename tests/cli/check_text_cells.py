@@ -61,7 +61,7 @@ def mistakes(folder):
         for command in (["inspect", config], ["bench", "--config", config, "--seconds", 0]):
             refused(3, *command, says=[*says, "cell 'mine', step line 1, column"])
     config.write_text(LEAKY + '[model]\ncell = "leeky"\n')
-    refused(2, "inspect", config, says=["there is no cell 'leeky'", "Did you mean 'leaky'?"])
+    refused(2, "inspect", config, says=["unknown cell 'leeky'", "Did you mean 'leaky'?"])
 
 
 def inspects(folder):
@@ -86,7 +86,7 @@ def benches(folder):
     wanted = {"cell": "leaky", "input": 2, "hidden": 7, "layers": 1, "bidirectional": False, "batch": 3, "steps": 4}
     assert {key: report[key] for key in wanted} == wanted, report
     refused(2, *quick, "--set", "model.hidden=3", says=["--config"])
-    refused(2, *quick, "--cell", "leaky", says=["there is no cell 'leaky'"])
+    refused(2, *quick, "--cell", "leaky", says=["unknown cell 'leaky'"])
 
 
 def examples(folder):

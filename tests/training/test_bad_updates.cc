@@ -130,7 +130,7 @@ TEST_CASE("the first value that is not finite is named with its place") {
     task->to = 4;
     const std::string text = said(task, options(OnBad::skip, 6));
     CAPTURE(text);
-    CHECK(text.find("1 update up to 4 had a loss or gradient that is not finite") != std::string::npos);
+    CHECK(text.find("1 update up to 4 had a non-finite loss or gradient") != std::string::npos);
     CHECK(text.find(row.says) != std::string::npos);
   }
 }
