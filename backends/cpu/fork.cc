@@ -102,7 +102,7 @@ ForkCall::Way ForkCall::make_way(Schedule schedule, const PlanView& view, const 
     std::size_t bytes = 0;
     for (const std::size_t b : share.branches) add_nodes(own, fork.bounds[b], fork.bounds[b + 1], lane.steps, bytes);
     lane.scratch = scratch;
-    lane.barrier = std::make_unique<Barrier>(share.parts, spins_before_yield(view.parts));
+    lane.barrier = std::make_unique<Barrier>(share.parts, spins_before_sleep(view.parts));
     parts += share.parts;
     scratch += aligned(bytes);
     way.lanes.push_back(std::move(lane));
@@ -122,7 +122,7 @@ std::string ForkCall::implementation() const {
     text += "in turn";
   }
   for (std::size_t i = 0; i < ways_.size(); ++i)
-    if (const double ms = choice_.least_ms(i); ms > 0)
+    if (const double ms = choice_.ms(i); ms > 0)
       text += std::string(ways_[i].schedule == Schedule::side_by_side ? "; side by side " : "; in turn ") +
               std::to_string(ms).substr(0, 6) + " ms";
   return text;

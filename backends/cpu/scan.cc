@@ -8,15 +8,20 @@
 #include "backends/cpu/flush.h"
 #include "backends/cpu/rows.h"
 #include "backends/cpu/state.h"
+#include "unroll/error.h"
 
 namespace unroll::cpu {
 
 ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes)
     : layout_(scan_layout(view.graph().node(id))),
       scratch_base_(view.plan.scratch_offset[static_cast<std::size_t>(id)]),
+      body_(view.plan.bodies[static_cast<std::size_t>(id)]),
+      parts_(view.parts),
+      make_claimed_(view.make_claimed),
+      place_(view.costs->place_of_loop(id)),
       state_(view.state) {
   const Node& node = view.graph().node(id);
-  const Plan& body = *view.plan.bodies[static_cast<std::size_t>(id)];
+  const Plan& body = *body_;
   const auto n_states = static_cast<std::size_t>(layout_.n_states);
   const auto n_sequences = static_cast<std::size_t>(layout_.n_sequences);
   rows_ = view.parts > 1 ? separate_rows({body, 1, view.state}, layout_) : 0;
@@ -65,60 +70,67 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
   spill_ = Bytes(at_least_one(spilled));
   key_ = std::to_string(view.parts) + " parts, " + std::to_string(layout_.steps) + " steps" +
          (layout_.packed ? ", packed " : " ") + print_graph(*body.graph);
-  for (const Schedule schedule : worth_trying(view, id)) {
-    ways_.push_back(make_way(schedule, view, id));
-    ways_.back().guess_ms = loop_ns(view.state.rates, *view.predicted, view.plan, id, schedule, view.parts) * 1e-6;
-    if (ways_.back().together()) scratch_bytes = std::max(scratch_bytes, ways_.back().programs[0]->scratch_bytes());
+  const auto known = state_.schedule ? state_.schedule : state_.choices.find(key_);
+  for (const Schedule schedule : possible_schedules(view, id)) {
+    Way way{schedule, {}, {}, {}};
+    way.guess_ms = loop_ns(view.state.rates, *view.predicted, view.plan, id, schedule, view.parts) * 1e-6;
+    // What was chosen before comes first, and is all that is tried now.
+    ways_.insert(known && schedule == *known ? ways_.begin() : ways_.end(), std::move(way));
   }
-  choice_ = TimedChoice(ways_.size());
+  const bool is_chosen = known && ways_[0].schedule == *known;
+  choice_ = TimedChoice(is_chosen ? 1 : ways_.size());
+  for (std::size_t i = 0; i < choice_.n_ways(); ++i) {
+    compile(ways_[i]);
+    if (ways_[i].together()) scratch_bytes = std::max(scratch_bytes, ways_[i].programs[0]->scratch_bytes());
+  }
+  scratch_room_ = scratch_bytes;
 }
 
-// Best guess first.
-std::vector<Schedule> ScanCall::worth_trying(const PlanView& view, std::int32_t id) const {
+std::vector<Schedule> ScanCall::possible_schedules(const PlanView& view, std::int32_t id) const {
   const auto ranked = [&](const std::vector<Schedule>& possible) {
     return rank_schedules(usual_rates(), *view.costs, view.plan, id, view.parts, possible);
   };
   if (view.parts == 1) return ranked({Schedule::calls});
   std::vector<Schedule> possible{Schedule::columns, Schedule::calls, Schedule::one};
   if (rows_ > 0) possible.push_back(Schedule::rows);
-  const auto wanted = state_.schedule ? state_.schedule : state_.choices.find(key_);
-  if (wanted) {
-    const bool can = std::find(possible.begin(), possible.end(), *wanted) != possible.end();
-    possible = {can ? *wanted : Schedule::calls};
-  }
-  return ranked(possible);
+  if (!state_.schedule) return ranked(possible);
+  const bool can = std::find(possible.begin(), possible.end(), *state_.schedule) != possible.end();
+  return ranked({can ? *state_.schedule : Schedule::calls});
 }
 
-ScanCall::Way ScanCall::make_way(Schedule schedule, const PlanView& view, std::int32_t id) const {
-  const std::shared_ptr<const Plan>& body = view.plan.bodies[static_cast<std::size_t>(id)];
-  const auto parts = static_cast<std::size_t>(view.parts);
-  Way way{schedule, {}, {}, {}};
-  const LoopPlace place = view.costs->place_of_loop(id);
-  const int sharers = schedule == Schedule::one ? 1 : view.parts;
+void ScanCall::compile(Way& way) const {
+  const Schedule schedule = way.schedule;
+  const auto parts = static_cast<std::size_t>(parts_);
+  const int sharers = schedule == Schedule::one ? 1 : parts_;
   std::vector<bool> kept;
-  for (std::size_t k = 0; k < body->graph->outputs().size(); ++k)
+  for (std::size_t k = 0; k < body_->graph->outputs().size(); ++k)
     kept.push_back(k >= states_.size() && outputs_[k - states_.size()].present);
   const auto add_program = [&](int n) {
     way.packed.push_back(std::make_unique<std::vector<PackedMatmul*>>());
-    const ScanBody scan{layout_, place, *way.packed.back(), schedule, sharers, kept};
-    way.programs.push_back(std::make_unique<Program>(PlanView{*body, n, view.state, view.make_claimed}, &scan));
+    const ScanBody scan{layout_, place_, *way.packed.back(), schedule, sharers, kept};
+    way.programs.push_back(std::make_unique<Program>(PlanView{*body_, n, state_, make_claimed_}, &scan));
   };
   const std::size_t lanes = schedule == Schedule::one ? 1 : parts;
-  if (way.together()) add_program(view.parts);
+  if (way.together()) add_program(parts_);
   for (std::size_t i = 0; i < lanes; ++i) {
     if (!way.together()) add_program(1);
     Lane lane;
     lane.body = way.programs.back().get();
     lane.packed = way.packed.back().get();
     lane.bases.resize(lane.body->n_bases());
-    if (schedule == Schedule::rows) lane.rows = Part{static_cast<int>(i), view.parts}.share(rows_);
+    if (schedule == Schedule::rows) lane.rows = Part{static_cast<int>(i), parts_}.share(rows_);
     if (!way.together()) {
-      lane.arena = Bytes(at_least_one(body->arena_bytes));
+      lane.arena = Bytes(at_least_one(body_->arena_bytes));
       lane.scratch = Bytes(at_least_one(lane.body->scratch_bytes()));
     }
     way.lanes.push_back(std::move(lane));
   }
-  return way;
+}
+
+void ScanCall::clear(Way& way) const {
+  way.lanes.clear();
+  way.packed.clear();
+  way.programs.clear();
 }
 
 std::string ScanCall::implementation() const {
@@ -132,24 +144,48 @@ std::string ScanCall::implementation() const {
   }
   if (!way.packed[0]->empty()) text += ", " + std::to_string(way.packed[0]->size()) + " packed";
   const auto digits = [](double ms) { return std::to_string(ms).substr(0, 6); };
-  if (ways_.size() == 1) return text + "; " + digits(way.guess_ms) + " ms guessed";
+  if (choice_.n_ways() == 1) return text + "; " + digits(way.guess_ms) + " ms guessed";
   for (std::size_t i = 0; i < ways_.size(); ++i)
-    if (const double ms = choice_.least_ms(i); ms > 0)
+    if (const double ms = choice_.ms(i); ms > 0)
       text += "; " + std::string(schedule_name(ways_[i].schedule)) + " " + digits(ms) + " ms (" +
               digits(ways_[i].guess_ms) + " guessed)";
   return text;
 }
 
-// By part 0, after a run: the next way to time, or the best of them.
-void ScanCall::choose(double milliseconds) {
-  if (!choice_.add_run(milliseconds, warm_up_-- <= 0)) return;
-  for (std::size_t i = 0; i < ways_.size(); ++i) {
-    if (i == choice_.active()) continue;
-    ways_[i].lanes.clear();
-    ways_[i].packed.clear();
-    ways_[i].programs.clear();
+void ScanCall::note_run(double milliseconds) {
+  if (choice_.open()) {
+    tried_ms_ += milliseconds;
+    if (choice_.add_run(milliseconds, warm_up_-- <= 0)) choose();
+  } else if (watch_.add_run(milliseconds, state_.retry)) {
+    try_again();
   }
+}
+
+void ScanCall::choose() {
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    if (i != choice_.active()) clear(ways_[i]);
+  watch_.restart(choice_.ms(choice_.active()), tried_ms_);
   state_.choices.keep(key_, ways_[choice_.active()].schedule);
+}
+
+// Other programs may have come or gone since the choice. Ways that need more scratch than the frame has are left out.
+void ScanCall::try_again() {
+  const auto start = std::chrono::steady_clock::now();
+  std::swap(ways_[0], ways_[choice_.active()]);
+  std::size_t n = 1;
+  try {
+    for (; n < ways_.size(); ++n) {
+      compile(ways_[n]);
+      if (!ways_[n].together() || ways_[n].programs[0]->scratch_bytes() <= scratch_room_) continue;
+      ways_.erase(ways_.begin() + static_cast<std::ptrdiff_t>(n--));
+    }
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::memory) throw;  // without room for a second way the one that runs stays
+    clear(ways_[n]);
+  }
+  choice_ = TimedChoice(n, /*again=*/true);
+  tried_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  if (!choice_.open()) watch_.restart(0, tried_ms_);
 }
 
 // Where the value of a state lies after `step` steps have run.
@@ -177,8 +213,8 @@ void ScanCall::bind_step(const Frame& frame, std::int64_t step, Lane& lane) {
 void ScanCall::run(const Frame& frame, const Part& part) {
   using Clock = std::chrono::steady_clock;
   Way& way = ways_[choice_.active()];
-  const bool choosing = choice_.open(), together = way.together();
-  const auto start = choosing ? Clock::now() : Clock::time_point();
+  const bool choosing = choice_.open(), together = way.together(), notes = ways_.size() > 1 && part.index == 0;
+  const auto start = notes ? Clock::now() : Clock::time_point();
   bool ended = false;  // with a barrier
   if (static_cast<std::size_t>(part.index) < way.lanes.size()) {
     Lane& lane = way.lanes[static_cast<std::size_t>(part.index)];
@@ -187,7 +223,7 @@ void ScanCall::run(const Frame& frame, const Part& part) {
   }
   if (!ended) part.sync();
   if (!layout_.packed) finish(frame, part);
-  if (choosing && part.index == 0) choose(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  if (notes) note_run(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
 }
 
 void ScanCall::run_lane(const Frame& frame, Lane& lane, const Part& part) {

@@ -2,7 +2,7 @@
 // The time loop. States are never copied: the body reads the last step's buffer and writes the next one; a state that
 // is also a per-step output lives in that output's stack. In a packed scan a step runs on the rows that are still
 // there. The steps may be shared out in several ways (schedule.h): all that may pay are compiled, the first runs are
-// timed, the soonest done stays.
+// timed, the fastest stays. When its time changes, the others are compiled and timed again.
 #pragma once
 
 #include <memory>
@@ -72,9 +72,14 @@ class ScanCall final : public Call {
     double guess_ms = 0;  // before any run; 0: none was made
     bool together() const { return schedule == Schedule::calls || schedule == Schedule::columns; }
   };
-  std::vector<Schedule> worth_trying(const PlanView& view, std::int32_t id) const;
-  Way make_way(Schedule schedule, const PlanView& view, std::int32_t id) const;
-  void choose(double milliseconds);
+  // Best guess first.
+  std::vector<Schedule> possible_schedules(const PlanView& view, std::int32_t id) const;
+  void compile(Way& way) const;
+  void clear(Way& way) const;
+  // By part 0, after a run. The other parts look at ways again only after the next barrier.
+  void note_run(double milliseconds);
+  void choose();
+  void try_again();
 
   void run_lane(const Frame& frame, Lane& lane, const Part& part);
   void bind_step(const Frame& frame, std::int64_t step, Lane& lane);
@@ -115,9 +120,18 @@ class ScanCall final : public Call {
   mutable Bytes spill_;  // for per-step outputs that nobody reads
   std::vector<std::size_t> spill_offset_;
 
-  std::vector<Way> ways_;
-  TimedChoice choice_;  // of the ways
-  int warm_up_ = 1;     // runs that are not timed
+  // What compiling a way needs.
+  std::shared_ptr<const Plan> body_;
+  int parts_;
+  MakeClaimed make_claimed_;
+  LoopPlace place_;
+  std::size_t scratch_room_ = 0;  // of the frame's scratch
+
+  std::vector<Way> ways_;  // all that may pay; those without lanes are not compiled
+  TimedChoice choice_;     // of the first ways
+  ChoiceWatch watch_;
+  double tried_ms_ = 0;  // what the choice has cost
+  int warm_up_ = 1;      // runs that are not timed
   BackendState& state_;
   std::string key_;  // of the choice
 };

@@ -2,6 +2,7 @@
 #include "backends/cpu/schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/support/nearest_name.h"
 #include "unroll/error.h"
@@ -46,22 +47,59 @@ std::optional<Schedule> find_schedule(std::string_view name) {
   throw Error(ErrorKind::usage, "cpu", "unknown schedule '" + std::string(name) + "'", known_names(name, known));
 }
 
+bool TimedChoice::is_done(const Way& way) const {
+  constexpr int k_runs = 3, k_most_runs = 32;
+  constexpr double k_enough_ms = 8;  // a few time slices of the operating system
+  if (!again_) return way.timed >= k_runs;
+  return way.timed >= k_most_runs || (way.timed >= k_runs && way.sum_ms >= k_enough_ms);
+}
+
+double TimedChoice::ms(std::size_t way) const {
+  if (way >= ways_.size() || ways_[way].timed == 0) return 0;
+  return again_ ? ways_[way].sum_ms / ways_[way].timed : ways_[way].least_ms;
+}
+
 bool TimedChoice::add_run(double milliseconds, bool counts) {
-  constexpr int k_runs = 3;  // of each way
   Way& way = ways_[active_];
+  if (counts && again_) counts = std::exchange(way.warm, true);
   if (counts) {
     way.least_ms = way.timed == 0 ? milliseconds : std::min(way.least_ms, milliseconds);
+    way.sum_ms += milliseconds;
     ++way.timed;
   }
-  const auto at = [&](auto found) { return static_cast<std::size_t>(found - ways_.begin()); };
-  const auto next =
-      std::min_element(ways_.begin(), ways_.end(), [](const Way& a, const Way& b) { return a.timed < b.timed; });
-  active_ = at(next);
-  if (next->timed < k_runs) return false;
-  active_ = at(std::min_element(ways_.begin(), ways_.end(),
-                                [](const Way& a, const Way& b) { return a.least_ms < b.least_ms; }));
+  bool done = true;
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    if (is_done(ways_[i])) continue;
+    if (done || ways_[i].timed < ways_[active_].timed) active_ = i;
+    done = false;
+  }
+  if (!done) return false;
+  active_ = 0;
+  for (std::size_t i = 1; i < ways_.size(); ++i)
+    if (ms(i) < ms(active_)) active_ = i;
   open_ = false;
   return true;
+}
+
+void ChoiceWatch::restart(double expected_ms, double cost_ms) {
+  *this = ChoiceWatch();
+  expected_ms_ = expected_ms;
+  cost_ms_ = cost_ms;
+}
+
+bool ChoiceWatch::add_run(double milliseconds, const RetryLimits& limits) {
+  constexpr int k_window = 8;
+  constexpr double k_changed = 1.5;
+  elapsed_ms_ += milliseconds;
+  window_ms_ += milliseconds;
+  if (++window_ < k_window || window_ms_ < limits.window_ms) return false;
+  const double mean = window_ms_ / window_;
+  window_ms_ = 0;
+  window_ = 0;
+  if (expected_ms_ == 0) expected_ms_ = mean;
+  if (elapsed_ms_ > std::max(limits.late_ms, limits.late * cost_ms_)) return true;
+  const bool changed = mean > k_changed * expected_ms_ || mean * k_changed < expected_ms_;
+  return changed && elapsed_ms_ > std::max(limits.soon_ms, limits.soon * cost_ms_);
 }
 
 std::optional<Schedule> ScheduleChoices::find(const std::string& key) const {

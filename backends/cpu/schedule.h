@@ -26,25 +26,54 @@ std::string_view schedule_name(Schedule schedule);
 // "": nothing. Throws Error(usage) naming the known ones.
 std::optional<Schedule> find_schedule(std::string_view name);
 
-// Which of several ways to do the same is the soonest done: three runs of each are timed, in turn, and the least time
-// of a way counts.
+// Which of several ways to do the same is the fastest: runs of each are timed, in turn. At first the least time of
+// three runs counts, because nothing is warm yet. A choice that is made again is made because other programs disturb,
+// so that the mean counts, of more runs where they are short; the first run of each way is a warm-up.
 class TimedChoice {
  public:
-  explicit TimedChoice(std::size_t n_ways = 1) : ways_(n_ways) {}
+  explicit TimedChoice(std::size_t n_ways = 1, bool again = false) : ways_(n_ways), again_(again) {}
   bool open() const { return open_ && ways_.size() > 1; }
   std::size_t active() const { return active_; }  // what the next run takes
   // A run of the active way is done; its time is passed over where it does not count. True when the choice is made.
   bool add_run(double milliseconds, bool counts);
-  double least_ms(std::size_t way) const { return ways_[way].least_ms; }  // 0: not timed yet
+  double ms(std::size_t way) const;  // that counts; 0: not timed
+  std::size_t n_ways() const { return ways_.size(); }
 
  private:
   struct Way {
-    double least_ms = 0;
+    double least_ms = 0, sum_ms = 0;
     int timed = 0;
+    bool warm = false;
   };
+  bool is_done(const Way& way) const;
   std::vector<Way> ways_;
+  bool again_;
   std::size_t active_ = 0;
   bool open_ = true;
+};
+
+// How long the runs since a choice take before it may be made again: at least `..._ms`, and a multiple of what trying
+// cost, so that it costs at most a twentieth of the time.
+struct RetryLimits {
+  double soon = 20, soon_ms = 100;  // when runs take another time than expected
+  double late = 200, late_ms = 2000;  // when they do not
+  double window_ms = 8;  // runs that are compared with the expected time, together
+};
+
+// Says when to make a choice again: soon when runs take much longer or much less time than expected, because other
+// programs came or went, otherwise from time to time.
+class ChoiceWatch {
+ public:
+  // A choice was made: a run takes `expected_ms` (0: as long as the first runs do), trying took `cost_ms`.
+  void restart(double expected_ms, double cost_ms);
+  // After each run. True: try again.
+  bool add_run(double milliseconds, const RetryLimits& limits);
+
+ private:
+  double expected_ms_ = 0, cost_ms_ = 0;
+  double elapsed_ms_ = 0;              // of runs since the choice
+  double window_ms_ = 0;               // of the last runs
+  int window_ = 0;
 };
 
 // What timings chose, by a text that says everything that matters.

@@ -16,6 +16,7 @@ struct BackendState {
   std::shared_ptr<SharedArena> arena = std::make_shared<SharedArena>();  // of all that may not run at once
   WeightStore weights = {};
   ScheduleChoices choices = {};
+  RetryLimits retry = {};
   std::optional<Schedule> schedule = {};  // of every scan that can have it; none: timings choose
   // For predictions alone: what is chosen must not depend on what else the machine did while its rates were measured.
   Rates rates = usual_rates();

@@ -1,45 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads spin for some tens of microseconds for the next call, because training calls follow each other closely,
-// then sleep. Inside a run they spin, yield their core after a while, and then sleep: there may be fewer cores than
-// threads, or other programs on them, and a core that waits is one that the thread waited for may need.
+// Threads spin for some tens of microseconds for the next call or at a barrier, because both follow each other closely,
+// then sleep. They do not yield in between: beside other programs a yielded core comes back after the other program's
+// time slice, milliseconds later, where a thread that sleeps is woken at once.
 #include "backends/cpu/team.h"
 
 #include <hwy/cache_control.h>
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <climits>
 
 namespace unroll::cpu {
 
 namespace {
 
-// One pause takes 10 to 140 cycles, by processor.
-constexpr int k_spins_before_yield = 2000;
-constexpr int k_spins_before_yield_when_crowded = 20;
-constexpr int k_yields_before_sleep = 50;
-constexpr int k_spins_before_sleep = 1000;
+constexpr double k_spin_ns = 50e3;  // about what it takes to put a thread to sleep and to wake it
+constexpr int k_spins_when_crowded = 20;
 
-// Returns when `value` is no longer `old`; whoever changes it calls notify_all.
-template <class T>
-void await_change(const std::atomic<T>& value, T old, int spins) {
-  for (int i = 0; i < spins; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    hwy::Pause();
+// A pause takes 10 to 140 cycles, by processor. The least time counts: other programs may interrupt.
+double pause_ns() {
+  using Clock = std::chrono::steady_clock;
+  constexpr int k_pauses = 100;
+  double least = 1e9;
+  for (int i = 0; i < 10; ++i) {
+    const auto start = Clock::now();
+    for (int n = 0; n < k_pauses; ++n) hwy::Pause();
+    least = std::min(least, std::chrono::duration<double, std::nano>(Clock::now() - start).count() / k_pauses);
   }
-  for (int i = 0; i < k_yields_before_sleep; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    std::this_thread::yield();
-  }
-  value.wait(old, std::memory_order_acquire);
+  return std::max(least, 1.0);
+}
+
+int spins_of_a_wait() {
+  static const int spins = static_cast<int>(k_spin_ns / pause_ns());
+  return spins;
+}
+
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
+void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, nullptr, nullptr, 0);
 }
 
 }  // namespace
 
+// Either this sees a thread that is about to sleep and wakes it, or that thread sees the new value: both sides write
+// first and read then, in the single order of sequentially consistent operations.
+void WaitWord::wake() {
+  if (sleepers_.load(std::memory_order_seq_cst) > 0) futex(value_, FUTEX_WAKE_PRIVATE, INT_MAX);
+}
+
+void WaitWord::store(std::uint32_t value) {
+  value_.store(value, std::memory_order_seq_cst);
+  wake();
+}
+
+void WaitWord::add(std::uint32_t n) {
+  value_.fetch_add(n, std::memory_order_seq_cst);
+  wake();
+}
+
+void WaitWord::await_change(std::uint32_t old, int spins) {
+  for (int i = 0; i < spins; ++i) {
+    if (load() != old) return;
+    hwy::Pause();
+  }
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  while (value_.load(std::memory_order_seq_cst) == old) futex(value_, FUTEX_WAIT_PRIVATE, old);
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+}
+
 // With more threads than cores, the one waited for may not be running.
-int spins_before_yield(int threads) {
-  const unsigned cores = std::thread::hardware_concurrency();
-  const bool crowded = cores != 0 && threads > static_cast<int>(cores);
-  return crowded ? k_spins_before_yield_when_crowded : k_spins_before_yield;
+int spins_before_sleep(int threads) {
+  return threads > available_cores() ? k_spins_when_crowded : spins_of_a_wait();
 }
 
 int available_cores() {
@@ -49,22 +84,20 @@ int available_cores() {
 }
 
 void Barrier::wait() {
-  const std::uint32_t generation = generation_.load(std::memory_order_acquire);
+  const std::uint32_t generation = generation_.load();
   if (broken_.load(std::memory_order_acquire)) throw BarrierBroken{};
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == n_) {
     arrived_.store(0, std::memory_order_relaxed);
-    generation_.store(generation + 1, std::memory_order_release);
-    generation_.notify_all();
+    generation_.store(generation + 1);
     return;
   }
-  await_change(generation_, generation, spins_);
+  generation_.await_change(generation, spins_);
   if (broken_.load(std::memory_order_acquire)) throw BarrierBroken{};
 }
 
 void Barrier::break_all() {
   broken_.store(true, std::memory_order_release);
-  generation_.fetch_add(1, std::memory_order_acq_rel);  // what waiting threads look at
-  generation_.notify_all();
+  generation_.add(1);  // what waiting threads look at
 }
 
 void Barrier::mend() {
@@ -72,7 +105,7 @@ void Barrier::mend() {
   broken_.store(false, std::memory_order_relaxed);
 }
 
-Lockstep::Lockstep(int n) : spins_(spins_before_yield(n)), barrier_(std::max(n, 1), spins_) {}
+Lockstep::Lockstep(int n) : spins_(spins_before_sleep(n)), barrier_(std::max(n, 1), spins_) {}
 
 void Lockstep::do_part(Call call, void* argument, int index, int count) {
   try {
@@ -107,7 +140,7 @@ Team::~Team() { stop(); }
 
 void Team::stop() {
   stop_ = true;
-  start_call();
+  calls_.add(1);
   for (auto& thread : threads_) thread.join();
 }
 
@@ -115,42 +148,20 @@ void Team::run_erased(Lockstep::Call call, void* argument) {
   if (threads_.empty()) return call(argument, Part{});
   call_ = call;
   argument_ = argument;
-  unfinished_.store(size() - 1, std::memory_order_relaxed);
-  start_call();
+  unfinished_.store(static_cast<std::uint32_t>(size() - 1));
+  calls_.add(1);
   lockstep_.do_part(call_, argument_, 0, size());
-  for (int left = unfinished_.load(std::memory_order_acquire); left != 0;
-       left = unfinished_.load(std::memory_order_acquire))
-    await_change(unfinished_, left, lockstep_.spins());
+  for (std::uint32_t left = unfinished_.load(); left != 0; left = unfinished_.load())
+    unfinished_.await_change(left, lockstep_.spins());
   lockstep_.rethrow();
-}
-
-// Either this sees a thread that is about to sleep and wakes it, or that thread sees the new count: both sides write
-// first and read then, in the one order of sequentially consistent operations.
-void Team::start_call() {
-  calls_.fetch_add(1, std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-  { const std::lock_guard lock(sleep_mutex_); }
-  wake_.notify_all();
-}
-
-void Team::await_call(std::uint32_t last) {
-  for (int spins = 0; spins < k_spins_before_sleep; ++spins) {
-    if (calls_.load(std::memory_order_acquire) != last) return;
-    hwy::Pause();
-  }
-  std::unique_lock lock(sleep_mutex_);
-  sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  wake_.wait(lock, [&] { return calls_.load(std::memory_order_seq_cst) != last; });
-  sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void Team::work(int index, int count) {
   for (std::uint32_t last = 0;; ++last) {
-    await_call(last);
+    calls_.await_change(last, lockstep_.spins());
     if (stop_) return;
     lockstep_.do_part(call_, argument_, index, count);
-    unfinished_.fetch_sub(1, std::memory_order_release);
-    unfinished_.notify_all();
+    unfinished_.add(static_cast<std::uint32_t>(-1));
   }
 }
 

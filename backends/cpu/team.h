@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -13,13 +12,29 @@
 
 namespace unroll::cpu {
 
+// A number that threads wait for. Setting it costs a system call only when a thread sleeps.
+class WaitWord {
+ public:
+  std::uint32_t load() const { return value_.load(std::memory_order_acquire); }
+  void store(std::uint32_t value);
+  void add(std::uint32_t n);
+  // Returns when the value is no longer `old`: pauses up to `spins` times, then sleeps.
+  void await_change(std::uint32_t old, int spins);
+
+ private:
+  void wake();
+
+  std::atomic<std::uint32_t> value_{0};
+  std::atomic<std::uint32_t> sleepers_{0};
+};
+
 // Thrown out of Barrier::wait in the other parts when one part failed; never leaves Team::run.
 struct BarrierBroken {};
 
 // All `n` threads must arrive before any goes on; what was written before it is seen after it.
 class Barrier {
  public:
-  // Waits by pausing up to `spins` times, then yields its core for a while, then sleeps.
+  // A waiting thread pauses up to `spins` times, then sleeps.
   Barrier(int n, int spins) : n_(n), spins_(spins) {}
   void wait();
   void break_all();  // every present and later wait throws BarrierBroken
@@ -29,7 +44,7 @@ class Barrier {
   const int n_;
   const int spins_;
   alignas(64) std::atomic<int> arrived_{0};
-  alignas(64) std::atomic<std::uint32_t> generation_{0};
+  alignas(64) WaitWord generation_;
   std::atomic<bool> broken_{false};
 };
 
@@ -62,7 +77,7 @@ class Lockstep {
  public:
   using Call = void (*)(void*, const Part&);
   explicit Lockstep(int n);
-  int spins() const { return spins_; }  // before a waiting thread yields
+  int spins() const { return spins_; }  // before a waiting thread sleeps
   // Runs part `index` of `count` and keeps its exception, the others leave their next barrier at once.
   void do_part(Call call, void* argument, int index, int count);
   // Once all parts are done: throws the first exception.
@@ -75,8 +90,8 @@ class Lockstep {
   std::mutex error_mutex_;
 };
 
-// How often a thread of so many that waits for another one pauses before it yields its core.
-int spins_before_yield(int threads);
+// How often one of `threads` threads that waits for another pauses before it sleeps.
+int spins_before_sleep(int threads);
 
 // Cores that this process may run on.
 int available_cores();
@@ -100,8 +115,6 @@ class Team {
 
  private:
   void run_erased(Lockstep::Call call, void* argument);
-  void start_call();
-  void await_call(std::uint32_t last);     // returns when more than `last` calls were started
   void work(int index, int count);         // body of thread `index`
   void stop();
 
@@ -109,11 +122,8 @@ class Team {
   Lockstep::Call call_ = nullptr;
   void* argument_ = nullptr;
   bool stop_ = false;
-  alignas(64) std::atomic<std::uint32_t> calls_{0};    // runs started
-  alignas(64) std::atomic<int> unfinished_{0};         // threads still in the present run
-  std::atomic<int> sleepers_{0};
-  std::mutex sleep_mutex_;
-  std::condition_variable wake_;
+  alignas(64) WaitWord calls_;                         // runs started
+  alignas(64) WaitWord unfinished_;                    // threads still in the present run
   std::vector<std::thread> threads_;
 };
 
