@@ -95,7 +95,7 @@ int run_doctor(const Options& options) {
   report.print(options.json);
   if (test.failed.empty()) return 0;
   throw Error(ErrorKind::differ, "doctor", "the self-test failed: " + test.failed,
-              "Use another backend; `unroll compare` names the node that is to blame");
+              "Use another backend; run `unroll compare` to find the first node that differs");
 }
 
 }  // namespace unroll::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll new`: a commented config for a kind of task, with sample data when a folder is asked for.
+// `unroll new`: writes a commented config for a task and, into a folder, sample data.
 #include <fmt/format.h>
 
 #include <array>
@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 
 struct Template {
   const char* kind;
-  const char* data;  // name of the sample file
+  const char* data;  // file name of the sample data
   std::string (*sample)();
-  std::array<const char*, 6> settings;  // what differs from the defaults
+  std::array<const char*, 6> settings;  // settings that differ from the defaults
 };
 constexpr Template k_templates[] = {
     {"language-model", "text.txt", sample_text, {"train.lr=0.004", "train.max_updates=300", "train.batch=16"}},
@@ -44,7 +44,8 @@ constexpr Template k_templates[] = {
 };
 
 void write_new(const std::string& path, const std::string& text) {
-  if (disk().exists(path)) throw Error(ErrorKind::usage, "new", fmt::format("{} exists", path), "Name another place");
+  if (disk().exists(path))
+    throw Error(ErrorKind::usage, "new", fmt::format("{} already exists", path), "Choose another path");
   write_file(path, text);
   fmt::print("{}\n", path);
 }
@@ -55,7 +56,8 @@ const Template& template_of(const std::string& kind) {
   }
   std::vector<std::string_view> kinds;
   for (const Template& row : k_templates) kinds.push_back(row.kind);
-  throw Error(ErrorKind::usage, "new", "no kind given", fmt::format("Write unroll new {} PATH", fmt::join(kinds, "|")));
+  throw Error(ErrorKind::usage, "new", "no task kind given",
+              fmt::format("Write unroll new {} PATH", fmt::join(kinds, "|")));
 }
 
 }  // namespace
@@ -67,7 +69,7 @@ int run_new(const Options& options) {
   }
   const Template& from = template_of(options.kind);
   if (options.path.empty())
-    throw Error(ErrorKind::usage, "new", "no place given", "Name a folder or a file ending in .toml");
+    throw Error(ErrorKind::usage, "new", "no path given", "Name a folder, or a file that ends in .toml");
   Config config;
   config.set("task.kind", std::string(from.kind), "new");
   for (const char* setting : from.settings) {
@@ -81,7 +83,7 @@ int run_new(const Options& options) {
   const std::string file = is_file ? options.path : folder + "/config.toml";
   write_new(file, fmt::format("# {}: docs/config.md explains every key\n\n{}", from.kind, config.toml(config.uses())));
   if (!is_file && options.data.empty()) write_new(folder + "/" + from.data, from.sample());
-  fmt::print(stderr, "train it with: unroll train {} --out runs/{}\n", file,
+  fmt::print(stderr, "Train it: unroll train {} --out runs/{}\n", file,
              fs::path(file).parent_path().filename().string());
   return 0;
 }

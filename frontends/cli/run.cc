@@ -29,7 +29,7 @@ void require_tensor(const std::string& file, const TensorMap& tensors, const std
   }
   if (found->second.type() != wanted) {
     throw Error(ErrorKind::input_file, file,
-                fmt::format("tensor {} is {} and must be {}", name, found->second.type().text(), wanted.text()),
+                fmt::format("tensor {} is {}; it must be {}", name, found->second.type().text(), wanted.text()),
                 expected_text(expected));
   }
 }
@@ -52,7 +52,7 @@ RecurrentSizes sizes_from(const std::string& file, const TensorMap& input, const
   }
   const Type& type = found->second.type();
   if (type.shape.rank() != 3 || !is_float(type.dtype) || type.shape[2] != width) {
-    throw Error(ErrorKind::input_file, file, fmt::format("tensor x is {} and must be f32[T,B,{}]", type.text(), width),
+    throw Error(ErrorKind::input_file, file, fmt::format("tensor x is {}; it must be f32[T,B,{}]", type.text(), width),
                 "Its last dimension is model.input");
   }
   return {.steps = type.shape[0],
@@ -66,7 +66,7 @@ void check_lengths(const std::string& file, const Tensor& lengths, std::int64_t 
   for (const std::int32_t length : lengths.values<std::int32_t>()) {
     if (length < 0 || length > steps) {
       throw Error(ErrorKind::input_file, file,
-                  fmt::format("lengths holds {}; each must lie between 0 and T = {}", length, steps));
+                  fmt::format("lengths contains {}; each must be between 0 and T = {}", length, steps));
     }
   }
 }
@@ -116,7 +116,7 @@ Pass build_pass(const Config& config, const RecurrentSizes& sizes, bool grad) {
 void drop_gradients(TensorMap& input) {
   for (auto at = input.begin(); at != input.end();) {
     if (at->first.starts_with("d_")) {
-      fmt::print(stderr, "unroll: {} is not used without --grad\n", at->first);
+      fmt::print(stderr, "unroll: {} is ignored without --grad\n", at->first);
       at = input.erase(at);
     } else {
       ++at;

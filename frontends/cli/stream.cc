@@ -88,7 +88,7 @@ class LineStream {
       ids_buffer_.clear();
       for (const float id : x) {
         if (!(std::trunc(id) == id && std::fabs(id) < 1e7f))
-          throw Error(ErrorKind::input_file, "stream", fmt::format("this model reads ids; got {}", id));
+          throw Error(ErrorKind::input_file, "stream", fmt::format("this model reads token indices; got {}", id));
         ids_buffer_.push_back(static_cast<std::int32_t>(id));
       }
       done = stream.step(ids_buffer_, y);
