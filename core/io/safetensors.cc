@@ -204,4 +204,8 @@ void save_safetensors(const std::string& path, const TensorFile& file, Vfs& vfs)
   write_atomically(vfs, path, parts);
 }
 
+Result<TensorFile> try_load_safetensors(const std::string& path, Vfs& vfs) noexcept {
+  return attempt([&] { return load_safetensors(path, vfs); });
+}
+
 }  // namespace unroll

@@ -76,6 +76,17 @@ void require_apart(const Bindings& bindings, const Plan& plan) {
 Program::Program(const Graph& graph, Backend& backend, const PlanOptions& options)
     : backend_(backend), plan_(unroll::plan(graph, backend, options)), executable_(backend.compile(plan_)) {}
 
+Result<std::unique_ptr<Backend>> try_make_backend(const std::string& name, const BackendOptions& options) noexcept {
+  return attempt([&] { return make_backend(name, options); });
+}
+
+Result<Program> Program::try_create(const Graph& graph, Backend& backend, const PlanOptions& options) noexcept {
+  return attempt([&] { return Program(graph, backend, options); });
+}
+Result<TensorMap> Program::try_run(const TensorMap& inputs) noexcept {
+  return attempt([&] { return run(inputs); });
+}
+
 void Program::run(const Bindings& bindings) {
   require_buffers(bindings.inputs, plan_->graph->inputs(), *plan_->graph, "input");
   require_buffers(bindings.outputs, plan_->graph->outputs(), *plan_->graph, "output");

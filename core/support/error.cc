@@ -2,6 +2,9 @@
 #include "unroll/error.h"
 
 #include <array>
+#include <new>
+
+#include "unroll/result.h"
 
 namespace unroll {
 
@@ -36,6 +39,32 @@ Error::Error(ErrorKind kind, std::string_view who, std::string_view what, std::s
     : kind_(kind), next_(next) {
   text_.append("[").append(who).append("] ").append(what);
   if (!next.empty()) text_.append(". ").append(next);
+}
+
+void raise(const Error& error) { throw error; }
+
+std::string_view where_of(const Error& error) {
+  const std::string_view text = error.what();
+  return text.substr(1, text.find("] ") - 1);
+}
+std::string_view message_of(const Error& error) {
+  std::string_view text = error.what();
+  if (!error.next().empty()) text.remove_suffix(error.next().size() + 2);
+  return text.substr(text.find("] ") + 2);
+}
+
+Error current_error() noexcept {
+  try {
+    throw;
+  } catch (const Error& e) {
+    return e;
+  } catch (const std::bad_alloc&) {
+    return {ErrorKind::memory, "unroll", "an allocation failed", "Use smaller tensors or free memory"};
+  } catch (const std::exception& e) {
+    return {ErrorKind::internal, "unroll", e.what()};
+  } catch (...) {
+    return {ErrorKind::internal, "unroll", "an exception of an unknown type"};
+  }
 }
 
 int exit_code(ErrorKind kind) { return row(kind).exit_code; }

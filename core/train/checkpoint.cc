@@ -155,11 +155,16 @@ bool is_run_tensor(const std::string& name) {
 TensorFile load_model(const std::string& path, Vfs& vfs) {
   TensorFile file = load_safetensors(path, vfs);
   check_digest(file, path);
+  if (!file.metadata.contains("trainer.format")) return file;  // parameters only
   for (auto& [name, tensor] : file.tensors)
     if (const auto average = file.tensors.find("average." + name); average != file.tensors.end())
       tensor = average->second;
   std::erase_if(file.tensors, [](const auto& entry) { return is_run_tensor(entry.first); });
   return file;
+}
+
+Result<TensorFile> try_load_model(const std::string& path, Vfs& vfs) noexcept {
+  return attempt([&] { return load_model(path, vfs); });
 }
 
 }  // namespace unroll

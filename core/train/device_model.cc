@@ -6,6 +6,8 @@
 #include "core/train/control.h"
 #include "core/support/machine_memory.h"
 #include "core/train/bad_value.h"
+#include "core/train/check_parameters.h"
+#include "core/train/checkpoint.h"
 #include "core/train/estimate.h"
 #include "core/train/metrics.h"
 #include "unroll/error.h"
@@ -25,13 +27,13 @@ std::vector<double> doubles(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-Batch any_batch(const Task& task, std::uint64_t seed) {
+}  // namespace
+
+Batch Task::example(std::uint64_t seed) const {
   for (const Split split : {Split::train, Split::validation, Split::test})
-    if (task.n_batches(split) > 0) return task.batch(split, seed, 0, 0);
+    if (n_batches(split) > 0) return batch(split, seed, 0, 0);
   throw Error(ErrorKind::usage, "trainer", "the task has no batch in any split");
 }
-
-}  // namespace
 
 std::string shapes_of(const Batch& batch) {
   std::string text;
@@ -50,10 +52,14 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
       parameters_(backend),
       carried_(backend),
       accumulated_(backend) {
-  const EvaluationGraph forward = build_evaluation(*task_, any_batch(*task_, seed_));
+  const EvaluationGraph forward = build_evaluation(*task_, task_->example(seed_));
   evaluation_metrics_ = forward.metrics;
   parameter_rules(recipe_.optimizer_options, recipe_.groups,
                   forward.parameters);  // a group without parameter is an error
+  for (const ParameterSpec& p : forward.parameters)
+    if (is_run_tensor(p.name))
+      throw Error(ErrorKind::usage, "trainer", "parameter '" + p.name + "' has a name that checkpoints reserve",
+                  "Names must not begin with optimizer., average., state. or trainer.");
   refuse_too_large(forward.parameters);
   TensorMap initial = initialize(forward.parameters, seed_);
   for (const auto& [name, tensor] : initial) {
@@ -117,6 +123,7 @@ DeviceModel::ProgramBytes DeviceModel::all_programs() const {
   for (const auto& [types, program] : updates_) add(*program);
   for (const auto& [types, watching] : watching_) add(*watching.program);
   for (const auto& [types, evaluation] : evaluations_) add(*evaluation.program);
+  for (const auto& [types, prediction] : predictions_) add(*prediction.program);
   return all;
 }
 
@@ -161,9 +168,10 @@ std::size_t DeviceModel::saved_bytes() const {
 }
 
 BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
-  std::unique_ptr<BoundProgram>& program = updates_[std::to_string(static_cast<int>(phase)) + shapes_of(batch)];
-  if (program) return *program;
+  const std::string key = std::to_string(static_cast<int>(phase)) + shapes_of(batch);
+  if (const auto at = updates_.find(key); at != updates_.end()) return *at->second;
   const TrainingGraph graph = build_update(*task_, batch, recipe_, phase);
+  require_parameters(graph.parameters, batch);
   if (!metrics_) metrics_ = graph.metrics;
   require_metrics(*metrics_, graph.metrics);
   for (const NamedType& r : graph.residents) {
@@ -173,34 +181,65 @@ BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
     if (r.initial != 0) set.upload(r.name, Tensor::filled(r.type, r.initial));
   }
   const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
-  program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, fitting(*graph.graph));
-  return *program;
+  auto program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, fitting(*graph.graph));
+  return *updates_.emplace(key, std::move(program)).first->second;
 }
 
 DeviceModel::Watching& DeviceModel::program_for_watch(const Batch& batch, Phase phase) {
-  Watching& w = watching_[std::to_string(static_cast<int>(phase)) + shapes_of(batch)];
-  if (w.program) return w;
+  const std::string key = std::to_string(static_cast<int>(phase)) + shapes_of(batch);
+  if (const auto at = watching_.find(key); at != watching_.end()) return at->second;
+  Watching w;
   const WatchGraph graph = build_watch(*task_, batch, recipe_, phase);
   w.parameters = graph.parameters;
   w.loops = graph.loops;
   const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
   w.program = std::make_unique<BoundProgram>(*graph.training.graph, sets, backend_, fitting(*graph.training.graph));
-  return w;
+  return watching_.emplace(key, std::move(w)).first->second;
 }
 
 DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch) {
-  Evaluation& e = evaluations_[shapes_of(batch)];
-  if (e.program) return e;
+  const std::string key = shapes_of(batch);
+  if (const auto at = evaluations_.find(key); at != evaluations_.end()) return at->second;
   const EvaluationGraph graph = build_evaluation(*task_, batch);
   require_metrics(evaluation_metrics_, graph.metrics);
+  return evaluations_.emplace(key, bound(graph, batch)).first->second;
+}
+
+DeviceModel::Evaluation& DeviceModel::program_for_prediction(const Batch& batch) {
+  const std::string key = shapes_of(batch);
+  if (const auto at = predictions_.find(key); at != predictions_.end()) return at->second;
+  return predictions_.emplace(key, bound(build_prediction(*task_, batch), batch)).first->second;
+}
+
+DeviceModel::Evaluation DeviceModel::bound(const EvaluationGraph& graph, const Batch& batch) {
+  require_parameters(graph.parameters, batch);
   std::unique_ptr<DeviceTensors>& states = eval_states_[signature(graph.residents)];
   if (!states) states = std::make_unique<DeviceTensors>(backend_);
   for (const NamedType& r : graph.residents) states->add(r.name, r.type);
+  Evaluation e;
   e.states = states.get();
-  e.report = Tensor(graph.graph->type(graph.graph->outputs()[0].value));
+  for (const NamedValue& output : graph.graph->outputs())
+    if (!states->has(output.name)) e.results.emplace(output.name, Tensor(graph.graph->type(output.value)));
   const Residency sets[] = {{states.get()}, {&carried_, k_average_prefix}, {&parameters_}};
   e.program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, fitting(*graph.graph));
   return e;
+}
+
+// The shape of a batch may ask for other parameters than the example's did.
+void DeviceModel::require_parameters(std::span<const ParameterSpec> wanted, const Batch& batch) const {
+  std::map<std::string, Type> types, asked;
+  for (const std::string& name : parameters_.names()) types.emplace(name, parameters_.type(name));
+  for (const ParameterSpec& p : wanted)
+    if (const auto at = types.find(p.name); at == types.end() || at->second != p.type) asked.emplace(p.name, p.type);
+  if (asked.empty()) return;
+  const auto& [name, type] = *asked.begin();
+  const auto at = types.find(name);
+  std::string inputs;
+  for (const auto& [input, tensor] : batch.inputs) inputs += " " + input + " " + tensor.type().text();
+  throw Error(ErrorKind::shape, "trainer",
+              "parameter '" + name + "' is " + (at == types.end() ? "absent" : at->second.text()) +
+                  ", and a batch of" + inputs + " needs " + type.text(),
+              "Only the number of steps and of examples may differ between batches");
 }
 
 void DeviceModel::update(std::span<const Batch> batches, const UpdateInputs& inputs) {
@@ -257,20 +296,46 @@ void DeviceModel::set_parameters(const TensorMap& tensors, const std::string& so
     if (const std::string average = k_average_prefix + name; carried_.has(average)) carried_.upload(average, tensor);
 }
 
+void DeviceModel::run(Evaluation& e, const Batch& batch) {
+  if (batch.starts_stream)
+    for (const std::string& name : e.states->names()) e.states->clear(name);
+  for (const auto& [name, tensor] : batch.inputs) e.program->set(name, tensor);
+  e.program->run();
+  for (auto& [name, tensor] : e.results) e.program->download_into(name, tensor);
+}
+
+void DeviceModel::add_report(std::vector<double>& sums, const Batch& batch) {
+  Evaluation& e = program_for_evaluation(batch);
+  run(e, batch);
+  const auto report = e.results.at(k_report).values<float>();
+  sums.resize(report.size(), 0.0);
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(report[i]);
+}
+
+EvaluateResult DeviceModel::result_of(const std::vector<double>& sums) const {
+  return {sums[1] == 0 ? 0 : sums[0] / sums[1], metric_values(evaluation_metrics_, std::span(sums).subspan(2))};
+}
+
 EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most, std::int64_t first) {
   const std::int64_t n = task_->n_batches(split), end = at_most > 0 ? std::min(first + at_most, n) : n;
   std::vector<double> sums(2 + n_sums(evaluation_metrics_), 0.0);
-  for (std::int64_t index = first; index < end; ++index) {
-    const Batch batch = task_->batch(split, seed_, 0, index);
-    Evaluation& e = program_for_evaluation(batch);
-    if (batch.starts_stream)
-      for (const std::string& name : e.states->names()) e.states->clear(name);
-    for (const auto& [name, tensor] : batch.inputs) e.program->set(name, tensor);
-    e.program->run();
-    e.program->download_into("report", e.report);
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(e.report.values<float>()[i]);
-  }
-  return {sums[1] == 0 ? 0 : sums[0] / sums[1], metric_values(evaluation_metrics_, std::span(sums).subspan(2))};
+  for (std::int64_t index = first; index < end; ++index) add_report(sums, task_->batch(split, seed_, 0, index));
+  return result_of(sums);
+}
+
+EvaluateResult DeviceModel::evaluate(std::span<const Batch> batches) {
+  std::vector<double> sums(2 + n_sums(evaluation_metrics_), 0.0);
+  for (const Batch& batch : batches) add_report(sums, batch);
+  return result_of(sums);
+}
+
+TensorMap DeviceModel::predict(const Batch& batch) {
+  Evaluation& e = program_for_prediction(batch);
+  run(e, batch);
+  TensorMap outputs;
+  for (const auto& [name, tensor] : e.results)
+    outputs.emplace(name.substr(std::string_view(k_output_prefix).size()), tensor);
+  return outputs;
 }
 
 std::vector<double> DeviceModel::totals() const { return doubles(carried_.download(k_totals)); }
@@ -301,16 +366,10 @@ TensorMap DeviceModel::downloaded(const DeviceTensors& set) {
 }
 
 void DeviceModel::restore(DeviceTensors& set, const TensorMap& tensors, const std::string& source) {
-  const std::string next = "The model or the optimizer differs from the one that wrote it";
-  for (const std::string& name : set.names()) {
-    const auto at = tensors.find(name);
-    if (at == tensors.end()) throw Error(ErrorKind::input_file, source, "has no tensor '" + name + "'", next);
-    if (at->second.type() != set.type(name))
-      throw Error(ErrorKind::input_file, source,
-                  "'" + name + "' must be " + set.type(name).text() + "; got " + at->second.type().text(), next);
-  }
-  for (const auto& [name, tensor] : tensors)
-    if (!set.has(name)) throw Error(ErrorKind::input_file, source, "the model has no tensor '" + name + "'", next);
+  NamedTypes expected, got;
+  for (const std::string& name : set.names()) expected.emplace(name, set.type(name));
+  for (const auto& [name, tensor] : tensors) got.emplace(name, tensor.type());
+  check_parameters(expected, got, source);
   for (const auto& [name, tensor] : tensors) set.upload(name, tensor);
 }
 

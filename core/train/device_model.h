@@ -41,6 +41,9 @@ class DeviceModel {
   // Mean over at most `at_most` batches (0: all) of a split from batch `first` on, at 0 from zero states; with the
   // averages where there are some.
   EvaluateResult evaluate(Split split, std::int64_t at_most, std::int64_t first = 0);
+  EvaluateResult evaluate(std::span<const Batch> batches);
+  // The task's outputs by name.
+  TensorMap predict(const Batch& batch);
 
   // Sums since clear_totals(): see update_graph.h.
   std::vector<double> totals() const;
@@ -84,7 +87,7 @@ class DeviceModel {
   struct Evaluation {
     std::unique_ptr<BoundProgram> program;
     DeviceTensors* states = nullptr;
-    Tensor report;
+    TensorMap results;
   };
   struct Watching {
     std::unique_ptr<BoundProgram> program;
@@ -101,6 +104,12 @@ class DeviceModel {
   PlanOptions fitting(const Graph& graph) const;
   void run_update(const Batch& batch, Phase phase, const UpdateInputs& inputs, std::int64_t draw);
   Evaluation& program_for_evaluation(const Batch& batch);
+  Evaluation& program_for_prediction(const Batch& batch);
+  Evaluation bound(const EvaluationGraph& graph, const Batch& batch);
+  void run(Evaluation& e, const Batch& batch);
+  void add_report(std::vector<double>& sums, const Batch& batch);
+  EvaluateResult result_of(const std::vector<double>& sums) const;
+  void require_parameters(std::span<const ParameterSpec> wanted, const Batch& batch) const;
   static TensorMap downloaded(const DeviceTensors& set);
   static void restore(DeviceTensors& set, const TensorMap& tensors, const std::string& source);
 
@@ -120,6 +129,7 @@ class DeviceModel {
   std::map<std::string, Watching> watching_;                          // the same
   std::optional<Watch> watched_;
   std::map<std::string, Evaluation> evaluations_;                     // the same
+  std::map<std::string, Evaluation> predictions_;                     // the same
   std::map<std::string, std::unique_ptr<DeviceTensors>> eval_states_;  // by the states' types
 };
 

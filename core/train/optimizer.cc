@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "core/support/nearest_name.h"
+#include "core/train/clip.h"
+#include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -54,7 +56,7 @@ void check(const OptimizerOptions& o) {
 
 }  // namespace
 
-OptimizerRecipe::OptimizerRecipe(const OptimizerOptions& o) {
+Optimizer::Optimizer(const OptimizerOptions& o) : options_(o) {
   const Row& row = find_row(o.name);
   check(o);
   op_ = row.op;
@@ -74,15 +76,18 @@ OptimizerRecipe::OptimizerRecipe(const OptimizerOptions& o) {
   if (op_ == Op::adam) attributes_.set("decoupled", o.name == "adamw");
 }
 
-std::vector<Value> OptimizerRecipe::update(Value parameter, Value gradient, std::span<const Value> slots, Value lr,
-                                           Value update, const ParameterRule& rule) const {
-  if (rule.lr_scale != 1) lr = lr * rule.lr_scale;
+std::vector<Value> Optimizer::update(Value parameter, Value gradient, std::span<const Value> slots, Value lr,
+                                     Value update, double weight_decay) const {
+  if (slots.size() != slots_.size())
+    throw Error(ErrorKind::usage, "Optimizer",
+                options_.name + " needs " + std::to_string(slots_.size()) + " slots; got " +
+                    std::to_string(slots.size()));
   std::vector<Value> inputs{parameter, gradient};
   std::size_t slot = 0;
   for (const std::string& name : inputs_)
     inputs.push_back(name == "lr" ? lr : name == "update" ? update : slots[slot++]);
   Attributes attributes = attributes_;
-  attributes.set("weight_decay", rule.weight_decay);
+  attributes.set("weight_decay", weight_decay);
   return parameter.graph().append(op_, inputs, attributes);
 }
 
@@ -134,6 +139,36 @@ std::vector<ParameterRule> parameter_rules(const OptimizerOptions& optimizer, st
   if (!any)
     throw Error(ErrorKind::usage, "trainer", "the model has no parameter to train, or groups freeze all of them");
   return rules;
+}
+
+TrainingStep append_training_step(Scope scope, Value loss, const OptimizerOptions& options, const ClipOptions& clip) {
+  const Optimizer optimizer(options);
+  check_clip(clip);
+  const std::vector<ParameterSpec> specs = scope.parameters();
+  const std::vector<ParameterRule> rules = parameter_rules(options, {}, specs);
+  Graph& graph = scope.graph();
+  std::vector<Value> parameters;
+  for (const ParameterSpec& p : specs) parameters.push_back(graph.find_input(p.name));
+  std::vector<Value> gradients = differentiate(loss, parameters);
+  const Value norm = global_norm(gradients);
+  gradients = clipped(std::move(gradients), parameters, norm, clip);
+  const Value lr = graph.input("lr", {DType::f32, {}}), update = graph.input("update", {DType::i32, {}});
+  TrainingStep step;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    std::vector<std::string> names{specs[i].name};
+    std::vector<Value> slots;
+    for (const std::string& slot : optimizer.slots()) {
+      names.push_back("optimizer." + slot + "." + specs[i].name);
+      slots.push_back(graph.input(names.back(), specs[i].type));
+      step.initial_slots.emplace(names.back(), Tensor(specs[i].type));
+    }
+    const std::vector<Value> next =
+        optimizer.update(parameters[i], gradients[i], slots, lr, update, rules[i].weight_decay);
+    for (std::size_t k = 0; k < next.size(); ++k) graph.output(names[k], next[k]);
+    step.parameters.push_back(specs[i].name);
+    step.slots.insert(step.slots.end(), names.begin() + 1, names.end());
+  }
+  return step;
 }
 
 }  // namespace unroll

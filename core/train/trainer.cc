@@ -42,7 +42,7 @@ Trainer::State::State(std::shared_ptr<const Task> t, Backend& backend, TrainerOp
       folder(options.folder, options.vfs ? *options.vfs : disk(), [this](const std::string& text) { warn(text); },
              options.keep) {
   n_batches = task->n_batches(Split::train);
-  updates_per_epoch = (n_batches + options.accumulate - 1) / options.accumulate;
+  updates_per_epoch = std::max<std::int64_t>((n_batches + options.accumulate - 1) / options.accumulate, 1);
   if (options.epochs > 0) options.max_updates = options.epochs * updates_per_epoch;
   run.seed = options.seed;
   run.batches_per_epoch = n_batches;
@@ -108,17 +108,19 @@ void Trainer::State::estimate(std::int64_t end, bool validates, const std::funct
   if (options.estimated) options.estimated(estimated);
 }
 
-std::string Trainer::State::culprit(std::int64_t update) {
-  const std::string found = model.first_bad_value(batches_of(update), update);
+std::string Trainer::State::culprit(std::int64_t update, std::span<const Batch> batches) {
+  const std::string found = model.first_bad_value(batches, update);
   return found.empty() ? "the norm of the gradients is too large for f32" : found;
 }
 
-bool Trainer::State::look_for_bad(std::int64_t update) {
+bool Trainer::State::look_for_bad(std::int64_t update, std::span<const Batch> own) {
   const DeviceModel::BadUpdates bad = model.bad();
   if (bad.skipped == seen_skipped) return false;
   const std::int64_t limit = options.on_bad == OnBad::stop ? 1 : options.max_bad_updates;
   const bool stops = limit > 0 && bad.longest_row >= limit;
-  const std::string what = bad.row > 0 && (stops || ++replays <= k_max_replays) ? culprit(bad.last) : "";
+  std::string what;
+  if (bad.row > 0 && (stops || ++replays <= k_max_replays))
+    what = own.empty() ? culprit(bad.last, batches_of(bad.last)) : culprit(bad.last, own);
   const std::int64_t news = bad.skipped - seen_skipped;
   seen_skipped = bad.skipped;
   warn(updates_text(news) + " up to " + std::to_string(bad.last) +
@@ -197,6 +199,13 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
   if (s.out_of_patience()) s.restore_best();
   return s.result(interrupted);
 }
+
+Result<Trainer> Trainer::try_create(std::shared_ptr<const Task> task, Backend& backend,
+                                    TrainerOptions options) noexcept {
+  return attempt([&] { return Trainer(std::move(task), backend, std::move(options)); });
+}
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 EvaluateResult Trainer::evaluate(Split split) { return state_->model.evaluate(split, 0); }
 TensorMap Trainer::parameters() const { return state_->model.averages(); }

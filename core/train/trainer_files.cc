@@ -8,10 +8,20 @@ void Trainer::State::open_folder() {
   if (opened) return;
   opened = true;
   const std::optional<TensorFile> last = folder.open(options.resume, options.overwrite);
-  const Batch first = task->batch(Split::train, options.seed, 0, 0);
-  if (folder.is_open()) run.data_digest = digest_of(first);
-  model.prepare(first);
-  if (last) restore(*last, folder.loaded_path());
+  if (folder.is_open()) run.data_digest = digest_of(task->batch(Split::train, options.seed, 0, 0));
+  prepare();
+  if (last) {
+    restore(*last, folder.loaded_path());
+    saved_update = run.update;
+    folder.cut_metrics(run.metrics_bytes);
+  }
+  remember();
+}
+
+void Trainer::State::prepare() {
+  if (prepared) return;
+  model.prepare(task->example(options.seed));
+  prepared = true;
   remember();
 }
 
@@ -45,7 +55,7 @@ void Trainer::State::require_same_data(const TensorFile& file, const RunState& w
                     now.substr(0, k_shown) + "' in a resumed run",
                 next);
   }
-  if (!was.data_digest.empty() && was.data_digest != run.data_digest)
+  if (!was.data_digest.empty() && !run.data_digest.empty() && was.data_digest != run.data_digest)
     throw Error(ErrorKind::usage, path,
                 "the training data has changed: the first batch was " + was.data_digest + " and is " + run.data_digest,
                 next);
@@ -72,9 +82,7 @@ void Trainer::State::restore(const TensorFile& file, const std::string& path) {
   const std::string data_digest = run.data_digest;
   run = was;
   run.data_digest = data_digest;  // older checkpoints have none
-  saved_update = run.update;
   seen_skipped = model.bad().skipped;
-  folder.cut_metrics(run.metrics_bytes);
 }
 
 TensorFile Trainer::State::model_file(TensorMap parameters) const {
@@ -89,14 +97,18 @@ TensorFile Trainer::State::model_file(TensorMap parameters) const {
   return file;
 }
 
-void Trainer::State::save() {
-  if (!folder.is_open()) return;
+TensorFile Trainer::State::checkpoint() {
   TensorFile file = model_file(model.parameters());
   file.tensors.merge(model.carried());
   run.metrics_bytes = folder.metrics_bytes();
   put_run_state(file, run);
   put_digest(file);
-  folder.save(file, run.update);
+  return file;
+}
+
+void Trainer::State::save() {
+  if (!folder.is_open()) return;
+  folder.save(checkpoint(), run.update);
   saved_update = run.update;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run while it is made: where it stands, its model on the device, its files. Its functions are in trainer.cc
-// (updates), trainer_files.cc (what is read and written) and trainer_reports.cc (what is told).
+// A run in progress: its position, its model on the device, its files. Functions: trainer.cc (updates), own_loop.cc
+// (updates of the caller's own loop), trainer_files.cc (files), trainer_reports.cc (reports).
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,8 @@ struct Trainer::State {
   // --- files
 
   void open_folder();
+  // Compiles an update, so that everything that is carried exists.
+  void prepare();
   // What a rollback goes back to.
   void remember();
   void restore(const TensorFile& file, const std::string& path);
@@ -54,6 +57,7 @@ struct Trainer::State {
   bool has_updates_left(std::int64_t end) const;
   // Parameters with the metadata that makes them usable alone. A model that is not finite is never written.
   TensorFile model_file(TensorMap parameters) const;
+  TensorFile checkpoint();
   void save();
   void save_best(double loss);
   // A run that ends before its first validation leaves a best.safetensors too; its first validation will replace it.
@@ -66,9 +70,10 @@ struct Trainer::State {
   // Before the first update, of those up to `end`.
   void estimate(std::int64_t end, bool validates, const std::function<bool()>& stop);
   // What was not finite first in an update after which none was good.
-  std::string culprit(std::int64_t update);
-  // True when the run went back to an earlier point. Throws Error(numeric) where the policy stops it.
-  bool look_for_bad(std::int64_t update);
+  std::string culprit(std::int64_t update, std::span<const Batch> batches);
+  // True when the run went back to an earlier point. Throws Error(numeric) where the policy stops it. The batches of a
+  // past update come from the task, or are those of `update` itself where the caller made them.
+  bool look_for_bad(std::int64_t update, std::span<const Batch> own = {});
   void roll_back(std::int64_t from);
 
   // --- reports
@@ -92,7 +97,7 @@ struct Trainer::State {
   std::int64_t n_batches = 0, updates_per_epoch = 0;
   std::optional<TensorMap> best;  // kept where patience may end the run
   std::int64_t saved_update = -1;
-  bool opened = false;
+  bool opened = false, prepared = false;
   std::int64_t seen_skipped = 0;
   int replays = 0;
   struct Point {

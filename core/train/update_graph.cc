@@ -177,8 +177,10 @@ class UpdateBuilder {
       s.names.push_back("optimizer." + slot + "." + parameter);
       s.old.push_back(residents_.input(s.names.back(), parameters_[k].type()));
     }
-    s.next = recipe_.optimizer.update(parameters_[k], gradient, std::span(s.old).subspan(1), control_.lr,
-                                      control_.update, rules_[trained_[k]]);
+    const ParameterRule& rule = rules_[trained_[k]];
+    const Value lr = rule.lr_scale == 1 ? control_.lr : control_.lr * rule.lr_scale;
+    s.next = recipe_.optimizer.update(parameters_[k], gradient, std::span(s.old).subspan(1), lr, control_.update,
+                                      rule.weight_decay);
     return s;
   }
 
@@ -255,9 +257,22 @@ EvaluationGraph build_evaluation(const Task& task, const Batch& like) {
   const Built built = build_task(task, *e.graph, like, false);
   e.parameters = built.parameters;
   e.metrics = built.metrics;
-  e.graph->output("report", sums_of(built.task));
+  e.graph->output(k_report, sums_of(built.task));
   Residents residents(*e.graph, e.residents);
   for (const CarriedState& s : built.task.states) residents.state(s, s.out);
+  return e;
+}
+
+EvaluationGraph build_prediction(const Task& task, const Batch& like) {
+  EvaluationGraph e;
+  Scope scope(*e.graph, /*training=*/false);
+  const TaskGraph built = task.build(scope, like);
+  if (built.outputs.empty())
+    throw Error(ErrorKind::usage, "Task::build", "returns no outputs to predict", "Name them in TaskGraph::outputs");
+  e.parameters = scope.parameters();
+  for (const auto& [name, value] : built.outputs) e.graph->output(k_output_prefix + name, value);
+  Residents residents(*e.graph, e.residents);
+  for (const CarriedState& s : built.states) residents.state(s, s.out);
   return e;
 }
 

@@ -35,7 +35,7 @@ struct UpdateRecipe {
       : optimizer(options.optimizer), optimizer_options(options.optimizer), groups(options.groups), clip(options.clip),
         averages(options.average.kind != Average::none), scales(options.precision == Precision::f16),
         loss_scale(options.loss_scale) {}
-  OptimizerRecipe optimizer;
+  Optimizer optimizer;
   OptimizerOptions optimizer_options;
   std::vector<ParameterGroup> groups;
   ClipOptions clip;
@@ -92,5 +92,9 @@ struct EvaluationGraph {
   std::vector<MetricLayout> metrics;
 };
 EvaluationGraph build_evaluation(const Task& task, const Batch& like);
+inline constexpr const char* k_report = "report";
+// The same with the task's outputs instead of the report, which needs no loss: output k_output_prefix + name.
+inline constexpr const char* k_output_prefix = "trainer.output.";
+EvaluationGraph build_prediction(const Task& task, const Batch& like);
 
 }  // namespace unroll

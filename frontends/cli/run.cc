@@ -11,6 +11,7 @@
 #include "unroll/error.h"
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
+#include "unroll/trainer.h"
 
 namespace unroll::cli {
 namespace {
@@ -152,7 +153,7 @@ int run_tensors(const Options& options) {
     check_lengths(options.input, input.at("lengths"), sizes.steps);
   }
   const Pass pass = build_pass(config, sizes, options.grad);
-  const TensorMap bound = gather_inputs(options, pass, std::move(input), load_safetensors(options.weights).tensors);
+  const TensorMap bound = gather_inputs(options, pass, std::move(input), load_model(options.weights).tensors);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(config, options.explain), explaining);
   TensorFile file;

@@ -18,7 +18,9 @@ namespace unroll::cli {
 
 RunFolder open_run(const Options& options) {
   if (!options.weights.empty()) {
-    return {load_config(options, options.config), load_model(options.weights), folder_of(options.config)};
+    const bool is_folder = std::filesystem::is_directory(options.config);
+    const std::string path = is_folder ? options.config + "/config.toml" : options.config;
+    return {load_config(options, path), load_model(options.weights), folder_of(path)};
   }
   const std::string config = options.config + "/config.toml";
   const std::string model = fmt::format("{}/{}.safetensors", options.config, options.checkpoint);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "frontends/model/in_layer.h"
 #include "frontends/model/stack.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
@@ -193,7 +194,7 @@ void check(const CellLayerOptions& o, Value x, std::span<const Value> initial, c
 CellLayerResult cell_layer(Scope scope, const CellFactory& factory, Value x, const CellLayerOptions& options,
                            std::span<const Value> initial, Value lengths, Value reset) {
   const Cell cell = factory(options.hidden);
-  check(options, x, initial, cell);
+  in_layer(scope, [&] { check(options, x, initial, cell); });
   if (reset && (lengths || options.bidirectional))
     throw Error(ErrorKind::usage, "cell_layer", "reset is for one direction and sequences without lengths");
   const CellRun run(cell, options);
@@ -209,7 +210,9 @@ CellLayerResult cell_layer(Scope scope, const CellFactory& factory, Value x, con
                             ? filled(scope.graph(), {input.dtype(), {input.shape()[1], cell.state_sizes[s]}}, 0)
                             : row(initial[s], layer * n_directions + d));
       const std::string suffix = "_l" + std::to_string(layer) + (d == 1 ? "_reverse" : "");
-      const Sweep swept = run.sweep(scope, suffix, input, start, lengths, reset, d == 1);
+      const std::string layer_path = (scope.path().empty() ? "" : scope.path() + ".") + suffix.substr(1);
+      const Sweep swept = in_layer(
+          layer_path, [&] { return run.sweep(scope, suffix, input, start, lengths, reset, d == 1); });
       y.push_back(swept.y);
       for (std::size_t s = 0; s < n_states; ++s) finals[s].push_back(swept.states[s]);
     }

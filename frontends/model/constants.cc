@@ -1,9 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/model/constants.h"
 
-#include "unroll/error.h"
+#include <set>
+
+#include "core/train/check_parameters.h"
 
 namespace unroll {
+
+namespace {
+
+std::shared_ptr<Graph> closed_graph(const Graph& open, const std::set<std::string>& closing, const Constants& constants,
+                                    bool uses_all, std::string_view who) {
+  NamedTypes expected, got;
+  for (const NamedValue& input : open.inputs())
+    if (closing.contains(input.name)) expected.emplace(input.name, open.type(input.value));
+  for (const auto& [name, tensor] : constants)
+    if (uses_all || expected.contains(name)) got.emplace(name, tensor->type());
+  check_parameters(expected, got, who);
+
+  auto closed = std::make_shared<Graph>();
+  std::vector<Value> inputs;
+  for (const NamedValue& input : open.inputs())
+    inputs.push_back(closing.contains(input.name)
+                         ? closed->append_one(Op::constant, {}, {{"value", constants.at(input.name)}})
+                         : closed->input(input.name, open.type(input.value)));
+  const std::vector<Value> outputs = inline_graph(*closed, open, inputs);
+  for (std::size_t k = 0; k < outputs.size(); ++k) closed->output(open.outputs()[k].name, outputs[k]);
+  return closed;
+}
+
+}  // namespace
 
 Constants constants_of(const TensorMap& tensors) {
   Constants constants;
@@ -13,25 +39,16 @@ Constants constants_of(const TensorMap& tensors) {
 
 std::shared_ptr<Graph> with_constants(const Graph& open, std::size_t n_inputs, const Constants& constants,
                                       std::string_view who) {
-  auto closed = std::make_shared<Graph>();
-  std::vector<Value> inputs;
-  for (const NamedValue& input : open.inputs()) {
-    const Type& type = open.type(input.value);
-    if (inputs.size() < n_inputs) {
-      inputs.push_back(closed->input(input.name, type));
-      continue;
-    }
-    const auto at = constants.find(input.name);
-    if (at == constants.end())
-      throw Error(ErrorKind::input_file, who, "parameter '" + input.name + "' " + type.text() + " is missing");
-    if (at->second->type() != type)
-      throw Error(ErrorKind::input_file, who,
-                  "parameter '" + input.name + "' must be " + type.text() + "; got " + at->second->type().text());
-    inputs.push_back(closed->append_one(Op::constant, {}, {{"value", at->second}}));
-  }
-  const std::vector<Value> outputs = inline_graph(*closed, open, inputs);
-  for (std::size_t k = 0; k < outputs.size(); ++k) closed->output(open.outputs()[k].name, outputs[k]);
-  return closed;
+  std::set<std::string> closing;
+  for (const NamedValue& input : open.inputs().subspan(n_inputs)) closing.insert(input.name);
+  return closed_graph(open, closing, constants, /*uses_all=*/false, who);
+}
+
+std::shared_ptr<Graph> with_constants(const Graph& open, std::span<const ParameterSpec> parameters,
+                                      const Constants& constants, std::string_view who) {
+  std::set<std::string> closing;
+  for (const ParameterSpec& p : parameters) closing.insert(p.name);
+  return closed_graph(open, closing, constants, /*uses_all=*/true, who);
 }
 
 }  // namespace unroll

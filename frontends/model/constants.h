@@ -4,10 +4,12 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "unroll/graph.h"
+#include "unroll/model.h"
 
 namespace unroll {
 
@@ -18,5 +20,9 @@ Constants constants_of(const TensorMap& tensors);
 // in the name of `who` when one is missing or of another type.
 std::shared_ptr<Graph> with_constants(const Graph& open, std::size_t n_inputs, const Constants& constants,
                                       std::string_view who);
+// The same where exactly the parameters become constants, wherever they are among the inputs. An unknown constant is
+// refused too.
+std::shared_ptr<Graph> with_constants(const Graph& open, std::span<const ParameterSpec> parameters,
+                                      const Constants& constants, std::string_view who);
 
 }  // namespace unroll

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontends/model/in_layer.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 
@@ -19,26 +20,32 @@ std::int64_t width_of(Value x, std::string_view layer) {
 
 // torch.nn.Linear starts weight and bias from U(-1/sqrt I, 1/sqrt I).
 Value linear_layer(Scope scope, Value x, std::int64_t outputs, bool bias) {
-  const std::int64_t inputs = width_of(x, "linear_layer");
-  const auto start = Initializer::uniform(1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(inputs, 1))));
-  const Value weight = scope.parameter("weight", {outputs, inputs}, start);
-  return linear(x, weight, bias ? scope.parameter("bias", {outputs}, start) : Value());
+  return in_layer(scope, [&] {
+    const std::int64_t inputs = width_of(x, "linear_layer");
+    const auto start = Initializer::uniform(1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(inputs, 1))));
+    const Value weight = scope.parameter("weight", {outputs, inputs}, start);
+    return linear(x, weight, bias ? scope.parameter("bias", {outputs}, start) : Value());
+  });
 }
 
 Value embedding_layer(Scope scope, Value ids, std::int64_t n_ids, std::int64_t width, Initializer start) {
-  return embedding(scope.parameter("weight", {n_ids, width}, start), ids);
+  return in_layer(scope, [&] { return embedding(scope.parameter("weight", {n_ids, width}, start), ids); });
 }
 
 Value tied_linear_layer(Scope scope, Scope embedding, Value y, std::int64_t outputs) {
-  const Shape shape{outputs, width_of(y, "tied_linear_layer")};
-  const Value weight = embedding.parameter("weight", shape, Initializer::uniform(k_tied_embedding_start));
-  return linear(y, weight, scope.parameter("bias", {outputs}, Initializer::zeros()));
+  return in_layer(scope, [&] {
+    const Shape shape{outputs, width_of(y, "tied_linear_layer")};
+    const Value weight = embedding.parameter("weight", shape, Initializer::uniform(k_tied_embedding_start));
+    return linear(y, weight, scope.parameter("bias", {outputs}, Initializer::zeros()));
+  });
 }
 
 Value layer_norm_layer(Scope scope, Value x, double epsilon) {
-  const std::int64_t width = width_of(x, "layer_norm_layer");
-  const Value weight = scope.parameter("weight", {width}, Initializer::constant(1));
-  return layer_norm(x, weight, scope.parameter("bias", {width}, Initializer::zeros()), epsilon);
+  return in_layer(scope, [&] {
+    const std::int64_t width = width_of(x, "layer_norm_layer");
+    const Value weight = scope.parameter("weight", {width}, Initializer::constant(1));
+    return layer_norm(x, weight, scope.parameter("bias", {width}, Initializer::zeros()), epsilon);
+  });
 }
 
 Value dropout_layer(Scope scope, Value x, double rate, DropoutMask mask) {

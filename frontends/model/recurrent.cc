@@ -3,6 +3,7 @@
 // the choice of a layer by the name of its cell.
 #include "core/support/nearest_name.h"
 #include "frontends/model/built_in_cells.h"
+#include "frontends/model/in_layer.h"
 #include "frontends/model/stack.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
@@ -74,9 +75,10 @@ RecurrentResult by_cell(const Scope& scope, Op cell, Value x, const RecurrentLay
 
 }  // namespace
 
-RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options, Value h0, Value c0,
-                                Value lengths, Value reset) {
-  check_options(cell, options);
+namespace {
+
+RecurrentResult checked_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options, Value h0, Value c0,
+                              Value lengths, Value reset) {
   if (x.rank() != 3) throw Error(ErrorKind::shape, "recurrent_layer", "x must be [T,B,I]; got " + x.shape().text());
   const BuiltInWidths w = BuiltInWidths::of(cell, options);
   const std::int64_t slots = options.layers * w.directions, batch = x.shape()[1];
@@ -89,6 +91,14 @@ RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLa
   const bool masked = scope.training() && options.dropout > 0 && options.mask != DropoutMask::step;
   if (options.stack != Stack::plain || masked) return layer_by_layer(scope, cell, x, options, h0, c0, lengths);
   return composite(scope, cell, x, 0, options, h0, c0, lengths);
+}
+
+}  // namespace
+
+RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options, Value h0, Value c0,
+                                Value lengths, Value reset) {
+  check_options(cell, options);
+  return in_layer(scope, [&] { return checked_layer(scope, cell, x, options, h0, c0, lengths, reset); });
 }
 
 namespace {
@@ -225,7 +235,8 @@ CellLayerResult layers_of_model(const Scope& scope, Value x, const RecurrentMode
 CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
                                 std::span<const Value> initial, Value lengths, Value reset) {
   check_model(options);
-  CellLayerResult r = layers_of_model(scope, x, options, initial, lengths, reset);
+  CellLayerResult r =
+      in_layer(scope, [&] { return layers_of_model(scope, x, options, initial, lengths, reset); });
   activation_penalties(scope, r.y, options.activation_penalty, options.temporal_penalty, lengths);
   return r;
 }

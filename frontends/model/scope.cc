@@ -2,7 +2,7 @@
 // The registry behind a Scope: parameters in order of first request, the random key and its draw sites.
 #include <map>
 
-#include "unroll/error.h"
+#include "frontends/model/in_layer.h"
 #include "unroll/model.h"
 
 namespace unroll {
@@ -36,13 +36,16 @@ Scope Scope::child(std::string_view prefix) const {
   return inner;
 }
 
+std::string Scope::path() const { return prefix_.substr(0, prefix_.empty() ? 0 : prefix_.size() - 1); }
+
 Value Scope::parameter(std::string_view name, Shape shape, Initializer initializer) {
   const std::string full = prefix_ + std::string(name);
   const auto at = registry_->values.find(full);
   if (at != registry_->values.end()) {
     if (at->second.shape() != shape)
-      throw Error(ErrorKind::shape, "Scope",
-                  "parameter '" + full + "' is " + at->second.shape().text() + " and was requested as " + shape.text());
+      throw LayerError({ErrorKind::shape, std::string(name),
+                        "was created as " + at->second.shape().text() + " and is requested as " + shape.text()},
+                       prefix_.empty() ? "model" : path());
     return at->second;
   }
   const Type type{registry_->dtype, shape};

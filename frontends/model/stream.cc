@@ -35,11 +35,7 @@ std::shared_ptr<Graph> step_graph(const StreamModel& model, std::int64_t steps, 
   const CellLayerResult result = model.build(scope, x, states);
   open.output("y", result.y);
   for (std::size_t k = 0; k < states.size(); ++k) open.output(state_name(k), result.states.at(k));
-
-  for (const auto& [name, tensor] : weights)
-    if (!open.find_input(name))
-      throw Error(ErrorKind::input_file, k_who, "parameter '" + name + "' is not one of the model's");
-  return with_constants(open, 1 + states.size(), weights, k_who);  // x and the states were the first inputs
+  return with_constants(open, scope.parameters(), weights, k_who);
 }
 
 void check(const StreamModel& model, const StreamOptions& o) {
@@ -151,6 +147,11 @@ Stream::Stream(std::shared_ptr<const Model> shared) : model_(std::move(shared)),
   };
   make(run_->one, model_->one);
   if (model_->options.chunk > 1) make(run_->chunk, model_->chunk);
+}
+
+Result<Stream> Stream::try_create(Backend& backend, const StreamModel& model, const TensorMap& parameters,
+                                  const StreamOptions& options) noexcept {
+  return attempt([&] { return Stream(backend, model, parameters, options); });
 }
 
 Stream::~Stream() = default;

@@ -209,7 +209,7 @@ def refusals(folder):
     assert {p.name for p in half.iterdir()} == {"config.toml", "best.safetensors"}
     ok("train", config, "--out", folder / "run", "--max-updates", 2, "--set", "model.hidden=8")
     for command in ("explain", "compare"):
-        refused(3, command, folder / "run", "--set", "model.hidden=9", says=("must be f32[", "weight"))
+        refused(3, command, folder / "run", "--set", "model.hidden=9", says=("expected f32[", "weight"))
 
 
 def anywhere(folder):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Uses unroll as a stranger would: as a Meson subproject and through pkg-config, static and shared.
+"""Uses unroll from other projects: as a Meson subproject, through pkg-config and from CMake, static and shared.
 
 usage: check_packaging.py SOURCE_ROOT
 """
@@ -58,10 +58,34 @@ def check_flags(build):
     check(not leaked, f"no flag of the library reaches the consumer {leaked}")
 
 
+def setup(work, build, *options):
+    return run("meson", "setup", build, work / "project", *options, "--wrap-mode=nodownload")
+
+
+def last_flag(build, part, prefix):
+    """The last flag of this prefix in the command that compiles the first file whose path contains `part`."""
+    commands = json.loads((build / "compile_commands.json").read_text())
+    command = next(c["command"] for c in commands if part in c["file"])
+    return [f for f in shlex.split(command) if f.startswith(prefix)][-1]
+
+
+def check_optimization(work):
+    """A parent project at Meson's default -O0 still gets a fast library, with debug information."""
+    build = work / "build-default"
+    told = setup(work, build, "-Dbuildtype=debug")
+    library, consumer = (last_flag(build, part, "-O") for part in ("core/ir/graph.cc", "project/main.cc"))
+    check((library, consumer) == ("-O3", "-O0"), f"the library is compiled with {library} in a project at {consumer}")
+    check(last_flag(build, "core/ir/graph.cc", "-g") == "-g", "and keeps debug information")
+    check("without optimization" not in told, "no warning when the library is optimized")
+    told = setup(work, work / "build-slow", "-Dbuildtype=debug", "-Dunroll:optimize_in_subproject=false")
+    check("unroll is compiled without optimization: training is more than 20 times" in told, "a warning when it is not")
+
+
 def check_subproject(work, kind):
     build, prefix = work / f"build-{kind}", work / f"prefix-{kind}"
-    run("meson", "setup", build, work / "project", f"-Ddefault_library={kind}", "-Doptimization=0", "-Ddebug=false",
-        f"--prefix={prefix}", "--libdir=lib", "-Dunroll:install_in_subproject=true", "--wrap-mode=nodownload")
+    # Without optimization, because it builds in a fraction of the time.
+    setup(work, build, f"-Ddefault_library={kind}", "-Doptimization=0", "-Ddebug=false", f"--prefix={prefix}",
+          "--libdir=lib", "-Dunroll:install_in_subproject=true", "-Dunroll:optimize_in_subproject=false")
     run("ninja", "-C", build)
     check("error caught" in run(build / "consumer"), f"{kind}: a subproject builds and runs")
     check_flags(build)
@@ -76,13 +100,29 @@ def check_subproject(work, kind):
 
 def check_installed(work, kind, prefix):
     environment = dict(os.environ, PKG_CONFIG_PATH=str(prefix / "lib/pkgconfig"), LD_LIBRARY_PATH=str(prefix / "lib"))
+    headers = {p.name for p in (work / "project/subprojects/unroll/core/include/unroll").iterdir()}
+    installed = {p.name for p in (prefix / "include/unroll").iterdir()}
+    check(headers == installed, f"{kind}: all public headers are installed")
     cflags = run("pkg-config", "--cflags", "unroll", env=environment).split()
     check(cflags == [f"-I{prefix}/include"], f"{kind}: pkg-config gives the include folder and no other flag {cflags}")
-    libs = run("pkg-config", "--libs", *(["--static"] if kind == "static" else []), "unroll", env=environment).split()
-    program = work / f"installed-{kind}"
-    run(*COMPILER, "-std=c++20", work / "project/main.cc", "-o", program, *cflags, *libs)
-    out = run(program, env=environment)
-    check("error caught" in out, f"{kind}: an installed copy builds and runs through pkg-config")
+    for static in [[], ["--static"]] if kind == "static" else [[]]:
+        libs = run("pkg-config", "--libs", *static, "unroll", env=environment).split()
+        check(("-lhwy" in libs) == (kind == "static"), f"{kind}: pkg-config --libs {' '.join(static)} gives {libs}")
+        program = work / f"installed-{kind}"
+        run(*COMPILER, "-std=c++20", work / "project/main.cc", "-o", program, *cflags, *libs)
+        out = run(program, env=environment)
+        check("error caught" in out, f"{kind}: an installed copy builds and runs through pkg-config")
+    check_cmake(work, kind, environment)
+
+
+def check_cmake(work, kind, environment):
+    if not shutil.which("cmake"):
+        print(f"skip {kind}: a CMake project; cmake is not installed", flush=True)
+        return
+    source, build = work / "cmake", work / f"cmake-{kind}"
+    run("cmake", "-S", source, "-B", build, f"-DCMAKE_CXX_COMPILER={COMPILER[-1]}", env=environment)
+    run("cmake", "--build", build, env=environment)
+    check("error caught" in run(build / "consumer", env=environment), f"{kind}: a CMake project builds and runs")
 
 
 def main():
@@ -90,6 +130,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         shutil.copytree(source / "tests/consumer/project", work / "project")
+        shutil.copytree(source / "tests/consumer/cmake", work / "cmake")
+        shutil.copy(source / "tests/consumer/project/main.cc", work / "cmake")
         for part in PARTS:
             target = work / "project/subprojects/unroll" / part
             if (source / part).is_dir():
@@ -97,6 +139,7 @@ def main():
             else:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source / part, target)
+        check_optimization(work)
         for kind in ("static", "shared"):
             check_installed(work, kind, check_subproject(work, kind))
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs what the documentation shows: a block after <!-- test: run --> is run by bash with `unroll` in the path,
-one after <!-- test: compile --> is compiled; every relative link leads to a file.
+one after <!-- test: compile --> is compiled; one after <!-- test: file PATH --> is that file, without its SPDX line;
+every relative link leads to a file.
 
 usage: check_docs.py SOURCE_ROOT UNROLL
 """
@@ -14,7 +15,7 @@ import sys
 import tempfile
 
 ROOT, UNROLL = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-BLOCK = re.compile(r"<!-- test: (run|compile) -->\n```(\w+)\n(.*?)^```$", re.S | re.M)
+BLOCK = re.compile(r"<!-- test: (run|compile|file \S+) -->\n```(\w+)\n(.*?)^```$", re.S | re.M)
 MARK = re.compile(r"<!-- test:")
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 COMPILER = shlex.split(os.environ.get("CXX", "c++"))
@@ -33,6 +34,14 @@ def compile_only(block, folder):
     return subprocess.run([*COMPILER, *flags, source], capture_output=True, text=True)
 
 
+def same_as_file(block, path):
+    """The page and the file must not drift apart; the file itself is compiled and run by another test."""
+    lines = path.read_text().splitlines(keepends=True) if path.is_file() else []
+    text = "".join(line for line in lines if not line.startswith("// SPDX-License-Identifier"))
+    same = text == block
+    return subprocess.CompletedProcess([], 0 if same else 1, "", "" if same else f"differs from {path.name}\n")
+
+
 def check(page):
     """Number of blocks tried and a list of what is wrong."""
     text = page.read_text()
@@ -45,7 +54,10 @@ def check(page):
         (pathlib.Path(folder) / "bin").mkdir()
         (pathlib.Path(folder) / "bin/unroll").symlink_to(UNROLL)
         for kind, _, block in blocks:
-            done = (run if kind == "run" else compile_only)(block, folder)
+            if kind.startswith("file "):
+                done = same_as_file(block, page.parent / kind.removeprefix("file "))
+            else:
+                done = (run if kind == "run" else compile_only)(block, folder)
             if done.returncode:
                 wrong.append(f"{name}: this block gave {done.returncode}:\n{block}{done.stdout}{done.stderr}")
     return len(blocks), wrong

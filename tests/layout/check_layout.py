@@ -101,6 +101,14 @@ class Checker:
                 if reason:
                     self.error(name, f'includes "{target}": {reason}')
 
+    def check_umbrella(self):
+        folder, umbrella = "core/include/unroll/", "core/include/unroll/unroll.h"
+        included = set(INCLUDE.findall(self.texts.get(umbrella, "")))
+        for name in self.sources:
+            if name.startswith(folder) and name.endswith(".h") and name != umbrella:
+                if "unroll/" + name[len(folder):] not in included:
+                    self.error(umbrella, f"does not include {name[len(folder):]}")
+
     def check_backend_names(self):
         names = {p.name for p in (self.root / "backends").iterdir() if p.is_dir()} - {"common", "null"}  # null: JSON's word
         for name in self.sources:
@@ -179,6 +187,7 @@ class Checker:
     def run(self):
         self.check_top_level()
         self.check_includes()
+        self.check_umbrella()
         self.check_backend_names()
         self.check_length()
         self.check_text()

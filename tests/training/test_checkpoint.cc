@@ -310,7 +310,7 @@ TEST_CASE("a checkpoint of another seed, another model or another batch size is 
   refused("optimizer.mean", task(), [](TrainerOptions& o) { o.optimizer.name = "sgd"; });
   LanguageModelOptions l = small_language_options();
   l.model.hidden = 7;
-  refused("must be f32", small_language_model(l), [](TrainerOptions&) {});
+  refused("expected f32", small_language_model(l), [](TrainerOptions&) {});
   l = small_language_options();
   l.batch = 4;
   refused("batches per epoch", small_language_model(l), [](TrainerOptions&) {});

@@ -55,6 +55,7 @@ class UNROLL_API Scope {
   bool training() const;  // dropout is active only if true
   DType dtype() const;
   Scope child(std::string_view prefix) const;  // names become "prefix.name"
+  std::string path() const;                    // "encoder.l0"; empty at the root
 
   // Returns the parameter as a graph input. Later calls with the same name return the same value. Throws Error(shape)
   // when the shape differs from the first call.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "unroll/backend.h"
+#include "unroll/result.h"
 #include "unroll/tensor.h"
 
 namespace unroll {
@@ -23,6 +24,10 @@ namespace unroll {
 enum class Precision : std::uint8_t { f32, tf32, bf16, f16 };
 UNROLL_API std::string_view precision_name(Precision precision);
 UNROLL_API Precision precision_from_name(std::string_view name);  // throws Error(usage), which lists the known names
+
+// make_backend, with an error as a value.
+UNROLL_API Result<std::unique_ptr<Backend>> try_make_backend(const std::string& name,
+                                                             const BackendOptions& options = {}) noexcept;
 
 struct PlanOptions {
   // Passes to skip, by name: see pass_names(). For tests and `unroll explain`.
@@ -56,6 +61,7 @@ UNROLL_API std::size_t planned_bytes(const Plan& plan);
 class UNROLL_API Program {
  public:
   Program(const Graph& graph, Backend& backend, const PlanOptions& options = {});
+  static Result<Program> try_create(const Graph& graph, Backend& backend, const PlanOptions& options = {}) noexcept;
 
   const Plan& plan() const { return *plan_; }
   Backend& backend() const { return backend_; }
@@ -66,6 +72,7 @@ class UNROLL_API Program {
   // Runs with tensors in host memory. Throws Error(usage) on a missing or unknown name, and Error(shape|type) on a
   // tensor of the wrong type.
   TensorMap run(const TensorMap& inputs);
+  Result<TensorMap> try_run(const TensorMap& inputs) noexcept;
   // Runs with device buffers in plan order. Throws Error(usage) on a wrong number of buffers or a buffer that is too
   // small.
   void run(const Bindings& bindings);

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "unroll/result.h"
 #include "unroll/tensor.h"
 #include "unroll/vfs.h"
 
@@ -21,6 +22,7 @@ struct TensorFile {
 // gaps, overlaps, overflowing sizes, duplicate keys, unknown dtypes, more than 2^20 entries, nesting deeper than 64.
 UNROLL_API TensorFile parse_safetensors(std::span<const std::byte> file, const std::string& name);
 UNROLL_API TensorFile load_safetensors(const std::string& path, Vfs& vfs = disk());
+UNROLL_API Result<TensorFile> try_load_safetensors(const std::string& path, Vfs& vfs = disk()) noexcept;
 // Writes atomically. Entries are sorted by decreasing dtype size, then name. Data is aligned to 64 bytes.
 UNROLL_API void save_safetensors(const std::string& path, const TensorFile& file, Vfs& vfs = disk());
 

@@ -12,6 +12,7 @@
 
 #include "unroll/backend.h"
 #include "unroll/model.h"
+#include "unroll/result.h"
 #include "unroll/tensor.h"
 
 namespace unroll {
@@ -44,6 +45,8 @@ class UNROLL_API Stream {
   // backend does not support the weight format; Error(usage) on invalid options. Later calls do not throw unless
   // documented. The backend must outlive the stream.
   Stream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const StreamOptions& options = {});
+  static Result<Stream> try_create(Backend& backend, const StreamModel& model, const TensorMap& parameters,
+                                   const StreamOptions& options = {}) noexcept;
   ~Stream();
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;

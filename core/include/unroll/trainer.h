@@ -9,11 +9,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "unroll/backend.h"
 #include "unroll/model.h"
+#include "unroll/result.h"
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
 #include "unroll/tensor.h"
@@ -42,7 +44,7 @@ struct TaskGraph {
   Value weight;                       // Scalar: the weight of this batch's loss in an average. Empty: 1.
   std::vector<MetricValue> metrics;
   std::vector<CarriedState> states;
-  std::vector<std::pair<std::string, Value>> outputs = {};  // More values to compare between backends.
+  std::vector<std::pair<std::string, Value>> outputs = {};  // Predictions by name; Trainer::predict returns them.
 };
 
 enum class Split : std::uint8_t { train, validation, test };
@@ -63,6 +65,9 @@ class UNROLL_API Task {
   virtual TaskGraph build(Scope& scope, const Batch& like) const = 0;
   virtual std::int64_t n_batches(Split split) const = 0;
   virtual Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const = 0;
+  // A batch that shows names and types of the inputs; the parameters' shapes follow from it. The first batch of the
+  // first split that has one. Throws Error(usage) when no split has one.
+  virtual Batch example(std::uint64_t seed) const;
   // Stored with the model, so that a checkpoint is sufficient to use it: vocabulary, normalizer, sizes.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
   // Results of simple reference methods on the test set: method -> metric -> value.
@@ -266,19 +271,57 @@ struct EvaluateResult {
   double loss = 0;
   std::map<std::string, double> metrics;
 };
+// The result of one optimizer step of a training loop of your own.
+struct UpdateResult {
+  std::int64_t update = 0;   // its number, from 1
+  double loss = 0;           // of the batch, before the step; NaN when the update was skipped
+  double lr = 0;
+  double gradient_norm = 0;  // of all gradients together, before clipping
+  bool skipped = false;      // loss or gradients were not finite: nothing changed
+  std::map<std::string, double> metrics = {};
+};
 
-// Reads the parameters and metadata of last.safetensors, best.safetensors or any other safetensors file. Verifies the
-// digest if the file has one. Throws Error(input_file).
+// Reads a model from last.safetensors, best.safetensors or any other file of parameters, such as a PyTorch state_dict.
+// Returns parameters and metadata; optimizer state in a checkpoint is left out. Throws Error(input_file) when the file
+// is damaged.
 UNROLL_API TensorFile load_model(const std::string& path, Vfs& vfs = disk());
+UNROLL_API Result<TensorFile> try_load_model(const std::string& path, Vfs& vfs = disk()) noexcept;
 
 class UNROLL_API Trainer {
  public:
+  // The backend must outlive the trainer.
   Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options);
+  static Result<Trainer> try_create(std::shared_ptr<const Task> task, Backend& backend,
+                                    TrainerOptions options) noexcept;
   ~Trainer();
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
 
   // Trains until max_updates, a limit, or until stop() returns true; stop() is called between updates. Saves, then
   // returns. Throws Error(numeric) when on_bad stops the run, and Error(storage) at the end when the last save failed.
   TrainResult fit(const std::function<void(const Progress&)>& report = {}, const std::function<bool()>& stop = {});
+  // A training loop of your own. One update is one optimizer step: forward pass, gradients, clipping, optimizer. With
+  // the batches of fit() it computes the same bits as fit(). Without `lr`, the options' schedule decides.
+  // Options of reports, validation, checkpoints and the folder are those of fit() and have no effect here.
+  // Throws Error(numeric) where on_bad stops the run, Error(usage | shape | type) on a batch that does not fit.
+  UpdateResult update(const Batch& batch, std::optional<double> lr = {});
+  // One update with the gradient of all batches as one: at most `accumulate` of them.
+  UpdateResult update(std::span<const Batch> batches, std::optional<double> lr = {});
+  std::int64_t updates() const;  // made so far
+  // Loss and metrics of your own batches, without dropout. Carried states continue from the batch before unless
+  // Batch::starts_stream is set.
+  EvaluateResult evaluate(const Batch& batch);
+  EvaluateResult evaluate(std::span<const Batch> batches);
+  // TaskGraph::outputs for a batch, by name, without dropout. The batch needs no targets when the task builds its
+  // outputs without them.
+  TensorMap predict(const Batch& batch);
+  // Everything that training needs to continue bit for bit, in one file: parameters, optimizer state, averages, carried
+  // states, number of updates. load_model() reads the parameters from it. Atomic. Throws Error(storage).
+  void save(const std::string& path);
+  // Continues from a file of save(), or from last.safetensors of fit(). Throws Error(input_file) when the file does not
+  // fit the model or the optimizer, Error(usage) when seed, data or accumulate differ.
+  void load(const std::string& path);
+
   EvaluateResult evaluate(Split split);
   // Parameters in host memory, by PyTorch name. With weight averaging: the averages.
   TensorMap parameters() const;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least a consumer does: build a graph, differentiate it, run it, catch an error.
-#include <unroll/autodiff.h>
-#include <unroll/error.h>
-#include <unroll/ops.h>
-#include <unroll/run.h>
+// A minimal consumer: build a graph, differentiate it, run it, catch an error.
+#include <unroll/unroll.h>
 
 #include <cmath>
 #include <cstdio>
