@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of the languages in which expressions are printed: one row per op and dtype, one column per dialect.
+// The languages in which expressions are printed: one row per op and dtype, one column per dialect.
 #pragma once
 
 #include <string_view>

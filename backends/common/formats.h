@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Number formats that are emulated: what a value becomes by being stored in one and read back.
+// Emulated number formats: the value that results from storing a number in a format.
 #pragma once
 
 #include <cmath>

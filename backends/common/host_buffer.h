@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers in host memory, shared by the backends that run on the CPU: 64-byte aligned, from the allocator hook.
+// Buffers in host memory for the backends that run on the CPU: 64-byte aligned, from the current allocator.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes an expression down for a compiler.
+// Prints an expression for a compiler.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How backends walk operands.
+// Strides of operands.
 #pragma once
 
 #include <array>

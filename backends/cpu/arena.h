@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One arena for the executables of a backend that take turns on its team: as large as the largest of them needs.
+// One arena for all executables of a backend that take turns on its thread pool, sized for the largest.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The embedded default backend: SIMD kernels over a team of threads that walks each plan in lock step.
+// The default backend: SIMD kernels and a thread pool whose threads execute each plan in lock step.
 #include <string>
 
 #include "backends/common/host_buffer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which calls of a program must be followed by a barrier: those after which a part touches what another part touched.
+// Finds the calls of a program that need a barrier: a thread touches data that another thread touched.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call per node: decides from shapes and strides at compile time, so that running only resolves pointers.
+// One call per node. It decides from shapes and strides at compile time, so that a run only resolves pointers.
 #include <algorithm>
 #include <array>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vector loops behind elementwise programs: one function per op and dtype.
+// Vector loops for elementwise programs: one function per op and dtype.
 #pragma once
 
 #include "backends/cpu/kernels.h"

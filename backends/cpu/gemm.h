@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix kernels of the running processor: b is read from panels (packed column blocks), a row by row.
+// The matrix kernels of the running processor. b is read from panels (packed column blocks), a row by row.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows by number, and values made from their index.
+// Gathers and scatters rows, and creates values from indices.
 #include <algorithm>
 #include <cstring>
 #include <numeric>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scan without states: its steps are independent, so the parts share them out and no part waits for another.
+// A scan without states: its steps are independent, so threads share them without waiting.
 #include <algorithm>
 
 #include "backends/common/host_buffer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiled plan: the steps of its nodes, and what they need to find their memory.
+// A compiled plan: the steps of its nodes and the memory they use.
 #pragma once
 
 #include <cstddef>

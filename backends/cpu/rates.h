@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast the kernels are on this machine: what costs.h turns into times. Nanoseconds on one thread, f32.
+// Machine rates: the speed of the kernels on this machine, which costs.h converts to times. Nanoseconds on one thread,
+// f32.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How rates are measured: each is the least of many short runs of the kernel that it is about.
+// Measures rates: each is the minimum of many short runs of its kernel.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rates of kernels on operands that lie in L1 or, where they are large, in L2.
+// Rates of kernels with operands in L1 or, if they are large, in L2.
 #include <algorithm>
 #include <array>
 #include <span>

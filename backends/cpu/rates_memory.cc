@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rates of what a core does not do alone: caches, memory, and threads that meet.
+// Rates that involve more than one core's arithmetic: caches, memory and barriers.
 #include <algorithm>
 #include <fstream>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cotangents on their way to an operand: undoing broadcasting and adding up contributions.
+// Accumulates cotangents of an operand, and reverses broadcasting.
 #pragma once
 
 #include <span>

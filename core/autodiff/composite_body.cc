@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of composite and gradient nodes. The body of a gradient is not written by anybody: it is derived.
+// Bodies of composite and gradient nodes. The body of a gradient is derived, not written by hand.
 #include <string>
 #include <vector>
 

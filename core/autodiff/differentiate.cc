@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generic walk: from outputs back to wrt in reverse node order, asking each op's rule for its contribution.
+// Walks from the outputs back to `wrt` in reverse node order, and asks the rule of each op for its contribution.
 #include <algorithm>
 #include <array>
 #include <map>

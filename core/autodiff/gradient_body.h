@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of whole graphs as graphs, and of composites as bodies.
+// Builds the gradient of a graph as a graph, and that of a composite as a body.
 #pragma once
 
 #include <memory>

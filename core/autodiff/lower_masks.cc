@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// live[t,b] = t < lengths[b]. With the step f: s' = live ? f(reset ? 0 : s) : s,  y = live ? y : 0. A row that is not
-// live takes no part, so it does not matter that it is reset inside f.
+// live[t,b] = t < lengths[b]. With the step function f: s' = live ? f(reset ? 0 : s) : s, y = live ? y : 0. A row that
+// is not live has no effect, so it does not matter that f resets it.
 #include "core/autodiff/lower_masks.h"
 
 #include <algorithm>

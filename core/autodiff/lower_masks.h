@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lengths and reset of a scan, written as ordinary ops of its body.
+// Lowers `lengths` and `reset` of a scan to ordinary ops in its body.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values a gradient can flow through: what depends on some values, and what leads to some values.
+// Finds the values through which a gradient can flow: those that depend on some values and lead to others.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One gradient rule per op. The walk (differentiate.cc) sums cotangents and undoes broadcasting; a rule only says
-// what one node contributes, in ordinary nodes, so that gradients of gradients work.
+// One gradient rule per op. differentiate.cc sums cotangents and reverses broadcasting. A rule returns the contribution
+// of one node, in ordinary nodes, so that higher-order gradients work.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a composite is one node, so that a backend can claim the pair (forward, gradient);
-// the gradient of that node is that of its body, written out.
+// The gradient of a composite is one node, so that a backend can claim the pair (forward, gradient). The gradient of
+// that node is the gradient of its body, expanded.
 #include <memory>
 
 #include "core/autodiff/gradient_body.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of elementwise ops. d is the cotangent of the result y; results are used rather than operands where that
-// keeps less. A cotangent may have the broadcast shape: the walk reduces it.
+// Gradients of elementwise ops. d is the cotangent of the result y. Rules use results instead of operands if this saves
+// memory. A cotangent may have the broadcast shape; the caller reduces it.
 #include "core/autodiff/rules.h"
 #include "unroll/ops.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of movement, contractions, reductions and indexing: each is the transpose of a linear map
-// (reduce_max: of the choice it made).
+// Gradients of movement, contractions, reductions and indexing. Each is the transpose of a linear map (for reduce_max:
+// of the selection).
 #include "core/autodiff/rules.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"

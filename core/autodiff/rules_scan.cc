@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a scan: the same forward scan with more per-step outputs (what backward keeps), and a scan that runs
-// the other way. The step of the latter is derived by differentiating the body with cotangents as inputs.
+// The gradient of a scan: the same forward scan with additional outputs (the saved values), and a scan in reverse. The
+// step of the reverse scan is derived by differentiating the body, with cotangents as inputs.
 #include <algorithm>
 #include <map>
 #include <memory>

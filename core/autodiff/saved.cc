@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A minimum cut between what cannot be computed again and what is used. A value is two vertices joined by an edge that
-// costs its bytes; cutting the edge is saving the value.
+// A minimum cut between the values that cannot be recomputed and those that are used. A value is two vertices joined by
+// an edge, whose cost is its bytes. Cutting the edge means saving the value.
 #include "core/autodiff/saved.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the forward part keeps for the backward part: the fewest bytes from which everything used can be had.
+// Selects the values that the forward pass saves for the backward pass: the fewest bytes from which it can recompute
+// the rest.
 #pragma once
 
 #include <functional>

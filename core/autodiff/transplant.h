@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copying a part of one graph into another: what some values need, up to values that are given.
+// Copies the part of a graph that some values need into another graph, up to given values.
 #pragma once
 
 #include <map>

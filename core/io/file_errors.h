@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wording of file errors: the path, what failed, what the system says and what to do about it.
+// File error messages: the path, what failed, the system's reason, and what to do.
 #pragma once
 
 #include <string>

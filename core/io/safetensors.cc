@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors to and from safetensors bytes: exact conversion of the file's dtypes to ours, and a writer whose bytes
-// depend on nothing but the content.
+// Reads and writes safetensors: exact conversion of dtypes, and a writer whose bytes depend only on the content.
 #include "unroll/safetensors.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the header with nlohmann's event interface: no tree is built, so depth, counts and duplicates are refused
-// at the byte where they occur.
+// Reads the header with nlohmann's event interface. Without a tree, excessive nesting, counts and duplicates are
+// refused at the byte where they occur.
 #include "core/io/safetensors_header.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of a safetensors file, checked: every entry has a known dtype and lies where it says, side by side.
+// The checked header of a safetensors file: every entry has a known dtype and a valid, contiguous range.
 #pragma once
 
 #include <cstddef>

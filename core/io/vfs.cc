@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The disk: POSIX calls with interrupted and short ones continued, and the atomic replacement of a file.
+// The local file system: POSIX calls that continue after interruptions and short transfers, and atomic file
+// replacement.
 #include "unroll/vfs.h"
 
 #include <fcntl.h>

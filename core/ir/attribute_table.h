@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which attributes each op has. Flags may be left out and are then false, what planning adds may be missing; all others
-// must be there.
+// The attributes of each op. Flags may be omitted and are then false. Attributes added by planning may be missing. All
+// others are required.
 #pragma once
 
 #include <span>

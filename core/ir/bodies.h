@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bodies of all composites, one function each; composite.cc has the table that ties them to their ops.
+// The bodies of all composites, one function each. composite.cc maps ops to bodies.
 #pragma once
 
 #include <span>

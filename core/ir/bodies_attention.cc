@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of attention. B batch, Q queries, S positions attended to, E width, A width of the additive score.
+// Bodies of attention. B batch, Q queries, S source positions, E width, A width of the additive score.
 #include <cmath>
 #include <cstdint>
 #include <limits>

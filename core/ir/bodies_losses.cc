@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of the losses: one value per row (cross-entropy) or per element. The reduction is the caller's.
+// Bodies of the losses: one value per row (cross-entropy) or per element. The caller reduces them.
 #include <cstdint>
 
 #include "core/ir/bodies.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of the optimiser updates of one parameter, equal to torch.optim step by step. p parameter, g gradient,
-// lr learning rate (a scalar input, so that a schedule needs no new plan), t the update counted from 1.
+// Bodies of the optimizer updates of one parameter. They equal torch.optim. p parameter, g gradient, lr learning rate
+// (a scalar input, so that a schedule needs no new plan), t the update, counted from 1.
 #include <cmath>
 
 #include "core/ir/bodies.h"

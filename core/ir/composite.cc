@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which body belongs to which composite.
+// Maps composites to their bodies.
 #include "core/ir/composite.h"
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meaning of a composite: its body in plain ops, built for given input types. A claimed kernel is tested
-// against it; where nobody claims, it is what runs.
+// The definition of a composite: its body in simpler ops for given input types. Claimed kernels are tested against it;
+// without a claim the body runs.
 #pragma once
 
 #include <memory>

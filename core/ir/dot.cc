@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphviz form for people: boxes are nodes, bodies are clusters, edges carry types.
+// Prints a graph for Graphviz: boxes are nodes, clusters are bodies, edges have types.
 #include "core/ir/text.h"
 #include "unroll/graph.h"
 

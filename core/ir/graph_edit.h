@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Write access to a graph past its checks, for tests of the verifier and for passes that mark nodes.
+// Unchecked write access to a graph, for tests of the verifier and for passes that mark nodes.
 #pragma once
 
 #include <vector>

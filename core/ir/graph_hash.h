@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attributes hold as bytes, for tables of nodes and hashes.
+// Attributes as bytes, for hash tables of nodes and for graph hashes.
 #pragma once
 
 #include <string>

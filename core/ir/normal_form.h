@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of numbers as sums of products. Two graphs whose results are equal over the reals because operands commute, sums
-// and products reassociate and distribute, slices and concats cut and join products, and by the identities between exp,
-// sigmoid and tanh, have equal normal forms. Rounding and overflow are not compared.
+// Normal form of vectors as sums of products. Two graphs have equal normal forms if their results are equal over the
+// reals by these laws: commutativity, associativity, distributivity, slicing and concatenation of products, and the
+// identities between exp, sigmoid and tanh. Rounding and overflow are ignored.
 #pragma once
 
 #include <compare>

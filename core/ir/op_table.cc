@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The op table as data, and the sets that passes ask about.
+// The op table as data, and the sets of ops that passes use.
 #include <array>
 
 #include "unroll/graph.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that append composites. Attribute names here are what bodies and claims read.
+// Functions that append composites. Bodies and claims read the attributes set here.
 #include <cmath>
 
 #include "unroll/error.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the text form. Every node goes through Graph::append, so what comes out is valid; the text is not trusted:
-// its depth, its counts and the memory it asks for are bounded.
+// Parses graph text. Every node goes through Graph::append, so the result is valid. The text is untrusted: nesting,
+// counts and memory are limited.
 #include <string>
 #include <unordered_map>
 #include <vector>

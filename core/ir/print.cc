@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stable text form (grammar in docs/conventions.md): same graph, same bytes; numbers read back exactly.
+// Prints graph text (grammar in docs/conventions.md). Equal graphs give equal bytes, and numbers are exact.
 #include <bit>
 #include <charconv>
 #include <cmath>

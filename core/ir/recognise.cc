@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step of a scan and the body of each composite for one step, both as normal forms, are made equal; what the
-// composite's parameters then stand for is joined from parts of the loop's constants.
+// Unifies the step of a scan with the one-step body of each composite, both in normal form. The parameters of the
+// composite are then assembled from parts of the loop's constants.
 #include "core/ir/recognise.h"
 
 #include <algorithm>

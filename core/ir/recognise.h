@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which composite a loop computes: rnn, gru and lstm in all their forms, found by their equations.
+// Recognizes loops that compute a composite (rnn, gru and lstm in all variants) from their equations.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Output types from input types: the only place where dtypes and shapes of nodes are checked.
+// Output types from input types. Only these rules check the dtypes and shapes of nodes.
 #pragma once
 
 #include <memory>

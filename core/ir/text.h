@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pieces of the text form that other printers share.
+// Parts of the graph printer that other printers share.
 #pragma once
 
 #include <string>

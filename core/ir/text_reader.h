@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words and numbers of the graph text, read from a bounded buffer that nobody vouches for.
+// Reads words and numbers of graph text from a bounded, untrusted buffer.
 #pragma once
 
 #include <cstdint>

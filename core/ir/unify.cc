@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depth-first search over which term stands for which. Terms of a sum are first brought together by what varies in
-// them, so that what is left to try is a handful of permutations.
+// Depth-first search over assignments of terms. Terms of a sum are first grouped by the inputs they depend on, so that
+// only a few permutations remain.
 #include "core/ir/unify.h"
 
 #include <algorithm>

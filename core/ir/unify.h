@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a pattern equal to a subject: both are normal forms, and the inputs of the pattern that are no rows are
-// unknowns.
+// Unifies a pattern with a subject. Both are normal forms. The inputs of the pattern that are not data are unknowns.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbered rules of a legal graph. Graph::append keeps most of them already; this protects against passes that
-// edit nodes and against mistakes in append itself.
+// The numbered rules of a valid graph. Graph::append already ensures most of them. The verifier finds errors of passes
+// that edit nodes, and of append itself.
 #include "core/ir/verify.h"
 
 #include <algorithm>

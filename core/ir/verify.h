@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier's rules as a list, so that tests and documentation can be checked against it.
+// The rules of the verifier as a list, so that tests can compare them with the documentation.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One node of a scan body, computed for all steps at once.
+// Computes one node of a scan body for all steps at once.
 #pragma once
 
 #include <optional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branches: parts of a graph around loops that do not depend on each other, such as the two directions of a layer,
-// which a backend with several threads may run side by side. Loops with equally many loops on the longest path to them
-// are independent. Each begins a branch, to which belongs what only it needs or what needs nothing but it: the product
-// of the input before the loop, the weight gradients after it.
+// Branches are independent parts of a graph around loops, such as the two directions of a layer. A backend with several
+// threads may run them in parallel. Two loops are independent if the longest paths to them contain equally many loops.
+// A branch consists of a loop and the nodes that only this loop needs, or that need only this loop: the product of the
+// input before it, and the weight gradients after it.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: a loop whose saved values are too many keeps the states before each segment only, and the backward loop
-// computes a segment again before it goes through it (Chen et al. 2016, arXiv 1604.06174, with segments of sqrt(T)).
-// Both become loops over segments around loops over steps. Products that the models' bodies make for all steps at once
-// go back into the steps first, so that they too are made segment by segment.
+// Gradient checkpointing (Chen et al. 2016, arXiv 1604.06174, with segments of sqrt(T) steps). A loop with too many
+// saved values saves only the states before each segment, and the backward loop recomputes a segment before it
+// differentiates it. Both become a loop over segments around a loop over steps. Products that were computed for all
+// steps at once first move back into the steps, so that they are computed per segment too.
 #include <algorithm>
 #include <cmath>
 #include <map>

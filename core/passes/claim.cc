@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the backend for each composite; what it does not take becomes its body in plain ops.
+// Offers each composite to the backend. A refused composite is replaced by its body.
 #include <algorithm>
 #include <map>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Common subexpressions: equal nodes become one, and scans that run the same recurrence become one.
+// Common subexpression elimination: merges equal nodes, and scans that compute the same recurrence.
 #include <algorithm>
 #include <map>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products that share an operand become one product of concatenated matrices: h U_f, h U_n -> h [U_f U_n] (the gates of
-// a cell), d_f^T h, d_n^T h -> [d_f d_n]^T h (their gradients), and so do sums of products, d_f U_f + d_n U_n ->
-// [d_f d_n] [U_f; U_n] (Appleyard et al. 2016, arXiv 1604.01946, section 3.1, for any cell).
+// Products with a common operand become one product of concatenated matrices: h U_f, h U_n -> h [U_f U_n] (the gates of
+// a cell), d_f^T h, d_n^T h -> [d_f d_n]^T h (their gradients). Sums of products likewise: d_f U_f + d_n U_n -> [d_f
+// d_n] [U_f; U_n] (Appleyard et al. 2016, arXiv 1604.01946, section 3.1, for any cell).
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deferred accumulation: a scan state that only adds up a term per step becomes a sum after the loop, and a sum of
-// products over time one product over T*K (Appleyard et al. 2016, arXiv 1604.01946, for any cell).
+// Deferred accumulation: a scan state that only accumulates one term per step becomes a sum after the loop. A sum of
+// products over time becomes one product over T*K (Appleyard et al. 2016, arXiv 1604.01946, for any cell).
 #include <algorithm>
 #include <functional>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Canonicalise and fold: local rules, one per op, applied to operands that are already folded.
+// Canonicalization and folding: local rules, one per op, applied to operands that are already folded.
 #include <algorithm>
 #include <cmath>
 #include <map>

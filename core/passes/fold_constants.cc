@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts and compositions of constants are constants: a gate's rows of a weight, gates of several weights side by side.
+// Folds slices and concatenations of constants, such as the rows of one gate or the joined weights of several gates.
 #include <cstring>
 
 #include "core/passes/fold_constants.h"

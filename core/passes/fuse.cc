@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fusion groups: connected elementwise nodes of one output shape with no other op between them.
+// Fuses connected elementwise nodes with the same output shape and no other op between them.
 #include <algorithm>
 
 #include "core/passes/groups.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of neighbouring nodes that become one node: what fuse and map_rows share.
+// Groups of adjacent nodes that become one node: shared by fuse.cc and map_rows.cc.
 #pragma once
 
 #include <functional>

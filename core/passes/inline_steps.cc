@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scans that are no loops, and constants that loops carry: both hide from later passes and from backends what is known.
+// Replaces one-step scans by their bodies, and binds constants into loops, so that later passes and backends see them.
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ops.h"

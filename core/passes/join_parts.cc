@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of one value that a loop takes or stacks one by one, all of them, become the value: the product of four gates
-// that concat_products made is kept for the gradient as it lies, not in four copies, and taken as it lies.
+// When a loop reads or stacks all parts of a value separately, it reads or stacks the whole value instead. The product
+// of four gates from concat_products.cc is thus saved for the gradient once, not as four copies.
 #include <algorithm>
 #include <map>
 

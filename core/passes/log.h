@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes report of their work, for `explain`: facts in a list, which becomes Plan::notes. Passes take a PassLog*;
-// null when nobody wants to know.
+// The notes of passes for `explain`, which become Plan::notes. Passes take a PassLog*; null disables the log.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row groups: a reduction over the last axis (layer norm, softmax) and the elementwise work around it read and write
-// row by row. Such a group becomes a scan without states over blocks of rows: its values stay in a core's cache from
-// the first op to the last, and the blocks are independent. [L, W]: leading dimensions, one row.
+// Row tiling: a reduction over the last axis (layer norm, softmax) and its elementwise neighbors work row by row. The
+// group becomes a scan without states over blocks of rows. Its values stay in the cache of a core, and the blocks are
+// independent. [L, W]: leading dimensions, one row.
 #include <algorithm>
 
 #include "core/passes/groups.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory plan: every value gets a place; values whose lifetimes do not meet share arena bytes.
+// The memory plan assigns a location to every value. Values with disjoint lifetimes share bytes of the arena.
 #include <algorithm>
 #include <numeric>
 #include <optional>

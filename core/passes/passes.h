@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function per pass; pipeline.cc has their order. All of them also work inside scan bodies.
+// One function per pass; pipeline.cc has their order. All passes also work on the bodies of scans.
 #pragma once
 
 #include <functional>

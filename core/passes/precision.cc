@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which numbers enter products. What is rounded twice is one node after `common`, and what a loop rounds anew in each
-// step moves before it with `split`.
+// Rounds the operands of matrix products. CSE merges repeated roundings, and `split` moves roundings that need no state
+// out of loops.
 #include <array>
 #include <vector>
 

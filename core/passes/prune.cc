@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dead code inside scans: what neither a used output nor a live state needs is dropped from the loop, and what is
-// stacked as a part of something wider is not stacked by itself.
+// Dead-code elimination in scans: drops values that neither a used output nor a live state needs, and stacks that are
+// part of a wider stack.
 #include <algorithm>
 #include <optional>
 #include <set>

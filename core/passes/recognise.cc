@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops that compute a composite become that composite, so that a backend may claim it and all forms of one cell have
-// one plan. Differentiation does the same (autodiff/rules_scan.cc), so forward and gradient stay a pair.
+// Replaces loops that compute a composite by that composite, so that a backend may claim it and all forms of a cell
+// have the same plan. Differentiation does the same (autodiff/rules_scan.cc), so forward and gradient stay a pair.
 #include "core/ir/recognise.h"
 
 #include "core/passes/passes.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How passes change graphs: they do not; they copy the live part of one graph into a new one, node by node.
+// Passes never modify a graph: they copy its live nodes, one by one, into a new graph.
 #pragma once
 
 #include <functional>

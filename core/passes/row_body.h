@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the rows of a batch go through a scan's body side by side, and what a row does once it has ended.
+// Proves that the body of a scan works row by row, and finds what it computes for rows that have ended.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checked wrapper around an executable: backends may trust whatever comes through here.
+// The checked wrapper around an executable. Backends may trust all arguments that pass through it.
 #include "unroll/run.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// slice(f(a, b)) becomes f(slice(a), slice(b)) where f is elementwise and read by slices only (the gates of a cell), so
-// that one fusion group reaches from the products to the states.
+// Rewrites slice(f(a, b)) to f(slice(a), slice(b)) if f is elementwise and only slices read it (the gates of a cell).
+// One fusion group then extends from the products to the states.
 #include <algorithm>
 
 #include "core/passes/passes.h"

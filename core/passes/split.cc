@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits scan bodies: what does not need the state is computed before the loop for all steps at once, what no state
-// needs after it (Appleyard et al. 2016, arXiv 1604.01946, for any cell). Only work that gains moves: a product,
-// a gather, a reduction. Of the cheap work that follows on it, so much moves that the fewest bytes cross into the loop:
-// a large layer norm of a hoisted product stays inside, where its operands are in cache.
+// Splits scan bodies: computations that need no state move before the loop, and computations that no state needs move
+// after it; both run for all steps at once (Appleyard et al. 2016, arXiv 1604.01946, for any cell). Only expensive ops
+// move: products, gathers, reductions. Cheap ops that depend on them move if this reduces the bytes that enter the
+// loop. A large layer norm of a hoisted product stays inside, where its operands are in the cache.
 #include <algorithm>
 #include <map>
 

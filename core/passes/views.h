@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values need no memory of their own because they are a part or another reading of a value that has.
+// Finds values that need no memory of their own, because they are views of other values.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Size arithmetic that cannot wrap: every size that depends on outside numbers goes through it.
+// Size arithmetic with overflow checks, for all sizes that depend on outside numbers.
 #pragma once
 
 #include <cstddef>

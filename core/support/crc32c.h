@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CRC-32C (Castagnoli), eight bytes at a time: finds damage in stored files; it is not meant against forgery.
+// CRC-32C (Castagnoli), eight bytes at a time. It detects damage in stored files, not forgery.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process may still allocate without swapping, and what it holds.
+// The memory that this process may still allocate without swapping, and the memory that it holds.
 #pragma once
 
 #include <cstddef>

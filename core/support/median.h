@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The middle of some numbers, of an even number of them the upper one of the two.
+// The median of some numbers; of an even number of them, the upper one.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "Did you mean": the known name that is fewest edits away from a wrong one.
+// "Did you mean": the known name with the smallest edit distance.
 #pragma once
 
 #include <algorithm>

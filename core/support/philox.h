@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Philox4x32-10 (Salmon et al. 2011): random words as a pure function of key and counter, the same everywhere.
+// Philox4x32-10 (Salmon et al. 2011): random words as a pure function of key and counter.
 #pragma once
 
 #include <array>

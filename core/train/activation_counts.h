@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which gates and activations of recurrent loops are saturated, and which units never change: counted inside the loop,
-// so that nothing as long as the sequence is kept.
+// Counts saturated gates and activations, and units that never change, inside recurrent loops, so that no value as long
+// as the sequence is stored.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run's reports look like, and what helps. docs/training.md has the same table; a test compares them.
+// Recognizes symptoms in the reports of a run and suggests remedies. docs/training.md has the same table; a test
+// compares them.
 #pragma once
 
 #include <cstdint>

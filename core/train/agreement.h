@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far results of many steps of arithmetic may be apart: norms, because errors of single elements are carried from
-// step to step. docs/numerics.md has the derivation.
+// Tolerances for results of many steps of arithmetic. They apply to norms, because steps propagate the errors of single
+// elements. docs/numerics.md derives them.
 #pragma once
 
 #include <cstdint>

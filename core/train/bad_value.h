@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which value of an update was the first that is not finite.
+// Finds the first non-finite value of an update.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges the nodes of a plan one by one, each on the operands that it had, so that what is wrong is blamed on the node
-// that made it.
+// Verifies the nodes of a plan one by one. Each is computed from its actual operands, so that an error is attributed to
+// the node that caused it.
 #include <algorithm>
 #include <cstring>
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run in a narrow precision beside the same run in f32.
+// Compares a run in a reduced precision with the same run in f32.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run's files hold. last.safetensors: parameters, "optimizer.*", "average.*", "state.*", "trainer.*" tensors and
-// a RunState; best.safetensors: parameters only, the averaged ones where the run averages. Both carry the task's
-// metadata and a digest of all of it.
+// The contents of checkpoint files. last.safetensors: parameters, "optimizer.*", "average.*", "state.*", "trainer.*"
+// tensors and a RunState. best.safetensors: parameters only; with weight averaging, the averages. Both have the model
+// metadata and a digest.
 #pragma once
 
 #include <cstdint>

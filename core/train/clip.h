@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits on the gradients of an update, as nodes of its graph.
+// Gradient clipping as nodes of the update graph.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same model on several backends, against the first of them.
+// Compares a model on several backends with the first of them.
 #include "unroll/compare.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What changes from update to update besides the batch, in one small input: everything else of an update can be
-// recorded once by a device that records work.
+// Everything that changes between updates besides the batch, in one small input. A device can record the rest of an
+// update once.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task's parameters and everything that training carries, resident on a device, and the compiled programs that change
-// them: one for each shape of batch.
+// The parameters and training state of a task on a device, and the compiled programs that change them, one per batch
+// shape.
 #pragma once
 
 #include <map>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named tensors that live in backend buffers, and a program bound to them once: a run uploads its
-// batch and nothing more.
+// Named tensors in backend buffers, and a program that is bound to them once. A run uploads only its batch.
 #pragma once
 
 #include <map>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A planned graph that also gives what its nodes compute: every value becomes one more output, those of a loop's body
-// stacked over its steps.
+// A planned graph with every value as an additional output. Values in the body of a loop are stacked over its steps.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The learning rate range test (Smith 2017, "Cyclical Learning Rates for Training Neural Networks", section 3.3).
+// Learning rate range test (Smith 2017, "Cyclical Learning Rates for Training Neural Networks", section 3.3).
 #include <algorithm>
 #include <cmath>
 

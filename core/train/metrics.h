@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of loss and metrics over batches, and the lines of metrics.jsonl: nothing in them depends on time or machine.
+// Sums of loss and metrics over batches, and the lines of metrics.jsonl. They do not depend on time or machine.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One node alone: what it must give of its operands, and whether what was given is that.
+// Verifies one node: computes the reference result for its operands and compares it with the actual result.
 #pragma once
 
 #include <map>

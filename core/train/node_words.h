@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a node and an element of its result are called in messages.
+// Names of nodes and of elements of their results, for messages.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the batches of the next updates while this one runs.
+// Prepares the batches of the next updates while the current one runs.
 #pragma once
 
 #include <condition_variable>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node must give, and how far off rounding may leave it: the node in f64, with bounds that are values of the
-// same graph. docs/numerics.md has the derivation.
+// The reference result of a node in f64, and bounds for its rounding error as values of the same graph.
+// docs/numerics.md derives the bounds.
 #pragma once
 
 #include <cstdint>

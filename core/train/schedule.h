@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The learning rate of an update: a pure function of the update, but for plateaus, which validations decide.
+// The learning rate of an update. It depends only on the update, except for plateaus, which depend on validations.
 #pragma once
 
 #include "unroll/trainer.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop around the update graph: which batch, which learning rate, when to log, validate and save. The numbers of
-// an update depend on (task, options, seed, update) and what is carried, never on what was logged or saved.
+// The training loop around the update graph: selects the batch and learning rate; logs, validates and saves. The
+// results of an update depend on (task, options, seed, update) and carried state, never on logging or saving.
 #include "unroll/trainer.h"
 
 #include <algorithm>

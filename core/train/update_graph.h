@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph of one training update, and of one evaluation batch. An input that an output of the same name replaces is
-// resident: it stays in a device buffer that the run overwrites.
+// The graphs of a training update and of an evaluation batch. An input with an output of the same name is resident: it
+// stays in a device buffer that the run overwrites.
 #pragma once
 
 #include <memory>

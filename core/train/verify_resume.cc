@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run in one piece against the same run in two.
+// Compares an uninterrupted run with an interrupted and resumed one.
 #include <algorithm>
 #include <charconv>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters of rnn, gru and lstm, and their equations for one step, which serve where the composites lack an option.
+// Parameters of rnn, gru and lstm, and their equations for one step, used when the composite does not support an
+// option.
 #pragma once
 
 #include <vector>

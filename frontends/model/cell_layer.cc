@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// User cells: the step function is run once per layer and direction on a body graph; what it asks for as parameters
-// become constants of a scan. From there on a user's cell and a built-in one are the same thing to the compiler.
+// Custom cells. The step function runs once per layer and direction on a body graph; its parameters become constants of
+// a scan. From there on custom and built-in cells are compiled alike.
 #include <cmath>
 #include <map>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ready cells, each a few equations. s is the logistic function, * elementwise, LN layer normalisation with its own
-// weight and bias. This file is also the pattern for your own: see docs/adding-a-cell.md.
+// Built-in cells, each a few equations. s is the logistic function, * elementwise, LN layer normalization with its own
+// weight and bias. Use this file as a template for new cells: see docs/adding-a-cell.md.
 #include <cmath>
 
 #include "unroll/model.h"

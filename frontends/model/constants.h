@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trained model's graph: its parameters are constants, so that a backend packs them once.
+// The graph of a trained model, with its parameters as constants, so that a backend packs them once.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear-chain conditional random field: the sum over all labels and the best labels, both as loops over time.
+// Linear-chain conditional random field: the sum over all label sequences and the best sequence, both as scans.
 #include "unroll/error.h"
 #include "unroll/model.h"
 

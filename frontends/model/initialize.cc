@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Initial values. Plain IEEE arithmetic and sqrt only, no libm: the same bits wherever they are drawn.
+// Parameter initialization. It uses only IEEE arithmetic and sqrt, no libm, so the bits are the same everywhere.
 #include <cmath>
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers without time, with PyTorch's parameter names and default initial values.
+// Layers without time, with PyTorch's parameter names and default initialization.
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built-in recurrent layers: the rnn, gru and lstm composites, layer by layer where something comes between them, and
-// the choice of a layer by the name of its cell.
+// Built-in recurrent layers: the rnn, gru and lstm composites, layer by layer if there is something between them, and
+// the selection of a layer by cell name.
 #include "core/support/nearest_name.h"
 #include "frontends/model/built_in_cells.h"
 #include "frontends/model/in_layer.h"

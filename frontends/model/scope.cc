@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry behind a Scope: parameters in order of first request, the random key and its draw sites.
+// The registry of a Scope: parameters in order of creation, the random key and its RNG streams.
 #include <map>
 
 #include "frontends/model/in_layer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers above each other: what one gives on to the next, and what is dropped between them.
+// Stacked layers: connections and dropout between layers.
 #pragma once
 
 #include <functional>

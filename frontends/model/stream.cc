@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream's graph has its parameters as constants, so that the backend packs them once. Two sets of state buffers take
-// turns: a step reads one and writes the other, and no state is ever copied.
+// The graph of a stream has its parameters as constants, so that the backend packs them once. Two sets of state buffers
+// alternate: a step reads one and writes the other, and no state is copied.
 #include "unroll/stream.h"
 
 #include <array>

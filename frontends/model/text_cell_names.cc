@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the names of a text cell mean: every one is known and given once, every state gets its next value, and calls
-// that own parameters know how those are called.
+// Resolves the names of a text cell: every name is known and assigned once, every state gets its next value, and every
+// call with parameters knows their names.
 #include <algorithm>
 #include <map>
 #include <set>
