@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the prose of README, docs and public headers: American spelling, no listed unclear phrase, no endless sentence.
+"""Checks the prose of README, docs, config meanings and public headers: American spelling, no listed
+unclear phrase, no endless sentence.
 
 usage: check_style.py SOURCE_ROOT
 """
@@ -60,6 +61,12 @@ def paragraphs_of_header(text):
             yield number, line[line.index("//") + 2:].strip()
 
 
+def strings_of_source(text):
+    """(line, words) of each string literal, such as the meanings of config keys."""
+    for literal in re.finditer(r'"((?:[^"\\\n]|\\.)*)"', text):
+        yield text.count("\n", 0, literal.start()) + 1, literal[1].replace("\\n", ". ")
+
+
 def plain(text):
     """Inline code counts as one word; a link counts as its text."""
     text = re.sub(r"`[^`]*`", "code", text)
@@ -87,12 +94,13 @@ def faults(text):
 def main(root):
     pages = [root / "README.md", root / "bench/README.md", *sorted((root / "docs").rglob("*.md"))]
     headers = sorted((root / "core/include/unroll").glob("*.h"))
+    helps = [root / "frontends/cli/config_schema.cc"]
     wrong = []
-    for path in pages + headers:
-        parts = paragraphs_of_header if path.suffix == ".h" else paragraphs_of_page
+    for path in pages + headers + helps:
+        parts = {".h": paragraphs_of_header, ".md": paragraphs_of_page, ".cc": strings_of_source}[path.suffix]
         for number, text in parts(path.read_text()):
             wrong += [f"{path.relative_to(root)}:{number}: {fault}" for fault in faults(text)]
-    print("\n".join(wrong + [f"{len(pages)} pages and {len(headers)} headers, {len(wrong)} faults"]))
+    print("\n".join(wrong + [f"{len(pages)} pages, {len(headers)} headers, {len(helps)} help files: {len(wrong)} faults"]))
     return 1 if wrong else 0
 
 
