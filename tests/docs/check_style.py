@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-MOST_WORDS = 35  # of one sentence; aim for 20
+MOST_WORDS = 40  # of one sentence; aim for 20
 
 BRITISH = re.compile(
     r"\b(optimis|normalis|initialis|tokenis|recognis|quantis|regularis|materialis|serialis|parallelis|summaris|"
