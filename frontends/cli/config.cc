@@ -37,6 +37,8 @@ std::string_view example_of(const KeySpec& key) {
 bool convert(const TomlValue& from, KeyType type, ConfigValue& to) {
   if (type == KeyType::boolean && std::holds_alternative<bool>(from))
     to = std::get<bool>(from);
+  else if (type == KeyType::number_or_text)
+    return convert(from, KeyType::number, to) || convert(from, KeyType::text, to);
   else if (type == KeyType::integer && std::holds_alternative<std::int64_t>(from))
     to = std::get<std::int64_t>(from);
   else if (type == KeyType::number && std::holds_alternative<double>(from))
@@ -60,6 +62,7 @@ void check_range(const KeySpec& key, const ConfigValue& value, const std::string
                 fmt::format("Use one of {}", key.allowed.choices));
   }
   if (key.type == KeyType::boolean || key.type == KeyType::texts) return;
+  if (key.type == KeyType::number_or_text && std::holds_alternative<std::string>(value)) return;
   const double number =
       key.type == KeyType::integer ? static_cast<double>(std::get<std::int64_t>(value)) : std::get<double>(value);
   if (std::isfinite(number) && number >= key.allowed.lowest && number <= key.allowed.highest) return;
@@ -80,6 +83,8 @@ std::vector<std::string> words_of(std::string_view text) {
 
 const KeySpec& known_key(std::string_view path, const std::string& origin) {
   if (const KeySpec* key = find_key(path)) return *key;
+  if (const std::string_view next = successor_of(path); !next.empty())
+    throw Error(kind_of(origin), origin, fmt::format("{} is a key of earlier versions", path), next);
   throw Error(kind_of(origin), origin, fmt::format("unknown key {}", path),
               fmt::format("Did you mean {}? docs/config.md lists all keys", nearest_key(path)));
 }
@@ -142,7 +147,8 @@ void Config::apply_setting(std::string_view setting) {
     } catch (const Error&) {
       scalar = std::monostate{};
     }
-    if (!convert(scalar, key.type, value)) {
+    const bool is_path = key.type == KeyType::number_or_text && std::holds_alternative<std::monostate>(scalar);
+    if (!is_path && !convert(scalar, key.type, value)) {
       throw Error(ErrorKind::usage, origin, fmt::format("the value is not of type {}", key_type_name(key.type)),
                   fmt::format("Write for example --set {}={}", key.path, example_of(key)));
     }

@@ -31,6 +31,7 @@ class Config {
   std::int64_t integer(std::string_view path) const { return get<std::int64_t>(path); }
   double number(std::string_view path) const { return get<double>(path); }
   const std::string& text(std::string_view path) const { return get<std::string>(path); }
+  const ConfigValue& value(std::string_view path) const { return entry(path).value; }
   const std::vector<std::string>& texts(std::string_view path) const { return get<std::vector<std::string>>(path); }
   std::vector<TextCell> cells() const;  // the tables [cells.NAME], checked
   std::vector<ParameterGroup> groups() const;  // the tables [groups.NAME], in the order of the file

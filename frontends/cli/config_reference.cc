@@ -43,6 +43,8 @@ std::string range_text(const KeySpec& key) {
   }
   if (key.type == KeyType::boolean) return "`true`, `false`";
   if (key.type == KeyType::text || key.type == KeyType::texts) return "text";
+  if (key.type == KeyType::number_or_text)
+    return fmt::format("{} … {}, or a file", key.allowed.lowest, key.allowed.highest);
   if (key.allowed.highest == k_unbounded) return fmt::format("from {}", key.allowed.lowest);
   return fmt::format("{} … {}", key.allowed.lowest, key.allowed.highest);
 }

@@ -23,6 +23,7 @@ constexpr auto k_int = KeyType::integer;
 constexpr auto k_num = KeyType::number;
 constexpr auto k_text = KeyType::text;
 constexpr auto k_texts = KeyType::texts;
+constexpr auto k_source = KeyType::number_or_text;
 
 // path, type, default, allowed values, read by,
 // meaning
@@ -44,25 +45,41 @@ constexpr KeySpec k_schema[] = {
     {"data.memory_limit", k_text, "\"1GiB\"", any, k_trained,
      "what the data may take in memory; of a larger file the parts that a batch has are read again. Empty: any"},
     {"data.outside", k_text, "\"\"", any, k_label, "label that F1 leaves out, such as O; empty: none"},
-    {"data.held_out", k_num, "0.1", between(0, 0.9), k_language_model | k_classify,
-     "share that training never sees; it serves validation and test"},
-    {"data.steps", k_int, "64", between(1, 1e5), k_language_model | k_classify,
-     "T: tokens in a window of truncated back-propagation, or steps that a row is cut into"},
-    {"data.divide", k_num, "1.0", between(1e-30, 1e30), k_classify, "values are divided by it"},
-    {"data.split_seed", k_int, "0", from(0), k_classify | k_drawn, "which rows are held out"},
+    {"data.steps", k_int, "64", between(0, 1e5), k_language_model | k_classify,
+     "T: tokens in a window of truncated backpropagation, or steps into which a row is divided, 0: each value is a step"},
+    {"data.label", k_text, "\"\"", any, k_classify | k_document,
+     "label column by name or number, document: or first, last; empty: classify the last one, document the one that the "
+     "header calls label, else the first"},
+    {"data.text", k_text, "\"\"", any, k_document, "text column, as data.label; empty: the other one"},
+    {"data.date", k_text, "\"\"", any, k_forecast,
+     "date column by name or number; empty: the first one with a date in its first row; none: rows are one step apart"},
+    {"data.divide", k_num, "1.0", between(1e-30, 1e30), k_classify, "divide all features by this"},
+    {"data.normalize", k_bool, "false", any, k_classify,
+     "standardize each feature: subtract its mean in the training set, divide by its standard deviation"},
+    {"data.header", k_text, "\"auto\"", one_of("auto|yes|no"), k_table | k_document,
+     "whether the first line names the columns; auto: yes when no cell in it is a number, a date or missing; document: "
+     "when it says label and text"},
+    {"data.separator", k_text, "\"\"", any, k_table | k_document,
+     "of cells: one character or tab; empty: tab, semicolon or comma, the first of these in the first line; document: "
+     "tab, but in a CSV"},
+    {"data.missing", k_text, "\"error\"", one_of("error|previous|interpolate|mean"), k_table,
+     "missing values: refuse them, or fill them with the previous value, a value between the neighbors, or (classify) the "
+     "mean; forecast: as inputs, never as targets"},
+    {"data.split_seed", k_int, "0", from(0), k_classify | k_drawn, "seed that assigns rows to the splits"},
     {"data.column", k_text, "\"\"", any, k_forecast,
      "CSV column with the series; empty: the last one. In a file without a header columns are \"1\", \"2\", ..."},
-    {"data.columns", k_texts, "[]", any, k_forecast,
-     "several of them in the place of data.column: read together, and forecast together, each in units of its own"},
+    {"data.columns", k_texts, "[]", any, k_forecast | k_classify,
+     "forecast: several series, instead of data.column; classify: feature columns, empty: all but the label"},
     {"data.window", k_int, "52", between(1, 1e6), k_forecast, "past values that a forecast sees"},
     {"data.horizon", k_int, "1", between(1, 1e5), k_forecast, "values ahead that are forecast at once"},
     {"data.stride", k_int, "1", between(1, 1e6), k_forecast, "values from a window of training to the next"},
     {"data.period", k_int, "52", between(1, 1e6), k_forecast, "season of the seasonal-naive baseline, in values"},
     {"data.difference", k_bool, "false", any, k_forecast,
      "read changes, and learn the change from the last value of the window"},
-    {"data.validation", k_num, "0.1", between(0, 0.9), k_forecast | k_drawn,
-     "share for validation; of a series in time order after training"},
-    {"data.test", k_num, "0.2", between(0, 0.9), k_forecast | k_drawn, "share for the test; of a series its end"},
+    {"data.validation", k_source, "0.1", between(0, 0.9), k_trained,
+     "validation set: a share of the data (of a text or a series: before the test set), or a file"},
+    {"data.test", k_source, "0.2", between(0, 0.9), k_trained,
+     "test set: a share of the data (of a text or a series: its end), or a file"},
 
     {"model.cell", k_text, "\"lstm\"", any, k_every,
      "rnn, gru, lstm, another built-in cell (see `unroll doctor`), or the NAME of a table [cells.NAME]"},
@@ -210,6 +227,9 @@ constexpr TaskKind k_kinds[] = {
 // path, read by, default for these tasks
 constexpr KindDefault k_kind_defaults[] = {
     {"data.tokens", k_label, "\"words\""},
+    {"data.missing", k_forecast, "\"previous\""},
+    {"data.steps", k_classify, "0"},
+    {"data.test", k_language_model, "0.1"},
     {"model.bidirectional", k_drawn, "true"},
     {"model.pooling", k_document, "\"attention\""},
     {"train.batch", k_document, "16"},
@@ -236,7 +256,8 @@ std::string_view leaf(std::string_view path) {
 }  // namespace
 
 std::string_view key_type_name(KeyType type) {
-  constexpr std::string_view names[] = {"boolean", "integer", "number", "text", "array of text"};
+  constexpr std::string_view names[] = {"boolean", "integer", "number", "text", "array of text",
+                                        "number or text"};
   return names[static_cast<std::size_t>(type)];
 }
 
@@ -251,6 +272,10 @@ const KeySpec* find_key(std::string_view path) {
   const auto* found = std::find_if(std::begin(k_schema), std::end(k_schema),
                                    [&](const KeySpec& key) { return key.path == path; });
   return found == std::end(k_schema) ? nullptr : found;
+}
+
+std::string_view successor_of(std::string_view path) {
+  return path == "data.held_out" ? "Write data.validation and data.test: the share for each, or a file" : "";
 }
 
 std::string nearest_key(std::string_view path) {
@@ -292,6 +317,7 @@ ConfigValue default_value(const KeySpec& key, unsigned uses) {
       return value;
     }
     case KeyType::number:
+    case KeyType::number_or_text:
       break;
   }
   double value = 0;

@@ -13,7 +13,7 @@ namespace unroll::cli {
 
 using ConfigValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>>;
 
-enum class KeyType : std::uint8_t { boolean, integer, number, text, texts };
+enum class KeyType : std::uint8_t { boolean, integer, number, text, texts, number_or_text };
 std::string_view key_type_name(KeyType type);
 
 // Which kinds of job read a key; `tensors` is `unroll run` on tensors from outside.
@@ -28,6 +28,7 @@ enum Uses : unsigned {
   k_tokens = k_language_model | k_label | k_translate,
   k_words = k_tokens | k_document,  // whose input are numbers of tokens
   k_drawn = k_label | k_translate | k_document,  // whose rows are drawn into train, validation and test
+  k_table = k_classify | k_forecast,  // whose data are a table of numbers
   k_trained = k_words | k_forecast | k_classify,
   k_every = k_trained | k_tensors,
 };
@@ -76,6 +77,8 @@ struct TableKeySpec {
 };
 std::span<const TableKeySpec> table_schema();
 const KeySpec* find_key(std::string_view path);
+// For a key of earlier versions: what to write instead. Empty for other paths.
+std::string_view successor_of(std::string_view path);
 // The known path that a mistyped one most likely means.
 std::string nearest_key(std::string_view path);
 ConfigValue default_value(const KeySpec& key, unsigned uses = 0);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll data check`: what is odd about the data of a config, before anything is trained on it.
+// `unroll data check`: check the dataset of a config for common problems.
 #include <fmt/format.h>
 
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/report.h"
@@ -14,6 +15,7 @@ namespace {
 void try_task(const Config& config, const std::string& folder, DataCheck& check) {
   try {
     const auto task = make_task(config, folder);
+    for (const std::string& note : task->notes()) print_line(data_line(note));
     const std::pair<const char*, Split> splits[] = {
         {"training", Split::train}, {"validation", Split::validation}, {"test", Split::test}};
     for (const auto& row : splits)

@@ -93,7 +93,7 @@ int run_eval(const Options& options) {
   trainer.set_parameters(run.model.tensors);
   busy.say("evaluating");
   EvaluateResult result = trainer.evaluate(split_of(options.split));
-  std::map<std::string, Metrics> methods = task->baselines();
+  std::map<std::string, Metrics> methods = task->baselines(split_of(options.split));
   busy.say("scoring texts");
   if (const auto* translate = dynamic_cast<const TranslateTask*>(task.get()))
     add_text_scores(*translate, run, *backend, options, result.metrics, methods);

@@ -4,17 +4,32 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "frontends/cli/report.h"
+#include "frontends/data/gzip.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
 namespace {
 
-constexpr std::size_t k_max_data_bytes = std::size_t{1} << 32;
+std::string at_folder(const std::string& path, const std::string& folder) {
+  return (std::filesystem::path(folder) / path).lexically_normal().string();
+}
+std::shared_ptr<const Vfs::Reader> file_of(const Config& c, const std::string& path) {
+  return unpacked(disk().open(path), path, bytes_of("data.memory_limit", c.text("data.memory_limit")));
+}
 
-LanguageModelOptions language_model_options(const Config& c) {
+SplitSource split_source(const Config& c, std::string_view key, const std::string& folder) {
+  const auto* file = std::get_if<std::string>(&c.value(key));
+  if (!file) return c.number(key);
+  if (file->empty()) c.refuse(key, "no file", "Give a share, such as 0.1, or the name of a file");
+  const std::string path = at_folder(*file, folder);
+  return {file_of(c, path), path};
+}
+
+LanguageModelOptions language_model_options(const Config& c, const std::string& folder) {
   return {.model = model_options(c),
           .tokens = c.text("data.tokens"),
           .vocabulary = c.integer("data.vocabulary"),
@@ -24,44 +39,56 @@ LanguageModelOptions language_model_options(const Config& c) {
           .tied = c.boolean("model.tied"),
           .batch = c.integer("train.batch"),
           .steps = c.integer("data.steps"),
-          .held_out = c.number("data.held_out"),
+          .validation = split_source(c, "data.validation", folder),
+          .test = split_source(c, "data.test", folder),
           .evaluation_batch = c.integer("train.evaluation_batch"),
           .document_start = c.text("data.document_start"),
           .carry_state = c.boolean("data.carry_state"),
           .memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"))};
 }
 
-ForecastOptions forecast_options(const Config& c) {
+ForecastOptions forecast_options(const Config& c, const std::string& folder) {
   if (!c.texts("data.columns").empty() && !c.text("data.column").empty())
     c.refuse("data.columns", "data.column is set too", "Keep one of the two");
   return {.model = model_options(c),
           .column = c.text("data.column"),
           .columns = c.texts("data.columns"),
+          .date = c.text("data.date"),
+          .header = c.text("data.header"),
+          .separator = c.text("data.separator"),
+          .missing = c.text("data.missing"),
           .window = c.integer("data.window"),
           .horizon = c.integer("data.horizon"),
           .stride = c.integer("data.stride"),
           .period = c.integer("data.period"),
           .difference = c.boolean("data.difference"),
           .batch = c.integer("train.batch"),
-          .validation = c.number("data.validation"),
-          .test = c.number("data.test"),
+          .validation = split_source(c, "data.validation", folder),
+          .test = split_source(c, "data.test", folder),
           .memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"))};
 }
 
-ClassifyOptions classify_options(const Config& c) {
+ClassifyOptions classify_options(const Config& c, const std::string& folder) {
   return {.model = model_options(c),
           .pooling = c.text("model.pooling"),
           .label_smoothing = c.number("train.label_smoothing"),
+          .label = c.text("data.label"),
+          .columns = c.texts("data.columns"),
+          .header = c.text("data.header"),
+          .separator = c.text("data.separator"),
+          .missing = c.text("data.missing"),
           .steps = c.integer("data.steps"),
           .divide = c.number("data.divide"),
+          .normalize = c.boolean("data.normalize"),
           .batch = c.integer("train.batch"),
-          .held_out = c.number("data.held_out"),
+          .validation = split_source(c, "data.validation", folder),
+          .test = split_source(c, "data.test", folder),
           .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed")),
           .memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"))};
 }
 
 template <class TaskOptions>
-TaskOptions text_rows_options(const Config& c) {
+TaskOptions text_rows_options(const Config& c, const std::string& folder) {
   TaskOptions o;
   o.model = model_options(c);
   o.embedding = c.integer("model.embedding");
@@ -70,25 +97,25 @@ TaskOptions text_rows_options(const Config& c) {
   o.label_smoothing = c.number("train.label_smoothing");
   o.batch = c.integer("train.batch");
   o.batch_tokens = c.integer("train.batch_tokens");
-  o.validation = c.number("data.validation");
-  o.test = c.number("data.test");
+  o.validation = split_source(c, "data.validation", folder);
+  o.test = split_source(c, "data.test", folder);
   o.split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"));
   o.memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"));
   return o;
 }
 
-LabelOptions label_options(const Config& c) {
+LabelOptions label_options(const Config& c, const std::string& folder) {
   if (const std::string& tokens = c.text("data.tokens"); tokens != "words" && tokens != "characters")
     c.refuse("data.tokens", "a label is for a word or a character", "Set it to words or characters");
-  auto o = text_rows_options<LabelOptions>(c);
+  auto o = text_rows_options<LabelOptions>(c, folder);
   o.tokens = c.text("data.tokens");
   o.outside = c.text("data.outside");
   o.output = c.text("model.output");
   return o;
 }
 
-TranslateOptions translate_options(const Config& c) {
-  auto o = text_rows_options<TranslateOptions>(c);
+TranslateOptions translate_options(const Config& c, const std::string& folder) {
+  auto o = text_rows_options<TranslateOptions>(c, folder);
   o.attention = c.text("model.attention");
   o.tokens = c.text("data.tokens");
   o.tied = c.boolean("model.tied");
@@ -98,39 +125,47 @@ TranslateOptions translate_options(const Config& c) {
   return o;
 }
 
-DocumentOptions document_options(const Config& c) {
-  auto o = text_rows_options<DocumentOptions>(c);
+DocumentOptions document_options(const Config& c, const std::string& folder) {
+  auto o = text_rows_options<DocumentOptions>(c, folder);
   o.pooling = c.text("model.pooling");
+  o.label = c.text("data.label");
+  o.text = c.text("data.text");
+  o.header = c.text("data.header");
+  o.separator = c.text("data.separator");
   return o;
 }
 
-std::string text_of(const std::string& path) { return read_text_file(path, k_max_data_bytes); }
-std::shared_ptr<const Vfs::Reader> file_of(const std::string& path) { return disk().open(path); }
-
-// Each kind of task with what makes it of its file, and with what looks at that.
+struct DataPlace {
+  std::string path;
+  std::string folder;  // of the config: other files' names count from it
+};
+// Each kind of task with what makes it of its data, and with what checks these.
 struct TaskMaker {
   unsigned kind;
-  std::shared_ptr<const Task> (*make)(const Config&, const std::string& path, const Metadata&);
-  DataCheck (*check)(const Config&, const std::string& path);
+  std::shared_ptr<const Task> (*make)(const Config&, const DataPlace&, const Metadata&);
+  DataCheck (*check)(const Config&, const DataPlace&);
 };
-template <auto options_of>
-DataCheck check_with(const Config& c, const std::string& path) {
-  return check_data(options_of(c), text_of(path), path);
+template <auto make_of, auto options_of>
+constexpr TaskMaker maker(unsigned kind) {
+  return {kind,
+          [](const Config& c, const DataPlace& at, const Metadata& fitted) -> std::shared_ptr<const Task> {
+            return make_of(options_of(c, at.folder), file_of(c, at.path), at.path, fitted);
+          },
+          [](const Config& c, const DataPlace& at) {
+            return check_data(options_of(c, at.folder), file_of(c, at.path), at.path);
+          }};
 }
+// make_X has an overload for texts too.
+template <class TaskOptions, class Made>
+using FromFile = std::shared_ptr<const Made> (*)(const TaskOptions&, std::shared_ptr<const Vfs::Reader>,
+                                                 const std::string&, const Metadata&);
 constexpr TaskMaker k_makers[] = {
-    {k_language_model, [](auto& c, auto& path, auto& fitted) {
-       return make_language_model(language_model_options(c), file_of(path), path, fitted); },
-     check_with<language_model_options>},
-    {k_forecast, [](auto& c, auto& path, auto& fitted) {
-       return make_forecast(forecast_options(c), file_of(path), path, fitted); }, check_with<forecast_options>},
-    {k_classify, [](auto& c, auto& path, auto& fitted) {
-       return make_classify(classify_options(c), file_of(path), path, fitted); }, check_with<classify_options>},
-    {k_label, [](auto& c, auto& path, auto& fitted) {
-       return make_label(label_options(c), file_of(path), path, fitted); }, check_with<label_options>},
-    {k_translate, [](auto& c, auto& path, auto& fitted) -> std::shared_ptr<const Task> {
-       return make_translate(translate_options(c), file_of(path), path, fitted); }, check_with<translate_options>},
-    {k_document, [](auto& c, auto& path, auto& fitted) {
-       return make_document(document_options(c), file_of(path), path, fitted); }, check_with<document_options>},
+    maker<FromFile<LanguageModelOptions, Task>(make_language_model), language_model_options>(k_language_model),
+    maker<FromFile<ForecastOptions, Task>(make_forecast), forecast_options>(k_forecast),
+    maker<FromFile<ClassifyOptions, Task>(make_classify), classify_options>(k_classify),
+    maker<FromFile<LabelOptions, Task>(make_label), label_options>(k_label),
+    maker<FromFile<TranslateOptions, TranslateTask>(make_translate), translate_options>(k_translate),
+    maker<FromFile<DocumentOptions, Task>(make_document), document_options>(k_document),
 };
 
 Average average_kind(const std::string& word) {
@@ -169,7 +204,7 @@ RecurrentModelOptions model_options(const Config& c) {
 
 namespace {
 
-std::string data_path(const Config& config, const std::string& folder) {
+DataPlace data_place(const Config& config, const std::string& folder) {
   if (config.text("task.kind").empty()) {
     std::vector<std::string_view> words;
     for (const TaskKind& kind : task_kinds()) words.push_back(kind.word);
@@ -177,7 +212,17 @@ std::string data_path(const Config& config, const std::string& folder) {
   }
   config.refuse_unread();
   if (config.text("data.path").empty()) config.refuse("data.path", "no data file", "Set data.path");
-  return (std::filesystem::path(folder) / config.text("data.path")).lexically_normal().string();
+  return {at_folder(config.text("data.path"), folder), folder};
+}
+
+// An error of a data file, ending with where the form of the file is described.
+Error with_data_page(const Error& e, const std::string& kind) {
+  std::string_view what = e.what();  // "[who] what. next"
+  const std::size_t behind = std::min(what.find("] "), what.size());
+  const std::string who(what.substr(std::min<std::size_t>(1, behind), behind > 0 ? behind - 1 : 0));
+  what.remove_prefix(std::min(behind + 2, what.size()));
+  if (!e.next().empty() && what.ends_with(e.next())) what.remove_suffix(std::min(e.next().size() + 2, what.size()));
+  return {e.kind(), who, what, fmt::format("{}{}See docs/data.md#{}", e.next(), e.next().empty() ? "" : ". ", kind)};
 }
 
 const TaskMaker& maker_of(const Config& config) {
@@ -190,11 +235,22 @@ const TaskMaker& maker_of(const Config& config) {
 }  // namespace
 
 std::shared_ptr<const Task> make_task(const Config& config, const std::string& folder, const Metadata& fitted) {
-  return maker_of(config).make(config, data_path(config, folder), fitted);
+  const DataPlace place = data_place(config, folder);
+  try {
+    return maker_of(config).make(config, place, fitted);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::input_file) throw;
+    throw with_data_page(e, config.text("task.kind"));
+  }
+}
+
+std::string data_line(const std::string& note) {
+  const std::size_t slash = note.rfind('/', note.find(": "));
+  return "data: " + note.substr(slash == std::string::npos ? 0 : slash + 1);
 }
 
 DataCheck check_task_data(const Config& config, const std::string& folder) {
-  return maker_of(config).check(config, data_path(config, folder));
+  return maker_of(config).check(config, data_place(config, folder));
 }
 
 TrainerOptions trainer_options(const Config& c) {
@@ -258,7 +314,7 @@ RecurrentSizes recurrent_sizes(const Config& config) {
             .batch = config.integer("train.batch"),
             .input = std::max<std::int64_t>(static_cast<std::int64_t>(config.texts("data.columns").size()), 1)};
   const bool embedded = config.uses() & k_words;
-  return {.steps = config.integer("data.steps"),
+  return {.steps = std::max<std::int64_t>(config.integer("data.steps"), 1),
           .batch = config.integer("train.batch"),
           .input = config.integer(embedded ? "model.embedding" : "model.input")};
 }

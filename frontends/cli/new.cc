@@ -21,6 +21,7 @@ struct Template {
   const char* data;  // file name of the sample data
   std::string (*sample)();
   std::array<const char*, 6> settings;  // settings that differ from the defaults
+  std::array<const char*, 2> own = {};  // replace the first of them with --data: they fit the sample data only
 };
 constexpr Template k_templates[] = {
     {"language-model", "text.txt", sample_text, {"train.lr=0.004", "train.max_updates=300", "train.batch=16"}},
@@ -28,7 +29,8 @@ constexpr Template k_templates[] = {
     {"classify",
      "patterns.csv",
      sample_patterns,
-     {"data.steps=8", "data.held_out=0.2", "model.hidden=32", "train.lr=0.005", "train.max_updates=300"}},
+     {"data.steps=8", "model.hidden=32", "train.lr=0.005", "train.max_updates=300"},
+     {"data.steps=0", "data.normalize=true"}},
     {"translate",
      "pairs.tsv",
      sample_pairs,
@@ -75,13 +77,17 @@ int run_new(const Options& options) {
   for (const char* setting : from.settings) {
     if (setting) config.apply_setting(setting);
   }
+  for (const char* setting : from.own) {
+    if (setting && !options.data.empty()) config.apply_setting(setting);
+  }
   const bool is_file = fs::path(options.path).extension() == ".toml";
   const std::string folder = is_file ? fs::path(options.path).parent_path().string() : options.path;
   config.set("data.path", options.data.empty() ? std::string(from.data) : fs::absolute(options.data).string(), "new");
   for (const std::string& setting : options.settings) config.apply_setting(setting);
   if (!folder.empty()) disk().make_folder(folder);
   const std::string file = is_file ? options.path : folder + "/config.toml";
-  write_new(file, fmt::format("# {}: docs/config.md explains every key\n\n{}", from.kind, config.toml(config.uses())));
+  write_new(file, fmt::format("# {0}: docs/config.md explains every key, docs/data.md#{0} the data file\n\n{1}", from.kind,
+                              config.toml(config.uses())));
   if (!is_file && options.data.empty()) write_new(folder + "/" + from.data, from.sample());
   fmt::print(stderr, "Train it: unroll train {} --out runs/{}\n", file,
              fs::path(file).parent_path().filename().string());

@@ -43,7 +43,8 @@ void add_new(CLI::App& app, Options& o) {
   app.add_option("--data", o.data, "use this data file instead of sample data");
   app.add_flag("--reference", o.reference, "print docs/config.md, all keys of all kinds");
   add_set(app, o);
-  app.footer("Examples:\n  unroll new language-model demo\n  unroll train demo/config.toml --out runs/demo");
+  app.footer("Examples:\n  unroll new language-model demo\n  unroll train demo/config.toml --out runs/demo\n"
+             "Data files: docs/data.md");
 }
 
 void add_memory_limit(CLI::App& app, Options& o) {
@@ -59,7 +60,7 @@ void add_data(CLI::App& app, Options& o) {
   app.add_flag("--strict", o.strict, "warnings give exit code 3 as errors do");
   add_set(app, o);
   add_json(app, o);
-  app.footer("Example:\n  unroll data check docs/examples/char-lm.toml");
+  app.footer("Example:\n  unroll data check docs/examples/char-lm.toml\nData files: docs/data.md");
 }
 
 void add_train(CLI::App& app, Options& o) {

@@ -79,6 +79,7 @@ std::string value_text(const Config& config, const KeySpec& key) {
     case KeyType::number: return toml_text(config.number(key.path));
     case KeyType::text: return toml_text(config.text(key.path));
     case KeyType::texts: return toml_text(config.texts(key.path));
+    case KeyType::number_or_text: return toml_text(config.value(key.path));
   }
   return {};
 }

@@ -88,9 +88,12 @@ StartingRunFolder::~StartingRunFolder() {
 }
 
 void make_data_path_absolute(Config& config, const std::string& config_path) {
-  if (config.text("data.path").empty()) return;
-  const std::filesystem::path data = std::filesystem::path(folder_of(config_path)) / config.text("data.path");
-  config.set("data.path", std::filesystem::absolute(data).lexically_normal().string(), config_path);
+  for (const std::string_view key : {"data.path", "data.validation", "data.test"}) {
+    const auto* path = std::get_if<std::string>(&config.value(key));
+    if (!path || path->empty()) continue;
+    const std::filesystem::path data = std::filesystem::path(folder_of(config_path)) / *path;
+    config.set(key, std::filesystem::absolute(data).lexically_normal().string(), config_path);
+  }
 }
 
 void save_config(const Config& config, const std::string& path) {

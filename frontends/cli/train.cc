@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "core/support/machine_memory.h"
 #include "frontends/cli/activity.h"
@@ -205,6 +206,11 @@ int run_train(const Options& options) {
   catch_stop_signals();
   StartingRunFolder folder(options.out, options.resume);
   ProgressDisplay display(options.out + "/log.txt", disk(), /*plain_advice=*/!options.json);
+  bool noted = false;
+  const auto say_notes = [&] {  // once, when nothing was refused
+    if (std::exchange(noted, true)) return;
+    for (const std::string& note : task->notes()) display.line(data_line(note));
+  };
   std::optional<EventFile> events;
   if (config.boolean("run.tensorboard")) events.emplace(options.out, disk());
   trainer.folder = options.out;
@@ -219,9 +225,11 @@ int run_train(const Options& options) {
   RunEstimate estimate;
   trainer.estimated = [&](const RunEstimate& e) {
     estimate = e;
+    say_notes();
     display.line(estimate_line(e));
   };
   const auto report = [&](const Progress& p) {
+    say_notes();
     display.report(p);
     if (events) events->report(p);
   };

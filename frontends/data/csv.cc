@@ -2,16 +2,16 @@
 #include "frontends/data/csv.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <optional>
+#include <utility>
 
+#include "frontends/data/dates.h"
 #include "unroll/error.h"
 
 namespace unroll {
-
-namespace {
 
 std::string_view trimmed(std::string_view s) {
   const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
@@ -29,6 +29,32 @@ std::optional<double> number_in(std::string_view cell) {
   return value;
 }
 
+bool is_missing(std::string_view cell) {
+  cell = trimmed(cell);
+  constexpr std::string_view k_words[] = {"", "nan", "na", "n/a", "null", "?"};
+  return std::any_of(std::begin(k_words), std::end(k_words), [&](std::string_view word) {
+    return std::equal(cell.begin(), cell.end(), word.begin(), word.end(),
+                      [](unsigned char a, char b) { return std::tolower(a) == b; });
+  });
+}
+
+CsvFormat CsvFormat::of(const std::string& header, const std::string& separator) {
+  CsvFormat format;
+  if (header == "yes") format.header = Header::yes;
+  else if (header == "no") format.header = Header::no;
+  else if (header != "auto")
+    throw Error(ErrorKind::usage, "header", "must be auto, yes or no; got '" + header.substr(0, 40) + "'");
+  if (separator == "tab") format.separator = '\t';
+  else if (separator.size() == 1 && separator[0] != '"' && separator[0] != '\n' && separator[0] != '\r')
+    format.separator = separator[0];
+  else if (!separator.empty())
+    throw Error(ErrorKind::usage, "separator", "must be one character; got '" + separator.substr(0, 40) + "'",
+                "Write for example \",\", \";\" or \"tab\"");
+  return format;
+}
+
+namespace {
+
 // A quoted cell from its opening quote on; `at` moves behind the closing one. False when there is none.
 bool read_quoted(std::string_view line, std::size_t& at, std::string& cell) {
   for (++at; at < line.size(); ++at) {
@@ -44,14 +70,15 @@ bool read_quoted(std::string_view line, std::size_t& at, std::string& cell) {
   return false;
 }
 
-// One line into cells; returns the index of the cell with a quote out of place, or npos.
-std::size_t split_line(std::string_view line, std::vector<std::string>& cells) {
+}  // namespace
+
+std::size_t split_csv_line(std::string_view line, char separator, std::vector<std::string>& cells) {
   for (std::size_t at = 0;; ++at) {
     std::string cell;
     if (at < line.size() && line[at] == '"') {
-      if (!read_quoted(line, at, cell) || (at < line.size() && line[at] != ',')) return cells.size();
+      if (!read_quoted(line, at, cell) || (at < line.size() && line[at] != separator)) return cells.size();
     } else {
-      const std::size_t end = std::min(line.find(',', at), line.size());
+      const std::size_t end = std::min(line.find(separator, at), line.size());
       cell = line.substr(at, end - at);
       if (cell.find('"') != std::string::npos) return cells.size();
       at = end;
@@ -61,11 +88,30 @@ std::size_t split_line(std::string_view line, std::vector<std::string>& cells) {
   }
 }
 
+namespace {
+
 bool is_header(const std::vector<std::string>& cells) {
-  return std::none_of(cells.begin(), cells.end(), [](const std::string& c) { return number_in(c).has_value(); });
+  bool named = false;
+  for (const std::string& cell : cells) {
+    if (trimmed(cell).empty()) continue;  // pandas leaves the name of its index empty
+    if (number_in(cell) || is_missing(cell) || date_in(cell)) return false;
+    named = true;
+  }
+  return named;
 }
 
 }  // namespace
+
+char separator_of(std::string_view line) {
+  for (const char separator : {'\t', ';'}) {
+    bool quoted = false;
+    for (const char c : line) {
+      if (c == '"') quoted = !quoted;
+      if (c == separator && !quoted) return separator;
+    }
+  }
+  return ',';
+}
 
 void CsvReader::refuse(std::size_t line, std::size_t column, const std::string& what, const std::string& next) const {
   const std::string title = column < header_.size() ? " ('" + header_[column].substr(0, 40) + "')" : "";
@@ -76,23 +122,55 @@ void CsvReader::refuse(std::size_t line, std::size_t column, const std::string& 
 bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
   cells.clear();
   if (trimmed(line.text).empty()) return false;
-  if (const std::size_t bad = split_line(line.text, cells); bad != std::string::npos)
-    refuse(line.number, bad, "a quote is out of place");
-  const bool first = n_columns_ == 0;
-  if (first && cells.size() > max_columns_)
+  if (format_.separator == 0) format_.separator = separator_of(line.text);
+  if (const std::size_t bad = split_csv_line(line.text, format_.separator, cells); bad != std::string::npos)
+    refuse(line.number, bad, "a quote is out of place", "A quoted cell must end on the line it begins on");
+  if (n_columns_ == 0 && cells.size() > max_columns_)
     refuse(line.number, max_columns_, "more than " + std::to_string(max_columns_) + " columns");
-  if (first) n_columns_ = cells.size();
+  if (n_columns_ == 0) n_columns_ = cells.size();
   if (cells.size() != n_columns_)
     refuse(line.number, std::min(cells.size(), n_columns_),
            std::to_string(cells.size()) + " cells; the first line has " + std::to_string(n_columns_));
-  if (!first || !is_header(cells)) return true;
-  for (std::string& cell : cells) cell = trimmed(cell);
-  header_ = cells;
-  return false;
+  return !std::exchange(first_, false) || !takes_as_header(line, cells);
 }
 
-CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits) {
-  CsvTable table(CsvReader(name, limits.max_columns));
+bool CsvReader::takes_as_header(const Line& line, std::vector<std::string>& cells) {
+  if (format_.header == CsvFormat::Header::no) return false;
+  if (format_.header == CsvFormat::Header::automatic && !is_header(cells)) return false;
+  for (std::string& cell : cells) cell = trimmed(cell);
+  if (!header_.empty() && cells != header_) {
+    const auto other = std::mismatch(cells.begin(), cells.end(), header_.begin()).first;
+    refuse(line.number, static_cast<std::size_t>(other - cells.begin()),
+           "the header says '" + other->substr(0, 40) + "'; the columns of all files must be the same");
+  }
+  header_ = cells;
+  return true;
+}
+
+void CsvReader::begin_file(std::string name) {
+  name_ = std::move(name);
+  first_ = true;
+}
+
+std::optional<std::vector<std::string>> CsvReader::read_again(std::string_view line) const {
+  std::vector<std::string> cells;
+  if (split_csv_line(line, format_.separator, cells) != std::string::npos || cells.size() != n_columns_) return {};
+  return cells;
+}
+
+std::string CsvReader::found(std::int64_t n_rows) const {
+  constexpr std::size_t k_shown = 8;
+  std::string text = std::to_string(n_rows) + " rows, ";
+  if (header_.empty()) return text + "no header, " + std::to_string(n_columns_) + " columns";
+  text += "header found, columns ";
+  for (std::size_t c = 0; c < std::min(n_columns_, k_shown); ++c) text += (c > 0 ? ", " : "") + header_[c];
+  if (n_columns_ > k_shown) text += ", ... (" + std::to_string(n_columns_) + ")";
+  return text;
+}
+
+CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits,
+                         CsvFormat format) {
+  CsvTable table(CsvReader(name, limits.max_columns, format));
   std::vector<std::string> cells;
   lines_of(text)([&](const Line& line) {
     if (!table.reader_.read(line, cells)) return;
@@ -108,33 +186,24 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& name, const C
 void index_rows(RecordFile& file, CsvReader& reader,
                 const std::function<void(std::span<const std::string>, std::size_t)>& take) {
   std::vector<std::string> cells;
-  file.for_each_line([&](const Line& line) {
-    if (!reader.read(line, cells)) return;
-    file.add(line.at);
-    take(cells, line.number);
-  });
-  if (file.size() == 0) throw Error(ErrorKind::input_file, file.name(), "holds no line of data");
+  for (std::size_t f = 0; f < file.n_files(); ++f) {
+    const std::int64_t before = file.size();
+    if (f > 0) reader.begin_file(file.name(f));
+    file.for_each_line(
+        [&](const Line& line) {
+          if (!reader.read(line, cells)) return;
+          file.add(line.at);
+          take(cells, line.number);
+        },
+        f);
+    if (file.size() == before) throw Error(ErrorKind::input_file, file.name(f), "holds no line of data");
+  }
 }
-
-namespace {
 
 std::vector<std::string> cells_in(const RecordFile& file, const CsvReader& reader, std::string_view record) {
-  std::vector<std::string> cells;
-  if (split_line(first_line(record), cells) != std::string::npos || cells.size() != reader.n_columns())
-    file.refuse_changed();
-  return cells;
-}
-
-}  // namespace
-
-std::vector<double> numbers_in(const RecordFile& file, const CsvReader& reader, std::string_view record) {
-  std::vector<double> numbers;
-  for (const std::string& cell : cells_in(file, reader, record)) {
-    const std::optional<double> number = number_in(cell);
-    if (!number) file.refuse_changed();
-    numbers.push_back(*number);
-  }
-  return numbers;
+  std::optional<std::vector<std::string>> cells = reader.read_again(first_line(record));
+  if (!cells) file.refuse_changed();
+  return std::move(*cells);
 }
 
 void numbers_in(const RecordFile& file, const CsvReader& reader, std::string_view record,
@@ -142,8 +211,8 @@ void numbers_in(const RecordFile& file, const CsvReader& reader, std::string_vie
   const std::vector<std::string> cells = cells_in(file, reader, record);
   for (std::size_t k = 0; k < columns.size(); ++k) {
     const std::string& cell = cells[columns[k]];
-    const std::optional<double> number = number_in(cell);
-    if (!number && !trimmed(cell).empty()) file.refuse_changed();
+    const std::optional<double> number = is_missing(cell) ? std::nullopt : number_in(cell);
+    if (!number && !is_missing(cell)) file.refuse_changed();
     numbers[k] = number.value_or(std::numeric_limits<double>::quiet_NaN());
   }
 }
@@ -160,11 +229,14 @@ std::size_t CsvReader::column(const std::string& name) const {
     found = c;
   }
   if (found < n_columns_) return found;
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc() && end == name.data() + name.size() && number >= 1 && number <= n_columns_) return number - 1;
   std::string known;
   for (const std::string& column : header_) known += (known.empty() ? "" : ", ") + column;
   throw Error(ErrorKind::usage, name_, "there is no column '" + name + "'",
-              header_.empty() ? "The file has no header line; name a column by its number, 1 to " +
-                                    std::to_string(n_columns_) + ", or none for the last one"
+              header_.empty() ? "The file has no header line; give a column's number, 1 to " +
+                                    std::to_string(n_columns_) + ", or set data.header = \"yes\""
                               : "Columns: " + known);
 }
 
@@ -173,15 +245,18 @@ std::string CsvReader::column_name(std::size_t column) const {
 }
 
 double CsvReader::number(const std::string& cell, std::size_t line, std::size_t column, Missing missing) const {
-  if (trimmed(cell).empty()) {
+  if (is_missing(cell)) {
     if (missing == Missing::as_nan) return std::numeric_limits<double>::quiet_NaN();
-    refuse(line, column, "a number is missing");
+    refuse(line, column, "a number is missing", "Fill it, remove the line, or set data.missing");
   }
   const std::optional<double> value = number_in(cell);
+  const std::string shown = "'" + cell.substr(0, 40) + "'";
   if (!value)
-    refuse(line, column, "'" + cell.substr(0, 40) + "' is not a number",
-           missing == Missing::as_nan ? "Name columns of numbers, and leave a cell empty where one is missing" : "");
-  if (!std::isfinite(*value)) refuse(line, column, "'" + cell.substr(0, 40) + "' is not finite");
+    refuse(line, column, shown + " is not a number",
+           separator() == ';' && cell.find(',') != std::string::npos
+               ? "Write decimals with a point"
+               : "Choose columns of numbers; a missing one is empty, NaN, NA, N/A, null or ?");
+  if (!std::isfinite(*value)) refuse(line, column, shown + " is not finite");
   return *value;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,33 +19,63 @@ struct CsvLimits {
   std::size_t max_cells = std::size_t{1} << 24;
 };
 
-// The lines of a file, one after the other. Cells may be quoted ("a ""b"", c"). The first line is a header when none of
-// its cells is a number. Blank lines are skipped.
+struct CsvFormat {
+  enum class Header : std::uint8_t { automatic, yes, no };
+  char separator = 0;  // 0: tab, semicolon or comma, the first of them that the first line has
+  // automatic: the first line has names when none of its cells is a number, a date or a word for a missing value.
+  Header header = Header::automatic;
+  // Of data.header and data.separator. Throws Error(usage).
+  static CsvFormat of(const std::string& header, const std::string& separator);
+};
+
+// A word that stands for a missing value: an empty cell, NaN, NA, N/A, null or ?, in capitals or not.
+bool is_missing(std::string_view cell);
+// The number in a cell, which may be infinite; nothing when there is none.
+std::optional<double> number_in(std::string_view cell);
+std::string_view trimmed(std::string_view cell);
+// The first of tab and semicolon outside quotes in a line, else a comma.
+char separator_of(std::string_view line);
+// A line into cells, appended; returns the index of the cell with a quote out of place, or npos.
+std::size_t split_csv_line(std::string_view line, char separator, std::vector<std::string>& cells);
+
+// The lines of a file, one after the other. Cells may be quoted ("a ""b"", c"). Blank lines are skipped.
 class CsvReader {
  public:
-  explicit CsvReader(std::string name, std::size_t max_columns = CsvLimits{}.max_columns)
-      : name_(std::move(name)), max_columns_(max_columns) {}
+  explicit CsvReader(std::string name, std::size_t max_columns = CsvLimits{}.max_columns, CsvFormat format = {})
+      : name_(std::move(name)), max_columns_(max_columns), format_(format) {}
 
   // The cells of the next line; false when it is blank or the header. Throws Error(input_file) on a line of another
   // width than the first one, a quote out of place and too many columns.
   bool read(const Line& line, std::vector<std::string>& cells);
+  // The lines of another file of the same columns follow; its header, where it has one, must be the same.
+  void begin_file(std::string name);
+  // The cells of a line that was read before; nothing when it is another one now.
+  std::optional<std::vector<std::string>> read_again(std::string_view line) const;
+
   std::size_t n_columns() const { return n_columns_; }
   const std::vector<std::string>& header() const { return header_; }  // empty when there is none
-  // Index of a header name, in a file without a header of a number from 1, or of the last column for "". Throws
+  char separator() const { return format_.separator; }                // 0 before the first line
+  // Index of a header name, of a number from 1, or of the last column for "". Throws
   // Error(usage) with the names there are, also when the header has the name twice.
   std::size_t column(const std::string& name) const;
   std::string column_name(std::size_t column) const;  // column() finds it
 
   enum class Missing { refused, as_nan };
-  // The number in a cell of this line. Throws Error(input_file) when it is not a finite number, or empty and refused.
+  // The number in a cell of this line. Throws Error(input_file) when it is not a finite number, or missing and refused.
   double number(const std::string& cell, std::size_t line, std::size_t column,
                 Missing missing = Missing::refused) const;
   [[noreturn]] void refuse(std::size_t line, std::size_t column, const std::string& what,
                            const std::string& next = {}) const;
+  // "900 rows, header found, columns a, b, c"
+  std::string found(std::int64_t n_rows) const;
 
  private:
+  bool takes_as_header(const Line& line, std::vector<std::string>& cells);
+
   std::string name_;
   std::size_t max_columns_;
+  CsvFormat format_;
+  bool first_ = true;  // the next line is the first one of its file
   std::size_t n_columns_ = 0;
   std::vector<std::string> header_;
 };
@@ -54,7 +85,8 @@ class CsvTable {
  public:
   using Missing = CsvReader::Missing;
   // Throws Error(input_file) as CsvReader does, on a file without a row, and above the limits.
-  static CsvTable parse(std::string_view text, const std::string& name, const CsvLimits& limits = {});
+  static CsvTable parse(std::string_view text, const std::string& name, const CsvLimits& limits = {},
+                        CsvFormat format = {});
 
   std::size_t n_rows() const { return lines_.size(); }
   std::size_t n_columns() const { return reader_.n_columns(); }
@@ -73,12 +105,12 @@ class CsvTable {
   std::vector<std::size_t> lines_;   // [rows] line in the file, from 1
 };
 
-// Each row becomes a record of the file, and is shown: its cells and its line. Throws as CsvTable::parse but for cells.
+// Each row of all files becomes a record, and is shown: its cells and its line. Throws as CsvTable::parse but for cells.
 void index_rows(RecordFile& file, CsvReader& reader,
                 const std::function<void(std::span<const std::string> cells, std::size_t line)>& take);
-// The numbers of a record of such a file, all of which must be there.
-std::vector<double> numbers_in(const RecordFile& file, const CsvReader& reader, std::string_view record);
-// Of some columns, NaN where none is there.
+// The cells of a record of such a file.
+std::vector<std::string> cells_in(const RecordFile& file, const CsvReader& reader, std::string_view record);
+// Of some columns, NaN where a number is missing.
 void numbers_in(const RecordFile& file, const CsvReader& reader, std::string_view record,
                 std::span<const std::size_t> columns, std::span<double> numbers);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text that is in memory already, read as a file is.
+// A text in memory, read as a file is.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "unroll/vfs.h"
@@ -12,7 +13,7 @@
 namespace unroll {
 
 // The text must outlive it.
-class HeldText final : public Vfs::Reader {
+class HeldText : public Vfs::Reader {
  public:
   explicit HeldText(std::string_view text) : text_(text) {}
   std::size_t size() const override { return text_.size(); }
@@ -22,6 +23,16 @@ class HeldText final : public Vfs::Reader {
 
  private:
   std::string_view text_;
+};
+
+class OwnedText final : public Vfs::Reader {
+ public:
+  explicit OwnedText(std::string text) : text_(std::move(text)) {}
+  std::size_t size() const override { return text_.size(); }
+  void read_at(std::size_t offset, std::span<std::byte> to) const override { HeldText(text_).read_at(offset, to); }
+
+ private:
+  std::string text_;
 };
 
 }  // namespace unroll

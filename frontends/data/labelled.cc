@@ -57,7 +57,8 @@ std::vector<LabelledSentence> read_labelled(std::string_view text, const std::st
 }
 
 void index_labelled(RecordFile& file, const LabelledLimits& limits) {
-  for_each_token(file.lines(), file.name(), limits, [&](const Token& token) {
+  for (std::size_t f = 0; f < file.n_files(); ++f)
+    for_each_token(file.lines(f), file.name(f), limits, [&](const Token& token) {
     if (token.first) file.add(token.line.at);
   });
 }

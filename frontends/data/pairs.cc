@@ -1,58 +1,188 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/data/pairs.h"
 
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <utility>
+
 #include "unroll/error.h"
 
 namespace unroll {
 
 namespace {
 
-TextPair pair_of(const Line& line, const std::string& name, const PairsLimits& limits) {
-  require_utf8(line, name);
-  const std::size_t tab = line.text.find('\t');
-  if (tab == std::string_view::npos || line.text.find('\t', tab + 1) != std::string_view::npos)
-    refuse_line(name, line.number,
-                "a source, one tab and its target are expected; got '" + std::string(line.text.substr(0, 40)) + "'");
-  TextPair pair{std::string(line.text.substr(0, tab)), std::string(line.text.substr(tab + 1)), line.number};
-  for (const auto& [side, what] : {std::pair(&pair.source, "source"), std::pair(&pair.target, "target")}) {
-    if (side->empty()) refuse_line(name, line.number, "the " + std::string(what) + " is empty");
-    if (side->size() > limits.max_side)
-      refuse_line(name, line.number,
-                  "the " + std::string(what) + " has more than " + std::to_string(limits.max_side) + " bytes");
-  }
-  return pair;
+std::string lowered(std::string_view text) {
+  std::string small(trimmed(text));
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
+  return small;
 }
 
-void for_each_pair(const Lines& lines, const std::string& name, const PairsLimits& limits,
-                   const std::function<void(TextPair pair, std::size_t at)>& take) {
-  std::size_t n = 0;
-  lines([&](const Line& line) {
-    if (line.text.empty()) return;
-    TextPair pair = pair_of(line, name, limits);
-    if (++n > limits.max_pairs)
-      refuse_line(name, line.number, "more than " + std::to_string(limits.max_pairs) + " pairs");
-    take(std::move(pair), line.at);
-  });
-  if (n == 0) throw Error(ErrorKind::input_file, name, "holds no pair of source and target");
+bool is_one_of(const std::string& cell, const std::vector<std::string_view>& words) {
+  return std::find(words.begin(), words.end(), lowered(cell)) != words.end();
+}
+
+bool is_csv_name(std::string_view name) {
+  if (name.ends_with(".gz")) name.remove_suffix(3);
+  return name.ends_with(".csv") || name.ends_with(".CSV");
+}
+
+std::vector<std::string> cells_at(std::string_view line, char separator) {
+  std::vector<std::string> cells;
+  for (std::size_t at = 0; at <= line.size();) {
+    const std::size_t end = std::min(line.find(separator, at), line.size());
+    cells.emplace_back(line.substr(at, end - at));
+    at = end + 1;
+  }
+  return cells;
 }
 
 }  // namespace
 
-std::vector<TextPair> read_pairs(std::string_view text, const std::string& name, const PairsLimits& limits) {
+PairsFormat document_format() {
+  PairsFormat format;
+  format.source_words = {"label", "labels", "class", "category", "sentiment", "y"};
+  format.target_words = {"text", "review", "document", "content", "sentence", "comment", "message", "body"};
+  format.expected = "a label, one tab and a text are expected";
+  return format;
+}
+
+PairsReader::PairsReader(std::string name, PairsFormat format, PairsLimits limits)
+    : name_(std::move(name)), format_(std::move(format)), limits_(limits) {}
+
+void PairsReader::begin_file(std::string name) {
+  name_ = std::move(name);
+  first_ = true;
+}
+
+std::optional<std::vector<std::string>> PairsReader::cells_of(std::string_view line) const {
+  if (!quoted_) return cells_at(line, format_.csv.separator);
+  std::vector<std::string> cells;
+  return split_csv_line(line, format_.csv.separator, cells) == std::string::npos ? std::optional(std::move(cells))
+                                                                                 : std::nullopt;
+}
+
+std::size_t PairsReader::place_of(const std::string& column, std::size_t otherwise) const {
+  if (column.empty()) return otherwise;
+  if (column == "first") return 0;
+  if (column == "last") return columns_.size() - 1;
+  if (has_header_)
+    if (const auto at = std::find(columns_.begin(), columns_.end(), column); at != columns_.end())
+      return static_cast<std::size_t>(at - columns_.begin());
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(column.data(), column.data() + column.size(), number);
+  if (error == std::errc() && end == column.data() + column.size() && number >= 1 && number <= columns_.size())
+    return number - 1;
+  throw Error(ErrorKind::usage, name_, "there is no column '" + column.substr(0, 40) + "'",
+              "Name a column of the header, or write a number from 1, first or last");
+}
+
+// The first line says how all are read.
+void PairsReader::begin(const Line& line) {
+  const auto names_in = [&](const std::vector<std::string>& cells) {
+    const auto has = [&](const std::vector<std::string_view>& words) {
+      return std::any_of(cells.begin(), cells.end(), [&](const std::string& cell) { return is_one_of(cell, words); });
+    };
+    return cells.size() > 1 && has(format_.source_words) && has(format_.target_words);
+  };
+  char& separator = format_.csv.separator;
+  const char seen = separator_of(line.text);
+  if (separator == 0) {
+    std::vector<std::string> cells;
+    const bool named = seen != '\t' && split_csv_line(line.text, seen, cells) == std::string::npos && names_in(cells);
+    separator = seen != '\t' && (named || is_csv_name(name_)) ? seen : '\t';
+  }
+  quoted_ = separator != '\t';
+  const std::optional<std::vector<std::string>> cells = cells_of(line.text);
+  if (!cells) refuse_line(name_, line.number, "a quote is out of place", "A quoted cell must end on its line");
+  columns_ = *cells;
+  using Header = CsvFormat::Header;
+  has_header_ = format_.csv.header == Header::yes || (format_.csv.header == Header::automatic && names_in(columns_));
+  if (columns_.size() < 2) return;  // refused as any other line
+  for (std::size_t c = 0; has_header_ && c < columns_.size(); ++c) {
+    columns_[c] = trimmed(columns_[c]);
+    if (is_one_of(columns_[c], format_.source_words)) source_ = c;
+    if (is_one_of(columns_[c], format_.target_words)) target_ = c;
+  }
+  source_ = place_of(format_.source, source_);
+  target_ = place_of(format_.target, target_);
+  if (source_ != target_) return;
+  // One of them was named, and is where the other one would be.
+  if (format_.target.empty()) target_ = source_ == 0 ? 1 : 0;
+  else if (format_.source.empty()) source_ = target_ == 0 ? 1 : 0;
+  else throw Error(ErrorKind::usage, name_, "both sides are column " + std::to_string(source_ + 1), "Name two columns");
+}
+
+std::optional<TextPair> PairsReader::read(const Line& line) {
+  require_utf8(line, name_);
+  if (line.text.empty()) return std::nullopt;
+  if (std::exchange(first_, false)) {
+    if (!std::exchange(begun_, true)) {
+      begin(line);
+      if (has_header_) return std::nullopt;
+    } else if (has_header_) {
+      const auto cells = cells_of(line.text);
+      if (cells && cells->size() == columns_.size() &&
+          std::equal(cells->begin(), cells->end(), columns_.begin(), [](auto& a, auto& b) { return trimmed(a) == b; }))
+        return std::nullopt;
+    }
+  }
+  std::optional<std::vector<std::string>> cells = cells_of(line.text);
+  if (!cells || cells->size() != columns_.size() || cells->size() < 2 ||
+      (cells->size() > 2 && !has_header_ && format_.source.empty() && format_.target.empty()))
+    refuse_line(name_, line.number,
+                quoted_ ? std::to_string(cells ? cells->size() : 0) + " cells; the first line has " +
+                              std::to_string(columns_.size())
+                        : std::string(format_.expected) + "; got '" + std::string(line.text.substr(0, 40)) + "'",
+                quoted_ ? "Quote a cell that has a separator in it: \"like, this\""
+                        : "A CSV must have a name that ends in .csv, or set data.separator");
+  TextPair pair{std::move((*cells)[source_]), std::move((*cells)[target_]), line.number};
+  for (const auto& [side, what] : {std::pair(&pair.source, format_.source_words[0]),
+                                   std::pair(&pair.target, format_.target_words[0])}) {
+    if (side->empty()) refuse_line(name_, line.number, "the " + std::string(what) + " is empty");
+    if (side->size() > limits_.max_side)
+      refuse_line(name_, line.number,
+                  "the " + std::string(what) + " has more than " + std::to_string(limits_.max_side) + " bytes");
+  }
+  if (++n_ > limits_.max_pairs)
+    refuse_line(name_, line.number, "more than " + std::to_string(limits_.max_pairs) + " pairs");
+  return pair;
+}
+
+TextPair PairsReader::pair_in(const RecordFile& file, std::string_view record) const {
+  std::optional<std::vector<std::string>> cells = cells_of(first_line(record));
+  if (!cells || cells->size() != columns_.size()) file.refuse_changed();
+  return {std::move((*cells)[source_]), std::move((*cells)[target_]), 0};
+}
+
+std::string PairsReader::found(std::int64_t n_rows) const {
+  std::string text = std::to_string(n_rows) + " rows, ";
+  if (!has_header_) return text + "no header, " + std::to_string(columns_.size()) + " columns";
+  return text + "header found, columns " + columns_[source_] + ", " + columns_[target_];
+}
+
+std::vector<TextPair> read_pairs(std::string_view text, const std::string& name, const PairsLimits& limits,
+                                 const PairsFormat& format) {
+  PairsReader reader(name, format, limits);
   std::vector<TextPair> pairs;
-  for_each_pair(lines_of(text), name, limits, [&](TextPair pair, std::size_t) { pairs.push_back(std::move(pair)); });
+  lines_of(text)([&](const Line& line) {
+    if (std::optional<TextPair> pair = reader.read(line)) pairs.push_back(std::move(*pair));
+  });
+  if (pairs.empty()) throw Error(ErrorKind::input_file, name, "holds no pair of texts");
   return pairs;
 }
 
-void index_pairs(RecordFile& file, const PairsLimits& limits) {
-  for_each_pair(file.lines(), file.name(), limits, [&](const TextPair&, std::size_t at) { file.add(at); });
-}
-
-TextPair pair_in(const RecordFile& file, std::string_view record) {
-  const std::string_view line = first_line(record);
-  const std::size_t tab = line.find('\t');
-  if (tab == std::string_view::npos) file.refuse_changed();
-  return {std::string(line.substr(0, tab)), std::string(line.substr(tab + 1)), 0};
+void index_pairs(RecordFile& file, PairsReader& reader) {
+  for (std::size_t f = 0; f < file.n_files(); ++f) {
+    const std::int64_t before = file.size();
+    if (f > 0) reader.begin_file(file.name(f));
+    file.for_each_line(
+        [&](const Line& line) {
+          if (reader.read(line)) file.add(line.at);
+        },
+        f);
+    if (file.size() == before) throw Error(ErrorKind::input_file, file.name(f), "holds no pair of texts");
+  }
 }
 
 }  // namespace unroll

@@ -2,6 +2,7 @@
 #include "frontends/data/records.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "unroll/error.h"
 
@@ -13,46 +14,91 @@ constexpr std::size_t k_piece = std::size_t{1} << 18;  // bytes that are read at
 
 }  // namespace
 
-RecordFile::RecordFile(std::string_view text, std::string name)
-    : name_(std::move(name)), held_(text), size_(text.size()) {}
+RecordFile::RecordFile(std::string_view text, std::string name) {
+  parts_.push_back({std::move(name), std::string(text), nullptr, 0, text.size()});
+}
 
 RecordFile::RecordFile(std::shared_ptr<const Vfs::Reader> file, std::string name, std::size_t memory_limit)
-    : name_(std::move(name)), file_(std::move(file)), size_(file_->size()) {
-  if (memory_limit > 0 && size_ > memory_limit) return;
-  held_ = read(0, size_);
-  file_.reset();
+    : memory_limit_(memory_limit) {
+  append(std::move(file), std::move(name));
+}
+
+void RecordFile::append(std::shared_ptr<const Vfs::Reader> file, std::string name) {
+  const std::size_t begin = parts_.empty() ? 0 : parts_.back().begin + parts_.back().size, size = file->size();
+  Part part{std::move(name), {}, std::move(file), begin, size};
+  if (memory_limit_ == 0 || begin + size <= memory_limit_) {
+    part.held.resize(size);
+    part.file->read_at(0, std::as_writable_bytes(std::span(part.held)));
+    part.file.reset();
+  }
+  parts_.push_back(std::move(part));
+}
+
+const RecordFile::Part& RecordFile::part_at(std::size_t at) const {
+  const auto after = std::upper_bound(parts_.begin(), parts_.end(), at,
+                                      [](std::size_t byte, const Part& part) { return byte < part.begin; });
+  return *(after - 1);
 }
 
 std::string RecordFile::read(std::size_t begin, std::size_t end) const {
-  if (!file_) return held_.substr(begin, end - begin);
+  const Part& part = part_at(begin);
+  if (!part.file) return part.held.substr(begin - part.begin, end - begin);
   std::string text(end - begin, '\0');
-  file_->read_at(begin, std::as_writable_bytes(std::span(text)));
+  part.file->read_at(begin - part.begin, std::as_writable_bytes(std::span(text)));
   return text;
 }
 
-void RecordFile::for_each_line(const std::function<void(const Line&)>& take) const {
-  if (!file_) return lines_of(held_)(take);
+void RecordFile::for_each_line(const std::function<void(const Line&)>& take, std::size_t file) const {
+  const Part& part = parts_[file];
+  const auto show = [&](const Line& line) { take({line.text, line.number, part.begin + line.at}); };
+  if (!part.file) return lines_of(part.held)(show);
   std::string piece;  // the bytes from `at` on
   std::size_t at = 0, number = 0;
-  for (std::size_t end = 0; end < size_ || !piece.empty();) {
-    const std::size_t next = std::min(size_, end + k_piece);
-    piece += read(end, next);
+  for (std::size_t end = 0; end < part.size || !piece.empty();) {
+    const std::size_t next = std::min(part.size, end + k_piece);
+    piece += read(part.begin + end, part.begin + next);
     end = next;
     // Whole lines alone, but for the last piece: its end is the end of a line.
-    const std::size_t whole = end == size_ ? piece.size() : piece.rfind('\n') + 1;
+    const std::size_t whole = end == part.size ? piece.size() : piece.rfind('\n') + 1;
     lines_of(std::string_view(piece).substr(0, whole), at, number)([&](const Line& line) {
       number = line.number;
-      take(line);
+      show(line);
     });
     piece.erase(0, whole);
     at += whole;
     if (piece.size() > k_max_line)
-      refuse_line(name_, number + 1, "has more than " + std::to_string(k_max_line) + " bytes");
+      refuse_line(part.name, number + 1, "has more than " + std::to_string(k_max_line) + " bytes");
   }
 }
 
+std::vector<std::int64_t> RecordFile::records_of(std::size_t file) const {
+  const auto first = [&](std::size_t byte) {
+    return static_cast<std::int64_t>(std::lower_bound(begins_.begin(), begins_.end(), byte) - begins_.begin());
+  };
+  const std::int64_t begin = first(parts_[file].begin);
+  const std::int64_t end = file + 1 < n_files() ? first(parts_[file + 1].begin) : size();
+  std::vector<std::int64_t> records(static_cast<std::size_t>(end - begin));
+  std::iota(records.begin(), records.end(), begin);
+  return records;
+}
+
+std::vector<std::size_t> RecordFile::line_numbers() const {
+  std::vector<std::size_t> numbers;
+  for (std::size_t f = 0; f < n_files(); ++f)
+    for_each_line(
+        [&](const Line& line) {
+          if (numbers.size() < begins_.size() && line.at == begins_[numbers.size()]) numbers.push_back(line.number);
+        },
+        f);
+  if (numbers.size() != begins_.size()) refuse_changed();
+  return numbers;
+}
+
 std::size_t RecordFile::end_of(std::int64_t record) const {
-  return record + 1 < size() ? begins_[static_cast<std::size_t>(record) + 1] : size_;
+  const auto next = static_cast<std::size_t>(record) + 1;
+  const Part& part = part_at(begins_[next - 1]);
+  const std::size_t end = part.begin + part.size;
+  return next < begins_.size() ? std::min<std::size_t>(begins_[next], end) : end;
 }
 
 std::string RecordFile::text(std::int64_t record) const {
@@ -65,8 +111,9 @@ void RecordFile::visit(std::int64_t n, const std::function<std::int64_t(std::int
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t record = which(i);
     const std::size_t begin = begins_[static_cast<std::size_t>(record)], end = end_of(record);
-    if (end > from + piece.size()) {
-      piece = read(begin, std::max(end, std::min(size_, begin + k_piece)));
+    if (begin < from || end > from + piece.size()) {
+      const Part& part = part_at(begin);
+      piece = read(begin, std::max(end, std::min(part.begin + part.size, begin + k_piece)));
       from = begin;
     }
     take(record, std::string_view(piece).substr(begin - from, end - begin));
@@ -82,15 +129,16 @@ void RecordFile::for_each(const Take& take) const { visit(size(), [](std::int64_
 
 void RecordFile::refuse(std::int64_t record, const std::string& what, const std::string& next,
                         std::size_t within) const {
+  const std::size_t at = begins_[static_cast<std::size_t>(record)];
+  const Part& part = part_at(at);
   std::size_t number = 0;
-  for_each_line([&](const Line& line) {
-    if (line.at <= begins_[static_cast<std::size_t>(record)]) number = line.number;
-  });
-  refuse_line(name_, number + within, what, next);
+  for_each_line([&](const Line& line) { number = line.at <= at ? line.number : number; },
+                static_cast<std::size_t>(&part - parts_.data()));
+  refuse_line(part.name, number + within, what, next);
 }
 
 void RecordFile::refuse_changed() const {
-  throw Error(ErrorKind::input_file, name_, "is no longer what it was when it was read first",
+  throw Error(ErrorKind::input_file, name(), "is no longer what it was when it was read first",
               "Leave the file as it is while it is used");
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <set>
+#include <unordered_set>
 
 namespace unroll {
 
@@ -28,18 +28,25 @@ std::string percent(double share) {
   return text;
 }
 
-void DataChecker::empty_lines(std::string_view text, std::size_t usual) {
-  std::size_t number = 1, in_row = 0, n = 0;
+std::uint64_t content_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+void DataChecker::empty_lines(const RecordFile& file, std::size_t usual) {
+  std::size_t in_row = 0, n = 0;
   std::string first;
-  for (std::size_t at = 0; at < text.size(); ++number) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const bool empty = text.substr(at, end - at).find_first_not_of(" \t\r") == std::string_view::npos;
-    in_row = empty ? in_row + 1 : 0;
-    if (in_row > usual && n++ < k_shown) first += (first.empty() ? "" : ", ") + std::to_string(number);
-    at = end + 1;
-  }
+  for (std::size_t f = 0; f < file.n_files(); ++f)
+    file.for_each_line(
+        [&](const Line& line) {
+          const bool empty = line.text.find_first_not_of(" \t\r") == std::string_view::npos;
+          in_row = empty ? in_row + 1 : 0;
+          if (in_row > usual && n++ < k_shown) first += (first.empty() ? "" : ", ") + std::to_string(line.number);
+        },
+        f);
   figure("empty lines", static_cast<double>(n));
-  if (n > 0) warn("empty lines", std::to_string(n) + " that mean nothing, the first at line " + first);
+  if (n > 0) warn("empty lines", std::to_string(n) + " that are skipped, the first at line " + first);
 }
 
 void DataChecker::lengths(const std::vector<CheckedRow>& rows, const std::string& unit) {
@@ -65,7 +72,7 @@ void DataChecker::lengths(const std::vector<CheckedRow>& rows, const std::string
 }
 
 void DataChecker::duplicates(const std::vector<CheckedRow>& rows) {
-  std::set<std::string_view> train;
+  std::unordered_set<std::uint64_t> train;
   for (const CheckedRow& row : rows)
     if (row.split == Split::train) train.insert(row.content);
   for (const Split split : {Split::validation, Split::test}) {

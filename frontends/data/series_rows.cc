@@ -11,8 +11,9 @@ namespace unroll {
 
 namespace {
 
-constexpr std::int64_t k_block = 256;   // rows of a record
+constexpr std::int64_t k_block = 256;   // lines of a record
 constexpr std::int64_t k_ahead = 4096;  // rows that a cursor reads at once
+constexpr double k_gap = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
@@ -29,43 +30,116 @@ std::int64_t Runs::operator[](std::int64_t index) const {
   return run.first + (index - run.before) * step_;
 }
 
-SeriesRows::SeriesRows(RecordFile file, std::span<const std::string> columns, bool hold)
-    : file_(std::move(file)), reader_(file_.name()), hold_(hold) {
+void SeriesPiece::interpolate(std::int64_t until) {
+  for (std::size_t s = 0; s < n_series; ++s)
+    for (std::int64_t t = begin, before = -1; t < until; ++t) {
+      if (!is_observed(t, s)) continue;
+      for (std::int64_t gap = before + 1; before >= 0 && gap < t; ++gap)
+        levels[at(gap, s)] = level(before, s) + (level(t, s) - level(before, s)) * static_cast<double>(gap - before) /
+                                                    static_cast<double>(t - before);
+      before = t;
+    }
+}
+
+SeriesRows::SeriesRows(RecordFile file, const SeriesFormat& format, bool hold)
+    : file_(std::move(file)), reader_(file_.name(), CsvLimits{}.max_columns, format.csv), hold_(hold) {
+  find_dates(format);
+  reader_ = CsvReader(file_.name(), CsvLimits{}.max_columns, format.csv);
+  read_rows(format);
+}
+
+// A first pass, since the number of a row follows from the step of all.
+void SeriesRows::find_dates(const SeriesFormat& format) {
   std::vector<std::string> cells;
-  std::vector<double> last(columns.size(), std::numeric_limits<double>::quiet_NaN()), now(last), before(last);
-  bool begun = false, any = false;
   file_.for_each_line([&](const Line& line) {
+    if (dates_ && !dates_->exist()) return;
     if (!reader_.read(line, cells)) return;
-    if (columns_.empty())
-      for (const std::string& name : columns) columns_.push_back(reader_.column(name));
-    any = true;
+    if (!dates_) {
+      for (const std::string& name : format.columns) columns_.push_back(reader_.column(name));
+      dates_.emplace(reader_, format.date, columns_, cells);
+    }
+    if (dates_->exist()) dates_->see(reader_, cells, line.number);
+  });
+  if (!dates_) throw Error(ErrorKind::input_file, file_.name(), "holds no line of data");
+  if (dates_->exist()) dates_->finish(file_.name());
+}
+
+void SeriesRows::read_rows(const SeriesFormat& format) {
+  const auto missing = format.gaps_refused ? CsvReader::Missing::refused : CsvReader::Missing::as_nan;
+  std::vector<std::string> cells;
+  std::vector<double> last(n_series(), k_gap), now(last), before;
+  std::int64_t number = 0, block_lines = 0;  // of the next row, begun or not
+  bool begun = false;
+  const auto add_row = [&](const std::vector<double>& values) {
     bool observed = false;
-    for (std::size_t s = 0; s < columns_.size(); ++s) {
-      now[s] = reader_.number(cells[columns_[s]], line.number, columns_[s], CsvReader::Missing::as_nan);
-      observed = observed || !std::isnan(now[s]);
+    for (std::size_t s = 0; s < values.size(); ++s) {
+      if (std::isnan(values[s])) continue;
+      last[s] = values[s];
+      observed = true;
     }
-    if (!hold_ && n_ % k_block == 0) before = last;
-    for (std::size_t s = 0; s < now.size(); ++s)
-      if (!std::isnan(now[s])) last[s] = now[s];
-    begun = begun || std::none_of(last.begin(), last.end(), [](double v) { return std::isnan(v); });
-    if (!begun) return;
     if (observed) observed_.add(n_);
-    if (!hold_ && n_ % k_block == 0) {
-      file_.add(line.at);
-      before_.insert(before_.end(), before.begin(), before.end());
-    }
     if (hold_) {
       held_.levels.insert(held_.levels.end(), last.begin(), last.end());
-      for (const double v : now) held_.observed.push_back(std::isnan(v) ? 0 : 1);
+      for (const double v : values) held_.observed.push_back(std::isnan(v) ? 0 : 1);
     }
     ++n_;
+  };
+  file_.for_each_line([&](const Line& line) {
+    if (!reader_.read(line, cells)) return;
+    ++n_lines_;
+    for (std::size_t s = 0; s < columns_.size(); ++s) {
+      now[s] = reader_.number(cells[columns_[s]], line.number, columns_[s], missing);
+      n_missing_ += std::isnan(now[s]);
+    }
+    if (dates_->exist()) {
+      const std::int64_t here = dates_->number(reader_, cells[dates_->column()], line.number);
+      if (here > number) add_gap(number, here, line.number, format.gaps_refused);
+      for (; number < here; ++number)
+        if (begun) add_row(std::vector<double>(n_series(), k_gap));
+    }
+    ++number;
+    before = last;
+    for (std::size_t s = 0; s < now.size(); ++s)
+      if (!std::isnan(now[s])) last[s] = now[s];
+    if (!begun) dropped_ = number - 1;
+    begun = begun || std::none_of(last.begin(), last.end(), [](double v) { return std::isnan(v); });
+    if (!begun) return;
+    if (!hold_ && block_lines++ % k_block == 0) {
+      file_.add(line.at);
+      block_rows_.push_back(n_);
+      before_.insert(before_.end(), before.begin(), before.end());
+    }
+    add_row(now);
   });
-  if (!any) throw Error(ErrorKind::input_file, file_.name(), "holds no line of data");
   for (std::size_t s = 0; s < last.size(); ++s)
     if (std::isnan(last[s]))
       throw Error(ErrorKind::input_file, file_.name(),
                   "column '" + reader_.column_name(columns_[s]) + "' holds no number");
   if (hold_) file_ = RecordFile(std::string_view(), file_.name());
+}
+
+void SeriesRows::add_gap(std::int64_t from, std::int64_t to, std::size_t line, bool refused) {
+  constexpr std::int64_t k_shown = 3;
+  const std::string dates = dates_->text(from) + (to - from > 1 ? " to " + dates_->text(to - 1) : "");
+  if (refused)
+    reader_.refuse(line, dates_->column(), "before it " + std::to_string(to - from) + " dates are missing: " + dates,
+                   "Add these rows, or set data.missing = \"previous\" or \"interpolate\"");
+  if (n_gaps_++ < k_shown) first_gaps_ += (first_gaps_.empty() ? "" : ", ") + dates;
+  else if (n_gaps_ == k_shown + 1) first_gaps_ += ", ...";
+}
+
+std::vector<std::string> SeriesRows::notes() const {
+  std::string found = file_.name() + ": " + reader_.found(n_lines_) + "; ";
+  if (dates_->exist())
+    found += "dates in '" + reader_.column_name(dates_->column()) + "' from " + dates_->text(0) + ", a row every " +
+             step_text(dates_->step());
+  else found += "no date column";
+  std::vector<std::string> notes{found};
+  if (n_gaps_ > 0)
+    notes.push_back(file_.name() + ": " + std::to_string(dates_->n_missing()) + " dates are missing (" + first_gaps_ +
+                    "); their rows are missing values");
+  if (n_missing_ > 0) notes.push_back(file_.name() + ": " + std::to_string(n_missing_) + " values are missing: as inputs they are filled, as targets left out");
+  return notes;
 }
 
 void SeriesRows::read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const {
@@ -84,20 +158,33 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
   const std::size_t S = n_series();
   piece.levels.clear();
   piece.observed.clear();
-  std::vector<double> last, now(S);
-  for (std::int64_t block = begin / k_block; block * k_block < end; ++block) {
-    const std::string text = file_.text(block);
-    const auto first = before_.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(block) * S);
-    last.assign(first, first + static_cast<std::ptrdiff_t>(S));
-    std::int64_t t = block * k_block;
+  const auto after = std::upper_bound(block_rows_.begin(), block_rows_.end(), begin);
+  auto block = static_cast<std::size_t>(after - block_rows_.begin()) - 1;
+  const auto first = before_.begin() + static_cast<std::ptrdiff_t>(block * S);
+  std::vector<double> last(first, first + static_cast<std::ptrdiff_t>(S)), now(S);
+  const std::vector<double> gap(S, k_gap);
+  std::int64_t t = block_rows_[block];
+  const auto take = [&](const std::vector<double>& values) {
+    for (std::size_t s = 0; s < S; ++s)
+      if (!std::isnan(values[s])) last[s] = values[s];
+    const bool wanted = t >= begin && t < end;
+    ++t;
+    if (!wanted) return;
+    piece.levels.insert(piece.levels.end(), last.begin(), last.end());
+    for (const double v : values) piece.observed.push_back(std::isnan(v) ? 0 : 1);
+  };
+  for (; t < end && block < block_rows_.size(); ++block) {
+    const std::string text = file_.text(static_cast<std::int64_t>(block));
     lines_of(text, k_inside)([&](const Line& line) {
-      if (t >= end || line.text.find_first_not_of(" \t") == std::string_view::npos) return;
+      if (t >= end || trimmed(line.text).empty()) return;
       numbers_in(file_, reader_, line.text, columns_, now);
-      for (std::size_t s = 0; s < S; ++s)
-        if (!std::isnan(now[s])) last[s] = now[s];
-      if (t++ < begin) return;
-      piece.levels.insert(piece.levels.end(), last.begin(), last.end());
-      for (const double v : now) piece.observed.push_back(std::isnan(v) ? 0 : 1);
+      if (dates_->exist()) {
+        const std::int64_t here =
+            dates_->number(reader_, cells_in(file_, reader_, line.text)[dates_->column()], line.number) - dropped_;
+        if (here < t) file_.refuse_changed();
+        while (t < std::min(here, end)) take(gap);
+      }
+      if (t < end) take(now);
     });
   }
   if (piece.levels.size() != static_cast<std::size_t>(end - begin) * S) file_.refuse_changed();

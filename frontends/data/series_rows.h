@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "frontends/data/csv.h"
 #include "frontends/data/records.h"
+#include "frontends/data/series_dates.h"
 
 namespace unroll {
 
@@ -46,36 +48,58 @@ struct SeriesPiece {
 
   double level(std::int64_t t, std::size_t s) const { return levels[at(t, s)]; }
   bool is_observed(std::int64_t t, std::size_t s) const { return observed[at(t, s)] != 0; }
+  // Puts gaps before `until` on a line between the values on both sides, of which none is from `until` on.
+  void interpolate(std::int64_t until);
 
  private:
   std::size_t at(std::int64_t t, std::size_t s) const { return static_cast<std::size_t>(t - begin) * n_series + s; }
 };
 
-// An empty cell is a gap. It is read as the last value before it, so that nothing comes from the future; rows before
-// each series has had a value are dropped. Throws Error(input_file) on what is no table of finite numbers, and when a
-// series has no value at all; Error(usage) when there is no such column.
+struct SeriesFormat {
+  std::vector<std::string> columns;  // of the series; "": the last one
+  std::string date;                  // as ForecastOptions::date
+  CsvFormat csv;
+  bool gaps_refused = false;
+};
+
+// A missing value is a gap, and so is every value of a missing date. It is read as the last value before it, so that
+// nothing comes from the future; rows before each series has had a value are dropped. Throws Error(input_file) on what
+// is no table of finite numbers, on irregular dates, on gaps when they are refused, and when a series has no value at
+// all; Error(usage) when there is no such column.
 class SeriesRows {
  public:
-  // hold: the numbers of all rows; else of every 256th row where it begins, and what each series was before it.
-  SeriesRows(RecordFile file, std::span<const std::string> columns, bool hold);
+  // hold: the numbers of all rows; else of every 256th line where it begins, and what each series was before it.
+  SeriesRows(RecordFile file, const SeriesFormat& format, bool hold);
 
   std::int64_t size() const { return n_; }
   std::size_t n_series() const { return columns_.size(); }
   const Runs& observed() const { return observed_; }  // rows in which some series has a value
+  const CsvReader& reader() const { return reader_; }
+  std::string column_name(std::size_t series) const { return reader_.column_name(columns_[series]); }
+  const SeriesDates& dates() const { return *dates_; }
+  std::vector<std::string> notes() const;
   // Rows that exist; from any thread.
   void read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;
 
  private:
+  void find_dates(const SeriesFormat& format);
+  void read_rows(const SeriesFormat& format);
+  void add_gap(std::int64_t from, std::int64_t to, std::size_t line, bool refused);
   void read_again(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;
 
   RecordFile file_;  // a record is a block of rows
   CsvReader reader_;
   std::vector<std::size_t> columns_;
-  std::int64_t n_ = 0;
+  std::optional<SeriesDates> dates_;
+  std::int64_t n_ = 0, n_lines_ = 0, n_missing_ = 0;
+  std::int64_t dropped_ = 0;  // rows before the first one
+  std::int64_t n_gaps_ = 0;   // runs of missing dates
+  std::string first_gaps_;
   Runs observed_;
   bool hold_;
   SeriesPiece held_;
-  std::vector<double> before_;  // [blocks, S] levels
+  std::vector<std::int64_t> block_rows_;  // [blocks] the first row of each
+  std::vector<double> before_;            // [blocks, S] levels
 };
 
 // Rows one after the other, read some thousands at a time.

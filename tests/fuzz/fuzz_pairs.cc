@@ -10,17 +10,21 @@
 #include "tests/fuzz/text_reader.h"
 #include "unroll/error.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace unroll;
+namespace {
+
+using namespace unroll;
+
+void check(std::string_view text, const std::string& name, const PairsFormat& format) {
   try {
     const auto pairs =
-        read_pairs({reinterpret_cast<const char*>(data), size}, "fuzz", {.max_pairs = 100, .max_side = 200});
+        read_pairs(text, name, {.max_pairs = 100, .max_side = 200}, format);
     if (pairs.empty() || pairs.size() > 100) std::abort();
-    RecordFile file = testing::read_in_parts({reinterpret_cast<const char*>(data), size});
-    index_pairs(file, {.max_pairs = 100, .max_side = 200});
+    RecordFile file = testing::read_in_parts(text);
+    PairsReader reader(name, format, {.max_pairs = 100, .max_side = 200});
+    index_pairs(file, reader);
     if (file.size() != static_cast<std::int64_t>(pairs.size())) std::abort();
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-      const TextPair again = pair_in(file, file.text(static_cast<std::int64_t>(i)));
+      const TextPair again = reader.pair_in(file, file.text(static_cast<std::int64_t>(i)));
       if (again.source != pairs[i].source || again.target != pairs[i].target) std::abort();
     }
     for (const TextPair& p : pairs) {
@@ -32,7 +36,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
     }
   } catch (const Error& e) {
-    if (e.kind() != ErrorKind::input_file) std::abort();
+    if (e.kind() != ErrorKind::input_file && e.kind() != ErrorKind::usage) std::abort();
   }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  check(text, "fuzz", {});
+  check(text, "fuzz.csv", document_format());
+  PairsFormat last = document_format();
+  last.source = "last";
+  check(text, "fuzz", last);
   return 0;
 }

@@ -95,7 +95,7 @@ TEST_CASE("empty lines are named by number, where they mean nothing") {
   CHECK(found(labels) == Names{"warning empty lines"});
   CHECK(contains(said(labels), "at line 2"));
   const DataCheck lines = check_data(TranslateOptions{}, pairs(100) + "\n \r\n", "f");
-  CHECK(contains(said(lines), "2 that mean nothing, the first at line 101, 102"));
+  CHECK(contains(said(lines), "2 that are skipped, the first at line 101, 102"));
   CHECK(found(check_data(two_steps(), rows(60) + "\n", "f")) == Names{"warning empty lines"});
   CHECK(found(check_data(LanguageModelOptions{}, "a\n\n\n\nb\n\n\n", "f")).at(0) == "warning empty lines");
 }
@@ -116,8 +116,8 @@ TEST_CASE("what validation and test share with training is counted") {
   CHECK(figure(c, "duplicates in test") > 0.5);  // the other of two is in training with probability 0.7
   CHECK(figure(c, "duplicates in test") < 0.9);
   CHECK(found(check_data(TranslateOptions{}, pairs(150) + pairs(150), "f")).at(0) == "warning duplicates");
-  CHECK(found(check_data(two_steps(), rows(60) + rows(60), "f")) == Names{"warning duplicates"});
-  CHECK(found(check_data(LanguageModelOptions{}, prose(300, 100), "f")) == Names{"warning duplicates"});
+  CHECK(found(check_data(two_steps(), rows(60) + rows(60), "f")) == Names{"warning duplicates", "warning duplicates"});
+  CHECK(found(check_data(LanguageModelOptions{}, prose(300, 100), "f")) == Names{"warning duplicates", "warning duplicates"});
 }
 
 TEST_CASE("tokens that training does not have are unknown") {
@@ -129,7 +129,7 @@ TEST_CASE("tokens that training does not have are unknown") {
   CHECK(found(c) == Names{"warning vocabulary", "warning vocabulary", "warning vocabulary"});
   LanguageModelOptions words;
   words.tokens = "words";
-  words.held_out = 0.5;
+  words.validation = 0.5;
   std::string text = prose(100, 1000);
   for (int i = 0; i < 700; ++i) text += "x" + std::to_string(i) + "\n";
   CHECK(contains(said(check_data(words, text, "f")), "of the tokens of validation are unknown"));
@@ -154,10 +154,12 @@ TEST_CASE("numbers that are missing, NaN or infinite are errors with their place
     CHECK(found(c).at(0) == "error numbers");
     CHECK(contains(said(c), "line 31"));
   }
-  CHECK(found(check_data(ForecastOptions{}, series(300) + "300,nan\n", "f")).at(0) == "error numbers");
+  ForecastOptions strict;
+  strict.missing = "error";
+  CHECK(found(check_data(strict, series(300) + "300,nan\n", "f")).at(0) == "error numbers");
   const DataCheck gap = check_data(ForecastOptions{}, series(300) + "300,\n", "f");
   CHECK(found(gap) == Names{});
-  CHECK(figure(gap, "numbers missing") == 1);
+  CHECK(figure(gap, "missing numbers") == 1);
   CHECK(found(check_data(ForecastOptions{}, series(300) + "300,5000\n", "f")) == Names{"warning numbers"});
   CHECK(contains(said(check_data(ForecastOptions{}, "v\n1\n1\n1\n1\n2\n", "f")), "little to learn"));
 }
@@ -180,6 +182,6 @@ TEST_CASE("a file that its reader refuses is an error, not an end") {
   CHECK(found(check_data(two_steps(), "", "f")) == Names{"error file"});
   CHECK(found(check_data(LanguageModelOptions{}, "\xff\xfe", "f")) == Names{"error file"});
   LanguageModelOptions wrong;
-  wrong.held_out = 2;
+  wrong.validation = 2;
   CHECK(found(check_data(wrong, "text", "f")) == Names{"error file"});
 }

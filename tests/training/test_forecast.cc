@@ -122,7 +122,7 @@ TEST_CASE("metrics and baselines are those of each series in its own units, and 
     TensorMap zeros = trainer.parameters();
     for (auto& [name, tensor] : zeros) tensor = Tensor(tensor.type());
     trainer.set_parameters(zeros);  // always predicts the mean
-    return std::pair(trainer.evaluate(Split::test).metrics, task->baselines());
+    return std::pair(trainer.evaluate(Split::test).metrics, task->baselines(Split::test));
   };
   const auto [both, both_baselines] = metrics_of(two_series());
   const auto [of_fast, fast_baselines] = metrics_of(alone("fast"));
@@ -244,7 +244,7 @@ TEST_CASE("a list of one column is that column, and a file without a header has 
   one.columns = {"2", "1"};
   CHECK(make_forecast(one, plain, "t.csv")->metadata().at("series.1.column") == "1");
   one.columns = {"3"};
-  CHECK_THROWS_WITH_AS(make_forecast(one, plain, "t.csv"), doctest::Contains("by its number, 1 to 2"), Error);
+  CHECK_THROWS_WITH_AS(make_forecast(one, plain, "t.csv"), doctest::Contains("a column's number, 1 to 2"), Error);
 }
 
 TEST_CASE("rows before each series has begun are left out, so that all of them begin on one day") {
@@ -271,7 +271,7 @@ TEST_CASE("columns that are missing, repeated or of text are refused with what t
   refused({"fast", "quick"}, table(), "there is no column 'quick'. Columns: day, slow, word, fast");
   refused({"fast", "slow", "fast"}, table(), "columns has 'fast' twice");
   refused({"fast", ""}, table(), "columns has an empty name");
-  refused({"fast", "word"}, table(), "line 2, column 3 ('word'): 'w' is not a number. Name columns of numbers");
+  refused({"fast", "word"}, table(), "line 2, column 3 ('word'): 'w' is not a number. Choose columns of numbers");
   refused({"fast", "slow"}, "fast,slow,fast\n1,2,3\n", "columns 1 and 3 are both 'fast'");
   ForecastOptions o = two_series();
   o.column = "fast";
@@ -309,5 +309,5 @@ TEST_CASE("the data check looks at every series, and names the one") {
   };
   CHECK(figure("highest of fast") == 5000);
   CHECK(figure("highest of slow") == 10);
-  CHECK(figure("numbers missing") == 60);
+  CHECK(figure("missing numbers") == 60);
 }

@@ -181,7 +181,7 @@ TEST_CASE("a labeller learns what depends on the word before, and beats the base
   trainer.fit();
   const double accuracy = trainer.evaluate(Split::test).metrics.at("accuracy");
   CHECK(accuracy > 0.95);
-  for (const auto& [method, metrics] : task->baselines()) CHECK(metrics.at("accuracy") < 0.8);
+  for (const auto& [method, metrics] : task->baselines(Split::test)) CHECK(metrics.at("accuracy") < 0.8);
   Labeller labeller(task->metadata(), trainer.parameters(), *backend);
   CHECK(labeller.label(labeller.cut(" w0 w3\tw0  ")) == std::vector<std::string>{"none", "up", "down"});
   CHECK(labeller.label({}).empty());
@@ -193,7 +193,7 @@ TEST_CASE("most_frequent_of_token knows each token's usual label") {
   LabelOptions o = small_options();
   std::string text;
   for (int i = 0; i < 20; ++i) text += "a\tx\nb\ty\na\tx\n\n";
-  const auto baselines = make_label(o, text, "t")->baselines();
+  const auto baselines = make_label(o, text, "t")->baselines(Split::test);
   CHECK(baselines.at("most_frequent").at("accuracy") == doctest::Approx(2.0 / 3));
   CHECK(baselines.at("most_frequent_of_token").at("f1_macro") == 1);
 }
@@ -221,7 +221,7 @@ TEST_CASE("bad labelled files and options are refused with the line or the rule"
                        Error);
   CHECK_THROWS_WITH_AS(make_label(o, "a\tx\n\nb\xFF\ty\n", "l.tsv"), doctest::Contains("line 3: is not UTF-8"), Error);
   CHECK_THROWS_WITH_AS(make_label(o, "\n\n", "l.tsv"), doctest::Contains("holds no sentence"), Error);
-  CHECK_THROWS_WITH_AS(make_label(o, "a\tx\n", "l.tsv"), doctest::Contains("nothing is left to train on"), Error);
+  CHECK_THROWS_WITH_AS(make_label(o, "a\tx\n", "l.tsv"), doctest::Contains("none is left to train on"), Error);
   LabelOptions outside = o;
   outside.outside = "O";
   CHECK_THROWS_WITH_AS(make_label(outside, good, "l.tsv"), doctest::Contains("outside label 'O'"), Error);

@@ -186,7 +186,8 @@ TEST_CASE("accumulated batches give the update of one large batch") {
   c.model.bidirectional = true;
   c.steps = 4;
   c.divide = 4;
-  c.held_out = 0.1;
+  c.validation = 0.05;
+  c.test = 0.05;
   const auto classify = [&](std::int64_t batch) {
     c.batch = batch;
     return make_classify(c, small_rows(), "small rows");

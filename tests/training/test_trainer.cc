@@ -172,7 +172,8 @@ TEST_CASE("two windows with carried state are one window of twice the length, fo
     LanguageModelOptions o = small_language_options();
     o.model.cell = cell;
     o.evaluation_batch = 2;
-    o.held_out = 0.5;
+    o.validation = 0.1;
+    o.test = 0.4;
     const auto short_windows = small_language_model(o);
     o.steps *= 2;
     const auto long_windows = small_language_model(o);

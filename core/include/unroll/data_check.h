@@ -22,11 +22,22 @@ struct DataCheck {
   std::vector<std::pair<std::string, double>> figures;  // "rows", "longest", "unknown in validation" (a share) ...
   std::vector<DataFinding> findings;
 };
-UNROLL_API DataCheck check_data(const LanguageModelOptions& options, std::string_view text, const std::string& name);
-UNROLL_API DataCheck check_data(const ForecastOptions& options, std::string_view csv, const std::string& name);
-UNROLL_API DataCheck check_data(const ClassifyOptions& options, std::string_view csv, const std::string& name);
-UNROLL_API DataCheck check_data(const LabelOptions& options, std::string_view text, const std::string& name);
-UNROLL_API DataCheck check_data(const TranslateOptions& options, std::string_view text, const std::string& name);
-UNROLL_API DataCheck check_data(const DocumentOptions& options, std::string_view text, const std::string& name);
+UNROLL_API DataCheck check_data(const LanguageModelOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
+UNROLL_API DataCheck check_data(const ForecastOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
+UNROLL_API DataCheck check_data(const ClassifyOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
+UNROLL_API DataCheck check_data(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
+UNROLL_API DataCheck check_data(const TranslateOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
+UNROLL_API DataCheck check_data(const DocumentOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
+// Of a text in memory.
+template <class TaskOptions>
+DataCheck check_data(const TaskOptions& options, std::string_view text, const std::string& name) {
+  return check_data(options, split_from_text(std::string(text), name).file, name);
+}
 
 }  // namespace unroll

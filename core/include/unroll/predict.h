@@ -127,7 +127,7 @@ class UNROLL_API Classifier {
   const std::vector<std::string>& labels() const;
   std::int64_t steps() const;  // T
   std::int64_t width() const;  // I, values of a step
-  using Row = std::vector<double>;  // T * I finite values, step by step
+  using Row = std::vector<double>;  // T * I values, step by step; NaN where the model fills missing values
   // At most `top_k` labels for each row, the most probable first; 0: all. Throws Error(usage) on another number of
   // values, or one that is not finite.
   std::vector<std::vector<ScoredLabel>> predict(std::span<const Row> rows, std::int64_t top_k = 1);

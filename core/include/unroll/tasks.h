@@ -23,15 +23,45 @@
 
 namespace unroll {
 
+// What a trained model's file says about it. Keys that describe the data a task was trained on, so that new files can be
+// read without it (lists have one entry per line; a newline in an entry is \n, a backslash \\):
+//   task                           language_model, forecast, classify, label, translate, document
+//   classify   columns, label      list of feature columns in order; label column. Names, or numbers without a header
+//              header, separator   "1" or "0"; one character
+//              steps, width        of a row: steps * width features
+//              missing             see ClassifyOptions
+//              divide, normalize   a number; "1" or "0"
+//              mean, deviation     lists of numbers by feature: standardization, and what missing values become; only
+//                                  when one of them needs it
+//   forecast   window, horizon, difference ("1": changes are modeled), series (how many)
+//              column, series.1.column, ...   the columns
+//              scaler.mean, scaler.deviation, series.1.scaler.mean, ...   standardization; scaler.H of horizon H
+//              header, separator   as above
+//              missing             see ForecastOptions
+//              date, date_form, date_time, date_step   only with a date column: its name, iso, slashes, dots, month,
+//                                  compact or year, "1" with a time of day, and the step: "1 day", "3 months"
+//   label, document, classify   labels   list, by class number
+
 // `name` is the file name used in messages. `fitted` is the metadata of a trained model; its vocabulary or normalizer
 // is then used, and nothing is fitted to the training set. All functions throw Error(input_file), with the place, on
 // invalid data, and Error(usage) on options that do not fit the data. The file must not change while the task exists:
 // the next read throws Error(input_file) when its size or modification time differs.
 
+// Where the validation or the test set comes from: a share of the data, or a file of its own, of the same form.
+struct SplitSource {
+  SplitSource(double of_data) : share(of_data) {}
+  SplitSource(std::shared_ptr<const Vfs::Reader> own_file, std::string file_name)
+      : file(std::move(own_file)), name(std::move(file_name)) {}
+  double share = 0;
+  std::shared_ptr<const Vfs::Reader> file = {};  // takes the place of a share
+  std::string name = {};                         // of the file, for messages
+};
+UNROLL_API SplitSource split_from_text(std::string text, std::string name);
+
 // Predicts the next token. A batch holds B contiguous streams, read in windows of T steps with carried state. Metrics:
 // perplexity per token and bits_per_character. Only bits_per_character is comparable between tokenizers; word models do
-// not have it, because unknown words have no length. The last `held_out` share of the text is both the validation set
-// and the test set.
+// not have it, because unknown words have no length. The test set is the last share of the text, the validation set the
+// share before it; the carried state starts from zeros at the start of each split.
 struct LanguageModelOptions {
   RecurrentModelOptions model;
   std::string tokens = "characters";  // bytes, characters, words, bpe (subwords)
@@ -42,7 +72,8 @@ struct LanguageModelOptions {
   bool tied = false;                  // share the weight of the embedding with the output layer, see tied_linear_layer
   std::int64_t batch = 32;
   std::int64_t steps = 64;
-  double held_out = 0.1;
+  SplitSource validation = 0.1;
+  SplitSource test = 0.1;
   std::int64_t evaluation_batch = 8;  // streams into which the evaluation text is divided
   // A token that starts every document. The carried state is reset before it, so no information crosses documents.
   // Empty: the text is one document.
@@ -59,25 +90,33 @@ UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOp
                                                            std::shared_ptr<const Vfs::Reader> file,
                                                            const std::string& name, const Metadata& fitted = {});
 
-// Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target; as
-// an input it repeats the last value. Rows before the first value of every column are skipped.
+// Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target.
+// Rows before the first value of every column are skipped. With a date column rows must be in order and a whole number
+// of steps apart; the most frequent distance of neighbors is the step, and the rows of missing dates are missing values.
 // Metrics over all columns: mae and rmse in the units of the data, and mase. mase is mae divided by the training error
 // of the one-step seasonal naive forecast (Hyndman & Koehler 2006), per column. With several columns each metric is
 // also reported per column as "mae.NAME"; across columns with different units only mase is meaningful.
-// Baselines, per column, on the test set: persistence, seasonal_naive, and linear_ar, an autoregression of order
+// Baselines, per column: persistence, seasonal_naive, and linear_ar, an autoregression of order
 // `window` fitted by least squares (with `difference`: ARIMA(window, 1, 0)). linear_ar feeds its own predictions back.
 struct ForecastOptions {
   RecurrentModelOptions model;
   std::string column;              // empty: the last column
-  std::vector<std::string> columns = {};  // several columns, instead of `column`; "1", "2", ... without a header
+  std::vector<std::string> columns = {};  // several columns by name or number, instead of `column`
+  std::string date = {};           // date column; empty: the first other column with a date in its first row; "none"
+  std::string header = "auto";     // as in ClassifyOptions
+  std::string separator = {};
+  // What a missing value or date becomes where it is an input. "previous": the last value. "interpolate": a value on a
+  // line between its neighbors within the window; behind the last one, which may not look ahead, the last value.
+  // "error": none may be missing.
+  std::string missing = "previous";
   std::int64_t window = 52;
   std::int64_t horizon = 1;
   std::int64_t stride = 1;  // distance between training windows, in values; validation and test use every window
   std::int64_t period = 52;        // season length of seasonal_naive, in values
   bool difference = false;         // model changes between values; predict the change from the window's last value
   std::int64_t batch = 32;
-  double validation = 0.1;         // shares of the series, in time order: train, validation, test
-  double test = 0.2;
+  SplitSource validation = 0.1;    // shares of the series, in time order: train, validation, test
+  SplitSource test = 0.2;          // a file of its own is a series of its own, with the same columns
   std::size_t memory_limit = 0;
 };
 UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::string_view csv,
@@ -86,17 +125,26 @@ UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& opti
                                                      std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                                                      const Metadata& fitted = {});
 
-// Classifies each line of a CSV file as a sequence: `steps` steps of equal width, then the label 0, 1, ... in the last
-// column. Metrics: accuracy, f1_micro, f1_macro. A `held_out` share of the lines, drawn by split_seed, is both the
-// validation set and the test set.
+// Classifies each row of a table as a sequence: its feature columns, in `steps` steps of equal width. The label is a
+// text or a number; classes are numbered in its order (of numbers by value, of texts by bytes). Metrics: accuracy,
+// f1_micro, f1_macro. Baseline: most_frequent. Rows are assigned to the splits by split_seed.
 struct ClassifyOptions {
   RecurrentModelOptions model;
   std::string pooling = "final";   // of the outputs over time: final, mean, max, attention
   double label_smoothing = 0;
-  std::int64_t steps = 8;
+  std::string label = {};                 // label column by name or number; empty: the last column
+  std::vector<std::string> columns = {};  // feature columns by name or number; empty: all other columns
+  std::string header = "auto";     // auto, yes, no: whether the first line has the names of the columns
+  std::string separator = {};      // of cells: one character; empty: tab, semicolon or comma, found in the first line
+  // Missing features: "error"; "previous" and "interpolate" fill along the steps of a row, "mean" with the mean of the
+  // training set, which the other two use where a row has nothing to fill from. A missing label is an error.
+  std::string missing = "error";
+  std::int64_t steps = 8;          // 0: each feature is a step
   double divide = 1;               // divide all values by this
+  bool normalize = false;          // standardize each feature with its mean and deviation in the training set, instead
   std::int64_t batch = 32;
-  double held_out = 0.2;
+  SplitSource validation = 0.1;
+  SplitSource test = 0.2;
   std::uint64_t split_seed = 0;
   std::size_t memory_limit = 0;
 };
@@ -116,8 +164,8 @@ struct TextRowsOptions {
   std::int64_t batch = 32;
   // maximum tokens per batch, padding included; a longer row is a batch of its own; 0: no limit
   std::int64_t batch_tokens = 0;
-  double validation = 0.1;          // shares of the rows
-  double test = 0.2;
+  SplitSource validation = 0.1;     // shares of the rows, or files
+  SplitSource test = 0.2;
   std::uint64_t split_seed = 0;
   std::size_t memory_limit = 0;
 };
@@ -136,15 +184,20 @@ UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, s
 UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
                                                   const std::string& name, const Metadata& fitted = {});
 
-// Classifies documents. The file has one `label<TAB>text` line per document. Recurrent layers over the words of a
-// sentence are pooled to a sentence vector; recurrent layers over the sentence vectors are pooled to a document vector.
-// With pooling "attention" this is a hierarchical attention network (Yang et al. 2016). A sentence ends after a word
-// that ends in . ! or ?. A document may have 256 sentences, and a sentence 256 words. Words are separated by blanks,
-// lowercased and stripped of leading and trailing punctuation. Metrics: accuracy, f1_micro, f1_macro. Baselines:
+// Classifies documents. The file has one `label<TAB>text` line per document, or it is a CSV. Recurrent layers over the
+// words of a sentence are pooled to a sentence vector; recurrent layers over the sentence vectors are pooled to a
+// document vector. With pooling "attention" this is a hierarchical attention network (Yang et al. 2016). A sentence ends
+// after a word that ends in . ! or ?. A document may have 256 sentences, and a sentence 256 words. Words are separated by
+// blanks, lowercased and stripped of leading and trailing punctuation. Metrics: accuracy, f1_micro, f1_macro. Baselines:
 // most_frequent and naive_bayes (multinomial over words, add-one smoothing).
 struct DocumentOptions : TextRowsOptions {  // the model options apply to words and to sentences
   DocumentOptions() { batch = 16; }
   std::string pooling = "attention";  // over words and over sentences: final, mean, max, attention
+  // Columns by name or number, "first" or "last"; empty: those that the header calls label and text, else the first and
+  // the second one.
+  std::string label, text;
+  std::string header = "auto";  // auto: the first line has the names of the columns when it says label or text
+  std::string separator;        // empty: tab; of a file that ends in .csv or has such a header semicolon or comma
 };
 UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::string_view text,
                                                      const std::string& name, const Metadata& fitted = {});
@@ -152,7 +205,8 @@ UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& opti
                                                      std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                                                      const Metadata& fitted = {});
 
-// Sequence-to-sequence model: maps a line of text to another line. The file has one `source<TAB>target` pair per line.
+// Sequence-to-sequence model: maps a line of text to another line. The file has one `source<TAB>target` pair per line,
+// or it is a CSV with these two columns, with a header or without.
 // An encoder reads the source. A decoder with attention over the encoder outputs writes the target. In training the
 // decoder reads the true previous token (teacher forcing) or, with scheduled_sampling, its own prediction. Metrics:
 // token_accuracy and perplexity, both with teacher forcing; use Translator and text_scores to evaluate free decoding.

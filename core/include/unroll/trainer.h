@@ -70,8 +70,10 @@ class UNROLL_API Task {
   virtual Batch example(std::uint64_t seed) const;
   // Stored with the model, so that a checkpoint is sufficient to use it: vocabulary, normalizer, sizes.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
-  // Results of simple reference methods on the test set: method -> metric -> value.
-  virtual std::map<std::string, std::map<std::string, double>> baselines() const { return {}; }
+  // Results of simple reference methods on a split: method -> metric -> value. They are fitted to the training set.
+  virtual std::map<std::string, std::map<std::string, double>> baselines(Split) const { return {}; }
+  // What was found out about the data files, one line of text each: "data.csv: 900 rows, header found, ...".
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 // The update rules are those of torch.optim, except lion (Chen et al. 2023).

@@ -4,6 +4,7 @@
 
 #include "frontends/data/lexicon.h"
 #include "frontends/model/constants.h"
+#include "frontends/model/tasks/features.h"
 #include "frontends/model/tasks/pooling.h"
 #include "frontends/model/tasks/prediction_batches.h"
 #include "frontends/model/tasks/task_parts.h"
@@ -45,10 +46,7 @@ struct Classifier::State {
   State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
       : backend(b), model(get_model_options(metadata)),
         pooling(metadata.contains("pooling") ? get_text(metadata, "pooling") : "final"),
-        steps(positive(metadata, "steps")), width(positive(metadata, "width")),
-        divide(get_double(metadata, "divide")), labels(labels_of(metadata)), constants(constants_of(parameters)) {
-    if (!(std::fabs(divide) > 0) || !std::isfinite(divide))
-      throw Error(ErrorKind::input_file, "model", "metadata 'divide' must be a number other than 0");
+        features(Features::of(metadata)), steps(features.steps), width(features.width()), labels(labels_of(metadata)), constants(constants_of(parameters)) {
     program(1);  // so that what does not fit together is refused here
   }
 
@@ -71,14 +69,15 @@ struct Classifier::State {
       refuse_input(k_who, index, std::to_string(steps) + " steps of " + std::to_string(width) +
                                      " values are expected; got " + std::to_string(row.size()) + " values");
     for (const double value : row)
-      if (!std::isfinite(value)) refuse_input(k_who, index, "a value is not finite");
+      if (std::isinf(value) || (std::isnan(value) && features.missing == "error"))
+        refuse_input(k_who, index, "a value is not finite");
   }
 
   Backend& backend;
   RecurrentModelOptions model;
   std::string pooling;
+  Features features;
   std::int64_t steps, width;
-  double divide;  // values are divided by it
   std::vector<std::string> labels;
   Constants constants;
   ProgramCache<std::int64_t> programs;  // by B
@@ -109,10 +108,13 @@ std::vector<std::vector<ScoredLabel>> Classifier::predict(std::span<const Row> r
                    Tensor x(DType::f32, {s.steps, B, s.width});
                    const auto to = x.values<float>();
                    const auto width = static_cast<std::size_t>(s.width);
-                   for (std::size_t b = 0; b < part.size(); ++b)
-                     for (std::size_t i = 0; i < rows[part[b]].size(); ++i)
+                   for (std::size_t b = 0; b < part.size(); ++b) {
+                     Row row = rows[part[b]];
+                     s.features.apply(row);
+                     for (std::size_t i = 0; i < row.size(); ++i)
                        to[(i / width * static_cast<std::size_t>(B) + b) * width + i % width] =
-                           static_cast<float>(rows[part[b]][i] / s.divide);
+                           static_cast<float>(row[i]);
+                   }
                    const TensorMap outputs = s.program(B)->run({{"x", std::move(x)}});
                    const auto probabilities = outputs.at("probabilities").values<float>();
                    for (std::size_t b = 0; b < part.size(); ++b)

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classification of short sequences, one a line: the pooled outputs go through dropout into a linear layer.
+// Classification of short sequences, one per row: the pooled outputs go through dropout into a linear layer.
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <set>
 
 #include "frontends/data/csv.h"
+#include "frontends/data/dates.h"
 #include "frontends/data/shuffle.h"
 #include "frontends/model/tasks/class_metrics.h"
+#include "frontends/model/tasks/features.h"
 #include "frontends/model/tasks/pooling.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
@@ -15,33 +19,52 @@ namespace unroll {
 
 namespace {
 
-constexpr std::int64_t k_max_classes = 65536;
+constexpr std::size_t k_max_classes = 65536;
+
+// Classes in the order of their numbers: of texts by bytes, of numbers by value.
+class ClassNames {
+ public:
+  static std::string name_of(std::string_view cell) {
+    const std::optional<double> number = number_in(cell);
+    return number ? number_text(*number) : std::string(trimmed(cell));
+  }
+  // False when there are too many.
+  bool add(const std::string& name) {
+    names_.insert(name);
+    return names_.size() <= k_max_classes;
+  }
+  std::vector<std::string> sorted() const {
+    std::vector<std::string> names(names_.begin(), names_.end());
+    const bool numbers = std::all_of(names.begin(), names.end(), [](const auto& n) { return number_in(n).has_value(); });
+    if (numbers)
+      std::sort(names.begin(), names.end(), [](auto& a, auto& b) { return *number_in(a) < *number_in(b); });
+    return names;
+  }
+
+ private:
+  std::set<std::string> names_;
+};
+
+// Of models without names: "0", "1", ...
+std::vector<std::string> class_names_of(const Metadata& fitted) {
+  if (fitted.contains("labels")) return get_list(fitted, "labels");
+  std::vector<std::string> names;
+  const std::int64_t n = get_integer(fitted, "classes");
+  for (std::int64_t k = 0; k < std::min<std::int64_t>(n, k_max_classes); ++k) names.push_back(std::to_string(k));
+  return names;
+}
 
 class Classify : public Task {
  public:
   Classify(const ClassifyOptions& options, RecordFile file, const Metadata& fitted)
-      : options_(options), file_(std::move(file)), reader_(file_.name()) {
-    read_rows();
-    const std::string& name = file_.name();
-    const auto n_features = static_cast<std::int64_t>(reader_.n_columns()) - 1;
-    if (options.steps < 1 || n_features < 1 || n_features % options.steps != 0)
-      throw Error(
-          ErrorKind::usage, name,
-          std::to_string(n_features) + " values a line do not divide into " + std::to_string(options.steps) + " steps",
-          "Set steps to a divisor of it");
-    if (options.batch < 1)
-      throw Error(ErrorKind::usage, "classify", "batch must be at least 1; got " + std::to_string(options.batch));
-    if (!(std::fabs(options.divide) > 0) || !std::isfinite(options.divide))
-      throw Error(ErrorKind::usage, "classify", "divide must not be 0");
-    width_ = n_features / options.steps;
-    if (!fitted.empty()) n_classes_ = std::max(n_classes_, get_integer(fitted, "classes"));
-    const std::int64_t n = file_.size();
-    const std::int64_t n_held = part_of(n, options.held_out, "held_out");
-    const std::vector<std::int64_t> order = permutation(n, options.split_seed, 0);
-    held_out_.assign(order.begin(), order.begin() + n_held);
-    train_.assign(order.begin() + n_held, order.end());
-    std::sort(train_.begin(), train_.end());
-    std::sort(held_out_.begin(), held_out_.end());
+      : options_(options),
+        file_(records_of(std::move(file), options.validation, options.test)),
+        reader_(file_.name(), CsvLimits{}.max_columns, CsvFormat::of(options.header, options.separator)) {
+    check_options();
+    read_rows(fitted.empty() ? std::vector<std::string>() : class_names_of(fitted));
+    rows_ = split_rows(file_, options.validation, options.test, options.split_seed);
+    if (fitted.empty()) fit();
+    else use(Features::of(fitted));
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
@@ -50,11 +73,11 @@ class Classify : public Task {
     const Value y = pooled(scope, recurrent_model(scope.child("recurrent"), x, options_.model).y, options_.pooling,
                            options_.model.bidirectional);
     const Value logits =
-        linear_layer(scope.child("output"), dropout_layer(scope, y, options_.model.dropout), n_classes_);
+        linear_layer(scope.child("output"), dropout_layer(scope, y, options_.model.dropout), n_classes());
     TaskGraph t;
     t.weight = scalar_like(logits, static_cast<double>(labels.shape()[0]));
     t.loss = sum(smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing)) / t.weight;
-    add_class_metrics(t, argmax(logits, -1), labels, {n_classes_, -1});
+    add_class_metrics(t, argmax(logits, -1), labels, {n_classes(), -1});
     return t;
   }
 
@@ -66,19 +89,20 @@ class Classify : public Task {
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
     const std::vector<std::int64_t>& from = rows(split);
     const auto n = static_cast<std::int64_t>(from.size()), begin = index * options_.batch;
-    const std::int64_t B = std::min(options_.batch, n - begin);
-    Tensor x(DType::f32, {options_.steps, B, width_}), labels(DType::i32, {B});
+    const std::int64_t B = std::min(options_.batch, n - begin), T = features_.steps, I = features_.width();
+    Tensor x(DType::f32, {T, B, I}), labels(DType::i32, {B});
     const auto xs = x.values<float>();
+    std::vector<double> values(places_.size());
     for (std::int64_t b = 0; b < B; ++b) {
       const std::int64_t k =
           split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
-      const std::vector<double> row =
-          numbers_in(file_, reader_, file_.text(from[static_cast<std::size_t>(k)]));
-      for (std::int64_t t = 0; t < options_.steps; ++t)
-        for (std::int64_t i = 0; i < width_; ++i)
-          xs[static_cast<std::size_t>((t * B + b) * width_ + i)] =
-              static_cast<float>(row[static_cast<std::size_t>(t * width_ + i)] / options_.divide);
-      labels.values<std::int32_t>()[static_cast<std::size_t>(b)] = static_cast<std::int32_t>(row.back());
+      const std::string record = file_.text(from[static_cast<std::size_t>(k)]);
+      numbers_in(file_, reader_, record, places_, values);
+      features_.apply(values);
+      for (std::int64_t t = 0; t < T; ++t)
+        for (std::int64_t i = 0; i < I; ++i)
+          xs[static_cast<std::size_t>((t * B + b) * I + i)] = static_cast<float>(values[static_cast<std::size_t>(t * I + i)]);
+      labels.values<std::int32_t>()[static_cast<std::size_t>(b)] = label_in(record);
     }
     Batch result;
     result.inputs.emplace("x", std::move(x));
@@ -88,51 +112,153 @@ class Classify : public Task {
 
   Metadata metadata() const override {
     Metadata m{{"task", "classify"},
-               {"classes", std::to_string(n_classes_)},
-               {"steps", std::to_string(options_.steps)},
-               {"width", std::to_string(width_)},
-               {"divide", number_text(options_.divide)},
+               {"classes", std::to_string(n_classes())},
+               {"labels", list_text(class_names_)},
+               {"label", reader_.column_name(label_)},
+               {"header", reader_.header().empty() ? "0" : "1"},
+               {"separator", std::string(1, reader_.separator())},
                {"pooling", options_.pooling}};
+    features_.put(m);
     put_model_options(m, options_.model);
     return m;
   }
 
   // Always the class that is most frequent in training.
-  std::map<std::string, std::map<std::string, double>> baselines() const override {
-    if (held_out_.empty() || train_.empty()) return {};
-    std::vector<std::int64_t> count(static_cast<std::size_t>(n_classes_));
-    const auto label_in = [&](std::string_view record) {
-      return static_cast<std::int32_t>(numbers_in(file_, reader_, record).back());
-    };
-    file_.for_each(train_, [&](std::int64_t, std::string_view record) {
+  std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
+    if (rows(split).empty()) return {};
+    std::vector<std::int64_t> count(class_names_.size());
+    file_.for_each(rows(Split::train), [&](std::int64_t, std::string_view record) {
       ++count[static_cast<std::size_t>(label_in(record))];
     });
     const auto best = static_cast<std::int32_t>(std::max_element(count.begin(), count.end()) - count.begin());
     std::vector<std::int32_t> labels;
-    file_.for_each(held_out_, [&](std::int64_t, std::string_view record) { labels.push_back(label_in(record)); });
-    return {{"most_frequent", class_metrics(std::vector(labels.size(), best), labels, {n_classes_, -1})}};
+    file_.for_each(rows(split), [&](std::int64_t, std::string_view record) { labels.push_back(label_in(record)); });
+    return {{"most_frequent", class_metrics(std::vector(labels.size(), best), labels, {n_classes(), -1})}};
+  }
+
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes{
+        file_.name() + ": " + reader_.found(file_.size()) + "; label '" + reader_.column_name(label_) + "', " +
+        std::to_string(n_classes()) + " classes, " + std::to_string(places_.size()) + " features in " +
+        std::to_string(features_.steps) + " steps"};
+    if (n_missing_ > 0)
+      notes.push_back(file_.name() + ": " + std::to_string(n_missing_) + " missing values filled (data.missing = \"" +
+                      options_.missing + "\")");
+    return notes;
   }
 
  private:
-  void read_rows() {
-    index_rows(file_, reader_, [&](std::span<const std::string> cells, std::size_t line) {
-      double label = 0;  // the last number
-      for (std::size_t c = 0; c < cells.size(); ++c) label = reader_.number(cells[c], line, c);
-      if (label != std::floor(label) || label < 0 || label >= k_max_classes)
-        reader_.refuse(line, cells.size() - 1,
-                       "the label in the last column must be 0, 1, ..., " + std::to_string(k_max_classes - 1) +
-                           "; got " + number_text(label));
-      n_classes_ = std::max(n_classes_, static_cast<std::int64_t>(label) + 1);
-    });
+  void check_options() const {
+    if (options_.batch < 1)
+      throw Error(ErrorKind::usage, "classify", "batch must be at least 1; got " + std::to_string(options_.batch));
+    if (!(std::fabs(options_.divide) > 0) || !std::isfinite(options_.divide))
+      throw Error(ErrorKind::usage, "classify", "divide must not be 0");
+    if (options_.normalize && options_.divide != 1)
+      throw Error(ErrorKind::usage, "classify", "normalize scales features by itself; divide is set too",
+                  "Keep one of the two");
+    constexpr std::string_view k_missing[] = {"error", "previous", "interpolate", "mean"};
+    if (std::find(std::begin(k_missing), std::end(k_missing), options_.missing) == std::end(k_missing))
+      throw Error(ErrorKind::usage, "classify",
+                  "missing must be error, previous, interpolate or mean; got '" + options_.missing.substr(0, 40) + "'");
   }
-  const std::vector<std::int64_t>& rows(Split split) const { return split == Split::train ? train_ : held_out_; }
+
+  // `known`: the classes of a model, or none.
+  void read_rows(std::vector<std::string> known) {
+    ClassNames names;
+    index_rows(file_, reader_, [&](std::span<const std::string> cells, std::size_t line) {
+      if (places_.empty()) choose_columns();
+      for (const std::size_t c : places_) check_feature(cells[c], line, c);
+      if (is_missing(cells[label_])) reader_.refuse(line, label_, "the label is missing", "Remove the line");
+      const std::string name = ClassNames::name_of(cells[label_]);
+      if (!known.empty() && std::find(known.begin(), known.end(), name) == known.end())
+        reader_.refuse(line, label_, "the model has no class '" + name.substr(0, 40) + "'");
+      if (!names.add(name)) refuse_labels(k_max_classes + 1);
+    });
+    class_names_ = known.empty() ? names.sorted() : std::move(known);
+    constexpr std::int64_t k_few = 20;  // a small file may have one row of each class
+    if (n_classes() > k_few && 2 * n_classes() > file_.size()) refuse_labels(class_names_.size());
+    for (std::size_t k = 0; k < class_names_.size(); ++k)
+      class_numbers_.emplace(class_names_[k], static_cast<std::int32_t>(k));
+  }
+
+  [[noreturn]] void refuse_labels(std::size_t n) const {
+    throw Error(ErrorKind::input_file, file_.name(),
+                "column '" + reader_.column_name(label_) + "' has " + std::to_string(n) + " different labels in " +
+                    std::to_string(file_.size()) + " rows",
+                "Is it the label? Set data.label to the column of the classes; numbers are forecast by task.kind = "
+                "\"forecast\"");
+  }
+
+  void choose_columns() {
+    label_ = reader_.column(options_.label);
+    for (const std::string& column : options_.columns) places_.push_back(reader_.column(column));
+    if (std::find(places_.begin(), places_.end(), label_) != places_.end())
+      throw Error(ErrorKind::usage, file_.name(),
+                  "column '" + reader_.column_name(label_) + "' is the label and one of columns",
+                  "Remove it from data.columns, or set data.label");
+    for (std::size_t c = 0; options_.columns.empty() && c < reader_.n_columns(); ++c)
+      if (c != label_) places_.push_back(c);
+    const auto n = static_cast<std::int64_t>(places_.size());
+    features_.steps = options_.steps == 0 ? n : options_.steps;
+    if (n == 0)
+      throw Error(ErrorKind::input_file, file_.name(), "has one column: rows need features and a label",
+                  "Set data.separator when cells are not separated by tab, semicolon or comma");
+    if (features_.steps < 1 || n % features_.steps != 0)
+      throw Error(ErrorKind::usage, file_.name(),
+                  std::to_string(n) + " values a row do not divide into " + std::to_string(options_.steps) + " steps",
+                  "Set steps to a divisor of it, or to 0: each value is a step");
+    for (const std::size_t c : places_) features_.columns.push_back(reader_.column_name(c));
+    features_.missing = options_.missing;
+    features_.divide = options_.divide;
+    features_.normalize = options_.normalize;
+  }
+
+  void check_feature(const std::string& cell, std::size_t line, std::size_t column) {
+    const std::string_view text = trimmed(cell);
+    if (!is_missing(text) && !number_in(text) && text.find(' ') != std::string_view::npos && !date_in(text))
+      reader_.refuse(line, column, "'" + std::string(text.substr(0, 40)) + "' is a text, not a number",
+                     "A text with one label is read by task.kind = \"document\"; other columns are left out with "
+                     "data.columns");
+    n_missing_ += std::isnan(reader_.number(cell, line, column, options_.missing == "error"
+                                                                     ? CsvReader::Missing::refused
+                                                                     : CsvReader::Missing::as_nan));
+  }
+
+  void fit() {
+    features_.mean.assign(places_.size(), 0.0);
+    features_.deviation.assign(places_.size(), 1.0);
+    if (!options_.normalize && options_.missing == "error") return;
+    FeatureFit fit(places_.size());
+    std::vector<double> values(places_.size());
+    file_.for_each(rows(Split::train), [&](std::int64_t, std::string_view record) {
+      numbers_in(file_, reader_, record, places_, values);
+      fit.add(values);
+    });
+    fit.put(features_);
+  }
+  void use(Features fitted) {
+    places_ = fitted.places(reader_, reader_.column_name(label_));
+    features_ = std::move(fitted);
+  }
+
+  std::int32_t label_in(std::string_view record) const {
+    const auto at = class_numbers_.find(ClassNames::name_of(cells_in(file_, reader_, record)[label_]));
+    if (at == class_numbers_.end()) file_.refuse_changed();
+    return at->second;
+  }
+  const std::vector<std::int64_t>& rows(Split split) const { return rows_[static_cast<std::size_t>(split)]; }
+  std::int64_t n_classes() const { return static_cast<std::int64_t>(class_names_.size()); }
 
   ClassifyOptions options_;
-  RecordFile file_;                 // of a row each
+  RecordFile file_;  // of a row each
   CsvReader reader_;
-  std::int64_t width_ = 0;          // I
-  std::int64_t n_classes_ = 0;
-  std::vector<std::int64_t> train_, held_out_;
+  std::size_t label_ = 0;            // its column
+  std::vector<std::size_t> places_;  // the columns of the features
+  Features features_;
+  std::int64_t n_missing_ = 0;
+  std::vector<std::string> class_names_;
+  std::map<std::string, std::int32_t, std::less<>> class_numbers_;
+  SplitRows rows_;
   mutable Shuffle shuffle_;
 };
 

@@ -36,6 +36,14 @@ Value DocumentNetwork::build(Scope& scope, Value ids, Value n_words, Value n_sen
   return linear_layer(scope.child("output"), dropout_layer(scope, document, model.dropout), labels);
 }
 
+PairsFormat document_format(const DocumentOptions& options) {
+  PairsFormat format = document_format();
+  format.csv = CsvFormat::of(options.header, options.separator);
+  format.source = options.label;
+  format.target = options.text;
+  return format;
+}
+
 Sentences sentences_of(const Document& document, const Lexicon& words) {
   Sentences sentences;
   for (const auto& sentence : document) {
@@ -74,16 +82,17 @@ namespace {
 class DocumentTask : public Task, public SplitRecords {
  public:
   DocumentTask(const DocumentOptions& options, RecordFile file, const Metadata& fitted)
-      : options_(options), file_(std::move(file)) {
+      : options_(options), file_(records_of(std::move(file), options.validation, options.test)),
+        reader_(file_.name(), document_format(options), {.max_side = std::size_t{1} << 20}) {
     if (options.embedding < 1 || options.vocabulary < 1 || options.min_count < 1)
       throw Error(ErrorKind::usage, "document", "embedding, vocabulary and min_count must be at least 1");
-    index_pairs(file_, {.max_side = std::size_t{1} << 20});
-    SplitRows rows = random_splits(file_.size(), options.validation, options.test, options.split_seed);
+    index_pairs(file_, reader_);
+    SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
     std::vector<Buckets::Lengths> lengths;
     lengths.reserve(static_cast<std::size_t>(file_.size()));
     Lexicon::Counts labels;
     file_.for_each([&](std::int64_t row, std::string_view record) {
-      const TextPair line = pair_in(file_, record);
+      const TextPair line = reader_.pair_in(file_, record);
       const Document document = document_of(line.target);
       if (document.empty()) file_.refuse(row, "the text has no word");
       if (const std::string excess = excess_of(document); !excess.empty()) file_.refuse(row, excess);
@@ -92,6 +101,7 @@ class DocumentTask : public Task, public SplitRecords {
       lengths.push_back({static_cast<std::int64_t>(document.size()), static_cast<std::int64_t>(longest)});
       ++labels[line.source];
     });
+    refuse_texts_as_labels(labels.size());
     if (fitted.empty()) {
       // Labels are those of the whole file: they are the question, not the data.
       labels_ = Lexicon::of(labels, 1, Lexicon::k_max_entries);
@@ -120,7 +130,10 @@ class DocumentTask : public Task, public SplitRecords {
   std::int64_t n_batches(Split split) const override { return parts_.n_batches(split); }
 
   void for_each_record(Split split, const std::function<void(std::string_view)>& take) const override {
-    file_.for_each(parts_.rows(split), [&](std::int64_t, std::string_view record) { take(record); });
+    file_.for_each(parts_.rows(split), [&](std::int64_t, std::string_view record) {
+      const TextPair pair = reader_.pair_in(file_, record);
+      take(pair.source + "\t" + pair.target);
+    });
   }
 
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
@@ -153,9 +166,13 @@ class DocumentTask : public Task, public SplitRecords {
     return m;
   }
 
-  std::map<std::string, std::map<std::string, double>> baselines() const override {
-    const std::vector<std::int64_t>& test = parts_.rows(Split::test);
-    if (test.empty()) return {};
+  std::vector<std::string> notes() const override {
+    return {file_.name() + ": " + reader_.found(file_.size()) + "; " + std::to_string(labels_.size()) + " labels"};
+  }
+
+  std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
+    const std::vector<std::int64_t>& judged = parts_.rows(split);
+    if (judged.empty()) return {};
     // log of a label's share of the documents, and of a word's share of its words, each counted once more.
     const auto K = static_cast<std::size_t>(labels_.size()), V = static_cast<std::size_t>(words_.size()) + 1;
     std::vector<double> documents(K, 0), words(K * V, 1), all(K, static_cast<double>(V));
@@ -172,7 +189,7 @@ class DocumentTask : public Task, public SplitRecords {
       return static_cast<std::int32_t>(std::max_element(values.begin(), values.end()) - values.begin());
     };
     std::vector<std::int32_t> truth, same, bayes;
-    file_.for_each(test, [&](std::int64_t, std::string_view record) {
+    file_.for_each(judged, [&](std::int64_t, std::string_view record) {
       const Encoded document = encoded(record);
       std::vector<double> score(K);
       for (std::size_t k = 0; k < K; ++k) score[k] = std::log(documents[k] + 1);
@@ -194,16 +211,25 @@ class DocumentTask : public Task, public SplitRecords {
     std::int32_t label;
   };
   Encoded encoded(std::string_view record) const {
-    const TextPair line = pair_in(file_, record);
+    const TextPair line = reader_.pair_in(file_, record);
     const std::int32_t label = labels_.id(line.source);
     if (label == labels_.size()) file_.refuse_changed();
     return {sentences_of(document_of(line.target), words_), label};
   }
 
+  // The columns the wrong way round.
+  void refuse_texts_as_labels(std::size_t n) const {
+    constexpr std::size_t k_few = 20;  // a small file may have one row of each label
+    if (n <= k_few || 2 * n <= static_cast<std::size_t>(file_.size())) return;
+    throw Error(ErrorKind::input_file, file_.name(),
+                std::to_string(n) + " different labels in " + std::to_string(file_.size()) +
+                    " rows: the text may stand in the place of the label",
+                "Write label<TAB>text, or set data.label to its column, for example data.label = \"last\"");
+  }
   void fit_words(const std::vector<std::int64_t>& train) {
     Lexicon::Counts words;
     file_.for_each(train, [&](std::int64_t, std::string_view record) {
-      for (const auto& sentence : document_of(pair_in(file_, record).target))
+      for (const auto& sentence : document_of(reader_.pair_in(file_, record).target))
         for (const std::string& word : sentence) ++words[word];
     });
     words_ = Lexicon::of(words, options_.min_count, static_cast<std::size_t>(options_.vocabulary));
@@ -213,7 +239,7 @@ class DocumentTask : public Task, public SplitRecords {
     const auto is_known = [&](const std::string& label) { return labels_.id(label) < labels_.size(); };
     if (std::all_of(labels.begin(), labels.end(), [&](const auto& row) { return is_known(row.first); })) return;
     file_.for_each([&](std::int64_t row, std::string_view record) {
-      const std::string label = pair_in(file_, record).source;
+      const std::string label = reader_.pair_in(file_, record).source;
       if (!is_known(label)) file_.refuse(row, "the model has no label '" + label.substr(0, 40) + "'");
     });
   }
@@ -225,6 +251,7 @@ class DocumentTask : public Task, public SplitRecords {
 
   DocumentOptions options_;
   RecordFile file_;  // of a document each
+  PairsReader reader_;
   Lexicon words_, labels_;
   SplitBuckets parts_;
 };

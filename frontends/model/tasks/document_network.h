@@ -9,6 +9,7 @@
 
 #include "frontends/data/documents.h"
 #include "frontends/data/lexicon.h"
+#include "frontends/data/pairs.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
 
@@ -27,6 +28,9 @@ struct DocumentNetwork {
   // "sentence_pooling.*", "output.*".
   Value build(Scope& scope, Value ids, Value n_words, Value n_sentences) const;
 };
+
+// How the options say a file is read.
+PairsFormat document_format(const DocumentOptions& options);
 
 // Words of a sentence as numbers.
 using Sentences = std::vector<std::vector<std::int32_t>>;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forecasting: a window of values of S series in, the next ones of each out, in units of z-scores fitted on the
 // training split, each series by itself.
+#include <array>
+
+#include "frontends/data/held_text.h"
 #include "frontends/data/shuffle.h"
 #include "frontends/model/tasks/forecast_series.h"
 #include "frontends/model/tasks/pooling.h"
@@ -14,26 +17,34 @@ namespace {
 
 class Forecast : public Task {
  public:
-  Forecast(const ForecastOptions& options, SeriesRows rows, const std::string& name, const Metadata& fitted)
-      : options_(options), names_(columns_of(options)), rows_(std::move(rows)) {
+  // rows: of data.path, and of the files that validation and test have for themselves.
+  Forecast(const ForecastOptions& options, std::array<std::shared_ptr<const SeriesRows>, 3> rows,
+           const std::string& name, const Metadata& fitted)
+      : options_(options), rows_(std::move(rows)) {
+    for (std::size_t s = 0; s < rows_[0]->n_series(); ++s) names_.push_back(rows_[0]->column_name(s));
     if (options.window < 1 || options.horizon < 1 || options.stride < 1 || options.period < 1 || options.batch < 1)
       throw Error(ErrorKind::usage, "forecast", "window, horizon, stride, period and batch must be at least 1");
-    const std::int64_t n = rows_.size(), test = n - part_of(n, options.test, "test"),
-                       validation = test - part_of(n, options.validation, "validation");
-    const auto between = [&](std::int64_t begin, std::int64_t end, std::int64_t stride) {
-      return targets_between(rows_.observed(), begin, end,
+    const std::int64_t n = rows_[0]->size();
+    const auto share = [&](std::size_t split, const SplitSource& source, const char* key) {
+      return rows_[split] == rows_[0] ? part_of(n, source.share, key) : 0;
+    };
+    const std::int64_t test = n - share(2, options.test, "test"),
+                       validation = test - share(1, options.validation, "validation");
+    const auto between = [&](std::size_t split, std::int64_t begin, std::int64_t end, std::int64_t stride) {
+      if (split > 0 && rows_[split] != rows_[0]) begin = 0, end = rows_[split]->size();
+      return targets_between(rows_[split]->observed(), begin, end,
                              {options.window, options.horizon, options.difference ? 1 : 0, stride});
     };
-    all_train_targets_ = between(0, validation, 1);
-    targets_[0] = between(0, validation, options.stride);
-    targets_[1] = between(validation, test, 1);
-    targets_[2] = between(test, n, 1);
+    all_train_targets_ = between(0, 0, validation, 1);
+    targets_[0] = between(0, 0, validation, options.stride);
+    targets_[1] = between(1, validation, test, 1);
+    targets_[2] = between(2, test, n, 1);
     if (targets_[0].empty())
       throw Error(ErrorKind::usage, name,
                   std::to_string(n) + " values leave no window of " + std::to_string(options.window) + " to train on",
                   "Shorten window or horizon, or give more data");
-    seasonal_errors_ = seasonal_errors(rows_, validation, options.period);
-    if (fitted.empty()) ahead_ = fit_scales(rows_, all_train_targets_, validation, options);
+    seasonal_errors_ = seasonal_errors(*rows_[0], validation, options.period);
+    if (fitted.empty()) ahead_ = fit_scales(*rows_[0], all_train_targets_, validation, options);
     else use(get_scales(fitted), name);
   }
 
@@ -69,7 +80,8 @@ class Forecast : public Task {
       const std::int64_t k =
           split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
       const std::int64_t t = from[k];
-      rows_.read(t - W - (options_.difference ? 1 : 0), t + H, piece);
+      rows(split).read(t - W - (options_.difference ? 1 : 0), t + H, piece);
+      if (options_.missing == "interpolate") piece.interpolate(t);
       for (std::size_t s = 0; s < names_.size(); ++s) {
         for (std::int64_t w = 0; w < W; ++w)
           xs[static_cast<std::size_t>((w * B + b) * S) + s] =
@@ -96,13 +108,32 @@ class Forecast : public Task {
     std::vector<SeriesScales> scales;
     for (std::size_t s = 0; s < names_.size(); ++s) scales.push_back({names_[s], ahead_[s]});
     put_scales(m, scales);
+    const SeriesRows& rows = *rows_[0];
+    m["header"] = rows.reader().header().empty() ? "0" : "1";
+    m["separator"] = std::string(1, rows.reader().separator());
+    m["missing"] = options_.missing;
+    if (rows.dates().exist()) {
+      m["date"] = rows.reader().column_name(rows.dates().column());
+      m["date_form"] = date_form_name(rows.dates().form());
+      m["date_time"] = rows.dates().has_time() ? "1" : "0";
+      m["date_step"] = step_text(rows.dates().step());
+    }
     put_model_options(m, options_.model);
     return m;
   }
 
-  std::map<std::string, std::map<std::string, double>> baselines() const override {
-    if (targets_[2].empty()) return {};
-    const auto by_series = method_errors(rows_, all_train_targets_, targets_[2], seasonal_errors_, options_);
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> all;
+    for (std::size_t split = 0; split < rows_.size(); ++split)
+      if (split == 0 || rows_[split] != rows_[0])
+        for (std::string& note : rows_[split]->notes()) all.push_back(std::move(note));
+    return all;
+  }
+
+  std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
+    if (targets(split).empty()) return {};
+    const auto by_series =
+        method_errors({*rows_[0], all_train_targets_}, {rows(split), targets(split)}, seasonal_errors_, options_);
     std::map<std::string_view, ForecastErrors> in_all;
     std::map<std::string, std::map<std::string, double>> metrics;
     for (std::size_t s = 0; s < names_.size(); ++s)
@@ -167,12 +198,13 @@ class Forecast : public Task {
     }
   }
 
+  const SeriesRows& rows(Split split) const { return *rows_[static_cast<std::size_t>(split)]; }
   const Runs& targets(Split split) const { return targets_[static_cast<std::size_t>(split)]; }
   std::int64_t n_series() const { return static_cast<std::int64_t>(names_.size()); }
 
   ForecastOptions options_;
   std::vector<std::string> names_;  // of the series
-  SeriesRows rows_;
+  std::array<std::shared_ptr<const SeriesRows>, 3> rows_;  // by split; a share has those of training
   Runs targets_[3];                 // by split
   Runs all_train_targets_;          // without a stride
   std::vector<std::vector<ZScore>> ahead_;  // by series and distance; the first also of what is read
@@ -184,15 +216,23 @@ class Forecast : public Task {
 
 std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::string_view csv, const std::string& name,
                                           const Metadata& fitted) {
-  SeriesRows rows(RecordFile(csv, name), columns_of(options), /*hold=*/true);
-  return std::make_shared<Forecast>(options, std::move(rows), name, fitted);
+  ForecastOptions whole = options;
+  whole.memory_limit = 0;  // all is read before this returns
+  return make_forecast(whole, std::make_shared<HeldText>(csv), name, fitted);
 }
 
 std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::shared_ptr<const Vfs::Reader> file,
                                           const std::string& name, const Metadata& fitted) {
-  const bool hold = options.memory_limit == 0 || file->size() <= options.memory_limit;
-  constexpr std::size_t k_no_text = 1;  // numbers are held, or nothing
-  SeriesRows rows(RecordFile(std::move(file), name, k_no_text), columns_of(options), hold);
+  const SeriesFormat format = series_format(options);
+  const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of) {
+    const bool hold = options.memory_limit == 0 || from->size() <= options.memory_limit;
+    constexpr std::size_t k_no_text = 1;  // numbers are held, or nothing
+    return std::make_shared<const SeriesRows>(RecordFile(std::move(from), of, k_no_text), format, hold);
+  };
+  std::array<std::shared_ptr<const SeriesRows>, 3> rows;
+  rows.fill(read(std::move(file), name));
+  if (options.validation.file) rows[1] = read(options.validation.file, options.validation.name);
+  if (options.test.file) rows[2] = read(options.test.file, options.test.name);
   return std::make_shared<Forecast>(options, std::move(rows), name, fitted);
 }
 

@@ -22,6 +22,14 @@ std::vector<std::string> columns_of(const ForecastOptions& o) {
   return o.columns;
 }
 
+SeriesFormat series_format(const ForecastOptions& o) {
+  constexpr std::string_view k_missing[] = {"error", "previous", "interpolate"};
+  if (std::find(std::begin(k_missing), std::end(k_missing), o.missing) == std::end(k_missing))
+    throw Error(ErrorKind::usage, "forecast",
+                "missing must be error, previous or interpolate; got '" + o.missing.substr(0, 40) + "'");
+  return {columns_of(o), o.date, CsvFormat::of(o.header, o.separator), o.missing == "error"};
+}
+
 ForecastErrors& ForecastErrors::operator+=(const ForecastErrors& other) {
   absolute += other.absolute;
   square += other.square;
@@ -91,15 +99,17 @@ constexpr std::string_view k_methods[] = {"persistence", "seasonal_naive", "line
 // The methods of some of the series, as many as there is room for.
 class Methods {
  public:
-  Methods(const SeriesRows& rows, std::size_t begin, std::size_t end, const ForecastOptions& options)
-      : cursor_(rows),
+  Methods(const SeriesRows& train, const SeriesRows& judged, std::size_t begin, std::size_t end,
+          const ForecastOptions& options)
+      : train_(train),
+        judged_(judged),
         options_(options),
         begin_(begin),
         end_(end),
         regressions_(end - begin, Autoregression(options.window)) {}
 
   void learn(std::int64_t t) {
-    const SeriesPiece& piece = cursor_.at(t - options_.window - 1 + !options_.difference, t + 1);
+    const SeriesPiece& piece = train_.at(t - options_.window - 1 + !options_.difference, t + 1);
     for (std::size_t s = begin_; s < end_; ++s)
       regressions_[s - begin_].learn(values_before(piece, t, s), value_at(piece, t, s, options_.difference));
   }
@@ -108,7 +118,7 @@ class Methods {
   }
   void add_errors(std::int64_t t, std::span<MethodErrors> errors) {
     const std::int64_t back = std::max(options_.window + 1, options_.period);
-    const SeriesPiece& piece = cursor_.at(std::max<std::int64_t>(t - back, 0), t + options_.horizon);
+    const SeriesPiece& piece = judged_.at(std::max<std::int64_t>(t - back, 0), t + options_.horizon);
     for (std::size_t s = begin_; s < end_; ++s)
       for (const std::string_view method : k_methods) {
         const std::vector<double> predicted = path(piece, method, t, s);
@@ -147,7 +157,7 @@ class Methods {
     return values;
   }
 
-  SeriesCursor cursor_;
+  SeriesCursor train_, judged_;
   const ForecastOptions& options_;
   std::size_t begin_, end_;  // of the series
   std::vector<Autoregression> regressions_;
@@ -155,17 +165,17 @@ class Methods {
 
 }  // namespace
 
-std::vector<MethodErrors> method_errors(const SeriesRows& rows, const Runs& train, const Runs& test,
+std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& judged,
                                         std::span<const double> seasonal, const ForecastOptions& options) {
   constexpr std::size_t k_room = std::size_t{1} << 23;  // numbers in the equations of all that learn at once
   const auto order = static_cast<std::size_t>(options.window) + 1;
-  const std::size_t S = rows.n_series(), together = std::max<std::size_t>(k_room / (order * order), 1);
+  const std::size_t S = train.rows.n_series(), together = std::max<std::size_t>(k_room / (order * order), 1);
   std::vector<MethodErrors> errors(S);
   for (std::size_t begin = 0; begin < S; begin += together) {
-    Methods methods(rows, begin, std::min(begin + together, S), options);
-    train.for_each([&](std::int64_t t) { methods.learn(t); });
+    Methods methods(train.rows, judged.rows, begin, std::min(begin + together, S), options);
+    train.at.for_each([&](std::int64_t t) { methods.learn(t); });
     methods.solve();
-    test.for_each([&](std::int64_t t) { methods.add_errors(t, errors); });
+    judged.at.for_each([&](std::int64_t t) { methods.add_errors(t, errors); });
   }
   for (std::size_t s = 0; s < S; ++s)
     for (auto& [method, e] : errors[s]) {

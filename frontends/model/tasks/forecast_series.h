@@ -18,6 +18,8 @@ namespace unroll {
 // The names of the columns: at least one, each once; of one alone perhaps "". Throws Error(usage).
 std::vector<std::string> columns_of(const ForecastOptions& options);
 
+SeriesFormat series_format(const ForecastOptions& options);
+
 // What is read of series s at t: its level, or the change to it.
 inline double value_at(const SeriesPiece& piece, std::int64_t t, std::size_t s, bool difference) {
   return piece.level(t, s) - (difference ? piece.level(t - 1, s) : 0);
@@ -47,8 +49,13 @@ struct ForecastErrors {
 
 // By method: persistence, seasonal_naive, linear_ar.
 using MethodErrors = std::map<std::string_view, ForecastErrors>;
-// By series, over all values ahead of the windows at `test`; linear_ar learns from those at `train`.
-std::vector<MethodErrors> method_errors(const SeriesRows& rows, const Runs& train, const Runs& test,
+// Windows of some rows, by where what they predict begins.
+struct SeriesWindows {
+  const SeriesRows& rows;
+  const Runs& at;
+};
+// By series, over all values ahead of the windows of `judged`; linear_ar is fitted to those of `train`.
+std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& judged,
                                         std::span<const double> seasonal, const ForecastOptions& options);
 
 }  // namespace unroll

@@ -35,11 +35,11 @@ namespace {
 class Label : public Task, public SplitRecords {
  public:
   Label(const LabelOptions& options, RecordFile file, const Metadata& fitted)
-      : options_(options), file_(std::move(file)) {
+      : options_(options), file_(records_of(std::move(file), options.validation, options.test)) {
     check(options);
     index_labelled(file_);
     const std::string& name = file_.name();
-    SplitRows rows = random_splits(file_.size(), options.validation, options.test, options.split_seed);
+    SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
     if (fitted.empty()) {
       fit(rows[0]);
     } else {
@@ -110,9 +110,9 @@ class Label : public Task, public SplitRecords {
     return m;
   }
 
-  std::map<std::string, std::map<std::string, double>> baselines() const override {
-    const std::vector<std::int64_t>&train = parts_.rows(Split::train), &test = parts_.rows(Split::test);
-    if (test.empty()) return {};
+  std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
+    const std::vector<std::int64_t>&train = parts_.rows(Split::train), &judged = parts_.rows(split);
+    if (judged.empty()) return {};
     std::map<std::int32_t, std::map<std::int32_t, std::int64_t>> by_token;
     std::map<std::int32_t, std::int64_t> all;
     for_each_token(train, [&](std::int32_t token, std::int32_t label) {
@@ -125,7 +125,7 @@ class Label : public Task, public SplitRecords {
     };
     const std::int32_t usual = most(all);
     std::vector<std::int32_t> labels, same, of_token;
-    for_each_token(test, [&](std::int32_t token, std::int32_t label) {
+    for_each_token(judged, [&](std::int32_t token, std::int32_t label) {
       labels.push_back(label);
       same.push_back(usual);
       const auto at = by_token.find(token);

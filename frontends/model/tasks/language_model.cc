@@ -2,6 +2,7 @@
 #include "frontends/model/tasks/language_model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <optional>
@@ -50,6 +51,8 @@ Tokenizer language_tokenizer(const Metadata& metadata, const std::string& name) 
 
 namespace {
 
+constexpr const char* k_region_names[] = {"", " (validation)", " (test)"};
+
 bool begins_character(char c) { return (c & 0xC0) != 0x80; }
 
 class LanguageModel : public Task {
@@ -61,21 +64,23 @@ class LanguageModel : public Task {
       throw Error(ErrorKind::usage, "language_model",
                   "embedding must be at least 1; got " + std::to_string(options.embedding));
     choose_block();
-    // The text is cut between training and the rest before anything is learnt from it.
-    const std::size_t cut = cut_of_text();
+    // The text is cut into splits before anything is fitted to it.
+    const std::array<Region, 3> regions = cut_text();
     const Tokenizer::Texts train = [&](const auto& take) {
-      blocks(0, cut).for_each([&](std::string_view text, std::size_t) { take(text); });
+      blocks(regions[0]).for_each([&](std::string_view text, std::size_t) { take(text); });
     };
     tokenizer_.emplace(fitted.empty()
                            ? Tokenizer::train(options.tokens, train, {options.vocabulary, options.min_count}, name)
                            : language_tokenizer(fitted, name));
     choose_document_start();
-    train_ids_ = tokens_of(0, cut, options.batch);
-    train_ = std::make_unique<Streams>(train_ids_, Streams::Layout{options.batch, options.steps, false}, name);
-    if (cut == file_->size()) return;
-    held_out_ids_ = tokens_of(cut, file_->size(), options.evaluation_batch);
-    held_out_ = std::make_unique<Streams>(held_out_ids_, Streams::Layout{options.evaluation_batch, options.steps, true},
-                                          name + " (held out)");
+    for (std::size_t split = 0; split < regions.size(); ++split) {
+      const Region& region = regions[split];
+      if (split > 0 && region.begin == region.end) continue;
+      const std::int64_t streams = split == 0 ? options.batch : options.evaluation_batch;
+      ids_[split] = tokens_of(region, streams);
+      streams_[split] = std::make_unique<Streams>(ids_[split], Streams::Layout{streams, options.steps, split > 0},
+                                                  region.name + k_region_names[split]);
+    }
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
@@ -102,12 +107,12 @@ class LanguageModel : public Task {
   }
 
   std::int64_t n_batches(Split split) const override {
-    if (split == Split::train) return train_->n_windows();
-    return held_out_ ? held_out_->n_windows() : 0;
+    const auto& streams = streams_[static_cast<std::size_t>(split)];
+    return streams ? streams->n_windows() : 0;
   }
 
   Batch batch(Split split, std::uint64_t, std::int64_t, std::int64_t index) const override {
-    Streams::Window w = (split == Split::train ? *train_ : *held_out_).window(index);
+    Streams::Window w = streams_[static_cast<std::size_t>(split)]->window(index);
     Batch b;
     b.inputs.emplace("ids", std::move(w.ids));
     b.inputs.emplace("labels", std::move(w.labels));
@@ -127,19 +132,20 @@ class LanguageModel : public Task {
   }
 
   // The same token frequencies at every place.
-  std::map<std::string, std::map<std::string, double>> baselines() const override {
-    if (!held_out_) return {};
+  std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
+    const auto& judged = ids_[static_cast<std::size_t>(split)];
+    if (!judged) return {};
     std::vector<double> count(static_cast<std::size_t>(tokenizer_->size()), 1.0);
-    for_each_token(*train_ids_, [&](std::int32_t id) { ++count[static_cast<std::size_t>(id)]; });
-    const double all = static_cast<double>(train_ids_->size()) + static_cast<double>(count.size());
+    for_each_token(*ids_[0], [&](std::int32_t id) { ++count[static_cast<std::size_t>(id)]; });
+    const double all = static_cast<double>(ids_[0]->size()) + static_cast<double>(count.size());
     const Tensor lengths = characters_of_tokens();
     double bits = 0, characters = 0;
-    for_each_token(*held_out_ids_, [&](std::int32_t id) {
+    for_each_token(*judged, [&](std::int32_t id) {
       bits -= std::log2(count[static_cast<std::size_t>(id)] / all);
       characters += lengths.at(id);
     });
     std::map<std::string, double> metrics{
-        {"perplexity", std::exp2(bits / static_cast<double>(held_out_ids_->size()))}};
+        {"perplexity", std::exp2(bits / static_cast<double>(judged->size()))}};
     if (has_lengths() && characters > 0) metrics["bits_per_character"] = bits / characters;
     return {{"frequency", metrics}};
   }
@@ -174,12 +180,18 @@ class LanguageModel : public Task {
                   "Write for example \"\\n\" where a document is a line");
     document_start_ = ids[0];
   }
-  TextBlocks blocks(std::size_t begin, std::size_t end) const { return {file_, begin, end, block_}; }
-  std::shared_ptr<const Tokens> tokens_of(std::size_t begin, std::size_t end, std::int64_t streams) const {
-    if (block_ >= file_->size())
-      return std::make_shared<TokenList>(tokenizer_->encode(blocks(begin, end).read(begin, end), name_));
+  // A part of one of the files.
+  struct Region {
+    std::shared_ptr<const Vfs::Reader> file;
+    std::string name;
+    std::size_t begin = 0, end = 0;
+  };
+  TextBlocks blocks(const Region& r) const { return {r.file, r.begin, r.end, block_}; }
+  std::shared_ptr<const Tokens> tokens_of(const Region& r, std::int64_t streams) const {
+    if (block_ >= r.file->size())
+      return std::make_shared<TokenList>(tokenizer_->encode(blocks(r).read(r.begin, r.end), r.name));
     const auto kept = static_cast<std::size_t>(std::max<std::int64_t>(streams, 1)) + 2;
-    return std::make_shared<BlockTokens>(blocks(begin, end), *tokenizer_, kept, name_);
+    return std::make_shared<BlockTokens>(blocks(r), *tokenizer_, kept, r.name);
   }
   template <class F>
   static void for_each_token(const Tokens& tokens, const F& see) {
@@ -191,35 +203,61 @@ class LanguageModel : public Task {
     }
   }
 
-  // Where training ends in the file: after its share of the characters, or of the bytes where these are tokens.
-  std::size_t cut_of_text() const {
-    const bool by_character = options_.tokens == "characters";
-    const std::size_t size = file_->size();
-    std::size_t n = by_character ? 0 : size;
-    if (by_character) {
-      blocks(0, size).for_each([&](std::string_view text, std::size_t at) {
+  std::array<Region, 3> cut_text() const {
+    Region whole{file_, name_, 0, file_->size()};
+    const std::int64_t n = size_of(whole);
+    const auto share = [&](const SplitSource& source, const char* key) {
+      return source.file ? 0 : part_of(n, source.share, key);
+    };
+    const std::int64_t test = n - share(options_.test, "test"),
+                       validation = test - share(options_.validation, "validation");
+    if (validation < 2)
+      throw Error(ErrorKind::usage, name_,
+                  std::to_string(n) + " characters leave " + std::to_string(std::max<std::int64_t>(validation, 0)) +
+                      " to train on",
+                  "Lower validation and test, or give more data");
+    const std::array<std::size_t, 4> at{0, place_of(whole, validation), place_of(whole, test), whole.end};
+    std::array<Region, 3> regions;
+    for (std::size_t split = 0; split < 3; ++split) {
+      const SplitSource* own = split == 0 ? nullptr : split == 1 ? &options_.validation : &options_.test;
+      if (!own || !own->file) regions[split] = {file_, name_, at[split], at[split + 1]};
+      else regions[split] = {own->file, own->name, 0, own->file->size()};
+      if (own && own->file) size_of(regions[split]);
+    }
+    return regions;
+  }
+  // In characters, or in bytes unless these are the tokens. Throws on what is no text.
+  std::int64_t size_of(const Region& r) const {
+    std::size_t n = r.end;
+    if (by_character()) {
+      n = 0;
+      blocks(r).for_each([&](std::string_view text, std::size_t at) {
         if (const std::size_t bad = first_not_utf8(text); bad != std::string_view::npos)
-          throw Error(ErrorKind::input_file, name_, "is not UTF-8: bad sequence at byte " + std::to_string(at + bad),
+          throw Error(ErrorKind::input_file, r.name, "is not UTF-8: bad sequence at byte " + std::to_string(at + bad),
                       "Convert it, for example with iconv -f LATIN1 -t UTF-8");
         n += static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
       });
     }
     if (n < 2)
-      throw Error(ErrorKind::input_file, name_,
+      throw Error(ErrorKind::input_file, r.name,
                   "holds " + std::to_string(n) + " characters; a language model needs text");
-    const auto n_train =
-        n - static_cast<std::size_t>(part_of(static_cast<std::int64_t>(n), options_.held_out, "held_out"));
-    if (!by_character) return character_start(n_train);
-    std::size_t seen = 0, cut = size;
-    blocks(0, size).for_each([&](std::string_view text, std::size_t at) {
-      for (std::size_t i = 0; i < text.size() && cut == size; ++i)
-        if (begins_character(text[i]) && seen++ == n_train) cut = at + i;
-    });
-    return cut;
+    return static_cast<std::int64_t>(n);
   }
+  // Of character n, or byte n, in the file.
+  std::size_t place_of(const Region& whole, std::int64_t n) const {
+    if (!by_character()) return character_start(static_cast<std::size_t>(n));
+    std::int64_t seen = 0;
+    std::size_t place = whole.end;
+    blocks(whole).for_each([&](std::string_view text, std::size_t at) {
+      for (std::size_t i = 0; i < text.size() && place == whole.end; ++i)
+        if (begins_character(text[i]) && seen++ == n) place = at + i;
+    });
+    return place;
+  }
+  bool by_character() const { return options_.tokens == "characters"; }
   // `at`, or behind it where it lies within a character.
   std::size_t character_start(std::size_t at) const {
-    const std::string text = blocks(0, file_->size()).read(at, std::min(at + 4, file_->size()));
+    const std::string text = TextBlocks(file_, 0, file_->size(), block_).read(at, std::min(at + 4, file_->size()));
     for (std::size_t i = 0; at > 0 && i < text.size(); ++i)
       if (begins_character(text[i])) return at + i;
     return at == 0 ? 0 : at + text.size();
@@ -239,8 +277,8 @@ class LanguageModel : public Task {
   std::size_t block_ = 0;  // bytes that are read in one piece
   std::optional<Tokenizer> tokenizer_;
   std::int32_t document_start_ = -1;
-  std::shared_ptr<const Tokens> train_ids_, held_out_ids_;
-  std::unique_ptr<Streams> train_, held_out_;
+  std::array<std::shared_ptr<const Tokens>, 3> ids_;     // by split
+  std::array<std::unique_ptr<Streams>, 3> streams_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of a split as they stand in the data file, for examples of what a model does.
+// The records of a split as the data file has them, for examples of what a model does.
 #pragma once
 
 #include <functional>

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "frontends/data/held_text.h"
 #include "frontends/data/shuffle.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -178,24 +179,57 @@ std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptio
   return states;
 }
 
+std::string list_text(std::span<const std::string> entries) {
+  std::string text;
+  for (const std::string& entry : entries) {
+    for (const char c : entry) text += c == '\n' ? "\\n" : c == '\\' ? "\\\\" : std::string(1, c);
+    text += '\n';
+  }
+  return text;
+}
+
+std::vector<std::string> get_list(const Metadata& metadata, const std::string& key) {
+  std::vector<std::string> entries(1);
+  const std::string& text = get_text(metadata, key);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n') entries.emplace_back();
+    else if (text[i] == '\\' && i + 1 < text.size()) entries.back() += text[++i] == 'n' ? '\n' : text[i];
+    else entries.back() += text[i];
+  }
+  entries.pop_back();
+  return entries;
+}
+
 std::int64_t part_of(std::int64_t n, double part, const char* key) {
   if (!(part >= 0 && part < 1))
     throw Error(ErrorKind::usage, "task", std::string(key) + " must be in [0,1); got " + std::to_string(part));
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(n) * part));
 }
 
-SplitRows random_splits(std::int64_t n, double validation, double test, std::uint64_t seed) {
-  const std::int64_t n_test = part_of(n, test, "test"), n_validation = part_of(n, validation, "validation");
+RecordFile records_of(RecordFile file, const SplitSource& validation, const SplitSource& test) {
+  for (const SplitSource* source : {&validation, &test})
+    if (source->file) file.append(source->file, source->name);
+  return file;
+}
+
+SplitRows split_rows(const RecordFile& file, const SplitSource& validation, const SplitSource& test,
+                     std::uint64_t seed) {
+  const std::vector<std::int64_t> first = file.records_of(0);
+  const auto n = static_cast<std::int64_t>(first.size());
+  const std::int64_t n_test = test.file ? 0 : part_of(n, test.share, "test");
+  const std::int64_t n_validation = validation.file ? 0 : part_of(n, validation.share, "validation");
   if (n_test + n_validation >= n)
     throw Error(ErrorKind::usage, "task",
-                "of " + std::to_string(n) + " rows " + std::to_string(n_validation) + " are for validation and " +
-                    std::to_string(n_test) + " for the test: nothing is left to train on",
+                std::to_string(n) + " rows, of which " + std::to_string(n_validation) + " are for validation and " +
+                    std::to_string(n_test) + " for the test: none is left to train on",
                 "Lower validation and test, or give more data");
   const std::vector<std::int64_t> order = permutation(n, seed, 0);
   const auto validation_begin = order.begin() + n_test, train_begin = validation_begin + n_validation;
   SplitRows rows{std::vector(train_begin, order.end()), std::vector(validation_begin, train_begin),
                  std::vector(order.begin(), validation_begin)};
   for (auto& part : rows) std::sort(part.begin(), part.end());
+  if (validation.file) rows[1] = file.records_of(1);
+  if (test.file) rows[2] = file.records_of(file.n_files() - 1);
   return rows;
 }
 
@@ -209,6 +243,10 @@ Value smoothed_cross_entropy(const Scope& scope, Value logits, Value labels, dou
   const Value real = logical_and(less_equal(scalar_like(labels, 0), labels),
                                  less(labels, scalar_like(labels, static_cast<double>(classes))));
   return loss * (1 - smoothing) + select(real, even * smoothing, scalar_like(even, 0));
+}
+
+SplitSource split_from_text(std::string text, std::string name) {
+  return {std::make_shared<OwnedText>(std::move(text)), std::move(name)};
 }
 
 }  // namespace unroll

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/data/records.h"
 #include "frontends/data/windows.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
@@ -45,13 +46,21 @@ struct Readout {
 // Inputs "state.<k>" for the layer's states, shaped for `batch` rows.
 std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptions& options, std::int64_t batch);
 
+// A list as metadata, one entry per line.
+std::string list_text(std::span<const std::string> entries);
+std::vector<std::string> get_list(const Metadata& metadata, const std::string& key);
+
 // How many of n fall into a part; throws Error(usage) naming the key unless 0 <= part < 1.
 std::int64_t part_of(std::int64_t n, double part, const char* key);
 
-// 0 .. n-1 drawn by `seed` into train, validation and test, each in rising order; by Split. Throws Error(usage) unless
-// something is left to train on.
+// By Split.
 using SplitRows = std::array<std::vector<std::int64_t>, 3>;
-SplitRows random_splits(std::int64_t n, double validation, double test, std::uint64_t seed);
+// The data file at `file`, and those that the splits have for themselves, validation first.
+RecordFile records_of(RecordFile file, const SplitSource& validation, const SplitSource& test);
+// The rows of such a file in rising order: a split is its own file, or drawn by `seed` from the first one. Throws
+// Error(usage) unless training has a row.
+SplitRows split_rows(const RecordFile& file, const SplitSource& validation, const SplitSource& test,
+                     std::uint64_t seed);
 
 // The cross-entropy of each row; in training with a share of the weight on all classes alike (label smoothing, Szegedy
 // et al. 2016; as torch.nn.CrossEntropyLoss). A label outside the classes is padding and gives 0 and no gradient.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trained tasks as streams: raw values in, predictions in the task's units out, after every step.
-#include <cmath>
-
+#include "frontends/model/tasks/features.h"
 #include "frontends/model/tasks/language_model.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
@@ -38,11 +37,20 @@ StreamModel classify_stream(const Metadata& metadata, const RecurrentModelOption
                 "a stream reads only the last step; the pooling of this model needs the whole sequence: '" +
                     get_text(metadata, "pooling").substr(0, 40) + "'",
                 "Use `unroll predict` for whole sequences, or train with pooling = \"final\"");
-  const double divide = get_double(metadata, "divide");
-  if (!(std::fabs(divide) > 0)) throw Error(ErrorKind::input_file, "model", "metadata 'divide' must not be 0");
-  StreamModel stream = recurrent_stream(model, get_integer(metadata, "width"));
+  const Features features = Features::of(metadata);
+  if (features.normalize && features.steps > 1)
+    throw Error(ErrorKind::unsupported, "task_stream",
+                "the model standardizes each column of a row by itself; a stream has no columns",
+                "Use `unroll predict` for whole sequences, or train with data.normalize = false");
+  StreamModel stream = recurrent_stream(model, features.width());
   stream.build = [=](Scope& scope, Value x, std::span<const Value> states) {
-    return read_out(scope, x / divide, model, states, classes);
+    if (!features.normalize) return read_out(scope, x / features.divide, model, states, classes);
+    const auto row = [&](std::span<const double> values) {
+      Tensor numbers(DType::f32, {static_cast<std::int64_t>(values.size())});
+      for (std::size_t i = 0; i < values.size(); ++i) numbers.set(static_cast<std::int64_t>(i), values[i]);
+      return constant(scope.graph(), std::move(numbers));
+    };
+    return read_out(scope, (x - row(features.mean)) / row(features.deviation), model, states, classes);
   };
   return stream;
 }

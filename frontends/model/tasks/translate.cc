@@ -32,7 +32,8 @@ constexpr SamplingRow k_sampling[] = {
 class Translate : public TranslateTask {
  public:
   Translate(const TranslateOptions& options, RecordFile file, const Metadata& fitted)
-      : options_(options), file_(std::move(file)) {
+      : options_(options), file_(records_of(std::move(file), options.validation, options.test)),
+        reader_(file_.name(), {}) {
     if (!(options.scheduled_sampling >= 0 && options.scheduled_sampling <= 1))
       throw Error(ErrorKind::usage, "translate",
                   "scheduled_sampling must be in [0,1]; got " + std::to_string(options.scheduled_sampling));
@@ -42,8 +43,8 @@ class Translate : public TranslateTask {
       throw Error(ErrorKind::usage, "translate",
                   "sampling_schedule must be constant, linear, exponential or inverse-sigmoid and sampling_batches at "
                   "least 1; got '" + options.sampling_schedule + "' and " + std::to_string(options.sampling_batches));
-    index_pairs(file_);
-    SplitRows rows = random_splits(file_.size(), options.validation, options.test, options.split_seed);
+    index_pairs(file_, reader_);
+    SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
     source_.emplace(coder(&TextPair::source, "source", rows[0], fitted));
     target_.emplace(coder(&TextPair::target, "target", rows[0], fitted));
     network().check();
@@ -124,9 +125,11 @@ class Translate : public TranslateTask {
     return m;
   }
 
+  std::vector<std::string> notes() const override { return {file_.name() + ": " + reader_.found(file_.size())}; }
+
   void for_each_pair(Split split, const std::function<void(const Pair&)>& take) const override {
     file_.for_each(parts_.rows(split), [&](std::int64_t, std::string_view record) {
-      const TextPair pair = pair_in(file_, record);
+      const TextPair pair = reader_.pair_in(file_, record);
       take({pair.source, pair.target});
     });
   }
@@ -136,7 +139,7 @@ class Translate : public TranslateTask {
     std::vector<std::int32_t> source, target;
   };
   Encoded encoded(std::int64_t row, std::string_view record) const {
-    const TextPair pair = pair_in(file_, record);
+    const TextPair pair = reader_.pair_in(file_, record);
     return {tokens_of(*source_, pair.source, row), tokens_of(*target_, pair.target, row)};
   }
   std::int32_t end() const { return static_cast<std::int32_t>(target_->tokenizer().size()); }
@@ -154,7 +157,7 @@ class Translate : public TranslateTask {
     const std::string before = options_.tokens == "words" || options_.tokens == "bpe" ? " " : "";
     const Tokenizer::Texts texts = [&](const auto& take) {
       file_.for_each(train,
-                     [&](std::int64_t, std::string_view record) { take(before + pair_in(file_, record).*side); });
+                     [&](std::int64_t, std::string_view record) { take(before + reader_.pair_in(file_, record).*side); });
     };
     return LineCoder(Tokenizer::train(options_.tokens, texts, {options_.vocabulary, options_.min_count}, name));
   }
@@ -189,6 +192,7 @@ class Translate : public TranslateTask {
 
   TranslateOptions options_;
   RecordFile file_;  // of a pair each
+  PairsReader reader_;
   std::optional<LineCoder> source_, target_;
   SplitBuckets parts_;
 };

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Data files as people have them, from `unroll new --data` to `unroll eval`. usage: check_data.py UNROLL"""
+import datetime
+import gzip
+import tempfile
+
+from command import ok, refused, run_checks
+
+SMALL = ["--set", "model.hidden=4", "--set", "train.max_updates=3", "--set", "run.estimate_seconds=0"]
+
+
+def trained(folder, kind, data, *settings):
+    config = folder / "own.toml"
+    ok("new", kind, config, "--data", data, *settings)
+    done = ok("train", config, "--out", folder / "run", *SMALL)
+    return [line for line in done.err.splitlines() if line.startswith("data: ")]
+
+
+def measurements(folder):
+    """measurements with a header and a species train and are judged without a hand on the config"""
+    rows = ["length;width;species"]
+    rows += [f"{i % 3 * 10 + i % 5};{1000 + i % 7};{['setosa', 'virginica', 'versicolor'][i % 3]}" for i in range(90)]
+    (folder / "iris.csv").write_text("\n".join(rows) + "\n")
+    said = trained(folder, "classify", folder / "iris.csv")
+    assert "90 rows, header found, columns length, width, species; label 'species', 3 classes" in said[0], said
+    assert "normalize = true" in (folder / "own.toml").read_text()
+    for split in ["train", "validation", "test"]:
+        assert ok("eval", folder / "run", "--split", split, "--json").json()["baselines"]["most_frequent"]
+    (folder / "new.csv").write_text("\n".join([rows[0], *rows[40:60]]) + "\n")
+    again = ok("train", folder / "own.toml", "--out", folder / "again", *SMALL, "--set", "data.test=new.csv")
+    assert "110 rows" in again.err, again.err
+    ok("eval", folder / "again")
+    refused(2, "train", folder / "own.toml", "--out", folder / "old", "--set", "data.held_out=0.1",
+            says=["data.validation and data.test"])
+
+
+def days(folder):
+    """a packed daily series with a hole says so, and the baselines are those of the split"""
+    first = datetime.date(2022, 1, 1)
+    rows = ["date,sales"] + [f"{first + datetime.timedelta(i)},{'NaN' if i == 9 else 100 + i % 7}" for i in range(300)
+                             if not 40 <= i < 65]
+    with gzip.open(folder / "sales.csv.gz", "wt") as file:
+        file.write("\n".join(rows) + "\n")
+    said = trained(folder, "forecast", folder / "sales.csv.gz", "--set", "data.period=7", "--set", "data.window=7")
+    assert "a row every 1 day" in said[0] and "25 dates are missing (2022-02-10 to 2022-03-06)" in said[1], said
+    assert "1 values are missing" in said[2], said
+    baselines = [ok("eval", folder / "run", "--split", split, "--json").json()["baselines"]
+                 for split in ["train", "test"]]
+    assert baselines[1]["seasonal_naive"]["mae"] == 0 and baselines[0] != baselines[1], baselines
+    refused(3, "train", folder / "own.toml", "--out", folder / "strict", "--set", "data.missing=error",
+            says=["data.missing", "docs/data.md#forecast"])
+
+
+def texts(folder):
+    """a text names the task that reads it, and the label in the wrong place the way to say where it is"""
+    lines = [f"The plot number {i} was {'good' if i % 2 else 'bad'} to me.\t{'pos' if i % 2 else 'neg'}\n"
+             for i in range(60)]
+    (folder / "reviews.tsv").write_text("".join(lines))
+    ok("new", "classify", folder / "wrong.toml", "--data", folder / "reviews.tsv")
+    refused(3, "train", folder / "wrong.toml", "--out", folder / "wrong",
+            says=['task.kind = "document"', "docs/data.md#classify"])
+    ok("new", "document", folder / "swapped.toml", "--data", folder / "reviews.tsv")
+    refused(3, "train", folder / "swapped.toml", "--out", folder / "swapped",
+            says=["60 different labels in 60 rows", 'data.label = "last"', "docs/data.md#document"])
+    said = trained(folder, "document", folder / "reviews.tsv", "--set", "data.label=last")
+    assert said[0].endswith("60 rows, no header, 2 columns; 2 labels"), said
+
+
+with tempfile.TemporaryDirectory() as work:
+    run_checks([measurements, days, texts], work)

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cell is a date that is written back to the same moment, or none. Steps lead from one date to the other and back,
+// and a series of any dates is read or refused.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/data/dates.h"
+#include "frontends/data/lines.h"
+#include "frontends/data/series_rows.h"
+#include "tests/fuzz/text_reader.h"
+#include "unroll/error.h"
+
+namespace {
+
+using namespace unroll;
+
+void check_steps(Moment from, Moment to) {
+  for (const DateStep step : {DateStep{86400, 0}, {60, 0}, {0, 1}, {0, 12}}) {
+    if (step_in(step_text(step)) != step) std::abort();
+    const auto n = steps_between(from, to, step);
+    if (!n || *n < 0) continue;
+    if (step.months == 0 && after(from, *n, step) != to) std::abort();
+    if (steps_between(from, after(from, *n, step), step) != *n) std::abort();
+  }
+}
+
+std::vector<double> rows_of(RecordFile file, bool hold) {
+  std::vector<double> all;
+  SeriesPiece piece;
+  try {
+    const SeriesRows rows(std::move(file), {{"2"}, "1", {}}, hold);
+    for (std::int64_t t = 0; t < rows.size(); t += 7) {
+      rows.read(t, std::min<std::int64_t>(t + 7, rows.size()), piece);
+      all.insert(all.end(), piece.levels.begin(), piece.levels.end());
+      all.insert(all.end(), piece.observed.begin(), piece.observed.end());
+    }
+    if (rows.size() > 4 * static_cast<std::int64_t>(all.size()) + 20) std::abort();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::input_file && e.kind() != ErrorKind::usage) std::abort();
+  }
+  return all;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  Moment last;
+  std::string csv;
+  lines_of(text)([&](const Line& line) {
+    const auto date = date_in(line.text);
+    csv += std::string(line.text) + "," + std::to_string(line.number) + "\n";
+    if (!date) return;
+    const auto again = date_in(date_text(date->at, date->form, date->has_time));
+    if (!again || again->at != date->at || again->form != date->form) std::abort();
+    check_steps(last, date->at);
+    last = date->at;
+  });
+  if (rows_of(RecordFile(csv, "fuzz"), true) != rows_of(testing::read_in_parts(csv), false)) std::abort();
+  return 0;
+}
