@@ -57,8 +57,8 @@ struct Level {
 
 class Walk {
  public:
-  Walk(const TensorMap& values, Backend& judge, NodeCheck& check)
-      : values_(values), backend_(judge), judge_(judge), check_(check) {}
+  Walk(const TensorMap& values, Backend& judge, NodeCheck& check, const StageReport& stage)
+      : values_(values), backend_(judge), judge_(judge), check_(check), stage_(stage) {}
 
   // False when a node is at fault.
   bool graph(const Level& level) {
@@ -168,6 +168,7 @@ class Walk {
       ++check_.unjudged;
       return true;
     }
+    if (stage_) stage_({"checking node", check_.nodes});
     ++check_.nodes;
     const NodeJudge::Verdict verdict = judge_.judge(level.prefix + std::to_string(id), node, operands, got, live);
     if (verdict.ratio <= 1) {
@@ -306,6 +307,7 @@ class Walk {
   Backend& backend_;
   NodeJudge judge_;
   NodeCheck& check_;
+  const StageReport& stage_;
 };
 
 }  // namespace
@@ -315,7 +317,7 @@ std::string NodeFault::text() const {
 }
 
 NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& tested, Backend& judge,
-                      const PlanOptions& options) {
+                      const PlanOptions& options, const StageReport& stage) {
   NodeCheck check;
   std::shared_ptr<const Graph> lowered = lower(graph, tested, options);
   if (tested.describe().masks) lowered = lower_scan_masks(*lowered);
@@ -328,10 +330,11 @@ NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& test
                     std::to_string(free >> 20) + " MiB are free";
     return check;
   }
+  if (stage) stage({"running with every value as an output"});
   const TensorMap values = evaluate(*exposed.graph, tested, inputs, as_it_is);
   Level top{{*lowered}, {}, {}, {}, {}};
   for (const NamedValue& input : lowered->inputs()) top.inputs.push_back(&inputs.at(input.name));
-  Walk(values, judge, check).graph(top);
+  Walk(values, judge, check, stage).graph(top);
   return check;
 }
 

@@ -115,9 +115,14 @@ class Comparing {
   static std::string name_of(const Backend& backend) { return backend.describe().name; }
   bool is_judge(std::size_t k) const { return name_of(*backends_[k]) == name_of(judge_); }
 
+  void tell(const WorkStage& stage) const {
+    if (options_.training.stage) options_.training.stage(stage);
+  }
+
   void run_pass(Backend& backend) {
     BackendResult& r = comparison_.backends.emplace_back();
     r.backend = name_of(backend);
+    tell({"compiling for " + r.backend});
     r.device = backend.describe().device;
     const auto start = Clock::now();
     const std::span<const Residency> none;
@@ -126,6 +131,7 @@ class Comparing {
     r.compile_ms = milliseconds_since(start);
     r.peak_bytes = program.program().peak_bytes();
     for (const auto& [name, tensor] : pass_.inputs) program.set(name, tensor);
+    tell({"running on " + r.backend});
     program.run();
     backend.wait();
     results_.push_back(downloaded(program));
@@ -136,6 +142,7 @@ class Comparing {
     std::vector<std::vector<double>> times(backends_.size());
     for (std::int64_t n = 0; n < options_.timed_runs; ++n)
       for (std::size_t k = 0; k < backends_.size(); ++k) {
+        tell({"timing passes", n, options_.timed_runs});
         const auto start = Clock::now();
         programs_[k]->run();
         backends_[k]->wait();
@@ -150,6 +157,7 @@ class Comparing {
   TensorMap trained(UpdateLoop& loop, std::vector<double>* losses) const {
     TensorMap results;
     for (std::int64_t n = 1; n <= options_.updates; ++n) {
+      tell({"training", n - 1, options_.updates});
       const double loss = loop.step();
       if (losses) losses->push_back(loss);
       results.emplace("loss of update " + std::to_string(n), Tensor::scalar(DType::f32, loss));
@@ -200,13 +208,14 @@ class Comparing {
     BackendResult& r = comparison_.backends[k];
     const bool differs = worst_of(r.results) != nullptr;
     if (is_judge(k) || !(options_.nodes || differs)) return;
-    r.nodes = check_nodes(*pass_.graph, pass_.inputs, *backends_[k], judge_, plan_options_);
+    r.nodes = check_nodes(*pass_.graph, pass_.inputs, *backends_[k], judge_, plan_options_, options_.training.stage);
     if (options_.updates == 0 || r.nodes.fault) return;
     UpdateLoop loop = loop_on(*backends_[k]);
     const std::int64_t last = differs ? options_.updates : 1;  // what goes wrong later is looked for where it shows
     while (loop.update() < last && !r.nodes.fault) {
       const TensorMap inputs = loop.inputs();
-      NodeCheck check = check_nodes(loop.graph(), inputs, *backends_[k], judge_, plan_options_);
+      NodeCheck check =
+          check_nodes(loop.graph(), inputs, *backends_[k], judge_, plan_options_, options_.training.stage);
       check.nodes += r.nodes.nodes;
       check.unjudged += r.nodes.unjudged;
       check.tightest = std::max(check.tightest, r.nodes.tightest);
@@ -236,6 +245,7 @@ class Comparing {
     const std::string none = "Each node gives what it must of its operands";
     if (!worst_of(check_pass(results_[k]))) return none;
     for (const std::string& pass : pass_names()) {
+      tell({"trying without the pass " + pass});
       PlanOptions options = plan_options_;
       options.without = {pass};
       if (!worst_of(check_pass(evaluate(*pass_.graph, *backends_[k], pass_.inputs, options))))
@@ -254,6 +264,7 @@ class Comparing {
   std::vector<std::unique_ptr<BoundProgram>> programs_;
   std::vector<TensorMap> results_, trained_;  // of each backend
   Rounding rounding_{[this](Arithmetic how) {
+    tell({"measuring the effect of rounding"});
     if (!how.wide) return evaluate(*pass_.graph, judge_, pass_.inputs, plan_options_);
     return evaluate(*in_f64(*pass_.graph, judge_, plan_options_, how), judge_, widened(pass_.inputs));
   }};

@@ -5,6 +5,7 @@
 
 #include "core/train/control.h"
 #include "core/support/machine_memory.h"
+#include "core/support/settling.h"
 #include "core/train/bad_value.h"
 #include "core/train/check_parameters.h"
 #include "core/train/checkpoint.h"
@@ -27,6 +28,12 @@ std::vector<double> doubles(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
+// In f64: sums of f32 counts over many batches would stop growing.
+void add_to(TensorMap& sums, const std::string& name, const Tensor& count) {
+  Tensor& sum = sums.try_emplace(name, Tensor(DType::f64, count.shape())).first->second;
+  for (std::int64_t i = 0; i < count.elements(); ++i) sum.set(i, sum.at(i) + count.at(i));
+}
+
 }  // namespace
 
 Batch Task::example(std::uint64_t seed) const {
@@ -44,6 +51,7 @@ std::string shapes_of(const Batch& batch) {
 DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, const TrainerOptions& options)
     : task_(std::move(task)),
       backend_(backend),
+      stage_(options.stage),
       seed_(options.seed),
       recipe_(options),
       accumulate_(options.accumulate),
@@ -127,22 +135,23 @@ DeviceModel::ProgramBytes DeviceModel::all_programs() const {
   return all;
 }
 
-DeviceModel::ProgramSize DeviceModel::size_of(std::string shapes, const BoundProgram& program) const {
+DeviceModel::ProgramInfo DeviceModel::info_of(std::string shapes, const BoundProgram& program) const {
   const Plan& plan = program.program().plan();
   const std::size_t own = program.program().executable().workspace_bytes() + constant_bytes(plan) + program.own_bytes();
-  return {std::move(shapes), own + (one_arena() ? 0 : plan.arena_bytes), plan.arena_bytes};
+  return {std::move(shapes), own + (one_arena() ? 0 : plan.arena_bytes), plan.arena_bytes,
+          is_settled(program.program().executable())};
 }
 
-std::vector<DeviceModel::ProgramSize> DeviceModel::update_sizes() const {
-  std::vector<ProgramSize> sizes;
-  for (const auto& [key, program] : updates_) sizes.push_back(size_of(key.substr(1), *program));  // without the phase
-  return sizes;
+std::vector<DeviceModel::ProgramInfo> DeviceModel::update_programs() const {
+  std::vector<ProgramInfo> all;
+  for (const auto& [key, program] : updates_) all.push_back(info_of(key.substr(1), *program));  // without the phase
+  return all;
 }
 
-std::vector<DeviceModel::ProgramSize> DeviceModel::evaluation_sizes() const {
-  std::vector<ProgramSize> sizes;
-  for (const auto& [shapes, evaluation] : evaluations_) sizes.push_back(size_of(shapes, *evaluation.program));
-  return sizes;
+std::vector<DeviceModel::ProgramInfo> DeviceModel::evaluation_programs() const {
+  std::vector<ProgramInfo> all;
+  for (const auto& [shapes, evaluation] : evaluations_) all.push_back(info_of(shapes, *evaluation.program));
+  return all;
 }
 
 std::vector<RunEstimate::Part> DeviceModel::memory(std::int64_t waiting) const {
@@ -167,6 +176,14 @@ std::size_t DeviceModel::saved_bytes() const {
   return most;
 }
 
+std::unique_ptr<BoundProgram> DeviceModel::compiled(const Graph& graph, std::span<const Residency> sets) {
+  const WorkStage before = stage_now_;
+  tell({"compiling"});
+  auto program = std::make_unique<BoundProgram>(graph, sets, backend_, fitting(graph));
+  tell(before);
+  return program;
+}
+
 BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
   const std::string key = std::to_string(static_cast<int>(phase)) + shapes_of(batch);
   if (const auto at = updates_.find(key); at != updates_.end()) return *at->second;
@@ -181,8 +198,7 @@ BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
     if (r.initial != 0) set.upload(r.name, Tensor::filled(r.type, r.initial));
   }
   const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
-  auto program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, fitting(*graph.graph));
-  return *updates_.emplace(key, std::move(program)).first->second;
+  return *updates_.emplace(key, compiled(*graph.graph, sets)).first->second;
 }
 
 DeviceModel::Watching& DeviceModel::program_for_watch(const Batch& batch, Phase phase) {
@@ -193,14 +209,14 @@ DeviceModel::Watching& DeviceModel::program_for_watch(const Batch& batch, Phase 
   w.parameters = graph.parameters;
   w.loops = graph.loops;
   const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
-  w.program = std::make_unique<BoundProgram>(*graph.training.graph, sets, backend_, fitting(*graph.training.graph));
+  w.program = compiled(*graph.training.graph, sets);
   return watching_.emplace(key, std::move(w)).first->second;
 }
 
-DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch) {
-  const std::string key = shapes_of(batch);
+DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch, bool counts) {
+  const std::string key = (counts ? "counts;" : "") + shapes_of(batch);
   if (const auto at = evaluations_.find(key); at != evaluations_.end()) return at->second;
-  const EvaluationGraph graph = build_evaluation(*task_, batch);
+  const EvaluationGraph graph = build_evaluation(*task_, batch, counts);
   require_metrics(evaluation_metrics_, graph.metrics);
   return evaluations_.emplace(key, bound(graph, batch)).first->second;
 }
@@ -221,7 +237,7 @@ DeviceModel::Evaluation DeviceModel::bound(const EvaluationGraph& graph, const B
   for (const NamedValue& output : graph.graph->outputs())
     if (!states->has(output.name)) e.results.emplace(output.name, Tensor(graph.graph->type(output.value)));
   const Residency sets[] = {{states.get()}, {&carried_, k_average_prefix}, {&parameters_}};
-  e.program = std::make_unique<BoundProgram>(*graph.graph, sets, backend_, fitting(*graph.graph));
+  e.program = compiled(*graph.graph, sets);
   return e;
 }
 
@@ -304,28 +320,44 @@ void DeviceModel::run(Evaluation& e, const Batch& batch) {
   for (auto& [name, tensor] : e.results) e.program->download_into(name, tensor);
 }
 
-void DeviceModel::add_report(std::vector<double>& sums, const Batch& batch) {
-  Evaluation& e = program_for_evaluation(batch);
-  run(e, batch);
+void DeviceModel::add_report(std::vector<double>& sums, const Evaluation& e) const {
   const auto report = e.results.at(k_report).values<float>();
   sums.resize(report.size(), 0.0);
   for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(report[i]);
 }
 
 EvaluateResult DeviceModel::result_of(const std::vector<double>& sums) const {
-  return {sums[1] == 0 ? 0 : sums[0] / sums[1], metric_values(evaluation_metrics_, std::span(sums).subspan(2))};
+  return {sums[1] == 0 ? 0 : sums[0] / sums[1], metric_values(evaluation_metrics_, std::span(sums).subspan(2)), {}};
 }
 
-EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most, std::int64_t first) {
+EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most, std::int64_t first, bool counts) {
   const std::int64_t n = task_->n_batches(split), end = at_most > 0 ? std::min(first + at_most, n) : n;
   std::vector<double> sums(2 + n_sums(evaluation_metrics_), 0.0);
-  for (std::int64_t index = first; index < end; ++index) add_report(sums, task_->batch(split, seed_, 0, index));
-  return result_of(sums);
+  TensorMap all_counts;
+  const WorkStage before = stage_now_;
+  for (std::int64_t index = first; index < end; ++index) {
+    tell({"evaluating", index - first, end - first});
+    const Batch batch = task_->batch(split, seed_, 0, index);
+    Evaluation& e = program_for_evaluation(batch, counts);
+    run(e, batch);
+    add_report(sums, e);
+    for (const auto& [name, tensor] : e.results)
+      if (name.starts_with(k_count_prefix))
+        add_to(all_counts, name.substr(std::string_view(k_count_prefix).size()), tensor);
+  }
+  tell(before);
+  EvaluateResult result = result_of(sums);
+  result.counts = std::move(all_counts);
+  return result;
 }
 
 EvaluateResult DeviceModel::evaluate(std::span<const Batch> batches) {
   std::vector<double> sums(2 + n_sums(evaluation_metrics_), 0.0);
-  for (const Batch& batch : batches) add_report(sums, batch);
+  for (const Batch& batch : batches) {
+    Evaluation& e = program_for_evaluation(batch, /*counts=*/false);
+    run(e, batch);
+    add_report(sums, e);
+  }
   return result_of(sums);
 }
 

@@ -39,11 +39,17 @@ class DeviceModel {
   void prepare(const Batch& batch) { program_for_update(batch, Phase::whole); }
 
   // Mean over at most `at_most` batches (0: all) of a split from batch `first` on, at 0 from zero states; with the
-  // averages where there are some.
-  EvaluateResult evaluate(Split split, std::int64_t at_most, std::int64_t first = 0);
+  // averages where there are some. The task's counts are computed where they are asked for.
+  EvaluateResult evaluate(Split split, std::int64_t at_most, std::int64_t first = 0, bool counts = false);
   EvaluateResult evaluate(std::span<const Batch> batches);
   // The task's outputs by name.
   TensorMap predict(const Batch& batch);
+
+  // What TrainerOptions::stage is called with; compilation and evaluation say so themselves and come back to it.
+  void tell(const WorkStage& stage) {
+    stage_now_ = stage;
+    if (stage_) stage_(stage);
+  }
 
   // Sums since clear_totals(): see update_graph.h.
   std::vector<double> totals() const;
@@ -64,13 +70,14 @@ class DeviceModel {
   std::vector<RunEstimate::Part> memory(std::int64_t waiting) const;
   // Programs that take turns share one arena, as large as the largest of them needs.
   bool one_arena() const { return backend_.describe().one_arena; }
-  struct ProgramSize {
+  struct ProgramInfo {
     std::string shapes;   // of its batch
     std::size_t bytes;    // held for this program alone, now: a workspace shrinks when its schedule is chosen
     std::size_t arena;    // not part of `bytes` where programs share one arena
+    bool settled;         // schedules are chosen
   };
-  std::vector<ProgramSize> update_sizes() const;
-  std::vector<ProgramSize> evaluation_sizes() const;
+  std::vector<ProgramInfo> update_programs() const;
+  std::vector<ProgramInfo> evaluation_programs() const;
   std::size_t machine_memory() const { return machine_memory_; }
   std::size_t saved_bytes() const;
   const std::vector<MetricLayout>& metrics() const { return metrics_.value(); }  // of updates, once there was one
@@ -87,7 +94,7 @@ class DeviceModel {
   struct Evaluation {
     std::unique_ptr<BoundProgram> program;
     DeviceTensors* states = nullptr;
-    TensorMap results;
+    TensorMap results;  // of the last run, by output name
   };
   struct Watching {
     std::unique_ptr<BoundProgram> program;
@@ -97,17 +104,18 @@ class DeviceModel {
   void watch(const Batch& batch, Phase phase, const Tensor& control, std::int64_t update);
   struct ProgramBytes;
   ProgramBytes all_programs() const;
-  ProgramSize size_of(std::string shapes, const BoundProgram& program) const;
+  ProgramInfo info_of(std::string shapes, const BoundProgram& program) const;
   BoundProgram& program_for_update(const Batch& batch, Phase phase);
   std::int64_t draw_of(std::int64_t update) const { return (update - 1) * accumulate_ + 1; }
+  std::unique_ptr<BoundProgram> compiled(const Graph& graph, std::span<const Residency> sets);
   void refuse_too_large(const std::vector<ParameterSpec>& parameters) const;
   PlanOptions fitting(const Graph& graph) const;
   void run_update(const Batch& batch, Phase phase, const UpdateInputs& inputs, std::int64_t draw);
-  Evaluation& program_for_evaluation(const Batch& batch);
+  Evaluation& program_for_evaluation(const Batch& batch, bool counts);
   Evaluation& program_for_prediction(const Batch& batch);
   Evaluation bound(const EvaluationGraph& graph, const Batch& batch);
   void run(Evaluation& e, const Batch& batch);
-  void add_report(std::vector<double>& sums, const Batch& batch);
+  void add_report(std::vector<double>& sums, const Evaluation& e) const;
   EvaluateResult result_of(const std::vector<double>& sums) const;
   void require_parameters(std::span<const ParameterSpec> wanted, const Batch& batch) const;
   static TensorMap downloaded(const DeviceTensors& set);
@@ -115,6 +123,8 @@ class DeviceModel {
 
   std::shared_ptr<const Task> task_;
   Backend& backend_;
+  StageReport stage_;
+  WorkStage stage_now_;
   std::uint64_t seed_;
   UpdateRecipe recipe_;
   std::int64_t accumulate_;

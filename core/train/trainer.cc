@@ -88,6 +88,7 @@ void Trainer::State::estimate(std::int64_t end, bool validates, const std::funct
   };
   weigh();
   if (options.estimate_seconds <= 0) return;
+  model.tell({"estimating time and memory"});
   estimated.updates = std::max<std::int64_t>(end - run.update, 0);
   const std::int64_t every = options.validate_every, n = task->n_batches(Split::validation);
   if (validates) estimated.validations = end / every - run.update / every + (end == options.max_updates && end % every);
@@ -175,6 +176,7 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
     interrupted = (stop && stop()) || s.run.update >= end || s.is_out_of_time();
     if (interrupted) break;
     const std::int64_t update = s.run.update + 1;
+    s.model.tell({"training", s.run.update, end});
     const std::vector<Batch> now = batches.take(update);
     s.waited = batches.seconds_waited();
     const bool watches = due(update, o.watch_every);
@@ -207,7 +209,7 @@ Result<Trainer> Trainer::try_create(std::shared_ptr<const Task> task, Backend& b
 Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
-EvaluateResult Trainer::evaluate(Split split) { return state_->model.evaluate(split, 0); }
+EvaluateResult Trainer::evaluate(Split split) { return state_->model.evaluate(split, 0, 0, /*counts=*/true); }
 TensorMap Trainer::parameters() const { return state_->model.averages(); }
 void Trainer::set_parameters(const TensorMap& parameters) { state_->model.set_parameters(parameters, "parameters"); }
 

@@ -252,12 +252,14 @@ WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& 
   return UpdateBuilder(task, like, recipe, phase, /*change=*/false).watch();
 }
 
-EvaluationGraph build_evaluation(const Task& task, const Batch& like) {
+EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool counts) {
   EvaluationGraph e;
   const Built built = build_task(task, *e.graph, like, false);
   e.parameters = built.parameters;
   e.metrics = built.metrics;
   e.graph->output(k_report, sums_of(built.task));
+  if (counts)
+    for (const auto& [name, value] : built.task.counts) e.graph->output(k_count_prefix + name, value);
   Residents residents(*e.graph, e.residents);
   for (const CarriedState& s : built.task.states) residents.state(s, s.out);
   return e;

@@ -63,6 +63,7 @@ inline constexpr const char* k_scale_age = "trainer.loss_scale_age";
 inline constexpr const char* k_totals = "trainer.totals";
 inline constexpr const char* k_bad = "trainer.bad";
 inline constexpr const char* k_accumulated = "accumulated.sums";
+inline constexpr const char* k_count_prefix = "count.";
 inline constexpr const char* k_average_prefix = "average.";
 inline constexpr std::size_t k_n_fixed_totals = 4;
 
@@ -84,14 +85,14 @@ inline constexpr const char* k_watched = "watched";
 WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase);
 
 // The forward pass without dropout. Output "report" f32[2 + 2 M]: loss * weight, weight, then total and count of each
-// metric. Residents are the states.
+// metric; with `counts` also "count.<name>" of each of the task's counts. Residents are the states.
 struct EvaluationGraph {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   std::vector<ParameterSpec> parameters;
   std::vector<NamedType> residents;
   std::vector<MetricLayout> metrics;
 };
-EvaluationGraph build_evaluation(const Task& task, const Batch& like);
+EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool counts = false);
 inline constexpr const char* k_report = "report";
 // The same with the task's outputs instead of the report, which needs no loss: output k_output_prefix + name.
 inline constexpr const char* k_output_prefix = "trainer.output.";

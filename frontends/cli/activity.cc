@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 struct Activity::State {
-  std::string what;
+  std::string what, stage;
   std::int64_t done = 0, total = 0;
   Clock::time_point since = Clock::now();
   Drawing drawing;
@@ -29,6 +29,7 @@ struct Activity::State {
 
   std::string text() const {
     std::string line = what;
+    if (!stage.empty() && stage != what) line += (what.empty() ? "" : ": ") + stage;
     if (total > 0) line += fmt::format(" {}/{}", done, total);
     else if (done > 0) line += fmt::format(" {}", done);
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - since + milliseconds(500));
@@ -167,10 +168,22 @@ void Activity::say(std::string what, std::int64_t total) {
   if (!state_) return;
   g_line.change([&] {
     state_->what = std::move(what);
+    state_->stage.clear();
     state_->done = 0;
     state_->total = total;
     state_->since = Clock::now();
   });
+}
+
+StageReport Activity::stages() {
+  return [this](const WorkStage& stage) {
+    if (!state_) return;
+    g_line.change([&] {
+      state_->stage = stage.doing;
+      state_->done = stage.done;
+      state_->total = stage.of;
+    });
+  };
 }
 
 void Activity::draw_as(Drawing drawing, bool green) {

@@ -9,6 +9,8 @@
 #include <memory>
 #include <string>
 
+#include "unroll/trainer.h"
+
 namespace unroll::cli {
 
 class Activity {
@@ -23,6 +25,9 @@ class Activity {
   void at(std::int64_t done, std::int64_t total = 0);
   // Goes on to other work: counts and seconds begin again.
   void say(std::string what, std::int64_t total = 0);
+  // A function for TrainerOptions::stage that shows what a trainer is doing, after the text: "checking: training 3/20".
+  // Must not be called after the activity is destroyed.
+  StageReport stages();
   // What a terminal shows in the place of the text: a line of at most `width` columns. Called by the thread that draws.
   using Drawing = std::function<std::string(int width)>;
   void draw_as(Drawing drawing, bool green = false);

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "frontends/cli/bench_job.h"
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain.h"
 #include "frontends/cli/stream_job.h"
@@ -102,6 +103,7 @@ int bench_stream(const Options& options) {
       make_backend(backend_or(options, "cpu"),
                    {.threads = static_cast<int>(options.threads.value_or(1)), .predict = options.explain}),
       explaining);
+  Activity busy("timing");
   const StreamModel model = recurrent_stream(w.model, w.sizes.input);
   const RecurrentJob job = build_recurrent(w.model, {.steps = 1, .batch = 1, .input = w.sizes.input});
   const TensorMap parameters = initialize(job.parameters, static_cast<std::uint64_t>(options.seed.value_or(0)));
@@ -109,6 +111,7 @@ int bench_stream(const Options& options) {
   report.add("cell", w.model.cell).add("mode", options.mode);
   report.add("hidden", w.model.hidden).add("layers", static_cast<std::int64_t>(w.model.layers));
   const Report timed = time_stream(*backend, model, parameters, options);
+  busy.finish();
   for (const auto& [name, item] : timed.items()) report.add(name, item);
   print_explained(std::move(report), explaining, options.json);
   return 0;
@@ -124,6 +127,7 @@ int run_bench(const Options& options) {
       make_backend(backend_or(options, "cpu"),
                    {.threads = static_cast<int>(options.threads.value_or(0)), .predict = options.explain}),
       explaining);
+  Activity busy("compiling");
   const auto compile_start = Clock::now();
   const BenchJob job = bench_job(options);
   PlanOptions how;
@@ -133,9 +137,11 @@ int run_bench(const Options& options) {
   const Graph& graph = *program.plan().graph;
   TensorMap values = bench_inputs(job, graph, options);
   const Device device = make_device(*backend, graph, values);
+  busy.say("timing");
   const std::vector<double> times = time_runs(program, device.bindings, options.seconds);
   if (!options.save.empty()) save_results(*backend, graph, device, std::move(values), options.save);
 
+  busy.finish();
   Report report = job.about;
   report.add("backend", backend->describe().name).add("device", backend->describe().device);
   report.add("threads", static_cast<std::int64_t>(backend->describe().threads));

@@ -89,47 +89,39 @@ ReportList loss_rows(const Comparison& c) {
   return rows;
 }
 
-Report title(std::initializer_list<const char*> words) {
-  Report row;
-  for (const char* word : words) row.add(word, word);
-  return row;
-}
 std::string number(const char* format, double value) {
   return value == 0 ? "-" : fmt::format(fmt::runtime(format), value);
 }
 
-// For people: what matters, with a line of titles.
-Report told(const Comparison& c, Report report) {
-  constexpr std::size_t k_shown = 5;
-  ReportList backends{title(
-      {"", "verdict", "of allowed", "nodes", "of allowed", "compile ms", "min ms", "median ms", "peak"})};
+TextTable backend_table(const Comparison& c) {
+  TextTable table{{"backend", "verdict", "results", "nodes", "of nodes", "compile", "fastest", "median", "memory"}, {}};
   for (const BackendResult& r : c.backends) {
     const bool standard = &r == &c.backends.front();
-    Report row;
-    row.add("name", r.backend).add("verdict", standard ? "standard" : r.difference.empty() ? "agrees" : "differs");
-    row.add("results", standard ? "-" : fmt::format("{:.1f} %", 100 * largest_part(r)));
-    row.add("nodes", r.nodes.nodes == 0 ? "-" : fmt::format("{}", r.nodes.nodes));
-    row.add("nodes_part", r.nodes.nodes == 0 ? "-" : fmt::format("{:.1f} %", 100 * r.nodes.tightest));
-    row.add("compile", number("{:.1f}", r.compile_ms)).add("min", number("{:.3f}", r.min_ms));
-    row.add("median", number("{:.3f}", r.median_ms)).add("peak", r.peak_bytes == 0 ? "-" : bytes_text(r.peak_bytes));
-    backends.push_back(std::move(row));
+    const bool judged = r.nodes.nodes > 0;
+    table.rows.push_back({r.backend, standard ? "standard" : r.difference.empty() ? "agrees" : "differs",
+                          standard ? "-" : fmt::format("{:.1f} %", 100 * largest_part(r)),
+                          judged ? count_text(r.nodes.nodes) : "-",
+                          judged ? fmt::format("{:.1f} %", 100 * r.nodes.tightest) : "-",
+                          number("{:.1f} ms", r.compile_ms), number("{:.3f} ms", r.min_ms),
+                          number("{:.3f} ms", r.median_ms), r.peak_bytes == 0 ? "-" : bytes_text(r.peak_bytes)});
   }
-  report.add("backends", backends);
-  if (ReportList results = result_rows(c, k_shown); !results.empty()) {
-    results.insert(results.begin(), title({"", "result", "distance", "allowed"}));
-    report.add("closest to what is allowed", results);
-  }
-  if (ReportList losses = loss_rows(c); !losses.empty()) {
-    Report names;
-    names.add("update", "");
-    for (const BackendResult& r : c.backends)
-      if (!r.losses.empty()) names.add(r.backend, r.backend);
-    losses.insert(losses.begin(), names);
-    report.add("losses by update", losses);
-  }
+  return table;
+}
+
+// For people: what matters. Results and nodes: the largest error as a part of the allowed one.
+Report report_for_people(const Comparison& c, Report report) {
+  constexpr std::size_t k_shown = 5;
+  report.add("backends: results and nodes in percent of the allowed error", backend_table(c));
+  TextTable closest{{"backend", "result", "distance", "allowed"}, {}};
+  for (const Report& row : result_rows(c, k_shown))
+    closest.rows.push_back({std::get<std::string>(row.at("backend")), std::get<std::string>(row.at("name")),
+                            fmt::format("{:.3g}", std::get<double>(row.at("achieved"))),
+                            fmt::format("{:.3g}", std::get<double>(row.at("allowed")))});
+  if (!closest.rows.empty()) report.add("results closest to the allowed error", closest);
+  if (ReportList losses = loss_rows(c); !losses.empty()) report.add("losses by update", losses);
   for (const BackendResult& r : c.backends)
     if (!r.nodes.skipped.empty() && r.nodes.skipped != "computed outside")
-      report.add("nodes of " + r.backend + " not judged", r.nodes.skipped);
+      report.add("nodes of " + r.backend + " not checked", r.nodes.skipped);
   return report;
 }
 
@@ -170,7 +162,8 @@ int run_compare(const Options& options) {
   how.training = std::move(model.training);
   how.parameters = std::move(model.parameters);
   if (!options.with.empty()) how.outside = run_peers(model, how.parameters, how.training, options);
-  busy.say("comparing " + fmt::format("{}", fmt::join(names, " and ")));
+  busy.say("comparing backends");
+  how.training.stage = busy.stages();
   const Comparison result = compare_task(*model.task, backends, judge, how);
   busy.finish();
 
@@ -183,7 +176,7 @@ int run_compare(const Options& options) {
     if (options.explain) report.add("explain", explained(explaining));
     report.print(true);
   } else {
-    told(result, std::move(report)).print(false);
+    report_for_people(result, std::move(report)).print(false);
     for (const Report& plan : explained(explaining)) plan.print(false);
   }
   if (result.agrees()) return 0;

@@ -37,8 +37,11 @@ void try_task(const Config& config, const std::string& folder, DataCheck& check)
 int run_data(const Options& options) {
   const Config config = load_config(options, options.config);
   const std::string folder = folder_of(options.config);
+  Activity busy("checking the data");
   DataCheck check = check_task_data(config, folder);
+  busy.say("loading the data as training does");
   try_task(config, folder, check);
+  busy.finish();
   Report report, figures;
   ReportList findings;
   std::int64_t errors = 0;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/report.h"
 #include "frontends/cli/self_test.h"
@@ -90,8 +91,11 @@ int run_doctor(const Options& options) {
     report.print(options.json);
     return 0;
   }
+  Activity busy("testing the backends");
   const SelfTest test = self_test(options.json);
+  busy.say("measuring the roofline");
   report.add("self_test", test.backends).add("roofline", roofline(caches, options.json));
+  busy.finish();
   report.print(options.json);
   if (test.failed.empty()) return 0;
   throw Error(ErrorKind::differ, "doctor", "the self-test failed: " + test.failed,

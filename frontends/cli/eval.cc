@@ -12,12 +12,11 @@
 #include "frontends/cli/job.h"
 #include "frontends/cli/report.h"
 #include "frontends/cli/run_folder.h"
+#include "frontends/cli/scores.h"
 #include "unroll/text_scores.h"
 
 namespace unroll::cli {
 namespace {
-
-using Metrics = std::map<std::string, double>;
 
 Split split_of(const std::string& word) {
   return word == "train" ? Split::train : word == "validation" ? Split::validation : Split::test;
@@ -81,6 +80,23 @@ void add_text_scores(const TranslateTask& task, const RunFolder& run, Backend& b
   baselines["word_by_word"] = scores_of(replaced, targets);
 }
 
+// The names that the task's metadata lists, a line each; else the numbers of the classes.
+std::vector<std::string> class_names(const Task& task, std::int64_t n) {
+  std::vector<std::string> names;
+  const auto metadata = task.metadata();
+  if (const auto labels = metadata.find("labels"); labels != metadata.end()) {
+    std::istringstream lines(labels->second);
+    for (std::string line; std::getline(lines, line);) names.push_back(line);
+  }
+  for (auto k = static_cast<std::int64_t>(names.size()); k < n; ++k) names.push_back(fmt::format("{}", k));
+  return names;
+}
+
+std::string next_step(const std::string& folder, unsigned kind) {
+  if (kind == k_language_model) return fmt::format("unroll generate {} --length 200", folder);
+  return fmt::format("unroll predict {} --input FILE", folder);
+}
+
 }  // namespace
 
 int run_eval(const Options& options) {
@@ -89,7 +105,9 @@ int run_eval(const Options& options) {
   const auto task = make_task(run.config, run.folder, run.model.metadata);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
-  Trainer trainer(task, *backend, trainer_options(run.config));
+  TrainerOptions how = trainer_options(run.config);
+  how.stage = busy.stages();
+  Trainer trainer(task, *backend, how);
   trainer.set_parameters(run.model.tensors);
   busy.say("evaluating");
   EvaluateResult result = trainer.evaluate(split_of(options.split));
@@ -102,16 +120,16 @@ int run_eval(const Options& options) {
   report.add("run", options.config).add("checkpoint", options.checkpoint).add("split", options.split);
   report.add("loss", result.loss);
   if (options.json) {
+    Report baselines;
+    for (const auto& [method, metrics] : methods) baselines.add(method, report_of(metrics));
     report.add("metrics", report_of(result.metrics));
+    if (!methods.empty()) report.add("baselines", baselines);
   } else {
-    for (const auto& [name, value] : result.metrics) report.add(name, value);
+    add_metric_tables(report, result.metrics, methods);
   }
-  Report baselines;
-  for (const auto& [method, metrics] : methods) {
-    if (options.json) baselines.add(method, report_of(metrics));
-    else for (const auto& [name, value] : metrics) baselines.add(method + " " + name, value);
-  }
-  if (!baselines.items().empty()) report.add("baselines", baselines);
+  if (const auto counts = result.counts.find("confusion"); counts != result.counts.end())
+    add_class_tables(report, counts->second, class_names(*task, counts->second.shape()[0]), options.json);
+  if (!options.json && options.weights.empty()) report.add("next", next_step(options.config, run.config.uses()));
   print_explained(std::move(report), explaining, options.json);
   return 0;
 }

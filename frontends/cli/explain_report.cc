@@ -93,6 +93,8 @@ ReportList notes_json(const NamedPlan& plan) {
 
 // ---- for people
 
+constexpr std::size_t k_longest_calls = 6, k_left_shown = 6;
+
 // Three figures at least.
 std::string milliseconds_text(double value) {
   return value <= 0 ? "-" : fmt::format("{:.{}f}", value, value < 0.1 ? 5 : value < 10 ? 4 : 2);
@@ -103,79 +105,93 @@ std::string rate_text(double flop, double milliseconds) {
 }
 std::string share_text(double part, double all) { return all > 0 ? fmt::format("{:.0f} %", 100 * part / all) : "-"; }
 
-Report row_of(const std::vector<std::string>& cells) {
-  Report row;
-  for (const std::string& cell : cells) row.add("", cell);
-  return row;
-}
-
 // What runs, without how it came to be chosen.
 std::string short_of(const std::string& implementation) { return implementation.substr(0, implementation.find(';')); }
 
-void add_times(ReportList& rows, const NamedPlan& plan, PlanPhase phase) {
-  const PlanTable& table = plan.table;
+void add_times(TextTable& table, const NamedPlan& plan, PlanPhase phase) {
   PlaceTime sum{{phase, "all"}};
-  std::vector<const PlaceTime*> places;
-  for (const PlaceTime& time : table.places) {
+  std::vector<PlaceTime> places;
+  for (const PlaceTime& time : plan.table.places) {
     if (time.place.phase != phase) continue;
-    places.push_back(&time);
+    places.push_back(time);
     sum.milliseconds += time.milliseconds;
     sum.predicted_ms += time.predicted_ms;
     sum.flop += time.flop;
   }
+  if (places.size() > 1) places.insert(places.begin(), sum);
   std::string name(phase_name(phase));
-  const auto add = [&](const PlaceTime& t, const std::string& layer, const std::string& most) {
-    rows.push_back(
-        row_of({name, layer, milliseconds_text(t.milliseconds), share_text(t.milliseconds, table.milliseconds),
-                milliseconds_text(t.predicted_ms), rate_text(t.flop, t.milliseconds), most}));
+  for (const PlaceTime& t : places) {
+    table.rows.push_back({name, t.place.layer, milliseconds_text(t.milliseconds),
+                          share_text(t.milliseconds, plan.table.milliseconds), milliseconds_text(t.predicted_ms),
+                          rate_text(t.flop, t.milliseconds)});
     name = "";
-  };
-  if (places.size() > 1) add(sum, "all", "");
-  for (const PlaceTime* time : places) {
-    const ReportLine& most = table.calls[time->longest].line;
-    const std::string share = time->calls > 1 ? share_text(most.milliseconds, time->milliseconds) + " " : "";
-    add(*time, time->place.layer, share + most.step + ": " + short_of(most.implementation));
   }
 }
 
-ReportList summary(const NamedPlan& plan) {
-  ReportList rows{row_of({"phase", "layer", "ms", "share", "predicted", "GFLOP/s", "most of it"})};
+TextTable times(const NamedPlan& plan) {
+  TextTable table{{"phase", "layer", "ms", "share", "predicted ms", "GFLOP/s"}, {}};
   for (const PlanPhase phase : {PlanPhase::forward, PlanPhase::backward, PlanPhase::update})
-    add_times(rows, plan, phase);
-  const double calls = plan.table.milliseconds, all = plan.explained.milliseconds;
-  rows.push_back(row_of({"all calls", "", milliseconds_text(calls), "", milliseconds_text(predicted_of(plan.table))}));
-  rows.push_back(
-      row_of({"a run", "", milliseconds_text(all), "", "", "", fmt::format("mean of {} runs", plan.explained.runs)}));
-  return rows;
+    add_times(table, plan, phase);
+  table.rows.push_back({"all calls", "", milliseconds_text(plan.table.milliseconds), "",
+                        milliseconds_text(predicted_of(plan.table)), ""});
+  table.rows.push_back({"one run", "", milliseconds_text(plan.explained.milliseconds), "", "", ""});
+  return table;
 }
 
-ReportList left_rows(const NamedPlan& plan) {
-  ReportList rows;
-  for (const Left& left : left_of(plan)) rows.push_back(row_of({left.pass, left.layer, left.text(), left.why}));
-  if (rows.empty()) rows.push_back(row_of({"nothing"}));
-  return rows;
-}
-
-ReportList note_rows(const NamedPlan& plan) {
-  ReportList rows;
-  for (const PassNote& note : plan.explained.plan->notes) {
-    const std::string times = note.count > 1 ? fmt::format("{} times ", note.count) : "";
-    rows.push_back(row_of({note.pass, layer_of_note(note, plan.parameters), times + note.what, note.why, note.where}));
+// Of those whose time is no part of another call's.
+TextTable longest_calls(const NamedPlan& plan) {
+  std::vector<const PlanCall*> calls;
+  for (const PlanCall& call : plan.table.calls)
+    if (call.counts && call.line.milliseconds > 0) calls.push_back(&call);
+  const std::size_t n = std::min(calls.size(), k_longest_calls);
+  std::partial_sort(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(n), calls.end(),
+                    [](const PlanCall* a, const PlanCall* b) { return a->line.milliseconds > b->line.milliseconds; });
+  TextTable table{{"ms", "share", "phase", "layer", "call"}, {}};
+  for (std::size_t i = 0; i < n; ++i) {
+    const PlanCall& c = *calls[i];
+    table.rows.push_back({milliseconds_text(c.line.milliseconds),
+                          share_text(c.line.milliseconds, plan.table.milliseconds),
+                          std::string(phase_name(c.place.phase)), c.place.layer,
+                          c.line.step + ": " + short_of(c.line.implementation)});
   }
-  return rows;
+  return table;
 }
 
-ReportList call_rows(const NamedPlan& plan) {
-  ReportList rows{row_of({"call", "phase", "layer", "ms", "predicted", "GFLOP/s", "runs as", "operands -> results"})};
+TextTable left_table(const NamedPlan& plan, std::size_t at_most) {
+  TextTable table{{"pass", "layer", "left as it was, and why"}, {}};
+  const std::vector<Left> all = left_of(plan);
+  for (std::size_t i = 0; i < std::min(all.size(), at_most); ++i)
+    table.rows.push_back({all[i].pass, all[i].layer, all[i].text() + ": " + all[i].why});
+  if (all.size() > at_most)
+    table.rows.push_back({"...", "", fmt::format("{} more with --full", all.size() - at_most)});
+  if (all.empty()) table.rows.push_back({"none", "", ""});
+  return table;
+}
+
+TextTable note_table(const NamedPlan& plan) {
+  TextTable table{{"pass", "layer", "change, reason and place"}, {}};
+  for (const PassNote& note : plan.explained.plan->notes) {
+    std::string text = note.count > 1 ? fmt::format("{} times ", note.count) : "";
+    text += note.what;
+    if (!note.why.empty()) text += ": " + note.why;
+    if (!note.where.empty()) text += " (" + note.where + ")";
+    table.rows.push_back({note.pass, layer_of_note(note, plan.parameters), text});
+  }
+  return table;
+}
+
+TextTable call_table(const NamedPlan& plan) {
+  TextTable table{{"ms", "predicted", "GFLOP/s", "call"}, {}};
   for (const PlanCall& call : plan.table.calls) {
     const ReportLine& line = call.line;
-    rows.push_back(row_of({std::string(2 * static_cast<std::size_t>(line.depth), ' ') + line.step,
-                           call.is_inner ? "" : std::string(phase_name(call.place.phase)),
-                           call.is_inner ? "" : call.place.layer, milliseconds_text(line.milliseconds),
-                           milliseconds_text(line.predicted_ms), rate_text(call.flop, line.milliseconds),
-                           line.implementation, call.shapes}));
+    const std::string place =
+        call.is_inner ? "" : fmt::format(" [{}, {}]", phase_name(call.place.phase), call.place.layer);
+    table.rows.push_back({milliseconds_text(line.milliseconds), milliseconds_text(line.predicted_ms),
+                          rate_text(call.flop, line.milliseconds),
+                          std::string(2 * static_cast<std::size_t>(line.depth), '.') + line.step + place + ": " +
+                              line.implementation + "; " + call.shapes});
   }
-  return rows;
+  return table;
 }
 
 }  // namespace
@@ -195,13 +211,16 @@ Report plan_json(const NamedPlan& plan) {
   return report;
 }
 
-Report plan_text(const NamedPlan& plan) {
+Report plan_text(const NamedPlan& plan, bool full) {
+  const auto title = [&](const std::string& words) { return plan.name + ": " + words; };
   Report report;
-  report.add(plan.name + ": where the time goes", summary(plan));
-  report.add(plan.name + ": what passes left as it was, and why", left_rows(plan));
-  report.add(plan.name + ": memory", memory_report(*plan.explained.plan));
-  report.add(plan.name + ": what passes did, or left", note_rows(plan));
-  report.add(plan.name + ": what runs", call_rows(plan));
+  report.add(title(fmt::format("time by phase and layer, mean of {} runs", plan.explained.runs)), times(plan));
+  report.add(title("longest calls"), longest_calls(plan));
+  report.add(title("optimizations not applied"), left_table(plan, full ? SIZE_MAX : k_left_shown));
+  report.add(title("memory"), memory_report(*plan.explained.plan));
+  if (!full) return report;
+  report.add(title("passes"), note_table(plan));
+  report.add(title("calls"), call_table(plan));
   return report;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/train/update_graph.h"
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/compare_model.h"
 #include "frontends/cli/explain_report.h"
@@ -161,9 +162,16 @@ Report header_of(const Options& options, const CompareModel& model, const Backen
 }  // namespace
 
 int run_explain(const Options& options) {
-  const CompareModel model = model_of(options);
+  Activity busy("loading the model");
+  CompareModel model = model_of(options);
+  busy.say("timing the plans");
+  model.training.stage = [show = busy.stages()](WorkStage stage) {
+    if (stage.doing == "training") stage.of = 0;  // its end is a matter of time
+    show(stage);
+  };
   ExplainingBackend backend(make_backend(model.backend, {.threads = model.threads, .predict = true}));
   const std::vector<NamedPlan> plans = Explaining(model, backend, options.explain_seconds).run();
+  busy.finish();
   Report report = header_of(options, model, backend), json = report;
   ReportList list;
   for (const NamedPlan& plan : plans) list.push_back(plan_json(plan));
@@ -171,7 +179,10 @@ int run_explain(const Options& options) {
   const auto print = [&] {
     (options.json ? json : report).print(options.json);
     for (const NamedPlan& plan : plans)
-      if (!options.json) plan_text(plan).print(false);
+      if (!options.json) {
+        std::fputs("\n", stdout);
+        plan_text(plan, options.full).print(false);
+      }
   };
   const auto write = [&] {
     const std::string text = json.json() + "\n";

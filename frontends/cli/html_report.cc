@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/page.h"
 #include "frontends/cli/report.h"
@@ -21,9 +22,12 @@ std::string attached_text(const std::string& path) { return read_text_file(path,
 }  // namespace
 
 int run_report(const Options& options) {
+  Activity busy("reading runs", static_cast<std::int64_t>(options.sources.size()));
+  std::int64_t n_read = 0;
   std::vector<RunRecord> runs;
   std::vector<Attachment> attachments;
   for (const std::string& path : options.sources) {
+    busy.at(n_read++);
     const bool is_run = disk().exists(path + "/metrics.jsonl"), is_lever = disk().exists(path + "/lever.json");
     if (is_run) runs.push_back(read_run(path));
     if (is_run && disk().exists(path + "/explain.json"))
@@ -37,10 +41,12 @@ int run_report(const Options& options) {
   }
   for (const RunRecord& run : runs)
     if (run.unreadable_lines > 0)
-      fmt::print(stderr, "unroll: {}: {}\n", run.name, unreadable_text(run));
+      print_line(fmt::format("unroll: {}: {}", run.name, unreadable_text(run)));
+  busy.say("writing the report");
   const std::string html = html_page(runs, attachments);
   const std::string to = options.output.empty() ? "report.html" : options.output;
   write_file(to, html);
+  busy.finish();
   Report report;
   report.add("report", to).add("runs", static_cast<std::int64_t>(runs.size()));
   report.add("attachments", static_cast<std::int64_t>(attachments.size()));

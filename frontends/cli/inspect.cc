@@ -28,7 +28,7 @@ void add_tensor_file(Report& report, const TensorFile& file, bool json) {
                                  .add("finite", tensor.all_finite())));
     if (!json)
       rows.back() = std::move(
-          Report().add("", name).add("", tensor.type().text()).add("", tensor.all_finite() ? "" : "NOT FINITE"));
+          Report().add("name", name).add("type", tensor.type().text()).add("", tensor.all_finite() ? "" : "NOT FINITE"));
     elements += tensor.elements();
   }
   Report metadata;

@@ -2,6 +2,8 @@
 // `unroll lever`: a config, each change of it alone, and all of them together, side by side.
 #include "unroll/lever.h"
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,11 +11,13 @@
 #include <set>
 
 #include "core/support/nearest_name.h"
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/report.h"
 #include "frontends/cli/run_folder.h"
 #include "frontends/cli/signals.h"
+#include "frontends/cli/terminal.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
 
@@ -119,11 +123,13 @@ class Backends {
   std::map<std::pair<std::string, std::int64_t>, std::shared_ptr<Backend>> open_;
 };
 
-Lever lever_of(const Change& change, const Config& baseline, Backends& backends, const std::string& out) {
+Lever lever_of(const Change& change, const Config& baseline, Backends& backends, const std::string& out,
+               const StageReport& stage) {
   Config config = baseline;
   for (const std::string& setting : change.settings) config.apply_setting(setting);
   return {change.name, [=, &backends] {
             LeverSetup setup{backends.open(config), make_task(config, ""), trainer_options(config)};
+            setup.options.stage = stage;
             if (out.empty()) return setup;
             setup.options.folder = out + "/" + folder_name(change.name);
             disk().make_folder(setup.options.folder);
@@ -201,27 +207,25 @@ Report json_of(const LeverTable& table, std::span<const Change> changes, const s
 std::string spread_text(const Spread& s) { return fmt::format("{:.4g} ({:.4g} - {:.4g})", s.mean, s.low, s.high); }
 
 Report text_of(const LeverTable& table) {
-  ReportList rows;
-  const auto add = [&](const std::vector<std::string>& cells) {
-    Report row;
-    for (const std::string& cell : cells) row.add("", cell);
-    rows.push_back(std::move(row));
-  };
-  add({"lever", "items/s", "x", "epoch s", "memory", "loss at equal items", "loss at equal time", ""});
+  TextTable rows{{"change", "items/s", "speed", "epoch", "memory", "loss at equal items", "loss at equal time", "verdict"},
+                 {}};
   const double base = table.rows[0].items_per_second.mean;
   for (const LeverResult& row : table.rows) {
     const bool is_baseline = &row == &table.rows[0];
     if (!row.failure.empty()) {
-      add({row.name, "-", "-", "-", bytes_text(row.bytes), "-", "-", verdict_of(row)});
+      rows.rows.push_back({row.name, "-", "-", "-", bytes_text(row.bytes), "-", "-", verdict_of(row)});
       continue;
     }
-    add({row.name, fmt::format("{:.4g}", row.items_per_second.mean),
-         fmt::format("{:.2f}", row.items_per_second.mean / base), fmt::format("{:.3g}", row.epoch_seconds.mean),
-         bytes_text(row.bytes), spread_text(row.loss_at_items), spread_text(row.loss_at_seconds),
-         is_baseline ? "" : verdict_of(row)});
+    rows.rows.push_back({row.name, figure_text(row.items_per_second.mean),
+                         fmt::format("x {:.2f}", row.items_per_second.mean / base),
+                         fmt::format("{:.3g} s", row.epoch_seconds.mean), bytes_text(row.bytes),
+                         spread_text(row.loss_at_items), spread_text(row.loss_at_seconds),
+                         is_baseline ? "baseline" : verdict_of(row)});
   }
   Report report;
-  report.add("equal_items", table.items).add("equal_seconds", table.seconds).add("levers", rows);
+  report.add("compared after items", table.items);
+  report.add("compared after time", fmt::format("{:.3g} s", table.seconds));
+  report.add("changes: mean (lowest - highest of the seeds)", rows);
   return report;
 }
 
@@ -231,22 +235,34 @@ int run_lever(const Options& options) {
   Config config = load_config(options, options.config);
   make_data_path_absolute(config, options.config);
   config.refuse_unread();
+  Activity busy("loading the data");
   const std::vector<Change> changes = changes_of(options.levers, config);
   if (!options.out.empty()) prepare_run_folder(options.out, /*resume=*/false);
   Backends backends;
   std::vector<Lever> levers;
-  for (const Change& change : changes) levers.push_back(lever_of(change, config, backends, options.out));
+  const auto stage = [show = busy.stages()](WorkStage s) {
+    if (s.doing == "training") s.of = 0;  // its end is a matter of time
+    show(s);
+  };
+  for (const Change& change : changes) levers.push_back(lever_of(change, config, backends, options.out, stage));
   catch_stop_signals();
   LeverTable table;
+  const auto n_runs = static_cast<std::int64_t>(levers.size()) * options.lever.seeds;
+  std::int64_t n_done = 0;
+  busy.say(fmt::format("{} runs", n_runs));
   try {
-    table = pull_levers(levers, options.lever, [](const std::string& name, const LeverRun& run) {
-      fmt::print(stderr, "lever={} seed={} items_per_second={:.4g} items={:.4g} loss={:.5g}\n", name, run.seed,
-                 run.items_per_second, run.points.back().items, run.points.back().loss);
+    table = pull_levers(levers, options.lever, [&](const std::string& name, const LeverRun& run) {
+      print_progress(wrapped(fmt::format("lever={} seed={} loss={:.5g} items_per_second={:.4g} items={:.4g}", name,
+                                         run.seed, run.points.back().loss, run.items_per_second,
+                                         run.points.back().items),
+                             static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+      busy.say(fmt::format("{} of {} runs done", ++n_done, n_runs));
     }, [] { return stop_signal() != 0; });
   } catch (const Error&) {
     if (stop_signal() != 0) return 128 + stop_signal();
     throw;
   }
+  busy.finish();
   const Report json = json_of(table, changes, options.config);
   const auto write = [&] {
     if (!options.out.empty()) write_file(options.out + "/lever.json", json.json() + "\n");

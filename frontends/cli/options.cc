@@ -303,6 +303,7 @@ void add_profile(CLI::App& app, Options& o) {
 
 void add_explain_command(CLI::App& app, Options& o) {
   app.add_option("model", o.config, "run folder or config file")->required();
+  app.add_flag("--full", o.full, "also print every change that a pass made and every call");
   app.add_option("--svg", o.svg, "file that gets the plans as a picture");
   app.add_option("--out", o.out,
                  "folder, such as the run's own, that gets explain.json and plan.svg: `report` shows them");

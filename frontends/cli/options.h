@@ -101,6 +101,7 @@ struct Options {
   std::int64_t trace_events = 20000;  // of each thread, at most
 
   // explain; also --out, --memory-limit
+  bool full = false;
   std::string svg;
   double explain_seconds = 1;
 

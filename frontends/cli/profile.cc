@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "frontends/cli/chrome_trace.h"
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/compare_model.h"
 #include "frontends/cli/run_folder.h"
@@ -129,13 +130,6 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
 
 // ---- what is printed
 
-// Cells of a line of a table for people, the first line being the names of its columns.
-Report cells(const std::vector<std::string>& texts) {
-  Report row;
-  for (const std::string& text : texts) row.add("", text);
-  return row;
-}
-
 struct PhaseRow {
   std::string name;
   double milliseconds;
@@ -160,19 +154,22 @@ double of_roofline(const CallTime& call, const Roofline& roof) {
                                 : 1e3 * std::max(call.flop / roof.flop, call.bytes / roof.bytes) / call.milliseconds;
 }
 
-ReportList phase_rows(const Measured& m, bool as_json) {
+ReportList phase_rows(const Measured& m) {
   ReportList rows;
-  if (!as_json) rows.push_back(cells({"phase", "ms", "share"}));
-  for (const PhaseRow& phase : phases_of(m)) {
-    const double share = phase.milliseconds / m.update_ms;
-    if (!as_json) {
-      rows.push_back(
-          cells({phase.name, fmt::format("{:.3f}", phase.milliseconds), fmt::format("{:.1f} %", 100 * share)}));
-      continue;
-    }
-    rows.push_back(Report().add("phase", phase.name).add("milliseconds", phase.milliseconds).add("share", share));
-  }
+  for (const PhaseRow& phase : phases_of(m))
+    rows.push_back(Report()
+                       .add("phase", phase.name)
+                       .add("milliseconds", phase.milliseconds)
+                       .add("share", phase.milliseconds / m.update_ms));
   return rows;
+}
+
+TextTable phase_table(const Measured& m) {
+  TextTable table{{"phase", "ms", "share"}, {}};
+  for (const PhaseRow& phase : phases_of(m))
+    table.rows.push_back({phase.name, fmt::format("{:.3f}", phase.milliseconds),
+                          fmt::format("{:.1f} %", 100 * phase.milliseconds / m.update_ms)});
+  return table;
 }
 
 Report json_row(const CallTime& call, const Measured& m) {
@@ -184,32 +181,35 @@ Report json_row(const CallTime& call, const Measured& m) {
   return row;
 }
 
-Report text_row(const CallTime& call, const Measured& m) {
-  const bool told = call.milliseconds > 0;
+std::vector<std::string> text_row(const CallTime& call, const Measured& m) {
+  const bool timed = call.milliseconds > 0;
   const auto rate = [&](double work) {
-    return told && work > 0 ? fmt::format("{:.1f}", work / call.milliseconds / 1e6) : "-";
+    return timed && work > 0 ? fmt::format("{:.1f}", work / call.milliseconds / 1e6) : "-";
   };
   const std::string kernel = call.implementation.substr(0, call.implementation.find(';'));
-  return cells({std::string(phase_name(call.place.phase)), call.place.layer,
-                std::string(2 * static_cast<std::size_t>(call.depth), ' ') + call.step, kernel,
-                told ? fmt::format("{:.4f}", call.milliseconds) : "-",
-                call.predicted_ms > 0 ? fmt::format("{:.4f}", call.predicted_ms) : "-",
-                told ? fmt::format("{:.1f} %", 100 * call.milliseconds / m.update_ms) : "-", rate(call.flop),
-                rate(call.bytes), told ? fmt::format("{:.0f} %", 100 * of_roofline(call, m.roofline)) : "-"});
+  return {timed ? fmt::format("{:.4f}", call.milliseconds) : "-",
+          timed ? fmt::format("{:.1f} %", 100 * call.milliseconds / m.update_ms) : "-",
+          timed ? fmt::format("{:.0f} %", 100 * of_roofline(call, m.roofline)) : "-",
+          rate(call.flop),
+          rate(call.bytes),
+          std::string(phase_name(call.place.phase)),
+          call.place.layer,
+          std::string(2 * static_cast<std::size_t>(call.depth), '.') + call.step + ": " + kernel};
 }
 
-// For people the calls that take a hundredth of an update, with the loops they are in.
-ReportList call_rows(const Measured& m, bool as_json) {
-  constexpr double k_shown = 0.01;
+ReportList call_rows(const Measured& m) {
   ReportList rows;
-  if (!as_json)
-    rows.push_back(
-        cells({"phase", "layer", "step", "kernel", "ms", "predicted", "share", "GFLOP/s", "GB/s", "of roofline"}));
-  for (const CallTime& call : m.calls.calls) {
-    if (as_json) rows.push_back(json_row(call, m));
-    else if (call.milliseconds >= k_shown * m.update_ms) rows.push_back(text_row(call, m));
-  }
+  for (const CallTime& call : m.calls.calls) rows.push_back(json_row(call, m));
   return rows;
+}
+
+// The calls that take a hundredth of an update, with the loops they are in.
+TextTable call_table(const Measured& m) {
+  constexpr double k_shown = 0.01;
+  TextTable table{{"ms", "share", "of roof", "GFLOP/s", "GB/s", "phase", "layer", "call"}, {}};
+  for (const CallTime& call : m.calls.calls)
+    if (call.milliseconds >= k_shown * m.update_ms) table.rows.push_back(text_row(call, m));
+  return table;
 }
 
 }  // namespace
@@ -218,12 +218,17 @@ int run_profile(const Options& options) {
   constexpr std::int64_t k_updates = 20;
   std::unique_ptr<Trace> trace;
   if (!options.trace.empty()) trace = std::make_unique<Trace>(static_cast<std::size_t>(options.trace_events));
-  const CompareModel model = compare_model(options);
+  Activity busy("loading the model");
+  CompareModel model = compare_model(options);
   TimedBackend backend(backend_of(options, trace.get()));
   const std::int64_t updates = options.updates > 0 ? options.updates : k_updates;
   std::vector<HostLane> lanes;
+  busy.say("profiling");
+  model.training.stage = busy.stages();
   Measured m = measure(model, backend, updates, trace.get(), lanes);
+  busy.say("measuring the roofline");
   m.roofline = measure_roofline(backend);
+  busy.finish();
 
   Report report;
   report.add("device", backend.describe().device).add("updates", updates).add("update_ms", m.update_ms);
@@ -232,7 +237,8 @@ int run_profile(const Options& options) {
   report.add("batch_ms", m.batch_ms)
       .add("gflops_of_roofline", m.roofline.flop / 1e9)
       .add("gbps_of_roofline", m.roofline.bytes / 1e9);
-  report.add("phases", phase_rows(m, options.json)).add("calls", call_rows(m, options.json));
+  if (options.json) report.add("phases", phase_rows(m)).add("calls", call_rows(m));
+  else report.add("time by phase", phase_table(m)).add("calls above 1 % of an update", call_table(m));
   std::size_t dropped = 0;
   if (trace) {
     for (std::size_t lane = 0; lane < trace->n_lanes(); ++lane) dropped += trace->dropped(lane);

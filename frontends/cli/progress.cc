@@ -2,10 +2,12 @@
 // The bar never exceeds the terminal's width, so that redrawing stays on one line.
 #include "frontends/cli/progress.h"
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
 
 #include "frontends/cli/report.h"
 #include "frontends/cli/terminal.h"
@@ -14,20 +16,16 @@
 namespace unroll::cli {
 namespace {
 
-std::string metrics_text(const std::map<std::string, double>& metrics) {
-  std::string text;
-  for (const auto& [name, value] : metrics) text += fmt::format(" {}={:.4g}", name, value);
-  return text;
-}
+std::size_t stderr_width() { return static_cast<std::size_t>(terminal_width(STDERR_FILENO)); }
 
-// The extremes, each with whom it belongs to.
-std::string watch_text(const Watch& w) {
-  std::string text;
+// The extremes, each with the parameter or loop it belongs to.
+std::vector<std::string> watch_pairs(const Watch& w) {
+  std::vector<std::string> pairs;
   const auto larger = [](auto member) {
     return [member](const auto& a, const auto& b) { return a.second.*member < b.second.*member; };
   };
   const auto add = [&](const char* name, double value, const std::string& of) {
-    text += fmt::format(" {}={:.3g}@{}", name, value, of);
+    pairs.push_back(fmt::format("{}={:.3g}@{}", name, value, of));
   };
   if (!w.parameters.empty()) {
     const auto [low, high] =
@@ -41,7 +39,47 @@ std::string watch_text(const Watch& w) {
     add("saturated", saturated->second.saturated, saturated->first);
     add("dead", dead->second.dead, dead->first);
   }
-  return text;
+  return pairs;
+}
+
+// The most important first: a line that is cut keeps what a person looks at.
+std::vector<std::string> progress_pairs(const Progress& p, double seconds_left) {
+  std::vector<std::string> pairs{fmt::format("update={}", p.update), fmt::format("of={}", p.max_updates),
+                                 fmt::format("loss={:.5g}", p.loss)};
+  for (const auto& [name, value] : p.metrics) pairs.push_back(fmt::format("{}={:.4g}", name, value));
+  pairs.push_back("eta=" + duration_text(seconds_left));
+  pairs.push_back(fmt::format("lr={:.3g}", p.lr));
+  pairs.push_back(fmt::format("updates_per_second={:.3g}", p.updates_per_second));
+  pairs.push_back(fmt::format("gradient_norm={:.3g}", p.gradient_norm));
+  pairs.push_back(fmt::format("data_wait={:.1f}%", 100 * p.data_wait));
+  if (p.watch)
+    for (std::string& pair : watch_pairs(*p.watch)) pairs.push_back(std::move(pair));
+  return pairs;
+}
+
+std::vector<std::string> validation_pairs(const Progress& p, std::optional<double> best) {
+  std::vector<std::string> pairs{fmt::format("validation update={}", p.update),
+                                 fmt::format("loss={:.5g}", p.validation_loss.value_or(0))};
+  if (best) pairs.push_back(fmt::format("best_loss={:.5g}", *best));
+  pairs.push_back(fmt::format("best={}", p.best ? "yes" : "no"));
+  for (const auto& [name, value] : p.validation_metrics) pairs.push_back(fmt::format("{}={:.4g}", name, value));
+  return pairs;
+}
+
+// Whole pairs, as many as `width` takes, but for three at least.
+std::string joined(const std::vector<std::string>& pairs, std::size_t width) {
+  constexpr std::size_t k_least = 3;
+  std::string line;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (i >= k_least && columns_of(line) + 1 + columns_of(pairs[i]) > width) break;
+    line += (i == 0 ? "" : " ") + pairs[i];
+  }
+  return line;
+}
+
+// With a tenth of a second where that says something.
+std::string short_time(double seconds) {
+  return seconds < 60 ? fmt::format("{:.1f} s", seconds) : duration_text(seconds);
 }
 
 }  // namespace
@@ -53,73 +91,79 @@ std::string duration_text(double seconds) {
   return fmt::format("{}s", s);
 }
 
-std::string progress_line(const Progress& p, double seconds_left) {
-  return fmt::format(
-      "update={} of={} loss={:.5g}{} lr={:.3g} gradient_norm={:.3g} updates_per_second={:.3g} "
-      "data_wait={:.1f}% eta={}{}",
-      p.update, p.max_updates, p.loss, metrics_text(p.metrics), p.lr, p.gradient_norm, p.updates_per_second,
-      100 * p.data_wait, duration_text(seconds_left), p.watch ? watch_text(*p.watch) : "");
+std::string progress_line(const Progress& p, double seconds_left, std::size_t width) {
+  return joined(progress_pairs(p, seconds_left), width);
 }
 
-std::string validation_line(const Progress& p) {
-  return fmt::format("validation update={} loss={:.5g}{} best={}", p.update, p.validation_loss.value_or(0),
-                     metrics_text(p.validation_metrics), p.best ? "yes" : "no");
+std::string validation_line(const Progress& p, std::optional<double> best, std::size_t width) {
+  return joined(validation_pairs(p, best), width);
 }
 
-namespace {
-
-// With a tenth of a second where that says something.
-std::string short_time(double seconds) {
-  return seconds < 60 ? fmt::format("{:.1f}s", seconds) : duration_text(seconds);
+std::vector<std::string> estimate_lines(const RunEstimate& e) {
+  constexpr std::size_t k_named = 3, k_width = 80;
+  std::string memory = fmt::format("estimate: memory {}", bytes_text(e.bytes));
+  for (std::size_t i = 0; i < std::min(e.memory.size(), k_named); ++i) {
+    const std::string part =
+        fmt::format("{}{} {}", i == 0 ? ": " : ", ", e.memory[i].name, bytes_text(e.memory[i].bytes));
+    if (memory.size() + part.size() <= k_width) memory += part;
+  }
+  std::string time = "estimate: time unknown";
+  if (e.update_seconds > 0)
+    time = fmt::format("estimate: time {}: {} updates of {:.3g} ms, {} validations of {}", short_time(e.seconds()),
+                       e.updates, 1e3 * e.update_seconds, e.validations, short_time(e.validation_seconds));
+  return {time, memory};
 }
 
-}  // namespace
-
-std::string estimate_line(const RunEstimate& e) {
-  std::string parts;
-  for (const RunEstimate::Part& part : e.memory) parts += fmt::format(", {} {}", part.name, bytes_text(part.bytes));
-  if (e.saved_bytes > 0)
-    parts += fmt::format(" (of the arena {} are saved for the gradient)", bytes_text(e.saved_bytes));
-  const std::string time = e.update_seconds > 0
-                               ? fmt::format("{} for {} updates of {:.3g} ms and {} validations",
-                                             short_time(e.seconds()), e.updates, 1e3 * e.update_seconds, e.validations)
-                               : "time unknown";
-  return fmt::format("estimate: {}; {} of memory{}", time, bytes_text(e.bytes), parts);
-}
-
-std::string estimate_error_line(const RunEstimate& e, const TrainResult& r, std::size_t peak) {
+std::string measured_line(const RunEstimate& e, const TrainResult& r, std::size_t peak) {
   const auto off = [](double is, double estimated) { return 100 * (is - estimated) / estimated; };
-  std::string text = fmt::format("estimate: {} were {} ({:+.0f} %)", short_time(r.estimated_seconds),
-                                 short_time(r.seconds), off(r.seconds, r.estimated_seconds));
+  std::string text = fmt::format("measured: time {} ({:+.0f} %)", short_time(r.seconds),
+                                 off(r.seconds, r.estimated_seconds));
   if (peak > 0)
-    text += fmt::format("; {} of memory were {} ({:+.0f} %)", bytes_text(e.bytes), bytes_text(peak),
+    text += fmt::format(", memory {} ({:+.0f} %)", bytes_text(peak),
                         off(static_cast<double>(peak), static_cast<double>(e.bytes)));
-  return text;
+  return text + " against the estimate";
 }
 
 std::string advice_line(const Advice& a) { return fmt::format("advice: {}: {}", a.symptom, a.text); }
 
 std::string progress_bar(const Progress& p, std::optional<double> best, double seconds_left, int width) {
-  const std::string tail =
-      fmt::format(" {}/{} loss {:.4f}{} {:.1f}/s eta {}", p.update, p.max_updates, p.loss,
-                  best ? fmt::format(" best {:.4f}", *best) : "", p.updates_per_second, duration_text(seconds_left));
-  const int room = std::min(width - 3 - static_cast<int>(tail.size()), 40);
-  std::string bar;
-  if (room >= 5) {
-    const double share = p.max_updates > 0 ? static_cast<double>(p.update) / static_cast<double>(p.max_updates) : 0;
-    const auto filled = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * room);
-    bar = "[" + std::string(filled, '#') + std::string(static_cast<std::size_t>(room) - filled, '.') + "]";
+  const auto room_for = static_cast<std::size_t>(std::max(width, 1));
+  const std::string start = fmt::format("{}/{} loss {:.4f}", p.update, p.max_updates, p.loss);
+  const std::string end = fmt::format(" {:.1f}/s eta {}", p.updates_per_second, duration_text(seconds_left));
+  const std::string whole = best ? fmt::format(" best validation loss {:.4f}", *best) : "";
+  const std::string short_best = best ? fmt::format(" best {:.4f}", *best) : "";
+  std::string tail = start + whole + end;
+  if (tail.size() > room_for) tail = start + short_best + end;
+  if (tail.size() > room_for) tail = start + end;
+  constexpr int k_least_bar = 5, k_longest_bar = 40;
+  const int room = std::min(width - 3 - static_cast<int>(tail.size()), k_longest_bar);
+  if (room < k_least_bar) return fitted(tail, room_for);
+  const double share = p.max_updates > 0 ? static_cast<double>(p.update) / static_cast<double>(p.max_updates) : 0;
+  const auto filled = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * room);
+  return "[" + std::string(filled, '#') + std::string(static_cast<std::size_t>(room) - filled, '.') + "] " + tail;
+}
+
+double TimeLeft::seconds(const Progress& p, double now) {
+  const std::int64_t update = p.update;
+  if (last_update_ < 0) {
+    began_ = now;
+  } else if (update > last_update_ && now > last_) {
+    constexpr double k_least_memory = 5;  // seconds
+    const double passed = now - last_, memory = std::max(k_least_memory, (now - began_) / 2);
+    const double kept = std::exp(-passed / memory);
+    seconds_ = kept * seconds_ + passed;
+    updates_ = kept * updates_ + static_cast<double>(update - last_update_);
   }
-  return fitted(bar + tail, static_cast<std::size_t>(std::max(width, 1)));
+  last_ = now;
+  last_update_ = update;
+  const double each = updates_ > 0 ? seconds_ / updates_ : p.updates_per_second > 0 ? 1 / p.updates_per_second : 0;
+  const double left = static_cast<double>(std::max<std::int64_t>(p.max_updates - update, 0)) * each;
+  return limit_ > 0 ? std::clamp(limit_ - (now - began_), 0.0, left) : left;
 }
 
-ProgressDisplay::ProgressDisplay(std::string log_path, Vfs& vfs, bool plain_advice)
-    : bar_(can_redraw()), plain_advice_(plain_advice) {
+ProgressDisplay::ProgressDisplay(std::string log_path, Vfs& vfs, RunEnd end, bool plain_advice)
+    : bar_(can_redraw()), plain_advice_(plain_advice), end_(end), left_(end.seconds) {
   if (!log_path.empty()) log_ = vfs.append(log_path);
-}
-
-double ProgressDisplay::seconds_left(const Progress& p) const {
-  return p.updates_per_second > 0 ? static_cast<double>(p.max_updates - p.update) / p.updates_per_second : 0;
 }
 
 // A full disk must not stop the run: the checkpoint says what is lost, the log just ends.
@@ -134,23 +178,41 @@ void ProgressDisplay::log(const std::string& text) {
 }
 
 void ProgressDisplay::line(const std::string& text) {
+  print_line(wrapped(text, stderr_width(), 2));
+  log(text);
+}
+
+void ProgressDisplay::command(const std::string& text) {
   print_line(text);
   log(text);
 }
 
-void ProgressDisplay::report(const Progress& p) {
+void ProgressDisplay::estimated(const RunEstimate& estimate) {
+  for (const std::string& text : estimate_lines(estimate)) {
+    print_progress(wrapped(text, stderr_width(), 2));
+    log(text);
+  }
+  for (const RunEstimate::Part& part : estimate.memory)
+    log(fmt::format("estimate: memory of {}: {}", part.name, bytes_text(part.bytes)));
+}
+
+void ProgressDisplay::report(Progress p) {
+  if (end_.update > 0) p.max_updates = std::min(p.max_updates, end_.update);
   if (p.validation_loss) {
-    if (!best_ || p.best) best_ = p.validation_loss;
-    if (!bar_) print_progress(validation_line(p));
-    log(validation_line(p));
+    if (!best_ || p.best) {
+      best_ = p.validation_loss;
+      best_update_ = p.update;
+    }
+    if (!bar_) print_progress(validation_line(p, best_, stderr_width()));
+    log(validation_line(p, best_));
     note(p.advice);
     return;
   }
-  const double left = seconds_left(p);
-  const std::string row = progress_line(p, left);
+  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  const double left = left_.seconds(p, now);
   if (bar_) draw(p, left);
-  else print_progress(row);
-  log(row);
+  else print_progress(progress_line(p, left, stderr_width()));
+  log(progress_line(p, left));
   note(p.advice);
 }
 
@@ -162,11 +224,15 @@ void ProgressDisplay::note(const std::vector<Advice>& advice) {
   }
 }
 
-// The bar is green from a better validation loss on until the next report.
+// The bar is green from a better validation loss on until the next report. Between reports its time runs on.
 void ProgressDisplay::draw(const Progress& p, double left) {
   const bool new_best = best_ && best_ != drawn_best_;
   drawn_best_ = best_;
-  busy_.draw_as([p, best = best_, left](int width) { return progress_bar(p, best, left, width); }, new_best);
+  const auto drawn = std::chrono::steady_clock::now();
+  busy_.draw_as([p, best = best_, left, drawn](int width) {
+    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - drawn).count();
+    return progress_bar(p, best, std::max(left - passed, 0.0), width);
+  }, new_best);
 }
 
 }  // namespace unroll::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text and JSON forms of a report.
+// Reports as JSON, and files.
 #include "frontends/cli/report.h"
 
 #include <fmt/format.h>
@@ -30,6 +30,8 @@ Json to_json(const ReportItem& item) {
           Json list = Json::array();
           for (const Report& row : value) list.push_back(to_json(row));
           return list;
+        } else if constexpr (std::is_same_v<T, TextTable>) {
+          return value.rows;
         } else {
           return value;
         }
@@ -41,34 +43,6 @@ Json to_json(const Report& report) {
   Json object = Json::object();
   for (const auto& [name, item] : report.items()) object[name] = to_json(item);
   return object;
-}
-
-std::string scalar_text(const ReportItem& item) {
-  if (const auto* b = std::get_if<bool>(&item)) return *b ? "yes" : "no";
-  if (const auto* i = std::get_if<std::int64_t>(&item)) return fmt::format("{}", *i);
-  if (const auto* d = std::get_if<double>(&item)) return fmt::format("{:.6g}", *d);
-  if (const auto* words = std::get_if<std::vector<std::string>>(&item))
-    return fmt::format("{}", fmt::join(*words, " "));
-  return std::get<std::string>(item);
-}
-
-// Columns as wide as their widest cell; the last one is left ragged.
-std::string table_text(const ReportList& rows) {
-  std::vector<std::vector<std::string>> cells;
-  std::vector<std::size_t> widths;
-  for (const Report& row : rows) {
-    auto& line = cells.emplace_back();
-    for (const auto& item : row.items()) line.push_back(scalar_text(item.second));
-    widths.resize(std::max(widths.size(), line.size()));
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-  }
-  std::string text;
-  for (const auto& line : cells) {
-    std::string row = " ";
-    for (std::size_t i = 0; i < line.size(); ++i) row += fmt::format(" {:<{}}", line[i], widths[i]);
-    text += row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
 }
 
 }  // namespace
@@ -93,24 +67,6 @@ const ReportItem& Report::at(const std::string& name) const {
 }
 
 std::string Report::json() const { return to_json(*this).dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-std::string Report::text() const {
-  std::size_t width = 0;
-  for (const auto& item : *items_) width = std::max(width, item.first.size());
-  std::string text;
-  for (const auto& [name, item] : *items_) {
-    if (const auto* list = std::get_if<ReportList>(&item)) {
-      text += fmt::format("{}\n{}", name, table_text(*list));
-    } else if (const auto* inner = std::get_if<Report>(&item)) {
-      ReportList rows;
-      for (const auto& [key, value] : inner->items()) rows.push_back(std::move(Report().add("", key).add("", value)));
-      text += fmt::format("{}\n{}", name, table_text(rows));
-    } else {
-      text += fmt::format("{:<{}}  {}\n", name, width, scalar_text(item));
-    }
-  }
-  return text;
-}
 
 void Report::print(bool as_json) const {
   const std::string text = as_json ? json() + "\n" : this->text();

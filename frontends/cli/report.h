@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reporting command found, in order: printed as aligned text for people or as one JSON object (--json).
+// What a reporting command found, in order: printed as text for people or as one JSON object (--json).
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,14 @@
 #include <variant>
 #include <vector>
 
+#include "frontends/cli/text_table.h"
+
 namespace unroll::cli {
 
 class Report;
 using ReportList = std::vector<Report>;
-using ReportItem = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, ReportList, Report>;
+using ReportItem =
+    std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, ReportList, Report, TextTable>;
 
 class Report {
  public:
@@ -31,7 +34,9 @@ class Report {
   const ReportItem& at(const std::string& name) const;  // of an item that is there
 
   std::string json() const;  // one line; bytes that are not UTF-8 become U+FFFD
-  std::string text() const;  // name, value; lists as tables
+  // Names in words, numbers with the units that their keys end in (_bytes, _ms, ...), lists as tables with headings, a
+  // report of reports as a table with these as columns. Fits the width of standard output.
+  std::string text() const;
   void print(bool as_json) const;  // to stdout
 
  private:

@@ -3,6 +3,7 @@
 // compare us with anything. Every tensor of the files is named, checked and used.
 #include <fmt/format.h>
 
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
@@ -143,6 +144,7 @@ TensorMap gather_inputs(const Options& options, const Pass& pass, TensorMap inpu
 }  // namespace
 
 int run_tensors(const Options& options) {
+  Activity busy("running the model");
   const Config config = load_config(options, options.config);
   TensorMap input = load_safetensors(options.input).tensors;
   if (!options.grad) drop_gradients(input);
@@ -159,6 +161,7 @@ int run_tensors(const Options& options) {
   TensorFile file;
   file.tensors = evaluate(*pass.job.graph, *backend, bound);
   save_safetensors(options.output, file);
+  busy.finish();
   if (options.json) {
     Report tensors;
     for (const auto& [name, tensor] : file.tensors) tensors.add(name, tensor.type().text());

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
@@ -119,16 +120,21 @@ StreamModel model_of(const RunFolder& run) {
 }  // namespace
 
 int run_stream(const Options& options) {
+  Activity busy("loading the model");
   const RunFolder run = open_run(options);
   const StreamModel model = model_of(run);
   const BackendOptions how{.threads = static_cast<int>(options.threads.value_or(1)), .predict = options.explain};
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, make_backend(run.config.text("run.backend"), how), explaining);
   if (options.bench) {
-    print_explained(time_stream(*backend, model, run.model.tensors, options), explaining, options.json);
+    busy.say("timing");
+    Report timed = time_stream(*backend, model, run.model.tensors, options);
+    busy.finish();
+    print_explained(std::move(timed), explaining, options.json);
     return 0;
   }
   LineStream stream(*backend, model, run.model.tensors, options);
+  busy.finish();
   LineReader lines(options.input);
   stream.run(lines);
   print_explained_after(explaining, options.json);

@@ -84,27 +84,32 @@ std::string fitted(std::string_view text, std::size_t width) {
   return std::string(beginning(text, width - 3)) + "...";
 }
 
-std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent, std::size_t margin) {
+  width = std::max(width, indent + 2);
   std::string all;
-  std::size_t column = 0;
-  bool empty = true;  // nothing but the indent stands on the line
+  std::size_t column = 0, start = 0;  // `start`: where the words of this line begin
+  const auto next_line = [&] {
+    all += "\n" + std::string(margin + indent, ' ');
+    column = start = indent;
+  };
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(' '), text.size());
-    const std::string_view word = text.substr(0, end);
-    const std::size_t columns = columns_of(word);
-    if (!empty && column + 1 + columns > width) {
-      all += "\n" + std::string(indent, ' ');
-      column = indent;
-      empty = true;
-    }
-    if (!empty) {
+    std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (column > start && column + 1 + columns_of(word) > width) next_line();
+    if (column > start) {
       all += ' ';
       ++column;
     }
+    const bool is_path = word.find('/') != std::string_view::npos;
+    while (!is_path && column + columns_of(word) > width) {
+      const std::string_view part = beginning(word, width - column);
+      all += part;
+      word.remove_prefix(part.size());
+      next_line();
+    }
     all += word;
-    column += columns;
-    empty = false;
-    text.remove_prefix(std::min(end + 1, text.size()));
+    column += columns_of(word);
   }
   return all;
 }

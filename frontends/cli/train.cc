@@ -37,12 +37,21 @@ void apply_max_updates(const Options& options, Config& config, TrainerOptions& t
   }
 }
 
-void print_result(const TrainResult& result, const RunEstimate& estimate, std::size_t peak,
-                  const std::vector<Advice>& advice, const Options& options, const ExplainingBackend* explaining) {
+struct Finished {
+  TrainResult result;
+  RunEstimate estimate;
+  std::size_t peak = 0;  // bytes
+  std::optional<std::int64_t> best_update;
+  std::vector<Advice> advice;
+};
+
+Report report_for_programs(const Finished& run, const Options& options) {
+  const TrainResult& result = run.result;
   Report report;
   report.add("folder", options.out).add("updates", result.updates);
   if (!result.validation_metrics.empty()) {
     report.add("best_validation_loss", result.best_validation_loss);
+    if (run.best_update) report.add("best_update", *run.best_update);
     report.add("last_validation_loss", result.last_validation_loss);
     Report metrics;
     for (const auto& [name, value] : result.validation_metrics) metrics.add(name, value);
@@ -52,27 +61,55 @@ void print_result(const TrainResult& result, const RunEstimate& estimate, std::s
   report.add("data_wait", result.data_wait);
   report.add("seconds", result.seconds);
   if (result.estimated_seconds > 0) report.add("estimated_seconds", result.estimated_seconds);
-  if (estimate.bytes > 0) report.add("estimated_bytes", static_cast<std::int64_t>(estimate.bytes));
-  if (peak > 0) report.add("peak_bytes", static_cast<std::int64_t>(peak));
+  if (run.estimate.bytes > 0) report.add("estimated_bytes", static_cast<std::int64_t>(run.estimate.bytes));
+  if (run.peak > 0) report.add("peak_bytes", static_cast<std::int64_t>(run.peak));
   report.add("interrupted", stop_signal() != 0);
   report.add("out_of_time", result.out_of_time);
   report.add("out_of_patience", result.out_of_patience);
-  if (options.json) {  // for people it was a line when it was due
-    ReportList list;
-    for (const Advice& a : advice) list.push_back(Report().add("symptom", a.symptom).add("text", a.text));
-    report.add("advice", list);
+  ReportList list;
+  for (const Advice& a : run.advice) list.push_back(Report().add("symptom", a.symptom).add("text", a.text));
+  report.add("advice", list);
+  return report;
+}
+
+// Advice and estimates were lines when they were due.
+Report report_for_people(const Finished& run, const Options& options) {
+  const TrainResult& result = run.result;
+  Report report;
+  report.add("run", options.out).add("updates", result.updates);
+  if (!result.validation_metrics.empty()) {
+    const std::string at = run.best_update ? fmt::format(" (update {})", *run.best_update) : "";
+    report.add("best validation loss", figure_text(result.best_validation_loss) + at);
+    report.add("last validation loss", result.last_validation_loss);
+    for (const auto& [name, value] : result.validation_metrics) report.add("validation " + name, value);
   }
-  print_explained(std::move(report), explaining, options.json);
+  if (result.skipped_updates > 0) report.add("skipped_updates", result.skipped_updates);
+  if (result.rollbacks > 0) report.add("rollbacks", result.rollbacks);
+  report.add("seconds", result.seconds).add("data_wait", result.data_wait);
+  if (run.peak > 0) report.add("peak memory", bytes_text(run.peak));
+  const char* why = stop_signal() != 0       ? "yes, by a signal"
+                    : result.out_of_time     ? "yes, by train.max_minutes"
+                    : result.out_of_patience ? "yes, by train.patience"
+                                             : "no";
+  report.add("stopped early", why);
+  const bool unfinished = stop_signal() != 0 || result.out_of_time;
+  report.add("next", unfinished ? fmt::format("unroll train --resume --out {}", options.out)
+                                : fmt::format("unroll eval {}", options.out));
+  return report;
 }
 
 // Every fourth point is enough for people.
-int run_find_lr(const Config& config, const TrainerOptions& trainer, const Options& options) {
+int run_find_lr(const Config& config, TrainerOptions trainer, const Options& options) {
+  Activity busy("loading the data");
   const auto backend = open_backend(config);
   const auto task = make_task(config, "");
+  busy.say("trying learning rates");
   std::int64_t n = 0;
   const LrSearch search = find_lr(task, *backend, trainer, {}, [&](const LrPoint& p) {
-    if (n++ % 4 == 0) fmt::print(stderr, "lr={:.3g} loss={:.5g} smoothed={:.5g}\n", p.lr, p.loss, p.smoothed);
+    if (n++ % 4 == 0) print_progress(fmt::format("lr={:.3g} loss={:.5g} smoothed={:.5g}", p.lr, p.loss, p.smoothed));
+    busy.at(n, LrSearchOptions{}.updates);
   });
+  busy.finish();
   Report report;
   report.add("suggested_lr", search.suggested).add("updates", static_cast<std::int64_t>(search.points.size()));
   if (options.json) {
@@ -107,10 +144,12 @@ class ScratchFolder {
 
 int run_verify_resume(const Config& config, TrainerOptions trainer, const Options& options) {
   constexpr std::int64_t k_updates = 20;
+  Activity busy("loading the data");
   const auto backend = open_backend(config);
   const auto task = make_task(config, "");
   ScratchFolder folder;
-  Activity busy("comparing a resumed run with a straight one");
+  busy.say("comparing a resumed run with a straight one");
+  trainer.stage = busy.stages();
   trainer.warn = [](const std::string& text) { print_line("warning: " + text); };
   const ResumeCheck check =
       verify_resume(task, *backend, trainer, options.max_updates.value_or(k_updates), folder.path());
@@ -133,10 +172,14 @@ int run_verify_resume(const Config& config, TrainerOptions trainer, const Option
 // About so many points of the curves are enough for people.
 constexpr std::size_t k_shown_points = 20;
 
-int run_check_precision(const Config& config, const TrainerOptions& trainer, const Options& options) {
+int run_check_precision(const Config& config, TrainerOptions trainer, const Options& options) {
+  Activity busy("loading the data");
   const auto backend = open_backend(config);
-  const PrecisionCheck check =
-      check_precision(make_task(config, ""), *backend, trainer, *options.check_precision, options.tolerance);
+  const auto task = make_task(config, "");
+  busy.say("comparing precisions");
+  trainer.stage = busy.stages();
+  const PrecisionCheck check = check_precision(task, *backend, trainer, *options.check_precision, options.tolerance);
+  busy.finish();
   const std::string own = config.text("train.precision");
   const auto point = [&](const PrecisionCheck::Point& p) {
     return Report().add("update", p.update).add("f32", p.f32).add(own, p.own);
@@ -200,12 +243,15 @@ int run_train(const Options& options) {
   if (options.check_precision) return run_check_precision(config, trainer, options);
   if (options.find_lr) return run_find_lr(config, trainer, options);
   const std::vector<ConfigChange> changes = changes_of_resume(options, config);
+  Activity loading("loading the data");
   const auto task = make_task(config, "");
+  loading.finish();
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(config, options.explain), explaining);
   catch_stop_signals();
   StartingRunFolder folder(options.out, options.resume);
-  ProgressDisplay display(options.out + "/log.txt", disk(), /*plain_advice=*/!options.json);
+  ProgressDisplay display(options.out + "/log.txt", disk(), {trainer.stop_at, 60 * trainer.max_minutes},
+                          /*plain_advice=*/!options.json);
   bool noted = false;
   const auto say_notes = [&] {  // once, when nothing was refused
     if (std::exchange(noted, true)) return;
@@ -215,6 +261,7 @@ int run_train(const Options& options) {
   if (config.boolean("run.tensorboard")) events.emplace(options.out, disk());
   trainer.folder = options.out;
   trainer.resume = options.resume;
+  trainer.stage = display.stages();
   trainer.warn = [&](const std::string& text) { display.line("warning: " + text); };
   trainer.started = [&](std::int64_t update) {
     for (const ConfigChange& change : changes) display.line(change_line(change));
@@ -226,7 +273,7 @@ int run_train(const Options& options) {
   trainer.estimated = [&](const RunEstimate& e) {
     estimate = e;
     say_notes();
-    display.line(estimate_line(e));
+    display.estimated(e);
   };
   const auto report = [&](const Progress& p) {
     say_notes();
@@ -237,12 +284,14 @@ int run_train(const Options& options) {
   folder.keep();
   display.finish();
   const std::size_t peak = peak_resident_memory();
-  if (result.estimated_seconds > 0) display.line(estimate_error_line(estimate, result, peak));
+  if (result.estimated_seconds > 0) display.line(measured_line(estimate, result, peak));
   if (stop_signal() != 0 || result.out_of_time) {
-    display.line(fmt::format("stopped after update {}; continue with:\n  unroll train --resume --out {}",
-                             result.updates, options.out));
+    display.line(fmt::format("stopped after update {}; continue with:", result.updates));
+    display.command(fmt::format("  unroll train --resume --out {}", options.out));
   }
-  print_result(result, estimate, peak, display.advice(), options, explaining);
+  const Finished run{result, estimate, peak, display.best_update(), display.advice()};
+  print_explained(options.json ? report_for_programs(run, options) : report_for_people(run, options), explaining,
+                  options.json);
   return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
 

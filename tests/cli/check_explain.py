@@ -98,9 +98,11 @@ def reasons(folder):
 def text(folder):
     """people first get where the time goes, on one screen"""
     out = ok("explain", config_of(folder, "classify"), *QUICK).out
-    head = out[:out.index("what passes left")].splitlines()
-    assert len(head) < 30 and any("recurrent.l0" in line and "scan" in line for line in head), head
-    assert "what runs" in out and "runs the bodies of composites" in out
+    plan = out[out.index("update: time by phase"):out.index("evaluation: time by phase")].splitlines()
+    assert len(plan) < 50 and any("recurrent.l0" in line and "scan" in line for line in plan), plan
+    assert "runs the bodies of" in out and "update: calls" not in out
+    full = ok("explain", config_of(folder / "full", "classify"), "--full", *QUICK).out
+    assert "update: calls" in full and "update: passes" in full and len(full) > 2 * len(out)
 
 
 def boxes_of(svg):
@@ -221,7 +223,7 @@ def anywhere(folder):
         ok("train", config_of(folder, kind), "--out", runs[kind], "--max-updates", 2, *small)
     evaluated = ok("eval", runs["forecast"], "--explain", "--json").json()
     assert evaluated["explain"][0]["outputs"] == ["report"] and "loss" in evaluated
-    assert "what runs" not in ok("eval", runs["forecast"]).out
+    assert "kernels" not in ok("eval", runs["forecast"]).out
     plain = ok("generate", runs["language-model"], "--length", 9, "--seed", 1)
     told = ok("generate", runs["language-model"], "--length", 9, "--seed", 1, "--explain")
     assert plain.out == told.out and "kernels" in told.err and "kernels" not in plain.err

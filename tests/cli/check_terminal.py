@@ -1,32 +1,63 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What a person sees while a command works: progress, widths, redrawn lines. usage: check_terminal.py UNROLL"""
+import fcntl
 import os
 import pty
+import re
 import select
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 
 from command import UNROLL, ok, run_checks
+from screen import Screen
 
-# Progress comes every 1.8 s. The rest is what a busy machine may keep a thread waiting.
+# Progress comes after 1.8 s of silence. The rest is what a busy machine may keep a ready thread waiting: these tests run
+# beside others that use all cores.
 LONGEST_SILENCE = 2.0
-SCHEDULING = 0.7
+SCHEDULING = 0.8
+REFERENCE = ["--backend", "reference"]  # slow by nature
 
 
 class Watched:
     """A command whose output was read with the time of each piece; stdout and stderr together."""
 
-    def __init__(self, *arguments, **environment):
-        ours, theirs = os.pipe()
+    def __init__(self, *arguments, width=None, resize=None, **environment):
+        """`width`: on a terminal of so many columns; `resize`: (seconds, columns) after which it has others."""
+        ours, theirs = pty.openpty() if width else os.pipe()
+        self.screens = [Screen(width, rewraps) for rewraps in (True, False)] if width else []
+        self.middle = None  # the screens' texts a second after the resize
+        if width:
+            set_width(ours, width)
         began = time.monotonic()
-        process = subprocess.Popen([UNROLL, *map(str, arguments)], stdout=theirs, stderr=theirs, stdin=subprocess.DEVNULL,
-                                   env={**os.environ, "COLUMNS": "80", **environment})
+        process = subprocess.Popen([UNROLL, *map(str, arguments)], stdout=theirs, stderr=theirs,
+                                   stdin=subprocess.DEVNULL,
+                                   env={**os.environ, "COLUMNS": "80", "TERM": "xterm", "LINES": "50", **environment})
         os.close(theirs)
         self.pieces = [(began, b"")]
-        while part := os.read(ours, 65536):
+        while True:
+            if resize and time.monotonic() > began + resize[0]:
+                set_width(ours, resize[1])
+                for screen in self.screens:
+                    screen.resize(resize[1])
+                resized, resize = time.monotonic(), None
+                self.middle = resized + 1
+            if isinstance(self.middle, float) and time.monotonic() > self.middle:
+                self.middle = [screen.text() for screen in self.screens]
+            if not select.select([ours], [], [], 0.1)[0]:
+                continue
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the terminal's other end is closed
+                part = b""
+            if not part:
+                break
             self.pieces.append((time.monotonic(), part))
+            for screen in self.screens:
+                screen.write(part)
         self.pieces.append((time.monotonic(), b""))
         os.close(ours)
         self.code = process.wait(timeout=60)
@@ -37,7 +68,11 @@ class Watched:
         """The longest one in seconds, with what stood before it."""
         times = [at for at, _ in self.pieces]
         gap, at = max((b - a, i) for i, (a, b) in enumerate(zip(times, times[1:])))
-        return gap, self.pieces[at][1].decode()[-100:]
+        return gap, self.pieces[at][1].decode(errors="replace")[-100:]
+
+
+def set_width(terminal, columns):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
 
 
 def speaks(least, *arguments, **environment):
@@ -47,24 +82,99 @@ def speaks(least, *arguments, **environment):
     gap, before = watched.silence()
     assert watched.seconds >= least, f"{arguments} took {watched.seconds:.1f} s: too fast to show anything"
     assert gap <= LONGEST_SILENCE + SCHEDULING, f"{arguments} was silent for {gap:.1f} s after {before!r}"
+    print(f"     {watched.seconds:5.1f} s, longest silence {gap:.2f} s: {' '.join(map(str, arguments))[:60]}", flush=True)
     return watched
 
 
 def config(folder, kind, *settings):
+    folder.mkdir(exist_ok=True)
     ok("new", kind, folder / "demo", *settings)
     return folder / "demo" / "config.toml"
 
 
+def wide(text, columns=80):
+    """Lines that are too wide, but for those with a path or another word that is as wide itself."""
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "\n").split("\n")
+    return [line for line in lines if len(line) > columns and max(map(len, re.split(r"\s+", line))) < columns // 2]
+
+
 def slow_evaluation(folder):
-    """eval says every two seconds how long it has been at work, and --quiet takes that away"""
+    """eval says every two seconds how far it is, and --quiet takes that away"""
     source = config(folder, "language-model")
     ok("train", source, "--out", folder / "run", "--max-updates", 2, "--set", "run.estimate_seconds=0")
-    wide = ["--backend", "reference", "--split", "train"]
-    seen = speaks(3, "eval", folder / "run", *wide)
-    assert "evaluating, " in seen.text, seen.text
-    quiet = Watched("eval", folder / "run", "--quiet", *wide)
+    long = [*REFERENCE, "--split", "train"]
+    seen = speaks(3, "eval", folder / "run", *long)
+    assert re.search(r"evaluating \d+/\d+, \d+ s\n", seen.text), seen.text
+    quiet = Watched("eval", folder / "run", "--quiet", *long)
     assert quiet.code == 0 and "evaluating" not in quiet.text, quiet.text
 
 
+def slow_training(folder):
+    """train speaks while it estimates, updates and validates; so do its checks of precision, resume and rate"""
+    source = config(folder, "language-model")
+    large = [*REFERENCE, "--set", "model.hidden=128", "--set", "train.batch=32"]
+    seen = speaks(4, "train", source, "--out", folder / "run", "--max-updates", 6, *large)
+    assert "training " in seen.text and wide(seen.text) == [], wide(seen.text)
+    seen = speaks(4, "train", source, "--verify-resume", "--max-updates", 4, *large)
+    assert "comparing a resumed run with a straight one: training " in seen.text, seen.text
+    speaks(4, "train", source, "--check-precision", 3, "--set", "train.precision=bf16", *large)
+    speaks(4, "train", source, "--find-lr", *REFERENCE, "--set", "model.hidden=32")
+
+
+def slow_measurements(folder):
+    """compare, explain, profile, bench and lever speak while they measure"""
+    stack = folder / "lstm.toml"
+    stack.write_text('[model]\ncell = "lstm"\ninput = 64\nhidden = 128\n[data]\nsteps = 40\n[train]\nbatch = 16\n')
+    seen = speaks(4, "compare", stack, "--grad")
+    assert "checking node " in seen.text or "running on reference" in seen.text, seen.text
+    speaks(4, "explain", stack, *REFERENCE, "--seconds", 1)
+    speaks(4, "profile", stack, *REFERENCE, "--updates", 3)
+    speaks(3, "bench", "--cell", "lstm", "--seconds", 3)
+    speaks(3, "lever", config(folder / "lever", "classify"), "batch=8", "--minutes", 0.1, "--seeds", 1)
+
+
+def widths(folder):
+    """no line of any command is wider than 80 columns, and none than a terminal of 60"""
+    kinds = ["language-model", "forecast", "classify", "label", "translate", "document"]
+    stack = folder / "lstm.toml"
+    stack.write_text('[model]\ncell = "lstm"\ninput = 4\nhidden = 8\n[data]\nsteps = 5\n[train]\nbatch = 4\n')
+    small = ["--set", "model.hidden=8", "--threads", 1]
+    lines = []
+    for kind in kinds:
+        run = folder / kind / "run"
+        source = config(folder / kind, kind)
+        lines.append(["train", source, "--out", run, "--max-updates", 20, "--set", "train.watch_every=10", *small])
+        lines += [["eval", run], ["inspect", run], ["data", "check", source]]
+    text, classes = folder / "language-model" / "run", folder / "classify" / "demo" / "config.toml"
+    lines += [["doctor"], ["compare", text, "--grad", "--updates", 1], ["explain", text, "--seconds", 0],
+              ["explain", text, "--seconds", 0, "--full"], ["profile", text, "--updates", 2],
+              ["lever", classes, "batch=8", "batch=16,lr=0.002", "--minutes", 0.02, "--seeds", 2, *small],
+              ["train", classes, "--find-lr", *small], ["train", classes, "--verify-resume", *small],
+              ["train", classes, "--check-precision", 40, "--set", "train.precision=bf16", *small],
+              ["bench", "--hidden", 8, "--seconds", 0.1], ["bench", "--hidden", 8, "--seconds", 0.1, "--explain"],
+              ["bench", "--mode", "stream", "--hidden", 8, "--seconds", 0.1], ["inspect", stack],
+              ["report", text, folder / "classify" / "run", "--output", folder / "report.html"]]
+    for line in lines:
+        seen = Watched(*line)
+        assert seen.code == 0, (line, seen.text)
+        assert wide(seen.text) == [], (line, wide(seen.text)[:3])
+        if line[0] == "train" and "--out" in line:
+            continue  # the folder is there
+        seen = Watched(*line, width=60)
+        assert seen.code == 0 and wide(seen.text, 60) == [], (line, wide(seen.text, 60)[:3])
+
+
+def narrowed_window(folder):
+    """a terminal that is made narrower shows one bar, without fragments, and nothing of it at the end"""
+    source = config(folder, "language-model")
+    slow = [*REFERENCE, "--set", "model.hidden=128", "--set", "train.batch=32", "--set", "train.log_every=1", "--set", "run.estimate_seconds=0"]
+    seen = Watched("train", source, "--out", folder / "run", "--max-updates", 12, *slow, width=100, resize=(2.5, 45))
+    assert seen.code == 0 and seen.seconds > 4, (seen.seconds, seen.text)
+    for screen, middle in zip(seen.screens, seen.middle):
+        assert middle.count("eta") <= 1 and middle.count("loss") <= 1, middle
+        assert max(map(len, middle.split("\n"))) <= 45, middle
+        assert "eta" not in screen.text() and "stopped early" in screen.text(), screen.text()
+
+
 with tempfile.TemporaryDirectory() as work:
-    run_checks([slow_evaluation], work)
+    run_checks([slow_evaluation, slow_training, slow_measurements, widths, narrowed_window], work)

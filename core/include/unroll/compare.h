@@ -46,7 +46,7 @@ struct NodeCheck {
 // Runs the graph as planned for `tested`, with every value as an additional output. Recomputes each node in f64 on
 // `judge` from the operands that `tested` produced, so that errors in the operands do not count against the node.
 UNROLL_API NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& tested, Backend& judge,
-                                 const PlanOptions& options = {});
+                                 const PlanOptions& options = {}, const StageReport& stage = {});
 
 // One result on two backends. Errors are relative L2 norms.
 struct ResultCheck {
@@ -69,7 +69,7 @@ struct CompareOptions {
   std::int64_t updates = 0;   // training updates to compare
   std::int64_t timed_runs = 5;  // per backend, alternating; 0: no timing
   bool nodes = true;          // verify every node, even if all results agree
-  TrainerOptions training;    // seed, precision, optimizer, schedule and limits
+  TrainerOptions training;    // seed, precision, optimizer, schedule and limits; `stage` is called too
   TensorMap parameters;       // initial parameters; empty: initialize from the seed
   std::vector<OutsideResults> outside;
 };

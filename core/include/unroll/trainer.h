@@ -45,6 +45,8 @@ struct TaskGraph {
   std::vector<MetricValue> metrics;
   std::vector<CarriedState> states;
   std::vector<std::pair<std::string, Value>> outputs = {};  // Predictions by name; Trainer::predict returns them.
+  // Sums over batches that only Trainer::evaluate() computes: "confusion" f32[K,K], labels by predictions.
+  std::vector<std::pair<std::string, Value>> counts = {};
 };
 
 enum class Split : std::uint8_t { train, validation, test };
@@ -166,6 +168,12 @@ struct RunEstimate {
            compile_seconds;
   }
 };
+// The current work, for a progress display: "compiling", "training" update 12 of 100, "evaluating" batch 3 of 40.
+struct WorkStage {
+  std::string doing = "starting";
+  std::int64_t done = 0, of = 0;  // 0: unknown
+};
+using StageReport = std::function<void(const WorkStage&)>;
 struct TrainerOptions {
   OptimizerOptions optimizer;
   std::vector<ParameterGroup> groups;
@@ -214,6 +222,7 @@ struct TrainerOptions {
   bool overwrite = false;  // if both are false and the folder holds a run, throw Error(usage)
   std::map<std::string, std::string> metadata;        // stored in both files: the resolved config
   std::function<void(const std::string&)> warn;       // failed saves, skipped updates; empty: print to stderr
+  StageReport stage;  // before each update, evaluated batch and compilation, in the caller's thread; keep it short
   Vfs* vfs = nullptr;                                 // null: disk()
 };
 // Training statistics of one update. A second executable computes them and changes nothing.
@@ -272,6 +281,7 @@ struct TrainResult {
 struct EvaluateResult {
   double loss = 0;
   std::map<std::string, double> metrics;
+  TensorMap counts;  // f64, of TaskGraph::counts
 };
 // The result of one optimizer step of a training loop of your own.
 struct UpdateResult {

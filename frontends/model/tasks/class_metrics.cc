@@ -30,6 +30,11 @@ Value add_class_metrics(TaskGraph& task, Value predicted, Value labels, const Cl
   const Value both = (per_class(real, predicted) + per_class(real, labels)) * mask;
   task.metrics.push_back({"f1_micro", sum(twice_hits), sum(both)});
   task.metrics.push_back({"f1_macro", twice_hits, both});
+  if (classes.size <= k_most_confused_classes) {
+    const Value pair = labels * scalar_like(labels, static_cast<double>(classes.size)) + predicted;
+    const Value pairs = scatter_add(select(real, pair, none), ones, classes.size * classes.size);
+    task.counts.emplace_back("confusion", reshape(pairs, {classes.size, classes.size}));
+  }
   return count;
 }
 

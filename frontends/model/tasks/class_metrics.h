@@ -18,6 +18,9 @@ struct ClassSet {
   std::int64_t outside = -1;  // a class that F1 leaves out, as what marks "nothing here"; -1: none
 };
 
+// Up to so many classes an evaluation counts labels by predictions, K^2 numbers.
+inline constexpr std::int64_t k_most_confused_classes = 1024;
+
 // predicted and labels i32 of one shape; a label outside [0, K) is padding and counts nowhere. Returns how many are
 // not, a float scalar.
 Value add_class_metrics(TaskGraph& task, Value predicted, Value labels, const ClassSet& classes);
