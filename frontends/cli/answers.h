@@ -12,6 +12,7 @@
 #include "frontends/cli/row_writer.h"
 #include "frontends/cli/run_folder.h"
 #include "unroll/backend.h"
+#include "unroll/error.h"
 
 namespace unroll::cli {
 
@@ -32,9 +33,12 @@ class Answers {
   virtual ~Answers() = default;
   virtual RowFormat usual_format() const = 0;
   virtual std::vector<std::string> columns() const = 0;  // of csv and tsv
-  // False for a line that gets no answer, such as a header. Throws Error(usage or input_file) on one that the model
-  // cannot read.
+  // False for a line that gets no answer, such as a header. Throws on a line that the model cannot read.
   virtual bool accepts(const InputLine& line) = 0;
+  // Whether that was about this line alone, so that the others are answered.
+  virtual bool is_about_a_line(const Error& error) const {
+    return error.kind() == ErrorKind::usage || error.kind() == ErrorKind::input_file;
+  }
   // Replaces the predictions of the call before.
   virtual void predict(const std::vector<InputLine>& lines) = 0;
   // The answer to line i of these, in the writer's format.
@@ -47,6 +51,11 @@ std::unique_ptr<Answers> label_answers(const RunFolder& run, Backend& backend, c
 std::unique_ptr<Answers> document_answers(const RunFolder& run, Backend& backend, const Options& options);
 std::unique_ptr<Answers> translate_answers(const RunFolder& run, Backend& backend, const Options& options);
 std::unique_ptr<Answers> line_scores(const RunFolder& run, Backend& backend, const Options& options);
+
+std::unique_ptr<Answers> class_answers(const RunFolder& run, Backend& backend, const Options& options);
+
+// The steps behind the end of the input's series, one row each.
+void put_forecast(const RunFolder& run, Backend& backend, const Options& options, RowWriter& writer);
 
 // Labels with probabilities as cells, for `top_k` of them: "label", "probability", "label_2", "probability_2", ...
 std::vector<std::string> ranking_columns(std::int64_t top_k);

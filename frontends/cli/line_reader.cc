@@ -116,6 +116,9 @@ bool LineReader::take(std::string& line) {
   searched_ = at_;
   if (too_long)
     throw Error(ErrorKind::input_file, fmt::format("{}:{}", name_, number_), "the line is longer than 16 MiB");
+  if (number_ == 1 && line.starts_with("\x1f\x8b"))
+    throw Error(ErrorKind::unsupported, name_, "is packed with gzip",  // no line error: reading cannot go on
+                "Unpack it on the way: gzip -dc FILE | unroll predict RUN");
   if (line.ends_with('\r')) line.pop_back();
   if (number_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
   return true;

@@ -141,6 +141,8 @@ void add_predict(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"csv", "tsv", "jsonl", "text"}));
   app.add_option("--top-k", o.top_k, "classify, document: number of labels to print with their probabilities")
       ->check(CLI::Range(1, 65536));
+  app.add_option("--horizon", o.horizon, "forecast: steps to predict; default: those of the model")
+      ->check(CLI::Range(1, 1000000));
   add_decoding(app, o);
   add_device(app, o);
   add_set(app, o);

@@ -33,6 +33,7 @@ struct Options {
   std::string input;
   std::string output;
   std::string format;  // predict: csv, tsv, jsonl, text
+  std::optional<std::int64_t> horizon;  // predict of a forecast task
 
   std::vector<std::string> sources;  // report: run folders, folders of lever, files
 

@@ -28,12 +28,13 @@ struct Row {
 constexpr Row k_rows[] = {{k_label, label_answers},
                           {k_translate, translate_answers},
                           {k_document, document_answers},
-                          {k_language_model, line_scores}};
+                          {k_language_model, line_scores},
+                          {k_classify, class_answers}};
 
 std::unique_ptr<Answers> answers_of(const RunFolder& run, Backend& backend, const Options& options) {
   for (const Row& row : k_rows)
     if (row.kind == run.config.uses()) return row.make(run, backend, options);
-  run.config.refuse("task.kind", "predict is for tasks that read a line of text", "Use eval, generate or stream");
+  run.config.refuse("task.kind", "the run has no task to predict with", "Name the run folder of a trained task");
 }
 
 // "[who] what" without who, which is a class of ours.
@@ -105,7 +106,7 @@ class Session {
         if (!answers_.accepts(line)) continue;
         empty_ += line.text.find_first_not_of(" \t") == std::string::npos;
       } catch (const Error& e) {
-        if (e.kind() != ErrorKind::usage && e.kind() != ErrorKind::input_file) throw;
+        if (!answers_.is_about_a_line(e)) throw;
         line.number = reader_.number();
         line.error = reason_of(e);
         fail(line);
@@ -143,8 +144,16 @@ int run_predict(const Options& options) {
   const RunFolder run = open_run(options);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
-  const std::unique_ptr<Answers> answers = answers_of(run, *backend, options);
   const std::string word = options.json ? "jsonl" : options.format;
+  if (run.config.uses() == k_forecast) {
+    OutputFile file(options.output);
+    RowWriter writer(row_format(word, options.output, RowFormat::csv), file);
+    put_forecast(run, *backend, options, writer);
+    file.finish();
+    print_explained_after(explaining, writer.format() == RowFormat::jsonl);
+    return 0;
+  }
+  const std::unique_ptr<Answers> answers = answers_of(run, *backend, options);
   LineReader reader(options.input, /*skips_blank=*/false);
   OutputFile file(options.output);
   RowWriter writer(row_format(word, options.output, answers->usual_format()), file);

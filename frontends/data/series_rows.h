@@ -77,6 +77,10 @@ class SeriesRows {
   const CsvReader& reader() const { return reader_; }
   std::string column_name(std::size_t series) const { return reader_.column_name(columns_[series]); }
   const SeriesDates& dates() const { return *dates_; }
+  // The date of a row, or its number from 0.
+  std::string place(std::int64_t row) const {
+    return dates_->exist() ? dates_->text(row + dropped_) : std::to_string(row);
+  }
   std::vector<std::string> notes() const;
   // Rows that exist; from any thread.
   void read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;

@@ -5,6 +5,7 @@
 Usage: check_predict.py UNROLL
 """
 import csv
+import datetime
 import io
 import json
 import os
@@ -111,6 +112,79 @@ def scores(folder):
     assert "lacks" not in ok("generate", run, "--length", 5).err
 
 
+def classes(folder):
+    """classify: the accuracy of predict is that of eval on the same file; columns by name, labels as they are written"""
+    kinds = {"rose": 1, "lily": 3, "iris, blue": 5}
+
+    def flowers(n, name, columns=("length", "width", "kind")):
+        path = folder / name
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            for i in range(n):
+                kind = list(kinds)[i * 7 % 3]
+                row = {"length": kinds[kind] + i * 37 % 11 / 4, "width": 2 * kinds[kind] - i * 53 % 13 / 3, "kind": kind}
+                writer.writerow([row[c] for c in columns])
+        return path
+
+    flowers(240, "train.csv")
+    test = flowers(101, "test.csv")
+    ok("new", "classify", folder / "demo", "--data", folder / "train.csv")
+    run = folder / "run"
+    ok("train", folder / "demo/config.toml", "--out", run, "--max-updates", 40, "--set", f"data.test={test}", "--set",
+       "model.bidirectional=true", "--set", "model.pooling=attention", *SMALL)
+    accuracy = ok("eval", run, "--json").json()["metrics"]["accuracy"]
+    done = ok("predict", run, "--input", test, "--top-k", 3, "--json")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    truth = [row["kind"] for row in table(test.read_text())]
+    right = sum(row["label"] == label for row, label in zip(rows, truth, strict=True))
+    assert abs(right / 101 - accuracy) < 1e-6 and 0.4 < accuracy < 1, (right, accuracy)
+    assert f"accuracy {right / 101:.4g} on 101 rows with a label" in done.err, done.err
+    assert all(abs(sum(t["probability"] for t in row["top"]) - 1) < 1e-4 for row in rows)
+    # Columns in another order and without the label: the same answers.
+    other = flowers(101, "other.csv", ("width", "length"))
+    plain = table(ok("predict", run, "--input", other).out)
+    assert [row["label"] for row in plain] == [row["label"] for row in rows] and "iris, blue" in str(plain)
+    (folder / "bad.csv").write_text("length,width\n1,2\n1,x\n\n3,4\n")
+    bad = fed((folder / "bad.csv").read_text(), "predict", run, code=3)
+    assert [bool(row["label"]) for row in table(bad.stdout)] == [True, False, True], bad.stdout
+    assert "stdin:3" in bad.stderr and "'x' is not a number" in bad.stderr, bad.stderr
+    refused(2, "stream", run, "--input", other, says=["Use `unroll predict`"])
+    refused(2, "predict", run, "--input", flowers(9, "few.csv", ("length", "kind")), says=["width", "length, kind"])
+
+
+def forecasts(folder):
+    """forecast: dates continue, values are in the data's units and give eval's error; longer horizons feed back"""
+    days = [datetime.date(2023, 1, 1) + datetime.timedelta(i) for i in range(200)]
+    level = [100 + 0.3 * i + 10 * [0, 1, 3, 1, 0, -2, -3][i % 7] for i in range(200)]
+
+    def series(name, n, left_out=()):
+        (folder / name).write_text("day,sales\n" + "".join(f"{days[i]},{level[i]:.3f}\n" for i in range(n)
+                                                          if i not in left_out))
+        return folder / name
+
+    ok("new", "forecast", folder / "demo", "--data", series("all.csv", 200))
+    run = folder / "run"
+    ok("train", folder / "demo/config.toml", "--out", run, "--max-updates", 30, "--set", "data.window=14", "--set",
+       "data.horizon=3", "--set", "data.period=7", "--set", "data.test=0.2", "--set", "data.difference=true", "--set",
+       "data.missing=previous", *SMALL)
+    errors = []
+    for begin in range(160, 198):
+        rows = table(ok("predict", run, "--input", series("part.csv", begin)).out)
+        assert [row["day"] for row in rows] == [str(day) for day in days[begin:begin + 3]], rows
+        errors += [abs(float(row["sales"]) - level[begin + h]) for h, row in enumerate(rows)]
+    mae = ok("eval", run, "--json").json()["metrics"]["mae"]
+    assert abs(sum(errors) / len(errors) - mae) < 1e-3 * mae, (sum(errors) / len(errors), mae)
+    longer = ok("predict", run, "--input", folder / "all.csv", "--horizon", 8, "--json")
+    rows = [json.loads(line) for line in longer.out.splitlines()]
+    assert len(rows) == 8 and rows[7]["day"] == "2023-07-27" and "own forecasts" in longer.err, (rows, longer.err)
+    gaps = ok("predict", run, "--input", series("gaps.csv", 200, left_out=(180, 181)), "--output", folder / "o.tsv")
+    assert "2 dates are missing" in gaps.err and len(table((folder / "o.tsv").read_text(), "\t")) == 3, gaps.err
+    assert fed((folder / "all.csv").read_text(), "predict", run).stdout == ok("predict", run, "--input",
+                                                                            folder / "all.csv").out
+    refused(3, "predict", run, "--input", series("short.csv", 9), says=["9 rows", "15"])
+
+
 def output_file(folder):
     """--output is written whole or not at all, in the format of its name; a kill leaves the old file"""
     run = trained(folder, "label")
@@ -179,4 +253,4 @@ def slow_input(folder):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as work:
-        run_checks([words, documents, targets, scores, output_file, memory, slow_input], work)
+        run_checks([words, documents, targets, scores, classes, forecasts, output_file, memory, slow_input], work)

@@ -77,8 +77,6 @@ def labelling(folder):
     assert [len(row["labels"]) for row in rows] == [3, 0, 2]
     (folder / "lines").write_text("the sea\n" + "word " * 5000 + "\n")
     refused(3, "predict", run, "--input", folder / "lines", says=["lines:2", "4096"])
-    ok("train", config(folder / "other", "classify"), "--out", folder / "c", "--max-updates", 5, *SMALL)
-    refused(3, "predict", folder / "c", says=["task.kind", "line of text"])
     (folder / "demo" / "bad.tsv").write_text("a\tx\n\nb\n")
     refused(3, "train", folder / "demo/config.toml", "--out", folder / "d", "--set", "data.path=bad.tsv",
             says=["bad.tsv", "line 3"])

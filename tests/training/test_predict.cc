@@ -255,10 +255,13 @@ TEST_CASE("a classifier's labels give the accuracy of the task's own evaluation,
       CHECK(one[0].label == many[i][0].label);
       CHECK(close(one[0].probability, many[i][0].probability));
     }
+    const Examples e = examples_of(*task, m.metadata, m.parameters, *m.backend, Split::test, 1000);
+    CHECK(e.classes.size() == rows.size());
+    CHECK(static_cast<double>(e.confusion.at(0, 0) + e.confusion.at(1, 1)) == right);
     CHECK(right / static_cast<double>(rows.size()) ==
           doctest::Approx(trainer.evaluate(Split::test).metrics.at("accuracy")).epsilon(1e-6));
     rows[0].pop_back();
-    CHECK_THROWS_WITH_AS(classifier.predict(rows), doctest::Contains("input 0: 4 steps of 1 values"), Error);
+    CHECK_THROWS_WITH_AS(classifier.predict(rows), doctest::Contains("input 0: 4 steps of 1 value"), Error);
   }
 }
 
@@ -307,6 +310,19 @@ TEST_CASE("a forecaster's errors are those of the task's own evaluation, of leve
     const auto further = forecaster.predict({&histories[0], 1}, 5)[0], next = forecaster.predict({&fed, 1})[0];
     REQUIRE(further.size() == 10);
     for (std::size_t k = 0; k < 4; ++k) CHECK(close(further[6 + k], next[k]));
+    // Examples of the test set: windows one after the other, each value as one of the forecasts above.
+    const Examples e = examples_of(*task, m.metadata, m.parameters, *m.backend, Split::test, 1000);
+    REQUIRE(e.forecasts.size() == 2);
+    REQUIRE(e.forecasts[0].predicted.size() == 24);
+    for (std::size_t i = 0; i < 24; ++i) {
+      const std::size_t row = 96 + i, window = i / 3 * 3;
+      CHECK(e.forecasts[1].at[i] == std::to_string(row));
+      CHECK(e.forecasts[1].ahead[i] == static_cast<std::int64_t>(i % 3 + 1));
+      CHECK(e.forecasts[1].actual[i] == doctest::Approx(values[2 * row + 1]).epsilon(1e-4));
+      CHECK(close(e.forecasts[1].predicted[i], many[window][i % 3 * 2 + 1]));
+      CHECK(e.forecasts[1].baselines.at("seasonal_naive")[i] ==
+            doctest::Approx(values[2 * (row - 4) + 1]).epsilon(1e-4));
+    }
     histories[1].resize(2 * 7);
     CHECK_THROWS_WITH_AS(forecaster.predict(histories), doctest::Contains("input 1: the model reads"), Error);
   }

@@ -127,9 +127,11 @@ class UNROLL_API Classifier {
   const std::vector<std::string>& labels() const;
   std::int64_t steps() const;  // T
   std::int64_t width() const;  // I, values of a step
-  using Row = std::vector<double>;  // T * I values, step by step; NaN where the model fills missing values
+  // T * I values as they stand in the data, step by step. NaN is a missing value, which is filled as in training;
+  // a model trained with missing = "error" refuses it.
+  using Row = std::vector<double>;
   // At most `top_k` labels for each row, the most probable first; 0: all. Throws Error(usage) on another number of
-  // values, or one that is not finite.
+  // values and on infinite ones.
   std::vector<std::vector<ScoredLabel>> predict(std::span<const Row> rows, std::int64_t top_k = 1);
 
  private:

@@ -2,7 +2,6 @@
 // Classes and their probabilities for rows of numbers, read as sequences.
 #include <cmath>
 
-#include "frontends/data/lexicon.h"
 #include "frontends/model/constants.h"
 #include "frontends/model/tasks/features.h"
 #include "frontends/model/tasks/pooling.h"
@@ -17,24 +16,16 @@ namespace {
 constexpr std::string_view k_who = "Classifier";
 constexpr std::int64_t k_most_classes = 65536;
 
-std::int64_t positive(const Metadata& metadata, const char* key) {
-  const std::int64_t value = get_integer(metadata, key);
-  if (value < 1)
-    throw Error(ErrorKind::input_file, "model",
-                "metadata '" + std::string(key) + "' must be at least 1; got " + std::to_string(value));
-  return value;
-}
-
 // Models of classes that are numbers do not name them.
 std::vector<std::string> labels_of(const Metadata& metadata) {
   std::vector<std::string> labels;
   if (metadata.contains("labels")) {
-    const Lexicon lexicon = Lexicon::from_lines(get_text(metadata, "labels"), "model metadata 'labels'");
-    for (std::int32_t k = 0; k < lexicon.size(); ++k) labels.push_back(lexicon.text(k));
+    labels = get_list(metadata, "labels");
+    if (labels.empty()) throw Error(ErrorKind::input_file, "model", "metadata 'labels' is empty");
     return labels;
   }
-  const std::int64_t classes = positive(metadata, "classes");
-  if (classes > k_most_classes)
+  const std::int64_t classes = get_integer(metadata, "classes");
+  if (classes < 1 || classes > k_most_classes)
     throw Error(ErrorKind::input_file, "model", "metadata 'classes' is " + std::to_string(classes));
   for (std::int64_t k = 0; k < classes; ++k) labels.push_back(std::to_string(k));
   return labels;
@@ -46,7 +37,8 @@ struct Classifier::State {
   State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
       : backend(b), model(get_model_options(metadata)),
         pooling(metadata.contains("pooling") ? get_text(metadata, "pooling") : "final"),
-        features(Features::of(metadata)), steps(features.steps), width(features.width()), labels(labels_of(metadata)), constants(constants_of(parameters)) {
+        features(Features::of(metadata)), steps(features.steps), width(features.width()),
+        labels(labels_of(metadata)), constants(constants_of(parameters)) {
     program(1);  // so that what does not fit together is refused here
   }
 
@@ -68,9 +60,11 @@ struct Classifier::State {
     if (static_cast<std::int64_t>(row.size()) != steps * width)
       refuse_input(k_who, index, std::to_string(steps) + " steps of " + std::to_string(width) +
                                      " values are expected; got " + std::to_string(row.size()) + " values");
-    for (const double value : row)
-      if (std::isinf(value) || (std::isnan(value) && features.missing == "error"))
-        refuse_input(k_who, index, "a value is not finite");
+    for (const double value : row) {
+      if (std::isnan(value) && features.missing == "error")
+        refuse_input(k_who, index, "a value is missing; the model was trained with data.missing = \"error\"");
+      if (std::isinf(value)) refuse_input(k_who, index, "a value is not finite");
+    }
   }
 
   Backend& backend;

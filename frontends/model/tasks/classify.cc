@@ -11,6 +11,7 @@
 #include "frontends/model/tasks/class_metrics.h"
 #include "frontends/model/tasks/features.h"
 #include "frontends/model/tasks/pooling.h"
+#include "frontends/model/tasks/split_records.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
 #include "unroll/tasks.h"
@@ -24,10 +25,6 @@ constexpr std::size_t k_max_classes = 65536;
 // Classes in the order of their numbers: of texts by bytes, of numbers by value.
 class ClassNames {
  public:
-  static std::string name_of(std::string_view cell) {
-    const std::optional<double> number = number_in(cell);
-    return number ? number_text(*number) : std::string(trimmed(cell));
-  }
   // False when there are too many.
   bool add(const std::string& name) {
     names_.insert(name);
@@ -54,7 +51,7 @@ std::vector<std::string> class_names_of(const Metadata& fitted) {
   return names;
 }
 
-class Classify : public Task {
+class Classify : public Task, public SplitTableRows {
  public:
   Classify(const ClassifyOptions& options, RecordFile file, const Metadata& fitted)
       : options_(options),
@@ -84,6 +81,14 @@ class Classify : public Task {
   std::int64_t n_batches(Split split) const override {
     const auto n = static_cast<std::int64_t>(rows(split).size());
     return (n + options_.batch - 1) / options_.batch;
+  }
+
+  void for_each_row(Split split, const TakeRow& take) const override {
+    std::vector<double> values(places_.size());
+    file_.for_each(rows(split), [&](std::int64_t, std::string_view record) {
+      numbers_in(file_, reader_, record, places_, values);
+      take(values, class_names_[static_cast<std::size_t>(label_in(record))], record);
+    });
   }
 
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
@@ -169,7 +174,7 @@ class Classify : public Task {
       if (places_.empty()) choose_columns();
       for (const std::size_t c : places_) check_feature(cells[c], line, c);
       if (is_missing(cells[label_])) reader_.refuse(line, label_, "the label is missing", "Remove the line");
-      const std::string name = ClassNames::name_of(cells[label_]);
+      const std::string name = class_name(cells[label_]);
       if (!known.empty() && std::find(known.begin(), known.end(), name) == known.end())
         reader_.refuse(line, label_, "the model has no class '" + name.substr(0, 40) + "'");
       if (!names.add(name)) refuse_labels(k_max_classes + 1);
@@ -242,7 +247,7 @@ class Classify : public Task {
   }
 
   std::int32_t label_in(std::string_view record) const {
-    const auto at = class_numbers_.find(ClassNames::name_of(cells_in(file_, reader_, record)[label_]));
+    const auto at = class_numbers_.find(class_name(cells_in(file_, reader_, record)[label_]));
     if (at == class_numbers_.end()) file_.refuse_changed();
     return at->second;
   }

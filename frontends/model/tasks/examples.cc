@@ -2,6 +2,7 @@
 #include "unroll/examples.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "frontends/data/lines.h"
 #include "frontends/model/tasks/split_records.h"
@@ -137,6 +138,76 @@ void of_sentences(const Request& r, Examples& examples) {
   examples.confusion = std::move(confusion.result);
 }
 
+void of_table_rows(const Request& r, Examples& examples) {
+  const auto* task = dynamic_cast<const SplitTableRows*>(&r.task);
+  if (!task) return;
+  Classifier classifier(r.metadata, r.parameters, r.backend);
+  ConfusionCount confusion(classifier.labels());
+  Chosen<ClassExample> chosen(r.most);
+  std::vector<Classifier::Row> rows;
+  std::vector<ClassExample> batch;
+  const auto predict = [&] {
+    const auto results = classifier.predict(rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      ClassExample& e = batch[i];
+      e.predicted = results[i][0].label;
+      e.probability = results[i][0].probability;
+      confusion.add(e.truth, e.predicted);
+      const bool right = e.truth == e.predicted;
+      chosen.add(std::move(e), right);
+    }
+    rows.clear();
+    batch.clear();
+  };
+  task->for_each_row(examples.split, [&](std::span<const double> values, const std::string& label,
+                                         std::string_view record) {
+    rows.emplace_back(values.begin(), values.end());
+    batch.push_back({std::string(first_line(record)), label, "", 0});
+    if (rows.size() == k_batch) predict();
+  });
+  predict();
+  examples.classes = chosen.take();
+  examples.confusion = std::move(confusion.result);
+}
+
+// The last windows that follow each other without overlap.
+std::vector<std::int64_t> last_windows(const Runs& windows, std::int64_t horizon, std::size_t most) {
+  std::vector<std::int64_t> starts;
+  for (std::int64_t i = windows.size() - 1; i >= 0 && starts.size() * static_cast<std::size_t>(horizon) < most; --i)
+    if (starts.empty() || windows[i] + horizon <= starts.back()) starts.push_back(windows[i]);
+  std::reverse(starts.begin(), starts.end());
+  return starts;
+}
+
+void of_series(const Request& r, Examples& examples) {
+  const auto* task = dynamic_cast<const SplitSeries*>(&r.task);
+  if (!task) return;
+  Forecaster forecaster(r.metadata, r.parameters, r.backend);
+  const SeriesRows& rows = task->series(examples.split);
+  const std::int64_t H = forecaster.horizon(), period = task->period();
+  const std::vector<std::int64_t> starts = last_windows(task->windows(examples.split), H, r.most);
+  const std::size_t S = rows.n_series();
+  for (std::size_t s = 0; s < S; ++s) examples.forecasts.emplace_back().series = rows.column_name(s);
+  SeriesPiece piece;
+  for (const std::int64_t t : starts) {
+    rows.read(t - forecaster.history(), t, piece);
+    if (task->interpolates()) piece.interpolate(t);
+    const Forecaster::Values values = forecaster.predict({&piece.levels, 1})[0];
+    rows.read(std::max<std::int64_t>(t - std::max<std::int64_t>(period, 1), 0), t + H, piece);
+    for (std::int64_t h = 0; h < H; ++h)
+      for (std::size_t s = 0; s < S; ++s) {
+        ForecastExample& e = examples.forecasts[s];
+        e.at.push_back(rows.place(t + h));
+        e.actual.push_back(piece.is_observed(t + h, s) ? piece.level(t + h, s) : std::nan(""));
+        e.predicted.push_back(values[static_cast<std::size_t>(h) * S + s]);
+        e.ahead.push_back(h + 1);
+        e.baselines["persistence"].push_back(piece.level(t - 1, s));
+        const std::int64_t before = t + h - (h / period + 1) * period;
+        e.baselines["seasonal_naive"].push_back(before >= piece.begin ? piece.level(before, s) : std::nan(""));
+      }
+  }
+}
+
 void of_translations(const Request& r, Examples& examples) {
   const auto* task = dynamic_cast<const TranslateTask*>(&r.task);
   if (!task) return;
@@ -170,6 +241,8 @@ struct Row {
 };
 constexpr Row k_rows[] = {{"document", of_documents},
                           {"label", of_sentences},
+                          {"classify", of_table_rows},
+                          {"forecast", of_series},
                           {"translate", of_translations},
                           {"language_model", of_text}};
 

@@ -116,6 +116,11 @@ void Features::apply(std::span<double> values) const {
   }
 }
 
+std::string class_name(std::string_view cell) {
+  const std::optional<double> number = number_in(cell);
+  return number ? number_text(*number) : std::string(trimmed(cell));
+}
+
 // Welford's method, by column.
 void FeatureFit::add(std::span<const double> values) {
   for (std::size_t f = 0; f < values.size(); ++f) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "frontends/data/csv.h"
@@ -32,6 +33,9 @@ struct Features {
   // Values as they stand in a row, NaN where missing: filled and scaled.
   void apply(std::span<double> values) const;
 };
+
+// The class that a cell of the label column names: "2", "2.0" and " 2" are one.
+std::string class_name(std::string_view cell);
 
 // The mean and deviation of every column over the values shown, NaN left out; 0 and 1 where there are none.
 class FeatureFit {

@@ -7,6 +7,7 @@
 #include "frontends/data/shuffle.h"
 #include "frontends/model/tasks/forecast_series.h"
 #include "frontends/model/tasks/pooling.h"
+#include "frontends/model/tasks/split_records.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
 #include "unroll/tasks.h"
@@ -15,7 +16,7 @@ namespace unroll {
 
 namespace {
 
-class Forecast : public Task {
+class Forecast : public Task, public SplitSeries {
  public:
   // rows: of data.path, and of the files that validation and test have for themselves.
   Forecast(const ForecastOptions& options, std::array<std::shared_ptr<const SeriesRows>, 3> rows,
@@ -63,6 +64,11 @@ class Forecast : public Task {
     add_metrics(t, scope, mae(prediction, target) * observed, square, observed);
     return t;
   }
+
+  const SeriesRows& series(Split split) const override { return rows(split); }
+  const Runs& windows(Split split) const override { return targets(split); }
+  std::int64_t period() const override { return options_.period; }
+  bool interpolates() const override { return options_.missing == "interpolate"; }
 
   std::int64_t n_batches(Split split) const override {
     return (targets(split).size() + options_.batch - 1) / options_.batch;

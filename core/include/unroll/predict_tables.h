@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables for predictions, read as the training file was: columns by name, missing values filled, dates continued.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/predict.h"
+#include "unroll/vfs.h"
+
+namespace unroll {
+
+// Rows of a CSV or TSV file for a Classifier. Columns are found by their names; in a file without a header by their
+// places, with or without the label's column.
+class UNROLL_API FeatureReader {
+ public:
+  // `name` is the file's name in messages. Throws Error(usage) when the model is of another task.
+  FeatureReader(const Metadata& metadata, std::string name);
+  ~FeatureReader();
+  FeatureReader(FeatureReader&&) noexcept;
+  FeatureReader& operator=(FeatureReader&&) noexcept;
+
+  struct Row {
+    Classifier::Row values;  // NaN where one is missing
+    std::string label;       // "" where the file has no label column, or no label in it
+  };
+  // The row of the next line; nothing for the header and for a blank line. Throws Error(input_file) with the line and
+  // the column on what is no row of numbers, and Error(usage) when a column is not there.
+  std::optional<Row> read(std::string_view line, std::int64_t number);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The end of the series in a file, for a Forecaster.
+struct SeriesEnd {
+  std::vector<std::string> columns;  // names of the series
+  Forecaster::Values values;         // [rows, S], missing values filled
+  std::string date;                  // the date column; "" where there is none
+  std::vector<std::string> next;     // the dates of the steps that follow, or 1, 2, ...
+  std::vector<std::string> notes;    // what was found in the file
+};
+// The last `rows` rows of the file and the dates of `steps` that follow. Throws Error(input_file) on what is no table
+// of numbers and when it has fewer rows, Error(usage) when a column is not there or the dates have another step than
+// those the model was trained on.
+UNROLL_API SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name, std::int64_t rows, std::int64_t steps);
+
+// A file as it is, or what it unpacks to when it is packed with gzip.
+UNROLL_API std::shared_ptr<const Vfs::Reader> open_table(const std::string& path);
+
+}  // namespace unroll
