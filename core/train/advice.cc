@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/support/median.h"
+#include "core/train/judgement.h"
 
 namespace unroll {
 
@@ -24,10 +25,15 @@ constexpr double k_better = 0.001;          // of the best validation loss
 constexpr std::size_t k_stalled = 5;        // validations
 constexpr double k_learnt = 0.1;            // of the first loss
 constexpr double k_saturated = 0.8, k_dead = 0.25;
+constexpr double k_diverges = 3;            // times the loss of the first report
 constexpr double k_waits = 0.05;            // of the time
 constexpr std::size_t k_waiting = 3;        // reports
 
 bool is_not_finite(const Seen& s) { return s.skipped > 0; }
+
+bool diverges(const Seen& s) {
+  return s.infinite_metric || (s.from_start && s.first_loss > 0 && s.last_loss > k_diverges * s.first_loss);
+}
 
 bool explodes(const Seen& s) {
   if (s.gradient_norms.size() <= k_enough_norms) return false;
@@ -112,6 +118,9 @@ constexpr Row k_rows[] = {
     {{"not finite", "a loss or gradient that is not finite",
       "`train.lr` / 10, `train.clip_norm = 1`, a look at the rows that the message names"},
      is_not_finite},
+    {{"divergence", "`loss` is above 3 times that of the first report, or a metric such as `perplexity` is infinite",
+      "`train.lr` / 10, `train.warmup`, `train.clip_norm = 1`; `unroll train CONFIG --find-lr` suggests a rate"},
+     diverges},
     {{"exploding gradients", "`gradient_norm` is above 10 times the median of the reports before",
       "`train.clip_norm = 1`, a shorter `data.steps`, a lower `train.lr`"},
      explodes},
@@ -147,8 +156,10 @@ constexpr Row k_rows[] = {
 };
 
 constexpr auto k_symptoms = [] {
-  std::array<Symptom, std::size(k_rows)> list{};
-  for (std::size_t i = 0; i < list.size(); ++i) list[i] = k_rows[i].symptom;
+  std::array<Symptom, std::size(k_rows) + 2> list{};
+  for (std::size_t i = 0; i < std::size(k_rows); ++i) list[i] = k_rows[i].symptom;
+  list[std::size(k_rows)] = k_no_learning;
+  list[std::size(k_rows) + 1] = k_worse_than_baseline;
   return list;
 }();
 
@@ -168,6 +179,8 @@ void Advisor::remember(const Progress& p) {
   }
   if (!std::isfinite(p.loss)) return;  // all updates were skipped
   if (s.gradient_norms.empty()) s.first_loss = p.loss;
+  s.last_loss = p.loss;
+  for (const auto& [name, value] : p.metrics) s.infinite_metric |= std::isinf(value);
   s.gradient_norms.push_back(p.gradient_norm);
   s.data_waits.push_back(p.data_wait);
   loss_sum_ += p.loss;

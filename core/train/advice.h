@@ -37,7 +37,8 @@ class Advisor {
     std::vector<double> gradient_norms;  // of reports
     std::vector<double> data_waits;
     std::vector<Validated> validations;
-    double first_loss = 0;
+    double first_loss = 0, last_loss = 0;
+    bool infinite_metric = false;
     bool from_start = false;
     const Watch* watch = nullptr;
     std::int64_t skipped = 0;

@@ -93,6 +93,14 @@ Watch watch_of(const Json& line) {
   return w;
 }
 
+// A line has null for a metric that is not finite; the loss itself is NaN then.
+MetricMap infinite_metrics(const Json& line) {
+  MetricMap metrics;
+  for (const auto& [name, value] : line.items())
+    if (value.is_null() && name != "loss" && name != "gradient_norm") metrics[name] = HUGE_VAL;
+  return metrics;
+}
+
 }  // namespace
 
 std::vector<Progress> reports_of(std::string_view lines) {
@@ -112,6 +120,7 @@ std::vector<Progress> reports_of(std::string_view lines) {
       p.loss = number_of(line, "loss");
       p.gradient_norm = number_of(line, "gradient_norm");
       p.skipped_updates = static_cast<std::int64_t>(number_of(line, "skipped"));
+      p.metrics = infinite_metrics(line);
       p.watch = std::exchange(watch, std::nullopt);
     } else {
       continue;

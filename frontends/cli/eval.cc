@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // `unroll eval`: loss and metrics of a run folder's model on a split of its data, beside simple methods.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
 #include <sstream>
 
+#include "core/train/judgement.h"
 #include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
+#include "frontends/cli/progress.h"
 #include "frontends/cli/report.h"
 #include "frontends/cli/run_folder.h"
 #include "frontends/cli/scores.h"
+#include "frontends/cli/terminal.h"
+#include "frontends/cli/test_result.h"
 #include "unroll/text_scores.h"
 
 namespace unroll::cli {
@@ -97,6 +102,17 @@ std::string next_step(const std::string& folder, unsigned kind) {
   return fmt::format("unroll predict {} --input FILE", folder);
 }
 
+// Says on stderr, or in the JSON, when a baseline is as good as the model or better.
+void add_advice(Report& report, const Metrics& metrics, const std::map<std::string, Metrics>& baselines, bool json) {
+  const std::optional<Advice> advice = compare_with_baselines(metrics, baselines);
+  if (advice && !json)
+    print_line(wrapped(advice_line(*advice), static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+  if (!json) return;
+  ReportList list;
+  if (advice) list.push_back(Report().add("symptom", advice->symptom).add("text", advice->text));
+  report.add("advice", list);
+}
+
 }  // namespace
 
 int run_eval(const Options& options) {
@@ -115,6 +131,10 @@ int run_eval(const Options& options) {
   busy.say("scoring texts");
   if (const auto* translate = dynamic_cast<const TranslateTask*>(task.get()))
     add_text_scores(*translate, run, *backend, options, result.metrics, methods);
+  if (!options.svg.empty()) {
+    busy.say("predicting examples");
+    draw_examples(run, *task, *backend, split_of(options.split), options.svg);
+  }
   busy.finish();
   Report report;
   report.add("run", options.config).add("checkpoint", options.checkpoint).add("split", options.split);
@@ -129,6 +149,7 @@ int run_eval(const Options& options) {
   }
   if (const auto counts = result.counts.find("confusion"); counts != result.counts.end())
     add_class_tables(report, counts->second, class_names(*task, counts->second.shape()[0]), options.json);
+  add_advice(report, result.metrics, methods, options.json);
   if (!options.json && options.weights.empty()) report.add("next", next_step(options.config, run.config.uses()));
   print_explained(std::move(report), explaining, options.json);
   return 0;
