@@ -82,7 +82,11 @@ LOOPS = {"lstm_cell": (CellLSTM, False), "lstm_ops": (OpsLSTM, False), "lnlstm":
 
 def make(o):
     if o.cell in LAYERS:
-        return LAYERS[o.cell](o.input, o.hidden, num_layers=o.layers, bidirectional=o.bidirectional)
+        more = {"proj_size": o.projection} if o.projection else {}
+        if o.cell == "rnn":
+            more["nonlinearity"] = o.nonlinearity
+        return LAYERS[o.cell](o.input, o.hidden, num_layers=o.layers, bidirectional=o.bidirectional, bias=not o.no_bias,
+                              **more)
     if o.layers != 1 or o.bidirectional:
         raise SystemExit(f"{o.cell}: one layer, one direction")
     kind, norms = LOOPS[o.cell]
@@ -118,7 +122,9 @@ def gemm(o):
 
 def main():
     o = protocol.parse([*LAYERS, *LOOPS], ["train", "infer", "gemm"], lengths={"help": "used as --check has them"},
-                       shape={"default": "1024x1024x1024"}, compile={"action": "store_true"})
+                       shape={"default": "1024x1024x1024"}, compile={"action": "store_true"},
+                       projection={"type": int, "default": 0}, nonlinearity={"default": "tanh"},
+                       **{"no-bias": {"action": "store_true"}})
     torch.set_num_threads(o.threads)
     torch.manual_seed(o.seed)
     if o.mode == "gemm":

@@ -81,10 +81,12 @@ CompareModel graph_model(const Options& o) {
   return {std::make_shared<GraphTask>(std::move(graph), std::move(inputs)), {}, {}, {}};
 }
 
-CompareModel config_model(const Config& config, const std::string& folder, const TensorFile* weights) {
+// layers_alone: of a config with a task only the recurrent layers.
+CompareModel config_model(const Config& config, const std::string& folder, const TensorFile* weights,
+                          bool layers_alone = false) {
   CompareModel model{nullptr, {}, trainer_options(config), weights ? weights->tensors : TensorMap{},
                      config.text("run.backend"), static_cast<int>(config.integer("run.threads"))};
-  if (!config.text("task.kind").empty()) {
+  if (!config.text("task.kind").empty() && !layers_alone) {
     model.task = make_task(config, folder, weights ? weights->metadata : Metadata{});
     return model;
   }
@@ -107,7 +109,8 @@ CompareModel compare_model(const Options& o) {
     const RunFolder run = open_run(o);
     model = config_model(run.config, run.folder, &run.model);
   } else {
-    model = config ? config_model(load_config(o, o.config), folder_of(o.config), nullptr) : graph_model(o);
+    model = config ? config_model(load_config(o, o.config), folder_of(o.config), nullptr, !o.with.empty())
+                   : graph_model(o);
   }
   if (!o.precision.empty()) model.training.precision = precision_from_name(o.precision);
   if (o.seed) model.training.seed = static_cast<std::uint64_t>(*o.seed);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/support/nearest_name.h"
 #include "frontends/cli/toml_reader.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
@@ -14,18 +15,21 @@
 namespace unroll::cli {
 namespace {
 
+constexpr std::size_t k_longest_typo = 256;  // a distance costs |a| * |b|
 constexpr std::string_view k_command_line = "--";  // origins that start like this are options
 
 ErrorKind kind_of(std::string_view origin) {
   return origin.starts_with(k_command_line) ? ErrorKind::usage : ErrorKind::input_file;
 }
 
-bool is_choice(std::string_view choices, std::string_view word) {
+// "a|b" as words.
+std::vector<std::string_view> choices_in(std::string_view text) {
+  std::vector<std::string_view> choices;
   while (true) {
-    const auto bar = choices.find('|');
-    if (choices.substr(0, bar) == word) return true;
-    if (bar == std::string_view::npos) return false;
-    choices.remove_prefix(bar + 1);
+    const auto bar = text.find('|');
+    choices.push_back(text.substr(0, bar));
+    if (bar == std::string_view::npos) return choices;
+    text.remove_prefix(bar + 1);
   }
 }
 
@@ -57,9 +61,13 @@ bool convert(const TomlValue& from, KeyType type, ConfigValue& to) {
 void check_range(const KeySpec& key, const ConfigValue& value, const std::string& origin) {
   if (key.type == KeyType::text) {
     const auto& word = std::get<std::string>(value);
-    if (key.allowed.choices.empty() || is_choice(key.allowed.choices, word)) return;
+    if (key.allowed.choices.empty()) return;
+    const std::vector<std::string_view> choices = choices_in(key.allowed.choices);
+    if (std::find(choices.begin(), choices.end(), word) != choices.end()) return;
+    const std::string_view near = nearest_name(word.substr(0, k_longest_typo), choices);
+    const std::string hint = near.empty() ? "" : fmt::format("Did you mean {}? ", near);
     throw Error(kind_of(origin), origin, fmt::format("{} is {}", key.path, toml_text(value)),
-                fmt::format("Use one of {}", key.allowed.choices));
+                fmt::format("{}Use one of {}", hint, key.allowed.choices));
   }
   if (key.type == KeyType::boolean || key.type == KeyType::texts) return;
   if (key.type == KeyType::number_or_text && std::holds_alternative<std::string>(value)) return;

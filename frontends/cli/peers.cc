@@ -21,12 +21,14 @@ namespace fs = std::filesystem;
 struct PeerRow {
   const char* name;
   const char* script;
-  const char* packages;
+  const char* imports;
+  const char* packages;  // for pip
   bool trains;
+  bool variants;  // knows layers without bias, with relu or a projection
 };
 constexpr PeerRow k_peers[] = {
-    {"torch", "torch_peer.py", "torch, numpy", true},
-    {"onnxruntime", "onnxruntime_peer.py", "onnxruntime, onnx, numpy", false},
+    {"torch", "torch_peer.py", "torch, numpy", "torch numpy", true, true},
+    {"onnxruntime", "onnxruntime_peer.py", "onnxruntime, onnx, numpy", "onnxruntime onnx numpy", false, false},
 };
 
 // Beside an installed command, or in the sources that a build folder lies in.
@@ -68,20 +70,37 @@ struct ScratchFolder {
   fs::path path;
 };
 
-void require_known_layers(const CompareModel& model) {
-  if (!model.stack)
-    throw Error(ErrorKind::unsupported, "compare", "other libraries run built-in layers, not a task",
-                "Give --with a config that has [model] alone");
-  const RecurrentModelOptions& m = model.stack->model;
-  const bool built_in = (m.cell == "rnn" || m.cell == "gru" || m.cell == "lstm") && m.cells.empty();
-  if (!built_in || m.projection > 0 || m.peephole || !m.bias || !m.reset_after || m.nonlinearity != "tanh" ||
-      m.stack != "plain")
-    throw Error(ErrorKind::unsupported, "compare",
-                "other libraries are asked for rnn, gru and lstm as they are by default; got another layer",
-                "Leave out --with");
+// Text cells that torch_peer.py has as a loop, known by the names of their parameters in the first layer: those of
+// docs/examples/cells/lstm.toml and layer-norm.toml.
+struct TextCellRow {
+  const char* parameter;
+  const char* cell;
+};
+constexpr TextCellRow k_text_cells[] = {{"i.weight_0_l0", "lstm"}, {"from_x2.weight_0_l0", "lnlstm"}};
+
+// The cell's name in the scripts. Throws for layers that the library does not have.
+std::string cell_of(const PeerRow& peer, const RecurrentModelOptions& m, const TensorMap& parameters) {
+  const auto refuse = [&](const std::string& what) {
+    return Error(ErrorKind::unsupported, "compare", fmt::format("{} has no layer with {}", peer.name, what),
+                 fmt::format("Compare without --with {}", peer.name));
+  };
+  if (m.stack != "plain") throw refuse(fmt::format("model.stack = \"{}\"", m.stack));
+  if (m.peephole) throw refuse("model.peephole = true");
+  if (m.cell == "gru" && !m.reset_after) throw refuse("model.reset_after = false");
+  if (!peer.variants && (!m.bias || m.projection > 0 || m.nonlinearity != "tanh"))
+    throw refuse("model.bias = false, model.projection or model.nonlinearity");
+  if (m.cell == "rnn" || m.cell == "gru" || m.cell == "lstm") return m.cell;
+  const bool one_loop = peer.variants && m.layers == 1 && !m.bidirectional;
+  if (one_loop && m.cell == "lnlstm") return m.cell;
+  for (const TextCellRow& row : k_text_cells)
+    if (one_loop && parameters.contains(row.parameter)) return row.cell;
+  throw refuse(fmt::format("model.cell = \"{}\"; known are rnn, gru and lstm, and torch runs one layer of lnlstm "
+                           "and of the text cells lstm.toml and layer-norm.toml",
+                           m.cell));
 }
 
-OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs::path& folder, const Options& o) {
+OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const TensorMap& parameters,
+                        const fs::path& folder, const Options& o) {
   const RecurrentModelOptions& m = model.stack->model;
   const RecurrentSizes& s = model.stack->sizes;
   const std::string out = (folder / (std::string(peer.name) + ".safetensors")).string();
@@ -89,23 +108,43 @@ OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs
   std::string command = fmt::format(
       "{} {} --cell {} --mode {} --input {} --hidden {} --layers {} --batch {} --steps {} --threads {} --seconds 0 "
       "--check {} --save {}",
-      quoted(o.python), quoted((folder_of_scripts() / peer.script).string()), m.cell, mode,
+      quoted(o.python), quoted((folder_of_scripts() / peer.script).string()), cell_of(peer, m, parameters), mode,
       s.input, m.hidden, m.layers, s.batch, s.steps, std::max<std::int64_t>(o.threads.value_or(1), 1),
       quoted((folder / "case.safetensors").string()), quoted(out));
   if (m.bidirectional) command += " --bidirectional";
+  if (!m.bias && peer.variants) command += " --no-bias";
+  if (m.projection > 0) command += fmt::format(" --projection {}", m.projection);
+  if (m.cell == "rnn" && m.nonlinearity != "tanh") command += " --nonlinearity " + m.nonlinearity;
   const auto told = nlohmann::json::parse(output_of(command), nullptr, /*allow_exceptions=*/false);
   if (!told.is_object() || !disk().exists(out))
     throw Error(ErrorKind::unsupported, "compare", fmt::format("{} failed; its messages are above", peer.name),
-                "Leave it out of --with");
+                fmt::format("Compare without --with {}", peer.name));
   return {peer.name, told.value("backend", std::string()), load_safetensors(out).tensors, told.value("min_ms", 0.0),
           told.value("median_ms", 0.0)};
+}
+
+// Throws when the interpreter or a package is absent.
+void require_packages(const PeerRow& peer, const Options& o) {
+  const std::string imports = fmt::format("{} -c 'import {}' 2>/dev/null", quoted(o.python), peer.imports);
+  if (std::system(imports.c_str()) == 0) return;
+  throw Error(ErrorKind::unsupported, "compare",
+              fmt::format("--with {}: the Python interpreter {} cannot import {}", peer.name, o.python, peer.imports),
+              fmt::format("Install the packages: {} -m pip install {}; or name another interpreter with --python",
+                          o.python, peer.packages));
 }
 
 }  // namespace
 
 std::vector<OutsideResults> run_peers(const CompareModel& model, const TensorMap& parameters,
                                       const TrainerOptions& training, const Options& options) {
-  require_known_layers(model);
+  if (!model.stack)
+    throw Error(ErrorKind::unsupported, "compare",
+                "other libraries run the layers of a config, not a run folder or graph", "Name the config instead");
+  const auto asked = [&](const PeerRow& peer) {
+    return std::find(options.with.begin(), options.with.end(), peer.name) != options.with.end();
+  };
+  for (const PeerRow& peer : k_peers)
+    if (asked(peer)) require_packages(peer, options);
   const ScratchFolder folder;
   TensorFile file;
   file.tensors = parameters;
@@ -114,16 +153,8 @@ std::vector<OutsideResults> run_peers(const CompareModel& model, const TensorMap
   file.tensors.merge(model.task->batch(Split::train, training.seed, 0, 0).inputs);
   save_safetensors((folder.path / "case.safetensors").string(), file);
   std::vector<OutsideResults> all;
-  for (const PeerRow& peer : k_peers) {
-    if (std::find(options.with.begin(), options.with.end(), peer.name) == options.with.end()) continue;
-    const std::string imports = fmt::format("{} -c 'import {}' 2>/dev/null", quoted(options.python), peer.packages);
-    if (std::system(imports.c_str()) == 0) {
-      all.push_back(run_peer(peer, model, folder.path, options));
-    } else {
-      std::fprintf(stderr, "skipped: %s: %s cannot import %s; name another Python with --python\n", peer.name,
-                   options.python.c_str(), peer.packages);
-    }
-  }
+  for (const PeerRow& peer : k_peers)
+    if (asked(peer)) all.push_back(run_peer(peer, model, file.tensors, folder.path, options));
   return all;
 }
 

@@ -10,8 +10,8 @@
 
 namespace unroll::cli {
 
-// Each of options.with on the task's first batch. One whose packages are absent is left out, which is said on stderr.
-// Throws Error(unsupported) for layers that others do not have.
+// Runs each library of options.with on the task's first batch. Throws Error(unsupported) if its packages are not
+// installed, or for layers that it does not have.
 std::vector<OutsideResults> run_peers(const CompareModel& model, const TensorMap& parameters,
                                       const TrainerOptions& training, const Options& options);
 

@@ -191,7 +191,8 @@ std::vector<TomlEntry> read_toml(std::string_view text, const std::string& name)
   try {
     flatten(toml::parse(text, name), "", name, Lines(text), entries);
   } catch (const toml::parse_error& e) {
-    refuse(name, e.source().begin.line, e.source().begin.column, fmt::format("not TOML: {}", e.description()));
+    refuse(name, e.source().begin.line, e.source().begin.column, fmt::format("not TOML: {}", e.description()),
+           "Write [section] lines and key = value lines, as `unroll new KIND PATH` does");
   }
   return entries;
 }

@@ -19,9 +19,9 @@ class Result:
         return json.loads(self.out)
 
 
-def call(*arguments, **environment):
+def call(*arguments, cwd=None, **environment):
     done = subprocess.run([UNROLL, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=300,
-                          env=dict(os.environ, **environment))
+                          stdin=subprocess.DEVNULL, cwd=cwd, env=dict(os.environ, **environment))
     return Result(done.returncode, done.stdout, done.stderr)
 
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kinds of options: each kind has one form in --help and in messages. Help shows "[allowed values; default: value]".
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace unroll::cli {
+
+// Inclusive; `example` is what a message suggests. A bound of infinity is none.
+struct Bounds {
+  double lowest = 0;
+  double highest = HUGE_VAL;
+  double example = 1;
+};
+
+// "0 to 4096" for help; a wrong value is refused with the range and an example.
+CLI::Validator whole_number(const std::string& name, Bounds bounds);
+CLI::Validator any_number(const std::string& name, Bounds bounds);
+// A wrong word is refused with the nearest one and all of them.
+CLI::Validator one_of(std::vector<std::string> words);
+
+// `fallback` describes the default where the variable does not: "the config's train.seed".
+CLI::Option* add_integer(CLI::App& app, const char* name, std::int64_t& to, const char* doc, Bounds bounds);
+CLI::Option* add_integer(CLI::App& app, const char* name, std::optional<std::int64_t>& to, const char* fallback,
+                         const char* doc, Bounds bounds);
+CLI::Option* add_number(CLI::App& app, const char* name, double& to, const char* doc, Bounds bounds);
+CLI::Option* add_choice(CLI::App& app, const char* name, std::string& to, const char* doc,
+                        std::vector<std::string> words);
+// `what` is shown in the place of the value: FILE. An empty default is shown as `fallback`.
+CLI::Option* add_text(CLI::App& app, const char* name, std::string& to, const char* what, const char* doc,
+                      const char* fallback = "none");
+// Comma-separated, or repeated.
+CLI::Option* add_texts(CLI::App& app, const char* name, std::vector<std::string>& to, const char* what,
+                       const char* doc, const char* fallback = "none");
+
+// An operand: `unroll train CONFIG`.
+CLI::Option* add_operand(CLI::App& app, const char* name, std::string& to, const char* doc);
+CLI::Option* add_operands(CLI::App& app, const char* name, std::vector<std::string>& to, const char* doc);
+
+}  // namespace unroll::cli
