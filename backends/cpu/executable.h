@@ -11,6 +11,7 @@
 #include "backends/cpu/program.h"
 #include "backends/cpu/rates.h"
 #include "backends/cpu/state.h"
+#include "core/support/settling.h"
 
 namespace unroll::cpu {
 
@@ -24,7 +25,7 @@ void prepare(BackendState& state, Team& team, const BackendOptions& options) {
 }
 
 template <class Team>
-class ProgramExecutable final : public Executable {
+class ProgramExecutable final : public Executable, public Settling {
  public:
   ProgramExecutable(std::shared_ptr<const Plan> plan, Team& team, BackendState& state,
                     MakeClaimed make_claimed = nullptr, bool alone = false)
@@ -61,6 +62,7 @@ class ProgramExecutable final : public Executable {
     return lines;
   }
 
+  bool settled() const override { return program_.steps().settled(); }
   std::size_t workspace_bytes() const override { return scratch_.size() + program_.held_bytes(); }
 
  private:

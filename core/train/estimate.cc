@@ -19,7 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr double k_share = 0.05;  // of the run that may go into its estimate
+constexpr double k_share = 0.05;         // of the run that may go into its estimate
+constexpr double k_until_settled = 2;    // times as much while schedules are chosen, which the run keeps
 // At least one, so that a batch without elements has a share in the whole.
 double elements_of(const Batch& batch) {
   double all = 0;
@@ -54,11 +55,12 @@ struct Kind {
   std::size_t bytes = 0;                // of the programs met
   std::size_t arena = 0;                // the largest of them, where they take turns in one
   std::vector<double> compile_seconds;  // of some of them
+  double settle_seconds = 0;            // of one: what its first runs take more than later ones
 
   // Sizes as they are now. A difference of two moments says nothing: workspaces shrink as schedules are chosen.
-  void measure(const std::vector<DeviceModel::ProgramSize>& programs, bool one_arena) {
+  void measure(const std::vector<DeviceModel::ProgramInfo>& programs, bool one_arena) {
     bytes = arena = 0;
-    for (const DeviceModel::ProgramSize& program : programs) {
+    for (const DeviceModel::ProgramInfo& program : programs) {
       if (!met.elements.contains(program.shapes)) continue;
       bytes += program.bytes;
       if (one_arena) arena = std::max(arena, program.arena);
@@ -71,12 +73,41 @@ struct Kind {
       ++further.n;
       further.bytes += static_cast<std::size_t>(static_cast<double>(bytes) * n / met.of_each_shape());
       if (!compile_seconds.empty()) seconds += median(compile_seconds);
+      seconds += settle_seconds * n * static_cast<double>(met.elements.size()) / met.of_each_shape();
     }
     if (met.elements.empty() || seen.elements.empty()) return;
     const double larger = std::max(seen.largest() / met.largest(), 1.0);
     further.arena = std::max(further.arena, static_cast<std::size_t>(static_cast<double>(arena) * larger));
   }
 };
+
+// Seconds of runs, in units of what they were given. The first runs of a program time alternatives; once it is settled
+// runs take as long as they will, and the mean counts, because a run pays for interruptions too. Before that the least
+// time is the best guess.
+class Timings {
+ public:
+  void add(double seconds, double units, bool settled) {
+    (settled ? settled_seconds_ : unsettled_seconds_) += seconds;
+    (settled ? settled_units_ : unsettled_units_) += units;
+    least_ = empty() ? seconds / units : std::min(least_, seconds / units);
+    ++(settled ? n_settled_ : n_unsettled_);
+  }
+  bool empty() const { return n_settled_ + n_unsettled_ == 0; }
+  bool enough() const { return n_settled_ >= k_enough; }
+  double per_unit() const { return enough() ? settled_seconds_ / settled_units_ : least_; }
+  double settle_seconds() const { return std::max(unsettled_seconds_ - unsettled_units_ * per_unit(), 0.0); }
+
+ private:
+  static constexpr int k_enough = 4;
+  double settled_seconds_ = 0, settled_units_ = 0, unsettled_seconds_ = 0, unsettled_units_ = 0, least_ = 0;
+  int n_settled_ = 0, n_unsettled_ = 0;
+};
+
+bool are_settled(const std::vector<DeviceModel::ProgramInfo>& programs, const Census& used) {
+  return std::all_of(programs.begin(), programs.end(), [&](const DeviceModel::ProgramInfo& program) {
+    return program.settled || !used.elements.contains(program.shapes);
+  });
+}
 
 class Trials {
  public:
@@ -85,7 +116,7 @@ class Trials {
 
   FurtherPrograms all() {
     try_training();
-    if (per_element_.empty()) return {};
+    if (times_.empty()) return {};
     look_ahead();
     if (trial_.validation_batches > 0) try_validation();
     FurtherPrograms further;
@@ -97,31 +128,42 @@ class Trials {
  private:
   void try_training() {
     const auto start = Clock::now();
-    for (std::int64_t update = trial_.first; update <= trial_.last && seconds_since(start) < allowed_; ++update) {
+    for (std::int64_t update = trial_.first; update <= trial_.last; ++update) {
       if (trial_.stop && trial_.stop()) break;
+      const double spent = seconds_since(start);
+      if (spent >= (times_.enough() ? allowed_ : std::min(k_until_settled * allowed_, trial_.seconds))) break;
       const auto began = Clock::now();
       const std::vector<Batch> now = trial_.batches(update);
       batch_seconds_.push_back(seconds_since(began));
       Census these;
+      bool first = false;  // its pages are touched for the first time
       for (const Batch& batch : now) {
         these.add(batch);
+        first = first || !training_.met.elements.contains(shapes_of(batch));
         training_.met.add(batch);
       }
       const std::size_t programs = model_.n_programs();
+      const bool settled = are_settled(model_.update_programs(), these);
       const auto between = Clock::now();
       model_.update(now, trial_.inputs(update));
       model_.totals();  // waits for the device
       const double seconds = seconds_since(between);
-      if (model_.n_programs() != programs) {
-        training_.compile_seconds.push_back(seconds);
+      const bool compiled = model_.n_programs() != programs;
+      if (compiled) training_.compile_seconds.push_back(seconds);
+      if (compiled) continue;
+      if (first) {
+        first_times_.add(seconds, these.all, /*settled=*/false);
         continue;
       }
-      per_element_.push_back(seconds / these.all);
       updates_.push_back(seconds);
+      times_.add(seconds, these.all, settled);
       allowed_ =
           std::min(trial_.seconds, k_share * static_cast<double>(trial_.last - trial_.first + 1) * median(updates_));
     }
-    training_.measure(model_.update_sizes(), model_.one_arena());
+    if (times_.empty()) times_ = first_times_;  // the trial was too short for more
+    training_.measure(model_.update_programs(), model_.one_arena());
+    const std::size_t shapes = std::max<std::size_t>(training_.met.elements.size(), 1);
+    training_.settle_seconds = times_.settle_seconds() / static_cast<double>(shapes);
   }
 
   // Until an epoch brings no new shape, for half of the time at most.
@@ -135,12 +177,12 @@ class Trials {
       ++updates;
       if (training_.seen.elements.size() != shapes) last_new = updates;
     }
-    const double update = median(per_element_) * training_.seen.all / static_cast<double>(updates);
+    const double update = times_.per_unit() * training_.seen.all / static_cast<double>(updates);
     const double batch = median(batch_seconds_);
     estimate_.update_seconds = trial_.prefetch > 0 ? std::max(update, batch) : update + batch;
   }
 
-  // The batch in the middle, as they may be sorted by length; its second evaluation, as the first one compiles.
+  // The batch in the middle, as they may be sorted by length. Its first evaluation compiles.
   void try_validation() {
     const std::int64_t middle = trial_.validation_batches / 2;
     const auto evaluate = [&] {
@@ -148,15 +190,23 @@ class Trials {
       model_.evaluate(Split::validation, 1, middle);
       return seconds_since(start);
     };
-    const double first = evaluate(), second = evaluate();
-    validation_.compile_seconds.push_back(std::max(first - second, 0.0));
+    const double first = evaluate();
     validation_.met.add(task_.batch(Split::validation, 0, 0, middle));
-    validation_.measure(model_.evaluation_sizes(), model_.one_arena());
-    const auto start = Clock::now();
+    Timings times;
+    auto start = Clock::now();
+    while (times.empty() || (!times.enough() && seconds_since(start) < allowed_ / 2)) {
+      const bool settled = are_settled(model_.evaluation_programs(), validation_.met);
+      times.add(evaluate(), validation_.met.all, settled);
+    }
+    const double one = times.per_unit() * validation_.met.all;
+    validation_.compile_seconds.push_back(std::max(first - one, 0.0));
+    validation_.settle_seconds = times.settle_seconds();
+    validation_.measure(model_.evaluation_programs(), model_.one_arena());
+    start = Clock::now();
     std::int64_t batches = 0;
     while (batches < trial_.validation_batches && (batches == 0 || seconds_since(start) < allowed_ / 2))
       validation_.seen.add(task_.batch(Split::validation, 0, 0, batches++));
-    estimate_.validation_seconds = second * validation_.seen.all / validation_.met.all *
+    estimate_.validation_seconds = one * validation_.seen.all / validation_.met.all *
                                    static_cast<double>(trial_.validation_batches) / static_cast<double>(batches);
   }
 
@@ -165,7 +215,9 @@ class Trials {
   const Trial& trial_;
   RunEstimate& estimate_;
   double allowed_;
-  std::vector<double> updates_, per_element_, batch_seconds_;
+  std::vector<double> updates_, batch_seconds_;
+  Timings times_;        // of updates, per element
+  Timings first_times_;  // of the first ones of their programs
   Kind training_, validation_;
 };
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/support/settling.h"
+
 namespace unroll::cli {
 namespace {
 
@@ -55,7 +57,7 @@ struct ExplainingBackend::Compiled {
 };
 
 std::unique_ptr<Executable> ExplainingBackend::compile(std::shared_ptr<const Plan> plan) {
-  class Kept : public Executable {
+  class Kept : public Executable, public Settling {
    public:
     Kept(std::unique_ptr<Executable> inside, std::shared_ptr<Compiled> entry)
         : inside_(std::move(inside)), entry_(std::move(entry)) {
@@ -73,6 +75,7 @@ std::unique_ptr<Executable> ExplainingBackend::compile(std::shared_ptr<const Pla
     }
     std::vector<ReportLine> report() const override { return inside_->report(); }
     std::size_t workspace_bytes() const override { return inside_->workspace_bytes(); }
+    bool settled() const override { return is_settled(*inside_); }
 
    private:
     std::unique_ptr<Executable> inside_;
