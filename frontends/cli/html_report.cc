@@ -9,6 +9,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/page.h"
 #include "frontends/cli/report.h"
+#include "frontends/cli/test_result.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
 
@@ -26,10 +27,12 @@ int run_report(const Options& options) {
   std::int64_t n_read = 0;
   std::vector<RunRecord> runs;
   std::vector<Attachment> attachments;
+  std::vector<TestResult> results;
   for (const std::string& path : options.sources) {
     busy.at(n_read++);
     const bool is_run = disk().exists(path + "/metrics.jsonl"), is_lever = disk().exists(path + "/lever.json");
     if (is_run) runs.push_back(read_run(path));
+    if (is_run && !options.no_examples) results.push_back(test_result(path));
     if (is_run && disk().exists(path + "/explain.json"))
       attachments.push_back({path + "/explain.json", attached_text(path + "/explain.json")});
     if (is_run) continue;
@@ -43,7 +46,7 @@ int run_report(const Options& options) {
     if (run.unreadable_lines > 0)
       print_line(fmt::format("unroll: {}: {}", run.name, unreadable_text(run)));
   busy.say("writing the report");
-  const std::string html = html_page(runs, attachments);
+  const std::string html = html_page(runs, attachments, results);
   const std::string to = options.output.empty() ? "report.html" : options.output;
   write_file(to, html);
   busy.finish();

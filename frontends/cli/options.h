@@ -36,6 +36,7 @@ struct Options {
   std::optional<std::int64_t> horizon;  // predict of a forecast task
 
   std::vector<std::string> sources;  // report: run folders, folders of lever, files
+  bool no_examples = false;          // report
 
   std::string kind;   // new: a word of task_kinds()
   std::string data;   // new: use this data file
@@ -103,7 +104,7 @@ struct Options {
 
   // explain; also --out, --memory-limit
   bool full = false;
-  std::string svg;
+  std::string svg;  // also eval
   double explain_seconds = 1;
 
   // stream, bench --mode stream

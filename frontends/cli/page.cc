@@ -35,8 +35,9 @@ std::string html_table(const std::vector<std::string>& head, const std::vector<s
                      options.as_cards ? " class=\"cards\"" : "", caption, html);
 }
 
-std::string html_page(const std::vector<RunRecord>& runs, const std::vector<Attachment>& attachments) {
-  std::string body = run_sections(runs);
+std::string html_page(const std::vector<RunRecord>& runs, const std::vector<Attachment>& attachments,
+                      const std::vector<TestResult>& results) {
+  std::string body = run_sections(runs, results);
   int n_pictures = 0;
   for (const Attachment& attachment : attachments) body += attached_section(attachment, n_pictures);
   return fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

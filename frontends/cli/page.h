@@ -3,6 +3,7 @@
 // measured.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,20 @@ struct Attachment {
   std::string name;
   std::string text;
 };
-std::string html_page(const std::vector<RunRecord>& runs, const std::vector<Attachment>& attachments);
+// The best checkpoint of a run on its test set.
+struct TestResult {
+  std::string problem;  // why there is no result, or not all of it
+  std::string note;     // what was left out to save time
+  std::map<std::string, double> metrics;
+  std::map<std::string, std::map<std::string, double>> baselines;  // by method
+  std::string examples;                                            // HTML
+};
+// `results` are those of the runs, in their order, or none.
+std::string html_page(const std::vector<RunRecord>& runs, const std::vector<Attachment>& attachments,
+                      const std::vector<TestResult>& results = {});
 
 // Parts of the page: page_runs.cc, page_ablation.cc, page_tables.cc.
-std::string run_sections(const std::vector<RunRecord>& runs);
+std::string run_sections(const std::vector<RunRecord>& runs, const std::vector<TestResult>& results);
 std::string attached_section(const Attachment& attachment, int& n_pictures);
 // "" when the text is not what `lever` writes.
 std::string ablation_section(const Attachment& attachment);

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import xml.etree.ElementTree
 
 from command import ok, refused, run_checks
 
@@ -190,6 +191,31 @@ def readable(folder):
             assert contrast(color, colors["ground"]) >= least, (name, color)
 
 
+def what_it_does(folder):
+    """test metrics beside baselines, a confusion matrix with the accuracy of eval, predictions; a moved file is said"""
+    ok("new", "document", folder / "demo")
+    run = folder / "run"
+    ok("train", folder / "demo/config.toml", "--out", run, "--max-updates", 12, "--set", "train.validate_every=10")
+    metrics = ok("eval", run, "--svg", folder / "eval.svg", "--json").json()
+    ok("report", run, "--output", folder / "r.html")
+    page, picture = Page(folder / "r.html"), xml.etree.ElementTree.parse(folder / "eval.svg").getroot()
+    counts = [int(n) for n in page.charts["Confusion matrix"]["data-counts"].split()]
+    k = math.isqrt(len(counts))
+    assert k * k == len(counts) and abs(sum(counts[::k + 1]) / sum(counts) - metrics["metrics"]["accuracy"]) < 1e-6
+    assert page.charts["Confusion matrix"]["axes"] == ["Predicted label", "True label"]
+    drawn = [int(t.text) for t in picture.iter("{http://www.w3.org/2000/svg}text") if t.get("class") == "strong"]
+    assert drawn == [n for n in counts if n > 0], (drawn, counts)
+    for text in ("Test set", "Best baseline", "Baseline: Naive Bayes", "Predictions"):
+        assert text in page.source, text
+    ok("report", run, "--no-examples", "--output", folder / "r.html")
+    assert "Confusion" not in Page(folder / "r.html").source
+    for data in (folder / "demo").glob("*.tsv"):
+        data.unlink()
+    ok("report", run, "--output", folder / "r.html")
+    page = Page(folder / "r.html")
+    assert "The test set was not evaluated." in page.source and "Loss" in page.charts
+
+
 def alone(folder):
     """the page asks for nothing from elsewhere, whatever names it holds stay text, and a browser finds no error in it"""
     run = write_run(folder / "<b>it's\"", falling(5))
@@ -234,4 +260,4 @@ def refusals(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([curves, peaks, a_real_run, summary, tasks_apart, readable, alone, half_written, refusals], work)
+    run_checks([curves, peaks, a_real_run, summary, tasks_apart, readable, what_it_does, alone, half_written, refusals], work)

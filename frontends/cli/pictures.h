@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model does, as panels: forecasts over a series, a confusion matrix, attention maps, probabilities.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frontends/cli/panel.h"
+#include "unroll/examples.h"
+
+namespace unroll::cli {
+
+// The whole example; and its last windows, closer, with the baselines.
+std::vector<Panel> forecast_panels(const ForecastExample& example);
+// The labels with most examples where there are too many to draw; the note says so.
+Panel confusion_panel(const Confusion& confusion, const std::string& title);
+Panel attention_panel(const Translator::Attention& attention, const std::string& title);
+// Bars; the most probable labels come first.
+Panel probability_panel(const std::string& title, const std::vector<ScoredLabel>& labels);
+
+// All pictures of the examples.
+std::vector<Panel> panels_of(const Examples& examples);
+// Pictures, and what is better read than drawn: predictions right and wrong, translations, a sample of text.
+std::string examples_html(const Examples& examples);
+
+}  // namespace unroll::cli
