@@ -34,6 +34,7 @@ void add_explain_command(CLI::App& app, Options& o) {
   add_number(app, "--seconds", o.explain_seconds, "Seconds to time each plan, after 20 warm-up runs.",
              {0, 3600, 1});
   group(app, "Output");
+  app.add_flag("--full", o.full, "Print every change that a pass made and every call too.");
   add_text(app, "--svg", o.svg, "FILE", "Draw the plans to this SVG file.");
   add_text(app, "--out", o.out, "FOLDER",
            "Write explain.json and plan.svg to this folder, such as the run's own: `report` shows them.");
@@ -103,6 +104,7 @@ void add_report(CLI::App& app, Options& o) {
                "Run folders, --out folders of lever, and saved output of compare, lever, explain, bench or generate.");
   group(app, "Output");
   add_text(app, "--output", o.output, "FILE", "HTML file to write.", "report.html");
+  app.add_flag("--no-examples", o.no_examples, "Do not evaluate the runs: no predictions and no test metrics.");
   add_json(app, o);
   app.footer("  unroll report runs/a runs/b\n"
              "  unroll report runs/a ablation --output report.html");

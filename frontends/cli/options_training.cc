@@ -30,7 +30,9 @@ void add_new(CLI::App& app, Options& o) {
   app.footer(
       "  unroll new language-model demo\n"
       "  unroll new forecast sales.toml --data sales.csv --set data.column=units\n"
-      "  unroll train demo/config.toml --out runs/demo");
+      "  unroll train demo/config.toml --out runs/demo\n"
+      "\n"
+      "docs/data.md describes the data file of each task.");
 }
 
 void add_data(CLI::App& app, Options& o) {
@@ -42,7 +44,9 @@ void add_data(CLI::App& app, Options& o) {
   group(app, "Output");
   add_json(app, o);
   app.footer("  unroll data check docs/examples/char-lm.toml\n"
-             "  unroll data check docs/examples/digits.toml --strict --json");
+             "  unroll data check docs/examples/digits.toml --strict --json\n"
+             "\n"
+             "docs/data.md describes the data file of each task.");
 }
 
 void add_train(CLI::App& app, Options& o) {
@@ -86,6 +90,7 @@ void add_eval(CLI::App& app, Options& o) {
   add_choice(app, "--split", o.split, "Part of the data to evaluate.", {"train", "validation", "test"});
   add_decoding(app, o);
   group(app, "Output");
+  add_text(app, "--svg", o.svg, "FILE", "Draw forecasts, the confusion matrix or attention maps to this SVG file.");
   add_explain(app, o);
   add_json(app, o);
   add_config_device(app, o);
@@ -111,6 +116,7 @@ void add_predict(CLI::App& app, Options& o) {
   add_integer(app, "--top-k", o.top_k, "classify, document: labels to print with their probabilities.",
               {1, 65536, 3})
       ->default_str("1");
+  add_integer(app, "--horizon", o.horizon, "the model's", "forecast: time steps to predict.", {1, 1000000, 12});
   add_explain(app, o);
   add_json(app, o, "Print one JSON object per line, as --format jsonl.");
   add_config_device(app, o);

@@ -62,7 +62,7 @@ void evaluate(const std::string& folder, TestResult& result, Activity& activity)
   Trainer trainer(std::make_shared<FirstBatches>(task, k_most_batches), *backend, trainer_options(run.config));
   trainer.set_parameters(run.model.tensors);
   result.metrics = trainer.evaluate(Split::test).metrics;
-  result.baselines = task->baselines();
+  result.baselines = task->baselines(Split::test);
   if (n > k_most_batches)
     result.note = fmt::format("Metrics of the model are of the first {} of {} batches; `unroll eval` takes all.",
                               k_most_batches, number_text(static_cast<double>(n)));

@@ -18,6 +18,7 @@
 #include "unroll/optimizer.h"
 #include "unroll/plan_hash.h"
 #include "unroll/predict.h"
+#include "unroll/predict_tables.h"
 #include "unroll/result.h"
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
