@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,9 @@ def check(page):
     with tempfile.TemporaryDirectory() as folder:  # one for the page: its blocks build on each other
         (pathlib.Path(folder) / "bin").mkdir()
         (pathlib.Path(folder) / "bin/unroll").symlink_to(UNROLL)
+        if page.parent.name == "tutorials":  # which ask for their data file in the current folder
+            for file in [*(page.parent / "data").glob("*.?sv"), ROOT / "docs/examples/data/kjv-genesis-mark.txt"]:
+                shutil.copy(file, folder)
         for kind, _, block in blocks:
             if kind.startswith("file "):
                 done = same_as_file(block, page.parent / kind.removeprefix("file "))
