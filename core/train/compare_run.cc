@@ -27,7 +27,7 @@ void require_parameters(const std::vector<ParameterSpec>& wanted, const TensorMa
       throw Error(ErrorKind::input_file, "compare", "there is no parameter '" + p.name + "'", next);
     if (at->second.type() != p.type)
       throw Error(ErrorKind::input_file, "compare",
-                  "'" + p.name + "' must be " + p.type.text() + "; got " + at->second.type().text(), next);
+                  p.name + ": expected " + p.type.text() + ", got " + at->second.type().text(), next);
   }
   if (given.size() > wanted.size())
     throw Error(ErrorKind::input_file, "compare",

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `unroll data check`: check the dataset of a config for common problems.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/report.h"
+#include "frontends/cli/terminal.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
@@ -15,7 +17,8 @@ namespace {
 void try_task(const Config& config, const std::string& folder, DataCheck& check) {
   try {
     const auto task = make_task(config, folder);
-    for (const std::string& note : task->notes()) print_line(data_line(note));
+    for (const std::string& note : task->notes())
+      print_line(wrapped(data_line(note), static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
     const std::pair<const char*, Split> splits[] = {
         {"training", Split::train}, {"validation", Split::validation}, {"test", Split::test}};
     for (const auto& row : splits)

@@ -139,7 +139,7 @@ void RecordFile::refuse(std::int64_t record, const std::string& what, const std:
 
 void RecordFile::refuse_changed() const {
   throw Error(ErrorKind::input_file, name(), "is no longer what it was when it was read first",
-              "Leave the file as it is while it is used");
+              "Do not modify the file while it is in use");
 }
 
 }  // namespace unroll

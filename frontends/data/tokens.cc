@@ -66,7 +66,7 @@ const std::vector<std::int32_t>& BlockTokens::ids_of(std::size_t block) const {
   std::vector<std::int32_t> ids = tokenizer_.encode(text_.read(blocks_[block].at, blocks_[block + 1].at), name_);
   if (static_cast<std::int64_t>(ids.size()) != blocks_[block + 1].first_token - blocks_[block].first_token)
     throw Error(ErrorKind::input_file, name_, "is no longer what it was when it was read first",
-                "Leave the file as it is while it is used");
+                "Do not modify the file while it is in use");
   *oldest = {block, ++reads_, std::move(ids)};
   return oldest->ids;
 }

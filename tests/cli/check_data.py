@@ -14,7 +14,7 @@ def trained(folder, kind, data, *settings):
     config = folder / "own.toml"
     ok("new", kind, config, "--data", data, *settings)
     done = ok("train", config, "--out", folder / "run", *SMALL)
-    return [line for line in done.err.splitlines() if line.startswith("data: ")]
+    return [line for line in done.messages() if line.startswith("data: ")]
 
 
 def measurements(folder):

@@ -87,7 +87,7 @@ def reasons(folder):
     found = explained(config_of(folder, "forecast"), "--set", "model.hidden=8", "--set", "model.layers=2")
     update = found["plans"][0]
     (claims,) = [l for l in update["left"] if l["pass"] == "claim"]
-    assert claims["count"] > 5 and "scans are the fast path" in claims["why"], claims
+    assert claims["count"] > 5 and "scans are its fast path" in claims["why"], claims
     assert not any("it needs the state" in l["why"] for l in update["left"])
     kept = {n["layer"] for n in update["passes"] if n["pass"] == "split"}
     assert kept == {"recurrent.l0", "recurrent.l1"}, kept

@@ -15,6 +15,10 @@ class Result:
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out, err
 
+    def messages(self):
+        """Lines of stderr, each as it was before it was wrapped: a line that goes on begins with two spaces."""
+        return self.err.replace("\n  ", " ").splitlines()
+
     def json(self):
         return json.loads(self.out)
 

@@ -153,7 +153,7 @@ TEST_CASE("a limit that the streams do not fit into, and a file that changes, ar
   const auto task = make_language_model(o, std::shared_ptr<const Vfs::Reader>(disk().open(path)), path);
   write(text.substr(0, 1000));
   CHECK_THROWS_WITH_AS(task->batch(Split::train, 0, 0, task->n_batches(Split::train) - 1),
-                       doctest::Contains("Leave the file as it is"), Error);
+                       doctest::Contains("Do not modify the file while it is in use"), Error);
   CHECK_THROWS_AS(disk().open(folder.path()), Error);
   CHECK_THROWS_AS(disk().open(path + ".none"), Error);
 }

@@ -249,8 +249,8 @@ TEST_CASE("a file that is written to while it is used is found and named, one th
     };
     CHECK_THROWS_WITH_AS(batch_after([&] { write(path, text + text); }), doctest::Contains(path.c_str()), Error);
     write(path, text);
-    CHECK_THROWS_WITH_AS(batch_after([&] { write(path, text.substr(0, 1000)); }), doctest::Contains("the file"),
-                         Error);
+    CHECK_THROWS_WITH_AS(batch_after([&] { write(path, text.substr(0, 1000)); }),
+                         doctest::Contains("Do not modify the file while it is in use"), Error);
     write(path, text);
     batch_after([&] {
       write(path + ".new", "x");
