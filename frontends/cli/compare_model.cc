@@ -60,13 +60,13 @@ class GraphTask final : public Task {
 };
 
 CompareModel graph_model(const Options& o) {
-  constexpr std::size_t k_max_graph_bytes = std::size_t{64} << 20;
+  const std::string text = read_graph_text(o.config);
   if (o.input.empty())
     throw Error(ErrorKind::usage, "compare", "a graph needs its inputs", "Name their file with --input");
   if (o.grad || o.updates > 0)
     throw Error(ErrorKind::usage, "compare", "a graph alone has neither parameters nor a loss",
                 "Leave out --grad and --updates");
-  std::shared_ptr<const Graph> graph = parse_graph(read_text_file(o.config, k_max_graph_bytes));
+  std::shared_ptr<const Graph> graph = parse_graph(text);
   const TensorMap given = load_safetensors(o.input).tensors;
   TensorMap inputs;
   for (const NamedValue& input : graph->inputs()) {

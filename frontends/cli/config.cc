@@ -141,7 +141,7 @@ void Config::apply_setting(std::string_view setting) {
   }
   const auto equals = setting.find('=');
   if (equals == std::string_view::npos) {
-    throw Error(ErrorKind::usage, origin, "no = in it", "Write --set section.key=value");
+    throw Error(ErrorKind::usage, origin, "the setting has no value", "Write --set section.key=value");
   }
   const KeySpec& key = known_key(setting.substr(0, equals), origin);
   const std::string_view text = setting.substr(equals + 1);

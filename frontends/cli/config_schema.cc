@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/support/nearest_name.h"
 namespace unroll::cli {
 namespace {
 
@@ -234,19 +235,6 @@ constexpr KindDefault k_kind_defaults[] = {
     {"model.pooling", k_document, "\"attention\""},
     {"train.batch", k_document, "16"},
 };
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = std::exchange(row[j + 1], std::min({replaced, row[j] + 1, row[j + 1] + 1}));
-    }
-  }
-  return row.back();
-}
 
 std::string_view leaf(std::string_view path) {
   const auto dot = path.rfind('.');

@@ -141,6 +141,9 @@ class Explaining {
 };
 
 CompareModel model_of(const Options& options) {
+  if (!std::filesystem::exists(options.config))
+    throw Error(ErrorKind::input_file, options.config, "there is no such file or folder",
+                "Name a run folder or a config file");
   if (!std::filesystem::is_directory(options.config) && !options.config.ends_with(".toml"))
     throw Error(ErrorKind::usage, options.config, "is neither a run folder nor a config file (.toml)",
                 "Name what `unroll train` wrote or reads");

@@ -14,7 +14,6 @@
 namespace unroll::cli {
 namespace {
 
-constexpr std::size_t k_max_graph_bytes = std::size_t{1} << 26;
 constexpr std::size_t k_longest_metadata = 200;  // characters shown without --json
 
 void add_tensor_file(Report& report, const TensorFile& file, bool json) {
@@ -113,7 +112,7 @@ int run_inspect(const Options& options) {
     report.print(options.json);
     return 0;
   }
-  return print_graph_of(options, *parse_graph(read_text_file(options.path, k_max_graph_bytes)));
+  return print_graph_of(options, *parse_graph(read_graph_text(options.path)));
 }
 
 }  // namespace unroll::cli

@@ -120,9 +120,27 @@ bool is_option(const std::string& word) {
          std::string_view("0123456789.").find(word[1]) == std::string_view::npos;
 }
 
+// With the first example of the help.
 Error missing(const CLI::App& command, const CLI::Option& option) {
-  return {ErrorKind::usage, command.get_name(), fmt::format("{} is missing", shown_name(option)),
-          fmt::format("{} `unroll {} --help` shows examples", option.get_description(), command.get_name())};
+  const std::string name = shown_name(option), examples = command.get_footer();
+  const std::size_t begin = examples.find_first_not_of(' ');
+  const std::string example = examples.substr(begin, examples.find('\n') - begin);
+  const bool is_whole = !example.ends_with('\\');
+  return {ErrorKind::usage, command.get_name(), name + " is missing",
+          (is_whole ? fmt::format("Write for example: {}. ", example) : "") +
+              fmt::format("`unroll {} --help` describes {}", command.get_name(), name)};
+}
+
+// A value that a validator refused: "--batch: expected ..., got "0". Write for example: --batch 32".
+Error wrong_value(const CLI::App& command, std::string text) {
+  const std::size_t colon = text.find(':');
+  const CLI::Option* option = command.get_option_no_throw(text.substr(0, colon));
+  if (option && option->get_positional()) text.replace(0, colon, shown_name(*option));
+  const std::size_t hint = text.rfind("\". ");
+  if (hint == std::string::npos) return {ErrorKind::usage, command.get_name(), text, help_of(command)};
+  const std::string next = text.substr(hint + 3);
+  return {ErrorKind::usage, command.get_name(), text.substr(0, hint + 1),
+          next + (next.ends_with('?') ? " " : ". ") + help_of(command)};
 }
 
 }  // namespace
@@ -158,6 +176,7 @@ Error wrong_options(const CLI::App& command, const CLI::ParseError& found) {
       if (option->get_required() && option->count() == 0) return missing(command, *option);
   }
   if (!extra.empty()) return extra_words(command, extra);
+  if (dynamic_cast<const CLI::ValidationError*>(&found)) return wrong_value(command, found.what());
   std::string text = found.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&found)) {
     const std::string name = text.substr(0, text.find(':'));

@@ -135,6 +135,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
 
 // The config file with --set, --backend, --threads and --seed on top.
 Config load_config(const Options& options, const std::string& path);
+// Of a file that is neither a run folder nor a config. Throws Error(input_file) when it is not the text of a graph.
+std::string read_graph_text(const std::string& path);
 // Fills what has no config file: bench, doctor.
 std::string backend_or(const Options& options, const std::string& fallback);
 

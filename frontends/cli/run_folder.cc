@@ -15,6 +15,27 @@
 #include "unroll/vfs.h"
 
 namespace unroll::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* k_name_one = "Name a folder that `unroll train --out` wrote";
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what, const std::string& next) {
+  throw Error(ErrorKind::input_file, path, what, next);
+}
+
+void refuse_other_than_run(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) refuse(path, "there is no such folder", k_name_one);
+  if (fs::is_directory(path, ignored)) return;
+  if (path.ends_with(".toml"))
+    refuse(path, "expected a run folder, got a config file",
+           fmt::format("Train it first: unroll train {} --out FOLDER; or add --weights FILE", path));
+  refuse(path, "expected a run folder, got a file", k_name_one);
+}
+
+}  // namespace
 
 RunFolder open_run(const Options& options) {
   if (!options.weights.empty()) {
@@ -22,20 +43,17 @@ RunFolder open_run(const Options& options) {
     const std::string path = is_folder ? options.config + "/config.toml" : options.config;
     return {load_config(options, path), load_model(options.weights), folder_of(path)};
   }
+  refuse_other_than_run(options.config);
   const std::string config = options.config + "/config.toml";
   const std::string model = fmt::format("{}/{}.safetensors", options.config, options.checkpoint);
-  for (const std::string& path : {config, model}) {
-    if (!disk().exists(path)) {
-      throw Error(ErrorKind::input_file, options.config, fmt::format("not a run folder: {} is missing", path),
-                  "Name a folder that `unroll train --out` wrote");
-    }
-  }
+  if (!disk().exists(config)) refuse(options.config, fmt::format("not a run folder: {} is missing", config), k_name_one);
+  if (!disk().exists(model))
+    refuse(options.config, fmt::format("the run has no checkpoint yet: {} is missing", model),
+           fmt::format("Train it: unroll train --resume --out {}", options.config));
   return {load_config(options, config), load_model(model), options.config};
 }
 
 namespace {
-
-namespace fs = std::filesystem;
 
 // Files that `train` writes before its first report, and the log or the empty metrics among them: a config alone may be
 // the user's.

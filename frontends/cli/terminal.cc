@@ -86,8 +86,10 @@ std::string fitted(std::string_view text, std::size_t width) {
 
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent, std::size_t margin) {
   width = std::max(width, indent + 2);
-  std::string all;
-  std::size_t column = 0, start = 0;  // `start`: where the words of this line begin
+  const std::size_t lead = std::min(text.find_first_not_of(' '), text.size());
+  std::string all(lead, ' ');
+  text.remove_prefix(lead);
+  std::size_t column = lead, start = lead;  // `start`: where the words of this line begin
   const auto next_line = [&] {
     all += "\n" + std::string(margin + indent, ' ');
     column = start = indent;
@@ -102,7 +104,7 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
       ++column;
     }
     const bool is_path = word.find('/') != std::string_view::npos;
-    while (!is_path && column + columns_of(word) > width) {
+    while (!is_path && column < width && column + columns_of(word) > width) {
       const std::string_view part = beginning(word, width - column);
       all += part;
       word.remove_prefix(part.size());

@@ -20,7 +20,7 @@ VERBS = {"Create", "Check", "Train", "Evaluate", "Predict", "Generate", "Show", 
 def overview():
     """command -> its line in `unroll help`, joined"""
     found, name = {}, None
-    for line in ok("help").out.splitlines():
+    for line in ok("help").out.split("\nExamples:\n")[0].splitlines():
         if start := re.fullmatch(r"  (\w+) +(\S.*)", line):
             name = start[1]
             found[name] = start[2]

@@ -29,7 +29,7 @@ OPTIONS = [
     ("generate run --temp 0.7", 2, ["[generate]", "no option --temp.", "Did you mean --temperature?"]),
     ("generate run --temprature=0.7", 2, ["no option --temprature.", "--temperature"]),
     ("generate run --topk 3", 2, ["--top-k"]),
-    ("train c.toml --otu run", 2, ["no option --otu", "--out"]),
+    ("train c.toml --otu run", 2, ["no option --otu", "Did you mean --out?"]),
     ("train --bogus", 2, ["no option --bogus", "unroll train --help"]),
     ("train c.toml --out run --lr 0.1", 2, ["key of the config", "--set train.lr=VALUE"]),
     ("train c.toml --out run --batch-size 8", 2, ["--set train.batch=VALUE"]),
@@ -41,9 +41,9 @@ OPTIONS = [
     ("bench --batch 0", 2, ["--batch", "1 to 1000000", 'got "0"', "--batch 32"]),
     ("bench --batch", 2, ["--batch needs a value"]),
     ("bench --batch 3 --batch 4", 2, ["--batch is given more than once"]),
-    ("bench --mode trian", 2, ["infer, train, stream, gemm", 'got "trian"', "Did you mean train?"]),
+    ("bench --mode trian", 2, ["infer, train, stream, gemm", 'got "trian"', "Did you mean train? `unroll bench"]),
     ("eval run --split tset", 2, ["Did you mean test?"]),
-    ("new classifier demo", 2, ["Did you mean classify?"]),
+    ("new classifier demo", 2, ["KIND: expected one of", "Did you mean classify?"]),
     ("data chekc c.toml", 2, ["Did you mean check?"]),
     ("generate run And then", 2, ['unexpected argument "And"', "Quote"]),
 ]
@@ -52,7 +52,8 @@ OPERANDS = [(name, 2, [f"[{name}]", "is missing", f"unroll {name} --help"])
                          "report", "lever", "stream", "run", "completion")]
 OPERANDS += [("new", 2, ["[new]", "language-model"]), ("new forecast", 2, ["[new]", "folder"]),
              ("train", 2, ["[train]", "--out is missing"]), ("train c.toml", 2, ["--out is missing"]),
-             ("train --out run", 2, ["config file is missing", "unroll train CONFIG --out DIR"]), ("run c.toml", 2, ["--weights is missing"]),
+             ("train --out run", 2, ["config file is missing", "unroll train CONFIG --out DIR"]),
+             ("run c.toml", 2, ["--weights is missing"]),
              ("lever c.toml", 2, ["CHANGES is missing", "hidden=512"])]
 SETTINGS = [
     ("train c.toml --out run --set model.hiden=3", 2, ["model.hiden", "Did you mean model.hidden?"]),
@@ -127,7 +128,7 @@ def wrong_files(folder):
             result = call(*line.split(), cwd=folder)
             assert result.code in (2, 3), f"`unroll {line}` gave {result.code}: {result.err}"
             assert result.err.startswith("unroll: error: [") and name in result.err, f"`unroll {line}`: {result.err}"
-            assert len(result.err) > 40 and ". " in result.err, f"`unroll {line}` says no next step: {result.err}"
+            assert ". " in result.err, f"`unroll {line}` says no next step: {result.err}"
             assert not (folder / "out").exists(), f"`unroll {line}` left a folder"
 
 
