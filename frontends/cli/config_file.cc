@@ -56,7 +56,8 @@ Config load_config(const Options& options, const std::string& path) {
 std::string read_graph_text(const std::string& path) {
   constexpr std::size_t k_max_graph_bytes = std::size_t{64} << 20;
   std::string text = read_text_file(path, k_max_graph_bytes);
-  if (!text.starts_with("graph"))
+  const bool is_graph = text.starts_with("graph") || text.starts_with("//");  // a comment
+  if (!is_graph)
     throw Error(ErrorKind::input_file, path, "is neither a run folder nor a config file (.toml) nor graph text",
                 "Name what `unroll train` wrote or reads");
   return text;

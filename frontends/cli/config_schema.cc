@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <utility>
 #include <vector>
 
 #include "core/support/nearest_name.h"
+
 namespace unroll::cli {
 namespace {
 

@@ -22,7 +22,7 @@ void add_stream(CLI::App& app, Options& o) {
   add_json(app, o, "Print one JSON array per line.");
   add_device(app, o, "the config's run.backend", "1");
   app.footer("  seq 10 | unroll stream runs/co2\n"
-             "  unroll stream lstm.toml --weights lstm.safetensors --weights-dtype int8 --bench");
+             "  unroll stream lstm.toml --weights w.safetensors --weights-dtype int8 --bench");
 }
 
 void add_run(CLI::App& app, Options& o) {

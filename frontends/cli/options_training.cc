@@ -77,7 +77,7 @@ void add_train(CLI::App& app, Options& o) {
       "  unroll train --resume --out runs/char-lm --max-updates 2000\n"
       "  unroll train docs/examples/char-lm.toml --find-lr\n"
       "\n"
-      "The first Ctrl-C finishes the update, saves a checkpoint and exits with code 130.\n"
+      "The first Ctrl-C finishes the update, saves a checkpoint and exits (code 130).\n"
       "The second exits at once.");
 }
 
@@ -113,10 +113,10 @@ void add_predict(CLI::App& app, Options& o) {
       ->type_name("NAME")
       ->default_str("by the name of --output, else by task")
       ->check(one_of({"csv", "tsv", "jsonl", "text"}));
-  add_integer(app, "--top-k", o.top_k, "classify, document: labels to print with their probabilities.",
+  add_integer(app, "--top-k", o.top_k, "Labels to print with their probabilities; for classify and document.",
               {1, 65536, 3})
       ->default_str("1");
-  add_integer(app, "--horizon", o.horizon, "the model's", "forecast: time steps to predict.", {1, 1000000, 12});
+  add_integer(app, "--horizon", o.horizon, "the model's", "Time steps to predict; for forecast.", {1, 1000000, 12});
   add_explain(app, o);
   add_json(app, o, "Print one JSON object per line, as --format jsonl.");
   add_config_device(app, o);

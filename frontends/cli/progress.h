@@ -60,13 +60,13 @@ class ProgressDisplay {
   void command(const std::string& text);  // the same, in one piece that can be copied
   StageReport stages() { return busy_.stages(); }  // for TrainerOptions::stage
   void finish() { busy_.finish(); }    // before a result is printed
+  void note(const std::vector<Advice>& advice);  // to the log, and to stderr with plain_advice
   const std::vector<Advice>& advice() const { return advice_; }  // given so far
   std::optional<std::int64_t> best_update() const { return best_update_; }  // of what was reported
 
  private:
   void log(const std::string& text);
   void draw(const Progress& progress, double seconds_left);
-  void note(const std::vector<Advice>& advice);
 
   bool bar_;
   bool plain_advice_;

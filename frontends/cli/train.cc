@@ -19,6 +19,7 @@
 #include "frontends/cli/resume.h"
 #include "frontends/cli/run_folder.h"
 #include "frontends/cli/signals.h"
+#include "frontends/cli/train_judgement.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
 
@@ -43,6 +44,7 @@ struct Finished {
   std::size_t peak = 0;  // bytes
   std::optional<std::int64_t> best_update;
   std::vector<Advice> advice;
+  bool diverged = false;
 };
 
 Report report_for_programs(const Finished& run, const Options& options) {
@@ -63,6 +65,7 @@ Report report_for_programs(const Finished& run, const Options& options) {
   if (result.estimated_seconds > 0) report.add("estimated_seconds", result.estimated_seconds);
   if (run.estimate.bytes > 0) report.add("estimated_bytes", static_cast<std::int64_t>(run.estimate.bytes));
   if (run.peak > 0) report.add("peak_bytes", static_cast<std::int64_t>(run.peak));
+  report.add("diverged", run.diverged);
   report.add("interrupted", stop_signal() != 0);
   report.add("out_of_time", result.out_of_time);
   report.add("out_of_patience", result.out_of_patience);
@@ -90,10 +93,14 @@ Report report_for_people(const Finished& run, const Options& options) {
   const char* why = stop_signal() != 0       ? "yes, by a signal"
                     : result.out_of_time     ? "yes, by train.max_minutes"
                     : result.out_of_patience ? "yes, by train.patience"
+                    : result.interrupted     ? "yes, by --max-updates"
                                              : "no";
   report.add("stopped early", why);
+  if (run.diverged) report.add("diverged", "yes");
   const bool unfinished = stop_signal() != 0 || result.out_of_time;
-  report.add("next", unfinished ? fmt::format("unroll train --resume --out {}", options.out)
+  const std::string config = options.config.empty() ? options.out + "/config.toml" : options.config;
+  report.add("next", run.diverged ? fmt::format("unroll train {} --find-lr", config)
+                     : unfinished ? fmt::format("unroll train --resume --out {}", options.out)
                                 : fmt::format("unroll eval {}", options.out));
   return report;
 }
@@ -275,7 +282,9 @@ int run_train(const Options& options) {
     say_notes();
     display.estimated(e);
   };
+  LossTrace losses;
   const auto report = [&](const Progress& p) {
+    losses.add(p);
     say_notes();
     display.report(p);
     if (events) events->report(p);
@@ -289,7 +298,9 @@ int run_train(const Options& options) {
     display.line(fmt::format("stopped after update {}; continue with:", result.updates));
     display.command(fmt::format("  unroll train --resume --out {}", options.out));
   }
-  const Finished run{result, estimate, peak, display.best_update(), display.advice()};
+  note_baselines(*task, config, result, display);
+  const bool diverged = losses.diverged(result, display.advice());
+  const Finished run{result, estimate, peak, display.best_update(), display.advice(), diverged};
   print_explained(options.json ? report_for_programs(run, options) : report_for_people(run, options), explaining,
                   options.json);
   return stop_signal() != 0 ? 128 + stop_signal() : 0;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a finished training run is told: whether it diverged, and whether simple baselines do better.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "frontends/cli/config.h"
+#include "frontends/cli/progress.h"
+
+namespace unroll::cli {
+
+// The training losses of a run.
+class LossTrace {
+ public:
+  void add(const Progress& progress);
+  // The last loss is not finite, or the symptom was seen and the loss did not come back below the first one.
+  bool diverged(const TrainResult& result, const std::vector<Advice>& advice) const;
+
+ private:
+  std::optional<double> first_, last_;
+};
+
+// Compares the best validation with the task's baselines on the same split, and notes what follows. A run that was cut
+// short is not judged.
+void note_baselines(const Task& task, const Config& config, const TrainResult& result, ProgressDisplay& display);
+
+}  // namespace unroll::cli
