@@ -28,6 +28,7 @@ constexpr double k_saturated = 0.8, k_dead = 0.25;
 constexpr double k_diverges = 3;            // times the loss of the first report
 constexpr double k_waits = 0.05;            // of the time
 constexpr std::size_t k_waiting = 3;        // reports
+constexpr double k_waited = 2;              // seconds: a run of a moment gains nothing
 
 bool is_not_finite(const Seen& s) { return s.skipped > 0; }
 
@@ -106,7 +107,7 @@ bool underfits(const Seen& s) { return s.from_start && rests(s) && !has_learnt(s
 bool is_on_plateau(const Seen& s) { return rests(s) && (!s.from_start || has_learnt(s)); }
 
 bool waits_for_data(const Seen& s) {
-  if (s.data_waits.size() <= k_waiting) return false;  // the first update always waits
+  if (s.data_waits.size() <= k_waiting || s.waited < k_waited) return false;  // the first update always waits
   return *std::min_element(s.data_waits.end() - k_waiting, s.data_waits.end()) > k_waits;
 }
 
@@ -150,7 +151,7 @@ constexpr Row k_rows[] = {
     {{"a plateau", "five validations lowered the best one by less than 0.1 % and the training loss by less than 1 %",
       "`train.schedule = \"plateau\"` or `\"cosine\"`, a lower `train.lr`, a larger `model.hidden`"},
      is_on_plateau},
-    {{"a slow loader", "`data_wait` is above 5 % in three reports in a row",
+    {{"a slow loader", "`data_wait` is above 5 % in three reports in a row, and the run waited for 2 seconds or more",
       "a larger `train.prefetch`, data in a simpler form"},
      waits_for_data},
 };
@@ -183,6 +184,9 @@ void Advisor::remember(const Progress& p) {
   for (const auto& [name, value] : p.metrics) s.infinite_metric |= std::isinf(value);
   s.gradient_norms.push_back(p.gradient_norm);
   s.data_waits.push_back(p.data_wait);
+  const auto updates = static_cast<double>(p.update - s.update);
+  if (p.updates_per_second > 0) s.waited += p.data_wait * updates / p.updates_per_second;
+  s.update = p.update;
   loss_sum_ += p.loss;
   ++n_losses_;
 }

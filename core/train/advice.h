@@ -36,6 +36,8 @@ class Advisor {
   struct Seen {
     std::vector<double> gradient_norms;  // of reports
     std::vector<double> data_waits;
+    double waited = 0;        // seconds
+    std::int64_t update = 0;  // of the last report
     std::vector<Validated> validations;
     double first_loss = 0, last_loss = 0;
     bool infinite_metric = false;

@@ -15,9 +15,14 @@ namespace {
 struct JudgedMetric {
   const char* name;
   bool higher_is_better;
+  const char* remedy = "";  // of the task that has it
 };
-constexpr JudgedMetric k_judged[] = {{"mase", false},    {"mae", false},       {"bleu", true},
-                                     {"accuracy", true}, {"perplexity", false}, {"bits_per_character", false}};
+constexpr JudgedMetric k_judged[] = {{"mase", false, "a longer `data.window`, "},
+                                     {"mae", false, "a longer `data.window`, "},
+                                     {"bleu", true},
+                                     {"accuracy", true},
+                                     {"perplexity", false},
+                                     {"bits_per_character", false}};
 const std::set<std::string> k_constant{"most_frequent", "frequency"};  // baselines that ignore the input
 
 struct Rival {
@@ -41,7 +46,8 @@ std::string text_of(const std::vector<Rival>& rivals) {
 
 Advice advice_of(const Symptom& symptom, const JudgedMetric& metric, double value, const std::vector<Rival>& rivals) {
   return {std::string(symptom.name), std::string(metric.name) + " is " + text_of(value) + ", the baseline " +
-                                         text_of(rivals) + ". Try " + std::string(symptom.remedies)};
+                                         text_of(rivals) + ". Try " + metric.remedy +
+                                         std::string(symptom.remedies)};
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ inline constexpr Symptom k_no_learning{
     "labels"};
 inline constexpr Symptom k_worse_than_baseline{
     "worse than a baseline", "a baseline has the better metric on the same split",
-    "a longer run, `unroll train CONFIG --find-lr`, a longer `data.window`, more data, or use the baseline"};
+    "a longer run, `unroll train CONFIG --find-lr`, a larger `model.hidden`, more data, or use the baseline"};
 
 // Compares the first metric of a table (mase, mae, bleu, accuracy, perplexity, ...) that the model and a baseline have.
 // Both must be taken on the same split. Nothing when the model is better than all baselines, or has no such metric.

@@ -477,8 +477,25 @@ def advice(folder):
     assert (folder / "b/log.txt").read_text().count("advice: underfitting: ") == 1
 
 
+def judgement(folder):
+    """a finished run is compared with baselines, a run cut short is not, and a diverged one says so"""
+    source = config(folder, "language-model")
+    few = ["--set", "train.max_updates=4", "--set", "train.lr=1e-9", *SMALL]
+    finished = ok("train", source, "--out", folder / "a", *few)
+    assert finished.err.count("advice: no learning: perplexity is ") == 1, finished.err
+    assert "the baseline frequency has " in " ".join(finished.err.split()), finished.err
+    rows = ok("train", source, "--out", folder / "b", "--json", *few).json()
+    assert [row["symptom"] for row in rows["advice"]] == ["no learning"] and not rows["diverged"], rows
+    short = ok("train", source, "--out", folder / "c", "--max-updates", 2, *few)
+    assert "advice" not in short.err and "yes, by --max-updates" in short.out, short.err + short.out
+    diverged = ok("train", source, "--out", folder / "d", "--set", "train.max_updates=40", "--set", "train.lr=50",
+                  "--set", "train.clip_norm=0", "--set", "train.log_every=1", *SMALL)
+    assert "advice: divergence: " in diverged.err and "--find-lr" in diverged.out, diverged.err + diverged.out
+
+
 with tempfile.TemporaryDirectory() as work:
     run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals,
                 resume_with_another_config, a_failed_start_blocks_nothing, limits_and_checks,
                 precision_check, levers, lever_file_refused, several_series, data_check, estimates, tensorboard,
-                stops_on_signals, second_signal_ends_at_once, displays, bad_data, advice], work)
+                stops_on_signals, second_signal_ends_at_once, displays, bad_data, advice, judgement],
+               work)
