@@ -194,7 +194,7 @@ def refusals(folder):
     """what cannot be explained is refused by name, with the exit code of its kind, and nothing is written"""
     config = config_of(folder, "forecast")
     refused(3, "explain", folder / "absent.toml", says=("absent.toml",))
-    refused(2, "explain", folder / "model.onnx", says=("neither a run folder nor a config",))
+    refused(3, "explain", folder / "model.onnx", says=("model.onnx", "no such file"))
     refused(2, "explain", config, "--set", "model.hiden=3", says=("Did you mean model.hidden?",))
     refused(5, "explain", config, "--backend", "abacus", says=("abacus", "reference"))
     refused(6, "explain", config, *QUICK, "--svg", folder / "no/such/p.svg", says=("no/such",))

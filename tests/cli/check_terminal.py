@@ -124,7 +124,7 @@ def slow_training(folder):
 def slow_measurements(folder):
     """compare, explain, profile, bench and lever speak while they measure"""
     stack = folder / "lstm.toml"
-    stack.write_text('[model]\ncell = "lstm"\ninput = 64\nhidden = 128\n[data]\nsteps = 40\n[train]\nbatch = 16\n')
+    stack.write_text('[model]\ncell = "lstm"\ninput = 64\nhidden = 128\n[data]\nsteps = 80\n[train]\nbatch = 16\n')
     seen = speaks(4, "compare", stack, "--grad")
     assert "comparing backends: " in seen.text, seen.text
     speaks(4, "explain", stack, *REFERENCE, "--seconds", 1)

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 
-UNROLL = sys.argv[1]
+UNROLL = os.path.abspath(sys.argv[1])
 
 
 class Result:

@@ -124,7 +124,7 @@ TEST_CASE("--set overrides a key and is a usage error when it does not fit") {
   const auto usage = [&](const std::string& setting) {
     return refusal(ErrorKind::usage, [&] { config.apply_setting(setting); });
   };
-  CHECK(contains(usage("model.hidden"), "no ="));
+  CHECK(contains(usage("model.hidden"), "no value"));
   CHECK(contains(usage("model.hiden=3"), "Did you mean model.hidden?"));
   CHECK(contains(usage("model.hidden=three"), "not of type integer"));
   CHECK(contains(usage("model.hidden=3\nmodel.layers=2"), "not of type integer"));
