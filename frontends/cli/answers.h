@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "frontends/cli/options.h"
+#include "frontends/cli/panel.h"
 #include "frontends/cli/row_writer.h"
 #include "frontends/cli/run_folder.h"
 #include "unroll/backend.h"
@@ -45,6 +46,7 @@ class Answers {
   virtual void put(std::size_t i, const InputLine& line, RowWriter& writer) const = 0;
   virtual UnknownCount unknown() const { return {}; }
   virtual std::string summary() const { return {}; }  // a line for stderr at the end
+  virtual std::vector<Panel> panels() { return {}; }  // pictures of the first answers
 };
 
 std::unique_ptr<Answers> label_answers(const RunFolder& run, Backend& backend, const Options& options);
@@ -54,8 +56,10 @@ std::unique_ptr<Answers> line_scores(const RunFolder& run, Backend& backend, con
 
 std::unique_ptr<Answers> class_answers(const RunFolder& run, Backend& backend, const Options& options);
 
-// The steps behind the end of the input's series, one row each.
-void put_forecast(const RunFolder& run, Backend& backend, const Options& options, RowWriter& writer);
+// The steps behind the end of the input's series, one row each. Returns their pictures.
+std::vector<Panel> put_forecast(const RunFolder& run, Backend& backend, const Options& options, RowWriter& writer);
+
+inline constexpr std::size_t k_most_drawn = 12;  // lines of a file whose answers are drawn
 
 // Labels with probabilities as cells, for `top_k` of them: "label", "probability", "label_2", "probability_2", ...
 std::vector<std::string> ranking_columns(std::int64_t top_k);

@@ -90,9 +90,13 @@ class Chart {
   }
 
   std::string attributes() const {
+    const std::string labels =
+        axes_.labels.empty() ? ""
+                             : fmt::format(" data-first-label=\"{}\" data-labels=\"{}\"", axes_.first_label,
+                                           escaped(fmt::format("{}", fmt::join(axes_.labels, "|"))));
     return fmt::format("data-left=\"{}\" data-right=\"{}\" data-bottom=\"{}\" data-first=\"{:.10g}\" "
-                       "data-last=\"{:.10g}\" data-x=\"{}\"",
-                       k_left, k_width - k_right, k_height - k_bottom, first_, last_, escaped(axes_.x));
+                       "data-last=\"{:.10g}\" data-x=\"{}\"{}",
+                       k_left, k_width - k_right, k_height - k_bottom, first_, last_, escaped(axes_.x), labels);
   }
 
  private:

@@ -118,6 +118,7 @@ void add_advice(Report& report, const Metrics& metrics, const std::map<std::stri
 int run_eval(const Options& options) {
   Activity busy("loading the run");
   const RunFolder run = open_run(options);
+  if (!options.svg.empty()) check_drawable(run, options.config);
   const auto task = make_task(run.config, run.folder, run.model.metadata);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);

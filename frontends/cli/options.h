@@ -104,7 +104,7 @@ struct Options {
 
   // explain; also --out, --memory-limit
   bool full = false;
-  std::string svg;  // also eval
+  std::string svg;  // also eval, predict
   double explain_seconds = 1;
 
   // stream, bench --mode stream

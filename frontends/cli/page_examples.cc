@@ -9,7 +9,7 @@
 namespace unroll::cli {
 namespace {
 
-constexpr std::size_t k_most_maps = 4, k_most_letters = 400, k_most_tokens = 200, k_most_series = 8;
+constexpr std::size_t k_most_maps = 4, k_most_letters = 400, k_most_tokens = 200;
 
 std::string class_table(const std::vector<ClassExample>& examples) {
   std::vector<std::vector<Cell>> rows;

@@ -36,7 +36,7 @@ figure > svg, .wide > svg { display: block; width: 100%; height: auto; touch-act
 .wide, pre { overflow-x: auto; max-width: 100%; } table { border-collapse: collapse; }
 caption { text-align: left; color: var(--soft); padding-bottom: 4px; }
 th, td { padding: 5px 18px 5px 0; border-bottom: 1px solid var(--faint); text-align: left; vertical-align: top;
-  overflow-wrap: normal; max-width: 26em; }
+  overflow-wrap: break-word; max-width: 26em; }
 th { color: var(--soft); font-size: 13px; font-weight: 600; vertical-align: bottom; }
 .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .note { color: var(--soft); font-size: 14px; margin: .4rem 0; } details { margin: .5rem 0; }
@@ -61,6 +61,7 @@ for (const svg of document.querySelectorAll("svg[data-first]")) {
     name: line.dataset.name,
     points: line.dataset.values.trim().split(" ").filter(p => p).map(p => p.split(",").map(Number)) }));
   const cursor = document.createElementNS(svg.namespaceURI, "line"), tip = document.createElement("div");
+  const labels = data.labels ? data.labels.split("|") : [];
   cursor.setAttribute("class", "cursor");
   tip.className = "tip";
   const nearest = (points, at) =>
@@ -69,7 +70,7 @@ for (const svg of document.querySelectorAll("svg[data-first]")) {
     const box = svg.getBoundingClientRect(), x = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
     const at = first + (Math.min(Math.max(x, left), right) - left) / (right - left) * (last - first);
     const shown = lines.filter(line => line.points.length).map(line => [line.name, nearest(line.points, at)]);
-    tip.textContent = shown.map(([name, p]) => `${name}: ${p[1]} at ${p[0]}`).join("\n");
+    tip.textContent = shown.map(([name, p]) => `${name}: ${p[1]} at ${labels[p[0] - data.firstLabel] ?? p[0]}`).join("\n");
     tip.style[x < (left + right) / 2 ? "right" : "left"] = "8px";
     tip.style[x < (left + right) / 2 ? "left" : "right"] = "auto";
     for (const end of ["x1", "x2"]) cursor.setAttribute(end, Math.min(Math.max(x, left), right));

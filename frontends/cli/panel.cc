@@ -156,7 +156,7 @@ std::string svg_file(const std::string& title, const std::vector<Panel>& panels)
       const double x = k_margin + static_cast<double>(k - i) * (width + k_margin), head = head_height(panel);
       body += fmt::format("<g transform=\"translate({:.0f} {:.0f})\"><text class=\"name\" x=\"0\" y=\"14\">{}</text>{}"
                           "<g transform=\"translate(0 {:.0f})\">{}</g>",
-                          x, y, escaped(shortened(panel.title, 58)), legend_svg(panel, k_panel_title), head,
+                          x, y, escaped(shortened(panel.title, 50)), legend_svg(panel, k_panel_title), head,
                           panel.body);
       if (!panel.note.empty())
         body += fmt::format("<text x=\"0\" y=\"{:.0f}\">{}</text>", head + panel.height + 14,

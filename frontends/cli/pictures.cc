@@ -33,9 +33,10 @@ class GridDrawing {
  public:
   explicit GridDrawing(const Grid& grid) : grid_(grid) {
     left_ = k_axis_title + label_room(grid.rows);
-    top_ = k_axis_title + label_room(grid.columns);
     cell_ = std::min((k_width - left_ - 8) / static_cast<double>(std::max<std::size_t>(grid.columns.size(), 1)), 72.0);
     height_ = std::min(cell_, 36.0);
+    upright_ = label_room(grid.columns) < cell_;
+    top_ = k_axis_title + (upright_ ? 22 : label_room(grid.columns));
   }
   double full_height() const { return top_ + height_ * static_cast<double>(grid_.rows.size()) + 8; }
   double cell() const { return cell_; }
@@ -64,15 +65,17 @@ class GridDrawing {
                          top_ + height_ * (static_cast<double>(r) + 0.5) + 5,
                          escaped(shortened(grid_.rows[r], k_label_letters)));
     for (std::size_t c = 0; c < grid_.columns.size(); ++c)
-      svg += fmt::format("<text transform=\"translate({:.1f} {:.1f}) rotate(-90)\">{}</text>",
-                         left_ + cell_ * (static_cast<double>(c) + 0.5) + 5, top_ - 6,
-                         escaped(shortened(grid_.columns[c], k_label_letters)));
+      svg += fmt::format("<text transform=\"translate({:.1f} {:.1f}){}</text>",
+                         left_ + cell_ * (static_cast<double>(c) + 0.5) + (upright_ ? 0 : 5), top_ - 6,
+                         (upright_ ? "\" text-anchor=\"middle\">" : " rotate(-90)\">") +
+                             escaped(shortened(grid_.columns[c], k_label_letters)));
     return svg + body_;
   }
 
  private:
   const Grid& grid_;
   double left_, top_, cell_, height_;
+  bool upright_;  // labels of columns that fit above them
   std::string body_;
 };
 
@@ -96,6 +99,31 @@ Curve curve_of(const std::vector<double>& values, std::size_t from, const std::v
   return curve;
 }
 
+// A chart over places in the data, numbered 0, 1, ... in the lines: dates, or rows by their numbers.
+Panel series_chart(const std::string& title, std::vector<ChartLine> lines, const std::string& series,
+                   const std::vector<std::string>& at, std::vector<double> marks = {}) {
+  const bool counted = std::all_of(at.begin(), at.end(), [](const std::string& text) {
+    return text.size() < 16 && text.find_first_not_of("0123456789") == std::string::npos;
+  });
+  ChartAxes axes{.x = counted ? "Row of the data" : "Date",
+                 .y = series.empty() ? "Value" : shortened(series, 30) + " (data units)",
+                 .may_be_logarithmic = false,
+                 .labels = at,
+                 .marks = std::move(marks)};
+  const double first = counted && !at.empty() ? std::stod(at.front()) : 0;
+  // Without gaps the axis has round numbers.
+  if (counted && !at.empty() && std::stod(at.back()) - first == static_cast<double>(at.size() - 1)) {
+    axes.labels.clear();
+    for (double& mark : axes.marks) mark += first;
+    for (ChartLine& line : lines)
+      for (auto& point : line.points) point.first += first;
+  }
+  return chart(title, std::move(lines), axes);
+}
+std::string series_title(const char* what, const std::string& series) {
+  return series.empty() ? what : fmt::format("{}: {}", what, shortened(series, 30));
+}
+
 Panel forecast_panel(const ForecastExample& example, std::size_t from, bool baselines) {
   std::vector<ChartLine> lines;
   int color = 1;
@@ -104,15 +132,8 @@ Panel forecast_panel(const ForecastExample& example, std::size_t from, bool base
       lines.push_back({heading_of(method), color++, true, curve_of(values, from, example.ahead)});
   lines.push_back({"Observed", k_ink, false, curve_of(example.actual, from, {})});
   lines.push_back({"Model", 0, false, curve_of(example.predicted, from, example.ahead)});
-  const bool counted = std::all_of(example.at.begin(), example.at.end(), [](const std::string& at) {
-    return at.find_first_not_of("0123456789") == std::string::npos;
-  });
-  ChartAxes axes{.x = counted ? "Row of the data" : "Date",
-                 .y = example.series.empty() ? "Value" : shortened(example.series, 30) + " (data units)",
-                 .may_be_logarithmic = false};
-  axes.labels = example.at;
-  const std::string series = example.series.empty() ? "" : ": " + shortened(example.series, 30);
-  return chart((baselines ? "Last forecasts and baselines" : "Forecasts") + series, std::move(lines), axes);
+  return series_chart(series_title(baselines ? "Last forecasts and baselines" : "Forecasts", example.series),
+                      std::move(lines), example.series, example.at);
 }
 
 }  // namespace
@@ -125,6 +146,22 @@ std::vector<Panel> forecast_panels(const ForecastExample& example) {
   std::size_t from = n - std::min(n, k_close_values);
   while (from > 0 && example.ahead[from] != 1) --from;  // whole windows
   panels.push_back(forecast_panel(example, from, /*baselines=*/true));
+  return panels;
+}
+
+std::vector<Panel> end_panels(const SeriesEnd& end, const Forecaster::Values& predicted) {
+  std::vector<Panel> panels;
+  const std::size_t S = end.columns.size(), n = end.values.size() / S;
+  for (std::size_t s = 0; s < std::min(S, k_most_series); ++s) {
+    Curve observed, model;
+    for (std::size_t i = 0; i < n; ++i) observed.emplace_back(static_cast<double>(i), end.values[i * S + s]);
+    for (std::size_t i = 0; i < predicted.size() / S; ++i)
+      model.emplace_back(static_cast<double>(n + i), predicted[i * S + s]);
+    panels.push_back(series_chart(series_title("Forecast", end.columns[s]),
+                                  {{"Observed", k_ink, false, observed}, {"Model", 0, false, model}}, end.columns[s],
+                                  end.at, {static_cast<double>(n) - 0.5}));
+  }
+  if (S > k_most_series) panels.back().note = fmt::format("The first {} of {} series.", k_most_series, S);
   return panels;
 }
 

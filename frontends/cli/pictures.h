@@ -8,16 +8,21 @@
 
 #include "frontends/cli/panel.h"
 #include "unroll/examples.h"
+#include "unroll/predict_tables.h"
 
 namespace unroll::cli {
 
 // The whole example; and its last windows, closer, with the baselines.
 std::vector<Panel> forecast_panels(const ForecastExample& example);
+// For each series the end of it and what the model predicts to follow; of many series the first ones.
+std::vector<Panel> end_panels(const SeriesEnd& end, const Forecaster::Values& predicted);
 // The labels with most examples where there are too many to draw; the note says so.
 Panel confusion_panel(const Confusion& confusion, const std::string& title);
 Panel attention_panel(const Translator::Attention& attention, const std::string& title);
 // Bars; the most probable labels come first.
 Panel probability_panel(const std::string& title, const std::vector<ScoredLabel>& labels);
+
+inline constexpr std::size_t k_most_series = 8;  // that are drawn
 
 // All pictures of the examples.
 std::vector<Panel> panels_of(const Examples& examples);

@@ -12,6 +12,7 @@
 #include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/line_reader.h"
+#include "frontends/cli/predict_picture.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
@@ -142,14 +143,16 @@ class Session {
 
 int run_predict(const Options& options) {
   const RunFolder run = open_run(options);
+  check_picture(run, options);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
   const std::string word = options.json ? "jsonl" : options.format;
   if (run.config.uses() == k_forecast) {
     OutputFile file(options.output);
     RowWriter writer(row_format(word, options.output, RowFormat::csv), file);
-    put_forecast(run, *backend, options, writer);
+    const std::vector<Panel> panels = put_forecast(run, *backend, options, writer);
     file.finish();
+    write_picture(run, options, panels);
     print_explained_after(explaining, writer.format() == RowFormat::jsonl);
     return 0;
   }
@@ -161,6 +164,7 @@ int run_predict(const Options& options) {
   Session session(reader, *answers, writer, !reader.is_terminal() && !(file.is_stdout() && ::isatty(STDOUT_FILENO)));
   session.run();
   file.finish();
+  if (!options.svg.empty()) write_picture(run, options, answers->panels());
   print_explained_after(explaining, writer.format() == RowFormat::jsonl);
   session.conclude(file.is_stdout() ? "" : options.output);
   return 0;

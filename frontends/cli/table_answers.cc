@@ -9,6 +9,7 @@
 #include "frontends/cli/activity.h"
 #include "frontends/cli/answers.h"
 #include "frontends/cli/line_reader.h"
+#include "frontends/cli/pictures.h"
 #include "unroll/error.h"
 #include "unroll/predict_tables.h"
 #include "unroll/tasks.h"
@@ -41,6 +42,10 @@ class ClassAnswers : public Answers {
     for (std::size_t i = 0; i < lines.size(); ++i) {
       if (!lines[i].error.empty()) continue;
       places_[i] = static_cast<std::ptrdiff_t>(rows.size());
+      if (drawn_.size() < k_most_drawn) {
+        drawn_.push_back(waiting_.front().values);
+        drawn_lines_.push_back(lines[i].number);
+      }
       rows.push_back(std::move(waiting_.front().values));
       truth.push_back(std::move(waiting_.front().label));
       waiting_.pop_front();
@@ -71,6 +76,13 @@ class ClassAnswers : public Answers {
     const double accuracy = static_cast<double>(right_) / static_cast<double>(labelled_);
     return fmt::format("accuracy {:.4g} on {} rows with a label", accuracy, labelled_);
   }
+  std::vector<Panel> panels() override {
+    std::vector<Panel> panels;
+    const auto results = classifier_.predict(drawn_, 0);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      panels.push_back(probability_panel(fmt::format("Line {}", drawn_lines_[i]), results[i]));
+    return panels;
+  }
 
  private:
   Classifier classifier_;
@@ -80,6 +92,8 @@ class ClassAnswers : public Answers {
   std::vector<std::ptrdiff_t> places_;      // by line: its result, -1 for none
   std::vector<std::vector<ScoredLabel>> results_;
   std::int64_t labelled_ = 0, right_ = 0;
+  std::vector<Classifier::Row> drawn_;  // the first rows, and their lines
+  std::vector<std::int64_t> drawn_lines_;
 };
 
 constexpr std::size_t k_most_stdin = std::size_t{1} << 28;
@@ -103,7 +117,7 @@ std::unique_ptr<Answers> class_answers(const RunFolder& run, Backend& backend, c
   return std::make_unique<ClassAnswers>(run, backend, options);
 }
 
-void put_forecast(const RunFolder& run, Backend& backend, const Options& options, RowWriter& writer) {
+std::vector<Panel> put_forecast(const RunFolder& run, Backend& backend, const Options& options, RowWriter& writer) {
   const std::string name = options.input.empty() || options.input == "-" ? "stdin" : options.input;
   if (name != options.input && ::isatty(STDIN_FILENO) == 1)
     print_line("reading CSV from the terminal; end with Ctrl-D");
@@ -133,6 +147,7 @@ void put_forecast(const RunFolder& run, Backend& backend, const Options& options
     if (writer.format() == RowFormat::jsonl) writer.json(object);
     else writer.row(cells);
   }
+  return options.svg.empty() ? std::vector<Panel>{} : end_panels(end, values);
 }
 
 }  // namespace unroll::cli

@@ -88,12 +88,17 @@ TestResult test_result(const std::string& folder) {
   return result;
 }
 
+void check_drawable(const RunFolder& run, const std::string& folder) {
+  if (run.config.uses() == k_language_model)
+    throw Error(ErrorKind::usage, "--svg", "a language model predicts text, which is not drawn",
+                fmt::format("`unroll generate {}` writes text", folder));
+}
+
 void draw_examples(const RunFolder& run, const Task& task, Backend& backend, Split split, const std::string& path) {
   const Examples examples = examples_of_run(run, task, backend, split);
   const std::vector<Panel> panels = panels_of(examples);
   if (panels.empty())
-    throw Error(ErrorKind::usage, "--svg", "there is nothing to draw for a " + run.config.text("task.kind") + " task",
-                "Use report, which shows a sample of text");
+    throw Error(ErrorKind::usage, "--svg", "the examples of this split give nothing to draw", "Choose another --split");
   constexpr const char* k_splits[] = {"training set", "validation set", "test set"};
   write_file(path, svg_file(fmt::format("{}, {}", task_name(run.config.text("task.kind")),
                                         k_splits[static_cast<std::size_t>(split)]),

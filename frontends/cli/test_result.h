@@ -14,6 +14,8 @@ namespace unroll::cli {
 // was moved, say, the result says why.
 TestResult test_result(const std::string& folder);
 
+// Throws Error(usage) where the task has no pictures.
+void check_drawable(const RunFolder& run, const std::string& folder);
 // Pictures of what the model does on the split: `eval --svg`. Throws Error(usage) where there is nothing to draw.
 void draw_examples(const RunFolder& run, const Task& task, Backend& backend, Split split, const std::string& path);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "frontends/cli/answers.h"
+#include "frontends/cli/pictures.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
@@ -92,6 +93,8 @@ class DocumentAnswers : public Answers {
   }
   void predict(const std::vector<InputLine>& lines) override {
     results_ = reader_.predict(texts_of(lines), top_k_);
+    for (std::size_t i = 0; i < lines.size() && drawn_.size() < k_most_drawn; ++i)
+      if (!results_[i].labels.empty()) drawn_.push_back(lines[i].text);
     for (const DocumentReader::Result& r : results_) {
       unknown_.tokens += r.words;
       unknown_.unknown += r.unknown;
@@ -110,9 +113,17 @@ class DocumentAnswers : public Answers {
     writer.text(labels.empty() ? "\n" : fmt::format("{}\n", fmt::join(cells, "\t")));
   }
   UnknownCount unknown() const override { return unknown_; }
+  std::vector<Panel> panels() override {
+    std::vector<Panel> panels;
+    const std::vector<DocumentReader::Result> results = reader_.predict(drawn_, 0);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      panels.push_back(probability_panel(drawn_[i], results[i].labels));
+    return panels;
+  }
 
  private:
   DocumentReader reader_;
+  std::vector<std::string> drawn_;  // the first texts
   std::int64_t top_k_;
   std::vector<DocumentReader::Result> results_;
   UnknownCount unknown_;
@@ -132,6 +143,11 @@ class TranslateAnswers : public Answers {
   }
   void predict(const std::vector<InputLine>& lines) override {
     results_ = translator_.predict(texts_of(lines), decode_);
+    for (std::size_t i = 0; i < lines.size() && drawn_source_.empty(); ++i) {
+      if (results_[i].tokens == 0) continue;
+      drawn_source_ = lines[i].text;
+      drawn_target_ = results_[i].text;
+    }
     for (const Translator::Result& r : results_) {
       unknown_.tokens += r.tokens;
       unknown_.unknown += r.unknown;
@@ -151,9 +167,14 @@ class TranslateAnswers : public Answers {
     writer.text(r.text + "\n");
   }
   UnknownCount unknown() const override { return unknown_; }
+  std::vector<Panel> panels() override {
+    if (drawn_source_.empty()) return {};
+    return {attention_panel(translator_.attention(drawn_source_, drawn_target_), "Attention: " + drawn_source_)};
+  }
 
  private:
   Translator translator_;
+  std::string drawn_source_, drawn_target_;  // the first line with tokens
   DecodeOptions decode_;
   std::vector<Translator::Result> results_;
   UnknownCount unknown_;

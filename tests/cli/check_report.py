@@ -13,6 +13,7 @@ import xml.etree.ElementTree
 
 from command import ok, refused, run_checks
 
+SVG = "{http://www.w3.org/2000/svg}"
 VOID = {"meta", "br", "link"}
 
 
@@ -181,6 +182,7 @@ def readable(folder):
     page = Page(folder / "r.html")
     assert not page.clipped, page.clipped
     assert re.search(r"\.wide, pre \{ overflow-x: auto; max-width: 100%", page.source)
+    assert re.search(r"\nth, td \{[^}]*overflow-wrap: break-word; max-width", page.source)  # a row of numbers in a cell
     schemes = re.findall(r":root \{(.*?)\}", page.source, re.S)
     assert len(schemes) == 2
     for scheme in schemes:
@@ -203,7 +205,7 @@ def what_it_does(folder):
     k = math.isqrt(len(counts))
     assert k * k == len(counts) and abs(sum(counts[::k + 1]) / sum(counts) - metrics["metrics"]["accuracy"]) < 1e-6
     assert page.charts["Confusion matrix"]["axes"] == ["Predicted label", "True label"]
-    drawn = [int(t.text) for t in picture.iter("{http://www.w3.org/2000/svg}text") if t.get("class") == "strong"]
+    drawn = [int(t.text) for t in picture.iter(SVG + "text") if t.get("class") == "strong"]
     assert drawn == [n for n in counts if n > 0], (drawn, counts)
     for text in ("Test set", "Best baseline", "Baseline: Naive Bayes", "Predictions"):
         assert text in page.source, text
@@ -214,6 +216,86 @@ def what_it_does(folder):
     ok("report", run, "--output", folder / "r.html")
     page = Page(folder / "r.html")
     assert "The test set was not evaluated." in page.source and "Loss" in page.charts
+
+
+def points(picture, name):
+    """The values of a line in an SVG file."""
+    root = xml.etree.ElementTree.parse(picture).getroot()
+    return [y for e in root.iter() if e.get("data-name") == name for _, y in pairs(e.get("data-values", ""))]
+
+
+def close(one, other):
+    return len(one) == len(other) > 0 and all(abs(a - b) <= 1e-4 * abs(b) for a, b in zip(one, other))
+
+
+def classes(folder):
+    """classify: the confusion matrix is that of eval, the bars are what predict answers, a label of markup is text"""
+    kinds = ["<b>", "it's & 'so'", "lily"]
+    lines = [f"{3 * (i % 3) + i * 37 % 11 / 4},{i * 53 % 13 / 3 - 2 * (i % 3)},{kinds[i % 3]}" for i in range(240)]
+    (folder / "a.csv").write_text("\n".join(["length,width,kind"] + lines) + "\n")
+    ok("new", "classify", folder / "demo", "--data", folder / "a.csv")
+    run = folder / "run"
+    ok("train", folder / "demo/config.toml", "--out", run, "--max-updates", 9, "--set", "model.hidden=8")
+    found = ok("eval", run, "--svg", folder / "eval.svg", "--json").json()["confusion"]
+    ok("report", run, "--output", folder / "r.html")
+    page = Page(folder / "r.html")
+    counts = [int(n) for n in page.charts["Confusion matrix"]["data-counts"].split()]
+    listed = {(cell["label"], cell["predicted"]): cell["count"] for cell in found}
+    assert sorted(n for n in counts if n > 0) == sorted(listed.values()), (counts, listed)
+    assert sum(counts[::4]) == sum(n for (label, predicted), n in listed.items() if label == predicted)
+    assert "<b>" not in page.source and "&lt;b&gt;" in page.source
+    shown = {t.text for t in xml.etree.ElementTree.parse(folder / "eval.svg").getroot().iter(SVG + "text")}
+    assert set(kinds) <= shown, shown
+    rows = [json.loads(line) for line in ok("predict", run, "--input", folder / "a.csv", "--top-k", 3, "--json", "--svg",
+                                            folder / "new.svg").out.splitlines()]
+    bars = [(e.get("data-label"), float(e.get("data-probability")))
+            for e in xml.etree.ElementTree.parse(folder / "new.svg").getroot().iter() if e.get("data-label")]
+    answers = [(top["label"], top["probability"]) for row in rows[:12] for top in row["top"]]
+    assert [b[0] for b in bars] == [a[0] for a in answers] and close([b[1] for b in bars], [a[1] for a in answers])
+
+
+def forecasts(folder):
+    """forecast: the last forecasts of the page are what predict gives on the same history; predict draws what it writes"""
+    rows = [f"{i},{100 + 10 * math.sin(i / 3) + i / 9:.3f}" for i in range(160)]
+    for name, n in (("a.csv", 160), ("before.csv", 157)):
+        (folder / name).write_text("\n".join(["week,sales"] + rows[:n]) + "\n")
+    ok("new", "forecast", folder / "demo", "--data", folder / "a.csv", "--set", "data.column=sales")
+    run = folder / "run"
+    ok("train", folder / "demo/config.toml", "--out", run, "--max-updates", 9, "--set", "model.hidden=8", "--set",
+       "data.window=12", "--set", "data.horizon=3", "--set", "data.period=19", "--set", "data.test=0.2")
+    ok("report", run, "--output", folder / "r.html")
+    ok("eval", run, "--svg", folder / "eval.svg")
+    page = Page(folder / "r.html")
+    written = ok("predict", run, "--input", folder / "before.csv", "--svg", folder / "new.svg").out.splitlines()[1:]
+    values = [float(line.split(",")[1]) for line in written]
+    for title, lines in (("Forecasts: sales", {"Observed", "Model"}),
+                         ("Last forecasts and baselines: sales", {"Observed", "Model", "Persistence", "Seasonal naive"})):
+        chart = page.charts[title]
+        assert set(chart["lines"]) == lines and chart["axes"] == ["sales (data units)", "Row of the data"], chart
+    windows = re.findall(r'data-name="Model" data-values="([^"]+)"', page.source)
+    assert all(close([y for _, y in pairs(line)][-3:], values) for line in windows) and windows, (windows, values)
+    assert pairs(windows[0])[-1][0] == 159
+    assert close(points(folder / "eval.svg", "Model")[-3:], values) and close(points(folder / "new.svg", "Model"), values)
+    observed = points(folder / "new.svg", "Observed")
+    assert close(observed, [float(row.split(",")[1]) for row in rows[157 - len(observed):157]]) and len(observed) == 12
+
+
+def drawn_or_refused(folder):
+    """translate draws its attention; what has no picture says which command serves, before any work"""
+    for kind in ("translate", "label", "language-model"):
+        ok("new", kind, folder / kind)
+        ok("train", folder / kind / "config.toml", "--out", folder / kind / "run", "--max-updates", 2, "--set",
+           "model.hidden=8")
+    (folder / "in.txt").write_text("\n365\n12\n")
+    ok("predict", folder / "translate/run", "--input", folder / "in.txt", "--svg", folder / "t.svg")
+    root = xml.etree.ElementTree.parse(folder / "t.svg").getroot()
+    assert {"Attention: 365", "Source token", "Target token", "6"} <= {t.text for t in root.iter(SVG + "text")}
+    text_model = folder / "language-model/run"
+    for command in ("eval", "predict"):
+        refused(2, command, text_model, "--svg", folder / "x.svg", says=("--svg", f"`unroll generate {text_model}`"))
+    refused(2, "predict", folder / "label/run", "--svg", folder / "x.svg", says=("`unroll eval ",))
+    refused(2, "predict", folder / "translate/run", "--svg", folder / "x", "--output", folder / "x", says=("same file",))
+    assert not (folder / "x.svg").exists() and not (folder / "x").exists()
 
 
 def alone(folder):
@@ -260,4 +342,5 @@ def refusals(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([curves, peaks, a_real_run, summary, tasks_apart, readable, what_it_does, alone, half_written, refusals], work)
+    run_checks([curves, peaks, a_real_run, summary, tasks_apart, readable, what_it_does, classes, forecasts,
+                drawn_or_refused, alone, half_written, refusals], work)

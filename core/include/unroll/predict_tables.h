@@ -43,6 +43,7 @@ struct SeriesEnd {
   Forecaster::Values values;         // [rows, S], missing values filled
   std::string date;                  // the date column; "" where there is none
   std::vector<std::string> next;     // the dates of the steps that follow, or 1, 2, ...
+  std::vector<std::string> at;       // of the rows and of `next`: the date, or the row's number from 0
   std::vector<std::string> notes;    // what was found in the file
 };
 // The last `rows` rows of the file and the dates of `steps` that follow. Throws Error(input_file) on what is no table

@@ -98,6 +98,7 @@ SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader
   if (missing == "interpolate") piece.interpolate(all.size());
   end.values = piece.levels;
   for (std::size_t s = 0; s < all.n_series(); ++s) end.columns.push_back(all.column_name(s));
+  for (std::int64_t i = all.size() - rows; i < all.size() + steps; ++i) end.at.push_back(all.place(i));
   end.notes = all.notes();
   const SeriesDates& dates = all.dates();
   if (!dates.exist()) {
