@@ -240,7 +240,9 @@ std::vector<ConfigChange> changes_of_resume(const Options& options, const Config
 
 int run_train(const Options& options) {
   if (options.out.empty() && !options.find_lr && !options.verify_resume && !options.check_precision)
-    throw Error(ErrorKind::usage, "train", "--out is missing", "Name a run folder, as in --out runs/first");
+    throw Error(ErrorKind::usage, "train", "--out is missing",
+                fmt::format("Name a run folder: unroll train {} --out runs/first",
+                            options.config.empty() ? "CONFIG" : options.config));
   const std::string source = config_to_train(options);
   Config config = load_config(options, source);
   make_data_path_absolute(config, source);
@@ -298,8 +300,8 @@ int run_train(const Options& options) {
     display.line(fmt::format("stopped after update {}; continue with:", result.updates));
     display.command(fmt::format("  unroll train --resume --out {}", options.out));
   }
-  note_baselines(*task, config, result, display);
   const bool diverged = losses.diverged(result, display.advice());
+  if (!diverged) note_baselines(*task, config, result, display);
   const Finished run{result, estimate, peak, display.best_update(), display.advice(), diverged};
   print_explained(options.json ? report_for_programs(run, options) : report_for_people(run, options), explaining,
                   options.json);

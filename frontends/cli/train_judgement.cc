@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <string>
 
 #include "core/train/judgement.h"
 #include "frontends/cli/activity.h"
@@ -21,16 +23,21 @@ bool is_large(const Config& config) {
   return !error && bytes > k_most_data;
 }
 
+bool any_infinite(const std::map<std::string, double>& metrics) {
+  return std::any_of(metrics.begin(), metrics.end(), [](const auto& m) { return std::isinf(m.second); });
+}
+
 }  // namespace
 
 void LossTrace::add(const Progress& progress) {
   if (progress.validation_loss) return;
   if (!first_) first_ = progress.loss;
   last_ = progress.loss;
+  infinite_ = any_infinite(progress.metrics);
 }
 
 bool LossTrace::diverged(const TrainResult& result, const std::vector<Advice>& advice) const {
-  if (last_ && !std::isfinite(*last_)) return true;
+  if (infinite_ || (last_ && !std::isfinite(*last_))) return true;
   if (!result.validation_metrics.empty() && !std::isfinite(result.last_validation_loss)) return true;
   const bool seen = std::any_of(advice.begin(), advice.end(), [](const Advice& a) { return a.symptom == "divergence"; });
   return seen && !(last_ && *last_ < *first_);

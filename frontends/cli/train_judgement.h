@@ -14,11 +14,12 @@ namespace unroll::cli {
 class LossTrace {
  public:
   void add(const Progress& progress);
-  // The last loss is not finite, or the symptom was seen and the loss did not come back below the first one.
+  // The last loss is not finite or a metric is infinite, or the symptom was seen and the loss stayed above the first one.
   bool diverged(const TrainResult& result, const std::vector<Advice>& advice) const;
 
  private:
   std::optional<double> first_, last_;
+  bool infinite_ = false;  // a metric of the last report
 };
 
 // Compares the best validation with the task's baselines on the same split, and notes what follows. A run that was cut
