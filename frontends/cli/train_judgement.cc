@@ -39,7 +39,8 @@ void LossTrace::add(const Progress& progress) {
 bool LossTrace::diverged(const TrainResult& result, const std::vector<Advice>& advice) const {
   if (infinite_ || (last_ && !std::isfinite(*last_))) return true;
   if (!result.validation_metrics.empty() && !std::isfinite(result.last_validation_loss)) return true;
-  const bool seen = std::any_of(advice.begin(), advice.end(), [](const Advice& a) { return a.symptom == "divergence"; });
+  const auto is_divergence = [](const Advice& a) { return a.symptom == "divergence"; };
+  const bool seen = std::any_of(advice.begin(), advice.end(), is_divergence);
   return seen && !(last_ && *last_ < *first_);
 }
 

@@ -14,7 +14,8 @@ namespace unroll::cli {
 class LossTrace {
  public:
   void add(const Progress& progress);
-  // The last loss is not finite or a metric is infinite, or the symptom was seen and the loss stayed above the first one.
+  // The last loss is not finite or a metric is infinite, or the symptom was seen and the loss stayed above the first
+  // one.
   bool diverged(const TrainResult& result, const std::vector<Advice>& advice) const;
 
  private:
