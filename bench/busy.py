@@ -31,7 +31,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--unroll", required=True)
     parser.add_argument("--busy", default=f"0,{os.cpu_count()}", help="numbers of busy loops, comma-separated")
-    parser.add_argument("--threads", default="1,2", help="comma-separated; the first is what the others are compared with")
+    parser.add_argument("--threads", default="1,2", help="comma-separated; others are compared with the first one")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, help="updates of each run; default: a few seconds of them")
     parser.add_argument("--factor", type=float, default=1.3)

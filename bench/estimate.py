@@ -62,8 +62,8 @@ def main():
     good = True
     if not o.json:
         print(f"{o.starts} starts each, {o.busy} busy loops; time within {TIME:.0%}, memory within {MEMORY:.0%}")
-        print(f"{'config':12} {'threads':>7} {'refused':>7} {'time':>5} {'memory':>6} {'time off':>15} {'memory off':>15} "
-              f"{'seconds':>7}")
+        print(f"{'config':12} {'threads':>7} {'refused':>7} {'time':>5} {'memory':>6} {'time off':>15} "
+              f"{'memory off':>15} {'seconds':>7}")
     for config in configs:
         for threads in map(int, o.threads.split(",")):
             with Busy(o.busy):
@@ -80,8 +80,8 @@ def main():
                 continue
             span = [f"{min(v):+.0%} to {max(v):+.0%}" if v else "" for v in (time, memory)]
             seconds = sum(s["seconds"] for s in done) / max(len(done), 1)
-            print(f"{pathlib.Path(config).stem:12} {threads:7} {o.starts - len(done):7} {within[0]:5.0%} {within[1]:6.0%} "
-                  f"{span[0]:>15} {span[1]:>15} {seconds:7.1f}", flush=True)
+            print(f"{pathlib.Path(config).stem:12} {threads:7} {o.starts - len(done):7} {within[0]:5.0%} "
+                  f"{within[1]:6.0%} {span[0]:>15} {span[1]:>15} {seconds:7.1f}", flush=True)
             for s in starts:
                 for line in s.get("refused", []):
                     print(f"  refused: {line}", flush=True)

@@ -50,7 +50,7 @@ class CellLSTM(ByHand):
 
 
 class OpsLSTM(ByHand):
-    """Hochreiter and Schmidhuber 1997, Gers et al. 2000, as someone writes it who knows to take x W outside the loop."""
+    """Hochreiter and Schmidhuber 1997, Gers et al. 2000, with x W computed outside the loop."""
 
     def before(self, p, x):
         return functional.linear(x, p["weight_ih_l0"], p["bias_ih_l0"] + p["bias_hh_l0"])

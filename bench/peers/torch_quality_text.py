@@ -45,7 +45,8 @@ class Rows:
     def begin(self, rows, lengths, config):
         self.smoothing, self.batch = config["train"]["label_smoothing"], config["train"]["batch"]
         assert config["train"]["batch_tokens"] == 0, "train.batch_tokens is not supported here"
-        self.parts = {split: [rows[i] for i in part] for split, part in random_splits(len(rows), config["data"]).items()}
+        splits = random_splits(len(rows), config["data"])
+        self.parts = {split: [rows[i] for i in part] for split, part in splits.items()}
         self.lengths = [lengths(row) for row in self.parts["train"]]
         self.n_batches = math.ceil(len(self.lengths) / self.batch)
 

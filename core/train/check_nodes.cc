@@ -270,7 +270,7 @@ class Walk {
       if (at < 0) continue;
       blame(level, id, "state " + std::to_string(i) + " in " + inner.place + " is " + std::to_string(data[i].at(at)) +
                            element_words(data[i].type(), at) + ", not " + std::to_string(states[i].at(at)) +
-                           " as the step before left it");
+                           " as the previous step returned");
       return false;
     }
     return true;
@@ -297,7 +297,7 @@ class Walk {
       const std::int64_t at = first_difference(got, stacked, live.elements(got));
       if (at < 0) continue;
       blame(level, id, "output " + std::to_string(k) + " is " + std::to_string(got.at(at)) +
-                           element_words(got.type(), at) + "; its steps gave " + std::to_string(stacked.at(at)));
+                           element_words(got.type(), at) + "; its steps returned " + std::to_string(stacked.at(at)));
       return false;
     }
     return true;

@@ -39,7 +39,7 @@ NodeJudge::Verdict judge_elements(const Tensor& got, const Tensor& wanted, const
     if (ratio != ratio) ratio = std::isinf(allowed) ? 0 : std::numeric_limits<double>::infinity();
     if (ratio <= verdict.ratio) continue;
     char numbers[160];
-    std::snprintf(numbers, sizeof numbers, "; of these operands it must be %.9g, within %.2g", exact, allowed);
+    std::snprintf(numbers, sizeof numbers, "; expected %.9g for these operands, tolerance %.2g", exact, allowed);
     char first[40];
     std::snprintf(first, sizeof first, " is %.9g", a);
     verdict = {ratio, first + element_words(got.type(), i) + numbers};

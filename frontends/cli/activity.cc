@@ -109,7 +109,8 @@ class StatusLine {
     if (live_.empty()) return;
     const Activity::State& state = *live_.back();
     const int width = terminal_width(STDERR_FILENO) - 1;
-    const std::string text = state.drawing ? state.drawing(width) : fitted(state.text(), static_cast<std::size_t>(width));
+    const std::string text =
+        state.drawing ? state.drawing(width) : fitted(state.text(), static_cast<std::size_t>(width));
     const bool green = state.green && colors_;
     if (drawn_ && text == shown_ && green == green_) return;
     write(fmt::format("\r\033[J{}{}{}\r", green ? "\033[32m" : "", text, green ? "\033[0m" : ""));

@@ -20,8 +20,8 @@ struct NamedPlan {
 
 // plan, runs, milliseconds, predicted_ms, memory, places, left, passes, calls, edges (by index of calls).
 Report plan_json(const NamedPlan& plan);
-// About a screen: time by phase and layer, the longest calls, what passes left, memory. `full`: also every change that a
-// pass made, and every call.
+// About a screen: time by phase and layer, the longest calls, optimizations not applied, memory. `full`: also every
+// change that a pass made, and every call.
 Report plan_text(const NamedPlan& plan, bool full);
 
 }  // namespace unroll::cli

@@ -26,8 +26,10 @@ void add_tensor_file(Report& report, const TensorFile& file, bool json) {
                                  .add("elements", tensor.elements())
                                  .add("finite", tensor.all_finite())));
     if (!json)
-      rows.back() = std::move(
-          Report().add("name", name).add("type", tensor.type().text()).add("", tensor.all_finite() ? "" : "NOT FINITE"));
+      rows.back() = std::move(Report()
+                                  .add("name", name)
+                                  .add("type", tensor.type().text())
+                                  .add("", tensor.all_finite() ? "" : "NOT FINITE"));
     elements += tensor.elements();
   }
   Report metadata;

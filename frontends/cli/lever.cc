@@ -207,8 +207,8 @@ Report json_of(const LeverTable& table, std::span<const Change> changes, const s
 std::string spread_text(const Spread& s) { return fmt::format("{:.4g} ({:.4g} - {:.4g})", s.mean, s.low, s.high); }
 
 Report text_of(const LeverTable& table) {
-  TextTable rows{{"change", "items/s", "speed", "epoch", "memory", "loss at equal items", "loss at equal time", "verdict"},
-                 {}};
+  TextTable rows{
+      {"change", "items/s", "speed", "epoch", "memory", "loss at equal items", "loss at equal time", "verdict"}, {}};
   const double base = table.rows[0].items_per_second.mean;
   for (const LeverResult& row : table.rows) {
     const bool is_baseline = &row == &table.rows[0];

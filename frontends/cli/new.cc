@@ -86,8 +86,8 @@ int run_new(const Options& options) {
   for (const std::string& setting : options.settings) config.apply_setting(setting);
   if (!folder.empty()) disk().make_folder(folder);
   const std::string file = is_file ? options.path : folder + "/config.toml";
-  write_new(file, fmt::format("# {0}: docs/config.md explains every key, docs/data.md#{0} the data file\n\n{1}", from.kind,
-                              config.toml(config.uses())));
+  write_new(file, fmt::format("# {0}: docs/config.md explains every key, docs/data.md#{0} the data file\n\n{1}",
+                              from.kind, config.toml(config.uses())));
   if (!is_file && options.data.empty()) write_new(folder + "/" + from.data, from.sample());
   fmt::print(stderr, "Train it: unroll train {} --out runs/{}\n", file,
              fs::path(file).parent_path().filename().string());

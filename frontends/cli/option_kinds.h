@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of options: each kind has one form in --help and in messages. Help shows "[allowed values; default: value]".
+// The kinds of options. Each kind has one form in --help and messages. Help shows "[allowed values; default: value]".
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -244,7 +244,8 @@ const char* const k_picture_style = R"css(
 .plan { min-width: 720px; } .plan text { font: 12px system-ui, sans-serif; fill: var(--soft); }
 .plan .ink, .plan .name, .plan .layer { fill: var(--ink); } .plan .name { font-size: 15px; font-weight: 600; }
 .plan .layer { font-weight: 600; } .plan rect { fill: var(--c0); stroke: var(--c0); stroke-width: 1; }
-.plan .ground { fill: var(--ground); stroke: none; } .plan .loop { fill: var(--c1); stroke: var(--c1); stroke-width: 2; } .plan .small { stroke-dasharray: 4 3; }
+.plan .ground { fill: var(--ground); stroke: none; }
+.plan .loop { fill: var(--c1); stroke: var(--c1); stroke-width: 2; } .plan .small { stroke-dasharray: 4 3; }
 .plan .grid { stroke: var(--faint); } .plan .arrow { fill: none; stroke: var(--soft); stroke-width: 1.2; opacity: .6; }
 .plan .head { fill: var(--soft); }
 )css";

@@ -124,13 +124,13 @@ bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
   if (trimmed(line.text).empty()) return false;
   if (format_.separator == 0) format_.separator = separator_of(line.text);
   if (const std::size_t bad = split_csv_line(line.text, format_.separator, cells); bad != std::string::npos)
-    refuse(line.number, bad, "a quote is out of place", "A quoted cell must end on the line it begins on");
+    refuse(line.number, bad, "misplaced quote", "Close each quoted cell on the line where it begins");
   if (n_columns_ == 0 && cells.size() > max_columns_)
     refuse(line.number, max_columns_, "more than " + std::to_string(max_columns_) + " columns");
   if (n_columns_ == 0) n_columns_ = cells.size();
   if (cells.size() != n_columns_)
     refuse(line.number, std::min(cells.size(), n_columns_),
-           std::to_string(cells.size()) + " cells; the first line has " + std::to_string(n_columns_));
+           std::to_string(cells.size()) + " cells, but the first line has " + std::to_string(n_columns_));
   return !std::exchange(first_, false) || !takes_as_header(line, cells);
 }
 
@@ -141,7 +141,7 @@ bool CsvReader::takes_as_header(const Line& line, std::vector<std::string>& cell
   if (!header_.empty() && cells != header_) {
     const auto other = std::mismatch(cells.begin(), cells.end(), header_.begin()).first;
     refuse(line.number, static_cast<std::size_t>(other - cells.begin()),
-           "the header says '" + other->substr(0, 40) + "'; the columns of all files must be the same");
+           "the header of the other file has '" + other->substr(0, 40) + "'; all files need the same columns");
   }
   header_ = cells;
   return true;
@@ -179,7 +179,7 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& name, const C
     std::move(cells.begin(), cells.end(), std::back_inserter(table.cells_));
     table.lines_.push_back(line.number);
   });
-  if (table.lines_.empty()) throw Error(ErrorKind::input_file, name, "holds no line of data");
+  if (table.lines_.empty()) throw Error(ErrorKind::input_file, name, "has no data rows");
   return table;
 }
 
@@ -196,7 +196,7 @@ void index_rows(RecordFile& file, CsvReader& reader,
           take(cells, line.number);
         },
         f);
-    if (file.size() == before) throw Error(ErrorKind::input_file, file.name(f), "holds no line of data");
+    if (file.size() == before) throw Error(ErrorKind::input_file, file.name(f), "has no data rows");
   }
 }
 
@@ -225,16 +225,17 @@ std::size_t CsvReader::column(const std::string& name) const {
     if (found < n_columns_)
       throw Error(ErrorKind::usage, name_,
                   "columns " + std::to_string(found + 1) + " and " + std::to_string(c + 1) + " are both '" + name + "'",
-                  "Give each column of the header a name of its own");
+                  "Give each column a different name");
     found = c;
   }
   if (found < n_columns_) return found;
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error == std::errc() && end == name.data() + name.size() && number >= 1 && number <= n_columns_) return number - 1;
+  if (error == std::errc() && end == name.data() + name.size() && number >= 1 && number <= n_columns_)
+    return number - 1;
   std::string known;
   for (const std::string& column : header_) known += (known.empty() ? "" : ", ") + column;
-  throw Error(ErrorKind::usage, name_, "there is no column '" + name + "'",
+  throw Error(ErrorKind::usage, name_, "has no column '" + name + "'",
               header_.empty() ? "The file has no header line; give a column's number, 1 to " +
                                     std::to_string(n_columns_) + ", or set data.header = \"yes\""
                               : "Columns: " + known);
@@ -247,15 +248,15 @@ std::string CsvReader::column_name(std::size_t column) const {
 double CsvReader::number(const std::string& cell, std::size_t line, std::size_t column, Missing missing) const {
   if (is_missing(cell)) {
     if (missing == Missing::as_nan) return std::numeric_limits<double>::quiet_NaN();
-    refuse(line, column, "a number is missing", "Fill it, remove the line, or set data.missing");
+    refuse(line, column, "a number is missing", "Fill in the number, remove the line, or set data.missing");
   }
   const std::optional<double> value = number_in(cell);
   const std::string shown = "'" + cell.substr(0, 40) + "'";
   if (!value)
     refuse(line, column, shown + " is not a number",
            separator() == ';' && cell.find(',') != std::string::npos
-               ? "Write decimals with a point"
-               : "Choose columns of numbers; a missing one is empty, NaN, NA, N/A, null or ?");
+               ? "Write decimals with a point, such as 1.5"
+               : "Choose numeric columns. Missing values are written as an empty cell, NaN, NA, N/A, null or ?");
   if (!std::isfinite(*value)) refuse(line, column, shown + " is not finite");
   return *value;
 }

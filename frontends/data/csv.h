@@ -105,7 +105,8 @@ class CsvTable {
   std::vector<std::size_t> lines_;   // [rows] line in the file, from 1
 };
 
-// Each row of all files becomes a record, and is shown: its cells and its line. Throws as CsvTable::parse but for cells.
+// Adds each row of all files as a record, and calls `take` with its cells and line. Throws like CsvTable::parse, except
+// for numbers.
 void index_rows(RecordFile& file, CsvReader& reader,
                 const std::function<void(std::span<const std::string> cells, std::size_t line)>& take);
 // The cells of a record of such a file.

@@ -68,13 +68,13 @@ class Inflater {
       text.append(out.data(), out.size() - stream_.avail_out);
       if (text.size() > limit)
         throw Error(ErrorKind::input_file, name_, "unpacks to more than " + std::to_string(limit) + " bytes",
-                    "Unpack it (gzip -d): a plain file may be larger than data.memory_limit; or raise that limit");
+                    "Unpack it with gzip -d, because plain files are streamed; or raise data.memory_limit");
       if (status == Z_STREAM_END) return true;
       if (stream_.avail_out > 0) return false;
     }
   }
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorKind::input_file, name_, "the gzip file " + what, "Test it with gzip -t, or get it again");
+    throw Error(ErrorKind::input_file, name_, "the gzip file " + what, "Check it with gzip -t, and copy it again");
   }
 
   const std::string& name_;

@@ -25,18 +25,18 @@ void for_each_token(const Lines& lines, const std::string& name, const LabelledL
     const std::size_t tab = line.text.find('\t');
     if (tab == std::string_view::npos || line.text.find('\t', tab + 1) != std::string_view::npos)
       refuse_line(name, line.number,
-                  "a token, one tab and its label are expected; got '" + std::string(line.text.substr(0, 40)) + "'",
-                  "Leave a line empty where a sentence ends");
+                  "expected a token, one tab and its label; got '" + std::string(line.text.substr(0, 40)) + "'",
+                  "Leave an empty line after each sentence");
     if (tab == 0 || tab + 1 == line.text.size())
       refuse_line(name, line.number, tab == 0 ? "the token is empty" : "the label is empty");
     if (length == limits.max_length)
       refuse_line(name, line.number, "the sentence has more than " + std::to_string(limits.max_length) + " tokens",
-                  "Leave an empty line where a sentence ends");
+                  "Leave an empty line after each sentence");
     if (++n_tokens > limits.max_tokens)
       refuse_line(name, line.number, "more than " + std::to_string(limits.max_tokens) + " tokens");
     take({line.text.substr(0, tab), line.text.substr(tab + 1), line, length++ == 0});
   });
-  if (n_tokens == 0) throw Error(ErrorKind::input_file, name, "holds no sentence");
+  if (n_tokens == 0) throw Error(ErrorKind::input_file, name, "has no sentences");
 }
 
 std::vector<LabelledSentence> sentences_in(const Lines& lines, const std::string& name, const LabelledLimits& limits) {

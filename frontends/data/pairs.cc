@@ -43,7 +43,7 @@ PairsFormat document_format() {
   PairsFormat format;
   format.source_words = {"label", "labels", "class", "category", "sentiment", "y"};
   format.target_words = {"text", "review", "document", "content", "sentence", "comment", "message", "body"};
-  format.expected = "a label, one tab and a text are expected";
+  format.expected = "expected a label, one tab and a text";
   return format;
 }
 
@@ -73,8 +73,8 @@ std::size_t PairsReader::place_of(const std::string& column, std::size_t otherwi
   const auto [end, error] = std::from_chars(column.data(), column.data() + column.size(), number);
   if (error == std::errc() && end == column.data() + column.size() && number >= 1 && number <= columns_.size())
     return number - 1;
-  throw Error(ErrorKind::usage, name_, "there is no column '" + column.substr(0, 40) + "'",
-              "Name a column of the header, or write a number from 1, first or last");
+  throw Error(ErrorKind::usage, name_, "has no column '" + column.substr(0, 40) + "'",
+              "Write a column name of the header, a number from 1, first or last");
 }
 
 // The first line says how all are read.
@@ -94,7 +94,7 @@ void PairsReader::begin(const Line& line) {
   }
   quoted_ = separator != '\t';
   const std::optional<std::vector<std::string>> cells = cells_of(line.text);
-  if (!cells) refuse_line(name_, line.number, "a quote is out of place", "A quoted cell must end on its line");
+  if (!cells) refuse_line(name_, line.number, "misplaced quote", "Close each quoted cell on the line where it begins");
   columns_ = *cells;
   using Header = CsvFormat::Header;
   has_header_ = format_.csv.header == Header::yes || (format_.csv.header == Header::automatic && names_in(columns_));
@@ -110,7 +110,9 @@ void PairsReader::begin(const Line& line) {
   // One of them was named, and is where the other one would be.
   if (format_.target.empty()) target_ = source_ == 0 ? 1 : 0;
   else if (format_.source.empty()) source_ = target_ == 0 ? 1 : 0;
-  else throw Error(ErrorKind::usage, name_, "both sides are column " + std::to_string(source_ + 1), "Name two columns");
+  else
+    throw Error(ErrorKind::usage, name_, "both sides name column " + std::to_string(source_ + 1),
+                "Name two different columns");
 }
 
 std::optional<TextPair> PairsReader::read(const Line& line) {
@@ -131,11 +133,11 @@ std::optional<TextPair> PairsReader::read(const Line& line) {
   if (!cells || cells->size() != columns_.size() || cells->size() < 2 ||
       (cells->size() > 2 && !has_header_ && format_.source.empty() && format_.target.empty()))
     refuse_line(name_, line.number,
-                quoted_ ? std::to_string(cells ? cells->size() : 0) + " cells; the first line has " +
+                quoted_ ? std::to_string(cells ? cells->size() : 0) + " cells, but the first line has " +
                               std::to_string(columns_.size())
                         : std::string(format_.expected) + "; got '" + std::string(line.text.substr(0, 40)) + "'",
-                quoted_ ? "Quote a cell that has a separator in it: \"like, this\""
-                        : "A CSV must have a name that ends in .csv, or set data.separator");
+                quoted_ ? "Quote cells that contain the separator: \"like, this\""
+                        : "Write one tab. For a CSV, use a name that ends in .csv, or set data.separator");
   TextPair pair{std::move((*cells)[source_]), std::move((*cells)[target_]), line.number};
   for (const auto& [side, what] : {std::pair(&pair.source, format_.source_words[0]),
                                    std::pair(&pair.target, format_.target_words[0])}) {
@@ -168,7 +170,7 @@ std::vector<TextPair> read_pairs(std::string_view text, const std::string& name,
   lines_of(text)([&](const Line& line) {
     if (std::optional<TextPair> pair = reader.read(line)) pairs.push_back(std::move(*pair));
   });
-  if (pairs.empty()) throw Error(ErrorKind::input_file, name, "holds no pair of texts");
+  if (pairs.empty()) throw Error(ErrorKind::input_file, name, "has no pairs of texts");
   return pairs;
 }
 
@@ -181,7 +183,7 @@ void index_pairs(RecordFile& file, PairsReader& reader) {
           if (reader.read(line)) file.add(line.at);
         },
         f);
-    if (file.size() == before) throw Error(ErrorKind::input_file, file.name(f), "holds no pair of texts");
+    if (file.size() == before) throw Error(ErrorKind::input_file, file.name(f), "has no pairs of texts");
   }
 }
 

@@ -23,12 +23,12 @@ struct PairsLimits {
 // in .csv (or .csv.gz), or whose first line names the columns, cells are those of CsvReader.
 struct PairsFormat {
   CsvFormat csv;
-  // A name of the header, a number, "first" or "last". Empty: the column that the header calls by one of the words, else
-  // the first and the second one.
+  // A column name of the header, a number, "first" or "last". Empty: the column whose name is one of the words below,
+  // else the first column for the source and the second one for the target.
   std::string source, target;
   std::vector<std::string_view> source_words = {"source", "src", "input"};
   std::vector<std::string_view> target_words = {"target", "tgt", "output"};
-  std::string_view expected = "a source, one tab and its target are expected";
+  std::string_view expected = "expected a source, one tab and its target";
 };
 // label and text of documents.
 PairsFormat document_format();

@@ -138,7 +138,7 @@ void RecordFile::refuse(std::int64_t record, const std::string& what, const std:
 }
 
 void RecordFile::refuse_changed() const {
-  throw Error(ErrorKind::input_file, name(), "is no longer what it was when it was read first",
+  throw Error(ErrorKind::input_file, name(), "changed while it was in use",
               "Do not modify the file while it is in use");
 }
 

@@ -46,7 +46,7 @@ void DataChecker::empty_lines(const RecordFile& file, std::size_t usual) {
         },
         f);
   figure("empty lines", static_cast<double>(n));
-  if (n > 0) warn("empty lines", std::to_string(n) + " that are skipped, the first at line " + first);
+  if (n > 0) warn("empty lines", std::to_string(n) + " empty lines are skipped; first at line " + first);
 }
 
 void DataChecker::lengths(const std::vector<CheckedRow>& rows, const std::string& unit) {
@@ -66,9 +66,9 @@ void DataChecker::lengths(const std::vector<CheckedRow>& rows, const std::string
     if (row.length > longest->length) longest = &row;
   }
   if (far > 0)
-    warn("lengths", std::to_string(far) + " above 8 times the median of " + std::to_string(median) + " " + unit +
-                        ", the longest at line " + std::to_string(longest->line) + " with " +
-                        std::to_string(longest->length));
+    warn("lengths", std::to_string(far) + " rows are longer than 8 times the median (" + std::to_string(median) + " " +
+                        unit + "); the longest, at line " + std::to_string(longest->line) + ", has " +
+                        std::to_string(longest->length) + ". Shorten them");
 }
 
 void DataChecker::duplicates(const std::vector<CheckedRow>& rows) {
@@ -88,8 +88,9 @@ void DataChecker::duplicates(const std::vector<CheckedRow>& rows) {
     const std::string name(k_split_names[static_cast<std::size_t>(split)]);
     figure("duplicates in " + name, share(n, all));
     if (share(n, all) > k_many_duplicates)
-      warn("duplicates", percent(share(n, all)) + " of " + name + " stand in training too, the first at line " + first +
-                             ": its figures will be too good");
+      warn("duplicates", percent(share(n, all)) + " of the " + name +
+                             " set also occur in the training set; first at line " + first +
+                             ". Remove them: they make the metrics look better than they are");
   }
 }
 
@@ -101,8 +102,9 @@ void DataChecker::vocabulary(const std::array<Known, 3>& tokens, std::int64_t si
     const double unknown = share(tokens[split].unknown, all);
     figure(prefix + "unknown in " + std::string(k_split_names[split]), unknown);
     if (unknown > k_many_unknown)
-      warn("vocabulary", percent(unknown) + " of the " + prefix + "tokens of " + std::string(k_split_names[split]) +
-                             " are unknown; raise data.vocabulary, lower data.min_count, or take smaller data.tokens");
+      warn("vocabulary", percent(unknown) + " of the " + prefix + "tokens of the " + std::string(k_split_names[split]) +
+                             " set are unknown. Raise data.vocabulary, lower data.min_count, or set data.tokens to "
+                             "smaller units");
   }
 }
 
@@ -126,11 +128,11 @@ void DataChecker::labels(const std::map<std::string, std::array<std::int64_t, 3>
   }
   figure("rarest label (share of training)", least);
   figure("most frequent label (share of training)", most);
-  if (n_missing > 0) warn("labels", std::to_string(n_missing) + " never in training: " + missing);
-  if (n_rare > 0) warn("labels", std::to_string(n_rare) + " hardly in training: " + rare);
+  if (n_missing > 0) warn("labels", std::to_string(n_missing) + " labels are absent from the training set: " + missing);
+  if (n_rare > 0) warn("labels", std::to_string(n_rare) + " labels are rare in the training set: " + rare);
   if (most > k_dominant && counts.size() > 1)
-    warn("labels", "'" + dominant + "' is " + percent(most) + " of training: look at F1, not at accuracy");
-  if (counts.size() == 1) warn("labels", "there is only one: nothing can be learnt");
+    warn("labels", "'" + dominant + "' is " + percent(most) + " of the training set. Judge by F1, not by accuracy");
+  if (counts.size() == 1) warn("labels", "all rows have the same label: there is nothing to learn");
 }
 
 }  // namespace unroll

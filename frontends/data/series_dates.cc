@@ -9,7 +9,7 @@ namespace unroll {
 
 namespace {
 
-constexpr const char* k_no_dates = "Correct it, or set data.date = \"none\" to take rows as they come";
+constexpr const char* k_no_dates = "Correct it, or set data.date = \"none\" to ignore dates";
 
 // The most frequent distance, the smaller one of equals, and how often.
 std::pair<std::int64_t, std::int64_t> usual(const std::map<std::int64_t, std::int64_t>& counts) {
@@ -45,12 +45,13 @@ void SeriesDates::see(const CsvReader& reader, std::span<const std::string> cell
     form_ = date->form;
     first_ = date->at;
   } else {
-    if (date->form != form_) reader.refuse(line, *column_, shown + " is written unlike the dates before it", k_no_dates);
+    if (date->form != form_)
+      reader.refuse(line, *column_, shown + " is in another date format than the first date", k_no_dates);
     if (date->at <= last_)
       reader.refuse(line, *column_,
-                    shown + (date->at == last_ ? " is the date of line " : " is before the date of line ") +
+                    shown + (date->at == last_ ? " repeats the date of line " : " is before the date of line ") +
                         std::to_string(last_line_),
-                    date->at == last_ ? "Keep one row for each date: several series are columns side by side"
+                    date->at == last_ ? "Keep one row per date. Give each series its own column"
                                       : "Sort the rows by date");
     constexpr std::size_t k_most = 4096;  // distances that are told apart
     const std::int64_t seconds = date->at.seconds - last_.seconds, months = months_apart(last_, date->at);
@@ -77,9 +78,10 @@ void SeriesDates::finish(const std::string& file) {
                                             static_cast<double>(step_.seconds);
   if (all > 2.5 * static_cast<double>(n_) + 10)
     throw Error(ErrorKind::input_file, file,
-                "from " + date_text(first_, form_, has_time_) + " to " + date_text(last_, form_, has_time_) +
-                    " most dates are missing: " + std::to_string(n_) + " rows, most often " + step_text(step_) + " apart",
-                "Choose another date column with data.date, or set data.date = \"none\" to take rows as they come");
+                "most dates are missing from " + date_text(first_, form_, has_time_) + " to " +
+                    date_text(last_, form_, has_time_) + ": " + std::to_string(n_) +
+                    " rows, with a usual distance of " + step_text(step_),
+                "Choose another date column with data.date, or set data.date = \"none\" to ignore dates");
   if (const std::optional<std::int64_t> steps = steps_between(first_, last_, step_)) n_missing_ = *steps + 1 - n_;
 }
 
@@ -88,7 +90,7 @@ std::int64_t SeriesDates::number(const CsvReader& reader, const std::string& cel
   const std::optional<std::int64_t> steps = date ? steps_between(first_, date->at, step_) : std::nullopt;
   if (!steps || *steps < 0)
     reader.refuse(line, *column_,
-                  "'" + cell.substr(0, 40) + "' is not a whole number of steps of " + step_text(step_) + " after " +
+                  "'" + cell.substr(0, 40) + "' does not fit a step of " + step_text(step_) + " from " +
                       date_text(first_, form_, has_time_),
                   k_no_dates);
   return *steps;

@@ -17,8 +17,8 @@ namespace unroll {
 // Sees the dates of a file once, line by line, and then numbers them.
 class SeriesDates {
  public:
-  // `name` as in ForecastOptions::date; `values` are the columns of the series, which are no dates. `cells` are those of
-  // the first row. Throws Error(usage) when there is no such column.
+  // `name` as in ForecastOptions::date. `values` are the columns of the series, which hold no dates. `cells` is the
+  // first row. Throws Error(usage) if the column does not exist.
   SeriesDates(const CsvReader& reader, const std::string& name, std::span<const std::size_t> values,
               std::span<const std::string> cells);
 

@@ -60,7 +60,7 @@ void SeriesRows::find_dates(const SeriesFormat& format) {
     }
     if (dates_->exist()) dates_->see(reader_, cells, line.number);
   });
-  if (!dates_) throw Error(ErrorKind::input_file, file_.name(), "holds no line of data");
+  if (!dates_) throw Error(ErrorKind::input_file, file_.name(), "has no data rows");
   if (dates_->exist()) dates_->finish(file_.name());
 }
 
@@ -114,7 +114,7 @@ void SeriesRows::read_rows(const SeriesFormat& format) {
   for (std::size_t s = 0; s < last.size(); ++s)
     if (std::isnan(last[s]))
       throw Error(ErrorKind::input_file, file_.name(),
-                  "column '" + reader_.column_name(columns_[s]) + "' holds no number");
+                  "column '" + reader_.column_name(columns_[s]) + "' has no numbers");
   if (hold_) file_ = RecordFile(std::string_view(), file_.name());
 }
 
@@ -122,7 +122,7 @@ void SeriesRows::add_gap(std::int64_t from, std::int64_t to, std::size_t line, b
   constexpr std::int64_t k_shown = 3;
   const std::string dates = dates_->text(from) + (to - from > 1 ? " to " + dates_->text(to - 1) : "");
   if (refused)
-    reader_.refuse(line, dates_->column(), "before it " + std::to_string(to - from) + " dates are missing: " + dates,
+    reader_.refuse(line, dates_->column(), std::to_string(to - from) + " dates are missing before this row: " + dates,
                    "Add these rows, or set data.missing = \"previous\" or \"interpolate\"");
   if (n_gaps_++ < k_shown) first_gaps_ += (first_gaps_.empty() ? "" : ", ") + dates;
   else if (n_gaps_ == k_shown + 1) first_gaps_ += ", ...";
@@ -137,8 +137,10 @@ std::vector<std::string> SeriesRows::notes() const {
   std::vector<std::string> notes{found};
   if (n_gaps_ > 0)
     notes.push_back(file_.name() + ": " + std::to_string(dates_->n_missing()) + " dates are missing (" + first_gaps_ +
-                    "); their rows are missing values");
-  if (n_missing_ > 0) notes.push_back(file_.name() + ": " + std::to_string(n_missing_) + " values are missing: as inputs they are filled, as targets left out");
+                    "); added as rows of missing values");
+  if (n_missing_ > 0)
+    notes.push_back(file_.name() + ": " + std::to_string(n_missing_) +
+                    " values are missing: filled in as inputs, excluded as targets");
   return notes;
 }
 

@@ -20,7 +20,7 @@ Streams::Streams(std::shared_ptr<const Tokens> ids, const Layout& layout, std::s
     throw Error(ErrorKind::usage, name,
                 std::to_string(ids_->size()) + " values are too few for a batch of " + std::to_string(layout.batch) +
                     " streams in windows of " + std::to_string(layout.steps),
-                "Lower batch or steps, or give more data");
+                "Lower batch or steps, or use more data");
 }
 
 std::int64_t Streams::n_windows(std::int64_t offset) const {

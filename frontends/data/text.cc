@@ -87,7 +87,7 @@ Vocabulary Vocabulary::of(std::span<const char32_t> text, const std::string& nam
   if (v.characters_.size() > k_max_characters)
     throw Error(ErrorKind::input_file, name,
                 "has " + std::to_string(v.characters_.size()) + " distinct characters; at most " +
-                    std::to_string(k_max_characters) + " can be modelled");
+                    std::to_string(k_max_characters) + " are supported");
   std::sort(v.characters_.begin(), v.characters_.end());
   return v;
 }

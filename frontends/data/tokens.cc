@@ -65,7 +65,7 @@ const std::vector<std::int32_t>& BlockTokens::ids_of(std::size_t block) const {
   *oldest = {};  // what it held goes before more is made
   std::vector<std::int32_t> ids = tokenizer_.encode(text_.read(blocks_[block].at, blocks_[block + 1].at), name_);
   if (static_cast<std::int64_t>(ids.size()) != blocks_[block + 1].first_token - blocks_[block].first_token)
-    throw Error(ErrorKind::input_file, name_, "is no longer what it was when it was read first",
+    throw Error(ErrorKind::input_file, name_, "changed while it was in use",
                 "Do not modify the file while it is in use");
   *oldest = {block, ++reads_, std::move(ids)};
   return oldest->ids;

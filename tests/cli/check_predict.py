@@ -113,7 +113,7 @@ def scores(folder):
 
 
 def classes(folder):
-    """classify: the accuracy of predict is that of eval on the same file; columns by name, labels as they are written"""
+    """classify: predict and eval have the same accuracy on a file; columns by name, labels as they are written"""
     kinds = {"rose": 1, "lily": 3, "iris, blue": 5}
 
     def flowers(n, name, columns=("length", "width", "kind")):

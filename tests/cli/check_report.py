@@ -299,7 +299,7 @@ def drawn_or_refused(folder):
 
 
 def alone(folder):
-    """the page asks for nothing from elsewhere, whatever names it holds stay text, and a browser finds no error in it"""
+    """the page loads nothing from elsewhere, names in it stay text, and a browser finds no error in it"""
     run = write_run(folder / "<b>it's\"", falling(5))
     ok("report", run, "--output", folder / "r.html")
     page = Page(folder / "r.html")

@@ -313,7 +313,7 @@ def data_check(folder):
     assert call("data", "check", source, "--strict", "--set", "data.path=twice.csv").code == 3
     refused(3, "data", "check", source, "--set", "data.path=none.csv", says=["none.csv"])
     few = call("data", "check", folder / "forecast/demo/config.toml", "--json", "--set", "data.window=100000")
-    assert few.code == 3 and "leave no window" in few.json()["findings"][0]["what"], few.out
+    assert few.code == 3 and "too few for a training window" in few.json()["findings"][0]["what"], few.out
     assert call("data", "look", source).code == 2
 
 

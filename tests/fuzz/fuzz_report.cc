@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever stands in metrics.jsonl, log.txt, config.toml and an attached file, a page comes of it that holds none of it as markup.
+// Any bytes in metrics.jsonl, log.txt, config.toml and an attached file give a page without markup from them.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -42,7 +42,9 @@ std::vector<double> all_of(const SeriesRows& rows, std::int64_t step) {
 
 void check_series(std::string_view text, const std::vector<std::string>& columns) {
   for (const std::int64_t step : {1000, 3}) {
-    const auto held = result_of([&] { return all_of(SeriesRows(RecordFile(text, "fuzz"), {columns, "", {}}, true), step); });
+    const auto held = result_of([&] {
+      return all_of(SeriesRows(RecordFile(text, "fuzz"), {columns, "", {}}, true), step);
+    });
     const auto again =
         result_of([&] { return all_of(SeriesRows(testing::read_in_parts(text), {columns, "", {}}, false), step); });
     if (held != again) std::abort();

@@ -95,7 +95,7 @@ TEST_CASE("empty lines are named by number, where they mean nothing") {
   CHECK(found(labels) == Names{"warning empty lines"});
   CHECK(contains(said(labels), "at line 2"));
   const DataCheck lines = check_data(TranslateOptions{}, pairs(100) + "\n \r\n", "f");
-  CHECK(contains(said(lines), "2 that are skipped, the first at line 101, 102"));
+  CHECK(contains(said(lines), "2 empty lines are skipped; first at line 101, 102"));
   CHECK(found(check_data(two_steps(), rows(60) + "\n", "f")) == Names{"warning empty lines"});
   CHECK(found(check_data(LanguageModelOptions{}, "a\n\n\n\nb\n\n\n", "f")).at(0) == "warning empty lines");
 }
@@ -105,7 +105,7 @@ TEST_CASE("a row far longer than the others is named") {
   for (int t = 0; t < 33; ++t) row += "w1\todd\n";
   const DataCheck c = check_data(LabelOptions{}, sentences(300, row), "f");
   CHECK(found(c) == Names{"warning lengths"});
-  CHECK(contains(said(c), "1 above 8 times the median of 4 tokens, the longest at line 1501 with 33"));
+  CHECK(contains(said(c), "1 rows are longer than 8 times the median (4 tokens); the longest, at line 1501, has 33"));
   CHECK(found(check_data(TranslateOptions{}, pairs(300) + "long\t" + std::string(300, 'w') + "\n", "f")).at(0) ==
         "warning lengths");
 }
@@ -117,7 +117,8 @@ TEST_CASE("what validation and test share with training is counted") {
   CHECK(figure(c, "duplicates in test") < 0.9);
   CHECK(found(check_data(TranslateOptions{}, pairs(150) + pairs(150), "f")).at(0) == "warning duplicates");
   CHECK(found(check_data(two_steps(), rows(60) + rows(60), "f")) == Names{"warning duplicates", "warning duplicates"});
-  CHECK(found(check_data(LanguageModelOptions{}, prose(300, 100), "f")) == Names{"warning duplicates", "warning duplicates"});
+  CHECK(found(check_data(LanguageModelOptions{}, prose(300, 100), "f")) ==
+        Names{"warning duplicates", "warning duplicates"});
 }
 
 TEST_CASE("tokens that training does not have are unknown") {
@@ -140,10 +141,10 @@ TEST_CASE("labels that are rare, missing or nearly all are named") {
   for (int i = 0; i < 300; ++i) one += std::to_string(i) + "," + std::to_string(i) + "," + (i == 7 ? "1" : "0") + "\n";
   const DataCheck c = check_data(two_steps(), one, "f");
   CHECK(contains(said(c), "'0' is "));
-  CHECK((contains(said(c), "hardly in training: '1'") || contains(said(c), "never in training: '1'")));
+  CHECK((contains(said(c), "rare in the training set: '1'") || contains(said(c), "absent from the training set: '1'")));
   std::string same;
   for (int i = 0; i < 50; ++i) same += std::to_string(i) + ",1,0\n";
-  CHECK(contains(said(check_data(two_steps(), same, "f")), "there is only one"));
+  CHECK(contains(said(check_data(two_steps(), same, "f")), "all rows have the same label"));
   CHECK(figure(check_data(two_steps(), same, "f"), "columns that never change") == 1);
 }
 

@@ -39,7 +39,11 @@ std::string flowers(const std::string& separator = ",") {
   std::string csv = "length" + separator + "width" + separator + "id" + separator + "species\n";
   for (int i = 0; i < 60; ++i) {
     csv += std::to_string(i % 3 * 10 + i % 5) + separator + std::to_string(1000 + i % 7) + separator;
-    csv += "x" + std::to_string(i) + separator + (i % 3 == 0 ? "setosa" : i % 3 == 1 ? "virginica" : "versicolor") + "\n";
+    csv += "x" + std::to_string(i) + separator +
+           (i % 3 == 0   ? "setosa"
+            : i % 3 == 1 ? "virginica"
+                         : "versicolor") +
+           "\n";
   }
   return csv;
 }
@@ -86,9 +90,9 @@ TEST_CASE("missing days become missing values, so that a week keeps seven steps"
 TEST_CASE("dates that repeat, go back or are irregular are refused with their lines") {
   const ForecastOptions o = daily();
   const std::string head = "date,sales\n2022-01-01,1\n2022-01-02,2\n2022-01-03,3\n";
-  CHECK_REFUSED(make_forecast(o, head + "2022-01-03,4\n", "f"), "line 5", "is the date of line 4");
+  CHECK_REFUSED(make_forecast(o, head + "2022-01-03,4\n", "f"), "line 5", "repeats the date of line 4");
   CHECK_REFUSED(make_forecast(o, head + "2022-01-02,4\n", "f"), "line 5", "before the date of line 4", "Sort");
-  CHECK_REFUSED(make_forecast(o, head + "2022-01-04 12:00,4\n", "f"), "line 5", "whole number of steps of 1 day");
+  CHECK_REFUSED(make_forecast(o, head + "2022-01-04 12:00,4\n", "f"), "line 5", "does not fit a step of 1 day");
   CHECK_REFUSED(make_forecast(o, head + "2022-13-01,4\n", "f"), "line 5", "is not a date", "data.date");
   CHECK_REFUSED(make_forecast(o, head + "9999-01-01,4\n", "f"), "most dates are missing");
   ForecastOptions as_they_come = o;
@@ -154,12 +158,13 @@ TEST_CASE("words for missing values are alike") {
     o.column = "v";
     o.window = 1;
     const auto task = make_forecast(o, "t,v\n1,5\n2," + std::string(word) + "\n3,7\n4,8\n5,9\n6,4\n7,4\n8,3\n", "f");
-    CHECK(notes_of(*task).find("1 values are missing: as inputs they are filled") != std::string::npos);
+    CHECK(notes_of(*task).find("1 values are missing: filled in as inputs") != std::string::npos);
   }
 }
 
 TEST_CASE("dates are read in the notations people use, and written back") {
-  for (const char* text : {"2024-02-29", "2024/02/29", "29.02.2024", "2024-02", "20240229", "2024", "2024-02-29 13:45:10"}) {
+  for (const char* text :
+       {"2024-02-29", "2024/02/29", "29.02.2024", "2024-02", "20240229", "2024", "2024-02-29 13:45:10"}) {
     CAPTURE(text);
     const auto date = date_in(text);
     REQUIRE(date);
@@ -257,7 +262,8 @@ TEST_CASE("train, validation and test are apart for every task, and sum up to th
   const auto task = make_classify(flower_options(), flowers(), "f");
   const auto rows = [&](Split split) {
     std::int64_t n = 0;
-    for (std::int64_t i = 0; i < task->n_batches(split); ++i) n += task->batch(split, 0, 0, i).inputs.at("labels").elements();
+    for (std::int64_t i = 0; i < task->n_batches(split); ++i)
+      n += task->batch(split, 0, 0, i).inputs.at("labels").elements();
     return n;
   };
   CHECK(rows(Split::train) == 42);
@@ -302,7 +308,7 @@ TEST_CASE("validation and test may be files of their own, whose errors name them
   o.test = split_from_text("length,width,id,species\n1,x,3,setosa\n", "test.csv");
   CHECK_REFUSED(make_classify(o, flowers(), "train.csv"), "[test.csv] line 2, column 2");
   o.test = split_from_text("width,length,id,species\n1,2,3,setosa\n", "test.csv");
-  CHECK_REFUSED(make_classify(o, flowers(), "train.csv"), "must be the same");
+  CHECK_REFUSED(make_classify(o, flowers(), "train.csv"), "all files need the same columns");
 
   ForecastOptions f = daily();
   f.test = split_from_text(sales(50, k_none), "later.csv");
@@ -321,7 +327,8 @@ TEST_CASE("validation and test may be files of their own, whose errors name them
   const std::string documents = "a\tOne two.\nb\tThree.\na\tTwo one.\nb\tFour.\n";
   d.validation = split_from_text(documents, "v");
   d.test = split_from_text(documents, "t");
-  CHECK(make_document(d, documents, "f")->n_batches(Split::test) == make_document(d, documents, "f")->n_batches(Split::train));
+  CHECK(make_document(d, documents, "f")->n_batches(Split::test) ==
+        make_document(d, documents, "f")->n_batches(Split::train));
 }
 
 TEST_CASE("gzip is unpacked up to the limit; damaged and larger files are refused with the way out") {

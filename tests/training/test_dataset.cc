@@ -119,7 +119,8 @@ TEST_CASE("a wrong dataset is refused with the field's name") {
   CHECK(refusal({{"x", counted(3)}, {"y", counted(4)}}, {}) ==
         "[TensorDataset] field 'y' has 4 examples; field 'x' has 3");
   CHECK(refusal({{"x", counted(3)}}, {.axes = {{"x", 2}}}).find("field 'x' [3,1] has no axis 2") != std::string::npos);
-  CHECK(refusal({{"x", counted(3)}}, {.validation = 0, .axes = {{"z", 1}}}).find("axes names 'z'") != std::string::npos);
+  CHECK(refusal({{"x", counted(3)}}, {.validation = 0, .axes = {{"z", 1}}}).find("axes names 'z'") !=
+        std::string::npos);
   CHECK(refusal({{"x", counted(5)}}, {}).find("the validation split of 5 examples would be empty") !=
         std::string::npos);
   CHECK(refusal({{"x", counted(20)}}, {.validation = 0.6, .test = 0.6}).find("the training split") !=

@@ -258,7 +258,7 @@ TEST_CASE("rows before each series has begun are left out, so that all of them b
   o.columns = {"fast", "none"};
   std::string empty = "fast,none\n";
   for (int t = 0; t < 40; ++t) empty += std::to_string(t) + ",\n";
-  CHECK_THROWS_WITH_AS(make_forecast(o, empty, "t.csv"), doctest::Contains("column 'none' holds no number"), Error);
+  CHECK_THROWS_WITH_AS(make_forecast(o, empty, "t.csv"), doctest::Contains("column 'none' has no numbers"), Error);
 }
 
 TEST_CASE("columns that are missing, repeated or of text are refused with what they are and what there is") {
@@ -268,14 +268,14 @@ TEST_CASE("columns that are missing, repeated or of text are refused with what t
     CAPTURE(says);
     CHECK_THROWS_WITH_AS(make_forecast(o, csv, "t.csv"), doctest::Contains(says), Error);
   };
-  refused({"fast", "quick"}, table(), "there is no column 'quick'. Columns: day, slow, word, fast");
-  refused({"fast", "slow", "fast"}, table(), "columns has 'fast' twice");
+  refused({"fast", "quick"}, table(), "has no column 'quick'. Columns: day, slow, word, fast");
+  refused({"fast", "slow", "fast"}, table(), "columns lists 'fast' twice");
   refused({"fast", ""}, table(), "columns has an empty name");
-  refused({"fast", "word"}, table(), "line 2, column 3 ('word'): 'w' is not a number. Choose columns of numbers");
+  refused({"fast", "word"}, table(), "line 2, column 3 ('word'): 'w' is not a number. Choose numeric columns");
   refused({"fast", "slow"}, "fast,slow,fast\n1,2,3\n", "columns 1 and 3 are both 'fast'");
   ForecastOptions o = two_series();
   o.column = "fast";
-  CHECK_THROWS_WITH_AS(make_forecast(o, table(), "t.csv"), doctest::Contains("both column and columns"), Error);
+  CHECK_THROWS_WITH_AS(make_forecast(o, table(), "t.csv"), doctest::Contains("column and columns are both set"), Error);
 }
 
 TEST_CASE("a model of some series is not used for others") {
@@ -300,7 +300,7 @@ TEST_CASE("the data check looks at every series, and names the one") {
   const DataCheck c = check_data(two_series(), csv, "t.csv");
   std::string said;
   for (const DataFinding& f : c.findings) said += f.what + "\n";
-  CHECK(said.find("fast: 1 values lie further from the median 3") != std::string::npos);
+  CHECK(said.find("fast: 1 outliers: their distance from the median (3)") != std::string::npos);
   CHECK(said.find("slow: 19.9 % of the values are missing") != std::string::npos);
   const auto figure = [&](const std::string& name) {
     for (const auto& [key, value] : c.figures)

@@ -217,8 +217,8 @@ TEST_CASE("a mistake is named with its line, wherever in the file it lies") {
       {"translate", "a\tb\xC3\n", 1, "is not UTF-8 at byte 4"},
       {"translate", std::string(1500, 'a') + "\tb\n", 1, "more than 1024 tokens"},
       {"document", "even\t--\n", 1, "the text has no word"},
-      {"classify", "1,2\n", 1, "2 cells; the first line has 65"},
-      {"forecast", "1,2\n", 1, "2 cells; the first line has 65"},
+      {"classify", "1,2\n", 1, "2 cells, but the first line has 65"},
+      {"forecast", "1,2\n", 1, "2 cells, but the first line has 65"},
   };
   for (const Row& bad : rows) {
     CAPTURE(bad.says);

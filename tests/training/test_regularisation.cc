@@ -315,7 +315,8 @@ TEST_CASE("residual and highway stacks give on what their equations say, and not
   RecurrentModelOptions o;
   o.stack = "residual";
   const Value x = b.graph.input("x", {DType::f64, {T, B, I}});
-  CHECK_THROWS_WITH_AS(recurrent_model(b.scope, x, o), doctest::Contains("input and output have the same width"), Error);
+  CHECK_THROWS_WITH_AS(recurrent_model(b.scope, x, o), doctest::Contains("input and output have the same width"),
+                       Error);
 }
 
 TEST_CASE("a stack of every kind goes step by step as it goes in one piece, and so does a ready cell") {

@@ -225,7 +225,8 @@ TEST_CASE("bad series are refused with line and column") {
   const ForecastOptions o = small_forecast_options();
   CHECK_THROWS_WITH_AS(make_forecast(o, "t,v\n1,2\n2,x\n", "s.csv"), doctest::Contains("line 3, column 2"), Error);
   CHECK_THROWS_WITH_AS(make_forecast(o, "t,v\n1,2\n2,inf\n", "s.csv"), doctest::Contains("line 3, column 2"), Error);
-  CHECK_THROWS_WITH_AS(make_forecast(o, "t,v\n1,2\n2,3\n", "s.csv"), doctest::Contains("no window"), Error);
+  CHECK_THROWS_WITH_AS(make_forecast(o, "t,v\n1,2\n2,3\n", "s.csv"), doctest::Contains("too few for a training window"),
+                       Error);
   ForecastOptions named = o;
   named.column = "w";
   CHECK_THROWS_WITH_AS(make_forecast(named, squares(), "s.csv"), doctest::Contains("Columns: t, v"), Error);

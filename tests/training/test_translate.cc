@@ -228,7 +228,7 @@ TEST_CASE("bad pairs and options are refused with the line or the rule") {
                        Error);
   CHECK_THROWS_WITH_AS(make_translate(o, "a\t\n", "p.tsv"), doctest::Contains("line 1: the target is empty"), Error);
   CHECK_THROWS_WITH_AS(make_translate(o, "a\xFF\tb\n", "p.tsv"), doctest::Contains("line 1: is not UTF-8"), Error);
-  CHECK_THROWS_WITH_AS(make_translate(o, "", "p.tsv"), doctest::Contains("holds no pair"), Error);
+  CHECK_THROWS_WITH_AS(make_translate(o, "", "p.tsv"), doctest::Contains("has no pairs"), Error);
   CHECK_THROWS_WITH_AS(make_translate(o, small_pairs(20) + std::string(1100, 'a') + "\tb\n", "p.tsv"),
                        doctest::Contains("line 21: a side has more than 1024 tokens"), Error);
   TranslateOptions other = o;

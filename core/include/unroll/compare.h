@@ -22,7 +22,7 @@ namespace unroll {
 struct NodeFault {
   std::string node;   // "matmul of weight_hh_l0"
   std::string place;  // "step 3 of 100 of the scan of weight_hh_l0"; empty: outside all loops
-  std::string value;  // "output 0 is 0.5 at [2,7] of f32[32,1024]; of these operands it must be 0.25, within 3e-07"
+  std::string value;  // "output 0 is 0.5 at [2,7] of f32[32,1024]; expected 0.25 for these operands, tolerance 3e-07"
   std::vector<std::int32_t> path;      // node number in the lowered graph, after those of the enclosing loops
   // The node as a graph with inputs operand0 ... and outputs result0 ...; null for a loop whose states or stacked
   // outputs differ from the results of its own steps.

@@ -23,7 +23,7 @@
 
 namespace unroll {
 
-// What a trained model's file says about it. Keys that describe the data a task was trained on, so that new files can be
+// Metadata of a trained model's file. Keys that describe the data a task was trained on, so that new files can be
 // read without it (lists have one entry per line; a newline in an entry is \n, a backslash \\):
 //   task                           language_model, forecast, classify, label, translate, document
 //   classify   columns, label      list of feature columns in order; label column. Names, or numbers without a header
@@ -92,7 +92,7 @@ UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOp
 
 // Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target.
 // Rows before the first value of every column are skipped. With a date column rows must be in order and a whole number
-// of steps apart; the most frequent distance of neighbors is the step, and the rows of missing dates are missing values.
+// of steps apart; the most frequent distance of neighbors is the step; rows of missing dates are missing values.
 // Metrics over all columns: mae and rmse in the units of the data, and mase. mase is mae divided by the training error
 // of the one-step seasonal naive forecast (Hyndman & Koehler 2006), per column. With several columns each metric is
 // also reported per column as "mae.NAME"; across columns with different units only mase is meaningful.
@@ -186,9 +186,9 @@ UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, s
 
 // Classifies documents. The file has one `label<TAB>text` line per document, or it is a CSV. Recurrent layers over the
 // words of a sentence are pooled to a sentence vector; recurrent layers over the sentence vectors are pooled to a
-// document vector. With pooling "attention" this is a hierarchical attention network (Yang et al. 2016). A sentence ends
-// after a word that ends in . ! or ?. A document may have 256 sentences, and a sentence 256 words. Words are separated by
-// blanks, lowercased and stripped of leading and trailing punctuation. Metrics: accuracy, f1_micro, f1_macro. Baselines:
+// document vector. With pooling "attention" it is a hierarchical attention network (Yang et al. 2016). A sentence ends
+// after a word that ends in . ! or ?. A document has up to 256 sentences, a sentence up to 256 words. Words are separated by
+// blanks, lowercased, without leading and trailing punctuation. Metrics: accuracy, f1_micro, f1_macro. Baselines:
 // most_frequent and naive_bayes (multinomial over words, add-one smoothing).
 struct DocumentOptions : TextRowsOptions {  // the model options apply to words and to sentences
   DocumentOptions() { batch = 16; }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creates kjv-books.tsv from kjv-genesis-mark.txt: passages of four verses, labeled with their part of the book.
 
-Genesis has three parts, split after verse 299 (the nations of chapter 11) and verse 1,084 (before Joseph). The labels are
+Genesis has three parts, split after verse 299 (nations of chapter 11) and verse 1,084 (before Joseph). The labels are
 beginnings, fathers, joseph and mark. Capitalized words within a sentence (mostly names) are removed, because they would
 identify the part on their own.
 usage: make_kjv_books.py VERSES_OF_GENESIS > kjv-books.tsv   (1533)

@@ -10,13 +10,15 @@ reviews.tsv: 900 short generated reviews of coffee machines, `label<TAB>text`. t
 import csv, pathlib, random
 
 HERE = pathlib.Path(__file__).parent
-PARTS = ["the grinder", "the milk frother", "the water tank", "the display", "the delivery", "the support team", "the lid",
+PARTS = ["the grinder", "the milk frother", "the water tank", "the display", "the delivery", "the support team",
+         "the lid",
          "the manual", "the drip tray", "the filter"]
 GOOD = ["works perfectly", "is easy to clean", "feels solid", "is better than I hoped", "never lets me down",
         "is quiet and quick", "was a pleasant surprise", "is worth every cent"]
 BAD = ["broke after a week", "leaks all over the counter", "is far too loud", "feels cheap", "stopped working",
        "is impossible to clean", "was a big disappointment", "is a waste of money"]
-PLAIN = ["We bought it in March.", "It came in a brown box.", "My sister has the older model.", "It stands next to the sink.",
+PLAIN = ["We bought it in March.", "It came in a brown box.", "My sister has the older model.",
+         "It stands next to the sink.",
          "We drink three cups a day.", "The color is black.", "It replaced a machine from 2015."]
 ENDINGS = {"positive": ["I would buy it again.", "Highly recommended!", "Five stars.", "My family loves it."],
            "negative": ["I sent it back.", "Do not buy this.", "One star.", "I want my money back!"]}

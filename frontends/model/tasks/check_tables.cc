@@ -35,7 +35,7 @@ class NumberCheck {
   void report(DataChecker& c) const {
     c.figure("missing numbers", static_cast<double>(empty_));
     c.figure("invalid numbers", static_cast<double>(bad_));
-    if (bad_ > 0) c.error("numbers", std::to_string(bad_) + " are missing, infinite or no numbers: " + first_);
+    if (bad_ > 0) c.error("numbers", std::to_string(bad_) + " cells are missing, infinite or not numbers: " + first_);
   }
 
  private:
@@ -63,8 +63,8 @@ void check_series(DataChecker& c, const std::vector<double>& values, std::int64_
   c.figure("highest" + of, *std::max_element(values.begin(), values.end()));
   if (spread == 0) c.warn("numbers", in + "most values are " + number_text(middle) + ": there is little to learn");
   else if (far > 0)
-    c.warn("numbers", in + std::to_string(far) + " values lie further from the median " + number_text(middle) +
-                          " than 10 times the median distance " + number_text(spread));
+    c.warn("numbers", in + std::to_string(far) + " outliers: their distance from the median (" + number_text(middle) +
+                          ") is above 10 times the median distance (" + number_text(spread) + ")");
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ DataCheck check_data(const ForecastOptions& o, std::shared_ptr<const Vfs::Reader
         if (!std::isnan(value)) values[k].push_back(value);
       }
     });
-    if (n == 0) throw Error(ErrorKind::input_file, name, "holds no line of data");
+    if (n == 0) throw Error(ErrorKind::input_file, name, "has no data rows");
     c.figure("rows", static_cast<double>(n));
     c.empty_lines(file, 0);
     numbers.report(c);
@@ -138,8 +138,8 @@ DataCheck check_data(const ClassifyOptions& o, std::shared_ptr<const Vfs::Reader
     data.count(c);
     c.duplicates(rows);
     c.labels(labels);
-    c.figure("columns that never change", static_cast<double>(std::count_if(
-                                              features.begin(), features.end(), [&](std::size_t k) { return same[k]; })));
+    c.figure("columns that never change", static_cast<double>(std::count_if(features.begin(), features.end(),
+                                                                            [&](std::size_t k) { return same[k]; })));
   });
 }
 

@@ -85,8 +85,8 @@ DataCheck check_data(const LanguageModelOptions& o, std::shared_ptr<const Vfs::R
     c.figure("lines", static_cast<double>(rows.size()));
     c.figure("empty lines", static_cast<double>(empty));
     if (empty > static_cast<std::int64_t>(rows.size()))
-      c.warn("empty lines", std::to_string(empty) + " empty lines, " + std::to_string(rows.size()) + " others");
-    c.lengths(rows, "bytes a line");
+      c.warn("empty lines", std::to_string(empty) + " lines are empty, " + std::to_string(rows.size()) + " are not");
+    c.lengths(rows, "bytes per line");
     // Short lines (names, refrains, blanks) recur in every text.
     constexpr std::int64_t k_telling = 40;
     std::erase_if(rows, [](const CheckedRow& row) { return row.length < k_telling; });
@@ -152,7 +152,7 @@ DataCheck check_data(const TranslateOptions& o, std::shared_ptr<const Vfs::Reade
                       row.line, row.split});
     });
     data.count(c);
-    c.lengths(rows, "bytes a pair");
+    c.lengths(rows, "bytes per pair");
     c.duplicates(rows);
     const std::string before = o.tokens == "words" || o.tokens == "bpe" ? " " : "";  // a blank stays with its word
     for (const auto& [side, prefix] :
@@ -165,7 +165,8 @@ DataCheck check_data(const TranslateOptions& o, std::shared_ptr<const Vfs::Reade
       const Tokenizer tokenizer = Tokenizer::train(o.tokens, train, {o.vocabulary, o.min_count}, name);
       Known known;
       data.for_each([&](const DataRows::Row& row) {
-        count_ids(known[static_cast<std::size_t>(row.split)], tokenizer, before + reader.pair_in(file, row.record).*side, name);
+        count_ids(known[static_cast<std::size_t>(row.split)], tokenizer,
+                  before + reader.pair_in(file, row.record).*side, name);
       });
       c.vocabulary(known, tokenizer.size(), prefix);
     }

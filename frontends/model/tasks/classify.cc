@@ -32,7 +32,8 @@ class ClassNames {
   }
   std::vector<std::string> sorted() const {
     std::vector<std::string> names(names_.begin(), names_.end());
-    const bool numbers = std::all_of(names.begin(), names.end(), [](const auto& n) { return number_in(n).has_value(); });
+    const bool numbers =
+        std::all_of(names.begin(), names.end(), [](const auto& n) { return number_in(n).has_value(); });
     if (numbers)
       std::sort(names.begin(), names.end(), [](auto& a, auto& b) { return *number_in(a) < *number_in(b); });
     return names;
@@ -106,7 +107,8 @@ class Classify : public Task, public SplitTableRows {
       features_.apply(values);
       for (std::int64_t t = 0; t < T; ++t)
         for (std::int64_t i = 0; i < I; ++i)
-          xs[static_cast<std::size_t>((t * B + b) * I + i)] = static_cast<float>(values[static_cast<std::size_t>(t * I + i)]);
+          xs[static_cast<std::size_t>((t * B + b) * I + i)] =
+              static_cast<float>(values[static_cast<std::size_t>(t * I + i)]);
       labels.values<std::int32_t>()[static_cast<std::size_t>(b)] = label_in(record);
     }
     Batch result;
@@ -159,8 +161,8 @@ class Classify : public Task, public SplitTableRows {
     if (!(std::fabs(options_.divide) > 0) || !std::isfinite(options_.divide))
       throw Error(ErrorKind::usage, "classify", "divide must not be 0");
     if (options_.normalize && options_.divide != 1)
-      throw Error(ErrorKind::usage, "classify", "normalize scales features by itself; divide is set too",
-                  "Keep one of the two");
+      throw Error(ErrorKind::usage, "classify", "normalize and divide are both set",
+                  "Set only one of the two");
     constexpr std::string_view k_missing[] = {"error", "previous", "interpolate", "mean"};
     if (std::find(std::begin(k_missing), std::end(k_missing), options_.missing) == std::end(k_missing))
       throw Error(ErrorKind::usage, "classify",
@@ -206,12 +208,13 @@ class Classify : public Task, public SplitTableRows {
     const auto n = static_cast<std::int64_t>(places_.size());
     features_.steps = options_.steps == 0 ? n : options_.steps;
     if (n == 0)
-      throw Error(ErrorKind::input_file, file_.name(), "has one column: rows need features and a label",
-                  "Set data.separator when cells are not separated by tab, semicolon or comma");
+      throw Error(ErrorKind::input_file, file_.name(), "has only one column; expected features and a label",
+                  "Set data.separator if cells are not separated by tab, semicolon or comma");
     if (features_.steps < 1 || n % features_.steps != 0)
-      throw Error(ErrorKind::usage, file_.name(),
-                  std::to_string(n) + " values a row do not divide into " + std::to_string(options_.steps) + " steps",
-                  "Set steps to a divisor of it, or to 0: each value is a step");
+      throw Error(
+          ErrorKind::usage, file_.name(),
+          std::to_string(n) + " features cannot be divided into " + std::to_string(options_.steps) + " equal steps",
+          "Set steps to a divisor of the number of features, or to 0 for one step per feature");
     for (const std::size_t c : places_) features_.columns.push_back(reader_.column_name(c));
     features_.missing = options_.missing;
     features_.divide = options_.divide;

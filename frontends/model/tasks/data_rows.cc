@@ -22,7 +22,8 @@ DataRows::DataRows(const RecordFile& file, const SplitSource& validation, const 
       splits_(static_cast<std::size_t>(file.size()), Split::train),
       lines_(file.line_numbers()) {
   for (const Split split : {Split::validation, Split::test})
-    for (const std::int64_t row : rows_[static_cast<std::size_t>(split)]) splits_[static_cast<std::size_t>(row)] = split;
+    for (const std::int64_t row : rows_[static_cast<std::size_t>(split)])
+      splits_[static_cast<std::size_t>(row)] = split;
 }
 
 void DataRows::for_each(const std::function<void(const Row&)>& take) const {

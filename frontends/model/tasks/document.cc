@@ -94,7 +94,7 @@ class DocumentTask : public Task, public SplitRecords {
     file_.for_each([&](std::int64_t row, std::string_view record) {
       const TextPair line = reader_.pair_in(file_, record);
       const Document document = document_of(line.target);
-      if (document.empty()) file_.refuse(row, "the text has no word");
+      if (document.empty()) file_.refuse(row, "the text has no words");
       if (const std::string excess = excess_of(document); !excess.empty()) file_.refuse(row, excess);
       std::size_t longest = 0;
       for (const auto& sentence : document) longest = std::max(longest, sentence.size());
@@ -223,8 +223,8 @@ class DocumentTask : public Task, public SplitRecords {
     if (n <= k_few || 2 * n <= static_cast<std::size_t>(file_.size())) return;
     throw Error(ErrorKind::input_file, file_.name(),
                 std::to_string(n) + " different labels in " + std::to_string(file_.size()) +
-                    " rows: the text may stand in the place of the label",
-                "Write label<TAB>text, or set data.label to its column, for example data.label = \"last\"");
+                    " rows: label and text may be swapped",
+                "Write label<TAB>text, or set data.label to the label column, for example data.label = \"last\"");
   }
   void fit_words(const std::vector<std::int64_t>& train) {
     Lexicon::Counts words;

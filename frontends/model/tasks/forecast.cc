@@ -42,8 +42,8 @@ class Forecast : public Task, public SplitSeries {
     targets_[2] = between(2, test, n, 1);
     if (targets_[0].empty())
       throw Error(ErrorKind::usage, name,
-                  std::to_string(n) + " values leave no window of " + std::to_string(options.window) + " to train on",
-                  "Shorten window or horizon, or give more data");
+                  std::to_string(n) + " values are too few for a training window of " + std::to_string(options.window),
+                  "Reduce window or horizon, or use more data");
     seasonal_errors_ = seasonal_errors(*rows_[0], validation, options.period);
     if (fitted.empty()) ahead_ = fit_scales(*rows_[0], all_train_targets_, validation, options);
     else use(get_scales(fitted), name);

@@ -12,12 +12,12 @@ namespace unroll {
 std::vector<std::string> columns_of(const ForecastOptions& o) {
   if (o.columns.empty()) return {o.column};
   if (!o.column.empty())
-    throw Error(ErrorKind::usage, "forecast", "both column and columns are given", "Give columns alone");
+    throw Error(ErrorKind::usage, "forecast", "column and columns are both set", "Set only columns");
   std::set<std::string_view> seen;
   for (const std::string& name : o.columns) {
     if (name.empty()) throw Error(ErrorKind::usage, "forecast", "columns has an empty name", "Name each column");
     if (!seen.insert(name).second)
-      throw Error(ErrorKind::usage, "forecast", "columns has '" + name + "' twice", "Name each column once");
+      throw Error(ErrorKind::usage, "forecast", "columns lists '" + name + "' twice", "List each column once");
   }
   return o.columns;
 }

@@ -75,7 +75,8 @@ struct Forecaster::State {
   void check(const Values& values, std::size_t index) const {
     const auto S = static_cast<std::size_t>(n_series());
     if (values.size() % S != 0)
-      refuse_input(k_who, index, std::to_string(values.size()) + " values are no rows of " + std::to_string(S));
+      refuse_input(k_who, index,
+                   std::to_string(values.size()) + " values do not divide into rows of " + std::to_string(S));
     if (static_cast<std::int64_t>(values.size() / S) < history())
       refuse_input(k_who, index, "the model reads " + std::to_string(history()) + " rows; got " +
                                      std::to_string(values.size() / S));

@@ -50,7 +50,7 @@ class Label : public Task, public SplitRecords {
     if (!options.outside.empty()) classes_.outside = labels_.id(options.outside);
     if (classes_.outside == labels_.size())
       throw Error(ErrorKind::usage, name, "no token has the outside label '" + options.outside + "'",
-                  "Set outside to a label of the file, or leave it out");
+                  "Set outside to a label of the file, or remove the key");
     std::vector<Buckets::Lengths> lengths;
     lengths.reserve(static_cast<std::size_t>(file_.size()));
     file_.for_each([&](std::int64_t row, std::string_view record) {
@@ -153,7 +153,7 @@ class Label : public Task, public SplitRecords {
     if (o.output != "softmax" && o.output != "crf")
       throw Error(ErrorKind::usage, "label", "output must be softmax or crf; got '" + o.output + "'");
     if (o.output == "crf" && o.label_smoothing != 0)
-      throw Error(ErrorKind::usage, "label", "label_smoothing is for output = softmax; a crf judges whole sentences",
+      throw Error(ErrorKind::usage, "label", "label_smoothing needs output = softmax; a crf scores whole sentences",
                   "Set label_smoothing = 0");
     if (o.embedding < 1 || o.vocabulary < 1 || o.min_count < 1)
       throw Error(ErrorKind::usage, "label", "embedding, vocabulary and min_count must be at least 1");

@@ -31,8 +31,8 @@ LanguageNetwork LanguageNetwork::of(const Metadata& metadata) {
 
 CellLayerResult LanguageNetwork::build(Scope& scope, Value ids, std::span<const Value> states) const {
   if (model.bidirectional)
-    throw Error(ErrorKind::usage, "language_model", "bidirectional would let the model read the character it predicts",
-                "Set bidirectional = false");
+    throw Error(ErrorKind::usage, "language_model",
+                "a bidirectional language model could read the token that it predicts", "Set bidirectional = false");
   const Readout readout{tied};
   Value x = readout.embedding(scope.child("embedding"), ids, vocabulary, embedding);
   // Gal and Ghahramani drop what the first layer reads too; with a mask per step a character would be lost.
@@ -175,9 +175,9 @@ class LanguageModel : public Task {
     const std::vector<std::int32_t> ids = tokenizer_->encode(options_.document_start, "document_start");
     if (ids.size() != 1 || ids[0] == tokenizer_->unknown())
       throw Error(ErrorKind::usage, name_,
-                  "document_start must be one token that training has; '" + options_.document_start.substr(0, 40) +
+                  "document_start must be one token of the training set; '" + options_.document_start.substr(0, 40) +
                       "' is " + (ids.size() == 1 ? "unknown" : std::to_string(ids.size()) + " tokens"),
-                  "Write for example \"\\n\" where a document is a line");
+                  "For one document per line, set \"\\n\"");
     document_start_ = ids[0];
   }
   // A part of one of the files.
@@ -214,8 +214,8 @@ class LanguageModel : public Task {
     if (validation < 2)
       throw Error(ErrorKind::usage, name_,
                   std::to_string(n) + " characters leave " + std::to_string(std::max<std::int64_t>(validation, 0)) +
-                      " to train on",
-                  "Lower validation and test, or give more data");
+                      " for training",
+                  "Lower validation and test, or use more data");
     const std::array<std::size_t, 4> at{0, place_of(whole, validation), place_of(whole, test), whole.end};
     std::array<Region, 3> regions;
     for (std::size_t split = 0; split < 3; ++split) {

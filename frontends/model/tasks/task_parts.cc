@@ -163,8 +163,8 @@ Value Readout::logits(const Scope& scope, const Scope& embedding, Value y, std::
   const std::int64_t given = y.shape()[y.rank() - 1];
   if (given != width)
     throw Error(ErrorKind::usage, "model",
-                "tied = true needs an embedding as wide as what the output layer reads; got " + std::to_string(width) +
-                    " and " + std::to_string(given),
+                "tied = true needs an embedding as wide as the input of the output layer; got " +
+                    std::to_string(width) + " and " + std::to_string(given),
                 "Set embedding = " + std::to_string(given));
   return tied_linear_layer(scope, embedding, y, tokens);
 }
@@ -220,9 +220,9 @@ SplitRows split_rows(const RecordFile& file, const SplitSource& validation, cons
   const std::int64_t n_validation = validation.file ? 0 : part_of(n, validation.share, "validation");
   if (n_test + n_validation >= n)
     throw Error(ErrorKind::usage, "task",
-                std::to_string(n) + " rows, of which " + std::to_string(n_validation) + " are for validation and " +
-                    std::to_string(n_test) + " for the test: none is left to train on",
-                "Lower validation and test, or give more data");
+                "no rows are left for training: of " + std::to_string(n) + " rows, validation takes " +
+                    std::to_string(n_validation) + " and test " + std::to_string(n_test),
+                "Lower validation and test, or use more data");
   const std::vector<std::int64_t> order = permutation(n, seed, 0);
   const auto validation_begin = order.begin() + n_test, train_begin = validation_begin + n_validation;
   SplitRows rows{std::vector(train_begin, order.end()), std::vector(validation_begin, train_begin),

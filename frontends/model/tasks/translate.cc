@@ -156,8 +156,8 @@ class Translate : public TranslateTask {
           Tokenizer::from_stored(get_text(fitted, "tokens"), get_text(fitted, which + ".vocabulary"), name));
     const std::string before = options_.tokens == "words" || options_.tokens == "bpe" ? " " : "";
     const Tokenizer::Texts texts = [&](const auto& take) {
-      file_.for_each(train,
-                     [&](std::int64_t, std::string_view record) { take(before + reader_.pair_in(file_, record).*side); });
+      file_.for_each(
+          train, [&](std::int64_t, std::string_view record) { take(before + reader_.pair_in(file_, record).*side); });
     };
     return LineCoder(Tokenizer::train(options_.tokens, texts, {options_.vocabulary, options_.min_count}, name));
   }
