@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the prose of README, docs, config meanings and public headers: American spelling, no listed
+"""Checks the prose of README, docs, config meanings, option help and public headers: American spelling, no listed
 unclear phrase, no endless sentence.
 
 usage: check_style.py SOURCE_ROOT
@@ -22,6 +22,7 @@ UNCLEAR = [
     "is told", "are told", "wins", "faster and later", "has been had", "is to be had", "what pays", "held-out tenth",
     "are there for", "what each change", "to blame", "beside the baseline", "what becomes", "a line of numbers in",
     "of its own at most", "all else", "once for all steps", "simple methods", "says so itself",
+    "in the place of", "and said to be", "found out", "as they come", "stand in training", "wrong way round",
 ]
 UNCLEAR = re.compile(r"\b(" + "|".join(re.escape(phrase) for phrase in UNCLEAR) + r")\b", re.I)
 NAMES = {"Labeller", "LabelledSentence", "recognise.cc", "labeller.cc", "labelled.h"}  # identifiers, not prose
@@ -94,13 +95,14 @@ def faults(text):
 def main(root):
     pages = [root / "README.md", root / "bench/README.md", *sorted((root / "docs").rglob("*.md"))]
     headers = sorted((root / "core/include/unroll").glob("*.h"))
-    helps = [root / "frontends/cli/config_schema.cc"]
+    helps = [root / "frontends/cli/config_schema.cc", *sorted((root / "frontends/cli").glob("options*.cc"))]
     wrong = []
     for path in pages + headers + helps:
         parts = {".h": paragraphs_of_header, ".md": paragraphs_of_page, ".cc": strings_of_source}[path.suffix]
         for number, text in parts(path.read_text()):
             wrong += [f"{path.relative_to(root)}:{number}: {fault}" for fault in faults(text)]
-    print("\n".join(wrong + [f"{len(pages)} pages, {len(headers)} headers, {len(helps)} help files: {len(wrong)} faults"]))
+    print("\n".join(wrong))
+    print(f"{len(pages)} pages, {len(headers)} headers, {len(helps)} help files: {len(wrong)} faults")
     return 1 if wrong else 0
 
 

@@ -74,7 +74,7 @@ class UNROLL_API Task {
   virtual std::map<std::string, std::string> metadata() const { return {}; }
   // Results of simple reference methods on a split: method -> metric -> value. They are fitted to the training set.
   virtual std::map<std::string, std::map<std::string, double>> baselines(Split) const { return {}; }
-  // What was found out about the data files, one line of text each: "data.csv: 900 rows, header found, ...".
+  // Properties detected in the data files, one line of text each: "data.csv: 900 rows, header found, ...".
   virtual std::vector<std::string> notes() const { return {}; }
 };
 
