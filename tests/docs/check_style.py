@@ -101,7 +101,8 @@ def main(root):
         parts = {".h": paragraphs_of_header, ".md": paragraphs_of_page, ".cc": strings_of_source}[path.suffix]
         for number, text in parts(path.read_text()):
             wrong += [f"{path.relative_to(root)}:{number}: {fault}" for fault in faults(text)]
-    print("\n".join(wrong))
+    for fault in wrong:
+        print(fault)
     print(f"{len(pages)} pages, {len(headers)} headers, {len(helps)} help files: {len(wrong)} faults")
     return 1 if wrong else 0
 
