@@ -9,13 +9,13 @@
 namespace unroll::cli {
 namespace {
 
-constexpr std::size_t k_most_maps = 4, k_most_letters = 400, k_most_tokens = 200;
+constexpr std::size_t k_most_maps = 4, k_most_letters = 400, k_most_row_letters = 120, k_most_tokens = 200;
 
-std::string class_table(const std::vector<ClassExample>& examples) {
+std::string class_table(const std::vector<ClassExample>& examples, std::size_t most_letters) {
   std::vector<std::vector<Cell>> rows;
   for (const ClassExample& e : examples)
     rows.push_back({text_cell(e.predicted == e.truth ? "right" : "wrong"),
-                    text_cell(shortened(e.input, k_most_letters)), text_cell(e.truth), text_cell(e.predicted),
+                    text_cell(shortened(e.input, most_letters)), text_cell(e.truth), text_cell(e.predicted),
                     number_cell(share_text(e.probability))});
   return html_table({"Prediction", "Input", "True label", "Predicted label", "Probability"}, rows, {.as_cards = true});
 }
@@ -66,10 +66,11 @@ std::string examples_html(const Examples& e) {
   std::string html = figures(panels_of(e));
   if (e.forecasts.size() > k_most_series)
     html += fmt::format("<p class=\"note\">The first {} of {} series.</p>\n", k_most_series, e.forecasts.size());
+  const std::size_t letters = e.task == "classify" ? k_most_row_letters : k_most_letters;
   const auto add = [&](bool any, const char* title, const auto& table) {
     if (any) html += fmt::format("<h4>{}</h4>\n{}", title, table());
   };
-  add(!e.classes.empty(), "Predictions", [&] { return class_table(e.classes); });
+  add(!e.classes.empty(), "Predictions", [&] { return class_table(e.classes, letters); });
   add(!e.sentences.empty(), "Predictions", [&] { return sentence_table(e.sentences); });
   add(!e.translations.empty(), "Translations", [&] { return translation_table(e.translations); });
   add(!e.text.empty(), "Sample of text", [&] { return "<pre class=\"text\">" + escaped(e.text) + "</pre>\n"; });

@@ -188,7 +188,7 @@ std::string test_table(const Runs& runs) {
       rows.back().push_back(at == metrics->end() ? Cell{} : number_cell(value_text(key, at->second)));
     }
   }
-  return "<h3>Test set</h3>\n" + html_table(head, rows);
+  return "<h3>Test set</h3>\n" + html_table(head, rows, {.as_cards = true});
 }
 
 std::string test_results(const Runs& runs) {

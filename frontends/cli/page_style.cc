@@ -45,7 +45,8 @@ mark { background: none; color: inherit; font-weight: 600; border-bottom: 2px so
 .text { white-space: pre-wrap; } .attended span { border-radius: 3px; padding: 1px 2px; }
 @media (max-width: 640px) {
   body { padding: 14px 12px 40px; } .panel text { font-size: 15px; }
-  .cards thead { display: none; } .cards tr, .cards td { display: block; max-width: none; }
+  .cards thead { display: none; }
+  .cards, .cards tbody, .cards tr, .cards td { display: block; max-width: none; }
   .cards tr { border-bottom: 1px solid var(--faint); padding: 8px 0; }
   .cards td { border: 0; padding: 2px 0; text-align: left; white-space: normal; }
   .cards td:empty { display: none; }
@@ -70,7 +71,8 @@ for (const svg of document.querySelectorAll("svg[data-first]")) {
     const box = svg.getBoundingClientRect(), x = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
     const at = first + (Math.min(Math.max(x, left), right) - left) / (right - left) * (last - first);
     const shown = lines.filter(line => line.points.length).map(line => [line.name, nearest(line.points, at)]);
-    tip.textContent = shown.map(([name, p]) => `${name}: ${p[1]} at ${labels[p[0] - data.firstLabel] ?? p[0]}`).join("\n");
+    const place = p => labels[p[0] - data.firstLabel] ?? p[0];
+    tip.textContent = shown.map(([name, p]) => `${name}: ${p[1]} at ${place(p)}`).join("\n");
     tip.style[x < (left + right) / 2 ? "right" : "left"] = "8px";
     tip.style[x < (left + right) / 2 ? "left" : "right"] = "auto";
     for (const end of ["x1", "x2"]) cursor.setAttribute(end, Math.min(Math.max(x, left), right));

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`unroll report`: what stands in the page is what stands in the files. usage: check_report.py UNROLL"""
+import html
 import html.parser
 import json
 import math
@@ -242,12 +243,14 @@ def classes(folder):
     counts = [int(n) for n in page.charts["Confusion matrix"]["data-counts"].split()]
     listed = {(cell["label"], cell["predicted"]): cell["count"] for cell in found}
     assert sorted(n for n in counts if n > 0) == sorted(listed.values()), (counts, listed)
-    assert sum(counts[::4]) == sum(n for (label, predicted), n in listed.items() if label == predicted)
     assert "<b>" not in page.source and "&lt;b&gt;" in page.source
+    said = re.findall(r"<title>(\d+) examples of (.+?) predicted as (.+?): ", page.source)
+    drawn = {tuple(map(html.unescape, names)): int(n) for n, *names in said if n != "0"}
+    assert drawn == listed, (drawn, listed)
     shown = {t.text for t in xml.etree.ElementTree.parse(folder / "eval.svg").getroot().iter(SVG + "text")}
     assert set(kinds) <= shown, shown
-    rows = [json.loads(line) for line in ok("predict", run, "--input", folder / "a.csv", "--top-k", 3, "--json", "--svg",
-                                            folder / "new.svg").out.splitlines()]
+    done = ok("predict", run, "--input", folder / "a.csv", "--top-k", 3, "--json", "--svg", folder / "new.svg")
+    rows = [json.loads(line) for line in done.out.splitlines()]
     bars = [(e.get("data-label"), float(e.get("data-probability")))
             for e in xml.etree.ElementTree.parse(folder / "new.svg").getroot().iter() if e.get("data-label")]
     answers = [(top["label"], top["probability"]) for row in rows[:12] for top in row["top"]]
@@ -255,7 +258,7 @@ def classes(folder):
 
 
 def forecasts(folder):
-    """forecast: the last forecasts of the page are what predict gives on the same history; predict draws what it writes"""
+    """forecast: the last forecasts of the page are those of predict on the same history; predict draws its answers"""
     rows = [f"{i},{100 + 10 * math.sin(i / 3) + i / 9:.3f}" for i in range(160)]
     for name, n in (("a.csv", 160), ("before.csv", 157)):
         (folder / name).write_text("\n".join(["week,sales"] + rows[:n]) + "\n")
@@ -268,14 +271,15 @@ def forecasts(folder):
     page = Page(folder / "r.html")
     written = ok("predict", run, "--input", folder / "before.csv", "--svg", folder / "new.svg").out.splitlines()[1:]
     values = [float(line.split(",")[1]) for line in written]
-    for title, lines in (("Forecasts: sales", {"Observed", "Model"}),
-                         ("Last forecasts and baselines: sales", {"Observed", "Model", "Persistence", "Seasonal naive"})):
+    both, methods = {"Observed", "Model"}, {"Persistence", "Seasonal naive"}
+    for title, lines in ("Forecasts: sales", both), ("Last forecasts and baselines: sales", both | methods):
         chart = page.charts[title]
         assert set(chart["lines"]) == lines and chart["axes"] == ["sales (data units)", "Row of the data"], chart
     windows = re.findall(r'data-name="Model" data-values="([^"]+)"', page.source)
     assert all(close([y for _, y in pairs(line)][-3:], values) for line in windows) and windows, (windows, values)
     assert pairs(windows[0])[-1][0] == 159
-    assert close(points(folder / "eval.svg", "Model")[-3:], values) and close(points(folder / "new.svg", "Model"), values)
+    assert close(points(folder / "eval.svg", "Model")[-3:], values)
+    assert close(points(folder / "new.svg", "Model"), values)
     observed = points(folder / "new.svg", "Observed")
     assert close(observed, [float(row.split(",")[1]) for row in rows[157 - len(observed):157]]) and len(observed) == 12
 
@@ -294,8 +298,9 @@ def drawn_or_refused(folder):
     for command in ("eval", "predict"):
         refused(2, command, text_model, "--svg", folder / "x.svg", says=("--svg", f"`unroll generate {text_model}`"))
     refused(2, "predict", folder / "label/run", "--svg", folder / "x.svg", says=("`unroll eval ",))
-    refused(2, "predict", folder / "translate/run", "--svg", folder / "x", "--output", folder / "x", says=("same file",))
-    assert not (folder / "x.svg").exists() and not (folder / "x").exists()
+    one = folder / "x"
+    refused(2, "predict", folder / "translate/run", "--svg", one, "--output", one, says=("same file",))
+    assert not (folder / "x.svg").exists() and not one.exists()
 
 
 def alone(folder):
