@@ -117,7 +117,7 @@ struct Row {
 };
 constexpr Row k_rows[] = {
     {{"not finite", "a loss or gradient that is not finite",
-      "`train.lr` / 10, `train.clip_norm = 1`, a look at the rows that the message names"},
+      "`train.lr` / 10, `train.clip_norm = 1`, check the rows that the message names"},
      is_not_finite},
     {{"divergence", "`loss` is above 3 times that of the first report, or a metric such as `perplexity` is infinite",
       "`train.lr` / 10, `train.warmup`, `train.clip_norm = 1`; `unroll train CONFIG --find-lr` suggests a rate"},

@@ -107,8 +107,8 @@ TEST_CASE("CSV: damaged structure is refused") {
   CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,2\n3\n", "f"); }), "line 2"));
   CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,\"2\n", "f"); }), "quote"));
   CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,2\"3\n", "f"); }), "quote"));
-  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("", "f"); }), "no line"));
-  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("a,b\n", "f"); }), "no line"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("", "f"); }), "no data rows"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("a,b\n", "f"); }), "no data rows"));
   CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,2,3\n", "f", {2, 100}); }), "columns"));
   CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,2\n1,2\n", "f", {2, 3}); }), "cells"));
 }

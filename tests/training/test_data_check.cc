@@ -133,7 +133,7 @@ TEST_CASE("tokens that training does not have are unknown") {
   words.validation = 0.5;
   std::string text = prose(100, 1000);
   for (int i = 0; i < 700; ++i) text += "x" + std::to_string(i) + "\n";
-  CHECK(contains(said(check_data(words, text, "f")), "of the tokens of validation are unknown"));
+  CHECK(contains(said(check_data(words, text, "f")), "of the tokens of the validation set are unknown"));
 }
 
 TEST_CASE("labels that are rare, missing or nearly all are named") {

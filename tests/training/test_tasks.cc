@@ -445,7 +445,7 @@ TEST_CASE("a classifier learns with every pooling, and streams only what its las
 TEST_CASE("bad rows are refused with the rule") {
   ClassifyOptions o;
   o.steps = 3;
-  CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n", "r.csv"), doctest::Contains("do not divide into 3 steps"),
+  CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n", "r.csv"), doctest::Contains("cannot be divided"),
                        Error);
   o.steps = 2;
   CHECK_THROWS_WITH_AS(make_classify(o, "1,2,3,4,0\n1,2,3,4,\n", "r.csv"), doctest::Contains("line 2, column 5"),
