@@ -36,7 +36,7 @@ def random_splits(n, data):
 
 
 def recurrent(model, width, bidirectional=None):
-    both = model["bidirectional"] if bidirectional is None else bidirectional
+    both = model.get("bidirectional", False) if bidirectional is None else bidirectional
     return CELLS[model["cell"]](width, model["hidden"], model["layers"], bidirectional=both,
                                 dropout=model["dropout"] if model["layers"] > 1 else 0.0)
 
