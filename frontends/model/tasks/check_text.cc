@@ -155,8 +155,8 @@ DataCheck check_data(const TranslateOptions& o, std::shared_ptr<const Vfs::Reade
     c.lengths(rows, "bytes per pair");
     c.duplicates(rows);
     const std::string before = o.tokens == "words" || o.tokens == "bpe" ? " " : "";  // a blank stays with its word
-    for (const auto& [side, prefix] :
-         {std::pair(&TextPair::source, "source "), std::pair(&TextPair::target, "target ")}) {
+    for (const auto& part : {std::pair(&TextPair::source, "source "), std::pair(&TextPair::target, "target ")}) {
+      const auto side = part.first;
       const Tokenizer::Texts train = [&](const auto& take) {
         file.for_each(data.train(), [&](std::int64_t, std::string_view record) {
           take(before + reader.pair_in(file, record).*side);
@@ -168,7 +168,7 @@ DataCheck check_data(const TranslateOptions& o, std::shared_ptr<const Vfs::Reade
         count_ids(known[static_cast<std::size_t>(row.split)], tokenizer,
                   before + reader.pair_in(file, row.record).*side, name);
       });
-      c.vocabulary(known, tokenizer.size(), prefix);
+      c.vocabulary(known, tokenizer.size(), part.second);
     }
   });
 }

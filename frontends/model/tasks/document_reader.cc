@@ -86,7 +86,7 @@ std::vector<DocumentReader::Result> DocumentReader::predict(std::span<const std:
         .push_back(i);
   }
   for (const auto& [size, items] : by_size) {
-    const auto [S, W] = size;
+    const std::int64_t S = size.first, W = size.second;
     for_each_batch(items, prediction_rows(S * W), [&](std::span<const std::size_t> part, std::int64_t rows) {
       std::vector<const Sentences*> batch;
       for (const std::size_t i : part) batch.push_back(&documents[i]);

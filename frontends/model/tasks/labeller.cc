@@ -142,9 +142,10 @@ std::vector<Labeller::Result> Labeller::predict(std::span<const Sentence> senten
   }
   std::vector<Result> results(sentences.size());
   for (const auto& [steps, items] : by_length)
-    for_each_batch(items, prediction_rows(steps), [&](std::span<const std::size_t> part, std::int64_t rows) {
-      state_->run(sentences, part, steps, rows, results);
-    });
+    for_each_batch(items, prediction_rows(steps),
+                   [&, length = steps](std::span<const std::size_t> part, std::int64_t rows) {
+                     state_->run(sentences, part, length, rows, results);
+                   });
   return results;
 }
 
