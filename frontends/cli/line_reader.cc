@@ -11,13 +11,17 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "unroll/error.h"
 
 namespace unroll::cli {
 namespace {
 
-constexpr std::size_t k_piece = std::size_t{1} << 16;
+// gzip unpacks a byte to at most 1,032: a piece to 16 MiB.
+constexpr std::size_t k_piece = std::size_t{1} << 14;
+constexpr std::size_t k_no_limit = std::string::npos;
 
 // Bytes read, 0 at the end.
 std::size_t read_some(int file, char* to, std::size_t size, const std::string& name) {
@@ -58,23 +62,41 @@ std::int64_t LineReader::count_lines() const {
   for (off_t at = 0;;) {
     const ssize_t size = ::pread(file_, piece.data(), piece.size(), at);
     if (size <= 0) return n + (last != '\n');
+    if (at == 0 && begins_gzip(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(size))))) return 0;
     n += std::count(piece.begin(), piece.begin() + size, '\n');
     last = piece[static_cast<std::size_t>(size) - 1];
     at += size;
   }
 }
 
-bool LineReader::fill() {
-  if (ended_) return false;
-  buffer_.erase(0, at_);
-  searched_ -= std::min(searched_, at_);
-  at_ = 0;
+std::size_t LineReader::read_piece() {
   const std::size_t size = buffer_.size();
   buffer_.resize(size + k_piece);
   const std::size_t n = read_some(file_, buffer_.data() + size, k_piece, name_);
   buffer_.resize(size + n);
-  ended_ = n == 0;
+  return n;
+}
+
+bool LineReader::fill() try {
+  if (ended_) return false;
+  buffer_.erase(0, at_);
+  searched_ -= std::min(searched_, at_);
+  at_ = 0;
+  const bool is_first = !std::exchange(begun_, true);
+  const std::size_t before = buffer_.size();
+  ended_ = read_piece() == 0;
+  if (is_first && buffer_ == "\x1f") ended_ = read_piece() == 0;  // half of what gzip begins with
+  if (is_first && begins_gzip(std::as_bytes(std::span(buffer_)))) unpacker_.emplace(name_);
+  if (unpacker_) {
+    const std::string packed = buffer_.substr(before);
+    buffer_.resize(before);
+    unpacker_->feed(std::as_bytes(std::span(packed)), buffer_, k_no_limit);
+    if (ended_) unpacker_->finish();
+  }
   return !ended_;
+} catch (const Error&) {
+  ended_ = broken_ = true;
+  throw;
 }
 
 // Where the next line ends in the buffer, npos when that is not read yet.
@@ -116,9 +138,6 @@ bool LineReader::take(std::string& line) {
   searched_ = at_;
   if (too_long)
     throw Error(ErrorKind::input_file, fmt::format("{}:{}", name_, number_), "the line is longer than 16 MiB");
-  if (number_ == 1 && line.starts_with("\x1f\x8b"))
-    throw Error(ErrorKind::unsupported, name_, "is packed with gzip",  // no line error: reading cannot go on
-                "Unpack it on the way: gzip -dc FILE | unroll predict RUN");
   if (line.ends_with('\r')) line.pop_back();
   if (number_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
   return true;

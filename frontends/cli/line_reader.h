@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of a file or of stdin, as they come.
+// Lines of a file or of stdin, as they come. A file packed with gzip is unpacked on the way.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "frontends/data/gzip.h"
 
 namespace unroll::cli {
 
@@ -19,8 +22,9 @@ class LineReader {
   LineReader& operator=(const LineReader&) = delete;
 
   // False at the end. The line comes without its ending, and the first one without a byte order mark. Throws
-  // Error(input_file) on a failed read, and on a line above the limit, which is then skipped: reading may go on.
+  // Error(input_file) on a line above the limit, which is then skipped, on a failed read and on damaged gzip.
   bool next(std::string& line);
+  bool can_go_on() const { return !broken_; }  // false after a failed read and after damaged gzip
   // Whether a line, or the end, is there within this time.
   bool ready(int milliseconds);
 
@@ -28,10 +32,11 @@ class LineReader {
   const std::string& name() const { return name_; }
   bool is_terminal() const;
   bool is_file() const;
-  std::int64_t count_lines() const;  // of a regular file; 0 for anything else
+  std::int64_t count_lines() const;  // of a regular file that is not packed; 0 for anything else
 
  private:
   bool take(std::string& line);
+  std::size_t read_piece();  // the bytes appended to the buffer as they are in the file
   bool fill();  // false at the end
   std::size_t line_end();
 
@@ -41,7 +46,8 @@ class LineReader {
   std::int64_t number_ = 0;
   std::string buffer_;
   std::size_t at_ = 0, searched_ = 0;  // the next line begins at `at_`; no line ends before `searched_`
-  bool ended_ = false;
+  bool begun_ = false, ended_ = false, broken_ = false;
+  std::optional<GzipUnpacker> unpacker_;  // of a file packed with gzip
 };
 
 }  // namespace unroll::cli

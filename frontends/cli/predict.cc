@@ -107,7 +107,7 @@ class Session {
         if (!answers_.accepts(line)) continue;
         empty_ += line.text.find_first_not_of(" \t") == std::string::npos;
       } catch (const Error& e) {
-        if (!answers_.is_about_a_line(e)) throw;
+        if (!reader_.can_go_on() || !answers_.is_about_a_line(e)) throw;
         line.number = reader_.number();
         line.error = reason_of(e);
         fail(line);

@@ -6,6 +6,7 @@ Usage: check_predict.py UNROLL
 """
 import csv
 import datetime
+import gzip
 import io
 import json
 import os
@@ -203,6 +204,12 @@ def output_file(folder):
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert out.read_bytes() == old or len(table(out.read_text())) == 540000, "the old or the whole new file"
+    (folder / "lines.gz").write_bytes(gzip.compress((folder / "lines").read_bytes()))
+    ok("predict", run, "--input", folder / "lines.gz", "--output", folder / "packed.csv")
+    assert (folder / "packed.csv").read_bytes() == whole, "a packed file has the answers of the plain one"
+    (folder / "cut.gz").write_bytes((folder / "lines.gz").read_bytes()[:-9])
+    refused(3, "predict", run, "--input", folder / "cut.gz", says=["ends too early", "gzip -t"])
+    refused(3, "predict", run, "--input", folder, says=["Is a directory"])  # a failed read ends the command
     refused(2, "predict", run, "--input", folder / "lines", "--output", folder, says=["is a folder"])
     refused(6, "predict", run, "--input", folder / "lines", "--output", folder / "none/x.csv", says=["none/x.csv"])
     assert ok("predict", run, "--input", folder / "lines", "--output", "/dev/null").out == ""

@@ -1,13 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever bytes a file has, its lines put together are the file, but for carriage returns before line ends and a byte
-// order mark; and a line is ready before it is read.
+// Whatever bytes a file has, its lines put together are the file, or what it unpacks to, but for carriage returns before
+// line ends and a byte order mark; and a line is ready before it is read.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <span>
 #include <string>
 
 #include "frontends/cli/line_reader.h"
+#include "frontends/data/gzip.h"
+#include "frontends/data/held_text.h"
 #include "unroll/error.h"
+
+namespace {
+
+// The text of a file, unpacked if it is packed.
+std::string text_of(const std::string& bytes) {
+  using namespace unroll;
+  constexpr std::size_t k_limit = std::size_t{1} << 25;
+  const auto reader = unpacked(std::make_shared<HeldText>(bytes), "fuzz", k_limit);
+  std::string text(reader->size(), '\0');
+  reader->read_at(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace unroll;
@@ -17,6 +35,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::fflush(file);
   std::rewind(file);
   std::string wanted(reinterpret_cast<const char*>(data), size), found, line;
+  bool refused = false, wanted_refused = false;
+  try {
+    wanted = text_of(wanted);
+  } catch (const Error&) {
+    wanted_refused = true;
+  }
+  if (wanted.size() > cli::LineReader::k_max_line_bytes) return std::fclose(file), 0;
   try {
     cli::LineReader reader("/dev/fd/" + std::to_string(fileno(file)), /*skips_blank=*/false);
     for (std::int64_t n = 1; reader.ready(0) && reader.next(line); ++n) {
@@ -25,10 +50,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::input_file) std::abort();
-    std::fclose(file);
-    return 0;
+    refused = true;
   }
+  if (refused != wanted_refused) std::abort();
   std::fclose(file);
+  if (refused) return 0;
   if (!wanted.empty() && wanted.back() != '\n') wanted += '\n';
   if (wanted.starts_with("\xEF\xBB\xBF")) wanted.erase(0, 3);
   for (std::size_t at = 0; (at = wanted.find("\r\n", at)) != std::string::npos; ++at) wanted.erase(at, 1);
