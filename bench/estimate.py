@@ -16,7 +16,7 @@ import tempfile
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "docs" / "examples"
 # Updates that take some seconds on one thread.
-JOBS = {"digits": 600, "char-lm": 150, "co2": 400, "sunspots": 600, "restore": 60, "weather": 150}
+JOBS = {"digits": 4000, "char-lm": 100, "co2": 3000, "sunspots": 5000, "restore": 500, "weather": 8000}
 TIME, MEMORY, WANTED = 0.25, 0.10, 0.9
 
 

@@ -52,18 +52,20 @@ struct Census {
 // Programs of one kind: those that were compiled for a trial, and what the shapes of the run need beyond them.
 struct Kind {
   Census met, seen;
-  std::size_t bytes = 0;                // of the programs met
+  std::size_t bytes = 0;                // of the programs met, without arenas: packed weights, which no batch changes
+  std::size_t arenas = 0;               // of all of them, where each has its own
   std::size_t arena = 0;                // the largest of them, where they take turns in one
   std::vector<double> compile_seconds;  // of some of them
   double settle_seconds = 0;            // of one: what its first runs take more than later ones
 
   // Sizes as they are now. A difference of two moments says nothing: workspaces shrink as schedules are chosen.
   void measure(const std::vector<DeviceModel::ProgramInfo>& programs, bool one_arena) {
-    bytes = arena = 0;
+    bytes = arenas = arena = 0;
     for (const DeviceModel::ProgramInfo& program : programs) {
       if (!met.elements.contains(program.shapes)) continue;
-      bytes += program.bytes;
+      bytes += program.bytes - (one_arena ? 0 : program.arena);
       if (one_arena) arena = std::max(arena, program.arena);
+      else arenas += program.arena;
     }
   }
 
@@ -71,7 +73,8 @@ struct Kind {
     for (const auto& [shapes, n] : seen.elements) {
       if (met.elements.contains(shapes)) continue;
       ++further.n;
-      further.bytes += static_cast<std::size_t>(static_cast<double>(bytes) * n / met.of_each_shape());
+      further.bytes += bytes / met.elements.size();
+      further.bytes += static_cast<std::size_t>(static_cast<double>(arenas) * n / met.of_each_shape());
       if (!compile_seconds.empty()) seconds += median(compile_seconds);
       seconds += settle_seconds * n * static_cast<double>(met.elements.size()) / met.of_each_shape();
     }
@@ -109,6 +112,32 @@ bool are_settled(const std::vector<DeviceModel::ProgramInfo>& programs, const Ce
   });
 }
 
+std::size_t known_bytes(const DeviceModel& model) {
+  std::size_t bytes = 0;
+  for (const RunEstimate::Part& part : model.memory(/*waiting=*/0)) bytes += part.bytes;
+  return bytes;
+}
+
+// What the process holds besides these.
+std::size_t memory_beside(std::size_t bytes) {
+  const std::size_t now = resident_memory();
+  return now > bytes ? now - bytes : 0;
+}
+
+// What the process holds for the plan of a program, besides what the model holds. The first program does not count: it
+// brings threads and pages of code, too.
+class PlanMemory {
+ public:
+  void add(std::size_t before, const DeviceModel& model) {
+    bytes_ += std::max(memory_beside(known_bytes(model)), before) - before;
+    ++n_;
+  }
+  std::size_t of_one() const { return n_ == 0 ? 0 : bytes_ / n_; }
+
+ private:
+  std::size_t bytes_ = 0, n_ = 0;
+};
+
 class Trials {
  public:
   Trials(DeviceModel& model, const Task& task, const Trial& trial, RunEstimate& estimate)
@@ -119,7 +148,7 @@ class Trials {
     if (times_.empty()) return {};
     look_ahead();
     if (trial_.validation_batches > 0) try_validation();
-    FurtherPrograms further;
+    FurtherPrograms further{.plan_bytes = plans_.of_one()};
     training_.add_further(further, estimate_.compile_seconds);
     validation_.add_further(further, estimate_.compile_seconds);
     return further;
@@ -144,12 +173,14 @@ class Trials {
       }
       const std::size_t programs = model_.n_programs();
       const bool settled = are_settled(model_.update_programs(), these);
+      const std::size_t beside = memory_beside(known_bytes(model_));
       const auto between = Clock::now();
       model_.update(now, trial_.inputs(update));
       model_.totals();  // waits for the device
       const double seconds = seconds_since(between);
       const bool compiled = model_.n_programs() != programs;
       if (compiled) training_.compile_seconds.push_back(seconds);
+      if (compiled && programs > 0) plans_.add(beside, model_);
       if (compiled) continue;
       if (first) {
         first_times_.add(seconds, these.all, /*settled=*/false);
@@ -190,7 +221,9 @@ class Trials {
       model_.evaluate(Split::validation, 1, middle);
       return seconds_since(start);
     };
+    const std::size_t beside = memory_beside(known_bytes(model_));
     const double first = evaluate();
+    plans_.add(beside, model_);
     validation_.met.add(task_.batch(Split::validation, 0, 0, middle));
     Timings times;
     auto start = Clock::now();
@@ -216,6 +249,7 @@ class Trials {
   RunEstimate& estimate_;
   double allowed_;
   std::vector<double> updates_, batch_seconds_;
+  PlanMemory plans_;
   Timings times_;        // of updates, per element
   Timings first_times_;  // of the first ones of their programs
   Kind training_, validation_;
@@ -279,12 +313,11 @@ FurtherPrograms try_updates(DeviceModel& model, const Task& task, const Trial& t
 }
 
 void add_rest(RunEstimate& e, const FurtherPrograms& further, const DeviceModel& model, std::size_t before) {
-  const std::size_t known = e.bytes, now = resident_memory();
+  const std::size_t known = e.bytes;
   for (RunEstimate::Part& part : e.memory)
     if (part.name == "arena") part.bytes = std::max(part.bytes, further.arena);
-  const std::size_t beside = std::max(now > known ? now - known : 0, before);
-  const std::size_t plans = (beside - before) / std::max<std::size_t>(model.n_programs(), 1) * further.n;
-  e.memory.push_back({"further shapes", further.bytes + plans});
+  const std::size_t beside = std::max(memory_beside(known), before);
+  e.memory.push_back({"further shapes", further.bytes + further.plan_bytes * further.n});
   require_memory(e, model.machine_memory());
   e.process_bytes = std::max(beside + e.bytes, peak_resident_memory()) - e.bytes;
   e.memory.push_back({"process", e.process_bytes});

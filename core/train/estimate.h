@@ -37,6 +37,7 @@ struct Trial {
 struct FurtherPrograms {
   std::size_t n = 0, bytes = 0;
   std::size_t arena = 0;  // what the largest of all will need, where all take turns in one
+  std::size_t plan_bytes = 0;  // what the process holds for the plan of each
 };
 // Fills update_seconds, validation_seconds and compile_seconds. Programs are compiled on the way, which is not counted.
 FurtherPrograms try_updates(DeviceModel& model, const Task& task, const Trial& trial, RunEstimate& estimate);
