@@ -16,7 +16,7 @@ import tempfile
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "docs" / "examples"
 # Updates that take some seconds on one thread.
-JOBS = {"digits": 4000, "char-lm": 100, "co2": 3000, "sunspots": 5000, "restore": 500, "weather": 8000}
+JOBS = {"digits": 2000, "char-lm": 60, "co2": 2500, "sunspots": 5000, "restore": 200, "weather": 5000}
 TIME, MEMORY, WANTED = 0.25, 0.10, 0.9
 
 

@@ -36,11 +36,19 @@ class CpuBackend final : public HostBackend {
     return {.reason = "cpu runs the bodies of composites; scans are its fast path"};
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
-    const bool alone = chooses_ && !threads_pay(usual_rates(), *plan, team_.size());
-    return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, state_, nullptr, alone);
+    const ThreadWays threads = ways_of(*plan);
+    return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, state_, threads);
   }
 
  private:
+  ThreadWays ways_of(const Plan& plan) const {
+    const bool alone = plan.one_thread || (chooses_ && !threads_pay(usual_rates(), plan, team_.size()));
+    if (alone || team_.size() == 1) return {};
+    // A schedule that was asked for is kept; so are the threads whose calls are reported and traced.
+    const bool fixed = state_.schedule || state_.predicts || state_.trace;
+    return {team_.size(), fixed ? 0 : plan_ns(usual_rates(), plan, 1)};
+  }
+
   bool chooses_;  // how many threads a plan gets
   Team team_;
   BackendState state_;

@@ -52,7 +52,8 @@ class OnednnBackend final : public HostBackend {
     return {.reason = "oneDNN has no primitive for it; its body runs"};
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
-    return std::make_unique<cpu::ProgramExecutable<Team>>(std::move(plan), team_, state_, make_recurrent);
+    const cpu::ThreadWays threads{plan->one_thread ? 1 : team_.size()};
+    return std::make_unique<cpu::ProgramExecutable<Team>>(std::move(plan), team_, state_, threads, make_recurrent);
   }
 
  private:

@@ -21,6 +21,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 constexpr double k_share = 0.05;         // of the run that may go into its estimate
 constexpr double k_until_settled = 2;    // times as much while schedules are chosen, which the run keeps
+constexpr double k_least_seconds = 0.3;  // until then, also of a short run
 // At least one, so that a batch without elements has a share in the whole.
 double elements_of(const Batch& batch) {
   double all = 0;
@@ -160,7 +161,8 @@ class Trials {
     for (std::int64_t update = trial_.first; update <= trial_.last; ++update) {
       if (trial_.stop && trial_.stop()) break;
       const double spent = seconds_since(start);
-      if (spent >= (times_.enough() ? allowed_ : std::min(k_until_settled * allowed_, trial_.seconds))) break;
+      const double until_settled = std::min(std::max(k_until_settled * allowed_, k_least_seconds), trial_.seconds);
+      if (spent >= (times_.enough() ? allowed_ : until_settled)) break;
       const auto began = Clock::now();
       const std::vector<Batch> now = trial_.batches(update);
       batch_seconds_.push_back(seconds_since(began));

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -101,25 +102,36 @@ Trained trained(const std::string& cell, std::int64_t hidden) {
   return t;
 }
 
-// What the report says of the scans after so many runs.
-std::vector<std::string> scans_of(const Trained& t, Backend& backend, int runs) {
-  Program program(*t.graph, backend);
+// Buffers for the inputs and outputs of a planned graph.
+struct Bound {
   std::vector<std::unique_ptr<Buffer>> buffers;
   Bindings bindings;
-  for (const NamedValue& input : program.plan().graph->inputs()) {
-    buffers.push_back(backend.allocate(program.plan().graph->type(input.value).bytes()));
-    backend.upload(*buffers.back(), 0, t.inputs.at(input.name).bytes());
-    bindings.inputs.push_back(buffers.back().get());
+  Bound(const Graph& graph, Backend& backend, const TensorMap& inputs) {
+    for (const NamedValue& input : graph.inputs()) {
+      buffers.push_back(backend.allocate(graph.type(input.value).bytes()));
+      backend.upload(*buffers.back(), 0, inputs.at(input.name).bytes());
+      bindings.inputs.push_back(buffers.back().get());
+    }
+    for (const NamedValue& output : graph.outputs()) {
+      buffers.push_back(backend.allocate(graph.type(output.value).bytes()));
+      bindings.outputs.push_back(buffers.back().get());
+    }
   }
-  for (const NamedValue& output : program.plan().graph->outputs()) {
-    buffers.push_back(backend.allocate(program.plan().graph->type(output.value).bytes()));
-    bindings.outputs.push_back(buffers.back().get());
-  }
-  for (int run = 0; run < runs; ++run) program.run(bindings);
+};
+
+// What the report says of the scans.
+std::vector<std::string> scans_in(const Executable& executable) {
   std::vector<std::string> scans;
-  for (const ReportLine& line : program.executable().report())
+  for (const ReportLine& line : executable.report())
     if (line.step.find("scan") != std::string::npos) scans.push_back(line.implementation);
   return scans;
+}
+// After so many runs.
+std::vector<std::string> scans_of(const Trained& t, Backend& backend, int runs) {
+  Program program(*t.graph, backend);
+  const Bound bound(*program.plan().graph, backend, t.inputs);
+  for (int run = 0; run < runs; ++run) program.run(bound.bindings);
+  return scans_in(program.executable());
 }
 bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
@@ -180,43 +192,70 @@ TEST_CASE("a choice is watched: made again soon when its time changes, late when
   CHECK(runs_until(0, 0, 4) == 504);      // the first window says what is expected
 }
 
+constexpr cpu::RetryLimits k_retry_always{.soon = 0, .soon_ms = 0, .late = 0, .late_ms = 0, .window_ms = 0};
+
 TEST_CASE("a choice that is made again, in any run, changes no bit") {
   const auto host = make_backend("cpu", {.threads = 2});
-  for (const std::string cell : {"lstm", "gru"}) {
-    CAPTURE(cell);
-    const Trained t = trained(cell, 24);
-    const auto made = plan(*t.graph, *host);
-    cpu::Team team(3);
-    cpu::BackendState state;
-    state.retry = {.soon = 0, .soon_ms = 0, .late = 0, .late_ms = 0, .window_ms = 0};  // after every eight runs
-    cpu::ProgramExecutable<cpu::Team> executable(made, team, state);
-    std::vector<std::unique_ptr<Buffer>> buffers;
-    Bindings bindings;
-    for (const NamedValue& input : made->graph->inputs()) {
-      buffers.push_back(host->allocate(made->graph->type(input.value).bytes()));
-      host->upload(*buffers.back(), 0, t.inputs.at(input.name).bytes());
-      bindings.inputs.push_back(buffers.back().get());
-    }
-    const std::size_t n_inputs = buffers.size();
-    for (const NamedValue& output : made->graph->outputs()) {
-      buffers.push_back(host->allocate(made->graph->type(output.value).bytes()));
-      bindings.outputs.push_back(buffers.back().get());
-    }
-    const TensorMap one = evaluate(*t.graph, *make_backend("cpu", {.threads = 1}), t.inputs);
-    std::size_t least = executable.workspace_bytes();
-    bool tried_again = false;
-    for (int run = 0; run < 300; ++run) {
-      executable.run(bindings);
-      tried_again = tried_again || executable.workspace_bytes() > least;  // other ways are compiled
-      least = std::min(least, executable.workspace_bytes());
-      for (std::size_t k = 0; k < bindings.outputs.size(); ++k) {
-        const Tensor& wanted = one.at(made->graph->outputs()[k].name);
-        std::vector<std::byte> got(wanted.bytes().size());
-        host->download(*buffers[n_inputs + k], 0, got);
-        REQUIRE(std::ranges::equal(got, wanted.bytes()));
+  for (const std::string cell : {"lstm", "gru"})
+    for (const double alone_ns : {0.0, 1.0}) {  // schedules of loops alone, and one thread too
+      CAPTURE(cell);
+      CAPTURE(alone_ns);
+      const Trained t = trained(cell, 24);
+      const auto made = plan(*t.graph, *host);
+      cpu::Team team(3);
+      cpu::BackendState state;
+      state.retry = k_retry_always;  // after every eight runs
+      cpu::ProgramExecutable<cpu::Team> executable(made, team, state, {team.size(), alone_ns});
+      const Bound bound(*made->graph, *host, t.inputs);
+      const Bindings& bindings = bound.bindings;
+      const TensorMap one = evaluate(*t.graph, *make_backend("cpu", {.threads = 1}), t.inputs);
+      std::size_t least = executable.workspace_bytes();
+      bool tried_again = false;
+      for (int run = 0; run < 300; ++run) {
+        executable.run(bindings);
+        tried_again = tried_again || executable.workspace_bytes() > least;  // other ways are compiled
+        least = std::min(least, executable.workspace_bytes());
+        for (std::size_t k = 0; k < bindings.outputs.size(); ++k) {
+          const Tensor& wanted = one.at(made->graph->outputs()[k].name);
+          std::vector<std::byte> got(wanted.bytes().size());
+          host->download(*bindings.outputs[k], 0, got);
+          REQUIRE(std::ranges::equal(got, wanted.bytes()));
+        }
       }
+      CHECK(tried_again);
     }
-    CHECK(tried_again);
+}
+
+TEST_CASE("one thread is tried at once where several gain little, and later where their time changes") {
+  const auto host = make_backend("cpu", {.threads = 2});
+  Graph graph;
+  const Value x = graph.input("x", {DType::f32, {64, 64}});
+  graph.output("y", matmul(x, x));  // no loop that has a choice of its own
+  const auto made = plan(graph, *host);
+  const Bound bound(*made->graph, *host, {{"x", Tensor::filled({DType::f32, {64, 64}}, 0.5)}});
+  struct Row {
+    double alone_ns;
+    cpu::RetryLimits retry;
+    bool tried;
+  };
+  const cpu::RetryLimits never{.soon = 0, .soon_ms = 1e12, .late = 0, .late_ms = 1e12, .window_ms = 0};
+  for (const Row& row : {Row{1, never, true}, Row{1e12, never, false}, Row{1e12, k_retry_always, true},
+                         Row{0, k_retry_always, false}}) {
+    CAPTURE(row.alone_ns);
+    cpu::Team team(2);
+    cpu::BackendState state;
+    state.retry = row.retry;
+    cpu::ProgramExecutable<cpu::Team> executable(made, team, state, {team.size(), row.alone_ns});
+    const std::size_t first = executable.workspace_bytes();
+    bool tried = false;
+    // The first check needs 8 ms of runs.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    for (int run = 0; !tried && (run < 100 || std::chrono::steady_clock::now() < end); ++run) {
+      executable.run(bound.bindings);
+      tried = executable.workspace_bytes() > first;
+    }
+    CHECK(tried == row.tried);
+    CHECK((executable.settled() || tried));
   }
 }
 
@@ -241,10 +280,16 @@ TEST_CASE("a cell with layer norms runs by rows too: its row groups are blocks o
 }
 
 TEST_CASE("timings of the first runs choose a schedule, for later executables too") {
-  const auto backend = make_backend("cpu", {.threads = 2});
+  const auto host = make_backend("cpu", {.threads = 2});
   const Trained t = trained("lstm", 24);
-  const auto first = scans_of(t, *backend, 20);
-  const auto second = scans_of(t, *backend, 0);
+  const auto made = plan(*t.graph, *host);
+  const Bound bound(*made->graph, *host, t.inputs);
+  cpu::Team team(2);
+  cpu::BackendState state;
+  cpu::ProgramExecutable<cpu::Team> executable(made, team, state, {team.size()});
+  for (int run = 0; run < 20; ++run) executable.run(bound.bindings);
+  const auto first = scans_in(executable);
+  const auto second = scans_in(cpu::ProgramExecutable<cpu::Team>(made, team, state, {team.size()}));
   REQUIRE(first.size() == 2);
   for (std::size_t i = 0; i < first.size(); ++i) {
     CHECK_MESSAGE(says(first[i], " ms ("), first[i]);
