@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks from the outputs back to `wrt` in reverse node order, and asks the rule of each op for its contribution.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string>
 
 #include "core/autodiff/accumulate.h"
 #include "core/autodiff/reach.h"
 #include "core/autodiff/rules.h"
+#include "core/ir/op_map.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -16,12 +16,10 @@ namespace unroll {
 
 namespace {
 
-constexpr std::size_t k_n_ops = static_cast<std::size_t>(Op::lion) + 1;
-
-std::array<Rule, k_n_ops> make_table() {
-  std::array<Rule, k_n_ops> table{};
+OpMap<Rule> make_table() {
+  OpMap<Rule> table;
   for (const auto rows : {elementwise_rules(), linear_rules(), scan_rules(), composite_rules()})
-    for (const RuleRow& row : rows) table[static_cast<std::size_t>(row.op)] = row.rule;
+    for (const RuleRow& row : rows) table.set(row.op, row.rule);
   return table;
 }
 
@@ -124,8 +122,8 @@ void check(std::span<const Value> outputs, std::span<const Value> cotangents, st
 }  // namespace
 
 Rule find_rule(Op op) {
-  static const auto table = make_table();
-  return table[static_cast<std::size_t>(op)];
+  static const OpMap<Rule> table = make_table();
+  return table.find(op);
 }
 
 std::vector<Value> pull_back(std::span<const Value> outputs, std::span<const Value> cotangents,

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ir/shape_rules.h"
 
-#include <array>
+#include "core/ir/op_map.h"
 
 namespace unroll {
 
 namespace {
 
-constexpr std::size_t k_n_ops = static_cast<std::size_t>(Op::lion) + 1;
-
-std::array<ShapeRule, k_n_ops> make_table() {
-  std::array<ShapeRule, k_n_ops> table{};
+OpMap<ShapeRule> make_table() {
+  OpMap<ShapeRule> table;
   for (const auto rows : {basic_shape_rules(), structured_shape_rules(), composite_shape_rules()})
-    for (const ShapeRow& row : rows) table[static_cast<std::size_t>(row.op)] = row.rule;
+    for (const ShapeRow& row : rows) table.set(row.op, row.rule);
   return table;
 }
 
@@ -52,7 +50,7 @@ std::int64_t ShapeQuery::axis(int rank) const {
 }
 
 std::vector<Type> infer_types(const ShapeQuery& query) {
-  static const auto table = make_table();
+  static const OpMap<ShapeRule> table = make_table();
   const OpInfo& info = op_info(query.op);
   const int n = static_cast<int>(query.inputs.size());
   if (n < info.min_inputs || (info.max_inputs >= 0 && n > info.max_inputs))
@@ -62,7 +60,7 @@ std::vector<Type> infer_types(const ShapeQuery& query) {
                      : info.max_inputs == info.min_inputs ? ""
                                                           : " to " + std::to_string(info.max_inputs)) +
                     " inputs; got " + std::to_string(n));
-  const ShapeRule rule = table[static_cast<std::size_t>(query.op)];
+  const ShapeRule rule = table.find(query.op);
   if (!rule) throw Error(ErrorKind::internal, info.name, "has no shape rule");
   std::vector<Type> outputs = rule(query);
   add_saved(query, outputs);

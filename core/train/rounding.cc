@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "unroll/error.h"
 #include "unroll/ops.h"
 
 namespace unroll {
@@ -147,7 +148,11 @@ const Rule* find_rule(Op op) {
 Bounded append_elementwise(Graph& target, const Node& node, Operands in) {
   std::vector<Value> operands;
   for (const Bounded& x : in) operands.push_back(x.value);
-  return elementwise(*find_rule(node.op), in, append_wide(target, node, operands)[0], node.outputs[0].dtype);
+  const Rule* rule = find_rule(node.op);
+  if (!rule)
+    throw Error(ErrorKind::internal, op_info(node.op).name, "has no rounding rule, so its result cannot be verified",
+                "Add a row to k_rules in core/train/rounding.cc");
+  return elementwise(*rule, in, append_wide(target, node, operands)[0], node.outputs[0].dtype);
 }
 
 std::vector<Bounded> append_fused(Graph& target, const Graph& body, std::span<const Value> operands) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/ir/composite.h"
+#include "core/ir/op_map.h"
 #include "core/ir/shape_rules.h"
 #include "tests/core/op_examples.h"
 #include "unroll/error.h"
@@ -27,6 +28,16 @@ TEST_CASE("every op has a right and a wrong example") {
     CHECK(right.count(info.op) == 1);
     CHECK(wrong.count(info.op) == 1);
   }
+}
+
+TEST_CASE("a table by op has an entry for the last op, and none for an op that the op table lacks") {
+  OpMap<const char*> map;
+  CHECK(map.size() == op_table().size());
+  map.set(op_table().back().op, "last");
+  CHECK(std::string(map.find(op_table().back().op)) == "last");
+  const auto appended = static_cast<Op>(op_table().size());
+  CHECK(map.find(appended) == nullptr);
+  CHECK_THROWS(map.set(appended, "beyond"));
 }
 
 TEST_CASE("every op takes what it should take") {

@@ -31,6 +31,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 # Written so that this file does not find itself.
 PLACES = re.compile(r"(?<![\w.~}])/(?:work|home|root)/\w|local" r"host|127\.0\.0\.1|artifact" r"ory|/tm" r"p/\w")
 MARKS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+# Such a table overflows when an op is appended: core/ir/op_map.h has the size of the op table.
+SIZED_BY_AN_OP = re.compile(r"\(Op::\w+\)\s*\+\s*1\b")
 ENDS_PROCESS = re.compile(r"(?<![\w.>])(?:std::)?(abort|exit|_Exit|quick_exit|terminate|assert)\s*\(")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
@@ -153,6 +155,11 @@ class Checker:
                 if found:
                     self.error(name, f"calls {found.group(1)}: the library throws Error and never ends the process")
 
+    def check_op_tables(self):
+        for name in self.sources:
+            if SIZED_BY_AN_OP.search(self.code_of(name)):
+                self.error(name, "sizes a table by the name of an op: use core/ir/op_map.h")
+
     def check_ops(self):
         table = self.texts["core/include/unroll/op_table.def"]
         rows = re.findall(r"^UNROLL_OP\((\w+),\s*(\w+),\s*(\w+),\s*-?\d+,\s*-?\d+,\s*(\w+),", table, re.M)
@@ -192,6 +199,7 @@ class Checker:
         self.check_length()
         self.check_text()
         self.check_calls()
+        self.check_op_tables()
         self.check_ops()
         return self.errors
 

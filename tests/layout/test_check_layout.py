@@ -48,6 +48,7 @@ BAD = [
     ("a place on one machine", {"docs/a.md": "see /wo" "rk/x\n"}, "a place on one machine"),
     ("abort in core/io", {"core/io/a.cc": HEAD + "std::abort();\n"}, "calls abort"),
     ("assert in core/io", {"core/io/a.cc": HEAD + "assert(x);\n"}, "calls assert"),
+    ("a table sized by an op", {"core/ir/a.cc": HEAD + "int n = static_cast<int>(Op::" "less) + 1;\n"}, "sizes a table"),
     ("an op without shape rule", {"core/ir/shape_rules.cc": HEAD + "{Op::neg, r}, {Op::mse, r}\n"},
      "less: has no shape rule"),
     ("an op without gradient", {"core/autodiff/rules_all.cc": HEAD + "{Op::mse, r}\n"}, "neg: has no gradient row"),

@@ -83,6 +83,19 @@ class SettlingBackend : public AroundBackend {
   };
 };
 
+// AddressSanitizer keeps freed memory in quarantine: how large the process becomes then says nothing about the run.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool k_keeps_freed_memory = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool k_keeps_freed_memory = true;
+#else
+constexpr bool k_keeps_freed_memory = false;
+#endif
+#else
+constexpr bool k_keeps_freed_memory = false;
+#endif
+
 RunEstimate estimate_of(const std::shared_ptr<const Task>& task, TrainerOptions o) {
   const auto backend = make_backend("cpu");
   RunEstimate seen;
@@ -255,7 +268,9 @@ TEST_CASE("time and memory of a run of many shapes, few of which the trial meets
     const TrainResult result = Trainer(task, *backend, o).fit();
     CAPTURE(e.bytes);
     CAPTURE(peak_resident_memory());
-    CHECK(within(static_cast<double>(peak_resident_memory()), static_cast<double>(e.bytes)));
+    const bool size_is_right = within(static_cast<double>(peak_resident_memory()), static_cast<double>(e.bytes));
+    if (k_keeps_freed_memory) MESSAGE("AddressSanitizer: the size of the process is not compared");
+    else CHECK(size_is_right);
     CHECK(part(e, "further shapes") > part(e, "prepared weights and constants"));
     CAPTURE(result.seconds);
     CAPTURE(result.estimated_seconds);

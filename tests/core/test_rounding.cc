@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rounding bounds of single nodes: every elementwise op has a rule, and a missing rule is an error that names the op.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "core/train/rounding.h"
+#include "tests/core/op_examples.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+using namespace unroll;
+
+namespace {
+
+std::vector<Value> inputs_of(Graph& graph, const std::vector<Type>& types) {
+  std::vector<Value> values;
+  for (const Type& type : types) values.push_back(graph.input("in" + std::to_string(values.size()), type));
+  return values;
+}
+
+// A fused node around a body, which Graph::append would refuse where the body is not elementwise.
+Node fused_node(std::shared_ptr<const Graph> body) {
+  Node node;
+  node.op = Op::fused;
+  node.outputs = {body->type(body->outputs()[0].value)};
+  node.body = std::move(body);
+  return node;
+}
+
+}  // namespace
+
+TEST_CASE("every elementwise op has a rounding rule") {
+  for (const OpExample& example : right_examples()) {
+    if (!is_elementwise(example.op)) continue;
+    CAPTURE(op_info(example.op).name);
+    auto body = std::make_shared<Graph>();
+    body->output("y", body->append(example.op, inputs_of(*body, example.inputs), example.attributes)[0]);
+    Graph target;
+    CHECK_NOTHROW(append_bounded(target, fused_node(body), inputs_of(target, example.inputs)));
+  }
+}
+
+TEST_CASE("an op without a rounding rule in a fused node is an error that names it") {
+  auto body = std::make_shared<Graph>();
+  body->output("y", reshape(body->input("x", {DType::f32, {2, 3}}), Shape{6}));
+  Graph target;
+  try {
+    append_bounded(target, fused_node(body), inputs_of(target, {{DType::f32, {2, 3}}}));
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::internal);
+    CHECK(std::string(error.what()).rfind("[reshape] has no rounding rule", 0) == 0);
+  }
+}
