@@ -14,7 +14,7 @@ namespace unroll::cli {
 struct ExplainedPlan {
   std::shared_ptr<const Plan> plan;
   std::int64_t runs = 0;
-  double milliseconds = 0;        // of a run, from call to return
+  double milliseconds = 0;        // of a run, from call to completion
   std::vector<ReportLine> lines;  // milliseconds are those of one run, like predicted_ms
 };
 
