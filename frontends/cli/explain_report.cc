@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "unroll/scan_form.h"
+
 namespace unroll::cli {
 namespace {
 
@@ -194,6 +196,31 @@ TextTable call_table(const NamedPlan& plan) {
   return table;
 }
 
+// The forms of the loops with states, also of those in the bodies of others.
+using LoopForm = std::pair<std::string, std::vector<std::string>>;  // name, lines
+void add_loops(const Plan& plan, const std::string& outer, std::vector<LoopForm>& loops) {
+  for (std::size_t i = 0; i < plan.bodies.size(); ++i) {
+    if (!plan.bodies[i] || plan.graph->nodes()[i].op != Op::scan) continue;
+    const auto id = static_cast<std::int32_t>(i);
+    const std::string name = fmt::format("{}%{} scan", outer, id);
+    if (scan_layout(plan.graph->node(id)).n_states > 0)
+      loops.emplace_back(name, describe(scan_form(plan, id), *plan.bodies[i]));
+    add_loops(*plan.bodies[i], name + ", ", loops);
+  }
+}
+std::vector<LoopForm> loops_of(const Plan& plan) {
+  std::vector<LoopForm> loops;
+  add_loops(plan, "", loops);
+  return loops;
+}
+
+TextTable loop_table(const Plan& plan) {
+  TextTable table{{"loop", "what a step consists of"}, {}};
+  for (const auto& [name, lines] : loops_of(plan))
+    for (const std::string& line : lines) table.rows.push_back({&line == lines.data() ? name : "", line});
+  return table;
+}
+
 }  // namespace
 
 Report plan_json(const NamedPlan& plan) {
@@ -203,11 +230,15 @@ Report plan_json(const NamedPlan& plan) {
     left.push_back(
         Report().add("pass", l.pass).add("layer", l.layer).add("count", l.count).add("what", l.what).add("why", l.why));
   for (const PlanCall& call : plan.table.calls) calls.push_back(call_json(call));
+  ReportList loops;
+  for (const auto& [name, lines] : loops_of(*plan.explained.plan))
+    loops.push_back(Report().add("loop", name).add("form", lines));
   Report report;
   report.add("plan", plan.name).add("runs", plan.explained.runs).add("milliseconds", plan.explained.milliseconds);
   report.add("calls_ms", plan.table.milliseconds).add("predicted_ms", predicted_of(plan.table));
   report.add("memory", memory_report(*plan.explained.plan)).add("places", places).add("left", left);
   report.add("passes", notes_json(plan)).add("calls", calls).add("edges", edges_json(plan.table));
+  report.add("loops", loops);
   return report;
 }
 
@@ -219,6 +250,7 @@ Report plan_text(const NamedPlan& plan, bool full) {
   report.add(title("optimizations not applied"), left_table(plan, full ? SIZE_MAX : k_left_shown));
   report.add(title("memory"), memory_report(*plan.explained.plan));
   if (!full) return report;
+  report.add(title("loops"), loop_table(*plan.explained.plan));
   report.add(title("passes"), note_table(plan));
   report.add(title("calls"), call_table(plan));
   return report;

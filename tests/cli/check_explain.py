@@ -52,6 +52,9 @@ def tables_add_up(folder):
     edges = {(update["calls"][e["from"]]["step"], update["calls"][e["to"]]["step"]) for e in update["edges"]}
     steps = [c["step"] for c in loops]
     assert {(steps[0], steps[1]), (steps[0], steps[3]), (steps[1], steps[2]), (steps[2], steps[3])} <= edges, edges
+    assert [loop["loop"] for loop in update["loops"]] == steps, update["loops"]
+    for loop in update["loops"]:
+        assert "product" in loop["form"][0] and sum("; barrier" in line for line in loop["form"]) == 1, loop
 
 
 def work_is_counted(folder):

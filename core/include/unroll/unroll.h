@@ -22,6 +22,7 @@
 #include "unroll/result.h"
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
+#include "unroll/scan_form.h"
 #include "unroll/stream.h"
 #include "unroll/tasks.h"
 #include "unroll/tensor.h"
