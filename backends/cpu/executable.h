@@ -54,6 +54,7 @@ class ProgramExecutable final : public Executable, public Settling {
     std::optional<SharedArena::Turn> turn;
     if (share_) turn.emplace(share_->arena());
     Way& way = ways_[choice_.active()];
+    way.program->prepare();
     std::byte** at = way.bases.data();
     *at++ = turn ? turn->data() : own_arena_.data();
     *at++ = way.program->constants();
@@ -103,13 +104,11 @@ class ProgramExecutable final : public Executable, public Settling {
 
   // After a run whose loops had chosen their schedules.
   void note_run(double milliseconds) {
-    if (choice_.open()) {
-      tried_ms_ += milliseconds;
-      if (choice_.add_run(milliseconds, /*counts=*/true)) choose();
-    } else if (checked_) {
-      if (watch_.add_run(milliseconds, state_.retry)) try_ways();
-    } else {
-      check_first(milliseconds);
+    if (!checked_) return check_first(milliseconds);
+    switch (choice_.add_run(milliseconds, /*counts=*/true, state_.retry)) {
+      case RepeatedChoice::Next::go_on: break;
+      case RepeatedChoice::Next::drop_others: drop_others(); break;
+      case RepeatedChoice::Next::make_others: try_ways(); break;
     }
   }
 
@@ -122,29 +121,26 @@ class ProgramExecutable final : public Executable, public Settling {
     checked_ = true;
     const double mean = first_ms_ / first_runs_;
     if (mean > k_pays * alone_ns_ * 1e-6) try_ways();
-    else watch_.restart(mean, 0);
+    else choice_.expect(mean);
   }
 
-  void choose() {
+  void drop_others() {
     for (std::size_t i = 0; i < ways_.size(); ++i)
       if (i != choice_.active()) ways_[i] = Way(ways_[i].threads);
-    watch_.restart(choice_.ms(choice_.active()), tried_ms_);
   }
 
   void try_ways() {
     const auto start = std::chrono::steady_clock::now();
     std::swap(ways_[0], ways_[choice_.active()]);
+    std::size_t n = 2;
     try {
-      for (Way& way : ways_)
-        if (!way.program) compile(way);
-      choice_ = TimedChoice(ways_.size(), /*again=*/true);
+      compile(ways_[1]);
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::memory) throw;  // without room for a second way the one that runs stays
       ways_[1] = Way(ways_[1].threads);
-      choice_ = TimedChoice(1);
+      n = 1;
     }
-    tried_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    if (!choice_.open()) watch_.restart(0, tried_ms_);
+    choice_.begin_again(n, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
 
   std::shared_ptr<const Plan> plan_;
@@ -152,13 +148,11 @@ class ProgramExecutable final : public Executable, public Settling {
   BackendState& state_;
   MakeClaimed make_claimed_;
   double alone_ns_;
-  std::vector<Way> ways_;
-  TimedChoice choice_;
-  ChoiceWatch watch_;
+  std::vector<Way> ways_;  // one or two
+  RepeatedChoice choice_;
   bool checked_ = false;  // the first runs were compared with what one thread should take
   double first_ms_ = 0;
   int first_runs_ = 0;
-  double tried_ms_ = 0;  // what the choice has cost
   std::optional<SharedArena::Share> share_;  // of one that takes turns; streams run side by side
   Bytes own_arena_;
 };

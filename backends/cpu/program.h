@@ -66,6 +66,7 @@ class Program {
   // Without scan: a whole plan.
   explicit Program(PlanView view, const ScanBody* scan = nullptr);
 
+  void prepare() { steps_.prepare(); }  // before a run, while the team is at rest
   // By every part, in lock step.
   void run(const Frame& frame, const Part& part) { steps_.run(0, steps_.size(), frame, part); }
   // By a team that is at rest, with calls that run alone between its runs.

@@ -78,7 +78,7 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
     ways_.insert(known && schedule == *known ? ways_.begin() : ways_.end(), std::move(way));
   }
   const bool is_chosen = known && ways_[0].schedule == *known;
-  choice_ = TimedChoice(is_chosen ? 1 : ways_.size());
+  choice_ = RepeatedChoice(is_chosen ? 1 : ways_.size());
   for (std::size_t i = 0; i < choice_.n_ways(); ++i) {
     compile(ways_[i]);
     if (ways_[i].together()) scratch_bytes = std::max(scratch_bytes, ways_[i].programs[0]->scratch_bytes());
@@ -153,18 +153,17 @@ std::string ScanCall::implementation() const {
 }
 
 void ScanCall::note_run(double milliseconds) {
-  if (choice_.open()) {
-    tried_ms_ += milliseconds;
-    if (choice_.add_run(milliseconds, warm_up_-- <= 0)) choose();
-  } else if (watch_.add_run(milliseconds, state_.retry)) {
-    try_again();
+  const bool counts = !choice_.open() || warm_up_-- <= 0;
+  switch (choice_.add_run(milliseconds, counts, state_.retry)) {
+    case RepeatedChoice::Next::go_on: break;
+    case RepeatedChoice::Next::drop_others: choose(); break;
+    case RepeatedChoice::Next::make_others: try_again(); break;
   }
 }
 
 void ScanCall::choose() {
   for (std::size_t i = 0; i < ways_.size(); ++i)
     if (i != choice_.active()) clear(ways_[i]);
-  watch_.restart(choice_.ms(choice_.active()), tried_ms_);
   state_.choices.keep(key_, ways_[choice_.active()].schedule);
 }
 
@@ -183,9 +182,7 @@ void ScanCall::try_again() {
     if (e.kind() != ErrorKind::memory) throw;  // without room for a second way the one that runs stays
     clear(ways_[n]);
   }
-  choice_ = TimedChoice(n, /*again=*/true);
-  tried_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  if (!choice_.open()) watch_.restart(0, tried_ms_);
+  choice_.begin_again(n, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
 }
 
 // Where the value of a state lies after `step` steps have run.

@@ -128,10 +128,8 @@ class ScanCall final : public Call {
   std::size_t scratch_room_ = 0;  // of the frame's scratch
 
   std::vector<Way> ways_;  // all that may pay; those without lanes are not compiled
-  TimedChoice choice_;     // of the first ways
-  ChoiceWatch watch_;
-  double tried_ms_ = 0;  // what the choice has cost
-  int warm_up_ = 1;      // runs that are not timed
+  RepeatedChoice choice_;  // of the first ways
+  int warm_up_ = 1;        // runs that are not timed
   BackendState& state_;
   std::string key_;  // of the choice
 };

@@ -102,6 +102,20 @@ bool ChoiceWatch::add_run(double milliseconds, const RetryLimits& limits) {
   return changed && elapsed_ms_ > std::max(limits.soon_ms, limits.soon * cost_ms_);
 }
 
+RepeatedChoice::Next RepeatedChoice::add_run(double milliseconds, bool counts, const RetryLimits& limits) {
+  if (!choice_.open()) return watch_.add_run(milliseconds, limits) ? Next::make_others : Next::go_on;
+  tried_ms_ += milliseconds;
+  if (!choice_.add_run(milliseconds, counts)) return Next::go_on;
+  watch_.restart(choice_.ms(choice_.active()), tried_ms_);
+  return Next::drop_others;
+}
+
+void RepeatedChoice::begin_again(std::size_t n_ways, double cost_ms) {
+  choice_ = TimedChoice(n_ways, /*again=*/true);
+  tried_ms_ = cost_ms;
+  if (!choice_.open()) watch_.restart(0, cost_ms);
+}
+
 std::optional<Schedule> ScheduleChoices::find(const std::string& key) const {
   const std::lock_guard lock(mutex_);
   const auto at = chosen_.find(key);

@@ -76,6 +76,32 @@ class ChoiceWatch {
   int window_ = 0;
 };
 
+// A choice that is made again when times change. Between choices only the chosen way has to exist.
+class RepeatedChoice {
+ public:
+  enum class Next : std::uint8_t {
+    go_on,
+    drop_others,  // the choice is made
+    make_others,  // it is to be made again: prepare the ways, then call begin_again
+  };
+  explicit RepeatedChoice(std::size_t n_ways = 1) : choice_(n_ways) {}
+  bool open() const { return choice_.open(); }
+  std::size_t active() const { return choice_.active(); }  // what the next run takes
+  double ms(std::size_t way) const { return choice_.ms(way); }
+  std::size_t n_ways() const { return choice_.n_ways(); }
+  // After a run of the active way; its time is passed over where it does not count.
+  Next add_run(double milliseconds, bool counts, const RetryLimits& limits);
+  // Ways [0, n_ways) exist, the active one first; making them took `cost_ms`.
+  void begin_again(std::size_t n_ways, double cost_ms);
+  // A run takes so long from now on (0: as long as the next ones do): another time is a reason to choose again.
+  void expect(double milliseconds) { watch_.restart(milliseconds, tried_ms_); }
+
+ private:
+  TimedChoice choice_;
+  ChoiceWatch watch_;
+  double tried_ms_ = 0;  // what the choice has cost
+};
+
 // What timings chose, by a text that says everything that matters.
 class ScheduleChoices {
  public:

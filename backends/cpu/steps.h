@@ -60,6 +60,8 @@ class Call {
  public:
   virtual ~Call() = default;
   virtual void run(const Frame& frame, const Part& part) = 0;
+  // Before a run of the whole plan, by one thread, while the team is at rest.
+  virtual void prepare() {}
   // Empty: operands, results and scratch of its node, all of it by any part.
   virtual std::vector<Access> accesses() const { return {}; }
   virtual std::string implementation() const = 0;
@@ -97,6 +99,9 @@ class Steps {
   // How many of so many runs are timed, and counted that often; two looks at the clock take longer than a small call.
   void time_one_in(int runs) { timed_one_in_ = runs; }  // 0: none
 
+  void prepare() {
+    for (const Step& step : steps_) step.call->prepare();
+  }
   // By every part, in lock step.
   void run(std::size_t begin, std::size_t end, const Frame& frame, const Part& part);
   int n_barriers() const;  // of one run

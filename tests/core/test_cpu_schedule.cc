@@ -88,11 +88,12 @@ struct Trained {
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
   TensorMap inputs;
 };
-Trained trained(const std::string& cell, std::int64_t hidden) {
+Trained trained(const std::string& cell, std::int64_t hidden, bool bidirectional = false) {
   Trained t;
   Scope scope(*t.graph);
   const Value x = t.graph->input("x", {DType::f32, {5, 6, 8}});
-  const Value loss = mean(square(recurrent_model(scope, x, {.cell = cell, .hidden = hidden}).y));
+  const RecurrentModelOptions options{.cell = cell, .hidden = hidden, .bidirectional = bidirectional};
+  const Value loss = mean(square(recurrent_model(scope, x, options).y));
   std::vector<Value> parameters;
   for (const ParameterSpec& p : scope.parameters()) parameters.push_back(t.graph->find_input(p.name));
   std::size_t k = 0;
@@ -196,12 +197,13 @@ constexpr cpu::RetryLimits k_retry_always{.soon = 0, .soon_ms = 0, .late = 0, .l
 
 TEST_CASE("a choice that is made again, in any run, changes no bit") {
   const auto host = make_backend("cpu", {.threads = 2});
-  for (const std::string cell : {"lstm", "gru"})
-    for (const double alone_ns : {0.0, 1.0}) {  // schedules of loops alone, and one thread too
-      CAPTURE(cell);
+  for (const bool bidirectional : {false, true})
+    for (const double alone_ns : {0.0, 1.0}) {  // schedules of loops and branches alone, and one thread too
+      CAPTURE(bidirectional);
       CAPTURE(alone_ns);
-      const Trained t = trained(cell, 24);
+      const Trained t = trained(bidirectional ? "gru" : "lstm", 24, bidirectional);
       const auto made = plan(*t.graph, *host);
+      CHECK(made->forks.empty() != bidirectional);
       cpu::Team team(3);
       cpu::BackendState state;
       state.retry = k_retry_always;  // after every eight runs
