@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "unroll/backend.h"
 
@@ -12,5 +14,10 @@ std::unique_ptr<Backend> make_reference_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_onednn_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_null_backend(const BackendOptions& options);
+std::unique_ptr<Backend> make_profile_backend(const std::string& name);  // "cuda:sm_90"
+
+// The options that each knows by name; the others know none.
+std::vector<BackendOption> cpu_options();
+std::vector<BackendOption> onednn_options();
 
 }  // namespace unroll

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "backends/common/host_buffer.h"
+#include "backends/common/own_options.h"
 #include "backends/cpu/executable.h"
 #include "backends/cpu/work.h"
 #include "backends/registry.h"
@@ -17,17 +18,19 @@ class CpuBackend final : public HostBackend {
  public:
   explicit CpuBackend(const BackendOptions& options)
       : chooses_(options.threads == 0), team_(options.threads > 0 ? options.threads : available_cores()) {
-    state_.schedule = find_schedule(options.schedule);
+    state_.schedule = find_schedule(common::own_option(options, "schedule"));
     prepare(state_, team_, options);
     capabilities_.name = "cpu";
     capabilities_.device = std::to_string(team_.size()) + " threads, " + instruction_set();
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
+    capabilities_.flushes_denormals = true;
     capabilities_.packs = true;
     capabilities_.fuses = true;
+    capabilities_.groups_rows = true;
     capabilities_.one_arena = true;
     capabilities_.views = true;
+    capabilities_.lanes = team_.size();
     capabilities_.threads = team_.size();
-    capabilities_.schedules = schedule_names();
     capabilities_.weights = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8};
   }
 
@@ -56,6 +59,13 @@ class CpuBackend final : public HostBackend {
 };
 
 }  // namespace
+
+std::vector<BackendOption> cpu_options() {
+  return {{"schedule", schedule_names(),
+           "How threads share the steps of a scan, where the scan allows it. Unset: measure the alternatives in the "
+           "first runs. Results are bit-identical."},
+          common::predict_option()};
+}
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options) {
   return std::make_unique<CpuBackend>(options);

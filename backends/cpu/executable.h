@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/common/host_buffer.h"
+#include "backends/common/own_options.h"
 #include "backends/cpu/program.h"
 #include "backends/cpu/rates.h"
 #include "backends/cpu/state.h"
@@ -23,8 +24,8 @@ template <class Team>
 void prepare(BackendState& state, Team& team, const BackendOptions& options) {
   if (options.trace) options.trace->open_lanes(team.size());
   state.trace = options.trace;
-  state.predicts = options.predict;
-  if (options.predict) state.rates = measure_rates({team.size(), [&](const Work& work) { team.run(work); }});
+  state.predicts = common::own_option(options, "predict") == "true";
+  if (state.predicts) state.rates = measure_rates({team.size(), [&](const Work& work) { team.run(work); }});
 }
 
 // Which numbers of threads a plan may run on, with the same bits.

@@ -35,7 +35,8 @@ NullBackend::NullBackend()
     : capabilities_{.name = "null",
                     .device = "none: checks plans, every output is zero",
                     .dtypes = {DType::f32, DType::f64, DType::i32, DType::b8},
-                    .fuses = true},
+                    .fuses = true,
+                    .groups_rows = true},
       calls_(std::make_shared<std::vector<std::string>>()) {}
 NullBackend::~NullBackend() = default;
 

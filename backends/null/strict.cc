@@ -14,10 +14,6 @@ namespace {
 
 using common::Hazards;
 
-constexpr std::size_t k_alignment = 64;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + k_alignment - 1) / k_alignment * k_alignment; }
-
 Ints dense_strides(const Shape& shape) {
   Ints strides(static_cast<std::size_t>(shape.rank()), 1);
   for (std::size_t axis = strides.size(); axis-- > 1;)
@@ -72,7 +68,7 @@ class Run {
   void allocate() {
     std::size_t total = plan_.arena_bytes;
     memory_.allocate({Storage::Place::arena, 0}, plan_.arena_bytes);
-    if (plan_.arena_bytes % k_alignment != 0) complain("the arena is not whole blocks");
+    if (plan_.arena_bytes % plan_.alignment != 0) complain("the arena is not whole blocks");
     const auto bound = [&](const Storage& s, ValueId id) {
       memory_.allocate(common::space_of(plan_, s), graph_.type(id).bytes());
       total += graph_.type(id).bytes();
@@ -243,10 +239,10 @@ class Run {
     std::size_t needed = body.arena_bytes;
     for (int s = 0; s < scan_layout(node).n_states; ++s) {
       const std::size_t bytes = graph_.type(node.inputs[static_cast<std::size_t>(s)]).bytes();
-      needed += 2 * aligned(bytes);
+      needed += 2 * ((bytes + plan_.alignment - 1) / plan_.alignment * plan_.alignment);
     }
     if (plan_.scratch_bytes[at] < needed) complain_once("has too little scratch for its body and states");
-    if (plan_.scratch_offset[at] % k_alignment != 0) complain_once("has scratch that is not aligned");
+    if (plan_.scratch_offset[at] % plan_.alignment != 0) complain_once("has scratch that is not aligned");
     for (const std::string& finding : violations(body, *hazards_.bodies[at], most_))
       complain("in the body of %" + std::to_string(id) + ": " + finding);
   }

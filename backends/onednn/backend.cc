@@ -35,9 +35,12 @@ class OnednnBackend final : public HostBackend {
                            (library().has_openmp() ? " of OpenMP" : "") + ", " + cpu::instruction_set();
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
     capabilities_.deterministic = false;
+    capabilities_.flushes_denormals = true;
     capabilities_.fuses = true;
+    capabilities_.groups_rows = true;
     capabilities_.one_arena = true;
     capabilities_.views = true;
+    capabilities_.lanes = team_.size();
     capabilities_.threads = team_.size();
     capabilities_.weights = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8};
   }
@@ -63,6 +66,8 @@ class OnednnBackend final : public HostBackend {
 };
 
 }  // namespace
+
+std::vector<BackendOption> onednn_options() { return {common::predict_option()}; }
 
 std::unique_ptr<Backend> make_onednn_backend(const BackendOptions& options) {
   return std::make_unique<OnednnBackend>(options);

@@ -16,11 +16,6 @@ namespace unroll {
 
 namespace {
 
-// A product of fewer rows outside of loops does not pay for putting its weights side by side.
-constexpr std::int64_t k_fewest_product_rows = 32;
-// A loop of fewer steps neither.
-constexpr std::int64_t k_fewest_steps = 4;
-
 // The graph a pass works on: a loop's body, or what lies around loops.
 struct Surroundings {
   bool is_body = false;
@@ -53,8 +48,8 @@ struct Group {
 
 class Concat {
  public:
-  Concat(const Graph& graph, const Surroundings& around)
-      : graph_(graph), around_(around), uses_(count_uses(graph)), fixed_(graph.nodes().size(), true),
+  Concat(const Graph& graph, const Surroundings& around, const Tuning& tuning)
+      : graph_(graph), around_(around), tuning_(tuning), uses_(count_uses(graph)), fixed_(graph.nodes().size(), true),
         needs_state_(graph.nodes().size(), false) {
     for (std::size_t i = 0; i < around.n_varying; ++i) fixed_[index(graph.inputs()[i].value)] = false;
     for (std::size_t i = 0; i < around.n_states; ++i) needs_state_[index(graph.inputs()[i].value)] = true;
@@ -102,7 +97,7 @@ class Concat {
     const Node& product = node(n);
     if (around_.is_body) return true;
     const bool constant = node(product.inputs[1].node).op == Op::constant;
-    if (!constant && product.outputs[0].shape[0] < k_fewest_product_rows) return false;
+    if (!constant && product.outputs[0].shape[0] < tuning_.fewest_product_rows) return false;
     for (const Node& reader : graph_.nodes())
       for (const ValueId& id : reader.inputs)
         if (id.node == n && !is_elementwise(reader.op)) return false;
@@ -284,28 +279,30 @@ class Concat {
 
   const Graph& graph_;
   const Surroundings& around_;
+  const Tuning& tuning_;
   std::vector<std::vector<int>> uses_;
   std::vector<bool> fixed_, needs_state_;  // [node] the same in every step; depends on the states before the step
   Units units_;
   std::vector<Group> groups_;
 };
 
-std::shared_ptr<const Graph> concat_in(const Graph& graph, const Surroundings& around, PassLog* log) {
-  const auto inner = rewrite(graph, [log](const RewriteNode& at) -> std::vector<Value> {
+std::shared_ptr<const Graph> concat_in(const Graph& graph, const Surroundings& around, const Tuning& tuning,
+                                       PassLog* log) {
+  const auto inner = rewrite(graph, [&tuning, log](const RewriteNode& at) -> std::vector<Value> {
     if (at.node.op != Op::scan) return {};
     const ScanLayout l = scan_layout(at.node);
     const auto n_states = static_cast<std::size_t>(l.n_states);
     // The steps of a loop without states run side by side: all it reads differs.
-    if (l.steps < k_fewest_steps || n_states == 0) return {};
+    if (l.steps < tuning.fewest_product_steps || n_states == 0) return {};
     const InLoop in_loop(log, at.source, at.node);
     const Surroundings loop{true, n_states, n_states + static_cast<std::size_t>(l.n_sequences)};
-    return copy_node(at, concat_in(*at.node.body, loop, log));
+    return copy_node(at, concat_in(*at.node.body, loop, tuning, log));
   });
-  Concat products(*inner, around);
+  Concat products(*inner, around, tuning);
   products.join_products();
   if (log) products.note(*log);
   const auto joined = eliminate_common(*products.result());
-  Concat reductions(*joined, around);
+  Concat reductions(*joined, around, tuning);
   reductions.join_reductions();
   if (log) reductions.note(*log);
   return reductions.result();
@@ -313,6 +310,8 @@ std::shared_ptr<const Graph> concat_in(const Graph& graph, const Surroundings& a
 
 }  // namespace
 
-std::shared_ptr<const Graph> concat_products(const Graph& graph, PassLog* log) { return concat_in(graph, {}, log); }
+std::shared_ptr<const Graph> concat_products(const Graph& graph, const Tuning& tuning, PassLog* log) {
+  return concat_in(graph, {}, tuning, log);
+}
 
 }  // namespace unroll

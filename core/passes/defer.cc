@@ -86,10 +86,12 @@ Value moved(const Graph& body, const Term& term, Value total) {
 }
 
 // A sum over the batch whose summand no other stack needs (a layer norm's weight gradient) is made in each step: a
-// large stack of summands would go through memory for nothing.
-void reduce_large_summands(const Graph& body, std::int64_t steps, std::vector<std::optional<Term>>& terms,
+// large stack of summands would go through memory for nothing. A small one is reduced after the loop: a sum over rows
+// binds them together.
+void reduce_large_summands(const Graph& body, std::int64_t steps, const Tuning& tuning,
+                           std::vector<std::optional<Term>>& terms,
                            const std::function<bool(const ValueId&)>& is_sequence) {
-  constexpr double k_large_bytes = 1 << 20;  // beyond what a core's L2 holds; a sum over rows also binds them together
+  const auto large_bytes = static_cast<double>(tuning.deferred_summand_bytes);
   std::vector<ValueId> stacked;
   for (const auto& t : terms)
     if (t && t->kind != Term::Kind::sum) stacked.insert(stacked.end(), t->factors.begin(), t->factors.end());
@@ -98,7 +100,7 @@ void reduce_large_summands(const Graph& body, std::int64_t steps, std::vector<st
     if (!t || t->kind != Term::Kind::sum || body.node(t->node).op != Op::reduce_sum) continue;
     const ValueId summand = t->factors[0];
     const double bytes = static_cast<double>(body.type(summand).bytes()) * static_cast<double>(steps);
-    if (bytes < k_large_bytes || body.type({t->node, 0}).bytes() * 2 > body.type(summand).bytes()) continue;
+    if (bytes < large_bytes || body.type({t->node, 0}).bytes() * 2 > body.type(summand).bytes()) continue;
     if (is_sequence(summand) || std::find(stacked.begin(), stacked.end(), summand) != stacked.end()) continue;
     t->factors = {{t->node, 0}};
     t->reduced = true;
@@ -124,7 +126,7 @@ void note_term(PassLog& log, const Graph& body, std::size_t state, const std::op
 }
 
 // The scan with the factors of its terms as further outputs; the summed states stay in it, unread, for prune_scans.
-std::vector<Value> defer_states(const RewriteNode& at, PassLog* log) {
+std::vector<Value> defer_states(const RewriteNode& at, const Tuning& tuning, PassLog* log) {
   const ScanLayout l = scan_layout(at.node);
   const Graph& body = *at.node.body;
   if (l.has_lengths || l.has_reset || l.packed || l.steps == 0) return {};
@@ -142,7 +144,7 @@ std::vector<Value> defer_states(const RewriteNode& at, PassLog* log) {
   const auto inputs = body.inputs();
   const bool masked = std::any_of(inputs.begin() + l.n_states, inputs.begin() + l.n_states + l.n_sequences,
                                   [&](const NamedValue& input) { return body.type(input.value).dtype == DType::b8; });
-  if (!masked) reduce_large_summands(body, l.steps, terms, is_sequence);
+  if (!masked) reduce_large_summands(body, l.steps, tuning, terms, is_sequence);
   const InLoop in_loop(log, at.source, at.node);
   for (std::size_t i = 0; log && i < n_states; ++i) note_term(*log, body, i, terms[i]);
   for (std::size_t i = 0; i < n_states; ++i) {
@@ -173,10 +175,10 @@ std::vector<Value> defer_states(const RewriteNode& at, PassLog* log) {
 
 }  // namespace
 
-std::shared_ptr<const Graph> defer(const Graph& graph, PassLog* log) {
-  return with_bodies(graph, [log](const Graph& g) -> std::shared_ptr<const Graph> {
-    return rewrite(g, [log](const RewriteNode& at) -> std::vector<Value> {
-      return at.node.op == Op::scan ? defer_states(at, log) : std::vector<Value>{};
+std::shared_ptr<const Graph> defer(const Graph& graph, const Tuning& tuning, PassLog* log) {
+  return with_bodies(graph, [&](const Graph& g) -> std::shared_ptr<const Graph> {
+    return rewrite(g, [&](const RewriteNode& at) -> std::vector<Value> {
+      return at.node.op == Op::scan ? defer_states(at, tuning, log) : std::vector<Value>{};
     });
   }, log);
 }

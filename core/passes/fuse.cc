@@ -37,9 +37,7 @@ NodeSets group(const Graph& graph) {
 
 // Large groups are cut, so that their values fit in a kernel's tiles: an earlier part never reads a later one, so the
 // cut makes no cycle.
-constexpr std::size_t k_most_nodes = 48;
-
-Units cut_groups(const Graph& graph, NodeSets groups) {
+Units cut_groups(const Graph& graph, NodeSets groups, std::size_t most) {
   const auto nodes = graph.nodes();
   Units units{{}, std::vector<int>(nodes.size(), -1)};
   std::map<int, int> open;  // group -> the unit that takes its next node
@@ -50,7 +48,7 @@ Units cut_groups(const Graph& graph, NodeSets groups) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!is_elementwise(nodes[i].op)) continue;
     const auto [at, fresh] = open.try_emplace(groups.root(static_cast<int>(i)), -1);
-    if (fresh || units.members[static_cast<std::size_t>(at->second)].size() == k_most_nodes) at->second = fresh_unit();
+    if (fresh || units.members[static_cast<std::size_t>(at->second)].size() >= most) at->second = fresh_unit();
     units.members[static_cast<std::size_t>(at->second)].push_back(static_cast<int>(i));
     units.of[i] = at->second;
   }
@@ -86,28 +84,30 @@ void emit(const Graph& graph, const std::vector<int>& members, const Boundary& b
   for (std::size_t k = 0; k < fused.size(); ++k) values[boundary.results[k]] = fused[k];
 }
 
-void note_group(PassLog* log, const Graph& graph, const std::vector<int>& members, const Boundary& boundary) {
+void note_group(PassLog* log, const Graph& graph, const std::vector<int>& members, const Boundary& boundary,
+                std::size_t most) {
   if (!log) return;
-  const std::string limit = "limited to " + std::to_string(k_most_nodes) + " ops, so that the values fit a tile";
+  const std::string limit = "limited to " + std::to_string(most) + " ops, so that the values fit a tile";
   log->add("fused " + std::to_string(members.size()) + " elementwise ops " + graph.type(boundary.results[0]).text() +
                ", " + std::to_string(boundary.operands.size()) + " operands, " +
                std::to_string(boundary.results.size()) + " results",
-           members.size() == k_most_nodes ? limit : "");
+           members.size() == most ? limit : "");
 }
 
-std::shared_ptr<const Graph> fuse_graph(const Graph& source, PassLog* log) {
+std::shared_ptr<const Graph> fuse_graph(const Graph& source, std::size_t most, PassLog* log) {
   const auto graph = drop_dead(source);
-  return with_units(*graph, cut_groups(*graph, group(*graph)),
+  return with_units(*graph, cut_groups(*graph, group(*graph), most),
                     [&](const std::vector<int>& members, const Boundary& boundary, Graph& target, ValueMap& values) {
-                      note_group(log, *graph, members, boundary);
+                      note_group(log, *graph, members, boundary, most);
                       emit(*graph, members, boundary, target, values);
                     });
 }
 
 }  // namespace
 
-std::shared_ptr<const Graph> fuse(const Graph& graph, PassLog* log) {
-  return with_bodies(graph, [log](const Graph& g) { return fuse_graph(g, log); }, log);
+std::shared_ptr<const Graph> fuse(const Graph& graph, int most_ops, PassLog* log) {
+  const auto most = static_cast<std::size_t>(std::max(most_ops, 1));
+  return with_bodies(graph, [most, log](const Graph& g) { return fuse_graph(g, most, log); }, log);
 }
 
 }  // namespace unroll

@@ -39,11 +39,11 @@ bool is_scalar_constant(const Graph& graph, const ValueId& id) {
   return graph.node(id.node).op == Op::constant && graph.type(id).shape.rank() == 0;
 }
 
-bool is_row_reduction(const Graph& graph, const Node& node) {
+bool is_row_reduction(const Graph& graph, const Node& node, std::int64_t fewest_rows) {
   if (node.op != Op::reduce_sum && node.op != Op::reduce_max) return false;
   const Shape& x = graph.type(node.inputs[0]).shape;
   return x.rank() >= 2 && node.attributes.get<bool>("keep") &&
-         node.attributes.get<Ints>("axes") == Ints{x.rank() - 1} && x.removed(x.rank() - 1).elements() >= k_fewest_rows;
+         node.attributes.get<Ints>("axes") == Ints{x.rank() - 1} && x.removed(x.rank() - 1).elements() >= fewest_rows;
 }
 
 namespace {

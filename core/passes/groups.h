@@ -48,8 +48,7 @@ std::shared_ptr<const Graph> with_units(const Graph& graph, const Units& units, 
 
 bool is_scalar_constant(const Graph& graph, const ValueId& id);
 
-// A reduction over the last axis of enough rows for a row group (map_rows.cc).
-inline constexpr std::int64_t k_fewest_rows = 4;
-bool is_row_reduction(const Graph& graph, const Node& node);
+// A reduction over the last axis of so many rows at least: of enough for a row group (map_rows.cc).
+bool is_row_reduction(const Graph& graph, const Node& node, std::int64_t fewest_rows);
 
 }  // namespace unroll

@@ -13,10 +13,6 @@ namespace unroll {
 
 namespace {
 
-constexpr std::int64_t k_block_bytes = 32 * 1024;  // of the widest value of a block
-constexpr std::int64_t k_fewest_blocks = 2;         // little work does not gain by more than two cores
-constexpr std::int64_t k_least_block_bytes = 1024;  // below it a call costs more than its work
-
 std::int64_t last(const Shape& shape) { return shape[shape.rank() - 1]; }
 Shape leading(const Shape& shape) { return shape.removed(shape.rank() - 1); }
 bool is_shared(const Shape& shape) { return shape.rank() <= 1; }  // [W] or a scalar: the same for every row
@@ -63,14 +59,15 @@ struct Blocking {
   std::int64_t rows;   // of a block; divides the rows
   std::int64_t bytes;  // of the widest value of a block
 };
-Blocking blocking_of(const Graph& graph, const std::vector<int>& members) {
+Blocking blocking_of(const Graph& graph, const std::vector<int>& members, const Tuning& tuning) {
   std::int64_t row_bytes = 1;
   for (const int m : members) {
     const Type& type = graph.node(m).outputs[0];
     row_bytes = std::max(row_bytes, last(type.shape) * static_cast<std::int64_t>(dtype_bytes(type.dtype)));
   }
   const std::int64_t rows = rows_of(graph, members);
-  std::int64_t block = std::max<std::int64_t>(1, std::min(rows / k_fewest_blocks, k_block_bytes / row_bytes));
+  std::int64_t block =
+      std::max<std::int64_t>(1, std::min(rows / tuning.fewest_row_blocks, tuning.row_block_bytes / row_bytes));
   while (rows % block != 0) --block;
   return {block, block * row_bytes};
 }
@@ -98,16 +95,16 @@ void pull_producers(const Graph& graph, const std::vector<bool>& by_rows, Units&
 }
 
 // Why a group of ops with a reduction stays apart, op by op; empty when it becomes a loop over blocks.
-std::string refusal(const Graph& graph, const std::vector<int>& members) {
+std::string refusal(const Graph& graph, const std::vector<int>& members, const Tuning& tuning) {
   const std::int64_t rows = rows_of(graph, members);
   if (members.size() < 2) return "no elementwise op can join the reduction";
-  if (rows < k_fewest_rows) return std::to_string(rows) + " rows are too few for several threads";
-  const std::int64_t bytes = blocking_of(graph, members).bytes;
-  if (bytes >= k_least_block_bytes) return "";
+  if (rows < tuning.fewest_rows) return std::to_string(rows) + " rows are too few for several threads";
+  const std::int64_t bytes = blocking_of(graph, members, tuning).bytes;
+  if (bytes >= tuning.least_row_block_bytes) return "";
   return "a block of " + std::to_string(bytes) + " bytes is too small to pay for a call";
 }
 
-Units row_units(const Graph& graph, PassLog* log) {
+Units row_units(const Graph& graph, const Tuning& tuning, PassLog* log) {
   const auto nodes = graph.nodes();
   std::vector<bool> by_rows;
   for (const Node& node : nodes) by_rows.push_back(is_by_rows(graph, node));
@@ -128,7 +125,7 @@ Units row_units(const Graph& graph, PassLog* log) {
       return op_info(graph.node(m).op).kind == OpKind::reduce;
     });
     if (!reduces) continue;
-    if (const std::string why = refusal(graph, members); !why.empty()) {
+    if (const std::string why = refusal(graph, members, tuning); !why.empty()) {
       if (log) log->add("left " + node_text(graph.node(members.back())) + " and its operands untiled", why);
       continue;
     }
@@ -141,9 +138,9 @@ Units row_units(const Graph& graph, PassLog* log) {
 
 // The scan over blocks that stands for a unit. It has at least one sequence, what the reduction reads, because
 // constants and shared values alone have no rows.
-void emit(const Graph& graph, const std::vector<int>& members, const Boundary& boundary, Graph& target,
-          ValueMap& values) {
-  const std::int64_t block = blocking_of(graph, members).rows, n_blocks = rows_of(graph, members) / block;
+void emit(const Graph& graph, const std::vector<int>& members, const Boundary& boundary, std::int64_t block,
+          Graph& target, ValueMap& values) {
+  const std::int64_t n_blocks = rows_of(graph, members) / block;
   auto body = std::make_shared<Graph>();
   ValueMap inner;
   std::vector<Value> inputs;
@@ -179,28 +176,28 @@ void emit(const Graph& graph, const std::vector<int>& members, const Boundary& b
     values[boundary.results[k]] = reshape(stacks[k], graph.type(boundary.results[k]).shape);
 }
 
-void note_blocks(PassLog* log, const Graph& graph, const std::vector<int>& members) {
+void note_blocks(PassLog* log, const Graph& graph, const std::vector<int>& members, const Blocking& blocking) {
   if (!log) return;
-  const Blocking blocking = blocking_of(graph, members);
   const std::string blocks = std::to_string(rows_of(graph, members) / blocking.rows) + " blocks of ";
   log->add("tiled " + std::to_string(members.size()) + " row ops into " + blocks +
                std::to_string(blocking.rows) + " rows",
            "the widest value of a block, " + std::to_string(blocking.bytes) + " bytes, fits the cache of a core");
 }
 
-std::shared_ptr<const Graph> map_rows_of(const Graph& source, PassLog* log) {
+std::shared_ptr<const Graph> map_rows_of(const Graph& source, const Tuning& tuning, PassLog* log) {
   const auto graph = drop_dead(source);
-  return with_units(*graph, row_units(*graph, log),
+  return with_units(*graph, row_units(*graph, tuning, log),
                     [&](const std::vector<int>& members, const Boundary& boundary, Graph& target, ValueMap& values) {
-                      note_blocks(log, *graph, members);
-                      emit(*graph, members, boundary, target, values);
+                      const Blocking blocking = blocking_of(*graph, members, tuning);
+                      note_blocks(log, *graph, members, blocking);
+                      emit(*graph, members, boundary, blocking.rows, target, values);
                     });
 }
 
 }  // namespace
 
-std::shared_ptr<const Graph> map_rows(const Graph& graph, PassLog* log) {
-  return with_bodies(graph, [log](const Graph& g) { return map_rows_of(g, log); }, log);
+std::shared_ptr<const Graph> map_rows(const Graph& graph, const Tuning& tuning, PassLog* log) {
+  return with_bodies(graph, [&](const Graph& g) { return map_rows_of(g, tuning, log); }, log);
 }
 
 }  // namespace unroll

@@ -15,12 +15,6 @@ namespace unroll {
 
 namespace {
 
-constexpr std::size_t k_alignment = 64;
-
-std::size_t aligned(std::size_t bytes) {
-  return CheckedSize(bytes).aligned(k_alignment).require(ErrorKind::memory, "plan", "a value is too large");
-}
-
 bool is_off(const PlanOptions& options, std::string_view name) {
   return std::find(options.without.begin(), options.without.end(), name) != options.without.end();
 }
@@ -96,7 +90,8 @@ class MemoryPlanner {
     plan_->graph = std::move(graph);
     plan_->weights = options.weights;
     plan_->one_thread = options.one_thread;
-    if (backend.threads > 1 && !options.one_thread && !is_off(options, "branches"))
+    plan_->alignment = backend.alignment;
+    if (backend.lanes > 1 && !options.one_thread && !is_off(options, "branches"))
       plan_->forks = neighbouring_branches(graph_);
     concurrency_.emplace(graph_.nodes().size(), plan_->forks);
     const auto nodes = graph_.nodes();
@@ -120,6 +115,10 @@ class MemoryPlanner {
   }
 
  private:
+  std::size_t aligned(std::size_t bytes) const {
+    return CheckedSize(bytes).aligned(backend_.alignment).require(ErrorKind::memory, "plan", "a value is too large");
+  }
+
   struct Life {
     std::int32_t first = -1, last = -1;  // nodes that write first and read last; where that is in one of several
                                          // branches that touch it, the ends of their fork
@@ -272,9 +271,9 @@ class MemoryPlanner {
     options.without.emplace_back("branches");  // within a step nodes run one after the other
     auto body = MemoryPlanner(node.body, backend_, options).run();
     const ScanLayout l = scan_layout(node);
-    // Steps without states run side by side, each thread with an arena of its own.
+    // Steps without states run side by side, each lane with an arena of its own.
     CheckedSize bytes = CheckedSize(body->arena_bytes) *
-                        CheckedSize(l.n_states == 0 ? static_cast<std::size_t>(std::max(backend_.threads, 1)) : 1);
+                        CheckedSize(l.n_states == 0 ? static_cast<std::size_t>(std::max(backend_.lanes, 1)) : 1);
     for (int s = 0; s < l.n_states; ++s)
       bytes += CheckedSize(2) * CheckedSize(aligned(graph_.type(node.inputs[static_cast<std::size_t>(s)]).bytes()));
     plan_->bodies[static_cast<std::size_t>(i)] = std::move(body);

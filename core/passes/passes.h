@@ -33,16 +33,16 @@ std::shared_ptr<const Graph> lower_scan_masks(const Graph& graph);
 // Scans of one step become their bodies.
 std::shared_ptr<const Graph> inline_steps(const Graph& graph, PassLog* log = nullptr);
 // Products with one operand in common, and sums of products, become one product of matrices side by side.
-std::shared_ptr<const Graph> concat_products(const Graph& graph, PassLog* log = nullptr);
+std::shared_ptr<const Graph> concat_products(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
 // Slices that a scan takes or stacks one by one, all parts of one value, become the value.
 std::shared_ptr<const Graph> join_parts(const Graph& graph);
 // Loops keep their states before each segment of about sqrt(T) steps; the gradient computes segments again.
 std::shared_ptr<const Graph> checkpoint(const Graph& graph, PassLog* log = nullptr);
 // Work of scan bodies that needs no state moves before the loop, work that no state needs after it, for all steps at
 // once.
-std::shared_ptr<const Graph> split_scans(const Graph& graph, PassLog* log = nullptr);
+std::shared_ptr<const Graph> split_scans(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
 // A state that only adds up products or sums over time becomes one product or sum after the loop.
-std::shared_ptr<const Graph> defer(const Graph& graph, PassLog* log = nullptr);
+std::shared_ptr<const Graph> defer(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
 // Scans whose rows end at their lengths, and the products around them, on the rows that exist.
 std::shared_ptr<const Graph> pack(const Graph& graph, PassLog* log = nullptr);
 // Constants of the graph that a scan hands to its body become constants of the body, which a backend may prepare once.
@@ -50,9 +50,10 @@ std::shared_ptr<const Graph> bind_constants(const Graph& graph);
 // Slices of elementwise results become elementwise results of slices.
 std::shared_ptr<const Graph> sink_slices(const Graph& graph);
 // A reduction over the last axis and the elementwise work around it become a scan without states over blocks of rows.
-std::shared_ptr<const Graph> map_rows(const Graph& graph, PassLog* log = nullptr);
-// Elementwise neighbours of one shape become fused nodes.
-std::shared_ptr<const Graph> fuse(const Graph& graph, PassLog* log = nullptr);
+std::shared_ptr<const Graph> map_rows(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
+// Elementwise neighbours of one shape become fused nodes of at most so many ops.
+std::shared_ptr<const Graph> fuse(const Graph& graph, int most_ops = Capabilities().max_fused_ops,
+                                  PassLog* log = nullptr);
 // Nodes of branches (branches.h) become neighbours, branch after branch.
 std::shared_ptr<const Graph> order_branches(const Graph& graph, PassLog* log = nullptr);
 // Lifetimes to arena offsets, views, in-place updates; the last step.

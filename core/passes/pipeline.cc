@@ -30,6 +30,10 @@ template <std::shared_ptr<const Graph> (*F)(const Graph&, PassLog*)>
 std::shared_ptr<const Graph> told(const Graph& graph, const Context& context) {
   return F(graph, context.log);
 }
+template <std::shared_ptr<const Graph> (*F)(const Graph&, const Tuning&, PassLog*)>
+std::shared_ptr<const Graph> tuned(const Graph& graph, const Context& context) {
+  return F(graph, context.backend.describe().tuning, context.log);
+}
 // Claimed kernels compute in f32, so in another precision nothing is claimed.
 std::shared_ptr<const Graph> claim_in_f32(const Graph& graph, const Context& context) {
   if (context.options.precision == Precision::f32) return claim(graph, context.backend, context.log);
@@ -45,16 +49,18 @@ std::shared_ptr<const Graph> lower_masks_if_wanted(const Graph& graph, const Con
   return context.backend.describe().masks ? copy_graph(graph) : lower_scan_masks(graph);
 }
 std::shared_ptr<const Graph> map_rows_if_wanted(const Graph& graph, const Context& context) {
-  return context.backend.describe().fuses ? map_rows(graph, context.log) : copy_graph(graph);
+  const Capabilities& can = context.backend.describe();
+  return can.groups_rows ? map_rows(graph, can.tuning, context.log) : copy_graph(graph);
 }
 std::shared_ptr<const Graph> pack_if_wanted(const Graph& graph, const Context& context) {
   return context.backend.describe().packs ? pack(graph, context.log) : copy_graph(graph);
 }
 std::shared_ptr<const Graph> fuse_if_wanted(const Graph& graph, const Context& context) {
-  return context.backend.describe().fuses ? fuse(graph, context.log) : copy_graph(graph);
+  const Capabilities& can = context.backend.describe();
+  return can.fuses ? fuse(graph, can.max_fused_ops, context.log) : copy_graph(graph);
 }
 std::shared_ptr<const Graph> order_branches_if_wanted(const Graph& graph, const Context& context) {
-  return context.backend.describe().threads > 1 ? order_branches(graph, context.log) : copy_graph(graph);
+  return context.backend.describe().lanes > 1 ? order_branches(graph, context.log) : copy_graph(graph);
 }
 
 constexpr Pass k_passes[] = {
@@ -71,11 +77,11 @@ constexpr Pass k_passes[] = {
     {"scan_dce", false, plain<prune_scans>},
     {"checkpoint", false, checkpoint_if_wanted},
     {"scan_dce", false, plain<prune_scans>},
-    {"concat_products", false, told<concat_products>},
+    {"concat_products", false, tuned<concat_products>},
     {"cse", false, plain<eliminate_common>},
     {"join_parts", false, plain<join_parts>},
-    {"split", false, told<split_scans>},
-    {"defer", false, told<defer>},
+    {"split", false, tuned<split_scans>},
+    {"defer", false, tuned<defer>},
     {"fold", false, plain<fold>},
     {"cse", false, plain<eliminate_common>},
     {"scan_dce", false, plain<prune_scans>},
@@ -155,6 +161,24 @@ std::string largest_consumers(const Plan& plan) {
   return text;
 }
 
+// Throws where a kernel could not address a value.
+void require_ranges(const Plan& plan, const Capabilities& can) {
+  if (can.largest_buffer_range == 0) return;
+  const Graph& graph = *plan.graph;
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    for (std::size_t k = 0; k < node.outputs.size(); ++k)
+      if (const Type& type = node.outputs[k];
+          plan.storage[n][k].place != Storage::Place::none && type.bytes() > can.largest_buffer_range)
+        throw Error(ErrorKind::unsupported, "plan",
+                    "a value " + type.text() + " of " + std::string(op_info(node.op).name) + " has " +
+                        size_text(type.bytes()) + "; the kernels of '" + can.name + "' address at most " +
+                        size_text(can.largest_buffer_range),
+                    "Reduce the batch size, the number of steps or the vocabulary");
+    if (plan.bodies[n]) require_ranges(*plan.bodies[n], can);
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Graph> lower(const Graph& graph, const Backend& backend, const PlanOptions& options) {
@@ -182,6 +206,7 @@ std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& backend, con
     PassLog log;
     auto made = std::make_shared<Plan>(*plan_memory(run_passes(graph, {backend, how, &log, checkpoints}), can, how));
     made->notes = log.take();
+    require_ranges(*made, can);
     return made;
   };
   std::shared_ptr<const Plan> whole = make(options, false);

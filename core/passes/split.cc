@@ -21,18 +21,18 @@ enum class Part : std::uint8_t { invariant, before, core, after };
 
 // A reduction over rows stays with its row group where the values of all steps are more than caches hold; fewer are
 // soon read again, and calls in every step cost more.
-bool gains(const Graph& graph, const Node& node, std::int64_t steps) {
-  constexpr double k_large_bytes = 2 << 20;
+bool gains(const Graph& graph, const Node& node, std::int64_t steps, const Tuning& tuning) {
   const OpKind kind = op_info(node.op).kind;
   if (kind != OpKind::reduce) return kind == OpKind::matmul || kind == OpKind::index;
-  return !is_row_reduction(graph, node) ||
-         static_cast<double>(graph.type(node.inputs[0]).bytes()) * static_cast<double>(steps) <= k_large_bytes;
+  if (!is_row_reduction(graph, node, tuning.fewest_rows)) return true;
+  const double bytes = static_cast<double>(graph.type(node.inputs[0]).bytes()) * static_cast<double>(steps);
+  return bytes <= static_cast<double>(tuning.hoisted_reduction_bytes);
 }
 
 class BodySplit {
  public:
-  BodySplit(const RewriteNode& at, PassLog* log)
-      : at_(at), body_(*at.node.body), layout_(scan_layout(at.node)), log_(log) {}
+  BodySplit(const RewriteNode& at, const Tuning& tuning, PassLog* log)
+      : at_(at), body_(*at.node.body), layout_(scan_layout(at.node)), tuning_(tuning), log_(log) {}
 
   // Empty when nothing moves.
   std::vector<Value> run() {
@@ -87,7 +87,7 @@ class BodySplit {
     return batch_step(scratch, node(i), operands, layout_.steps).has_value();
   }
 
-  bool gains_at(std::size_t i) const { return gains(body_, node(i), layout_.steps); }
+  bool gains_at(std::size_t i) const { return gains(body_, node(i), layout_.steps, tuning_); }
 
   void note(std::size_t i) const {
     const std::string text = node_text(node(i)), kept = "kept " + text + " in every step";
@@ -148,7 +148,7 @@ class BodySplit {
         if (part_[i] == Part::invariant || (can[i] && node(i).op == Op::input))
           available.push_back({static_cast<std::int32_t>(i), k});
     std::vector<bool> crosses(n(), false);
-    const auto stays = [this](const Node& node) { return !gains(body_, node, layout_.steps); };
+    const auto stays = [this](const Node& node) { return !gains(body_, node, layout_.steps, tuning_); };
     for (const ValueId& id : choose_saved(body_, used, available, stays)) crosses[index(id)] = true;
     return crosses;
   }
@@ -294,6 +294,7 @@ class BodySplit {
   const RewriteNode& at_;
   const Graph& body_;
   const ScanLayout layout_;
+  const Tuning& tuning_;
   PassLog* const log_;
   std::vector<Part> part_;
   std::vector<bool> moves_;
@@ -303,10 +304,10 @@ class BodySplit {
 
 }  // namespace
 
-std::shared_ptr<const Graph> split_scans(const Graph& graph, PassLog* log) {
-  return with_bodies(graph, [log](const Graph& g) -> std::shared_ptr<const Graph> {
-    const auto result = rewrite(g, [log](const RewriteNode& at) -> std::vector<Value> {
-      return at.node.op == Op::scan ? BodySplit(at, log).run() : std::vector<Value>{};
+std::shared_ptr<const Graph> split_scans(const Graph& graph, const Tuning& tuning, PassLog* log) {
+  return with_bodies(graph, [&](const Graph& g) -> std::shared_ptr<const Graph> {
+    const auto result = rewrite(g, [&](const RewriteNode& at) -> std::vector<Value> {
+      return at.node.op == Op::scan ? BodySplit(at, tuning, log).run() : std::vector<Value>{};
     });
     return drop_dead(*result);
   }, log);

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/train/control.h"
-#include "core/support/machine_memory.h"
 #include "core/support/settling.h"
 #include "core/train/bad_value.h"
 #include "core/train/check_parameters.h"
@@ -56,7 +55,7 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
       recipe_(options),
       accumulate_(options.accumulate),
       plan_options_{.precision = options.precision, .memory_limit = options.memory_limit},
-      machine_memory_(options.machine_memory > 0 ? options.machine_memory : free_memory()),
+      machine_memory_(options.machine_memory > 0 ? options.machine_memory : memory_for(backend)),
       parameters_(backend),
       carried_(backend),
       accumulated_(backend) {
@@ -82,6 +81,7 @@ void DeviceModel::refuse_too_large(const std::vector<ParameterSpec>& parameters)
   std::size_t bytes = 0;
   for (const ParameterSpec& p : parameters) bytes += p.type.bytes();
   RunEstimate e;
+  e.on_device = on_device();
   e.memory = {{"parameters", bytes}, {"optimizer", bytes * recipe_.optimizer.slots().size()}};
   if (recipe_.averages) e.memory.push_back({"averages", bytes});
   require_memory(e, machine_memory_);
@@ -101,7 +101,8 @@ PlanOptions DeviceModel::fitting(const Graph& graph) const {
   least.memory_limit = machine_memory_;
   plan(graph, backend_, least);  // throws with the largest consumers where checkpoints do not help either
   throw Error(ErrorKind::memory, "trainer",
-              "an update needs " + size_text(needed) + "; the machine has " + size_text(machine_memory_) + " free",
+              "an update needs " + size_text(needed) + "; " + (on_device() ? "the device has " : "the machine has ") +
+                  size_text(machine_memory_) + " free",
               "Set a memory limit to use gradient checkpointing, or reduce the batch size or the number of steps");
 }
 
@@ -167,7 +168,7 @@ std::vector<RunEstimate::Part> DeviceModel::memory(std::int64_t waiting) const {
           {"arena", programs.arena},
           {"prepared weights and constants", programs.weights},
           {"batches on the device", programs.batch},
-          {"batches ahead", one * static_cast<std::size_t>(waiting)}};
+          {"batches ahead", on_device() ? 0 : one * static_cast<std::size_t>(waiting)}};
 }
 
 std::size_t DeviceModel::saved_bytes() const {

@@ -79,6 +79,7 @@ class DeviceModel {
   std::vector<ProgramInfo> update_programs() const;
   std::vector<ProgramInfo> evaluation_programs() const;
   std::size_t machine_memory() const { return machine_memory_; }
+  bool on_device() const { return backend_.describe().memory_bytes > 0; }  // in memory that is not the host's
   std::size_t saved_bytes() const;
   const std::vector<MetricLayout>& metrics() const { return metrics_.value(); }  // of updates, once there was one
 

@@ -55,16 +55,12 @@ std::size_t DeviceTensors::bytes(const std::string& prefix) const {
   return all;
 }
 
-namespace {
-
 PlanOptions donating(const Graph& graph, PlanOptions options) {
   for (const NamedValue& output : graph.outputs())
     for (const NamedValue& input : graph.inputs())
       if (input.name == output.name) options.donate.emplace_back(output.name, input.name);
   return options;
 }
-
-}  // namespace
 
 BoundProgram::BoundProgram(const Graph& graph, std::span<const Residency> residents, Backend& backend,
                            PlanOptions options)

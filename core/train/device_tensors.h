@@ -45,6 +45,9 @@ struct Residency {
   std::string prefix = {};
 };
 
+// The options with every output donated the input of its name.
+PlanOptions donating(const Graph& graph, PlanOptions options);
+
 // Inputs are looked for in `residents`, first found; the others belong to the program and are uploaded. An output
 // named like an input overwrites it.
 class BoundProgram {

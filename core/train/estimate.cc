@@ -113,8 +113,10 @@ bool are_settled(const std::vector<DeviceModel::ProgramInfo>& programs, const Ce
   });
 }
 
+// Of the host's memory.
 std::size_t known_bytes(const DeviceModel& model) {
   std::size_t bytes = 0;
+  if (model.on_device()) return bytes;
   for (const RunEstimate::Part& part : model.memory(/*waiting=*/0)) bytes += part.bytes;
   return bytes;
 }
@@ -290,6 +292,11 @@ std::size_t saved_values_bytes(const Plan& plan) {
   return bytes;
 }
 
+std::size_t memory_for(const Backend& backend) {
+  const std::size_t device = backend.describe().memory_bytes;
+  return device > 0 ? device : free_memory();
+}
+
 void require_memory(RunEstimate& e, std::size_t limit) {
   std::erase_if(e.memory, [](const RunEstimate::Part& part) { return part.bytes == 0; });
   std::stable_sort(e.memory.begin(), e.memory.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
@@ -301,8 +308,8 @@ void require_memory(RunEstimate& e, std::size_t limit) {
   for (std::size_t i = 0; i < std::min(e.memory.size(), k_named); ++i)
     largest += (i == 0 ? "" : ", ") + e.memory[i].name + " " + size_text(e.memory[i].bytes);
   throw Error(ErrorKind::memory, "trainer",
-              "the run needs " + size_text(e.bytes) + "; the machine has " + size_text(limit) + " free. The largest: " +
-                  largest,
+              "the run needs " + size_text(e.bytes) + "; " + (e.on_device ? "the device has " : "the machine has ") +
+                  size_text(limit) + " free. The largest: " + largest,
               "Take a smaller model or batch, or fewer steps");
 }
 
@@ -315,12 +322,16 @@ FurtherPrograms try_updates(DeviceModel& model, const Task& task, const Trial& t
 }
 
 void add_rest(RunEstimate& e, const FurtherPrograms& further, const DeviceModel& model, std::size_t before) {
-  const std::size_t known = e.bytes;
+  const std::size_t known = e.on_device ? 0 : e.bytes, plans = further.plan_bytes * further.n;
   for (RunEstimate::Part& part : e.memory)
     if (part.name == "arena") part.bytes = std::max(part.bytes, further.arena);
   const std::size_t beside = std::max(memory_beside(known), before);
-  e.memory.push_back({"further shapes", further.bytes + further.plan_bytes * further.n});
+  e.memory.push_back({"further shapes", further.bytes + (e.on_device ? 0 : plans)});
   require_memory(e, model.machine_memory());
+  if (e.on_device) {
+    e.process_bytes = std::max(beside + plans, peak_resident_memory());
+    return;
+  }
   e.process_bytes = std::max(beside + e.bytes, peak_resident_memory()) - e.bytes;
   e.memory.push_back({"process", e.process_bytes});
   require_memory(e, 0);

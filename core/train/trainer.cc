@@ -84,6 +84,7 @@ void Trainer::State::estimate(std::int64_t end, bool validates, const std::funct
   const auto weigh = [&] {
     estimated.memory = model.memory(options.prefetch * options.accumulate);
     estimated.saved_bytes = model.saved_bytes();
+    estimated.on_device = model.on_device();
     require_memory(estimated, model.machine_memory());
   };
   weigh();

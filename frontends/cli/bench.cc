@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <chrono>
 
-#include "frontends/cli/bench_job.h"
 #include "frontends/cli/activity.h"
+#include "frontends/cli/bench_job.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain.h"
+#include "frontends/cli/job.h"
 #include "frontends/cli/stream_job.h"
 #include "unroll/plan_hash.h"
 #include "unroll/run.h"
@@ -99,9 +100,7 @@ int bench_stream(const Options& options) {
   const BenchModel w = bench_model(options);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(
-      options.explain,
-      make_backend(backend_or(options, "cpu"),
-                   {.threads = static_cast<int>(options.threads.value_or(1)), .predict = options.explain}),
+      options.explain, open_backend(backend_or(options, "cpu"), options.threads.value_or(1), options.explain),
       explaining);
   Activity busy("timing");
   const StreamModel model = recurrent_stream(w.model, w.sizes.input);
@@ -123,9 +122,7 @@ int run_bench(const Options& options) {
   if (options.mode == "stream") return bench_stream(options);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(
-      options.explain,
-      make_backend(backend_or(options, "cpu"),
-                   {.threads = static_cast<int>(options.threads.value_or(0)), .predict = options.explain}),
+      options.explain, open_backend(backend_or(options, "cpu"), options.threads.value_or(0), options.explain),
       explaining);
   Activity busy("compiling");
   const auto compile_start = Clock::now();

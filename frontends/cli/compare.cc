@@ -11,6 +11,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/compare_model.h"
 #include "frontends/cli/explain.h"
+#include "frontends/cli/job.h"
 #include "frontends/cli/peers.h"
 #include "frontends/cli/report.h"
 #include "unroll/error.h"
@@ -147,8 +148,8 @@ int run_compare(const Options& options) {
   std::vector<Backend*> backends;
   std::vector<ExplainingBackend*> explaining(names.size());
   for (const std::string& name : names) {
-    const BackendOptions how{.threads = static_cast<int>(options.threads.value_or(0)), .predict = options.explain};
-    owned.push_back(explained_if(options.explain, make_backend(name, how), explaining[owned.size()]));
+    owned.push_back(explained_if(options.explain, open_backend(name, options.threads.value_or(0), options.explain),
+                                 explaining[owned.size()]));
     backends.push_back(owned.back().get());
   }
   if (names.front() != k_reference) owned.push_back(make_backend(k_reference));

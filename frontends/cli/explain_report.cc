@@ -140,6 +140,15 @@ TextTable times(const NamedPlan& plan) {
   return table;
 }
 
+// The work of each phase and layer, for a device that measures nothing.
+TextTable work(const NamedPlan& plan) {
+  TextTable table{{"phase", "layer", "calls", "GFLOP"}, {}};
+  for (const PlaceTime& place : plan.table.places)
+    table.rows.push_back({std::string(phase_name(place.place.phase)), place.place.layer, std::to_string(place.calls),
+                          fmt::format("{:.4g}", place.flop * 1e-9)});
+  return table;
+}
+
 // Of those whose time is no part of another call's.
 TextTable longest_calls(const NamedPlan& plan) {
   std::vector<const PlanCall*> calls;
@@ -182,16 +191,19 @@ TextTable note_table(const NamedPlan& plan) {
   return table;
 }
 
-TextTable call_table(const NamedPlan& plan) {
-  TextTable table{{"ms", "predicted", "GFLOP/s", "call"}, {}};
+TextTable call_table(const NamedPlan& plan, bool timed) {
+  TextTable table{timed ? std::vector<std::string>{"ms", "predicted", "GFLOP/s", "call"}
+                        : std::vector<std::string>{"GFLOP", "call"}, {}};
   for (const PlanCall& call : plan.table.calls) {
     const ReportLine& line = call.line;
     const std::string place =
         call.is_inner ? "" : fmt::format(" [{}, {}]", phase_name(call.place.phase), call.place.layer);
-    table.rows.push_back({milliseconds_text(line.milliseconds), milliseconds_text(line.predicted_ms),
-                          rate_text(call.flop, line.milliseconds),
-                          std::string(2 * static_cast<std::size_t>(line.depth), '.') + line.step + place + ": " +
-                              line.implementation + "; " + call.shapes});
+    const std::string text = std::string(2 * static_cast<std::size_t>(line.depth), '.') + line.step + place + ": " +
+                             line.implementation + "; " + call.shapes;
+    if (timed)
+      table.rows.push_back({milliseconds_text(line.milliseconds), milliseconds_text(line.predicted_ms),
+                            rate_text(call.flop, line.milliseconds), text});
+    else table.rows.push_back({fmt::format("{:.4g}", call.flop * 1e-9), text});
   }
   return table;
 }
@@ -244,15 +256,19 @@ Report plan_json(const NamedPlan& plan) {
 
 Report plan_text(const NamedPlan& plan, bool full) {
   const auto title = [&](const std::string& words) { return plan.name + ": " + words; };
+  const bool timed = plan.explained.runs > 0;  // not on a profile
   Report report;
-  report.add(title(fmt::format("time by phase and layer, mean of {} runs", plan.explained.runs)), times(plan));
-  report.add(title("longest calls"), longest_calls(plan));
+  if (timed) {
+    report.add(title(fmt::format("time by phase and layer, mean of {} runs", plan.explained.runs)), times(plan));
+    report.add(title("longest calls"), longest_calls(plan));
+  } else {
+    report.add(title("work by phase and layer"), work(plan));
+  }
   report.add(title("optimizations not applied"), left_table(plan, full ? SIZE_MAX : k_left_shown));
   report.add(title("memory"), memory_report(*plan.explained.plan));
-  if (!full) return report;
-  report.add(title("loops"), loop_table(*plan.explained.plan));
-  report.add(title("passes"), note_table(plan));
-  report.add(title("calls"), call_table(plan));
+  if (full || !timed) report.add(title("loops"), loop_table(*plan.explained.plan));
+  if (full) report.add(title("passes"), note_table(plan));
+  if (full || !timed) report.add(title("calls"), call_table(plan, timed));
   return report;
 }
 

@@ -6,11 +6,13 @@
 #include <filesystem>
 #include <map>
 
+#include "core/train/plan_training.h"
 #include "core/train/update_graph.h"
 #include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/compare_model.h"
 #include "frontends/cli/explain_report.h"
+#include "frontends/cli/job.h"
 #include "frontends/cli/plan_picture.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
@@ -82,6 +84,30 @@ TrainerOptions plain_training(TrainerOptions o) {
   return o;
 }
 
+// By what it gives (core/train/update_graph.h).
+std::string name_of(const Plan& plan, std::int64_t accumulate) {
+  const auto gives = [&](std::string_view name) {
+    const auto outputs = plan.graph->outputs();
+    return std::any_of(outputs.begin(), outputs.end(), [&](const NamedValue& o) { return o.name == name; });
+  };
+  return gives("report")     ? "evaluation"
+         : !gives(k_totals)  ? "sums of a batch"
+         : accumulate > 1    ? "last batch and update"
+                             : "update";
+}
+
+// For a backend that runs nothing: the plans that the trainer would compile for the first batch.
+std::vector<NamedPlan> planned(const CompareModel& model, ExplainingBackend& backend) {
+  const std::set<std::string> parameters = plan_training(*model.task, backend, plain_training(model.training));
+  std::vector<NamedPlan> plans;
+  for (ExplainedPlan& explained : backend.plans()) {
+    PlanTable table = plan_table(explained, parameters);
+    const std::string name = name_of(*explained.plan, model.training.accumulate);
+    plans.push_back({name, std::move(explained), std::move(table), parameters});
+  }
+  return plans;
+}
+
 class Explaining {
  public:
   Explaining(const CompareModel& model, ExplainingBackend& backend, double seconds)
@@ -115,16 +141,9 @@ class Explaining {
       plans_.push_back({name_of(*all[i].plan), std::move(all[i]), std::move(table), parameters_});
     }
   }
-  // By what it gives (core/train/update_graph.h); of batches of another shape it is another one.
+  // Of batches of another shape it is another one.
   std::string name_of(const Plan& plan) {
-    const auto gives = [&](std::string_view name) {
-      const auto outputs = plan.graph->outputs();
-      return std::any_of(outputs.begin(), outputs.end(), [&](const NamedValue& o) { return o.name == name; });
-    };
-    const std::string name = gives("report")     ? "evaluation"
-                             : !gives(k_totals)  ? "sums of a batch"
-                             : accumulate_ > 1   ? "last batch and update"
-                                                 : "update";
+    const std::string name = unroll::cli::name_of(plan, accumulate_);
     const int n = ++names_[name];
     return n == 1 ? name : fmt::format("{} {}", name, n);
   }
@@ -157,7 +176,9 @@ Report header_of(const Options& options, const CompareModel& model, const Backen
   Report report;
   report.add("model", options.config).add("batch", inputs).add("backend", backend.describe().name);
   report.add("device", backend.describe().device);
-  report.add("threads", static_cast<std::int64_t>(backend.describe().threads));
+  const Capabilities& can = backend.describe();
+  if (can.runs) report.add("threads", static_cast<std::int64_t>(can.threads));
+  if (can.memory_bytes > 0) report.add("device memory", bytes_text(can.memory_bytes));
   report.add("precision", std::string(precision_name(model.training.precision)));
   return report;
 }
@@ -172,8 +193,10 @@ int run_explain(const Options& options) {
     if (stage.doing == "training") stage.of = 0;  // its end is a matter of time
     show(stage);
   };
-  ExplainingBackend backend(make_backend(model.backend, {.threads = model.threads, .predict = true}));
-  const std::vector<NamedPlan> plans = Explaining(model, backend, options.explain_seconds).run();
+  ExplainingBackend backend(open_backend(model.backend, model.threads, /*predict=*/true));
+  const std::vector<NamedPlan> plans = backend.describe().runs
+                                           ? Explaining(model, backend, options.explain_seconds).run()
+                                           : planned(model, backend);
   busy.finish();
   Report report = header_of(options, model, backend), json = report;
   ReportList list;

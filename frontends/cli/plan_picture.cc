@@ -76,8 +76,8 @@ class Layout {
     std::string body = fmt::format(
         "<defs><marker id=\"{}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
         "orient=\"auto\"><path class=\"head\" d=\"M0 0L8 4L0 8z\"/></marker></defs>", id);
-    body += fmt::format("<text class=\"name\" x=\"0\" y=\"14\">{}: {:.4g} ms a run</text>", escaped(picture_.name),
-                        picture_.milliseconds);
+    const std::string time = all_ms_ > 0 ? fmt::format(": {:.4g} ms a run", picture_.milliseconds) : "";
+    body += fmt::format("<text class=\"name\" x=\"0\" y=\"14\">{}{}</text>", escaped(picture_.name), time);
     for (std::size_t p = 0; p < phases_.size(); ++p)
       body += fmt::format("<text x=\"{:.1f}\" y=\"{}\">{}</text>", column_x(p), k_header + 14, escaped(header_of(p)));
     for (const auto& [text, y] : labels_)

@@ -75,8 +75,7 @@ struct Measured {
 std::unique_ptr<Backend> backend_of(const Options& options, Trace* trace) {
   const bool run = std::filesystem::is_directory(options.config) || !options.weights.empty();
   const Config config = run ? open_run(options).config : load_config(options, options.config);
-  return make_backend(config.text("run.backend"),
-                      {.threads = static_cast<int>(config.integer("run.threads")), .predict = true, .trace = trace});
+  return open_backend(config, /*predict=*/true, trace);
 }
 
 Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t updates, Trace* trace,

@@ -123,9 +123,10 @@ int run_stream(const Options& options) {
   Activity busy("loading the model");
   const RunFolder run = open_run(options);
   const StreamModel model = model_of(run);
-  const BackendOptions how{.threads = static_cast<int>(options.threads.value_or(1)), .predict = options.explain};
   ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, make_backend(run.config.text("run.backend"), how), explaining);
+  const auto backend = explained_if(
+      options.explain, open_backend(run.config.text("run.backend"), options.threads.value_or(1), options.explain),
+      explaining);
   if (options.bench) {
     busy.say("timing");
     Report timed = time_stream(*backend, model, run.model.tensors, options);

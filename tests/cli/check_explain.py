@@ -68,6 +68,37 @@ def work_is_counted(folder):
     assert sum(c["flop"] for c in inner) == 2 * 11 * 3 * 7 * 3 * 7, inner
 
 
+def without_a_device(folder):
+    """twelve models on two device profiles: complete plans, without time, and a refusal of what needs the device"""
+    settings = ["--set", "model.hidden=24"]
+    models = [[config_of(folder, kind), *settings]
+              for kind in ("language-model", "forecast", "classify", "label", "translate", "document")]
+    models += [[folder / "language-model/config.toml", *settings, "--set", f"model.cell=\"{cell}\""]
+               for cell in ("rnn", "gru", "lnlstm", "mgu", "peephole_lstm")]
+    models.append([ROOT / "docs/examples/cells/slstm.toml", *settings])
+    assert len(models) == 12
+    for backend in ("cuda:sm_90", "vulkan:generic"):
+        for model in models:
+            found = explained(*model, "--backend", backend)
+            assert found["backend"] == backend and found["device"].startswith("profile of "), found["device"]
+            for plan in found["plans"]:
+                assert plan["runs"] == 0 and plan["milliseconds"] == 0, plan["plan"]
+                assert {p["phase"] for p in plan["places"]} <= {"forward", "backward", "update"}
+                loops = [c for c in plan["calls"] if c["loop"]]
+                assert loops and all("loop of" in c["kernel"] for c in loops), (backend, model)
+                kernels = [c["kernel"] for c in plan["calls"] if c["inner"]]
+                assert any(kernel.startswith("product, M ") for kernel in kernels), (backend, model)
+                assert any("fused kernel of" in c["kernel"] for c in plan["calls"])
+                assert sum(c["flop"] for c in plan["calls"] if not c["inner"]) > 0
+            assert len(found["plans"]) == 2 and len(found["plans"][0]["calls"]) > len(found["plans"][1]["calls"])
+    text = ok("explain", *models[0], "--backend", "cuda:sm_90", "--svg", folder / "profile.svg").out
+    for part in ("device memory", "work by phase and layer", "update: calls", "optimizations not applied"):
+        assert part in text, part
+    assert "ms a run" not in (folder / "profile.svg").read_text()
+    refused(5, "explain", *models[0], "--backend", "cuda:sm_91", says=["Did you mean 'cuda:sm_90'?"])
+    refused(5, "bench", "--backend", "vulkan:generic", "--seconds", 0, says=["has no device to run on"])
+
+
 def every_kind(folder):
     """every kind of task, bare stacks and cells of text, on every backend that computes, whatever the precision"""
     for kind in ("language-model", "forecast", "classify", "label", "translate", "document"):
@@ -251,5 +282,5 @@ def anywhere(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([tables_add_up, work_is_counted, every_kind, reasons, text, picture, in_the_report, large_and_odd,
-                refusals, anywhere], work)
+    run_checks([tables_add_up, work_is_counted, without_a_device, every_kind, reasons, text, picture, in_the_report,
+                large_and_odd, refusals, anywhere], work)

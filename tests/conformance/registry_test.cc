@@ -2,11 +2,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 
+#include "backends/common/hazards.h"
 #include "backends/null/backend.h"
+#include "backends/null/strict.h"
 #include "tests/support/simple_plan.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
+#include "unroll/run.h"
 
 using namespace unroll;
 
@@ -35,6 +39,69 @@ TEST_CASE("an unknown backend is refused with the nearest name") {
     CHECK(e.kind() == ErrorKind::device);
     CHECK(std::string(e.what()).find("Did you mean 'reference'?") != std::string::npos);
   }
+}
+
+TEST_CASE("options of one backend are checked by name and value, and a device index against the devices") {
+  const auto refused = [](const std::string& name, const BackendOptions& options, ErrorKind kind,
+                          const std::string& part) {
+    try {
+      make_backend(name, options);
+      FAIL("must throw: ", part);
+    } catch (const Error& e) {
+      CHECK(e.kind() == kind);
+      CHECK_MESSAGE(std::string(e.what()).find(part) != std::string::npos, e.what());
+    }
+  };
+  refused("cpu", {.own = {{"schedul", "rows"}}}, ErrorKind::usage,
+          "[cpu] has no option 'schedul'. Did you mean 'schedule'? Known: schedule, predict");
+  refused("cpu", {.own = {{"schedule", "row"}}}, ErrorKind::usage,
+          "option 'schedule' cannot be 'row'. Did you mean 'rows'? Known: calls, columns");
+  refused("cpu", {.own = {{"predict", "yes"}}}, ErrorKind::usage, "Known: false, true");
+  refused("reference", {.own = {{"predict", "true"}}}, ErrorKind::usage, "It takes no options of its own");
+  refused("vulkan:generic", {.own = {{"predict", "true"}}}, ErrorKind::usage, "has no option 'predict'");
+  refused("cpu", {.device = 1}, ErrorKind::device, "[cpu] has one device; got index 1");
+  for (const BackendStatus& status : list_backends())
+    for (const BackendOption& option : backend_options(status.name)) {
+      CAPTURE(option.name);
+      CHECK_FALSE(option.what.empty());
+      for (const std::string& value : option.values)
+        if (status.available && option.name != "predict")
+          CHECK(make_backend(status.name, {.threads = 1, .own = {{option.name, value}}}) != nullptr);
+    }
+  CHECK_THROWS_AS(backend_options("cpo"), Error);
+}
+
+TEST_CASE("a profile plans and compiles to a report; what needs its device throws") {
+  const auto graph = std::make_shared<Graph>();
+  const Value x = graph->input("x", {DType::f32, {6, 4}});
+  graph->output("y", softmax(matmul(tanh(x * 2.0), x, {false, true})));
+  CHECK(list_profiles().size() >= 2);
+  for (const BackendStatus& status : list_profiles()) {
+    CAPTURE(status.name);
+    const auto backend = make_backend(status.name);
+    const Capabilities& can = backend->describe();
+    CHECK(can.name == status.name);
+    CHECK_FALSE(can.runs);
+    const auto made = plan(*graph, *backend);
+    CHECK(made->alignment == can.alignment);
+    CHECK(strict::violations(*made, common::hazards_of(*made)).empty());
+    const auto executable = backend->compile(made);
+    CHECK(executable->report().size() > 2);
+    const auto refused = [&](const std::function<void()>& f) {
+      try {
+        f();
+        FAIL("must throw");
+      } catch (const Error& e) {
+        CHECK(e.kind() == ErrorKind::device);
+        CHECK(std::string(e.what()).find("[" + status.name + "] is a profile") == 0);
+      }
+    };
+    refused([&] { backend->allocate(4); });
+    refused([&] { executable->run({}); });
+    refused([&] { Program(*graph, *backend).run({{"x", Tensor::filled({DType::f32, {6, 4}}, 1)}}); });
+  }
+  CHECK_THROWS_WITH_AS(make_backend("cuda:sm_91"), doctest::Contains("Did you mean 'cuda:sm_90'?"), Error);
+  CHECK_THROWS_AS(make_backend("cuda:"), Error);
 }
 
 TEST_CASE("the null backend takes composites whole, gives zeros and records what it was asked") {

@@ -15,6 +15,7 @@
 
 #include "core/train/rounding.h"
 #include "tests/conformance/random_graphs.h"
+#include "tests/support/backend_options.h"
 #include "tests/support/backends.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/setting.h"
@@ -151,7 +152,7 @@ class Trial {
     const Distance d = distance(one, truth_);
     counts_.tightest = std::max(counts_.tightest, d.worst / allowed_);
     CHECK_MESSAGE(d.worst <= allowed_, d.name, " is off by ", d.worst, ", allowed is ", allowed_);
-    std::vector<std::string> schedules = make_backend(name, {.threads = 1})->describe().schedules;
+    std::vector<std::string> schedules = schedules_of(name);
     schedules.emplace_back();
     for (int threads = 2; threads <= 4; ++threads) {  // each with another schedule, others in the next trial
       const std::string& schedule = schedules[(seed_ + static_cast<std::uint64_t>(threads)) % schedules.size()];
@@ -170,7 +171,7 @@ class Trial {
 
   TensorMap run_on(const std::string& name, int threads, std::vector<std::string> without,
                    const std::string& schedule = "") {
-    const auto backend = make_backend(name, {.threads = threads, .schedule = schedule});
+    const auto backend = make_backend(name, scheduled(threads, schedule));
     try {
       return evaluate(*narrow_, *backend, inputs32_,
                       {.without = std::move(without), .donate = {}, .verify_each = false});

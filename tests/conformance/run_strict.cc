@@ -48,6 +48,7 @@ std::vector<std::unique_ptr<Backend>> planned_for() {
   for (const BackendStatus& status : list_backends())
     if (status.available) list.push_back(make_backend(status.name, {.threads = 1}));
   list.push_back(make_backend("cpu", {.threads = 2}));
+  list.push_back(make_backend("vulkan:generic"));  // aligned to 256 bytes, two lanes
   return list;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <set>
 
+#include "tests/support/backend_options.h"
 #include "tests/support/backends.h"
 #include "tests/support/cases.h"
 #include "tests/support/compare.h"
@@ -84,9 +85,9 @@ class Judgement {
     const int most = able.threads;
     deterministic_ = able.deterministic;
     for (int threads = 1; threads <= most; ++threads) teams_.push_back(make_backend(backend, {.threads = threads}));
-    for (const std::string& schedule : able.schedules)
+    for (const std::string& schedule : schedules_of(backend))
       for (int threads = 2; threads <= most; ++threads)
-        teams_.push_back(make_backend(backend, {.threads = threads, .schedule = schedule}));
+        teams_.push_back(make_backend(backend, scheduled(threads, schedule)));
   }
 
   // Every number of threads and every schedule gives the same bits, or, where the backend does not promise that,

@@ -8,6 +8,7 @@
 
 #include "backends/common/hazards.h"
 #include "core/passes/branches.h"
+#include "tests/support/backend_options.h"
 #include "unroll/autodiff.h"
 #include "unroll/model.h"
 #include "unroll/ops.h"
@@ -110,13 +111,13 @@ std::size_t check_apart(const Plan& plan) {
 
 void check_bits(const Network& n) {
   const TensorMap one = evaluate(*n.graph, *make_backend("cpu", {.threads = 1}), n.inputs);
-  std::vector<std::string> schedules = make_backend("cpu", {.threads = 1})->describe().schedules;
+  std::vector<std::string> schedules = testing::schedules_of("cpu");
   schedules.emplace_back();
   for (const std::string& schedule : schedules)
     for (const int threads : {2, 3, 4}) {
       CAPTURE(schedule);
       CAPTURE(threads);
-      const auto backend = make_backend("cpu", {.threads = threads, .schedule = schedule});
+      const auto backend = make_backend("cpu", testing::scheduled(threads, schedule));
       const TensorMap more = evaluate(*n.graph, *backend, n.inputs);
       for (const auto& result : one)
         CHECK_MESSAGE(std::ranges::equal(more.at(result.first).bytes(), result.second.bytes()), result.first);

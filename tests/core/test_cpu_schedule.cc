@@ -13,6 +13,7 @@
 #include "backends/cpu/executable.h"
 #include "backends/cpu/schedule.h"
 #include "backends/cpu/team.h"
+#include "tests/support/backend_options.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
@@ -137,7 +138,7 @@ std::vector<std::string> scans_of(const Trained& t, Backend& backend, int runs) 
 bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
 TEST_CASE("by columns the steps of gated cells have one barrier, forward and backward") {
-  const auto backend = make_backend("cpu", {.threads = 2, .schedule = "columns"});
+  const auto backend = make_backend("cpu", testing::scheduled(2, "columns"));
   for (const std::string cell : {"lstm", "gru", "rnn"}) {
     CAPTURE(cell);
     const auto scans = scans_of(trained(cell, 33), *backend, 1);
@@ -262,18 +263,18 @@ TEST_CASE("one thread is tried at once where several gain little, and later wher
 }
 
 TEST_CASE("a schedule that is asked for is used, and an unknown one is refused") {
-  const std::vector<std::string> schedules = make_backend("cpu", {.threads = 2})->describe().schedules;
+  const std::vector<std::string> schedules = testing::schedules_of("cpu");
   CHECK(schedules.size() == 5);
   for (const std::string& schedule : schedules) {
-    const auto backend = make_backend("cpu", {.threads = 2, .schedule = schedule});
+    const auto backend = make_backend("cpu", testing::scheduled(2, schedule));
     for (const std::string& scan : scans_of(trained("lstm", 16), *backend, 1))  // which has nothing beside it
       CHECK_MESSAGE(says(scan, "by " + (schedule == "side_by_side" ? "calls" : schedule)), scan);
   }
-  CHECK_THROWS_AS(make_backend("cpu", {.threads = 2, .schedule = "diagonals"}), Error);
+  CHECK_THROWS_AS(make_backend("cpu", testing::scheduled(2, "diagonals")), Error);
 }
 
 TEST_CASE("a cell with layer norms runs by rows too: its row groups are blocks of a part's own rows") {
-  const auto backend = make_backend("cpu", {.threads = 2, .schedule = "rows"});
+  const auto backend = make_backend("cpu", testing::scheduled(2, "rows"));
   for (const std::string cell : {"lstm", "lnlstm"}) {
     const auto scans = scans_of(trained(cell, 64), *backend, 1);
     const auto by_rows = std::count_if(scans.begin(), scans.end(), [](const auto& s) { return says(s, "by rows"); });
@@ -321,12 +322,12 @@ TEST_CASE("a group of a product that is an output too is read from there: the pr
   const TensorMap inputs = initialize(std::vector<ParameterSpec>{{"h", state, Initializer::uniform(1)},
                                                                  {"w", weight.type(), Initializer::uniform(1)}}, 1);
   const TensorMap one = evaluate(graph, *make_backend("cpu", {.threads = 1}), inputs);
-  const std::vector<std::string> schedules = make_backend("cpu", {.threads = 1})->describe().schedules;
+  const std::vector<std::string> schedules = testing::schedules_of("cpu");
   for (const std::string& schedule : schedules)
     for (const int threads : {2, 3, 4}) {
       CAPTURE(schedule);
       CAPTURE(threads);
-      const TensorMap more = evaluate(graph, *make_backend("cpu", {.threads = threads, .schedule = schedule}), inputs);
+      const TensorMap more = evaluate(graph, *make_backend("cpu", testing::scheduled(threads, schedule)), inputs);
       for (const auto& result : one)
         CHECK_MESSAGE(std::ranges::equal(more.at(result.first).bytes(), result.second.bytes()), result.first);
     }
@@ -349,10 +350,10 @@ TEST_CASE("denormal numbers are zero while a scan runs, in every thread, and sta
   TensorMap inputs;
   inputs.emplace("h", Tensor::from(state.shape, std::vector<float>(k_rows * k_width, k_least)));
   inputs.emplace("x", Tensor(sequence.type()));
-  std::vector<std::string> schedules = make_backend("cpu", {.threads = 1})->describe().schedules;
+  std::vector<std::string> schedules = testing::schedules_of("cpu");
   for (const std::string& schedule : schedules) {
     CAPTURE(schedule);
-    const TensorMap results = evaluate(graph, *make_backend("cpu", {.threads = 2, .schedule = schedule}), inputs);
+    const TensorMap results = evaluate(graph, *make_backend("cpu", testing::scheduled(2, schedule)), inputs);
     int flushed = 0, kept = 0;
     for (std::int64_t i = 0; i < k_rows * k_width; ++i) {
       flushed += results.at("last").at(i) == 0;

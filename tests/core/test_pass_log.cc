@@ -35,7 +35,7 @@ TEST_CASE("split says what left the loop, what stayed, and in which loop") {
   append_loop(g);
   PassLog log;
   log.begin("split");
-  split_scans(g, &log);
+  split_scans(g, {}, &log);
   const auto notes = log.take();
   CHECK(notes.size() == 3);
   CHECK(says(notes, "split", "hoisted matmul f32[3,4]"));

@@ -174,7 +174,7 @@ TEST_CASE("products without the state move before the loop, products no state ne
 TEST_CASE("of the work before a loop so much moves that the fewest bytes enter it") {
   // What follows on the hoisted product: as wide as the product it stays inside, once reduced it moves. A norm of few
   // values moves too.
-  const auto entering = [](std::int64_t steps, auto follow) {
+  const auto entering = [](std::int64_t steps, auto follow, const Tuning& tuning = {}) {
     Graph g;
     Value h = g.input("h", f32({8, 16})), x = g.input("x", f32({steps, 8, 5})), u = g.input("u", f32({5, 16}));
     const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{u}, [&](const StepValues& s) -> StepResult {
@@ -182,7 +182,7 @@ TEST_CASE("of the work before a loop so much moves that the fewest bytes enter i
       return {{next}, {next}};
     });
     g.output("y", r.outputs[0]);
-    const auto split = prune_scans(*split_scans(g));
+    const auto split = prune_scans(*split_scans(g, tuning));
     CHECK(count(*only(*split, Op::scan).body, Op::matmul) == 0);
     const Node& node = only(*split, Op::scan);
     REQUIRE(scan_layout(node).n_sequences == 1);
@@ -195,12 +195,14 @@ TEST_CASE("of the work before a loop so much moves that the fewest bytes enter i
   const auto few = entering(7, [](Value p) { return layer_norm_of_row(p); });
   CHECK(few.second == Shape{7, 8, 16});
   CHECK(few.first == Op::div);  // the norm's last op
+  const auto norm = [](Value p) { return layer_norm_of_row(p); };
+  CHECK(entering(7, norm, {.hoisted_reduction_bytes = 1000}).first == Op::reshape);  // where 1000 bytes are many
   CHECK(entering(k_many, [](Value p) { return reduce_sum(square(p), {1}, true); }).second == Shape{k_many, 8, 1});
 }
 
 TEST_CASE("a large sum over the batch is made in each step unless its summands are stacked anyway") {
   // d_b of h' = tanh(x + b * h): the summand d * h is needed by nothing else.
-  const auto stacked_bytes = [](std::int64_t steps) {
+  const auto stacked_bytes = [](std::int64_t steps, const Tuning& tuning = {}) {
     Graph g;
     Value h = g.input("h", f32({32, 256})), x = g.input("x", f32({steps, 32, 256})), b = g.input("b", f32({256}));
     const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{b}, [](const StepValues& s) -> StepResult {
@@ -208,7 +210,7 @@ TEST_CASE("a large sum over the batch is made in each step unless its summands a
       return {{next}, {next}};
     });
     g.output("db", differentiate(sum(square(r.outputs[0])), std::vector{b})[0]);
-    const auto deferred = prune_scans(*defer(*prune_scans(*merge_scans(*eliminate_common(g)))));
+    const auto deferred = prune_scans(*defer(*prune_scans(*merge_scans(*eliminate_common(g))), tuning));
     std::size_t least = SIZE_MAX;
     for (const Node& node : deferred->nodes())
       if (node.op == Op::reduce_sum) least = std::min(least, deferred->type(node.inputs[0]).bytes());
@@ -216,6 +218,7 @@ TEST_CASE("a large sum over the batch is made in each step unless its summands a
   };
   CHECK(stacked_bytes(10) == 10 * 32 * 256 * 4);   // 320 KB stay in cache
   CHECK(stacked_bytes(1000) == 1000 * 256 * 4);    // 32 MB would not
+  CHECK(stacked_bytes(10, {.deferred_summand_bytes = 1000}) == 10 * 256 * 4);
 }
 
 TEST_CASE("slices sink below elementwise ops, however many lie above each other") {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tests/support/backend_options.h"
 #include "unroll/model.h"
 #include "unroll/run.h"
 #include "unroll/trace.h"
@@ -25,7 +26,7 @@ struct Traced {
   }
   Traced(std::size_t most_events, const std::string& schedule)
       : trace(most_events),
-        backend(make_backend("cpu", {.threads = 2, .schedule = schedule, .trace = &trace})),
+        backend(make_backend("cpu", testing::scheduled(2, schedule, &trace))),
         program(*graph(), *backend) {
     for (const NamedValue& input : program.plan().graph->inputs())
       inputs.emplace(input.name, Tensor(program.plan().graph->type(input.value)));

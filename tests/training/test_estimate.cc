@@ -324,6 +324,31 @@ TEST_CASE("a run that does not fit is refused before its first update, with the 
   CHECK(made > 0);
 }
 
+TEST_CASE("a backend with memory of its own is estimated by that, the process beside it") {
+  class OnDevice : public AroundBackend {
+   public:
+    OnDevice(Backend& inner, std::size_t bytes) : AroundBackend(inner) { capabilities_.memory_bytes = bytes; }
+  };
+  const auto cpu = make_backend("cpu", {.threads = 1});
+  OnDevice large(*cpu, std::size_t{1} << 40), small(*cpu, 1000);
+  TrainerOptions o = small_training(10);
+  o.estimate_seconds = 0.1;
+  RunEstimate host, device;
+  o.estimated = [&](const RunEstimate& e) { host = e; };
+  Trainer(small_language_model(), *cpu, o).fit();
+  o.estimated = [&](const RunEstimate& e) { device = e; };
+  Trainer(small_language_model(), large, o).fit();
+  CHECK_FALSE(host.on_device);
+  CHECK(device.on_device);
+  CHECK(part(host, "process") > 0);
+  CHECK(part(device, "process") == 0);
+  CHECK(device.process_bytes >= part(host, "process") / 2);
+  CHECK(part(device, "parameters") == part(host, "parameters"));
+  CHECK(part(device, "batches ahead") == 0);
+  CHECK_THROWS_WITH_AS(Trainer(small_language_model(), small, o).fit(),
+                       doctest::Contains("the device has 1 KiB free"), Error);
+}
+
 TEST_CASE("the machine says how much memory is free") {
   const std::size_t free = free_memory();
   CHECK(free > (std::size_t{1} << 20));

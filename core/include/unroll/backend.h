@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backend interface: nine functions that work on whole plans. run.h checks all arguments, so a backend may trust
 // them. See docs/adding-a-backend.md.
+//
+// A backend may be asynchronous. Uploads, runs and downloads take effect in the order of the calls, which come from one
+// thread at a time. `run` may return before the work is complete; `download` and `wait` return when all earlier work
+// is. An error of submitted work is thrown once, as an Error of its kind, by the next call of upload, download, run,
+// allocate, compile or wait; work submitted after the failed run has no effect. Buffers and executables may be
+// destroyed while submitted work uses them. Destructors do not throw.
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,7 +27,7 @@ struct Storage {
     input,     // bound input `index`
     output,    // bound output `index`, written in place
     constant,  // the tensor attribute of constant node `index`
-    arena,     // bytes [offset, offset + bytes) of the plan's arena, 64-byte aligned
+    arena,     // bytes [offset, offset + bytes) of the plan's arena; blocks begin at multiples of Plan::alignment
   };
   Place place = Place::none;
   std::int32_t index = 0;
@@ -62,32 +69,60 @@ struct Plan {
                                                 // is not {output, k}, the executable copies it there
   std::vector<int> donors;                      // [output] index of the input whose buffer it may overwrite, or -1
   std::size_t arena_bytes = 0;
+  std::size_t alignment = 64;                   // Capabilities::alignment
   std::vector<std::shared_ptr<const Plan>> bodies;  // [node], null except for scan
   // [node], a range of the arena. A scan keeps the arena of its body and copies of its state there. A claimed node gets
   // the scratch_bytes of its claim.
   std::vector<std::size_t> scratch_offset;
   std::vector<std::size_t> scratch_bytes;
-  std::vector<Fork> forks;                          // ascending; empty for a backend with one thread
+  std::vector<Fork> forks;                          // ascending; empty for a backend with one lane
   WeightFormat weights = WeightFormat::f32;
   bool one_thread = false;                          // run in the caller's thread
   std::vector<PassNote> notes;                      // for the whole plan, in pass order; empty in bodies
 };
 
+// Sizes by which passes choose between equivalent plans. Results agree within rounding errors whatever they are. The
+// defaults suit a core with 32 KiB of L1 and 1 to 2 MiB of L2 cache.
+struct Tuning {
+  // Row tiling (a reduction over rows and its elementwise neighbors as a loop over blocks of rows).
+  std::int64_t row_block_bytes = 32 * 1024;    // widest value of a block at most: what the nearest memory holds
+  std::int64_t least_row_block_bytes = 1024;   // smaller blocks do not pay for a call
+  std::int64_t fewest_row_blocks = 2;          // blocks at least, so that more than one core works
+  std::int64_t fewest_rows = 4;                // fewer rows stay apart, op by op
+  // Loops. A value over all steps that is larger than this goes through memory and not through a cache.
+  std::int64_t hoisted_reduction_bytes = 2 << 20;  // a row reduction with a larger operand stays in the loop
+  std::int64_t deferred_summand_bytes = 1 << 20;   // a larger summand is reduced over the batch in each step
+  // Fewest rows or steps for which concatenated products (h U_f, h U_n -> h [U_f U_n]) pay for copying the weights.
+  std::int64_t fewest_product_rows = 32;  // outside loops
+  std::int64_t fewest_product_steps = 4;  // in loops
+};
+
 struct Capabilities {
   std::string name = {};    // "cpu"
   std::string device = {};  // description of the device
+  bool runs = true;         // false: a profile, which plans and compiles for a device, but allocates and runs nothing
   std::vector<DType> dtypes = {};
   bool deterministic = true;  // bit-identical results for any number of threads
+  // Results of magnitude below the smallest normal number of their dtype may be flushed to zero, in some or all nodes.
+  bool flushes_denormals = false;
   bool masks = false;     // runs scans with lengths and reset; otherwise passes lower them into the body
   bool packs = false;     // runs packed scans and matmul with a row count; otherwise scans stay masked
   bool fuses = false;     // wants elementwise groups as `fused` nodes
+  int max_fused_ops = 48;  // ops of a fused node at most: their values must fit the registers or tiles of a kernel
+  bool groups_rows = false;  // wants reductions over rows, and their elementwise neighbors, in groups (row tiling)
   bool one_arena = false; // executables (except one_thread ones) share one arena, sized for the largest, and take turns
   // Reads strided operands in elementwise, move and matmul nodes (matmul: strided rows only), and writes strided
   // elementwise results. Otherwise every Storage is dense.
   bool views = false;
-  int threads = 1;
+  // Branches of a fork, or steps of a loop without states, that run at once, each in memory of its own. 1: plans have
+  // no forks.
+  int lanes = 1;
+  int threads = 1;  // host threads that work on a run; plans do not depend on it
+  std::size_t alignment = 64;            // of arena offsets, in bytes: a power of two, at least 64
+  std::size_t largest_buffer_range = 0;  // bytes of the largest value that a kernel can address; 0: no limit
+  std::size_t memory_bytes = 0;          // that a run may allocate on the device; 0: it uses the memory of the host
   std::vector<WeightFormat> weights = {WeightFormat::f32};  // supported formats of constants
-  std::vector<std::string> schedules = {};  // allowed values of BackendOptions::schedule
+  Tuning tuning = {};
 };
 
 // The answer of Backend::claim: whether the backend runs a composite or gradient node as one kernel.
@@ -131,6 +166,7 @@ class UNROLL_API Executable {
  public:
   virtual ~Executable() = default;
   virtual void run(const Bindings& bindings) = 0;  // may return before the work is complete
+  // These two wait for the runs of this executable, and leave their errors to the next call.
   virtual std::vector<ReportLine> report() const = 0;
   // Bytes held besides the plan's arena: constants, weights packed for the kernels, scratch.
   virtual std::size_t workspace_bytes() const { return 0; }
@@ -143,30 +179,43 @@ class UNROLL_API Backend {
   // Called once per composite and gradient node. A (forward, gradient) pair is used only when both nodes are claimed.
   virtual Claim claim(const Graph& graph, const Node& node) const = 0;
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
-  virtual void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) = 0;
-  virtual void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) = 0;
+  virtual void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) = 0;    // copies `from`
+  virtual void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) = 0;  // waits for the bytes
   virtual std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) = 0;
-  virtual void wait() {}
+  virtual void wait() {}  // until all submitted work is complete
 };
 
 class Trace;  // unroll/trace.h
 
 struct BackendOptions {
-  int threads = 0;  // 0: all available processors, but one for plans that are faster on one
-  // How threads share the steps of a scan, where the scan allows it: one of Capabilities::schedules. Empty: measure the
-  // alternatives in the first runs. Results are bit-identical. Throws Error(usage) when unknown.
-  std::string schedule = {};
-  // Measure the machine for about one second, so that reports contain predicted times.
-  bool predict = false;
+  int threads = 0;  // of the host; 0: all available processors, but one for plans that are faster on one
+  int device = 0;   // index among the devices of the backend; throws Error(device) when there is no such device
+  // Folder in which a backend that compiles kernels keeps them between processes; empty: nowhere. Backends without
+  // kernels to compile ignore it.
+  std::string cache = {};
+  // Options of one backend by name, see backend_options(). Throws Error(usage), which lists the known names or values.
+  std::map<std::string, std::string> own = {};
   Trace* trace = nullptr;  // records what each thread does, if the backend supports it; must outlive the backend
 };
+// An entry of BackendOptions::own that a backend knows.
+struct BackendOption {
+  std::string name;                 // "schedule"
+  std::vector<std::string> values;  // allowed ones; empty: any
+  std::string what;                 // its meaning in one sentence
+};
+// Empty for a backend without options of its own. Throws Error(device) as make_backend does.
+UNROLL_API std::vector<BackendOption> backend_options(const std::string& name);
+
 struct BackendStatus {
   std::string name;
   bool available;
   std::string detail;  // description of the device, or why it is unavailable
 };
 UNROLL_API std::vector<BackendStatus> list_backends();
-// Throws Error(device), which lists the known backends.
+// Devices that plans can be made for without having them: "cuda:sm_90". make_backend takes these names too. Such a
+// backend describes, claims, plans and compiles to a report; allocate and run throw Error(device).
+UNROLL_API std::vector<BackendStatus> list_profiles();
+// Throws Error(device), which lists the known backends or profiles.
 UNROLL_API std::unique_ptr<Backend> make_backend(const std::string& name, const BackendOptions& options = {});
 
 }  // namespace unroll

@@ -158,7 +158,8 @@ struct RunEstimate {
   };
   std::vector<Part> memory;  // largest first
   std::size_t bytes = 0;
-  std::size_t process_bytes = 0;       // part of `bytes`: what the process holds besides the run
+  bool on_device = false;              // the parts are memory of a device, see Capabilities::memory_bytes
+  std::size_t process_bytes = 0;       // of the host: held besides the run; part of `bytes` unless on_device
   std::size_t saved_bytes = 0;         // part of the arena: activations saved for the backward pass
   std::int64_t updates = 0, validations = 0;  // still to run
   double update_seconds = 0, validation_seconds = 0;  // of one; 0: not measured
@@ -200,8 +201,8 @@ struct TrainerOptions {
   // run, or 10 % if the backend needs them to choose its schedules, which the run then keeps.
   double estimate_seconds = 0;
   std::function<void(const RunEstimate&)> estimated;  // called before the first update
-  // Bytes that the whole run may take; 0: the memory that is free. fit() checks it before the first update and throws
-  // Error(memory), which names the largest parts.
+  // Bytes that the whole run may take; 0: the memory of the device, or what is free on the host. fit() checks it before
+  // the first update and throws Error(memory), which names the largest parts.
   std::size_t machine_memory = 0;
   int prefetch = 2;  // updates whose batches a second thread prepares in advance; 0: none
   OnBad on_bad = OnBad::skip;        // when it stops the run, Error(numeric) names the first non-finite value

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What plans need to know of devices that are not there.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "unroll/backend.h"
+
+namespace unroll::profile {
+
+struct Profile {
+  std::string_view name;    // "cuda:sm_90"
+  std::string_view device;  // a device that it describes, and the figures of it that follow
+  void (*describe)(Capabilities& capabilities);
+};
+
+std::span<const Profile> profiles();
+
+}  // namespace unroll::profile
