@@ -16,7 +16,7 @@ import tempfile
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "docs" / "examples"
 # Updates that take some seconds on one thread.
-JOBS = {"digits": 2000, "char-lm": 60, "co2": 2500, "sunspots": 5000, "restore": 200, "weather": 5000}
+JOBS = {"digits": 2000, "char-lm": 40, "co2": 1500, "sunspots": 3000, "restore": 150, "weather": 2500}
 TIME, MEMORY, WANTED = 0.25, 0.10, 0.9
 
 

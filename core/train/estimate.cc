@@ -19,9 +19,10 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr double k_share = 0.05;         // of the run that may go into its estimate
-constexpr double k_until_settled = 2;    // times as much while schedules are chosen, which the run keeps
-constexpr double k_least_seconds = 0.3;  // until then, also of a short run
+constexpr double k_share = 0.05;      // of the run that may go into its estimate
+constexpr double k_until_settled = 2;  // times as much while schedules are chosen, which the run keeps
+// A short run may spend more: interruptions by other programs take longer than 5 % of it.
+constexpr double k_short_share = 0.2, k_short_seconds = 0.3;
 // At least one, so that a batch without elements has a share in the whole.
 double elements_of(const Batch& batch) {
   double all = 0;
@@ -163,7 +164,7 @@ class Trials {
     for (std::int64_t update = trial_.first; update <= trial_.last; ++update) {
       if (trial_.stop && trial_.stop()) break;
       const double spent = seconds_since(start);
-      const double until_settled = std::min(std::max(k_until_settled * allowed_, k_least_seconds), trial_.seconds);
+      const double until_settled = std::min(std::max(k_until_settled * allowed_, k_short_seconds), trial_.seconds);
       if (spent >= (times_.enough() ? allowed_ : until_settled)) break;
       const auto began = Clock::now();
       const std::vector<Batch> now = trial_.batches(update);
@@ -192,13 +193,16 @@ class Trials {
       }
       updates_.push_back(seconds);
       times_.add(seconds, these.all, settled);
-      allowed_ =
-          std::min(trial_.seconds, k_share * static_cast<double>(trial_.last - trial_.first + 1) * median(updates_));
+      allowed_ = allowed(static_cast<double>(trial_.last - trial_.first + 1) * median(updates_));
     }
     if (times_.empty()) times_ = first_times_;  // the trial was too short for more
     training_.measure(model_.update_programs(), model_.one_arena());
     const std::size_t shapes = std::max<std::size_t>(training_.met.elements.size(), 1);
     training_.settle_seconds = times_.settle_seconds() / static_cast<double>(shapes);
+  }
+
+  double allowed(double run) const {
+    return std::min(trial_.seconds, std::max(k_share * run, std::min(k_short_share * run, k_short_seconds)));
   }
 
   // Until an epoch brings no new shape, for half of the time at most.
