@@ -18,7 +18,8 @@
 #include "frontends/cli/scores.h"
 #include "frontends/cli/terminal.h"
 #include "frontends/cli/test_result.h"
-#include "unroll/text_scores.h"
+#include "frontends/cli/translate_scores.h"
+#include "frontends/data/entry_lines.h"
 
 namespace unroll::cli {
 namespace {
@@ -38,61 +39,11 @@ std::vector<std::string> words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-// Each word becomes what stood in its place most often in those training pairs whose sides have as many words.
-class WordByWord {
- public:
-  explicit WordByWord(const TranslateTask& task) {
-    task.for_each_pair(Split::train, [&](const TranslateTask::Pair& pair) {
-      const std::vector<std::string> from = words_of(pair.source), to = words_of(pair.target);
-      for (std::size_t i = 0; from.size() == to.size() && i < from.size(); ++i) ++seen_[from[i]][to[i]];
-    });
-  }
-  std::string operator()(const std::string& source) const {
-    std::string text;
-    for (const std::string& word : words_of(source)) text += (text.empty() ? "" : " ") + of(word);
-    return text;
-  }
-
- private:
-  std::string of(const std::string& word) const {
-    const auto at = seen_.find(word);
-    if (at == seen_.end()) return word;
-    const auto rarer = [](const auto& a, const auto& b) { return a.second < b.second; };
-    return std::max_element(at->second.begin(), at->second.end(), rarer)->first;
-  }
-  std::map<std::string, std::map<std::string, int>> seen_;
-};
-
-// What the model writes by itself against the targets, and what simple methods make of the sources.
-void add_text_scores(const TranslateTask& task, const RunFolder& run, Backend& backend, const Options& options,
-                     Metrics& metrics, std::map<std::string, Metrics>& baselines) {
-  const auto scores_of = [](std::span<const std::string> texts, std::span<const std::string> targets) {
-    const TextScores s = text_scores(texts, targets);
-    return Metrics{{"exact_match", s.exact_match}, {"bleu", s.bleu},     {"rouge1", s.rouge1},
-                   {"rouge2", s.rouge2},           {"rougeL", s.rougeL}};
-  };
-  Translator translator(run.model.metadata, run.model.tensors, backend);
-  const WordByWord word_by_word(task);
-  std::vector<std::string> sources, written, replaced, targets;
-  task.for_each_pair(split_of(options.split), [&](const TranslateTask::Pair& pair) {
-    sources.push_back(pair.source);
-    targets.push_back(pair.target);
-    replaced.push_back(word_by_word(pair.source));
-    written.push_back(translator.translate(pair.source, options.decode));
-  });
-  metrics.merge(scores_of(written, targets));
-  baselines["source_as_it_is"] = scores_of(sources, targets);
-  baselines["word_by_word"] = scores_of(replaced, targets);
-}
-
-// The names that the task's metadata lists, a line each; else the numbers of the classes.
+// The names that the task's metadata lists; else the numbers of the classes.
 std::vector<std::string> class_names(const Task& task, std::int64_t n) {
   std::vector<std::string> names;
   const auto metadata = task.metadata();
-  if (const auto labels = metadata.find("labels"); labels != metadata.end()) {
-    std::istringstream lines(labels->second);
-    for (std::string line; std::getline(lines, line);) names.push_back(line);
-  }
+  if (const auto labels = metadata.find("labels"); labels != metadata.end()) names = entries_of(labels->second);
   for (auto k = static_cast<std::int64_t>(names.size()); k < n; ++k) names.push_back(fmt::format("{}", k));
   return names;
 }

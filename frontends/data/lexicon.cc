@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontends/data/entry_lines.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -27,44 +28,18 @@ bool Lexicon::add(std::string entry) {
 
 Lexicon Lexicon::from_lines(std::string_view lines, const std::string& name) {
   Lexicon lexicon;
-  std::string entry;
-  const auto finish = [&] {
+  for_each_entry(lines, [&](std::string entry) {
     if (lexicon.entries_.size() == k_max_entries)
       throw Error(ErrorKind::input_file, name,
                   "the vocabulary has more than " + std::to_string(k_max_entries) + " entries");
     if (!lexicon.add(std::move(entry)))
       throw Error(ErrorKind::input_file, name,
                   "the vocabulary has entry " + std::to_string(lexicon.entries_.size() + 1) + " twice");
-    entry.clear();
-  };
-  for (std::size_t at = 0; at < lines.size(); ++at) {
-    if (lines[at] == '\n') {
-      finish();
-    } else if (lines[at] == '\\' && at + 1 < lines.size()) {
-      entry.push_back(lines[++at] == 'n' ? '\n' : lines[at]);
-    } else {
-      entry.push_back(lines[at]);
-    }
-  }
-  if (!entry.empty()) finish();
+  });
   return lexicon;
 }
 
-std::string Lexicon::lines() const {
-  std::string text;
-  for (const std::string& entry : entries_) {
-    for (const char c : entry) {
-      if (c == '\n')
-        text += "\\n";
-      else if (c == '\\')
-        text += "\\\\";
-      else
-        text += c;
-    }
-    text += '\n';
-  }
-  return text;
-}
+std::string Lexicon::lines() const { return entry_lines(entries_); }
 
 std::int32_t Lexicon::id(std::string_view text) const {
   const auto at = ids_.find(text);

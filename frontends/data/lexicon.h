@@ -21,7 +21,7 @@ class Lexicon {
   static Lexicon of(const Counts& counts, std::int64_t least, std::size_t most);
   // From lines(), as a model stores it. Throws Error(input_file) on a repeated entry and above k_max_entries.
   static Lexicon from_lines(std::string_view lines, const std::string& name);
-  std::string lines() const;  // an entry a line; a newline in an entry is \n, a backslash \\.
+  std::string lines() const;  // see entry_lines
 
   std::int64_t size() const { return static_cast<std::int64_t>(entries_.size()); }
   // size() when there is no such entry.

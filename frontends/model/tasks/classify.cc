@@ -7,6 +7,7 @@
 
 #include "frontends/data/csv.h"
 #include "frontends/data/dates.h"
+#include "frontends/data/entry_lines.h"
 #include "frontends/data/shuffle.h"
 #include "frontends/model/tasks/class_metrics.h"
 #include "frontends/model/tasks/features.h"
@@ -120,7 +121,7 @@ class Classify : public Task, public SplitTableRows {
   Metadata metadata() const override {
     Metadata m{{"task", "classify"},
                {"classes", std::to_string(n_classes())},
-               {"labels", list_text(class_names_)},
+               {"labels", entry_lines(class_names_)},
                {"label", reader_.column_name(label_)},
                {"header", reader_.header().empty() ? "0" : "1"},
                {"separator", std::string(1, reader_.separator())},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontends/data/entry_lines.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "unroll/error.h"
 
@@ -14,7 +15,7 @@ namespace {
 std::string numbers_text(std::span<const double> values) {
   std::vector<std::string> texts;
   for (const double v : values) texts.push_back(number_text(v));
-  return list_text(texts);
+  return entry_lines(texts);
 }
 
 std::vector<double> get_numbers(const Metadata& m, const std::string& key, std::size_t n) {
@@ -83,7 +84,7 @@ Features Features::of(const Metadata& m) {
 void Features::put(Metadata& m) const {
   m["steps"] = std::to_string(steps);
   m["width"] = std::to_string(width());
-  m["columns"] = list_text(columns);
+  m["columns"] = entry_lines(columns);
   m["missing"] = missing;
   m["divide"] = number_text(divide);
   m["normalize"] = normalize ? "1" : "0";

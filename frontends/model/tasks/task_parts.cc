@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/support/counted.h"
+#include "frontends/data/entry_lines.h"
 #include "frontends/data/held_text.h"
 #include "frontends/data/shuffle.h"
 #include "unroll/error.h"
@@ -179,25 +181,8 @@ std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptio
   return states;
 }
 
-std::string list_text(std::span<const std::string> entries) {
-  std::string text;
-  for (const std::string& entry : entries) {
-    for (const char c : entry) text += c == '\n' ? "\\n" : c == '\\' ? "\\\\" : std::string(1, c);
-    text += '\n';
-  }
-  return text;
-}
-
 std::vector<std::string> get_list(const Metadata& metadata, const std::string& key) {
-  std::vector<std::string> entries(1);
-  const std::string& text = get_text(metadata, key);
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\n') entries.emplace_back();
-    else if (text[i] == '\\' && i + 1 < text.size()) entries.back() += text[++i] == 'n' ? '\n' : text[i];
-    else entries.back() += text[i];
-  }
-  entries.pop_back();
-  return entries;
+  return entries_of(get_text(metadata, key));
 }
 
 std::int64_t part_of(std::int64_t n, double part, const char* key) {

@@ -46,8 +46,7 @@ struct Readout {
 // Inputs "state.<k>" for the layer's states, shaped for `batch` rows.
 std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptions& options, std::int64_t batch);
 
-// A list as metadata, one entry per line.
-std::string list_text(std::span<const std::string> entries);
+// Of a list that entry_lines wrote.
 std::vector<std::string> get_list(const Metadata& metadata, const std::string& key);
 
 // How many of n fall into a part; throws Error(usage) naming the key unless 0 <= part < 1.
