@@ -7,6 +7,7 @@
 #include "backends/cpu/executable.h"
 #include "backends/cpu/work.h"
 #include "backends/registry.h"
+#include "core/support/counted.h"
 
 namespace unroll {
 
@@ -21,7 +22,7 @@ class CpuBackend final : public HostBackend {
     state_.schedule = find_schedule(common::own_option(options, "schedule"));
     prepare(state_, team_, options);
     capabilities_.name = "cpu";
-    capabilities_.device = std::to_string(team_.size()) + " threads, " + instruction_set();
+    capabilities_.device = counted(team_.size(), "thread") + ", " + instruction_set();
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
     capabilities_.flushes_denormals = true;
     capabilities_.packs = true;

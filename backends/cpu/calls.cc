@@ -5,6 +5,7 @@
 
 #include "backends/cpu/packed_matmul.h"
 #include "backends/cpu/state.h"
+#include "core/support/counted.h"
 #include "unroll/error.h"
 
 namespace unroll::cpu {
@@ -67,7 +68,7 @@ class ElementwiseCall : public Call {
     for (std::size_t i = 0; i < results_.size(); ++i) p.out[i] = results_[i].in(frame);
     program_.run(p.in, p.out, part, frame.rows);
   }
-  std::string implementation() const override { return "tiles, " + std::to_string(n_instructions_) + " ops"; }
+  std::string implementation() const override { return "tiles, " + counted(n_instructions_, "op"); }
 
  private:
   struct alignas(64) Pointers {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/cpu/packed_matmul.h"
+#include "core/support/counted.h"
 #include "unroll/ops.h"
 
 namespace unroll::cpu {
@@ -147,7 +148,7 @@ class ColumnElementwise : public Call {
         n_instructions_(source.instructions.size()) {}
   void run(const Frame& frame, const Part& part) override { programs_.run(frame, part); }
   std::string implementation() const override {
-    return "tiles of own columns, " + std::to_string(n_instructions_) + " ops";
+    return "tiles of own columns, " + counted(n_instructions_, "op");
   }
   std::vector<Access> accesses() const override { return accesses_; }
 

@@ -8,6 +8,7 @@
 #include "backends/cpu/flush.h"
 #include "backends/cpu/rows.h"
 #include "backends/cpu/state.h"
+#include "core/support/counted.h"
 #include "unroll/error.h"
 
 namespace unroll::cpu {
@@ -140,7 +141,7 @@ std::string ScanCall::implementation() const {
     text += ", by " + std::string(schedule_name(way.schedule));
   if (way.together() && way.lanes.size() > 1) {
     const int barriers = way.programs[0]->steps().n_barriers();
-    text += ", " + std::to_string(barriers) + (barriers == 1 ? " barrier" : " barriers") + " a step";
+    text += ", " + counted(barriers, "barrier") + " a step";
   }
   if (!way.packed[0]->empty()) text += ", " + std::to_string(way.packed[0]->size()) + " packed";
   const auto digits = [](double ms) { return std::to_string(ms).substr(0, 6); };

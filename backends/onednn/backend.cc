@@ -8,6 +8,7 @@
 #include "backends/onednn/library.h"
 #include "backends/onednn/team.h"
 #include "backends/registry.h"
+#include "core/support/counted.h"
 
 namespace unroll {
 
@@ -31,7 +32,7 @@ class OnednnBackend final : public HostBackend {
       : team_(options.threads > 0 ? options.threads : cpu::available_cores()) {
     cpu::prepare(state_, team_, options);
     capabilities_.name = "onednn";
-    capabilities_.device = "oneDNN " + library().release + ", " + std::to_string(team_.size()) + " threads" +
+    capabilities_.device = "oneDNN " + library().release + ", " + counted(team_.size(), "thread") +
                            (library().has_openmp() ? " of OpenMP" : "") + ", " + cpu::instruction_set();
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
     capabilities_.deterministic = false;

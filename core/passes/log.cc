@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/support/counted.h"
 #include "unroll/ops.h"
 
 namespace unroll {
@@ -42,7 +43,7 @@ std::string constants_text(const Graph& graph, const Node& scan) {
 // "loop of 100 steps, backwards, reads w, states f32[32,256] f32[32,256]": what stays recognisable from pass to pass.
 std::string loop_text(const Node& scan, const std::string& constants) {
   const ScanLayout l = scan_layout(scan);
-  std::string text = "loop of " + std::to_string(l.steps) + " steps";
+  std::string text = "loop of " + counted(l.steps, "step");
   if (scan.attributes.get_or<bool>("reverse", false)) text += ", in reverse";
   if (l.packed) text += ", packed";
   text += constants;

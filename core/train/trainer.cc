@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/support/counted.h"
 #include "core/train/estimate.h"
 #include "core/train/metrics.h"
 #include "core/train/options.h"
@@ -27,8 +28,6 @@ constexpr double k_rollback_factor = 0.5;
 constexpr int k_max_replays = 3;
 
 bool due(std::int64_t update, std::int64_t every) { return every > 0 && update % every == 0; }
-
-std::string updates_text(std::int64_t n) { return std::to_string(n) + (n == 1 ? " update" : " updates"); }
 
 TrainerOptions checked(TrainerOptions o) {
   check_options(o);
@@ -125,7 +124,7 @@ bool Trainer::State::look_for_bad(std::int64_t update, std::span<const Batch> ow
     what = own.empty() ? culprit(bad.last, batches_of(bad.last)) : culprit(bad.last, own);
   const std::int64_t news = bad.skipped - seen_skipped;
   seen_skipped = bad.skipped;
-  warn(updates_text(news) + " up to " + std::to_string(bad.last) +
+  warn(counted(news, "update") + " up to " + std::to_string(bad.last) +
        " had a non-finite loss or gradient and were skipped" + (what.empty() ? "" : "; first " + what));
   if (!stops) return false;
   if (options.on_bad == OnBad::rollback && run.rollbacks < options.max_rollbacks) {
@@ -133,7 +132,7 @@ bool Trainer::State::look_for_bad(std::int64_t update, std::span<const Batch> ow
     return true;
   }
   throw Error(ErrorKind::numeric, "trainer",
-              updates_text(bad.longest_row) + " in a row, the last one at most " + std::to_string(update) +
+              counted(bad.longest_row, "update") + " in a row, the last one at most " + std::to_string(update) +
                   ", had a non-finite loss or gradient" + (what.empty() ? "" : "; first " + what),
               "If it is an input, clean the data; otherwise divide lr by 10 (it is " + std::to_string(lr_of(update)) +
                   "), lower clip.norm, or shorten the sequences");

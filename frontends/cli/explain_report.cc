@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/support/counted.h"
 #include "unroll/scan_form.h"
 
 namespace unroll::cli {
@@ -259,7 +260,7 @@ Report plan_text(const NamedPlan& plan, bool full) {
   const bool timed = plan.explained.runs > 0;  // not on a profile
   Report report;
   if (timed) {
-    report.add(title(fmt::format("time by phase and layer, mean of {} runs", plan.explained.runs)), times(plan));
+    report.add(title("time by phase and layer, mean of " + counted(plan.explained.runs, "run")), times(plan));
     report.add(title("longest calls"), longest_calls(plan));
   } else {
     report.add(title("work by phase and layer"), work(plan));

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "core/support/counted.h"
 #include "core/support/nearest_name.h"
 #include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
@@ -249,7 +250,7 @@ int run_lever(const Options& options) {
   LeverTable table;
   const auto n_runs = static_cast<std::int64_t>(levers.size()) * options.lever.seeds;
   std::int64_t n_done = 0;
-  busy.say(fmt::format("{} runs", n_runs));
+  busy.say(counted(n_runs, "run"));
   try {
     table = pull_levers(levers, options.lever, [&](const std::string& name, const LeverRun& run) {
       print_progress(wrapped(fmt::format("lever={} seed={} loss={:.5g} items_per_second={:.4g} items={:.4g}", name,

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/support/counted.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
@@ -21,7 +22,7 @@ bool is_comma(char c) { return c == ',' || c == ';'; }
   throw Error(ErrorKind::input_file, fmt::format("{}:{}:{}", file, line, column + 1), what, next);
 }
 
-std::string numbers(std::size_t n) { return fmt::format("{} number{}", n, n == 1 ? "" : "s"); }
+std::string numbers(std::size_t n) { return counted(n, "number"); }
 
 }  // namespace
 

@@ -32,12 +32,13 @@ CLI::Option* add_integer(CLI::App& app, const char* name, std::optional<std::int
 CLI::Option* add_number(CLI::App& app, const char* name, double& to, const char* doc, Bounds bounds);
 CLI::Option* add_choice(CLI::App& app, const char* name, std::string& to, const char* doc,
                         std::vector<std::string> words);
-// `what` is shown in the place of the value: FILE. An empty default is shown as `fallback`.
+// `what` is shown in the place of the value: FILE. An empty default is shown as `fallback`; without one the help
+// names no default.
 CLI::Option* add_text(CLI::App& app, const char* name, std::string& to, const char* what, const char* doc,
-                      const char* fallback = "none");
+                      const char* fallback = "");
 // Comma-separated, or repeated.
 CLI::Option* add_texts(CLI::App& app, const char* name, std::vector<std::string>& to, const char* what,
-                       const char* doc, const char* fallback = "none");
+                       const char* doc, const char* fallback = "");
 
 // An operand: `unroll train CONFIG`.
 CLI::Option* add_operand(CLI::App& app, const char* name, std::string& to, const char* doc);

@@ -16,7 +16,6 @@ void add_weights(CLI::App& app, Options& o) {
 void add_set(CLI::App& app, Options& o) {
   app.add_option("--set", o.settings, "Override a key of the config. May be repeated.")
       ->type_name("SECTION.KEY=VALUE")
-      ->default_str("none")
       ->expected(1)
       ->take_all();
 }

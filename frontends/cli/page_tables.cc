@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/support/counted.h"
 #include "frontends/cli/page.h"
 #include "frontends/cli/panel.h"
 #include "frontends/cli/plan_picture.h"
@@ -116,7 +117,8 @@ std::string plan_sections(const std::string& text, int& n_pictures) {
                         : fmt::format("<h4>{}</h4>{}\n", t.title, rows_table(rows));
     }
   }
-  return html + (plans.size() > n ? fmt::format("<p class=\"note\">{} more plans</p>\n", plans.size() - n) : "");
+  if (plans.size() == n) return html;
+  return html + fmt::format("<p class=\"note\">{}</p>\n", counted(plans.size() - n, "more plan"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "core/support/counted.h"
 #include "frontends/cli/panel.h"
 #include "frontends/cli/page.h"
 #include "frontends/cli/plan_phases.h"
@@ -181,7 +182,7 @@ class Layout {
       if (k < k_most_lines) box.title += fmt::format("{}: {}, {:.3g} ms\n", call.step, call.kernel, call.milliseconds);
     }
     if (calls.size() > k_most_lines) box.title += fmt::format("and {} more\n", calls.size() - k_most_lines);
-    box.first = fmt::format("{} small call{}", calls.size(), calls.size() == 1 ? "" : "s");
+    box.first = counted(calls.size(), "small call");
     box.second = time_text(sum);
     box.share = all_ms_ > 0 ? sum / all_ms_ : 0;
     box.is_folded = true;
@@ -222,7 +223,7 @@ class Layout {
     std::string text = "Arrows: data from loop to loop.";
     if (picture_.arrows.size() > k_most_arrows)
       text += fmt::format(" {} more are not drawn.", picture_.arrows.size() - k_most_arrows);
-    if (picture_.left_out > 0) text += fmt::format(" {} further calls were not read.", picture_.left_out);
+    if (picture_.left_out > 0) text += fmt::format(" {} not read.", counted_are(picture_.left_out, "further call"));
     if (n_folded_ > 0)
       text += fmt::format(" {} of {} calls share the boxes of small calls.", n_folded_, picture_.boxes.size());
     return text;

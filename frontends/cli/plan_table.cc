@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "core/support/counted.h"
 #include "unroll/ops.h"
 #include "unroll/work.h"
 
@@ -39,7 +40,7 @@ std::string shapes_of(const Graph& graph, const Node& node) {
   std::vector<Type> inputs;
   for (const ValueId id : node.inputs) inputs.push_back(graph.type(id));
   const std::string text = types_text(inputs) + (inputs.empty() ? "" : " ") + "-> " + types_text(node.outputs);
-  return node.op == Op::scan ? fmt::format("{} steps, {}", scan_layout(node).steps, text) : text;
+  return node.op == Op::scan ? counted(scan_layout(node).steps, "step") + ", " + text : text;
 }
 
 bool is_loop(const Node& node) {

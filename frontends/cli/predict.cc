@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "core/support/counted.h"
 #include "frontends/cli/activity.h"
 #include "frontends/cli/answers.h"
 #include "frontends/cli/commands.h"
@@ -45,10 +46,6 @@ std::string reason_of(const Error& e) {
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
-std::string plural(std::int64_t n, std::string_view what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
-
 class Session {
  public:
   Session(LineReader& reader, Answers& answers, RowWriter& writer, bool shows_progress)
@@ -79,12 +76,12 @@ class Session {
 
   // Counts on stderr; throws Error(input_file) when a line was answered by an empty row for a reason.
   void conclude(const std::string& output) const {
-    if (!output.empty()) print_progress(fmt::format("{} written to {}", plural(answered_, "answer"), output));
+    if (!output.empty()) print_progress(fmt::format("{} written to {}", counted(answered_, "answer"), output));
     const UnknownCount count = answers_.unknown();
     if (count.unknown > 0)
       print_line(fmt::format("{} of {} {} unknown ({:.1f} %)", count.unknown, count.tokens, count.unit,
                              100.0 * static_cast<double>(count.unknown) / static_cast<double>(count.tokens)));
-    if (empty_ > 0) print_line(plural(empty_, "empty line"));
+    if (empty_ > 0) print_line(counted(empty_, "empty line"));
     if (const std::string summary = answers_.summary(); !summary.empty()) print_progress(summary);
     if (failed_ == 0) return;
     const std::string rest =

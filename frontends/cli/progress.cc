@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/support/counted.h"
 #include "frontends/cli/report.h"
 #include "frontends/cli/terminal.h"
 #include "unroll/error.h"
@@ -109,8 +110,8 @@ std::vector<std::string> estimate_lines(const RunEstimate& e) {
   }
   std::string time = "estimate: time unknown";
   if (e.update_seconds > 0)
-    time = fmt::format("estimate: time {}: {} updates of {:.3g} ms, {} validations of {}", short_time(e.seconds()),
-                       e.updates, 1e3 * e.update_seconds, e.validations, short_time(e.validation_seconds));
+    time = fmt::format("estimate: time {}: {} of {:.3g} ms, {} of {}", short_time(e.seconds()),
+                       counted(e.updates, "update"), 1e3 * e.update_seconds, counted(e.validations, "validation"), short_time(e.validation_seconds));
   return {time, memory};
 }
 

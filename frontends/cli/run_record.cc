@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 
+#include "core/support/counted.h"
 #include "frontends/cli/config.h"
 #include "frontends/cli/toml_reader.h"
 #include "frontends/cli/words.h"
@@ -105,7 +106,7 @@ class ModelText {
       std::transform(cell.begin(), cell.end(), cell.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
     std::string line = cell;
     if (const auto layers = value_of<std::int64_t>("model.layers"))
-      line += fmt::format(", {} layer{}", number_text(static_cast<double>(*layers)), *layers == 1 ? "" : "s");
+      line += ", " + counted(*layers, "layer");
     if (const auto hidden = value_of<std::int64_t>("model.hidden"))
       line += fmt::format(", {} units", number_text(static_cast<double>(*hidden)));
     if (value_of<bool>("model.bidirectional").value_or(false)) line += ", bidirectional";
@@ -175,8 +176,7 @@ RunRecord read_run(const std::string& folder) {
 }
 
 std::string unreadable_text(const RunRecord& run) {
-  return fmt::format("{} line{} of metrics.jsonl could not be read", run.unreadable_lines,
-                     run.unreadable_lines == 1 ? "" : "s");
+  return counted(run.unreadable_lines, "line") + " of metrics.jsonl could not be read";
 }
 
 const std::pair<double, double>* best_validation(const RunRecord& run) {

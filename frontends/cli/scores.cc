@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/support/counted.h"
 #include "frontends/cli/terminal.h"
 
 namespace unroll::cli {
@@ -134,7 +135,7 @@ void add_class_tables(Report& report, const Tensor& confusion, const std::vector
   }
   const std::string of = shown.size() < scores.size() ? fmt::format("the {} largest of {} classes", shown.size(),
                                                                     scores.size())
-                                                      : fmt::format("{} classes", scores.size());
+                                                      : counted(scores.size(), "class");
   report.add(of, classes).add("confusion matrix: labels as rows, predictions as columns", matrix);
 }
 

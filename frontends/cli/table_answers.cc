@@ -6,6 +6,7 @@
 
 #include <deque>
 
+#include "core/support/counted.h"
 #include "frontends/cli/activity.h"
 #include "frontends/cli/answers.h"
 #include "frontends/cli/line_reader.h"
@@ -74,7 +75,7 @@ class ClassAnswers : public Answers {
   std::string summary() const override {
     if (labelled_ == 0) return {};
     const double accuracy = static_cast<double>(right_) / static_cast<double>(labelled_);
-    return fmt::format("accuracy {:.4g} on {} rows with a label", accuracy, labelled_);
+    return fmt::format("accuracy {:.4g} on {} with a label", accuracy, counted(labelled_, "row"));
   }
   std::vector<Panel> panels() override {
     std::vector<Panel> panels;
@@ -130,8 +131,8 @@ std::vector<Panel> put_forecast(const RunFolder& run, Backend& backend, const Op
   busy.finish();
   for (const std::string& note : end.notes) print_progress(note);
   if (steps > forecaster.horizon())
-    print_line(fmt::format("the model forecasts {} steps at once; later steps follow from its own forecasts",
-                           forecaster.horizon()));
+    print_line(fmt::format("the model forecasts {} at once; later steps follow from its own forecasts",
+                           counted(forecaster.horizon(), "step")));
   std::vector<std::string> columns{end.date.empty() ? "step" : end.date};
   columns.insert(columns.end(), end.columns.begin(), end.columns.end());
   if (writer.format() != RowFormat::jsonl) writer.row(columns);

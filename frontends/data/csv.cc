@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/support/counted.h"
 #include "frontends/data/dates.h"
 #include "unroll/error.h"
 
@@ -130,7 +131,7 @@ bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
   if (n_columns_ == 0) n_columns_ = cells.size();
   if (cells.size() != n_columns_)
     refuse(line.number, std::min(cells.size(), n_columns_),
-           std::to_string(cells.size()) + " cells, but the first line has " + std::to_string(n_columns_));
+           counted(cells.size(), "cell") + ", but the first line has " + std::to_string(n_columns_));
   return !std::exchange(first_, false) || !takes_as_header(line, cells);
 }
 
@@ -160,8 +161,8 @@ std::optional<std::vector<std::string>> CsvReader::read_again(std::string_view l
 
 std::string CsvReader::found(std::int64_t n_rows) const {
   constexpr std::size_t k_shown = 8;
-  std::string text = std::to_string(n_rows) + " rows, ";
-  if (header_.empty()) return text + "no header, " + std::to_string(n_columns_) + " columns";
+  std::string text = counted(n_rows, "row") + ", ";
+  if (header_.empty()) return text + "no header, " + counted(n_columns_, "column");
   text += "header found, columns ";
   for (std::size_t c = 0; c < std::min(n_columns_, k_shown); ++c) text += (c > 0 ? ", " : "") + header_[c];
   if (n_columns_ > k_shown) text += ", ... (" + std::to_string(n_columns_) + ")";

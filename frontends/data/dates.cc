@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "core/support/counted.h"
+
 namespace unroll {
 
 namespace {
@@ -190,7 +192,7 @@ std::string step_text(DateStep step) {
     const std::int64_t size = step.months > 0 ? unit.step.months : unit.step.seconds;
     const std::int64_t n = step.months > 0 ? step.months : step.seconds;
     if (size == 0 || n % size != 0) continue;
-    return std::to_string(n / size) + " " + std::string(unit.name) + (n == size ? "" : "s");
+    return counted(n / size, unit.name);
   }
   return "";
 }

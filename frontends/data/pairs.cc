@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "core/support/counted.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -158,8 +159,8 @@ TextPair PairsReader::pair_in(const RecordFile& file, std::string_view record) c
 }
 
 std::string PairsReader::found(std::int64_t n_rows) const {
-  std::string text = std::to_string(n_rows) + " rows, ";
-  if (!has_header_) return text + "no header, " + std::to_string(columns_.size()) + " columns";
+  std::string text = counted(n_rows, "row") + ", ";
+  if (!has_header_) return text + "no header, " + counted(columns_.size(), "column");
   return text + "header found, columns " + columns_[source_] + ", " + columns_[target_];
 }
 

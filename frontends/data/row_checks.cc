@@ -46,7 +46,7 @@ void DataChecker::empty_lines(const RecordFile& file, std::size_t usual) {
         },
         f);
   figure("empty lines", static_cast<double>(n));
-  if (n > 0) warn("empty lines", std::to_string(n) + " empty lines are skipped; first at line " + first);
+  if (n > 0) warn("empty lines", counted_are(n, "empty line") + " skipped; first at line " + first);
 }
 
 void DataChecker::lengths(const std::vector<CheckedRow>& rows, const std::string& unit) {
@@ -66,7 +66,7 @@ void DataChecker::lengths(const std::vector<CheckedRow>& rows, const std::string
     if (row.length > longest->length) longest = &row;
   }
   if (far > 0)
-    warn("lengths", std::to_string(far) + " rows are longer than 8 times the median (" + std::to_string(median) + " " +
+    warn("lengths", counted_are(far, "row") + " longer than 8 times the median (" + std::to_string(median) + " " +
                         unit + "); the longest, at line " + std::to_string(longest->line) + ", has " +
                         std::to_string(longest->length) + ". Shorten them");
 }
@@ -128,8 +128,8 @@ void DataChecker::labels(const std::map<std::string, std::array<std::int64_t, 3>
   }
   figure("rarest label (share of training)", least);
   figure("most frequent label (share of training)", most);
-  if (n_missing > 0) warn("labels", std::to_string(n_missing) + " labels are absent from the training set: " + missing);
-  if (n_rare > 0) warn("labels", std::to_string(n_rare) + " labels are rare in the training set: " + rare);
+  if (n_missing > 0) warn("labels", counted_are(n_missing, "label") + " absent from the training set: " + missing);
+  if (n_rare > 0) warn("labels", counted_are(n_rare, "label") + " rare in the training set: " + rare);
   if (most > k_dominant && counts.size() > 1)
     warn("labels", "'" + dominant + "' is " + percent(most) + " of the training set. Judge by F1, not by accuracy");
   if (counts.size() == 1) warn("labels", "all rows have the same label: there is nothing to learn");

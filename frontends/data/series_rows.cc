@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/support/counted.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -122,7 +123,7 @@ void SeriesRows::add_gap(std::int64_t from, std::int64_t to, std::size_t line, b
   constexpr std::int64_t k_shown = 3;
   const std::string dates = dates_->text(from) + (to - from > 1 ? " to " + dates_->text(to - 1) : "");
   if (refused)
-    reader_.refuse(line, dates_->column(), std::to_string(to - from) + " dates are missing before this row: " + dates,
+    reader_.refuse(line, dates_->column(), counted_are(to - from, "date") + " missing before this row: " + dates,
                    "Add these rows, or set data.missing = \"previous\" or \"interpolate\"");
   if (n_gaps_++ < k_shown) first_gaps_ += (first_gaps_.empty() ? "" : ", ") + dates;
   else if (n_gaps_ == k_shown + 1) first_gaps_ += ", ...";
@@ -136,11 +137,11 @@ std::vector<std::string> SeriesRows::notes() const {
   else found += "no date column";
   std::vector<std::string> notes{found};
   if (n_gaps_ > 0)
-    notes.push_back(file_.name() + ": " + std::to_string(dates_->n_missing()) + " dates are missing (" + first_gaps_ +
+    notes.push_back(file_.name() + ": " + counted_are(dates_->n_missing(), "date") + " missing (" + first_gaps_ +
                     "); added as rows of missing values");
   if (n_missing_ > 0)
-    notes.push_back(file_.name() + ": " + std::to_string(n_missing_) +
-                    " values are missing: filled in as inputs, excluded as targets");
+    notes.push_back(file_.name() + ": " + counted_are(n_missing_, "value") +
+                    " missing: filled in as inputs, excluded as targets");
   return notes;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/support/counted.h"
 #include "frontends/model/in_layer.h"
 #include "frontends/model/stack.h"
 #include "unroll/error.h"
@@ -160,7 +161,7 @@ class CellRun {
     const CellStep next = cell_.step(step);
     if (next.states.size() != initial.size())
       throw Error(ErrorKind::usage, "cell_layer",
-                  "the step returns " + std::to_string(next.states.size()) + " states, state_sizes has " +
+                  "the step returns " + counted(next.states.size(), "state") + ", state_sizes has " +
                       std::to_string(initial.size()));
     if (!next.y && next.states.empty())
       throw Error(ErrorKind::usage, "cell_layer", "a cell without states must return y");
@@ -185,7 +186,7 @@ void check(const CellLayerOptions& o, Value x, std::span<const Value> initial, c
       throw Error(ErrorKind::usage, "cell_layer", "dropout and weight_drop must be in [0,1)");
   if (!initial.empty() && initial.size() != cell.state_sizes.size())
     throw Error(ErrorKind::usage, "cell_layer",
-                "the cell has " + std::to_string(cell.state_sizes.size()) + " states; got " +
+                "the cell has " + counted(cell.state_sizes.size(), "state") + "; got " +
                     std::to_string(initial.size()) + " initial ones");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built-in recurrent layers: the rnn, gru and lstm composites, layer by layer if there is something between them, and
 // the selection of a layer by cell name.
+#include "core/support/counted.h"
 #include "core/support/nearest_name.h"
 #include "frontends/model/built_in_cells.h"
 #include "frontends/model/in_layer.h"
@@ -223,7 +224,7 @@ CellLayerResult layers_of_model(const Scope& scope, Value x, const RecurrentMode
   }
   const std::size_t n_states = built_in->op == Op::lstm ? 2 : 1;
   if (!initial.empty() && initial.size() != n_states)
-    refuse(options.cell + " has " + std::to_string(n_states) + " states; got " + std::to_string(initial.size()));
+    refuse(options.cell + " has " + counted(n_states, "state") + "; got " + std::to_string(initial.size()));
   const RecurrentResult r =
       recurrent_layer(scope, built_in->op, x, layer_options(options), initial.empty() ? Value() : initial[0],
                       initial.size() > 1 ? initial[1] : Value(), lengths, reset);

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "core/support/counted.h"
 #include "core/support/nearest_name.h"
 #include "frontends/model/text_cell.h"
 
@@ -158,7 +159,7 @@ class Checker {
     const auto n = static_cast<int>(e.arguments.size());
     if (n < e.function->least || n > e.function->most)
       refuse(cell_, e.at,
-             e.name + " has " + std::to_string(n) + (n == 1 ? " argument" : " arguments") + " and takes " + range(e),
+             e.name + " has " + counted(n, "argument") + " and takes " + range(e),
              "Write " + std::string(e.function->usage));
     if (e.function->function != Function::param) return;
     if (!is_identifier(e.word) || find_function(e.word))

@@ -44,7 +44,7 @@ def days(folder):
         file.write("\n".join(rows) + "\n")
     said = trained(folder, "forecast", folder / "sales.csv.gz", "--set", "data.period=7", "--set", "data.window=7")
     assert "a row every 1 day" in said[0] and "25 dates are missing (2022-02-10 to 2022-03-06)" in said[1], said
-    assert "1 values are missing" in said[2], said
+    assert "1 value is missing" in said[2], said
     baselines = [ok("eval", folder / "run", "--split", split, "--json").json()["baselines"]
                  for split in ["train", "test"]]
     assert baselines[1]["seasonal_naive"]["mae"] == 0 and baselines[0] != baselines[1], baselines

@@ -165,6 +165,8 @@ def resume_with_another_config(folder):
     data.write_text("\n".join(rows) + "\n")  # the same data in another place
     moved = ok("train", "--resume", "--out", run, "--max-updates", 40, "--set", f"data.path={data}")
     assert "config change: data.path = " in moved.err, moved.err
+    refused(2, "train", "--resume", "--out", run, "--max-updates", 50, "--set", f"data.validation={data}",
+            says=["cannot change data.validation from 0.1 to"])
     refused(2, "train", "--resume", "--out", folder / "none", says=["holds no run to resume"])
     refused(2, "train", "--out", folder / "none", says=["the config file is missing"])
 

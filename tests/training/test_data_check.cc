@@ -105,7 +105,7 @@ TEST_CASE("a row far longer than the others is named") {
   for (int t = 0; t < 33; ++t) row += "w1\todd\n";
   const DataCheck c = check_data(LabelOptions{}, sentences(300, row), "f");
   CHECK(found(c) == Names{"warning lengths"});
-  CHECK(contains(said(c), "1 rows are longer than 8 times the median (4 tokens); the longest, at line 1501, has 33"));
+  CHECK(contains(said(c), "1 row is longer than 8 times the median (4 tokens); the longest, at line 1501, has 33"));
   CHECK(found(check_data(TranslateOptions{}, pairs(300) + "long\t" + std::string(300, 'w') + "\n", "f")).at(0) ==
         "warning lengths");
 }

@@ -158,7 +158,7 @@ TEST_CASE("words for missing values are alike") {
     o.column = "v";
     o.window = 1;
     const auto task = make_forecast(o, "t,v\n1,5\n2," + std::string(word) + "\n3,7\n4,8\n5,9\n6,4\n7,4\n8,3\n", "f");
-    CHECK(notes_of(*task).find("1 values are missing: filled in as inputs") != std::string::npos);
+    CHECK(notes_of(*task).find("1 value is missing: filled in as inputs") != std::string::npos);
   }
 }
 

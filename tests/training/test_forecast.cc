@@ -300,7 +300,7 @@ TEST_CASE("the data check looks at every series, and names the one") {
   const DataCheck c = check_data(two_series(), csv, "t.csv");
   std::string said;
   for (const DataFinding& f : c.findings) said += f.what + "\n";
-  CHECK(said.find("fast: 1 outliers: their distance from the median (3)") != std::string::npos);
+  CHECK(said.find("fast: 1 outlier: the distance from the median (3)") != std::string::npos);
   CHECK(said.find("slow: 19.9 % of the values are missing") != std::string::npos);
   const auto figure = [&](const std::string& name) {
     for (const auto& [key, value] : c.figures)

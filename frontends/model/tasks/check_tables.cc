@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "core/support/counted.h"
 #include "core/support/median.h"
 #include "frontends/data/csv.h"
 #include "frontends/data/lines.h"
@@ -35,7 +36,7 @@ class NumberCheck {
   void report(DataChecker& c) const {
     c.figure("missing numbers", static_cast<double>(empty_));
     c.figure("invalid numbers", static_cast<double>(bad_));
-    if (bad_ > 0) c.error("numbers", std::to_string(bad_) + " cells are missing, infinite or not numbers: " + first_);
+    if (bad_ > 0) c.error("numbers", counted_are(bad_, "cell") + " missing, infinite or not a number: " + first_);
   }
 
  private:
@@ -63,7 +64,7 @@ void check_series(DataChecker& c, const std::vector<double>& values, std::int64_
   c.figure("highest" + of, *std::max_element(values.begin(), values.end()));
   if (spread == 0) c.warn("numbers", in + "most values are " + number_text(middle) + ": there is little to learn");
   else if (far > 0)
-    c.warn("numbers", in + std::to_string(far) + " outliers: their distance from the median (" + number_text(middle) +
+    c.warn("numbers", in + counted(far, "outlier") + ": the distance from the median (" + number_text(middle) +
                           ") is above 10 times the median distance (" + number_text(spread) + ")");
 }
 

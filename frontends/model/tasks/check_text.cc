@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/support/counted.h"
 #include "frontends/data/documents.h"
 #include "frontends/data/held_text.h"
 #include "frontends/data/labelled.h"
@@ -85,7 +86,7 @@ DataCheck check_data(const LanguageModelOptions& o, std::shared_ptr<const Vfs::R
     c.figure("lines", static_cast<double>(rows.size()));
     c.figure("empty lines", static_cast<double>(empty));
     if (empty > static_cast<std::int64_t>(rows.size()))
-      c.warn("empty lines", std::to_string(empty) + " lines are empty, " + std::to_string(rows.size()) + " are not");
+      c.warn("empty lines", counted_are(empty, "line") + " empty, " + counted_are(rows.size(), "line") + " not");
     c.lengths(rows, "bytes per line");
     // Short lines (names, refrains, blanks) recur in every text.
     constexpr std::int64_t k_telling = 40;
@@ -141,7 +142,6 @@ DataCheck check_data(const LabelOptions& o, std::shared_ptr<const Vfs::Reader> f
 DataCheck check_data(const TranslateOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
   return checked([&](DataChecker& c) {
     RecordFile file = records_at(std::move(from), name, o);
-    c.empty_lines(file, 0);
     PairsReader reader(name, {});
     index_pairs(file, reader);
     const DataRows data(file, o.validation, o.test, o.split_seed);
@@ -176,7 +176,6 @@ DataCheck check_data(const TranslateOptions& o, std::shared_ptr<const Vfs::Reade
 DataCheck check_data(const DocumentOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
   return checked([&](DataChecker& c) {
     RecordFile file = records_at(std::move(from), name, o);
-    c.empty_lines(file, 0);
     PairsReader reader(name, document_format(o), {.max_side = std::size_t{1} << 20});
     index_pairs(file, reader);
     const DataRows data(file, o.validation, o.test, o.split_seed);

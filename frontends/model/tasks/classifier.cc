@@ -2,6 +2,7 @@
 // Classes and their probabilities for rows of numbers, read as sequences.
 #include <cmath>
 
+#include "core/support/counted.h"
 #include "frontends/model/constants.h"
 #include "frontends/model/tasks/features.h"
 #include "frontends/model/tasks/pooling.h"
@@ -58,8 +59,8 @@ struct Classifier::State {
 
   void check(const Row& row, std::size_t index) const {
     if (static_cast<std::int64_t>(row.size()) != steps * width)
-      refuse_input(k_who, index, std::to_string(steps) + " steps of " + std::to_string(width) +
-                                     " values are expected; got " + std::to_string(row.size()) + " values");
+      refuse_input(k_who, index, "expected " + counted(steps, "step") + " of " + counted(width, "value") +
+                                     "; got " + counted(row.size(), "value"));
     for (const double value : row) {
       if (std::isnan(value) && features.missing == "error")
         refuse_input(k_who, index, "a value is missing; the model was trained with data.missing = \"error\"");

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "core/support/counted.h"
 #include "frontends/data/csv.h"
 #include "frontends/data/dates.h"
 #include "frontends/data/entry_lines.h"
@@ -147,8 +148,8 @@ class Classify : public Task, public SplitTableRows {
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes{
         file_.name() + ": " + reader_.found(file_.size()) + "; label '" + reader_.column_name(label_) + "', " +
-        std::to_string(n_classes()) + " classes, " + std::to_string(places_.size()) + " features in " +
-        std::to_string(features_.steps) + " steps"};
+        counted(n_classes(), "class") + ", " + counted(places_.size(), "feature") + " in " +
+        counted(features_.steps, "step")};
     if (n_missing_ > 0)
       notes.push_back(file_.name() + ": " + std::to_string(n_missing_) + " missing values filled (data.missing = \"" +
                       options_.missing + "\")");
@@ -191,8 +192,8 @@ class Classify : public Task, public SplitTableRows {
 
   [[noreturn]] void refuse_labels(std::size_t n) const {
     throw Error(ErrorKind::input_file, file_.name(),
-                "column '" + reader_.column_name(label_) + "' has " + std::to_string(n) + " different labels in " +
-                    std::to_string(file_.size()) + " rows",
+                "column '" + reader_.column_name(label_) + "' has " + counted(n, "different label") + " in " +
+                    counted(file_.size(), "row"),
                 "Is it the label? Set data.label to the column of the classes; numbers are forecast by task.kind = "
                 "\"forecast\"");
   }
@@ -214,7 +215,7 @@ class Classify : public Task, public SplitTableRows {
     if (features_.steps < 1 || n % features_.steps != 0)
       throw Error(
           ErrorKind::usage, file_.name(),
-          std::to_string(n) + " features cannot be divided into " + std::to_string(options_.steps) + " equal steps",
+          counted(n, "feature") + " cannot be divided into " + std::to_string(options_.steps) + " equal steps",
           "Set steps to a divisor of the number of features, or to 0 for one step per feature");
     for (const std::size_t c : places_) features_.columns.push_back(reader_.column_name(c));
     features_.missing = options_.missing;

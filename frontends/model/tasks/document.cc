@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/support/counted.h"
 #include "frontends/data/pairs.h"
 #include "frontends/model/tasks/class_metrics.h"
 #include "frontends/model/tasks/document_network.h"
@@ -167,7 +168,7 @@ class DocumentTask : public Task, public SplitRecords {
   }
 
   std::vector<std::string> notes() const override {
-    return {file_.name() + ": " + reader_.found(file_.size()) + "; " + std::to_string(labels_.size()) + " labels"};
+    return {file_.name() + ": " + reader_.found(file_.size()) + "; " + counted(labels_.size(), "label")};
   }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {

@@ -3,6 +3,7 @@
 // training split, each series by itself.
 #include <array>
 
+#include "core/support/counted.h"
 #include "frontends/data/held_text.h"
 #include "frontends/data/shuffle.h"
 #include "frontends/model/tasks/forecast_series.h"
@@ -42,7 +43,7 @@ class Forecast : public Task, public SplitSeries {
     targets_[2] = between(2, test, n, 1);
     if (targets_[0].empty())
       throw Error(ErrorKind::usage, name,
-                  std::to_string(n) + " values are too few for a training window of " + std::to_string(options.window),
+                  counted_are(n, "value") + " too few for a training window of " + std::to_string(options.window),
                   "Reduce window or horizon, or use more data");
     seasonal_errors_ = seasonal_errors(*rows_[0], validation, options.period);
     if (fitted.empty()) ahead_ = fit_scales(*rows_[0], all_train_targets_, validation, options);

@@ -2,6 +2,7 @@
 // Forecasts of series in their own units: normalized and perhaps differenced on the way in, and back on the way out.
 #include <cmath>
 
+#include "core/support/counted.h"
 #include "frontends/model/constants.h"
 #include "frontends/model/tasks/pooling.h"
 #include "frontends/model/tasks/prediction_batches.h"
@@ -78,7 +79,7 @@ struct Forecaster::State {
       refuse_input(k_who, index,
                    std::to_string(values.size()) + " values do not divide into rows of " + std::to_string(S));
     if (static_cast<std::int64_t>(values.size() / S) < history())
-      refuse_input(k_who, index, "the model reads " + std::to_string(history()) + " rows; got " +
+      refuse_input(k_who, index, "the model reads " + counted(history(), "row") + "; got " +
                                      std::to_string(values.size() / S));
     for (const double value : std::span(values).last(static_cast<std::size_t>(history()) * S))
       if (!std::isfinite(value)) refuse_input(k_who, index, "a value is not finite");

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <optional>
 
+#include "core/support/counted.h"
 #include "frontends/data/held_text.h"
 #include "frontends/data/streams.h"
 #include "frontends/data/text.h"
@@ -176,7 +177,7 @@ class LanguageModel : public Task {
     if (ids.size() != 1 || ids[0] == tokenizer_->unknown())
       throw Error(ErrorKind::usage, name_,
                   "document_start must be one token of the training set; '" + options_.document_start.substr(0, 40) +
-                      "' is " + (ids.size() == 1 ? "unknown" : std::to_string(ids.size()) + " tokens"),
+                      "' is " + (ids.size() == 1 ? "unknown" : counted(ids.size(), "token")),
                   "For one document per line, set \"\\n\"");
     document_start_ = ids[0];
   }
@@ -213,7 +214,8 @@ class LanguageModel : public Task {
                        validation = test - share(options_.validation, "validation");
     if (validation < 2)
       throw Error(ErrorKind::usage, name_,
-                  std::to_string(n) + " characters leave " + std::to_string(std::max<std::int64_t>(validation, 0)) +
+                  counted(n, "character") + ", of which validation and test leave " +
+                      std::to_string(std::max<std::int64_t>(validation, 0)) +
                       " for training",
                   "Lower validation and test, or use more data");
     const std::array<std::size_t, 4> at{0, place_of(whole, validation), place_of(whole, test), whole.end};
@@ -240,7 +242,7 @@ class LanguageModel : public Task {
     }
     if (n < 2)
       throw Error(ErrorKind::input_file, r.name,
-                  "holds " + std::to_string(n) + " characters; a language model needs text");
+                  "holds " + counted(n, "character") + "; a language model needs text");
     return static_cast<std::int64_t>(n);
   }
   // Of character n, or byte n, in the file.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/support/counted.h"
 #include "frontends/data/csv.h"
 #include "frontends/data/gzip.h"
 #include "frontends/data/series_rows.h"
@@ -90,7 +91,7 @@ SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader
   const SeriesRows all(RecordFile(std::move(file), name, k_no_text), format, /*hold=*/false);
   if (all.size() < rows)
     throw Error(ErrorKind::input_file, name,
-                "has " + std::to_string(all.size()) + " rows with values; the model reads " + std::to_string(rows),
+                "has " + counted(all.size(), "row") + " with values; the model reads " + std::to_string(rows),
                 "Give a longer history");
   SeriesEnd end;
   SeriesPiece piece;

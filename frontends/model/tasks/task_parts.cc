@@ -205,7 +205,7 @@ SplitRows split_rows(const RecordFile& file, const SplitSource& validation, cons
   const std::int64_t n_validation = validation.file ? 0 : part_of(n, validation.share, "validation");
   if (n_test + n_validation >= n)
     throw Error(ErrorKind::usage, "task",
-                "no rows are left for training: of " + std::to_string(n) + " rows, validation takes " +
+                "no rows are left for training: of " + counted(n, "row") + ", validation takes " +
                     std::to_string(n_validation) + " and test " + std::to_string(n_test),
                 "Lower validation and test, or use more data");
   const std::vector<std::int64_t> order = permutation(n, seed, 0);
