@@ -107,6 +107,7 @@ void put_run_state(TensorFile& file, const RunState& s) {
   m["trainer.rollbacks"] = number_text(s.rollbacks);
   for (const auto& [name, value] : s.best_metrics) m["trainer.best." + name] = number_text(value);
   if (!s.data_digest.empty()) m["trainer.data_digest"] = s.data_digest;
+  if (!s.validation_digest.empty()) m["trainer.validation_digest"] = s.validation_digest;
 }
 
 RunState get_run_state(const TensorFile& file, const std::string& path) {
@@ -126,6 +127,7 @@ RunState get_run_state(const TensorFile& file, const std::string& path) {
   s.plateau.waited = read.number<std::int64_t>("trainer.plateau_waited");
   s.rollbacks = read.number<std::int64_t>("trainer.rollbacks");
   if (file.metadata.contains("trainer.data_digest")) s.data_digest = read.text("trainer.data_digest");
+  if (file.metadata.contains("trainer.validation_digest")) s.validation_digest = read.text("trainer.validation_digest");
   const std::string prefix = "trainer.best.";
   for (const auto& [key, value] : file.metadata)
     if (key.starts_with(prefix)) s.best_metrics[key.substr(prefix.size())] = read.number<double>(key);

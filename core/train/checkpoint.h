@@ -29,7 +29,8 @@ struct RunState {
   PlateauState plateau;
   std::int64_t rollbacks = 0;  // each halves the learning rate
   std::map<std::string, double> best_metrics;
-  std::string data_digest;  // of the first training batch; empty: not stored
+  std::string data_digest;        // of the first training batch; empty: not stored
+  std::string validation_digest;  // of the first validation batch; empty: not stored, or no validation set
 };
 void put_run_state(TensorFile& file, const RunState& state);
 // Throws Error(input_file) naming `path` when something is missing or malformed.

@@ -8,7 +8,11 @@ void Trainer::State::open_folder() {
   if (opened) return;
   opened = true;
   const std::optional<TensorFile> last = folder.open(options.resume, options.overwrite);
-  if (folder.is_open()) run.data_digest = digest_of(task->batch(Split::train, options.seed, 0, 0));
+  if (folder.is_open()) {
+    run.data_digest = digest_of(task->batch(Split::train, options.seed, 0, 0));
+    if (task->n_batches(Split::validation) > 0)
+      run.validation_digest = digest_of(task->batch(Split::validation, options.seed, 0, 0));
+  }
   prepare();
   if (last) {
     restore(*last, folder.loaded_path());
@@ -55,10 +59,14 @@ void Trainer::State::require_same_data(const TensorFile& file, const RunState& w
                     now.substr(0, k_shown) + "' in a resumed run",
                 next);
   }
-  if (!was.data_digest.empty() && !run.data_digest.empty() && was.data_digest != run.data_digest)
+  const auto require_batch = [&](const char* set, const std::string& before, const std::string& now) {
+    if (before.empty() || now.empty() || before == now) return;
     throw Error(ErrorKind::usage, path,
-                "the training data has changed: the first batch was " + was.data_digest + " and is " + run.data_digest,
+                std::string("the ") + set + " data has changed: the first batch was " + before + " and is " + now,
                 next);
+  };
+  require_batch("training", was.data_digest, run.data_digest);
+  require_batch("validation", was.validation_digest, run.validation_digest);
 }
 
 bool Trainer::State::has_updates_left(std::int64_t end) const {
@@ -79,9 +87,10 @@ void Trainer::State::restore(const TensorFile& file, const std::string& path) {
   for (const auto& [name, tensor] : file.tensors) (is_run_tensor(name) ? carried : parameters).emplace(name, tensor);
   model.set_parameters(parameters, path);
   model.set_carried(carried, path);
-  const std::string data_digest = run.data_digest;
+  const RunState now = run;
   run = was;
-  run.data_digest = data_digest;  // older checkpoints have none
+  run.data_digest = now.data_digest;  // older checkpoints have none
+  run.validation_digest = now.validation_digest;
   seen_skipped = model.bad().skipped;
 }
 

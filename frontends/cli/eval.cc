@@ -16,6 +16,7 @@
 #include "frontends/cli/report.h"
 #include "frontends/cli/run_folder.h"
 #include "frontends/cli/scores.h"
+#include "frontends/cli/split_size.h"
 #include "frontends/cli/terminal.h"
 #include "frontends/cli/test_result.h"
 #include "frontends/cli/translate_scores.h"
@@ -88,6 +89,8 @@ int run_eval(const Options& options) {
     draw_examples(run, *task, *backend, split_of(options.split), options.svg);
   }
   busy.finish();
+  if (const std::string note = small_split_note(*task, split_of(options.split)); !note.empty())
+    print_progress(wrapped(note, static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
   Report report;
   report.add("run", options.config).add("checkpoint", options.checkpoint).add("split", options.split);
   report.add("loss", result.loss);

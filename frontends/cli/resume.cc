@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <variant>
 
 #include "frontends/cli/report.h"
 #include "frontends/cli/run_folder.h"
@@ -18,7 +19,8 @@ namespace unroll::cli {
 namespace {
 
 // The checkpoint fits whatever these keys are. All others are fixed: the model, the data, the optimizer's state and the
-// position in the data depend on them. data.path may change because files move; the trainer compares their content.
+// position in the data depend on them. data.path may change because files move; the trainer compares their content. So
+// may the files of k_split_files, but not a share of the data.
 constexpr std::string_view k_free[] = {
     "data.path",
     "data.memory_limit",
@@ -68,7 +70,15 @@ constexpr std::string_view k_free[] = {
     "train.max_rollbacks",
 };
 
-bool is_free(std::string_view key) {
+constexpr std::string_view k_split_files[] = {"data.validation", "data.test"};
+
+bool names_file(const Config& config, std::string_view key) {
+  return std::holds_alternative<std::string>(config.value(key));
+}
+
+bool is_free(std::string_view key, const Config& was, const Config& is) {
+  if (std::find(std::begin(k_split_files), std::end(k_split_files), key) != std::end(k_split_files))
+    return names_file(was, key) && names_file(is, key);
   return key.starts_with("run.") || std::find(std::begin(k_free), std::end(k_free), key) != std::end(k_free);
 }
 
@@ -113,7 +123,7 @@ std::map<std::string, std::string> table_values(const Config& config) {
 std::vector<ConfigChange> config_changes(const Config& was, const Config& is) {
   std::vector<ConfigChange> changes;
   const auto compare = [&](const std::string& key, const std::string& before, const std::string& now) {
-    if (before != now) changes.push_back({key, shortened(before), shortened(now), is_free(key)});
+    if (before != now) changes.push_back({key, shortened(before), shortened(now), is_free(key, was, is)});
   };
   for (const KeySpec& key : config_schema())
     if (key.uses & (was.uses() | is.uses())) compare(std::string(key.path), value_text(was, key), value_text(is, key));

@@ -19,6 +19,7 @@
 #include "frontends/cli/resume.h"
 #include "frontends/cli/run_folder.h"
 #include "frontends/cli/signals.h"
+#include "frontends/cli/split_size.h"
 #include "frontends/cli/train_judgement.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
@@ -37,6 +38,9 @@ void apply_max_updates(const Options& options, Config& config, TrainerOptions& t
     config.set("train.max_updates", trainer.stop_at, "--max-updates");
   }
 }
+
+// The time of a run below this, in seconds, depends more on its start than on its updates.
+constexpr double k_least_compared = 1;
 
 struct Finished {
   TrainResult result;
@@ -265,6 +269,8 @@ int run_train(const Options& options) {
   const auto say_notes = [&] {  // once, when nothing was refused
     if (std::exchange(noted, true)) return;
     for (const std::string& note : task->notes()) display.line(data_line(note));
+    for (const Split split : {Split::validation, Split::test})
+      if (const std::string note = small_split_note(*task, split); !note.empty()) display.line(note);
   };
   std::optional<EventFile> events;
   if (config.boolean("run.tensorboard")) events.emplace(options.out, disk());
@@ -295,7 +301,8 @@ int run_train(const Options& options) {
   folder.keep();
   display.finish();
   const std::size_t peak = peak_resident_memory();
-  if (result.estimated_seconds > 0) display.line(measured_line(estimate, result, peak));
+  if (result.estimated_seconds > 0 && result.seconds >= k_least_compared)
+    display.line(measured_line(estimate, result, peak));
   if (stop_signal() != 0 || result.out_of_time) {
     display.line(fmt::format("stopped after update {}; continue with:", result.updates));
     display.command(fmt::format("  unroll train --resume --out {}", options.out));

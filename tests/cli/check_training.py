@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """new, train, resume, signals, eval, generate. usage: check_training.py UNROLL"""
 import json
+import math
 import os
+import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -171,6 +174,43 @@ def resume_with_another_config(folder):
     refused(2, "train", "--out", folder / "none", says=["the config file is missing"])
 
 
+def split_files_may_move(folder):
+    """a resume follows the files of validation and test set to another folder, and refuses another validation set"""
+    source, run = config(folder), folder / "run"
+    rows = next((folder / "demo").glob("*.csv")).read_text().splitlines(keepends=True)
+    for place, lines in (("here", rows[:41]), ("there", rows[:41]), ("wrong", rows[:1] + rows[41:81])):
+        (folder / place).mkdir()
+        for name in ("validation", "test"):
+            (folder / place / f"{name}.csv").write_text("".join(lines))
+
+    def files(place):
+        return [a for name in ("validation", "test") for a in ("--set", f"data.{name}={folder / place / name}.csv")]
+
+    ok("train", source, "--out", run, "--max-updates", 10, *files("here"), *SMALL)
+    shutil.rmtree(folder / "here")
+    refused(2, "train", "--resume", "--out", run, "--max-updates", 20, *files("wrong"),
+            says=["the validation data has changed"])
+    moved = ok("train", "--resume", "--out", run, "--max-updates", 20, *files("there"))
+    assert [m.split(" = ")[0] for m in moved.messages() if m.startswith("config change: data.")] == [
+        "config change: data.validation", "config change: data.test"], moved.err
+
+
+def small_sets(folder):
+    """train and eval note a validation or test set whose figures are noisy, and no other"""
+    source, run = config(folder), folder / "run"
+    trained = ok("train", source, "--out", run, "--max-updates", 5, "--set", "data.test=0.02", *SMALL)
+    for done in (trained, ok("eval", run)):
+        notes = [m for m in done.messages() if m.startswith("note: the ")]
+        found = re.fullmatch(r"note: the test set has only (\d+) examples: its figures are noisy "
+                             r"\(standard error of an accuracy: up to (\d+) points\)", "".join(notes))
+        assert found and int(found[1]) < 50 and int(found[2]) == round(50 / math.sqrt(int(found[1]))), done.err
+    assert "noisy" not in ok("eval", run, "--split", "validation").err
+    series = ok("train", config(folder, "forecast"), "--out", folder / "series", "--max-updates", 5, "--set",
+                "data.validation=0.01", *SMALL)
+    assert re.search(r"the validation set has only \d+ windows: .* the mean absolute error: about \d+ %\)",
+                     "\n".join(series.messages())), series.err
+
+
 def a_failed_start_blocks_nothing(folder):
     """a start that fails leaves no folder, and what a killed one left does not block the next"""
     source, run = config(folder), folder / "run"
@@ -326,8 +366,12 @@ def estimates(folder):
     lines = [line for line in done.err.splitlines() if line.startswith("estimate: ")]
     assert len(lines) == 2 and "200 updates of " in lines[0] and lines[1].startswith("estimate: memory "), lines
     assert max(map(len, lines)) <= 80, lines
-    assert done.err.count("measured: time ") == 1 and "estimate: memory of parameters" in (folder / "run/log.txt").read_text()
+    assert "estimate: memory of parameters" in (folder / "run/log.txt").read_text()
     report = done.json()
+    long = ok("train", source, "--out", folder / "long", "--json", "--set", "train.max_minutes=0.03", "--set",
+              "train.max_updates=100000000", *SMALL)
+    assert long.json()["seconds"] >= 1 and long.err.count("measured: time ") == 1, long.err
+    assert done.err.count("measured: time ") == (report["seconds"] >= 1), "a run below one second is not compared"
     assert report["estimated_bytes"] > 1000 and report["estimated_seconds"] > 0 and report["seconds"] > 0, report
     none = ok("train", source, "--out", folder / "none", "--max-updates", 20, "--set", "run.estimate_seconds=0", *SMALL)
     assert "estimate: " not in none.err
@@ -498,7 +542,7 @@ def judgement(folder):
 
 with tempfile.TemporaryDirectory() as work:
     run_checks([whole_flow, sampling, labelling, translating, documents, resume_equals,
-                resume_with_another_config, a_failed_start_blocks_nothing, limits_and_checks,
-                precision_check, levers, lever_file_refused, several_series, data_check, estimates, tensorboard,
+                resume_with_another_config, split_files_may_move, small_sets,
+                a_failed_start_blocks_nothing, limits_and_checks, precision_check, levers, lever_file_refused, several_series, data_check, estimates, tensorboard,
                 stops_on_signals, second_signal_ends_at_once, displays, bad_data, advice, judgement],
                work)

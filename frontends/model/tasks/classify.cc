@@ -54,7 +54,7 @@ std::vector<std::string> class_names_of(const Metadata& fitted) {
   return names;
 }
 
-class Classify : public Task, public SplitTableRows {
+class Classify : public Task, public SplitTableRows, public SplitExamples {
  public:
   Classify(const ClassifyOptions& options, RecordFile file, const Metadata& fitted)
       : options_(options),
@@ -81,6 +81,7 @@ class Classify : public Task, public SplitTableRows {
     return t;
   }
 
+  std::int64_t n_examples(Split split) const override { return static_cast<std::int64_t>(rows(split).size()); }
   std::int64_t n_batches(Split split) const override {
     const auto n = static_cast<std::int64_t>(rows(split).size());
     return (n + options_.batch - 1) / options_.batch;

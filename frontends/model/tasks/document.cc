@@ -80,7 +80,7 @@ TensorMap document_inputs(std::span<const Sentences* const> documents, std::int6
 
 namespace {
 
-class DocumentTask : public Task, public SplitRecords {
+class DocumentTask : public Task, public SplitRecords, public SplitExamples {
  public:
   DocumentTask(const DocumentOptions& options, RecordFile file, const Metadata& fitted)
       : options_(options), file_(records_of(std::move(file), options.validation, options.test)),
@@ -128,6 +128,7 @@ class DocumentTask : public Task, public SplitRecords {
     return t;
   }
 
+  std::int64_t n_examples(Split split) const override { return static_cast<std::int64_t>(parts_.rows(split).size()); }
   std::int64_t n_batches(Split split) const override { return parts_.n_batches(split); }
 
   void for_each_record(Split split, const std::function<void(std::string_view)>& take) const override {

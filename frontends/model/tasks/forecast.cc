@@ -17,7 +17,7 @@ namespace unroll {
 
 namespace {
 
-class Forecast : public Task, public SplitSeries {
+class Forecast : public Task, public SplitSeries, public SplitExamples {
  public:
   // rows: of data.path, and of the files that validation and test have for themselves.
   Forecast(const ForecastOptions& options, std::array<std::shared_ptr<const SeriesRows>, 3> rows,
@@ -71,6 +71,8 @@ class Forecast : public Task, public SplitSeries {
   std::int64_t period() const override { return options_.period; }
   bool interpolates() const override { return options_.missing == "interpolate"; }
 
+  std::int64_t n_examples(Split split) const override { return targets(split).size(); }
+  bool are_windows() const override { return true; }
   std::int64_t n_batches(Split split) const override {
     return (targets(split).size() + options_.batch - 1) / options_.batch;
   }

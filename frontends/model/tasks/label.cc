@@ -32,7 +32,7 @@ Value LabelNetwork::decode(Scope& scope, Value logits, Value lengths) const {
 
 namespace {
 
-class Label : public Task, public SplitRecords {
+class Label : public Task, public SplitRecords, public SplitExamples {
  public:
   Label(const LabelOptions& options, RecordFile file, const Metadata& fitted)
       : options_(options), file_(records_of(std::move(file), options.validation, options.test)) {
@@ -75,6 +75,7 @@ class Label : public Task, public SplitRecords {
     return t;
   }
 
+  std::int64_t n_examples(Split split) const override { return static_cast<std::int64_t>(parts_.rows(split).size()); }
   std::int64_t n_batches(Split split) const override { return parts_.n_batches(split); }
 
   void for_each_record(Split split, const std::function<void(std::string_view)>& take) const override {

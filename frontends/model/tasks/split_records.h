@@ -13,6 +13,14 @@
 
 namespace unroll {
 
+// Implemented by the tasks whose metrics are means over examples: rows, sentences, documents, pairs, windows.
+class UNROLL_API SplitExamples {
+ public:
+  virtual ~SplitExamples() = default;
+  virtual std::int64_t n_examples(Split split) const = 0;
+  virtual bool are_windows() const { return false; }  // of a series
+};
+
 // Implemented by the tasks whose data are rows of text or sentences.
 class SplitRecords {
  public:

@@ -7,6 +7,7 @@
 
 #include "frontends/data/pairs.h"
 #include "frontends/model/tasks/split_buckets.h"
+#include "frontends/model/tasks/split_records.h"
 #include "frontends/model/tasks/task_parts.h"
 #include "frontends/model/tasks/translate_network.h"
 #include "unroll/error.h"
@@ -29,7 +30,7 @@ constexpr SamplingRow k_sampling[] = {
     {"inverse-sigmoid", [](Value x, double n) { return sigmoid(x - std::log(n)); }},
 };
 
-class Translate : public TranslateTask {
+class Translate : public TranslateTask, public SplitExamples {
  public:
   Translate(const TranslateOptions& options, RecordFile file, const Metadata& fitted)
       : options_(options), file_(records_of(std::move(file), options.validation, options.test)),
@@ -86,6 +87,7 @@ class Translate : public TranslateTask {
     return t;
   }
 
+  std::int64_t n_examples(Split split) const override { return static_cast<std::int64_t>(parts_.rows(split).size()); }
   std::int64_t n_batches(Split split) const override { return parts_.n_batches(split); }
 
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
