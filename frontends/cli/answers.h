@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/cli/line_reader.h"
 #include "frontends/cli/options.h"
 #include "frontends/cli/panel.h"
 #include "frontends/cli/row_writer.h"
@@ -33,6 +34,7 @@ class Answers {
  public:
   virtual ~Answers() = default;
   virtual RowFormat usual_format() const = 0;
+  virtual LineReader::Unit unit() const { return LineReader::Unit::line; }
   virtual std::vector<std::string> columns() const = 0;  // of csv and tsv
   // False for a line that gets no answer, such as a header. Throws on a line that the model cannot read.
   virtual bool accepts(const InputLine& line) = 0;

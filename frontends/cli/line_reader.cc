@@ -35,8 +35,8 @@ std::size_t read_some(int file, char* to, std::size_t size, const std::string& n
 
 }  // namespace
 
-LineReader::LineReader(const std::string& path, bool skips_blank)
-    : name_(path.empty() || path == "-" ? "stdin" : path), file_(STDIN_FILENO), skips_blank_(skips_blank) {
+LineReader::LineReader(const std::string& path, bool skips_blank, Unit unit)
+    : name_(path.empty() || path == "-" ? "stdin" : path), file_(STDIN_FILENO), skips_blank_(skips_blank), unit_(unit) {
   if (name_ != path) return;
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file_ < 0)
@@ -130,7 +130,7 @@ bool LineReader::take(std::string& line) {
     end = line_end();
   }
   if (end == std::string::npos && at_ == buffer_.size() && !too_long) return false;
-  ++number_;
+  number_ = ++n_lines_;
   const std::size_t stop = std::min(end, buffer_.size());
   too_long |= stop - at_ > k_max_line_bytes;
   if (!too_long) line.assign(buffer_, at_, stop - at_);
@@ -143,9 +143,20 @@ bool LineReader::take(std::string& line) {
   return true;
 }
 
+// Appends lines until every quote is closed.
+void LineReader::finish_row(std::string& row) {
+  const std::int64_t first = number_;
+  std::string more;
+  const auto is_odd = [](const std::string& text) { return std::count(text.begin(), text.end(), '"') % 2 == 1; };
+  for (bool open = is_odd(row); open && row.size() <= k_max_line_bytes && take(more); open = open != is_odd(more))
+    row += '\n' + more;
+  number_ = first;
+}
+
 bool LineReader::next(std::string& line) {
   do {
     if (!take(line)) return false;
+    if (unit_ == Unit::csv_row) finish_row(line);
   } while (skips_blank_ && line.find_first_not_of(" \t\r") == std::string::npos);
   return true;
 }

@@ -154,7 +154,7 @@ int run_predict(const Options& options) {
     return 0;
   }
   const std::unique_ptr<Answers> answers = answers_of(run, *backend, options);
-  LineReader reader(options.input, /*skips_blank=*/false);
+  LineReader reader(options.input, /*skips_blank=*/false, answers->unit());
   OutputFile file(options.output);
   RowWriter writer(row_format(word, options.output, answers->usual_format()), file);
   if (reader.is_terminal()) print_line("reading lines from the terminal; end with Ctrl-D");

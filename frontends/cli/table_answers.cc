@@ -27,6 +27,7 @@ class ClassAnswers : public Answers {
         reader_(run.model.metadata, options.input.empty() || options.input == "-" ? "stdin" : options.input),
         top_k_(std::clamp<std::int64_t>(options.top_k, 1, static_cast<std::int64_t>(classifier_.labels().size()))) {}
   RowFormat usual_format() const override { return RowFormat::csv; }
+  LineReader::Unit unit() const override { return LineReader::Unit::csv_row; }
   std::vector<std::string> columns() const override { return ranking_columns(top_k_); }
   bool accepts(const InputLine& line) override {
     std::optional<FeatureReader::Row> row = reader_.read(line.text, line.number);

@@ -73,6 +73,54 @@ bool read_quoted(std::string_view line, std::size_t& at, std::string& cell) {
 
 }  // namespace
 
+namespace {
+
+bool has_odd_quotes(std::string_view text) { return std::count(text.begin(), text.end(), '"') % 2 == 1; }
+
+}  // namespace
+
+// A row with an odd number of quotes ends inside a quoted cell, or has a misplaced one and is refused when it is split.
+std::optional<Line> CsvRows::add(const Line& line) {
+  const bool odd = has_odd_quotes(line.text);
+  if (!open_ && !odd) return line;
+  if (!open_) {
+    first_ = line;
+    joined_ = line.text;
+  } else {
+    joined_ += '\n';
+    joined_ += line.text;
+  }
+  open_ = open_ != odd;
+  if (open_ && joined_.size() <= k_max_row) return std::nullopt;
+  open_ = false;
+  return Line{joined_, first_.number, first_.at};
+}
+
+std::optional<Line> CsvRows::rest() {
+  if (!std::exchange(open_, false)) return std::nullopt;
+  return Line{joined_, first_.number, first_.at};
+}
+
+Lines csv_rows(Lines lines) {
+  return [lines = std::move(lines)](const std::function<void(const Line&)>& take) {
+    CsvRows rows;
+    lines([&](const Line& line) {
+      if (const std::optional<Line> row = rows.add(line)) take(*row);
+    });
+    if (const std::optional<Line> row = rows.rest()) take(*row);
+  };
+}
+
+std::string first_csv_row(std::string_view text) {
+  const std::string_view line = first_line(text);
+  if (!has_odd_quotes(line)) return std::string(line);
+  std::optional<std::string> first;
+  csv_rows(lines_of(text, k_inside))([&](const Line& row) {
+    if (!first) first = row.text;
+  });
+  return std::move(*first);
+}
+
 std::size_t split_csv_line(std::string_view line, char separator, std::vector<std::string>& cells) {
   for (std::size_t at = 0;; ++at) {
     std::string cell;
@@ -125,7 +173,7 @@ bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
   if (trimmed(line.text).empty()) return false;
   if (format_.separator == 0) format_.separator = separator_of(line.text);
   if (const std::size_t bad = split_csv_line(line.text, format_.separator, cells); bad != std::string::npos)
-    refuse(line.number, bad, "misplaced quote", "Close each quoted cell on the line where it begins");
+    refuse(line.number, bad, "misplaced quote", k_close_quotes);
   if (n_columns_ == 0 && cells.size() > max_columns_)
     refuse(line.number, max_columns_, "more than " + std::to_string(max_columns_) + " columns");
   if (n_columns_ == 0) n_columns_ = cells.size();
@@ -139,6 +187,9 @@ bool CsvReader::takes_as_header(const Line& line, std::vector<std::string>& cell
   if (format_.header == CsvFormat::Header::no) return false;
   if (format_.header == CsvFormat::Header::automatic && !is_header(cells)) return false;
   for (std::string& cell : cells) cell = trimmed(cell);
+  for (std::size_t c = 0; c < cells.size(); ++c)
+    if (cells[c].find('\n') != std::string::npos)
+      refuse(line.number, c, "a column name has a line break", "Write each column name on one line");
   if (!header_.empty() && cells != header_) {
     const auto other = std::mismatch(cells.begin(), cells.end(), header_.begin()).first;
     refuse(line.number, static_cast<std::size_t>(other - cells.begin()),
@@ -173,7 +224,7 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& name, const C
                          CsvFormat format) {
   CsvTable table(CsvReader(name, limits.max_columns, format));
   std::vector<std::string> cells;
-  lines_of(text)([&](const Line& line) {
+  csv_rows(lines_of(text))([&](const Line& line) {
     if (!table.reader_.read(line, cells)) return;
     if (table.cells_.size() + cells.size() > limits.max_cells)
       table.reader_.refuse(line.number, 0, "more than " + std::to_string(limits.max_cells) + " cells");
@@ -190,19 +241,17 @@ void index_rows(RecordFile& file, CsvReader& reader,
   for (std::size_t f = 0; f < file.n_files(); ++f) {
     const std::int64_t before = file.size();
     if (f > 0) reader.begin_file(file.name(f));
-    file.for_each_line(
-        [&](const Line& line) {
-          if (!reader.read(line, cells)) return;
-          file.add(line.at);
-          take(cells, line.number);
-        },
-        f);
+    csv_rows(file.lines(f))([&](const Line& row) {
+      if (!reader.read(row, cells)) return;
+      file.add(row.at);
+      take(cells, row.number);
+    });
     if (file.size() == before) throw Error(ErrorKind::input_file, file.name(f), "has no data rows");
   }
 }
 
 std::vector<std::string> cells_in(const RecordFile& file, const CsvReader& reader, std::string_view record) {
-  std::optional<std::vector<std::string>> cells = reader.read_again(first_line(record));
+  std::optional<std::vector<std::string>> cells = reader.read_again(first_csv_row(record));
   if (!cells) file.refuse_changed();
   return std::move(*cells);
 }

@@ -33,24 +33,48 @@ bool is_missing(std::string_view cell);
 // The number in a cell, which may be infinite; nothing when there is none.
 std::optional<double> number_in(std::string_view cell);
 std::string_view trimmed(std::string_view cell);
+inline constexpr const char* k_close_quotes = "Close each quoted cell; write \"\" for a quote in it";
 // The first of tab and semicolon outside quotes in a line, else a comma.
 char separator_of(std::string_view line);
-// A line into cells, appended; returns the index of the cell with a quote out of place, or npos.
-std::size_t split_csv_line(std::string_view line, char separator, std::vector<std::string>& cells);
+// A row into cells, appended; returns the index of the cell with a quote out of place, or npos.
+std::size_t split_csv_line(std::string_view row, char separator, std::vector<std::string>& cells);
 
-// The lines of a file, one after the other. Cells may be quoted ("a ""b"", c"). Blank lines are skipped.
+// Puts lines together to rows: a line that ends inside a quoted cell goes on with the next one (RFC 4180). Line breaks
+// within a cell become \n.
+class CsvRows {
+ public:
+  // Above it a row ends. A reader then refuses its open quote.
+  static constexpr std::size_t k_max_row = RecordFile::k_max_line;  // bytes
+
+  // The row that this line completes, with the number and place of its first line; nothing when it goes on. The text is
+  // that of `line`, or of this object until its next call.
+  std::optional<Line> add(const Line& line);
+  // At the end of the text: the row whose quote stayed open, if there is one.
+  std::optional<Line> rest();
+
+ private:
+  std::string joined_;
+  Line first_{};
+  bool open_ = false;
+};
+// The rows of such lines.
+Lines csv_rows(Lines lines);
+// The row that a text begins with.
+std::string first_csv_row(std::string_view text);
+
+// The rows of a file, one after the other. Cells may be quoted ("a ""b"", c"). Blank lines are skipped.
 class CsvReader {
  public:
   explicit CsvReader(std::string name, std::size_t max_columns = CsvLimits{}.max_columns, CsvFormat format = {})
       : name_(std::move(name)), max_columns_(max_columns), format_(format) {}
 
-  // The cells of the next line; false when it is blank or the header. Throws Error(input_file) on a line of another
-  // width than the first one, a quote out of place and too many columns.
-  bool read(const Line& line, std::vector<std::string>& cells);
+  // The cells of the next row; false when it is blank or the header. Throws Error(input_file) on a row of another width
+  // than the first one, a quote out of place and too many columns.
+  bool read(const Line& row, std::vector<std::string>& cells);
   // The lines of another file of the same columns follow; its header, where it has one, must be the same.
   void begin_file(std::string name);
-  // The cells of a line that was read before; nothing when it is another one now.
-  std::optional<std::vector<std::string>> read_again(std::string_view line) const;
+  // The cells of a row that was read before; nothing when it is another one now.
+  std::optional<std::vector<std::string>> read_again(std::string_view row) const;
 
   std::size_t n_columns() const { return n_columns_; }
   const std::vector<std::string>& header() const { return header_; }  // empty when there is none

@@ -47,7 +47,7 @@ void for_each_line(std::string_view text, const std::string& name,
 }
 
 std::vector<std::string> words_of(std::string_view line) {
-  constexpr std::string_view k_blanks = " \t\r";
+  constexpr std::string_view k_blanks = " \t\r\n";
   std::vector<std::string> words;
   for (std::size_t at = line.find_first_not_of(k_blanks); at != std::string_view::npos;) {
     const std::size_t end = std::min(line.find_first_of(k_blanks, at), line.size());

@@ -35,7 +35,7 @@ std::string_view first_line(std::string_view text);
 void for_each_line(std::string_view text, const std::string& name,
                    const std::function<void(std::string_view line, std::size_t number)>& take);
 
-// The parts of a line between blanks and tabs.
+// The parts of a text between blanks, tabs and line breaks.
 std::vector<std::string> words_of(std::string_view line);
 
 }  // namespace unroll

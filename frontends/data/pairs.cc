@@ -45,6 +45,7 @@ PairsFormat document_format() {
   format.source_words = {"label", "labels", "class", "category", "sentiment", "y"};
   format.target_words = {"text", "review", "document", "content", "sentence", "comment", "message", "body"};
   format.expected = "expected a label, one tab and a text";
+  format.target_lines = true;
   return format;
 }
 
@@ -78,27 +79,32 @@ std::size_t PairsReader::place_of(const std::string& column, std::size_t otherwi
               "Write a column name of the header, a number from 1, first or last");
 }
 
+bool PairsReader::names_sides(const std::vector<std::string>& cells) const {
+  const auto has = [&](const std::vector<std::string_view>& words) {
+    return std::any_of(cells.begin(), cells.end(), [&](const std::string& cell) { return is_one_of(cell, words); });
+  };
+  return cells.size() > 1 && has(format_.source_words) && has(format_.target_words);
+}
+
+char PairsReader::separator_in(std::string_view first) const {
+  if (format_.csv.separator != 0) return format_.csv.separator;
+  const char seen = separator_of(first);
+  std::vector<std::string> cells;
+  const bool named = seen != '\t' && split_csv_line(first, seen, cells) == std::string::npos && names_sides(cells);
+  return seen != '\t' && (named || is_csv_name(name_)) ? seen : '\t';
+}
+
 // The first line says how all are read.
 void PairsReader::begin(const Line& line) {
-  const auto names_in = [&](const std::vector<std::string>& cells) {
-    const auto has = [&](const std::vector<std::string_view>& words) {
-      return std::any_of(cells.begin(), cells.end(), [&](const std::string& cell) { return is_one_of(cell, words); });
-    };
-    return cells.size() > 1 && has(format_.source_words) && has(format_.target_words);
-  };
-  char& separator = format_.csv.separator;
-  const char seen = separator_of(line.text);
-  if (separator == 0) {
-    std::vector<std::string> cells;
-    const bool named = seen != '\t' && split_csv_line(line.text, seen, cells) == std::string::npos && names_in(cells);
-    separator = seen != '\t' && (named || is_csv_name(name_)) ? seen : '\t';
-  }
-  quoted_ = separator != '\t';
+  format_.csv.separator = separator_in(line.text);
+  quoted_ = format_.csv.separator != '\t';
+  if (!quoted_ && line.text.find('\n') != std::string_view::npos)  // its tab is behind the line that was seen first
+    refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
   const std::optional<std::vector<std::string>> cells = cells_of(line.text);
-  if (!cells) refuse_line(name_, line.number, "misplaced quote", "Close each quoted cell on the line where it begins");
+  if (!cells) refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
   columns_ = *cells;
   using Header = CsvFormat::Header;
-  has_header_ = format_.csv.header == Header::yes || (format_.csv.header == Header::automatic && names_in(columns_));
+  has_header_ = format_.csv.header == Header::yes || (format_.csv.header == Header::automatic && names_sides(columns_));
   if (columns_.size() < 2) return;  // refused as any other line
   for (std::size_t c = 0; has_header_ && c < columns_.size(); ++c) {
     columns_[c] = trimmed(columns_[c]);
@@ -115,6 +121,8 @@ void PairsReader::begin(const Line& line) {
     throw Error(ErrorKind::usage, name_, "both sides name column " + std::to_string(source_ + 1),
                 "Name two different columns");
 }
+
+bool PairsReader::joins(const Line& line) const { return begun_ ? quoted_ : separator_in(line.text) != '\t'; }
 
 std::optional<TextPair> PairsReader::read(const Line& line) {
   require_utf8(line, name_);
@@ -134,15 +142,19 @@ std::optional<TextPair> PairsReader::read(const Line& line) {
   if (!cells || cells->size() != columns_.size() || cells->size() < 2 ||
       (cells->size() > 2 && !has_header_ && format_.source.empty() && format_.target.empty()))
     refuse_line(name_, line.number,
-                quoted_ ? std::to_string(cells ? cells->size() : 0) + " cells, but the first line has " +
+                quoted_ && !cells ? "misplaced quote"
+                : quoted_ ? counted(cells->size(), "cell") + ", but the first line has " +
                               std::to_string(columns_.size())
                         : std::string(format_.expected) + "; got '" + std::string(line.text.substr(0, 40)) + "'",
-                quoted_ ? "Quote cells that contain the separator: \"like, this\""
+                quoted_ && !cells ? k_close_quotes
+                : quoted_ ? "Quote cells that contain the separator: \"like, this\""
                         : "Write one tab. For a CSV, use a name that ends in .csv, or set data.separator");
   TextPair pair{std::move((*cells)[source_]), std::move((*cells)[target_]), line.number};
   for (const auto& [side, what] : {std::pair(&pair.source, format_.source_words[0]),
                                    std::pair(&pair.target, format_.target_words[0])}) {
     if (side->empty()) refuse_line(name_, line.number, "the " + std::string(what) + " is empty");
+    if (side->find('\n') != std::string::npos && !(side == &pair.target && format_.target_lines))
+      refuse_line(name_, line.number, "the " + std::string(what) + " has a line break", "Write it on one line");
     if (side->size() > limits_.max_side)
       refuse_line(name_, line.number,
                   "the " + std::string(what) + " has more than " + std::to_string(limits_.max_side) + " bytes");
@@ -153,7 +165,7 @@ std::optional<TextPair> PairsReader::read(const Line& line) {
 }
 
 TextPair PairsReader::pair_in(const RecordFile& file, std::string_view record) const {
-  std::optional<std::vector<std::string>> cells = cells_of(first_line(record));
+  std::optional<std::vector<std::string>> cells = cells_of(quoted_ ? first_csv_row(record) : std::string(first_line(record)));
   if (!cells || cells->size() != columns_.size()) file.refuse_changed();
   return {std::move((*cells)[source_]), std::move((*cells)[target_]), 0};
 }
@@ -164,12 +176,29 @@ std::string PairsReader::found(std::int64_t n_rows) const {
   return text + "header found, columns " + columns_[source_] + ", " + columns_[target_];
 }
 
+namespace {
+
+// Rows are lines, unless the reader joins them.
+void for_each_row(const Lines& lines, const PairsReader& reader, const std::function<void(const Line&)>& take) {
+  CsvRows rows;
+  bool open = false;
+  lines([&](const Line& line) {
+    if (!open && !reader.joins(line)) return take(line);
+    const std::optional<Line> row = rows.add(line);
+    open = !row;
+    if (row) take(*row);
+  });
+  if (const std::optional<Line> row = rows.rest()) take(*row);
+}
+
+}  // namespace
+
 std::vector<TextPair> read_pairs(std::string_view text, const std::string& name, const PairsLimits& limits,
                                  const PairsFormat& format) {
   PairsReader reader(name, format, limits);
   std::vector<TextPair> pairs;
-  lines_of(text)([&](const Line& line) {
-    if (std::optional<TextPair> pair = reader.read(line)) pairs.push_back(std::move(*pair));
+  for_each_row(lines_of(text), reader, [&](const Line& row) {
+    if (std::optional<TextPair> pair = reader.read(row)) pairs.push_back(std::move(*pair));
   });
   if (pairs.empty()) throw Error(ErrorKind::input_file, name, "has no pairs of texts");
   return pairs;
@@ -179,11 +208,9 @@ void index_pairs(RecordFile& file, PairsReader& reader) {
   for (std::size_t f = 0; f < file.n_files(); ++f) {
     const std::int64_t before = file.size();
     if (f > 0) reader.begin_file(file.name(f));
-    file.for_each_line(
-        [&](const Line& line) {
-          if (reader.read(line)) file.add(line.at);
-        },
-        f);
+    for_each_row(file.lines(f), reader, [&](const Line& row) {
+      if (reader.read(row)) file.add(row.at);
+    });
     if (file.size() == before) throw Error(ErrorKind::input_file, file.name(f), "has no pairs of texts");
   }
 }

@@ -19,7 +19,7 @@ struct PairsLimits {
   std::size_t max_side = std::size_t{1} << 14;  // bytes of a source, and of a target
 };
 
-// Where the two sides stand in a line. Without a separator it is a tab, and cells are never quoted; in a file that ends
+// Where the two sides stand in a row. Without a separator it is a tab, and cells are never quoted; in a file that ends
 // in .csv (or .csv.gz), or whose first line names the columns, cells are those of CsvReader.
 struct PairsFormat {
   CsvFormat csv;
@@ -29,6 +29,7 @@ struct PairsFormat {
   std::vector<std::string_view> source_words = {"source", "src", "input"};
   std::vector<std::string_view> target_words = {"target", "tgt", "output"};
   std::string_view expected = "expected a source, one tab and its target";
+  bool target_lines = false;  // whether a target may have line breaks; a source may not
 };
 // label and text of documents.
 PairsFormat document_format();
@@ -42,9 +43,11 @@ class PairsReader {
  public:
   PairsReader(std::string name, PairsFormat format, PairsLimits limits = {});
   void begin_file(std::string name);
-  // Nothing for an empty line or the header. Throws Error(input_file) with the line on other lines without the two
+  // Nothing for an empty row or the header. Throws Error(input_file) with the line on other lines without the two
   // sides, an empty side, what is not UTF-8, and anything above the limits; Error(usage) on columns that do not exist.
-  std::optional<TextPair> read(const Line& line);
+  std::optional<TextPair> read(const Line& row);
+  // Whether a line may end inside a quoted cell, so that rows are those of CsvRows. The first line decides.
+  bool joins(const Line& line) const;
   // The pair of a record that was read before.
   TextPair pair_in(const RecordFile& file, std::string_view record) const;
   bool has_header() const { return has_header_; }
@@ -53,6 +56,8 @@ class PairsReader {
 
  private:
   void begin(const Line& line);
+  bool names_sides(const std::vector<std::string>& cells) const;
+  char separator_in(std::string_view first) const;
   std::optional<std::vector<std::string>> cells_of(std::string_view line) const;
   std::size_t place_of(const std::string& column, std::size_t otherwise) const;
 

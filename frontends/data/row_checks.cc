@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <unordered_set>
 
+#include "core/support/counted.h"
+#include "frontends/data/csv.h"
+
 namespace unroll {
 
 namespace {
@@ -34,17 +37,15 @@ std::uint64_t content_of(std::string_view text) {
   return hash;
 }
 
-void DataChecker::empty_lines(const RecordFile& file, std::size_t usual) {
+void DataChecker::empty_lines(const RecordFile& file, std::size_t usual, bool csv) {
   std::size_t in_row = 0, n = 0;
   std::string first;
   for (std::size_t f = 0; f < file.n_files(); ++f)
-    file.for_each_line(
-        [&](const Line& line) {
-          const bool empty = line.text.find_first_not_of(" \t\r") == std::string_view::npos;
-          in_row = empty ? in_row + 1 : 0;
-          if (in_row > usual && n++ < k_shown) first += (first.empty() ? "" : ", ") + std::to_string(line.number);
-        },
-        f);
+    (csv ? csv_rows(file.lines(f)) : file.lines(f))([&](const Line& line) {
+      const bool empty = line.text.find_first_not_of(" \t\r") == std::string_view::npos;
+      in_row = empty ? in_row + 1 : 0;
+      if (in_row > usual && n++ < k_shown) first += (first.empty() ? "" : ", ") + std::to_string(line.number);
+    });
   figure("empty lines", static_cast<double>(n));
   if (n > 0) warn("empty lines", counted_are(n, "empty line") + " skipped; first at line " + first);
 }

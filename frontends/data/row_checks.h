@@ -36,8 +36,9 @@ class DataChecker {
     check_.findings.push_back({false, std::move(check), std::move(what)});
   }
 
-  // Lines without a character but blanks; the first ones by number. `usual`: how many in a row mean something.
-  void empty_lines(const RecordFile& file, std::size_t usual);
+  // Lines without a character but blanks; the first ones by number. `usual`: how many in a row mean something. `csv`:
+  // those within a quoted cell are none.
+  void empty_lines(const RecordFile& file, std::size_t usual, bool csv = false);
   // Of training, and the longest of all: rows far beyond the median make batches mostly padding.
   void lengths(const std::vector<CheckedRow>& rows, const std::string& unit);
   // Rows of validation and test that training has too.

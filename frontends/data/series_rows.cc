@@ -52,7 +52,7 @@ SeriesRows::SeriesRows(RecordFile file, const SeriesFormat& format, bool hold)
 // A first pass, since the number of a row follows from the step of all.
 void SeriesRows::find_dates(const SeriesFormat& format) {
   std::vector<std::string> cells;
-  file_.for_each_line([&](const Line& line) {
+  csv_rows(file_.lines())([&](const Line& line) {
     if (dates_ && !dates_->exist()) return;
     if (!reader_.read(line, cells)) return;
     if (!dates_) {
@@ -85,7 +85,7 @@ void SeriesRows::read_rows(const SeriesFormat& format) {
     }
     ++n_;
   };
-  file_.for_each_line([&](const Line& line) {
+  csv_rows(file_.lines())([&](const Line& line) {
     if (!reader_.read(line, cells)) return;
     ++n_lines_;
     for (std::size_t s = 0; s < columns_.size(); ++s) {
@@ -178,7 +178,7 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
   };
   for (; t < end && block < block_rows_.size(); ++block) {
     const std::string text = file_.text(static_cast<std::int64_t>(block));
-    lines_of(text, k_inside)([&](const Line& line) {
+    csv_rows(lines_of(text, k_inside))([&](const Line& line) {
       if (t >= end || trimmed(line.text).empty()) return;
       numbers_in(file_, reader_, line.text, columns_, now);
       if (dates_->exist()) {

@@ -152,6 +152,10 @@ def classes(folder):
     bad = fed((folder / "bad.csv").read_text(), "predict", run, code=3)
     assert [bool(row["label"]) for row in table(bad.stdout)] == [True, False, True], bad.stdout
     assert "stdin:3" in bad.stderr and "'x' is not a number" in bad.stderr, bad.stderr
+    broken = 'length,width,kind\n1,2,"ro\n\nse"\n3,x,lily\n3,4,"a""\n"\n'
+    rows = fed(broken, "predict", run, code=3)
+    assert [bool(row["label"]) for row in table(rows.stdout)] == [True, False, True], rows.stdout
+    assert "stdin:5" in rows.stderr and "0 on 2 rows with a label" in rows.stderr, rows.stderr
     refused(2, "stream", run, "--input", other, says=["Use `unroll predict`"])
     refused(2, "predict", run, "--input", flowers(9, "few.csv", ("length", "kind")), says=["width", "length, kind"])
 

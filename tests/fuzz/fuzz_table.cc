@@ -51,12 +51,28 @@ void check_series(std::string_view text, const std::vector<std::string>& columns
   }
 }
 
+// The cells of a record are those of its row, line breaks among them.
+void check_cells(std::string_view text) {
+  result_of([&] {
+    RecordFile file = testing::read_in_parts(text);
+    CsvReader reader("fuzz", 50);
+    std::vector<std::vector<std::string>> rows;
+    index_rows(file, reader, [&](std::span<const std::string> cells, std::size_t) {
+      rows.emplace_back(cells.begin(), cells.end());
+    });
+    for (std::int64_t r = 0; r < file.size(); ++r)
+      if (cells_in(file, reader, file.text(r)) != rows[static_cast<std::size_t>(r)]) std::abort();
+    return true;
+  });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   check_series(text, {""});
   check_series(text, {"2", "1"});
+  check_cells(text);
   const auto table = result_of([&] {
     const CsvTable t = CsvTable::parse(text, "fuzz", {.max_columns = 50, .max_cells = 10000});
     std::vector<double> numbers;

@@ -86,6 +86,25 @@ TEST_CASE("CSV: header, quotes, CRLF, blank lines and a byte order mark") {
   CHECK(mentions(error_text(ErrorKind::usage, [&] { t.column("year"); }), "YEAR"));
 }
 
+TEST_CASE("CSV: a quoted cell may have line breaks, and rows are counted by their first line") {
+  const std::string text = "v,\"a\"\"\nb\r\n\",w\n1,\"x, \n\ny\",3\n\n4,z,5\n";
+  std::vector<std::pair<std::string, std::size_t>> rows;
+  csv_rows(lines_of(text))([&](const Line& row) { rows.emplace_back(row.text, row.number); });
+  using Rows = std::vector<std::pair<std::string, std::size_t>>;
+  CHECK(rows == Rows{{"v,\"a\"\"\nb\n\",w", 1}, {"1,\"x, \n\ny\",3", 4}, {"", 7}, {"4,z,5", 8}});
+  CHECK(first_csv_row(text) == rows[0].first);
+  const CsvTable t = CsvTable::parse(text.substr(text.find("1,")), "f");
+  CHECK((t.n_rows() == 2 && t.number(0, 2) == 3 && t.number(1, 0) == 4));
+  CHECK(mentions(error_text(ErrorKind::input_file, [&] { (void)t.number(1, 1); }), "line 5, column 2"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [&] { CsvTable::parse(text, "f"); }),
+                 "line 1, column 2: a column name has a line break"));
+  const std::string open = "1,2\n3,\"4\n5,6\n";
+  CHECK(mentions(error_text(ErrorKind::input_file, [&] { CsvTable::parse(open, "f"); }),
+                 "line 2, column 2: misplaced quote"));
+  const std::string endless = "1,\"" + std::string(CsvRows::k_max_row, '2') + "\n3\",4\n";
+  CHECK(mentions(error_text(ErrorKind::input_file, [&] { CsvTable::parse(endless, "f"); }), "line 1, column 2"));
+}
+
 TEST_CASE("CSV: a missing value is a NaN only where it is allowed") {
   const CsvTable t = CsvTable::parse("d,v\n1,2\n2,\n", "f.csv");
   CHECK(std::isnan(t.number(1, 1, CsvTable::Missing::as_nan)));

@@ -6,7 +6,9 @@
 #include <set>
 
 #include "frontends/data/dates.h"
+#include "frontends/data/documents.h"
 #include "frontends/data/gzip.h"
+#include "frontends/data/pairs.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 
@@ -372,6 +374,13 @@ TEST_CASE("documents: a header is no class, a CSV is read, and label and text th
   CHECK(labels(swapped, "f.tsv") == "bad\ngood\n");
   o.label = "";
   CHECK_REFUSED(labels("no tab here\n", "f.txt"), "line 1", "a label, one tab and a text", ".csv");
+  const std::string broken = "label,text\ngood,\"One.\n\nTwo \"\"tabs\"\"\"\nbad,Three.\n";
+  const std::vector<TextPair> documents = read_pairs(broken, "f.csv", {}, document_format());
+  CHECK((documents.size() == 2 && documents[0].target == "One.\n\nTwo \"tabs\"" && documents[1].line == 5));
+  CHECK(document_of(documents[0].target).size() == 2);
+  CHECK_REFUSED(read_pairs(broken, "f.csv"), "line 2", "the target has a line break");
+  CHECK_REFUSED(read_pairs("label,text\n\"go\nod\",One.\n", "f.csv", {}, document_format()), "line 2", "label has a line");
+  CHECK_REFUSED(read_pairs("label,text\ngood,\"One.\nbad,Two.\n", "f.csv", {}, document_format()), "misplaced quote");
   const auto pairs = make_translate({}, "source,target\n\"one, two\",1 2\nthree,3\nfour,4\nfive,5\nsix,6\n", "p.csv");
   CHECK(notes_of(*pairs).find("5 rows, header found, columns source, target") != std::string::npos);
 }

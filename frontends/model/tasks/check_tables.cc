@@ -79,7 +79,7 @@ DataCheck check_data(const ForecastOptions& o, std::shared_ptr<const Vfs::Reader
     std::vector<std::string> cells;
     std::int64_t n = 0;
     NumberCheck numbers(o.missing != "error");
-    file.for_each_line([&](const Line& line) {
+    csv_rows(file.lines())([&](const Line& line) {
       if (!reader.read(line, cells)) return;
       if (columns.empty())
         for (const std::string& column : columns_of(o)) columns.push_back(reader.column(column));
@@ -92,7 +92,7 @@ DataCheck check_data(const ForecastOptions& o, std::shared_ptr<const Vfs::Reader
     });
     if (n == 0) throw Error(ErrorKind::input_file, name, "has no data rows");
     c.figure("rows", static_cast<double>(n));
-    c.empty_lines(file, 0);
+    c.empty_lines(file, 0, /*csv=*/true);
     numbers.report(c);
     for (std::size_t k = 0; k < columns.size(); ++k) {
       const std::string of = columns.size() > 1 ? reader.column_name(columns[k]) : "";
@@ -104,7 +104,7 @@ DataCheck check_data(const ForecastOptions& o, std::shared_ptr<const Vfs::Reader
 DataCheck check_data(const ClassifyOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
   return checked([&](DataChecker& c) {
     RecordFile file = records_of(RecordFile(std::move(from), name, o.memory_limit), o.validation, o.test);
-    c.empty_lines(file, 0);
+    c.empty_lines(file, 0, /*csv=*/true);
     CsvReader reader(name, CsvLimits{}.max_columns, CsvFormat::of(o.header, o.separator));
     NumberCheck numbers(o.missing != "error");
     std::vector<std::size_t> features;

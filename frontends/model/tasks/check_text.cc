@@ -3,6 +3,7 @@
 // for each row, is held.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "core/support/counted.h"
 #include "frontends/data/documents.h"
@@ -58,6 +59,15 @@ std::vector<TextRegion> regions_of(const LanguageModelOptions& o, const std::sha
   if (o.test.file) regions.push_back({o.test.file, o.test.name, 0, o.test.file->size(), Split::test});
   else regions.push_back({file, name, test, size, Split::test});
   return regions;
+}
+
+// Whether rows of this file may go on over several lines.
+bool joins_lines(const RecordFile& file, const PairsReader& reader) {
+  std::optional<bool> joins;
+  file.for_each_line([&](const Line& line) {
+    if (!joins && !line.text.empty()) joins = reader.joins(line);
+  });
+  return joins.value_or(false);
 }
 
 }  // namespace
@@ -143,6 +153,7 @@ DataCheck check_data(const TranslateOptions& o, std::shared_ptr<const Vfs::Reade
   return checked([&](DataChecker& c) {
     RecordFile file = records_at(std::move(from), name, o);
     PairsReader reader(name, {});
+    c.empty_lines(file, 0, joins_lines(file, reader));
     index_pairs(file, reader);
     const DataRows data(file, o.validation, o.test, o.split_seed);
     std::vector<CheckedRow> rows;
@@ -177,6 +188,7 @@ DataCheck check_data(const DocumentOptions& o, std::shared_ptr<const Vfs::Reader
   return checked([&](DataChecker& c) {
     RecordFile file = records_at(std::move(from), name, o);
     PairsReader reader(name, document_format(o), {.max_side = std::size_t{1} << 20});
+    c.empty_lines(file, 0, joins_lines(file, reader));
     index_pairs(file, reader);
     const DataRows data(file, o.validation, o.test, o.split_seed);
     const auto for_each_word = [&](std::string_view text, const std::function<void(const std::string&)>& see) {

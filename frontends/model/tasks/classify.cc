@@ -180,6 +180,8 @@ class Classify : public Task, public SplitTableRows, public SplitExamples {
       for (const std::size_t c : places_) check_feature(cells[c], line, c);
       if (is_missing(cells[label_])) reader_.refuse(line, label_, "the label is missing", "Remove the line");
       const std::string name = class_name(cells[label_]);
+      if (name.find('\n') != std::string::npos)
+        reader_.refuse(line, label_, "the label has a line break", "Write it on one line");
       if (!known.empty() && std::find(known.begin(), known.end(), name) == known.end())
         reader_.refuse(line, label_, "the model has no class '" + name.substr(0, 40) + "'");
       if (!names.add(name)) refuse_labels(k_max_classes + 1);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontends/data/csv.h"
 #include "frontends/data/lines.h"
 #include "frontends/model/tasks/split_records.h"
 #include "frontends/model/tasks/task_parts.h"
@@ -88,9 +89,8 @@ void of_documents(const Request& r, Examples& examples) {
     std::string label, text;
   };
   const auto read = [](std::string_view record) {
-    const std::string_view line = first_line(record);
-    const std::size_t tab = std::min(line.find('\t'), line.size());
-    return Record{std::string(line.substr(0, tab)), std::string(line.substr(std::min(tab + 1, line.size())))};
+    const std::size_t tab = std::min(record.find('\t'), record.size());
+    return Record{std::string(record.substr(0, tab)), std::string(record.substr(std::min(tab + 1, record.size())))};
   };
   for_each_batch_of<Record>(r.task, examples.split, read, [&](const std::vector<Record>& batch) {
     std::vector<std::string> texts;
@@ -162,7 +162,7 @@ void of_table_rows(const Request& r, Examples& examples) {
   task->for_each_row(examples.split, [&](std::span<const double> values, const std::string& label,
                                          std::string_view record) {
     rows.emplace_back(values.begin(), values.end());
-    batch.push_back({std::string(first_line(record)), label, "", 0});
+    batch.push_back({first_csv_row(record), label, "", 0});
     if (rows.size() == k_batch) predict();
   });
   predict();
