@@ -41,8 +41,8 @@ def forward_flop(o):
     return share * 2 * o.steps * o.batch * directions * GATES.get(o.cell, 4) * o.hidden * widths
 
 
-def load(path):
-    """The tensors of a safetensors file."""
+def load(path, torch_names=True):
+    """The tensors of a safetensors file; with torch_names also those of text cells that torch has as a layer."""
     raw = pathlib.Path(path).read_bytes()
     (size,) = struct.unpack_from("<Q", raw)
     header = json.loads(raw[8:8 + size])
@@ -51,7 +51,7 @@ def load(path):
     for name, entry in header.items():
         begin, end = (8 + size + at for at in entry["data_offsets"])
         tensors[name] = np.frombuffer(raw[begin:end], DTYPES[entry["dtype"]]).reshape(entry["shape"]).copy()
-    return with_torch_names(tensors)
+    return with_torch_names(tensors) if torch_names else tensors
 
 
 def save(path, tensors):

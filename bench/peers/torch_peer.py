@@ -4,7 +4,10 @@
 
 Needs the Python packages torch and numpy in an environment of their own. Cells beside nn.RNN, nn.GRU and nn.LSTM:
 lstm_cell loops over nn.LSTMCell, lstm_ops over plain operations, lnlstm over plain operations and nn.functional's norm.
+--text-cell loops over the equations of a text cell; its parameters are those of --check.
 """
+import json
+import pathlib
 import time
 
 import torch
@@ -12,6 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 import protocol
+from torch_cells import TextLayers
 
 
 class ByHand(nn.Module):
@@ -80,7 +84,9 @@ LAYERS = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 LOOPS = {"lstm_cell": (CellLSTM, False), "lstm_ops": (OpsLSTM, False), "lnlstm": (LayerNormLSTM, True)}
 
 
-def make(o):
+def make(o, saved):
+    if o.text_cell:
+        return TextLayers(json.loads(pathlib.Path(o.text_cell).read_text()), o, saved)
     if o.cell in LAYERS:
         more = {"proj_size": o.projection} if o.projection else {}
         if o.cell == "rnn":
@@ -95,7 +101,7 @@ def make(o):
 
 def saved_name(name):
     """"norm_c_bias_l0", which a ParameterDict can hold, as "norm_c.bias_l0"."""
-    name = name.removeprefix("values.")
+    name = name.removeprefix("values.").replace("/", ".")
     for part in ("weight", "bias"):
         name = name.replace(f"norm_ih_{part}", f"norm_ih.{part}").replace(f"norm_hh_{part}", f"norm_hh.{part}")
         name = name.replace(f"norm_c_{part}", f"norm_c.{part}")
@@ -124,12 +130,14 @@ def main():
     o = protocol.parse([*LAYERS, *LOOPS], ["train", "infer", "gemm"], lengths={"help": "used as --check has them"},
                        shape={"default": "1024x1024x1024"}, compile={"action": "store_true"},
                        projection={"type": int, "default": 0}, nonlinearity={"default": "tanh"},
-                       **{"no-bias": {"action": "store_true"}})
+                       **{"no-bias": {"action": "store_true"},
+                          "text-cell": {"help": "JSON with states, step and y of a text cell; takes the place of --cell"}})
     torch.set_num_threads(o.threads)
     torch.manual_seed(o.seed)
     if o.mode == "gemm":
         return gemm(o)
-    layer, saved = make(o), protocol.load(o.check) if o.check else {}
+    saved = protocol.load(o.check, torch_names=not o.text_cell) if o.check else {}
+    layer = make(o, saved)
     x = torch.rand(o.steps, o.batch, o.input) * 2 - 1
     if saved:
         x = torch.from_numpy(saved["x"])

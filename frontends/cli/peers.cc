@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/job.h"
+#include "frontends/cli/report.h"
 #include "unroll/error.h"
 #include "unroll/safetensors.h"
 
@@ -24,11 +26,12 @@ struct PeerRow {
   const char* imports;
   const char* packages;  // for pip
   bool trains;
-  bool variants;  // knows layers without bias, with relu or a projection
+  bool variants;    // knows layers without bias, with relu or a projection
+  bool text_cells;  // runs the equations of a text cell
 };
 constexpr PeerRow k_peers[] = {
-    {"torch", "torch_peer.py", "torch, numpy", "torch numpy", true, true},
-    {"onnxruntime", "onnxruntime_peer.py", "onnxruntime, onnx, numpy", "onnxruntime onnx numpy", false, false},
+    {"torch", "torch_peer.py", "torch, numpy", "torch numpy", true, true, true},
+    {"onnxruntime", "onnxruntime_peer.py", "onnxruntime, onnx, numpy", "onnxruntime onnx numpy", false, false, false},
 };
 
 // Beside an installed command, or in the sources that a build folder lies in.
@@ -70,16 +73,14 @@ struct ScratchFolder {
   fs::path path;
 };
 
-// Text cells that torch_peer.py has as a loop, known by the names of their parameters in the first layer: those of
-// docs/examples/cells/lstm.toml and layer-norm.toml.
-struct TextCellRow {
-  const char* parameter;
-  const char* cell;
-};
-constexpr TextCellRow k_text_cells[] = {{"i.weight_0_l0", "lstm"}, {"from_x2.weight_0_l0", "lnlstm"}};
+const TextCell* text_cell_of(const RecurrentModelOptions& m) {
+  const auto at = std::find_if(m.cells.begin(), m.cells.end(), [&](const TextCell& c) { return c.name == m.cell; });
+  return at == m.cells.end() ? nullptr : &*at;
+}
 
-// The cell's name in the scripts. Throws for layers that the library does not have.
-std::string cell_of(const PeerRow& peer, const RecurrentModelOptions& m, const TensorMap& parameters) {
+// The options that name the cell to a script; a text cell is written to `folder`. Throws for layers that the library
+// does not have.
+std::string cell_options(const PeerRow& peer, const RecurrentModelOptions& m, const fs::path& folder) {
   const auto refuse = [&](const std::string& what) {
     return Error(ErrorKind::unsupported, "compare", fmt::format("{} has no layer with {}", peer.name, what),
                  fmt::format("Compare without --with {}", peer.name));
@@ -89,26 +90,29 @@ std::string cell_of(const PeerRow& peer, const RecurrentModelOptions& m, const T
   if (m.cell == "gru" && !m.reset_after) throw refuse("model.reset_after = false");
   if (!peer.variants && (!m.bias || m.projection > 0 || m.nonlinearity != "tanh"))
     throw refuse("model.bias = false, model.projection or model.nonlinearity");
-  if (m.cell == "rnn" || m.cell == "gru" || m.cell == "lstm") return m.cell;
-  const bool one_loop = peer.variants && m.layers == 1 && !m.bidirectional;
-  if (one_loop && m.cell == "lnlstm") return m.cell;
-  for (const TextCellRow& row : k_text_cells)
-    if (one_loop && parameters.contains(row.parameter)) return row.cell;
-  throw refuse(fmt::format("model.cell = \"{}\"; known are rnn, gru and lstm, and torch runs one layer of lnlstm "
-                           "and of the text cells lstm.toml and layer-norm.toml",
+  if (m.cell == "rnn" || m.cell == "gru" || m.cell == "lstm") return "--cell " + m.cell;
+  const TextCell* text = text_cell_of(m);
+  if (text && peer.text_cells) {
+    const std::string path = (folder / "cell.json").string();
+    write_file(path, nlohmann::json{{"states", text->states}, {"step", text->step}, {"y", text->y}}.dump());
+    return "--text-cell " + quoted(path);
+  }
+  if (m.cell == "lnlstm" && !text && peer.variants && m.layers == 1 && !m.bidirectional) return "--cell lnlstm";
+  throw refuse(fmt::format("model.cell = \"{}\"; known are rnn, gru and lstm, and torch runs text cells and one layer "
+                           "of lnlstm",
                            m.cell));
 }
 
-OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const TensorMap& parameters,
-                        const fs::path& folder, const Options& o) {
+OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs::path& folder,
+                        const Options& o) {
   const RecurrentModelOptions& m = model.stack->model;
   const RecurrentSizes& s = model.stack->sizes;
   const std::string out = (folder / (std::string(peer.name) + ".safetensors")).string();
   const char* mode = o.grad && peer.trains ? "train" : "infer";
   std::string command = fmt::format(
-      "{} {} --cell {} --mode {} --input {} --hidden {} --layers {} --batch {} --steps {} --threads {} --seconds 0 "
+      "{} {} {} --mode {} --input {} --hidden {} --layers {} --batch {} --steps {} --threads {} --seconds 0 "
       "--check {} --save {}",
-      quoted(o.python), quoted((folder_of_scripts() / peer.script).string()), cell_of(peer, m, parameters), mode,
+      quoted(o.python), quoted((folder_of_scripts() / peer.script).string()), cell_options(peer, m, folder), mode,
       s.input, m.hidden, m.layers, s.batch, s.steps, std::max<std::int64_t>(o.threads.value_or(1), 1),
       quoted((folder / "case.safetensors").string()), quoted(out));
   if (m.bidirectional) command += " --bidirectional";
@@ -154,7 +158,7 @@ std::vector<OutsideResults> run_peers(const CompareModel& model, const TensorMap
   save_safetensors((folder.path / "case.safetensors").string(), file);
   std::vector<OutsideResults> all;
   for (const PeerRow& peer : k_peers)
-    if (asked(peer)) all.push_back(run_peer(peer, model, file.tensors, folder.path, options));
+    if (asked(peer)) all.push_back(run_peer(peer, model, folder.path, options));
   return all;
 }
 

@@ -266,13 +266,21 @@ def compare(folder):
 
 
 FAKE_PYTHON = """#!/usr/bin/env python3
+import json
 import sys
 sys.path.insert(0, %r)
 sys.argv = ["fake", "no command", *sys.argv[1:]]
 import command
 if "-c" not in sys.argv:
     given = {word: sys.argv[at + 1] for at, word in enumerate(sys.argv) if word.startswith("--")}
-    assert {"x", "weight_ih_l0"} <= command.load(given["--check"]).keys()
+    tensors = command.load(given["--check"])
+    if "--text-cell" in given:
+        with open(given["--text-cell"]) as file:
+            cell = json.load(file)
+        assert cell == {"states": ["h"], "step": "h' = tanh(affine(x, h))", "y": ""} and "h.bias_l0" in tensors
+    else:
+        assert "weight_ih_l0" in tensors
+    assert "x" in tensors
     command.save(given["--save"], y=("F32", [5, 2, 4], [0.125] * 40))
     print('{"backend": "another", "min_ms": 1, "median_ms": 2}')
 """
@@ -290,6 +298,10 @@ def compare_with(folder):
     refused(9, "compare", config, *both, "--backend", "reference,cpu", says=["torch differs", "y is", "0.125"])
     config.write_text("[model]\ncell = \"mgu\"\ninput = 3\nhidden = 4\n")
     refused(2, "compare", config, *both, says=["torch has no layer", "mgu", "rnn, gru and lstm"])
+    config.write_text("[cells.mine]\nstates = [\"h\"]\nstep = \"h' = tanh(affine(x, h))\"\n"
+                      "[model]\ncell = \"mine\"\ninput = 3\nhidden = 4\n[data]\nsteps = 5\n[train]\nbatch = 2\n")
+    refused(9, "compare", config, *both, "--backend", "reference,cpu", says=["torch differs", "y is", "0.125"])
+    refused(2, "compare", config, "--with", "onnxruntime", "--python", python, says=["onnxruntime has no layer", "mine"])
     config.write_text("[model]\ncell = \"gru\"\ninput = 3\nhidden = 4\nreset_after = false\n")
     refused(2, "compare", config, *both, says=["torch has no layer", "reset_after"])
     # Of a config with a task the recurrent layers are compared: the fake computes others.

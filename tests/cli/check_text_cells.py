@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells given as text in a config, through every command that takes a model. usage: check_text_cells.py UNROLL"""
 import math
+import os
 import pathlib
+import subprocess
 import tempfile
 
 from command import load, ok, refused, run_checks, save
@@ -20,6 +22,25 @@ NOISY = '''
 states = ["h"]
 step = "h' = tanh(affine(x, dropout(h, 0.3)))"
 y = "2 * h'"
+'''
+ODD = '''
+[cells.odd]
+states = ["h", "m"]
+step = """
+in = concat(slice(x, 1, input - 1), max(h, 0.1),   # a word of Python
+            min(m, h))
+is = softmax(linear(in)) + param(p) - min(1e-1, hidden / 4) * abs(-h)
+m' = relu(is) - silu(layer_norm(affine(x, m))) / (2 + exp(layer_norm(h)))
+h' = tanh(sqrt(softplus(m') + 1) - log(1.5)) * sigmoid(0.5)
+"""
+y = """concat(h', -m)   # wider than a state
+"""
+[model]
+cell = "odd"
+input = 3
+hidden = 4
+[data]
+steps = 5
 '''
 SMALL = ["--set", "train.batch=4", "--set", "train.checkpoint_every=5", "--threads", "1"]
 
@@ -98,6 +119,24 @@ def examples(folder):
         assert result["updates"] == 3 and result["skipped_updates"] == 0, (file, result)
 
 
+def against_torch(folder):
+    """torch computes the outputs and gradients of every cell, stacked and in both directions, where it is installed"""
+    python = os.environ.get("UNROLL_PEERS_PYTHON", "python3")
+    if subprocess.run([python, "-c", "import torch, numpy"], capture_output=True).returncode != 0:
+        print("     no torch here: not looked at")
+        return
+    (folder / "odd.toml").write_text(ODD)
+    files = sorted((pathlib.Path(__file__).resolve().parents[2] / "docs/examples/cells").glob("*.toml"))
+    for file in [*files, folder / "odd.toml"]:
+        grad = [] if "dropout" in file.read_text() else ["--grad"]
+        sizes = ["--set", "model.hidden=6", "--set", "model.layers=2", "--set", "model.bidirectional=true", "--set",
+                 "train.batch=3"]
+        steps = [] if file.stem == "odd" else ["--set", "data.window=5"]
+        found = ok("compare", file, "--with", "torch", "--python", python, "--runs", 0, *grad, *sizes, *steps,
+                   "--json").json()
+        assert found["agrees"], (file, found)
+
+
 def trains(folder):
     """train, resume, eval and generate work from a run folder alone, with dropout in the step and a y of its own"""
     ok("new", "language-model", folder / "demo", "--set", "model.hidden=8", "--set", "model.cell=noisy")
@@ -122,4 +161,4 @@ def trains(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([run_numbers, mistakes, inspects, benches, examples, trains], work)
+    run_checks([run_numbers, mistakes, inspects, benches, examples, against_torch, trains], work)
