@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <iterator>
-#include <sstream>
-
 #include "core/train/judgement.h"
 #include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
@@ -35,9 +31,9 @@ Report report_of(const Metrics& values) {
   return report;
 }
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream stream(text);
-  return {std::istream_iterator<std::string>(stream), {}};
+void add_text_scores(TranslateScores scores, Metrics& metrics, std::map<std::string, Metrics>& baselines) {
+  metrics.merge(scores.model);
+  baselines.merge(scores.baselines);
 }
 
 // The names that the task's metadata lists; else the numbers of the classes.
@@ -83,7 +79,8 @@ int run_eval(const Options& options) {
   std::map<std::string, Metrics> methods = task->baselines(split_of(options.split));
   busy.say("scoring texts");
   if (const auto* translate = dynamic_cast<const TranslateTask*>(task.get()))
-    add_text_scores(*translate, run, *backend, options, result.metrics, methods);
+    add_text_scores(translate_scores(*translate, run, *backend, split_of(options.split), options.decode),
+                    result.metrics, methods);
   if (!options.svg.empty()) {
     busy.say("predicting examples");
     draw_examples(run, *task, *backend, split_of(options.split), options.svg);

@@ -113,6 +113,7 @@ constexpr MainMetric k_main_metrics[] = {
     {"classify", "accuracy", "accuracy", true},
     {"document", "accuracy", "accuracy", true},
     {"label", "f1_macro", "F1, macro average", true},
+    {"translate", "bleu", "BLEU", true},
     {"translate", "token_accuracy", "token accuracy", true},
 };
 

@@ -9,6 +9,7 @@
 #include "frontends/cli/job.h"
 #include "frontends/cli/pictures.h"
 #include "frontends/cli/report.h"
+#include "frontends/cli/translate_scores.h"
 #include "frontends/cli/words.h"
 #include "unroll/error.h"
 #include "unroll/examples.h"
@@ -18,6 +19,8 @@ namespace {
 
 // Batches of the test set that a report evaluates, and with which it still counts a confusion matrix.
 constexpr std::int64_t k_most_batches = 200, k_most_confusion_batches = 1000;
+// Pairs of the test set that a report translates.
+constexpr std::int64_t k_most_translations = 200;
 
 // The same task with fewer batches of the test set.
 class FirstBatches : public Task {
@@ -66,6 +69,15 @@ void evaluate(const std::string& folder, TestResult& result, Activity& activity)
   if (n > k_most_batches)
     result.note = fmt::format("Metrics of the model are of the first {} of {} batches; `unroll eval` takes all.",
                               k_most_batches, number_text(static_cast<double>(n)));
+  if (const auto* translate = dynamic_cast<const TranslateTask*>(task.get())) {
+    activity.say(folder + ": scoring texts");
+    TranslateScores scores = translate_scores(*translate, run, *backend, Split::test, {}, k_most_translations);
+    result.metrics.merge(scores.model);
+    result.baselines.merge(scores.baselines);
+    if (!scores.all)
+      result.note += fmt::format(" BLEU, ROUGE and exact match are of the first {} pairs; `unroll eval` takes all.",
+                                 k_most_translations);
+  }
   const std::string kind = run.config.text("task.kind");
   if (counts_confusion(kind) && n > k_most_confusion_batches) {
     result.note += " The test set is too large for a confusion matrix here; `unroll eval` counts one.";

@@ -294,6 +294,10 @@ def drawn_or_refused(folder):
     ok("predict", folder / "translate/run", "--input", folder / "in.txt", "--svg", folder / "t.svg")
     root = xml.etree.ElementTree.parse(folder / "t.svg").getroot()
     assert {"Attention: 365", "Source token", "Target token", "6"} <= {t.text for t in root.iter(SVG + "text")}
+    ok("report", folder / "translate/run", "--output", folder / "r.html")
+    source = Page(folder / "r.html").source
+    for text in ("Baseline: Source copied", "Baseline: Word by word", "BLEU", "Token accuracy"):
+        assert text in source, text
     text_model = folder / "language-model/run"
     for command in ("eval", "predict"):
         refused(2, command, text_model, "--svg", folder / "x.svg", says=("--svg", f"`unroll generate {text_model}`"))
