@@ -41,7 +41,7 @@ def start(o, config, threads):
                    o.updates or JOBS.get(pathlib.Path(config).stem, 200)]
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if done.returncode != 0:
-        return {"refused": done.stderr.strip().splitlines()[-1:]}
+        return {"refused": done.stderr.strip().replace("\n  ", " ").splitlines()[-1:]}
     report = json.loads(done.stdout)
     off = lambda name: report[name] / report["estimated_" + name] - 1
     return {"seconds": report["seconds"], "time_off": off("seconds"),

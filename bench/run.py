@@ -31,7 +31,8 @@ def timed(command):
     """The JSON object that a command prints, times in milliseconds."""
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if done.returncode:
-        raise Absent((done.stderr or done.stdout).strip().splitlines()[-1])
+        wrapped = (done.stderr or done.stdout).strip()
+        raise Absent(wrapped.replace("\n  ", " ").splitlines()[-1])
     found = json.loads(done.stdout)
     for name in ("min", "median", "p99"):
         if name + "_us" in found:

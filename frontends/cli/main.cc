@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The unroll command: picks the command and turns errors into messages and exit codes.
+#include <unistd.h>
+
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <sstream>
+#include <string>
 #include <string_view>
 
 #include "frontends/cli/activity.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/terminal.h"
 #include "unroll/error.h"
 
 namespace {
@@ -32,6 +37,19 @@ int fail(int code, const char* text) {
   return code;
 }
 
+// Wrapped to the terminal, each line of the text on its own; its first word stays beside the prefix.
+int fail_with_text(int code, const std::string& text) {
+  const auto width = static_cast<std::size_t>(unroll::cli::terminal_width(STDERR_FILENO));
+  const std::string prefix = "unroll: error: ";
+  std::istringstream lines(std::string(prefix.size(), ' ') + text);
+  std::string message;
+  for (std::string line; std::getline(lines, line);)
+    message += unroll::cli::wrapped(line, width, /*indent=*/2) + "\n";
+  message.replace(0, prefix.size(), prefix);
+  std::fputs(message.c_str(), stderr);
+  return code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -45,10 +63,10 @@ int main(int argc, char** argv) {
     }
     return fail(1, "this command has no function");
   } catch (const unroll::Error& e) {
-    return fail(unroll::exit_code(e.kind()), e.what());
+    return fail_with_text(unroll::exit_code(e.kind()), e.what());
   } catch (const std::bad_alloc&) {
     return fail(7, "out of memory");
   } catch (const std::exception& e) {
-    return fail(1, e.what());
+    return fail_with_text(1, e.what());
   }
 }

@@ -78,7 +78,7 @@ def check(rows, folder):
         assert result.code == code, f"`unroll {line}` gave {result.code}, not {code}: {result.err}"
         assert result.err.startswith("unroll: error: ["), f"`unroll {line}`: {result.err}"
         for text in says:
-            assert text in result.err, f"`unroll {line}`: no {text!r} in {result.err!r}"
+            assert text in "\n".join(result.messages()), f"`unroll {line}`: no {text!r} in {result.err!r}"
         assert not (folder / "run").exists(), f"`unroll {line}` left a run folder"
 
 
@@ -127,8 +127,9 @@ def wrong_files(folder):
             line = command.format(name)
             result = call(*line.split(), cwd=folder)
             assert result.code in (2, 3), f"`unroll {line}` gave {result.code}: {result.err}"
-            assert result.err.startswith("unroll: error: [") and name in result.err, f"`unroll {line}`: {result.err}"
-            assert ". " in result.err, f"`unroll {line}` says no next step: {result.err}"
+            message = " ".join(result.messages())
+            assert message.startswith("unroll: error: [") and name in message, f"`unroll {line}`: {result.err}"
+            assert ". " in message, f"`unroll {line}` says no next step: {result.err}"
             assert not (folder / "out").exists(), f"`unroll {line}` left a folder"
 
 

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 
-from command import UNROLL, ok, refused, run_checks
+from command import UNROLL, Result, ok, refused, run_checks
 
 SMALL = ["--set", "model.hidden=8", "--set", "train.validate_every=1000"]
 
@@ -34,6 +34,7 @@ def trained(folder, kind, *more, updates=20):
 def fed(text, *arguments, code=0):
     done = subprocess.run([UNROLL, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=300)
     assert done.returncode == code, (arguments, done.returncode, done.stderr)
+    done.stderr = "\n".join(Result(done.returncode, done.stdout, done.stderr).messages())
     return done
 
 

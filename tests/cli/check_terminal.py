@@ -164,6 +164,22 @@ def widths(folder):
         assert seen.code == 0 and wide(seen.text, 60) == [], (line, wide(seen.text, 60)[:3])
 
 
+def errors_are_wrapped(folder):
+    """an error fits 80 columns and a terminal of 60; its further lines begin with two spaces"""
+    source = config(folder, "classify")
+    wrapped = 0
+    for line in (["train", source, "--set", "model.hidden=many"], ["train", source, "--out"],
+                 ["eval", "nowhere"], ["bench", "--mode", "fast"], ["evaluate", source]):
+        for width in (80, 60):
+            seen = Watched(*line, width=width)
+            first, *more = seen.text.replace("\r", "").rstrip("\n").split("\n")
+            assert seen.code in (2, 3) and first.startswith("unroll: error: "), (line, seen.text)
+            wrapped += len(more)
+            assert all(part.startswith("  ") for part in more), (line, seen.text)
+            assert wide(seen.text, width) == [], (line, seen.text)
+    assert wrapped >= 5, "most messages are longer than a line"
+
+
 def narrowed_window(folder):
     """a terminal that is made narrower shows one bar, without fragments, and nothing of it at the end"""
     source = config(folder, "language-model")
@@ -177,4 +193,4 @@ def narrowed_window(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([slow_evaluation, slow_training, slow_measurements, widths, narrowed_window], work)
+    run_checks([slow_evaluation, slow_training, slow_measurements, widths, errors_are_wrapped, narrowed_window], work)

@@ -41,7 +41,7 @@ def refused(code, *arguments, says=()):
     assert result.code == code, f"{arguments} gave {result.code}, not {code}: {result.err}"
     assert "\nunroll: error: " in "\n" + result.err, result.err  # progress may come before it
     for text in says:
-        assert text in result.err, f"no {text!r} in {result.err!r}"
+        assert text in "\n".join(result.messages()), f"no {text!r} in {result.err!r}"
     return result
 
 
