@@ -194,8 +194,9 @@ std::string Config::toml(unsigned uses) const {
       out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section);
     }
     const std::string line = fmt::format("{} = {}", key.path.substr(dot + 1), toml_text(entry(key.path).value));
-    out += fmt::format("{:<32}# {}{}\n", line, key.doc,
-                       key.allowed.choices.empty() ? "" : fmt::format(" ({})", key.allowed.choices));
+    std::string_view choices = key.allowed.choices;
+    if (choices.ends_with('|')) choices.remove_suffix(1);  // the last one is empty
+    out += fmt::format("{:<32}# {}{}\n", line, key.doc, choices.empty() ? "" : fmt::format(" ({})", choices));
   }
   out += tables_toml(uses);
   return out;

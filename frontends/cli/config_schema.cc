@@ -34,7 +34,7 @@ constexpr KeySpec k_schema[] = {
 
     {"data.path", k_text, "\"\"", any, k_trained, "data file; a relative path starts at the folder of this config"},
     {"data.tokens", k_text, "\"characters\"", one_of("bytes|characters|words|bpe"), k_tokens,
-     "tokenizer; label: words or characters, into which `predict` divides a line"},
+     "tokenizer; label: words or characters, for lines given to `predict`"},
     {"data.vocabulary", k_int, "10000", between(1, 1048576), k_words, "words, bpe: maximum vocabulary size"},
     {"data.min_count", k_int, "2", from(1), k_words,
      "words, bpe: minimum count in the training set; rarer words become the unknown token"},
@@ -123,7 +123,7 @@ constexpr KeySpec k_schema[] = {
     {"model.activation_penalty", k_num, "0.0", between(0, 1e3), k_trained,
      "AR: penalty on the mean square of the layer outputs, in training; typical 2"},
     {"model.temporal_penalty", k_num, "0.0", between(0, 1e3), k_trained,
-     "TAR: penalty on the mean square of their change between steps, in training; typical 1"},
+     "TAR: penalty on the mean square of the change of the layer outputs between steps, in training; typical 1"},
     {"model.init", k_text, "\"pytorch\"", one_of("pytorch|xavier|orthogonal"), k_trained,
      "initialization of the recurrent layers"},
     {"model.forget_bias", k_num, "0.0", between(-10, 10), k_trained,
@@ -206,8 +206,8 @@ constexpr KeySpec k_schema[] = {
     {"run.backend", k_text, "\"cpu\"", any, k_every, "backend: cpu, reference, ... (see `unroll doctor`)"},
     {"run.threads", k_int, "0", between(0, 4096), k_every, "number of threads; 0: all available processors"},
     {"run.estimate_seconds", k_num, "3.0", between(0, 60), k_trained,
-     "maximum seconds of trial updates before the run, and at most 5 % of the run (10 % until the backend has "
-     "chosen its schedules), of a short run 20 % and 0.3 seconds; 0: no estimate"},
+     "time limit, in seconds, of the trial updates that estimate a run; they take at most 5 % of the run (10 % until "
+     "the backend has chosen its schedules), of a short run 20 % and 0.3 seconds; 0: no estimate"},
     {"run.tensorboard", k_bool, "false", any, k_trained, "write a TensorBoard event file into the run folder"},
     {"run.memory_limit", k_text, "\"\"", any, k_trained,
      "maximum memory of an update, such as 2GiB; larger updates use gradient checkpointing"},
