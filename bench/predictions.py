@@ -20,7 +20,8 @@ MODELS = [
     ("lstm", "train", 32, 128, 256, 100, "--bidirectional"), ("lnlstm", "train", 32, 128, 256, 100),
     ("lnlstm", "infer", 32, 128, 256, 100), ("mgu", "train", 32, 128, 256, 200), ("indrnn", "infer", 32, 128, 256, 200),
     ("lstm", "infer", 8, 64, 128, 200), ("lstm", "train", 20, 100, 200, 70), ("gru", "train", 128, 64, 128, 50),
-    ("rnn", "infer", 4, 64, 512, 100), ("peephole_lstm", "train", 32, 64, 128, 100), ("lstm", "train", 20, 650, 650, 35),
+    ("rnn", "infer", 4, 64, 512, 100), ("peephole_lstm", "train", 32, 64, 128, 100),
+    ("lstm", "train", 20, 650, 650, 35),
     ("ligru", "train", 24, 40, 96, 120), ("janet", "infer", 12, 80, 160, 90),
 ]
 ALLOWED = 0.25
@@ -31,7 +32,8 @@ def measured(o, model):
     sizes = ["--batch", batch, "--input", width, "--hidden", hidden, "--steps", steps]
     command = [o.unroll, "bench", "--cell", cell, "--mode", mode, *sizes, *rest, "--threads", o.threads,
                "--seconds", o.seconds, "--explain", "--json"]
-    return json.loads(subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True).stdout)
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
 
 
 def main():

@@ -82,7 +82,8 @@ def sides_of(workload, mode, here, o, case):
     common = ["--mode", mode, "--seconds", o.seconds]
     ours = [o.unroll, "bench", *workload.shape.split(), *workload.ours.split(), *common, "--json"]
     threads = ["--threads", peer_threads(o)]
-    sides = {"unroll": [*ours, "--threads", o.threads, "--backend", o.backend, *([] if mode == "stream" else ["--save", case])]}
+    saves = [] if mode == "stream" else ["--save", case]
+    sides = {"unroll": [*ours, "--threads", o.threads, "--backend", o.backend, *saves]}
     for peer, options in workload.peers or [(peer, "") for peer in here]:
         if peer not in here or mode not in MODES.get(peer, (mode,)):
             continue
@@ -173,8 +174,8 @@ def markdown(row, rate):
     goal = "" if row["goal"] is None else f"{row['goal']} {verdict}"
     difference = row.get("relative_l2") or ours.get("relative_l2_difference")
     spread = f"{ours['spread']:.0%}" if "spread" in ours else ""
-    return (f"| {row['workload']} | {row['mode']} | {times_text(ours)} | {spread} | {speed} | {fastest[0]} | {fastest[1]} "
-            f"| {ratios[0]} | {ratios[1]} | {goal} "
+    return (f"| {row['workload']} | {row['mode']} | {times_text(ours)} | {spread} | {speed} "
+            f"| {fastest[0]} | {fastest[1]} | {ratios[0]} | {ratios[1]} | {goal} "
             f"| {'' if difference is None else f'{difference:.0e}'} |")
 
 
@@ -185,7 +186,8 @@ def main():
                         help="torch,onnxruntime,jax,onednn,onednn-api; those absent are skipped")
     parser.add_argument("--python", default="python3", help="an interpreter that has the peers' packages")
     parser.add_argument("--backend", default="cpu")
-    parser.add_argument("--threads", type=int, default=0, help="0: ours chooses, peers get all that the process may use")
+    parser.add_argument("--threads", type=int, default=0,
+                        help="0: ours chooses, peers get all that the process may use")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--only", default="", help="workloads with this in their name")
@@ -197,8 +199,9 @@ def main():
     here = available(o)
     rates = gemm_rates(here, o)
     print("SGEMM 1024³, GFLOP/s: " + ", ".join(f"{name} {rate:.0f}" for name, rate in rates.items()) + "\n")
-    print("| workload | mode | unroll min / median ms | spread | GFLOP/s (of SGEMM) | fastest peer min / median ms | torch "
-          "| fastest / unroll, min / median | torch / unroll | goal | relative L2 |\n|" + "---|" * 11, flush=True)
+    print("| workload | mode | unroll min / median ms | spread | GFLOP/s (of SGEMM) | fastest peer min / median ms "
+          "| torch | fastest / unroll, min / median | torch / unroll | goal | relative L2 |\n|" + "---|" * 11,
+          flush=True)
     rows, wrong = [], []
     for workload in WORKLOADS:
         if o.only not in workload.name or (o.without and o.without in workload.name):

@@ -43,13 +43,14 @@ def interleaved(commands, rounds):
 
 
 def sweep_layers(o, name, values, common):
-    """Per value and cell: time, time of a sequence with its speed-up over the first value, time against the plain rnn's."""
+    """Per value and cell: time, time of a sequence, its speed-up over the first value, time against the plain rnn's."""
     cells = o.cells.split(",")
     points = [(value, cell) for value in values for cell in cells]
     commands = [[*common, "--cell", cell, *[part for n, v in {**START, name: value}.items() for part in (f"--{n}", v)],
                  "--mode", o.mode, "--backend", o.backends.split(",")[0]] for value, cell in points]
     found = dict(zip(points, interleaved(commands, o.rounds)))
-    print(f"| cell | {name} | min / median ms | spread | GFLOP/s | ms a sequence | speed-up a sequence | cost, rnn = 1 |")
+    print(f"| cell | {name} | min / median ms | spread | GFLOP/s | ms a sequence | speed-up a sequence "
+          "| cost, rnn = 1 |")
     print("|" + "---|" * 8)
     rows = []
     for cell in cells:

@@ -18,8 +18,8 @@ class Workload:
 
 
 # Rounding of f32 in sums of some hundred products over some hundred steps stays near 1e-6, of gradients near 1e-5; a
-# wrong weight, gate or mask gives 1e-1 and more. A random layer-norm LSTM is chaotic: over 100 steps PyTorch's gradients
-# in f32 are 1.2e-3 from its own in f64 (ours 0.9e-3).
+# wrong weight, gate or mask gives 1e-1 and more. A random layer-norm LSTM is chaotic: over 100 steps PyTorch's
+# gradients in f32 are 1.2e-3 from its own in f64 (ours 0.9e-3).
 CHAOTIC = 1e-2
 
 

@@ -31,8 +31,8 @@ void prepare(BackendState& state, Team& team, const BackendOptions& options) {
 // Which numbers of threads a plan may run on, with the same bits.
 struct ThreadWays {
   int usual = 1;
-  // Above 1 thread: what one thread should take, by usual rates. Beside other programs it may be the faster way, because
-  // every barrier waits for a thread that another program interrupts. 0: one thread is not tried.
+  // Above 1 thread: what one thread should take, by usual rates. Beside other programs it may be the faster way,
+  // because every barrier waits for a thread that another program interrupts. 0: one thread is not tried.
   double alone_ns = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Branches of a plan that do not depend on each other: side by side, each by some of the parts with a barrier of their
-// own, or in turn by all parts. Timings of the first runs choose, once the scans in both have chosen their schedules, and
-// again when the time of the runs changes.
+// own, or in turn by all parts. Timings of the first runs choose, once the scans in both have chosen their schedules,
+// and again when the time of the runs changes.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX Runtime's side of `unroll bench`, for --mode infer (its LSTM, GRU and RNN ops on whole sequences) and stream (one
-call per step, states in and out).
+"""ONNX Runtime's side of `unroll bench`, for --mode infer (its LSTM, GRU and RNN ops on whole sequences) and stream
+(one call per step, states in and out).
 
 Needs onnx and onnxruntime. A call through Python costs some microseconds, which are counted: --empty times a model that
 does nothing, to tell how many.

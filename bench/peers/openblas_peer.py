@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpenBLAS's side of `unroll bench --mode gemm`: cblas_sgemm, through ctypes.
 
-Needs numpy and libopenblas (Debian: libopenblas0). Old versions do not know new processors: OPENBLAS_CORETYPE=SkylakeX in
-the environment makes them use AVX-512. --constant-b changes nothing: there is no call that takes packed operands.
+Needs numpy and libopenblas (Debian: libopenblas0). Old versions do not know new processors: OPENBLAS_CORETYPE=SkylakeX
+in the environment makes them use AVX-512. --constant-b changes nothing: there is no call that takes packed operands.
 """
 import argparse
 import ctypes

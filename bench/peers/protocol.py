@@ -34,7 +34,8 @@ def parse(cells, modes, **more):
 
 
 def forward_flop(o):
-    """2 T B D G H (I + H) for the first layer, D H in the place of I for the others; of MIN:MAX:MEAN lengths the mean counts."""
+    """2 T B D G H (I + H) for the first layer, D H in the place of I for the others; of MIN:MAX:MEAN lengths the mean
+    counts."""
     directions = 2 if o.bidirectional else 1
     widths = o.input + o.hidden + (o.layers - 1) * (directions + 1) * o.hidden
     share = int(o.lengths.split(":")[2]) / o.steps if getattr(o, "lengths", None) else 1
@@ -66,7 +67,7 @@ def save(path, tensors):
 
 
 def with_torch_names(tensors):
-    """Parameters of cells written as text (docs/examples/cells), and their gradients, by the names of built-in cells."""
+    """Parameters of cells written as text (docs/examples/cells) and their gradients, by the names of built-in cells."""
     joined = {}
     for d in ("", "d_"):
         def stack(parts, d=d):

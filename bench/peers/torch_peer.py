@@ -131,7 +131,7 @@ def main():
                        shape={"default": "1024x1024x1024"}, compile={"action": "store_true"},
                        projection={"type": int, "default": 0}, nonlinearity={"default": "tanh"},
                        **{"no-bias": {"action": "store_true"},
-                          "text-cell": {"help": "JSON with states, step and y of a text cell; takes the place of --cell"}})
+                          "text-cell": {"help": "JSON with states, step and y of a text cell; --cell is ignored"}})
     torch.set_num_threads(o.threads)
     torch.manual_seed(o.seed)
     if o.mode == "gemm":

@@ -136,7 +136,8 @@ class Builder {
 
   // A result that is only another reading of its operand.
   bool is_view(const Node& node, std::int32_t id) const {
-    if (node.inputs.empty() || (node.op != Op::slice && node.op != Op::reshape && node.op != Op::broadcast)) return false;
+    const bool reads_again = node.op == Op::slice || node.op == Op::reshape || node.op == Op::broadcast;
+    if (node.inputs.empty() || !reads_again) return false;
     const Storage &to = storage({id, 0}), &from = storage(node.inputs[0]);
     if (to.place != from.place || to.index != from.index) return false;
     const std::size_t bytes = graph_.type(node.inputs[0]).bytes();

@@ -21,8 +21,8 @@ struct NamedPlan {
 // plan, runs, milliseconds, predicted_ms, memory, places, left, passes, calls, edges (by index of calls), loops.
 Report plan_json(const NamedPlan& plan);
 // About a screen: time by phase and layer, the longest calls, optimizations not applied, memory. `full`: also what
-// the steps of each loop consist of, every change that a pass made, and every call. Of a plan that did not run: its work
-// by phase and layer, its loops, and every call.
+// the steps of each loop consist of, every change that a pass made, and every call. Of a plan that did not run: its
+// work by phase and layer, its loops, and every call.
 Report plan_text(const NamedPlan& plan, bool full);
 
 }  // namespace unroll::cli

@@ -114,8 +114,8 @@ void add_predict(CLI::App& app, Options& o) {
       ->default_str("by the name of --output, else by task")
       ->check(one_of({"csv", "tsv", "jsonl", "text"}));
   add_text(app, "--svg", o.svg, "FILE",
-           "Draw to this SVG file. forecast: the series and its forecast; classify, document: class probabilities of the "
-           "first lines; translate: attention for the first line.");
+           "Draw to this SVG file. forecast: the series and its forecast; classify, document: class probabilities of "
+           "the first lines; translate: attention for the first line.");
   add_integer(app, "--top-k", o.top_k, "Labels to print with their probabilities; for classify and document.",
               {1, 65536, 3})
       ->default_str("1");

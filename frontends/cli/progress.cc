@@ -111,7 +111,8 @@ std::vector<std::string> estimate_lines(const RunEstimate& e) {
   std::string time = "estimate: time unknown";
   if (e.update_seconds > 0)
     time = fmt::format("estimate: time {}: {} of {:.3g} ms, {} of {}", short_time(e.seconds()),
-                       counted(e.updates, "update"), 1e3 * e.update_seconds, counted(e.validations, "validation"), short_time(e.validation_seconds));
+                       counted(e.updates, "update"), 1e3 * e.update_seconds, counted(e.validations, "validation"),
+                       short_time(e.validation_seconds));
   return {time, memory};
 }
 

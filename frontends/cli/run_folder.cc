@@ -46,7 +46,8 @@ RunFolder open_run(const Options& options) {
   refuse_other_than_run(options.config);
   const std::string config = options.config + "/config.toml";
   const std::string model = fmt::format("{}/{}.safetensors", options.config, options.checkpoint);
-  if (!disk().exists(config)) refuse(options.config, fmt::format("not a run folder: {} is missing", config), k_name_one);
+  if (!disk().exists(config))
+    refuse(options.config, fmt::format("not a run folder: {} is missing", config), k_name_one);
   if (!disk().exists(model))
     refuse(options.config, fmt::format("the run has no checkpoint yet: {} is missing", model),
            fmt::format("Train it: unroll train --resume --out {}", options.config));

@@ -27,8 +27,8 @@ class UNROLL_API GzipUnpacker {
   GzipUnpacker(const GzipUnpacker&) = delete;
   GzipUnpacker& operator=(const GzipUnpacker&) = delete;
 
-  // Appends what the next bytes of the file unpack to. Throws Error(input_file) if they are damaged, or if `text` becomes
-  // larger than `limit`.
+  // Appends what the next bytes of the file unpack to. Throws Error(input_file) if they are damaged, or if `text`
+  // becomes larger than `limit`.
   void feed(std::span<const std::byte> bytes, std::string& text, std::size_t limit);
   // After the last bytes. Throws Error(input_file) if the file is cut off.
   void finish() const;

@@ -165,7 +165,8 @@ std::optional<TextPair> PairsReader::read(const Line& line) {
 }
 
 TextPair PairsReader::pair_in(const RecordFile& file, std::string_view record) const {
-  std::optional<std::vector<std::string>> cells = cells_of(quoted_ ? first_csv_row(record) : std::string(first_line(record)));
+  const std::string row = quoted_ ? first_csv_row(record) : std::string(first_line(record));
+  std::optional<std::vector<std::string>> cells = cells_of(row);
   if (!cells || cells->size() != columns_.size()) file.refuse_changed();
   return {std::move((*cells)[source_]), std::move((*cells)[target_]), 0};
 }

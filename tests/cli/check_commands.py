@@ -145,7 +145,8 @@ def stream_steps(folder):
     assert "steps=7" in told and "relative_l2_difference=" in told, told
     report = ok(*command, "--bench", "--seconds", 0, "--weights-dtype", "bf16", "--json").json()
     assert 0 < report["min_us"] <= report["median_us"] <= report["p99_us"] and report["inputs"] == 2, report
-    for text, says in (("1,2\n3\n", [":2:2", "takes 2 numbers; the line has 1"]), ("1,2,3\n", [":1:5", "the line has more"]),
+    for text, says in (("1,2\n3\n", [":2:2", "takes 2 numbers; the line has 1"]),
+                       ("1,2,3\n", [":1:5", "the line has more"]),
                        ("1,two\n", [":1:3", "'two' is not a number"]), ("1,inf\n", ["not a finite number"]),
                        ("1,2\n1,\n", [":2:3", "cell 2 of the line is empty", "repeat the last one"])):
         (folder / "bad.csv").write_text(text)
@@ -211,8 +212,8 @@ def bench_products(folder):
 def bench_saves(folder):
     """bench saves the parameters, x and results of the run it timed: run computes the same from them"""
     (folder / "c.toml").write_text("[model]\ncell = \"lstm\"\ninput = 3\nhidden = 4\n")
-    ok("bench", "--config", folder / "c.toml", "--batch", 2, "--steps", 5, "--mode", "infer", "--seconds", 0, "--threads", 1,
-       "--save", folder / "s")
+    ok("bench", "--config", folder / "c.toml", "--batch", 2, "--steps", 5, "--mode", "infer", "--seconds", 0,
+       "--threads", 1, "--save", folder / "s")
     saved = load(folder / "s")
     shapes = {"weight_ih_l0": [16, 3], "weight_hh_l0": [16, 4], "bias_ih_l0": [16], "bias_hh_l0": [16]}
     save(folder / "w", **{name: ("F32", shape, saved[name]) for name, shape in shapes.items()})
@@ -301,7 +302,8 @@ def compare_with(folder):
     config.write_text("[cells.mine]\nstates = [\"h\"]\nstep = \"h' = tanh(affine(x, h))\"\n"
                       "[model]\ncell = \"mine\"\ninput = 3\nhidden = 4\n[data]\nsteps = 5\n[train]\nbatch = 2\n")
     refused(9, "compare", config, *both, "--backend", "reference,cpu", says=["torch differs", "y is", "0.125"])
-    refused(2, "compare", config, "--with", "onnxruntime", "--python", python, says=["onnxruntime has no layer", "mine"])
+    refused(2, "compare", config, "--with", "onnxruntime", "--python", python,
+            says=["onnxruntime has no layer", "mine"])
     config.write_text("[model]\ncell = \"gru\"\ninput = 3\nhidden = 4\nreset_after = false\n")
     refused(2, "compare", config, *both, says=["torch has no layer", "reset_after"])
     # Of a config with a task the recurrent layers are compared: the fake computes others.

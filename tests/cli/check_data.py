@@ -5,7 +5,8 @@ import datetime
 import gzip
 import tempfile
 
-from command import ok, refused, run_checks
+from command import call, ok, refused, run_checks
+from small_runs import KINDS, config
 
 SMALL = ["--set", "model.hidden=4", "--set", "train.max_updates=3", "--set", "run.estimate_seconds=0"]
 
@@ -67,5 +68,26 @@ def texts(folder):
     assert said[0].endswith("60 rows, no header, 2 columns; 2 labels"), said
 
 
+def data_check(folder):
+    """data check tells what is odd; its exit code is 3 for what training refuses, with --strict for warnings too"""
+    for kind in KINDS:
+        report = ok("data", "check", config(folder / kind, kind), "--json").json()
+        assert report["kind"] == kind and report["errors"] == 0 and report["figures"]["batches in training"] > 0, report
+    source = folder / "classify/demo/config.toml"
+    assert ok("data", "check", source, "--strict").out.startswith("kind")
+    rows = (folder / "classify/demo/patterns.csv").read_text().splitlines()
+    (folder / "classify/demo/bad.csv").write_text("\n".join(rows[:50] + ["nan," + rows[3].split(",", 1)[1]]))
+    bad = call("data", "check", source, "--json", "--set", "data.path=bad.csv")
+    assert bad.code == 3 and bad.json()["findings"][0]["level"] == "error", bad.out
+    assert "line 51" in bad.json()["findings"][0]["what"], bad.out
+    (folder / "classify/demo/twice.csv").write_text("\n".join(rows + rows))
+    assert ok("data", "check", source, "--set", "data.path=twice.csv").out.count("warning") == 3
+    assert call("data", "check", source, "--strict", "--set", "data.path=twice.csv").code == 3
+    refused(3, "data", "check", source, "--set", "data.path=none.csv", says=["none.csv"])
+    few = call("data", "check", folder / "forecast/demo/config.toml", "--json", "--set", "data.window=100000")
+    assert few.code == 3 and "too few for a training window" in few.json()["findings"][0]["what"], few.out
+    assert call("data", "look", source).code == 2
+
+
 with tempfile.TemporaryDirectory() as work:
-    run_checks([measurements, days, texts], work)
+    run_checks([measurements, days, texts, data_check], work)

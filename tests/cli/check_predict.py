@@ -125,7 +125,8 @@ def classes(folder):
             writer.writerow(columns)
             for i in range(n):
                 kind = list(kinds)[i * 7 % 3]
-                row = {"length": kinds[kind] + i * 37 % 11 / 4, "width": 2 * kinds[kind] - i * 53 % 13 / 3, "kind": kind}
+                length, width = kinds[kind] + i * 37 % 11 / 4, 2 * kinds[kind] - i * 53 % 13 / 3
+                row = {"length": length, "width": width, "kind": kind}
                 writer.writerow([row[c] for c in columns])
         return path
 

@@ -23,7 +23,8 @@ def phases(folder):
     """phases are parts of an update and add up to it; forward and backward take time"""
     found = ok("profile", bare(folder), "--updates", 5, "--threads", 2, "--json").json()
     milliseconds = {row["phase"]: row["milliseconds"] for row in found["phases"]}
-    assert list(milliseconds) == ["data", "forward", "backward", "update", "between calls", "transfer", "host"], milliseconds
+    phases = ["data", "forward", "backward", "update", "between calls", "transfer", "host"]
+    assert list(milliseconds) == phases, milliseconds
     assert milliseconds["forward"] > 0 and milliseconds["backward"] > 0 and milliseconds["update"] > 0, milliseconds
     assert abs(sum(milliseconds.values()) / found["update_ms"] - 1) < 0.02, (milliseconds, found["update_ms"])
 
@@ -57,14 +58,16 @@ def every_model(folder):
     ok("profile", bare(folder), "--updates", 2, "--precision", "f16")
     ok("profile", bare(folder), "--updates", 2, "--set", "train.accumulate=2")
     found = ok("profile", bare(folder), "--updates", 2, "--backend", "reference", "--json").json()
-    assert all(row["milliseconds"] > 0 for row in found["phases"] if row["phase"] in ("forward", "backward")), found["phases"]
+    times = {row["phase"]: row["milliseconds"] for row in found["phases"]}
+    assert times["forward"] > 0 and times["backward"] > 0, found["phases"]
 
 
 def trace(folder):
     """the trace has a lane for each thread, the trainer and the loader, and no more events than it may"""
     path = pathlib.Path(folder) / "trace.json"
     for most, dropped in ((20000, False), (10, True)):
-        found = ok("profile", bare(folder), "--updates", 2, "--threads", 2, "--trace", path, "--trace-events", most, "--json").json()
+        found = ok("profile", bare(folder), "--updates", 2, "--threads", 2, "--trace", path, "--trace-events", most,
+                   "--json").json()
         told = json.loads(path.read_text())
         assert (told["otherData"]["dropped"] > 0) == dropped and found["trace_dropped"] == told["otherData"]["dropped"]
         events = told["traceEvents"]
@@ -83,7 +86,8 @@ def trace(folder):
 
 def storage(folder):
     """a trace that cannot be written is told with exit code 6, after the tables, and an older one stays"""
-    refused(6, "profile", bare(folder), "--updates", 1, "--trace", pathlib.Path(folder) / "none/trace.json", says=["trace.json"])
+    refused(6, "profile", bare(folder), "--updates", 1, "--trace", pathlib.Path(folder) / "none/trace.json",
+            says=["trace.json"])
     path = pathlib.Path(folder) / "old.json"
     path.write_text("old")
 
@@ -91,8 +95,8 @@ def storage(folder):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
-    done = subprocess.run([UNROLL, "profile", bare(folder), "--updates", "1", "--trace", path], capture_output=True, text=True,
-                          preexec_fn=small_files)
+    done = subprocess.run([UNROLL, "profile", bare(folder), "--updates", "1", "--trace", path],
+                          capture_output=True, text=True, preexec_fn=small_files)
     assert done.returncode == 6 and "old.json" in done.stderr, (done.returncode, done.stderr)
     assert "forward" in done.stdout and path.read_text() == "old"
     assert sorted(p.name for p in pathlib.Path(folder).iterdir()) == ["bare.toml", "old.json"]  # nothing half-written

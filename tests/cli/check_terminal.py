@@ -15,8 +15,8 @@ import time
 from command import UNROLL, ok, run_checks
 from screen import Screen
 
-# Progress comes after 1.8 s of silence. The rest is what a busy machine may keep a ready thread waiting: these tests run
-# beside others that use all cores.
+# Progress comes after 1.8 s of silence. The rest is what a busy machine may keep a ready thread waiting: these tests
+# run beside others that use all cores.
 LONGEST_SILENCE = 2.0
 SCHEDULING = 0.8
 REFERENCE = ["--backend", "reference"]  # slow by nature
@@ -82,7 +82,8 @@ def speaks(least, *arguments, **environment):
     gap, before = watched.silence()
     assert watched.seconds >= least, f"{arguments} took {watched.seconds:.1f} s: too fast to show anything"
     assert gap <= LONGEST_SILENCE + SCHEDULING, f"{arguments} was silent for {gap:.1f} s after {before!r}"
-    print(f"     {watched.seconds:5.1f} s, longest silence {gap:.2f} s: {' '.join(map(str, arguments))[:60]}", flush=True)
+    line = " ".join(map(str, arguments))[:60]
+    print(f"     {watched.seconds:5.1f} s, longest silence {gap:.2f} s: {line}", flush=True)
     return watched
 
 
@@ -183,7 +184,8 @@ def errors_are_wrapped(folder):
 def narrowed_window(folder):
     """a terminal that is made narrower shows one bar, without fragments, and nothing of it at the end"""
     source = config(folder, "language-model")
-    slow = [*REFERENCE, "--set", "model.hidden=128", "--set", "train.batch=32", "--set", "train.log_every=1", "--set", "run.estimate_seconds=0"]
+    slow = [*REFERENCE, "--set", "model.hidden=128", "--set", "train.batch=32", "--set", "train.log_every=1",
+            "--set", "run.estimate_seconds=0"]
     seen = Watched("train", source, "--out", folder / "run", "--max-updates", 12, *slow, width=100, resize=(2.5, 45))
     assert seen.code == 0 and seen.seconds > 4, (seen.seconds, seen.text)
     for screen, middle in zip(seen.screens, seen.middle):

@@ -49,7 +49,8 @@ def run_numbers(folder):
     """run takes and gives the states by their names, and their gradients"""
     (folder / "c.toml").write_text(LEAKY + '[model]\ncell = "leaky"\ninput = 1\nhidden = 1\n')
     w, u, b, x, h0, s0, d_y, d_h = 0.5, -0.25, 0.125, 2.0, 0.75, -1.5, 3.0, 0.5
-    names = {"h.weight_0_l0": ("F32", [1, 1], [w]), "h.weight_1_l0": ("F32", [1, 1], [u]), "h.bias_l0": ("F32", [1], [b])}
+    names = {"h.weight_0_l0": ("F32", [1, 1], [w]), "h.weight_1_l0": ("F32", [1, 1], [u]),
+             "h.bias_l0": ("F32", [1], [b])}
     save(folder / "w", **names)
     one = lambda value: ("F32", [1, 1, 1], [value])
     save(folder / "i", x=one(x), h0=one(h0), slow0=one(s0), d_y=one(d_y), d_hn=one(d_h))
@@ -97,7 +98,8 @@ def inspects(folder):
 def benches(folder):
     """bench takes model and cells of a config, and options come before it"""
     (folder / "c.toml").write_text(
-        LEAKY + '[model]\ncell = "leaky"\ninput = 3\nhidden = 5\nlayers = 2\nbidirectional = true\n[train]\nbatch = 2\n')
+        LEAKY + '[model]\ncell = "leaky"\ninput = 3\nhidden = 5\nlayers = 2\nbidirectional = true\n'
+        '[train]\nbatch = 2\n')
     quick = ["bench", "--seconds", 0, "--threads", 1, "--json"]
     report = ok(*quick, "--config", folder / "c.toml").json()
     wanted = {"cell": "leaky", "input": 3, "hidden": 5, "layers": 2, "bidirectional": True, "batch": 2, "steps": 64}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever bytes a file has, its lines put together are the file, or what it unpacks to, but for carriage returns before
-// line ends and a byte order mark; and a line is ready before it is read.
+// Whatever bytes a file has, its lines put together are the file, or what it unpacks to, but for carriage returns
+// before line ends and a byte order mark; and a line is ready before it is read.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

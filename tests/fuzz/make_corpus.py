@@ -38,11 +38,14 @@ FILES = {
     "ok_i64": tensors(numbers("q", -5, 7), n=entry("I64", [2, 1], 0, 16)),
     "ok_i32": tensors(numbers("i", -5, 7), n=entry("I32", [1, 2], 0, 8)),
     "ok_small": tensors(b"\x00\x01\xff", b=entry("BOOL", [2], 0, 2), u=entry("U8", [1], 2, 3)),
-    "ok_halves": tensors(numbers("H", 0x3C00, 0x0001, 0x7E00, 0x3F80), h=entry("F16", [3], 0, 6), b=entry("BF16", [], 6, 8)),
+    "ok_halves": tensors(numbers("H", 0x3C00, 0x0001, 0x7E00, 0x3F80), h=entry("F16", [3], 0, 6),
+                         b=entry("BF16", [], 6, 8)),
     "ok_no_elements": tensors(b"", z=entry("F32", [0, 5], 0, 0), y=entry("F64", [3, 0], 0, 0)),
-    "ok_metadata": framed('{"__metadata__":{"a":"b","\\u20ac":"\\"x\\"\\n"},"t":' + json.dumps(entry("U8", [2], 0, 2)) + "}", b"ab"),
+    "ok_metadata": framed('{"__metadata__":{"a":"b","\\u20ac":"\\"x\\"\\n"},"t":' +
+                          json.dumps(entry("U8", [2], 0, 2)) + "}", b"ab"),
     "ok_unknown_key": framed('{"t":{"x":{"y":[1,{}]},"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', b"a"),
-    "ok_names": framed('{"":' + json.dumps(entry("U8", [0], 0, 0)) + ',"\\u0007 \u00e9":' + json.dumps(entry("U8", [0], 0, 0)) + "}"),
+    "ok_names": framed('{"":' + json.dumps(entry("U8", [0], 0, 0)) + ',"\\u0007 \u00e9":' +
+                       json.dumps(entry("U8", [0], 0, 0)) + "}"),
     # hostile
     "bad_nothing": b"",
     "bad_seven_bytes": b"\x02\x00\x00\x00\x00\x00\x00",
@@ -58,7 +61,8 @@ FILES = {
     "bad_unclosed": framed('{"t":{"dtype":"F32"'),
     "bad_depth": nested(70),
     "bad_depth_large": nested(4000),
-    "bad_duplicate": framed('{"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'),
+    "bad_duplicate": framed('{"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},'
+                            '"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'),
     "bad_duplicate_field": framed('{"t":{"dtype":"U8","dtype":"F32","shape":[0],"data_offsets":[0,0]}}'),
     "bad_metadata": framed('{"__metadata__":{"a":1}}'),
     "bad_overlap": tensors(bytes(6), a=entry("F32", [1], 0, 4), b=entry("F32", [1], 2, 6)),

@@ -12,7 +12,8 @@ build=${FUZZ_BUILD:-build-fuzz}
   -Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=enabled >/dev/null
 targets=("$@")
 # All that this build has: without its packages the command line, and with it a target, is left out.
-[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(ninja -C "$build" -t targets all | sed -n 's|^tests/fuzz/fuzz_\([a-z_]*\): .*|\1|p')
+[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(ninja -C "$build" -t targets all |
+  sed -n 's|^tests/fuzz/fuzz_\([a-z_]*\): .*|\1|p')
 ninja -C "$build" "${targets[@]/#/tests/fuzz/fuzz_}"
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 fuzz() {

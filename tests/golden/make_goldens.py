@@ -128,7 +128,8 @@ def recurrent_goldens():
              "lstm": ("lstm", 0, "tanh"), "lstm_proj": ("lstm", P, "tanh")}
     forms = [(layers, both, T, B, lengths) for layers in (1, 2, 3) for both in (False, True)
              for lengths in (None, [4, 6, 1])]
-    forms += [(1, False, T, 1, None), (2, True, T, 1, [4]), (1, False, 1, B, None), (2, True, 1, B, None), (1, True, 1, 1, None)]
+    forms += [(1, False, T, 1, None), (2, True, T, 1, [4]), (1, False, 1, B, None), (2, True, 1, B, None),
+              (1, True, 1, 1, None)]
     tensors, cases = {}, {}
     for kind, (cell, projection, nonlinearity) in kinds.items():
         for layers, both, steps, batch, lengths in forms:
@@ -170,9 +171,11 @@ def loss_cases(rng):
             given["target"] = rng.random(shape, dtype=np.float32)
         yield op, {"op": op, **settings}, given, with_gradients(
             ["prediction", "target"], lambda v, loss=loss: {"y": loss(v["prediction"], v["target"])})
-    given = {"logits": 3 * normal(rng, 2, 3, 5), "labels": rng.integers(0, 5, (2, 3)).astype(np.int32), "d_y": normal(rng, 2, 3)}
+    given = {"logits": 3 * normal(rng, 2, 3, 5), "labels": rng.integers(0, 5, (2, 3)).astype(np.int32),
+             "d_y": normal(rng, 2, 3)}
     yield "cross_entropy", {"op": "softmax_cross_entropy"}, given, with_gradients(["logits"], lambda v: {
-        "y": F.cross_entropy(v["logits"].reshape(-1, 5), v["labels"].reshape(-1).long(), reduction="none").reshape(2, 3)})
+        "y": F.cross_entropy(v["logits"].reshape(-1, 5), v["labels"].reshape(-1).long(),
+                             reduction="none").reshape(2, 3)})
 
 
 def attention(v, heads):
@@ -189,14 +192,16 @@ def layer_cases(rng):
     given = {"x": normal(rng, 2, 3, 7), "weight": normal(rng, 7), "bias": normal(rng, 7), "d_y": normal(rng, 2, 3, 7)}
     yield "layer_norm", {"op": "layer_norm", "epsilon": 1e-5}, given, with_gradients(
         ["x", "weight", "bias"], lambda v: {"y": F.layer_norm(v["x"], (7,), v["weight"], v["bias"], 1e-5)})
-    given = {"table": normal(rng, 11, 4), "ids": rng.integers(0, 11, (3, 5)).astype(np.int32), "d_y": normal(rng, 3, 5, 4)}
+    given = {"table": normal(rng, 11, 4), "ids": rng.integers(0, 11, (3, 5)).astype(np.int32),
+             "d_y": normal(rng, 3, 5, 4)}
     yield "embedding", {"op": "embedding"}, given, with_gradients(
         ["table"], lambda v: {"y": F.embedding(v["ids"], v["table"])})
     for name in ("attention", "attention_masked"):
         n, q, s, e, heads = 2, 4, 5, 8, 2
         given = {"q": normal(rng, n, q, e), "k": normal(rng, n, s, e), "v": normal(rng, n, s, e),
-                 "in_weight": normal(rng, 3 * e, e) / 3, "in_bias": normal(rng, 3 * e), "out_weight": normal(rng, e, e) / 3,
-                 "out_bias": normal(rng, e), "d_y": normal(rng, n, q, e), "d_weights": normal(rng, n, q, s)}
+                 "in_weight": normal(rng, 3 * e, e) / 3, "in_bias": normal(rng, 3 * e),
+                 "out_weight": normal(rng, e, e) / 3, "out_bias": normal(rng, e), "d_y": normal(rng, n, q, e),
+                 "d_weights": normal(rng, n, q, s)}
         if name == "attention_masked":
             given["mask"] = rng.random((n, q, s)) < 0.6
             given["mask"][:, :, 0] = True  # PyTorch gives NaN for a row without any key
@@ -237,8 +242,8 @@ def optimiser_cases(rng):
         beta1, beta2 = defaults.get("betas", (0, 0))
         yield "optimiser_" + name, {
             "op": op, "lr": 0.02, "momentum": defaults.get("momentum", 0), "nesterov": defaults.get("nesterov", False),
-            "weight_decay": defaults["weight_decay"], "decoupled": make is torch.optim.AdamW, "beta1": beta1, "beta2": beta2,
-            "epsilon": defaults.get("eps", 0), "alpha": defaults.get("alpha", 0)}, given, run
+            "weight_decay": defaults["weight_decay"], "decoupled": make is torch.optim.AdamW, "beta1": beta1,
+            "beta2": beta2, "epsilon": defaults.get("eps", 0), "alpha": defaults.get("alpha", 0)}, given, run
 
 
 def op_goldens():
@@ -253,7 +258,8 @@ def op_goldens():
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for file, (tensors, cases) in {"recurrent.safetensors": recurrent_goldens(), "ops.safetensors": op_goldens()}.items():
+    files = {"recurrent.safetensors": recurrent_goldens(), "ops.safetensors": op_goldens()}
+    for file, (tensors, cases) in files.items():
         save_file(tensors, FOLDER / file, {"cases": json.dumps(cases), "torch": torch.__version__})
         print(f"{file}: {len(cases)} cases, {len(tensors)} tensors, {(FOLDER / file).stat().st_size} bytes")
     print(f"PyTorch float32 against float64, worst relative L2: {worst:.2g}")

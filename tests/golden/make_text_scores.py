@@ -11,10 +11,12 @@ import sacrebleu
 from rouge_score import rouge_scorer
 
 PAIRS = [
-    ("In the beginning God created the heaven and the earth.", "In the beginning God created the heaven and the earth."),
+    ("In the beginning God created the heaven and the earth.",
+     "In the beginning God created the heaven and the earth."),
     ("In the begining God made heaven and earth", "In the beginning God created the heaven and the earth."),
     ("the the the the the the the", "the cat is on the mat"),
-    ("And God said, Let there be light: and there was light.", "God said: \"Let there be light\"; and there was light."),
+    ("And God said, Let there be light: and there was light.",
+     "God said: \"Let there be light\"; and there was light."),
     ("It costs 1,234.50 dollars, or 3.5% more (about 10-12).", "It costs 1,234.5 dollars or 3.5 % more (ca. 10-12)!"),
     ("nothing in common here at all", "quite another sentence, this"),
     ("one", "one"),

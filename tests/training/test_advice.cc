@@ -188,7 +188,8 @@ TEST_CASE("what only just is no symptom is none") {
       {.loss = [](int i) { return 3.0 - 0.05 * i; }, .validation = [](int) { return 3.0; }},  // still learns
       {.loss = [](int) { return 3.0; }, .validation = [](int i) { return 3.0 - 0.001 * i; }},
       {.wait = [](int i) { return i % 3 == 0 ? 0.01 : 0.2; }},
-      {.wait = [](int) { return 0.3; }, .also = [](int, Progress& p) { p.updates_per_second = 1000; }},  // 0.09 s in all
+      // 0.09 s in all
+      {.wait = [](int) { return 0.3; }, .also = [](int, Progress& p) { p.updates_per_second = 1000; }},
   };
   for (const Story& story : rows) CHECK(told(story) == Names{});
 }

@@ -379,7 +379,8 @@ TEST_CASE("documents: a header is no class, a CSV is read, and label and text th
   CHECK((documents.size() == 2 && documents[0].target == "One.\n\nTwo \"tabs\"" && documents[1].line == 5));
   CHECK(document_of(documents[0].target).size() == 2);
   CHECK_REFUSED(read_pairs(broken, "f.csv"), "line 2", "the target has a line break");
-  CHECK_REFUSED(read_pairs("label,text\n\"go\nod\",One.\n", "f.csv", {}, document_format()), "line 2", "label has a line");
+  CHECK_REFUSED(read_pairs("label,text\n\"go\nod\",One.\n", "f.csv", {}, document_format()), "line 2",
+                "the label has a line break");
   CHECK_REFUSED(read_pairs("label,text\ngood,\"One.\nbad,Two.\n", "f.csv", {}, document_format()), "misplaced quote");
   const auto pairs = make_translate({}, "source,target\n\"one, two\",1 2\nthree,3\nfour,4\nfive,5\nsix,6\n", "p.csv");
   CHECK(notes_of(*pairs).find("5 rows, header found, columns source, target") != std::string::npos);

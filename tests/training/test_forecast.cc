@@ -194,7 +194,8 @@ TEST_CASE("a task whose metrics change from batch to batch is refused") {
   };
   const auto backend = make_backend("cpu", {.threads = 1});
   Trainer trainer(std::make_shared<Changing>(), *backend, small_training(2));
-  CHECK_THROWS_WITH_AS(trainer.evaluate(Split::test), doctest::Contains("the task's metrics differ between batches"), Error);
+  CHECK_THROWS_WITH_AS(trainer.evaluate(Split::test),
+                       doctest::Contains("the task's metrics differ between batches"), Error);
 }
 
 TEST_CASE("a stream of several series gives each series' values ahead in its own units") {

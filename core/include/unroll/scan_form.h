@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one step of a planned loop consists of, for backends whose kernels run a whole loop: products by weights, what is
-// computed from them at once, and where threads that own units have to wait for each other.
+// What one step of a planned loop consists of, for backends whose kernels run a whole loop: products by weights, what
+// is computed from them at once, and where threads that own units have to wait for each other.
 //
 // Units are the elements of the last axis. A kernel gives each worker some units of every value; a pointwise node then
 // reads units of its own only. A product, a reduction over the last axis or a concatenation reads units of all workers:

@@ -187,9 +187,9 @@ UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, s
 // Classifies documents. The file has one `label<TAB>text` line per document, or it is a CSV. Recurrent layers over the
 // words of a sentence are pooled to a sentence vector; recurrent layers over the sentence vectors are pooled to a
 // document vector. With pooling "attention" it is a hierarchical attention network (Yang et al. 2016). A sentence ends
-// after a word that ends in . ! or ?. A document has up to 256 sentences, a sentence up to 256 words. Words are separated by
-// blanks, lowercased, without leading and trailing punctuation. Metrics: accuracy, f1_micro, f1_macro. Baselines:
-// most_frequent and naive_bayes (multinomial over words, add-one smoothing).
+// after a word that ends in . ! or ?. A document has up to 256 sentences, a sentence up to 256 words. Words are
+// separated by blanks, lowercased, without leading and trailing punctuation. Metrics: accuracy, f1_micro, f1_macro.
+// Baselines: most_frequent and naive_bayes (multinomial over words, add-one smoothing).
 struct DocumentOptions : TextRowsOptions {  // the model options apply to words and to sentences
   DocumentOptions() { batch = 16; }
   std::string pooling = "attention";  // over words and over sentences: final, mean, max, attention

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ablations. usage: check_lever.py UNROLL"""
+import json
+import subprocess
+import tempfile
+import time
+
+from command import UNROLL, ok, refused, run_checks
+from small_runs import config
+
+
+def levers(folder):
+    """lever compares a config with each change and with all of them, in a table, as JSON and in lever.json"""
+    source = config(folder)
+    common = ["--minutes", 0.04, "--seeds", 2, "--set", "model.hidden=8", "--threads", 1]
+    done = ok("lever", source, "batch=8", "hidden=16,train.lr=0.01", "--json", "--out", folder / "out", *common)
+    report = done.json()
+    rows = {row["name"]: row for row in report["levers"]}
+    assert list(rows) == ["baseline", "batch=8", "hidden=16,train.lr=0.01", "all"], done.out
+    assert rows["all"]["settings"] == ["train.batch=8", "model.hidden=16", "train.lr=0.01"], done.out
+    for row in rows.values():
+        assert len(row["runs"]) == 2 and all(run["points"] for run in row["runs"]), row
+        for figure in ("items_per_second", "epoch_seconds", "loss_at_items", "loss_at_seconds"):
+            assert 0 < row[figure]["low"] <= row[figure]["mean"] * (1 + 1e-12), row
+        assert row["bytes"] > 1000
+    assert rows["baseline"]["verdict"] == "baseline" and "at_seconds" not in rows["baseline"], rows["baseline"]
+    assert all(row["at_seconds"] in ("within", "lower", "higher") for name, row in rows.items() if name != "baseline")
+    least = min(run["points"][-1]["items"] for row in rows.values() for run in row["runs"])
+    assert report["items"] == least and json.loads((folder / "out/lever.json").read_text()) == report
+    assert done.err.count("lever=batch=8 seed=") == 2, done.err
+    assert "hidden = 16" in (folder / "out/all/config.toml").read_text()
+    assert (folder / "out/batch=8/seed-1/metrics.jsonl").exists()
+    table = ok("lever", source, "batch=8", "batch=12", *common).out
+    assert {"batch=8", "batch=12"} <= set(table.split()), table
+    assert "loss at equal time" in table and "\n  all" not in table, table
+    for lever, says in (("bach=8", "'batch'"), ("batch", "no ="), ("batch=none", "integer"), ("epochs=3", "--minutes"),
+                        ("cell=abacus", "abacus"), ("batch=8 batch=8", "twice"), ("hidden=8", "says already"),
+                        ("batch=8,model.hidden=8", "model.hidden=8 is what the config says already"),
+                        ("projection=4 cell=rnn", "projection")):
+        done = refused(2, "lever", source, *lever.split(), *common, says=[says])
+        assert "lever=" not in done.err, "it was refused after a run"
+    refused(2, "lever", source, "batch=8", "--out", folder / "out", *common, says=["not empty"])
+    refused(5, "lever", source, "batch=8", "--backend", "abacus", *common, says=["abacus", "reference"])
+
+
+def lever_file_refused(folder):
+    """a lever.json that cannot be written is exit code 6, and the table and the runs are there all the same"""
+    out = folder / "out"
+    command = [UNROLL, "lever", config(folder), "hidden=8", "--out", out, "--minutes", "0.02", "--seeds", "1", "--set",
+               "model.hidden=16", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not out.exists():
+        time.sleep(0.001)
+    (out / "lever.json").mkdir()
+    printed, told = process.communicate(timeout=60)
+    assert process.returncode == 6 and "lever.json" in told.replace("\n  ", " ").splitlines()[-1], told
+    assert [row["name"] for row in json.loads(printed)["levers"]] == ["baseline", "hidden=8"]
+    assert (out / "baseline/config.toml").exists() and not list(out.glob("*.tmp"))
+
+
+with tempfile.TemporaryDirectory() as work:
+    run_checks([levers, lever_file_refused], work)
