@@ -23,7 +23,7 @@ def small_sets(folder):
                              r"\(standard error of an accuracy: up to (\d+) points\)", "".join(notes))
         assert found and int(found[1]) < 50 and int(found[2]) == round(50 / math.sqrt(int(found[1]))), done.err
     assert "noisy" not in ok("eval", run, "--split", "validation").err
-    series = ok("train", config(folder, "forecast"), "--out", folder / "series", "--max-updates", 5, "--set",
+    series = ok("train", config(folder / "other", "forecast"), "--out", folder / "series", "--max-updates", 5, "--set",
                 "data.validation=0.01", *SMALL)
     assert re.search(r"the validation set has only \d+ windows: .* the mean absolute error: about \d+ %\)",
                      "\n".join(series.messages())), series.err
