@@ -215,7 +215,7 @@ def large_and_odd(folder):
     assert sum(map(int, boxes)) + alone == 5000 and alone <= 120 and len(svg) < 200_000, (boxes, alone, len(svg))
     assert "more are not drawn" in svg and "&lt;op&gt;" in svg and "<op>" not in svg
     page = page_of([{"calls": [call_of(i, phase=f"p{i}", layer=f"m{i}") for i in range(30000)]}])
-    assert "10000 further calls were not read" in page and "other layers" in page and "other phases" in page
+    assert "10000 further calls are not read" in page and "other layers" in page and "other phases" in page
     odd = [{}, 7, {"calls": 3}, {"calls": [1, {}, {"step": 5, "milliseconds": -1}, call_of(1, ms=1e300)]},
            {"calls": [call_of(0)], "edges": [{"from": 9, "to": 0}, {"from": -1}, 4, {"from": 0.5, "to": "x"}]},
            {"plan": ["x"], "calls": []}, {"calls": [dict(call_of(0), shapes=[1], layer=None)]}]
