@@ -57,8 +57,12 @@ struct Level {
 
 class Walk {
  public:
-  Walk(const TensorMap& values, Backend& judge, NodeCheck& check, const StageReport& stage)
-      : values_(values), backend_(judge), judge_(judge), check_(check), stage_(stage) {}
+  Walk(const TensorMap& values, const Backend& tested, Backend& judge, NodeCheck& check, const StageReport& stage)
+      : values_(values),
+        backend_(judge),
+        judge_(judge, tested.describe().flushes_denormals),
+        check_(check),
+        stage_(stage) {}
 
   // False when a node is at fault.
   bool graph(const Level& level) {
@@ -342,7 +346,7 @@ NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& test
   const TensorMap values = evaluate(*exposed.graph, tested, inputs, as_it_is);
   Level top{{*lowered}, {}, {}, {}, {}};
   for (const NamedValue& input : lowered->inputs()) top.inputs.push_back(&inputs.at(input.name));
-  Walk(values, judge, check, stage).graph(top);
+  Walk(values, tested, judge, check, stage).graph(top);
   return check;
 }
 

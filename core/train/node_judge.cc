@@ -63,7 +63,7 @@ NodeJudge::Programs& NodeJudge::programs(const std::string& name, const Node& no
   if (p.wide) return p;
   Graph graph;
   const std::vector<Value> values = input_operands(graph, operands, /*wide=*/true);
-  const std::vector<Bounded> results = append_bounded(graph, node, values);
+  const std::vector<Bounded> results = append_bounded(graph, node, values, flushes_);
   for (std::size_t k = 0; k < results.size(); ++k) {
     graph.output(nth("result", k), results[k].value);
     if (results[k].bound) graph.output(nth("bound", k), broadcast(results[k].bound, results[k].value.shape()));

@@ -21,7 +21,8 @@ struct Live {
 
 class NodeJudge {
  public:
-  explicit NodeJudge(Backend& judge) : judge_(judge) {}
+  // `flushes`: the backend whose nodes are judged may flush denormal numbers.
+  NodeJudge(Backend& judge, bool flushes) : judge_(judge), flushes_(flushes) {}
 
   struct Verdict {
     double ratio = 0;   // worst error as a part of the allowed one; above 1: wrong
@@ -39,6 +40,7 @@ class NodeJudge {
   Programs& programs(const std::string& name, const Node& node, const std::vector<Tensor>& operands);
 
   Backend& judge_;
+  bool flushes_;
   std::map<std::string, Programs> programs_;
 };
 

@@ -14,8 +14,14 @@ namespace {
 
 constexpr double k_ulps = 4;              // of an elementwise function; an ulp is at most 2 u |v|
 constexpr double k_contraction = 4;       // times (u ceil(log2 K) + 2 u) sum |a||b|
-constexpr double k_smallest_f32 = 0x1p-126;  // below it a backend may flush to zero
 constexpr double k_nothing = 0x1p-1000;   // keeps a quotient of zeros finite
+
+// What a result may be off by however small it is: the smallest normal number, below which it may become zero, or some
+// steps between denormal numbers.
+double least_error(DType dtype, bool flushes) {
+  if (dtype == DType::f32) return flushes ? 0x1p-126 : k_ulps * 0x1p-149;
+  return flushes ? 0x1p-1022 : k_ulps * 0x1p-1074;
+}
 
 DType wide(DType dtype) { return dtype == DType::f32 ? DType::f64 : dtype; }
 Type wide(const Type& type) { return {wide(type.dtype), type.shape}; }
@@ -130,11 +136,11 @@ constexpr Rule k_rules[] = {
 };
 
 // `source` is the dtype that the result has in the graph that is judged.
-Bounded elementwise(const Rule& rule, Operands in, Value out, DType source) {
+Bounded elementwise(const Rule& rule, Operands in, Value out, DType source, bool flushes) {
   const bool exact = std::none_of(in.begin(), in.end(), [](const Bounded& x) { return static_cast<bool>(x.bound); });
   Value bound = exact || !rule.propagate ? Value() : rule.propagate(in, out);
   if (rule.rounds && is_float(source)) {
-    const Value rounding = abs(out) * (2 * k_ulps * unit_roundoff(source)) + k_smallest_f32;
+    const Value rounding = abs(out) * (2 * k_ulps * unit_roundoff(source)) + least_error(source, flushes);
     bound = bound ? bound + rounding : rounding;
   }
   return {out, bound};
@@ -145,17 +151,17 @@ const Rule* find_rule(Op op) {
   return found == std::end(k_rules) ? nullptr : found;
 }
 
-Bounded append_elementwise(Graph& target, const Node& node, Operands in) {
+Bounded append_elementwise(Graph& target, const Node& node, Operands in, bool flushes) {
   std::vector<Value> operands;
   for (const Bounded& x : in) operands.push_back(x.value);
   const Rule* rule = find_rule(node.op);
   if (!rule)
     throw Error(ErrorKind::internal, op_info(node.op).name, "has no rounding rule, so its result cannot be verified",
                 "Add a row to k_rules in core/train/rounding.cc");
-  return elementwise(*rule, in, append_wide(target, node, operands)[0], node.outputs[0].dtype);
+  return elementwise(*rule, in, append_wide(target, node, operands)[0], node.outputs[0].dtype, flushes);
 }
 
-std::vector<Bounded> append_fused(Graph& target, const Graph& body, std::span<const Value> operands) {
+std::vector<Bounded> append_fused(Graph& target, const Graph& body, std::span<const Value> operands, bool flushes) {
   std::vector<Bounded> values(body.nodes().size());
   for (std::size_t i = 0; i < operands.size(); ++i)
     values[static_cast<std::size_t>(body.inputs()[i].value.node)] = {operands[i], {}};
@@ -165,7 +171,7 @@ std::vector<Bounded> append_fused(Graph& target, const Graph& body, std::span<co
     std::vector<Bounded> in;
     for (const ValueId& v : node.inputs) in.push_back(values[static_cast<std::size_t>(v.node)]);
     values[id] = node.op == Op::constant ? Bounded{append_wide(target, node, {})[0], {}}
-                                         : append_elementwise(target, node, in);
+                                         : append_elementwise(target, node, in, flushes);
   }
   std::vector<Bounded> results;
   for (const NamedValue& output : body.outputs())
@@ -247,12 +253,12 @@ std::shared_ptr<Graph> with_rounding_noise(const Graph& graph, std::uint64_t see
 
 bool is_whole(const Node& node) { return op_info(node.op).kind == OpKind::composite; }
 
-std::vector<Bounded> append_bounded(Graph& target, const Node& node, std::span<const Value> operands) {
-  if (node.op == Op::fused) return append_fused(target, *node.body, operands);
+std::vector<Bounded> append_bounded(Graph& target, const Node& node, std::span<const Value> operands, bool flushes) {
+  if (node.op == Op::fused) return append_fused(target, *node.body, operands, flushes);
   if (find_rule(node.op)) {
     std::vector<Bounded> in;
     for (const Value x : operands) in.push_back({x, {}});
-    return {append_elementwise(target, node, in)};
+    return {append_elementwise(target, node, in, flushes)};
   }
   std::vector<Bounded> results;
   for (const Value result : append_wide(target, node, operands)) results.push_back({result, {}});
@@ -260,9 +266,10 @@ std::vector<Bounded> append_bounded(Graph& target, const Node& node, std::span<c
   if (terms > 0 && is_float(node.outputs[0].dtype)) {
     std::vector<Value> sizes;
     for (const Value x : operands) sizes.push_back(is_float(x.dtype()) ? abs(x) : x);
-    const double u = unit_roundoff(node.outputs[0].dtype);
+    const DType dtype = node.outputs[0].dtype;
+    const double u = unit_roundoff(dtype);
     results[0].bound = append_wide(target, node, sizes)[0] * (k_contraction * u * (tree_levels(terms) + 2)) +
-                       static_cast<double>(terms) * k_smallest_f32;
+                       static_cast<double>(terms) * least_error(dtype, flushes);
   }
   return results;
 }

@@ -30,7 +30,9 @@ struct Bounded {
   Value bound;
 };
 // Appends a node of another graph, not a scan, whose operands are exact. Saved bytes of a claimed node are left out.
-std::vector<Bounded> append_bounded(Graph& target, const Node& node, std::span<const Value> operands);
+// `flushes`: on a backend that may flush denormal numbers (Capabilities::flushes_denormals).
+std::vector<Bounded> append_bounded(Graph& target, const Node& node, std::span<const Value> operands,
+                                    bool flushes = false);
 
 // Operands that a node has as a computation: of a claimed gradient not what the forward node gave besides.
 std::size_t n_operands(const Node& node);

@@ -72,7 +72,7 @@ RecurrentResult one_layer(Graph& g, Op cell, DType d, std::vector<Value>& wrt) {
 
 TEST_CASE("what each backend claims, and why it refuses the rest") {
   for (const std::string& name : judged_backends()) {
-    const auto backend = make_backend(name);
+    const auto backend = open_tested(name);
     std::map<std::string, int> claimed, refused;
     for (const DType dtype : float_dtypes(name))
       for (const Case& c : all_cases()) {
@@ -95,7 +95,7 @@ TEST_CASE("what each backend claims, and why it refuses the rest") {
 TEST_CASE("claimed composites and their gradients agree with the bodies") {
   for (const std::string& name : judged_backends()) {
     CAPTURE(name);
-    const auto backend = make_backend(name);
+    const auto backend = open_tested(name);
     int n_values = 0, n_gradients = 0;
     for (const Case& c : all_cases()) {
       CAPTURE(c.name);
@@ -120,7 +120,7 @@ TEST_CASE("claimed composites and their gradients agree with the bodies") {
 TEST_CASE("a gradient by one output for one parameter agrees with the body, also where nothing else is wanted") {
   for (const std::string& name : judged_backends()) {
     CAPTURE(name);
-    const auto backend = make_backend(name);
+    const auto backend = open_tested(name);
     for (const Op cell : {Op::rnn, Op::gru, Op::lstm})
       for (std::size_t output = 0; output < (cell == Op::lstm ? 3u : 2u); ++output)
         for (std::size_t parameter = 0; parameter < (cell == Op::lstm ? 7u : 6u); ++parameter) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/passes/passes.h"
+#include "tests/support/each_backend.h"
 #include "unroll/model.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
@@ -69,7 +70,7 @@ TEST_CASE("results are the same bits with and without the pass") {
     for (const NamedValue& input : graph->inputs())
       specs.push_back({input.name, graph->type(input.value), Initializer::uniform(1)});
     inputs = initialize(specs, 1);
-    for (const std::string backend : {"reference", "cpu"}) {
+    for (const std::string& backend : testing::computing_backends()) {
       CAPTURE(backend);
       const auto on = make_backend(backend, {.threads = 2});
       PlanOptions without;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/backends.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/registry.h"
+#include "tests/support/backend_options.h"
+#include "tests/support/each_backend.h"
+#include "tests/support/late_backend.h"
 #include "tests/support/simple_plan.h"
 
 namespace unroll::testing {
@@ -33,15 +37,49 @@ TensorMap run_truth(const Graph& graph, const TensorMap& inputs) {
   return run_plan(simple_plan(expanded(graph)), *backend, inputs);
 }
 
-std::vector<std::string> judged_backends() {
-  std::vector<std::string> names;
-  for (const BackendStatus& status : list_backends())
-    if (status.available && status.name != "reference" && status.name != "null") names.push_back(status.name);
+namespace {
+
+constexpr const char* k_reference = "reference";
+constexpr const char* k_inside_late = "cpu";
+
+std::string& only() {
+  static std::string name;
+  return name;
+}
+
+}  // namespace
+
+void test_only(const std::string& name) { only() = name; }
+
+std::vector<std::string> tested_backends() {
+  if (!only().empty()) return {only()};
+  std::vector<std::string> names = computing_backends();
+  std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == k_reference; });
   return names;
 }
 
+std::vector<std::string> judged_backends() {
+  std::vector<std::string> names = tested_backends();
+  std::erase(names, k_reference);
+  return names;
+}
+
+std::unique_ptr<Backend> open_tested(const std::string& name, const BackendOptions& options) {
+  if (name != k_late) return make_backend(name, options);
+  return std::make_unique<LateBackend>(make_backend(k_inside_late, options));
+}
+
+std::vector<std::string> tested_schedules(const std::string& name) {
+  return name == k_late ? std::vector<std::string>() : schedules_of(name);
+}
+
+bool is_tested(const std::string& name) {
+  const std::vector<std::string> names = tested_backends();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 std::vector<DType> float_dtypes(const std::string& backend) {
-  std::vector<DType> list = make_backend(backend)->describe().dtypes;
+  std::vector<DType> list = open_tested(backend)->describe().dtypes;
   std::erase_if(list, [](DType d) { return !is_float(d); });
   return list;
 }

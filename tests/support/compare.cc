@@ -19,6 +19,7 @@ constexpr double k_cancelled = 0.1;
 constexpr double k_zeros = 0.9, k_saturated = 0.999;
 
 double roundoff(DType dtype) { return dtype == DType::f32 ? 0x1p-24 : 0x1p-53; }
+double smallest_normal(DType dtype) { return dtype == DType::f32 ? 0x1p-126 : 0x1p-1022; }
 double levels(int depth) { return std::ceil(std::log2(std::max(depth, 2))); }
 
 // Distance of neighbouring numbers of `dtype` around x.
@@ -78,19 +79,21 @@ Comparison compare_norm(const Tensor& got, const Tensor& wanted, int depth, bool
 }  // namespace
 
 Comparison compare(const Tensor& got, const Tensor& wanted, const Tensor* magnitude, Agreement agreement,
-                   bool backward) {
+                   bool backward, bool flushes) {
   const DType dtype = got.dtype();
   if (got.shape() != wanted.shape()) return {std::numeric_limits<double>::infinity(), "shapes differ"};
   if (is_float(dtype) && agreement.rule == Rule::norm) return compare_norm(got, wanted, agreement.depth, backward);
-  const double u = roundoff(dtype);
+  const double u = roundoff(dtype), flushed = flushes ? agreement.depth * smallest_normal(dtype) : 0;
   Comparison c;
   for (std::int64_t i = 0; i < wanted.elements(); ++i) {
     const double a = got.at(i), b = wanted.at(i);
     if (same_number(a, seen_as(dtype, b))) continue;
     double allowed = 0;
-    if (is_float(dtype) && agreement.rule == Rule::pointwise) allowed = k_ulps * agreement.depth * ulp(dtype, b);
+    if (is_float(dtype) && agreement.rule == Rule::pointwise)
+      allowed = k_ulps * agreement.depth * ulp(dtype, b) + flushed;
     if (is_float(dtype) && agreement.rule == Rule::contraction)
-      allowed = k_contraction * (u * levels(agreement.depth) + 2 * u) * std::abs(magnitude ? magnitude->at(i) : b);
+      allowed =
+          k_contraction * (u * levels(agreement.depth) + 2 * u) * std::abs(magnitude ? magnitude->at(i) : b) + flushed;
     note(c, std::abs(a - b), allowed, i, a, b);
   }
   return c;

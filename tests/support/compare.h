@@ -28,9 +28,10 @@ struct Comparison {
 };
 
 // `got` (of the judged run) against `wanted` (f64 reference or the same dtype). `magnitude` is used by contraction:
-// the same graph on absolute values, which is sum |a||b|.
+// the same graph on absolute values, which is sum |a||b|. `flushes`: the backend flushes denormal numbers, so that each
+// function in a row, or each term, may be off by the smallest normal number.
 Comparison compare(const Tensor& got, const Tensor& wanted, const Tensor* magnitude, Agreement agreement,
-                   bool backward = false);
+                   bool backward = false, bool flushes = false);
 // The same bytes.
 bool same_bits(const Tensor& a, const Tensor& b);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/backends.h"
+#include "tests/support/each_backend.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
 #include "unroll/autodiff.h"
@@ -128,7 +129,7 @@ TEST_CASE("the loss is -log of the labels' share of all labels, the gradient how
 
 TEST_CASE("decoding gives the labels of the highest score, and zeros behind the end") {
   for (const std::int64_t T : {1, 2, 6})
-    for (const char* backend : {"reference", "cpu"}) {
+    for (const std::string& backend : testing::computing_backends()) {
       const Numbers n = numbers(T, 1.5);
       const Tensor best = run(n, backend).at("best");
       for (std::int64_t b = 0; b < B; ++b) {

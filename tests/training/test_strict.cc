@@ -8,6 +8,7 @@
 
 #include "core/train/control.h"
 #include "core/train/device_model.h"
+#include "tests/support/each_backend.h"
 #include "tests/support/strict_backend.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/run.h"
@@ -32,7 +33,7 @@ void train(std::shared_ptr<const Task> task, StrictBackend& backend, const std::
 
 TEST_CASE("the plans of training and evaluation keep their promises") {
   int n = 0;
-  for (const char* name : {"cpu", "reference"})
+  for (const std::string& name : testing::computing_backends())
     for (const char* optimizer : k_optimizers) {
       CAPTURE(name);
       CAPTURE(optimizer);

@@ -9,6 +9,7 @@
 
 #include "frontends/model/tasks/pooling.h"
 #include "frontends/model/tasks/sampling.h"
+#include "tests/support/each_backend.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
@@ -344,7 +345,7 @@ TEST_CASE("before the token that begins documents the state is zero, on every ba
       line.inputs.emplace(name, part);
     }
     const TensorMap expected = states_after(*plain, line, 0, "reference");
-    for (const char* backend : {"reference", "cpu"}) {
+    for (const std::string& backend : testing::computing_backends()) {
       const TensorMap got = states_after(*documents, batch, 1, backend);
       for (const auto& output : expected)
         for (std::int64_t i = 0; i < output.second.elements(); ++i)  // f32, some tens of steps of order 1

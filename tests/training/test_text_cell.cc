@@ -10,6 +10,7 @@
 
 #include "frontends/model/tasks/task_parts.h"
 #include "frontends/model/text_cell.h"
+#include "tests/support/each_backend.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
@@ -237,7 +238,7 @@ TEST_CASE("a sequence without steps leaves the states as they are") {
   inputs["x"] = Tensor(x.type());
   inputs["h0"] = Tensor::filled(h0.type(), 0.75);
   inputs["key"] = Tensor(DType::i32, {3});
-  for (const char* backend : {"reference", "cpu"}) {
+  for (const std::string& backend : testing::computing_backends()) {
     const TensorMap got = evaluate(graph, *make_backend(backend), inputs);
     CHECK(got.at("y").shape() == Shape{0, B, H});
     CHECK(got.at("hn").at(0) == 0.75);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/support/each_backend.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
@@ -121,7 +122,7 @@ TEST_CASE("with accumulation the gradient is that of all batches of the update")
 }
 
 TEST_CASE("saturated gates and dead units are counted as by hand") {
-  for (const char* backend : {"reference", "cpu"}) {
+  for (const std::string& backend : testing::computing_backends()) {
     CAPTURE(backend);
     // tanh(10), tanh(-10), tanh(0), tanh(0) in every step
     const Watch rnn = first_watch(
@@ -147,7 +148,7 @@ TEST_CASE("saturated gates and dead units are counted as by hand") {
 TEST_CASE("a gate is saturated below 0.1 and above 0.9, a tanh beyond 0.9 on either side") {
   const auto logit = [](double p) { return static_cast<float>(std::log(p / (1 - p))); };
   const auto of = [](double y) { return static_cast<float>(std::atanh(y)); };
-  for (const char* backend : {"reference", "cpu"}) {
+  for (const std::string& backend : testing::computing_backends()) {
     CAPTURE(backend);
     const Tensor four = Tensor::from<float>({4}, {of(0.91), of(0.89), of(-0.91), of(-0.89)});
     CHECK(first_watch(layer(Op::rnn, 4), {{"net.bias_ih_l0", four}}, backend).loops.at("net.l0").saturated ==
@@ -171,7 +172,7 @@ TEST_CASE("a tanh that is saturated on both sides is not dead") {
 }
 
 TEST_CASE("rows that have ended are not counted") {
-  for (const char* backend : {"reference", "cpu"}) {
+  for (const std::string& backend : testing::computing_backends()) {
     LayerTask task = layer(Op::rnn, 2);
     task.options.bidirectional = true;
     task.lengths = {3, 1};
@@ -192,23 +193,24 @@ TEST_CASE("every layer, direction and user cell has its own line, the same on ev
   o.model.layers = 2;
   for (const char* cell : {"gru", "mgu", "lnlstm"}) {
     o.model.cell = cell;
-    Watch seen[2];
-    int i = 0;
-    for (const char* name : {"reference", "cpu"}) {
+    std::vector<Watch> seen;
+    for (const std::string& name : testing::computing_backends()) {
       const auto backend = make_backend(name);
+      seen.emplace_back();
       Trainer trainer(small_language_model(o), *backend, watching(2));
-      trainer.fit([&](const Progress& p) { seen[i] = p.watch.value(); });
-      ++i;
+      trainer.fit([&](const Progress& p) { seen.back() = p.watch.value(); });
     }
     CAPTURE(cell);
-    CHECK(seen[0].loops.size() == 2);
-    REQUIRE(seen[0].loops.size() == seen[1].loops.size());
-    for (const auto& [name, loop] : seen[0].loops) {
-      CHECK((name.ends_with("l0") || name.ends_with("l1")));
-      CHECK(loop.saturated == doctest::Approx(seen[1].loops.at(name).saturated));
+    for (const Watch& other : seen) {
+      CHECK(seen[0].loops.size() == 2);
+      REQUIRE(seen[0].loops.size() == other.loops.size());
+      for (const auto& [name, loop] : seen[0].loops) {
+        CHECK((name.ends_with("l0") || name.ends_with("l1")));
+        CHECK(loop.saturated == doctest::Approx(other.loops.at(name).saturated));
+      }
+      for (const auto& [name, p] : seen[0].parameters)
+        CHECK(p.gradient_norm == doctest::Approx(other.parameters.at(name).gradient_norm).epsilon(1e-4));
     }
-    for (const auto& [name, p] : seen[0].parameters)
-      CHECK(p.gradient_norm == doctest::Approx(seen[1].parameters.at(name).gradient_norm).epsilon(1e-4));
   }
 }
 

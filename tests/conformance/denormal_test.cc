@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tolerances of denormal numbers: only a backend that says that it flushes them may.
+#include <doctest/doctest.h>
+
+#include "tests/support/compare.h"
+#include "tests/support/each_backend.h"
+#include "unroll/compare.h"
+#include "unroll/ops.h"
+#include "unroll/run.h"
+
+using namespace unroll;
+using namespace unroll::testing;
+
+namespace {
+
+// Another backend that says of itself whether it flushes.
+class Says final : public Backend {
+ public:
+  Says(Backend& inner, bool flushes) : inner_(inner), capabilities_(inner.describe()) {
+    capabilities_.flushes_denormals = flushes;
+  }
+  const Capabilities& describe() const override { return capabilities_; }
+  Claim claim(const Graph& graph, const Node& node) const override { return inner_.claim(graph, node); }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inner_.allocate(bytes); }
+  void upload(Buffer& b, std::size_t at, std::span<const std::byte> from) override { inner_.upload(b, at, from); }
+  void download(const Buffer& b, std::size_t at, std::span<std::byte> to) override { inner_.download(b, at, to); }
+  std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override { return inner_.compile(plan); }
+  void wait() override { inner_.wait(); }
+
+ private:
+  Backend& inner_;
+  Capabilities capabilities_;
+};
+
+constexpr float k_least = 0x1p-126F;
+Tensor filled_with(double value) { return Tensor::filled({DType::f32, {4}}, value); }
+
+}  // namespace
+
+TEST_CASE("a result may be flushed where the backend flushes, and only below the smallest normal number") {
+  const Tensor zero = filled_with(0), denormal = filled_with(k_least / 4), normal = filled_with(2 * k_least);
+  for (const Rule rule : {Rule::pointwise, Rule::contraction}) {
+    CHECK(compare(zero, denormal, nullptr, {rule}, false, /*flushes=*/true).ratio <= 1);
+    CHECK(compare(zero, denormal, nullptr, {rule}, false, /*flushes=*/false).ratio > 1);
+    CHECK(compare(zero, normal, nullptr, {rule}, false, /*flushes=*/true).ratio > 1);
+  }
+}
+
+TEST_CASE("a node that makes denormal numbers zero is at fault unless its backend says that it flushes") {
+  Graph graph;
+  const Value first = graph.input("h", {DType::f32, {4, 8}}), xs = graph.input("x", {DType::f32, {3, 4, 8}});
+  graph.output("last", scan(std::vector<Value>{first}, std::vector<Value>{xs}, {}, [](const StepValues& v) {
+                         return StepResult{{v.states[0] * 0.5 + v.sequences[0]}, {}};
+                       }).states[0]);
+  const TensorMap inputs = {{"h", Tensor::filled(first.type(), k_least)}, {"x", Tensor(xs.type())}};
+  const auto judge = make_backend("reference");
+  for (const std::string& name : computing_backends()) {
+    CAPTURE(name);
+    const auto backend = make_backend(name, {.threads = 1});
+    const bool flushed = evaluate(graph, *backend, inputs).at("last").at(0) == 0;
+    CHECK((backend->describe().flushes_denormals || !flushed));
+    CHECK_FALSE(check_nodes(graph, inputs, *backend, *judge).fault);
+    Says silent(*backend, false), loud(*backend, true);
+    CHECK(check_nodes(graph, inputs, silent, *judge).fault.has_value() == flushed);
+    CHECK_FALSE(check_nodes(graph, inputs, loud, *judge).fault);
+  }
+}
