@@ -261,7 +261,7 @@ TEST_CASE("a classifier's labels give the accuracy of the task's own evaluation,
     CHECK(right / static_cast<double>(rows.size()) ==
           doctest::Approx(trainer.evaluate(Split::test).metrics.at("accuracy")).epsilon(1e-6));
     rows[0].pop_back();
-    CHECK_THROWS_WITH_AS(classifier.predict(rows), doctest::Contains("input 0: 4 steps of 1 value"), Error);
+    CHECK_THROWS_WITH_AS(classifier.predict(rows), doctest::Contains("input 0: expected 4 steps of 1 value"), Error);
   }
 }
 
