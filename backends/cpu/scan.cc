@@ -6,12 +6,25 @@
 #include <cstring>
 
 #include "backends/cpu/flush.h"
-#include "backends/cpu/rows.h"
 #include "backends/cpu/state.h"
 #include "core/support/counted.h"
 #include "unroll/error.h"
+#include "unroll/scan_form.h"
 
 namespace unroll::cpu {
+
+namespace {
+
+// Rows that a part may run through all steps on its own: no row reads another one, and products by rows are packed.
+std::int64_t separate_rows(const ScanForm& form, const PlanView& body) {
+  const int first_constant = form.layout.n_states + form.layout.n_sequences;
+  const bool packed = std::all_of(form.products.begin(), form.products.end(), [&](const ScanForm::Product& product) {
+    return is_packed_matmul(body, product.node, first_constant);
+  });
+  return packed ? form.rows : 0;
+}
+
+}  // namespace
 
 ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes)
     : layout_(scan_layout(view.graph().node(id))),
@@ -25,7 +38,7 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
   const Plan& body = *body_;
   const auto n_states = static_cast<std::size_t>(layout_.n_states);
   const auto n_sequences = static_cast<std::size_t>(layout_.n_sequences);
-  rows_ = view.parts > 1 ? separate_rows({body, 1, view.state}, layout_) : 0;
+  if (view.parts > 1) rows_ = separate_rows(scan_form(view.plan, id), {body, 1, view.state});
   const auto row_bytes = [&](const Type& type) {
     const bool apart = rows_ > 0 && type.shape.rank() > 0 && type.shape[0] == rows_;
     return apart ? type.bytes() / static_cast<std::size_t>(rows_) : 0;

@@ -17,7 +17,7 @@ namespace unroll::cpu {
 enum class Schedule : std::uint8_t {
   calls,    // each call of a step by all parts, a barrier after each
   columns,  // each part its own columns of all calls, barriers where columns meet (columns.h)
-  rows,     // each part its own rows for all steps, no barrier (rows.h)
+  rows,     // each part its own rows for all steps, no barrier
   one,      // all by one part
   side_by_side,  // independent scans at once, each by some of the parts (fork.cc); the others by calls
 };

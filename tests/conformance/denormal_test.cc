@@ -2,6 +2,7 @@
 // Tolerances of denormal numbers: only a backend that says that it flushes them may.
 #include <doctest/doctest.h>
 
+#include "tests/support/around_backend.h"
 #include "tests/support/compare.h"
 #include "tests/support/each_backend.h"
 #include "unroll/compare.h"
@@ -14,22 +15,9 @@ using namespace unroll::testing;
 namespace {
 
 // Another backend that says of itself whether it flushes.
-class Says final : public Backend {
+class Says final : public AroundBackend {
  public:
-  Says(Backend& inner, bool flushes) : inner_(inner), capabilities_(inner.describe()) {
-    capabilities_.flushes_denormals = flushes;
-  }
-  const Capabilities& describe() const override { return capabilities_; }
-  Claim claim(const Graph& graph, const Node& node) const override { return inner_.claim(graph, node); }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inner_.allocate(bytes); }
-  void upload(Buffer& b, std::size_t at, std::span<const std::byte> from) override { inner_.upload(b, at, from); }
-  void download(const Buffer& b, std::size_t at, std::span<std::byte> to) override { inner_.download(b, at, to); }
-  std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override { return inner_.compile(plan); }
-  void wait() override { inner_.wait(); }
-
- private:
-  Backend& inner_;
-  Capabilities capabilities_;
+  Says(Backend& inner, bool flushes) : AroundBackend(inner) { capabilities_.flushes_denormals = flushes; }
 };
 
 constexpr float k_least = 0x1p-126F;

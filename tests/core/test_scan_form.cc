@@ -2,6 +2,7 @@
 // The form of planned loops: products and their gates, stages and barriers, places of states, independent rows.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -111,6 +112,14 @@ TEST_CASE("a sum over units reads units of all workers; one number per row is co
   REQUIRE(p.forms.size() == 1);
   CHECK(p.forms[0].exchanges() == 1);  // h of the step before
   CHECK(p.forms[0].rows == B);
+}
+
+TEST_CASE("layer norms within a step leave rows independent") {
+  for (const bool trains : {false, true}) {
+    const Planned p = loops_of({.cell = "lnlstm", .hidden = 64}, trains);
+    const auto own_rows = [](const ScanForm& form) { return form.rows == B; };
+    CHECK(std::count_if(p.forms.begin(), p.forms.end(), own_rows) == (trains ? 2 : 1));
+  }
 }
 
 TEST_CASE("rows depend on each other when a step mixes them") {

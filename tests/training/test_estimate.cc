@@ -10,6 +10,7 @@
 #include "core/support/machine_memory.h"
 #include "core/support/settling.h"
 #include "core/train/estimate.h"
+#include "tests/support/around_backend.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
@@ -37,22 +38,6 @@ std::string sentences_of_many_lengths() {
   }
   return text;
 }
-
-// Does what another backend does.
-class AroundBackend : public Backend {
- public:
-  explicit AroundBackend(Backend& inner) : inner_(inner), capabilities_(inner.describe()) {}
-  const Capabilities& describe() const override { return capabilities_; }
-  Claim claim(const Graph& graph, const Node& node) const override { return inner_.claim(graph, node); }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inner_.allocate(bytes); }
-  void upload(Buffer& b, std::size_t at, std::span<const std::byte> from) override { inner_.upload(b, at, from); }
-  void download(const Buffer& b, std::size_t at, std::span<std::byte> to) override { inner_.download(b, at, to); }
-  std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override { return inner_.compile(plan); }
-
- protected:
-  Backend& inner_;
-  Capabilities capabilities_;
-};
 
 // Its executables hold much memory and take 5 ms in their first 15 runs, as if two ways to run were tried, then 1 ms.
 class SettlingBackend : public AroundBackend {
