@@ -4,12 +4,15 @@
 
 usage: bench/estimate.py --unroll build/frontends/cli/unroll [--starts 30] [--threads 1,2,4] [--busy 1] [CONFIG ...]
 Each start trains for a bounded number of updates. With --busy N, N busy loops run beside it. One row per config and
-number of threads: starts that were refused, shares of starts within the limits, and the extreme errors.
+number of threads: starts that were refused, shares of starts within the limits, and the extreme errors. "alike" is the
+share of starts whose time is within the limit of the row's median time: where the machine's speed changes from start to
+start, no estimate can be expected to do better.
 --json prints one object per start instead. Exit code 9: a start was refused, or fewer than 9 in 10 are within.
 """
 import argparse
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -62,8 +65,8 @@ def main():
     good = True
     if not o.json:
         print(f"{o.starts} starts each, {o.busy} busy loops; time within {TIME:.0%}, memory within {MEMORY:.0%}")
-        print(f"{'config':12} {'threads':>7} {'refused':>7} {'time':>5} {'memory':>6} {'time off':>15} "
-              f"{'memory off':>15} {'seconds':>7}")
+        print(f"{'config':12} {'threads':>7} {'refused':>7} {'time':>5} {'alike':>5} {'memory':>6} "
+              f"{'time off':>15} {'memory off':>15} {'seconds':>7}")
     for config in configs:
         for threads in map(int, o.threads.split(",")):
             with Busy(o.busy):
@@ -75,12 +78,14 @@ def main():
             time, memory = [[s[key] for s in done] for key in ("time_off", "memory_off")]
             within = [sum(abs(x) <= limit for x in values) / o.starts
                       for values, limit in ((time, TIME), (memory, MEMORY))]
+            middle = statistics.median(s["seconds"] for s in done) if done else 1
+            alike = sum(abs(s["seconds"] / middle - 1) <= TIME for s in done) / o.starts
             good = good and len(done) == o.starts and min(within) >= WANTED
             if o.json:
                 continue
             span = [f"{min(v):+.0%} to {max(v):+.0%}" if v else "" for v in (time, memory)]
             seconds = sum(s["seconds"] for s in done) / max(len(done), 1)
-            print(f"{pathlib.Path(config).stem:12} {threads:7} {o.starts - len(done):7} {within[0]:5.0%} "
+            print(f"{pathlib.Path(config).stem:12} {threads:7} {o.starts - len(done):7} {within[0]:5.0%} {alike:5.0%} "
                   f"{within[1]:6.0%} {span[0]:>15} {span[1]:>15} {seconds:7.1f}", flush=True)
             for s in starts:
                 for line in s.get("refused", []):

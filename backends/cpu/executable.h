@@ -78,7 +78,8 @@ class ProgramExecutable final : public Executable, public Settling {
   }
 
   bool settled() const override {
-    return active().program->steps().settled() && (ways_.size() == 1 || (checked_ && !choice_.open()));
+    if (!active().program->steps().settled()) return false;
+    return ways_.size() == 1 || (checked_ && !choice_.open() && choice_.as_expected());
   }
   std::size_t workspace_bytes() const override {
     std::size_t bytes = 0;

@@ -94,12 +94,18 @@ bool ChoiceWatch::add_run(double milliseconds, const RetryLimits& limits) {
   window_ms_ += milliseconds;
   if (++window_ < k_window || window_ms_ < limits.window_ms) return false;
   const double mean = window_ms_ / window_;
+  if (expected_ms_ == 0) expected_ms_ = mean;
+  lost_ms_ += std::max(window_ms_ - expected_ms_ * window_, 0.0);
   window_ms_ = 0;
   window_ = 0;
-  if (expected_ms_ == 0) expected_ms_ = mean;
-  if (elapsed_ms_ > std::max(limits.late_ms, limits.late * cost_ms_)) return true;
-  const bool changed = mean > k_changed * expected_ms_ || mean * k_changed < expected_ms_;
-  return changed && elapsed_ms_ > std::max(limits.soon_ms, limits.soon * cost_ms_);
+  const bool slower = mean > k_changed * expected_ms_, faster = mean * k_changed < expected_ms_;
+  as_expected_ = !slower && !faster;
+  const auto beyond = [&](double ms, double least_ms, double factor) {
+    return ms > std::max(least_ms, factor * cost_ms_);
+  };
+  return beyond(elapsed_ms_, limits.late_ms, limits.late) ||
+         (slower && beyond(lost_ms_, limits.lost_ms, limits.lost)) ||
+         (faster && beyond(elapsed_ms_, limits.soon_ms, limits.soon));
 }
 
 RepeatedChoice::Next RepeatedChoice::add_run(double milliseconds, bool counts, const RetryLimits& limits) {

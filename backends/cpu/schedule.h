@@ -52,15 +52,16 @@ class TimedChoice {
   bool open_ = true;
 };
 
-// How long the runs since a choice take before it may be made again: at least `..._ms`, and a multiple of what trying
-// cost, so that it costs at most a twentieth of the time.
+// When a choice may be made again: each limit is at least `..._ms`, and a multiple of what trying cost, so that trying
+// costs a fraction of what it may save.
 struct RetryLimits {
-  double soon = 20, soon_ms = 100;  // when runs take another time than expected
-  double late = 200, late_ms = 2000;  // when they do not
+  double lost = 4, lost_ms = 20;  // runs took so much more than expected, in all
+  double soon = 20, soon_ms = 100;  // so long after a choice, when runs take less time than expected
+  double late = 200, late_ms = 2000;  // so long after a choice, in any case
   double window_ms = 8;  // runs that are compared with the expected time, together
 };
 
-// Says when to make a choice again: soon when runs take much longer or much less time than expected, because other
+// Says when to make a choice again: soon when runs take much more or much less time than expected, because other
 // programs came or went, otherwise from time to time.
 class ChoiceWatch {
  public:
@@ -68,10 +69,12 @@ class ChoiceWatch {
   void restart(double expected_ms, double cost_ms);
   // After each run. True: try again.
   bool add_run(double milliseconds, const RetryLimits& limits);
+  bool as_expected() const { return as_expected_; }  // the last runs
 
  private:
   double expected_ms_ = 0, cost_ms_ = 0;
-  double elapsed_ms_ = 0;              // of runs since the choice
+  double elapsed_ms_ = 0, lost_ms_ = 0;  // of runs since the choice
+  bool as_expected_ = true;
   double window_ms_ = 0;               // of the last runs
   int window_ = 0;
 };
@@ -87,6 +90,7 @@ class RepeatedChoice {
   explicit RepeatedChoice(std::size_t n_ways = 1) : choice_(n_ways) {}
   bool open() const { return choice_.open(); }
   std::size_t active() const { return choice_.active(); }  // what the next run takes
+  bool as_expected() const { return watch_.as_expected(); }  // the last runs took about as long as when it was made
   double ms(std::size_t way) const { return choice_.ms(way); }
   std::size_t n_ways() const { return choice_.n_ways(); }
   // After a run of the active way; its time is passed over where it does not count.

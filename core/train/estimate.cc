@@ -8,6 +8,7 @@
 
 #include "core/support/machine_memory.h"
 #include "core/support/median.h"
+#include "core/train/prefetch.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -159,46 +160,61 @@ class Trials {
   }
 
  private:
+  // With the thread that prepares batches, as in the run: it takes part of the machine, too.
   void try_training() {
+    Prefetch prefetch(
+        [this](std::int64_t update) {
+          const auto start = Clock::now();
+          std::vector<Batch> batches = trial_.batches(update);
+          batch_seconds_.push_back(seconds_since(start));
+          return batches;
+        },
+        trial_.prefetch, trial_.last);
     const auto start = Clock::now();
+    auto begin = start;  // of settled updates
     for (std::int64_t update = trial_.first; update <= trial_.last; ++update) {
       if (trial_.stop && trial_.stop()) break;
-      const double spent = seconds_since(start);
+      if (!times_.enough()) begin = Clock::now();
       const double until_settled = std::min(std::max(k_until_settled * allowed_, k_short_seconds), trial_.seconds);
-      if (spent >= (times_.enough() ? allowed_ : until_settled)) break;
-      const auto began = Clock::now();
-      const std::vector<Batch> now = trial_.batches(update);
-      batch_seconds_.push_back(seconds_since(began));
-      Census these;
-      bool first = false;  // its pages are touched for the first time
-      for (const Batch& batch : now) {
-        these.add(batch);
-        first = first || !training_.met.elements.contains(shapes_of(batch));
-        training_.met.add(batch);
-      }
-      const std::size_t programs = model_.n_programs();
-      const bool settled = are_settled(model_.update_programs(), these);
-      const std::size_t beside = memory_beside(known_bytes(model_));
-      const auto between = Clock::now();
-      model_.update(now, trial_.inputs(update));
-      model_.totals();  // waits for the device
-      const double seconds = seconds_since(between);
-      const bool compiled = model_.n_programs() != programs;
-      if (compiled) training_.compile_seconds.push_back(seconds);
-      if (compiled && programs > 0) plans_.add(beside, model_);
-      if (compiled) continue;
-      if (first) {
-        first_times_.add(seconds, these.all, /*settled=*/false);
-        continue;
-      }
-      updates_.push_back(seconds);
-      times_.add(seconds, these.all, settled);
-      allowed_ = allowed(static_cast<double>(trial_.last - trial_.first + 1) * median(updates_));
+      const bool is_over = times_.enough() ? seconds_since(begin) >= allowed_ : seconds_since(start) >= until_settled;
+      if (is_over || seconds_since(start) >= trial_.seconds) break;
+      try_update(update, prefetch);
     }
     if (times_.empty()) times_ = first_times_;  // the trial was too short for more
     training_.measure(model_.update_programs(), model_.one_arena());
     const std::size_t shapes = std::max<std::size_t>(training_.met.elements.size(), 1);
     training_.settle_seconds = times_.settle_seconds() / static_cast<double>(shapes);
+  }
+
+  void try_update(std::int64_t update, Prefetch& prefetch) {
+    auto start = Clock::now();
+    const std::vector<Batch> now = prefetch.take(update);
+    double seconds = seconds_since(start);
+    Census these;
+    bool first = false;  // its pages are touched for the first time
+    for (const Batch& batch : now) {
+      these.add(batch);
+      first = first || !training_.met.elements.contains(shapes_of(batch));
+      training_.met.add(batch);
+    }
+    const std::size_t programs = model_.n_programs();
+    const bool settled = are_settled(model_.update_programs(), these);
+    const std::size_t beside = memory_beside(known_bytes(model_));
+    start = Clock::now();
+    model_.update(now, trial_.inputs(update));
+    model_.totals();  // waits for the device
+    const bool compiled = model_.n_programs() != programs;
+    if (compiled) training_.compile_seconds.push_back(seconds_since(start));
+    seconds += seconds_since(start);
+    if (compiled && programs > 0) plans_.add(beside, model_);
+    if (compiled) return;
+    if (first) {
+      first_times_.add(seconds, these.all, /*settled=*/false);
+      return;
+    }
+    updates_.push_back(seconds);
+    times_.add(seconds, these.all, settled);
+    allowed_ = allowed(static_cast<double>(trial_.last - trial_.first + 1) * median(updates_));
   }
 
   double allowed(double run) const {
@@ -217,8 +233,9 @@ class Trials {
       if (training_.seen.elements.size() != shapes) last_new = updates;
     }
     const double update = times_.per_unit() * training_.seen.all / static_cast<double>(updates);
-    const double batch = median(batch_seconds_);
-    estimate_.update_seconds = trial_.prefetch > 0 ? std::max(update, batch) : update + batch;
+    // Batches that waited while programs were compiled hide that their preparation is what takes longest.
+    const double batch = trial_.prefetch > 0 ? median(batch_seconds_) : 0;
+    estimate_.update_seconds = std::max(update, batch);
   }
 
   // The batch in the middle, as they may be sorted by length. Its first evaluation compiles.
@@ -256,7 +273,8 @@ class Trials {
   const Trial& trial_;
   RunEstimate& estimate_;
   double allowed_;
-  std::vector<double> updates_, batch_seconds_;
+  std::vector<double> updates_;
+  std::vector<double> batch_seconds_;  // of another thread, while there is a Prefetch
   PlanMemory plans_;
   Timings times_;        // of updates, per element
   Timings first_times_;  // of the first ones of their programs

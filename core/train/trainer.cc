@@ -92,6 +92,8 @@ void Trainer::State::estimate(std::int64_t end, bool validates, const std::funct
   estimated.updates = std::max<std::int64_t>(end - run.update, 0);
   const std::int64_t every = options.validate_every, n = task->n_batches(Split::validation);
   if (validates) estimated.validations = end / every - run.update / every + (end == options.max_updates && end % every);
+  const bool leaves_some = folder.is_open() && !run.best_loss;  // see leave_some_best
+  if (validates && leaves_some) estimated.validations = std::max<std::int64_t>(estimated.validations, 1);
   Trial trial;
   trial.batches = [this](std::int64_t update) { return batches_of(update); };
   trial.inputs = [this](std::int64_t update) { return inputs_of(update, /*watch=*/false); };

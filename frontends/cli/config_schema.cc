@@ -206,8 +206,8 @@ constexpr KeySpec k_schema[] = {
     {"run.backend", k_text, "\"cpu\"", any, k_every, "backend: cpu, reference, ... (see `unroll doctor`)"},
     {"run.threads", k_int, "0", between(0, 4096), k_every, "number of threads; 0: all available processors"},
     {"run.estimate_seconds", k_num, "3.0", between(0, 60), k_trained,
-     "time limit, in seconds, of the trial updates that estimate a run; they take at most 5 % of the run (10 % until "
-     "the backend has chosen its schedules), of a short run 20 % and 0.3 seconds; 0: no estimate"},
+     "time limit, in seconds, of the trial updates that estimate a run; those that count take at most 5 % of the run "
+     "(of a short run 20 % and 0.3 seconds), those before the backend has chosen its schedules 10 %; 0: no estimate"},
     {"run.tensorboard", k_bool, "false", any, k_trained, "write a TensorBoard event file into the run folder"},
     {"run.memory_limit", k_text, "\"\"", any, k_trained,
      "maximum memory of an update, such as 2GiB; larger updates use gradient checkpointing"},

@@ -191,33 +191,43 @@ TEST_CASE("random networks of loops share no memory between branches and have th
   CHECK(branches > 100);
 }
 
+// What the report says of each fork after so many runs.
+std::vector<std::string> forks_after(int runs, const Network& n, Backend& backend) {
+  Program program(*n.graph, backend);
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  Bindings bindings;
+  for (const NamedValue& input : program.plan().graph->inputs()) {
+    buffers.push_back(backend.allocate(program.plan().graph->type(input.value).bytes()));
+    backend.upload(*buffers.back(), 0, n.inputs.at(input.name).bytes());
+    bindings.inputs.push_back(buffers.back().get());
+  }
+  for (const NamedValue& output : program.plan().graph->outputs()) {
+    buffers.push_back(backend.allocate(program.plan().graph->type(output.value).bytes()));
+    bindings.outputs.push_back(buffers.back().get());
+  }
+  for (int run = 0; run < runs; ++run) program.run(bindings);
+  std::vector<std::string> forks;
+  for (const ReportLine& line : program.executable().report())
+    if (line.implementation.find("branches") != std::string::npos) forks.push_back(line.implementation);
+  return forks;
+}
+
 TEST_CASE("timings choose between side by side and in turn, for later executables too") {
   const Network n = trained("lstm", 1, true, 64);
-  const auto backend = make_backend("cpu", {.threads = 2});
-  std::vector<std::string> found[2];
-  for (auto& forks : found) {
-    Program program(*n.graph, *backend);
-    std::vector<std::unique_ptr<Buffer>> buffers;
-    Bindings bindings;
-    for (const NamedValue& input : program.plan().graph->inputs()) {
-      buffers.push_back(backend->allocate(program.plan().graph->type(input.value).bytes()));
-      backend->upload(*buffers.back(), 0, n.inputs.at(input.name).bytes());
-      bindings.inputs.push_back(buffers.back().get());
-    }
-    for (const NamedValue& output : program.plan().graph->outputs()) {
-      buffers.push_back(backend->allocate(program.plan().graph->type(output.value).bytes()));
-      bindings.outputs.push_back(buffers.back().get());
-    }
-    for (int run = 0; run < (&forks == found ? 40 : 1); ++run) program.run(bindings);
-    for (const ReportLine& line : program.executable().report())
-      if (line.implementation.find("branches") != std::string::npos) forks.push_back(line.implementation);
+  std::vector<std::string> first, later;
+  const auto follows = [](const std::string& next, const std::string& fork) {
+    return fork.find(" ms") != std::string::npos && next == fork.substr(0, fork.find(';'));
+  };
+  // Other programs may disturb the first one so much that it is choosing again.
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    const auto backend = make_backend("cpu", {.threads = 2});
+    first = forks_after(40, n, *backend);
+    later = forks_after(1, n, *backend);
+    if (first.size() == 2 && std::ranges::equal(later, first, follows)) break;
   }
-  REQUIRE(found[0].size() == 2);
-  REQUIRE(found[1].size() == 2);
-  for (std::size_t i = 0; i < 2; ++i) {
-    CHECK_MESSAGE(found[0][i].find(" ms") != std::string::npos, found[0][i]);
-    CHECK_MESSAGE(found[1][i] == found[0][i].substr(0, found[0][i].find(';')), found[1][i]);
-  }
+  REQUIRE(first.size() == 2);
+  REQUIRE(later.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) CHECK_MESSAGE(follows(later[i], first[i]), first[i], " then ", later[i]);
 }
 
 }  // namespace

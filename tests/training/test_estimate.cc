@@ -200,16 +200,16 @@ TEST_CASE("a workspace that shrinks during the trial is counted as it is at its 
       t.loss = sum(square(x - scope.parameter("w", Shape{1}, Initializer::normal(1))));
       return t;
     }
-    std::int64_t n_batches(Split) const override { return 50; }
+    std::int64_t n_batches(Split) const override { return 200; }
     Batch batch(Split, std::uint64_t, std::int64_t, std::int64_t index) const override {
       Batch b;
-      b.inputs.emplace("x", Tensor::filled({DType::f32, {index < 49 ? 4 : 3}}, 1));
+      b.inputs.emplace("x", Tensor::filled({DType::f32, {index < 199 ? 4 : 3}}, 1));
       return b;
     }
   };
   const auto cpu = make_backend("cpu", {.threads = 1});
   SettlingBackend backend(*cpu);
-  TrainerOptions o = small_training(400);  // of which the trial makes about 30
+  TrainerOptions o = small_training(400);  // of which the trial makes about 100
   o.validate_every = 0;
   o.machine_memory = std::size_t{4} << 30;
   o.estimate_seconds = 1;
