@@ -59,6 +59,10 @@ std::vector<Panel> panels_of(const Examples& e) {
   for (const TranslationExample& t : e.translations)
     if (t.attention.source.size() > 2 && n_maps++ < k_most_maps)  // a map of fewer tokens says little
       panels.push_back(attention_panel(t.attention, fmt::format("Attention: {}", shortened(t.source, 40))));
+  for (const ClassExample& c : e.classes)
+    if (!c.attention.sentences.empty() && n_maps++ < k_most_maps)
+      panels.push_back(attention_panel(
+          c.attention, fmt::format("Attention: {}, predicted {}", shortened(c.truth, 20), shortened(c.predicted, 20))));
   return panels;
 }
 

@@ -14,7 +14,7 @@ namespace unroll::cli {
 namespace {
 
 // Pixels of the SVG's own.
-constexpr double k_width = 480, k_axis_title = 26, k_letter = 7.6;
+constexpr double k_width = 480, k_axis_title = 26, k_letter = 7.6, k_most_height = 480;
 constexpr std::size_t k_most_classes = 20, k_most_tokens = 40, k_most_bars = 10, k_label_letters = 14;
 
 double label_room(const std::vector<std::string>& labels) {
@@ -78,6 +78,12 @@ class GridDrawing {
   bool upright_;  // labels of columns that fit above them
   std::string body_;
 };
+
+std::string shade(const char* kind, double x, double y, double width, double opacity) {
+  return fmt::format("<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"17\" "
+                     "fill-opacity=\"{:.3f}\"/>",
+                     kind, x, y, width, std::clamp(opacity, 0.0, 1.0));
+}
 
 // A blank is a token too.
 std::vector<std::string> shown_tokens(const std::vector<std::string>& tokens) {
@@ -214,6 +220,41 @@ Panel attention_panel(const Translator::Attention& map, const std::string& title
   if (grid.rows.size() < map.target.size() || grid.columns.size() < map.source.size())
     panel.note = fmt::format("The first {} of {} target and {} of {} source tokens.", grid.rows.size(),
                              map.target.size(), grid.columns.size(), map.source.size());
+  return panel;
+}
+
+Panel attention_panel(const DocumentReader::Attention& attention, const std::string& title) {
+  constexpr double k_line = 24, k_bar = 56, k_space = 6;
+  Panel panel{.title = title, .body = {}, .width = k_width, .height = 0};
+  panel.attributes = "data-kind=\"document-attention\"";
+  panel.body = "<text class=\"axis\" x=\"0\" y=\"14\">Bars: sentence weights; shades: word weights</text>";
+  double y = 22;
+  std::size_t shown = 0;
+  const auto& sentences = attention.sentences;
+  for (; shown < sentences.size() && y < k_most_height; ++shown, y += k_line) {
+    const DocumentReader::Attention::Sentence& s = sentences[shown];
+    panel.body += fmt::format("<g data-weight=\"{0:.6g}\"><title>Sentence {1}: {2}</title>", s.weight, shown + 1,
+                              share_text(s.weight)) +
+                  shade("off", 0, y, std::max((k_bar - 8) * static_cast<double>(s.weight), 1.0), 0.6) + "</g>";
+    const float most = *std::max_element(s.weights.begin(), s.weights.end());
+    double x = k_bar;
+    for (std::size_t w = 0; w < s.words.size(); ++w) {
+      const std::string word = shortened(s.words[w], k_label_letters);
+      const double width = k_letter * static_cast<double>(word.size()) + k_space;
+      if (x > k_bar && x + width > k_width) {
+        x = k_bar;
+        y += k_line;
+      }
+      panel.body += fmt::format("<g data-weight=\"{:.6g}\"><title>{}: {}</title>", s.weights[w], escaped(s.words[w]),
+                                share_text(s.weights[w])) +
+                    shade("shade", x, y, width - 1, 0.6 * static_cast<double>(s.weights[w] / most)) +
+                    fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text></g>", x + k_space / 2, y + 13,
+                                escaped(word));
+      x += width;
+    }
+  }
+  panel.height = y + 4;
+  if (shown < sentences.size()) panel.note = fmt::format("The first {} of {} sentences.", shown, sentences.size());
   return panel;
 }
 

@@ -116,8 +116,11 @@ class DocumentAnswers : public Answers {
   std::vector<Panel> panels() override {
     std::vector<Panel> panels;
     const std::vector<DocumentReader::Result> results = reader_.predict(drawn_, 0);
-    for (std::size_t i = 0; i < results.size(); ++i)
+    for (std::size_t i = 0; i < results.size(); ++i) {
       panels.push_back(probability_panel(drawn_[i], results[i].labels));
+      const DocumentReader::Attention attention = reader_.attention(drawn_[i]);
+      if (!attention.sentences.empty()) panels.push_back(attention_panel(attention, "Attention: " + drawn_[i]));
+    }
     return panels;
   }
 

@@ -2,6 +2,8 @@
 // Documents: how they are cut, batched and read by a hierarchy.
 #include <doctest/doctest.h>
 
+#include <numeric>
+
 #include <cmath>
 #include <string>
 #include <vector>
@@ -65,6 +67,17 @@ TEST_CASE("the hierarchy learns what one sentence of a document says, with every
     DocumentReader reader(task->metadata(), trainer.parameters(), *backend);
     CHECK(reader.label("A there red thing. A here blue thing.") == "blue");
     CHECK(reader.label(" . ").empty());
+    const auto seen = reader.attention("A there red thing. A here blue thing.").sentences;
+    CHECK(reader.attention(" . ").sentences.empty());
+    if (o.pooling == "attention") {
+      REQUIRE(seen.size() == 2);
+      CHECK(seen[1].weight > seen[0].weight);  // of the sentence that says it
+      CHECK(seen[0].weight + seen[1].weight == doctest::Approx(1));
+      CHECK(seen[1].words == std::vector<std::string>{"a", "here", "blue", "thing"});
+      CHECK(std::accumulate(seen[1].weights.begin(), seen[1].weights.end(), 0.0) == doctest::Approx(1));
+    } else {
+      CHECK(seen.empty());
+    }
     std::string long_one;
     for (int i = 0; i < 300; ++i) long_one += "a. ";
     CHECK_THROWS_WITH_AS(reader.label(long_one), doctest::Contains("300 sentences"), Error);

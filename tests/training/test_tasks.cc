@@ -399,7 +399,7 @@ TEST_CASE("pooling is what it says, for sequences of different lengths") {
     Graph graph;
     Scope scope(graph);
     const Value x = graph.input("y", y.type()), n = graph.input("lengths", lengths.type());
-    graph.output("out", pooled(scope, x, how, bidirectional, n));
+    graph.output("out", pooled(scope, x, how, bidirectional, n).output);
     TensorMap inputs{{"y", y}, {"lengths", lengths}};
     for (const ParameterSpec& p : scope.parameters()) inputs.emplace(p.name, Tensor(p.type));  // zeros: equal weights
     const TensorMap out = evaluate(graph, *make_backend("reference"), inputs);

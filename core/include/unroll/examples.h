@@ -27,6 +27,7 @@ struct ClassExample {
   std::string input;  // the text, or the row of the table
   std::string truth, predicted;
   double probability = 0;  // of `predicted`
+  DocumentReader::Attention attention;  // of a document to its words
 };
 // How often each class was taken for each.
 struct Confusion {

@@ -75,6 +75,18 @@ class UNROLL_API DocumentReader {
   std::vector<Result> predict(std::span<const std::string> texts, std::int64_t top_k = 1);
   std::string label(std::string_view text);  // of one text; "" for a text without a word
 
+  // How much the model attends to each sentence of the text and to each word in it. Without sentences when the model
+  // pools in another way than by attention, or the text has no word.
+  struct Attention {
+    struct Sentence {
+      float weight = 0;                // of all sentences; they sum to 1
+      std::vector<std::string> words;  // as the model reads them, in lower case
+      std::vector<float> weights;      // of each word; they sum to 1
+    };
+    std::vector<Sentence> sentences;
+  };
+  Attention attention(std::string_view text);
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -50,7 +50,7 @@ struct Classifier::State {
       Scope scope(graph, /*training=*/false);
       const Value x = graph.input("x", {DType::f32, {steps, rows, width}});
       const Value y =
-          pooled(scope, recurrent_model(scope.child("recurrent"), x, model).y, pooling, model.bidirectional);
+          pooled(scope, recurrent_model(scope.child("recurrent"), x, model).y, pooling, model.bidirectional).output;
       const auto K = static_cast<std::int64_t>(labels.size());
       graph.output("probabilities", softmax(linear_layer(scope.child("output"), y, K)));
       return std::make_shared<Program>(*with_constants(graph, 1, constants, k_who), backend);

@@ -71,7 +71,7 @@ class Classify : public Task, public SplitTableRows, public SplitExamples {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [T, B, I]
     const Value labels = scope.graph().input("labels", like.inputs.at("labels").type());  // [B]
     const Value y = pooled(scope, recurrent_model(scope.child("recurrent"), x, options_.model).y, options_.pooling,
-                           options_.model.bidirectional);
+                           options_.model.bidirectional).output;
     const Value logits =
         linear_layer(scope.child("output"), dropout_layer(scope, y, options_.model.dropout), n_classes());
     TaskGraph t;

@@ -22,7 +22,7 @@ DocumentNetwork DocumentNetwork::of(const Metadata& metadata, const Lexicon& wor
           words.size() + 1, labels.size()};
 }
 
-Value DocumentNetwork::build(Scope& scope, Value ids, Value n_words, Value n_sentences) const {
+DocumentNetwork::Outputs DocumentNetwork::build(Scope& scope, Value ids, Value n_words, Value n_sentences) const {
   const auto dropped = [&](Value x) { return dropout_layer(scope, x, model.dropout, model.mask()); };
   // x [T,N,I] with lengths [N] -> [N,D*P]
   const auto read = [&](const std::string& part, Value x, Value lengths) {
@@ -30,11 +30,12 @@ Value DocumentNetwork::build(Scope& scope, Value ids, Value n_words, Value n_sen
     return pooled(scope.child(part + "_pooling"), y, pooling, model.bidirectional, lengths);
   };
   const Value x = dropped(embedding_layer(scope.child("embedding"), ids, words, embedding));
-  const Value sentences = read("word", x, n_words);  // [S*B,D*P]
-  const std::int64_t B = n_sentences.shape()[0], width = sentences.shape()[1];
-  const Value rows = reshape(sentences, {sentences.shape()[0] / B, B, width});
-  const Value document = read("sentence", dropped(rows), n_sentences);
-  return linear_layer(scope.child("output"), dropout_layer(scope, document, model.dropout), labels);
+  const Pooled sentences = read("word", x, n_words);  // [S*B,D*P]
+  const std::int64_t B = n_sentences.shape()[0], SB = n_words.shape()[0];
+  const Value rows = reshape(sentences.output, {SB / B, B, sentences.output.shape()[1]});
+  const Pooled document = read("sentence", dropped(rows), n_sentences);
+  const Value last = dropout_layer(scope, document.output, model.dropout);
+  return {linear_layer(scope.child("output"), last, labels), sentences.weights, document.weights};
 }
 
 PairsFormat document_format(const DocumentOptions& options) {
@@ -120,7 +121,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
     const Value ids = input("ids"), words = input("words"), sentences = input("sentences"), labels = input("labels");
     const DocumentNetwork network{options_.model, options_.pooling, options_.embedding, words_.size() + 1,
                                   labels_.size()};
-    const Value logits = network.build(scope, ids, words, sentences);
+    const Value logits = network.build(scope, ids, words, sentences).logits;
     TaskGraph t;
     t.weight = add_class_metrics(t, argmax(logits, -1), labels, {labels_.size(), -1});
     t.loss = sum(smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing)) /

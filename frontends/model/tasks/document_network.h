@@ -23,10 +23,14 @@ struct DocumentNetwork {
   std::int64_t labels;  // K
 
   static DocumentNetwork of(const Metadata& metadata, const Lexicon& words, const Lexicon& labels);
+  struct Outputs {
+    Value logits;                            // [B,K]
+    Value word_weights, sentence_weights;    // of pooling by attention: [W,S*B], [S,B]
+  };
   // ids i32 [W,S*B], words of sentence s of row b at s * B + b; n_words i32 [S*B], 0 where there is no sentence;
-  // n_sentences i32 [B] -> logits [B,K]. Parameters "embedding.*", "words.*", "word_pooling.*", "sentences.*",
+  // n_sentences i32 [B]. Parameters "embedding.*", "words.*", "word_pooling.*", "sentences.*",
   // "sentence_pooling.*", "output.*".
-  Value build(Scope& scope, Value ids, Value n_words, Value n_sentences) const;
+  Outputs build(Scope& scope, Value ids, Value n_words, Value n_sentences) const;
 };
 
 // How the options say a file is read.

@@ -35,14 +35,17 @@ struct DocumentReader::State {
   std::shared_ptr<Program> program(const Size& z) {
     return programs.get(z, [&] {
       Graph graph;
-      Scope scope(graph, /*training=*/false);
-      const std::int64_t columns = z.sentences * z.rows;
-      const Value ids = graph.input("ids", {DType::i32, {z.words, columns}}),
-                  n_words = graph.input("words", {DType::i32, {columns}}),
-                  n_sentences = graph.input("sentences", {DType::i32, {z.rows}});
-      graph.output("probabilities", softmax(network.build(scope, ids, n_words, n_sentences)));
+      graph.output("probabilities", softmax(build(graph, z).logits));
       return std::make_shared<Program>(*with_constants(graph, 3, constants, k_who), backend);
     });
+  }
+  DocumentNetwork::Outputs build(Graph& graph, const Size& z) const {
+    Scope scope(graph, /*training=*/false);
+    const std::int64_t columns = z.sentences * z.rows;
+    const Value ids = graph.input("ids", {DType::i32, {z.words, columns}}),
+                n_words = graph.input("words", {DType::i32, {columns}}),
+                n_sentences = graph.input("sentences", {DType::i32, {z.rows}});
+    return network.build(scope, ids, n_words, n_sentences);
   }
 
   Backend& backend;
@@ -98,6 +101,31 @@ std::vector<DocumentReader::Result> DocumentReader::predict(std::span<const std:
     });
   }
   return results;
+}
+
+DocumentReader::Attention DocumentReader::attention(std::string_view text) {
+  check(text);
+  const State& s = *state_;
+  const Document document = document_of(text);
+  Attention a;
+  if (document.empty() || s.network.pooling != "attention") return a;
+  const Sentences ids = sentences_of(document, s.words);
+  const std::int64_t S = padded_length(static_cast<std::int64_t>(ids.size())), W = padded_length(most_words(ids));
+  Graph graph;
+  const DocumentNetwork::Outputs outputs = s.build(graph, {S, W, 1});
+  graph.output("words", outputs.word_weights);
+  graph.output("sentences", outputs.sentence_weights);
+  Program program(*with_constants(graph, 3, s.constants, k_who), s.backend);
+  const Sentences* const one[] = {&ids};
+  const TensorMap weights = program.run(document_inputs(one, S, W, 1));
+  const auto of_words = weights.at("words").values<float>();          // [W,S]
+  const auto of_sentences = weights.at("sentences").values<float>();  // [S,1]
+  for (std::size_t i = 0; i < document.size(); ++i) {
+    a.sentences.push_back({of_sentences[i], document[i], {}});
+    for (std::size_t w = 0; w < document[i].size(); ++w)
+      a.sentences.back().weights.push_back(of_words[w * static_cast<std::size_t>(S) + i]);
+  }
+  return a;
 }
 
 std::string DocumentReader::label(std::string_view text) {

@@ -100,10 +100,11 @@ void of_documents(const Request& r, Examples& examples) {
       if (results[i].labels.empty()) continue;
       const ScoredLabel& best = results[i].labels[0];
       confusion.add(batch[i].label, best.label);
-      chosen.add({batch[i].text, batch[i].label, best.label, best.probability}, best.label == batch[i].label);
+      chosen.add({batch[i].text, batch[i].label, best.label, best.probability, {}}, best.label == batch[i].label);
     }
   });
   examples.classes = chosen.take();
+  for (ClassExample& e : examples.classes) e.attention = reader.attention(e.input);
   examples.confusion = std::move(confusion.result);
 }
 
@@ -162,7 +163,7 @@ void of_table_rows(const Request& r, Examples& examples) {
   task->for_each_row(examples.split, [&](std::span<const double> values, const std::string& label,
                                          std::string_view record) {
     rows.emplace_back(values.begin(), values.end());
-    batch.push_back({first_csv_row(record), label, "", 0});
+    batch.push_back({first_csv_row(record), label, "", 0, {}});
     if (rows.size() == k_batch) predict();
   });
   predict();

@@ -8,13 +8,17 @@
 
 namespace unroll {
 
-// y [T,B,D*P] of sequences with `lengths` i32 [B], or without it of T steps each -> [B,D*P].
+struct Pooled {
+  Value output;   // [B,D*P]
+  Value weights;  // of attention: [T,B], of each sequence summing to 1; empty for the others
+};
+// y [T,B,D*P] of sequences with `lengths` i32 [B], or without it of T steps each.
 //   final      what the forward direction gives at the last step and, when bidirectional, the other one at the first
 //   mean, max  over the steps of each sequence
 //   attention  the mean weighted by softmax over the steps of w . tanh(W y + b) (Yang et al. 2016, eq. 5 to 7);
 //              parameters "attention.*", "score.weight"
 // A sequence of length 0 gives zeros. Throws Error(usage) on another name.
-Value pooled(const Scope& scope, Value y, const std::string& how, bool bidirectional, Value lengths = {});
+Pooled pooled(const Scope& scope, Value y, const std::string& how, bool bidirectional, Value lengths = {});
 
 // b8 [T,B]: t < lengths[b].
 Value live_steps(Value lengths, std::int64_t steps);

@@ -26,7 +26,7 @@ TranslateNetwork::Encoded TranslateNetwork::encode(Scope& scope, Value ids, Valu
   const Value x = dropout_layer(scope, embedding_layer(scope.child("source"), ids, sources, embedding), model.dropout,
                                 model.mask());
   const Value y = recurrent_model(scope.child("encoder"), x, model, {}, lengths).y;  // [S,B,M]
-  const Value ends = pooled(scope, y, "final", model.bidirectional, lengths);        // [B,M]
+  const Value ends = pooled(scope, y, "final", model.bidirectional, lengths).output;  // [B,M]
   Encoded e{transpose(y, {1, 0, 2}), {}};
   for (const Shape& shape : recurrent_state_shapes(decoder(), ids.shape()[1])) {  // [L,B,size]
     const Scope bridge = scope.child("bridge").child(std::to_string(e.states.size()));
