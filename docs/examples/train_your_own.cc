@@ -16,8 +16,8 @@ Fields adding_problem(std::int64_t n) {
   std::vector<Tensor> sequences;
   std::vector<float> targets;
   for (std::int64_t i = 0; i < n; ++i) {
-    const auto up_to = [&](int n) { return static_cast<std::int64_t>(random()) % n; };
-    const std::int64_t steps = 6 + up_to(7), first = up_to(3), second = 3 + up_to(3);
+    const auto below = [&](int end) { return static_cast<std::int64_t>(random()) % end; };
+    const std::int64_t steps = 6 + below(7), first = below(3), second = 3 + below(3);
     std::vector<float> x;
     float target = 0;
     for (std::int64_t t = 0; t < steps; ++t) {
