@@ -66,7 +66,7 @@ std::string PackedMatmul::implementation() const {
 }
 
 std::vector<Access> PackedMatmul::accesses() const {
-  if (own_.empty()) return {};
+  if (own_.empty() || split_.units == 0) return {};
   const auto size = static_cast<Index>(dtype_bytes(matmul_.dtype));
   const auto offset = static_cast<Index>(at_.c.offset);
   const Owner owner{split_.units, split_.apart ? offset : offset % (split_.units * size), size, split_.apart};

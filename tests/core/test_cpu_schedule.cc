@@ -274,6 +274,20 @@ TEST_CASE("a schedule that is asked for is used, and an unknown one is refused")
   CHECK_THROWS_AS(make_backend("cpu", testing::scheduled(2, "diagonals")), Error);
 }
 
+TEST_CASE("a product without columns runs in every schedule") {
+  auto body = std::make_shared<Graph>();
+  const Value h = body->input("h", {DType::f32, {4, 3}}), w = body->input("w", {DType::f32, {3, 0}});
+  body->output("next", tanh(h + reduce_sum(matmul(h, w), {1}, true)));
+  Graph g;
+  const Value inputs[] = {g.input("h", {DType::f32, {4, 3}}), g.input("w", {DType::f32, {3, 0}})};
+  const Attributes attributes{{"steps", std::int64_t{2}}, {"states", std::int64_t{1}}, {"sequences", std::int64_t{0}},
+                              {"lengths", false}, {"reset", false}, {"reverse", false}};
+  const auto outputs = g.append(Op::scan, inputs, attributes, body);
+  g.output("h", outputs[0]);
+  for (const std::string& schedule : testing::schedules_of("cpu"))
+    CHECK_NOTHROW(Program(g, *make_backend("cpu", testing::scheduled(2, schedule))));
+}
+
 TEST_CASE("a cell with layer norms runs by rows too: its row groups are blocks of a part's own rows") {
   const auto backend = make_backend("cpu", testing::scheduled(2, "rows"));
   for (const std::string cell : {"lstm", "lnlstm"}) {
