@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/common/expression.h"
 
+#include <algorithm>
 #include <map>
 #include <span>
 #include <string>
@@ -22,17 +23,28 @@ class ExpressionBuilder {
     expression_.inputs.push_back({type.dtype, broadcast_strides(type.shape, expression_.shape)});
     return key(Kind::input, expression_.inputs.size());
   }
+  // Of a row expression, where rows of operands and of the expression may have other columns.
+  int add_row_input(const Type& type) {
+    const Shape& s = type.shape;
+    const int last = expression_.shape.rank() - 1;
+    const std::int64_t columns = s.rank() == 0 ? 1 : s[s.rank() - 1];
+    expression_.inputs.push_back({type.dtype, broadcast_strides(s, expression_.shape.with(last, columns)), columns});
+    return key(Kind::input, expression_.inputs.size());
+  }
   int add_constant(const Tensor& value) {
     expression_.constants.emplace_back(value.dtype(), value.at(0));
     return key(Kind::constant, expression_.constants.size());
   }
   int add_node(const Node& node, DType operands, std::span<const int> from) {
-    Instruction i{node.op, operands, node.outputs[0].dtype};
+    return add({node.op, operands, node.outputs[0].dtype}, from);
+  }
+  int add(const Instruction& instruction, std::span<const int> from) {
     operands_.push_back({from.begin(), from.end()});
-    expression_.instructions.push_back(i);
+    expression_.instructions.push_back(instruction);
     return key(Kind::instruction, expression_.instructions.size());
   }
-  void add_result(int from) { results_.push_back(from); }
+  void add_result(int from) { add_result(from, expression_.shape); }
+  void add_result(int from, const Shape& shape) { results_.emplace_back(from, dense_strides(shape)); }
 
   Expression finish() {
     if (expression_.inputs.size() + expression_.constants.size() + expression_.instructions.size() > 0xffff)
@@ -42,8 +54,7 @@ class ExpressionBuilder {
       std::uint16_t* const to[] = {&i.a, &i.b, &i.c};
       for (std::size_t j = 0; j < operands_[k].size(); ++j) *to[j] = register_of(operands_[k][j]);
     }
-    for (const int from : results_)
-      expression_.results.push_back({register_of(from), dense_strides(expression_.shape)});
+    for (const auto& [from, strides] : results_) expression_.results.push_back({register_of(from), strides});
     return std::move(expression_);
   }
 
@@ -58,7 +69,7 @@ class ExpressionBuilder {
 
   Expression expression_;
   std::vector<std::vector<int>> operands_;
-  std::vector<int> results_;
+  std::vector<std::pair<int, Strides>> results_;
 };
 
 [[noreturn]] void refuse(const Node& node) {
@@ -112,6 +123,164 @@ Expression expression_of_body(const Graph& body) {
   return builder.finish();
 }
 
+namespace {
+
+std::int64_t last_of(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[shape.rank() - 1]; }
+
+// Rows of all operands that have rows, with the columns of the widest value.
+Shape shape_of_rows(const Graph& body) {
+  Shape shape = body.type(body.outputs()[0].value).shape;
+  if (shape.rank() < 2) throw Error(ErrorKind::unsupported, "expression", "a row group on values without rows");
+  for (const Node& node : body.nodes())
+    shape = shape.with(shape.rank() - 1, std::max(shape[shape.rank() - 1], last_of(node.outputs[0].shape)));
+  return shape;
+}
+
+class RowExpressionBuilder {
+ public:
+  explicit RowExpressionBuilder(const Graph& body) : body_(body), builder_(shape_of_rows(body)) {}
+
+  Expression build() {
+    for (const NamedValue& input : body_.inputs()) {
+      const Type& type = body_.type(input.value);
+      values_[input.value] = {builder_.add_row_input(type), last_of(type.shape), type.dtype};
+    }
+    for (std::size_t n = 0; n < body_.nodes().size(); ++n)
+      if (body_.nodes()[n].op != Op::input) values_[{static_cast<std::int32_t>(n), 0}] = add(body_.nodes()[n]);
+    for (const NamedValue& output : body_.outputs()) {
+      const Shape& shape = body_.type(output.value).shape;
+      builder_.add_result(whole(output.value).key, shape);
+    }
+    return builder_.finish();
+  }
+
+ private:
+  struct Value {
+    int key;
+    std::int64_t columns;  // in its register: 1 where it has one value for the row
+    DType dtype;
+  };
+
+  Value add(const Node& node) {
+    const Type& type = node.outputs[0];
+    const std::int64_t columns = last_of(type.shape);
+    switch (node.op) {
+      case Op::constant: return add_constant(node);
+      case Op::broadcast: return values_.at(node.inputs[0]);  // elementwise instructions repeat it
+      case Op::slice: return add_rows(node, {whole(node.inputs[0])}, columns);
+      case Op::concat: {
+        Value joined = whole(node.inputs[0]);
+        for (std::size_t i = 1; i < node.inputs.size(); ++i) joined = add_concat(joined, whole(node.inputs[i]));
+        return joined;
+      }
+      case Op::pad: return add_pad(node);
+      case Op::reduce_sum:
+      case Op::reduce_max: return add_rows(node, {whole(node.inputs[0])}, 1);
+      default: break;
+    }
+    if (!is_elementwise(node.op)) refuse(node);
+    std::vector<int> operands;
+    std::int64_t widest = 1;
+    for (const ValueId& input : node.inputs) {
+      operands.push_back(values_.at(input).key);
+      widest = std::max(widest, values_.at(input).columns);
+    }
+    const DType dtype = body_.type(node.inputs[leading_operand(node.op)]).dtype;
+    return {builder_.add_node(node, dtype, operands), widest, type.dtype};
+  }
+  Value add_constant(const Node& node) {
+    const Tensor& value = *node.attributes.get<std::shared_ptr<const Tensor>>("value");
+    if (value.elements() != 1) refuse(node);
+    return {builder_.add_constant(value), 1, value.dtype()};
+  }
+  Value add_concat(const Value& a, const Value& b) {
+    const int from[] = {a.key, b.key};
+    Instruction i{Op::concat, a.dtype, a.dtype};
+    i.columns = a.columns + b.columns;
+    return {builder_.add(i, from), i.columns, i.dtype};
+  }
+  // Zeros before and after the columns.
+  Value add_pad(const Node& node) {
+    Value padded = whole(node.inputs[0]);
+    const DType dtype = padded.dtype;
+    const auto zeros = [&](const char* name) {
+      const auto columns = node.attributes.get<std::int64_t>(name);
+      return repeated({builder_.add_constant(Tensor::scalar(dtype, 0)), 1, dtype}, columns);
+    };
+    if (node.attributes.get<std::int64_t>("low") > 0) padded = add_concat(zeros("low"), padded);
+    if (node.attributes.get<std::int64_t>("high") > 0) padded = add_concat(padded, zeros("high"));
+    return padded;
+  }
+  Value repeated(const Value& value, std::int64_t columns) {
+    if (value.columns == columns) return value;
+    Instruction i{Op::broadcast, value.dtype, value.dtype};
+    i.columns = columns;
+    const int from[] = {value.key};
+    return {builder_.add(i, from), columns, value.dtype};
+  }
+  Value add_rows(const Node& node, std::initializer_list<Value> operands, std::int64_t columns) {
+    std::vector<int> from;
+    for (const Value& operand : operands) from.push_back(operand.key);
+    Instruction i{node.op, operands.begin()->dtype, operands.begin()->dtype};
+    i.columns = columns;
+    if (node.op == Op::slice) i.first = node.attributes.get<std::int64_t>("start");
+    return {builder_.add(i, from), columns, i.dtype};
+  }
+  // With all the columns that it has in the graph.
+  Value whole(const ValueId& id) {
+    Value& value = values_.at(id);
+    return value = repeated(value, last_of(body_.type(id).shape));
+  }
+
+  const Graph& body_;
+  ExpressionBuilder builder_;
+  std::map<ValueId, Value> values_;
+};
+
+int n_operands(const Instruction& i) { return i.op == Op::concat ? 2 : op_info(i.op).max_inputs; }
+
+}  // namespace
+
+Expression expression_of_rows(const Graph& body) {
+  if (body.outputs().empty()) throw Error(ErrorKind::internal, "expression", "a row group has no outputs");
+  return RowExpressionBuilder(body).build();
+}
+
+std::vector<std::int64_t> register_columns(const Expression& expression) {
+  const auto fail = [](const Instruction& i, const std::string& what) {
+    throw Error(ErrorKind::internal, "expression", std::string(op_info(i.op).name) + " " + what);
+  };
+  std::vector<std::int64_t> columns;
+  for (const auto& input : expression.inputs) columns.push_back(input.columns);
+  columns.resize(columns.size() + expression.constants.size(), 1);
+  for (const Instruction& i : expression.instructions) {
+    const std::int64_t a = columns.at(i.a);
+    switch (i.op) {
+      case Op::reduce_sum:
+      case Op::reduce_max: columns.push_back(1); continue;
+      case Op::slice:
+        if (i.first < 0 || i.columns < 1 || i.first + i.columns > a) fail(i, "reads beyond its operand");
+        columns.push_back(i.columns);
+        continue;
+      case Op::broadcast:
+        if (a != 1) fail(i, "repeats more than one value");
+        columns.push_back(i.columns);
+        continue;
+      case Op::concat: columns.push_back(a + columns.at(i.b)); continue;
+      default: break;
+    }
+    std::int64_t widest = 1;
+    const std::uint16_t operands[] = {i.a, i.b, i.c};
+    for (int k = 0; k < n_operands(i); ++k) {
+      const std::int64_t own = columns.at(operands[k]);
+      if (own != 1 && widest != 1 && own != widest) fail(i, "has operands of other columns");
+      widest = std::max(widest, own);
+    }
+    columns.push_back(widest);
+  }
+  return columns;
+}
+
 DType result_dtype(const Instruction& i) {
   switch (op_info(i.op).kind) {
     case OpKind::compare:
@@ -129,7 +298,7 @@ std::vector<DType> register_dtypes(const Expression& expression) {
   for (const Instruction& i : expression.instructions) {
     const OpInfo& info = op_info(i.op);
     const std::uint16_t operands[] = {i.a, i.b, i.c};
-    for (int k = 0; k < info.max_inputs; ++k) {
+    for (int k = 0; k < n_operands(i); ++k) {
       const std::uint16_t r = operands[k];
       if (r >= dtypes.size()) fail(std::string(info.name) + " reads register " + std::to_string(r) + " too early");
       const DType wanted = i.op == Op::select && k == 0 ? DType::b8 : i.dtype;

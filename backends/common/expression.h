@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The expression IR: what a pointwise group computes for one element, as instructions on registers, and where its
-// operands lie. Every backend starts from it: `cpu` interprets it over tiles, printers (print_expression.h) write it
-// down for compilers.
+// The expression IR: what a pointwise group computes for one element, or a row group for one row, as instructions on
+// registers, and where its operands lie. Every backend starts from it: `cpu` interprets it over tiles, printers
+// (print_expression.h) write it down for compilers.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,33 @@
 
 namespace unroll::common {
 
-// Registers: 0 .. inputs-1 hold the inputs, then the constants, then one per instruction in order (SSA).
+// Registers: 0 .. inputs-1 hold the inputs, then the constants, then one per instruction in order (SSA). In a row
+// expression a register holds a row: columns, or one value for the row, which elementwise instructions repeat.
 struct Instruction {
-  Op op;                      // unary, binary, compare, logical, select or cast
+  // Elementwise: unary, binary, compare, logical, select or cast. In row expressions also:
+  //   reduce_sum, reduce_max  of the columns of a: one value for the row
+  //   slice                   `columns` columns of a, from `first` on
+  //   concat                  the columns of a, then those of b
+  //   broadcast               the one value of a in `columns` columns
+  Op op;
   DType dtype = DType::f32;   // of the operands; of a and b for select
   DType to = DType::f32;      // of the result: for cast only, otherwise follows from op and dtype
   std::uint16_t a = 0, b = 0, c = 0;  // registers read; select: a condition, b if set, c if not
+  std::int64_t first = 0, columns = 0;
 };
 
 struct Expression {
   struct Input {
     DType dtype;
     Strides strides;  // over the expression's shape; 0 repeats
+    std::int64_t columns = 0;  // in a row expression: of its row; 1: one value for the row
   };
   struct Result {
     std::uint16_t from;  // register
     Strides strides;     // over the expression's shape; inner stride 1 unless the inner size is 1
     bool apart = false;  // its memory is no input's; otherwise it may be that of one with the same strides
   };
-  Shape shape;
+  Shape shape;  // of a row expression: its rows, [..., columns of the widest register]
   std::vector<Input> inputs;
   std::vector<std::pair<DType, double>> constants;  // scalars; i32 and b8 are exact as doubles
   std::vector<Instruction> instructions;
@@ -44,10 +52,14 @@ Expression expression_of_node(const Graph& graph, const Node& node);
 // The body of a fused node: elementwise ops, broadcast, stop_gradient and scalar constants; every output has the same
 // shape. Operands are dense. Throws Error(unsupported) naming the op otherwise.
 Expression expression_of_body(const Graph& body);
+// The body of a row group as a row expression. Operands are dense. Throws Error(unsupported) naming the op otherwise.
+Expression expression_of_rows(const Graph& body);
 
 DType result_dtype(const Instruction& instruction);
 // The dtype of every register. Throws Error(internal) when an instruction or a result reads a register too early, or
 // one of another dtype.
 std::vector<DType> register_dtypes(const Expression& expression);
+// The columns of every register of a row expression. Throws Error(internal) when operands do not fit together.
+std::vector<std::int64_t> register_columns(const Expression& expression);
 
 }  // namespace unroll::common

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// A row kernel is a sequence of loops over columns. An instruction joins the last loop unless it needs other columns of
+// a value of that loop, or its reduction.
+#include "backends/common/print_rows.h"
+
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "backends/common/print_parts.h"
+
+namespace unroll::common {
+
+namespace {
+
+using Index = std::int64_t;
+
+bool is_reduction(Op op) { return op == Op::reduce_sum || op == Op::reduce_max; }
+bool reads_other_columns(Op op) { return op == Op::slice || op == Op::concat; }
+
+class RowPrinter {
+ public:
+  RowPrinter(const Expression& expression, Dialect dialect)
+      : e_(expression), dialect_(dialect), dtypes_(register_dtypes(expression)), columns_(register_columns(expression)),
+        first_(expression.inputs.size() + expression.constants.size()) {
+    loop_of_.assign(columns_.size(), -1);
+    is_array_.assign(columns_.size(), false);
+    for (std::size_t r = first_; r < columns_.size(); ++r) join_loop(r);
+  }
+
+  std::string kernel(const std::string& name) const {
+    const std::string rows = number(e_.shape.removed(e_.shape.rank() - 1).elements());
+    switch (dialect_) {
+      case Dialect::cpp:
+        return "extern \"C\" void " + name + "(" + parameters() + ", long long begin, long long end) {\n" +
+               arrays("  ") + "  for (long long row = begin; row < end; ++row) {\n" + body() + "  }\n}\n";
+      case Dialect::cuda:
+        return "extern \"C\" __global__ void " + name + "(" + parameters() + ") {\n" + arrays("  __shared__ ") +
+               "  for (long long row = blockIdx.x; row < " + rows + "; row += gridDim.x) {\n" + body() +
+               "    __syncthreads();\n  }\n}\n";
+      case Dialect::glsl:
+        return "layout(local_size_x = 256) in;\n" + buffers() + arrays("shared ") + "void main() {  // " + name +
+               "\n  for (uint row = gl_WorkGroupID.x; row < " + rows + "; row += gl_NumWorkGroups.x) {\n" + body() +
+               "    barrier();\n  }\n}\n";
+    }
+    return {};
+  }
+
+ private:
+  struct Loop {
+    Index columns;  // 0: statements of the row
+    std::vector<std::size_t> registers;
+  };
+
+  // ---- which instruction is in which loop
+
+  const Instruction& instruction(std::size_t r) const { return e_.instructions[r - first_]; }
+  std::vector<std::size_t> operands(std::size_t r) const {
+    const Instruction& i = instruction(r);
+    const std::size_t all[] = {i.a, i.b, i.c};
+    return {all, all + (i.op == Op::concat ? 2 : op_info(i.op).max_inputs)};
+  }
+  void join_loop(std::size_t r) {
+    const Op op = instruction(r).op;
+    const Index columns = is_reduction(op) ? columns_[instruction(r).a] : columns_[r] == 1 ? 0 : columns_[r];
+    const int last = static_cast<int>(loops_.size()) - 1;
+    bool joins = last >= 0 && loops_.back().columns == columns;
+    for (const std::size_t o : operands(r)) {
+      const bool in_last = o >= first_ && loop_of_[o] == last;
+      if (in_last && columns > 0) joins = joins && !reads_other_columns(op) && !is_reduction(instruction(o).op);
+    }
+    if (!joins) loops_.push_back({columns, {}});
+    loops_.back().registers.push_back(r);
+    loop_of_[r] = static_cast<int>(loops_.size()) - 1;
+    for (const std::size_t o : operands(r))
+      if (o >= first_ && columns_[o] > 1 && loop_of_[o] != loop_of_[r]) is_array_[o] = true;
+  }
+
+  // ---- text
+
+  std::string number(Index n) const { return std::to_string(n) + std::string(words(dialect_).index_suffix); }
+  std::string index_type() const { return std::string(words(dialect_).index); }
+  std::string element_type(DType dtype) const {
+    type_of(dialect_, dtype);  // refuses
+    return std::string(memory_type(dialect_, dtype));
+  }
+  DType result(std::size_t k) const { return dtypes_[e_.results[k].from]; }
+  std::string parameters() const {
+    std::string text;
+    for (std::size_t i = 0; i < e_.inputs.size(); ++i)
+      text += "const " + element_type(dtypes_[i]) + "* x" + std::to_string(i) + ", ";
+    for (std::size_t k = 0; k < e_.results.size(); ++k)
+      text += (k > 0 ? ", " : "") + element_type(result(k)) + "* y" + std::to_string(k);
+    return text;
+  }
+  std::string buffers() const {
+    std::string text;
+    const auto add = [&](std::size_t binding, const char* access, DType dtype, const std::string& name) {
+      text += "layout(std430, set = 0, binding = " + std::to_string(binding) + ") " + access + " buffer B" +
+              std::to_string(binding) + " { " + element_type(dtype) + " " + name + "[]; };\n";
+    };
+    for (std::size_t i = 0; i < e_.inputs.size(); ++i) add(i, "readonly", dtypes_[i], "x" + std::to_string(i));
+    for (std::size_t k = 0; k < e_.results.size(); ++k)
+      add(e_.inputs.size() + k, "writeonly", result(k), "y" + std::to_string(k));
+    return text;
+  }
+  std::string arrays(const std::string& how) const {
+    std::string text;
+    for (std::size_t r = first_; r < columns_.size(); ++r)
+      if (is_array_[r])
+        text += how + type_of(dialect_, dtypes_[r]) + " r" + std::to_string(r) + "[" + std::to_string(columns_[r]) +
+                "];\n";
+    return text;
+  }
+
+  // Of the row, then of the column.
+  std::string place(const Strides& strides, const std::string& column) const {
+    std::string text;
+    for (int axis = 0; axis < e_.shape.rank() - 1; ++axis)
+      if (const Index stride = strides[static_cast<std::size_t>(axis)]; stride != 0 && e_.shape[axis] > 1)
+        text += "d" + std::to_string(axis) + " * " + number(stride) + " + ";
+    const Index inner = strides[static_cast<std::size_t>(e_.shape.rank() - 1)];
+    return text + (inner == 0 ? number(0) : inner == 1 ? column : "(" + column + ") * " + number(inner));
+  }
+  std::string coordinates() const {
+    std::string text;
+    Index inner = 1;
+    for (int axis = e_.shape.rank() - 2; axis >= 0; inner *= e_.shape[axis--])
+      text += "    const " + index_type() + " d" + std::to_string(axis) + " = row" +
+              (inner > 1 ? " / " + number(inner) : "") + " % " + number(e_.shape[axis]) + ";\n";
+    return text;
+  }
+  // Element `column` of a register, where it lies in memory or in an array.
+  std::string stored(std::size_t r, const std::string& column) const {
+    if (columns_[r] == 1) return variable(r);
+    if (r >= first_) return "r" + std::to_string(r) + "[" + column + "]";
+    return loaded(r, column);
+  }
+  std::string loaded(std::size_t input, const std::string& column) const {
+    const std::string from = "x" + std::to_string(input) + "[" + place(e_.inputs[input].strides, column) + "]";
+    return dtypes_[input] == DType::b8 ? "uint(" + from + ") != 0u" : from;
+  }
+  std::string declaration(std::size_t r, const std::string& indent, const std::string& value) const {
+    return indent + "const " + type_of(dialect_, dtypes_[r]) + " " + variable(r) + " = " + value + ";\n";
+  }
+  std::string store(std::size_t k, const std::string& indent, const std::string& column) const {
+    const std::string from = variable(e_.results[k].from);
+    return indent + "y" + std::to_string(k) + "[" + place(e_.results[k].strides, column) + "] = " +
+           (result(k) == DType::b8 ? "uint8_t(" + from + " ? 1 : 0)" : from) + ";\n";
+  }
+  std::string first_lane() const {
+    if (dialect_ == Dialect::cpp) return "";
+    return dialect_ == Dialect::cuda ? "if (threadIdx.x == 0) " : "if (gl_LocalInvocationID.x == 0u) ";
+  }
+  std::string loop_head(Index columns) const {
+    const std::string n = number(columns);
+    switch (dialect_) {
+      case Dialect::cpp: return "    for (long long c = 0; c < " + n + "; ++c) {\n";
+      case Dialect::cuda: return "    for (long long c = threadIdx.x; c < " + n + "; c += blockDim.x) {\n";
+      case Dialect::glsl: return "    for (uint c = gl_LocalInvocationID.x; c < " + n + "; c += 256u) {\n";
+    }
+    return {};
+  }
+  std::string barrier() const {
+    return dialect_ == Dialect::cpp ? "" : dialect_ == Dialect::cuda ? "    __syncthreads();\n" : "    barrier();\n";
+  }
+
+  std::string body() const {
+    std::string text = coordinates();
+    for (std::size_t i = 0; i < e_.inputs.size(); ++i)
+      if (columns_[i] == 1) text += declaration(i, "    ", loaded(i, number(0)));
+    for (std::size_t k = 0; k < e_.constants.size(); ++k) {
+      const auto& [dtype, value] = e_.constants[k];
+      text += declaration(e_.inputs.size() + k, "    ", literal(dialect_, dtype, value));
+    }
+    for (const Loop& loop : loops_) text += loop.columns == 0 ? of_row(loop) : of_columns(loop);
+    for (std::size_t k = 0; k < e_.results.size(); ++k) {
+      const std::size_t r = e_.results[k].from;
+      if (columns_[r] == 1) text += "    " + store(k, first_lane(), number(0));
+      else if (r < first_)
+        text += loop_head(columns_[r]) + declaration(r, "      ", loaded(r, "c")) + store(k, "      ", "c") + "    }\n";
+    }
+    return text;
+  }
+  std::string of_row(const Loop& loop) const {
+    std::string text;
+    for (const std::size_t r : loop.registers) text += declaration(r, "    ", value_of(r));
+    return text;
+  }
+  std::string of_columns(const Loop& loop) const {
+    std::string before, inside, after;
+    std::set<std::size_t> known(loop.registers.begin(), loop.registers.end());
+    bool writes = false;
+    for (const std::size_t r : loop.registers) {
+      const Instruction& i = instruction(r);
+      for (const std::size_t o : operands(r))
+        if (columns_[o] > 1 && !reads_other_columns(i.op) && known.insert(o).second)
+          inside += declaration(o, "      ", stored(o, "c"));
+      if (is_reduction(i.op)) {
+        const std::string sum = "s" + std::to_string(r), kind = i.op == Op::reduce_sum ? "sum" : "max";
+        before +=
+            "    " + type_of(dialect_, i.dtype) + " " + sum + " = " + literal(dialect_, i.dtype, nothing(i)) + ";\n";
+        inside += "      " + sum + " = unroll_" + kind + "(" + sum + ", " + variable(i.a) + ");\n";
+        after += declaration(r, "    ", "unroll_row_" + kind + "(" + sum + ")");
+        continue;
+      }
+      inside += declaration(r, "      ", value_of(r));
+      if (is_array_[r]) inside += "      r" + std::to_string(r) + "[c] = " + variable(r) + ";\n";
+      writes = writes || is_array_[r];
+      for (std::size_t k = 0; k < e_.results.size(); ++k)
+        if (e_.results[k].from == r && columns_[r] > 1) inside += store(k, "      ", "c");
+    }
+    return before + loop_head(loop.columns) + inside + "    }\n" + (writes ? barrier() : "") + after;
+  }
+  static double nothing(const Instruction& i) {
+    if (i.op == Op::reduce_sum) return 0;
+    return is_float(i.dtype) ? -std::numeric_limits<double>::infinity() : std::numeric_limits<std::int32_t>::min();
+  }
+  std::string value_of(std::size_t r) const {
+    const Instruction& i = instruction(r);
+    const std::string column = columns_[r] == 1 ? number(0) : "c";
+    switch (i.op) {
+      case Op::broadcast: return variable(i.a);
+      case Op::slice: return stored(i.a, column + " + " + number(i.first));
+      case Op::concat: {
+        const std::string n = number(columns_[i.a]);
+        return "c < " + n + " ? " + stored(i.a, "c") + " : " + stored(i.b, "c - " + n);
+      }
+      default: return right_side(dialect_, i);
+    }
+  }
+
+  const Expression& e_;
+  Dialect dialect_;
+  std::vector<DType> dtypes_;
+  std::vector<Index> columns_;
+  std::size_t first_;  // register of an instruction
+  std::vector<Loop> loops_;
+  std::vector<int> loop_of_;    // [register]
+  std::vector<bool> is_array_;  // [register]
+};
+
+// Partial results of the threads of a row, halved again and again: the count need not be a power of two.
+constexpr std::string_view k_cpp = R"(template <class T>
+inline T unroll_sum(T a, T b) { return a + b; }
+inline int unroll_sum(int a, int b) { return int(uint(a) + uint(b)); }
+template <class T>
+inline T unroll_max(T a, T b) { return a > b || a != a ? a : b; }
+template <class T>
+inline T unroll_row_sum(T x) { return x; }
+template <class T>
+inline T unroll_row_max(T x) { return x; }
+)";
+constexpr std::string_view k_cuda = R"(template <class T>
+__device__ inline T unroll_sum(T a, T b) { return a + b; }
+__device__ inline int unroll_sum(int a, int b) { return int(uint(a) + uint(b)); }
+template <class T>
+__device__ inline T unroll_max(T a, T b) { return a > b || a != a ? a : b; }
+#define UNROLL_ROW_REDUCTION(kind)                                      \
+  template <class T>                                                    \
+  __device__ inline T unroll_row_##kind(T x) {                          \
+    __shared__ T part[1024];                                            \
+    const unsigned lane = threadIdx.x;                                  \
+    part[lane] = x;                                                     \
+    for (unsigned n = blockDim.x; n > 1; n = (n + 1) / 2) {             \
+      const unsigned half = (n + 1) / 2;                                \
+      __syncthreads();                                                  \
+      if (lane + half < n)                                              \
+        part[lane] = unroll_##kind(part[lane], part[lane + half]);      \
+    }                                                                   \
+    __syncthreads();                                                    \
+    const T all = part[0];                                              \
+    __syncthreads();                                                    \
+    return all;                                                         \
+  }
+UNROLL_ROW_REDUCTION(sum)
+UNROLL_ROW_REDUCTION(max)
+)";
+constexpr std::string_view k_glsl = R"(float unroll_sum(float a, float b) { return a + b; }
+int unroll_sum(int a, int b) { return int(uint(a) + uint(b)); }
+float unroll_max(float a, float b) { return a > b || isnan(a) ? a : b; }
+int unroll_max(int a, int b) { return a > b ? a : b; }
+)";
+
+// GLSL has neither templates nor pasted names.
+std::string glsl_reductions(const std::string& type) {
+  const std::string part = "unroll_" + type + "_part";
+  std::string text = "shared " + type + " " + part + "[256];\n";
+  for (const std::string kind : {"sum", "max"}) {
+    text += type + " unroll_row_" + kind + "(" + type + " x) {\n  const uint lane = gl_LocalInvocationID.x;\n";
+    text += "  " + part + "[lane] = x;\n  for (uint span = 128u; span > 0u; span /= 2u) {\n    barrier();\n";
+    text += "    if (lane < span) " + part + "[lane] = unroll_" + kind + "(" + part + "[lane], " + part;
+    text += "[lane + span]);\n  }\n  barrier();\n  const " + type + " all = " + part + "[0];\n";
+    text += "  barrier();\n  return all;\n}\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string print_row_prelude(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::cpp: return std::string(k_cpp);
+    case Dialect::cuda: return std::string(k_cuda);
+    case Dialect::glsl: return std::string(k_glsl) + glsl_reductions("float") + glsl_reductions("int");
+  }
+  return {};
+}
+
+std::string print_row_kernel(const Expression& expression, Dialect dialect, const std::string& name) {
+  return RowPrinter(expression, dialect).kernel(name);
+}
+
+}  // namespace unroll::common

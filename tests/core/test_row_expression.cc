@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row expressions printed as C++, CUDA C++ and GLSL: compilers take the text, and its numbers are those of the
+// reference.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <random>
+
+#include "backends/common/print_expression.h"
+#include "backends/common/print_rows.h"
+#include "tests/core/expression_trees.h"
+#include "tests/core/printed_code.h"
+#include "tests/support/setting.h"
+#include "tests/support/temp_folder.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+#include "unroll/run.h"
+
+using namespace unroll;
+using namespace unroll::common;
+using namespace unroll::testing;
+
+namespace {
+
+struct RowCase {
+  std::string text;
+  std::shared_ptr<Graph> body;
+};
+// x [rows, columns], s [rows, 1], w [columns], k []. Reductions of computed values, values needed again after them,
+// slices, concatenations, whole numbers, masks, one column, and results of other columns.
+std::vector<RowCase> row_cases() {
+  struct Shapes {
+    std::int64_t rows, columns;
+  };
+  std::vector<RowCase> list;
+  using Build = std::function<void(Graph&, std::vector<Value>)>;
+  const auto add = [&](const std::string& text, Shapes at, const Build& build) {
+    auto body = std::make_shared<Graph>();
+    std::vector<Value> in{body->input("x", {DType::f32, {at.rows, at.columns}}),
+                          body->input("s", {DType::f32, {at.rows, 1}}), body->input("w", {DType::f32, {at.columns}}),
+                          body->input("k", {DType::f32, {}})};
+    build(*body, in);
+    list.push_back({text, body});
+  };
+  const auto sum_of = [](Value x) { return reduce_sum(x, {1}, true); };
+  for (const Shapes at : {Shapes{4, 7}, Shapes{5, 64}, Shapes{3, 1}, Shapes{2, 300}}) {
+    add("layer norm", at, [&](Graph& g, std::vector<Value> in) {
+      const Value centred = in[0] - sum_of(in[0]) / static_cast<double>(at.columns);
+      const Value scale = 1 / sqrt(sum_of(square(centred)) + 1e-5);
+      g.output("y", centred * scale * in[2] + in[3]);
+      g.output("scale", scale);
+    });
+    add("softmax", at, [&](Graph& g, std::vector<Value> in) {
+      const Value e = exp(in[0] - reduce_max(in[0], {1}, true));
+      g.output("y", e / sum_of(e) * in[1]);
+    });
+    add("parts and masks", at, [&](Graph& g, std::vector<Value> in) {
+      const Value y = tanh(in[0] * in[1]), all[] = {y, in[0], broadcast(in[1], in[0].shape()), y};
+      const Value joined = concat(all, 1), part = slice(joined, 1, at.columns / 2, at.columns + 1);
+      g.output("sum", sum_of(part));
+      g.output("joined", joined + in[3]);
+      g.output("first", slice(y, 1, at.columns - 1, 1) * in[1]);
+      g.output("mask", less(y, in[2]));
+      g.output("padded", pad(y * in[3], 1, 2, 1) + pad(in[0], 1, 0, 3));
+      g.output("count", sum_of(cast(less(y, in[2]), DType::i32)));
+      g.output("x", in[0]);
+    });
+  }
+  return list;
+}
+
+// The CUDA form on one thread of one block, for a C++ compiler.
+std::string shim(Dialect dialect) {
+  if (dialect != Dialect::cuda) return {};
+  return "#include <cmath>\n#include <bit>\n#define __device__\n#define __global__\n#define __shared__ static\n"
+         "using std::isfinite;\ninline void __syncthreads() {}\n"
+         "inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }\n"
+         "inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }\n"
+         "struct Dim { unsigned x; };\n"
+         "static const Dim threadIdx{0}, blockIdx{0}, blockDim{1}, gridDim{1};\n";
+}
+std::string row_source(const std::vector<RowCase>& cases, Dialect dialect) {
+  std::string text = shim(dialect) + std::string(words(dialect).prelude) + print_row_prelude(dialect);
+  for (std::size_t k = 0; k < cases.size(); ++k) {
+    const Expression e = expression_of_rows(*cases[k].body);
+    const std::vector<DType> dtypes = register_dtypes(e);
+    const std::string name = "k" + std::to_string(k);
+    std::string arguments;
+    const auto pointer = [&](DType d, const char* of, std::size_t i) {
+      arguments += std::string(arguments.empty() ? "" : ", ") + "(" + std::string(memory_type(dialect, d)) + "*)" + of +
+                   "[" + std::to_string(i) + "]";
+    };
+    for (std::size_t i = 0; i < e.inputs.size(); ++i) pointer(dtypes[i], "in", i);
+    for (std::size_t i = 0; i < e.results.size(); ++i) pointer(dtypes[e.results[i].from], "out", i);
+    text += print_row_kernel(e, dialect, name + "_kernel") + "extern \"C\" void " + name +
+            "(void* const* in, void* const* out, long long n) {\n  (void)n;\n  " + name + "_kernel(" + arguments +
+            (dialect == Dialect::cpp ? ", 0, n" : "") + ");\n}\n";
+  }
+  return text;
+}
+// The body as a graph of its own.
+TensorMap reference_of(const Graph& body, const TensorMap& inputs) {
+  Graph g;
+  std::vector<Value> in;
+  for (const NamedValue& input : body.inputs()) in.push_back(g.input(input.name, body.type(input.value)));
+  const auto results = inline_graph(g, body, in);
+  for (std::size_t k = 0; k < results.size(); ++k) g.output(body.outputs()[k].name, results[k]);
+  return evaluate(g, *make_backend("reference"), inputs);
+}
+void check_rows(Dialect dialect) {
+  const std::vector<RowCase> cases = row_cases();
+  const TempFolder folder;
+  const PrintedCode code(folder.path(), {row_source(cases, dialect)}, "-O1");
+  REQUIRE_MESSAGE(code.failure().empty(), code.failure().substr(0, 2000));
+  std::mt19937_64 engine(setting("UNROLL_SEED", 1));
+  std::uniform_real_distribution<double> number(-2, 2);
+  for (std::size_t k = 0; k < cases.size(); ++k) {
+    const Graph& body = *cases[k].body;
+    CAPTURE(cases[k].text);
+    TensorMap inputs;
+    std::vector<void*> in, out;
+    for (const NamedValue& input : body.inputs()) {
+      Tensor tensor(body.type(input.value));
+      for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, number(engine));
+      in.push_back(const_cast<std::byte*>(inputs.emplace(input.name, std::move(tensor)).first->second.bytes().data()));
+    }
+    std::vector<std::vector<std::byte>> results;
+    for (const NamedValue& output : body.outputs()) results.emplace_back(body.type(output.value).bytes());
+    for (auto& bytes : results) out.push_back(bytes.data());
+    const TensorMap wanted = reference_of(body, inputs);
+    const Shape& x = body.type(body.inputs()[0].value).shape;
+    using Kernel = void (*)(void* const* inputs, void* const* results, long long rows);
+    reinterpret_cast<Kernel>(code.find("k" + std::to_string(k)))(in.data(), out.data(), x[0]);
+    // Sums in any order: 2 u per term of values below 8, times what follows them.
+    const double allowed = 0x1p-23 * 8 * 8 * static_cast<double>(3 * x[1] + 8);
+    for (std::size_t o = 0; o < results.size(); ++o) {
+      const Tensor& tensor = wanted.at(body.outputs()[o].name);
+      CAPTURE(body.outputs()[o].name);
+      for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+        const double got = number_at(tensor.dtype(), results[o], i);
+        CHECK(std::abs(got - tensor.at(i)) <= allowed * std::max(1.0, std::abs(tensor.at(i))));
+      }
+    }
+  }
+}
+
+bool have(const std::string& compiler, const std::string& what) {
+  if (compiler.empty()) std::printf("skipped: %s\n", what.c_str());
+  return !compiler.empty();
+}
+
+}  // namespace
+
+TEST_CASE("row kernels printed as C++ and CUDA C++ agree with the reference") {
+  if (!have(compilers().cpp, "no C++ compiler")) return;
+  check_rows(Dialect::cpp);
+  check_rows(Dialect::cuda);
+}
+
+TEST_CASE("row kernels are printed in every dialect, and a row expression that does not fit together is refused") {
+  for (const RowCase& one : row_cases())
+    for (const Dialect dialect : k_dialects)
+      CHECK_NOTHROW(print_row_kernel(expression_of_rows(*one.body), dialect, "f"));
+  Expression e = expression_of_rows(*row_cases()[2].body);
+  for (Instruction& i : e.instructions)
+    if (i.op == Op::slice) i.columns = 1000;
+  CHECK_THROWS_AS(register_columns(e), Error);
+}
+
+TEST_CASE("nvcc compiles row kernels") {
+  if (!have(compilers().cuda, "nvcc is absent: CUDA C++ is printed, not compiled")) return;
+  std::string text = print_prelude(Dialect::cuda) + print_row_prelude(Dialect::cuda);
+  std::size_t n = 0;
+  for (const RowCase& one : row_cases())
+    text += print_row_kernel(expression_of_rows(*one.body), Dialect::cuda, "k" + std::to_string(n++));
+  const TempFolder folder;
+  write_text(folder / "kernels.cu", text);
+  const std::string failure = failure_of("'" + compilers().cuda + "' -ptx -w -o '" + (folder / "kernels.ptx") + "' '" +
+                                             (folder / "kernels.cu") + "'",
+                                         folder / "log");
+  CHECK_MESSAGE(failure.empty(), failure.substr(0, 2000));
+}
+
+TEST_CASE("a GLSL compiler takes row kernels") {
+  if (!have(compilers().glsl, "neither glslc nor glslangValidator: GLSL is printed, not compiled")) return;
+  const bool is_glslc = compilers().glsl.ends_with("glslc");
+  const std::string option = is_glslc ? " --target-env=vulkan1.2 -c -w" : " --quiet --target-env vulkan1.2";
+  const TempFolder folder;
+  std::string failures;
+  for (const RowCase& one : row_cases()) {
+    const std::string path = folder / "rows.comp";
+    write_text(path, print_prelude(Dialect::glsl) + print_row_prelude(Dialect::glsl) +
+                         print_row_kernel(expression_of_rows(*one.body), Dialect::glsl, "f"));
+    failures += failure_of("'" + compilers().glsl + "'" + option + " -o '" + path + ".spv' '" + path + "'",
+                           folder / "log");
+  }
+  CHECK_MESSAGE(failures.empty(), failures);
+}
