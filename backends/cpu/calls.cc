@@ -333,6 +333,7 @@ std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t id, std::size
   const Node& node = view.graph().node(id);
   if (node.op == Op::input || node.op == Op::constant) return nullptr;
   if (view.make_claimed && node.attributes.get_or<bool>("claimed", false)) return view.make_claimed(view, id);
+  if (node.op == Op::row_group) return make_row_group(view, id, scratch_bytes);
   const At at{view, node, id, scratch_bytes};
   if (is_elementwise(node.op)) return make_elementwise(at);
   for (const MakerRow& row : k_makers)

@@ -233,6 +233,29 @@ double Costs::elementwise_ns(const Node& node, double rows, double columns) cons
          std::ceil(all / tile) * (operations * rates_.operation_ns + operands * rates_.operand_ns);
 }
 
+// Of the slowest part; each operation of a block is a call.
+double Costs::row_group_ns(const Node& node, int parts) const {
+  constexpr double k_tile_elements = 6 * 1024, k_live_values = 8;
+  const Graph& body = *node.body;
+  const double rows = std::ceil(elements(node.outputs[0]) / last_of(node.outputs[0].shape) / parts);
+  double each = 0, operations = 0, widest = 1;
+  for (const Node& inner : body.nodes()) {
+    if (inner.op == Op::input || inner.op == Op::constant || inner.outputs[0].shape.rank() < 2) continue;
+    const double wide = inner.outputs[0].dtype == DType::f64 ? 2 : 1, columns = last_of(inner.outputs[0].shape);
+    widest = std::max(widest, columns);
+    const OpKind kind = op_info(inner.op).kind;
+    if (kind == OpKind::move) continue;
+    ++operations;
+    if (kind == OpKind::reduce)
+      each += rates_.line_call_ns + last_of(body.type(inner.inputs[0]).shape) * wide * rates_.line_ns;
+    else each += columns * wide * rates_.element_ns[static_cast<std::size_t>(inner.op)];
+  }
+  const double block = std::max(1.0, k_tile_elements / (k_live_values * widest));
+  const double operands = static_cast<double>(node.inputs.size() + node.outputs.size());
+  return rates_.program_ns + rows * (each + operations * rates_.row_ns) +
+         std::ceil(rows / block) * (operations * rates_.operation_ns + operands * rates_.operand_ns);
+}
+
 double Costs::other_ns(std::int32_t id) const {
   const Node& node = plan_.graph->node(id);
   const double out = elements(node.outputs[0]);
@@ -279,6 +302,7 @@ double Costs::call_ns(std::int32_t id, Share share, int parts) const {
   const std::size_t n_read = node.op == Op::matmul ? 1 : node.inputs.size();
   for (std::size_t i = 0; i < n_read; ++i) touch += read_ns(id, i, parts);
   if (node.op == Op::matmul) return rates_.call_ns + matmul_ns(id, share, parts) + touch;
+  if (node.op == Op::row_group) return rates_.call_ns + row_group_ns(node, parts) + touch;
   if (node.op != Op::fused && !is_elementwise(node.op)) return rates_.call_ns + other_ns(id) / parts + touch;
   const double columns = last_of(node.outputs[0].shape), rows = elements(node.outputs[0]) / std::max(columns, 1.0);
   const double ns = share == Share::columns ? elementwise_ns(node, rows, std::ceil(columns / parts))

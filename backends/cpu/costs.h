@@ -54,6 +54,7 @@ class Costs {
   double matmul_ns(std::int32_t node, Share share, int parts) const;
   double tiles_ns(double m, double n, double k) const;
   double elementwise_ns(const Node& node, double rows, double columns) const;
+  double row_group_ns(const Node& node, int parts) const;
   double other_ns(std::int32_t node) const;
 
   const Rates& rates_;

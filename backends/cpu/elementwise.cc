@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/elementwise.h"
 
+#include "backends/cpu/reduce.h"
+#include "backends/cpu/row_kernels.h"
+
 #include "backends/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -8,12 +11,17 @@
 #include <hwy/foreach_target.h>
 
 #include "backends/cpu/elementwise-inl.h"
+#include "backends/cpu/row_kernels-inl.h"
 
 #if HWY_ONCE
 namespace unroll::cpu {
 
 HWY_EXPORT(find_tile);
 HWY_EXPORT(find_pair);
+HWY_EXPORT(find_repeated);
+HWY_EXPORT(find_repeated_pair);
+HWY_EXPORT(find_row_reduction);
+HWY_EXPORT(find_sum_of);
 
 Elementwise::TileFunction tile_function(Op op, DType dtype, DType to) {
   return HWY_DYNAMIC_DISPATCH(find_tile)(op, dtype, to);
@@ -22,6 +30,21 @@ Elementwise::TileFunction tile_function(Op op, DType dtype, DType to) {
 Elementwise::TileFunction pair_function(Op outer, Op inner, bool inner_first, DType dtype) {
   return HWY_DYNAMIC_DISPATCH(find_pair)(outer, inner, inner_first, dtype);
 }
+
+Elementwise::TileFunction repeated_function(Op op, DType dtype, unsigned repeated) {
+  return HWY_DYNAMIC_DISPATCH(find_repeated)(op, dtype, repeated);
+}
+
+Elementwise::TileFunction repeated_pair_function(Op outer, Op inner, bool inner_first, DType dtype,
+                                                 unsigned repeated) {
+  return HWY_DYNAMIC_DISPATCH(find_repeated_pair)(outer, inner, inner_first, dtype, repeated);
+}
+
+Elementwise::TileFunction row_reduction(Op op, DType dtype) {
+  return HWY_DYNAMIC_DISPATCH(find_row_reduction)(op, dtype);
+}
+
+Elementwise::TileFunction row_sum_of(Op op, DType dtype) { return HWY_DYNAMIC_DISPATCH(find_sum_of)(op, dtype); }
 
 const char* instruction_set() {
   const std::int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;

@@ -15,7 +15,7 @@ class MapCall : public Call {
   MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes);
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override {
-    return std::to_string(layout_.steps) + " independent blocks of " + std::to_string(parts_[0].body->steps().size()) +
+    return std::to_string(layout_.steps) + " independent steps of " + std::to_string(parts_[0].body->steps().size()) +
            " calls";
   }
   void report(std::vector<ReportLine>& lines) const override { parts_[0].body->steps().report(lines); }
@@ -47,7 +47,6 @@ class MapCall : public Call {
   std::vector<Operand> inputs_, outputs_;
   std::size_t arena_, arena_bytes_;  // of the first part's body in the outer arena
   std::size_t scratch_bytes_ = 0;    // of one part
-  std::int64_t block_ = 0;           // rows of one step, where steps are blocks of rows
 };
 
 MapCall::MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes)
@@ -70,7 +69,6 @@ MapCall::MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_byt
     outputs_.push_back({present ? view.ref(out) : Ref{}, step_bytes(node.outputs[k]), present, spilled});
     if (!present) spilled += aligned(outputs_.back().step_bytes);
   }
-  if (view.packed) block_ = plan.graph->type(plan.graph->outputs()[0].value).shape[0];
   parts_.resize(static_cast<std::size_t>(view.parts));
   for (OwnBody& own : parts_) {
     ScanBody body{layout_, view.costs->place_of_loop(id), own.packed};
@@ -93,10 +91,7 @@ void MapCall::bind_step(const Frame& frame, std::int64_t step, OwnBody& own) con
 }
 
 void MapCall::run(const Frame& frame, const Part& part) {
-  // In the body of a packed scan only the blocks with live rows are run, the last one in part.
-  const bool limited = frame.rows.live != frame.rows.all;
-  const std::int64_t live = limited ? frame.rows.of(layout_.steps * block_) : 0;
-  const Range mine = part.share(limited ? (live + block_ - 1) / block_ : layout_.steps);
+  const Range mine = part.share(layout_.steps);
   if (mine.empty()) return;
   const auto index = static_cast<std::size_t>(part.index);
   OwnBody& own = parts_[index];
@@ -107,7 +102,6 @@ void MapCall::run(const Frame& frame, const Part& part) {
   for (PackedMatmul* product : own.packed) product->pack(inner, Part{});
   for (std::int64_t step = mine.begin; step < mine.end; ++step) {
     bind_step(frame, step, own);
-    if (limited) inner.rows = {std::min(block_, live - step * block_), block_};
     own.body->run(inner, Part{});
   }
 }

@@ -19,7 +19,7 @@ const Tensor& constant_of(const Node& node) { return *node.attributes.get<std::s
 
 constexpr std::size_t k_nowhere = static_cast<std::size_t>(-1);
 
-// Nodes of a packed scan's body, or of a scan over blocks of its rows, that states or sequences of rows lead to.
+// Nodes of a packed scan's body that states or sequences of rows lead to.
 std::vector<bool> what_has_rows(const Graph& body, const ScanLayout& scan) {
   const auto n_row_inputs = static_cast<std::size_t>(scan.n_states + scan.n_sequences);
   std::vector<bool> has_rows(body.nodes().size(), false);

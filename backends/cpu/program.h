@@ -109,6 +109,8 @@ std::unique_ptr<Call> make_output_copies(const PlanView& view, int n_states);
 std::unique_ptr<Call> make_scan(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
 // The same for one without states: its steps in any order, shared out.
 std::unique_ptr<Call> make_map(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
+// A row group (row_program.h).
+std::unique_ptr<Call> make_row_group(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
 // Adds the calls of nodes [begin, end), of a whole plan, to `steps`.
 void add_nodes(const PlanView& view, std::int32_t begin, std::int32_t end, Steps& steps, std::size_t& scratch_bytes);
 // The branches of a fork, side by side or in turn (fork.cc).

@@ -34,6 +34,29 @@ struct Largest {
   }
 };
 
+// What a line is made of: elements, negated ones, or products of two.
+template <class T>
+struct Elements {
+  const T* x;
+  template <class D>
+  HWY_INLINE auto load(D d, Index i) const { return hn::LoadU(d, x + i); }
+  HWY_INLINE T one(Index i) const { return x[i]; }
+};
+template <class T>
+struct Negated {
+  const T* x;
+  template <class D>
+  HWY_INLINE auto load(D d, Index i) const { return hn::Neg(hn::LoadU(d, x + i)); }
+  HWY_INLINE T one(Index i) const { return -x[i]; }
+};
+template <class T>
+struct Products {
+  const T *x, *y;
+  template <class D>
+  HWY_INLINE auto load(D d, Index i) const { return hn::Mul(hn::LoadU(d, x + i), hn::LoadU(d, y + i)); }
+  HWY_INLINE T one(Index i) const { return x[i] * y[i]; }
+};
+
 template <class F, class T>
 struct Reduction {
   using D = hn::ScalableTag<T>;
@@ -46,36 +69,47 @@ struct Reduction {
     return hn::GetLane(F::combine(hn::Set(d, a), hn::Set(d, b)));
   }
 
-  static void line(const void* x_bytes, Index n, void* out) {
+  static void line(const void* x, Index n, void* out) {
+    *static_cast<T*>(out) = of_line(Elements<T>{static_cast<const T*>(x)}, n);
+  }
+  template <class From>
+  static HWY_INLINE T of_line(const From& from, Index n) {
     const D d;
-    const T* x = static_cast<const T*>(x_bytes);
     Index i = 0;
-    T total;
-    if (n < k_lanes) {
-      total = x[i++];
-    } else {
-      total = long_line(d, x, n, i);
-    }
-    for (; i < n; ++i) total = one(total, x[i]);
-    *static_cast<T*>(out) = total;
+    T total = n < k_lanes ? from.one(i++) : long_line(d, from, n, i);
+    for (; i < n; ++i) total = one(total, from.one(i));
+    return total;
   }
   // Whole vectors in four chains, then lanes pairwise; i becomes where the rest begins.
-  static HWY_INLINE T long_line(D d, const T* x, Index n, Index& i) {
+  template <class From>
+  static HWY_INLINE T long_line(D d, const From& from, Index n, Index& i) {
     const Index vectors = n / k_lanes;
     const int chains = static_cast<int>(vectors < k_chains ? vectors : k_chains);
-    V chain[k_chains];
-    for (int c = 0; c < chains; ++c, i += k_lanes) chain[c] = hn::LoadU(d, x + i);
-    if (chains == k_chains)
-      for (; i + k_chains * k_lanes <= n; i += k_chains * k_lanes)
-        UNROLL_FULLY for (int c = 0; c < k_chains; ++c)
-          chain[c] = F::combine(chain[c], hn::LoadU(d, x + i + c * k_lanes));
-    for (; i + k_lanes <= n; i += k_lanes) chain[0] = F::combine(chain[0], hn::LoadU(d, x + i));
-    for (int c = 1; c < chains; ++c) chain[0] = F::combine(chain[0], chain[c]);
-    T lanes[k_lanes];
-    hn::StoreU(chain[0], d, lanes);
-    for (Index half = k_lanes / 2; half > 0; half /= 2)
-      for (Index k = 0; k < half; ++k) lanes[k] = one(lanes[k], lanes[k + half]);
-    return lanes[0];
+    if (chains < k_chains) {
+      V sum = from.load(d, 0);
+      for (i = k_lanes; i + k_lanes <= n; i += k_lanes) sum = F::combine(sum, from.load(d, i));
+      return fold(d, sum);
+    }
+    V a = from.load(d, 0), b = from.load(d, k_lanes), c = from.load(d, 2 * k_lanes), e = from.load(d, 3 * k_lanes);
+    for (i = k_chains * k_lanes; i + k_chains * k_lanes <= n; i += k_chains * k_lanes) {
+      a = F::combine(a, from.load(d, i));
+      b = F::combine(b, from.load(d, i + k_lanes));
+      c = F::combine(c, from.load(d, i + 2 * k_lanes));
+      e = F::combine(e, from.load(d, i + 3 * k_lanes));
+    }
+    for (; i + k_lanes <= n; i += k_lanes) a = F::combine(a, from.load(d, i));
+    return fold(d, F::combine(F::combine(F::combine(a, b), c), e));
+  }
+  // Lanes pairwise: the first half with the second.
+  template <class Part, class W>
+  static HWY_INLINE T fold(Part, W v) {
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (hn::MaxLanes(Part()) > 1) {
+      const hn::Half<Part> half;
+      return fold(half, F::combine(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+    } else
+#endif
+      return hn::GetLane(v);
   }
 
   static void rows(const void* const* rows, Index count, Index n, void* to_bytes) {

@@ -26,11 +26,14 @@ std::string product_text(const Graph& graph, const Node& node) {
 std::string kernel_text(const Graph& graph, const Node& node) {
   switch (node.op) {
     case Op::matmul: return product_text(graph, node);
-    case Op::fused: {
+    case Op::fused:
+    case Op::row_group: {
       const auto nodes = node.body->nodes();
-      const auto is_op = [](const Node& inner) { return is_elementwise(inner.op); };
+      const auto is_op = [](const Node& inner) {
+        return is_elementwise(inner.op) || op_info(inner.op).kind == OpKind::reduce;
+      };
       const auto n = std::count_if(nodes.begin(), nodes.end(), is_op);
-      return "fused kernel of " + std::to_string(n) + " ops";
+      return (node.op == Op::fused ? "fused kernel of " : "row kernel of ") + std::to_string(n) + " ops";
     }
     case Op::scan: {
       const ScanLayout l = scan_layout(node);

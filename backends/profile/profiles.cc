@@ -12,7 +12,7 @@ constexpr std::size_t k_mib = std::size_t{1} << 20, k_gb = 1'000'000'000;
 // What all CUDA devices share. Branches run on streams of their own. cuBLASLt assumes pointers aligned to 256 bytes by
 // default. NVRTC compiles 200 operations in a line within 0.1 s, and 8,000 in 4 s. Products on tensor cores may flush
 // denormal numbers; scalar arithmetic does not.
-void describe_cuda(Capabilities& c, std::int64_t multiprocessors, std::int64_t cache_bytes, std::size_t memory_bytes) {
+void describe_cuda(Capabilities& c, std::int64_t cache_bytes, std::size_t memory_bytes) {
   c.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
   c.flushes_denormals = true;
   c.fuses = c.groups_rows = c.views = c.one_arena = true;
@@ -20,12 +20,12 @@ void describe_cuda(Capabilities& c, std::int64_t multiprocessors, std::int64_t c
   c.lanes = 4;
   c.alignment = 256;
   c.memory_bytes = memory_bytes;
-  c.tuning.fewest_row_blocks = multiprocessors;  // one block for each at least
+  c.tuning.fewest_rows = 1;  // the threads of a block share a row
   c.tuning.hoisted_reduction_bytes = c.tuning.deferred_summand_bytes = cache_bytes;
 }
-void describe_sm_80(Capabilities& c) { describe_cuda(c, 108, 40 * k_mib, 40 * k_gb); }
-void describe_sm_89(Capabilities& c) { describe_cuda(c, 46, 36 * k_mib, 12 * k_gb); }
-void describe_sm_90(Capabilities& c) { describe_cuda(c, 132, 50 * k_mib, 80 * k_gb); }
+void describe_sm_80(Capabilities& c) { describe_cuda(c, 40 * k_mib, 40 * k_gb); }
+void describe_sm_89(Capabilities& c) { describe_cuda(c, 36 * k_mib, 12 * k_gb); }
+void describe_sm_90(Capabilities& c) { describe_cuda(c, 50 * k_mib, 80 * k_gb); }
 
 // Buffers are bound with ranges of at least 128 MiB (maxStorageBufferRange) at offsets that are multiples of at most
 // 256 bytes (minStorageBufferOffsetAlignment). 64-bit floats are optional, and so is keeping denormal numbers. One

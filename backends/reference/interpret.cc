@@ -170,8 +170,8 @@ class ScanRun {
 
 void run_node(const Node& node, const Plan* body, std::span<const View> inputs, std::span<const View> outputs);
 
-// An elementwise group: its body, node by node, every value in memory of its own.
-void run_fused(const Node& node, std::span<const View> inputs, std::span<const View> outputs) {
+// An elementwise group or a row group: its body, node by node, every value in memory of its own.
+void run_group(const Node& node, std::span<const View> inputs, std::span<const View> outputs) {
   const Graph& body = *node.body;
   std::vector<Bytes> memory;
   std::vector<std::vector<View>> values(body.nodes().size());
@@ -198,7 +198,7 @@ void run_fused(const Node& node, std::span<const View> inputs, std::span<const V
 
 void run_node(const Node& node, const Plan* body, std::span<const View> inputs, std::span<const View> outputs) {
   if (node.op == Op::scan) return ScanRun(*body, node, inputs, outputs).run();
-  if (node.op == Op::fused) return run_fused(node, inputs, outputs);
+  if (node.op == Op::fused || node.op == Op::row_group) return run_group(node, inputs, outputs);
   const Kernel kernel = find_kernel(node.op);
   if (!kernel) throw Error(ErrorKind::internal, op_info(node.op).name, "has no reference kernel");
   kernel({node, inputs, outputs});

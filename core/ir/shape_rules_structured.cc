@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape rules of scan, fused and gradient.
+// Shape rules of scan, fused, row_group and gradient.
+#include "core/ir/row_ops.h"
 #include "core/ir/shape_rules.h"
 #include "unroll/ops.h"
 
@@ -114,13 +115,35 @@ std::vector<Type> scan_rule(const ShapeQuery& q) {
   return outputs;
 }
 
-std::vector<Type> fused_rule(const ShapeQuery& q) {
-  if (!q.body) throw Error(ErrorKind::graph, "fused", "needs a body");
+void check_body_inputs(const ShapeQuery& q, const char* name) {
+  if (!q.body) throw Error(ErrorKind::graph, name, "needs a body");
   const auto body_inputs = q.body->inputs();
   q.require(body_inputs.size() == q.inputs.size(), "the body takes " + std::to_string(body_inputs.size()) +
                                                        " values, the node gives " + std::to_string(q.inputs.size()));
   for (std::size_t i = 0; i < q.inputs.size(); ++i)
     q.require(q.body->type(body_inputs[i].value) == q.in(i), "input " + std::to_string(i) + " differs from the body's");
+}
+
+// All results have the same rows.
+std::vector<Type> row_group_rule(const ShapeQuery& q) {
+  check_body_inputs(q, "row_group");
+  for (const Node& node : q.body->nodes())
+    if (node.op != Op::input && node.op != Op::constant && !is_row_op(*q.body, node))
+      throw Error(ErrorKind::graph, "row_group",
+                  "the body may hold ops that work row by row only; got " + std::string(op_info(node.op).name));
+  std::vector<Type> outputs;
+  for (const NamedValue& output : q.body->outputs()) {
+    outputs.push_back(q.body->type(output.value));
+    const Shape &first = outputs.front().shape, &shape = outputs.back().shape;
+    q.require(shape.rank() >= 2 && shape.rank() == first.rank() && leading_axes(shape) == leading_axes(first),
+              "all outputs must have the same rows; got " + outputs.front().text() + " and " + outputs.back().text());
+  }
+  q.require(!outputs.empty(), "the body has no outputs");
+  return outputs;
+}
+
+std::vector<Type> fused_rule(const ShapeQuery& q) {
+  check_body_inputs(q, "fused");
   for (const Node& node : q.body->nodes())
     if (!is_elementwise(node.op) && node.op != Op::input && node.op != Op::constant)
       throw Error(ErrorKind::graph, "fused",
@@ -166,6 +189,7 @@ std::vector<Type> gradient_rule(const ShapeQuery& q) {
 constexpr ShapeRow k_rows[] = {
     {Op::scan, scan_rule},
     {Op::fused, fused_rule},
+    {Op::row_group, row_group_rule},
     {Op::gradient, gradient_rule},
 };
 

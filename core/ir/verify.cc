@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/ir/attribute_table.h"
+#include "core/ir/row_ops.h"
 #include "core/ir/shape_rules.h"
 #include "unroll/error.h"
 #include "unroll/graph.h"
@@ -23,7 +24,7 @@ constexpr VerifyRule k_rules[] = {
     {2, "every operand is an output of an earlier node of the same graph"},
     {3, "a node has as many operands as its op allows"},
     {4, "a node has exactly the attributes of its op, each of the right type"},
-    {5, "scan and fused nodes have a body, other nodes have none"},
+    {5, "scan, fused and row_group nodes have a body, other nodes have none"},
     {6, "the body of a scan takes its states, slices and constants, and returns every next state"},
     {7, "the body of a fused node has only elementwise ops"},
     {8, "output types are those of the shape rule"},
@@ -31,6 +32,7 @@ constexpr VerifyRule k_rules[] = {
     {10, "every named output exists; names are unique"},
     {11, "in a planned graph all composite and gradient nodes are claimed"},
     {12, "bodies are nested at most 64 deep"},
+    {13, "the body of a row_group node has only ops that work row by row"},
 };
 
 class Verifier {
@@ -79,10 +81,11 @@ class Verifier {
     const int n = static_cast<int>(node.inputs.size());
     if (n < info.min_inputs || (info.max_inputs >= 0 && n > info.max_inputs)) fail(3, "got " + std::to_string(n));
     check_attributes(node);
-    const bool wants_body = node.op == Op::scan || node.op == Op::fused;
+    const bool wants_body = node.op == Op::scan || node.op == Op::fused || node.op == Op::row_group;
     require(5, wants_body == (node.body != nullptr), node.body ? "got a body" : "got none");
     if (node.body) Verifier(*node.body, stage_, where_ + " %" + std::to_string(at_) + " body,", depth_ + 1).run();
     if (node.op == Op::fused) check_elementwise(*node.body);
+    if (node.op == Op::row_group) check_row_ops(*node.body);
     check_types(node, types);
     const bool is_composite = info.tier == OpTier::composite || node.op == Op::gradient;
     if (stage_ == Stage::planned && is_composite)
@@ -117,6 +120,12 @@ class Verifier {
   void check_elementwise(const Graph& body) const {
     for (const Node& node : body.nodes())
       require(7, is_elementwise(node.op) || node.op == Op::input || node.op == Op::constant,
+              "got " + std::string(op_info(node.op).name));
+  }
+
+  void check_row_ops(const Graph& body) const {
+    for (const Node& node : body.nodes())
+      require(13, node.op == Op::input || node.op == Op::constant || is_row_op(body, node),
               "got " + std::string(op_info(node.op).name));
   }
 

@@ -55,35 +55,6 @@ Units cut_groups(const Graph& graph, NodeSets groups, std::size_t most) {
   return units;
 }
 
-// One fused node for a unit.
-void emit(const Graph& graph, const std::vector<int>& members, const Boundary& boundary, Graph& target,
-          ValueMap& values) {
-  auto body = std::make_shared<Graph>();
-  ValueMap inner;
-  std::vector<Value> operands;
-  const auto is_scalar = [&](const ValueId& id) { return is_scalar_constant(graph, id); };
-  const bool only_scalars = std::all_of(boundary.operands.begin(), boundary.operands.end(), is_scalar);
-  for (const ValueId& id : boundary.operands)
-    if (only_scalars || !is_scalar(id)) {
-      inner[id] = body->input("in" + std::to_string(operands.size()), graph.type(id));
-      operands.push_back(values.at(id));
-    }
-  for (const int m : members) {
-    const Node& node = graph.node(m);
-    std::vector<Value> in;
-    for (const ValueId& id : node.inputs) {
-      Value& value = inner[id];
-      if (!value) value = body->append_one(Op::constant, {}, graph.node(id.node).attributes);
-      in.push_back(value);
-    }
-    inner[{m, 0}] = body->append_one(node.op, in, node.attributes);
-  }
-  for (std::size_t k = 0; k < boundary.results.size(); ++k)
-    body->output("out" + std::to_string(k), inner.at(boundary.results[k]));
-  const auto fused = target.append(Op::fused, operands, {}, body);
-  for (std::size_t k = 0; k < fused.size(); ++k) values[boundary.results[k]] = fused[k];
-}
-
 void note_group(PassLog* log, const Graph& graph, const std::vector<int>& members, const Boundary& boundary,
                 std::size_t most) {
   if (!log) return;
@@ -99,7 +70,7 @@ std::shared_ptr<const Graph> fuse_graph(const Graph& source, std::size_t most, P
   return with_units(*graph, cut_groups(*graph, group(*graph), most),
                     [&](const std::vector<int>& members, const Boundary& boundary, Graph& target, ValueMap& values) {
                       note_group(log, *graph, members, boundary, most);
-                      emit(*graph, members, boundary, target, values);
+                      emit_group(Op::fused, *graph, members, boundary, target, values);
                     });
 }
 

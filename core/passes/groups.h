@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of adjacent nodes that become one node: shared by fuse.cc and map_rows.cc.
+// Groups of adjacent nodes that become one node: shared by fuse.cc and row_groups.cc.
 #pragma once
 
 #include <functional>
@@ -46,9 +46,13 @@ using EmitUnit =
 // A copy of the graph in which every unit of more than one node is what `emit` makes of it.
 std::shared_ptr<const Graph> with_units(const Graph& graph, const Units& units, const EmitUnit& emit);
 
+// One node for a unit, with the unit as its body. Scalar constants become constants of the body.
+void emit_group(Op op, const Graph& graph, const std::vector<int>& members, const Boundary& boundary, Graph& target,
+                ValueMap& values);
+
 bool is_scalar_constant(const Graph& graph, const ValueId& id);
 
-// A reduction over the last axis of so many rows at least: of enough for a row group (map_rows.cc).
+// A reduction over the last axis of so many rows at least: of enough for a row group (row_groups.cc).
 bool is_row_reduction(const Graph& graph, const Node& node, std::int64_t fewest_rows);
 
 }  // namespace unroll

@@ -49,8 +49,8 @@ std::shared_ptr<const Graph> pack(const Graph& graph, PassLog* log = nullptr);
 std::shared_ptr<const Graph> bind_constants(const Graph& graph);
 // Slices of elementwise results become elementwise results of slices.
 std::shared_ptr<const Graph> sink_slices(const Graph& graph);
-// A reduction over the last axis and the elementwise work around it become a scan without states over blocks of rows.
-std::shared_ptr<const Graph> map_rows(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
+// A reduction over the last axis and the elementwise work around it become one row_group node.
+std::shared_ptr<const Graph> row_groups(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
 // Elementwise neighbours of one shape become fused nodes of at most so many ops.
 std::shared_ptr<const Graph> fuse(const Graph& graph, int most_ops = Capabilities().max_fused_ops,
                                   PassLog* log = nullptr);

@@ -48,9 +48,9 @@ std::shared_ptr<const Graph> checkpoint_if_wanted(const Graph& graph, const Cont
 std::shared_ptr<const Graph> lower_masks_if_wanted(const Graph& graph, const Context& context) {
   return context.backend.describe().masks ? copy_graph(graph) : lower_scan_masks(graph);
 }
-std::shared_ptr<const Graph> map_rows_if_wanted(const Graph& graph, const Context& context) {
+std::shared_ptr<const Graph> row_groups_if_wanted(const Graph& graph, const Context& context) {
   const Capabilities& can = context.backend.describe();
-  return can.groups_rows ? map_rows(graph, can.tuning, context.log) : copy_graph(graph);
+  return can.groups_rows ? row_groups(graph, can.tuning, context.log) : copy_graph(graph);
 }
 std::shared_ptr<const Graph> pack_if_wanted(const Graph& graph, const Context& context) {
   return context.backend.describe().packs ? pack(graph, context.log) : copy_graph(graph);
@@ -90,9 +90,9 @@ constexpr Pass k_passes[] = {
     {"fold", false, plain<fold>},
     {"cse", false, plain<eliminate_common>},
     {"scan_dce", false, plain<prune_scans>},
+    {"row_groups", false, row_groups_if_wanted},  // within a group slices cost nothing: whole rows are fewer calls
     {"sink_slices", false, plain<sink_slices>},
     {"cse", false, plain<eliminate_common>},
-    {"row_tiling", false, map_rows_if_wanted},
     {"fuse", false, fuse_if_wanted},
     {"branches", false, order_branches_if_wanted},
 };

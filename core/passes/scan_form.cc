@@ -11,6 +11,8 @@ using Index = std::int64_t;
 
 Index last_of(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[shape.rank() - 1]; }
 bool is_pointwise(const Node& node) { return node.op == Op::fused || is_elementwise(node.op); }
+// Every operand lines up with the rows of the result, or is the same for all.
+bool goes_by_rows(const Node& node) { return node.op == Op::row_group || is_pointwise(node); }
 Index axis_of(const Node& node) { return node.attributes.get<Index>("axis"); }
 bool is_last_axis(const Node& node) { return axis_of(node) == node.outputs[0].shape.rank() - 1; }
 
@@ -18,11 +20,7 @@ bool is_last_axis(const Node& node) { return axis_of(node) == node.outputs[0].sh
 class RowCheck {
  public:
   RowCheck(const Graph& body, const ScanForm& form, Index rows)
-      : graph_(body),
-        form_(form),
-        rows_(rows),
-        has_rows_(body.nodes().size(), false),
-        in_blocks_(body.nodes().size(), false) {}
+      : graph_(body), form_(form), rows_(rows), has_rows_(body.nodes().size(), false) {}
 
   bool run() {
     const int n = form_.layout.n_states + form_.layout.n_sequences;
@@ -38,9 +36,7 @@ class RowCheck {
 
  private:
   bool begins_with_rows(const Shape& shape) const { return shape.rank() > 0 && shape[0] == rows_; }
-  bool begins_with_blocks(const Shape& shape) const { return shape.rank() > 1 && shape[0] * shape[1] == rows_; }
   bool has(const ValueId& id) const { return has_rows_[static_cast<std::size_t>(id.node)]; }
-  bool blocks(const ValueId& id) const { return in_blocks_[static_cast<std::size_t>(id.node)]; }
 
   // Outputs have rows when any operand has.
   bool check(std::int32_t id) {
@@ -48,12 +44,9 @@ class RowCheck {
     const auto is_row = [&](const ValueId& v) { return has(v); };
     if (node.op == Op::input || std::none_of(node.inputs.begin(), node.inputs.end(), is_row)) return true;
     has_rows_[static_cast<std::size_t>(id)] = true;
-    if (node.op == Op::reshape) return check_reshape(id, node);
-    if (node.op == Op::scan) return check_row_tile(id, node);
-    if (std::any_of(node.inputs.begin(), node.inputs.end(), [&](const ValueId& v) { return blocks(v); })) return false;
     for (const Type& type : node.outputs)
       if (!begins_with_rows(type.shape)) return false;
-    if (is_pointwise(node)) return check_pointwise(node);
+    if (goes_by_rows(node)) return check_pointwise(node);
     switch (node.op) {
       case Op::slice:
       case Op::pad: return axis_of(node) > 0;
@@ -63,26 +56,6 @@ class RowCheck {
       case Op::matmul: return has(node.inputs[0]) && form_.product(id);
       default: return false;
     }
-  }
-  // Rows to blocks of rows and back.
-  bool check_reshape(std::int32_t id, const Node& node) {
-    const Shape &from = graph_.type(node.inputs[0]).shape, &to = node.outputs[0].shape;
-    if (blocks(node.inputs[0])) return begins_with_rows(to) && to.rank() == from.rank() - 1;
-    const bool is_cut = begins_with_blocks(to) && to.rank() == from.rank() + 1;
-    in_blocks_[static_cast<std::size_t>(id)] = is_cut;
-    return is_cut;
-  }
-  // A scan over blocks of rows (core/passes/map_rows.cc): its steps are independent, and so are the rows in them.
-  bool check_row_tile(std::int32_t id, const Node& node) {
-    const ScanLayout layout = scan_layout(node);
-    if (layout.n_states != 0 || layout.packed || layout.has_lengths || layout.has_reset) return false;
-    in_blocks_[static_cast<std::size_t>(id)] = true;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool sequence = i < static_cast<std::size_t>(layout.n_sequences);
-      if (has(node.inputs[i]) != sequence || (sequence && !blocks(node.inputs[i]))) return false;
-    }
-    return std::all_of(node.outputs.begin(), node.outputs.end(),
-                       [&](const Type& type) { return begins_with_blocks(type.shape); });
   }
   // Operands with rows have them where the result has, others have one row for all.
   bool check_pointwise(const Node& node) const {
@@ -96,8 +69,7 @@ class RowCheck {
   const Graph& graph_;
   const ScanForm& form_;
   Index rows_;
-  std::vector<bool> has_rows_;   // [node]
-  std::vector<bool> in_blocks_;  // [node] the rows are two axes: blocks, rows of a block
+  std::vector<bool> has_rows_;  // [node]
 };
 
 class Builder {

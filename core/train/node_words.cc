@@ -66,7 +66,7 @@ std::string node_words(const Inside& inside, const Node& node) {
   if (node.op == Op::input) return "'" + node.attributes.get<std::string>("name") + "'";
   std::string name(op_info(node.op).name);
   if (node.op == Op::gradient) name = "the gradient of " + node.attributes.get<std::string>("of");
-  if (node.op == Op::fused) name += members(*node.body);
+  if (node.op == Op::fused || node.op == Op::row_group) name += members(*node.body);
   return name + reads(inside, node);
 }
 

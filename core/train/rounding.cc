@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "core/ir/row_ops.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -161,24 +162,6 @@ Bounded append_elementwise(Graph& target, const Node& node, Operands in, bool fl
   return elementwise(*rule, in, append_wide(target, node, operands)[0], node.outputs[0].dtype, flushes);
 }
 
-std::vector<Bounded> append_fused(Graph& target, const Graph& body, std::span<const Value> operands, bool flushes) {
-  std::vector<Bounded> values(body.nodes().size());
-  for (std::size_t i = 0; i < operands.size(); ++i)
-    values[static_cast<std::size_t>(body.inputs()[i].value.node)] = {operands[i], {}};
-  for (std::size_t id = 0; id < values.size(); ++id) {
-    const Node& node = body.nodes()[id];
-    if (node.op == Op::input) continue;
-    std::vector<Bounded> in;
-    for (const ValueId& v : node.inputs) in.push_back(values[static_cast<std::size_t>(v.node)]);
-    values[id] = node.op == Op::constant ? Bounded{append_wide(target, node, {})[0], {}}
-                                         : append_elementwise(target, node, in, flushes);
-  }
-  std::vector<Bounded> results;
-  for (const NamedValue& output : body.outputs())
-    results.push_back(values[static_cast<std::size_t>(output.value.node)]);
-  return results;
-}
-
 // How many numbers are added up for an element of the result; 0: none.
 std::int64_t terms_of(const Node& node, std::span<const Value> operands) {
   const Shape& first = operands[0].shape();
@@ -188,6 +171,53 @@ std::int64_t terms_of(const Node& node, std::span<const Value> operands) {
     case Op::scatter_add: return first.elements();
     default: return 0;
   }
+}
+
+// What adding up so many numbers of these sizes may be off by.
+Value sum_rounding(Graph& target, const Node& node, std::span<const Value> operands, bool flushes) {
+  const std::int64_t terms = operands.empty() ? 0 : terms_of(node, operands);
+  if (terms == 0 || !is_float(node.outputs[0].dtype)) return {};
+  std::vector<Value> sizes;
+  for (const Value x : operands) sizes.push_back(is_float(x.dtype()) ? abs(x) : x);
+  const DType dtype = node.outputs[0].dtype;
+  const double u = unit_roundoff(dtype);
+  return append_wide(target, node, sizes)[0] * (k_contraction * u * (tree_levels(terms) + 2)) +
+         static_cast<double>(terms) * least_error(dtype, flushes);
+}
+
+// A move or a reduction in a row group: it does to the bounds what it does to the values.
+Bounded append_row_op(Graph& target, const Node& node, Operands in, bool flushes) {
+  std::vector<Value> operands, bounds;
+  bool exact = true;
+  for (const Bounded& x : in) {
+    operands.push_back(x.value);
+    bounds.push_back(broadcast(bound_of(x), x.value.shape()));
+    exact = exact && !x.bound;
+  }
+  const Value bound = exact ? Value() : append_wide(target, node, bounds)[0];
+  const Value rounding = sum_rounding(target, node, operands, flushes);
+  return {append_wide(target, node, operands)[0], bound && rounding ? bound + rounding : bound ? bound : rounding};
+}
+
+// The body of a fused node or a row group.
+std::vector<Bounded> append_group(Graph& target, const Graph& body, std::span<const Value> operands, bool flushes) {
+  std::vector<Bounded> values(body.nodes().size());
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    values[static_cast<std::size_t>(body.inputs()[i].value.node)] = {operands[i], {}};
+  for (std::size_t id = 0; id < values.size(); ++id) {
+    const Node& node = body.nodes()[id];
+    if (node.op == Op::input) continue;
+    std::vector<Bounded> in;
+    for (const ValueId& v : node.inputs) in.push_back(values[static_cast<std::size_t>(v.node)]);
+    values[id] = node.op == Op::constant ? Bounded{append_wide(target, node, {})[0], {}}
+                 : is_row_op(body, node) && !is_elementwise(node.op)
+                     ? append_row_op(target, node, in, flushes)
+                     : append_elementwise(target, node, in, flushes);
+  }
+  std::vector<Bounded> results;
+  for (const NamedValue& output : body.outputs())
+    results.push_back(values[static_cast<std::size_t>(output.value.node)]);
+  return results;
 }
 
 bool sums(Op op) { return op == Op::matmul || op == Op::reduce_sum || op == Op::scatter_add; }
@@ -254,7 +284,7 @@ std::shared_ptr<Graph> with_rounding_noise(const Graph& graph, std::uint64_t see
 bool is_whole(const Node& node) { return op_info(node.op).kind == OpKind::composite; }
 
 std::vector<Bounded> append_bounded(Graph& target, const Node& node, std::span<const Value> operands, bool flushes) {
-  if (node.op == Op::fused) return append_fused(target, *node.body, operands, flushes);
+  if (node.op == Op::fused || node.op == Op::row_group) return append_group(target, *node.body, operands, flushes);
   if (find_rule(node.op)) {
     std::vector<Bounded> in;
     for (const Value x : operands) in.push_back({x, {}});
@@ -262,15 +292,7 @@ std::vector<Bounded> append_bounded(Graph& target, const Node& node, std::span<c
   }
   std::vector<Bounded> results;
   for (const Value result : append_wide(target, node, operands)) results.push_back({result, {}});
-  const std::int64_t terms = operands.empty() ? 0 : terms_of(node, operands);
-  if (terms > 0 && is_float(node.outputs[0].dtype)) {
-    std::vector<Value> sizes;
-    for (const Value x : operands) sizes.push_back(is_float(x.dtype()) ? abs(x) : x);
-    const DType dtype = node.outputs[0].dtype;
-    const double u = unit_roundoff(dtype);
-    results[0].bound = append_wide(target, node, sizes)[0] * (k_contraction * u * (tree_levels(terms) + 2)) +
-                       static_cast<double>(terms) * least_error(dtype, flushes);
-  }
+  if (const Value rounding = sum_rounding(target, node, operands, flushes)) results[0].bound = rounding;
   return results;
 }
 

@@ -45,7 +45,7 @@ Flags PlanValues::closure(std::vector<int> open, const std::vector<std::vector<i
 
 std::vector<int> PlanValues::needs_of(const Node& node, std::int32_t output) const {
   std::set<int> needs;
-  if (node.op != Op::fused) {
+  if (node.op != Op::fused && node.op != Op::row_group) {
     for (const ValueId input : node.inputs) needs.insert(of(input));
   } else {
     const PlanValues body(*node.body);

@@ -245,6 +245,22 @@ void add_chains(Cases& cases) {
                      g.output("positive", outputs[1]);
                    },
                    .agreement = {Rule::pointwise, 2}, .differentiable = false});
+  cases.push_back({.name = "row group",
+                   .build = [](Graph& g, DType d) {
+                     const Type row{d, {6, 5}}, value{d, {6, 1}}, shared{d, {5}};
+                     auto body = std::make_shared<Graph>();
+                     const Value p = body->input("p", row), q = body->input("q", value), w = body->input("w", shared);
+                     const Value centred = p - reduce_sum(p, {1}, true) * 0.2;
+                     const Value parts[] = {slice(centred, 1, 2, 3) * q, tanh(centred * w)};
+                     const Value both = concat(parts, 1);
+                     body->output("both", both);
+                     body->output("largest", reduce_max(both, {1}, true));
+                     const Value inputs[] = {g.input("p", row), g.input("q", value), g.input("w", shared)};
+                     const auto outputs = g.append(Op::row_group, inputs, {}, body);
+                     g.output("both", outputs[0]);
+                     g.output("largest", outputs[1]);
+                   },
+                   .agreement = {Rule::norm, 8}, .differentiable = false});
 }
 
 }  // namespace

@@ -53,6 +53,19 @@ const char* const k_not_elementwise_body = R"(graph {
   output "y" = %1
 })";
 
+const char* const k_row_body = R"(graph {
+  %0 = input(){name="a"} : f32[2,3]
+  %1 = reduce_sum(%0){axes=[1], keep=true} : f32[2,1]
+  %2 = sub(%0, %1) : f32[2,3]
+  output "y" = %2
+  output "sum" = %1
+})";
+const char* const k_column_body = R"(graph {
+  %0 = input(){name="a"} : f32[2,3]
+  %1 = reduce_sum(%0){axes=[0], keep=true} : f32[1,3]
+  output "y" = %1
+})";
+
 Attribute tensor(Tensor t) { return std::make_shared<const Tensor>(std::move(t)); }
 
 const Attributes k_sgd{{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.1}};
@@ -122,6 +135,7 @@ void add_basic_right(std::vector<OpExample>& list) {
       {Op::scan, "a reset mask", {f(2, 3), f(5, 2, 3), b(5, 2)}, scan_with("reset", true), parse_graph(k_scan_body)},
       {Op::scan, "packed rows", {f(2, 3), f(10, 3), i(5)}, scan_with("packed", true), parse_graph(k_scan_body)},
       {Op::fused, "an elementwise body", {f(2, 3)}, {}, parse_graph(k_fused_body)},
+      {Op::row_group, "a sum of each row", {f(2, 3)}, {}, parse_graph(k_row_body)},
       {Op::gradient, "of mse", {f(2), f(2), f(2)}, k_gradient, {}},
   };
   list.insert(list.end(), rows.begin(), rows.end());
@@ -195,6 +209,10 @@ void add_basic_wrong(std::vector<OpExample>& list) {
       {Op::fused, "no body", {f(2, 3)}, {}, {}},
       {Op::fused, "a body with a transpose", {f(2, 3)}, {}, parse_graph(k_not_elementwise_body)},
       {Op::fused, "another shape than the body's", {f(2, 4)}, {}, parse_graph(k_fused_body)},
+      {Op::row_group, "no body", {f(2, 3)}, {}, {}},
+      {Op::row_group, "a body that adds up columns", {f(2, 3)}, {}, parse_graph(k_column_body)},
+      {Op::row_group, "a body with a transpose", {f(2, 3)}, {}, parse_graph(k_not_elementwise_body)},
+      {Op::row_group, "another shape than the body's", {f(2, 4)}, {}, parse_graph(k_row_body)},
       {Op::gradient, "a cotangent of another type", {f(2), f(2), f(3)}, k_gradient, {}},
   };
   list.insert(list.end(), rows.begin(), rows.end());

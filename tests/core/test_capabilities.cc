@@ -63,7 +63,7 @@ int count(const Graph& graph, const std::function<bool(const Node&)>& wanted) {
   for (const Node& node : graph.nodes()) n += wanted(node) + (node.body ? count(*node.body, wanted) : 0);
   return n;
 }
-bool is_block_loop(const Node& node) { return node.op == Op::scan && scan_layout(node).n_states == 0; }
+bool is_row_group(const Node& node) { return node.op == Op::row_group; }
 
 }  // namespace
 
@@ -76,14 +76,17 @@ TEST_CASE("threads of the host do not change a plan; lanes add forks") {
 }
 
 TEST_CASE("rows are grouped where the backend wants it, whether or not it fuses") {
-  const auto graph = model("lnlstm");
-  const auto blocks = [&](bool fuses, bool groups) {
-    const auto made = planned(*graph, [&](Capabilities& c) { c.fuses = fuses, c.groups_rows = groups; });
-    return std::pair(count(*made->graph, is_block_loop) > 0,
+  const auto with_norms = model("lnlstm"), plain = model("lstm");
+  const auto found = [](const Graph& graph, bool fuses, bool groups) {
+    const auto made = planned(graph, [&](Capabilities& c) { c.fuses = fuses, c.groups_rows = groups; });
+    return std::pair(count(*made->graph, is_row_group) > 0,
                      count(*made->graph, [](const Node& node) { return node.op == Op::fused; }) > 0);
   };
   for (const bool fuses : {false, true})
-    for (const bool groups : {false, true}) CHECK(blocks(fuses, groups) == std::pair(groups, fuses));
+    for (const bool groups : {false, true}) {
+      CHECK(found(*with_norms, fuses, groups).first == groups);  // groups may leave nothing to fuse
+      CHECK(found(*plain, fuses, groups) == std::pair(false, fuses));
+    }
 }
 
 TEST_CASE("a fused node has at most as many ops as the backend takes") {
@@ -123,20 +126,14 @@ TEST_CASE("a value beyond the largest buffer range is refused by its type, befor
 }
 
 TEST_CASE("each size of the tuning changes the plan that it is about") {
-  const auto blocks = [](const Change& change) {
+  const auto groups = [](const Change& change) {
     Graph g;
     g.output("y", softmax(g.input("x", {DType::f32, {64, 256}})));
-    std::int64_t steps = 0;
-    const auto made = planned(g, change);
-    for (const Node& node : made->graph->nodes())
-      if (is_block_loop(node)) steps = scan_layout(node).steps;
-    return steps;
+    return count(*planned(g, change)->graph, is_row_group);
   };
-  CHECK(blocks([](Capabilities&) {}) == 2);
-  CHECK(blocks([](Capabilities& c) { c.tuning.row_block_bytes = 4096; }) == 16);
-  CHECK(blocks([](Capabilities& c) { c.tuning.fewest_row_blocks = 8; }) == 8);
-  CHECK(blocks([](Capabilities& c) { c.tuning.least_row_block_bytes = 1 << 20; }) == 0);
-  CHECK(blocks([](Capabilities& c) { c.tuning.fewest_rows = 65; }) == 0);
+  CHECK(groups([](Capabilities&) {}) == 1);
+  CHECK(groups([](Capabilities& c) { c.tuning.fewest_rows = 64; }) == 1);
+  CHECK(groups([](Capabilities& c) { c.tuning.fewest_rows = 65; }) == 0);
 
   // y = a u, z = a v with u and v given: one product of both where it has rows enough.
   const auto products = [](const Change& change) {

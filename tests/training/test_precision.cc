@@ -103,7 +103,7 @@ TEST_CASE("weights are rounded once for a whole loop, states in every step") {
       "y", recurrent_model(again, whole.input("x", {DType::f32, {7, 3, 4}}), {.cell = "gru", .hidden = 5}, {}, {}).y);
   PlanOptions o;
   o.precision = Precision::bf16;
-  o.without = {"fuse", "row_tiling"};
+  o.without = {"fuse", "row_groups"};
   const auto graph = lower(whole, *backend, o);
   CHECK(count(*scan_of(*graph).body, Op::round_bf16) == 1);  // the state
   CHECK(count(*graph, Op::round_bf16) == 4);                 // and x, weight_ih, weight_hh

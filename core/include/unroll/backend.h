@@ -84,11 +84,8 @@ struct Plan {
 // Sizes by which passes choose between equivalent plans. Results agree within rounding errors whatever they are. The
 // defaults suit a core with 32 KiB of L1 and 1 to 2 MiB of L2 cache.
 struct Tuning {
-  // Row tiling (a reduction over rows and its elementwise neighbors as a loop over blocks of rows).
-  std::int64_t row_block_bytes = 32 * 1024;    // widest value of a block at most: what the nearest memory holds
-  std::int64_t least_row_block_bytes = 1024;   // smaller blocks do not pay for a call
-  std::int64_t fewest_row_blocks = 2;          // blocks at least, so that more than one core works
-  std::int64_t fewest_rows = 4;                // fewer rows stay apart, op by op
+  // Row groups. A group has one worker for each row at most.
+  std::int64_t fewest_rows = 4;  // fewer rows stay apart, op by op
   // Loops. A value over all steps that is larger than this goes through memory and not through a cache.
   std::int64_t hoisted_reduction_bytes = 2 << 20;  // a row reduction with a larger operand stays in the loop
   std::int64_t deferred_summand_bytes = 1 << 20;   // a larger summand is reduced over the batch in each step
@@ -109,7 +106,7 @@ struct Capabilities {
   bool packs = false;     // runs packed scans and matmul with a row count; otherwise scans stay masked
   bool fuses = false;     // wants elementwise groups as `fused` nodes
   int max_fused_ops = 48;  // ops of a fused node at most: their values must fit the registers or tiles of a kernel
-  bool groups_rows = false;  // wants reductions over rows, and their elementwise neighbors, in groups (row tiling)
+  bool groups_rows = false;  // wants reductions over rows, and their elementwise neighbors, as `row_group` nodes
   bool one_arena = false; // executables (except one_thread ones) share one arena, sized for the largest, and take turns
   // Reads strided operands in elementwise, move and matmul nodes (matmul: strided rows only), and writes strided
   // elementwise results. Otherwise every Storage is dense.

@@ -96,7 +96,7 @@ struct Node {
   Op op;
   std::vector<ValueId> inputs;
   Attributes attributes;
-  std::shared_ptr<const Graph> body;  // scan and fused only
+  std::shared_ptr<const Graph> body;  // scan, fused and row_group only
   std::vector<Type> outputs;
 };
 

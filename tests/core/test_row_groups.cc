@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row groups: which ops join, and that they change no bit of a result, with any number of threads.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "backends/registry.h"
+#include "core/passes/passes.h"
+#include "unroll/autodiff.h"
+#include "unroll/model.h"
+#include "unroll/ops.h"
+#include "unroll/run.h"
+
+namespace unroll {
+namespace {
+
+constexpr Type f32(Shape shape) { return {DType::f32, shape}; }
+
+// Row groups of the graph, and how many ops lie outside of any.
+struct Found {
+  std::vector<const Node*> groups;
+  int elementwise = 0, reductions = 0;
+};
+Found find_groups(const Graph& graph) {
+  Found found;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == Op::row_group) found.groups.push_back(&node);
+    found.elementwise += is_elementwise(node.op);
+    found.reductions += op_info(node.op).kind == OpKind::reduce;
+  }
+  return found;
+}
+
+TEST_CASE("a softmax over rows becomes one row group") {
+  Graph g;
+  const Value x = g.input("x", f32({36, 700}));
+  g.output("y", softmax(x));
+  const auto graph = row_groups(*fold(*claim(g, *make_backend("cpu", {1}))));
+  const Found found = find_groups(*graph);
+  REQUIRE(found.groups.size() == 1);
+  CHECK(found.reductions == 0);
+  CHECK(found.elementwise == 0);
+  CHECK(found.groups[0]->inputs.size() == 1);
+  CHECK(found.groups[0]->outputs == std::vector<Type>{f32({36, 700})});
+}
+
+TEST_CASE("what only the group reads joins it; what others read stays readable") {
+  Graph g;
+  const Value x = g.input("x", f32({16, 512}));
+  const Value half = slice(x, 1, 0, 256), other = slice(x, 1, 256, 256);
+  const Value centred = half - reduce_sum(half, {1}, true) * (1.0 / 256);
+  g.output("y", centred * other);
+  g.output("other", other);
+  const auto graph = row_groups(g);
+  const Found found = find_groups(*graph);
+  REQUIRE(found.groups.size() == 1);
+  CHECK(found.elementwise == 0);
+  // `half` inside, `other` outside or a result of the group: either way both outputs keep their names and types.
+  CHECK(graph->outputs().size() == 2);
+  CHECK(graph->type(graph->outputs()[1].value) == f32({16, 256}));
+}
+
+TEST_CASE("a group that only another one reads joins it, also where a product comes between their other operands") {
+  const auto groups = [](bool read_by_product) {
+    Graph g;
+    const Value x = g.input("x", f32({32, 16})), z = g.input("z", f32({32, 16})), w = g.input("w", f32({16, 16}));
+    const Value a = x - reduce_sum(x, {1}, true);
+    const Value b = matmul(read_by_product ? a : tanh(z), w);
+    g.output("y", (b - reduce_sum(b, {1}, true)) * a);
+    g.output("a", a);
+    const auto grouped = row_groups(g);
+    verify(*grouped);
+    return find_groups(*grouped).groups.size();
+  };
+  CHECK(groups(false) == 1);
+  CHECK(groups(true) == 2);
+}
+
+TEST_CASE("reductions over other axes and of few rows stay as they are") {
+  const auto groups = [](Shape shape, Ints axes) {
+    Graph g;
+    const Value x = g.input("x", f32(shape));
+    g.output("y", x - reduce_sum(x * x, axes, true));
+    return find_groups(*row_groups(g)).groups.size();
+  };
+  CHECK(groups({64, 512}, {1}) == 1);
+  CHECK(groups({8, 8, 512}, {2}) == 1);
+  CHECK(groups({64, 512}, {0}) == 0);
+  CHECK(groups({64, 512}, {0, 1}) == 0);
+  CHECK(groups({3, 512}, {1}) == 0);   // one row each for few threads
+  CHECK(groups({67, 3}, {1}) == 1);
+}
+
+TEST_CASE("rows without columns join no group, and their sums are zero") {
+  Graph g;
+  const Value x = g.input("x", f32({5, 1})), none = g.input("none", f32({5, 0})), all = x + none;
+  g.output("y", x - reduce_sum(all, {1}, true));
+  CHECK(find_groups(*row_groups(g)).groups.empty());
+  const Tensor ones = Tensor::filled({DType::f32, {5, 1}}, 1);
+  const TensorMap got =
+      evaluate(g, *make_backend("cpu", {1}), {{"x", ones}, {"none", Tensor(Type{DType::f32, {5, 0}})}});
+  CHECK(std::ranges::equal(got.at("y").bytes(), ones.bytes()));
+}
+
+TEST_CASE("a group never reads what it makes through another op") {
+  Graph g;
+  const Value x = g.input("x", f32({32, 32})), w = g.input("w", f32({32, 32}));
+  const Value a = x - reduce_sum(x, {1}, true);
+  const Value b = matmul(a, w);
+  g.output("y", (b - reduce_sum(b, {1}, true)) * a);
+  const auto graph = row_groups(g);
+  verify(*graph);
+  CHECK(find_groups(*graph).groups.size() == 2);
+}
+
+Value row_sum(Value x) { return reduce_sum(x, {x.rank() - 1}, true); }
+Value normalized(Value x) {
+  const Value centred = x - row_sum(x) / static_cast<double>(x.shape()[x.rank() - 1]);
+  return centred / sqrt(row_sum(square(centred)) + 1e-5);
+}
+
+// Operands and results that do not lie row by row, parts of rows, values of several dtypes, rows of one column, rows
+// longer than a piece of a sum, and more than one axis of rows.
+struct Layout {
+  std::string name;
+  void (*build)(Graph&);
+};
+const Layout k_layouts[] = {
+    {"a transposed operand",
+     [](Graph& g) { g.output("y", normalized(transpose(g.input("x", f32({33, 9})), {1, 0}))); }},
+    {"slices of rows, and a row of three parts of which two are the same",
+     [](Graph& g) {
+       const Value x = g.input("x", f32({9, 100})), y = normalized(slice(x, 1, 3, 40)), z = tanh(y);
+       const Value parts[] = {z, slice(y, 1, 1, 7), z};
+       const Value joined = concat(parts, 1);
+       g.output("y", joined * row_sum(slice(joined, 1, 20, 30)));
+       g.output("column", slice(joined, 1, 5, 1) * row_sum(y));
+     }},
+    {"rows between zeros",
+     [](Graph& g) {
+       const Value x = g.input("x", f32({9, 20})), s = row_sum(x);
+       g.output("y", pad(x * s, 1, 1, 2) - pad(s, 1, 0, 22));
+     }},
+    {"one value per row from outside, in every place of a pair",
+     [](Graph& g) {
+       const Value x = g.input("x", f32({17, 50})), s = slice(g.input("s", f32({17, 4})), 1, 2, 1);
+       const Value w = g.input("w", f32({50})), y = normalized(x);
+       g.output("a", (y * s + w) - (s - y) * s);
+       g.output("b", (s + y) * (w - s) + s * w);
+       g.output("c", maximum(y, s) + minimum(s, y) / s);
+       g.output("d", select(less(s, y), y, s));
+     }},
+    {"two axes of rows, the inner one strided",
+     [](Graph& g) {
+       const Value x = transpose(g.input("x", f32({6, 5, 40})), {1, 0, 2});
+       g.output("y", normalized(x) + broadcast(g.input("w", f32({40})), x.shape()));
+       g.output("sum", row_sum(neg(x)));
+     }},
+    {"rows of one column", [](Graph& g) { g.output("y", normalized(g.input("x", f32({12, 1}))) * 2.0); }},
+    {"rows longer than a piece of a sum",
+     [](Graph& g) { g.output("y", softmax(g.input("x", f32({4, 20001})))); }},
+    {"f64, whole numbers and masks",
+     [](Graph& g) {
+       const Value x = cast(g.input("x", f32({10, 70})), DType::f64), y = normalized(x);
+       const Value n = cast(less(scalar(g, DType::f64, 0), y), DType::i32);
+       g.output("y", y);
+       g.output("positive", n - row_sum(n));
+       g.output("largest", reduce_max(n + 3, {1}, true));
+       g.output("above", less(y, row_sum(y)));
+     }},
+};
+
+TEST_CASE("row groups have the bits of the single ops wherever their operands lie") {
+  for (const Layout& layout : k_layouts) {
+    CAPTURE(layout.name);
+    Graph g;
+    layout.build(g);
+    TensorMap inputs;
+    for (const NamedValue& input : g.inputs()) {
+      const std::vector<ParameterSpec> spec{{input.name, g.type(input.value), Initializer::uniform(2)}};
+      inputs.merge(initialize(spec, 3));
+    }
+    const auto plain = make_backend("cpu", {1});
+    CHECK(print_graph(*lower(g, *plain)).find("row_group") != std::string::npos);
+    const TensorMap wanted = evaluate(g, *plain, inputs, {.without = {"row_groups"}});
+    for (const int threads : {1, 3}) {
+      CAPTURE(threads);
+      const TensorMap got = evaluate(g, *make_backend("cpu", {threads}), inputs);
+      for (const auto& [key, tensor] : wanted) {
+        const std::string& name = key;  // clang 14 captures no structured binding
+        CAPTURE(name);
+        CHECK(std::ranges::equal(got.at(name).bytes(), tensor.bytes()));
+      }
+    }
+  }
+}
+
+struct Trained {
+  std::string cell;
+  std::int64_t steps, batch, input, hidden;
+};
+std::shared_ptr<Graph> build(const Trained& t, TensorMap& inputs) {
+  auto graph = std::make_shared<Graph>();
+  Scope scope(*graph);
+  const Value x = graph->input("x", f32({t.steps, t.batch, t.input}));
+  RecurrentModelOptions options;
+  options.cell = t.cell;
+  options.hidden = t.hidden;
+  const Value loss = mean(square(recurrent_model(scope, x, options).y));
+  std::vector<Value> wrt{x};
+  for (const ParameterSpec& p : scope.parameters()) wrt.push_back(graph->find_input(p.name));
+  const auto gradients = differentiate(loss, wrt);
+  graph->output("loss", loss);
+  for (std::size_t i = 0; i < wrt.size(); ++i) graph->output("d" + std::to_string(i), gradients[i]);
+  inputs = initialize(scope.parameters(), 1);
+  const std::vector<ParameterSpec> x_spec{{"x", x.type(), Initializer::uniform(1)}};
+  inputs.merge(initialize(x_spec, 2));
+  return graph;
+}
+
+TEST_CASE("row groups change no bit of results and gradients, for any number of threads") {
+  // Batches that blocks divide evenly and ones that they do not; a width beyond one block.
+  for (const Trained& t : {Trained{"lnlstm", 3, 8, 20, 64}, Trained{"lnlstm", 5, 6, 7, 96},
+                           Trained{"ligru", 4, 31, 12, 257}, Trained{"lnlstm", 2, 4, 3, 700}}) {
+    CAPTURE(t.cell);
+    CAPTURE(t.hidden);
+    TensorMap inputs;
+    const auto graph = build(t, inputs);
+    const auto plain = make_backend("cpu", {1});
+    CHECK(print_graph(*lower(*graph, *plain)).find("row_group") != std::string::npos);
+    const TensorMap wanted = evaluate(*graph, *plain, inputs, {.without = {"row_groups"}});
+    for (int threads = 1; threads <= 4; ++threads) {
+      CAPTURE(threads);
+      const auto backend = make_backend("cpu", {threads});
+      const TensorMap got = evaluate(*graph, *backend, inputs);
+      for (const auto& [key, tensor] : wanted) {
+        const std::string& name = key;  // clang 14 captures no structured binding
+        CAPTURE(name);
+        CHECK(std::ranges::equal(got.at(name).bytes(), tensor.bytes()));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace unroll
