@@ -133,6 +133,16 @@ class BodySplit {
       for (const ValueId& id : node(i).inputs)
         feeds_loop[index(id)] = feeds_loop[index(id)] || feeds_loop[i] || !can[i];
     }
+    move_unread(can, worth);
+  }
+  // What nothing inside reads, because its readers have left, leaves too: a saved value that they are computed from.
+  void move_unread(const std::vector<bool>& can, const std::vector<bool>& worth) {
+    std::vector<bool> read(n(), false);
+    for (std::size_t k = 0; is_state_output(k); ++k) read[index(body_.outputs()[k].value)] = true;
+    for (std::size_t i = n(); i-- > 0;) {
+      moves_[i] = moves_[i] || (can[i] && worth[i] && !read[i] && node(i).op != Op::input);
+      for (const ValueId& id : node(i).inputs) read[index(id)] = read[index(id)] || !moves_[i];
+    }
   }
 
   // The values that enter the loop when the fewest bytes do, as nodes.

@@ -200,6 +200,22 @@ TEST_CASE("of the work before a loop so much moves that the fewest bytes enter i
   CHECK(entering(k_many, [](Value p) { return reduce_sum(square(p), {1}, true); }).second == Shape{k_many, 8, 1});
 }
 
+TEST_CASE("a saved value leaves the loop with the product that is computed from it") {
+  Graph g;
+  const Value h = g.input("h", f32({3, 4})), x = g.input("x", f32({7, 3, 5})), u = g.input("u", f32({5, 4})),
+              v = g.input("v", f32({4, 4}));
+  const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{u, v}, [](const StepValues& s) -> StepResult {
+    const Value gate = sigmoid(matmul(s.sequences[0], s.constants[0]));
+    return {{tanh(s.states[0] + matmul(gate, s.constants[1]))}, {gate}};
+  });
+  g.output("h", r.states[0]);
+  g.output("gate", r.outputs[0]);
+  const auto split = prune_scans(*split_scans(g));
+  CHECK(count(*only(*split, Op::scan).body, Op::sigmoid) == 0);
+  CHECK(count(*split, Op::sigmoid) == 1);
+  CHECK(scan_layout(only(*split, Op::scan)).n_sequences == 1);
+}
+
 TEST_CASE("a large sum over the batch is made in each step unless its summands are stacked anyway") {
   // d_b of h' = tanh(x + b * h): the summand d * h is needed by nothing else.
   const auto stacked_bytes = [](std::int64_t steps, const Tuning& tuning = {}) {
