@@ -47,6 +47,8 @@ std::shared_ptr<const Graph> defer(const Graph& graph, const Tuning& tuning = {}
 std::shared_ptr<const Graph> pack(const Graph& graph, PassLog* log = nullptr);
 // Constants of the graph that a scan hands to its body become constants of the body, which a backend may prepare once.
 std::shared_ptr<const Graph> bind_constants(const Graph& graph);
+// Loops of more steps become loops of at most `steps`, one after the other.
+std::shared_ptr<const Graph> chunk_scans(const Graph& graph, std::int64_t steps);
 // Slices of elementwise results become elementwise results of slices.
 std::shared_ptr<const Graph> sink_slices(const Graph& graph);
 // A reduction over the last axis and the elementwise work around it become one row_group node.

@@ -55,6 +55,10 @@ std::shared_ptr<const Graph> row_groups_if_wanted(const Graph& graph, const Cont
 std::shared_ptr<const Graph> pack_if_wanted(const Graph& graph, const Context& context) {
   return context.backend.describe().packs ? pack(graph, context.log) : copy_graph(graph);
 }
+std::shared_ptr<const Graph> chunk_if_wanted(const Graph& graph, const Context& context) {
+  const std::int64_t steps = context.options.chunk_steps;
+  return steps > 0 ? chunk_scans(graph, steps) : copy_graph(graph);
+}
 std::shared_ptr<const Graph> fuse_if_wanted(const Graph& graph, const Context& context) {
   const Capabilities& can = context.backend.describe();
   return can.fuses ? fuse(graph, can.max_fused_ops, context.log) : copy_graph(graph);
@@ -86,6 +90,7 @@ constexpr Pass k_passes[] = {
     {"cse", false, plain<eliminate_common>},
     {"scan_dce", false, plain<prune_scans>},
     {"pack", false, pack_if_wanted},
+    {"chunk_scans", false, chunk_if_wanted},
     {"bind_constants", false, plain<bind_constants>},
     {"fold", false, plain<fold>},
     {"cse", false, plain<eliminate_common>},

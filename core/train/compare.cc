@@ -11,6 +11,7 @@
 #include "core/train/agreement.h"
 #include "core/train/compare_run.h"
 #include "core/train/device_tensors.h"
+#include "core/train/options.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -90,7 +91,7 @@ class Comparing {
  public:
   Comparing(const Task& task, std::span<Backend* const> backends, Backend& judge, const CompareOptions& options)
       : task_(task), backends_(backends), judge_(judge), options_(options),
-        plan_options_{.precision = options.training.precision, .memory_limit = options.training.memory_limit},
+        plan_options_(plan_options(options.training)),
         pass_(build_pass(task, first_batch(task, options), options)),
         terms_(terms_of_graph(*lower(*pass_.graph, judge, plan_options_))) {}
 

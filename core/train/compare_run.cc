@@ -2,6 +2,7 @@
 #include "core/train/compare_run.h"
 
 #include "core/train/control.h"
+#include "core/train/options.h"
 #include "core/train/rounding.h"
 #include "core/train/schedule.h"
 #include "unroll/autodiff.h"
@@ -86,7 +87,7 @@ TensorMap widened(const TensorMap& tensors) {
 UpdateLoop::UpdateLoop(const Task& task, Backend& backend, const CompareOptions& options, const TensorMap& parameters,
                        Arithmetic how)
     : task_(task), backend_(backend), options_(options),
-      plan_options_{.precision = options.training.precision, .memory_limit = options.training.memory_limit},
+      plan_options_(plan_options(options.training)),
       recipe_(options.training), how_(how), tensors_(how.wide ? widened(parameters) : parameters) {}
 
 Batch UpdateLoop::batch_of(std::int64_t update) const {

@@ -10,6 +10,7 @@
 #include "core/train/checkpoint.h"
 #include "core/train/estimate.h"
 #include "core/train/metrics.h"
+#include "core/train/options.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -54,7 +55,7 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
       seed_(options.seed),
       recipe_(options),
       accumulate_(options.accumulate),
-      plan_options_{.precision = options.precision, .memory_limit = options.memory_limit},
+      plan_options_(plan_options(options)),
       machine_memory_(options.machine_memory > 0 ? options.machine_memory : memory_for(backend)),
       parameters_(backend),
       carried_(backend),

@@ -25,6 +25,7 @@ void check_options(const TrainerOptions& o) {
           o.loss_scale.lowest <= o.loss_scale.initial && o.loss_scale.initial <= 16777216,
       "loss_scale.initial and loss_scale.lowest must be powers of two, at most 2^24, the lowest not above the initial");
   require(o.loss_scale.growth_every >= 1, "loss_scale.growth_every must be positive");
+  require(o.chunk_steps >= 0, "chunk_steps must not be negative; got " + std::to_string(o.chunk_steps));
   require(o.accumulate >= 1, "accumulate must be positive; got " + std::to_string(o.accumulate));
   require(o.accumulate <= INT32_MAX / std::max<std::int64_t>(o.max_updates, 1),
           "accumulate * max_updates must be below 2^31");
@@ -40,6 +41,10 @@ void check_options(const TrainerOptions& o) {
           "validation_batches, patience, max_bad_updates and max_rollbacks must not be negative");
   require(o.prefetch >= 0 && o.prefetch <= 1024, "prefetch must be in [0, 1024]; got " + std::to_string(o.prefetch));
   require(!(o.resume && o.overwrite), "resume and overwrite exclude each other");
+}
+
+PlanOptions plan_options(const TrainerOptions& o) {
+  return {.precision = o.precision, .memory_limit = o.memory_limit, .chunk_steps = o.chunk_steps};
 }
 
 }  // namespace unroll

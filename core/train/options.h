@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "unroll/run.h"
 #include "unroll/trainer.h"
 
 namespace unroll {
 
 // Throws Error(usage) on numbers out of range and on options that exclude each other.
 void check_options(const TrainerOptions& options);
+// How the graphs of a run are planned.
+PlanOptions plan_options(const TrainerOptions& options);
 
 }  // namespace unroll

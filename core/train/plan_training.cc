@@ -2,12 +2,13 @@
 #include "core/train/plan_training.h"
 
 #include "core/train/device_tensors.h"
+#include "core/train/options.h"
 #include "core/train/update_graph.h"
 
 namespace unroll {
 
 std::set<std::string> plan_training(const Task& task, Backend& backend, const TrainerOptions& options) {
-  const PlanOptions how{.precision = options.precision, .memory_limit = options.memory_limit};
+  const PlanOptions how = plan_options(options);
   const auto compile = [&](const Graph& graph) { Program(graph, backend, donating(graph, how)); };
   const auto first_of = [&](Split split) { return task.batch(split, options.seed, 0, 0); };
   const Batch batch = first_of(Split::train);

@@ -129,6 +129,7 @@ int run_bench(const Options& options) {
   const BenchJob job = bench_job(options);
   PlanOptions how;
   how.memory_limit = bytes_of("--memory-limit", options.memory_limit);
+  how.chunk_steps = options.chunk_steps;
   Program program(*job.graph, *backend, how);
   const double compile_ms = milliseconds_since(compile_start);
   const Graph& graph = *program.plan().graph;

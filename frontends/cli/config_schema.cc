@@ -211,6 +211,9 @@ constexpr KeySpec k_schema[] = {
     {"run.tensorboard", k_bool, "false", any, k_trained, "write a TensorBoard event file into the run folder"},
     {"run.memory_limit", k_text, "\"\"", any, k_trained,
      "maximum memory of an update, such as 2GiB; larger updates use gradient checkpointing"},
+    {"run.chunk_steps", k_int, "0", between(0, 1e6), k_trained,
+     "steps after which the next layer may begin, so that stacked layers run at once on several threads; costs memory; "
+     "0: off"},
 };
 
 constexpr TableKeySpec k_table_keys[] = {

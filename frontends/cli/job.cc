@@ -283,6 +283,7 @@ TrainerOptions trainer_options(const Config& c) {
   t.loss_scale.initial = c.number("train.loss_scale");
   t.loss_scale.growth_every = c.integer("train.loss_scale_every");
   t.memory_limit = bytes_of("run.memory_limit", c.text("run.memory_limit"));
+  t.chunk_steps = c.integer("run.chunk_steps");
   t.estimate_seconds = c.number("run.estimate_seconds");
   t.accumulate = c.integer("train.accumulate");
   t.max_updates = c.integer("train.max_updates");

@@ -76,6 +76,7 @@ struct Options {
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> steps;
   std::string memory_limit;  // of train and bench
+  std::int64_t chunk_steps = 0;  // of bench
   std::string lengths;
   bool bidirectional = false;
   std::string mode = "train";

@@ -80,6 +80,8 @@ void add_bench(CLI::App& app, Options& o) {
   add_json(app, o);
   add_device(app, o, "cpu", "0; 1 with --mode stream");
   add_memory_limit(app, o);
+  add_integer(app, "--chunk-steps", o.chunk_steps,
+              "Steps after which the next layer may begin, as run.chunk_steps; 0: off.", {.lowest = 0});
   app.footer("  unroll bench --cell lstm --hidden 256 --batch 32 --steps 100 --threads 2\n"
              "  unroll bench --config docs/examples/cells/slstm.toml --hidden 512 --json");
 }

@@ -44,6 +44,10 @@ struct PlanOptions {
   // This costs a second forward pass. If that is still too much, plan() throws Error(memory), which lists the largest
   // consumers.
   std::size_t memory_limit = 0;
+  // If > 0, longer loops are cut into loops of at most this many steps, so that stacked layers can run side by side.
+  // Costs memory. Results agree within rounding, since products of fewer rows may take another kernel. Packed loops
+  // (lengths) stay whole.
+  std::int64_t chunk_steps = 0;
 };
 
 // The passes in execution order.

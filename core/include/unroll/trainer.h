@@ -184,6 +184,7 @@ struct TrainerOptions {
   Precision precision = Precision::f32;
   LossScaleOptions loss_scale;
   std::size_t memory_limit = 0;      // bytes that one plan may need, see PlanOptions; 0: no limit
+  std::int64_t chunk_steps = 0;      // steps of the loops that stacked layers overlap by, see PlanOptions; 0: whole
   std::int64_t accumulate = 1;       // batches per update; the gradient is that of one large batch
   std::int64_t max_updates = 1000;
   std::int64_t epochs = 0;           // if > 0, max_updates = epochs * batches per epoch

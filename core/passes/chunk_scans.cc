@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cuts loops over T steps into loops over at most `steps` of them, one after the other. The loop of a layer then waits
+// for the first steps of the layer below only, and stacked layers run side by side (branches.h): a wavefront, as in
+// Appleyard et al. 2016, arXiv 1604.01946, section 3.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/passes/passes.h"
+#include "core/passes/rewrite.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+using Index = std::int64_t;
+
+std::size_t size_of(int n) { return static_cast<std::size_t>(n); }
+
+bool can_cut(const Node& node, Index steps) {
+  if (node.op != Op::scan || node.attributes.get_or<bool>("segments", false)) return false;
+  const ScanLayout l = scan_layout(node);
+  return l.n_states > 0 && l.steps > steps && !l.has_lengths && !l.has_reset && !l.packed;
+}
+
+struct Steps {
+  Index begin, size;
+};
+
+class Chunks {
+ public:
+  Chunks(const Graph& source, Index steps) : source_(source), steps_(steps), uses_(count_uses(source)) {}
+
+  std::vector<Value> operator()(const RewriteNode& at) {
+    operands_[at.id].assign(at.operands.begin(), at.operands.end());
+    if (!can_cut(at.node, steps_)) return {};
+    return cut(at);
+  }
+
+ private:
+  std::vector<Value> cut(const RewriteNode& at) {
+    const ScanLayout l = scan_layout(at.node);
+    const auto n_states = size_of(l.n_states), n_rows = n_states + size_of(l.n_sequences);
+    std::vector<Value> operands(at.operands.begin(), at.operands.end());
+    std::vector<Steps> order;
+    for (Index t = 0; t < l.steps; t += steps_) order.push_back({t, std::min(steps_, l.steps - t)});
+    if (l.reverse) std::reverse(order.begin(), order.end());
+    std::vector<std::vector<Value>> stacks(at.node.outputs.size());  // [output][chunk], in the order of time
+    for (const Steps& chunk : order) {
+      for (std::size_t i = n_states; i < n_rows; ++i) operands[i] = part(at.node.inputs[i], at.operands[i], chunk);
+      Attributes attributes = at.node.attributes;
+      attributes.set("steps", chunk.size);
+      const std::vector<Value> results = scan_body(operands, std::move(attributes), at.node.body);
+      std::copy_n(results.begin(), n_states, operands.begin());
+      for (std::size_t k = n_states; k < results.size(); ++k) {
+        stacks[k].insert(l.reverse ? stacks[k].begin() : stacks[k].end(), results[k]);
+        parts_[{at.id, static_cast<std::int32_t>(k)}].emplace(chunk.begin, results[k]);
+      }
+    }
+    std::vector<Value> results(operands.begin(), operands.begin() + l.n_states);
+    for (std::size_t k = n_states; k < stacks.size(); ++k) results.push_back(concat(stacks[k], 0));
+    return results;
+  }
+
+  // These steps of a value [T,...]: computed from the same steps of loops that are cut, where it comes from them.
+  Value part(const ValueId& id, Value whole, const Steps& steps) {
+    auto& known = parts_[id];
+    if (const auto at = known.find(steps.begin); at != known.end() && at->second.shape()[0] == steps.size)
+      return at->second;
+    const Op op = source_.node(id.node).op;
+    Value made;
+    if (op == Op::reshape && comes_from_parts(id)) made = part_of_product(id.node, steps);
+    else if (is_elementwise(op) && (pointwise_ || comes_from_parts(id))) made = part_of_pointwise(id.node, steps);
+    else made = slice(whole, 0, steps.begin, steps.size);
+    known.insert_or_assign(steps.begin, made);
+    return made;
+  }
+
+  // Operands of all steps have the rank of the result; others are the same in each. Elementwise operands (a dropout
+  // mask) are computed in parts, too, or fusion would join them with work that waits for all steps.
+  Value part_of_pointwise(std::int32_t id, const Steps& steps) {
+    const Node& node = source_.node(id);
+    const bool before = std::exchange(pointwise_, true);
+    std::vector<Value> operands = operands_.at(id);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].rank() == node.outputs[0].shape.rank() && operands[i].shape()[0] > 1)
+        operands[i] = part(node.inputs[i], operands[i], steps);
+    pointwise_ = before;
+    const Value result = operands[0].graph().append_one(node.op, operands, node.attributes);
+    return broadcast(result, node.outputs[0].shape.with(0, steps.size));
+  }
+
+  // reshape(matmul(reshape(x [T,B,K]), ...)) [T,B,N]
+  Value part_of_product(std::int32_t id, const Steps& steps) {
+    const std::int32_t product = source_.node(id).inputs[0].node;
+    const ValueId rows = source_.node(product).inputs[0], x = source_.node(rows.node).inputs[0];
+    const Value from = part(x, operands_.at(rows.node)[0], steps);
+    std::vector<Value> operands = operands_.at(product);
+    const Shape& shape = source_.node(id).outputs[0].shape;
+    operands[0] = reshape(from, {steps.size * shape[1], from.shape()[2]});
+    const Node& node = source_.node(product);
+    const Value result = operands[0].graph().append_one(node.op, operands, node.attributes);
+    return reshape(result, shape.with(0, steps.size));
+  }
+
+  bool comes_from_parts(const ValueId& id) {
+    const auto [at, is_new] = comes_from_parts_.emplace(id, false);
+    if (is_new) comes_from_parts_[id] = find_whether(id);
+    return comes_from_parts_.at(id);
+  }
+  bool find_whether(const ValueId& id) {
+    const Node& node = source_.node(id.node);
+    if (can_cut(node, steps_)) return id.output >= scan_layout(node).n_states;
+    if (is_elementwise(node.op)) {
+      const auto any = [&](const ValueId& input) {
+        const Shape& shape = source_.type(input).shape;
+        return shape.rank() == node.outputs[0].shape.rank() && shape[0] > 1 && comes_from_parts(input);
+      };
+      return std::any_of(node.inputs.begin(), node.inputs.end(), any);
+    }
+    return node.op == Op::reshape && is_product_of_steps(node) &&
+           comes_from_parts(source_.node(source_.node(source_.node(id.node).inputs[0].node).inputs[0].node).inputs[0]);
+  }
+
+  // Whether nobody else reads the product [T*B,N], each row of which is made from a row of x [T,B,K].
+  bool is_product_of_steps(const Node& reshaped) const {
+    const ValueId id = reshaped.inputs[0];
+    const Node& product = source_.node(id.node);
+    const Shape& shape = reshaped.outputs[0].shape;
+    if (product.op != Op::matmul || shape.rank() != 3 || product.attributes.get<bool>("transpose_a")) return false;
+    if (uses_[static_cast<std::size_t>(id.node)][0] != 1) return false;
+    const Node& rows = source_.node(product.inputs[0].node);
+    if (rows.op != Op::reshape) return false;
+    const Shape& x = source_.type(rows.inputs[0]).shape;
+    return x.rank() == 3 && x[0] == shape[0] && x[1] == shape[1] && product.outputs[0].shape.rank() == 2 &&
+           product.outputs[0].shape[1] == shape[2];
+  }
+
+  const Graph& source_;
+  Index steps_;
+  std::vector<std::vector<int>> uses_;
+  std::map<std::int32_t, std::vector<Value>> operands_;  // of nodes of the source, in the target
+  std::map<ValueId, std::map<Index, Value>> parts_;      // by their first step
+  std::map<ValueId, bool> comes_from_parts_;
+  bool pointwise_ = false;  // an operand of an elementwise node is cut
+};
+
+}  // namespace
+
+std::shared_ptr<const Graph> chunk_scans(const Graph& graph, std::int64_t steps) {
+  Chunks chunks(graph, steps);
+  return rewrite(graph, [&](const RewriteNode& at) { return chunks(at); });
+}
+
+}  // namespace unroll
