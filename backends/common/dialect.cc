@@ -6,8 +6,18 @@ namespace unroll::common {
 namespace {
 
 // Which dtypes of the operands a row is for.
-enum Kinds : std::uint8_t { f32 = 1, f64 = 2, i32 = 4, b8 = 8, floats = f32 | f64, all = floats | i32 | b8 };
-constexpr std::uint8_t k_kind[] = {f32, f64, i32, b8};  // in the order of DType
+enum Kinds : std::uint8_t {
+  f32 = 1,
+  f64 = 2,
+  i32 = 4,
+  b8 = 8,
+  bf16 = 16,
+  f16 = 32,
+  floats = f32 | f64,
+  all = floats | i32 | b8,
+  any = all | bf16 | f16
+};
+constexpr std::uint8_t k_kind[] = {f32, f64, i32, b8, bf16, f16};  // in the order of DType
 
 struct Row {
   Op op;
@@ -41,7 +51,7 @@ constexpr Row k_rows[] = {
     {Op::round_bf16, floats, k_round_bf16, k_round_bf16, "unroll_round($a, 16u)"},
     {Op::round_f16, floats, k_round_f16, k_round_f16, "unroll_round_f16($a)"},
     {Op::round_tf32, floats, k_round_tf32, k_round_tf32, "unroll_round($a, 13u)"},
-    {Op::stop_gradient, all, "$a"},
+    {Op::stop_gradient, any, "$a"},
     {Op::is_finite, floats, "std::isfinite($a)", "bool(isfinite($a))", "!(isinf($a) || isnan($a))"},
 
     {Op::add, floats, "$a + $b"},
@@ -67,7 +77,7 @@ constexpr Row k_rows[] = {
     {Op::logical_and, b8, "$a && $b"},
     {Op::logical_or, b8, "$a || $b"},
     {Op::logical_not, b8, "!$a"},
-    {Op::select, all, "$a ? $b : $c"},
+    {Op::select, any, "$a ? $b : $c"},
 };
 
 struct CastRow {
@@ -83,7 +93,33 @@ constexpr CastRow k_casts[] = {
     {floats, i32, {Op::cast, floats, k_saturate, k_saturate, k_saturate_glsl}},
     {floats | i32, b8, {Op::cast, floats | i32, "$a != $T(0)"}},
     {all, all, {Op::cast, all, "$R($a)"}},
+    // Registers of 16-bit values hold their bits; arithmetic is on f32.
+    {bf16, f32, {Op::cast, bf16, "unroll_from_bf16($a)"}},
+    {f16, f32, {Op::cast, f16, "unroll_from_f16($a)"}},
+    {f32, bf16, {Op::cast, f32, "unroll_to_bf16($a)"}},
+    {f32, f16, {Op::cast, f32, "unroll_to_f16($a)"}},
 };
+
+// In all dialects, after unroll_bits and unroll_number; UNROLL_INLINE is what a function begins with. Below 2^-14, the
+// smallest normal f16, adding 0.5 leaves multiples of 2^-24 in the last bits.
+#define UNROLL_HALVES                                                                                            \
+  "UNROLL_INLINE float unroll_from_bf16(uint a) { return unroll_number(a << 16); }\n"                            \
+  "UNROLL_INLINE uint unroll_to_bf16(float x) {\n"                                                               \
+  "  const uint bits = unroll_bits(x), kept = bits >> 16;\n"                                                     \
+  "  return (bits & 0x7fffffffu) > 0x7f800000u ? kept | 64u : (bits + 0x7fffu + (kept & 1u)) >> 16;\n"           \
+  "}\n"                                                                                                          \
+  "UNROLL_INLINE float unroll_from_f16(uint a) {\n"                                                              \
+  "  const uint sign = (a & 0x8000u) << 16, e = (a >> 10) & 31u, m = a & 1023u;\n"                               \
+  "  if (e == 0u) return unroll_number(unroll_bits(float(m) * 5.9604644775390625e-8f) | sign);\n"                \
+  "  return unroll_number(sign | (e == 31u ? 255u : e + 112u) << 23 | m << 13);\n"                               \
+  "}\n"                                                                                                          \
+  "UNROLL_INLINE uint unroll_to_f16(float x) {\n"                                                                \
+  "  const uint sign = (unroll_bits(x) >> 16) & 0x8000u, size = unroll_bits(x) & 0x7fffffffu;\n"                 \
+  "  if (size > 0x7f800000u) return sign | 0x7e00u;\n"                                                           \
+  "  if (size >= 0x477ff000u) return sign | 0x7c00u;\n"                                                          \
+  "  if (size >= 0x38800000u) return sign | ((size - 0x38000000u + 0xfffu + ((size >> 13) & 1u)) >> 13);\n"      \
+  "  return sign | (unroll_bits(unroll_number(size) + 0.5f) - 0x3f000000u);\n"                                   \
+  "}\n"
 
 constexpr DialectWords k_words[] = {
     {.name = "C++",
@@ -93,7 +129,7 @@ constexpr DialectWords k_words[] = {
 #include <limits>
 typedef unsigned int uint;
 template <class T>
-inline T unroll_round(T x, int mantissa, int lowest, T largest) {  // as backends/common/formats.h
+inline T unroll_round(T x, int mantissa, int lowest, T largest) {  // as core/support/formats.h
   if (!std::isfinite(x) || x == T(0)) return x;
   const int exponent = std::ilogb(x), unit = (exponent < lowest ? lowest : exponent) - mantissa;
   const T y = std::ldexp(std::nearbyint(std::ldexp(x, -unit)), unit);
@@ -104,7 +140,10 @@ inline T unroll_sigmoid(T x) {  // 1 / (1 + e^-x), written so that neither side 
   const T e = std::exp(-std::fabs(x));
   return x >= T(0) ? T(1) / (T(1) + e) : e / (T(1) + e);
 }
-)",
+inline uint unroll_bits(float x) { return std::bit_cast<uint>(x); }
+inline float unroll_number(uint bits) { return std::bit_cast<float>(bits); }
+#define UNROLL_INLINE inline
+)" UNROLL_HALVES,
      .index = "long long",
      .index_suffix = "",
      .f32_bits = "std::bit_cast<float>(0x%08xu)",
@@ -112,6 +151,7 @@ inline T unroll_sigmoid(T x) {  // 1 / (1 + e^-x), written so that neither side 
     {.name = "CUDA C++",
      .prelude = R"(typedef unsigned int uint;
 typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
 template <class T>
 __device__ inline T unroll_round(T x, int mantissa, int lowest, T largest) {
   if (!isfinite(x) || x == T(0)) return x;
@@ -127,7 +167,10 @@ __device__ inline double unroll_sigmoid(double x) {
   const double e = exp(-fabs(x));
   return x >= 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
 }
-)",
+__device__ inline uint unroll_bits(float x) { return __float_as_uint(x); }
+__device__ inline float unroll_number(uint bits) { return __uint_as_float(bits); }
+#define UNROLL_INLINE __device__ inline
+)" UNROLL_HALVES,
      .index = "long long",
      .index_suffix = "",
      .f32_bits = "__uint_as_float(0x%08xu)",
@@ -164,7 +207,10 @@ float unroll_sigmoid(float x) {
   const float e = exp(-abs(x));
   return x >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
 }
-)",
+uint unroll_bits(float x) { return floatBitsToUint(x); }
+float unroll_number(uint bits) { return uintBitsToFloat(bits); }
+#define UNROLL_INLINE
+)" UNROLL_HALVES,
      .index = "uint",
      .index_suffix = "u",
      .f32_bits = "uintBitsToFloat(0x%08xu)",
@@ -203,11 +249,14 @@ std::string_view register_type(Dialect dialect, DType dtype) {
     case DType::f64: return dialect == Dialect::glsl ? "" : "double";
     case DType::i32: return "int";
     case DType::b8: return "bool";
+    case DType::bf16:
+    case DType::f16: return "uint";
   }
   return {};
 }
 
 std::string_view memory_type(Dialect dialect, DType dtype) {
+  if (is_half(dtype)) return "uint16_t";
   return dtype == DType::b8 ? "uint8_t" : register_type(dialect, dtype);
 }
 

@@ -18,13 +18,19 @@ class KernelPrinter {
     for (std::size_t i = 0; i < e_.inputs.size(); ++i) {
       const std::string from = "x" + std::to_string(i) + "[" + index(e_.inputs[i].strides) + "]";
       text += "    const " + type_of(dialect_, dtypes_[i]) + " " + variable(i) + " = ";
-      text += (dtypes_[i] == DType::b8 ? "uint(" + from + ") != 0u" : from) + ";\n";
+      text += (dtypes_[i] == DType::b8    ? "uint(" + from + ") != 0u"
+               : is_half(dtypes_[i]) ? "uint(" + from + ")"
+                                     : from) +
+              ";\n";
     }
     text += print_statements(e_, dialect_);
     for (std::size_t k = 0; k < e_.results.size(); ++k) {
       const std::string from = variable(e_.results[k].from);
       text += "    y" + std::to_string(k) + "[" + index(e_.results[k].strides) + "] = ";
-      text += (result(k) == DType::b8 ? "uint8_t(" + from + " ? 1 : 0)" : from) + ";\n";
+      text += (result(k) == DType::b8    ? "uint8_t(" + from + " ? 1 : 0)"
+               : is_half(result(k)) ? "uint16_t(" + from + ")"
+                                    : from) +
+              ";\n";
     }
     return text;
   }
@@ -104,7 +110,9 @@ std::string print_prelude(Dialect dialect) {
   if (dialect != Dialect::glsl) return functions;
   return "#version 450\n"
          "#extension GL_EXT_shader_8bit_storage : require\n"
-         "#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require\n" +
+         "#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require\n"
+         "#extension GL_EXT_shader_16bit_storage : require\n"
+         "#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require\n" +
          functions;
 }
 

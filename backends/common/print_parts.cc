@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "core/support/formats.h"
 #include "unroll/error.h"
 
 namespace unroll::common {
@@ -33,6 +34,8 @@ std::string literal(Dialect dialect, DType dtype, double value) {
     const auto i = static_cast<std::int32_t>(value);  // the lowest has no literal of its own
     return i == std::numeric_limits<std::int32_t>::min() ? "-2147483647 - 1" : std::to_string(i);
   }
+  if (dtype == DType::bf16) return std::to_string(to_bf16(value).bits) + "u";
+  if (dtype == DType::f16) return std::to_string(to_f16(value).bits) + "u";
   const bool single = dtype == DType::f32;
   const DialectWords& w = words(dialect);
   if (!std::isfinite(value) && single)

@@ -23,7 +23,7 @@ class CpuBackend final : public HostBackend {
     prepare(state_, team_, options);
     capabilities_.name = "cpu";
     capabilities_.device = counted(team_.size(), "thread") + ", " + instruction_set();
-    capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
+    capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8, DType::bf16, DType::f16};
     capabilities_.flushes_denormals = true;
     capabilities_.packs = true;
     capabilities_.fuses = true;

@@ -196,6 +196,7 @@ std::unique_ptr<Call> make_concat(const At& at) {
 Matmul strided_matmul(const At& at) {
   Matmul m = make_matmul(at.type(0), at.type(1), at.node.attributes.get<bool>("transpose_a"),
                          at.node.attributes.get<bool>("transpose_b"));
+  m.result = at.out_type().dtype;
   // Only single matrices come with a distance of rows; strides of batches say no more than their shape does.
   if (at.type(0).shape.rank() > 2) return m;
   if (!at.view.storage(at.node.inputs[0]).strides.empty()) m.a_stride = at.view.strides(at.node.inputs[0])[0];
@@ -360,8 +361,11 @@ std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id
   const Ref a = at.in(0), c = at.out();
   const std::string name =
       packed->format == WeightFormat::f32 ? "" : std::string(", ") + weight_kernels(packed->format).name;
+  const std::size_t scratch_bytes = aligned(packed_scratch_bytes(m));
+  const auto scratch = std::make_shared<Bytes>(scratch_bytes * static_cast<std::size_t>(view.parts));
   return simple("matmul, packed once" + name, [=](const Frame& f, const Part& part) {
-    run_weights(first_rows(m, f.rows.of(m.m)), a.in(f), *packed, c.in(f), part);
+    run_weights(first_rows(m, f.rows.of(m.m)), a.in(f), *packed, c.in(f), part,
+                scratch->data() + static_cast<std::size_t>(part.index) * scratch_bytes);
   });
 }
 
@@ -379,7 +383,7 @@ std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& view, std::int3
   std::size_t none = 0;
   const At at{view, node, id, none};
   const PackedMatmul::Operands operands{at.in(0), at.in(1), at.out()};
-  if (!split) return std::make_unique<PackedMatmul>(strided_matmul(at), operands);
+  if (!split) return std::make_unique<PackedMatmul>(strided_matmul(at), operands, view.parts);
   return std::make_unique<PackedMatmul>(strided_matmul(at), operands, split->product(id), view.parts);
 }
 

@@ -19,7 +19,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "backends/common/formats.h"
+#include "core/support/formats.h"
+#include "backends/cpu/half-inl.h"
 #include "backends/cpu/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -153,17 +154,6 @@ struct Sign {
   }
 };
 
-// Keeps all but the last `dropped` of 23 mantissa bits, to nearest, ties to even: adding to the bits carries into the
-// exponent, and beyond the largest number into infinity.
-template <int dropped, class D, class V>
-HWY_INLINE V round_bits(D d, V x) {
-  const hn::RebindToUnsigned<D> du;
-  const auto bits = hn::BitCast(du, x);
-  const auto odd = hn::And(hn::ShiftRight<dropped>(bits), hn::Set(du, 1));
-  const auto up = hn::Add(bits, hn::Add(odd, hn::Set(du, (1u << (dropped - 1)) - 1)));
-  const auto kept = hn::BitCast(d, hn::And(up, hn::Set(du, ~((1u << dropped) - 1))));
-  return hn::IfThenElse(hn::IsNaN(x), x, kept);
-}
 struct RoundBf16 {
   template <class D, class V>
   static HWY_INLINE V apply(D d, V x) {
@@ -179,11 +169,7 @@ struct RoundTf32 {
 struct RoundF16 {
   template <class D, class V>
   static HWY_INLINE V apply(D d, V x) {
-    const V size = hn::Abs(x), half = hn::Set(d, 0.5f);
-    const V small = hn::Sub(hn::Add(size, half), half);  // below 2^-14 multiples of 2^-24, the last bit of 0.5
-    V y = hn::IfThenElse(hn::Lt(size, hn::Set(d, 0x1p-14f)), small, round_bits<13>(d, size));
-    y = hn::IfThenElse(hn::Gt(y, hn::Set(d, 65504.0f)), hn::Inf(d), y);
-    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySign(y, x));
+    return round_f16(d, x);
   }
 };
 
@@ -284,10 +270,16 @@ inline void loop_div(const Tile& t) {
   });
 }
 
-// Float to i32 truncates, saturates and takes NaN to 0; anything but 0 is true.
+// Float to i32 truncates, saturates and takes NaN to 0; anything but 0 is true. To 16 bits a number is rounded once.
 template <class To, class From>
 HWY_INLINE To converted(From x) {
-  if constexpr (std::is_same_v<To, std::uint8_t>) {
+  if constexpr (std::is_class_v<From>) {
+    return converted<To>(to_float(x));
+  } else if constexpr (std::is_same_v<To, Bf16>) {
+    return to_bf16(x);
+  } else if constexpr (std::is_same_v<To, F16>) {
+    return to_f16(x);
+  } else if constexpr (std::is_same_v<To, std::uint8_t>) {
     return x != From{0};
   } else if constexpr (std::is_same_v<To, std::int32_t> && std::is_floating_point_v<From>) {
     using Limits = std::numeric_limits<std::int32_t>;
@@ -317,9 +309,27 @@ inline void cast_int_to_float(const Tile& t) {
   });
 }
 
-template <const common::Format& format>
+// Loads and stores of 16-bit values: what is computed in between is f32.
+template <class As>
+void widen(const Tile& t) {
+  const Tag<float> d;
+  const hn::Rebind<std::uint16_t, Tag<float>> d16;
+  map<float, std::uint16_t>(d, t, [=](auto how, float* to, const std::uint16_t* x) HWY_ATTR {
+    how.store(As::widened(d, how.load(d16, x)), d, to);
+  });
+}
+template <class As>
+void narrow(const Tile& t) {
+  const Tag<float> d;
+  const hn::Rebind<std::uint16_t, Tag<float>> d16;
+  map<std::uint16_t, float>(d, t, [=](auto how, std::uint16_t* to, const float* x) HWY_ATTR {
+    how.store(As::narrowed(d, how.load(d, x)), d16, to);
+  });
+}
+
+template <const Format& format>
 void loop_round(const Tile& t) {
-  loop<double, double>(t, [](double x) { return common::round_to(format, x); });
+  loop<double, double>(t, [](double x) { return round_to(format, x); });
 }
 
 // ---- tables ----
@@ -340,9 +350,9 @@ inline constexpr Row k_ops[] = {
     {Op::sqrt, unary<Sqrt, float>, unary<Sqrt, double>, nullptr, nullptr},
     {Op::tanh, unary<Tanh, float>, unary<Tanh, double>, nullptr, nullptr},
     {Op::sigmoid, unary<Sigmoid, float>, unary<Sigmoid, double>, nullptr, nullptr},
-    {Op::round_bf16, unary<RoundBf16, float>, loop_round<common::k_bf16>, nullptr, nullptr},
-    {Op::round_f16, unary<RoundF16, float>, loop_round<common::k_f16>, nullptr, nullptr},
-    {Op::round_tf32, unary<RoundTf32, float>, loop_round<common::k_tf32>, nullptr, nullptr},
+    {Op::round_bf16, unary<RoundBf16, float>, loop_round<k_bf16>, nullptr, nullptr},
+    {Op::round_f16, unary<RoundF16, float>, loop_round<k_f16>, nullptr, nullptr},
+    {Op::round_tf32, unary<RoundTf32, float>, loop_round<k_tf32>, nullptr, nullptr},
     {Op::is_finite, test<IsFinite, float>, loop_is_finite, nullptr, nullptr},
     {Op::add, binary<Add, float>, binary<Add, double>, binary<Add, std::int32_t>, nullptr},
     {Op::sub, binary<Sub, float>, binary<Sub, double>, binary<Sub, std::int32_t>, nullptr},
@@ -361,10 +371,18 @@ inline constexpr Row k_ops[] = {
 };
 // [from][to], in the order of DType; the diagonal is never asked for.
 inline constexpr Function k_casts[k_n_dtypes][k_n_dtypes] = {
-    {nullptr, loop_cast<double, float>, loop_cast<std::int32_t, float>, test<NotZero, float>},
-    {loop_cast<float, double>, nullptr, loop_cast<std::int32_t, double>, loop_cast<std::uint8_t, double>},
-    {cast_int_to_float, loop_cast<double, std::int32_t>, nullptr, test<NotZero, std::int32_t>},
-    {cast_from_truth<float>, loop_cast<double, std::uint8_t>, cast_from_truth<std::int32_t>, nullptr},
+    {nullptr, loop_cast<double, float>, loop_cast<std::int32_t, float>, test<NotZero, float>, narrow<Bf16Lanes>,
+     narrow<F16Lanes>},
+    {loop_cast<float, double>, nullptr, loop_cast<std::int32_t, double>, loop_cast<std::uint8_t, double>,
+     loop_cast<Bf16, double>, loop_cast<F16, double>},
+    {cast_int_to_float, loop_cast<double, std::int32_t>, nullptr, test<NotZero, std::int32_t>,
+     loop_cast<Bf16, std::int32_t>, loop_cast<F16, std::int32_t>},
+    {cast_from_truth<float>, loop_cast<double, std::uint8_t>, cast_from_truth<std::int32_t>, nullptr,
+     loop_cast<Bf16, std::uint8_t>, loop_cast<F16, std::uint8_t>},
+    {widen<Bf16Lanes>, loop_cast<double, Bf16>, loop_cast<std::int32_t, Bf16>, loop_cast<std::uint8_t, Bf16>, nullptr,
+     loop_cast<F16, Bf16>},
+    {widen<F16Lanes>, loop_cast<double, F16>, loop_cast<std::int32_t, F16>, loop_cast<std::uint8_t, F16>,
+     loop_cast<Bf16, F16>, nullptr},
 };
 
 inline constexpr Op k_paired_ops[] = {Op::add, Op::sub, Op::mul};
@@ -386,6 +404,7 @@ inline Function find_pair(Op outer, Op inner, bool inner_first, DType dtype) {
 
 inline Function find_tile(Op op, DType dtype, DType to) {
   if (op == Op::cast) return k_casts[static_cast<int>(dtype)][static_cast<int>(to)];
+  if (is_half(dtype)) return op == Op::select ? loop_select<std::uint16_t> : nullptr;
   for (const Row& row : k_ops) {
     if (row.op != op) continue;
     switch (dtype) {
@@ -393,6 +412,7 @@ inline Function find_tile(Op op, DType dtype, DType to) {
       case DType::f64: return row.f64;
       case DType::i32: return row.i32;
       case DType::b8: return row.b8;
+      default: return nullptr;
     }
   }
   return nullptr;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backends/cpu/elementwise.h"
+#include "core/support/formats.h"
 
 namespace unroll::cpu {
 
@@ -19,6 +20,7 @@ void fill(std::byte* to, const std::byte* value, Index n) {
 }
 void fill(std::byte* to, const std::byte* value, Index n, int bytes) {
   if (bytes == 4) fill<std::uint32_t>(to, value, n);
+  else if (bytes == 2) fill<std::uint16_t>(to, value, n);
   else if (bytes == 8) fill<std::uint64_t>(to, value, n);
   else fill<std::uint8_t>(to, value, n);
 }
@@ -33,6 +35,7 @@ void copy_line(std::byte* to, Index to_stride, const std::byte* from, Index from
   if (to_stride == 1 && from_stride == 1) std::memcpy(to, from, static_cast<std::size_t>(n * bytes));
   else if (to_stride == 1 && from_stride == 0) fill(to, from, n, bytes);
   else if (bytes == 4) copy_line<std::uint32_t>(to, to_stride, from, from_stride, n);
+  else if (bytes == 2) copy_line<std::uint16_t>(to, to_stride, from, from_stride, n);
   else if (bytes == 8) copy_line<std::uint64_t>(to, to_stride, from, from_stride, n);
   else copy_line<std::uint8_t>(to, to_stride, from, from_stride, n);
 }
@@ -43,6 +46,8 @@ void fill_constant(std::byte* to, DType dtype, double value, Index n) {
     case DType::f64: std::fill_n(reinterpret_cast<double*>(to), n, value); break;
     case DType::i32: std::fill_n(reinterpret_cast<std::int32_t*>(to), n, static_cast<std::int32_t>(value)); break;
     case DType::b8: std::fill_n(reinterpret_cast<std::uint8_t*>(to), n, static_cast<std::uint8_t>(value != 0)); break;
+    case DType::bf16: std::fill_n(reinterpret_cast<Bf16*>(to), n, to_bf16(value)); break;
+    case DType::f16: std::fill_n(reinterpret_cast<F16*>(to), n, to_f16(value)); break;
   }
 }
 

@@ -15,6 +15,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "backends/cpu/half-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace unroll::cpu::HWY_NAMESPACE {
 
@@ -136,6 +138,41 @@ struct Gemm {
     for (Index i = 0; i < rows; ++i) std::copy_n(buffer + i * k_columns, columns, c + i * c_stride);
   }
 
+  // A tile whose result has 16 bits.
+  static void half_tile(Tile t, Index rows, Index columns, DType result, std::uint16_t* c) {
+    T buffer[k_rows * k_columns];
+    const Index c_stride = t.c_stride;
+    t.c = buffer;
+    t.c_stride = k_columns;
+    one_panel(rows)(t);
+    if constexpr (sizeof(T) == 4) {
+      for (Index i = 0; i < rows; ++i)
+        if (result == DType::bf16) narrow_row<Bf16Lanes>(buffer + i * k_columns, columns, c + i * c_stride);
+        else narrow_row<F16Lanes>(buffer + i * k_columns, columns, c + i * c_stride);
+    }
+  }
+  template <class As>
+  static void narrow_row(const T* from, Index n, std::uint16_t* to) {
+    const D d;
+    const hn::Rebind<std::uint16_t, D> d16;
+    std::uint16_t row[k_columns];
+    for (Index j = 0; j < k_columns; j += k_lanes) hn::StoreU(As::narrowed(d, hn::LoadU(d, from + j)), d16, row + j);
+    std::copy_n(row, n, to);
+  }
+  static void multiply_halves(Index m, Index n, Tile t, Index begin, Index end, DType result) {
+    auto* const c = reinterpret_cast<std::uint16_t*>(t.c);
+    const T *const a = t.a, *const packed = t.b;
+    const Index tiles = (m + k_rows - 1) / k_rows;
+    for (Index p = begin; p < end; ++p)
+      for (Index i = 0; i < tiles; ++i) {
+        const Index row = m * i / tiles, column = p * k_columns;
+        t.a = a + row * t.a_stride;
+        t.b = packed + p * t.panel_stride;
+        half_tile(t, m * (i + 1) / tiles - row, std::min(k_columns, n - column), result,
+                  c + row * t.c_stride + column);
+      }
+  }
+
   // Row tiles of equal height, at most k_rows, over one block of k and of rows.
   static void multiply_block(Index m, Index n, Tile t, Index begin, Index end) {
     const Index tiles = (m + k_rows - 1) / k_rows;
@@ -170,7 +207,16 @@ struct Gemm {
 
   static void multiply(Index m, Index n, Index k, const void* a, Index a_stride, const void* packed,
                        Index panel_stride, Index begin, Index end, const void* bias, bool accumulate, void* c,
-                       Index c_stride) {
+                       Index c_stride, DType result) {
+    if (is_half(result)) {
+      for (Index r = 0; r < m; r += k_row_block) {
+        const Tile t{k, static_cast<const T*>(a) + r * a_stride, a_stride, static_cast<const T*>(packed), k_columns,
+                     panel_stride, nullptr, false,
+                     reinterpret_cast<T*>(static_cast<std::uint16_t*>(c) + r * c_stride), c_stride};
+        multiply_halves(std::min(k_row_block, m - r), n, t, begin, end, result);
+      }
+      return;
+    }
     const Index blocks = k_blocks(k, k_block);
     for (Index block = 0; block < blocks; ++block) {
       const Index k0 = k * block / blocks;
@@ -317,11 +363,16 @@ struct Gemm {
     }
   }
 
-  static constexpr GemmKernels k_kernels{k_columns, k_block,  2 * k_rows,    pack,
-                                         transpose, multiply, multiply_rows, multiply_dots};
+  static constexpr GemmKernels k_kernels{sizeof(T) == 8 ? DType::f64 : DType::f32, k_columns, k_block, 2 * k_rows,
+                                         pack, transpose, multiply, multiply_rows, multiply_dots};
+  static constexpr GemmKernels k_from_bf16{DType::f32,     k_columns, k_block, 0,      pack_bf16,
+                                           transpose_bf16, multiply,  nullptr, nullptr};
+  static constexpr GemmKernels k_from_f16{DType::f32,    k_columns, k_block, 0,      pack_f16,
+                                          transpose_f16, multiply,  nullptr, nullptr};
 };
 
 inline const GemmKernels* gemm_f32() { return &Gemm<float>::k_kernels; }
+inline const GemmKernels* gemm_f16() { return &Gemm<float>::k_from_f16; }
 inline const GemmKernels* gemm_f64() { return &Gemm<double>::k_kernels; }
 
 }  // namespace unroll::cpu::HWY_NAMESPACE

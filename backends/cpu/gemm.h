@@ -13,9 +13,13 @@ namespace unroll::cpu {
 inline std::int64_t k_blocks(std::int64_t k, std::int64_t block) {
   return std::max<std::int64_t>(1, (k + block - 1) / block);
 }
+inline std::int64_t even_part(std::int64_t k) { return k / 2 * 2; }
 
 // A packed b: panel p holds columns [p * columns, (p + 1) * columns) as [k][columns], zeros beyond the last column.
+// 16-bit operands are converted to `operand` while b is packed and a is transposed or copied.
 struct GemmKernels {
+  DType operand;          // of packed panels and of the a that products read: f32, f64, or bf16 where the processor has
+                          // products of it; panels of bf16 are [k / 2][columns][2], k rounded up
   std::int64_t columns;   // of a panel
   std::int64_t k_block;   // rows of a panel that stay in L1 while rows of a pass by
   std::int64_t few_rows;  // so many rows of a are worth no packing of b
@@ -27,17 +31,35 @@ struct GemmKernels {
   void (*transpose)(const void* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns, void* to,
                     std::int64_t to_stride);
   // Rows [0, m) of panels [begin, end): c = (accumulate ? c : 0) + a * b + bias. packed, c and bias start at panel 0.
+  // c is of `result`: of 16 bits it is not accumulated to, has no bias, and its sums do not restart.
   void (*multiply)(std::int64_t m, std::int64_t n, std::int64_t k, const void* a, std::int64_t a_stride,
                    const void* packed, std::int64_t panel_stride, std::int64_t begin, std::int64_t end,
-                   const void* bias, bool accumulate, void* c, std::int64_t c_stride);
-  // The same for a b [k, n] that is not packed; `tail` has room for one panel.
+                   const void* bias, bool accumulate, void* c, std::int64_t c_stride, DType result);
+  // The same for a b [k, n] that is not packed, of f32 or f64; `tail` has room for one panel.
   void (*multiply_rows)(std::int64_t m, std::int64_t n, std::int64_t k, const void* a, std::int64_t a_stride,
                         const void* b, std::int64_t b_stride, std::int64_t begin, std::int64_t end, void* tail,
                         void* c, std::int64_t c_stride);
-  // Columns [begin, end) of c = a times the transpose of b [n, k].
+  // Columns [begin, end) of c = a times the transpose of b [n, k], of f32 or f64.
   void (*multiply_dots)(std::int64_t m, std::int64_t k, const void* a, std::int64_t a_stride, const void* b,
                         std::int64_t b_stride, std::int64_t begin, std::int64_t end, void* c, std::int64_t c_stride);
+  // Of bf16 panels: columns of b [k, n], or of its transpose, to columns of a panel from `to` on.
+  void (*pack_columns)(const void* b, std::int64_t stride, bool transposed, std::int64_t k, std::int64_t columns,
+                       void* to) = nullptr;
 };
-const GemmKernels& gemm_kernels(DType dtype);  // f32 or f64
+// For operands of a float dtype.
+const GemmKernels& gemm_kernels(DType dtype);
+// Tests: products of bf16 from here on as on a processor with AVX512_BF16, its instruction computed by others. Whether
+// they are; never where the processor has no AVX-512.
+bool emulate_pairs(bool on);
+extern bool emulates_pairs;
+// pack and transpose of GemmKernels, from 16 bits to f32 (gemm_converted.cc).
+void pack_bf16(const void* b, std::int64_t stride, bool transposed, std::int64_t k, std::int64_t n, std::int64_t begin,
+               std::int64_t end, std::int64_t panel_stride, void* packed);
+void pack_f16(const void* b, std::int64_t stride, bool transposed, std::int64_t k, std::int64_t n, std::int64_t begin,
+              std::int64_t end, std::int64_t panel_stride, void* packed);
+void transpose_bf16(const void* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns, void* to,
+                    std::int64_t to_stride);
+void transpose_f16(const void* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns, void* to,
+                   std::int64_t to_stride);
 
 }  // namespace unroll::cpu

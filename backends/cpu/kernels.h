@@ -36,10 +36,11 @@ struct Rows {
 // Name of the instruction set the kernels run on here: "AVX3", "NEON".
 const char* instruction_set();
 
-// ---- matmul: c[..., M, N] = op(a)[..., M, K] op(b)[..., K, N], f32 and f64 --------------------------------------
+// ---- matmul: c[..., M, N] = op(a)[..., M, K] op(b)[..., K, N] of float dtypes -----------------------------------
 
 struct Matmul {
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;   // of a and b
+  DType result = DType::f32;  // of c: dtype, or f32 for operands of 16 bits; may be changed after make_
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;  // a is stored [K, M], b is stored [N, K]
   std::int64_t a_stride = 0, b_stride = 0, c_stride = 0;  // elements between stored rows; may be changed after make_
@@ -68,8 +69,10 @@ void run_pack(const Matmul& matmul, const void* b, void* packed, const Part& par
 // Packs, in one part, columns `own` of each of the equal `groups` of columns of b, side by side: for a product with
 // groups * (own.end - own.begin) columns.
 void run_pack_columns(const Matmul& matmul, const void* b, std::int64_t groups, Range own, void* packed);
+// Operands of 16 bits need scratch, each part its own, where the processor has no products of them.
+std::size_t packed_scratch_bytes(const Matmul& matmul);
 void run_packed(const Matmul& matmul, const void* a, const void* packed, const void* bias, bool accumulate, void* c,
-                const Part& part);
+                const Part& part, void* scratch = nullptr);
 
 // ---- elementwise programs ----------------------------------------------------------------------------------------
 
@@ -136,7 +139,7 @@ class Elementwise {
 // dst[i] = src[i] over a shape, any strides: transpose, slice, broadcast, each piece of a concat, the middle of a pad.
 struct Copy {
   int rank = 1;
-  int bytes = 4;  // of an element: 1, 4 or 8
+  int bytes = 4;  // of an element: 1, 2, 4 or 8
   std::array<std::int64_t, Shape::k_max_rank> dims{};
   Strides src{}, dst{};
 };
@@ -155,7 +158,7 @@ void run_reset_rows(const std::uint8_t* reset, std::int64_t rows, std::int64_t r
 // ---- reductions --------------------------------------------------------------------------------------------------
 
 // reduce_sum and reduce_max of a dense x over any axes. Sums are added in a fixed tree; max of nothing is the lowest
-// value (-inf), a NaN gives NaN.
+// value (-inf), a NaN gives NaN. Sums of 16-bit numbers are those of the same numbers in f32.
 struct Reduce {
   Op op = Op::reduce_sum;
   DType dtype = DType::f32;

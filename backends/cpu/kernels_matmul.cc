@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "backends/cpu/elementwise.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/kernels.h"
 #include "unroll/error.h"
@@ -24,7 +25,8 @@ constexpr Index k_skew = 16;
 std::byte* at(void* base, Index bytes) { return static_cast<std::byte*>(base) + bytes; }
 const std::byte* at(const void* base, Index bytes) { return static_cast<const std::byte*>(base) + bytes; }
 
-Index element_bytes(const Matmul& matmul) { return static_cast<Index>(dtype_bytes(matmul.dtype)); }
+Index bytes_of(DType dtype) { return static_cast<Index>(dtype_bytes(dtype)); }
+Index stored_bytes(const Matmul& matmul) { return bytes_of(matmul.dtype); }  // of an element of a and b
 Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 Index panels_of(const Matmul& matmul, const GemmKernels& kernels) { return ceil_div(matmul.n, kernels.columns); }
 
@@ -60,9 +62,43 @@ Matmul turned(const Matmul& matmul, bool& swapped) {
 enum class Way { dots, rows, blocks };
 Way way_of(const Matmul& matmul, const GemmKernels& kernels) {
   constexpr Index k_rows_for_dots = 4;
-  if (matmul.transpose_a) return Way::blocks;
+  if (matmul.transpose_a || is_half(matmul.dtype)) return Way::blocks;
   if (matmul.transpose_b) return matmul.m <= k_rows_for_dots ? Way::dots : Way::blocks;
   return matmul.m <= kernels.few_rows ? Way::rows : Way::blocks;
+}
+
+// [rows, columns], converted where the dtypes differ; strides in elements.
+void copy_rows(DType from, DType to, const void* x, Index x_stride, Index rows, Index columns, void* y,
+               Index y_stride) {
+  const Index size = bytes_of(to);
+  if (from != to)
+    return tile_function(Op::cast, from, to)({y, x, nullptr, nullptr, y_stride * size, x_stride * bytes_of(from), 0, 0,
+                                              static_cast<std::size_t>(rows), static_cast<std::size_t>(columns)});
+  for (Index i = 0; i < rows; ++i)
+    std::memcpy(at(y, i * y_stride * size), at(x, i * x_stride * size), static_cast<std::size_t>(columns * size));
+}
+
+// Whether products read another a than the one that is stored.
+bool converts_a(const Matmul& matmul, const GemmKernels& kernels) {
+  return matmul.transpose_a || matmul.dtype != kernels.operand;
+}
+// A packed k: pairs of it lie together where products are of bf16.
+Index depth_of(const GemmKernels& kernels, Index k) { return kernels.operand == DType::bf16 ? (k + 1) / 2 * 2 : k; }
+Index k_start(const GemmKernels& kernels, Index k, Index step, Index steps) {
+  const Index start = k * step / steps;
+  return kernels.operand == DType::bf16 && step < steps ? even_part(start) : start;
+}
+
+// How k, columns and rows are cut. Results of 16 bits are summed in one go, with fewer columns and rows at once.
+struct Cut {
+  Index k_steps, depth, panels, rows;
+};
+Cut cut_of(const Matmul& matmul, const GemmKernels& kernels) {
+  const Index most = kernels.k_block + (kernels.operand == DType::bf16 ? 2 : 0);  // blocks begin at even k
+  const Index depth = std::max<Index>(1, std::min(matmul.k, most));
+  if (!is_half(matmul.result)) return {k_blocks(matmul.k, kernels.k_block), depth, k_panels_at_once, k_rows_at_once};
+  const auto share = [&](Index n) { return std::max<Index>(1, n * depth / std::max<Index>(1, matmul.k)); };
+  return {1, std::max<Index>(1, matmul.k), share(k_panels_at_once), std::max<Index>(12, share(k_rows_at_once))};
 }
 
 struct Layout {
@@ -70,17 +106,18 @@ struct Layout {
   Index part;   // bytes of what one part keeps to itself: a block of a, or the ragged panel of b
 };
 Layout layout_of(const Matmul& matmul, const GemmKernels& kernels) {
-  const Index depth = std::max<Index>(1, std::min(matmul.k, kernels.k_block));
-  const Index panels = std::min(k_panels_at_once, panels_of(matmul, kernels));
-  const Index size = element_bytes(matmul);
+  const Cut cut = cut_of(matmul, kernels);
+  const Index panels = std::min(cut.panels, panels_of(matmul, kernels));
+  const Index size = bytes_of(kernels.operand);
   const auto aligned = [](Index bytes) { return ceil_div(bytes, k_alignment) * k_alignment; };
   switch (way_of(matmul, kernels)) {
     case Way::dots: return {0, 0};
     case Way::rows: return {0, aligned(kernels.columns * matmul.k * size)};
     case Way::blocks: break;
   }
-  const Index a_block = matmul.transpose_a ? std::min(k_rows_at_once, matmul.m) * (depth + k_skew) * size : 0;
-  return {aligned(panels * depth * kernels.columns * size), aligned(a_block)};
+  const Index a_stride = depth_of(kernels, cut.depth) + k_skew;
+  const Index a_block = converts_a(matmul, kernels) ? std::min(cut.rows, matmul.m) * a_stride * size : 0;
+  return {aligned(panels * depth_of(kernels, cut.depth) * kernels.columns * size), aligned(a_block)};
 }
 
 // One product of a batch.
@@ -90,24 +127,38 @@ struct Product {
   const void* a;
   const void* b;
   void* c;
-  Index size() const { return element_bytes(matmul); }
+  const void* a_at(Index element) const { return at(a, element * stored_bytes(matmul)); }
+  const void* b_at(Index element) const { return at(b, element * stored_bytes(matmul)); }
+  void* c_at(Index element) const { return at(c, element * bytes_of(matmul.result)); }
 };
 
-// Rows [range) of c, columns of panels [begin, end) of the block that starts at `column`.
-void multiply_rows_of(const Product& p, Range rows, Index column, Index columns, Index k0, Index depth,
-                      const void* packed, Range panels, void* a_block) {
+// m rows of a from [row, k0] on, `depth` of each, as products read them.
+struct Rowwise {
+  const void* a;
+  Index stride;
+};
+Rowwise rows_of_a(const Product& p, Index row, Index m, Index k0, Index depth, void* a_block) {
   const Matmul& mm = p.matmul;
-  for (Index r = rows.begin; r < rows.end; r += k_rows_at_once) {
-    const Index m = std::min(k_rows_at_once, rows.end - r);
-    const void* a = at(p.a, (r * mm.a_stride + k0) * p.size());
-    Index a_stride = mm.a_stride;
-    if (mm.transpose_a) {
-      a_stride = depth + k_skew;
-      p.kernels.transpose(at(p.a, (k0 * mm.a_stride + r) * p.size()), mm.a_stride, depth, m, a_block, a_stride);
-      a = a_block;
-    }
-    p.kernels.multiply(m, columns, depth, a, a_stride, packed, depth * p.kernels.columns, panels.begin, panels.end,
-                       nullptr, k0 > 0, at(p.c, (r * mm.c_stride + column) * p.size()), mm.c_stride);
+  if (!converts_a(mm, p.kernels)) return {p.a_at(row * mm.a_stride + k0), mm.a_stride};
+  const Index stride = depth_of(p.kernels, depth) + k_skew;
+  if (mm.transpose_a) {
+    p.kernels.transpose(p.a_at(k0 * mm.a_stride + row), mm.a_stride, depth, m, a_block, stride);
+  } else {
+    copy_rows(mm.dtype, p.kernels.operand, p.a_at(row * mm.a_stride + k0), mm.a_stride, m, depth, a_block, stride);
+  }
+  return {a_block, stride};
+}
+
+// Rows [range) of c, columns of panels [begin, end) of the block that starts at `column`.
+void multiply_rows_of(const Product& p, Range rows, Index rows_at_once, Index column, Index columns, Index k0,
+                      Index depth, const void* packed, Range panels, void* a_block) {
+  const Matmul& mm = p.matmul;
+  const Index panel_stride = depth_of(p.kernels, depth) * p.kernels.columns;
+  for (Index r = rows.begin; r < rows.end; r += rows_at_once) {
+    const Index m = std::min(rows_at_once, rows.end - r);
+    const Rowwise a = rows_of_a(p, r, m, k0, depth, a_block);
+    p.kernels.multiply(m, columns, depth, a.a, a.stride, packed, panel_stride, panels.begin, panels.end, nullptr,
+                       k0 > 0, p.c_at(r * mm.c_stride + column), mm.c_stride, mm.result);
   }
 }
 
@@ -119,22 +170,24 @@ void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, voi
   const Index panels = panels_of(mm, p.kernels);
   const bool by_rows = split_by_rows(mm.m, panels, part.count);
   const Range rows = by_rows ? part.share(mm.m) : Range{0, mm.m};
-  const Index k_steps = k_blocks(mm.k, p.kernels.k_block);
-  const bool wait = by_rows || k_steps > 1 || panels > k_panels_at_once;
-  for (Index first = 0; first < panels; first += k_panels_at_once) {
-    const Index count = std::min(k_panels_at_once, panels - first);
+  const Cut cut = cut_of(mm, p.kernels);
+  const Index k_steps = cut.k_steps;
+  const bool wait = by_rows || k_steps > 1 || panels > cut.panels;
+  for (Index first = 0; first < panels; first += cut.panels) {
+    const Index count = std::min(cut.panels, panels - first);
     const Index column = first * p.kernels.columns;
     const Index columns = std::min(count * p.kernels.columns, mm.n - column);
     const Range mine = part.share(count);
     for (Index step = 0; step < k_steps; ++step) {
-      const Index k0 = mm.k * step / k_steps;
-      const Index depth = mm.k * (step + 1) / k_steps - k0;
+      const Index k0 = k_start(p.kernels, mm.k, step, k_steps);
+      const Index depth = k_start(p.kernels, mm.k, step + 1, k_steps) - k0;
       std::byte* packed = blocks + (turn++ % 2) * block_bytes;
       const Index corner = mm.transpose_b ? column * mm.b_stride + k0 : k0 * mm.b_stride + column;
-      p.kernels.pack(at(p.b, corner * p.size()), mm.b_stride, mm.transpose_b, depth, columns, mine.begin, mine.end,
-                     depth * p.kernels.columns, packed);
+      p.kernels.pack(p.b_at(corner), mm.b_stride, mm.transpose_b, depth, columns, mine.begin, mine.end,
+                     depth_of(p.kernels, depth) * p.kernels.columns, packed);
       if (wait) part.sync();
-      multiply_rows_of(p, rows, column, columns, k0, depth, packed, by_rows ? Range{0, count} : mine, a_block);
+      multiply_rows_of(p, rows, cut.rows, column, columns, k0, depth, packed, by_rows ? Range{0, count} : mine,
+                       a_block);
     }
   }
 }
@@ -187,6 +240,7 @@ Matmul make_matmul(const Type& a, const Type& b, bool transpose_a, bool transpos
   const int ra = a.shape.rank(), rb = b.shape.rank();
   Matmul mm;
   mm.dtype = a.dtype;
+  mm.result = arithmetic_dtype(a.dtype);
   mm.transpose_a = transpose_a;
   mm.transpose_b = transpose_b;
   mm.m = a.shape[transpose_a ? ra - 1 : ra - 2];
@@ -228,7 +282,7 @@ void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, voi
   if (swapped) std::swap(a, b);
   const GemmKernels& kernels = gemm_kernels(mm.dtype);
   const Layout layout = layout_of(mm, kernels);
-  const Index size = element_bytes(mm);
+  const Index size = stored_bytes(mm);
   const Index batch = mm.batch.elements();
   if (mm.m == 0 || mm.n == 0) return;
   if (mm.k == 0) a = b = c;  // operands without elements may be null: nothing of them is read
@@ -239,7 +293,8 @@ void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, voi
   int turn = 0;
   for (Index i = mine.begin; i < mine.end; ++i) {
     const Offsets offsets = offsets_of(mm, i);
-    const Product product{mm, kernels, at(a, offsets.a * size), at(b, offsets.b * size), at(c, offsets.c * size)};
+    const Product product{mm, kernels, at(a, offsets.a * size), at(b, offsets.b * size),
+                          at(c, offsets.c * bytes_of(mm.result))};
     multiply_one(product, layout, scratch, turn, team);
   }
 }
@@ -248,23 +303,24 @@ std::size_t packed_bytes(const Matmul& matmul) {
   if (!matmul.single() || matmul.transpose_a)
     throw Error(ErrorKind::internal, "cpu matmul", "only a plain product with a row-major a has a packed b");
   const GemmKernels& kernels = gemm_kernels(matmul.dtype);
-  return static_cast<std::size_t>(panels_of(matmul, kernels) * kernels.columns * matmul.k * element_bytes(matmul));
+  return static_cast<std::size_t>(panels_of(matmul, kernels) * kernels.columns * depth_of(kernels, matmul.k) *
+                                  bytes_of(kernels.operand));
 }
 
 void run_pack(const Matmul& matmul, const void* b, void* packed, const Part& part) {
   const GemmKernels& kernels = gemm_kernels(matmul.dtype);
   const Range mine = part.share(panels_of(matmul, kernels));
   kernels.pack(b, matmul.b_stride, matmul.transpose_b, matmul.k, matmul.n, mine.begin, mine.end,
-               matmul.k * kernels.columns, packed);
+               depth_of(kernels, matmul.k) * kernels.columns, packed);
 }
 
 void run_pack_columns(const Matmul& matmul, const void* b, Index groups, Range own, void* packed) {
   const GemmKernels& kernels = gemm_kernels(matmul.dtype);
-  const Index size = element_bytes(matmul), k = matmul.k, group = matmul.n / groups, width = own.end - own.begin;
-  const Index columns = groups * width, panel_bytes = k * kernels.columns * size;
+  const Index size = bytes_of(kernels.operand), k = matmul.k, group = matmul.n / groups, width = own.end - own.begin;
+  const Index columns = groups * width, panel_bytes = depth_of(kernels, k) * kernels.columns * size;
   const auto column_of = [&](Index c) { return c / width * group + own.begin + c % width; };
   const auto from = [&](Index column) {
-    return at(b, (matmul.transpose_b ? column * matmul.b_stride : column) * size);
+    return at(b, (matmul.transpose_b ? column * matmul.b_stride : column) * stored_bytes(matmul));
   };
   for (Index first = 0; first < columns; first += kernels.columns) {
     std::byte* panel = at(packed, first / kernels.columns * panel_bytes);
@@ -272,32 +328,55 @@ void run_pack_columns(const Matmul& matmul, const void* b, Index groups, Range o
     if (last - first < kernels.columns) std::memset(panel, 0, static_cast<std::size_t>(panel_bytes));
     for (Index c = first; c < last;) {  // a run of columns of one group
       const Index count = std::min(last - c, width - c % width);
-      std::byte* to = at(panel, (c - first) * size);
+      std::byte* to = at(panel, (c - first) * size * (kernels.pack_columns ? 2 : 1));  // pairs lie together
       const void* source = from(column_of(c));
-      if (matmul.transpose_b) {
+      if (kernels.pack_columns) {
+        kernels.pack_columns(source, matmul.b_stride, matmul.transpose_b, k, count, to);
+      } else if (matmul.transpose_b) {
         kernels.transpose(source, matmul.b_stride, count, k, to, kernels.columns);
       } else {
-        for (Index i = 0; i < k; ++i)
-          std::memcpy(at(to, i * kernels.columns * size), at(source, i * matmul.b_stride * size),
-                      static_cast<std::size_t>(count * size));
+        copy_rows(matmul.dtype, kernels.operand, source, matmul.b_stride, k, count, to, kernels.columns);
       }
       c += count;
     }
   }
 }
 
+std::size_t packed_scratch_bytes(const Matmul& matmul) {
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  if (!converts_a(matmul, kernels)) return 0;
+  const Cut cut = cut_of(matmul, kernels);
+  return static_cast<std::size_t>(std::min(cut.rows, matmul.m) * cut.depth * bytes_of(kernels.operand));
+}
+
 void run_packed(const Matmul& matmul, const void* a, const void* packed, const void* bias, bool accumulate, void* c,
-                const Part& part) {
+                const Part& part, void* scratch) {
   const GemmKernels& kernels = gemm_kernels(matmul.dtype);
   const Index panels = panels_of(matmul, kernels);
   const bool by_rows = split_by_rows(matmul.m, panels, part.count);
   const Range rows = by_rows ? part.share(matmul.m) : Range{0, matmul.m};
   const Range mine = by_rows ? Range{0, panels} : part.share(panels);
-  const Index size = element_bytes(matmul);
   if (rows.empty() || mine.empty()) return;
-  kernels.multiply(rows.end - rows.begin, matmul.n, matmul.k, at(a, rows.begin * matmul.a_stride * size),
-                   matmul.a_stride, packed, matmul.k * kernels.columns, mine.begin, mine.end, bias, accumulate,
-                   at(c, rows.begin * matmul.c_stride * size), matmul.c_stride);
+  const Index panel_stride = depth_of(kernels, matmul.k) * kernels.columns;
+  const auto a_at = [&](Index row, Index k) { return at(a, (row * matmul.a_stride + k) * stored_bytes(matmul)); };
+  const auto c_at = [&](Index row) { return at(c, row * matmul.c_stride * bytes_of(matmul.result)); };
+  if (!converts_a(matmul, kernels))
+    return kernels.multiply(rows.end - rows.begin, matmul.n, matmul.k, a_at(rows.begin, 0), matmul.a_stride, packed,
+                            panel_stride, mine.begin, mine.end, bias, accumulate, c_at(rows.begin), matmul.c_stride,
+                            matmul.result);
+  const Cut cut = cut_of(matmul, kernels);
+  for (Index step = 0; step < cut.k_steps; ++step) {
+    const Index k0 = k_start(kernels, matmul.k, step, cut.k_steps);
+    const Index depth = k_start(kernels, matmul.k, step + 1, cut.k_steps) - k0;
+    const bool last = step + 1 == cut.k_steps;
+    for (Index row = rows.begin; row < rows.end; row += cut.rows) {
+      const Index m = std::min(cut.rows, rows.end - row);
+      copy_rows(matmul.dtype, kernels.operand, a_at(row, k0), matmul.a_stride, m, depth, scratch, depth);
+      kernels.multiply(m, matmul.n, depth, scratch, depth,
+                       at(packed, k0 * kernels.columns * bytes_of(kernels.operand)), panel_stride, mine.begin, mine.end,
+                       last ? bias : nullptr, accumulate || step > 0, c_at(row), matmul.c_stride, matmul.result);
+    }
+  }
 }
 
 }  // namespace unroll::cpu

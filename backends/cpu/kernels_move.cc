@@ -6,6 +6,7 @@
 
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/kernels.h"
+#include "core/support/formats.h"
 
 namespace unroll::cpu {
 
@@ -162,6 +163,8 @@ void run_copy(const Copy& copy, const void* src, void* dst, const Part& part) {
     copy_transposed(copy, static_cast<const std::byte*>(src), static_cast<std::byte*>(dst), part);
   } else if (copy.bytes == 4) {
     copy_lines(copy, static_cast<const std::uint32_t*>(src), static_cast<std::uint32_t*>(dst), part);
+  } else if (copy.bytes == 2) {
+    copy_lines(copy, static_cast<const std::uint16_t*>(src), static_cast<std::uint16_t*>(dst), part);
   } else if (copy.bytes == 8) {
     copy_lines(copy, static_cast<const std::uint64_t*>(src), static_cast<std::uint64_t*>(dst), part);
   } else {
@@ -175,6 +178,8 @@ void run_fill(DType dtype, double value, Index elements, void* dst, const Part& 
     case DType::f64: return fill_share(value, elements, dst, part);
     case DType::i32: return fill_share(static_cast<std::int32_t>(value), elements, dst, part);
     case DType::b8: return fill_share(static_cast<std::uint8_t>(value != 0), elements, dst, part);
+    case DType::bf16: return fill_share(to_bf16(value), elements, dst, part);
+    case DType::f16: return fill_share(to_f16(value), elements, dst, part);
   }
 }
 

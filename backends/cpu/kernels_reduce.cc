@@ -5,6 +5,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "backends/cpu/elementwise.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/reduce.h"
 #include "unroll/error.h"
@@ -78,20 +79,48 @@ T nothing(Op op) {
   return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
 }
 
+// x as it lies, or converted piece by piece where it has 16 bits.
 template <class T>
-void reduce_lines(const Plan& plan, const ReduceKernels& kernels, const T* x, T* partial, const Part& part) {
+class Source {
+ public:
+  Source(const void* x, DType dtype)
+      : x_(static_cast<const std::byte*>(x)),
+        bytes_(static_cast<Index>(dtype_bytes(dtype))),
+        widen_(is_half(dtype) ? tile_function(Op::cast, dtype, DType::f32) : nullptr) {}
+
+  bool is_wide() const { return !widen_; }
+  const T* at(Index offset) const { return reinterpret_cast<const T*>(x_ + offset * bytes_); }
+  void convert(Index offset, Index n, T* to) const {
+    widen_({to, at(offset), nullptr, nullptr, 0, 0, 0, 0, 1, static_cast<std::size_t>(n)});
+  }
+
+ private:
+  const std::byte* x_;
+  Index bytes_;
+  Elementwise::TileFunction widen_;
+};
+
+template <class T>
+void reduce_lines(const Plan& plan, const ReduceKernels& kernels, const Source<T>& x, T* partial, const Part& part) {
   const Index cuts = (plan.inner + k_line - 1) / k_line;
   const Range mine = part.share(plan.kept.count * plan.pieces);
   for (Index i = mine.begin; i < mine.end; ++i) {
     const Index cut = i % cuts, line = i / cuts;
     const Index begin = plan.inner * cut / cuts, end = plan.inner * (cut + 1) / cuts;
     const Index start = plan.kept.offset(line / plan.reduced.count) + plan.reduced.offset(line % plan.reduced.count);
-    kernels.line(x + start + begin, end - begin, partial + i);
+    if (x.is_wide()) {
+      kernels.line(x.at(start + begin), end - begin, partial + i);
+      continue;
+    }
+    alignas(64) T wide[k_line];
+    x.convert(start + begin, end - begin, wide);
+    kernels.line(wide, end - begin, partial + i);
   }
 }
 
 template <class T>
-void reduce_columns(const Plan& plan, const ReduceKernels& kernels, T start, const T* x, T* partial, const Part& part) {
+void reduce_columns(const Plan& plan, const ReduceKernels& kernels, T start, const Source<T>& x, T* partial,
+                    const Part& part) {
   const Index blocks = (plan.inner + k_columns - 1) / k_columns;
   const Range mine = part.share(plan.kept.count * plan.pieces * blocks);
   for (Index i = mine.begin; i < mine.end; ++i) {
@@ -99,12 +128,25 @@ void reduce_columns(const Plan& plan, const ReduceKernels& kernels, T start, con
     const Index column = plan.inner * block / blocks, n = plan.inner * (block + 1) / blocks - column;
     const Index first = plan.reduced.count * piece / plan.pieces;
     const Index count = plan.reduced.count * (piece + 1) / plan.pieces - first;
-    const T* from = x + plan.kept.offset(output) + column;
-    const void* rows[k_rows];
-    for (Index r = 0; r < count; ++r) rows[r] = from + plan.reduced.offset(first + r);
+    const Index from = plan.kept.offset(output) + column;
     T* to = partial + i / blocks * plan.inner + column;
     std::fill_n(to, n, start);
-    kernels.rows(rows, count, n, to);
+    const void* rows[k_rows];
+    if (x.is_wide()) {
+      for (Index r = 0; r < count; ++r) rows[r] = x.at(from + plan.reduced.offset(first + r));
+      kernels.rows(rows, count, n, to);
+      continue;
+    }
+    constexpr Index k_converted = 8;  // rows at once, which the kernel adds in this order anyway
+    alignas(64) T wide[k_converted * k_columns];
+    for (Index r = 0; r < count; r += k_converted) {
+      const Index some = std::min(k_converted, count - r);
+      for (Index k = 0; k < some; ++k) {
+        x.convert(from + plan.reduced.offset(first + r + k), n, wide + k * k_columns);
+        rows[k] = wide + k * k_columns;
+      }
+      kernels.rows(rows, some, n, to);
+    }
   }
 }
 
@@ -133,9 +175,9 @@ void reduce_all(const Reduce& reduce, const void* x_bytes, void* out_bytes, void
   const Plan plan = plan_of(reduce);
   if (plan.outputs() == 0) return;
   const T start = nothing<T>(reduce.op);
-  const T* x = static_cast<const T*>(x_bytes);
+  const Source<T> x(x_bytes, reduce.dtype);
   T* out = static_cast<T*>(out_bytes);
-  const ReduceKernels& kernels = reduce_kernels(reduce.op, reduce.dtype);
+  const ReduceKernels& kernels = reduce_kernels(reduce.op, arithmetic_dtype(reduce.dtype));
   T* partial = plan.pieces == 1 ? out : static_cast<T*>(scratch);
   if (plan.lines) reduce_lines(plan, kernels, x, partial, part);
   else reduce_columns(plan, kernels, start, x, partial, part);
@@ -193,11 +235,11 @@ Reduce make_reduce(Op op, const Type& x, std::span<const Index> axes) {
 std::size_t reduce_scratch_bytes(const Reduce& reduce, int) {
   const Plan plan = plan_of(reduce);
   if (plan.pieces <= 1) return 0;
-  return static_cast<std::size_t>(plan.outputs() * plan.pieces) * dtype_bytes(reduce.dtype);
+  return static_cast<std::size_t>(plan.outputs() * plan.pieces) * dtype_bytes(arithmetic_dtype(reduce.dtype));
 }
 
 void run_reduce(const Reduce& reduce, const void* x, void* out, void* scratch, const Part& part) {
-  switch (reduce.dtype) {
+  switch (arithmetic_dtype(reduce.dtype)) {
     case DType::f32: return reduce_all<float>(reduce, x, out, scratch, part);
     case DType::f64: return reduce_all<double>(reduce, x, out, scratch, part);
     default: return reduce_all<std::int32_t>(reduce, x, out, scratch, part);

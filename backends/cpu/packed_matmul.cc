@@ -9,9 +9,7 @@ namespace {
 
 using Index = std::int64_t;
 
-std::size_t bytes_of(const Matmul& matmul, Index elements) {
-  return static_cast<std::size_t>(elements) * dtype_bytes(matmul.dtype);
-}
+std::size_t bytes_of(DType dtype, Index elements) { return static_cast<std::size_t>(elements) * dtype_bytes(dtype); }
 
 Matmul columns_of(Matmul matmul, const ColumnSplit::Product& split, Range units) {
   matmul.n = split.groups * (units.end - units.begin);
@@ -29,17 +27,26 @@ std::size_t packed_bytes_of_parts(const Matmul& matmul, const ColumnSplit::Produ
 
 }  // namespace
 
-PackedMatmul::PackedMatmul(const Matmul& matmul, const Operands& operands)
-    : matmul_(matmul), at_(operands), packed_(packed_bytes(matmul)) {}
+PackedMatmul::PackedMatmul(const Matmul& matmul, const Operands& operands, int parts)
+    : matmul_(matmul),
+      at_(operands),
+      packed_(packed_bytes(matmul)),
+      scratch_bytes_(aligned(packed_scratch_bytes(matmul))),
+      scratch_(static_cast<std::size_t>(parts) * scratch_bytes_) {}
 
 PackedMatmul::PackedMatmul(const Matmul& matmul, const Operands& operands, const ColumnSplit::Product& split, int parts)
-    : matmul_(matmul), at_(operands), split_(split), packed_(packed_bytes_of_parts(matmul, split, parts)) {
+    : matmul_(matmul),
+      at_(operands),
+      split_(split),
+      packed_(packed_bytes_of_parts(matmul, split, parts)),
+      scratch_bytes_(aligned(packed_scratch_bytes(matmul))),
+      scratch_(static_cast<std::size_t>(parts) * scratch_bytes_) {
   std::size_t packed = 0;
   for (int part = 0; part < parts; ++part) {
     const Range units = units_of(part, parts, split.units);
     const Matmul own = columns_of(matmul, split, units);
     const Index before = split.apart ? matmul.m * split.groups * units.begin : units.begin;
-    own_.push_back({units, own, packed, bytes_of(matmul, before)});
+    own_.push_back({units, own, packed, bytes_of(matmul.result, before)});
     packed += packed_bytes(own);
   }
 }
@@ -54,10 +61,10 @@ void PackedMatmul::run(const Frame& frame, const Part& part) {
   const Index rows = frame.rows.of(matmul_.m);
   if (own_.empty())
     return run_packed(first_rows(matmul_, rows), at_.a.in(frame), packed_.data(), nullptr, false, at_.c.in(frame),
-                      part);
+                      part, scratch_of(part));
   const Own& own = own_[static_cast<std::size_t>(part.index)];
   run_packed(first_rows(own.matmul, rows), at_.a.in(frame), packed_.data() + own.packed, nullptr, false,
-             at_.c.in(frame) + own.c, Part{});
+             at_.c.in(frame) + own.c, Part{}, scratch_of(part));
 }
 
 std::string PackedMatmul::implementation() const {
@@ -67,11 +74,11 @@ std::string PackedMatmul::implementation() const {
 
 std::vector<Access> PackedMatmul::accesses() const {
   if (own_.empty() || split_.units == 0) return {};
-  const auto size = static_cast<Index>(dtype_bytes(matmul_.dtype));
+  const auto size = static_cast<Index>(dtype_bytes(matmul_.result));
   const auto offset = static_cast<Index>(at_.c.offset);
   const Owner owner{split_.units, split_.apart ? offset : offset % (split_.units * size), size, split_.apart};
-  return {{at_.a, bytes_of(matmul_, (matmul_.m - 1) * matmul_.a_stride + matmul_.k)},
-          {at_.c, bytes_of(matmul_, matmul_.m * matmul_.c_stride), owner, true}};
+  return {{at_.a, bytes_of(matmul_.dtype, (matmul_.m - 1) * matmul_.a_stride + matmul_.k)},
+          {at_.c, bytes_of(matmul_.result, matmul_.m * matmul_.c_stride), owner, true}};
 }
 
 }  // namespace unroll::cpu

@@ -16,7 +16,7 @@ class PackedMatmul final : public Call {
     Ref a, b, c;
   };
   // Split anew for each number of rows, see run_packed.
-  PackedMatmul(const Matmul& matmul, const Operands& operands);
+  PackedMatmul(const Matmul& matmul, const Operands& operands, int parts);
   // Each part the columns of its own units. With `apart` these lie side by side in the memory of the result, one part's
   // after the other's.
   PackedMatmul(const Matmul& matmul, const Operands& operands, const ColumnSplit::Product& split, int parts);
@@ -24,7 +24,7 @@ class PackedMatmul final : public Call {
   void pack(const Frame& frame, const Part& part);
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override;
-  std::size_t held_bytes() const override { return packed_.size(); }
+  std::size_t held_bytes() const override { return packed_.size() + scratch_.size(); }
   std::vector<Access> accesses() const override;
 
  private:
@@ -39,6 +39,11 @@ class PackedMatmul final : public Call {
   ColumnSplit::Product split_ = {};
   std::vector<Own> own_;  // per part; none when not by columns
   Bytes packed_;
+  std::size_t scratch_bytes_;  // of one part
+  Bytes scratch_;
+  std::byte* scratch_of(const Part& part) {
+    return scratch_.data() + static_cast<std::size_t>(part.index) * scratch_bytes_;
+  }
 };
 
 // Whether the node is such a product; constants of the scan are the body's inputs from first_constant on.

@@ -64,9 +64,10 @@ WeightFormat format_of(const Matmul& matmul, WeightFormat wanted) {
   return matmul.dtype == DType::f32 && matmul.k * matmul.n >= k_few_weights ? wanted : WeightFormat::f32;
 }
 
-void run_weights(const Matmul& mm, const void* a, const PackedWeights& weights, void* c, const Part& part) {
+void run_weights(const Matmul& mm, const void* a, const PackedWeights& weights, void* c, const Part& part,
+                 void* scratch) {
   if (weights.format == WeightFormat::f32)
-    return run_packed(mm, a, weights.panels.data(), nullptr, false, c, part);
+    return run_packed(mm, a, weights.panels.data(), nullptr, false, c, part, scratch);
   const WeightKernels& kernels = weight_kernels(weights.format);
   const Range mine = part.share(panels_of(mm, kernels));
   kernels.multiply(mm.m, mm.n, mm.k, static_cast<const float*>(a), mm.a_stride, weights.panels.data(),

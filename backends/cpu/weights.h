@@ -44,7 +44,8 @@ struct PackedWeights {
 // The format in which this product keeps its weights when the plan asks for `wanted`.
 WeightFormat format_of(const Matmul& matmul, WeightFormat wanted);
 // c = a * weights; needs single() and a row-major a, as run_packed.
-void run_weights(const Matmul& matmul, const void* a, const PackedWeights& weights, void* c, const Part& part);
+void run_weights(const Matmul& matmul, const void* a, const PackedWeights& weights, void* c, const Part& part,
+                 void* scratch = nullptr);
 
 class WeightStore {
  public:

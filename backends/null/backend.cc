@@ -34,7 +34,7 @@ class NullExecutable final : public Executable {
 NullBackend::NullBackend()
     : capabilities_{.name = "null",
                     .device = "none: checks plans, every output is zero",
-                    .dtypes = {DType::f32, DType::f64, DType::i32, DType::b8},
+                    .dtypes = {DType::f32, DType::f64, DType::i32, DType::b8, DType::bf16, DType::f16},
                     .fuses = true,
                     .groups_rows = true},
       calls_(std::make_shared<std::vector<std::string>>()) {}

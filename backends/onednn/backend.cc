@@ -34,7 +34,7 @@ class OnednnBackend final : public HostBackend {
     capabilities_.name = "onednn";
     capabilities_.device = "oneDNN " + library().release + ", " + counted(team_.size(), "thread") +
                            (library().has_openmp() ? " of OpenMP" : "") + ", " + cpu::instruction_set();
-    capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8};
+    capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8, DType::bf16, DType::f16};
     capabilities_.deterministic = false;
     capabilities_.flushes_denormals = true;
     capabilities_.fuses = true;

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "unroll/error.h"
 #include "unroll/graph.h"
 
 namespace unroll::reference {
@@ -41,15 +43,25 @@ std::span<const KernelRow> index_kernels();
 // Null for ops without a kernel of their own: sources that a plan places, scan, and composites.
 Kernel find_kernel(Op op);
 
-// Calls f with a zero of the C++ type of `dtype`.
+// Calls f with a zero of the C++ type of `dtype`, one with arithmetic.
 template <class F>
-void for_dtype(DType dtype, F f) {
+void for_number(DType dtype, F f) {
   switch (dtype) {
     case DType::f32: return f(float{});
     case DType::f64: return f(double{});
     case DType::i32: return f(std::int32_t{});
     case DType::b8: return f(std::uint8_t{});
+    case DType::bf16:
+    case DType::f16: break;
   }
+  throw Error(ErrorKind::internal, "reference", "no arithmetic on " + std::string(dtype_name(dtype)));
+}
+// Any dtype, for what is moved or converted.
+template <class F>
+void for_dtype(DType dtype, F f) {
+  if (dtype == DType::bf16) return f(Bf16{});
+  if (dtype == DType::f16) return f(F16{});
+  for_number(dtype, f);
 }
 
 // Distance in elements between neighbours along each axis of a dense row-major array.

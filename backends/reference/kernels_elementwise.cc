@@ -7,7 +7,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "backends/common/formats.h"
+#include "core/support/formats.h"
 #include "backends/reference/kernels.h"
 #include "unroll/error.h"
 
@@ -79,7 +79,7 @@ void number_map2(const Call& call, F f) {
 
 template <class F>
 void compare(const Call& call, F f) {
-  for_dtype(call.inputs[0].type.dtype, [&](auto zero) { map2<decltype(zero), std::uint8_t>(call, f); });
+  for_number(call.inputs[0].type.dtype, [&](auto zero) { map2<decltype(zero), std::uint8_t>(call, f); });
 }
 
 void neg(const Call& c) {
@@ -114,14 +114,14 @@ void sigmoid(const Call& c) {
   });
 }
 void is_finite(const Call& c) {
-  for_dtype(c.inputs[0].type.dtype, [&](auto zero) {
+  for_number(c.inputs[0].type.dtype, [&](auto zero) {
     map1<decltype(zero), std::uint8_t>(
         c, [](auto x) { return static_cast<std::uint8_t>(std::isfinite(static_cast<double>(x))); });
   });
 }
-void round_bf16(const Call& c) { float_map(c, [](auto x) { return common::round_to(common::k_bf16, x); }); }
-void round_f16(const Call& c) { float_map(c, [](auto x) { return common::round_to(common::k_f16, x); }); }
-void round_tf32(const Call& c) { float_map(c, [](auto x) { return common::round_to(common::k_tf32, x); }); }
+void round_bf16(const Call& c) { float_map(c, [](auto x) { return round_to(k_bf16, x); }); }
+void round_f16(const Call& c) { float_map(c, [](auto x) { return round_to(k_f16, x); }); }
+void round_tf32(const Call& c) { float_map(c, [](auto x) { return round_to(k_tf32, x); }); }
 void stop_gradient(const Call& c) {
   for_dtype(c.inputs[0].type.dtype,
             [&](auto zero) { map1<decltype(zero), decltype(zero)>(c, [](auto x) { return x; }); });
@@ -188,10 +188,17 @@ void select(const Call& call) {
   });
 }
 
-// Float to i32 truncates, saturates at the ends and takes NaN to 0; anything but 0 is true.
+// Float to i32 truncates, saturates at the ends and takes NaN to 0; anything but 0 is true. To 16 bits a number is
+// rounded once, from the dtype it has.
 template <class To, class From>
 To converted(From x) {
-  if constexpr (std::is_same_v<To, std::uint8_t>) {
+  if constexpr (std::is_class_v<From>) {
+    return converted<To>(to_float(x));
+  } else if constexpr (std::is_same_v<To, Bf16>) {
+    return to_bf16(static_cast<double>(x));
+  } else if constexpr (std::is_same_v<To, F16>) {
+    return to_f16(static_cast<double>(x));
+  } else if constexpr (std::is_same_v<To, std::uint8_t>) {
     return x != From{0};
   } else if constexpr (std::is_same_v<To, std::int32_t> && std::is_floating_point_v<From>) {
     using Limits = std::numeric_limits<std::int32_t>;

@@ -26,7 +26,7 @@ void gather(const Call& call) {
     for (std::int64_t i = 0; i < indices.elements(); ++i) {
       const std::int32_t index = indices.as<const std::int32_t>()[i];
       T* to = out.as<T>() + i * size;
-      if (index < 0 || index >= rows) std::fill_n(to, size, T{0});
+      if (index < 0 || index >= rows) std::fill_n(to, size, T{});
       else std::copy_n(table.as<const T>() + index * size, size, to);
     }
   });

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul: [..., M, K] x [..., K, N] -> [..., M, N], leading axes broadcast, sums in double.
+// matmul: [..., M, K] x [..., K, N] -> [..., M, N], leading axes broadcast, sums in double. 16-bit operands give f32,
+// or their own dtype when the node says so.
 #include <algorithm>
+#include <type_traits>
 
 #include "backends/reference/kernels.h"
+#include "core/support/formats.h"
 #include "unroll/error.h"
 
 namespace unroll::reference {
@@ -27,7 +30,18 @@ std::vector<std::int64_t> matrix_offsets(const Shape& operand, const Shape& resu
   return offsets_of(leading(result), strides);
 }
 
-template <class T>
+double wide(double x) { return x; }
+double wide(Bf16 x) { return to_float(x); }
+double wide(F16 x) { return to_float(x); }
+template <class Result>
+Result rounded_sum(double sum) {
+  const auto rounded = static_cast<float>(sum);  // the accumulator
+  if constexpr (std::is_same_v<Result, Bf16>) return to_bf16(rounded);
+  else if constexpr (std::is_same_v<Result, F16>) return to_f16(rounded);
+  else return static_cast<Result>(sum);
+}
+
+template <class T, class Result>
 void multiply(const Call& call) {
   const bool transpose_a = call.node.attributes.get_or<bool>("transpose_a", false);
   const bool transpose_b = call.node.attributes.get_or<bool>("transpose_b", false);
@@ -39,7 +53,7 @@ void multiply(const Call& call) {
   const std::int64_t k = transpose_a ? std::clamp<std::int64_t>(stored, 0, sa[sa.rank() - 2]) : sa[sa.rank() - 1];
   const std::int64_t rows = transpose_a ? m : stored;
   const auto offsets_a = matrix_offsets(sa, sc), offsets_b = matrix_offsets(sb, sc);
-  T* c = call.outputs[0].as<T>();
+  Result* c = call.outputs[0].as<Result>();
   for (std::size_t batch = 0; batch < offsets_a.size(); ++batch) {
     const T* a = call.inputs[0].as<const T>() + offsets_a[batch];
     const T* b = call.inputs[1].as<const T>() + offsets_b[batch];
@@ -47,18 +61,21 @@ void multiply(const Call& call) {
       for (std::int64_t column = 0; column < n; ++column) {
         double sum = 0;
         for (std::int64_t i = 0; i < (row < rows ? k : 0); ++i)
-          sum += double{a[row * ma.row_stride + i * ma.column_stride]} *
-                 double{b[i * mb.row_stride + column * mb.column_stride]};
-        *c++ = static_cast<T>(sum);
+          sum += wide(a[row * ma.row_stride + i * ma.column_stride]) *
+                 wide(b[i * mb.row_stride + column * mb.column_stride]);
+        *c++ = rounded_sum<Result>(sum);
       }
     }
   }
 }
 
 void matmul(const Call& call) {
-  switch (call.outputs[0].type.dtype) {
-    case DType::f32: return multiply<float>(call);
-    case DType::f64: return multiply<double>(call);
+  const bool stores_halves = is_half(call.outputs[0].type.dtype);
+  switch (call.inputs[0].type.dtype) {
+    case DType::f32: return multiply<float, float>(call);
+    case DType::f64: return multiply<double, double>(call);
+    case DType::bf16: return stores_halves ? multiply<Bf16, Bf16>(call) : multiply<Bf16, float>(call);
+    case DType::f16: return stores_halves ? multiply<F16, F16>(call) : multiply<F16, float>(call);
     default: throw Error(ErrorKind::internal, "matmul", "no kernel for " + call.outputs[0].type.text());
   }
 }

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "backends/reference/kernels.h"
+#include "core/support/formats.h"
 #include "unroll/error.h"
 
 namespace unroll::reference {
@@ -23,22 +24,29 @@ bool beats(T candidate, T best) {
   return best == best && (candidate != candidate || candidate > best);  // a NaN beats all and stays
 }
 
+template <class T>
+auto term(T x) {
+  if constexpr (std::is_integral_v<T>) return std::int64_t{x};
+  else if constexpr (std::is_class_v<T>) return double{to_float(x)};
+  else return double{x};
+}
+
 void reduce_sum(const Call& call) {
   const View &x = call.inputs[0], &out = call.outputs[0];
   const auto to = targets(x.type.shape, call.node.attributes.get<Ints>("axes"));
   for_dtype(x.type.dtype, [&](auto zero) {
     using T = decltype(zero);
-    std::vector<std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>> sums(
-        static_cast<std::size_t>(out.elements()));
-    for (std::size_t i = 0; i < to.size(); ++i) sums[static_cast<std::size_t>(to[i])] += x.as<const T>()[i];
-    std::transform(sums.begin(), sums.end(), out.as<T>(), [](auto sum) { return static_cast<T>(sum); });
+    using Result = std::conditional_t<std::is_class_v<T>, float, T>;
+    std::vector<decltype(term(zero))> sums(static_cast<std::size_t>(out.elements()));
+    for (std::size_t i = 0; i < to.size(); ++i) sums[static_cast<std::size_t>(to[i])] += term(x.as<const T>()[i]);
+    std::transform(sums.begin(), sums.end(), out.as<Result>(), [](auto sum) { return static_cast<Result>(sum); });
   });
 }
 
 void reduce_max(const Call& call) {
   const View &x = call.inputs[0], &out = call.outputs[0];
   const auto to = targets(x.type.shape, call.node.attributes.get<Ints>("axes"));
-  for_dtype(x.type.dtype, [&](auto zero) {
+  for_number(x.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     using Limits = std::numeric_limits<T>;
     std::fill_n(out.as<T>(), out.elements(), Limits::has_infinity ? -Limits::infinity() : Limits::lowest());
@@ -56,7 +64,7 @@ void argmax(const Call& call) {
   const auto strides = dense_strides(shape);
   const std::int64_t stride = strides[static_cast<std::size_t>(axis)];
   const auto starts = offsets_of(shape.with(axis, 1), strides);
-  for_dtype(x.type.dtype, [&](auto zero) {
+  for_number(x.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     for (std::size_t i = 0; i < starts.size(); ++i) {
       const T* line = x.as<const T>() + starts[i];

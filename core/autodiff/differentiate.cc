@@ -100,15 +100,15 @@ void check(std::span<const Value> outputs, std::span<const Value> cotangents, st
   for (std::size_t i = 0; i < wrt.size(); ++i) {
     const std::string name = "wrt " + std::to_string(i);
     if (!wrt[i]) refuse(ErrorKind::usage, name + " is empty");
-    if (!is_float(wrt[i].dtype()))
+    if (!is_float(arithmetic_dtype(wrt[i].dtype())))
       refuse(ErrorKind::type, name + " must be of a float dtype; got " + wrt[i].type().text());
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string name = "output " + std::to_string(i);
     if (!outputs[i] || !cotangents[i]) refuse(ErrorKind::usage, name + " or its cotangent is empty");
-    if (!is_float(outputs[i].dtype()))
+    if (!is_float(arithmetic_dtype(outputs[i].dtype())))
       refuse(ErrorKind::type, name + " must be of a float dtype; got " + outputs[i].type().text());
-    if (outputs[i].type() != cotangents[i].type())
+    if (cotangent_type(outputs[i].type()) != cotangents[i].type())
       refuse(ErrorKind::shape,
              name + " is " + outputs[i].type().text() + " but its cotangent is " + cotangents[i].type().text());
   }
@@ -143,7 +143,7 @@ std::vector<Value> differentiate(std::span<const Value> outputs, std::span<const
   check(outputs, cotangents, wrt);
   std::vector<Value> gradients = pull_back(outputs, cotangents, wrt);
   for (std::size_t i = 0; i < wrt.size(); ++i)
-    if (!gradients[i]) gradients[i] = filled(wrt[i].graph(), wrt[i].type(), 0);
+    if (!gradients[i]) gradients[i] = filled(wrt[i].graph(), cotangent_type(wrt[i].type()), 0);
   return gradients;
 }
 

@@ -7,7 +7,7 @@ namespace unroll {
 
 namespace {
 
-bool carries_gradient(const Graph& graph, ValueId id) { return is_float(graph.type(id).dtype); }
+bool carries_gradient(const Graph& graph, ValueId id) { return is_float(arithmetic_dtype(graph.type(id).dtype)); }
 
 }  // namespace
 

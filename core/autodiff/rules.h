@@ -24,7 +24,8 @@ struct Backward {
   const Type& in_type(std::size_t i) const { return in[i].type(); }
 };
 
-// One cotangent per operand: of the operand's shape, or of the shape it was broadcast to; empty: zero.
+// One cotangent per operand: of the operand's shape, or of the shape it was broadcast to; empty: zero. Cotangents of
+// 16-bit values are f32: storing a value does not round its gradient.
 // What is not wanted may be left empty.
 using Rule = std::vector<Value> (*)(const Backward&);
 struct RuleRow {
@@ -35,6 +36,8 @@ std::span<const RuleRow> elementwise_rules();
 std::span<const RuleRow> linear_rules();  // movement, matmul, reductions, indexing
 std::span<const RuleRow> scan_rules();
 std::span<const RuleRow> composite_rules();
+
+inline Type cotangent_type(const Type& type) { return {arithmetic_dtype(type.dtype), type.shape}; }
 
 // Null for an op without gradient.
 Rule find_rule(Op op);

@@ -25,7 +25,7 @@ Values log1p_rule(const Backward& b) { return {b.d() / (b.in[0] + 1)}; }
 Values sqrt_rule(const Backward& b) { return {b.d() * 0.5 / b.y()}; }
 Values tanh_rule(const Backward& b) { return {b.d() * (1 - b.y() * b.y())}; }
 Values sigmoid_rule(const Backward& b) { return {b.d() * b.y() * (1 - b.y())}; }
-Values cast_rule(const Backward& b) { return {cast(b.d(), b.in_type(0).dtype)}; }
+Values cast_rule(const Backward& b) { return {cast(b.d(), arithmetic_dtype(b.in_type(0).dtype))}; }
 
 // binary: y = f(a, b)
 Values add_rule(const Backward& b) { return {b.d(), b.d()}; }

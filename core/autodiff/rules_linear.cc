@@ -53,8 +53,9 @@ Values matmul_rule(const Backward& b) {
     throw Error(ErrorKind::unsupported, "differentiate", "a matmul with a count of rows has no gradient",
                 "differentiate before planning: such products are made by passes");
   Values d(2);
-  if (b.wanted[0]) d[0] = ta ? matmul(b.in[1], b.d(), {tb, true}) : matmul(b.d(), b.in[1], {false, !tb});
-  if (b.wanted[1]) d[1] = tb ? matmul(b.d(), b.in[0], {true, ta}) : matmul(b.in[0], b.d(), {!ta, false});
+  const auto other = [&](std::size_t i) { return cast(b.in[i], b.d().dtype()); };
+  if (b.wanted[0]) d[0] = ta ? matmul(other(1), b.d(), {tb, true}) : matmul(b.d(), other(1), {false, !tb});
+  if (b.wanted[1]) d[1] = tb ? matmul(b.d(), other(0), {true, ta}) : matmul(other(0), b.d(), {!ta, false});
   return d;
 }
 

@@ -132,8 +132,8 @@ std::unique_ptr<Step> differentiate_step(const Loop& loop, const Flags& carried)
   step->out = inline_graph(step->graph, body, step->in);
   for (std::size_t k = 0; k < step->out.size(); ++k) {
     const bool has_cotangent = k < loop.n_states() ? carried[k] : static_cast<bool>(loop.d_out[k]);
-    step->d_out.push_back(has_cotangent ? step->graph.input("d." + body.outputs()[k].name, step->out[k].type())
-                                        : Value());
+    const std::string name = "d." + body.outputs()[k].name;
+    step->d_out.push_back(has_cotangent ? step->graph.input(name, cotangent_type(step->out[k].type())) : Value());
   }
   Values wrt;
   std::vector<std::size_t> at;
@@ -146,7 +146,7 @@ std::unique_ptr<Step> differentiate_step(const Loop& loop, const Flags& carried)
   const Values gradients = pull_back(step->out, step->d_out, wrt);
   for (std::size_t g = 0; g < gradients.size(); ++g) {
     const bool carry = at[g] < loop.n_states();
-    step->d_in[at[g]] = gradients[g] || !carry ? gradients[g] : filled(step->graph, wrt[g].type(), 0);
+    step->d_in[at[g]] = gradients[g] || !carry ? gradients[g] : filled(step->graph, cotangent_type(wrt[g].type()), 0);
   }
   return step;
 }
@@ -236,7 +236,7 @@ struct Operands {
   }
 };
 
-Value zeros_like(Value x) { return filled(x.graph(), x.type(), 0); }
+Value zero_cotangent(Value x) { return filled(x.graph(), cotangent_type(x.type()), 0); }
 
 // Returns the gradient of each operand of the loop; empty where there is none.
 Values emit_backward(const Loop& loop, const Step& step, const Sources& sources) {
@@ -246,7 +246,7 @@ Values emit_backward(const Loop& loop, const Step& step, const Sources& sources)
   for (std::size_t i = 0; i < step.d_in.size(); ++i) {
     if (!step.d_in[i] || loop.is_sequence(i)) continue;
     const bool constant = loop.is_constant(i);
-    const Value start = constant || !loop.d_out[i] ? zeros_like(loop.in[i]) : loop.d_out[i];
+    const Value start = constant || !loop.d_out[i] ? zero_cotangent(loop.in[i]) : loop.d_out[i];
     const Value inner = operands.add(start, false, constant ? "d_constant" : "d_state");
     if (constant)
       sums.push_back(inner);

@@ -12,6 +12,7 @@
 
 #include "core/io/safetensors_header.h"
 #include "core/support/checked_size.h"
+#include "core/support/formats.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -22,19 +23,6 @@ static_assert(std::endian::native == std::endian::little, "safetensors data is l
 
 constexpr std::size_t k_data_alignment = 64;
 constexpr std::size_t k_max_file_bytes = std::size_t{1} << 40;
-
-// IEEE binary16: 1 sign, 5 exponent, 10 mantissa bits. Every value is a binary32 value.
-float half_to_float(std::uint16_t h) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000u) << 16;
-  const std::uint32_t exponent = (h >> 10) & 31u, mantissa = h & 1023u;
-  if (exponent == 0) {  // zero and subnormals: mantissa * 2^-24
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
-  }
-  const std::uint32_t wide = exponent == 31 ? 255 : exponent + 127 - 15;  // infinities and NaNs keep their kind
-  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
-}
-float bfloat_to_float(std::uint16_t h) { return std::bit_cast<float>(static_cast<std::uint32_t>(h) << 16); }
 
 struct Source {
   const std::byte* data;
@@ -77,10 +65,10 @@ void widen_u8(const Source& from, Tensor& to) {
   const auto values = to.values<std::int32_t>();
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = from.read<std::uint8_t>(i);
 }
-template <float (*widen)(std::uint16_t)>
+template <class Half>
 void widen_float(const Source& from, Tensor& to) {
   const auto values = to.values<float>();
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = widen(from.read<std::uint16_t>(i));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = to_float(from.read<Half>(i));
 }
 
 struct ConversionRow {
@@ -94,12 +82,12 @@ constexpr std::array<ConversionRow, 8> k_conversions{{{DType::f64, copy},
                                                       {DType::b8, copy_booleans},
                                                       {DType::i32, narrow_i64},
                                                       {DType::i32, widen_u8},
-                                                      {DType::f32, widen_float<half_to_float>},
-                                                      {DType::f32, widen_float<bfloat_to_float>}}};
+                                                      {DType::f32, widen_float<F16>},
+                                                      {DType::f32, widen_float<Bf16>}}};
 
-// In the order of DType: f32, f64, i32, b8.
-constexpr std::array<FileDType, k_n_dtypes> k_written{FileDType::f32, FileDType::f64, FileDType::i32,
-                                                      FileDType::boolean};
+// In the order of DType: f32, f64, i32, b8, bf16, f16. What is written in 16 bits is read as f32.
+constexpr std::array<FileDType, k_n_dtypes> k_written{FileDType::f32,     FileDType::f64,  FileDType::i32,
+                                                      FileDType::boolean, FileDType::bf16, FileDType::f16};
 
 [[noreturn]] void refuse_to_write(const std::string& path, const std::string& what, std::string_view next) {
   throw Error(ErrorKind::usage, path, what, next);

@@ -33,6 +33,7 @@ constexpr Row k_rows[] = {
     {Op::broadcast, {"shape", K::integers}},
     {Op::matmul, {"transpose_a", K::flag}},
     {Op::matmul, {"transpose_b", K::flag}},
+    {Op::matmul, {"dtype", K::dtype, true}},
     {Op::reduce_sum, {"axes", K::integers}},
     {Op::reduce_sum, {"keep", K::flag}},
     {Op::reduce_max, {"axes", K::integers}},

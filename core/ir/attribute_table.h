@@ -17,7 +17,7 @@ enum class AttributeKind : std::uint8_t { integer, number, flag, text, integers,
 struct AttributeSpec {
   std::string_view name;
   AttributeKind kind;
-  bool planned = false;  // set by the claim pass, absent before
+  bool planned = false;  // set by passes, absent before
 };
 
 std::vector<AttributeSpec> attributes_of(Op op);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/ir/text.h"
+#include "core/support/formats.h"
 #include "unroll/graph.h"
 
 namespace unroll {
@@ -44,6 +45,8 @@ std::string element_text(const Tensor& t, std::int64_t index) {
     case DType::f64: return float_text(t.values<double>()[i]);
     case DType::i32: return std::to_string(t.values<std::int32_t>()[i]);
     case DType::b8: return t.values<std::uint8_t>()[i] ? "1" : "0";
+    case DType::bf16: return float_text(to_float(t.values<Bf16>()[i]));
+    case DType::f16: return float_text(to_float(t.values<F16>()[i]));
   }
   return {};
 }

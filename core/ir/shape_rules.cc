@@ -38,6 +38,10 @@ void ShapeQuery::require_dtype(std::size_t i, DType wanted, std::string_view nam
 void ShapeQuery::require_float(std::size_t i) const {
   if (!is_float(in(i).dtype)) fail_type("needs a float operand; got " + in(i).text());
 }
+void ShapeQuery::require_number(std::size_t i) const {
+  if (is_half(in(i).dtype)) fail_type("works on f32; got " + in(i).text() + ", which needs a cast");
+  if (in(i).dtype == DType::b8) fail_type("needs numbers; got " + in(i).text());
+}
 void ShapeQuery::require_same_dtype() const {
   for (const Type& t : inputs)
     if (t.dtype != inputs[0].dtype)

@@ -29,7 +29,8 @@ struct ShapeQuery {
   void require(bool ok, const std::string& what) const { if (!ok) fail(what); }
   void require_shape(std::size_t i, const Shape& wanted, std::string_view name) const;
   void require_dtype(std::size_t i, DType wanted, std::string_view name) const;
-  void require_float(std::size_t i) const;
+  void require_float(std::size_t i) const;   // f32 or f64
+  void require_number(std::size_t i) const;  // these or i32: what arithmetic works on
   void require_same_dtype() const;
   std::int64_t axis(int rank) const;  // attribute axis, checked against rank
 };

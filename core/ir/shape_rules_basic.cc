@@ -30,7 +30,7 @@ std::vector<Type> float_unary(const ShapeQuery& q) {
   return {q.in(0)};
 }
 std::vector<Type> number_unary(const ShapeQuery& q) {
-  if (q.in(0).dtype == DType::b8) q.fail_type("needs numbers; got " + q.in(0).text());
+  q.require_number(0);
   return {q.in(0)};
 }
 std::vector<Type> any_unary(const ShapeQuery& q) { return {q.in(0)}; }
@@ -47,11 +47,12 @@ Shape broadcast_inputs(const ShapeQuery& q) {
 }
 std::vector<Type> number_binary(const ShapeQuery& q) {
   q.require_same_dtype();
-  if (q.in(0).dtype == DType::b8) q.fail_type("needs numbers; got " + q.in(0).text());
+  q.require_number(0);
   return {{q.in(0).dtype, broadcast_inputs(q)}};
 }
 std::vector<Type> compare(const ShapeQuery& q) {
   q.require_same_dtype();
+  if (q.in(0).dtype != DType::b8) q.require_number(0);
   return {{DType::b8, broadcast_inputs(q)}};
 }
 std::vector<Type> logical(const ShapeQuery& q) {
@@ -124,7 +125,7 @@ std::vector<Type> broadcast_rule(const ShapeQuery& q) {
 // contractions and reductions
 std::vector<Type> matmul_rule(const ShapeQuery& q) {
   ShapeQuery{q.op, q.inputs.first(2), q.attributes, q.body}.require_same_dtype();
-  q.require_float(0);
+  if (!is_half(q.in(0).dtype)) q.require_float(0);
   const Shape &a = q.shape(0), &b = q.shape(1);
   const int r = a.rank();
   q.require(r >= 2 && b.rank() == r, "operands must have one rank of at least 2; got " + a.text() + " and " + b.text());
@@ -140,10 +141,16 @@ std::vector<Type> matmul_rule(const ShapeQuery& q) {
   for (int i = 0; i < r - 2; ++i) same_batch &= a[i] == b[i];
   q.require(same_batch && ka == kb, "inner and batch dimensions must agree; got " + a.text() + (ta ? "^T" : "") +
                                         " and " + b.text() + (tb ? "^T" : ""));
-  return {{q.in(0).dtype, a.with(r - 2, m).with(r - 1, n)}};
+  const DType accumulator = arithmetic_dtype(q.in(0).dtype);
+  const DType result = q.attributes.get_or<DType>("dtype", accumulator);
+  if (result != accumulator && result != q.in(0).dtype)
+    q.fail_type("a product of " + std::string(dtype_name(q.in(0).dtype)) + " is stored as that or as " +
+                std::string(dtype_name(accumulator)) + "; got " + std::string(dtype_name(result)));
+  return {{result, a.with(r - 2, m).with(r - 1, n)}};
 }
 std::vector<Type> reduce_rule(const ShapeQuery& q) {
-  if (q.in(0).dtype == DType::b8) q.fail_type("needs numbers; got " + q.in(0).text());
+  const bool adds_halves = q.op == Op::reduce_sum && is_half(q.in(0).dtype);
+  if (!adds_halves) q.require_number(0);
   const Shape& x = q.shape(0);
   const bool keep = q.flag("keep");
   std::int64_t before = -1;
@@ -156,10 +163,10 @@ std::vector<Type> reduce_rule(const ShapeQuery& q) {
     before = axis;
   }
   std::erase(dims, -1);
-  return {{q.in(0).dtype, Shape(dims)}};
+  return {{arithmetic_dtype(q.in(0).dtype), Shape(dims)}};
 }
 std::vector<Type> argmax_rule(const ShapeQuery& q) {
-  if (q.in(0).dtype == DType::b8) q.fail_type("needs numbers; got " + q.in(0).text());
+  q.require_number(0);
   const int axis = static_cast<int>(q.axis(q.shape(0).rank()));
   q.require(q.shape(0)[axis] > 0, "needs at least one element on axis " + std::to_string(axis));
   return {{DType::i32, q.shape(0).removed(axis)}};

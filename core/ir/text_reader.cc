@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/support/formats.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -154,7 +155,7 @@ DType TextReader::dtype() {
   const std::string_view name = word();
   for (int i = 0; i < k_n_dtypes; ++i)
     if (dtype_name(static_cast<DType>(i)) == name) return static_cast<DType>(i);
-  fail("unknown dtype " + shown(name) + "; known: f32, f64, i32, b8");
+  fail("unknown dtype " + shown(name) + "; known: f32, f64, i32, b8, bf16, f16");
 }
 
 Type TextReader::type() {
@@ -166,6 +167,7 @@ void TextReader::read_element(Tensor& tensor, std::int64_t index) {
   const std::string_view token = number();
   const auto i = static_cast<std::size_t>(index);
   std::uint8_t byte = 0;
+  float number = 0;
   bool ok = false;
   switch (tensor.dtype()) {
     case DType::f32: ok = read_float(token, tensor.values<float>()[i]); break;
@@ -174,6 +176,20 @@ void TextReader::read_element(Tensor& tensor, std::int64_t index) {
     case DType::b8:
       ok = read_whole(token, byte) && byte <= 1;
       tensor.values<std::uint8_t>()[i] = byte;
+      break;
+    case DType::bf16:  // the bits of a NaN are the upper ones of its f32
+      ok = read_float(token, number);
+      tensor.values<Bf16>()[i].bits = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(number) >> 16);
+      ok = ok && (number != number || to_float(tensor.values<Bf16>()[i]) == number);
+      break;
+    case DType::f16:
+      ok = read_float(token, number);
+      tensor.values<F16>()[i] = to_f16(number);
+      if (number != number) {
+        const auto bits = std::bit_cast<std::uint32_t>(number);
+        tensor.values<F16>()[i].bits = static_cast<std::uint16_t>((bits >> 16 & 0x8000) | 0x7c00 | (bits >> 13 & 1023));
+      }
+      ok = ok && (number != number || to_float(tensor.values<F16>()[i]) == number);
       break;
   }
   if (!ok) fail(shown(token) + " is no element of " + tensor.type().text());

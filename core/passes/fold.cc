@@ -170,7 +170,11 @@ Value fold_matmul(const RewriteNode& at) {
     operands[i] = operand_of(operands[i], 0);
     changed = true;
   }
-  return changed ? matmul(operands[0], operands[1], t) : Value();
+  if (!changed) return {};
+  Attributes attributes = at.node.attributes;
+  attributes.set("transpose_a", t.a);
+  attributes.set("transpose_b", t.b);
+  return at.target.append_one(Op::matmul, operands, std::move(attributes));
 }
 
 const std::map<Op, Rule>& rules() {

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
+#include "core/support/formats.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -47,6 +49,8 @@ auto visit(DType dtype, F f) {
     case DType::f64: return f(double{});
     case DType::i32: return f(std::int32_t{});
     case DType::b8: return f(std::uint8_t{});
+    case DType::bf16: return f(Bf16{});
+    case DType::f16: return f(F16{});
   }
   throw Error(ErrorKind::internal, "Tensor", "unknown dtype");
 }
@@ -54,7 +58,14 @@ auto visit(DType dtype, F f) {
 template <class T>
 T converted(double value) {
   if constexpr (std::is_same_v<T, std::uint8_t>) return value != 0;
-  return static_cast<T>(value);
+  else if constexpr (std::is_same_v<T, Bf16>) return to_bf16(value);
+  else if constexpr (std::is_same_v<T, F16>) return to_f16(value);
+  else return static_cast<T>(value);
+}
+template <class T>
+double as_double(T value) {
+  if constexpr (std::is_class_v<T>) return to_float(value);
+  else return static_cast<double>(value);
 }
 
 }  // namespace
@@ -116,7 +127,7 @@ Tensor Tensor::filled(Type type, double value) {
 
 double Tensor::at(std::int64_t index) const {
   return visit(dtype(), [&](auto zero) {
-    return static_cast<double>(reinterpret_cast<const decltype(zero)*>(bytes_.data())[index]);
+    return as_double(reinterpret_cast<const decltype(zero)*>(bytes_.data())[index]);
   });
 }
 

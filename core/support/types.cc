@@ -14,7 +14,8 @@ struct DTypeRow {
   std::string_view name;
   std::size_t bytes;
 };
-constexpr std::array<DTypeRow, k_n_dtypes> k_dtypes{{{"f32", 4}, {"f64", 8}, {"i32", 4}, {"b8", 1}}};
+constexpr std::array<DTypeRow, k_n_dtypes> k_dtypes{
+    {{"f32", 4}, {"f64", 8}, {"i32", 4}, {"b8", 1}, {"bf16", 2}, {"f16", 2}}};
 
 }  // namespace
 
@@ -24,7 +25,8 @@ std::string_view dtype_name(DType dtype) { return k_dtypes[static_cast<std::size
 DType dtype_from_name(std::string_view name) {
   for (std::size_t i = 0; i < k_dtypes.size(); ++i)
     if (k_dtypes[i].name == name) return static_cast<DType>(i);
-  throw Error(ErrorKind::type, "dtype", "unknown dtype '" + std::string(name) + "'", "known: f32, f64, i32, b8");
+  throw Error(ErrorKind::type, "dtype", "unknown dtype '" + std::string(name) + "'",
+              "known: f32, f64, i32, b8, bf16, f16");
 }
 
 Shape::Shape(std::span<const std::int64_t> dims) {

@@ -70,7 +70,7 @@ void add_move_cases(Cases& cases) {
                          },
                      .agreement = k_exact,
                      .constant_output = may_be_zero(row.name)});
-    for (const DType fixed : {DType::i32, DType::b8})
+    for (const DType fixed : {DType::i32, DType::b8, DType::bf16, DType::f16})
       cases.push_back({.name = row.name + " " + std::string(dtype_name(fixed)),
                        .build =
                            [f = row.f, shape = row.shape, fixed](Graph& g, DType) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/common/formats.h"
+#include "core/support/formats.h"
 #include "tests/core/expression_trees.h"
 
 namespace unroll::testing {
@@ -136,9 +136,9 @@ Bound float_unary(const Instruction& i, const Bound& a, Wide ulp) {
     case Op::log1p: return rounded(increasing(a, [](Wide x) { return std::log1p(x); }, -1), i.dtype, ulp);
     case Op::tanh: return rounded(increasing(a, [](Wide x) { return std::tanh(x); }), i.dtype, ulp);
     case Op::sigmoid: return rounded(increasing(a, logistic), i.dtype, ulp);
-    case Op::round_bf16: return increasing(a, [](Wide x) { return common::round_to(common::k_bf16, x); });
-    case Op::round_f16: return increasing(a, [](Wide x) { return common::round_to(common::k_f16, x); });
-    case Op::round_tf32: return increasing(a, [](Wide x) { return common::round_to(common::k_tf32, x); });
+    case Op::round_bf16: return increasing(a, [](Wide x) { return round_to(k_bf16, x); });
+    case Op::round_f16: return increasing(a, [](Wide x) { return round_to(k_f16, x); });
+    case Op::round_tf32: return increasing(a, [](Wide x) { return round_to(k_tf32, x); });
     default: return a;  // stop_gradient
   }
 }

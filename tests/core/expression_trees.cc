@@ -120,16 +120,6 @@ class ExpressionGrower {
   std::vector<DType> dtypes_;  // of registers
 };
 
-template <class F>
-void with_type(DType dtype, F f) {
-  switch (dtype) {
-    case DType::f32: return f(float{});
-    case DType::f64: return f(double{});
-    case DType::i32: return f(std::int32_t{});
-    case DType::b8: return f(std::uint8_t{});
-  }
-}
-
 }  // namespace
 
 std::vector<DType> dtypes_of(Op op) {
@@ -169,23 +159,16 @@ double random_number(Engine& engine, DType dtype) {
 }
 
 std::vector<std::byte> bytes_of(DType dtype, const std::vector<double>& numbers) {
-  std::vector<std::byte> bytes(numbers.size() * dtype_bytes(dtype));
-  with_type(dtype, [&](auto zero) {
-    for (std::size_t k = 0; k < numbers.size(); ++k) {
-      const auto x = static_cast<decltype(zero)>(numbers[k]);
-      std::memcpy(bytes.data() + k * sizeof(x), &x, sizeof(x));
-    }
-  });
-  return bytes;
+  Tensor tensor(dtype, Shape{static_cast<std::int64_t>(numbers.size())});
+  for (std::size_t k = 0; k < numbers.size(); ++k) tensor.set(static_cast<std::int64_t>(k), numbers[k]);
+  return {tensor.bytes().begin(), tensor.bytes().end()};
 }
 
 double number_at(DType dtype, const std::vector<std::byte>& bytes, std::int64_t element) {
-  double number = 0;
-  with_type(dtype, [&](auto x) {
-    std::memcpy(&x, bytes.data() + static_cast<std::size_t>(element) * sizeof(x), sizeof(x));
-    number = static_cast<double>(x);
-  });
-  return number;
+  Tensor one(dtype, Shape{});
+  const std::size_t size = one.bytes().size();
+  std::memcpy(one.bytes().data(), bytes.data() + static_cast<std::size_t>(element) * size, size);
+  return one.at(0);
 }
 
 std::string text_of(const Expression& expression) {

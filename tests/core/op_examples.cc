@@ -76,6 +76,7 @@ const Attributes k_adagrad{{"epsilon", 1e-10}, {"weight_decay", 0.0}};
 const Attributes k_lion{{"beta1", 0.9}, {"beta2", 0.99}, {"weight_decay", 0.1}};
 const Attributes k_gradient{{"of", "mse"}, {"n_inputs", Int{2}}, {"d_outputs", Ints{0}}, {"d_inputs", Ints{0, 1}}};
 const Attributes k_plain{{"transpose_a", false}, {"transpose_b", false}};
+const Attributes k_stored{{"transpose_a", false}, {"transpose_b", false}, {"dtype", DType::f16}};
 const Attributes k_transposed{{"transpose_a", true}, {"transpose_b", true}};
 
 void add_elementwise(std::vector<OpExample>& right, std::vector<OpExample>& wrong) {
@@ -122,6 +123,10 @@ void add_basic_right(std::vector<OpExample>& list) {
       {Op::matmul, "matrices", {f(2, 3), f(3, 4)}, k_plain, {}},
       {Op::matmul, "a batch, both transposed", {f(5, 3, 2), f(5, 4, 3)}, k_transposed, {}},
       {Op::matmul, "a count of rows", {f(5, 3), f(5, 4), i()}, {{"transpose_a", true}, {"transpose_b", false}}, {}},
+      {Op::matmul, "operands of 16 bits", {{DType::bf16, {2, 3}}, {DType::bf16, {3, 4}}}, k_plain, {}},
+      {Op::matmul, "stored in 16 bits", {{DType::f16, {2, 3}}, {DType::f16, {3, 4}}}, k_stored, {}},
+      {Op::reduce_sum, "16 bits", {{DType::bf16, {2, 3}}}, {{"axes", Ints{0}}, {"keep", false}}, {}},
+      {Op::select, "16 bits", {{DType::b8, {2, 3}}, {DType::f16, {2, 3}}, {DType::f16, {3}}}, {}, {}},
       {Op::reduce_sum, "two axes", {f(2, 3, 4)}, {{"axes", Ints{0, 2}}, {"keep", false}}, {}},
       {Op::reduce_max, "kept axis", {f(2, 3)}, {{"axes", Ints{1}}, {"keep", true}}, {}},
       {Op::argmax, "the first axis", {f(2, 3)}, {{"axis", Int{0}}}, {}},
@@ -159,6 +164,13 @@ void add_basic_wrong(std::vector<OpExample>& list) {
       {Op::concat, "two dtypes", {f(2, 3), i(2, 3)}, {{"axis", Int{1}}}, {}},
       {Op::broadcast, "a shrinking axis", {f(3)}, {{"shape", Ints{1}}}, {}},
       {Op::matmul, "inner dimensions", {f(2, 3), f(4, 3)}, k_plain, {}},
+      {Op::matmul, "operands of two dtypes", {{DType::bf16, {2, 3}}, f(3, 4)}, k_plain, {}},
+      {Op::matmul, "f32 stored in 16 bits", {f(2, 3), f(3, 4)}, k_stored, {}},
+      {Op::add, "16 bits", {{DType::bf16, {2, 3}}, {DType::bf16, {2, 3}}}, {}, {}},
+      {Op::less, "16 bits", {{DType::f16, {2, 3}}, {DType::f16, {2, 3}}}, {}, {}},
+      {Op::tanh, "16 bits", {{DType::f16, {2, 3}}}, {}, {}},
+      {Op::reduce_max, "16 bits", {{DType::bf16, {2, 3}}}, {{"axes", Ints{1}}, {"keep", false}}, {}},
+      {Op::scatter_add, "16 bits", {i(2), {DType::bf16, {2, 3}}}, {{"rows", Int{5}}}, {}},
       {Op::matmul, "batches", {f(2, 2, 3), f(1, 3, 4)}, k_plain, {}},
       {Op::matmul, "a float count of rows", {f(2, 3), f(3, 4), f()}, k_plain, {}},
       {Op::matmul, "a count of rows of a batch", {f(5, 3, 2), f(5, 4, 3), i()}, k_transposed, {}},

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "backends/common/formats.h"
+#include "core/support/formats.h"
 #include "cpu_kernel_test.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -42,8 +42,8 @@ bool wants_floats(Op op) {
   return false;
 }
 template <class T>
-T rounded(const common::Format& format, T x) {
-  if constexpr (std::is_floating_point_v<T>) return common::round_to(format, x);
+T rounded(const Format& format, T x) {
+  if constexpr (std::is_floating_point_v<T>) return round_to(format, x);
   else return x;
 }
 
@@ -69,9 +69,9 @@ void apply_number(Op op, T a, T b, Number& out) {
     case Op::mul: y = narrow(wide(a) * wide(b)); break;
     case Op::div: y = k_int && b == 0 ? T{0} : narrow(wide(a) / wide(b)); break;
     case Op::maximum: y = nan ? a + b : std::max(b, a); break;
-    case Op::round_bf16: y = rounded(common::k_bf16, a); break;
-    case Op::round_f16: y = rounded(common::k_f16, a); break;
-    case Op::round_tf32: y = rounded(common::k_tf32, a); break;
+    case Op::round_bf16: y = rounded(k_bf16, a); break;
+    case Op::round_f16: y = rounded(k_f16, a); break;
+    case Op::round_tf32: y = rounded(k_tf32, a); break;
     case Op::minimum: y = nan ? a + b : std::min(b, a); break;
     case Op::less: out.b = a < b; break;
     case Op::less_equal: out.b = a <= b; break;

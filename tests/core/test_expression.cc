@@ -73,9 +73,11 @@ std::string shim(Dialect dialect) {
     case Dialect::cuda:
       return "#include <cmath>\n#include <bit>\n#define __device__\nusing std::isfinite;\n"
              "inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }\n"
+             "inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }\n"
              "inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }\n";
     case Dialect::glsl:
       return "#include <bit>\n#include <cmath>\n#include <cstdint>\ntypedef unsigned int uint;\nusing std::uint8_t;\n"
+             "using std::uint16_t;\n"
              "using std::abs; using std::exp; using std::log; using std::sqrt; using std::isnan; using std::isinf;\n"
              "inline float roundEven(float x) { return std::nearbyint(x); }\n"
              "inline uint floatBitsToUint(float x) { return std::bit_cast<uint>(x); }\n"
@@ -200,7 +202,8 @@ struct OneOp {
 const std::vector<double>& special_numbers(DType dtype) {
   using F = std::numeric_limits<float>;
   using I = std::numeric_limits<std::int32_t>;
-  static const std::vector<double> floats{0,    -0.0, 1,  -1,  0.5, -0.5, 0.25, -0.75, 1e-5,     -1e-5,         3,
+  static const std::vector<double> floats{1.00390625, 1.01171875, 1.00048828125, 65519, 65520, 6e-5, -3e-8, 2e-8, 1e-40,
+                                          0,    -0.0, 1,  -1,  0.5, -0.5, 0.25, -0.75, 1e-5,     -1e-5,         3,
                                           -7,   88,   -90, 105, -105, 3e9, -3e9, 1e30,  F::max(), F::infinity(),
                                           -F::infinity(), F::quiet_NaN()};
   static const std::vector<double> ints{0, 1, -1, 2, -2, 7, 100000, -99999, I::max(), I::min(), I::min() + 1.0};
@@ -209,26 +212,33 @@ const std::vector<double>& special_numbers(DType dtype) {
 }
 
 // Each op on each dtype it takes, over all pairs of special numbers.
+OneOp one_op(Op op, DType dtype, DType to) {
+  const OpInfo& info = op_info(op);
+  const auto n = static_cast<std::int64_t>(special_numbers(dtype).size());
+  OneOp one{{}, std::make_shared<Graph>(), std::string(info.name) + " on " + std::string(dtype_name(dtype))};
+  std::vector<Value> operands;
+  for (int k = 0; k < info.max_inputs; ++k)
+    operands.push_back(
+        one.graph->input("x" + std::to_string(k), {op == Op::select && k == 0 ? DType::b8 : dtype, {2 * n * n}}));
+  Attributes attributes;
+  if (op == Op::cast) attributes.set("dtype", to);
+  const Value y = one.graph->append_one(op, operands, attributes);
+  one.graph->output("y", y);
+  one.expression = expression_of_node(*one.graph, y.node());
+  return one;
+}
 std::vector<OneOp> every_op() {
   std::vector<OneOp> list;
   for (const OpInfo& info : op_table()) {
     if (!is_elementwise(info.op)) continue;
     for (const DType dtype : dtypes_of(info.op))
-      for (const DType to : {DType::f32, DType::f64, DType::i32, DType::b8}) {
-        if (info.op != Op::cast && to != DType::f32) continue;
-        const auto n = static_cast<std::int64_t>(special_numbers(dtype).size());
-        OneOp one{{}, std::make_shared<Graph>(), std::string(info.name) + " on " + std::string(dtype_name(dtype))};
-        std::vector<Value> operands;
-        for (int k = 0; k < info.max_inputs; ++k)
-          operands.push_back(one.graph->input("x" + std::to_string(k),
-                                              {info.op == Op::select && k == 0 ? DType::b8 : dtype, {2 * n * n}}));
-        Attributes attributes;
-        if (info.op == Op::cast) attributes.set("dtype", to);
-        const Value y = one.graph->append_one(info.op, operands, attributes);
-        one.graph->output("y", y);
-        one.expression = expression_of_node(*one.graph, y.node());
-        list.push_back(std::move(one));
-      }
+      for (const DType to : {DType::f32, DType::f64, DType::i32, DType::b8})
+        if (info.op == Op::cast || to == DType::f32) list.push_back(one_op(info.op, dtype, to));
+  }
+  for (const DType half : {DType::bf16, DType::f16}) {  // loads, stores and moves
+    list.push_back(one_op(Op::cast, half, DType::f32));
+    list.push_back(one_op(Op::cast, DType::f32, half));
+    for (const Op op : {Op::select, Op::stop_gradient}) list.push_back(one_op(op, half, half));
   }
   return list;
 }

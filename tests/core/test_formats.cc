@@ -7,14 +7,11 @@
 #include <cstdint>
 #include <limits>
 
-#include "backends/common/formats.h"
+#include "core/support/formats.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
 
 using namespace unroll;
-using common::k_bf16;
-using common::k_f16;
-using common::k_tf32;
 
 namespace {
 
@@ -37,26 +34,26 @@ TEST_CASE("every number of binary16 stays, and between two the nearer one is tak
   for (std::uint32_t bits = 0; bits < 0x7bff; ++bits) {
     const double low = f16_of(bits), high = f16_of(bits + 1), half = (low + high) / 2;
     CAPTURE(low);
-    REQUIRE(common::round_to(k_f16, low) == low);
-    REQUIRE(common::round_to(k_f16, half) == (bits % 2 == 0 ? low : high));
-    REQUIRE(common::round_to(k_f16, std::nextafter(half, 0)) == low);
-    REQUIRE(common::round_to(k_f16, -std::nextafter(half, 1e9)) == -high);
+    REQUIRE(round_to(k_f16, low) == low);
+    REQUIRE(round_to(k_f16, half) == (bits % 2 == 0 ? low : high));
+    REQUIRE(round_to(k_f16, std::nextafter(half, 0)) == low);
+    REQUIRE(round_to(k_f16, -std::nextafter(half, 1e9)) == -high);
   }
-  CHECK(common::round_to(k_f16, 65519.0) == 65504);
-  CHECK(std::isinf(common::round_to(k_f16, 65520.0)));
-  CHECK(std::signbit(common::round_to(k_f16, -1e-30)));
+  CHECK(round_to(k_f16, 65519.0) == 65504);
+  CHECK(std::isinf(round_to(k_f16, 65520.0)));
+  CHECK(std::signbit(round_to(k_f16, -1e-30)));
 }
 
 TEST_CASE("bfloat16 and tf32 keep the high bits of a float, rounded") {
   for (std::uint32_t high = 0; high < 0x7f80; ++high) {
     const float low = std::bit_cast<float>(high << 16), half = std::bit_cast<float>((high << 16) | 0x8000);
     const float next = std::bit_cast<float>((high + 1) << 16);  // infinity at the end
-    REQUIRE(common::round_to(k_bf16, low) == low);
-    REQUIRE(common::round_to(k_bf16, half) == (high % 2 == 0 ? low : next));
-    REQUIRE(common::round_to(k_bf16, -std::nextafter(half, 0.0F)) == -low);
+    REQUIRE(round_to(k_bf16, low) == low);
+    REQUIRE(round_to(k_bf16, half) == (high % 2 == 0 ? low : next));
+    REQUIRE(round_to(k_bf16, -std::nextafter(half, 0.0F)) == -low);
   }
-  CHECK(common::round_to(k_tf32, 1 + 0x1p-11F) == 1);
-  CHECK(common::round_to(k_tf32, 1 + 0x3p-11F) == 1 + 0x1p-9F);
+  CHECK(round_to(k_tf32, 1 + 0x1p-11F) == 1);
+  CHECK(round_to(k_tf32, 1 + 0x3p-11F) == 1 + 0x1p-9F);
 }
 
 TEST_CASE("the cpu backend rounds all exponents and patterns of mantissas as the definition does") {
@@ -65,12 +62,12 @@ TEST_CASE("the cpu backend rounds all exponents and patterns of mantissas as the
   for (std::uint32_t i = 0; i < 512 * 512; ++i)  // sign and exponent, then the ends and middles of mantissas
     values[i] = std::bit_cast<float>(((i >> 9) << 23) | ((i & 0x1f0) << 14) | ((i & 8) << 13) | ((i & 4) << 10) |
                                      ((i & 2) << 11) | (i & 1));
-  const std::pair<Value (*)(Value), common::Format> formats[] = {
+  const std::pair<Value (*)(Value), Format> formats[] = {
       {round_bf16, k_bf16}, {round_f16, k_f16}, {round_tf32, k_tf32}};
   for (const auto& [round, format] : formats) {
     const Tensor y = on_cpu(round, x);
     for (std::int64_t i = 0; i < x.elements(); ++i) {
-      const float given = values[static_cast<std::size_t>(i)], wanted = common::round_to(format, given);
+      const float given = values[static_cast<std::size_t>(i)], wanted = round_to(format, given);
       const float got = y.values<float>()[static_cast<std::size_t>(i)];
       if (std::isnan(given)) REQUIRE(std::isnan(got));
       else REQUIRE(std::bit_cast<std::uint32_t>(got) == std::bit_cast<std::uint32_t>(wanted));

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "core/ir/composite.h"
@@ -95,6 +96,14 @@ TEST_CASE("numbers keep every bit") {
   g.output("d", constant(g, Tensor::from(Shape{7}, doubles)));
   g.output("i", constant(g, Tensor::from(Shape{2}, std::vector<std::int32_t>{INT32_MIN, INT32_MAX})));
   g.output("b", constant(g, Tensor::from(Shape{2}, std::vector<std::uint8_t>{0, 1})));
+  for (const DType half : {DType::bf16, DType::f16}) {  // every number of the format, NaNs among them
+    Tensor numbers(half, Shape{1 << 16});
+    for (std::size_t bits = 0; bits < 1 << 16; ++bits) {
+      const auto value = static_cast<std::uint16_t>(bits);
+      std::memcpy(numbers.bytes().data() + 2 * bits, &value, 2);
+    }
+    g.output(std::string(dtype_name(half)), constant(g, std::move(numbers)));
+  }
   g.output("negative zero", filled(g, {DType::f32, {3}}, -0.0));
   g.output("empty", constant(g, Tensor(DType::f32, Shape{0, 4})));
   check_round_trip(g);
@@ -152,7 +161,7 @@ TEST_CASE("a wrong text is refused with its line and column") {
       {"graph { %0 = input(){name=\"x\"} : f32[2] output \"y\" = %0.1 }", "names no output"},
       {"graph { %0 = input(){name=\"x\"} : f32[2] %1 = input(){name=\"x\"} : f32[2] }", "the name 'x' is taken"},
       {"graph { %0 = input() : f32[2] }", "an input is written"},
-      {"graph { %0 = input(){name=\"x\"} : f16[2] }", "unknown dtype 'f16'"},
+      {"graph { %0 = input(){name=\"x\"} : f8[2] }", "unknown dtype 'f8'"},
       {"graph { %0 = input(){name=\"x\"} : f32[-2] }", "must not be negative"},
       {"graph { %0 = input(){name=\"x} : f32[2] }", "the string does not end"},
       {"graph { %0 = input(){name=\"\\q\"} : f32[2] }", "unknown escape"},

@@ -87,7 +87,7 @@ std::vector<DType> float_dtypes(const std::string& backend) {
 TensorMap absolute(const TensorMap& inputs) {
   TensorMap result = inputs;
   for (auto& [name, tensor] : result)
-    if (is_float(tensor.dtype()))
+    if (is_float(arithmetic_dtype(tensor.dtype())))
       for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, std::abs(tensor.at(i)));
   return result;
 }

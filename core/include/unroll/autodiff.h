@@ -10,9 +10,10 @@
 
 namespace unroll {
 
-// Returns d(sum over k of <outputs[k], cotangents[k]>) / d wrt[i] for each i, with the type of wrt[i]. The gradient is
-// zero for a wrt on which the outputs do not depend. Throws Error(type) when a wrt is not a float, and
-// Error(unsupported), which names the op, when a path contains an op without a gradient.
+// Returns d(sum over k of <outputs[k], cotangents[k]>) / d wrt[i] for each i, with the type of wrt[i]; gradients and
+// cotangents of 16-bit values are f32. The gradient is zero for a wrt on which the outputs do not depend. Throws
+// Error(type) when a wrt is not a float, and Error(unsupported), which names the op, when a path contains an op without
+// a gradient.
 UNROLL_API std::vector<Value> differentiate(std::span<const Value> outputs, std::span<const Value> cotangents,
                                             std::span<const Value> wrt);
 // The same for one scalar output with cotangent 1. Throws Error(shape) when `loss` is not a scalar.

@@ -41,12 +41,22 @@ class UNROLL_API Bytes {
   void (*release_)(void*, std::size_t) = nullptr;
 };
 
+// Elements of 16 bits. Tensor::at and Tensor::set convert.
+struct Bf16 {
+  std::uint16_t bits = 0;
+};
+struct F16 {
+  std::uint16_t bits = 0;
+};
+
 template <class T>
 struct DTypeOf;
 template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
 template <> struct DTypeOf<double> { static constexpr DType value = DType::f64; };
 template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::i32; };
 template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::b8; };
+template <> struct DTypeOf<Bf16> { static constexpr DType value = DType::bf16; };
+template <> struct DTypeOf<F16> { static constexpr DType value = DType::f16; };
 
 class UNROLL_API Tensor {
  public:

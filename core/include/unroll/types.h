@@ -14,14 +14,19 @@
 
 namespace unroll {
 
-// b8 is a byte that is 0 or 1. Indices, labels, lengths and random keys are i32.
-enum class DType : std::uint8_t { f32, f64, i32, b8 };
-inline constexpr int k_n_dtypes = 4;
+// b8 is a byte that is 0 or 1. Indices, labels, lengths and random keys are i32. bf16 (bfloat16) and f16 (binary16)
+// store numbers: they can be cast, moved, selected, carried and stacked by a scan, multiplied by matmul and added up by
+// reduce_sum, with results in f32. All other arithmetic needs a cast.
+enum class DType : std::uint8_t { f32, f64, i32, b8, bf16, f16 };
+inline constexpr int k_n_dtypes = 6;
 
 UNROLL_API std::size_t dtype_bytes(DType dtype);
 UNROLL_API std::string_view dtype_name(DType dtype);  // "f32"
 UNROLL_API DType dtype_from_name(std::string_view name);  // throws Error(type)
-inline bool is_float(DType d) { return d == DType::f32 || d == DType::f64; }
+inline bool is_float(DType d) { return d == DType::f32 || d == DType::f64; }  // has float arithmetic
+inline bool is_half(DType d) { return d == DType::bf16 || d == DType::f16; }   // stores floats in 16 bits
+// The dtype of results that are computed from values of dtype d, and of their gradients.
+inline DType arithmetic_dtype(DType d) { return is_half(d) ? DType::f32 : d; }
 
 // Dimensions, outermost first (row-major). Rank 0 is a scalar; a dimension may be 0.
 class UNROLL_API Shape {
