@@ -11,11 +11,57 @@ namespace unroll {
 
 namespace {
 
+// The live part, in which every elementwise node has loads of its own: one that several groups share would be written
+// to memory in f32.
+std::shared_ptr<const Graph> with_own_loads(const Graph& source) {
+  const auto loads = rewrite(source, [](const RewriteNode& at) -> std::vector<Value> {
+    if (!is_elementwise(at.node.op)) return {};
+    std::vector<Value> operands(at.operands.begin(), at.operands.end());
+    bool any = false;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const Node& from = operands[i].node();
+      if (!is_load(at.target, from)) continue;
+      const auto same = std::find(at.operands.begin(), at.operands.end(), at.operands[i]) - at.operands.begin();
+      operands[i] = same < static_cast<std::ptrdiff_t>(i)
+                        ? operands[static_cast<std::size_t>(same)]
+                        : cast(at.target.value(from.inputs[0]), operands[i].dtype());
+      any = true;
+    }
+    return any ? at.target.append(at.node.op, operands, at.node.attributes) : std::vector<Value>{};
+  });
+  return drop_dead(*loads);
+}
+
+// A load is as deep as its only reader, and a value that is only stored (a state before a step) as deep as the deepest
+// other reader of it.
+void sink_loads(const Graph& graph, const std::vector<bool>& elementwise, std::vector<int>& depth) {
+  const auto uses = count_uses(graph);
+  const auto nodes = graph.nodes();
+  std::vector<bool> is_read(nodes.size(), false);
+  for (const Node& node : nodes)
+    for (const ValueId& id : node.inputs) is_read[static_cast<std::size_t>(id.node)] = true;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (is_read[i] || nodes[i].op != Op::cast || !is_half(nodes[i].outputs[0].dtype)) continue;
+    for (std::size_t other = 0; other < nodes.size(); ++other) {
+      const auto& in = nodes[other].inputs;
+      const bool reads = std::find(in.begin(), in.end(), nodes[i].inputs[0]) != in.end();
+      if (reads && elementwise[other] && nodes[other].outputs[0].shape == nodes[i].outputs[0].shape)
+        depth[i] = std::max(depth[i], depth[other]);
+    }
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    for (const ValueId& id : nodes[i].inputs) {
+      const auto from = static_cast<std::size_t>(id.node);
+      if (elementwise[i] && is_load(graph, nodes[from]) && uses[from][0] == 1) depth[from] = depth[i];
+    }
+}
+
 NodeSets group(const Graph& graph) {
   const auto nodes = graph.nodes();
   std::vector<bool> elementwise;
   for (const Node& node : nodes) elementwise.push_back(is_elementwise(node.op));
-  const auto depth = group_depths(graph, elementwise);
+  auto depth = group_depths(graph, elementwise);
+  sink_loads(graph, elementwise, depth);
   NodeSets groups(nodes.size());
   std::map<ValueId, int> reader;  // elementwise siblings that read one full-size value share the load
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -66,7 +112,7 @@ void note_group(PassLog* log, const Graph& graph, const std::vector<int>& member
 }
 
 std::shared_ptr<const Graph> fuse_graph(const Graph& source, std::size_t most, PassLog* log) {
-  const auto graph = drop_dead(source);
+  const auto graph = with_own_loads(source);
   return with_units(*graph, cut_groups(*graph, group(*graph), most),
                     [&](const std::vector<int>& members, const Boundary& boundary, Graph& target, ValueMap& values) {
                       note_group(log, *graph, members, boundary, most);

@@ -138,10 +138,14 @@ std::shared_ptr<const Graph> with_units(const Graph& graph, const Units& units, 
   return Rebuild(graph, units, emit).run();
 }
 
+bool is_load(const Graph& graph, const Node& node) {
+  return node.op == Op::cast && is_half(graph.type(node.inputs[0]).dtype);
+}
+
 void emit_group(Op op, const Graph& graph, const std::vector<int>& members, const Boundary& boundary, Graph& target,
                 ValueMap& values) {
   auto body = std::make_shared<Graph>();
-  ValueMap inner;
+  ValueMap inner, loads;
   std::vector<Value> operands;
   const auto is_scalar = [&](const ValueId& id) { return is_scalar_constant(graph, id); };
   const bool only_scalars = std::all_of(boundary.operands.begin(), boundary.operands.end(), is_scalar);
@@ -158,7 +162,9 @@ void emit_group(Op op, const Graph& graph, const std::vector<int>& members, cons
       if (!value) value = body->append_one(Op::constant, {}, graph.node(id.node).attributes);
       in.push_back(value);
     }
-    inner[{m, 0}] = body->append_one(node.op, in, node.attributes);
+    Value& load = is_load(graph, node) ? loads[node.inputs[0]] : inner[{m, 0}];
+    if (!load) load = body->append_one(node.op, in, node.attributes);
+    inner[{m, 0}] = load;
   }
   for (std::size_t k = 0; k < boundary.results.size(); ++k)
     body->output("out" + std::to_string(k), inner.at(boundary.results[k]));

@@ -46,7 +46,11 @@ using EmitUnit =
 // A copy of the graph in which every unit of more than one node is what `emit` makes of it.
 std::shared_ptr<const Graph> with_units(const Graph& graph, const Units& units, const EmitUnit& emit);
 
-// One node for a unit, with the unit as its body. Scalar constants become constants of the body.
+// A cast from a 16-bit dtype: a group reads such values where they lie.
+bool is_load(const Graph& graph, const Node& node);
+
+// One node for a unit, with the unit as its body. Scalar constants become constants of the body; casts that load the
+// same value are one.
 void emit_group(Op op, const Graph& graph, const std::vector<int>& members, const Boundary& boundary, Graph& target,
                 ValueMap& values);
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "core/passes/log.h"
 #include "unroll/backend.h"
@@ -26,8 +27,9 @@ std::shared_ptr<const Graph> prune_scans(const Graph& graph);
 using AskClaim = std::function<Claim(const Graph&, const Node&)>;
 std::shared_ptr<const Graph> claim(const Graph& graph, const AskClaim& ask, PassLog* log = nullptr);
 std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend, PassLog* log = nullptr);
-// Operands of f32 products are rounded to the format.
-std::shared_ptr<const Graph> set_precision(const Graph& graph, Precision precision);
+// Number formats by role (Precision in unroll/backend.h). A backend without the dtype gets round_* ops on f32.
+std::shared_ptr<const Graph> set_precision(const Graph& graph, Precision precision, std::span<const DType> dtypes,
+                                           PassLog* log = nullptr);
 // Lengths and reset masks of scans become ordinary ops of their bodies.
 std::shared_ptr<const Graph> lower_scan_masks(const Graph& graph);
 // Scans of one step become their bodies.

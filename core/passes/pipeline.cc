@@ -34,13 +34,14 @@ template <std::shared_ptr<const Graph> (*F)(const Graph&, const Tuning&, PassLog
 std::shared_ptr<const Graph> tuned(const Graph& graph, const Context& context) {
   return F(graph, context.backend.describe().tuning, context.log);
 }
-// Claimed kernels compute in f32, so in another precision nothing is claimed.
-std::shared_ptr<const Graph> claim_in_f32(const Graph& graph, const Context& context) {
-  if (context.options.precision == Precision::f32) return claim(graph, context.backend, context.log);
-  return claim(graph, [](const Graph&, const Node&) { return Claim{.reason = "its kernel needs f32"}; }, context.log);
+std::shared_ptr<const Graph> claim_in_precision(const Graph& graph, const Context& context) {
+  const Precision precision = context.options.precision;
+  if (precision == Precision::f32) return claim(graph, context.backend, context.log);
+  const auto ask = [&](const Graph& g, const Node& node) { return context.backend.claim_in(g, node, precision); };
+  return claim(graph, ask, context.log);
 }
 std::shared_ptr<const Graph> set_precision_of(const Graph& graph, const Context& context) {
-  return set_precision(graph, context.options.precision);
+  return set_precision(graph, context.options.precision, context.backend.describe().dtypes, context.log);
 }
 std::shared_ptr<const Graph> checkpoint_if_wanted(const Graph& graph, const Context& context) {
   return context.checkpoints ? checkpoint(graph, context.log) : copy_graph(graph);
@@ -71,8 +72,7 @@ constexpr Pass k_passes[] = {
     {"recognize", false, told<recognise>},
     {"fold", false, plain<fold>},
     {"cse", false, plain<eliminate_common>},
-    {"claim", true, claim_in_f32},
-    {"precision", false, set_precision_of},
+    {"claim", true, claim_in_precision},
     {"lower_masks", true, lower_masks_if_wanted},
     {"inline_steps", false, told<inline_steps>},
     {"fold", false, plain<fold>},
@@ -91,6 +91,7 @@ constexpr Pass k_passes[] = {
     {"scan_dce", false, plain<prune_scans>},
     {"pack", false, pack_if_wanted},
     {"chunk_scans", false, chunk_if_wanted},
+    {"precision", false, set_precision_of},
     {"bind_constants", false, plain<bind_constants>},
     {"fold", false, plain<fold>},
     {"cse", false, plain<eliminate_common>},

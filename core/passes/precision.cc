@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds the operands of matrix products. CSE merges repeated roundings, and `split` moves roundings that need no state
-// out of loops.
+// The number formats that a precision stands for.
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
+#include "core/passes/formats.h"
 #include "core/passes/passes.h"
-#include "core/passes/rewrite.h"
 #include "core/support/nearest_name.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -17,12 +18,13 @@ namespace {
 struct Row {
   Precision precision;
   std::string_view name;
-  Value (*operand)(Value);  // of a product; null: as it is
+  Value (*round)(Value);          // operands of products; null: as they are
+  std::optional<DType> storage;
 };
-constexpr std::array<Row, 4> k_rows{{{Precision::f32, "f32", nullptr},
-                                     {Precision::tf32, "tf32", round_tf32},
-                                     {Precision::bf16, "bf16", round_bf16},
-                                     {Precision::f16, "f16", round_f16}}};
+constexpr std::array<Row, 4> k_rows{{{Precision::f32, "f32", nullptr, {}},
+                                     {Precision::tf32, "tf32", round_tf32, {}},
+                                     {Precision::bf16, "bf16", round_bf16, DType::bf16},
+                                     {Precision::f16, "f16", round_f16, DType::f16}}};
 const Row& row_of(Precision precision) { return k_rows[static_cast<std::size_t>(precision)]; }
 
 }  // namespace
@@ -39,17 +41,18 @@ Precision precision_from_name(std::string_view name) {
               known_names(name, known));
 }
 
-std::shared_ptr<const Graph> set_precision(const Graph& graph, Precision precision) {
-  const auto operand = row_of(precision).operand;
-  if (!operand) return copy_graph(graph);
-  return with_bodies(graph, [&](const Graph& g) {
-    return rewrite(g, [&](const RewriteNode& at) -> std::vector<Value> {
-      if (at.node.op != Op::matmul || at.operands[0].dtype() != DType::f32) return {};
-      std::vector<Value> operands(at.operands.begin(), at.operands.end());
-      for (std::size_t i = 0; i < 2; ++i) operands[i] = operand(operands[i]);
-      return at.target.append(at.node.op, operands, at.node.attributes);
-    });
-  });
+Claim Backend::claim_in(const Graph& graph, const Node& node, Precision precision) const {
+  if (precision == Precision::f32) return claim(graph, node);
+  return {.reason = "its kernel needs f32"};
+}
+
+std::shared_ptr<const Graph> set_precision(const Graph& graph, Precision precision, std::span<const DType> dtypes,
+                                           PassLog* log) {
+  const Row& row = row_of(precision);
+  if (!row.round) return copy_graph(graph);
+  const auto assigned = assign_format(graph, {row.round, row.storage}, log);
+  const bool known = !row.storage || std::find(dtypes.begin(), dtypes.end(), *row.storage) != dtypes.end();
+  return known ? assigned : without_dtype(*assigned, *row.storage, row.round);
 }
 
 }  // namespace unroll

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
 
 #include "core/ir/row_ops.h"
@@ -38,12 +39,30 @@ Attributes wide_attributes(const Node& node) {
   return a;
 }
 
+bool sums(Op op) { return op == Op::matmul || op == Op::reduce_sum || op == Op::scatter_add; }
+// The 16-bit dtype in which a product stores its sums.
+std::optional<DType> stored_dtype(const Node& node) {
+  if (node.op != Op::matmul || !is_half(node.outputs[0].dtype)) return std::nullopt;
+  return node.outputs[0].dtype;
+}
+
+// Sums of 16-bit numbers are in f64 too, before a product stores them.
 std::vector<Value> append_wide(Graph& target, const Node& node, std::span<const Value> operands,
                                std::shared_ptr<const Graph> body = nullptr) {
-  std::vector<Value> results =
-      target.append(node.op, operands.first(n_operands(node)), wide_attributes(node), std::move(body));
+  std::vector<Value> in(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(n_operands(node)));
+  for (Value& x : in)
+    if (sums(node.op) && is_half(x.dtype())) x = wide(x);
+  Attributes attributes = wide_attributes(node);
+  if (node.op == Op::matmul) attributes.erase("dtype");
+  std::vector<Value> results = target.append(node.op, in, std::move(attributes), std::move(body));
   for (Value& result : results)  // random numbers are f32 everywhere
     if (result.dtype() == DType::f32) result = cast(result, DType::f64);
+  return results;
+}
+std::vector<Value> append_stored(Graph& target, const Node& node, std::span<const Value> operands,
+                                 std::shared_ptr<const Graph> body = nullptr) {
+  std::vector<Value> results = append_wide(target, node, operands, std::move(body));
+  if (const auto dtype = stored_dtype(node)) results[0] = cast(results[0], *dtype);
   return results;
 }
 
@@ -93,11 +112,15 @@ Value of_select(Operands in, Value) {
   return chosen + in[0].bound * (abs(wide(in[1].value) - wide(in[2].value)) + ea + eb);
 }
 // What is near the middle of two neighbours of the format may become either.
+Value of_format(Value e, Value out, int digits) {
+  const Value off = one_where(less(e * 0, e));
+  return e + off * abs(wide(out)) * std::ldexp(4.0, -digits);
+}
 template <int k_digits>
 Value of_format(Operands in, Value out) {
-  const Value e = bound_of(in[0]), off = one_where(less(e * 0, e));
-  return e + off * abs(out) * std::ldexp(4.0, -k_digits);
+  return of_format(bound_of(in[0]), out, k_digits);
 }
+int digits_of(DType half) { return half == DType::bf16 ? 8 : 11; }
 
 struct Rule {
   Op op;
@@ -140,6 +163,7 @@ constexpr Rule k_rules[] = {
 Bounded elementwise(const Rule& rule, Operands in, Value out, DType source, bool flushes) {
   const bool exact = std::none_of(in.begin(), in.end(), [](const Bounded& x) { return static_cast<bool>(x.bound); });
   Value bound = exact || !rule.propagate ? Value() : rule.propagate(in, out);
+  if (bound && rule.op == Op::cast && is_half(source)) bound = of_format(bound, out, digits_of(source));
   if (rule.rounds && is_float(source)) {
     const Value rounding = abs(out) * (2 * k_ulps * unit_roundoff(source)) + least_error(source, flushes);
     bound = bound ? bound + rounding : rounding;
@@ -176,10 +200,10 @@ std::int64_t terms_of(const Node& node, std::span<const Value> operands) {
 // What adding up so many numbers of these sizes may be off by.
 Value sum_rounding(Graph& target, const Node& node, std::span<const Value> operands, bool flushes) {
   const std::int64_t terms = operands.empty() ? 0 : terms_of(node, operands);
-  if (terms == 0 || !is_float(node.outputs[0].dtype)) return {};
+  const DType dtype = arithmetic_dtype(node.outputs[0].dtype);
+  if (terms == 0 || !is_float(dtype)) return {};
   std::vector<Value> sizes;
-  for (const Value x : operands) sizes.push_back(is_float(x.dtype()) ? abs(x) : x);
-  const DType dtype = node.outputs[0].dtype;
+  for (const Value x : operands) sizes.push_back(is_float(arithmetic_dtype(x.dtype())) ? abs(wide(x)) : x);
   const double u = unit_roundoff(dtype);
   return append_wide(target, node, sizes)[0] * (k_contraction * u * (tree_levels(terms) + 2)) +
          static_cast<double>(terms) * least_error(dtype, flushes);
@@ -220,8 +244,6 @@ std::vector<Bounded> append_group(Graph& target, const Graph& body, std::span<co
   return results;
 }
 
-bool sums(Op op) { return op == Op::matmul || op == Op::reduce_sum || op == Op::scatter_add; }
-
 Value noisy(Value x, std::mt19937_64& random) {
   if (x.dtype() != DType::f64) return x;
   // Of different sizes, because equal ones cancel: (1 + e)(1 - e) would hide what a mean of equal values is sensitive
@@ -246,7 +268,7 @@ std::shared_ptr<Graph> copied(const Graph& graph, std::mt19937_64* noise) {
     }
     std::vector<Value> operands;
     for (const ValueId& id : node.inputs) operands.push_back(noise && sums(node.op) ? noisy(at(id), *noise) : at(id));
-    values.push_back(append_wide(*target, node, operands, node.body ? copied(*node.body, noise) : nullptr));
+    values.push_back(append_stored(*target, node, operands, node.body ? copied(*node.body, noise) : nullptr));
     const Rule* rule = find_rule(node.op);
     const bool rounds = rule && rule->rounds && node.op != Op::cast;  // whole numbers mostly, which decide what happens
     if (noise && (sums(node.op) || rounds)) values.back()[0] = noisy(values.back()[0], *noise);
@@ -290,9 +312,14 @@ std::vector<Bounded> append_bounded(Graph& target, const Node& node, std::span<c
     for (const Value x : operands) in.push_back({x, {}});
     return {append_elementwise(target, node, in, flushes)};
   }
+  const std::vector<Value> sums = append_wide(target, node, operands);
   std::vector<Bounded> results;
-  for (const Value result : append_wide(target, node, operands)) results.push_back({result, {}});
+  for (const Value result : sums) results.push_back({result, {}});
   if (const Value rounding = sum_rounding(target, node, operands, flushes)) results[0].bound = rounding;
+  if (const auto stored = stored_dtype(node)) {
+    results[0].value = cast(results[0].value, *stored);
+    if (results[0].bound) results[0].bound = of_format(results[0].bound, results[0].value, digits_of(*stored));
+  }
   return results;
 }
 

@@ -164,7 +164,7 @@ constexpr KeySpec k_schema[] = {
     {"train.plateau_patience", k_int, "5", from(1), k_trained,
      "plateau: validations without improvement before the learning rate falls"},
     {"train.precision", k_text, "\"f32\"", one_of("f32|tf32|bf16|f16"), k_trained,
-     "format of the operands of matrix products; everything else stays f32. f16 scales the loss"},
+     "number formats by role: operands of products, and in bf16 and f16 what loops read and save. f16 scales the loss"},
     {"train.loss_scale", k_num, "65536.0", between(1, 16777216), k_trained, "f16: initial loss scale, a power of two"},
     {"train.loss_scale_every", k_int, "2000", from(1), k_trained,
      "f16: updates without overflow before the loss scale doubles"},

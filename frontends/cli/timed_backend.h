@@ -30,6 +30,9 @@ class TimedBackend : public Backend {
 
   const Capabilities& describe() const override { return inside_->describe(); }
   Claim claim(const Graph& graph, const Node& node) const override { return inside_->claim(graph, node); }
+  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
+    return inside_->claim_in(graph, node, precision);
+  }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inside_->allocate(bytes); }
   void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override;
   void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override;

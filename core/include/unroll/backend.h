@@ -43,6 +43,19 @@ struct Storage {
 // Products with few weights keep f32; quantizing them saves nothing.
 enum class WeightFormat : std::uint8_t { f32, bf16, int8 };
 
+// The number formats of the f32 values of a graph, by role. Rounding is to nearest, ties to even. A backend without the
+// dtype gets the same graph with the values rounded and kept in f32.
+//   role                                                          f32   tf32  bf16  f16
+//   operands of matrix products (weights, activations, gradients) f32   tf32  bf16  f16
+//   what loops with products read and stack step by step:
+//     activations, saved activations, their gradients             f32   f32   bf16  f16
+//   states that a step reads as operands of products only         f32   f32   bf16  f16
+//   accumulation, and all other arithmetic                        f32   f32   f32   f32
+//   parameters (master weights), slots, other states, losses,
+//     gradients of parameters, named outputs                      f32   f32   f32   f32
+// The range of f16 is 6e-8 to 65504, so training scales the loss (LossScaleOptions).
+enum class Precision : std::uint8_t { f32, tf32, bf16, f16 };
+
 // What a pass did, or skipped and why. `unroll explain` prints it.
 struct PassNote {
   std::string pass;   // one of pass_names()
@@ -175,6 +188,8 @@ class UNROLL_API Backend {
   virtual const Capabilities& describe() const = 0;
   // Called once per composite and gradient node. A (forward, gradient) pair is used only when both nodes are claimed.
   virtual Claim claim(const Graph& graph, const Node& node) const = 0;
+  // The same when the plan has another precision than f32. The node's types are f32 all the same: the kernel converts.
+  virtual Claim claim_in(const Graph& graph, const Node& node, Precision precision) const;
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
   virtual void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) = 0;    // copies `from`
   virtual void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) = 0;  // waits for the bytes

@@ -13,15 +13,6 @@
 
 namespace unroll {
 
-// The number format of an f32 graph. A device with hardware support uses it; otherwise the format is emulated exactly,
-// and the results are the same.
-//   role                                          f32   tf32  bf16  f16
-//   operands of matrix products (weights,
-//     activations, gradients)                     f32   tf32  bf16  f16
-//   accumulation, and all other arithmetic        f32   f32   f32   f32
-//   parameters, slots, states, losses, gradients  f32   f32   f32   f32
-// The range of f16 is 6e-8 to 65504, so training scales the loss (LossScaleOptions).
-enum class Precision : std::uint8_t { f32, tf32, bf16, f16 };
 UNROLL_API std::string_view precision_name(Precision precision);
 UNROLL_API Precision precision_from_name(std::string_view name);  // throws Error(usage), which lists the known names
 
