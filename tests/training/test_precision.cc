@@ -3,10 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 
+#include "core/passes/passes.h"
 #include "core/train/device_model.h"
 #include "core/train/update_graph.h"
 #include "tests/training/small_tasks.h"
+#include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -20,10 +23,14 @@ int count(const Graph& graph, Op op) {
   for (const Node& node : graph.nodes()) n += (node.op == op) + (node.body ? count(*node.body, op) : 0);
   return n;
 }
-const Node& scan_of(const Graph& graph) {
-  for (const Node& node : graph.nodes())
-    if (node.op == Op::scan) return node;
-  throw Error(ErrorKind::internal, "scan_of", "there is no scan");
+
+// The mean of y^2 of an LSTM over x [7,3,4]; also an output.
+Value lstm_loss(Graph& g) {
+  Scope scope(g, true);
+  const Value x = g.input("x", {DType::f32, {7, 3, 4}});
+  const Value loss = mean(square(recurrent_model(scope, x, {.cell = "lstm", .hidden = 5}, {}, {}).y));
+  g.output("loss", loss);
+  return loss;
 }
 
 // loss = mean of (x w)^2 times `big`, so that a test chooses how large gradients are.
@@ -92,23 +99,159 @@ TEST_CASE("a product gets rounded operands, and what is rounded is exactly what 
   CHECK(differs);
 }
 
-TEST_CASE("weights are rounded once for a whole loop, states in every step") {
+TEST_CASE("a plan of bf16 stores by role: operands of products, sequences, stacks; not c, sums and gradients") {
   const auto backend = make_backend("cpu");
   Graph g;
-  Scope scope(g, false);
-  recurrent_model(scope, g.input("x", {DType::f32, {7, 3, 4}}), {.cell = "gru", .hidden = 5}, {}, {});
-  Graph whole;
-  Scope again(whole, false);
-  whole.output(
-      "y", recurrent_model(again, whole.input("x", {DType::f32, {7, 3, 4}}), {.cell = "gru", .hidden = 5}, {}, {}).y);
+  const Value loss = lstm_loss(g);
+  std::vector<Value> parameters;
+  for (const NamedValue& input : g.inputs())
+    if (input.name != "x") parameters.push_back(g.value(input.value));
+  const std::vector<Value> gradients = differentiate(loss, parameters);
+  for (std::size_t i = 0; i < gradients.size(); ++i) g.output("d" + std::to_string(i), gradients[i]);
   PlanOptions o;
   o.precision = Precision::bf16;
-  o.without = {"fuse", "row_groups"};
-  const auto graph = lower(whole, *backend, o);
-  CHECK(count(*scan_of(*graph).body, Op::round_bf16) == 1);  // the state
-  CHECK(count(*graph, Op::round_bf16) == 4);                 // and x, weight_ih, weight_hh
+  const auto graph = lower(g, *backend, o);
+  CHECK(count(*graph, Op::round_bf16) == 0);
+  int n_products = 0, n_scans = 0;
+  const std::function<void(const Graph&)> visit = [&](const Graph& inside) {
+    for (const Node& node : inside.nodes()) {
+      if (node.body && node.op == Op::scan) visit(*node.body);
+      if (node.op != Op::matmul) continue;
+      ++n_products;
+      for (const ValueId id : node.inputs) CHECK(inside.type(id).dtype == DType::bf16);
+    }
+  };
+  visit(*graph);
+  CHECK(n_products == 5);  // gates of x, of h; d_h; d_weight_hh, d_weight_ih
+  for (const Node& node : graph->nodes()) {
+    if (node.op != Op::scan) continue;
+    const ScanLayout layout = scan_layout(node);
+    for (int k = layout.n_states; k < static_cast<int>(node.outputs.size()); ++k)
+      CHECK(node.outputs[static_cast<std::size_t>(k)].dtype == DType::bf16);
+    for (int i = layout.n_states; i < layout.n_states + layout.n_sequences; ++i)
+      CHECK(graph->type(node.inputs[static_cast<std::size_t>(i)]).dtype == DType::bf16);
+    if (n_scans++ > 0) continue;
+    CHECK(node.outputs[0].dtype == DType::bf16);  // h: only the product reads it
+    CHECK(node.outputs[1].dtype == DType::f32);   // c
+  }
+  CHECK(n_scans == 2);
+  for (const NamedValue& output : graph->outputs()) CHECK(graph->type(output.value).dtype == DType::f32);
   o.precision = Precision::f32;
-  CHECK(count(*lower(whole, *backend, o), Op::round_bf16) == 0);
+  const std::string plain = print_graph(*lower(g, *backend, o));
+  CHECK(plain.find("bf16") == std::string::npos);
+}
+
+TEST_CASE("no plan of a backend that stores the format holds roundings, whatever the cell") {
+  for (const char* cell : {"rnn", "gru", "lstm"})
+    for (const char* name : {"cpu", "reference", "cuda:sm_90"})
+      for (const Precision precision : {Precision::bf16, Precision::f16}) {
+        CAPTURE(cell);
+        CAPTURE(name);
+        Graph g;
+        Scope scope(g, true);
+        const Value x = g.input("x", {DType::f32, {7, 3, 4}});
+        const Value y = recurrent_model(scope, x, {.cell = cell, .hidden = 8}, {}, {}).y;
+        std::vector<Value> parameters;
+        for (const NamedValue& input : g.inputs())
+          if (input.name != "x") parameters.push_back(g.value(input.value));
+        for (const Value& d : differentiate(mean(square(y)), parameters))
+          g.output("d" + std::to_string(g.outputs().size()), d);
+        PlanOptions o;
+        o.precision = precision;
+        const auto graph = lower(g, *make_backend(name), o);
+        CHECK(count(*graph, Op::round_bf16) + count(*graph, Op::round_f16) == 0);
+        CHECK(print_graph(*graph).find(precision == Precision::bf16 ? "bf16[" : "f16[") != std::string::npos);
+      }
+}
+
+TEST_CASE("a backend without the dtype gets roundings that give the same bits") {
+  const auto reference = make_backend("reference");
+  Graph g;
+  const Value loss = lstm_loss(g);
+  std::vector<Value> parameters;
+  for (const NamedValue& input : g.inputs())
+    if (input.name != "x") parameters.push_back(g.value(input.value));
+  for (const Value& d : differentiate(loss, parameters))
+    g.output("d" + std::to_string(g.outputs().size()), d);
+  const auto plain = lower(g, *reference, {});
+  const DType all[] = {DType::f32, DType::bf16, DType::f16}, few[] = {DType::f32};
+  TensorMap feed;
+  for (const NamedValue& input : g.inputs()) {
+    Tensor t(g.type(input.value));
+    for (std::int64_t i = 0; i < t.elements(); ++i) t.set(i, std::sin(static_cast<double>(i * 7 + 1)) / 2);
+    feed.emplace(input.name, std::move(t));
+  }
+  for (const Precision precision : {Precision::bf16, Precision::f16}) {
+    CAPTURE(precision_name(precision));
+    const auto stored = set_precision(*plain, precision, all), rounded = set_precision(*plain, precision, few);
+    CHECK(count(*stored, Op::round_bf16) + count(*stored, Op::round_f16) == 0);
+    CHECK(count(*rounded, Op::cast) == 0);
+    const TensorMap a = evaluate(*stored, *reference, feed), b = evaluate(*rounded, *reference, feed);
+    const TensorMap exact = evaluate(*plain, *reference, feed);
+    for (const auto& [name, tensor] : a) {
+      CAPTURE(name);
+      bool same = true, differs = false;
+      for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+        same = same && tensor.at(i) == b.at(name).at(i);
+        differs = differs || tensor.at(i) != exact.at(name).at(i);
+      }
+      CHECK(same);
+      CHECK(differs);
+    }
+  }
+}
+
+TEST_CASE("storing a value in 16 bits does not round its gradient") {
+  const auto backend = make_backend("reference");
+  for (const DType half : {DType::bf16, DType::f16}) {
+    Graph g;
+    const Value x = g.input("x", {DType::f32, {2, 3}}), w = g.input("w", {half, {3, 3}});
+    const Value states[] = {cast(x, half)}, constants[] = {w};
+    const ScanResult r = scan(
+        states, {}, constants,
+        [half](const StepValues& v) {
+          const Value h = cast(tanh(matmul(v.states[0], v.constants[0])), half);
+          return StepResult{{h}, {h}};
+        },
+        {.lengths = {}, .reset = {}, .steps = 3});
+    const Value loss = sum(cast(r.outputs[0], DType::f32) * cast(r.outputs[0], DType::f32));
+    const std::vector<Value> d = differentiate(loss, std::vector{x, w});
+    CHECK(d[0].type() == x.type());
+    CHECK(d[1].type() == Type{DType::f32, w.shape()});
+    g.output("d_x", d[0]);
+    g.output("d_w", d[1]);
+    // The same in f32 on numbers that the format holds; what differs is the rounding of h, at most 2^-8 or 2^-11 of it
+    // in each of three steps, forward and backward.
+    Graph plain;
+    const Value px = plain.input("x", {DType::f32, {2, 3}}), pw = plain.input("w", {DType::f32, {3, 3}});
+    const Value pstates[] = {px}, pconstants[] = {pw};
+    const ScanResult pr = scan(
+        pstates, {}, pconstants,
+        [](const StepValues& v) {
+          const Value h = tanh(matmul(v.states[0], v.constants[0]));
+          return StepResult{{h}, {h}};
+        },
+        {.lengths = {}, .reset = {}, .steps = 3});
+    const std::vector<Value> pd = differentiate(sum(pr.outputs[0] * pr.outputs[0]), std::vector{px, pw});
+    plain.output("d_x", pd[0]);
+    plain.output("d_w", pd[1]);
+    Tensor tx(DType::f32, {2, 3}), tw(half, {3, 3});
+    for (std::int64_t i = 0; i < 6; ++i) tx.set(i, static_cast<double>(i - 2) / 4);
+    for (std::int64_t i = 0; i < 9; ++i) tw.set(i, std::cos(static_cast<double>(3 * i)));
+    const TensorMap got = evaluate(g, *backend, {{"x", tx}, {"w", tw}}),
+                    wanted = evaluate(plain, *backend, {{"x", tx}, {"w", tw.cast(DType::f32)}});
+    const double u = half == DType::bf16 ? 0x1p-8 : 0x1p-11;
+    for (const auto& [name, tensor] : wanted) {
+      double largest = 0;
+      for (std::int64_t i = 0; i < tensor.elements(); ++i) largest = std::max(largest, std::fabs(tensor.at(i)));
+      bool off_grid = false;
+      for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+        CHECK(std::fabs(got.at(name).at(i) - tensor.at(i)) <= 6 * u * largest);
+        off_grid = off_grid || got.at(name).cast(half).at(i) != got.at(name).at(i);
+      }
+      CHECK(off_grid);
+    }
+  }
 }
 
 TEST_CASE("f64 graphs are left as they are") {
