@@ -40,6 +40,18 @@ void add_products(Cases& cases, DType half, const std::string& name) {
                          .differentiable = false,
                          .constant_output = p.k == 0});
       }
+  cases.push_back({.name = "product of " + name + " stored in 16 bits",
+                   .build =
+                       [=](Graph& g, DType) {
+                         const Value operands[] = {g.input("a", {half, {13, 70}}), g.input("b", {half, {70, 41}})};
+                         Attributes attributes;
+                         attributes.set("transpose_a", false);
+                         attributes.set("transpose_b", false);
+                         attributes.set("dtype", half);
+                         g.output("y", g.append(Op::matmul, operands, attributes)[0]);
+                       },
+                   .agreement = {Rule::contraction, 70},
+                   .differentiable = false});
   cases.push_back({.name = "product of few numbers with a constant of " + name,
                    .build =
                        [=](Graph& g, DType) {
@@ -146,6 +158,14 @@ void add_half_cases(Cases& cases) {
                            g.output("rounded", cast(cast(y, half), DType::f32) - y);
                          },
                      .agreement = k_exact,
+                     .differentiable = false});
+    cases.push_back({.name = "functions stored in " + name,
+                     .build =
+                         [half](Graph& g, DType) {
+                           const Value a = g.input("a", {half, {7, 65}});
+                           g.output("y", cast(tanh(cast(a, DType::f32)) * sigmoid(cast(a, DType::f32)), half));
+                         },
+                     .agreement = {Rule::pointwise, 3},
                      .differentiable = false});
     cases.push_back({.name = "select and gather of " + name,
                      .build =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tolerances of denormal numbers: only a backend that says that it flushes them may.
+// Tolerances of denormal numbers: only a backend that says that it flushes them may. Those of f16 are none in f32, so
+// nobody may.
 #include <doctest/doctest.h>
 
 #include "tests/support/around_backend.h"
@@ -51,5 +52,38 @@ TEST_CASE("a node that makes denormal numbers zero is at fault unless its backen
     Says silent(*backend, false), loud(*backend, true);
     CHECK(check_nodes(graph, inputs, silent, *judge).fault.has_value() == flushed);
     CHECK_FALSE(check_nodes(graph, inputs, loud, *judge).fault);
+  }
+}
+
+TEST_CASE("a loop keeps denormal numbers of f16, and those of bf16 unless its backend says that it flushes") {
+  constexpr double k_first_f16 = 0x1p-20, k_first_bf16 = 0x1p-126;
+  for (const DType half : {DType::f16, DType::bf16}) {
+    Graph graph;
+    const Value first = graph.input("h", {half, {4, 8}});
+    const Value last = scan(std::vector<Value>{first}, {}, {}, [half](const StepValues& v) {
+                         return StepResult{{cast(cast(v.states[0], DType::f32) * 0.5, half)}, {}};
+                       }, {.lengths = {}, .reset = {}, .steps = 3}).states[0];
+    graph.output("last", cast(last, DType::f32));
+    const double number = half == DType::f16 ? k_first_f16 : k_first_bf16;
+    for (const std::string& name : computing_backends()) {
+      CAPTURE(name);
+      CAPTURE(dtype_name(half));
+      const auto backend = make_backend(name, {.threads = 1});
+      const double got = evaluate(graph, *backend, {{"h", Tensor::filled(first.type(), number)}}).at("last").at(0);
+      const bool may_flush = half == DType::bf16 && backend->describe().flushes_denormals;
+      CHECK((got == number / 8 || (may_flush && got == 0)));
+    }
+  }
+}
+
+TEST_CASE("a result stored in 16 bits may be the neighbor of the right one, and no other") {
+  for (const DType half : {DType::f16, DType::bf16}) {
+    const double step = half == DType::f16 ? 0x1p-10 : 0x1p-7;
+    const auto number = [&](double x) { return Tensor::filled({half, {4}}, x); };
+    for (const Rule rule : {Rule::pointwise, Rule::contraction}) {
+      CHECK(compare(number(1 + step), number(1), nullptr, {rule}).ratio <= 1);
+      CHECK(compare(number(1 + 2 * step), number(1), nullptr, {rule}).ratio > 1);
+    }
+    CHECK(compare(number(1 + step), number(1), nullptr, {Rule::exact}).ratio > 1);
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs and random scan bodies with their gradients: a backend (the first argument; else every one) in f32
 // against the reference, bit-equal when it runs again and for 1 to 4 threads in any schedule, and within tolerance with
-// passes left out; the pipeline on the reference in f64
+// passes left out and in bf16 and f16; the pipeline on the reference in f64
 // against no pipeline at all. UNROLL_SEED=n repeats a run, UNROLL_CASE=k one graph of it, UNROLL_STEPS=n cuts scan
 // bodies off after n steps of growth, UNROLL_GRAPHS=n and UNROLL_SCANS=n change how many. All of the scan bodies:
 //   UNROLL_SCANS=10000 run_random --test-case="random scan*"
@@ -49,6 +49,8 @@ constexpr double k_ill = 1e-3;
 // A backend may be this many times further off than one sample of rounding noise and the plain f32 loops.
 constexpr double k_slack = 8;
 constexpr double k_f64_per_f32 = 0x1p-29;
+// In 16 bits: the same with their unit roundoff. A branch or a sum that differs by more says nothing.
+constexpr double k_ill_half = 0.05, k_floor_half = 8;
 constexpr double k_floor_f32 = 64 * 0x1p-24, k_floor_f64 = 4096 * 0x1p-53;
 
 // Relative L2 distance, per result; results below 1e-2 are measured against that.
@@ -95,7 +97,7 @@ RandomGraph cells(std::uint64_t seed, DType dtype) {
 }
 
 struct Counts {
-  int judged = 0, with_scan = 0, rejected = 0, unsupported = 0;
+  int judged = 0, with_scan = 0, rejected = 0, unsupported = 0, in_half = 0;
   double tightest = 0;
   std::set<Op> ops;
 };
@@ -128,6 +130,7 @@ class Trial {
       counts_.ops.insert(passed.begin(), passed.end());  // some ops are made by passes
       check_backend(name);
     }
+    check_halves(seed_ % 2 == 0 ? Precision::bf16 : Precision::f16);
   }
 
  private:
@@ -185,11 +188,37 @@ class Trial {
     CHECK_MESSAGE(without.worst <= allowed_, without.name, " is off by ", without.worst, ", allowed is ", allowed_);
   }
 
+  // What noise of the format changes is what noise of f32 changes, by the ratio of the two, unless the reference shows
+  // that it is more.
+  void check_halves(Precision precision) {
+    const double u = precision == Precision::bf16 ? 0x1p-8 : 0x1p-11;
+    const auto reference = make_backend("reference");
+    PlanOptions options;
+    options.precision = precision;
+    const Distance plain = distance(evaluate(*narrow_, *reference, inputs32_, options), truth_);
+    const double noise = std::max(ill_ * u * 0x1p24, plain.worst);
+    if (!(noise < k_ill_half)) return;
+    ++counts_.in_half;
+    const double allowed = k_slack * noise + k_floor_half * u;
+    CAPTURE(precision_name(precision));
+    for (const std::string& name : judged_backends()) {
+      CAPTURE(name);
+      const TensorMap one = run_on(name, 1, {}, "", precision), two = run_on(name, 2, {}, "", precision);
+      if (one.empty()) continue;
+      const Distance d = distance(one, truth_);
+      CHECK_MESSAGE(d.worst <= allowed, d.name, " is off by ", d.worst, ", allowed is ", allowed);
+      for (const auto& result : one) CHECK_MESSAGE(same_bits(two.at(result.first), result.second), result.first);
+    }
+  }
+
   TensorMap run_on(const std::string& name, int threads, std::vector<std::string> without,
-                   const std::string& schedule = "") {
+                   const std::string& schedule = "", Precision precision = Precision::f32) {
     const auto backend = open_tested(name, scheduled(threads, schedule));
     try {
-      Program program(*narrow_, *backend, {.without = std::move(without)});
+      PlanOptions options;
+      options.without = std::move(without);
+      options.precision = precision;
+      Program program(*narrow_, *backend, options);
       TensorMap results = program.run(inputs32_);
       if (threads == 1)
         for (const auto& result : program.run(inputs32_))
@@ -222,9 +251,9 @@ Counts run_all(const char* what, Make make, std::uint64_t n) {
     CHECK_NOTHROW(Trial(make, mixed(seed, k), counts).run());
   }
   std::printf(
-      "%d graphs judged, %d of them with a scan; %d rejected as ill-conditioned or unbounded; %d runs unsupported; "
-      "at most %.1f %% of the allowed error\n",
-      counts.judged, counts.with_scan, counts.rejected, counts.unsupported, 100 * counts.tightest);
+      "%d graphs judged, %d of them with a scan, %d in bf16 or f16 too; %d rejected as ill-conditioned or unbounded; "
+      "%d runs unsupported; at most %.1f %% of the allowed error\n",
+      counts.judged, counts.with_scan, counts.in_half, counts.rejected, counts.unsupported, 100 * counts.tightest);
   CHECK(counts.unsupported == 0);
   if (only == n) CHECK(static_cast<std::uint64_t>(counts.rejected) <= n / 2);
   return counts;

@@ -18,18 +18,26 @@ constexpr double k_norm = 4, k_norm_peak = 16;
 constexpr double k_cancelled = 0.1;
 constexpr double k_zeros = 0.9, k_saturated = 0.999;
 
-double roundoff(DType dtype) { return dtype == DType::f32 ? 0x1p-24 : 0x1p-53; }
-double smallest_normal(DType dtype) { return dtype == DType::f32 ? 0x1p-126 : 0x1p-1022; }
+// Binary digits, and the least exponent of a normal number as frexp counts.
+struct Format {
+  DType dtype;
+  int digits, lowest;
+};
+constexpr Format k_formats[] = {{DType::f64, 53, -1021}, {DType::f32, 24, -125}, {DType::bf16, 8, -125},
+                                {DType::f16, 11, -13}};
+const Format& format_of(DType dtype) {
+  return *std::find_if(std::begin(k_formats), std::end(k_formats), [&](const Format& f) { return f.dtype == dtype; });
+}
+double roundoff(DType dtype) { return std::ldexp(1.0, -format_of(arithmetic_dtype(dtype)).digits); }
+double smallest_normal(DType dtype) { return std::ldexp(0.5, format_of(arithmetic_dtype(dtype)).lowest); }
 double levels(int depth) { return std::ceil(std::log2(std::max(depth, 2))); }
 
 // Distance of neighbouring numbers of `dtype` around x.
 double ulp(DType dtype, double x) {
-  const int digits = dtype == DType::f32 ? std::numeric_limits<float>::digits : std::numeric_limits<double>::digits;
-  const int lowest =
-      dtype == DType::f32 ? std::numeric_limits<float>::min_exponent : std::numeric_limits<double>::min_exponent;
-  int exponent = lowest;
+  const Format& format = format_of(dtype);
+  int exponent = format.lowest;
   if (x != 0 && std::isfinite(x)) std::frexp(x, &exponent);
-  return std::ldexp(1.0, std::max(exponent, lowest) - digits);
+  return std::ldexp(1.0, std::max(exponent, format.lowest) - format.digits);
 }
 
 // Same infinities, both NaN, or equal.
@@ -82,18 +90,21 @@ Comparison compare(const Tensor& got, const Tensor& wanted, const Tensor* magnit
                    bool backward, bool flushes) {
   const DType dtype = got.dtype();
   if (got.shape() != wanted.shape()) return {std::numeric_limits<double>::infinity(), "shapes differ"};
-  if (is_float(dtype) && agreement.rule == Rule::norm) return compare_norm(got, wanted, agreement.depth, backward);
-  const double u = roundoff(dtype), flushed = flushes ? agreement.depth * smallest_normal(dtype) : 0;
+  const bool floats = is_float(arithmetic_dtype(dtype));
+  if (floats && agreement.rule == Rule::norm) return compare_norm(got, wanted, agreement.depth, backward);
+  const double u = floats ? roundoff(dtype) : 0;
+  const double flushed = flushes && floats ? agreement.depth * smallest_normal(dtype) : 0;
   Comparison c;
   for (std::int64_t i = 0; i < wanted.elements(); ++i) {
     const double a = got.at(i), b = wanted.at(i);
     if (same_number(a, seen_as(dtype, b))) continue;
     double allowed = 0;
-    if (is_float(dtype) && agreement.rule == Rule::pointwise)
-      allowed = k_ulps * agreement.depth * ulp(dtype, b) + flushed;
-    if (is_float(dtype) && agreement.rule == Rule::contraction)
+    if (floats && agreement.rule == Rule::pointwise)
+      allowed = k_ulps * agreement.depth * ulp(arithmetic_dtype(dtype), b) + flushed;
+    if (floats && agreement.rule == Rule::contraction)
       allowed =
           k_contraction * (u * levels(agreement.depth) + 2 * u) * std::abs(magnitude ? magnitude->at(i) : b) + flushed;
+    if (allowed > 0 && is_half(dtype)) allowed += ulp(dtype, b);
     note(c, std::abs(a - b), allowed, i, a, b);
   }
   return c;

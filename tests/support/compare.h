@@ -10,6 +10,10 @@
 namespace unroll::testing {
 
 // u and s below: unit roundoff of accumulation and of storage, 2^-24 for f32 and 2^-53 for f64.
+// A result stored in 16 bits is judged as f32, and besides it may be the neighbor in its format of the right number:
+// 2^-7 of it for bf16, 2^-10 for f16.
+// Denormal numbers: those of f16 are normal numbers in f32, so no backend may flush them. Those of bf16 are denormal in
+// f32 as well, and may be flushed where the backend flushes.
 enum class Rule {
   exact,        // movement, whole numbers, comparisons, masks, random bits
   pointwise,    // |error| <= 4 ulp * depth                       depth: functions of this accuracy in a row
