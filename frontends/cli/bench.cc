@@ -12,6 +12,7 @@
 #include "frontends/cli/explain.h"
 #include "frontends/cli/job.h"
 #include "frontends/cli/stream_job.h"
+#include "unroll/error.h"
 #include "unroll/plan_hash.h"
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
@@ -97,6 +98,8 @@ double predicted_ms(const Executable& executable) {
 
 // A step is one call with the state carried; --lanes, --chunk and --weights-dtype instead of --batch and --steps.
 int bench_stream(const Options& options) {
+  if (!options.precision.empty())
+    throw Error(ErrorKind::usage, "bench", "--precision does not apply to --mode stream", "Use --weights-dtype");
   const BenchModel w = bench_model(options);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(
@@ -130,6 +133,7 @@ int run_bench(const Options& options) {
   PlanOptions how;
   how.memory_limit = bytes_of("--memory-limit", options.memory_limit);
   how.chunk_steps = options.chunk_steps;
+  how.precision = bench_precision(options);
   Program program(*job.graph, *backend, how);
   const double compile_ms = milliseconds_since(compile_start);
   const Graph& graph = *program.plan().graph;
@@ -141,6 +145,7 @@ int run_bench(const Options& options) {
 
   busy.finish();
   Report report = job.about;
+  report.add("precision", std::string(precision_name(how.precision)));
   report.add("backend", backend->describe().name).add("device", backend->describe().device);
   report.add("threads", static_cast<std::int64_t>(backend->describe().threads));
   report.add("repeats", static_cast<std::int64_t>(times.size()));

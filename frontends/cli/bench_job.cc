@@ -92,18 +92,22 @@ ProductSizes product_sizes(const Options& o) {
 // c [M,N] = a [M,K] b [K,N], each operand stored transposed when asked for.
 BenchJob product_job(const Options& o) {
   const ProductSizes p = product_sizes(o);
+  const Precision precision = bench_precision(o);
+  const DType dtype = precision == Precision::bf16  ? DType::bf16
+                      : precision == Precision::f16 ? DType::f16
+                                                    : DType::f32;
   const Type a{DType::f32, o.transpose_a ? Shape{p.k, p.m} : Shape{p.m, p.k}};
   const Type b{DType::f32, o.transpose_b ? Shape{p.n, p.k} : Shape{p.k, p.n}};
   BenchJob job{std::make_shared<Graph>(), {{"a", a, Initializer::uniform(1)}}, {}, {}};
   const ParameterSpec second{"b", b, Initializer::uniform(1)};
-  const Value left = job.graph->input("a", a);
+  const Value left = job.graph->input("a", {dtype, a.shape});
   Value right;
   if (o.constant_b) {
     const auto seed = static_cast<std::uint64_t>(o.seed.value_or(0));
-    right = constant(*job.graph, initialize(std::span(&second, 1), seed).at("b"));
+    right = constant(*job.graph, initialize(std::span(&second, 1), seed).at("b").cast(dtype));
   } else {
     job.drawn.push_back(second);
-    right = job.graph->input("b", b);
+    right = job.graph->input("b", {dtype, b.shape});
   }
   job.graph->output("c", matmul(left, right, {.a = o.transpose_a, .b = o.transpose_b}));
   job.about.add("mode", o.mode).add("m", p.m).add("k", p.k).add("n", p.n);
@@ -146,6 +150,10 @@ BenchModel bench_model(const Options& o) {
   return w;
 }
 
+Precision bench_precision(const Options& options) {
+  return options.precision.empty() ? Precision::f32 : precision_from_name(options.precision);
+}
+
 BenchJob bench_job(const Options& options) {
   return options.mode == "gemm" ? product_job(options) : stack_job(options);
 }
@@ -153,7 +161,11 @@ BenchJob bench_job(const Options& options) {
 TensorMap bench_inputs(const BenchJob& job, const Graph& graph, const Options& options) {
   TensorMap values = initialize(job.drawn, static_cast<std::uint64_t>(options.seed.value_or(0)));
   values.insert(job.given.begin(), job.given.end());
-  for (const NamedValue& input : graph.inputs()) values.try_emplace(input.name, graph.type(input.value));
+  for (const NamedValue& input : graph.inputs()) {
+    const Type& type = graph.type(input.value);
+    Tensor& value = values.try_emplace(input.name, type).first->second;
+    if (value.dtype() != type.dtype) value = value.cast(type.dtype);
+  }
   return values;
 }
 

@@ -8,6 +8,7 @@
 #include "frontends/cli/job.h"
 #include "frontends/cli/options.h"
 #include "frontends/cli/report.h"
+#include "unroll/run.h"
 #include "unroll/tensor.h"
 
 namespace unroll::cli {
@@ -26,9 +27,11 @@ struct BenchModel {
 };
 BenchModel bench_model(const Options& options);
 
+Precision bench_precision(const Options& options);  // --precision, f32 without one
+
 // --mode infer: y. train: the loss mean(y^2) and the gradients of all parameters. gemm: the product of --shape.
 BenchJob bench_job(const Options& options);
-// A tensor for each input of `graph`.
+// A tensor for each input of `graph`, of its dtype.
 TensorMap bench_inputs(const BenchJob& job, const Graph& graph, const Options& options);
 // Useful work of a run, a multiply-add counting two: 2 T B D G H (I + H) for the first layer of a built-in cell, D H in
 // the place of I for the others; the products of the graph for other cells; three times that for training; with lengths

@@ -63,6 +63,8 @@ void add_bench(CLI::App& app, Options& o) {
              "infer: forward pass. train: forward and backward pass. stream: step by step. gemm: a matrix product.",
              {"infer", "train", "stream", "gemm"});
   add_integer(app, "--batch", o.batch, "the config's, else 32", "Sequences per batch (B).", size);
+  add_text(app, "--precision", o.precision, "NAME",
+           "Precision of infer, train and gemm: f32, tf32, bf16 or f16. gemm: a and b are stored in it.", "f32");
   add_integer(app, "--steps", o.steps, "the config's, else 100", "Time steps (T).", size);
   add_text(app, "--lengths", o.lengths, "MIN:MAX:MEAN", "Draw sequence lengths from this range with this mean.",
            "all T");
