@@ -3,12 +3,14 @@
 #include <string>
 
 #include "backends/common/host_buffer.h"
+#include "backends/common/own_options.h"
 #include "backends/cpu/executable.h"
 #include "backends/onednn/calls.h"
 #include "backends/onednn/library.h"
 #include "backends/onednn/team.h"
 #include "backends/registry.h"
 #include "core/support/counted.h"
+#include "unroll/run.h"
 
 namespace unroll {
 
@@ -18,7 +20,7 @@ using namespace onednn;
 
 struct ClaimRow {
   Op op;
-  Claim (*claim)(const Graph&, const Node&);
+  Claim (*claim)(const Graph&, const Node&, DType format);
 };
 constexpr ClaimRow k_claims[] = {
     {Op::rnn, claim_recurrent},
@@ -26,10 +28,20 @@ constexpr ClaimRow k_claims[] = {
     {Op::lstm, claim_recurrent},
 };
 
+// What primitives compute in, by the precision of the plan.
+struct FormatRow {
+  Precision precision;
+  DType format;
+  dnnl_cpu_isa_t instructions;  // a set of bits
+};
+constexpr FormatRow k_formats[] = {{Precision::bf16, DType::bf16, dnnl_cpu_isa_avx512_core_bf16},
+                                   {Precision::f16, DType::f16, dnnl_cpu_isa_avx512_core_fp16}};
+
 class OnednnBackend final : public HostBackend {
  public:
   explicit OnednnBackend(const BackendOptions& options)
-      : team_(options.threads > 0 ? options.threads : cpu::available_cores()) {
+      : emulates_formats_(common::own_option(options, "emulate_formats") == "true"),
+        team_(options.threads > 0 ? options.threads : cpu::available_cores()) {
     cpu::prepare(state_, team_, options);
     capabilities_.name = "onednn";
     capabilities_.device = "oneDNN " + library().release + ", " + counted(team_.size(), "thread") +
@@ -47,13 +59,17 @@ class OnednnBackend final : public HostBackend {
   }
 
   const Capabilities& describe() const override { return capabilities_; }
-  Claim claim(const Graph& graph, const Node& node) const override {
-    const bool gradient = node.op == Op::gradient;
-    const Op op = gradient ? find_op(node.attributes.get<std::string>("of"))->op : node.op;
-    const ThreadCount threads(team_.size());  // sizes may depend on it
-    for (const ClaimRow& row : k_claims)
-      if (row.op == op) return row.claim(graph, node);
-    return {.reason = "oneDNN has no primitive for it; its body runs"};
+  Claim claim(const Graph& graph, const Node& node) const override { return claim_with(graph, node, DType::f32); }
+  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
+    if (precision == Precision::f32) return claim(graph, node);
+    for (const FormatRow& row : k_formats) {
+      if (row.precision != precision) continue;
+      if (emulates_formats_ || (library().get_effective_cpu_isa() & row.instructions) == row.instructions)
+        return claim_with(graph, node, row.format);
+      return {.reason = "this processor has no " + std::string(precision_name(precision)) +
+                        " instructions, without which oneDNN is slower than the body (option emulate_formats)"};
+    }
+    return {.reason = "oneDNN's recurrent primitives have no " + std::string(precision_name(precision))};
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
     const cpu::ThreadWays threads{plan->one_thread ? 1 : team_.size()};
@@ -61,6 +77,16 @@ class OnednnBackend final : public HostBackend {
   }
 
  private:
+  Claim claim_with(const Graph& graph, const Node& node, DType format) const {
+    const bool gradient = node.op == Op::gradient;
+    const Op op = gradient ? find_op(node.attributes.get<std::string>("of"))->op : node.op;
+    const ThreadCount threads(team_.size());  // sizes may depend on it
+    for (const ClaimRow& row : k_claims)
+      if (row.op == op) return row.claim(graph, node, format);
+    return {.reason = "oneDNN has no primitive for it; its body runs"};
+  }
+
+  bool emulates_formats_;
   Team team_;
   cpu::BackendState state_;
   Capabilities capabilities_;
@@ -68,7 +94,10 @@ class OnednnBackend final : public HostBackend {
 
 }  // namespace
 
-std::vector<BackendOption> onednn_options() { return {common::predict_option()}; }
+std::vector<BackendOption> onednn_options() {
+  return {{"emulate_formats", {"false", "true"}, "Use oneDNN's 16-bit kernels on processors without the instructions."},
+          common::predict_option()};
+}
 
 std::unique_ptr<Backend> make_onednn_backend(const BackendOptions& options) {
   return std::make_unique<OnednnBackend>(options);

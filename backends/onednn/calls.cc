@@ -129,26 +129,28 @@ class GradientCall final : public RecurrentCall {
 
 }  // namespace
 
-Claim claim_recurrent(const Graph& graph, const Node& node) {
+Claim claim_recurrent(const Graph& graph, const Node& node, DType format) {
   const bool gradient = node.op == Op::gradient;
-  const Recurrent r = recurrent_of(graph, node);
+  const Recurrent r = recurrent_of(graph, node, format);
   if (const std::string why = refusal(r); !why.empty()) return refused(why);
-  const std::string none = "this oneDNN (" + library().release + ") has no such primitive";
+  const std::string in = format == DType::f32 ? "" : " in " + std::string(dtype_name(format)) + " on this processor";
+  const std::string none = "this oneDNN (" + library().release + ") has no such primitive" + in;
   if (gradient) {
     const Gradient made(r);
     if (!made.exists()) return refused(none);
     return {.yes = true, .saved_bytes = made.saved_bytes(), .saving_scratch_bytes = Forward(r, true).scratch_bytes(),
-            .scratch_bytes = made.scratch_bytes()};
+            .scratch_bytes = made.scratch_bytes(), .format = format};
   }
   const Forward inference(r, false);
   if (!inference.exists()) return refused(none);
-  return {.yes = true, .scratch_bytes = inference.scratch_bytes()};
+  return {.yes = true, .scratch_bytes = inference.scratch_bytes(), .format = format};
 }
 
 std::unique_ptr<cpu::Call> make_recurrent(const PlanView& view, std::int32_t id) {
   const Node& node = view.graph().node(id);
   const ThreadCount threads(view.parts);
-  const Recurrent r = recurrent_of(view.graph(), node);
+  const auto format = node.attributes.get_or<DType>("format", DType::f32);
+  const Recurrent r = recurrent_of(view.graph(), node, format);
   if (node.op == Op::gradient) {
     auto gradient = std::make_unique<Gradient>(r);
     gradient->prepare();

@@ -9,7 +9,7 @@
 
 namespace unroll::onednn {
 
-Claim claim_recurrent(const Graph& graph, const Node& node);
+Claim claim_recurrent(const Graph& graph, const Node& node, DType format);
 std::unique_ptr<cpu::Call> make_recurrent(const cpu::PlanView& view, std::int32_t node);
 
 }  // namespace unroll::onednn

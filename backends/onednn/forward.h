@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "backends/onednn/weights.h"
+#include "backends/onednn/converted.h"
 
 namespace unroll::onednn {
 
-// What the gradient finds: of each layer the primitive's workspace, and y of all layers but the last.
+// What the gradient finds: of each layer the primitive's workspace, and y of all layers but the last, in r.format.
 struct Saved {
   std::vector<std::size_t> workspace, y;  // [layer], offsets
   std::size_t bytes = 0;
@@ -44,6 +44,7 @@ class Forward {
     std::size_t primitive_scratch;
     std::unique_ptr<Primitive> primitive;
   };
+  // Inside, of a layer.
   std::byte* y_of(std::size_t layer, const ForwardOperands& operands) const;
 
   Recurrent r_;
@@ -51,6 +52,7 @@ class Forward {
   std::vector<PrimitiveDesc> descs_;
   std::vector<Layer> layers_;
   Saved saved_;
+  Converted x_, h0_, y_, hn_;
   std::size_t between_[2] = {};  // y between layers when nothing is saved
   std::size_t scratch_bytes_ = 0;
 };

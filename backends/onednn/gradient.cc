@@ -36,12 +36,16 @@ Gradient::Gradient(const Recurrent& r) : r_(r) {
   const std::size_t state = static_cast<std::size_t>(r.D * r.B * std::max(r.H, r.P)) * sizeof(float);
   const std::size_t y = r.y_elements() * sizeof(float);
   Space common;
+  x_ = Converted(Way::in, r.x_elements(), r.format, common);
+  h0_ = Converted(Way::in, r.h_elements(), r.format, common);
+  y_ = Converted(Way::in, r.y_elements(), r.format, common);
+  hn_ = Converted(Way::in, r.h_elements(), r.format, common);
   zero_bytes_ = std::max(state, y);
   zeros_ = common.take(zero_bytes_);
   unwanted_h_ = common.take(state);
   unwanted_c_ = common.take(state);
   for (std::size_t& d_x : d_x_)
-    d_x = common.take(std::max(y, static_cast<std::size_t>(r.T * r.B * r.I) * sizeof(float)));
+    d_x = common.take(std::max(y, r.x_elements() * sizeof(float)));
   for (std::int64_t l = 0; l < r.L; ++l) {
     const PrimitiveDesc& desc = descs_[static_cast<std::size_t>(l)];
     Space space = common;  // layers run one after the other
@@ -57,6 +61,7 @@ Gradient::Gradient(const Recurrent& r) : r_(r) {
 }
 
 void Gradient::prepare() {
+  for (Converted* tensor : {&x_, &h0_, &y_, &hn_}) tensor->prepare();
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     for (WeightIn& weight : layers_[l].weights) weight.prepare();
     for (WeightOut& weight : layers_[l].d_weights) weight.prepare();
@@ -66,15 +71,16 @@ void Gradient::prepare() {
 
 void Gradient::run(const GradientOperands& o) {
   if (!o.d_y || !o.d_hn || (r_.has_c() && !o.d_cn)) std::memset(o.scratch + zeros_, 0, zero_bytes_);
+  const Inside inside{x_.in(o.x, o.scratch), h0_.in(o.h0, o.scratch), y_.in(o.y, o.scratch), hn_.in(o.hn, o.scratch)};
   const void* d_y = o.d_y ? static_cast<const void*>(o.d_y) : o.scratch + zeros_;
   for (std::size_t l = layers_.size(); l-- > 0;) {
     void* d_x = l == 0 && o.d_x ? static_cast<void*>(o.d_x) : o.scratch + d_x_[l % 2];
-    run_layer(l, o, d_y, d_x);
+    run_layer(l, o, inside, d_y, d_x);
     d_y = d_x;
   }
 }
 
-void Gradient::run_layer(std::size_t l, const GradientOperands& o, const void* d_y, void* d_x) {
+void Gradient::run_layer(std::size_t l, const GradientOperands& o, const Inside& inside, const void* d_y, void* d_x) {
   Layer& layer = layers_[l];
   Primitive& p = *layer.primitive;
   const auto D = static_cast<std::size_t>(r_.D);
@@ -91,10 +97,10 @@ void Gradient::run_layer(std::size_t l, const GradientOperands& o, const void* d
   };
   for (WeightIn& weight : layer.weights) weight.pack(o.parameters.data() + first, o.scratch, p);
   for (const WeightOut& weight : layer.d_weights) weight.place(o.scratch, p);
-  p.place(DNNL_ARG_SRC_LAYER, l == 0 ? static_cast<const void*>(o.x) : o.saved + saved_.y[l - 1]);
-  p.place(DNNL_ARG_SRC_ITER, o.h0 + h);
-  p.place(DNNL_ARG_DST_LAYER, is_last ? static_cast<const void*>(o.y) : o.saved + saved_.y[l]);
-  p.place(DNNL_ARG_DST_ITER, o.hn + h);
+  p.place(DNNL_ARG_SRC_LAYER, l == 0 ? inside.x : o.saved + saved_.y[l - 1]);
+  p.place(DNNL_ARG_SRC_ITER, inside.h0 + h * dtype_bytes(r_.format));
+  p.place(DNNL_ARG_DST_LAYER, is_last ? inside.y : o.saved + saved_.y[l]);
+  p.place(DNNL_ARG_DST_ITER, inside.hn + h * dtype_bytes(r_.format));
   p.place(DNNL_ARG_DIFF_DST_LAYER, d_y);
   p.place(DNNL_ARG_DIFF_DST_ITER, given(o.d_hn, h));
   p.place(DNNL_ARG_DIFF_SRC_LAYER, d_x);

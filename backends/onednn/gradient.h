@@ -39,13 +39,18 @@ class Gradient {
     std::size_t primitive_scratch;
     std::unique_ptr<Primitive> primitive;
   };
-  void run_layer(std::size_t l, const GradientOperands& operands, const void* d_y, void* d_x);
+  // Operands in r.format.
+  struct Inside {
+    const std::byte *x, *h0, *y, *hn;
+  };
+  void run_layer(std::size_t l, const GradientOperands& operands, const Inside& inside, const void* d_y, void* d_x);
 
   Recurrent r_;
   bool exists_;
   std::vector<PrimitiveDesc> training_, descs_;
   std::vector<Layer> layers_;
   Saved saved_;
+  Converted x_, h0_, y_, hn_;
   // In the scratch: zeros for cotangents that are missing, gradients that nobody wants, and those between layers.
   std::size_t zeros_ = 0, unwanted_h_ = 0, unwanted_c_ = 0, d_x_[2] = {};
   std::size_t zero_bytes_ = 0;

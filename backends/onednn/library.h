@@ -11,7 +11,8 @@
 namespace unroll::onednn {
 
 #define UNROLL_ONEDNN_FUNCTIONS(X)                                                                                    \
-  X(version) X(engine_create) X(stream_create) X(stream_destroy) X(stream_wait)                                       \
+  X(version) X(get_effective_cpu_isa)                                                                                 \
+  X(engine_create) X(stream_create) X(stream_destroy) X(stream_wait)                                                  \
   X(memory_desc_create_with_strides) X(memory_desc_create_with_tag) X(memory_desc_destroy)                            \
   X(memory_desc_equal)                                                                                                \
   X(memory_desc_get_size) X(memory_create) X(memory_set_data_handle) X(memory_destroy)                                \

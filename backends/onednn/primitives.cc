@@ -5,7 +5,11 @@ namespace unroll::onednn {
 
 namespace {
 
-Desc make(const std::vector<std::int64_t>& dims, const std::int64_t* strides) {
+dnnl_data_type_t type_of(DType dtype) {
+  return dtype == DType::bf16 ? dnnl_bf16 : dtype == DType::f16 ? dnnl_f16 : dnnl_f32;
+}
+
+Desc make(const std::vector<std::int64_t>& dims, const std::int64_t* strides, DType dtype) {
   dnnl_dims_t sizes{}, steps{};
   for (std::size_t i = 0; i < dims.size(); ++i) {
     sizes[i] = dims[i];
@@ -14,27 +18,27 @@ Desc make(const std::vector<std::int64_t>& dims, const std::int64_t* strides) {
   dnnl_memory_desc_t desc = nullptr;
   const int n = static_cast<int>(dims.size());
   const dnnl_status_t status =
-      strides ? library().memory_desc_create_with_strides(&desc, n, sizes, dnnl_f32, steps)
-              : library().memory_desc_create_with_tag(&desc, n, sizes, dnnl_f32, dnnl_format_tag_any);
+      strides ? library().memory_desc_create_with_strides(&desc, n, sizes, type_of(dtype), steps)
+              : library().memory_desc_create_with_tag(&desc, n, sizes, type_of(dtype), dnnl_format_tag_any);
   check(status, "describing a tensor");
   return Desc(desc);
 }
 
 }  // namespace
 
-Desc make_desc(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& strides) {
-  return make(dims, strides.data());
+Desc make_desc(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& strides, DType dtype) {
+  return make(dims, strides.data(), dtype);
 }
-Desc dense_desc(const std::vector<std::int64_t>& dims) {
+Desc dense_desc(const std::vector<std::int64_t>& dims, DType dtype) {
   std::vector<std::int64_t> strides(dims.size());
   std::int64_t stride = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {
     strides[i] = stride;
     stride *= dims[i];
   }
-  return make_desc(dims, strides);
+  return make_desc(dims, strides, dtype);
 }
-Desc open_desc(const std::vector<std::int64_t>& dims) { return make(dims, nullptr); }
+Desc open_desc(const std::vector<std::int64_t>& dims, DType dtype) { return make(dims, nullptr, dtype); }
 
 std::size_t bytes_of(const_dnnl_memory_desc_t desc) { return desc ? library().memory_desc_get_size(desc) : 0; }
 

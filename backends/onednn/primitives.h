@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/onednn/library.h"
+#include "unroll/types.h"
 
 namespace unroll::onednn {
 
@@ -27,10 +28,11 @@ template <class T> using Owned = std::unique_ptr<std::remove_pointer_t<T>, Destr
 using Desc = Owned<dnnl_memory_desc_t>;            // type and layout of a tensor
 using PrimitiveDesc = Owned<dnnl_primitive_desc_t>;  // a kernel that was chosen
 
-// An f32 tensor with these dimensions and strides in elements; without strides the primitive may choose its layout.
-Desc make_desc(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& strides);
-Desc dense_desc(const std::vector<std::int64_t>& dims);
-Desc open_desc(const std::vector<std::int64_t>& dims);
+// A tensor with these dimensions and strides in elements; without strides the primitive may choose its layout.
+Desc make_desc(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& strides,
+               DType dtype = DType::f32);
+Desc dense_desc(const std::vector<std::int64_t>& dims, DType dtype = DType::f32);
+Desc open_desc(const std::vector<std::int64_t>& dims, DType dtype = DType::f32);
 std::size_t bytes_of(const_dnnl_memory_desc_t desc);  // 0 for null
 
 // Scratch memory comes from the caller: the memory plan knows of it.

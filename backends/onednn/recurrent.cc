@@ -17,6 +17,8 @@ constexpr Refusal k_refusals[] = {
     {[](const Recurrent& r) { return r.I == 0; }, "x has no columns"},
     {[](const Recurrent& r) { return r.lengths; },
      "it has lengths: oneDNN's recurrent primitives run every row to the end"},
+    {[](const Recurrent& r) { return r.projects && is_half(r.format); },
+     "it has a projection: oneDNN offers the primitive in 16 bits and fails when it runs"},
     {[](const Recurrent& r) { return r.dropout > 0 && r.L > 1; },
      "it has dropout between layers, whose masks the body draws"},
 };
@@ -41,16 +43,16 @@ bool has(const Recurrent& r, Parameter parameter) {
 struct Tensors {
   Desc x, h, c, weight_ih, weight_hh, peephole, projection, bias, y;
 
-  Tensors(const Recurrent& r, std::int64_t layer)
-      : x(dense_desc({r.T, r.B, r.width_in(layer)})),
-        h(dense_desc({1, r.D, r.B, r.P})),
+  Tensors(const Recurrent& r, std::int64_t layer, DType format)
+      : x(dense_desc({r.T, r.B, r.width_in(layer)}, format)),
+        h(dense_desc({1, r.D, r.B, r.P}, format)),
         c(r.has_c() ? dense_desc({1, r.D, r.B, r.H}) : nullptr),
-        weight_ih(open_desc({1, r.D, r.width_in(layer), r.gates(), r.H})),
-        weight_hh(open_desc({1, r.D, r.P, r.gates(), r.H})),
+        weight_ih(open_desc({1, r.D, r.width_in(layer), r.gates(), r.H}, format)),
+        weight_hh(open_desc({1, r.D, r.P, r.gates(), r.H}, format)),
         peephole(r.peephole ? dense_desc({1, r.D, 3, r.H}) : nullptr),
-        projection(r.projects ? open_desc({1, r.D, r.H, r.P}) : nullptr),
+        projection(r.projects ? open_desc({1, r.D, r.H, r.P}, format) : nullptr),
         bias(dense_desc({1, r.D, r.gates() + (r.cell == Op::gru && r.reset_after), r.H})),
-        y(dense_desc({r.T, r.B, r.D * r.P})) {}
+        y(dense_desc({r.T, r.B, r.D * r.P}, format)) {}
 };
 
 dnnl_rnn_direction_t direction_of(const Recurrent& r) {
@@ -67,13 +69,14 @@ PrimitiveDesc owned_if_made(dnnl_status_t status, dnnl_primitive_desc_t desc) {
 
 }  // namespace
 
-Recurrent recurrent_of(const Graph& graph, const Node& node) {
+Recurrent recurrent_of(const Graph& graph, const Node& node, DType format) {
   const Attributes& a = node.attributes;
   const bool gradient = node.op == Op::gradient;
   Recurrent r{};
   r.cell = gradient ? find_op(a.get<std::string>("of"))->op : node.op;
   const Type& x = graph.type(node.inputs[0]);
   r.dtype = x.dtype;
+  r.format = format;
   r.T = x.shape[0], r.B = x.shape[1], r.I = x.shape[2];
   r.H = a.get<std::int64_t>("hidden");
   const std::int64_t projection = a.get_or<std::int64_t>("projection", 0);
@@ -114,7 +117,7 @@ std::vector<std::int64_t> gate_order(const Recurrent& r) {
 
 PrimitiveDesc make_forward(const Recurrent& r, std::int64_t layer, dnnl_prop_kind_t kind) {
   const Library& l = library();
-  const Tensors t(r, layer);
+  const Tensors t(r, layer, r.format);
   const auto attr = caller_owns_scratch();
   const auto direction = direction_of(r);
   const auto x = t.x.get(), h = t.h.get(), c = t.c.get(), w = t.weight_ih.get(), u = t.weight_hh.get(),
@@ -135,27 +138,30 @@ PrimitiveDesc make_forward(const Recurrent& r, std::int64_t layer, dnnl_prop_kin
 
 PrimitiveDesc make_backward(const Recurrent& r, std::int64_t layer, const PrimitiveDesc& training) {
   const Library& l = library();
-  const Tensors t(r, layer);
+  const Tensors t(r, layer, r.format), d(r, layer, DType::f32);
   const auto attr = caller_owns_scratch();
   const auto direction = direction_of(r);
   const auto x = t.x.get(), h = t.h.get(), c = t.c.get(), w = t.weight_ih.get(), u = t.weight_hh.get(),
              b = t.bias.get(), y = t.y.get(), p = t.peephole.get(), q = t.projection.get();
+  const auto dx = d.x.get(), dh = d.h.get(), dc = d.c.get(), dw = d.weight_ih.get(), du = d.weight_hh.get(),
+             db = d.bias.get(), dy = d.y.get(), dp = d.peephole.get(), dq = d.projection.get();
   constexpr unsigned k_flags = dnnl_rnn_flags_diff_weights_overwrite;
   dnnl_primitive_desc_t desc = nullptr;
   dnnl_status_t status = dnnl_unimplemented;
-  // Every tensor twice: itself, then its gradient in the same layout.
+  // Every tensor twice: itself, then its gradient.
   if (r.cell == Op::rnn)
     status = l.vanilla_rnn_backward_primitive_desc_create(&desc, l.engine, dnnl_backward, activation_of(r), direction,
-                                                          x, h, w, u, b, y, h, x, h, w, u, b, y, h, k_flags, 0, 0,
-                                                          training.get(), attr.get());
+                                                          x, h, w, u, b, y, h, dx, dh, dw, du, db, dy, dh, k_flags,
+                                                          0, 0, training.get(), attr.get());
   else if (r.cell == Op::lstm)
     status =
         l.lstm_backward_primitive_desc_create(&desc, l.engine, dnnl_backward, direction, x, h, c, w, u, p, q, b, y, h,
-                                              c, x, h, c, w, u, p, q, b, y, h, c, k_flags, training.get(), attr.get());
+                                              c, dx, dh, dc, dw, du, dp, dq, db, dy, dh, dc, k_flags, training.get(),
+                                              attr.get());
   else
     status = (r.reset_after ? l.lbr_gru_backward_primitive_desc_create : l.gru_backward_primitive_desc_create)(
-        &desc, l.engine, dnnl_backward, direction, x, h, w, u, b, y, h, x, h, w, u, b, y, h, k_flags, training.get(),
-        attr.get());
+        &desc, l.engine, dnnl_backward, direction, x, h, w, u, b, y, h, dx, dh, dw, du, db, dy, dh, k_flags,
+        training.get(), attr.get());
   return owned_if_made(status, desc);
 }
 

@@ -17,6 +17,7 @@ namespace unroll::onednn {
 struct Recurrent {
   Op cell;  // rnn, gru, lstm
   DType dtype;
+  DType format;  // of x, h and the weights inside: f32, or a 16-bit format; c, biases and gradients are f32
   std::int64_t T, B, I, H, P, L, D;
   bool bias, relu, reset_after, projects, peephole, lengths;
   double dropout;
@@ -28,9 +29,12 @@ struct Recurrent {
   bool has_c() const { return cell == Op::lstm; }
   std::size_t n_outputs() const { return has_c() ? 3 : 2; }
   std::int64_t width_in(std::int64_t layer) const { return layer == 0 ? I : D * P; }
+  std::size_t x_elements() const { return static_cast<std::size_t>(T * B * I); }
   std::size_t y_elements() const { return static_cast<std::size_t>(T * B * D * P); }
+  std::size_t h_elements() const { return static_cast<std::size_t>(L * D * B * P); }  // of all layers
+  std::size_t y_bytes() const { return y_elements() * dtype_bytes(format); }
 };
-Recurrent recurrent_of(const Graph& graph, const Node& node);
+Recurrent recurrent_of(const Graph& graph, const Node& node, DType format);
 
 // Why oneDNN cannot take it, in words; empty when it can, as far as its attributes and types say.
 std::string refusal(const Recurrent& r);

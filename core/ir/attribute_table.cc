@@ -93,7 +93,10 @@ constexpr AttributeSpec k_recurrent[] = {
 
 // What a claimed composite or gradient has besides (docs/adding-a-backend.md).
 constexpr AttributeSpec k_claimed[] = {
-    {"claimed", K::flag, true}, {"saved_bytes", K::integer, true}, {"scratch_bytes", K::integer, true},
+    {"claimed", K::flag, true},
+    {"saved_bytes", K::integer, true},
+    {"scratch_bytes", K::integer, true},
+    {"format", K::dtype, true},
 };
 
 }  // namespace

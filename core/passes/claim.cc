@@ -34,6 +34,7 @@ Claim saving(const Claim& gradient) {
   claim.yes = true;
   claim.saved_bytes = gradient.saved_bytes;
   claim.scratch_bytes = gradient.saving_scratch_bytes;
+  claim.format = gradient.format;
   return claim;
 }
 
@@ -109,6 +110,7 @@ Attributes claimed(Attributes attributes, const Claim& claim) {
   attributes.set("claimed", true);
   if (claim.saved_bytes > 0) attributes.set("saved_bytes", static_cast<std::int64_t>(claim.saved_bytes));
   if (claim.scratch_bytes > 0) attributes.set("scratch_bytes", static_cast<std::int64_t>(claim.scratch_bytes));
+  if (claim.format != DType::f32) attributes.set("format", claim.format);
   return attributes;
 }
 

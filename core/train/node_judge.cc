@@ -27,6 +27,12 @@ std::vector<Value> input_operands(Graph& graph, const std::vector<Tensor>& opera
   return values;
 }
 
+// That a claimed node computes in.
+Precision precision_of(const Node& node) {
+  const DType format = node.attributes.get_or<DType>("format", DType::f32);
+  return format == DType::bf16 ? Precision::bf16 : format == DType::f16 ? Precision::f16 : Precision::f32;
+}
+
 NodeJudge::Verdict judge_elements(const Tensor& got, const Tensor& wanted, const Tensor* bound, std::int64_t n) {
   NodeJudge::Verdict verdict;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -92,7 +98,7 @@ NodeJudge::Verdict NodeJudge::judge(const std::string& name, const Node& node, c
     const std::int64_t n = live.elements(*got[k]);
     Verdict v;
     if (p.narrow && is_float(got[k]->dtype())) {
-      const Work work{terms_of_graph(*p.narrow->plan().graph), node.op == Op::gradient, 0, Precision::f32};
+      const Work work{terms_of_graph(*p.narrow->plan().graph), node.op == Op::gradient, 0, precision_of(node)};
       const double rounding = distance(narrow.at(nth("result", k)), exact, n).relative;
       const double allowed = std::max(allowed_distance(work, got[k]->dtype()), k_measured_slack * rounding);
       const Distance d = distance(*got[k], exact, n);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 
+#include "core/train/agreement.h"
 #include "tests/support/backends.h"
 #include "tests/support/cases.h"
 #include "tests/support/compare.h"
@@ -23,6 +24,8 @@ namespace {
 
 // Gradients sum over other axes than values do; none of the cases sums more numbers than this.
 constexpr int k_gradient_depth = 4096;
+
+constexpr std::int64_t k_half_depth = 16;
 
 bool is_claimed(const Node& node) { return node.attributes.get_or<bool>("claimed", false); }
 bool has_claim(const Graph& graph) { return std::any_of(graph.nodes().begin(), graph.nodes().end(), is_claimed); }
@@ -48,7 +51,7 @@ void check_agreement(const Graph& graph, Backend& backend, const Graph& truth_gr
   for (const auto& result : truth) {
     const std::string& name = result.first;
     CAPTURE(name);
-    const Comparison r = compare(got.at(name), result.second, nullptr, {Rule::norm, depth}, true);
+    const testing::Comparison r = testing::compare(got.at(name), result.second, nullptr, {Rule::norm, depth}, true);
     CHECK_MESSAGE(r.ratio <= 1, r.worst);
   }
 }
@@ -115,6 +118,51 @@ TEST_CASE("claimed composites and their gradients agree with the bodies") {
     }
     std::printf("%s: %d cases with claims agree, %d with their gradients\n", name.c_str(), n_values, n_gradients);
   }
+}
+
+// In bf16 and f16 with the tolerance of the precision; every claim says its format, every refusal its reason.
+TEST_CASE("composites that are claimed in 16 bits agree with the bodies in f64") {
+  for (const std::string& name : judged_backends())
+    for (const Precision precision : {Precision::bf16, Precision::f16}) {
+      CAPTURE(name);
+      CAPTURE(precision_name(precision));
+      // Formats that the processor has no instructions for are tested too.
+      const bool has_option = name == "onednn";
+      const auto backend =
+          has_option ? open_tested(name, {.own = {{"emulate_formats", "true"}}}) : open_tested(name);
+      PlanOptions options;
+      options.precision = precision;
+      int n_claimed = 0;
+      std::map<std::string, int> refused;
+      for (const Case& c : all_cases()) {
+        CAPTURE(c.name);
+        const auto values = build_case(c, DType::f32);
+        for (const Node& node : values->nodes()) {
+          if (!is_composite(node)) continue;
+          const Claim claim = backend->claim_in(*values, node, precision);
+          CHECK(claim.yes == claim.reason.empty());
+          CHECK(claim.yes == is_half(claim.format));
+          if (!claim.yes) ++refused[std::string(op_info(node.op).name) + ": " + claim.reason];
+        }
+        if (std::none_of(values->nodes().begin(), values->nodes().end(), is_composite) || !has_gradient(*values))
+          continue;
+        const auto graph = with_gradient(c, DType::f32);
+        if (!has_claim(*lower(*graph, *backend, options))) continue;
+        ++n_claimed;
+        const TensorMap inputs = make_inputs(*graph, c.ranges, c.name);
+        const TensorMap truth = run_truth(*with_gradient(c, DType::f64), in_dtype(inputs, DType::f64));
+        const TensorMap got = evaluate(*graph, *backend, inputs, options);
+        const Work work{std::max<std::int64_t>(k_half_depth, c.agreement.depth), true, 0, precision};
+        for (const auto& result : truth) {
+          CAPTURE(result.first);
+          const Distance d = distance(got.at(result.first), result.second);
+          CHECK_MESSAGE(d.relative <= allowed_distance(work, DType::f32), d.worst);
+        }
+      }
+      const std::string in(precision_name(precision));
+      std::printf("%s claims %d cases in %s\n", name.c_str(), n_claimed, in.c_str());
+      for (const auto& [what, count] : refused) std::printf("  refuses %4d  %s\n", count, what.c_str());
+    }
 }
 
 TEST_CASE("a gradient by one output for one parameter agrees with the body, also where nothing else is wanted") {

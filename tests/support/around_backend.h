@@ -14,6 +14,9 @@ class AroundBackend : public Backend {
   explicit AroundBackend(Backend& inner) : inner_(inner), capabilities_(inner.describe()) {}
   const Capabilities& describe() const override { return capabilities_; }
   Claim claim(const Graph& graph, const Node& node) const override { return inner_.claim(graph, node); }
+  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
+    return inner_.claim_in(graph, node, precision);
+  }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inner_.allocate(bytes); }
   void upload(Buffer& b, std::size_t at, std::span<const std::byte> from) override { inner_.upload(b, at, from); }
   void download(const Buffer& b, std::size_t at, std::span<std::byte> to) override { inner_.download(b, at, to); }

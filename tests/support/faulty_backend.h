@@ -36,6 +36,9 @@ class FaultyBackend final : public Backend {
 
   const Capabilities& describe() const override { return inner_->describe(); }
   Claim claim(const Graph& graph, const Node& node) const override { return inner_->claim(graph, node); }
+  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
+    return inner_->claim_in(graph, node, precision);
+  }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
   void upload(Buffer& to, std::size_t at, std::span<const std::byte> from) override { inner_->upload(to, at, from); }
   void download(const Buffer& from, std::size_t at, std::span<std::byte> to) override {

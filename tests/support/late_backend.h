@@ -67,6 +67,9 @@ class LateBackend final : public Backend {
 
   const Capabilities& describe() const override { return inner_->describe(); }
   Claim claim(const Graph& graph, const Node& node) const override { return inner_->claim(graph, node); }
+  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
+    return inner_->claim_in(graph, node, precision);
+  }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override;
   void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override;
   void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override;

@@ -18,6 +18,9 @@ class StrictBackend final : public Backend {
 
   const Capabilities& describe() const override { return inner_->describe(); }
   Claim claim(const Graph& graph, const Node& node) const override { return inner_->claim(graph, node); }
+  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
+    return inner_->claim_in(graph, node, precision);
+  }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
   void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
     calls_->push_back("upload " + std::to_string(from.size()));

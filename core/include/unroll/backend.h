@@ -144,6 +144,8 @@ struct Claim {
   std::size_t saved_bytes = 0;
   std::size_t saving_scratch_bytes = 0;  // for a gradient: scratch bytes of its forward node, replacing that node's own
   std::size_t scratch_bytes = 0;         // arena bytes needed while the node runs, at plan.scratch_offset
+  // In which the kernel stores operands of products and what it saves. Other than f32, it is the attribute `format`.
+  DType format = DType::f32;
   std::string reason = {};               // if not claimed: why
 };
 
@@ -188,7 +190,8 @@ class UNROLL_API Backend {
   virtual const Capabilities& describe() const = 0;
   // Called once per composite and gradient node. A (forward, gradient) pair is used only when both nodes are claimed.
   virtual Claim claim(const Graph& graph, const Node& node) const = 0;
-  // The same when the plan has another precision than f32. The node's types are f32 all the same: the kernel converts.
+  // The same when the plan has another precision than f32: a backend with kernels for it answers with their format. The
+  // types of the node are f32 all the same, and the kernel converts. By default all is refused.
   virtual Claim claim_in(const Graph& graph, const Node& node, Precision precision) const;
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
   virtual void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) = 0;    // copies `from`
