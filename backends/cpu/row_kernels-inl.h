@@ -155,7 +155,9 @@ inline Function find_row_reduction(Op op, DType dtype) {
     case DType::f32: return sum ? k_row_reduce<Sum, float> : k_row_reduce<Largest, float>;
     case DType::f64: return sum ? k_row_reduce<Sum, double> : k_row_reduce<Largest, double>;
     case DType::i32: return sum ? k_row_reduce<Sum, std::int32_t> : k_row_reduce<Largest, std::int32_t>;
-    case DType::b8: return nullptr;
+    case DType::b8:
+    case DType::bf16:
+    case DType::f16: return nullptr;
   }
   return nullptr;
 }

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/row_kernels.h"
 #include "backends/cpu/row_program.h"
+#include "core/support/formats.h"
 
 namespace unroll::cpu {
 
@@ -28,6 +29,8 @@ void fill_constant(std::byte* to, DType dtype, double value, Index n) {
     case DType::f64: return fill(to, value, n);
     case DType::i32: return fill(to, static_cast<std::int32_t>(value), n);
     case DType::b8: return fill(to, static_cast<std::uint8_t>(value != 0), n);
+    case DType::bf16: return fill(to, to_bf16(value).bits, n);
+    case DType::f16: return fill(to, to_f16(value).bits, n);
   }
 }
 
@@ -59,10 +62,16 @@ void move(const Elementwise::Tile& t) {
 }  // namespace
 
 Elementwise::TileFunction spread_function(Index bytes) {
-  return bytes == 1 ? spread<std::uint8_t> : bytes == 4 ? spread<std::uint32_t> : spread<std::uint64_t>;
+  return bytes == 1   ? spread<std::uint8_t>
+         : bytes == 2 ? spread<std::uint16_t>
+         : bytes == 4 ? spread<std::uint32_t>
+                      : spread<std::uint64_t>;
 }
 Elementwise::TileFunction move_function(Index bytes) {
-  return bytes == 1 ? move<std::uint8_t> : bytes == 4 ? move<std::uint32_t> : move<std::uint64_t>;
+  return bytes == 1   ? move<std::uint8_t>
+         : bytes == 2 ? move<std::uint16_t>
+         : bytes == 4 ? move<std::uint32_t>
+                      : move<std::uint64_t>;
 }
 
 struct RowProgram::Run {
@@ -89,6 +98,7 @@ struct RowProgram::Run {
       const auto* from = static_cast<const std::byte*>(inputs[static_cast<std::size_t>(f.input)]);
       switch (dtype_bytes(f.dtype)) {
         case 1: fill_from<std::uint8_t>(to, from, f.n); break;
+        case 2: fill_from<std::uint16_t>(to, from, f.n); break;
         case 4: fill_from<std::uint32_t>(to, from, f.n); break;
         default: fill_from<std::uint64_t>(to, from, f.n);
       }
@@ -124,6 +134,9 @@ struct RowProgram::Run {
         case 1:
           return copy<std::uint8_t>(place(to), to.stride, to_column, place(from), from.stride, from_column, rows,
                                     c.columns);
+        case 2:
+          return copy<std::uint16_t>(place(to), to.stride, to_column, place(from), from.stride, from_column, rows,
+                                     c.columns);
         case 4:
           return copy<std::uint32_t>(place(to), to.stride, to_column, place(from), from.stride, from_column, rows,
                                      c.columns);

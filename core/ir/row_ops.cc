@@ -24,7 +24,8 @@ bool is_row_op(const Graph& graph, const Node& node) {
              std::all_of(node.inputs.begin(), node.inputs.end(), same_rows);
     case Op::reduce_sum:
     case Op::reduce_max:
-      return same_rows(node.inputs[0]) && node.attributes.get<Ints>("axes") == Ints{shape.rank() - 1};
+      return !is_half(graph.type(node.inputs[0]).dtype) && same_rows(node.inputs[0]) &&
+             node.attributes.get<Ints>("axes") == Ints{shape.rank() - 1};
     case Op::broadcast: return rows_or_shared(node.inputs[0]);
     default: return is_elementwise(node.op) && std::all_of(node.inputs.begin(), node.inputs.end(), rows_or_shared);
   }

@@ -142,7 +142,7 @@ TEST_CASE("a plan of bf16 stores by role: operands of products, sequences, stack
 }
 
 TEST_CASE("no plan of a backend that stores the format holds roundings, whatever the cell") {
-  for (const char* cell : {"rnn", "gru", "lstm"})
+  for (const char* cell : {"rnn", "gru", "lstm", "lnlstm"})
     for (const char* name : {"cpu", "reference", "cuda:sm_90"})
       for (const Precision precision : {Precision::bf16, Precision::f16}) {
         CAPTURE(cell);
