@@ -18,19 +18,13 @@ class KernelPrinter {
     for (std::size_t i = 0; i < e_.inputs.size(); ++i) {
       const std::string from = "x" + std::to_string(i) + "[" + index(e_.inputs[i].strides) + "]";
       text += "    const " + type_of(dialect_, dtypes_[i]) + " " + variable(i) + " = ";
-      text += (dtypes_[i] == DType::b8    ? "uint(" + from + ") != 0u"
-               : is_half(dtypes_[i]) ? "uint(" + from + ")"
-                                     : from) +
-              ";\n";
+      text += load_of(dtypes_[i], from) + ";\n";
     }
     text += print_statements(e_, dialect_);
     for (std::size_t k = 0; k < e_.results.size(); ++k) {
       const std::string from = variable(e_.results[k].from);
       text += "    y" + std::to_string(k) + "[" + index(e_.results[k].strides) + "] = ";
-      text += (result(k) == DType::b8    ? "uint8_t(" + from + " ? 1 : 0)"
-               : is_half(result(k)) ? "uint16_t(" + from + ")"
-                                    : from) +
-              ";\n";
+      text += store_of(result(k), from) + ";\n";
     }
     return text;
   }

@@ -53,6 +53,16 @@ std::string type_of(Dialect dialect, DType dtype) {
   return std::string(type);
 }
 
+std::string load_of(DType dtype, const std::string& element) {
+  if (dtype == DType::b8) return "uint(" + element + ") != 0u";
+  return is_half(dtype) ? "uint(" + element + ")" : element;
+}
+
+std::string store_of(DType dtype, const std::string& variable) {
+  if (dtype == DType::b8) return "uint8_t(" + variable + " ? 1 : 0)";
+  return is_half(dtype) ? "uint16_t(" + variable + ")" : variable;
+}
+
 std::string right_side(Dialect dialect, const Instruction& i) {
   const std::string_view text = formula(dialect, i.op, i.dtype, i.to);
   if (text.empty()) refuse(dialect, std::string(op_info(i.op).name) + " on " + std::string(dtype_name(i.dtype)));

@@ -138,7 +138,7 @@ class RowPrinter {
   }
   std::string loaded(std::size_t input, const std::string& column) const {
     const std::string from = "x" + std::to_string(input) + "[" + place(e_.inputs[input].strides, column) + "]";
-    return dtypes_[input] == DType::b8 ? "uint(" + from + ") != 0u" : from;
+    return load_of(dtypes_[input], from);
   }
   std::string declaration(std::size_t r, const std::string& indent, const std::string& value) const {
     return indent + "const " + type_of(dialect_, dtypes_[r]) + " " + variable(r) + " = " + value + ";\n";
@@ -146,7 +146,7 @@ class RowPrinter {
   std::string store(std::size_t k, const std::string& indent, const std::string& column) const {
     const std::string from = variable(e_.results[k].from);
     return indent + "y" + std::to_string(k) + "[" + place(e_.results[k].strides, column) + "] = " +
-           (result(k) == DType::b8 ? "uint8_t(" + from + " ? 1 : 0)" : from) + ";\n";
+           store_of(result(k), from) + ";\n";
   }
   std::string first_lane() const {
     if (dialect_ == Dialect::cpp) return "";

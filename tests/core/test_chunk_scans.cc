@@ -2,6 +2,8 @@
 // Loops cut into chunks of steps: the same results, and layers that can run side by side.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "core/passes/branches.h"
 #include "core/passes/passes.h"
 #include "unroll/autodiff.h"
@@ -65,9 +67,9 @@ TEST_CASE("loops in chunks give the bits of whole loops, values and gradients") 
           if (name == "cpu" && (steps == 1 || steps == 9)) continue;
           CAPTURE(steps);
           const TensorMap chunks = Program(*n.graph, *backend, {.chunk_steps = steps}).run(n.inputs);
-          for (const auto& [output, tensor] : whole) {
-            CAPTURE(output);
-            REQUIRE(std::ranges::equal(tensor.bytes(), chunks.at(output).bytes()));
+          for (const auto& output : whole) {
+            CAPTURE(output.first);
+            REQUIRE(std::ranges::equal(output.second.bytes(), chunks.at(output.first).bytes()));
           }
         }
       }

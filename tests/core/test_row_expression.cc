@@ -77,6 +77,7 @@ std::string shim(Dialect dialect) {
   return "#include <cmath>\n#include <bit>\n#define __device__\n#define __global__\n#define __shared__ static\n"
          "using std::isfinite;\ninline void __syncthreads() {}\n"
          "inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }\n"
+         "inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }\n"
          "inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }\n"
          "struct Dim { unsigned x; };\n"
          "static const Dim threadIdx{0}, blockIdx{0}, blockDim{1}, gridDim{1};\n";
