@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Counts what a change costs: the files that name one example of a kind are those that adding another must touch.
+
+Usage: count_changes.py [--list] [--limits] ROOT. Prints a table; --list names the files; with --limits it ends with 1
+where a count is above the limit that LIMITS has for it. Tests and docs are not counted; build files are.
+
+A file counts where it declares or dispatches the example by its identifier or as a word of a table. MENTIONS has the
+files that only use a name: what they say would still be right without it.
+"""
+import pathlib
+import re
+import statistics
+import sys
+
+import check_layout
+
+COUNTED = re.compile(r"^(core|backends|frontends)/.*(\.(cc|h|def|cu|comp)|meson\.build)$")
+# A backend that runs ops by kernels of its own: counted apart, one file each.
+FAST_BACKENDS = re.compile(r"^backends/(?!common/|reference/)")
+# Hints at commands by the words of other tools; the loss by which changes are compared.
+MENTIONS = {"frontends/cli/mistakes.cc", "frontends/cli/options/mistakes.cc", "core/train/lever.cc"}
+# What stands in a config of many keys as one line each, and is no part of reading them.
+SETS_MANY = {"frontends/cli/new.cc", "frontends/cli/commands/new.cc"}
+
+
+def op(name):
+    return re.compile(rf"\bOp::{name}\b|UNROLL_OP\({name}\b|\bValue {name}\(|UNROLL_COMPOSITE\({name}\b")
+
+
+def command(name):
+    return re.compile(rf"\brun_{name}\b|\badd_{name}(_command)?\b|\b{name}_command\b|'{name}\.cc'|"
+                      rf"UNROLL_COMMAND\({name}\b|\{{k_\w+, \"{name}\",|\{{\"{name}\", unroll::cli")
+
+
+def key(path, field):
+    return re.compile(rf"\"{re.escape(path)}\"|\b{field}\b")
+
+
+def task(name, title, *own):
+    return re.compile(rf"\bk_{name}\b|\bmake_{name}\b|\b{title}Options\b|\"{name}\"|\b{name}_(options|network|task)\b|"
+                      rf"'(tasks/)?({name}/)?{name}\w*\.cc'|UNROLL_TASK\({name}\b|\b({'|'.join(own)})\b")
+
+
+# kind: examples, each with the pattern that finds it
+KINDS = {
+    "primitive": {name: op(name) for name in ("sign", "log1p", "argmax")},
+    "composite": {name: op(name) for name in ("mse", "mae", "huber", "bce")},
+    "task": {
+        "label": task("label", "Label", "Labeller", "LabelNetwork"),
+        "document": task("document", "Document", "DocumentReader", "DocumentNetwork"),
+        "classify": task("classify", "Classify", "Classifier"),
+    },
+    "config key": {
+        path: key(path, path.split(".")[1])
+        for path in ("train.max_rollbacks", "train.watch_every", "train.sampling_batches", "train.validation_batches",
+                     "model.temporal_penalty", "data.document_start", "data.carry_state", "run.tensorboard")
+    },
+    "command": {},  # every one, see commands_of
+    "pass": {name: re.compile(rf"\b{name}\b|'{name}\.cc'")
+             for name in ("sink_slices", "chunk_scans", "fold", "defer", "inline_steps")},
+}
+LIMITS = {
+    "files to add a primitive": 8, "files to add a composite": 6, "files to add a task": 24,
+    "files to add a config key": 6, "files to add a command": 7, "files to add a pass": 4,
+}
+
+
+def files_of(root):
+    top = pathlib.Path(root).resolve()
+    files = {}
+    for folder in ("core", "backends", "frontends"):
+        for path in check_layout.files_of([top / folder]):
+            name = path.relative_to(top).as_posix()
+            if COUNTED.match(name) and not name.endswith(check_layout.GENERATED):
+                files[name] = path.read_text(encoding="utf-8")
+    return files
+
+
+def commands_of(files):
+    text = "\n".join(t for n, t in files.items() if n.startswith("frontends/cli/"))
+    names = re.findall(r"UNROLL_COMMAND\((\w+)\)", text) or re.findall(r'\{k_\w+, "(\w+)",\s', text)
+    return {name: command(name) for name in sorted(set(names))}
+
+
+def touched(files, kind, example, pattern):
+    found = []
+    for name, text in files.items():
+        own = kind == "command" and name.startswith("frontends/cli/") and name.endswith(f"/{example}.cc")
+        if name in MENTIONS or not (own or pattern.search(check_layout.COMMENT.sub("", text))):
+            continue
+        if kind == "command" and not name.startswith("frontends/cli/") or kind == "pass" and name[:5] != "core/":
+            continue
+        if kind == "config key" and name in SETS_MANY:
+            continue
+        found.append(name)
+    return sorted(found)
+
+
+def main():
+    options = [a for a in sys.argv[1:] if a.startswith("--")]
+    root = next(a for a in sys.argv[1:] if not a.startswith("--"))
+    files = files_of(root)
+    rows = []
+    for kind, examples in KINDS.items():
+        counts = []
+        for example, pattern in (examples or commands_of(files)).items():
+            names = touched(files, kind, example, pattern)
+            if not names:
+                continue
+            fast = [n for n in names if FAST_BACKENDS.match(n)] if kind in ("primitive", "composite") else []
+            counts.append(len(names) - len(fast))
+            if "--list" in options:
+                print(f"{kind} {example}: {len(names) - len(fast)}+{len(fast)}", *names, sep="\n  ")
+        rows.append((f"files to add a {kind}", statistics.median_high(counts), f"{min(counts)} to {max(counts)}"))
+    checker = check_layout.Checker(root)
+    sources = {n: t for n, t in files.items() if not n.endswith("meson.build")}
+    folders = {}
+    for name in sources:
+        folders.setdefault(name.rsplit("/", 1)[0], []).append(name)
+    largest = max(sources, key=lambda n: sources[n].count("\n"))
+    fullest = max(folders, key=lambda f: len(folders[f]))
+    rows.append(("back edges", len(checker.back_edges()), ""))
+    rows.append(("cycles of includes", len(checker.cycles()), ""))
+    rows.append(("lines of the largest file", sources[largest].count("\n"), largest))
+    rows.append(("files of the fullest folder", len(folders[fullest]), fullest))
+    rows.append(("folders of more than 20 files", sum(len(names) > 20 for names in folders.values()), ""))
+    rows.append(("lines outside tests", sum(t.count("\n") for t in sources.values()), ""))
+    for part in ("core", "backends", "frontends"):
+        rows.append((f"  {part}", sum(t.count("\n") for n, t in sources.items() if n.startswith(part)), ""))
+    failed = False
+    for what, count, detail in rows:
+        limit = LIMITS.get(what) if "--limits" in options else None
+        failed |= limit is not None and count > limit
+        print(f"{what:34}{count:8}  {detail}" + (f"  at most {limit}" if limit is not None else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
