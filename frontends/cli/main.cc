@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "frontends/cli/activity.h"
-#include "frontends/cli/commands.h"
-#include "frontends/cli/terminal.h"
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/terminal.h"
 #include "unroll/error.h"
 
 namespace {

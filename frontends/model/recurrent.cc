@@ -3,7 +3,7 @@
 // the selection of a layer by cell name.
 #include "core/support/counted.h"
 #include "core/support/nearest_name.h"
-#include "frontends/model/built_in_cells.h"
+#include "frontends/model/cells/built_in_cells.h"
 #include "frontends/model/in_layer.h"
 #include "frontends/model/stack.h"
 #include "unroll/error.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/cli/config.h"
+#include "frontends/cli/config/config.h"
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"
 #include "tests/support/finite_difference.h"

@@ -7,8 +7,8 @@
 #include <sstream>
 #include <string>
 
-#include "frontends/cli/config.h"
-#include "frontends/cli/toml_reader.h"
+#include "frontends/cli/config/config.h"
+#include "frontends/cli/config/toml_reader.h"
 #include "unroll/error.h"
 
 namespace {

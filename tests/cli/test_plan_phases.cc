@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/train/update_graph.h"
-#include "frontends/cli/plan_phases.h"
+#include "frontends/cli/plan/plan_phases.h"
 #include "tests/support/backends.h"
 #include "tests/training/compare_models.h"
 #include "tests/training/small_tasks.h"

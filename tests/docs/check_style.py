@@ -95,7 +95,8 @@ def faults(text):
 def main(root):
     pages = [root / "README.md", root / "bench/README.md", *sorted((root / "docs").rglob("*.md"))]
     headers = sorted((root / "core/include/unroll").glob("*.h"))
-    helps = [root / "frontends/cli/config_schema.cc", *sorted((root / "frontends/cli").glob("options*.cc"))]
+    cli = root / "frontends/cli"
+    helps = [cli / "config/config_schema.cc", *sorted((cli / "options").glob("options*.cc"))]
     wrong = []
     for path in pages + headers + helps:
         parts = {".h": paragraphs_of_header, ".md": paragraphs_of_page, ".cc": strings_of_source}[path.suffix]

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "frontends/cli/config.h"
+#include "frontends/cli/config/config.h"
 #include "unroll/error.h"
 
 namespace {

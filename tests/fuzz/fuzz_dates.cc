@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/data/dates.h"
-#include "frontends/data/lines.h"
-#include "frontends/data/series_rows.h"
+#include "frontends/data/file/lines.h"
+#include "frontends/data/table/dates.h"
+#include "frontends/data/table/series_rows.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/error.h"
 

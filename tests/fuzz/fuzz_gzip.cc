@@ -5,8 +5,8 @@
 #include <memory>
 #include <string_view>
 
-#include "frontends/data/gzip.h"
-#include "frontends/data/held_text.h"
+#include "frontends/data/file/gzip.h"
+#include "frontends/data/file/held_text.h"
 #include "unroll/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "frontends/data/labelled.h"
-#include "frontends/data/lexicon.h"
+#include "frontends/data/text/labelled.h"
+#include "frontends/data/text/lexicon.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/error.h"
 

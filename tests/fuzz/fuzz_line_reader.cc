@@ -8,9 +8,9 @@
 #include <span>
 #include <string>
 
-#include "frontends/cli/line_reader.h"
-#include "frontends/data/gzip.h"
-#include "frontends/data/held_text.h"
+#include "frontends/cli/answers/line_reader.h"
+#include "frontends/data/file/gzip.h"
+#include "frontends/data/file/held_text.h"
 #include "unroll/error.h"
 
 namespace {

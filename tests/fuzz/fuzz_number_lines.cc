@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/cli/number_lines.h"
+#include "frontends/cli/answers/number_lines.h"
 #include "unroll/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

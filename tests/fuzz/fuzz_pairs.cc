@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "frontends/data/documents.h"
-#include "frontends/data/pairs.h"
+#include "frontends/data/text/documents.h"
+#include "frontends/data/text/pairs.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/error.h"
 

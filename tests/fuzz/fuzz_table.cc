@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/csv.h"
-#include "frontends/data/series_rows.h"
+#include "frontends/data/table/csv.h"
+#include "frontends/data/table/series_rows.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/error.h"
 

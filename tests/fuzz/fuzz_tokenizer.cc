@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "frontends/data/tokenizer.h"
+#include "frontends/data/text/tokenizer.h"
 #include "unroll/error.h"
 
 namespace {

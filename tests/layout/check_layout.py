@@ -45,9 +45,13 @@ BACKENDS_MAY_SEE = {"support", "ir", "passes"}
 # Folders of frontends: the folders of frontends and the rooms of public headers that each may include.
 FRONTENDS_MAY_INCLUDE = {
     "data": (set(), {"support", "data"}),
-    "model": ({"data"}, set(ROOM_ORDER)),
-    "cli": ({"data", "model"}, set(ROOM_ORDER)),
+    "model": ({"data"}, {"support", "io", "ir", "autodiff", "passes", "train", "data", "model"}),
+    "tasks": ({"data", "model"}, set(ROOM_ORDER)),
+    "cli": ({"data", "model", "tasks"}, set(ROOM_ORDER)),
 }
+# The folders of the command: each may include itself and those before it.
+CLI_ROOMS = ["terminal", "config", "options", "run", "plan", "page", "answers", "measure", "commands"]
+MOST_FILES = 20  # of a folder of frontends
 # What frontends use of core besides the public headers and core/support.
 FRONTENDS_SEAM = {
     "core/train/check_parameters.h", "core/train/exposed_values.h", "core/train/judgement.h",
@@ -59,17 +63,17 @@ OPEN_EDGES = {
     ("core/include/unroll/plan_hash.h", "unroll/backend.h"),
     ("core/include/unroll/trainer.h", "unroll/model.h"),
     ("core/train/optimizer.h", "unroll/model.h"),
-    ("frontends/data/row_checks.h", "unroll/data_check.h"),
+    ("frontends/data/table/row_checks.h", "unroll/data_check.h"),
 }
 OPEN_CYCLES = {frozenset(names.split()) for names in (
     "backends/cpu/barriers backends/cpu/columns backends/cpu/packed_matmul backends/cpu/program",
     "backends/cpu/rates backends/cpu/rates_clock",
     "core/train/advice core/train/judgement",
     "core/train/device_model core/train/estimate",
-    "frontends/cli/command_options frontends/cli/options",
-    "frontends/cli/page frontends/cli/panel frontends/cli/plan_picture",
-    "frontends/cli/plan_layers frontends/cli/plan_phases",
-    "frontends/data/tokenizer frontends/data/tokenizer_coders",
+    "frontends/cli/options/command_options frontends/cli/options/options",
+    "frontends/cli/page/page frontends/cli/page/panel frontends/cli/page/plan_picture",
+    "frontends/cli/plan/plan_layers frontends/cli/plan/plan_phases",
+    "frontends/data/text/tokenizer frontends/data/text/tokenizer_coders",
 )}
 # A backend that runs what it does not claim as another one does.
 BUILT_ON = {"onednn": "cpu"}
@@ -226,6 +230,17 @@ class Checker:
                 if len(line) > FAIL_COLUMNS:
                     self.error(f"{name}:{i + 1}", f"has {len(line)} columns, at most {FAIL_COLUMNS}")
 
+    def check_rooms(self):
+        folders = {}
+        for name in self.sources:
+            if name.startswith("frontends/"):
+                folders.setdefault(name.rsplit("/", 1)[0], []).append(name)
+        for folder, names in folders.items():
+            if len(names) > MOST_FILES:
+                self.error(folder, f"has {len(names)} files, at most {MOST_FILES}")
+            if folder.startswith("frontends/cli/") and folder[len("frontends/cli/"):] not in CLI_ROOMS:
+                self.error(folder, "is no folder of CLI_ROOMS")
+
     def check_text(self):
         scripts = {n: t for n, t in self.texts.items() if n.endswith((".sh", ".def")) or t.startswith("#!")}
         for name, text in {**self.sources, **scripts}.items():
@@ -242,7 +257,8 @@ class Checker:
 
     def check_calls(self):
         for name in self.sources:
-            if name.startswith(("core/", "backends/", "frontends/data/", "frontends/model/")):
+            if name.startswith(("core/", "backends/", "frontends/data/", "frontends/model/",
+                                "frontends/tasks/")):
                 found = ENDS_PROCESS.search(self.code_of(name))
                 if found:
                     self.error(name, f"calls {found.group(1)}: the library throws Error and never ends the process")
@@ -290,6 +306,7 @@ class Checker:
         self.check_umbrella()
         self.check_backend_names()
         self.check_length()
+        self.check_rooms()
         self.check_text()
         self.check_calls()
         self.check_op_tables()
@@ -366,7 +383,12 @@ def include_refusal(name, target):
         if from_parts[0] != "frontends":
             return "frontends is the outermost layer"
         seen = FRONTENDS_MAY_INCLUDE[from_parts[1]][0] | {from_parts[1]}
-        return None if parts[1] in seen else "include direction is data <- model <- cli"
+        if parts[1] not in seen:
+            return "include direction is data <- model <- tasks <- cli"
+        if from_parts[1] == "cli" and parts[1] == "cli" and len(from_parts) == len(parts) == 4:
+            if CLI_ROOMS.index(parts[2]) > CLI_ROOMS.index(from_parts[2]):
+                return f"include direction is {' <- '.join(CLI_ROOMS)}"
+        return None
     if parts[0] == "core":
         if from_parts[0] == "frontends":
             known = parts[1] == "support" or target in FRONTENDS_SEAM

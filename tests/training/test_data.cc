@@ -7,12 +7,12 @@
 #include <numeric>
 #include <string>
 
-#include "frontends/data/csv.h"
-#include "frontends/data/shuffle.h"
-#include "frontends/data/streams.h"
-#include "frontends/data/text.h"
-#include "frontends/data/series_rows.h"
-#include "frontends/data/windows.h"
+#include "frontends/data/batch/shuffle.h"
+#include "frontends/data/batch/streams.h"
+#include "frontends/data/table/csv.h"
+#include "frontends/data/table/series_rows.h"
+#include "frontends/data/table/windows.h"
+#include "frontends/data/text/text.h"
 #include "unroll/error.h"
 
 using namespace unroll;

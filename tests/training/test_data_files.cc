@@ -5,10 +5,10 @@
 #include <cmath>
 #include <set>
 
-#include "frontends/data/dates.h"
-#include "frontends/data/documents.h"
-#include "frontends/data/gzip.h"
-#include "frontends/data/pairs.h"
+#include "frontends/data/file/gzip.h"
+#include "frontends/data/table/dates.h"
+#include "frontends/data/text/documents.h"
+#include "frontends/data/text/pairs.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/documents.h"
+#include "frontends/data/text/documents.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
 #include "unroll/error.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/model/tasks/task_parts.h"
+#include "frontends/tasks/common/task_parts.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/data_check.h"
 #include "unroll/error.h"

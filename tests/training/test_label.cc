@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/lexicon.h"
-#include "frontends/model/tasks/class_metrics.h"
+#include "frontends/data/text/lexicon.h"
+#include "frontends/tasks/common/class_metrics.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
 #include "unroll/error.h"

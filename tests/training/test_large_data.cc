@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/buckets.h"
-#include "frontends/data/tokens.h"
-#include "frontends/model/tasks/split_buckets.h"
+#include "frontends/data/batch/buckets.h"
+#include "frontends/data/text/tokens.h"
+#include "frontends/tasks/common/split_buckets.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/held_memory.h"
 #include "tests/training/small_tasks.h"

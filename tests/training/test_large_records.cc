@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/records.h"
+#include "frontends/data/batch/records.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/held_memory.h"
 #include "tests/training/small_tasks.h"

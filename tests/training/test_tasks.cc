@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "frontends/model/tasks/pooling.h"
-#include "frontends/model/tasks/sampling.h"
+#include "frontends/tasks/common/pooling.h"
+#include "frontends/tasks/language_model/sampling.h"
 #include "tests/support/each_backend.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"

@@ -8,8 +8,8 @@
 #include <sstream>
 #include <string>
 
-#include "frontends/model/tasks/task_parts.h"
-#include "frontends/model/text_cell.h"
+#include "frontends/model/cells/text_cell.h"
+#include "frontends/tasks/common/task_parts.h"
 #include "tests/support/each_backend.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"

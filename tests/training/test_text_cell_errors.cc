@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/model/text_cell.h"
+#include "frontends/model/cells/text_cell.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/buckets.h"
-#include "frontends/data/lexicon.h"
-#include "frontends/data/lines.h"
+#include "frontends/data/batch/buckets.h"
+#include "frontends/data/file/lines.h"
+#include "frontends/data/text/lexicon.h"
 #include "unroll/error.h"
 
 using namespace unroll;

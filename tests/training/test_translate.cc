@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/model/tasks/beam_search.h"
+#include "frontends/tasks/translate/beam_search.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
 #include "unroll/error.h"

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `predict` makes of lines: one class for each kind of task. Lines are added, predicted together, and written in
+// their order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frontends/cli/answers/line_reader.h"
+#include "frontends/cli/answers/row_writer.h"
+#include "frontends/cli/options/options.h"
+#include "frontends/cli/page/panel.h"
+#include "frontends/cli/run/run_folder.h"
+#include "unroll/backend.h"
+#include "unroll/error.h"
+
+namespace unroll::cli {
+
+// A line of input; with an `error` it is answered as an empty line is, and the error said.
+struct InputLine {
+  std::string text;
+  std::int64_t number = 0;
+  std::string error;
+};
+
+struct UnknownCount {
+  std::int64_t tokens = 0, unknown = 0;
+  std::string unit = "words";
+};
+
+class Answers {
+ public:
+  virtual ~Answers() = default;
+  virtual RowFormat usual_format() const = 0;
+  virtual LineReader::Unit unit() const { return LineReader::Unit::line; }
+  virtual std::vector<std::string> columns() const = 0;  // of csv and tsv
+  // False for a line that gets no answer, such as a header. Throws on a line that the model cannot read.
+  virtual bool accepts(const InputLine& line) = 0;
+  // Whether that was about this line alone, so that the others are answered.
+  virtual bool is_about_a_line(const Error& error) const {
+    return error.kind() == ErrorKind::usage || error.kind() == ErrorKind::input_file;
+  }
+  // Replaces the predictions of the call before.
+  virtual void predict(const std::vector<InputLine>& lines) = 0;
+  // The answer to line i of these, in the writer's format.
+  virtual void put(std::size_t i, const InputLine& line, RowWriter& writer) const = 0;
+  virtual UnknownCount unknown() const { return {}; }
+  virtual std::string summary() const { return {}; }  // a line for stderr at the end
+  virtual std::vector<Panel> panels() { return {}; }  // pictures of the first answers
+};
+
+std::unique_ptr<Answers> label_answers(const RunFolder& run, Backend& backend, const Options& options);
+std::unique_ptr<Answers> document_answers(const RunFolder& run, Backend& backend, const Options& options);
+std::unique_ptr<Answers> translate_answers(const RunFolder& run, Backend& backend, const Options& options);
+std::unique_ptr<Answers> line_scores(const RunFolder& run, Backend& backend, const Options& options);
+
+std::unique_ptr<Answers> class_answers(const RunFolder& run, Backend& backend, const Options& options);
+
+// The steps behind the end of the input's series, one row each. Returns their pictures.
+std::vector<Panel> put_forecast(const RunFolder& run, Backend& backend, const Options& options, RowWriter& writer);
+
+inline constexpr std::size_t k_most_drawn = 12;  // lines of a file whose answers are drawn
+
+// Labels with probabilities as cells, for `top_k` of them: "label", "probability", "label_2", "probability_2", ...
+std::vector<std::string> ranking_columns(std::int64_t top_k);
+std::vector<std::string> ranking_cells(const std::vector<ScoredLabel>& labels, std::int64_t top_k);
+// "label" and "probability", and with a top_k above 1 the list "top".
+void put_ranking(RowWriter::Json& object, const std::vector<ScoredLabel>& labels, std::int64_t top_k);
+
+}  // namespace unroll::cli

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/answers/predict_picture.h"
+
+#include <fmt/format.h>
+
+#include "frontends/cli/run/run_record.h"
+#include "frontends/cli/terminal/report.h"
+#include "unroll/error.h"
+
+namespace unroll::cli {
+namespace {
+
+struct Undrawn {
+  unsigned kind;
+  const char *what, *hint;
+};
+constexpr Undrawn k_undrawn[] = {
+    {k_label, "predict draws no picture of token labels", "`unroll eval {} --svg FILE` draws their confusion matrix"},
+    {k_language_model, "a language model predicts text, which is not drawn", "`unroll generate {}` writes text"},
+};
+
+}  // namespace
+
+void check_picture(const RunFolder& run, const Options& options) {
+  if (options.svg.empty()) return;
+  for (const Undrawn& row : k_undrawn)
+    if (run.config.uses() == row.kind)
+      throw Error(ErrorKind::usage, "--svg", row.what, fmt::format(fmt::runtime(row.hint), options.config));
+  if (options.svg == options.output)
+    throw Error(ErrorKind::usage, "--svg", "names the same file as --output", "Name two files");
+}
+
+void write_picture(const RunFolder& run, const Options& options, const std::vector<Panel>& panels) {
+  if (options.svg.empty()) return;
+  const std::string input = options.input.empty() || options.input == "-" ? "stdin" : options.input;
+  if (panels.empty()) throw Error(ErrorKind::usage, "--svg", input + " has no line to draw", "Give at least one");
+  const std::string title = fmt::format("{}: predictions for {}", task_name(run.config.text("task.kind")),
+                                        input.substr(input.rfind('/') + 1));
+  write_file(options.svg, svg_file(title, panels));
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/answers/row_writer.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "unroll/error.h"
+
+namespace unroll::cli {
+namespace {
+
+constexpr std::size_t k_buffer = std::size_t{1} << 16;
+
+struct FormatRow {
+  std::string_view word;
+  RowFormat format;
+};
+constexpr FormatRow k_formats[] = {
+    {"text", RowFormat::text}, {"csv", RowFormat::csv}, {"tsv", RowFormat::tsv}, {"jsonl", RowFormat::jsonl}};
+
+}  // namespace
+
+OutputFile::OutputFile(const std::string& path, Vfs& vfs) : path_(path), vfs_(vfs) {
+  namespace fs = std::filesystem;
+  if (path.empty() || path == "-") {
+    stream_ = stdout;
+    return;
+  }
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    throw Error(ErrorKind::usage, "--output", fmt::format("'{}' is a folder", path), "Name a file in it");
+  if (fs::is_symlink(path, ignored)) path_ = fs::weakly_canonical(path, ignored).string();
+  if (fs::exists(path_, ignored) && !fs::is_regular_file(path_, ignored)) {
+    stream_ = std::fopen(path_.c_str(), "wb");
+    if (!stream_)
+      throw Error(ErrorKind::storage, path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+    return;
+  }
+  temporary_ = path_ + ".tmp";
+  file_ = vfs_.create(temporary_);
+}
+
+OutputFile::~OutputFile() {
+  if (stream_ && stream_ != stdout) std::fclose(stream_);
+  if (!file_) return;
+  file_.reset();
+  try {
+    vfs_.remove(temporary_);
+  } catch (const Error&) {  // the error that led here is the one to report
+  }
+}
+
+void OutputFile::write(std::string_view text) {
+  buffer_ += text;
+  if (buffer_.size() < k_buffer) return;
+  if (file_) file_->write(std::as_bytes(std::span(buffer_)));
+  else if (std::fwrite(buffer_.data(), 1, buffer_.size(), stream_) != buffer_.size())
+    throw Error(ErrorKind::storage, is_stdout() ? "stdout" : path_, "writing failed");
+  buffer_.clear();
+}
+
+void OutputFile::flush() {
+  if (file_) return;  // nobody reads it before it is whole
+  const bool written = std::fwrite(buffer_.data(), 1, buffer_.size(), stream_) == buffer_.size();
+  buffer_.clear();
+  if (!written || std::fflush(stream_) != 0)
+    throw Error(ErrorKind::storage, is_stdout() ? "stdout" : path_, "writing failed");
+}
+
+void OutputFile::finish() {
+  if (!file_) return flush();
+  file_->write(std::as_bytes(std::span(buffer_)));
+  buffer_.clear();
+  file_->sync();
+  file_->close();
+  vfs_.rename(temporary_, path_);
+  file_.reset();
+  vfs_.sync_folder(std::filesystem::path(path_).parent_path().string());
+}
+
+RowFormat row_format(const std::string& word, const std::string& output, RowFormat usual) {
+  for (const FormatRow& row : k_formats)
+    if (row.word == word) return row.format;
+  if (!word.empty())
+    throw Error(ErrorKind::usage, "--format", fmt::format("expected csv, tsv, jsonl or text; got '{}'", word));
+  for (const FormatRow& row : k_formats)
+    if (row.format != RowFormat::text && output.ends_with("." + std::string(row.word))) return row.format;
+  return output.ends_with(".json") ? RowFormat::jsonl : usual;
+}
+
+std::string quoted_cell(std::string_view cell, char separator) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  const bool plain = cell.find_first_of("\"\r\n") == std::string_view::npos &&
+                     cell.find(separator) == std::string_view::npos &&
+                     (cell.empty() || (!is_blank(cell.front()) && !is_blank(cell.back())));
+  if (plain) return std::string(cell);
+  std::string text = "\"";
+  for (const char c : cell) text += c == '"' ? "\"\"" : std::string(1, c);
+  return text + "\"";
+}
+
+std::string number_cell(double value) { return std::isfinite(value) ? fmt::format("{:.6g}", value) : ""; }
+
+nlohmann::ordered_json json_number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return nlohmann::ordered_json::parse(number_cell(value));
+}
+
+void RowWriter::row(std::span<const std::string> cells) {
+  const char separator = format_ == RowFormat::tsv ? '\t' : ',';
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (i > 0) line += separator;
+    line += quoted_cell(cells[i], separator);
+  }
+  if (line.empty()) line = "\"\"";  // a blank line would be skipped by readers
+  file_.write(line + "\n");
+}
+
+void RowWriter::json(const Json& object) {
+  file_.write(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace unroll::cli

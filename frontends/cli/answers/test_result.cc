@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/answers/test_result.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontends/cli/answers/translate_scores.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/report.h"
+#include "frontends/cli/terminal/words.h"
+#include "unroll/error.h"
+#include "unroll/examples.h"
+
+namespace unroll::cli {
+namespace {
+
+// Batches of the test set that a report evaluates, and with which it still counts a confusion matrix.
+constexpr std::int64_t k_most_batches = 200, k_most_confusion_batches = 1000;
+// Pairs of the test set that a report translates.
+constexpr std::int64_t k_most_translations = 200;
+
+// The same task with fewer batches of the test set.
+class FirstBatches : public Task {
+ public:
+  FirstBatches(std::shared_ptr<const Task> task, std::int64_t most) : task_(std::move(task)), most_(most) {}
+  TaskGraph build(Scope& scope, const Batch& like) const override { return task_->build(scope, like); }
+  std::int64_t n_batches(Split split) const override { return std::min(task_->n_batches(split), most_); }
+  Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+    return task_->batch(split, seed, epoch, index);
+  }
+  Metadata metadata() const override { return task_->metadata(); }
+
+ private:
+  std::shared_ptr<const Task> task_;
+  std::int64_t most_;
+};
+
+// Values of a series, tokens of a text, otherwise examples.
+std::size_t most_examples(const std::string& kind) {
+  return kind == "forecast" ? 400 : kind == "language-model" ? 600 : 10;
+}
+
+bool counts_confusion(const std::string& kind) { return kind == "classify" || kind == "document" || kind == "label"; }
+
+Examples examples_of_run(const RunFolder& run, const Task& task, Backend& backend, Split split) {
+  return examples_of(task, run.model.metadata, run.model.tensors, backend, split,
+                     most_examples(run.config.text("task.kind")));
+}
+
+void evaluate(const std::string& folder, TestResult& result, Activity& activity) {
+  Options options;
+  options.config = folder;
+  const RunFolder run = open_run(options);
+  const auto task = make_task(run.config, run.folder, run.model.metadata);
+  const std::int64_t n = task->n_batches(Split::test);
+  if (n == 0) {
+    result.problem = "The test set is empty.";
+    return;
+  }
+  const auto backend = open_backend(run.config);
+  activity.say(folder + ": evaluating the test set");
+  Trainer trainer(std::make_shared<FirstBatches>(task, k_most_batches), *backend, trainer_options(run.config));
+  trainer.set_parameters(run.model.tensors);
+  result.metrics = trainer.evaluate(Split::test).metrics;
+  result.baselines = task->baselines(Split::test);
+  if (n > k_most_batches)
+    result.note = fmt::format("Metrics of the model are of the first {} of {} batches; `unroll eval` takes all.",
+                              k_most_batches, number_text(static_cast<double>(n)));
+  if (const auto* translate = dynamic_cast<const TranslateTask*>(task.get())) {
+    activity.say(folder + ": scoring texts");
+    TranslateScores scores = translate_scores(*translate, run, *backend, Split::test, {}, k_most_translations);
+    result.metrics.merge(scores.model);
+    result.baselines.merge(scores.baselines);
+    if (!scores.all)
+      result.note += fmt::format(" BLEU, ROUGE and exact match are of the first {} pairs; `unroll eval` takes all.",
+                                 k_most_translations);
+  }
+  const std::string kind = run.config.text("task.kind");
+  if (counts_confusion(kind) && n > k_most_confusion_batches) {
+    result.note += " The test set is too large for a confusion matrix here; `unroll eval` counts one.";
+    return;
+  }
+  activity.say(folder + ": predicting examples");
+  result.examples = examples_html(examples_of_run(run, *task, *backend, Split::test));
+}
+
+}  // namespace
+
+TestResult test_result(const std::string& folder) {
+  TestResult result;
+  Activity activity(folder + ": reading the data");
+  try {
+    evaluate(folder, result, activity);
+  } catch (const Error& e) {
+    result.problem = fmt::format("The test set was not evaluated. {}", e.what());
+  }
+  return result;
+}
+
+void check_drawable(const RunFolder& run, const std::string& folder) {
+  if (run.config.uses() == k_language_model)
+    throw Error(ErrorKind::usage, "--svg", "a language model predicts text, which is not drawn",
+                fmt::format("`unroll generate {}` writes text", folder));
+}
+
+void draw_examples(const RunFolder& run, const Task& task, Backend& backend, Split split, const std::string& path) {
+  const Examples examples = examples_of_run(run, task, backend, split);
+  const std::vector<Panel> panels = panels_of(examples);
+  if (panels.empty())
+    throw Error(ErrorKind::usage, "--svg", "the examples of this split give nothing to draw", "Choose another --split");
+  constexpr const char* k_splits[] = {"training set", "validation set", "test set"};
+  write_file(path, svg_file(fmt::format("{}, {}", task_name(run.config.text("task.kind")),
+                                        k_splits[static_cast<std::size_t>(split)]),
+                            panels));
+}
+
+}  // namespace unroll::cli

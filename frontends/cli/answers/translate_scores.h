@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a translate model writes by itself, scored against the targets, beside simple methods.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "frontends/cli/answers/scores.h"
+#include "frontends/cli/run/run_folder.h"
+#include "unroll/predict.h"
+#include "unroll/tasks.h"
+
+namespace unroll::cli {
+
+struct TranslateScores {
+  Metrics model;
+  std::map<std::string, Metrics> baselines;  // source_as_it_is, word_by_word
+  std::int64_t n = 0;                        // pairs, all of the split unless there are more than `most`
+  bool all = true;
+};
+// exact_match, bleu, rouge1, rouge2 and rougeL of the first `most` pairs of a split.
+TranslateScores translate_scores(const TranslateTask& task, const RunFolder& run, Backend& backend, Split split,
+                                 const DecodeOptions& decode,
+                                 std::int64_t most = std::numeric_limits<std::int64_t>::max());
+
+}  // namespace unroll::cli

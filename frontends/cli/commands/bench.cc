@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll bench`: times one recurrent layer stack, inference or a whole gradient step, or one product. Data stays on
+// the device; a repeat is run + wait. The protocol is in bench/README.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/measure/bench_job.h"
+#include "frontends/cli/measure/stream_job.h"
+#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/terminal/activity.h"
+#include "unroll/error.h"
+#include "unroll/plan_hash.h"
+#include "unroll/run.h"
+#include "unroll/safetensors.h"
+
+namespace unroll::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Device buffers for a program's inputs and outputs, inputs filled.
+struct Device {
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  Bindings bindings;
+  std::size_t bytes = 0;
+
+  Buffer* add(Backend& backend, std::size_t size) {
+    buffers.push_back(backend.allocate(size));
+    bytes += size;
+    return buffers.back().get();
+  }
+};
+
+Device make_device(Backend& backend, const Graph& graph, const TensorMap& values) {
+  Device device;
+  for (const NamedValue& input : graph.inputs()) {
+    Buffer* buffer = device.add(backend, graph.type(input.value).bytes());
+    backend.upload(*buffer, 0, values.at(input.name).bytes());
+    device.bindings.inputs.push_back(buffer);
+  }
+  for (const NamedValue& output : graph.outputs())
+    device.bindings.outputs.push_back(device.add(backend, graph.type(output.value).bytes()));
+  return device;
+}
+
+// What was put in and what the last run gave, by name, so that others can compute the same and compare.
+void save_results(Backend& backend, const Graph& graph, const Device& device, TensorMap values,
+                  const std::string& path) {
+  for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
+    const NamedValue& output = graph.outputs()[k];
+    Tensor tensor(graph.type(output.value));
+    backend.download(*device.bindings.outputs[k], 0, tensor.bytes());
+    values.insert_or_assign(output.name, std::move(tensor));
+  }
+  TensorFile file;
+  file.tensors = std::move(values);
+  save_safetensors(path, file);
+}
+
+// In milliseconds, in rising order.
+std::vector<double> time_runs(Program& program, const Bindings& bindings, double seconds) {
+  constexpr std::size_t k_fewest = 3;
+  std::vector<double> times;
+  program.run(bindings);  // the first run warms caches and is not counted
+  program.backend().wait();
+  const auto start = Clock::now();
+  while (times.size() < k_fewest || milliseconds_since(start) < seconds * 1e3) {
+    const auto begin = Clock::now();
+    program.run(bindings);
+    program.backend().wait();
+    times.push_back(milliseconds_since(begin));
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+// Between the quartiles, as a part of the median.
+double spread(const std::vector<double>& sorted) {
+  const std::size_t n = sorted.size();
+  return (sorted[n - 1 - n / 4] - sorted[n / 4]) / sorted[n / 2];
+}
+
+// Of a run.
+double predicted_ms(const Executable& executable) {
+  double sum = 0;
+  for (const ReportLine& line : executable.report())
+    if (line.depth == 0) sum += line.predicted_ms;
+  return sum;
+}
+
+// A step is one call with the state carried; --lanes, --chunk and --weights-dtype instead of --batch and --steps.
+int bench_stream(const Options& options) {
+  if (!options.precision.empty())
+    throw Error(ErrorKind::usage, "bench", "--precision does not apply to --mode stream", "Use --weights-dtype");
+  const BenchModel w = bench_model(options);
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(
+      options.explain, open_backend(backend_or(options, "cpu"), options.threads.value_or(1), options.explain),
+      explaining);
+  Activity busy("timing");
+  const StreamModel model = recurrent_stream(w.model, w.sizes.input);
+  const RecurrentJob job = build_recurrent(w.model, {.steps = 1, .batch = 1, .input = w.sizes.input});
+  const TensorMap parameters = initialize(job.parameters, static_cast<std::uint64_t>(options.seed.value_or(0)));
+  Report report;
+  report.add("cell", w.model.cell).add("mode", options.mode);
+  report.add("hidden", w.model.hidden).add("layers", static_cast<std::int64_t>(w.model.layers));
+  const Report timed = time_stream(*backend, model, parameters, options);
+  busy.finish();
+  for (const auto& [name, item] : timed.items()) report.add(name, item);
+  print_explained(std::move(report), explaining, options.json);
+  return 0;
+}
+
+}  // namespace
+
+int run_bench(const Options& options) {
+  if (options.mode == "stream") return bench_stream(options);
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(
+      options.explain, open_backend(backend_or(options, "cpu"), options.threads.value_or(0), options.explain),
+      explaining);
+  Activity busy("compiling");
+  const auto compile_start = Clock::now();
+  const BenchJob job = bench_job(options);
+  PlanOptions how;
+  how.memory_limit = bytes_of("--memory-limit", options.memory_limit);
+  how.chunk_steps = options.chunk_steps;
+  how.precision = bench_precision(options);
+  Program program(*job.graph, *backend, how);
+  const double compile_ms = milliseconds_since(compile_start);
+  const Graph& graph = *program.plan().graph;
+  TensorMap values = bench_inputs(job, graph, options);
+  const Device device = make_device(*backend, graph, values);
+  busy.say("timing");
+  const std::vector<double> times = time_runs(program, device.bindings, options.seconds);
+  if (!options.save.empty()) save_results(*backend, graph, device, std::move(values), options.save);
+
+  busy.finish();
+  Report report = job.about;
+  report.add("precision", std::string(precision_name(how.precision)));
+  report.add("backend", backend->describe().name).add("device", backend->describe().device);
+  report.add("threads", static_cast<std::int64_t>(backend->describe().threads));
+  report.add("repeats", static_cast<std::int64_t>(times.size()));
+  report.add("min_ms", times.front()).add("median_ms", times[times.size() / 2]).add("spread", spread(times));
+  if (options.explain) report.add("predicted_ms", predicted_ms(program.executable()));
+  report.add("gflops", bench_flop(options) / times.front() / 1e6).add("compile_ms", compile_ms);
+  report.add("peak_bytes", static_cast<std::int64_t>(program.peak_bytes()));
+  report.add("plan_hash", fmt::format("{:016x}", plan_hash(program.plan())));
+  print_explained(std::move(report), explaining, options.json);
+  return 0;
+}
+
+}  // namespace unroll::cli

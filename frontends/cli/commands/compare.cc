@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll compare`: the same model on several backends.
+#include "unroll/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/train/exposed_values.h"
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/measure/compare_model.h"
+#include "frontends/cli/measure/peers.h"
+#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/report.h"
+#include "unroll/error.h"
+
+namespace unroll::cli {
+namespace {
+
+constexpr const char* k_reference = "reference";
+
+// The standard first.
+std::vector<std::string> backend_names(const Options& o) {
+  std::vector<std::string> names = o.backends;
+  if (names.empty()) {
+    for (const BackendStatus& status : list_backends())
+      if (status.available && status.name != "null") names.push_back(status.name);
+  }
+  for (std::size_t k = 1; k < names.size(); ++k)
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(k), names[k]) !=
+        names.begin() + static_cast<std::ptrdiff_t>(k))
+      throw Error(ErrorKind::usage, "compare", "backend '" + names[k] + "' is named twice");
+  std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == k_reference; });
+  if (std::find(names.begin(), names.end(), "null") != names.end())
+    throw Error(ErrorKind::unsupported, "compare", "backend 'null' computes nothing", "Leave it out");
+  return names;
+}
+
+double part(const ResultCheck& c) { return c.achieved == 0 ? 0 : c.achieved / c.allowed; }
+
+double largest_part(const BackendResult& r) {
+  double most = 0;
+  for (const ResultCheck& c : r.results) most = std::max(most, part(c));
+  return most;
+}
+
+ReportList backend_rows(const Comparison& c) {
+  ReportList rows;
+  for (const BackendResult& r : c.backends) {
+    const bool standard = &r == &c.backends.front();
+    Report row;
+    row.add("name", r.backend).add("verdict", standard ? "standard" : r.difference.empty() ? "agrees" : "differs");
+    row.add("results", static_cast<std::int64_t>(r.results.size())).add("of_allowed", largest_part(r));
+    row.add("measured_rounding", r.measured_rounding);
+    row.add("nodes", r.nodes.nodes).add("nodes_not_judged", r.nodes.unjudged).add("nodes_of_allowed", r.nodes.tightest);
+    row.add("nodes_skipped", r.nodes.skipped).add("difference", r.difference);
+    row.add("compile_ms", r.compile_ms).add("min_ms", r.min_ms).add("median_ms", r.median_ms);
+    row.add("peak_bytes", static_cast<std::int64_t>(r.peak_bytes)).add("device", r.device);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// Of each backend but the standard, the ones closest to what is allowed first.
+ReportList result_rows(const Comparison& c, std::size_t at_most) {
+  ReportList rows;
+  for (const BackendResult& r : c.backends) {
+    std::vector<ResultCheck> sorted = r.results;
+    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return part(a) > part(b); });
+    for (std::size_t k = 0; k < std::min(at_most, sorted.size()); ++k) {
+      const ResultCheck& check = sorted[k];
+      rows.push_back(std::move(Report().add("backend", r.backend).add("name", check.name)
+                                   .add("achieved", check.achieved).add("allowed", check.allowed)));
+    }
+  }
+  return rows;
+}
+
+ReportList loss_rows(const Comparison& c) {
+  ReportList rows;
+  for (std::size_t u = 0; u < c.backends.front().losses.size(); ++u) {
+    Report row;
+    row.add("update", static_cast<std::int64_t>(u + 1));
+    for (const BackendResult& r : c.backends)
+      if (u < r.losses.size()) row.add(r.backend, r.losses[u]);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string number(const char* format, double value) {
+  return value == 0 ? "-" : fmt::format(fmt::runtime(format), value);
+}
+
+TextTable backend_table(const Comparison& c) {
+  TextTable table{{"backend", "verdict", "results", "nodes", "of nodes", "compile", "fastest", "median", "memory"}, {}};
+  for (const BackendResult& r : c.backends) {
+    const bool standard = &r == &c.backends.front();
+    const bool judged = r.nodes.nodes > 0;
+    table.rows.push_back({r.backend, standard ? "standard" : r.difference.empty() ? "agrees" : "differs",
+                          standard ? "-" : fmt::format("{:.1f} %", 100 * largest_part(r)),
+                          judged ? count_text(r.nodes.nodes) : "-",
+                          judged ? fmt::format("{:.1f} %", 100 * r.nodes.tightest) : "-",
+                          number("{:.1f} ms", r.compile_ms), number("{:.3f} ms", r.min_ms),
+                          number("{:.3f} ms", r.median_ms), r.peak_bytes == 0 ? "-" : bytes_text(r.peak_bytes)});
+  }
+  return table;
+}
+
+// For people: what matters. Results and nodes: the largest error as a part of the allowed one.
+Report report_for_people(const Comparison& c, Report report) {
+  constexpr std::size_t k_shown = 5;
+  report.add("backends: results and nodes in percent of the allowed error", backend_table(c));
+  TextTable closest{{"backend", "result", "distance", "allowed"}, {}};
+  for (const Report& row : result_rows(c, k_shown))
+    closest.rows.push_back({std::get<std::string>(row.at("backend")), std::get<std::string>(row.at("name")),
+                            fmt::format("{:.3g}", std::get<double>(row.at("achieved"))),
+                            fmt::format("{:.3g}", std::get<double>(row.at("allowed")))});
+  if (!closest.rows.empty()) report.add("results closest to the allowed error", closest);
+  if (ReportList losses = loss_rows(c); !losses.empty()) report.add("losses by update", losses);
+  for (const BackendResult& r : c.backends)
+    if (!r.nodes.skipped.empty() && r.nodes.skipped != "computed outside")
+      report.add("nodes of " + r.backend + " not checked", r.nodes.skipped);
+  return report;
+}
+
+// The plans of all backends, but for those made to look into others node by node.
+ReportList explained(std::span<ExplainingBackend* const> backends) {
+  ReportList plans;
+  for (const ExplainingBackend* backend : backends) {
+    if (!backend) continue;
+    for (Report& plan : backend->explain()) {
+      const auto& outputs = std::get<std::vector<std::string>>(plan.at("outputs"));
+      const auto looks_inside = [](const std::string& name) { return name.starts_with(k_exposed); };
+      if (std::none_of(outputs.begin(), outputs.end(), looks_inside)) plans.push_back(std::move(plan));
+    }
+  }
+  return plans;
+}
+
+}  // namespace
+
+int run_compare(const Options& options) {
+  const std::vector<std::string> names = backend_names(options);
+  std::vector<std::unique_ptr<Backend>> owned;
+  std::vector<Backend*> backends;
+  std::vector<ExplainingBackend*> explaining(names.size());
+  for (const std::string& name : names) {
+    owned.push_back(explained_if(options.explain, open_backend(name, options.threads.value_or(0), options.explain),
+                                 explaining[owned.size()]));
+    backends.push_back(owned.back().get());
+  }
+  if (names.front() != k_reference) owned.push_back(make_backend(k_reference));
+  Backend& judge = names.front() == k_reference ? *owned.front() : *owned.back();
+  Activity busy("loading the model");
+  CompareModel model = compare_model(options);
+  CompareOptions how;
+  how.gradients = options.grad;
+  how.updates = options.updates;
+  how.timed_runs = options.runs;
+  how.training = std::move(model.training);
+  how.parameters = std::move(model.parameters);
+  if (!options.with.empty()) how.outside = run_peers(model, how.parameters, how.training, options);
+  busy.say("comparing backends");
+  how.training.stage = busy.stages();
+  const Comparison result = compare_task(*model.task, backends, judge, how);
+  busy.finish();
+
+  Report report;
+  report.add("model", options.config).add("precision", std::string(precision_name(how.training.precision)));
+  report.add("seed", static_cast<std::int64_t>(how.training.seed)).add("agrees", result.agrees());
+  if (options.json) {
+    report.add("backends", backend_rows(result)).add("results", result_rows(result, SIZE_MAX));
+    report.add("losses", loss_rows(result));
+    if (options.explain) report.add("explain", explained(explaining));
+    report.print(true);
+  } else {
+    report_for_people(result, std::move(report)).print(false);
+    for (const Report& plan : explained(explaining)) plan.print(false);
+  }
+  if (result.agrees()) return 0;
+  for (const BackendResult& r : result.backends) {
+    if (r.difference.empty()) continue;
+    const bool saved = !options.save.empty() && r.nodes.fault && r.nodes.fault->graph;
+    if (saved) save_fault(*r.nodes.fault, options.save);
+    const std::string replay = fmt::format(
+        "Replay the node: unroll compare {0}/node.txt --input {0}/node.safetensors --backend {1},{2}", options.save,
+        k_reference, r.backend);
+    throw Error(ErrorKind::differ, "compare", r.backend + " differs: " + r.difference, saved ? replay : "");
+  }
+  return 0;
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll data check`: check the dataset of a config for common problems.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/report.h"
+#include "frontends/cli/terminal/terminal.h"
+#include "unroll/error.h"
+
+namespace unroll::cli {
+namespace {
+
+// What training would refuse must not pass here, whatever the checks looked at.
+void try_task(const Config& config, const std::string& folder, DataCheck& check) {
+  try {
+    const auto task = make_task(config, folder);
+    for (const std::string& note : task->notes())
+      print_line(wrapped(data_line(note), static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+    const std::pair<const char*, Split> splits[] = {
+        {"training", Split::train}, {"validation", Split::validation}, {"test", Split::test}};
+    for (const auto& row : splits)
+      check.figures.emplace_back(fmt::format("batches in {}", row.first),
+                                 static_cast<double>(task->n_batches(row.second)));
+    if (task->n_batches(Split::train) == 0)
+      check.findings.push_back(
+          {true, "file", "the training split holds no batch: lower train.batch, or give more data"});
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::input_file && e.kind() != ErrorKind::usage) throw;
+    for (const DataFinding& finding : check.findings)
+      if (finding.error) return;  // it has been said
+    check.findings.push_back({true, "file", e.what()});
+  }
+}
+
+}  // namespace
+
+int run_data(const Options& options) {
+  const Config config = load_config(options, options.config);
+  const std::string folder = folder_of(options.config);
+  Activity busy("checking the data");
+  DataCheck check = check_task_data(config, folder);
+  busy.say("loading the data as training does");
+  try_task(config, folder, check);
+  busy.finish();
+  Report report, figures;
+  ReportList findings;
+  std::int64_t errors = 0;
+  for (const auto& [name, value] : check.figures) figures.add(name, value);
+  for (const DataFinding& f : check.findings) {
+    errors += f.error;
+    findings.push_back(Report().add("level", f.error ? "error" : "warning").add("check", f.check).add("what", f.what));
+  }
+  const auto warnings = static_cast<std::int64_t>(check.findings.size()) - errors;
+  report.add("kind", config.text("task.kind")).add("path", config.text("data.path"));
+  report.add("errors", errors).add("warnings", warnings).add("figures", figures).add("findings", findings);
+  report.print(options.json);
+  return errors > 0 || (options.strict && warnings > 0) ? exit_code(ErrorKind::input_file) : 0;
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll doctor`: what this build and machine can do, and why a backend is absent.
+#include <sched.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/measure/self_test.h"
+#include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/report.h"
+#include "unroll/backend.h"
+#include "unroll/error.h"
+#include "unroll/model.h"
+
+namespace unroll::cli {
+namespace {
+
+std::vector<std::string> cpu_features() {
+  std::vector<std::string> names;
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("sse4.2")) names.emplace_back("sse4.2");
+  if (__builtin_cpu_supports("avx")) names.emplace_back("avx");
+  if (__builtin_cpu_supports("avx2")) names.emplace_back("avx2");
+  if (__builtin_cpu_supports("fma")) names.emplace_back("fma");
+  if (__builtin_cpu_supports("avx512f")) names.emplace_back("avx512f");
+  if (__builtin_cpu_supports("avx512vnni")) names.emplace_back("avx512vnni");
+#elif defined(__aarch64__)
+  names.emplace_back("neon");
+#endif
+  return names;
+}
+
+std::int64_t usable_cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+std::int64_t memory_bytes(int pages_of) {
+  return static_cast<std::int64_t>(sysconf(pages_of)) * sysconf(_SC_PAGESIZE);
+}
+
+std::string compiler() {
+#if defined(__clang__)
+  return fmt::format("clang {}", __clang_version__);
+#else
+  return fmt::format("g++ {}", __VERSION__);
+#endif
+}
+
+ReportList cache_rows(const std::vector<Cache>& caches, bool as_json) {
+  ReportList rows;
+  for (const Cache& cache : caches) {
+    Report row;
+    row.add("name", cache.name);
+    if (as_json) row.add("bytes", static_cast<std::int64_t>(cache.bytes));
+    else row.add("bytes", bytes_text(cache.bytes));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+int run_doctor(const Options& options) {
+  Report report;
+  report.add("version", UNROLL_VERSION).add("compiler", compiler()).add("cpu_features", cpu_features());
+  report.add("cores", usable_cores());
+  const std::int64_t total = memory_bytes(_SC_PHYS_PAGES), free = memory_bytes(_SC_AVPHYS_PAGES);
+  if (options.json) {
+    report.add("memory_bytes", total).add("memory_free_bytes", free);
+  } else {
+    report.add("memory", fmt::format("{}, {} free", bytes_text(static_cast<std::size_t>(total)),
+                                     bytes_text(static_cast<std::size_t>(free))));
+  }
+  const std::vector<Cache> caches = data_caches();
+  report.add("caches", cache_rows(caches, options.json));
+  ReportList backends;
+  for (const BackendStatus& status : list_backends()) {
+    Report row;
+    row.add("name", status.name);
+    if (options.json) row.add("available", status.available);
+    else row.add("available", status.available ? "present" : "absent");
+    backends.push_back(row.add("detail", status.detail));
+  }
+  std::vector<std::string> cells{"rnn", "gru", "lstm"};
+  for (std::string& name : cell_names()) cells.push_back(std::move(name));
+  report.add("cells", cells).add("backends", backends);
+  if (options.no_self_test) {
+    report.print(options.json);
+    return 0;
+  }
+  Activity busy("testing the backends");
+  const SelfTest test = self_test(options.json);
+  busy.say("measuring the roofline");
+  report.add("self_test", test.backends).add("roofline", roofline(caches, options.json));
+  busy.finish();
+  report.print(options.json);
+  if (test.failed.empty()) return 0;
+  throw Error(ErrorKind::differ, "doctor", "the self-test failed: " + test.failed,
+              "Use another backend; run `unroll compare` to find the first node that differs");
+}
+
+}  // namespace unroll::cli

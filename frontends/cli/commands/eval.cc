@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll eval`: loss and metrics of a run folder's model on a split of its data, beside simple methods.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "core/train/judgement.h"
+#include "frontends/cli/answers/scores.h"
+#include "frontends/cli/answers/test_result.h"
+#include "frontends/cli/answers/translate_scores.h"
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/run/progress.h"
+#include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/run/split_size.h"
+#include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/report.h"
+#include "frontends/cli/terminal/terminal.h"
+#include "frontends/data/text/entry_lines.h"
+
+namespace unroll::cli {
+namespace {
+
+Split split_of(const std::string& word) {
+  return word == "train" ? Split::train : word == "validation" ? Split::validation : Split::test;
+}
+
+Report report_of(const Metrics& values) {
+  Report report;
+  for (const auto& [name, value] : values) report.add(name, value);
+  return report;
+}
+
+void add_text_scores(TranslateScores scores, Metrics& metrics, std::map<std::string, Metrics>& baselines) {
+  metrics.merge(scores.model);
+  baselines.merge(scores.baselines);
+}
+
+// The names that the task's metadata lists; else the numbers of the classes.
+std::vector<std::string> class_names(const Task& task, std::int64_t n) {
+  std::vector<std::string> names;
+  const auto metadata = task.metadata();
+  if (const auto labels = metadata.find("labels"); labels != metadata.end()) names = entries_of(labels->second);
+  for (auto k = static_cast<std::int64_t>(names.size()); k < n; ++k) names.push_back(fmt::format("{}", k));
+  return names;
+}
+
+std::string next_step(const std::string& folder, unsigned kind) {
+  if (kind == k_language_model) return fmt::format("unroll generate {} --length 200", folder);
+  return fmt::format("unroll predict {} --input FILE", folder);
+}
+
+// Says on stderr, or in the JSON, when a baseline is as good as the model or better.
+void add_advice(Report& report, const Metrics& metrics, const std::map<std::string, Metrics>& baselines, bool json) {
+  const std::optional<Advice> advice = compare_with_baselines(metrics, baselines);
+  if (advice && !json)
+    print_line(wrapped(advice_line(*advice), static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+  if (!json) return;
+  ReportList list;
+  if (advice) list.push_back(Report().add("symptom", advice->symptom).add("text", advice->text));
+  report.add("advice", list);
+}
+
+}  // namespace
+
+int run_eval(const Options& options) {
+  Activity busy("loading the run");
+  const RunFolder run = open_run(options);
+  if (!options.svg.empty()) check_drawable(run, options.config);
+  const auto task = make_task(run.config, run.folder, run.model.metadata);
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
+  TrainerOptions how = trainer_options(run.config);
+  how.stage = busy.stages();
+  Trainer trainer(task, *backend, how);
+  trainer.set_parameters(run.model.tensors);
+  busy.say("evaluating");
+  EvaluateResult result = trainer.evaluate(split_of(options.split));
+  std::map<std::string, Metrics> methods = task->baselines(split_of(options.split));
+  busy.say("scoring texts");
+  if (const auto* translate = dynamic_cast<const TranslateTask*>(task.get()))
+    add_text_scores(translate_scores(*translate, run, *backend, split_of(options.split), options.decode),
+                    result.metrics, methods);
+  if (!options.svg.empty()) {
+    busy.say("predicting examples");
+    draw_examples(run, *task, *backend, split_of(options.split), options.svg);
+  }
+  busy.finish();
+  if (const std::string note = small_split_note(*task, split_of(options.split)); !note.empty())
+    print_progress(wrapped(note, static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+  Report report;
+  report.add("run", options.config).add("checkpoint", options.checkpoint).add("split", options.split);
+  report.add("loss", result.loss);
+  if (options.json) {
+    Report baselines;
+    for (const auto& [method, metrics] : methods) baselines.add(method, report_of(metrics));
+    report.add("metrics", report_of(result.metrics));
+    if (!methods.empty()) report.add("baselines", baselines);
+  } else {
+    add_metric_tables(report, result.metrics, methods);
+  }
+  if (const auto counts = result.counts.find("confusion"); counts != result.counts.end())
+    add_class_tables(report, counts->second, class_names(*task, counts->second.shape()[0]), options.json);
+  add_advice(report, result.metrics, methods, options.json);
+  if (!options.json && options.weights.empty()) report.add("next", next_step(options.config, run.config.uses()));
+  print_explained(std::move(report), explaining, options.json);
+  return 0;
+}
+
+}  // namespace unroll::cli

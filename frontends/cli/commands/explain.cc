@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll explain`: the plans that training compiles, run for a moment, and where their time goes.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+
+#include "core/train/plan_training.h"
+#include "core/train/update_graph.h"
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/measure/compare_model.h"
+#include "frontends/cli/page/plan_picture.h"
+#include "frontends/cli/plan/explain_report.h"
+#include "frontends/cli/terminal/activity.h"
+#include "unroll/error.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// The first runs try out ways to share the work among threads; they do not count, but where one takes very long.
+class Stopwatch {
+ public:
+  Stopwatch(ExplainingBackend& backend, double seconds) : backend_(backend), seconds_(seconds) {}
+
+  // Asked before each run, and after the last one.
+  bool is_over() {
+    constexpr int k_warm_runs = 20, k_warm_least = 2, k_fewest_runs = 3;
+    constexpr double k_warm_seconds = 5;
+    const int done = n_++;
+    if (warm_ > 0) return done - warm_ >= k_fewest_runs && seconds_since(start_) >= seconds_;
+    if (done < k_warm_least || (done < k_warm_runs && seconds_since(start_) < k_warm_seconds)) return false;
+    backend_.wait();
+    backend_.mark();
+    warm_ = done;
+    start_ = Clock::now();
+    return false;
+  }
+
+ private:
+  ExplainingBackend& backend_;
+  double seconds_;
+  int n_ = 0;
+  int warm_ = 0;  // runs that do not count; 0: not known yet
+  Clock::time_point start_ = Clock::now();
+};
+
+// The same first batches again and again, so that few plans are compiled and each runs often; made once, so that nobody
+// makes one while another runs.
+class FirstBatches final : public Task {
+ public:
+  FirstBatches(std::shared_ptr<const Task> task, std::int64_t train) : task_(std::move(task)), train_(train) {}
+  TaskGraph build(Scope& scope, const Batch& like) const override { return task_->build(scope, like); }
+  std::int64_t n_batches(Split split) const override {
+    return std::min(task_->n_batches(split), split == Split::train ? train_ : 1);
+  }
+  Batch batch(Split split, std::uint64_t seed, std::int64_t, std::int64_t index) const override {
+    const auto [at, is_new] = made_.try_emplace({split, index});
+    if (is_new) at->second = task_->batch(split, seed, 0, index);
+    return at->second;
+  }
+
+ private:
+  std::shared_ptr<const Task> task_;
+  std::int64_t train_;
+  mutable std::map<std::pair<Split, std::int64_t>, Batch> made_;  // asked for from one thread: nothing is made ahead
+};
+
+// What does not change a plan is left out of the training.
+TrainerOptions plain_training(TrainerOptions o) {
+  o.schedule = {};
+  o.max_updates = (std::int64_t{1} << 30) / o.accumulate;
+  o.epochs = o.stop_at = o.validate_every = o.checkpoint_every = o.keep = o.log_every = o.watch_every = o.patience = 0;
+  o.max_minutes = o.estimate_seconds = 0;
+  o.prefetch = 0;
+  o.on_bad = OnBad::skip;
+  o.max_bad_updates = 0;
+  o.warn = [](const std::string&) {};
+  return o;
+}
+
+// By what it gives (core/train/update_graph.h).
+std::string name_of(const Plan& plan, std::int64_t accumulate) {
+  const auto gives = [&](std::string_view name) {
+    const auto outputs = plan.graph->outputs();
+    return std::any_of(outputs.begin(), outputs.end(), [&](const NamedValue& o) { return o.name == name; });
+  };
+  return gives("report")     ? "evaluation"
+         : !gives(k_totals)  ? "sums of a batch"
+         : accumulate > 1    ? "last batch and update"
+                             : "update";
+}
+
+// For a backend that runs nothing: the plans that the trainer would compile for the first batch.
+std::vector<NamedPlan> planned(const CompareModel& model, ExplainingBackend& backend) {
+  const std::set<std::string> parameters = plan_training(*model.task, backend, plain_training(model.training));
+  std::vector<NamedPlan> plans;
+  for (ExplainedPlan& explained : backend.plans()) {
+    PlanTable table = plan_table(explained, parameters);
+    const std::string name = name_of(*explained.plan, model.training.accumulate);
+    plans.push_back({name, std::move(explained), std::move(table), parameters});
+  }
+  return plans;
+}
+
+class Explaining {
+ public:
+  Explaining(const CompareModel& model, ExplainingBackend& backend, double seconds)
+      : backend_(backend), seconds_(seconds), accumulate_(model.training.accumulate),
+        task_(std::make_shared<FirstBatches>(model.task, accumulate_)),
+        trainer_(task_, backend, plain_training(model.training)) {
+    if (!model.parameters.empty()) trainer_.set_parameters(model.parameters);
+    for (const auto& [name, tensor] : trainer_.parameters()) parameters_.insert(name);
+  }
+
+  std::vector<NamedPlan> run() {
+    Stopwatch updates(backend_, seconds_);
+    trainer_.fit({}, [&] { return updates.is_over(); });
+    take();
+    if (task_->n_batches(Split::validation) > 0) {
+      Stopwatch evaluations(backend_, seconds_);
+      while (!evaluations.is_over()) trainer_.evaluate(Split::validation);
+      take();
+    }
+    return std::move(plans_);
+  }
+
+ private:
+  // The plans that are new, but for one that the trainer compiled and does not run.
+  void take() {
+    std::vector<ExplainedPlan> all = backend_.plans();
+    for (; n_seen_ < all.size(); ++n_seen_) {
+      const std::size_t i = n_seen_;
+      if (all[i].runs == 0) continue;
+      PlanTable table = plan_table(all[i], parameters_);
+      plans_.push_back({name_of(*all[i].plan), std::move(all[i]), std::move(table), parameters_});
+    }
+  }
+  // Of batches of another shape it is another one.
+  std::string name_of(const Plan& plan) {
+    const std::string name = unroll::cli::name_of(plan, accumulate_);
+    const int n = ++names_[name];
+    return n == 1 ? name : fmt::format("{} {}", name, n);
+  }
+
+  ExplainingBackend& backend_;
+  double seconds_;
+  std::int64_t accumulate_;
+  std::shared_ptr<const Task> task_;
+  Trainer trainer_;
+  std::set<std::string> parameters_;
+  std::vector<NamedPlan> plans_;
+  std::size_t n_seen_ = 0;            // of the backend's plans
+  std::map<std::string, int> names_;  // how many plans have each
+};
+
+CompareModel model_of(const Options& options) {
+  if (!std::filesystem::exists(options.config))
+    throw Error(ErrorKind::input_file, options.config, "there is no such file or folder",
+                "Name a run folder or a config file");
+  if (!std::filesystem::is_directory(options.config) && !options.config.ends_with(".toml"))
+    throw Error(ErrorKind::usage, options.config, "is neither a run folder nor a config file (.toml)",
+                "Name what `unroll train` wrote or reads");
+  return compare_model(options);
+}
+
+Report header_of(const Options& options, const CompareModel& model, const Backend& backend) {
+  std::vector<std::string> inputs;
+  for (const auto& [name, tensor] : model.task->batch(Split::train, model.training.seed, 0, 0).inputs)
+    inputs.push_back(name + " " + tensor.type().text());
+  Report report;
+  report.add("model", options.config).add("batch", inputs).add("backend", backend.describe().name);
+  report.add("device", backend.describe().device);
+  const Capabilities& can = backend.describe();
+  if (can.runs) report.add("threads", static_cast<std::int64_t>(can.threads));
+  if (can.memory_bytes > 0) report.add("device memory", bytes_text(can.memory_bytes));
+  report.add("precision", std::string(precision_name(model.training.precision)));
+  return report;
+}
+
+}  // namespace
+
+int run_explain(const Options& options) {
+  Activity busy("loading the model");
+  CompareModel model = model_of(options);
+  busy.say("timing the plans");
+  model.training.stage = [show = busy.stages()](WorkStage stage) {
+    if (stage.doing == "training") stage.of = 0;  // its end is a matter of time
+    show(stage);
+  };
+  ExplainingBackend backend(open_backend(model.backend, model.threads, /*predict=*/true));
+  const std::vector<NamedPlan> plans = backend.describe().runs
+                                           ? Explaining(model, backend, options.explain_seconds).run()
+                                           : planned(model, backend);
+  busy.finish();
+  Report report = header_of(options, model, backend), json = report;
+  ReportList list;
+  for (const NamedPlan& plan : plans) list.push_back(plan_json(plan));
+  json.add("plans", list);
+  const auto print = [&] {
+    (options.json ? json : report).print(options.json);
+    for (const NamedPlan& plan : plans)
+      if (!options.json) {
+        std::fputs("\n", stdout);
+        plan_text(plan, options.full).print(false);
+      }
+  };
+  const auto write = [&] {
+    const std::string text = json.json() + "\n";
+    if (!options.svg.empty()) write_file(options.svg, standalone_svg(pictures_of(text)));
+    if (options.out.empty()) return;
+    disk().make_folder(options.out);
+    write_file(options.out + "/explain.json", text);
+    write_file(options.out + "/plan.svg", standalone_svg(pictures_of(text)));
+  };
+  write_and_print(write, print);
+  return 0;
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll inspect`: what a safetensors file, run folder, config or graph text holds.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/terminal/report.h"
+#include "unroll/error.h"
+#include "unroll/safetensors.h"
+
+namespace unroll::cli {
+namespace {
+
+constexpr std::size_t k_longest_metadata = 200;  // characters shown without --json
+
+void add_tensor_file(Report& report, const TensorFile& file, bool json) {
+  ReportList rows;
+  std::int64_t elements = 0;
+  for (const auto& [name, tensor] : file.tensors) {
+    rows.push_back(std::move(Report()
+                                 .add("name", name)
+                                 .add("type", tensor.type().text())
+                                 .add("elements", tensor.elements())
+                                 .add("finite", tensor.all_finite())));
+    if (!json)
+      rows.back() = std::move(Report()
+                                  .add("name", name)
+                                  .add("type", tensor.type().text())
+                                  .add("", tensor.all_finite() ? "" : "NOT FINITE"));
+    elements += tensor.elements();
+  }
+  Report metadata;
+  for (const auto& [key, value] : file.metadata) {
+    const bool cut = !json && value.size() > k_longest_metadata;
+    std::string text = cut ? fmt::format("({} bytes)", value.size()) : value;
+    if (!json) {
+      for (char& c : text) c = c == '\n' ? ' ' : c;
+    }
+    metadata.add(key, text);
+  }
+  report.add("elements", elements).add("tensors", rows).add("metadata", metadata);
+}
+
+Report inspect_graph(const Graph& graph) {
+  Report report;
+  std::map<std::string, std::int64_t> counts;
+  for (const Node& node : graph.nodes()) ++counts[std::string(op_info(node.op).name)];
+  Report inputs, outputs, ops;
+  for (const NamedValue& v : graph.inputs()) inputs.add(v.name, graph.type(v.value).text());
+  for (const NamedValue& v : graph.outputs()) outputs.add(v.name, graph.type(v.value).text());
+  for (const auto& [op, n] : counts) ops.add(op, n);
+  report.add("nodes", static_cast<std::int64_t>(graph.nodes().size()));
+  report.add("inputs", inputs).add("outputs", outputs).add("ops", ops);
+  return report;
+}
+
+// The recurrent stack of [model] at the config's batch and steps.
+std::shared_ptr<Graph> graph_of_config(const Config& config) {
+  RecurrentJob job = build_recurrent(model_options(config), recurrent_sizes(config));
+  job.graph->output("y", job.y);
+  for (std::size_t i = 0; i < job.final.size(); ++i) job.graph->output(job.state_names[i] + "n", job.final[i]);
+  return job.graph;
+}
+
+int print_graph_of(const Options& options, const Graph& graph) {
+  if (options.print_dot)
+    std::fputs(graph_to_dot(graph).c_str(), stdout);
+  else if (options.print_graph)
+    std::fputs(print_graph(graph).c_str(), stdout);
+  else
+    inspect_graph(graph).print(options.json);
+  return 0;
+}
+
+int inspect_folder(const Options& options) {
+  Report report;
+  report.add("folder", options.path);
+  bool any = false;
+  for (const char* name : {"config.toml", "metrics.jsonl", "best.safetensors", "last.safetensors", "log.txt"}) {
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(std::filesystem::path(options.path) / name, error);
+    if (error) continue;
+    any = true;
+    report.add(name, options.json ? ReportItem(static_cast<std::int64_t>(bytes)) : ReportItem(bytes_text(bytes)));
+  }
+  if (!any) {
+    throw Error(ErrorKind::input_file, options.path,
+                "not a run folder: no config.toml, metrics.jsonl or checkpoint in it",
+                "Name a folder that `unroll train --out` wrote");
+  }
+  const std::string best = options.path + "/best.safetensors";
+  if (std::filesystem::exists(best)) {
+    Report model;
+    add_tensor_file(model, load_safetensors(best), options.json);
+    for (const auto& [name, item] : model.items()) report.add(name, item);
+  }
+  report.print(options.json);
+  return 0;
+}
+
+}  // namespace
+
+int run_inspect(const Options& options) {
+  const std::filesystem::path path(options.path);
+  if (std::filesystem::is_directory(path)) return inspect_folder(options);
+  if (path.extension() == ".toml") return print_graph_of(options, *graph_of_config(load_config(options, options.path)));
+  if (path.extension() == ".safetensors") {
+    Report report;
+    report.add("file", options.path);
+    add_tensor_file(report, load_safetensors(options.path), options.json);
+    report.print(options.json);
+    return 0;
+  }
+  return print_graph_of(options, *parse_graph(read_graph_text(options.path)));
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll lever`: a config, each change of it alone, and all of them together, side by side.
+#include "unroll/lever.h"
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/support/counted.h"
+#include "core/support/nearest_name.h"
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/report.h"
+#include "frontends/cli/terminal/signals.h"
+#include "frontends/cli/terminal/terminal.h"
+#include "unroll/error.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+namespace {
+
+// Other words for keys; the name of a key without its section is one anyway.
+constexpr std::pair<std::string_view, std::string_view> k_short_names[] = {
+    {"window", "data.steps"}, {"clip", "train.clip_norm"}, {"smoothing", "train.label_smoothing"},
+};
+
+// The key that a kind of task reads under this name.
+std::string_view key_of(std::string_view name, unsigned uses, const std::string& lever) {
+  std::vector<std::string_view> known;
+  for (const KeySpec& key : config_schema()) {
+    if (!(key.uses & uses)) continue;
+    const std::string_view last = key.path.substr(key.path.find('.') + 1);
+    if (key.path == name || last == name) return key.path;
+    known.push_back(last);
+  }
+  for (const auto& [word, path] : k_short_names)
+    if (word == name) return path;
+  throw Error(ErrorKind::usage, lever, fmt::format("this task has no key '{}'", name), known_names(name, known));
+}
+
+// What a comparison decides by itself.
+constexpr std::pair<std::string_view, std::string_view> k_not_levers[] = {
+    {"train.schedule", "the rate stays as it is after its warm-up"},
+    {"train.max_updates", "--minutes bounds the runs"},
+    {"train.epochs", "--minutes bounds the runs"},
+    {"train.max_minutes", "--minutes bounds the runs"},
+    {"train.patience", "--minutes bounds the runs, and the lowest validation loss counts"},
+    {"train.validate_every", "every run is validated as often"},
+    {"train.seed", "--seeds and --seed choose them"},
+};
+
+using Settings = std::vector<std::string>;  // "train.batch=64"
+
+// A run that differs in nothing would be judged by its noise.
+void refuse_no_change(const std::string& lever, const std::string& setting, const Config& baseline) {
+  Config changed = baseline;
+  changed.apply_setting(setting);
+  if (changed.toml(baseline.uses()) == baseline.toml(baseline.uses()))
+    throw Error(ErrorKind::usage, lever, setting + " is what the config says already",
+                "Leave it out, or take another value");
+}
+
+Settings settings_of(const std::string& lever, const Config& baseline) {
+  Settings settings;
+  for (std::size_t from = 0; from <= lever.size();) {
+    const std::size_t end = std::min(lever.find(',', from), lever.size());
+    const std::string part = lever.substr(from, end - from);
+    const std::size_t equals = part.find('=');
+    if (equals == std::string::npos) throw Error(ErrorKind::usage, lever, "no = in '" + part + "'", "Write batch=64");
+    const std::string_view key = key_of(part.substr(0, equals), baseline.uses(), lever);
+    for (const auto& [path, why] : k_not_levers)
+      if (key == path) throw Error(ErrorKind::usage, lever, fmt::format("{} is no lever: {}", path, why));
+    settings.push_back(fmt::format("{}{}", key, part.substr(equals)));
+    refuse_no_change(lever, settings.back(), baseline);
+    from = end + 1;
+  }
+  return settings;
+}
+
+struct Change {
+  std::string name;
+  Settings settings;
+};
+
+// The config as it is, each lever, and all of them where they do not contradict each other.
+std::vector<Change> changes_of(const std::vector<std::string>& levers, const Config& baseline) {
+  std::vector<Change> changes{{"baseline", {}}};
+  Change all{"all", {}};
+  std::set<std::string> keys, names{"baseline", "all"};
+  bool contradict = false;
+  for (const std::string& lever : levers) {
+    if (!names.insert(lever).second) throw Error(ErrorKind::usage, lever, "is given twice");
+    changes.push_back({lever, settings_of(lever, baseline)});
+    for (const std::string& setting : changes.back().settings) {
+      contradict |= !keys.insert(setting.substr(0, setting.find('='))).second;
+      all.settings.push_back(setting);
+    }
+  }
+  if (levers.size() > 1 && !contradict) changes.push_back(std::move(all));
+  return changes;
+}
+
+std::string folder_name(std::string lever) {
+  std::replace(lever.begin(), lever.end(), '/', '-');
+  return lever;
+}
+
+// Backends are shared by levers that do not change them: what one run has learnt of the machine is known to the next.
+class Backends {
+ public:
+  std::shared_ptr<Backend> open(const Config& config) {
+    std::shared_ptr<Backend>& backend = open_[{config.text("run.backend"), config.integer("run.threads")}];
+    if (!backend) backend = open_backend(config);
+    return backend;
+  }
+
+ private:
+  std::map<std::pair<std::string, std::int64_t>, std::shared_ptr<Backend>> open_;
+};
+
+Lever lever_of(const Change& change, const Config& baseline, Backends& backends, const std::string& out,
+               const StageReport& stage) {
+  Config config = baseline;
+  for (const std::string& setting : change.settings) config.apply_setting(setting);
+  return {change.name, [=, &backends] {
+            LeverSetup setup{backends.open(config), make_task(config, ""), trainer_options(config)};
+            setup.options.stage = stage;
+            if (out.empty()) return setup;
+            setup.options.folder = out + "/" + folder_name(change.name);
+            disk().make_folder(setup.options.folder);
+            save_config(config, setup.options.folder + "/config.toml");
+            return setup;
+          }};
+}
+
+// What a row says, in the order of the words.
+std::string verdict_of(const LeverResult& row) {
+  if (!row.failure.empty()) return row.failure;
+  struct Word {
+    Shift LeverResult::*shift;
+    Shift value;
+    std::string_view text;
+  };
+  constexpr Word k_words[] = {
+      {&LeverResult::at_seconds, Shift::lower, "pays"},
+      {&LeverResult::at_seconds, Shift::higher, "does not pay"},
+      {&LeverResult::speed, Shift::higher, "faster"},
+      {&LeverResult::speed, Shift::lower, "slower"},
+      {&LeverResult::at_items, Shift::lower, "better per item"},
+      {&LeverResult::at_items, Shift::higher, "costs quality"},
+  };
+  std::string text;
+  for (const Word& word : k_words)
+    if (row.*word.shift == word.value) text += fmt::format("{}{}", text.empty() ? "" : ", ", word.text);
+  return text.empty() ? "within the spread" : text;
+}
+
+std::string_view shift_word(Shift shift) {
+  constexpr std::string_view k_words[] = {"within", "lower", "higher"};
+  return k_words[static_cast<std::size_t>(shift)];
+}
+
+Report json_of(const Spread& s) { return Report().add("mean", s.mean).add("low", s.low).add("high", s.high); }
+
+Report json_of(const LeverRun& run) {
+  ReportList points;
+  for (const LeverRun::Point& p : run.points)
+    points.push_back(Report().add("items", p.items).add("seconds", p.seconds).add("loss", p.loss));
+  return Report()
+      .add("seed", static_cast<std::int64_t>(run.seed))
+      .add("items_per_second", run.items_per_second)
+      .add("points", points);
+}
+
+Report json_of(const LeverTable& table, std::span<const Change> changes, const std::string& config) {
+  ReportList rows;
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const LeverResult& row = table.rows[i];
+    Report r;
+    const bool is_baseline = i == 0;
+    r.add("name", row.name).add("settings", changes[i].settings);
+    r.add("verdict", is_baseline ? "baseline" : verdict_of(row));
+    r.add("bytes", static_cast<std::int64_t>(row.bytes)).add("failed", !row.failure.empty());
+    ReportList runs;
+    for (const LeverRun& run : row.runs) runs.push_back(json_of(run));
+    if (row.failure.empty()) {
+      r.add("items_per_second", json_of(row.items_per_second)).add("epoch_seconds", json_of(row.epoch_seconds));
+      r.add("loss_at_items", json_of(row.loss_at_items)).add("loss_at_seconds", json_of(row.loss_at_seconds));
+    }
+    if (row.failure.empty() && !is_baseline) {
+      r.add("speed", std::string(shift_word(row.speed))).add("at_items", std::string(shift_word(row.at_items)));
+      r.add("at_seconds", std::string(shift_word(row.at_seconds)));
+    }
+    r.add("runs", runs);
+    rows.push_back(std::move(r));
+  }
+  Report report;
+  report.add("config", config).add("items", table.items).add("seconds", table.seconds).add("levers", rows);
+  return report;
+}
+
+std::string spread_text(const Spread& s) { return fmt::format("{:.4g} ({:.4g} - {:.4g})", s.mean, s.low, s.high); }
+
+Report text_of(const LeverTable& table) {
+  TextTable rows{
+      {"change", "items/s", "speed", "epoch", "memory", "loss at equal items", "loss at equal time", "verdict"}, {}};
+  const double base = table.rows[0].items_per_second.mean;
+  for (const LeverResult& row : table.rows) {
+    const bool is_baseline = &row == &table.rows[0];
+    if (!row.failure.empty()) {
+      rows.rows.push_back({row.name, "-", "-", "-", bytes_text(row.bytes), "-", "-", verdict_of(row)});
+      continue;
+    }
+    rows.rows.push_back({row.name, figure_text(row.items_per_second.mean),
+                         fmt::format("x {:.2f}", row.items_per_second.mean / base),
+                         fmt::format("{:.3g} s", row.epoch_seconds.mean), bytes_text(row.bytes),
+                         spread_text(row.loss_at_items), spread_text(row.loss_at_seconds),
+                         is_baseline ? "baseline" : verdict_of(row)});
+  }
+  Report report;
+  report.add("compared after items", table.items);
+  report.add("compared after time", fmt::format("{:.3g} s", table.seconds));
+  report.add("changes: mean (lowest - highest of the seeds)", rows);
+  return report;
+}
+
+}  // namespace
+
+int run_lever(const Options& options) {
+  Config config = load_config(options, options.config);
+  make_data_path_absolute(config, options.config);
+  config.refuse_unread();
+  Activity busy("loading the data");
+  const std::vector<Change> changes = changes_of(options.levers, config);
+  if (!options.out.empty()) prepare_run_folder(options.out, /*resume=*/false);
+  Backends backends;
+  std::vector<Lever> levers;
+  const auto stage = [show = busy.stages()](WorkStage s) {
+    if (s.doing == "training") s.of = 0;  // its end is a matter of time
+    show(s);
+  };
+  for (const Change& change : changes) levers.push_back(lever_of(change, config, backends, options.out, stage));
+  catch_stop_signals();
+  LeverTable table;
+  const auto n_runs = static_cast<std::int64_t>(levers.size()) * options.lever.seeds;
+  std::int64_t n_done = 0;
+  busy.say(counted(n_runs, "run"));
+  try {
+    table = pull_levers(levers, options.lever, [&](const std::string& name, const LeverRun& run) {
+      print_progress(wrapped(fmt::format("lever={} seed={} loss={:.5g} items_per_second={:.4g} items={:.4g}", name,
+                                         run.seed, run.points.back().loss, run.items_per_second,
+                                         run.points.back().items),
+                             static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+      busy.say(fmt::format("{} of {} runs done", ++n_done, n_runs));
+    }, [] { return stop_signal() != 0; });
+  } catch (const Error&) {
+    if (stop_signal() != 0) return 128 + stop_signal();
+    throw;
+  }
+  busy.finish();
+  const Report json = json_of(table, changes, options.config);
+  const auto write = [&] {
+    if (!options.out.empty()) write_file(options.out + "/lever.json", json.json() + "\n");
+  };
+  write_and_print(write, [&] { (options.json ? json : text_of(table)).print(options.json); });
+  return 0;
+}
+
+}  // namespace unroll::cli

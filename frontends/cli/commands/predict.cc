@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll predict`: the answers of a run's model to new data, in batches, in the order of the input.
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <optional>
+
+#include "core/support/counted.h"
+#include "frontends/cli/answers/answers.h"
+#include "frontends/cli/answers/line_reader.h"
+#include "frontends/cli/answers/predict_picture.h"
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/terminal/activity.h"
+#include "unroll/error.h"
+
+namespace unroll::cli {
+namespace {
+
+constexpr std::size_t k_lines = 1024, k_bytes = std::size_t{4} << 20;  // of a batch, at most
+constexpr int k_wait = 5;          // ms that a batch waits for the next line of a pipe
+constexpr std::int64_t k_said = 5;  // lines without an answer whose reason is printed
+
+struct Row {
+  unsigned kind;
+  std::unique_ptr<Answers> (*make)(const RunFolder&, Backend&, const Options&);
+};
+constexpr Row k_rows[] = {{k_label, label_answers},
+                          {k_translate, translate_answers},
+                          {k_document, document_answers},
+                          {k_language_model, line_scores},
+                          {k_classify, class_answers}};
+
+std::unique_ptr<Answers> answers_of(const RunFolder& run, Backend& backend, const Options& options) {
+  for (const Row& row : k_rows)
+    if (row.kind == run.config.uses()) return row.make(run, backend, options);
+  run.config.refuse("task.kind", "the run has no task to predict with", "Name the run folder of a trained task");
+}
+
+// "[who] what" without who, which is a class of ours.
+std::string reason_of(const Error& e) {
+  const std::string text = e.what();
+  const std::size_t end = text.starts_with('[') ? text.find("] ") : std::string::npos;
+  return end == std::string::npos ? text : text.substr(end + 2);
+}
+
+class Session {
+ public:
+  Session(LineReader& reader, Answers& answers, RowWriter& writer, bool shows_progress)
+      : reader_(reader), answers_(answers), writer_(writer), total_(reader.count_lines()) {
+    if (shows_progress) whole_.emplace("predicting", total_);
+  }
+
+  void run() {
+    if (writer_.is_table()) writer_.row(answers_.columns());
+    const int wait = reader_.is_terminal() ? 0 : k_wait;
+    while (!ended_) {
+      read_batch(wait);
+      if (lines_.empty()) break;
+      {
+        // Over before answers are written: both may go to one terminal.
+        std::optional<Activity> busy;
+        if (!whole_ && !reader_.is_terminal()) busy.emplace("predicting", total_);
+        if (busy) busy->at(answered_);
+        answers_.predict(lines_);
+      }
+      for (std::size_t i = 0; i < lines_.size(); ++i) answers_.put(i, lines_[i], writer_);
+      writer_.flush();
+      answered_ += static_cast<std::int64_t>(lines_.size());
+      if (whole_) whole_->at(answered_);
+    }
+    if (whole_) whole_->finish();
+  }
+
+  // Counts on stderr; throws Error(input_file) when a line was answered by an empty row for a reason.
+  void conclude(const std::string& output) const {
+    if (!output.empty()) print_progress(fmt::format("{} written to {}", counted(answered_, "answer"), output));
+    const UnknownCount count = answers_.unknown();
+    if (count.unknown > 0)
+      print_line(fmt::format("{} of {} {} unknown ({:.1f} %)", count.unknown, count.tokens, count.unit,
+                             100.0 * static_cast<double>(count.unknown) / static_cast<double>(count.tokens)));
+    if (empty_ > 0) print_line(counted(empty_, "empty line"));
+    if (const std::string summary = answers_.summary(); !summary.empty()) print_progress(summary);
+    if (failed_ == 0) return;
+    const std::string rest =
+        failed_ == 1 ? "" : fmt::format(" ({} lines have an empty answer for such a reason)", failed_);
+    throw Error(ErrorKind::input_file, first_failure_place_, first_failure_ + rest);
+  }
+
+ private:
+  void read_batch(int wait) {
+    lines_.clear();
+    std::size_t bytes = 0;
+    while (lines_.size() < k_lines && bytes < k_bytes && (lines_.empty() || reader_.ready(wait))) {
+      InputLine line;
+      try {
+        if (!reader_.next(line.text)) {
+          ended_ = true;
+          return;
+        }
+        line.number = reader_.number();
+        if (!answers_.accepts(line)) continue;
+        empty_ += line.text.find_first_not_of(" \t") == std::string::npos;
+      } catch (const Error& e) {
+        if (!reader_.can_go_on() || !answers_.is_about_a_line(e)) throw;
+        line.number = reader_.number();
+        line.error = reason_of(e);
+        fail(line);
+      }
+      bytes += line.text.size();
+      lines_.push_back(std::move(line));
+    }
+  }
+
+  void fail(const InputLine& line) {
+    const std::string place = fmt::format("{}:{}", reader_.name(), line.number);
+    if (failed_ == 0) {
+      first_failure_place_ = place;
+      first_failure_ = line.error;
+    } else if (failed_ < k_said) {
+      print_line(fmt::format("{}: {}", place, line.error));
+    }
+    ++failed_;
+  }
+
+  LineReader& reader_;
+  Answers& answers_;
+  RowWriter& writer_;
+  std::int64_t total_;
+  std::optional<Activity> whole_;
+  bool ended_ = false;
+  std::vector<InputLine> lines_;
+  std::int64_t answered_ = 0, empty_ = 0, failed_ = 0;
+  std::string first_failure_, first_failure_place_;
+};
+
+}  // namespace
+
+int run_predict(const Options& options) {
+  const RunFolder run = open_run(options);
+  check_picture(run, options);
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
+  const std::string word = options.json ? "jsonl" : options.format;
+  if (run.config.uses() == k_forecast) {
+    OutputFile file(options.output);
+    RowWriter writer(row_format(word, options.output, RowFormat::csv), file);
+    const std::vector<Panel> panels = put_forecast(run, *backend, options, writer);
+    file.finish();
+    write_picture(run, options, panels);
+    print_explained_after(explaining, writer.format() == RowFormat::jsonl);
+    return 0;
+  }
+  const std::unique_ptr<Answers> answers = answers_of(run, *backend, options);
+  LineReader reader(options.input, /*skips_blank=*/false, answers->unit());
+  OutputFile file(options.output);
+  RowWriter writer(row_format(word, options.output, answers->usual_format()), file);
+  if (reader.is_terminal()) print_line("reading lines from the terminal; end with Ctrl-D");
+  Session session(reader, *answers, writer, !reader.is_terminal() && !(file.is_stdout() && ::isatty(STDOUT_FILENO)));
+  session.run();
+  file.finish();
+  if (!options.svg.empty()) write_picture(run, options, answers->panels());
+  print_explained_after(explaining, writer.format() == RowFormat::jsonl);
+  session.conclude(file.is_stdout() ? "" : options.output);
+  return 0;
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll profile`: updates of a training run, and where their time goes.
+#include "frontends/cli/plan/profile_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <mutex>
+
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/measure/compare_model.h"
+#include "frontends/cli/measure/self_test.h"
+#include "frontends/cli/plan/chrome_trace.h"
+#include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/terminal/activity.h"
+#include "unroll/error.h"
+#include "unroll/trace.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+namespace {
+
+using Clock = TimedBackend::Clock;
+
+// Updates before the first one that counts: schedules are chosen by timings of the first runs.
+constexpr std::int64_t k_warm_up = 20;
+constexpr std::int64_t k_traced_updates = 3;
+constexpr std::size_t k_most_host_spans = 5000;
+
+// A task with a clock on its batches.
+class TimedTask final : public Task {
+ public:
+  explicit TimedTask(std::shared_ptr<const Task> inside) : inside_(std::move(inside)) {}
+  TaskGraph build(Scope& scope, const Batch& like) const override { return inside_->build(scope, like); }
+  std::int64_t n_batches(Split split) const override { return inside_->n_batches(split); }
+  Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+    const auto begin = Clock::now();
+    Batch batch = inside_->batch(split, seed, epoch, index);
+    const auto end = Clock::now();
+    const std::lock_guard lock(mutex_);
+    ++n_;
+    seconds_ += std::chrono::duration<double>(end - begin).count();
+    if (spans_.size() < k_most_host_spans) spans_.push_back({"batch", begin, end});
+    return batch;
+  }
+  double seconds_each() const {
+    const std::lock_guard lock(mutex_);
+    return n_ == 0 ? 0 : seconds_ / static_cast<double>(n_);
+  }
+  std::vector<TimedBackend::Span> spans_since(Clock::time_point begin) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<TimedBackend::Span> since;
+    for (const auto& span : spans_)
+      if (span.end >= begin) since.push_back(span);
+    return since;
+  }
+
+ private:
+  std::shared_ptr<const Task> inside_;
+  mutable std::mutex mutex_;  // batches are made ahead in another thread
+  mutable std::int64_t n_ = 0;
+  mutable double seconds_ = 0;
+  mutable std::vector<TimedBackend::Span> spans_;
+};
+
+struct Measured {
+  UpdateProfile calls;
+  double update_ms = 0, data_ms = 0, transfer_ms = 0, batch_ms = 0;
+  Roofline roofline;
+  Clock::time_point trace_begin{};
+};
+
+std::unique_ptr<Backend> backend_of(const Options& options, Trace* trace) {
+  const bool run = std::filesystem::is_directory(options.config) || !options.weights.empty();
+  const Config config = run ? open_run(options).config : load_config(options, options.config);
+  return open_backend(config, /*predict=*/true, trace);
+}
+
+Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t updates, Trace* trace,
+                 std::vector<HostLane>& lanes) {
+  const auto task = std::make_shared<TimedTask>(model.task);
+  TrainerOptions options = model.training;
+  options.folder.clear();
+  options.resume = false;
+  options.epochs = 0;
+  options.max_minutes = options.estimate_seconds = 0;
+  options.validate_every = options.watch_every = 0;
+  const std::int64_t traced = trace ? k_traced_updates : 0, end = k_warm_up + updates;
+  options.max_updates = std::max(options.max_updates, end + traced);
+  options.stop_at = end + traced;
+  Trainer trainer(task, backend, options);
+  if (!model.parameters.empty()) trainer.set_parameters(model.parameters);
+  std::set<std::string> parameters;
+  for (const auto& [name, tensor] : trainer.parameters()) parameters.insert(name);
+
+  Measured m;
+  Clock::time_point begin{};
+  std::int64_t done = -1;  // asked before each update
+  const auto each = [&] {
+    const auto now = Clock::now();
+    ++done;
+    if (done == k_warm_up) {
+      backend.mark();
+      begin = now;
+    }
+    if (done == end) {
+      const auto n = static_cast<double>(updates);
+      m.calls = profile_updates(backend.ran(), updates, parameters);
+      m.update_ms = 1e3 * std::chrono::duration<double>(now - begin).count() / n;
+      m.data_ms = 1e3 * backend.seconds_before_calls() / n;
+      m.transfer_ms = 1e3 * backend.transfer_seconds() / n;
+      m.trace_begin = Clock::now();
+      if (trace) {
+        backend.keep_spans(k_most_host_spans);
+        trace->record(true);
+      }
+    }
+    backend.await_call_from(Clock::now());
+    return false;
+  };
+  trainer.fit({}, each);
+  if (trace) trace->record(false);
+  m.batch_ms = 1e3 * task->seconds_each() * static_cast<double>(options.accumulate);
+  lanes = {{"trainer", backend.spans()}, {"loader", task->spans_since(m.trace_begin)}};
+  return m;
+}
+
+// ---- what is printed
+
+struct PhaseRow {
+  std::string name;
+  double milliseconds;
+};
+std::vector<PhaseRow> phases_of(const Measured& m) {
+  std::vector<PhaseRow> rows{{"data", m.data_ms}};
+  double known = m.data_ms;
+  for (std::size_t p = 0; p < m.calls.phase_ms.size(); ++p) {
+    rows.push_back({std::string(phase_name(static_cast<PlanPhase>(p))), m.calls.phase_ms[p]});
+    known += m.calls.phase_ms[p];
+  }
+  const double between = std::max(0.0, m.calls.run_ms - (known - m.data_ms));
+  rows.push_back({"between calls", between});
+  rows.push_back({"transfer", m.transfer_ms});
+  rows.push_back({"host", std::max(0.0, m.update_ms - known - between - m.transfer_ms)});
+  return rows;
+}
+
+// The least time that the roofline leaves for the call, as a part of its own.
+double of_roofline(const CallTime& call, const Roofline& roof) {
+  return call.milliseconds <= 0 ? 0
+                                : 1e3 * std::max(call.flop / roof.flop, call.bytes / roof.bytes) / call.milliseconds;
+}
+
+ReportList phase_rows(const Measured& m) {
+  ReportList rows;
+  for (const PhaseRow& phase : phases_of(m))
+    rows.push_back(Report()
+                       .add("phase", phase.name)
+                       .add("milliseconds", phase.milliseconds)
+                       .add("share", phase.milliseconds / m.update_ms));
+  return rows;
+}
+
+TextTable phase_table(const Measured& m) {
+  TextTable table{{"phase", "ms", "share"}, {}};
+  for (const PhaseRow& phase : phases_of(m))
+    table.rows.push_back({phase.name, fmt::format("{:.3f}", phase.milliseconds),
+                          fmt::format("{:.1f} %", 100 * phase.milliseconds / m.update_ms)});
+  return table;
+}
+
+Report json_row(const CallTime& call, const Measured& m) {
+  Report row;
+  row.add("phase", std::string(phase_name(call.place.phase))).add("layer", call.place.layer);
+  row.add("step", call.step).add("kernel", call.implementation).add("depth", std::int64_t{call.depth});
+  row.add("milliseconds", call.milliseconds).add("predicted_ms", call.predicted_ms);
+  row.add("flop", call.flop).add("bytes", call.bytes).add("of_roofline", of_roofline(call, m.roofline));
+  return row;
+}
+
+std::vector<std::string> text_row(const CallTime& call, const Measured& m) {
+  const bool timed = call.milliseconds > 0;
+  const auto rate = [&](double work) {
+    return timed && work > 0 ? fmt::format("{:.1f}", work / call.milliseconds / 1e6) : "-";
+  };
+  const std::string kernel = call.implementation.substr(0, call.implementation.find(';'));
+  return {timed ? fmt::format("{:.4f}", call.milliseconds) : "-",
+          timed ? fmt::format("{:.1f} %", 100 * call.milliseconds / m.update_ms) : "-",
+          timed ? fmt::format("{:.0f} %", 100 * of_roofline(call, m.roofline)) : "-",
+          rate(call.flop),
+          rate(call.bytes),
+          std::string(phase_name(call.place.phase)),
+          call.place.layer,
+          std::string(2 * static_cast<std::size_t>(call.depth), '.') + call.step + ": " + kernel};
+}
+
+ReportList call_rows(const Measured& m) {
+  ReportList rows;
+  for (const CallTime& call : m.calls.calls) rows.push_back(json_row(call, m));
+  return rows;
+}
+
+// The calls that take a hundredth of an update, with the loops they are in.
+TextTable call_table(const Measured& m) {
+  constexpr double k_shown = 0.01;
+  TextTable table{{"ms", "share", "of roof", "GFLOP/s", "GB/s", "phase", "layer", "call"}, {}};
+  for (const CallTime& call : m.calls.calls)
+    if (call.milliseconds >= k_shown * m.update_ms) table.rows.push_back(text_row(call, m));
+  return table;
+}
+
+}  // namespace
+
+int run_profile(const Options& options) {
+  constexpr std::int64_t k_updates = 20;
+  std::unique_ptr<Trace> trace;
+  if (!options.trace.empty()) trace = std::make_unique<Trace>(static_cast<std::size_t>(options.trace_events));
+  Activity busy("loading the model");
+  CompareModel model = compare_model(options);
+  TimedBackend backend(backend_of(options, trace.get()));
+  const std::int64_t updates = options.updates > 0 ? options.updates : k_updates;
+  std::vector<HostLane> lanes;
+  busy.say("profiling");
+  model.training.stage = busy.stages();
+  Measured m = measure(model, backend, updates, trace.get(), lanes);
+  busy.say("measuring the roofline");
+  m.roofline = measure_roofline(backend);
+  busy.finish();
+
+  Report report;
+  report.add("device", backend.describe().device).add("updates", updates).add("update_ms", m.update_ms);
+  report.add("run_ms", m.calls.run_ms);
+  if (m.calls.predicted_ms > 0) report.add("predicted_ms", m.calls.predicted_ms);
+  report.add("batch_ms", m.batch_ms)
+      .add("gflops_of_roofline", m.roofline.flop / 1e9)
+      .add("gbps_of_roofline", m.roofline.bytes / 1e9);
+  if (options.json) report.add("phases", phase_rows(m)).add("calls", call_rows(m));
+  else report.add("time by phase", phase_table(m)).add("calls above 1 % of an update", call_table(m));
+  std::size_t dropped = 0;
+  if (trace) {
+    for (std::size_t lane = 0; lane < trace->n_lanes(); ++lane) dropped += trace->dropped(lane);
+    report.add("trace", options.trace)
+        .add("trace_updates", k_traced_updates)
+        .add("trace_dropped", static_cast<std::int64_t>(dropped));
+  }
+  report.print(options.json);
+  if (!trace) return 0;
+  const std::string text = chrome_trace(*trace, lanes);
+  write_atomically(disk(), options.trace, std::array{std::as_bytes(std::span(text))});
+  return 0;
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll report`: run folders, and what other commands printed, as one HTML file.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "frontends/cli/answers/test_result.h"
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/page/page.h"
+#include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/report.h"
+#include "unroll/error.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+namespace {
+
+constexpr std::size_t k_most_attached = std::size_t{16} << 20;
+
+std::string attached_text(const std::string& path) { return read_text_file(path, k_most_attached); }
+
+}  // namespace
+
+int run_report(const Options& options) {
+  Activity busy("reading runs", static_cast<std::int64_t>(options.sources.size()));
+  std::int64_t n_read = 0;
+  std::vector<RunRecord> runs;
+  std::vector<Attachment> attachments;
+  std::vector<TestResult> results;
+  for (const std::string& path : options.sources) {
+    busy.at(n_read++);
+    const bool is_run = disk().exists(path + "/metrics.jsonl"), is_lever = disk().exists(path + "/lever.json");
+    if (is_run) runs.push_back(read_run(path));
+    if (is_run && !options.no_examples) results.push_back(test_result(path));
+    if (is_run && disk().exists(path + "/explain.json"))
+      attachments.push_back({path + "/explain.json", attached_text(path + "/explain.json")});
+    if (is_run) continue;
+    if (is_lever) attachments.push_back({path + "/lever.json", attached_text(path + "/lever.json")});
+    else if (std::filesystem::is_directory(path))
+      throw Error(ErrorKind::input_file, path, "holds neither metrics.jsonl nor lever.json",
+                  "Name a run folder of `unroll train`, the --out folder of `unroll lever`, or a file");
+    else attachments.push_back({path, attached_text(path)});
+  }
+  for (const RunRecord& run : runs)
+    if (run.unreadable_lines > 0)
+      print_line(fmt::format("unroll: {}: {}", run.name, unreadable_text(run)));
+  busy.say("writing the report");
+  const std::string html = html_page(runs, attachments, results);
+  const std::string to = options.output.empty() ? "report.html" : options.output;
+  write_file(to, html);
+  busy.finish();
+  Report report;
+  report.add("report", to).add("runs", static_cast<std::int64_t>(runs.size()));
+  report.add("attachments", static_cast<std::int64_t>(attachments.size()));
+  report.print(options.json);
+  return 0;
+}
+
+}  // namespace unroll::cli

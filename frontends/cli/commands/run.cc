@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll run`: one forward (and backward) pass of a recurrent stack on tensors from files, so that anyone can
+// compare us with anything. Every tensor of the files is named, checked and used.
+#include <fmt/format.h>
+
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/report.h"
+#include "unroll/autodiff.h"
+#include "unroll/error.h"
+#include "unroll/run.h"
+#include "unroll/safetensors.h"
+#include "unroll/trainer.h"
+
+namespace unroll::cli {
+namespace {
+
+std::string expected_text(const std::map<std::string, Type>& expected) {
+  std::vector<std::string> lines;
+  for (const auto& [name, type] : expected) lines.push_back(fmt::format("{} {}", name, type.text()));
+  return fmt::format("Expected: {}", fmt::join(lines, ", "));
+}
+
+void require_tensor(const std::string& file, const TensorMap& tensors, const std::string& name, const Type& wanted,
+                    const std::map<std::string, Type>& expected) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) {
+    throw Error(ErrorKind::input_file, file, fmt::format("tensor {} is missing", name), expected_text(expected));
+  }
+  if (found->second.type() != wanted) {
+    throw Error(ErrorKind::input_file, file,
+                fmt::format("tensor {} is {}; it must be {}", name, found->second.type().text(), wanted.text()),
+                expected_text(expected));
+  }
+}
+
+void refuse_unknown(const std::string& file, const TensorMap& tensors, const std::map<std::string, Type>& expected) {
+  for (const auto& [name, tensor] : tensors) {
+    if (!expected.contains(name)) {
+      throw Error(ErrorKind::input_file, file, fmt::format("tensor {} {} is not used", name, tensor.type().text()),
+                  expected_text(expected));
+    }
+  }
+}
+
+// x decides the sizes: [T,B,I] of f32 or f64.
+RecurrentSizes sizes_from(const std::string& file, const TensorMap& input, const Config& config) {
+  const std::int64_t width = config.integer("model.input");
+  const auto found = input.find("x");
+  if (found == input.end()) {
+    throw Error(ErrorKind::input_file, file, "tensor x is missing", fmt::format("Give x of f32[T,B,{}]", width));
+  }
+  const Type& type = found->second.type();
+  if (type.shape.rank() != 3 || !is_float(type.dtype) || type.shape[2] != width) {
+    throw Error(ErrorKind::input_file, file, fmt::format("tensor x is {}; it must be f32[T,B,{}]", type.text(), width),
+                "Its last dimension is model.input");
+  }
+  return {.steps = type.shape[0],
+          .batch = type.shape[1],
+          .input = width,
+          .dtype = type.dtype,
+          .lengths = input.contains("lengths")};
+}
+
+void check_lengths(const std::string& file, const Tensor& lengths, std::int64_t steps) {
+  for (const std::int32_t length : lengths.values<std::int32_t>()) {
+    if (length < 0 || length > steps) {
+      throw Error(ErrorKind::input_file, file,
+                  fmt::format("lengths contains {}; each must be between 0 and T = {}", length, steps));
+    }
+  }
+}
+
+struct Pass {
+  RecurrentJob job;
+  std::map<std::string, Type> weights;  // what the files must hold
+  std::map<std::string, Type> required;
+  std::map<std::string, Type> optional;  // zeros when absent
+};
+
+Pass build_pass(const Config& config, const RecurrentSizes& sizes, bool grad) {
+  Pass pass{build_recurrent(model_options(config), sizes), {}, {}, {}};
+  RecurrentJob& job = pass.job;
+  Graph& graph = *job.graph;
+  for (const ParameterSpec& parameter : job.parameters) pass.weights.emplace(parameter.name, parameter.type);
+  pass.required.emplace("x", job.x.type());
+  if (sizes.lengths) pass.required.emplace("lengths", Type{DType::i32, {sizes.batch}});
+  std::vector<Value> outputs{job.y}, cotangents, wrt{job.x};
+  std::vector<std::string> wrt_names{"x"};
+  graph.output("y", job.y);
+  for (std::size_t i = 0; i < job.final.size(); ++i) {
+    graph.output(job.state_names[i] + "n", job.final[i]);
+    pass.optional.emplace(job.state_names[i] + "0", job.initial[i].type());
+    outputs.push_back(job.final[i]);
+    wrt.push_back(job.initial[i]);
+    wrt_names.push_back(job.state_names[i] + "0");
+  }
+  if (!grad) return pass;
+  pass.required.emplace("d_y", job.y.type());
+  cotangents.push_back(graph.input("d_y", job.y.type()));
+  for (std::size_t i = 0; i < job.final.size(); ++i) {
+    const std::string name = "d_" + job.state_names[i] + "n";
+    pass.optional.emplace(name, job.final[i].type());
+    cotangents.push_back(graph.input(name, job.final[i].type()));
+  }
+  for (const ParameterSpec& parameter : job.parameters) {
+    wrt.push_back(graph.find_input(parameter.name));
+    wrt_names.push_back(parameter.name);
+  }
+  const std::vector<Value> gradients = differentiate(outputs, cotangents, wrt);
+  for (std::size_t i = 0; i < wrt.size(); ++i) graph.output("d_" + wrt_names[i], gradients[i]);
+  return pass;
+}
+
+// A file made for --grad also serves without it: its gradients are set aside, and said to be.
+void drop_gradients(TensorMap& input) {
+  for (auto at = input.begin(); at != input.end();) {
+    if (at->first.starts_with("d_")) {
+      fmt::print(stderr, "unroll: {} is ignored without --grad\n", at->first);
+      at = input.erase(at);
+    } else {
+      ++at;
+    }
+  }
+}
+
+TensorMap gather_inputs(const Options& options, const Pass& pass, TensorMap input, TensorMap weights) {
+  std::map<std::string, Type> expected = pass.required;
+  for (const auto& [name, type] : pass.required) require_tensor(options.input, input, name, type, expected);
+  expected.insert(pass.optional.begin(), pass.optional.end());
+  refuse_unknown(options.input, input, expected);
+  for (const auto& [name, type] : pass.optional) {
+    if (!input.contains(name)) input.emplace(name, Tensor(type));
+    require_tensor(options.input, input, name, type, expected);
+  }
+  for (const auto& [name, type] : pass.weights) require_tensor(options.weights, weights, name, type, pass.weights);
+  refuse_unknown(options.weights, weights, pass.weights);
+  input.merge(weights);
+  return input;
+}
+
+}  // namespace
+
+int run_tensors(const Options& options) {
+  Activity busy("running the model");
+  const Config config = load_config(options, options.config);
+  TensorMap input = load_safetensors(options.input).tensors;
+  if (!options.grad) drop_gradients(input);
+  const RecurrentSizes sizes = sizes_from(options.input, input, config);
+  if (sizes.lengths) {
+    const Type lengths{DType::i32, {sizes.batch}};
+    require_tensor(options.input, input, "lengths", lengths, {{"lengths", lengths}});
+    check_lengths(options.input, input.at("lengths"), sizes.steps);
+  }
+  const Pass pass = build_pass(config, sizes, options.grad);
+  const TensorMap bound = gather_inputs(options, pass, std::move(input), load_model(options.weights).tensors);
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(options.explain, open_backend(config, options.explain), explaining);
+  TensorFile file;
+  file.tensors = evaluate(*pass.job.graph, *backend, bound);
+  save_safetensors(options.output, file);
+  busy.finish();
+  if (options.json) {
+    Report tensors;
+    for (const auto& [name, tensor] : file.tensors) tensors.add(name, tensor.type().text());
+    Report report;
+    report.add("output", options.output).add("backend", backend->describe().name).add("tensors", tensors);
+    print_explained(report, explaining, true);
+  } else {
+    fmt::print(stderr, "unroll: wrote {} tensors to {}\n", file.tensors.size(), options.output);
+    if (explaining) print_explained({}, explaining, false);
+  }
+  return 0;
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll stream`: a line of numbers in, a line of outputs out, step by step, the state carried in between.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "frontends/cli/answers/line_reader.h"
+#include "frontends/cli/answers/number_lines.h"
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/measure/stream_job.h"
+#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/terminal/activity.h"
+#include "unroll/error.h"
+#include "unroll/tasks.h"
+
+namespace unroll::cli {
+namespace {
+
+constexpr std::int64_t k_compared_steps = 1000;  // with weights in fewer bits, so many also run in f32
+
+void print_values(std::span<const float> values, bool json, fmt::memory_buffer& text) {
+  text.clear();
+  const auto out = fmt::appender(text);
+  if (json) text.push_back('[');
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) text.push_back(',');
+    if (json && !std::isfinite(values[i])) fmt::format_to(out, "null");  // JSON has no other word for it
+    else fmt::format_to(out, "{}", values[i]);
+  }
+  if (json) text.push_back(']');
+  text.push_back('\n');
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    throw Error(ErrorKind::storage, "stdout", "writing failed");
+}
+
+// Runs T steps at a time; the last ones of an input that is no multiple of the chunk go one by one.
+class LineStream {
+ public:
+  LineStream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const Options& options)
+      : options_(options),
+        ids_(model.input == DType::i32),
+        stream_(backend, model, parameters, stream_options(options)) {
+    StreamOptions exact = stream_options(options);
+    if (exact.weights != WeightFormat::f32) {
+      exact.weights = WeightFormat::f32;
+      exact_ = std::make_unique<Stream>(backend, model, parameters, exact);
+    }
+    n_x_ = static_cast<std::size_t>(stream_.lanes() * stream_.inputs());
+    n_y_ = static_cast<std::size_t>(stream_.lanes() * stream_.outputs());
+    x_.resize(n_x_ * static_cast<std::size_t>(options.chunk));
+    y_.resize(n_y_ * static_cast<std::size_t>(options.chunk));
+    wanted_.resize(y_.size());
+  }
+
+  void run(LineReader& lines) {
+    std::string line;
+    std::size_t waiting = 0;
+    while (lines.next(line)) {
+      parse_numbers(line, std::span(x_).subspan(waiting * n_x_, n_x_), lines.name(), lines.number());
+      if (++waiting < static_cast<std::size_t>(options_.chunk)) continue;
+      take(0, waiting);
+      waiting = 0;
+    }
+    for (std::size_t t = 0; t < waiting; ++t) take(t, 1);
+    if (exact_ && n_steps_ > 0)
+      fmt::print(stderr, "unroll: weights={} steps={} max_abs_difference={:.3g} relative_l2_difference={:.3g}\n",
+                 options_.weights_dtype, std::min(n_steps_, k_compared_steps), difference_.largest(),
+                 difference_.relative());
+  }
+
+ private:
+  void take(std::size_t first, std::size_t steps) {
+    const auto x = std::span<const float>(x_).subspan(first * n_x_, steps * n_x_);
+    const auto y = std::span(y_).first(steps * n_y_);
+    step(stream_, x, y);
+    if (exact_ && n_steps_ < k_compared_steps) {
+      step(*exact_, x, std::span(wanted_).first(y.size()));
+      difference_.add(y, wanted_);
+    }
+    n_steps_ += static_cast<std::int64_t>(steps);
+    for (std::size_t t = 0; t < steps; ++t) print_values(y.subspan(t * n_y_, n_y_), options_.json, text_);
+    std::fflush(stdout);
+  }
+  void step(Stream& stream, std::span<const float> x, std::span<float> y) {
+    bool done = false;
+    if (ids_) {
+      ids_buffer_.clear();
+      for (const float id : x) {
+        if (!(std::trunc(id) == id && std::fabs(id) < 1e7f))
+          throw Error(ErrorKind::input_file, "stream", fmt::format("this model reads token indices; got {}", id));
+        ids_buffer_.push_back(static_cast<std::int32_t>(id));
+      }
+      done = stream.step(ids_buffer_, y);
+    } else {
+      done = stream.step(x, y);
+    }
+    if (!done) throw Error(ErrorKind::device, "stream", "a step failed on the device");
+  }
+
+  const Options& options_;
+  bool ids_;
+  Stream stream_;
+  std::unique_ptr<Stream> exact_;
+  Difference difference_;
+  std::int64_t n_steps_ = 0;
+  std::size_t n_x_ = 0, n_y_ = 0;
+  std::vector<float> x_, y_, wanted_;
+  std::vector<std::int32_t> ids_buffer_;
+  fmt::memory_buffer text_;
+};
+
+// A trained task, or with weights that no task wrote the bare stack of [model].
+StreamModel model_of(const RunFolder& run) {
+  if (run.model.metadata.contains("task")) return task_stream(run.model.metadata);
+  return recurrent_stream(model_options(run.config), run.config.integer("model.input"));
+}
+
+}  // namespace
+
+int run_stream(const Options& options) {
+  Activity busy("loading the model");
+  const RunFolder run = open_run(options);
+  const StreamModel model = model_of(run);
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(
+      options.explain, open_backend(run.config.text("run.backend"), options.threads.value_or(1), options.explain),
+      explaining);
+  if (options.bench) {
+    busy.say("timing");
+    Report timed = time_stream(*backend, model, run.model.tensors, options);
+    busy.finish();
+    print_explained(std::move(timed), explaining, options.json);
+    return 0;
+  }
+  LineStream stream(*backend, model, run.model.tensors, options);
+  busy.finish();
+  LineReader lines(options.input);
+  stream.run(lines);
+  print_explained_after(explaining, options.json);
+  return 0;
+}
+
+}  // namespace unroll::cli

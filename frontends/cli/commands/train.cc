@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll train`: a config to a run folder with config.toml (resolved), metrics.jsonl, best.safetensors,
+// last.safetensors and log.txt.
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "core/support/machine_memory.h"
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/run/resume.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/run/event_file.h"
+#include "frontends/cli/run/progress.h"
+#include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/run/split_size.h"
+#include "frontends/cli/run/train_judgement.h"
+#include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/report.h"
+#include "frontends/cli/terminal/signals.h"
+#include "unroll/error.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// --max-updates stops early, and lengthens the run when the config plans for fewer.
+void apply_max_updates(const Options& options, Config& config, TrainerOptions& trainer) {
+  if (!options.max_updates) return;
+  trainer.stop_at = *options.max_updates;
+  if (trainer.epochs == 0 && trainer.stop_at > trainer.max_updates) {
+    trainer.max_updates = trainer.stop_at;
+    config.set("train.max_updates", trainer.stop_at, "--max-updates");
+  }
+}
+
+// The time of a run below this, in seconds, depends more on its start than on its updates.
+constexpr double k_least_compared = 1;
+
+struct Finished {
+  TrainResult result;
+  RunEstimate estimate;
+  std::size_t peak = 0;  // bytes
+  std::optional<std::int64_t> best_update;
+  std::vector<Advice> advice;
+  bool diverged = false;
+};
+
+Report report_for_programs(const Finished& run, const Options& options) {
+  const TrainResult& result = run.result;
+  Report report;
+  report.add("folder", options.out).add("updates", result.updates);
+  if (!result.validation_metrics.empty()) {
+    report.add("best_validation_loss", result.best_validation_loss);
+    if (run.best_update) report.add("best_update", *run.best_update);
+    report.add("last_validation_loss", result.last_validation_loss);
+    Report metrics;
+    for (const auto& [name, value] : result.validation_metrics) metrics.add(name, value);
+    report.add("validation_metrics", metrics);
+  }
+  report.add("skipped_updates", result.skipped_updates).add("rollbacks", result.rollbacks);
+  report.add("data_wait", result.data_wait);
+  report.add("seconds", result.seconds);
+  if (result.estimated_seconds > 0) report.add("estimated_seconds", result.estimated_seconds);
+  if (run.estimate.bytes > 0) report.add("estimated_bytes", static_cast<std::int64_t>(run.estimate.bytes));
+  if (run.peak > 0) report.add("peak_bytes", static_cast<std::int64_t>(run.peak));
+  report.add("diverged", run.diverged);
+  report.add("interrupted", stop_signal() != 0);
+  report.add("out_of_time", result.out_of_time);
+  report.add("out_of_patience", result.out_of_patience);
+  ReportList list;
+  for (const Advice& a : run.advice) list.push_back(Report().add("symptom", a.symptom).add("text", a.text));
+  report.add("advice", list);
+  return report;
+}
+
+// Advice and estimates were lines when they were due.
+Report report_for_people(const Finished& run, const Options& options) {
+  const TrainResult& result = run.result;
+  Report report;
+  report.add("run", options.out).add("updates", result.updates);
+  if (!result.validation_metrics.empty()) {
+    const std::string at = run.best_update ? fmt::format(" (update {})", *run.best_update) : "";
+    report.add("best validation loss", figure_text(result.best_validation_loss) + at);
+    report.add("last validation loss", result.last_validation_loss);
+    for (const auto& [name, value] : result.validation_metrics) report.add("validation " + name, value);
+  }
+  if (result.skipped_updates > 0) report.add("skipped_updates", result.skipped_updates);
+  if (result.rollbacks > 0) report.add("rollbacks", result.rollbacks);
+  report.add("seconds", result.seconds).add("data_wait", result.data_wait);
+  if (run.peak > 0) report.add("peak memory", bytes_text(run.peak));
+  const char* why = stop_signal() != 0       ? "yes, by a signal"
+                    : result.out_of_time     ? "yes, by train.max_minutes"
+                    : result.out_of_patience ? "yes, by train.patience"
+                    : result.interrupted     ? "yes, by --max-updates"
+                                             : "no";
+  report.add("stopped early", why);
+  if (run.diverged) report.add("diverged", "yes");
+  const bool unfinished = stop_signal() != 0 || result.out_of_time;
+  const std::string config = options.config.empty() ? options.out + "/config.toml" : options.config;
+  report.add("next", run.diverged ? fmt::format("unroll train {} --find-lr", config)
+                     : unfinished ? fmt::format("unroll train --resume --out {}", options.out)
+                                : fmt::format("unroll eval {}", options.out));
+  return report;
+}
+
+// Every fourth point is enough for people.
+int run_find_lr(const Config& config, TrainerOptions trainer, const Options& options) {
+  Activity busy("loading the data");
+  const auto backend = open_backend(config);
+  const auto task = make_task(config, "");
+  busy.say("trying learning rates");
+  std::int64_t n = 0;
+  const LrSearch search = find_lr(task, *backend, trainer, {}, [&](const LrPoint& p) {
+    if (n++ % 4 == 0) print_progress(fmt::format("lr={:.3g} loss={:.5g} smoothed={:.5g}", p.lr, p.loss, p.smoothed));
+    busy.at(n, LrSearchOptions{}.updates);
+  });
+  busy.finish();
+  Report report;
+  report.add("suggested_lr", search.suggested).add("updates", static_cast<std::int64_t>(search.points.size()));
+  if (options.json) {
+    ReportList points;
+    for (const LrPoint& p : search.points)
+      points.push_back(Report().add("lr", p.lr).add("loss", p.loss).add("smoothed", p.smoothed));
+    report.add("points", points);
+  }
+  report.print(options.json);
+  return 0;
+}
+
+// A folder that is removed again unless there is something to look at in it.
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_((fs::temp_directory_path() / "unroll-resume.XXXXXX").string()) {
+    if (!::mkdtemp(path_.data())) throw Error(ErrorKind::storage, path_, "cannot make a temporary folder");
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!kept_) fs::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+  void keep() { kept_ = true; }
+
+ private:
+  std::string path_;
+  bool kept_ = false;
+};
+
+int run_verify_resume(const Config& config, TrainerOptions trainer, const Options& options) {
+  constexpr std::int64_t k_updates = 20;
+  Activity busy("loading the data");
+  const auto backend = open_backend(config);
+  const auto task = make_task(config, "");
+  ScratchFolder folder;
+  busy.say("comparing a resumed run with a straight one");
+  trainer.stage = busy.stages();
+  trainer.warn = [](const std::string& text) { print_line("warning: " + text); };
+  const ResumeCheck check =
+      verify_resume(task, *backend, trainer, options.max_updates.value_or(k_updates), folder.path());
+  busy.finish();
+  Report report;
+  report.add("equal", check.differences.empty())
+      .add("updates", check.updates)
+      .add("stopped_after", check.stopped_after);
+  ReportList list;
+  for (const std::string& text : check.differences) list.push_back(Report().add("difference", text));
+  report.add("differences", list);
+  if (!check.differences.empty()) {
+    folder.keep();
+    report.add("folder", folder.path());
+  }
+  report.print(options.json);
+  return check.differences.empty() ? 0 : exit_code(ErrorKind::differ);
+}
+
+// About so many points of the curves are enough for people.
+constexpr std::size_t k_shown_points = 20;
+
+int run_check_precision(const Config& config, TrainerOptions trainer, const Options& options) {
+  Activity busy("loading the data");
+  const auto backend = open_backend(config);
+  const auto task = make_task(config, "");
+  busy.say("comparing precisions");
+  trainer.stage = busy.stages();
+  const PrecisionCheck check = check_precision(task, *backend, trainer, *options.check_precision, options.tolerance);
+  busy.finish();
+  const std::string own = config.text("train.precision");
+  const auto point = [&](const PrecisionCheck::Point& p) {
+    return Report().add("update", p.update).add("f32", p.f32).add(own, p.own);
+  };
+  const std::size_t every = options.json ? 1 : (check.points.size() + k_shown_points - 1) / k_shown_points;
+  ReportList points;
+  for (std::size_t i = every - 1; i < check.points.size(); i += every) points.push_back(point(check.points[i]));
+  Report report;
+  report.add("agrees", check.agrees)
+      .add("precision", own)
+      .add("updates", static_cast<std::int64_t>(check.points.size()));
+  report.add("largest_difference", check.largest)
+      .add("at_update", check.largest_at)
+      .add("tolerance", options.tolerance);
+  report.add("skipped_updates", check.skipped_updates);
+  if (!check.failure.empty()) report.add("failure", check.failure);
+  report.add("smoothed_losses", points);
+  report.print(options.json);
+  return check.agrees ? 0 : exit_code(ErrorKind::differ);
+}
+
+}  // namespace
+
+namespace {
+
+// CONFIG, or without it the run's own.
+std::string config_to_train(const Options& options) {
+  if (!options.config.empty()) return options.config;
+  if (!options.resume || options.out.empty())
+    throw Error(ErrorKind::usage, "train", "the config file is missing",
+                "Write: unroll train CONFIG --out DIR, or: unroll train --resume --out DIR");
+  const std::string own = options.out + "/config.toml";
+  if (!disk().exists(own))
+    throw Error(ErrorKind::usage, "train", fmt::format("--out {} holds no run to resume: {} is missing", options.out,
+                                                       own),
+                "Name a folder that `unroll train` wrote, or a config file");
+  return own;
+}
+
+// Between the run in the folder and this config. Throws Error(usage) where the run's checkpoint cannot follow.
+std::vector<ConfigChange> changes_of_resume(const Options& options, const Config& config) {
+  const std::string path = options.out + "/config.toml";
+  if (!options.resume || !disk().exists(path)) return {};
+  Options plain;
+  std::vector<ConfigChange> changes = config_changes(load_config(plain, path), config);
+  if (holds_checkpoint(options.out)) refuse_changes(changes, options.out);
+  return changes;
+}
+
+}  // namespace
+
+int run_train(const Options& options) {
+  if (options.out.empty() && !options.find_lr && !options.verify_resume && !options.check_precision)
+    throw Error(ErrorKind::usage, "train", "--out is missing",
+                fmt::format("Name a run folder: unroll train {} --out runs/first",
+                            options.config.empty() ? "CONFIG" : options.config));
+  const std::string source = config_to_train(options);
+  Config config = load_config(options, source);
+  make_data_path_absolute(config, source);
+  TrainerOptions trainer = trainer_options(config);
+  apply_max_updates(options, config, trainer);
+  if (options.verify_resume) return run_verify_resume(config, trainer, options);
+  if (options.check_precision) return run_check_precision(config, trainer, options);
+  if (options.find_lr) return run_find_lr(config, trainer, options);
+  const std::vector<ConfigChange> changes = changes_of_resume(options, config);
+  Activity loading("loading the data");
+  const auto task = make_task(config, "");
+  loading.finish();
+  ExplainingBackend* explaining = nullptr;
+  const auto backend = explained_if(options.explain, open_backend(config, options.explain), explaining);
+  catch_stop_signals();
+  StartingRunFolder folder(options.out, options.resume);
+  ProgressDisplay display(options.out + "/log.txt", disk(), {trainer.stop_at, 60 * trainer.max_minutes},
+                          /*plain_advice=*/!options.json);
+  bool noted = false;
+  const auto say_notes = [&] {  // once, when nothing was refused
+    if (std::exchange(noted, true)) return;
+    for (const std::string& note : task->notes()) display.line(data_line(note));
+    for (const Split split : {Split::validation, Split::test})
+      if (const std::string note = small_split_note(*task, split); !note.empty()) display.line(note);
+  };
+  std::optional<EventFile> events;
+  if (config.boolean("run.tensorboard")) events.emplace(options.out, disk());
+  trainer.folder = options.out;
+  trainer.resume = options.resume;
+  trainer.stage = display.stages();
+  trainer.warn = [&](const std::string& text) { display.line("warning: " + text); };
+  trainer.started = [&](std::int64_t update) {
+    for (const ConfigChange& change : changes) display.line(change_line(change));
+    const std::string path = options.out + "/config.toml";
+    if (!disk().exists(path)) save_config(config, path);
+    else if (!changes.empty()) replace_config(options.out, update, config);
+  };
+  RunEstimate estimate;
+  trainer.estimated = [&](const RunEstimate& e) {
+    estimate = e;
+    say_notes();
+    display.estimated(e);
+  };
+  LossTrace losses;
+  const auto report = [&](const Progress& p) {
+    losses.add(p);
+    say_notes();
+    display.report(p);
+    if (events) events->report(p);
+  };
+  const TrainResult result = Trainer(task, *backend, trainer).fit(report, [] { return stop_signal() != 0; });
+  folder.keep();
+  display.finish();
+  const std::size_t peak = peak_resident_memory();
+  if (result.estimated_seconds > 0 && result.seconds >= k_least_compared)
+    display.line(measured_line(estimate, result, peak));
+  if (stop_signal() != 0 || result.out_of_time) {
+    display.line(fmt::format("stopped after update {}; continue with:", result.updates));
+    display.command(fmt::format("  unroll train --resume --out {}", options.out));
+  }
+  const bool diverged = losses.diverged(result, display.advice());
+  if (!diverged) note_baselines(*task, config, result, display);
+  const Finished run{result, estimate, peak, display.best_update(), display.advice(), diverged};
+  print_explained(options.json ? report_for_programs(run, options) : report_for_people(run, options), explaining,
+                  options.json);
+  return stop_signal() != 0 ? 128 + stop_signal() : 0;
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a config to the library's objects: model options, task, trainer options, backend, and the bare recurrent
+// stack that `run`, `bench` and `inspect` work on. Shapes: T time, B batch, I input.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frontends/cli/config/config.h"
+#include "unroll/backend.h"
+#include "unroll/data_check.h"
+#include "unroll/model.h"
+#include "unroll/tasks.h"
+#include "unroll/trainer.h"
+
+namespace unroll::cli {
+
+RecurrentModelOptions model_options(const Config& config);
+// data.path counts from `folder`.
+std::shared_ptr<const Task> make_task(const Config& config, const std::string& folder, const Metadata& fitted = {});
+// A note of Task::notes() as a line for a person: without the folder of the file.
+std::string data_line(const std::string& note);
+// What is odd about its data; throws as make_task where there is no such file or the config is wrong.
+DataCheck check_task_data(const Config& config, const std::string& folder);
+TrainerOptions trainer_options(const Config& config);
+// With `predict` reports say what calls were predicted to take, for which some backends measure the machine; others
+// do not know the option. 0 threads: as many as the backend chooses.
+std::unique_ptr<Backend> open_backend(const std::string& name, std::int64_t threads, bool predict = false,
+                                      Trace* trace = nullptr);
+// The backend of the config's section [run].
+std::unique_ptr<Backend> open_backend(const Config& config, bool predict = false, Trace* trace = nullptr);
+
+// A recurrent stack as one graph: inputs x [T,B,I], one initial state each, lengths when asked for, and the parameters.
+struct RecurrentJob {
+  std::shared_ptr<Graph> graph;
+  std::vector<ParameterSpec> parameters;
+  std::vector<std::string> state_names;  // recurrent_state_names: "h", "c"; inputs are "h0", outputs "hn"
+  Value x;
+  Value y;                       // [T,B,D*P]
+  std::vector<Value> initial;    // [L*D,B,size], in the order of state_names
+  std::vector<Value> final;
+};
+struct RecurrentSizes {
+  std::int64_t steps = 1;
+  std::int64_t batch = 1;
+  std::int64_t input = 1;
+  DType dtype = DType::f32;
+  bool lengths = false;
+};
+// What the config says of them: model.input (or the embedding's width), data.steps, train.batch.
+RecurrentSizes recurrent_sizes(const Config& config);
+RecurrentJob build_recurrent(const RecurrentModelOptions& options, const RecurrentSizes& sizes);
+
+// The folder part of a path, "." when there is none.
+std::string folder_of(const std::string& path);
+
+}  // namespace unroll::cli

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `unroll bench` times: a graph, its inputs and the work in it. Shapes: T time, B batch, I input, H hidden.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/options/options.h"
+#include "frontends/cli/terminal/report.h"
+#include "unroll/run.h"
+#include "unroll/tensor.h"
+
+namespace unroll::cli {
+
+struct BenchJob {
+  std::shared_ptr<Graph> graph;
+  std::vector<ParameterSpec> drawn;  // inputs that bench_inputs draws from the seed
+  TensorMap given;                   // inputs with values; all others are zeros
+  Report about;                      // cell and sizes
+};
+
+// A recurrent stack as --config and the options say.
+struct BenchModel {
+  RecurrentModelOptions model;
+  RecurrentSizes sizes;
+};
+BenchModel bench_model(const Options& options);
+
+Precision bench_precision(const Options& options);  // --precision, f32 without one
+
+// --mode infer: y. train: the loss mean(y^2) and the gradients of all parameters. gemm: the product of --shape.
+BenchJob bench_job(const Options& options);
+// A tensor for each input of `graph`, of its dtype.
+TensorMap bench_inputs(const BenchJob& job, const Graph& graph, const Options& options);
+// Useful work of a run, a multiply-add counting two: 2 T B D G H (I + H) for the first layer of a built-in cell, D H in
+// the place of I for the others; the products of the graph for other cells; three times that for training; with lengths
+// only the steps that are there count.
+double bench_flop(const Options& options);
+
+}  // namespace unroll::cli

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `unroll compare` compares: a task with the parameters to start from.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/options/options.h"
+#include "unroll/trainer.h"
+
+namespace unroll::cli {
+
+struct RecurrentStack {
+  RecurrentModelOptions model;
+  RecurrentSizes sizes;
+};
+struct CompareModel {
+  std::shared_ptr<const Task> task;
+  std::optional<RecurrentStack> stack;  // what the task is, where it is that
+  TrainerOptions training;
+  TensorMap parameters;  // empty: drawn from the seed
+  std::string backend = "cpu";  // of the config
+  int threads = 0;
+};
+// Recurrent layers on random x in [-1, 1), another one for each batch, with the loss mean(y^2); further outputs "y" and
+// the final states "hn", ...
+std::shared_ptr<const Task> stack_task(const RecurrentModelOptions& model, const RecurrentSizes& sizes);
+
+// Of a run folder or a config its task; of a config with [model] alone its stack_task; of graph text the graph on the
+// tensors of --input.
+CompareModel compare_model(const Options& options);
+
+}  // namespace unroll::cli

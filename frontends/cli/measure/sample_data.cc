@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every value is a pure function of its index: the same files everywhere.
+#include "frontends/cli/measure/sample_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <numbers>
+#include <string_view>
+
+namespace unroll::cli {
+namespace {
+
+// SplitMix64 (Steele et al. 2014) of a counter.
+std::uint64_t mixed(std::uint64_t n) {
+  n = (n + 1) * 0x9e3779b97f4a7c15u;
+  n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9u;
+  n = (n ^ (n >> 27)) * 0x94d049bb133111ebu;
+  return n ^ (n >> 31);
+}
+
+double uniform(std::uint64_t n) { return static_cast<double>(mixed(n) >> 11) * 0x1p-53; }
+
+template <std::size_t N>
+std::string_view pick(const std::array<std::string_view, N>& words, std::uint64_t n) {
+  return words[mixed(n) % N];
+}
+
+// Sentence i of a small grammar: who does what when.
+std::array<std::string_view, 4> sentence(std::uint64_t i) {
+  constexpr std::array<std::string_view, 6> who{"the farmer", "a sailor", "the old king",
+                                                "my sister",  "the wind", "a small bird"};
+  constexpr std::array<std::string_view, 6> does{"sees", "follows", "remembers", "carries", "waits for", "sings to"};
+  constexpr std::array<std::string_view, 6> what{"the river",     "a lamp",     "the morning",
+                                                 "the long road", "a red door", "the sea"};
+  constexpr std::array<std::string_view, 4> when{"today", "at night", "in the spring", "again"};
+  return {pick(who, 4 * i), pick(does, 4 * i + 1), pick(what, 4 * i + 2), pick(when, 4 * i + 3)};
+}
+
+}  // namespace
+
+std::string sample_text() {
+  std::string text;
+  for (std::uint64_t i = 0; i < 1200; ++i) text += fmt::format("{}.\n", fmt::join(sentence(i), " "));
+  return text;
+}
+
+std::string sample_documents() {
+  std::string text;
+  for (std::uint64_t i = 0, next = 0; i < 400; ++i) {
+    std::string document;
+    std::string_view who;
+    for (std::uint64_t n = 2 + mixed(i) % 4; n > 0; --n, ++next) {
+      who = sentence(next)[0];
+      document += fmt::format("{}{}.", document.empty() ? "" : " ", fmt::join(sentence(next), " "));
+    }
+    text += fmt::format("{}\t{}\n", who.substr(who.rfind(' ') + 1), document);
+  }
+  return text;
+}
+
+std::string sample_labels() {
+  constexpr std::array<std::string_view, 4> parts{"who", "does", "what", "when"};
+  std::string text;
+  for (std::uint64_t i = 0; i < 600; ++i) {
+    const auto phrases = sentence(i);
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      std::string_view left = phrases[p];
+      while (!left.empty()) {
+        const std::string_view word = left.substr(0, left.find(' '));
+        text += fmt::format("{}\t{}\n", word, parts[p]);
+        left.remove_prefix(std::min(word.size() + 1, left.size()));
+      }
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string sample_pairs() {
+  constexpr std::array<std::string_view, 20> small{
+      "zero", "one",    "two",    "three",    "four",     "five",    "six",     "seven",     "eight",    "nine",
+      "ten",  "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
+  constexpr std::array<std::string_view, 10> tens{"",      "",      "twenty",  "thirty", "forty",
+                                                  "fifty", "sixty", "seventy", "eighty", "ninety"};
+  std::string text;
+  for (std::size_t n = 0; n < 1000; ++n) {
+    std::string words = n >= 100 ? fmt::format("{} hundred", small[n / 100]) : "";
+    const auto add = [&](std::string_view word) { words += fmt::format("{}{}", words.empty() ? "" : " ", word); };
+    const std::size_t rest = n % 100;
+    if (rest >= 20) add(tens[rest / 10]);
+    if (const std::size_t last = rest >= 20 ? rest % 10 : rest; last > 0 || n == 0) add(small[last]);
+    text += fmt::format("{}\t{}\n", n, words);
+  }
+  return text;
+}
+
+std::string sample_series() {
+  std::string csv = "week,value\n";
+  for (std::uint64_t i = 0; i < 1040; ++i) {
+    const double t = static_cast<double>(i);
+    const double season = 5 * std::sin(2 * std::numbers::pi * t / 52);
+    csv += fmt::format("{},{:.3f}\n", i, 100 + 0.03 * t + season + uniform(i) - 0.5);
+  }
+  return csv;
+}
+
+std::string sample_patterns() {
+  std::string csv;
+  for (std::uint64_t i = 0; i < 900; ++i) {
+    const std::uint64_t label = i % 3;
+    const double phase = 2 * std::numbers::pi * uniform(1000000 + i);
+    for (std::uint64_t j = 0; j < 64; ++j) {
+      const double wave = std::sin(2 * std::numbers::pi * static_cast<double>((label + 1) * j) / 64 + phase);
+      csv += fmt::format("{:.3f},", wave + uniform(64 * i + j) - 0.5);
+    }
+    csv += fmt::format("{}\n", label);
+  }
+  return csv;
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// --explain: what the passes made of a graph and what the backend runs for it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "frontends/cli/terminal/report.h"
+#include "unroll/backend.h"
+
+namespace unroll::cli {
+
+// A plan that was compiled, and its runs since mark().
+struct ExplainedPlan {
+  std::shared_ptr<const Plan> plan;
+  std::int64_t runs = 0;
+  double milliseconds = 0;        // of a run, from call to completion
+  std::vector<ReportLine> lines;  // milliseconds are those of one run, like predicted_ms
+};
+
+// A backend that keeps what is planned and compiled for it, so that any command can explain itself; all else is done by
+// the backend inside.
+class ExplainingBackend : public Backend {
+ public:
+  explicit ExplainingBackend(std::unique_ptr<Backend> inside) : inside_(std::move(inside)) {}
+
+  const Capabilities& describe() const override { return inside_->describe(); }
+  Claim claim(const Graph& graph, const Node& node) const override { return inside_->claim(graph, node); }
+  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
+    return inside_->claim_in(graph, node, precision);
+  }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inside_->allocate(bytes); }
+  void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
+    inside_->upload(buffer, offset, from);
+  }
+  void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
+    inside_->download(buffer, offset, to);
+  }
+  std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override;
+  void wait() override { inside_->wait(); }
+
+  // In the order in which they were compiled.
+  std::vector<ExplainedPlan> plans() const;
+  // What ran so far does not count any more: the ways that are tried out in first runs, cold caches.
+  void mark();
+  // A report for each plan: `backend`, `outputs`, `memory`, `runs`, `passes` (what, where, why, how often) and
+  // `kernels` (what each call runs as, and the time it takes in a run).
+  ReportList explain() const;
+
+ private:
+  struct Compiled;
+  std::unique_ptr<Backend> inside_;
+  std::vector<std::shared_ptr<Compiled>> compiled_;
+};
+
+// What a plan keeps where, in numbers of values.
+Report memory_report(const Plan& plan);
+
+// The backend as it is, or wrapped when it is to explain itself; `explaining` then points at the wrapper.
+std::unique_ptr<Backend> explained_if(bool wanted, std::unique_ptr<Backend> backend, ExplainingBackend*& explaining);
+
+// Prints the report, and what `explaining` knows when there is one: as member `explain` of the JSON object, or below
+// the text.
+void print_explained(Report report, const ExplainingBackend* explaining, bool as_json);
+// After data on stdout: as text on stderr, or as one more line of JSON, {"explain": ...}. Nothing without `explaining`.
+void print_explained_after(const ExplainingBackend* explaining, bool as_json);
+
+}  // namespace unroll::cli

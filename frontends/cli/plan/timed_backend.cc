@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/plan/timed_backend.h"
+
+namespace unroll::cli {
+
+template <class F>
+double TimedBackend::timed(const char* name, F&& call) {
+  const auto begin = Clock::now();
+  if (waits_from_ != Clock::time_point()) {
+    before_calls_ += std::chrono::duration<double>(begin - waits_from_).count();
+    waits_from_ = {};
+  }
+  call();
+  const auto end = Clock::now();
+  if (spans_.size() < most_spans_) spans_.push_back({name, begin, end});
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+void TimedBackend::upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) {
+  transfers_ += timed("upload", [&] { inside_->upload(buffer, offset, from); });
+}
+void TimedBackend::download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) {
+  transfers_ += timed("download", [&] { inside_->download(buffer, offset, to); });
+}
+void TimedBackend::wait() {
+  timed("wait", [&] { inside_->wait(); });
+}
+
+std::unique_ptr<Executable> TimedBackend::compile(std::shared_ptr<const Plan> plan) {
+  class Timed : public Executable {
+   public:
+    Timed(std::unique_ptr<Executable> executable, TimedBackend& backend, std::shared_ptr<Compiled> entry)
+        : executable_(std::move(executable)), backend_(backend), entry_(std::move(entry)) {
+      entry_->live = executable_.get();
+    }
+    ~Timed() override { entry_->live = nullptr; }
+    // Waits, so that the time is that of the work.
+    void run(const Bindings& bindings) override {
+      entry_->seconds += backend_.timed("run", [&] {
+        executable_->run(bindings);
+        backend_.inside_->wait();
+      });
+      ++entry_->runs;
+    }
+    std::vector<ReportLine> report() const override { return executable_->report(); }
+    std::size_t workspace_bytes() const override { return executable_->workspace_bytes(); }
+
+   private:
+    std::unique_ptr<Executable> executable_;
+    TimedBackend& backend_;
+    std::shared_ptr<Compiled> entry_;
+  };
+  auto entry = std::make_shared<Compiled>();
+  entry->plan = plan;
+  auto executable = std::make_unique<Timed>(inside_->compile(std::move(plan)), *this, entry);
+  compiled_.push_back(std::move(entry));
+  return executable;
+}
+
+void TimedBackend::mark() {
+  transfers_ = before_calls_ = 0;
+  waits_from_ = {};
+  for (const auto& entry : compiled_) {
+    entry->runs = 0;
+    entry->seconds = 0;
+    if (entry->live) entry->marked = entry->live->report();
+  }
+}
+
+std::vector<TimedBackend::Ran> TimedBackend::ran() const {
+  std::vector<Ran> all;
+  for (const auto& entry : compiled_) {
+    if (entry->runs == 0 || !entry->live) continue;
+    Ran ran{entry->plan, entry->runs, entry->seconds, entry->live->report()};
+    // A backend that goes on choosing may run other calls than at the mark: then only what all runs took is known.
+    if (ran.lines.size() == entry->marked.size())
+      for (std::size_t i = 0; i < ran.lines.size(); ++i) ran.lines[i].milliseconds -= entry->marked[i].milliseconds;
+    all.push_back(std::move(ran));
+  }
+  return all;
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run folder is known by its config.toml.
+#include "frontends/cli/run/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/terminal/report.h"
+#include "unroll/error.h"
+#include "unroll/trainer.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* k_name_one = "Name a folder that `unroll train --out` wrote";
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what, const std::string& next) {
+  throw Error(ErrorKind::input_file, path, what, next);
+}
+
+void refuse_other_than_run(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) refuse(path, "there is no such folder", k_name_one);
+  if (fs::is_directory(path, ignored)) return;
+  if (path.ends_with(".toml"))
+    refuse(path, "expected a run folder, got a config file",
+           fmt::format("Train it first: unroll train {} --out FOLDER; or add --weights FILE", path));
+  refuse(path, "expected a run folder, got a file", k_name_one);
+}
+
+}  // namespace
+
+RunFolder open_run(const Options& options) {
+  if (!options.weights.empty()) {
+    const bool is_folder = std::filesystem::is_directory(options.config);
+    const std::string path = is_folder ? options.config + "/config.toml" : options.config;
+    return {load_config(options, path), load_model(options.weights), folder_of(path)};
+  }
+  refuse_other_than_run(options.config);
+  const std::string config = options.config + "/config.toml";
+  const std::string model = fmt::format("{}/{}.safetensors", options.config, options.checkpoint);
+  if (!disk().exists(config))
+    refuse(options.config, fmt::format("not a run folder: {} is missing", config), k_name_one);
+  if (!disk().exists(model))
+    refuse(options.config, fmt::format("the run has no checkpoint yet: {} is missing", model),
+           fmt::format("Train it: unroll train --resume --out {}", options.config));
+  return {load_config(options, config), load_model(model), options.config};
+}
+
+namespace {
+
+// Files that `train` writes before its first report, and the log or the empty metrics among them: a config alone may be
+// the user's.
+bool is_left_by_failed_start(const std::string& folder) {
+  bool is_ours = false;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "log.txt" || (name == "metrics.jsonl" && entry.file_size() == 0)) is_ours = true;
+    else if (name != "config.toml" && !name.starts_with("events.out.tfevents.")) return false;
+  }
+  return is_ours;
+}
+
+}  // namespace
+
+void prepare_run_folder(const std::string& folder, bool resume) {
+  if (fs::exists(folder) && !fs::is_directory(folder)) {
+    throw Error(ErrorKind::usage, "unroll", fmt::format("--out {} is a file", folder), "Name a folder");
+  }
+  if (!resume && fs::exists(folder) && !fs::is_empty(folder)) {
+    if (!is_left_by_failed_start(folder)) {
+      throw Error(ErrorKind::usage, "unroll", fmt::format("--out {} is not empty", folder),
+                  "Name another folder, or continue the run in it with train --resume");
+    }
+    fs::remove_all(folder);
+  }
+  disk().make_folder(folder);
+}
+
+bool holds_checkpoint(const std::string& folder) {
+  if (!fs::is_directory(folder)) return false;
+  const fs::directory_iterator entries(folder);
+  return std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    return name == "last.safetensors" || (name.starts_with("checkpoint-") && name.ends_with(".safetensors"));
+  });
+}
+
+StartingRunFolder::StartingRunFolder(std::string folder, bool resume)
+    : folder_(std::move(folder)), created_(!fs::exists(folder_)) {
+  prepare_run_folder(folder_, resume);
+}
+
+StartingRunFolder::~StartingRunFolder() {
+  if (!created_) return;
+  try {
+    if (fs::is_empty(folder_) || is_left_by_failed_start(folder_)) fs::remove_all(folder_);
+  } catch (const fs::filesystem_error&) {  // the error that ended the start is the one to report
+  }
+}
+
+void make_data_path_absolute(Config& config, const std::string& config_path) {
+  for (const std::string_view key : {"data.path", "data.validation", "data.test"}) {
+    const auto* path = std::get_if<std::string>(&config.value(key));
+    if (!path || path->empty()) continue;
+    const std::filesystem::path data = std::filesystem::path(folder_of(config_path)) / *path;
+    config.set(key, std::filesystem::absolute(data).lexically_normal().string(), config_path);
+  }
+}
+
+void save_config(const Config& config, const std::string& path) {
+  write_file(path, config.toml(config.uses()));
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Making a run folder, and reading back what `unroll train` left in one: the resolved config and one of the two
+// checkpoints; or a config and weights that lie elsewhere.
+#pragma once
+
+#include "frontends/cli/options/options.h"
+#include "unroll/safetensors.h"
+
+namespace unroll::cli {
+
+struct RunFolder {
+  Config config;
+  TensorFile model;
+  std::string folder;  // where a relative data.path starts
+};
+// options.config names the folder and options.checkpoint the file in it; with options.weights they are a config file
+// and a safetensors file. Throws Error(input_file).
+RunFolder open_run(const Options& options);
+
+// Makes the folder. Throws Error(usage) when it is a file or, without `resume`, holds anything but the files of a start
+// that failed, which are removed.
+void prepare_run_folder(const std::string& folder, bool resume);
+// Whether the folder holds a checkpoint to resume from.
+bool holds_checkpoint(const std::string& folder);
+
+// A run folder while a run starts. If the start fails, the destructor removes the folder, unless it existed before or
+// the run has written a checkpoint or metrics.
+class StartingRunFolder {
+ public:
+  StartingRunFolder(std::string folder, bool resume);
+  ~StartingRunFolder();
+  StartingRunFolder(const StartingRunFolder&) = delete;
+  StartingRunFolder& operator=(const StartingRunFolder&) = delete;
+  void keep() { created_ = false; }
+
+ private:
+  std::string folder_;
+  bool created_;
+};
+
+// A run folder must find the data from wherever it is read.
+void make_data_path_absolute(Config& config, const std::string& config_path);
+void save_config(const Config& config, const std::string& path);
+
+}  // namespace unroll::cli

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a finished training run is told: whether it diverged, and whether simple baselines do better.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "frontends/cli/config/config.h"
+#include "frontends/cli/run/progress.h"
+
+namespace unroll::cli {
+
+// The training losses of a run.
+class LossTrace {
+ public:
+  void add(const Progress& progress);
+  // The last loss is not finite or a metric is infinite, or the symptom was seen and the loss stayed above the first
+  // one.
+  bool diverged(const TrainResult& result, const std::vector<Advice>& advice) const;
+
+ private:
+  std::optional<double> first_, last_;
+  bool infinite_ = false;  // a metric of the last report
+};
+
+// Compares the best validation with the task's baselines on the same split, and notes what follows. A run that was cut
+// short is not judged.
+void note_baselines(const Task& task, const Config& config, const TrainResult& result, ProgressDisplay& display);
+
+}  // namespace unroll::cli

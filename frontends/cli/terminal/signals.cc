@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The handler only sets a flag, or leaves with 128 + signal, as a shell reports it.
+#include "frontends/cli/terminal/signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+
+namespace unroll::cli {
+namespace {
+
+std::atomic<int> g_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+extern "C" void on_stop(int signal) {
+  int none = 0;
+  if (!g_signal.compare_exchange_strong(none, signal)) _exit(128 + signal);
+}
+
+}  // namespace
+
+void catch_stop_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_stop;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+int stop_signal() { return g_signal.load(); }
+
+}  // namespace unroll::cli

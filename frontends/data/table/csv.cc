@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/data/table/csv.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/support/counted.h"
+#include "frontends/data/table/dates.h"
+#include "unroll/error.h"
+
+namespace unroll {
+
+std::string_view trimmed(std::string_view s) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!s.empty() && is_blank(s.front())) s.remove_prefix(1);
+  while (!s.empty() && is_blank(s.back())) s.remove_suffix(1);
+  return s;
+}
+
+std::optional<double> number_in(std::string_view cell) {
+  cell = trimmed(cell);
+  if (cell.size() > 1 && cell[0] == '+') cell.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (error != std::errc() || end != cell.data() + cell.size() || cell.empty()) return std::nullopt;
+  return value;
+}
+
+bool is_missing(std::string_view cell) {
+  cell = trimmed(cell);
+  constexpr std::string_view k_words[] = {"", "nan", "na", "n/a", "null", "?"};
+  return std::any_of(std::begin(k_words), std::end(k_words), [&](std::string_view word) {
+    return std::equal(cell.begin(), cell.end(), word.begin(), word.end(),
+                      [](unsigned char a, char b) { return std::tolower(a) == b; });
+  });
+}
+
+CsvFormat CsvFormat::of(const std::string& header, const std::string& separator) {
+  CsvFormat format;
+  if (header == "yes") format.header = Header::yes;
+  else if (header == "no") format.header = Header::no;
+  else if (header != "auto")
+    throw Error(ErrorKind::usage, "header", "must be auto, yes or no; got '" + header.substr(0, 40) + "'");
+  if (separator == "tab") format.separator = '\t';
+  else if (separator.size() == 1 && separator[0] != '"' && separator[0] != '\n' && separator[0] != '\r')
+    format.separator = separator[0];
+  else if (!separator.empty())
+    throw Error(ErrorKind::usage, "separator", "must be one character; got '" + separator.substr(0, 40) + "'",
+                "Write for example \",\", \";\" or \"tab\"");
+  return format;
+}
+
+namespace {
+
+// A quoted cell from its opening quote on; `at` moves behind the closing one. False when there is none.
+bool read_quoted(std::string_view line, std::size_t& at, std::string& cell) {
+  for (++at; at < line.size(); ++at) {
+    if (line[at] != '"') {
+      cell.push_back(line[at]);
+    } else if (at + 1 < line.size() && line[at + 1] == '"') {
+      cell.push_back(line[at++]);
+    } else {
+      ++at;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+namespace {
+
+bool has_odd_quotes(std::string_view text) { return std::count(text.begin(), text.end(), '"') % 2 == 1; }
+
+}  // namespace
+
+// A row with an odd number of quotes ends inside a quoted cell, or has a misplaced one and is refused when it is split.
+std::optional<Line> CsvRows::add(const Line& line) {
+  const bool odd = has_odd_quotes(line.text);
+  if (!open_ && !odd) return line;
+  if (!open_) {
+    first_ = line;
+    joined_ = line.text;
+  } else {
+    joined_ += '\n';
+    joined_ += line.text;
+  }
+  open_ = open_ != odd;
+  if (open_ && joined_.size() <= k_max_row) return std::nullopt;
+  open_ = false;
+  return Line{joined_, first_.number, first_.at};
+}
+
+std::optional<Line> CsvRows::rest() {
+  if (!std::exchange(open_, false)) return std::nullopt;
+  return Line{joined_, first_.number, first_.at};
+}
+
+Lines csv_rows(Lines lines) {
+  return [lines = std::move(lines)](const std::function<void(const Line&)>& take) {
+    CsvRows rows;
+    lines([&](const Line& line) {
+      if (const std::optional<Line> row = rows.add(line)) take(*row);
+    });
+    if (const std::optional<Line> row = rows.rest()) take(*row);
+  };
+}
+
+std::string first_csv_row(std::string_view text) {
+  const std::string_view line = first_line(text);
+  if (!has_odd_quotes(line)) return std::string(line);
+  std::optional<std::string> first;
+  csv_rows(lines_of(text, k_inside))([&](const Line& row) {
+    if (!first) first = row.text;
+  });
+  return std::move(*first);
+}
+
+std::size_t split_csv_line(std::string_view line, char separator, std::vector<std::string>& cells) {
+  for (std::size_t at = 0;; ++at) {
+    std::string cell;
+    if (at < line.size() && line[at] == '"') {
+      if (!read_quoted(line, at, cell) || (at < line.size() && line[at] != separator)) return cells.size();
+    } else {
+      const std::size_t end = std::min(line.find(separator, at), line.size());
+      cell = line.substr(at, end - at);
+      if (cell.find('"') != std::string::npos) return cells.size();
+      at = end;
+    }
+    cells.push_back(std::move(cell));
+    if (at >= line.size()) return std::string::npos;
+  }
+}
+
+namespace {
+
+bool is_header(const std::vector<std::string>& cells) {
+  bool named = false;
+  for (const std::string& cell : cells) {
+    if (trimmed(cell).empty()) continue;  // pandas leaves the name of its index empty
+    if (number_in(cell) || is_missing(cell) || date_in(cell)) return false;
+    named = true;
+  }
+  return named;
+}
+
+}  // namespace
+
+char separator_of(std::string_view line) {
+  for (const char separator : {'\t', ';'}) {
+    bool quoted = false;
+    for (const char c : line) {
+      if (c == '"') quoted = !quoted;
+      if (c == separator && !quoted) return separator;
+    }
+  }
+  return ',';
+}
+
+void CsvReader::refuse(std::size_t line, std::size_t column, const std::string& what, const std::string& next) const {
+  const std::string title = column < header_.size() ? " ('" + header_[column].substr(0, 40) + "')" : "";
+  throw Error(ErrorKind::input_file, name_,
+              "line " + std::to_string(line) + ", column " + std::to_string(column + 1) + title + ": " + what, next);
+}
+
+bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
+  cells.clear();
+  if (trimmed(line.text).empty()) return false;
+  if (format_.separator == 0) format_.separator = separator_of(line.text);
+  if (const std::size_t bad = split_csv_line(line.text, format_.separator, cells); bad != std::string::npos)
+    refuse(line.number, bad, "misplaced quote", k_close_quotes);
+  if (n_columns_ == 0 && cells.size() > max_columns_)
+    refuse(line.number, max_columns_, "more than " + std::to_string(max_columns_) + " columns");
+  if (n_columns_ == 0) n_columns_ = cells.size();
+  if (cells.size() != n_columns_)
+    refuse(line.number, std::min(cells.size(), n_columns_),
+           counted(cells.size(), "cell") + ", but the first line has " + std::to_string(n_columns_));
+  return !std::exchange(first_, false) || !takes_as_header(line, cells);
+}
+
+bool CsvReader::takes_as_header(const Line& line, std::vector<std::string>& cells) {
+  if (format_.header == CsvFormat::Header::no) return false;
+  if (format_.header == CsvFormat::Header::automatic && !is_header(cells)) return false;
+  for (std::string& cell : cells) cell = trimmed(cell);
+  for (std::size_t c = 0; c < cells.size(); ++c)
+    if (cells[c].find('\n') != std::string::npos)
+      refuse(line.number, c, "a column name has a line break", "Write each column name on one line");
+  if (!header_.empty() && cells != header_) {
+    const auto other = std::mismatch(cells.begin(), cells.end(), header_.begin()).first;
+    refuse(line.number, static_cast<std::size_t>(other - cells.begin()),
+           "the header of the other file has '" + other->substr(0, 40) + "'; all files need the same columns");
+  }
+  header_ = cells;
+  return true;
+}
+
+void CsvReader::begin_file(std::string name) {
+  name_ = std::move(name);
+  first_ = true;
+}
+
+std::optional<std::vector<std::string>> CsvReader::read_again(std::string_view line) const {
+  std::vector<std::string> cells;
+  if (split_csv_line(line, format_.separator, cells) != std::string::npos || cells.size() != n_columns_) return {};
+  return cells;
+}
+
+std::string CsvReader::found(std::int64_t n_rows) const {
+  constexpr std::size_t k_shown = 8;
+  std::string text = counted(n_rows, "row") + ", ";
+  if (header_.empty()) return text + "no header, " + counted(n_columns_, "column");
+  text += "header found, columns ";
+  for (std::size_t c = 0; c < std::min(n_columns_, k_shown); ++c) text += (c > 0 ? ", " : "") + header_[c];
+  if (n_columns_ > k_shown) text += ", ... (" + std::to_string(n_columns_) + ")";
+  return text;
+}
+
+CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits,
+                         CsvFormat format) {
+  CsvTable table(CsvReader(name, limits.max_columns, format));
+  std::vector<std::string> cells;
+  csv_rows(lines_of(text))([&](const Line& line) {
+    if (!table.reader_.read(line, cells)) return;
+    if (table.cells_.size() + cells.size() > limits.max_cells)
+      table.reader_.refuse(line.number, 0, "more than " + std::to_string(limits.max_cells) + " cells");
+    std::move(cells.begin(), cells.end(), std::back_inserter(table.cells_));
+    table.lines_.push_back(line.number);
+  });
+  if (table.lines_.empty()) throw Error(ErrorKind::input_file, name, "has no data rows");
+  return table;
+}
+
+void index_rows(RecordFile& file, CsvReader& reader,
+                const std::function<void(std::span<const std::string>, std::size_t)>& take) {
+  std::vector<std::string> cells;
+  for (std::size_t f = 0; f < file.n_files(); ++f) {
+    const std::int64_t before = file.size();
+    if (f > 0) reader.begin_file(file.name(f));
+    csv_rows(file.lines(f))([&](const Line& row) {
+      if (!reader.read(row, cells)) return;
+      file.add(row.at);
+      take(cells, row.number);
+    });
+    if (file.size() == before) throw Error(ErrorKind::input_file, file.name(f), "has no data rows");
+  }
+}
+
+std::vector<std::string> cells_in(const RecordFile& file, const CsvReader& reader, std::string_view record) {
+  std::optional<std::vector<std::string>> cells = reader.read_again(first_csv_row(record));
+  if (!cells) file.refuse_changed();
+  return std::move(*cells);
+}
+
+void numbers_in(const RecordFile& file, const CsvReader& reader, std::string_view record,
+                std::span<const std::size_t> columns, std::span<double> numbers) {
+  const std::vector<std::string> cells = cells_in(file, reader, record);
+  for (std::size_t k = 0; k < columns.size(); ++k) {
+    const std::string& cell = cells[columns[k]];
+    const std::optional<double> number = is_missing(cell) ? std::nullopt : number_in(cell);
+    if (!number && !is_missing(cell)) file.refuse_changed();
+    numbers[k] = number.value_or(std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
+std::size_t CsvReader::column(const std::string& name) const {
+  if (name.empty()) return n_columns_ - 1;
+  std::size_t found = n_columns_;
+  for (std::size_t c = 0; c < n_columns_; ++c) {
+    if (column_name(c) != name) continue;
+    if (found < n_columns_)
+      throw Error(ErrorKind::usage, name_,
+                  "columns " + std::to_string(found + 1) + " and " + std::to_string(c + 1) + " are both '" + name + "'",
+                  "Give each column a different name");
+    found = c;
+  }
+  if (found < n_columns_) return found;
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc() && end == name.data() + name.size() && number >= 1 && number <= n_columns_)
+    return number - 1;
+  std::string known;
+  for (const std::string& column : header_) known += (known.empty() ? "" : ", ") + column;
+  throw Error(ErrorKind::usage, name_, "has no column '" + name + "'",
+              header_.empty() ? "The file has no header line; give a column's number, 1 to " +
+                                    std::to_string(n_columns_) + ", or set data.header = \"yes\""
+                              : "Columns: " + known);
+}
+
+std::string CsvReader::column_name(std::size_t column) const {
+  return header_.empty() ? std::to_string(column + 1) : header_[column];
+}
+
+double CsvReader::number(const std::string& cell, std::size_t line, std::size_t column, Missing missing) const {
+  if (is_missing(cell)) {
+    if (missing == Missing::as_nan) return std::numeric_limits<double>::quiet_NaN();
+    refuse(line, column, "a number is missing", "Fill in the number, remove the line, or set data.missing");
+  }
+  const std::optional<double> value = number_in(cell);
+  const std::string shown = "'" + cell.substr(0, 40) + "'";
+  if (!value)
+    refuse(line, column, shown + " is not a number",
+           separator() == ';' && cell.find(',') != std::string::npos
+               ? "Write decimals with a point, such as 1.5"
+               : "Choose numeric columns. Missing values are written as an empty cell, NaN, NA, N/A, null or ?");
+  if (!std::isfinite(*value)) refuse(line, column, shown + " is not finite");
+  return *value;
+}
+
+}  // namespace unroll

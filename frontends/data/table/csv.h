@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comma-separated values: cells by line, numbers by column. Errors name the line and the column.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/data/batch/records.h"
+
+namespace unroll {
+
+struct CsvLimits {
+  std::size_t max_columns = 65536;
+  std::size_t max_cells = std::size_t{1} << 24;
+};
+
+struct CsvFormat {
+  enum class Header : std::uint8_t { automatic, yes, no };
+  char separator = 0;  // 0: tab, semicolon or comma, the first of them that the first line has
+  // automatic: the first line has names when none of its cells is a number, a date or a word for a missing value.
+  Header header = Header::automatic;
+  // Of data.header and data.separator. Throws Error(usage).
+  static CsvFormat of(const std::string& header, const std::string& separator);
+};
+
+// A word that stands for a missing value: an empty cell, NaN, NA, N/A, null or ?, in capitals or not.
+bool is_missing(std::string_view cell);
+// The number in a cell, which may be infinite; nothing when there is none.
+std::optional<double> number_in(std::string_view cell);
+std::string_view trimmed(std::string_view cell);
+inline constexpr const char* k_close_quotes = "Close each quoted cell; write \"\" for a quote in it";
+// The first of tab and semicolon outside quotes in a line, else a comma.
+char separator_of(std::string_view line);
+// A row into cells, appended; returns the index of the cell with a quote out of place, or npos.
+std::size_t split_csv_line(std::string_view row, char separator, std::vector<std::string>& cells);
+
+// Puts lines together to rows: a line that ends inside a quoted cell goes on with the next one (RFC 4180). Line breaks
+// within a cell become \n.
+class CsvRows {
+ public:
+  // Above it a row ends. A reader then refuses its open quote.
+  static constexpr std::size_t k_max_row = RecordFile::k_max_line;  // bytes
+
+  // The row that this line completes, with the number and place of its first line; nothing when it goes on. The text is
+  // that of `line`, or of this object until its next call.
+  std::optional<Line> add(const Line& line);
+  // At the end of the text: the row whose quote stayed open, if there is one.
+  std::optional<Line> rest();
+
+ private:
+  std::string joined_;
+  Line first_{};
+  bool open_ = false;
+};
+// The rows of such lines.
+Lines csv_rows(Lines lines);
+// The row that a text begins with.
+std::string first_csv_row(std::string_view text);
+
+// The rows of a file, one after the other. Cells may be quoted ("a ""b"", c"). Blank lines are skipped.
+class CsvReader {
+ public:
+  explicit CsvReader(std::string name, std::size_t max_columns = CsvLimits{}.max_columns, CsvFormat format = {})
+      : name_(std::move(name)), max_columns_(max_columns), format_(format) {}
+
+  // The cells of the next row; false when it is blank or the header. Throws Error(input_file) on a row of another width
+  // than the first one, a quote out of place and too many columns.
+  bool read(const Line& row, std::vector<std::string>& cells);
+  // The lines of another file of the same columns follow; its header, where it has one, must be the same.
+  void begin_file(std::string name);
+  // The cells of a row that was read before; nothing when it is another one now.
+  std::optional<std::vector<std::string>> read_again(std::string_view row) const;
+
+  std::size_t n_columns() const { return n_columns_; }
+  const std::vector<std::string>& header() const { return header_; }  // empty when there is none
+  char separator() const { return format_.separator; }                // 0 before the first line
+  // Index of a header name, of a number from 1, or of the last column for "". Throws
+  // Error(usage) with the names there are, also when the header has the name twice.
+  std::size_t column(const std::string& name) const;
+  std::string column_name(std::size_t column) const;  // column() finds it
+
+  enum class Missing { refused, as_nan };
+  // The number in a cell of this line. Throws Error(input_file) when it is not a finite number, or missing and refused.
+  double number(const std::string& cell, std::size_t line, std::size_t column,
+                Missing missing = Missing::refused) const;
+  [[noreturn]] void refuse(std::size_t line, std::size_t column, const std::string& what,
+                           const std::string& next = {}) const;
+  // "900 rows, header found, columns a, b, c"
+  std::string found(std::int64_t n_rows) const;
+
+ private:
+  bool takes_as_header(const Line& line, std::vector<std::string>& cells);
+
+  std::string name_;
+  std::size_t max_columns_;
+  CsvFormat format_;
+  bool first_ = true;  // the next line is the first one of its file
+  std::size_t n_columns_ = 0;
+  std::vector<std::string> header_;
+};
+
+// All lines at once.
+class CsvTable {
+ public:
+  using Missing = CsvReader::Missing;
+  // Throws Error(input_file) as CsvReader does, on a file without a row, and above the limits.
+  static CsvTable parse(std::string_view text, const std::string& name, const CsvLimits& limits = {},
+                        CsvFormat format = {});
+
+  std::size_t n_rows() const { return lines_.size(); }
+  std::size_t n_columns() const { return reader_.n_columns(); }
+  const std::vector<std::string>& header() const { return reader_.header(); }
+  std::size_t column(const std::string& name) const { return reader_.column(name); }
+  std::string column_name(std::size_t column) const { return reader_.column_name(column); }
+  double number(std::size_t row, std::size_t column, Missing missing = Missing::refused) const {
+    return reader_.number(cells_[row * n_columns() + column], lines_[row], column, missing);
+  }
+
+ private:
+  explicit CsvTable(CsvReader reader) : reader_(std::move(reader)) {}
+
+  CsvReader reader_;
+  std::vector<std::string> cells_;   // [rows, columns]
+  std::vector<std::size_t> lines_;   // [rows] line in the file, from 1
+};
+
+// Adds each row of all files as a record, and calls `take` with its cells and line. Throws like CsvTable::parse, except
+// for numbers.
+void index_rows(RecordFile& file, CsvReader& reader,
+                const std::function<void(std::span<const std::string> cells, std::size_t line)>& take);
+// The cells of a record of such a file.
+std::vector<std::string> cells_in(const RecordFile& file, const CsvReader& reader, std::string_view record);
+// Of some columns, NaN where a number is missing.
+void numbers_in(const RecordFile& file, const CsvReader& reader, std::string_view record,
+                std::span<const std::size_t> columns, std::span<double> numbers);
+
+}  // namespace unroll

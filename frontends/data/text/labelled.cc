@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/data/text/labelled.h"
+
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+struct Token {
+  std::string_view text, label;
+  const Line& line;
+  bool first;  // of its sentence
+};
+
+void for_each_token(const Lines& lines, const std::string& name, const LabelledLimits& limits,
+                    const std::function<void(const Token&)>& take) {
+  std::size_t n_tokens = 0, length = 0;
+  lines([&](const Line& line) {
+    require_utf8(line, name);
+    if (line.text.empty()) {
+      length = 0;
+      return;
+    }
+    const std::size_t tab = line.text.find('\t');
+    if (tab == std::string_view::npos || line.text.find('\t', tab + 1) != std::string_view::npos)
+      refuse_line(name, line.number,
+                  "expected a token, one tab and its label; got '" + std::string(line.text.substr(0, 40)) + "'",
+                  "Leave an empty line after each sentence");
+    if (tab == 0 || tab + 1 == line.text.size())
+      refuse_line(name, line.number, tab == 0 ? "the token is empty" : "the label is empty");
+    if (length == limits.max_length)
+      refuse_line(name, line.number, "the sentence has more than " + std::to_string(limits.max_length) + " tokens",
+                  "Leave an empty line after each sentence");
+    if (++n_tokens > limits.max_tokens)
+      refuse_line(name, line.number, "more than " + std::to_string(limits.max_tokens) + " tokens");
+    take({line.text.substr(0, tab), line.text.substr(tab + 1), line, length++ == 0});
+  });
+  if (n_tokens == 0) throw Error(ErrorKind::input_file, name, "has no sentences");
+}
+
+std::vector<LabelledSentence> sentences_in(const Lines& lines, const std::string& name, const LabelledLimits& limits) {
+  std::vector<LabelledSentence> sentences;
+  for_each_token(lines, name, limits, [&](const Token& token) {
+    if (token.first) sentences.emplace_back().line = token.line.number;
+    sentences.back().tokens.emplace_back(token.text);
+    sentences.back().labels.emplace_back(token.label);
+  });
+  return sentences;
+}
+
+}  // namespace
+
+std::vector<LabelledSentence> read_labelled(std::string_view text, const std::string& name,
+                                            const LabelledLimits& limits) {
+  return sentences_in(lines_of(text), name, limits);
+}
+
+void index_labelled(RecordFile& file, const LabelledLimits& limits) {
+  for (std::size_t f = 0; f < file.n_files(); ++f)
+    for_each_token(file.lines(f), file.name(f), limits, [&](const Token& token) {
+    if (token.first) file.add(token.line.at);
+  });
+}
+
+LabelledSentence sentence_in(const RecordFile& file, std::string_view record) {
+  try {
+    std::vector<LabelledSentence> one = sentences_in(lines_of(record, k_inside), file.name(), {});
+    if (one.size() == 1) return std::move(one[0]);
+  } catch (const Error&) {  // it was read before
+  }
+  file.refuse_changed();
+}
+
+}  // namespace unroll

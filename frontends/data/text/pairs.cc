@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/data/text/pairs.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <utility>
+
+#include "core/support/counted.h"
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+std::string lowered(std::string_view text) {
+  std::string small(trimmed(text));
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
+  return small;
+}
+
+bool is_one_of(const std::string& cell, const std::vector<std::string_view>& words) {
+  return std::find(words.begin(), words.end(), lowered(cell)) != words.end();
+}
+
+bool is_csv_name(std::string_view name) {
+  if (name.ends_with(".gz")) name.remove_suffix(3);
+  return name.ends_with(".csv") || name.ends_with(".CSV");
+}
+
+std::vector<std::string> cells_at(std::string_view line, char separator) {
+  std::vector<std::string> cells;
+  for (std::size_t at = 0; at <= line.size();) {
+    const std::size_t end = std::min(line.find(separator, at), line.size());
+    cells.emplace_back(line.substr(at, end - at));
+    at = end + 1;
+  }
+  return cells;
+}
+
+}  // namespace
+
+PairsFormat document_format() {
+  PairsFormat format;
+  format.source_words = {"label", "labels", "class", "category", "sentiment", "y"};
+  format.target_words = {"text", "review", "document", "content", "sentence", "comment", "message", "body"};
+  format.expected = "expected a label, one tab and a text";
+  format.target_lines = true;
+  return format;
+}
+
+PairsReader::PairsReader(std::string name, PairsFormat format, PairsLimits limits)
+    : name_(std::move(name)), format_(std::move(format)), limits_(limits) {}
+
+void PairsReader::begin_file(std::string name) {
+  name_ = std::move(name);
+  first_ = true;
+}
+
+std::optional<std::vector<std::string>> PairsReader::cells_of(std::string_view line) const {
+  if (!quoted_) return cells_at(line, format_.csv.separator);
+  std::vector<std::string> cells;
+  return split_csv_line(line, format_.csv.separator, cells) == std::string::npos ? std::optional(std::move(cells))
+                                                                                 : std::nullopt;
+}
+
+std::size_t PairsReader::place_of(const std::string& column, std::size_t otherwise) const {
+  if (column.empty()) return otherwise;
+  if (column == "first") return 0;
+  if (column == "last") return columns_.size() - 1;
+  if (has_header_)
+    if (const auto at = std::find(columns_.begin(), columns_.end(), column); at != columns_.end())
+      return static_cast<std::size_t>(at - columns_.begin());
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(column.data(), column.data() + column.size(), number);
+  if (error == std::errc() && end == column.data() + column.size() && number >= 1 && number <= columns_.size())
+    return number - 1;
+  throw Error(ErrorKind::usage, name_, "has no column '" + column.substr(0, 40) + "'",
+              "Write a column name of the header, a number from 1, first or last");
+}
+
+bool PairsReader::names_sides(const std::vector<std::string>& cells) const {
+  const auto has = [&](const std::vector<std::string_view>& words) {
+    return std::any_of(cells.begin(), cells.end(), [&](const std::string& cell) { return is_one_of(cell, words); });
+  };
+  return cells.size() > 1 && has(format_.source_words) && has(format_.target_words);
+}
+
+char PairsReader::separator_in(std::string_view first) const {
+  if (format_.csv.separator != 0) return format_.csv.separator;
+  const char seen = separator_of(first);
+  std::vector<std::string> cells;
+  const bool named = seen != '\t' && split_csv_line(first, seen, cells) == std::string::npos && names_sides(cells);
+  return seen != '\t' && (named || is_csv_name(name_)) ? seen : '\t';
+}
+
+// The first line says how all are read.
+void PairsReader::begin(const Line& line) {
+  format_.csv.separator = separator_in(line.text);
+  quoted_ = format_.csv.separator != '\t';
+  if (!quoted_ && line.text.find('\n') != std::string_view::npos)  // its tab is behind the line that was seen first
+    refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
+  const std::optional<std::vector<std::string>> cells = cells_of(line.text);
+  if (!cells) refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
+  columns_ = *cells;
+  using Header = CsvFormat::Header;
+  has_header_ = format_.csv.header == Header::yes || (format_.csv.header == Header::automatic && names_sides(columns_));
+  if (columns_.size() < 2) return;  // refused as any other line
+  for (std::size_t c = 0; has_header_ && c < columns_.size(); ++c) {
+    columns_[c] = trimmed(columns_[c]);
+    if (is_one_of(columns_[c], format_.source_words)) source_ = c;
+    if (is_one_of(columns_[c], format_.target_words)) target_ = c;
+  }
+  source_ = place_of(format_.source, source_);
+  target_ = place_of(format_.target, target_);
+  if (source_ != target_) return;
+  // One of them was named, and is where the other one would be.
+  if (format_.target.empty()) target_ = source_ == 0 ? 1 : 0;
+  else if (format_.source.empty()) source_ = target_ == 0 ? 1 : 0;
+  else
+    throw Error(ErrorKind::usage, name_, "both sides name column " + std::to_string(source_ + 1),
+                "Name two different columns");
+}
+
+bool PairsReader::joins(const Line& line) const { return begun_ ? quoted_ : separator_in(line.text) != '\t'; }
+
+std::optional<TextPair> PairsReader::read(const Line& line) {
+  require_utf8(line, name_);
+  if (line.text.empty()) return std::nullopt;
+  if (std::exchange(first_, false)) {
+    if (!std::exchange(begun_, true)) {
+      begin(line);
+      if (has_header_) return std::nullopt;
+    } else if (has_header_) {
+      const auto cells = cells_of(line.text);
+      if (cells && cells->size() == columns_.size() &&
+          std::equal(cells->begin(), cells->end(), columns_.begin(), [](auto& a, auto& b) { return trimmed(a) == b; }))
+        return std::nullopt;
+    }
+  }
+  std::optional<std::vector<std::string>> cells = cells_of(line.text);
+  if (!cells || cells->size() != columns_.size() || cells->size() < 2 ||
+      (cells->size() > 2 && !has_header_ && format_.source.empty() && format_.target.empty()))
+    refuse_line(name_, line.number,
+                quoted_ && !cells ? "misplaced quote"
+                : quoted_ ? counted(cells->size(), "cell") + ", but the first line has " +
+                              std::to_string(columns_.size())
+                        : std::string(format_.expected) + "; got '" + std::string(line.text.substr(0, 40)) + "'",
+                quoted_ && !cells ? k_close_quotes
+                : quoted_ ? "Quote cells that contain the separator: \"like, this\""
+                        : "Write one tab. For a CSV, use a name that ends in .csv, or set data.separator");
+  TextPair pair{std::move((*cells)[source_]), std::move((*cells)[target_]), line.number};
+  for (const auto& [side, what] : {std::pair(&pair.source, format_.source_words[0]),
+                                   std::pair(&pair.target, format_.target_words[0])}) {
+    if (side->empty()) refuse_line(name_, line.number, "the " + std::string(what) + " is empty");
+    if (side->find('\n') != std::string::npos && !(side == &pair.target && format_.target_lines))
+      refuse_line(name_, line.number, "the " + std::string(what) + " has a line break", "Write it on one line");
+    if (side->size() > limits_.max_side)
+      refuse_line(name_, line.number,
+                  "the " + std::string(what) + " has more than " + std::to_string(limits_.max_side) + " bytes");
+  }
+  if (++n_ > limits_.max_pairs)
+    refuse_line(name_, line.number, "more than " + std::to_string(limits_.max_pairs) + " pairs");
+  return pair;
+}
+
+TextPair PairsReader::pair_in(const RecordFile& file, std::string_view record) const {
+  const std::string row = quoted_ ? first_csv_row(record) : std::string(first_line(record));
+  std::optional<std::vector<std::string>> cells = cells_of(row);
+  if (!cells || cells->size() != columns_.size()) file.refuse_changed();
+  return {std::move((*cells)[source_]), std::move((*cells)[target_]), 0};
+}
+
+std::string PairsReader::found(std::int64_t n_rows) const {
+  std::string text = counted(n_rows, "row") + ", ";
+  if (!has_header_) return text + "no header, " + counted(columns_.size(), "column");
+  return text + "header found, columns " + columns_[source_] + ", " + columns_[target_];
+}
+
+namespace {
+
+// Rows are lines, unless the reader joins them.
+void for_each_row(const Lines& lines, const PairsReader& reader, const std::function<void(const Line&)>& take) {
+  CsvRows rows;
+  bool open = false;
+  lines([&](const Line& line) {
+    if (!open && !reader.joins(line)) return take(line);
+    const std::optional<Line> row = rows.add(line);
+    open = !row;
+    if (row) take(*row);
+  });
+  if (const std::optional<Line> row = rows.rest()) take(*row);
+}
+
+}  // namespace
+
+std::vector<TextPair> read_pairs(std::string_view text, const std::string& name, const PairsLimits& limits,
+                                 const PairsFormat& format) {
+  PairsReader reader(name, format, limits);
+  std::vector<TextPair> pairs;
+  for_each_row(lines_of(text), reader, [&](const Line& row) {
+    if (std::optional<TextPair> pair = reader.read(row)) pairs.push_back(std::move(*pair));
+  });
+  if (pairs.empty()) throw Error(ErrorKind::input_file, name, "has no pairs of texts");
+  return pairs;
+}
+
+void index_pairs(RecordFile& file, PairsReader& reader) {
+  for (std::size_t f = 0; f < file.n_files(); ++f) {
+    const std::int64_t before = file.size();
+    if (f > 0) reader.begin_file(file.name(f));
+    for_each_row(file.lines(f), reader, [&](const Line& row) {
+      if (reader.read(row)) file.add(row.at);
+    });
+    if (file.size() == before) throw Error(ErrorKind::input_file, file.name(f), "has no pairs of texts");
+  }
+}
+
+}  // namespace unroll

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/data/text/text.h"
+
+#include <algorithm>
+
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+// Length of the sequence that a byte starts, its payload, and the least value that needs this length; 0: no start.
+struct Lead {
+  int length;
+  char32_t payload, least;
+};
+Lead lead_of(unsigned char byte) {
+  if (byte < 0x80) return {1, byte, 0};
+  if (byte >= 0xC0 && byte < 0xE0) return {2, static_cast<char32_t>(byte & 0x1F), 0x80};
+  if (byte >= 0xE0 && byte < 0xF0) return {3, static_cast<char32_t>(byte & 0x0F), 0x800};
+  if (byte >= 0xF0 && byte < 0xF8) return {4, static_cast<char32_t>(byte & 0x07), 0x10000};
+  return {0, 0, 0};
+}
+
+// The character at `at`, which moves behind it; false, and `at` stays, when there is none.
+bool next_character(std::string_view bytes, std::size_t& at, char32_t& value) {
+  const Lead lead = lead_of(static_cast<unsigned char>(bytes[at]));
+  const auto length = static_cast<std::size_t>(lead.length);
+  if (length == 0 || bytes.size() - at < length) return false;
+  value = lead.payload;
+  for (std::size_t k = 1; k < length; ++k) {
+    const auto byte = static_cast<unsigned char>(bytes[at + k]);
+    if ((byte & 0xC0) != 0x80) return false;
+    value = value << 6 | (byte & 0x3F);
+  }
+  if (value < lead.least || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return false;
+  at += length;
+  return true;
+}
+
+}  // namespace
+
+std::size_t first_not_utf8(std::string_view bytes) {
+  char32_t value = 0;
+  for (std::size_t at = 0; at < bytes.size();)
+    if (!next_character(bytes, at, value)) return at;
+  return std::string_view::npos;
+}
+
+std::vector<char32_t> decode_utf8(std::string_view bytes, const std::string& name) {
+  std::vector<char32_t> text;
+  text.reserve(bytes.size());
+  for (std::size_t at = 0; at < bytes.size();) {
+    char32_t value = 0;
+    if (!next_character(bytes, at, value))
+      throw Error(ErrorKind::input_file, name, "is not UTF-8: bad sequence at byte " + std::to_string(at),
+                  "Convert it, for example with iconv -f LATIN1 -t UTF-8");
+    text.push_back(value);
+  }
+  return text;
+}
+
+void append_utf8(std::string& to, char32_t c) {
+  const auto put = [&](char32_t byte) { to.push_back(static_cast<char>(byte)); };
+  if (c < 0x80) return put(c);
+  if (c < 0x800) {
+    put(0xC0 | c >> 6);
+  } else if (c < 0x10000) {
+    put(0xE0 | c >> 12);
+    put(0x80 | (c >> 6 & 0x3F));
+  } else {
+    put(0xF0 | c >> 18);
+    put(0x80 | (c >> 12 & 0x3F));
+    put(0x80 | (c >> 6 & 0x3F));
+  }
+  put(0x80 | (c & 0x3F));
+}
+
+Vocabulary Vocabulary::of(std::span<const char32_t> text, const std::string& name) {
+  std::vector<bool> seen(0x110000);
+  Vocabulary v;
+  for (const char32_t c : text)
+    if (!seen[c]) {
+      seen[c] = true;
+      v.characters_.push_back(c);
+    }
+  if (v.characters_.size() > k_max_characters)
+    throw Error(ErrorKind::input_file, name,
+                "has " + std::to_string(v.characters_.size()) + " distinct characters; at most " +
+                    std::to_string(k_max_characters) + " are supported");
+  std::sort(v.characters_.begin(), v.characters_.end());
+  return v;
+}
+
+Vocabulary Vocabulary::from_characters(std::string_view utf8, const std::string& name) {
+  Vocabulary v;
+  v.characters_ = decode_utf8(utf8, name);
+  for (std::size_t i = 1; i < v.characters_.size(); ++i)
+    if (v.characters_[i] <= v.characters_[i - 1])
+      throw Error(ErrorKind::input_file, name, "the vocabulary is not in order");
+  if (v.characters_.size() > k_max_characters) throw Error(ErrorKind::input_file, name, "the vocabulary is too large");
+  return v;
+}
+
+std::int32_t Vocabulary::id(char32_t character) const {
+  const auto at = std::lower_bound(characters_.begin(), characters_.end(), character);
+  return at != characters_.end() && *at == character ? static_cast<std::int32_t>(at - characters_.begin()) : unknown();
+}
+
+std::vector<std::int32_t> Vocabulary::encode(std::span<const char32_t> text) const {
+  std::vector<std::int32_t> ids(text.size());
+  std::transform(text.begin(), text.end(), ids.begin(), [&](char32_t c) { return id(c); });
+  return ids;
+}
+
+std::string Vocabulary::text(std::int32_t id) const {
+  std::string utf8;
+  append_utf8(utf8, id >= 0 && id < unknown() ? characters_[static_cast<std::size_t>(id)] : U'\uFFFD');
+  return utf8;
+}
+
+std::string Vocabulary::characters() const {
+  std::string utf8;
+  for (const char32_t c : characters_) append_utf8(utf8, c);
+  return utf8;
+}
+
+}  // namespace unroll

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The features of a table's rows as a classifier reads them: which columns, in which steps, filled and scaled how. The
+// same for training and, from a model's metadata, for new files.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/data/table/csv.h"
+#include "unroll/tasks.h"
+
+namespace unroll {
+
+struct Features {
+  std::vector<std::string> columns;  // by feature: names, or numbers in a file without a header
+  std::int64_t steps = 1;            // features are steps * width()
+  std::string missing = "error";     // see ClassifyOptions
+  double divide = 1;
+  bool normalize = false;
+  std::vector<double> mean, deviation;  // by feature, of the training set
+
+  // Throws Error(input_file) on metadata that do not fit together.
+  static Features of(const Metadata& metadata);
+  void put(Metadata& metadata) const;
+
+  std::int64_t width() const { return static_cast<std::int64_t>(columns.size()) / steps; }
+  // Where they are in a file: by name when it has a header, else by their numbers. A file without the label column
+  // has one column fewer. Throws Error(usage).
+  std::vector<std::size_t> places(const CsvReader& reader, const std::string& label) const;
+  // Values as they stand in a row, NaN where missing: filled and scaled.
+  void apply(std::span<double> values) const;
+};
+
+// The class that a cell of the label column names: "2", "2.0" and " 2" are one.
+std::string class_name(std::string_view cell);
+
+// The mean and deviation of every column over the values shown, NaN left out; 0 and 1 where there are none.
+class FeatureFit {
+ public:
+  explicit FeatureFit(std::size_t n) : count_(n), mean_(n), square_(n) {}
+  void add(std::span<const double> values);
+  void put(Features& features) const;
+
+ private:
+  std::vector<double> count_, mean_, square_;
+};
+
+}  // namespace unroll

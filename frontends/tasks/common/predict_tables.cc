@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unroll/predict_tables.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/support/counted.h"
+#include "frontends/data/file/gzip.h"
+#include "frontends/data/table/csv.h"
+#include "frontends/data/table/series_rows.h"
+#include "frontends/tasks/classify/features.h"
+#include "frontends/tasks/common/prediction_batches.h"
+#include "frontends/tasks/common/task_parts.h"
+
+namespace unroll {
+
+namespace {
+
+// The separators that are found by themselves may differ from those of the training file.
+CsvFormat format_of(const Metadata& metadata) {
+  CsvFormat format;
+  const auto at = metadata.find("separator");
+  if (at == metadata.end() || at->second.size() != 1) return format;
+  constexpr std::string_view k_found = "\t;,";
+  if (k_found.find(at->second[0]) == std::string_view::npos) format.separator = at->second[0];
+  return format;
+}
+
+std::string text_or(const Metadata& metadata, const std::string& key, const std::string& otherwise) {
+  return metadata.contains(key) ? get_text(metadata, key) : otherwise;
+}
+
+}  // namespace
+
+struct FeatureReader::State {
+  State(const Metadata& metadata, const std::string& name)
+      : features(Features::of(metadata)), label(text_or(metadata, "label", "")),
+        reader(name, CsvLimits{}.max_columns, format_of(metadata)),
+        missing(features.missing == "error" ? CsvReader::Missing::refused : CsvReader::Missing::as_nan) {}
+
+  void find_columns() {
+    places = features.places(reader, label);
+    const bool is_named = !reader.header().empty();
+    for (std::size_t c = 0; c < reader.n_columns(); ++c) {
+      const bool is_feature = std::find(places.begin(), places.end(), c) != places.end();
+      const bool is_last = c + 1 == reader.n_columns();
+      if (is_feature) continue;
+      if (label.empty() ? is_last : (is_named || reader.n_columns() > places.size()) && reader.column_name(c) == label)
+        label_place = c;
+    }
+  }
+
+  Features features;
+  std::string label;
+  CsvReader reader;
+  CsvReader::Missing missing;
+  std::vector<std::size_t> places;  // of the features; none before the first row
+  std::optional<std::size_t> label_place;
+  std::vector<std::string> cells;
+};
+
+FeatureReader::FeatureReader(const Metadata& metadata, std::string name) {
+  require_task(metadata, "classify", "FeatureReader");
+  state_ = std::make_unique<State>(metadata, name);
+}
+FeatureReader::~FeatureReader() = default;
+FeatureReader::FeatureReader(FeatureReader&&) noexcept = default;
+FeatureReader& FeatureReader::operator=(FeatureReader&&) noexcept = default;
+
+std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std::int64_t number) {
+  State& s = *state_;
+  const auto n = static_cast<std::size_t>(number);
+  if (!s.reader.read({line, n, 0}, s.cells)) return std::nullopt;
+  if (s.places.empty()) s.find_columns();
+  Row row;
+  for (const std::size_t c : s.places) row.values.push_back(s.reader.number(s.cells[c], n, c, s.missing));
+  if (s.label_place && !is_missing(s.cells[*s.label_place])) row.label = class_name(s.cells[*s.label_place]);
+  return row;
+}
+
+SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+                     std::int64_t rows, std::int64_t steps) {
+  require_task(metadata, "forecast", "series_end");
+  SeriesFormat format;
+  for (const SeriesScales& s : get_scales(metadata)) format.columns.push_back(s.column);
+  const std::string missing = text_or(metadata, "missing", "previous");
+  format.date = text_or(metadata, "date", "");
+  format.csv = format_of(metadata);
+  format.gaps_refused = missing == "error";
+  constexpr std::size_t k_no_text = 1;  // the file is read in pieces
+  const SeriesRows all(RecordFile(std::move(file), name, k_no_text), format, /*hold=*/false);
+  if (all.size() < rows)
+    throw Error(ErrorKind::input_file, name,
+                "has " + counted(all.size(), "row") + " with values; the model reads " + std::to_string(rows),
+                "Give a longer history");
+  SeriesEnd end;
+  SeriesPiece piece;
+  all.read(all.size() - rows, all.size(), piece);
+  if (missing == "interpolate") piece.interpolate(all.size());
+  end.values = piece.levels;
+  for (std::size_t s = 0; s < all.n_series(); ++s) end.columns.push_back(all.column_name(s));
+  for (std::int64_t i = all.size() - rows; i < all.size() + steps; ++i) end.at.push_back(all.place(i));
+  end.notes = all.notes();
+  const SeriesDates& dates = all.dates();
+  if (!dates.exist()) {
+    for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(std::to_string(i));
+    return end;
+  }
+  end.date = all.reader().column_name(dates.column());
+  const std::string step = step_text(dates.step()), trained = text_or(metadata, "date_step", step);
+  if (step != trained)
+    throw Error(ErrorKind::usage, name, "has a row every " + step + "; the model was trained on one every " + trained,
+                "Give data of the same step");
+  const std::int64_t last = steps_between(dates.first(), dates.last(), dates.step()).value_or(0);
+  for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(dates.text(last + i));
+  return end;
+}
+
+std::shared_ptr<const Vfs::Reader> open_table(const std::string& path) {
+  return unpacked(disk().open(path), path, 0);
+}
+
+}  // namespace unroll

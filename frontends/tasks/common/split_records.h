@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of a split as the data file has them, for examples of what a model does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "frontends/data/table/series_rows.h"
+#include "unroll/trainer.h"
+
+namespace unroll {
+
+// Implemented by the tasks whose metrics are means over examples: rows, sentences, documents, pairs, windows.
+class UNROLL_API SplitExamples {
+ public:
+  virtual ~SplitExamples() = default;
+  virtual std::int64_t n_examples(Split split) const = 0;
+  virtual bool are_windows() const { return false; }  // of a series
+};
+
+// Implemented by the tasks whose data are rows of text or sentences.
+class SplitRecords {
+ public:
+  virtual ~SplitRecords() = default;
+  virtual void for_each_record(Split split, const std::function<void(std::string_view record)>& take) const = 0;
+};
+
+// Implemented by the task whose data are rows of features with a label.
+class SplitTableRows {
+ public:
+  virtual ~SplitTableRows() = default;
+  // Values as they stand in the file, NaN where missing.
+  using TakeRow =
+      std::function<void(std::span<const double> values, const std::string& label, std::string_view record)>;
+  virtual void for_each_row(Split split, const TakeRow& take) const = 0;
+};
+
+// Implemented by the task on series.
+class SplitSeries {
+ public:
+  virtual ~SplitSeries() = default;
+  virtual const SeriesRows& series(Split split) const = 0;
+  virtual const Runs& windows(Split split) const = 0;  // the first row of what is predicted
+  virtual std::int64_t period() const = 0;             // of the season
+  virtual bool interpolates() const = 0;               // missing values within a window
+};
+
+}  // namespace unroll

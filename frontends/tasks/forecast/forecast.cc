@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forecasting: a window of values of S series in, the next ones of each out, in units of z-scores fitted on the
+// training split, each series by itself.
+#include <array>
+
+#include "core/support/counted.h"
+#include "frontends/data/batch/shuffle.h"
+#include "frontends/data/file/held_text.h"
+#include "frontends/tasks/common/pooling.h"
+#include "frontends/tasks/common/split_records.h"
+#include "frontends/tasks/common/task_parts.h"
+#include "frontends/tasks/forecast/forecast_series.h"
+#include "unroll/error.h"
+#include "unroll/tasks.h"
+
+namespace unroll {
+
+namespace {
+
+class Forecast : public Task, public SplitSeries, public SplitExamples {
+ public:
+  // rows: of data.path, and of the files that validation and test have for themselves.
+  Forecast(const ForecastOptions& options, std::array<std::shared_ptr<const SeriesRows>, 3> rows,
+           const std::string& name, const Metadata& fitted)
+      : options_(options), rows_(std::move(rows)) {
+    for (std::size_t s = 0; s < rows_[0]->n_series(); ++s) names_.push_back(rows_[0]->column_name(s));
+    if (options.window < 1 || options.horizon < 1 || options.stride < 1 || options.period < 1 || options.batch < 1)
+      throw Error(ErrorKind::usage, "forecast", "window, horizon, stride, period and batch must be at least 1");
+    const std::int64_t n = rows_[0]->size();
+    const auto share = [&](std::size_t split, const SplitSource& source, const char* key) {
+      return rows_[split] == rows_[0] ? part_of(n, source.share, key) : 0;
+    };
+    const std::int64_t test = n - share(2, options.test, "test"),
+                       validation = test - share(1, options.validation, "validation");
+    const auto between = [&](std::size_t split, std::int64_t begin, std::int64_t end, std::int64_t stride) {
+      if (split > 0 && rows_[split] != rows_[0]) begin = 0, end = rows_[split]->size();
+      return targets_between(rows_[split]->observed(), begin, end,
+                             {options.window, options.horizon, options.difference ? 1 : 0, stride});
+    };
+    all_train_targets_ = between(0, 0, validation, 1);
+    targets_[0] = between(0, 0, validation, options.stride);
+    targets_[1] = between(1, validation, test, 1);
+    targets_[2] = between(2, test, n, 1);
+    if (targets_[0].empty())
+      throw Error(ErrorKind::usage, name,
+                  counted_are(n, "value") + " too few for a training window of " + std::to_string(options.window),
+                  "Reduce window or horizon, or use more data");
+    seasonal_errors_ = seasonal_errors(*rows_[0], validation, options.period);
+    if (fitted.empty()) ahead_ = fit_scales(*rows_[0], all_train_targets_, validation, options);
+    else use(get_scales(fitted), name);
+  }
+
+  TaskGraph build(Scope& scope, const Batch& like) const override {
+    const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [W,B,S]
+    const Value target = scope.graph().input("target", like.inputs.at("target").type());  // [B,H*S]
+    const Value y = pooled(scope, recurrent_model(scope.child("recurrent"), x, options_.model).y, "final",
+                           options_.model.bidirectional).output;
+    const Value prediction = linear_layer(scope.child("output"), dropout_layer(scope, y, options_.model.dropout),
+                                          options_.horizon * n_series());
+    const Value observed = scope.graph().input("observed", target.type());
+    const Value square = mse(prediction, target) * observed;
+    TaskGraph t;
+    t.weight = sum(observed);
+    t.loss = sum(square) / t.weight;
+    add_metrics(t, scope, mae(prediction, target) * observed, square, observed);
+    return t;
+  }
+
+  const SeriesRows& series(Split split) const override { return rows(split); }
+  const Runs& windows(Split split) const override { return targets(split); }
+  std::int64_t period() const override { return options_.period; }
+  bool interpolates() const override { return options_.missing == "interpolate"; }
+
+  std::int64_t n_examples(Split split) const override { return targets(split).size(); }
+  bool are_windows() const override { return true; }
+  std::int64_t n_batches(Split split) const override {
+    return (targets(split).size() + options_.batch - 1) / options_.batch;
+  }
+
+  Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+    const Runs& from = targets(split);
+    const std::int64_t n = from.size(), begin = index * options_.batch;
+    const std::int64_t B = std::min(options_.batch, n - begin), W = options_.window;
+    const std::int64_t H = options_.horizon, S = n_series();
+    Tensor x(DType::f32, {W, B, S}), target(DType::f32, {B, H * S}), observed(DType::f32, {B, H * S});
+    const auto xs = x.values<float>(), ys = target.values<float>(), seen = observed.values<float>();
+    SeriesPiece piece;
+    for (std::int64_t b = 0; b < B; ++b) {
+      const std::int64_t k =
+          split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
+      const std::int64_t t = from[k];
+      rows(split).read(t - W - (options_.difference ? 1 : 0), t + H, piece);
+      if (options_.missing == "interpolate") piece.interpolate(t);
+      for (std::size_t s = 0; s < names_.size(); ++s) {
+        for (std::int64_t w = 0; w < W; ++w)
+          xs[static_cast<std::size_t>((w * B + b) * S) + s] =
+              static_cast<float>(ahead_[s][0].apply(value_at(piece, t - W + w, s, options_.difference)));
+        for (std::int64_t h = 0; h < H; ++h) {
+          const std::size_t at = static_cast<std::size_t>((b * H + h) * S) + s;
+          ys[at] = static_cast<float>(
+              ahead_[s][static_cast<std::size_t>(h)].apply(target_of(piece, t, h, s, options_.difference)));
+          seen[at] = piece.is_observed(t + h, s) ? 1.0F : 0.0F;
+        }
+      }
+    }
+    Batch result;
+    result.inputs.emplace("x", std::move(x));
+    result.inputs.emplace("target", std::move(target));
+    result.inputs.emplace("observed", std::move(observed));
+    return result;
+  }
+
+  Metadata metadata() const override {
+    Metadata m{{"task", "forecast"},
+               {"window", std::to_string(options_.window)},
+               {"difference", options_.difference ? "1" : "0"}};
+    std::vector<SeriesScales> scales;
+    for (std::size_t s = 0; s < names_.size(); ++s) scales.push_back({names_[s], ahead_[s]});
+    put_scales(m, scales);
+    const SeriesRows& rows = *rows_[0];
+    m["header"] = rows.reader().header().empty() ? "0" : "1";
+    m["separator"] = std::string(1, rows.reader().separator());
+    m["missing"] = options_.missing;
+    if (rows.dates().exist()) {
+      m["date"] = rows.reader().column_name(rows.dates().column());
+      m["date_form"] = date_form_name(rows.dates().form());
+      m["date_time"] = rows.dates().has_time() ? "1" : "0";
+      m["date_step"] = step_text(rows.dates().step());
+    }
+    put_model_options(m, options_.model);
+    return m;
+  }
+
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> all;
+    for (std::size_t split = 0; split < rows_.size(); ++split)
+      if (split == 0 || rows_[split] != rows_[0])
+        for (std::string& note : rows_[split]->notes()) all.push_back(std::move(note));
+    return all;
+  }
+
+  std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
+    if (targets(split).empty()) return {};
+    const auto by_series =
+        method_errors({*rows_[0], all_train_targets_}, {rows(split), targets(split)}, seasonal_errors_, options_);
+    std::map<std::string_view, ForecastErrors> in_all;
+    std::map<std::string, std::map<std::string, double>> metrics;
+    for (std::size_t s = 0; s < names_.size(); ++s)
+      for (const auto& [method, errors] : by_series[s]) {
+        if (n_series() > 1) errors.put(metrics[std::string(method)], "." + names_[s]);
+        in_all[method] += errors;
+      }
+    for (const auto& [method, errors] : in_all) errors.put(metrics[std::string(method)], "");
+    return metrics;
+  }
+
+ private:
+  // What a model was trained with must be what is read now.
+  void use(const std::vector<SeriesScales>& scales, const std::string& file) {
+    const auto refuse = [&](const std::string& of_model, const std::string& given) {
+      throw Error(ErrorKind::usage, file, "the model forecasts " + of_model + "; " + given);
+    };
+    const std::size_t horizon = scales[0].ahead.size();
+    if (static_cast<std::int64_t>(horizon) != options_.horizon)
+      refuse(std::to_string(horizon) + " values ahead", "horizon is " + std::to_string(options_.horizon));
+    if (scales.size() != names_.size())
+      refuse(std::to_string(scales.size()) + " series", "columns names " + std::to_string(names_.size()));
+    for (std::size_t s = 0; s < scales.size(); ++s) {
+      if (scales.size() > 1 && scales[s].column != names_[s])
+        refuse("'" + scales[s].column.substr(0, 40) + "'",
+               "column " + std::to_string(s + 1) + " of columns is '" + names_[s] + "'");
+      ahead_.push_back(scales[s].ahead);
+    }
+  }
+
+  // In the columns' units, from errors in units of what is learnt, all [B,H*S]. Of each series in evaluations only: a
+  // training report with those of a hundred series would bury the rest.
+  void add_metrics(TaskGraph& t, const Scope& scope, Value absolute, Value square, Value observed) const {
+    const std::int64_t H = options_.horizon, S = n_series();
+    Tensor units(DType::f32, {H * S}), per_season = units, has_season = units;
+    bool scaled = false;
+    for (std::int64_t i = 0; i < H * S; ++i) {
+      const auto s = static_cast<std::size_t>(i % S), h = static_cast<std::size_t>(i / S);
+      units.set(i, ahead_[s][h].deviation);
+      if (seasonal_errors_[s] <= 0) continue;
+      per_season.set(i, 1 / seasonal_errors_[s]);
+      has_season.set(i, 1);
+      scaled = true;
+    }
+    const Value unit = constant(scope.graph(), units);
+    absolute = absolute * unit;
+    square = square * unit * unit;
+    t.metrics.push_back({"mae", sum(absolute), sum(observed)});
+    if (scaled)
+      t.metrics.push_back({"mase", sum(absolute * constant(scope.graph(), per_season)),
+                           sum(observed * constant(scope.graph(), has_season))});
+    t.metrics.push_back({"rmse", sum(square), sum(observed), MetricForm::root});
+    if (S == 1 || scope.training()) return;
+    const auto by_series = [&](Value values) { return reduce_sum(reshape(values, {values.shape()[0] * H, S}), {0}); };
+    const Value absolutes = by_series(absolute), squares = by_series(square), counts = by_series(observed);
+    for (std::size_t s = 0; s < names_.size(); ++s) {
+      const auto of = [&](Value values) { return row(values, static_cast<std::int64_t>(s)); };
+      t.metrics.push_back({"mae." + names_[s], of(absolutes), of(counts)});
+      if (seasonal_errors_[s] > 0)
+        t.metrics.push_back({"mase." + names_[s], of(absolutes) * (1 / seasonal_errors_[s]), of(counts)});
+      t.metrics.push_back({"rmse." + names_[s], of(squares), of(counts), MetricForm::root});
+    }
+  }
+
+  const SeriesRows& rows(Split split) const { return *rows_[static_cast<std::size_t>(split)]; }
+  const Runs& targets(Split split) const { return targets_[static_cast<std::size_t>(split)]; }
+  std::int64_t n_series() const { return static_cast<std::int64_t>(names_.size()); }
+
+  ForecastOptions options_;
+  std::vector<std::string> names_;  // of the series
+  std::array<std::shared_ptr<const SeriesRows>, 3> rows_;  // by split; a share has those of training
+  Runs targets_[3];                 // by split
+  Runs all_train_targets_;          // without a stride
+  std::vector<std::vector<ZScore>> ahead_;  // by series and distance; the first also of what is read
+  std::vector<double> seasonal_errors_;     // by series
+  mutable Shuffle shuffle_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::string_view csv, const std::string& name,
+                                          const Metadata& fitted) {
+  ForecastOptions whole = options;
+  whole.memory_limit = 0;  // all is read before this returns
+  return make_forecast(whole, std::make_shared<HeldText>(csv), name, fitted);
+}
+
+std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                          const std::string& name, const Metadata& fitted) {
+  const SeriesFormat format = series_format(options);
+  const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of) {
+    const bool hold = options.memory_limit == 0 || from->size() <= options.memory_limit;
+    constexpr std::size_t k_no_text = 1;  // numbers are held, or nothing
+    return std::make_shared<const SeriesRows>(RecordFile(std::move(from), of, k_no_text), format, hold);
+  };
+  std::array<std::shared_ptr<const SeriesRows>, 3> rows;
+  rows.fill(read(std::move(file), name));
+  if (options.validation.file) rows[1] = read(options.validation.file, options.validation.name);
+  if (options.test.file) rows[2] = read(options.test.file, options.test.name);
+  return std::make_shared<Forecast>(options, std::move(rows), name, fitted);
+}
+
+}  // namespace unroll

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forecasts of series in their own units: normalized and perhaps differenced on the way in, and back on the way out.
+#include <cmath>
+
+#include "core/support/counted.h"
+#include "frontends/model/constants.h"
+#include "frontends/tasks/common/pooling.h"
+#include "frontends/tasks/common/prediction_batches.h"
+#include "frontends/tasks/common/task_parts.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+constexpr std::string_view k_who = "Forecaster";
+constexpr std::int64_t k_most_steps = 1'000'000;
+
+}  // namespace
+
+struct Forecaster::State {
+  State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
+      : backend(b), model(get_model_options(metadata)), scales(get_scales(metadata)),
+        window(get_integer(metadata, "window")), difference(get_integer(metadata, "difference") != 0),
+        constants(constants_of(parameters)) {
+    if (window < 1)
+      throw Error(ErrorKind::input_file, "model",
+                  "metadata 'window' must be at least 1; got " + std::to_string(window));
+    for (const SeriesScales& s : scales) columns.push_back(s.column);
+    program(1);  // so that what does not fit together is refused here
+  }
+
+  std::int64_t n_series() const { return static_cast<std::int64_t>(scales.size()); }
+  std::int64_t horizon() const { return static_cast<std::int64_t>(scales[0].ahead.size()); }
+  std::int64_t history() const { return window + (difference ? 1 : 0); }
+
+  // x f32 [W,B,S] -> prediction [B,H*S], in units of the normalizer
+  std::shared_ptr<Program> program(std::int64_t rows) {
+    return programs.get(rows, [&] {
+      Graph graph;
+      Scope scope(graph, /*training=*/false);
+      const Value x = graph.input("x", {DType::f32, {window, rows, n_series()}});
+      const Value y =
+          pooled(scope, recurrent_model(scope.child("recurrent"), x, model).y, "final", model.bidirectional).output;
+      graph.output("prediction", linear_layer(scope.child("output"), y, horizon() * n_series()));
+      return std::make_shared<Program>(*with_constants(graph, 1, constants, k_who), backend);
+    });
+  }
+
+  // Appends one horizon to each of the histories.
+  void extend(std::span<Values> histories, std::int64_t rows) {
+    const auto S = static_cast<std::size_t>(n_series()), B = static_cast<std::size_t>(rows);
+    const auto W = static_cast<std::size_t>(window), H = static_cast<std::size_t>(horizon());
+    Tensor x(DType::f32, {window, rows, n_series()});
+    const auto to = x.values<float>();
+    for (std::size_t b = 0; b < histories.size(); ++b) {
+      const std::span<const double> last = std::span(histories[b]).last(W * S);
+      for (std::size_t i = 0; i < W * S; ++i) {
+        const double value = last[i] - (difference ? *(last.data() + i - S) : 0);
+        to[(i / S * B + b) * S + i % S] = static_cast<float>(scales[i % S].ahead[0].apply(value));
+      }
+    }
+    const TensorMap outputs = program(rows)->run({{"x", std::move(x)}});
+    const auto given = outputs.at("prediction").values<float>();
+    for (std::size_t b = 0; b < histories.size(); ++b) {
+      Values& values = histories[b];
+      const std::size_t end = values.size();
+      for (std::size_t i = 0; i < H * S; ++i) {
+        const ZScore& scale = scales[i % S].ahead[i / S];
+        const double value = static_cast<double>(given[b * H * S + i]) * scale.deviation + scale.mean;
+        values.push_back(value + (difference ? values[end - S + i % S] : 0));
+      }
+    }
+  }
+
+  void check(const Values& values, std::size_t index) const {
+    const auto S = static_cast<std::size_t>(n_series());
+    if (values.size() % S != 0)
+      refuse_input(k_who, index,
+                   std::to_string(values.size()) + " values do not divide into rows of " + std::to_string(S));
+    if (static_cast<std::int64_t>(values.size() / S) < history())
+      refuse_input(k_who, index, "the model reads " + counted(history(), "row") + "; got " +
+                                     std::to_string(values.size() / S));
+    for (const double value : std::span(values).last(static_cast<std::size_t>(history()) * S))
+      if (!std::isfinite(value)) refuse_input(k_who, index, "a value is not finite");
+  }
+
+  Backend& backend;
+  RecurrentModelOptions model;
+  std::vector<SeriesScales> scales;
+  std::vector<std::string> columns;
+  std::int64_t window;
+  bool difference;
+  Constants constants;
+  ProgramCache<std::int64_t> programs;  // by B
+};
+
+Forecaster::Forecaster(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+  require_task(metadata, "forecast", k_who);
+  state_ = std::make_unique<State>(metadata, parameters, backend);
+}
+Forecaster::~Forecaster() = default;
+Forecaster::Forecaster(Forecaster&&) noexcept = default;
+Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
+
+const std::vector<std::string>& Forecaster::columns() const { return state_->columns; }
+std::int64_t Forecaster::horizon() const { return state_->horizon(); }
+std::int64_t Forecaster::history() const { return state_->history(); }
+
+std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> histories, std::int64_t steps) {
+  State& s = *state_;
+  if (steps < 0 || steps > k_most_steps)
+    throw Error(ErrorKind::usage, k_who,
+                "steps must be between 0 and " + std::to_string(k_most_steps) + "; got " + std::to_string(steps));
+  const auto S = static_cast<std::size_t>(s.n_series());
+  const std::size_t wanted = static_cast<std::size_t>(steps > 0 ? steps : s.horizon()) * S,
+                    read = static_cast<std::size_t>(s.history()) * S;
+  std::vector<Values> results(histories.size());
+  std::vector<std::size_t> all(histories.size());
+  for (std::size_t i = 0; i < histories.size(); ++i) {
+    s.check(histories[i], i);
+    all[i] = i;
+  }
+  for_each_batch(all, prediction_rows(s.window * s.n_series(), std::int64_t{1} << 20),
+                 [&](std::span<const std::size_t> part, std::int64_t B) {
+                   std::vector<Values> extended;
+                   for (const std::size_t i : part) {
+                     const auto last = std::span(histories[i]).last(read);
+                     extended.emplace_back(last.begin(), last.end());
+                   }
+                   while (extended[0].size() < read + wanted) s.extend(extended, B);
+                   for (std::size_t b = 0; b < part.size(); ++b) {
+                     const auto ahead = std::span(extended[b]).subspan(read, wanted);
+                     results[part[b]].assign(ahead.begin(), ahead.end());
+                   }
+                 });
+  return results;
+}
+
+}  // namespace unroll

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sequence labelling: embedding, recurrent layers that know where each sentence ends, a linear layer at every token.
+#include <algorithm>
+
+#include "frontends/data/text/labelled.h"
+#include "frontends/tasks/common/class_metrics.h"
+#include "frontends/tasks/common/split_buckets.h"
+#include "frontends/tasks/common/split_records.h"
+#include "frontends/tasks/common/task_parts.h"
+#include "frontends/tasks/label/label_network.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+LabelNetwork LabelNetwork::of(const Metadata& metadata, const Lexicon& tokens, const Lexicon& labels) {
+  if (labels.size() == 0) throw Error(ErrorKind::input_file, "model", "metadata 'labels' is empty");
+  return {get_model_options(metadata), get_integer(metadata, "embedding"), tokens.size() + 1, labels.size(),
+          metadata.contains("output") && get_text(metadata, "output") == "crf"};
+}
+
+Value LabelNetwork::build(Scope& scope, Value ids, Value lengths) const {
+  const auto dropped = [&](Value sequence) { return dropout_layer(scope, sequence, model.dropout, model.mask()); };
+  const Value x = dropped(embedding_layer(scope.child("embedding"), ids, tokens, embedding));
+  const Value y = recurrent_model(scope.child("recurrent"), x, model, {}, lengths).y;
+  return linear_layer(scope.child("output"), dropped(y), labels);
+}
+
+Value LabelNetwork::decode(Scope& scope, Value logits, Value lengths) const {
+  return crf ? crf_decode(field(scope), logits, lengths) : argmax(logits, -1);
+}
+
+namespace {
+
+class Label : public Task, public SplitRecords, public SplitExamples {
+ public:
+  Label(const LabelOptions& options, RecordFile file, const Metadata& fitted)
+      : options_(options), file_(records_of(std::move(file), options.validation, options.test)) {
+    check(options);
+    index_labelled(file_);
+    const std::string& name = file_.name();
+    SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
+    if (fitted.empty()) {
+      fit(rows[0]);
+    } else {
+      tokens_ = Lexicon::from_lines(get_text(fitted, "vocabulary"), name);
+      labels_ = Lexicon::from_lines(get_text(fitted, "labels"), name);
+    }
+    classes_ = {labels_.size(), -1};
+    if (!options.outside.empty()) classes_.outside = labels_.id(options.outside);
+    if (classes_.outside == labels_.size())
+      throw Error(ErrorKind::usage, name, "no token has the outside label '" + options.outside + "'",
+                  "Set outside to a label of the file, or remove the key");
+    std::vector<Buckets::Lengths> lengths;
+    lengths.reserve(static_cast<std::size_t>(file_.size()));
+    file_.for_each([&](std::int64_t row, std::string_view record) {
+      const LabelledSentence sentence = sentence_in(file_, record);
+      check(row, sentence);
+      lengths.push_back({static_cast<std::int64_t>(sentence.tokens.size()), 0});
+    });
+    parts_ = SplitBuckets(std::move(rows), lengths, {options.batch, options.batch_tokens});
+  }
+
+  TaskGraph build(Scope& scope, const Batch& like) const override {
+    const auto input = [&](const char* name) { return scope.graph().input(name, like.inputs.at(name).type()); };
+    const Value ids = input("ids"), labels = input("labels"), lengths = input("lengths");  // [T,B], [T,B], [B]
+    const LabelNetwork network{options_.model, options_.embedding, tokens_.size() + 1, labels_.size(),
+                               options_.output == "crf"};
+    const Value logits = network.build(scope, ids, lengths);
+    TaskGraph t;
+    t.weight = add_class_metrics(t, network.decode(scope, logits, lengths), labels, classes_);
+    const Value loss = network.crf ? crf_loss(network.field(scope), logits, labels, lengths)
+                                   : smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing);
+    t.loss = sum(loss) / maximum(t.weight, scalar_like(t.weight, 1));
+    return t;
+  }
+
+  std::int64_t n_examples(Split split) const override { return static_cast<std::int64_t>(parts_.rows(split).size()); }
+  std::int64_t n_batches(Split split) const override { return parts_.n_batches(split); }
+
+  void for_each_record(Split split, const std::function<void(std::string_view)>& take) const override {
+    file_.for_each(parts_.rows(split), [&](std::int64_t, std::string_view record) { take(record); });
+  }
+
+  Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+    const SplitBuckets::Chosen chosen = parts_.choose(split, seed, epoch, index);
+    const std::int64_t T = chosen.padded.first, B = chosen.batch;
+    Tensor ids(DType::i32, {T, B}), labels = Tensor::filled({DType::i32, {T, B}}, k_no_label), lengths(DType::i32, {B});
+    for (std::size_t b = 0; b < chosen.rows.size(); ++b) {
+      const Encoded sentence = encoded(file_.text(chosen.rows[b]));
+      if (static_cast<std::int64_t>(sentence.ids.size()) > T) file_.refuse_changed();
+      lengths.values<std::int32_t>()[b] = static_cast<std::int32_t>(sentence.ids.size());
+      put_column(ids, static_cast<std::int64_t>(b), sentence.ids);
+      put_column(labels, static_cast<std::int64_t>(b), sentence.labels);
+    }
+    Batch result;
+    result.inputs.emplace("ids", std::move(ids));
+    result.inputs.emplace("labels", std::move(labels));
+    result.inputs.emplace("lengths", std::move(lengths));
+    return result;
+  }
+
+  Metadata metadata() const override {
+    Metadata m{{"task", "label"},
+               {"tokens", options_.tokens},
+               {"vocabulary", tokens_.lines()},
+               {"labels", labels_.lines()},
+               {"embedding", std::to_string(options_.embedding)},
+               {"output", options_.output}};
+    put_model_options(m, options_.model);
+    return m;
+  }
+
+  std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
+    const std::vector<std::int64_t>&train = parts_.rows(Split::train), &judged = parts_.rows(split);
+    if (judged.empty()) return {};
+    std::map<std::int32_t, std::map<std::int32_t, std::int64_t>> by_token;
+    std::map<std::int32_t, std::int64_t> all;
+    for_each_token(train, [&](std::int32_t token, std::int32_t label) {
+      ++by_token[token][label];
+      ++all[label];
+    });
+    const auto most = [](const std::map<std::int32_t, std::int64_t>& counts) {
+      return std::max_element(counts.begin(), counts.end(), [](auto& a, auto& b) { return a.second < b.second; })
+          ->first;
+    };
+    const std::int32_t usual = most(all);
+    std::vector<std::int32_t> labels, same, of_token;
+    for_each_token(judged, [&](std::int32_t token, std::int32_t label) {
+      labels.push_back(label);
+      same.push_back(usual);
+      const auto at = by_token.find(token);
+      of_token.push_back(at == by_token.end() ? usual : most(at->second));
+    });
+    return {{"most_frequent", class_metrics(same, labels, classes_)},
+            {"most_frequent_of_token", class_metrics(of_token, labels, classes_)}};
+  }
+
+ private:
+  struct Encoded {
+    std::vector<std::int32_t> ids, labels;  // of one size
+  };
+  Encoded encoded(std::string_view record) const {
+    const LabelledSentence sentence = sentence_in(file_, record);
+    Encoded e;
+    for (const std::string& token : sentence.tokens) e.ids.push_back(tokens_.id(token));
+    for (const std::string& label : sentence.labels) e.labels.push_back(labels_.id(label));
+    return e;
+  }
+
+  static void check(const LabelOptions& o) {
+    if (o.tokens != "words" && o.tokens != "characters")
+      throw Error(ErrorKind::usage, "label", "tokens must be words or characters; got '" + o.tokens + "'");
+    if (o.output != "softmax" && o.output != "crf")
+      throw Error(ErrorKind::usage, "label", "output must be softmax or crf; got '" + o.output + "'");
+    if (o.output == "crf" && o.label_smoothing != 0)
+      throw Error(ErrorKind::usage, "label", "label_smoothing needs output = softmax; a crf scores whole sentences",
+                  "Set label_smoothing = 0");
+    if (o.embedding < 1 || o.vocabulary < 1 || o.min_count < 1)
+      throw Error(ErrorKind::usage, "label", "embedding, vocabulary and min_count must be at least 1");
+  }
+
+  // Labels are those of the whole file: they are the question, not the data.
+  void fit(const std::vector<std::int64_t>& train) {
+    Lexicon::Counts tokens, labels;
+    file_.for_each(train, [&](std::int64_t, std::string_view record) {
+      for (const std::string& token : sentence_in(file_, record).tokens) ++tokens[token];
+    });
+    file_.for_each([&](std::int64_t, std::string_view record) {
+      for (const std::string& label : sentence_in(file_, record).labels) ++labels[label];
+    });
+    tokens_ = Lexicon::of(tokens, options_.min_count, static_cast<std::size_t>(options_.vocabulary));
+    labels_ = Lexicon::of(labels, 1, Lexicon::k_max_entries);
+  }
+
+  void check(std::int64_t row, const LabelledSentence& s) const {
+    for (std::size_t t = 0; t < s.tokens.size(); ++t) {
+      if (labels_.id(s.labels[t]) == labels_.size())
+        file_.refuse(row, "the model has no label '" + s.labels[t].substr(0, 40) + "'", {}, t);
+      if (options_.tokens == "characters" && !is_character(s.tokens[t]))
+        file_.refuse(row, "the token '" + s.tokens[t].substr(0, 40) + "' is not one character",
+                     "Set tokens = \"words\"", t);
+    }
+  }
+  static bool is_character(const std::string& token) {
+    return std::count_if(token.begin(), token.end(), [](char c) { return (c & 0xC0) != 0x80; }) == 1;
+  }
+
+  template <class F>
+  void for_each_token(const std::vector<std::int64_t>& rows, const F& see) const {
+    file_.for_each(rows, [&](std::int64_t, std::string_view record) {
+      const Encoded sentence = encoded(record);
+      for (std::size_t i = 0; i < sentence.ids.size(); ++i) see(sentence.ids[i], sentence.labels[i]);
+    });
+  }
+
+  LabelOptions options_;
+  RecordFile file_;  // of a sentence each
+  Lexicon tokens_, labels_;
+  ClassSet classes_;
+  SplitBuckets parts_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text, const std::string& name,
+                                       const Metadata& fitted) {
+  return std::make_shared<Label>(options, RecordFile(text, name), fitted);
+}
+
+std::shared_ptr<const Task> make_label(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                       const std::string& name, const Metadata& fitted) {
+  return std::make_shared<Label>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
+}
+
+}  // namespace unroll

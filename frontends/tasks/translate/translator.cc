@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoding with a trained encoder and decoder: many searches in lock step, a lane for each of their hypotheses.
+#include "frontends/data/batch/buckets.h"
+#include "frontends/model/constants.h"
+#include "frontends/tasks/common/prediction_batches.h"
+#include "frontends/tasks/common/split_buckets.h"
+#include "frontends/tasks/common/task_parts.h"
+#include "frontends/tasks/translate/beam_search.h"
+#include "frontends/tasks/translate/translate_network.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+constexpr std::string_view k_who = "Translator";
+
+LineCoder coder_of(const Metadata& metadata, const std::string& which) {
+  const std::string key = which + ".vocabulary";
+  return LineCoder(
+      Tokenizer::from_stored(get_text(metadata, "tokens"), get_text(metadata, key), "model metadata '" + key + "'"));
+}
+
+std::string excess(std::size_t tokens) {
+  if (tokens <= k_max_line_tokens) return {};
+  return "a source may have at most " + std::to_string(k_max_line_tokens) + " tokens; got " + std::to_string(tokens);
+}
+
+std::string state_name(std::size_t k) { return "state." + std::to_string(k); }
+
+// Lane i of the result is lane parents[i] of `state` [L,lanes,size].
+Tensor reordered(const Tensor& state, std::span<const std::size_t> parents) {
+  const std::int64_t L = state.shape()[0], size = state.shape()[2];
+  const auto lanes = static_cast<std::int64_t>(parents.size()), before = state.shape()[1];
+  Tensor result(state.dtype(), {L, lanes, size});
+  const auto from = state.values<float>();
+  const auto to = result.values<float>();
+  for (std::int64_t l = 0; l < L; ++l)
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      const auto parent = static_cast<std::int64_t>(parents[static_cast<std::size_t>(lane)]);
+      std::copy_n(from.begin() + (l * before + parent) * size, size, to.begin() + (l * lanes + lane) * size);
+    }
+  return result;
+}
+
+// Each entry of axis 0 `times` times in a row: [B,...] -> [B*times,...]
+Value repeated(Value x, std::int64_t times) {
+  const Shape& s = x.shape();
+  if (s.rank() == 1) return reshape(broadcast(reshape(x, {s[0], 1}), {s[0], times}), {s[0] * times});
+  const Value each = broadcast(reshape(x, {s[0], 1, s[1], s[2]}), {s[0], times, s[1], s[2]});
+  return reshape(each, {s[0] * times, s[1], s[2]});
+}
+
+}  // namespace
+
+struct Translator::State {
+  State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
+      : backend(b), source(coder_of(metadata, "source")),
+        target(coder_of(metadata, "target")), network{get_model_options(metadata), get_text(metadata, "attention"),
+                                                      get_integer(metadata, "embedding"), source.tokenizer().size(),
+                                                      target.tokenizer().size() + 1,
+                                                      metadata.contains("tied") && get_integer(metadata, "tied") != 0},
+        constants(constants_of(parameters)) {
+    encoder(padded_length(1), 1);  // so that what does not fit together is refused here
+    step({padded_length(1), 1, 1});
+  }
+
+  struct Size {
+    std::int64_t steps, rows, lanes;  // S, B, K lanes for each row
+    auto operator<=>(const Size&) const = default;
+  };
+
+  // source i32 [S,B], lengths i32 [B] -> memory [B,S,M], state.<k> [L,B,size]
+  std::shared_ptr<Program> encoder(std::int64_t steps, std::int64_t rows) {
+    return encoders.get({steps, rows}, [&] {
+      Graph graph;
+      Scope scope(graph, /*training=*/false);
+      const Value ids = graph.input("source", {DType::i32, {steps, rows}}),
+                  lengths = graph.input("lengths", {DType::i32, {rows}});
+      const TranslateNetwork::Encoded e = network.encode(scope, ids, lengths);
+      graph.output("memory", e.memory);
+      for (std::size_t k = 0; k < e.states.size(); ++k) graph.output(state_name(k), e.states[k]);
+      return std::make_shared<Program>(*with_constants(graph, 2, constants, k_who), backend);
+    });
+  }
+
+  Type memory_type(std::int64_t steps, std::int64_t rows) {
+    const std::shared_ptr<Program> encoding = encoder(steps, rows);
+    const Graph& graph = *encoding->plan().graph;
+    for (const NamedValue& output : graph.outputs())
+      if (output.name == "memory") return graph.type(output.value);
+    throw Error(ErrorKind::internal, k_who, "the encoder has no output 'memory'");
+  }
+
+  // ids i32 [1,B*K], lengths i32 [B], memory [B,S,M], state.<k> [L,B*K,size] -> logs [B*K,V], state.<k>. The lanes of
+  // a row lie side by side.
+  std::shared_ptr<Program> step(const Size& z) {
+    return steppers.get(z, [&] {
+      const std::int64_t lanes = z.rows * z.lanes;
+      const Type type = memory_type(z.steps, z.rows);
+      Graph graph;
+      Scope scope(graph, /*training=*/false);
+      const Value ids = graph.input("ids", {DType::i32, {1, lanes}}),
+                  lengths = graph.input("lengths", {DType::i32, {z.rows}}), memory = graph.input("memory", type);
+      std::vector<Value> states;
+      for (const Shape& shape : recurrent_state_shapes(network.decoder(), lanes))
+        states.push_back(graph.input(state_name(states.size()), {DType::f32, shape}));
+      const TranslateNetwork::Decoded d =
+          network.decode(scope, ids, states, repeated(memory, z.lanes), repeated(lengths, z.lanes));
+      graph.output("logs", reshape(log_softmax(d.logits), {lanes, network.targets}));
+      for (std::size_t k = 0; k < states.size(); ++k) graph.output(state_name(k), d.states[k]);
+      return std::make_shared<Program>(*with_constants(graph, 3 + states.size(), constants, k_who), backend);
+    });
+  }
+
+  struct Encoding {
+    Tensor memory, lengths;
+    TensorMap states;
+  };
+  Encoding encode(std::span<const std::vector<std::int32_t>* const> sources, std::int64_t steps, std::int64_t rows) {
+    Tensor ids(DType::i32, {steps, rows}), lengths(DType::i32, {rows});
+    for (std::size_t b = 0; b < sources.size(); ++b) {
+      put_column(ids, static_cast<std::int64_t>(b), *sources[b]);
+      lengths.set(static_cast<std::int64_t>(b), static_cast<double>(sources[b]->size()));
+    }
+    Encoding e;
+    e.states = encoder(steps, rows)->run({{"source", std::move(ids)}, {"lengths", lengths}});
+    e.memory = e.states.at("memory");
+    e.states.erase("memory");
+    e.lengths = std::move(lengths);
+    return e;
+  }
+
+  std::vector<Hypothesis> search(std::span<const std::vector<std::int32_t>* const> sources, std::int64_t steps,
+                                 std::int64_t rows, const DecodeOptions& options);
+
+  Backend& backend;
+  LineCoder source, target;
+  TranslateNetwork network;
+  Constants constants;
+  ProgramCache<std::pair<std::int64_t, std::int64_t>> encoders;  // by S and B
+  ProgramCache<Size> steppers;
+};
+
+std::vector<Hypothesis> Translator::State::search(std::span<const std::vector<std::int32_t>* const> sources,
+                                                  std::int64_t steps, std::int64_t rows,
+                                                  const DecodeOptions& options) {
+  const std::int64_t K = std::max<std::int64_t>(options.beam, 1), lanes = rows * K;
+  std::vector<BeamSearch> searches;
+  for (const std::vector<std::int32_t>* one : sources) {
+    const auto length = static_cast<std::int64_t>(one->size());
+    searches.emplace_back(BeamOptions{.beam = options.beam,
+                                      .length_penalty = options.length_penalty,
+                                      .no_repeat_ngram = options.no_repeat_ngram,
+                                      .max_length = options.max_length > 0 ? options.max_length : 2 * length + 20,
+                                      .end = static_cast<std::int32_t>(network.targets - 1)});
+  }
+  const Encoding encoding = encode(sources, steps, rows);
+  const std::shared_ptr<Program> program = step({steps, rows, K});
+  TensorMap states = encoding.states, inputs{{"lengths", encoding.lengths}, {"memory", encoding.memory}};
+  const auto is_live = [](const BeamSearch& s) { return !s.done(); };
+  for (bool first = true; std::any_of(searches.begin(), searches.end(), is_live); first = false) {
+    Tensor ids = Tensor::filled({DType::i32, {1, lanes}}, static_cast<double>(network.targets - 1));
+    std::vector<std::size_t> parents(static_cast<std::size_t>(lanes));  // lanes without a hypothesis follow the first
+    for (std::size_t lane = 0; lane < parents.size(); ++lane) {
+      const std::size_t b = lane / static_cast<std::size_t>(K), i = lane % static_cast<std::size_t>(K);
+      const std::size_t row = first ? b : b * static_cast<std::size_t>(K);  // the encoder gives one lane for each row
+      const bool used = b < searches.size() && !searches[b].done() && i < searches[b].tokens().size();
+      parents[lane] = row + (used && !first ? searches[b].parents()[i] : 0);
+      if (used) ids.set(static_cast<std::int64_t>(lane), static_cast<double>(searches[b].tokens()[i]));
+    }
+    inputs.insert_or_assign("ids", std::move(ids));
+    for (const auto& [name, tensor] : states) inputs.insert_or_assign(name, reordered(tensor, parents));
+    states = program->run(inputs);
+    const Tensor logs = std::move(states.at("logs"));
+    states.erase("logs");
+    for (std::size_t b = 0; b < searches.size(); ++b) {
+      if (searches[b].done()) continue;
+      const auto V = static_cast<std::size_t>(network.targets);
+      const auto row = logs.values<float>().subspan(b * static_cast<std::size_t>(K) * V);
+      searches[b].advance(row.first(searches[b].tokens().size() * V));
+    }
+  }
+  std::vector<Hypothesis> best;
+  for (const BeamSearch& s : searches) best.push_back(s.best());
+  return best;
+}
+
+Translator::Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+  require_task(metadata, "translate", k_who);
+  state_ = std::make_unique<State>(metadata, parameters, backend);
+}
+Translator::~Translator() = default;
+Translator::Translator(Translator&&) noexcept = default;
+Translator& Translator::operator=(Translator&&) noexcept = default;
+
+void Translator::check(std::string_view source) const {
+  if (const std::string what = excess(state_->source.encode(source, std::string(k_who)).size()); !what.empty())
+    throw Error(ErrorKind::usage, k_who, what);
+}
+
+std::vector<Translator::Result> Translator::predict(std::span<const std::string> sources,
+                                                    const DecodeOptions& options) {
+  State& s = *state_;
+  std::vector<Result> results(sources.size());
+  std::vector<std::vector<std::int32_t>> ids(sources.size());
+  std::map<std::int64_t, std::vector<std::size_t>> by_length;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    ids[i] = s.source.encode(sources[i], std::string(k_who));
+    if (const std::string what = excess(ids[i].size()); !what.empty()) refuse_input(k_who, i, what);
+    results[i].tokens = static_cast<std::int64_t>(ids[i].size());
+    results[i].unknown = std::count(ids[i].begin(), ids[i].end(), s.source.tokenizer().unknown());
+    if (!ids[i].empty()) by_length[padded_length(results[i].tokens)].push_back(i);
+  }
+  for (const auto& [steps, items] : by_length) {
+    // Memories and log probabilities of all lanes.
+    const std::int64_t elements = std::max<std::int64_t>(options.beam, 1) * (steps * s.network.model.hidden +
+                                                                             s.network.targets);
+    for_each_batch(items, prediction_rows(elements, std::int64_t{1} << 22),
+                   [&, steps = steps](std::span<const std::size_t> part, std::int64_t rows) {
+                     std::vector<const std::vector<std::int32_t>*> batch;
+                     for (const std::size_t i : part) batch.push_back(&ids[i]);
+                     const std::vector<Hypothesis> best = s.search(batch, steps, rows, options);
+                     for (std::size_t b = 0; b < part.size(); ++b) {
+                       results[part[b]].text = s.target.decode(best[b].tokens);
+                       results[part[b]].log_probability = best[b].log_probability;
+                     }
+                   });
+  }
+  return results;
+}
+
+std::string Translator::translate(std::string_view source, const DecodeOptions& options) {
+  check(source);
+  const std::string one[] = {std::string(source)};
+  return std::move(predict(one, options)[0].text);
+}
+
+Translator::Attention Translator::attention(std::string_view source, std::string_view target) {
+  State& s = *state_;
+  const std::string who(k_who);
+  const std::vector<std::int32_t> from = s.source.encode(source, who), to = s.target.encode(target, who);
+  for (const std::size_t tokens : {from.size(), to.size()})
+    if (const std::string what = excess(tokens); !what.empty()) throw Error(ErrorKind::usage, k_who, what);
+  Attention a;
+  if (from.empty()) return a;
+  for (const std::int32_t id : from) a.source.push_back(s.source.tokenizer().text(id));
+  for (const std::int32_t id : to) a.target.push_back(s.target.tokenizer().text(id));
+  a.target.emplace_back();
+  const std::int64_t S = padded_length(static_cast<std::int64_t>(from.size()));
+  const auto T = static_cast<std::int64_t>(to.size()) + 1;
+  const std::vector<std::int32_t>* const one[] = {&from};
+  const State::Encoding encoding = s.encode(one, S, 1);
+  Graph graph;
+  Scope scope(graph, /*training=*/false);
+  const Value ids = graph.input("ids", {DType::i32, {T, 1}}), lengths = graph.input("lengths", {DType::i32, {1}}),
+              memory = graph.input("memory", encoding.memory.type());
+  std::vector<Value> states;
+  for (std::size_t k = 0; k < encoding.states.size(); ++k)
+    states.push_back(graph.input(state_name(k), encoding.states.at(state_name(k)).type()));
+  graph.output("weights", s.network.decode(scope, ids, states, memory, lengths).weights);
+  std::vector<std::int32_t> read{static_cast<std::int32_t>(s.network.targets - 1)};  // each token after the one before
+  read.insert(read.end(), to.begin(), to.end());
+  TensorMap inputs = encoding.states;
+  inputs.emplace("ids", Tensor::from<std::int32_t>({T, 1}, read));
+  inputs.emplace("lengths", encoding.lengths);
+  inputs.emplace("memory", encoding.memory);
+  Program program(*with_constants(graph, 3 + states.size(), s.constants, k_who), s.backend);
+  const TensorMap outputs = program.run(inputs);
+  const auto weights = outputs.at("weights").values<float>();  // [1,T,S]
+  for (std::int64_t t = 0; t < T; ++t) {
+    const auto row = weights.subspan(static_cast<std::size_t>(t * S), from.size());
+    a.weights.insert(a.weights.end(), row.begin(), row.end());
+  }
+  return a;
+}
+
+}  // namespace unroll
