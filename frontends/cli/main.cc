@@ -7,30 +7,13 @@
 #include <new>
 #include <sstream>
 #include <string>
-#include <string_view>
 
 #include "frontends/cli/commands/commands.h"
-#include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/options/command_line.h"
 #include "frontends/cli/terminal/terminal.h"
 #include "unroll/error.h"
 
 namespace {
-
-struct Command {
-  std::string_view name;
-  int (*run)(const unroll::cli::Options&);
-};
-constexpr Command k_commands[] = {
-    {"doctor", unroll::cli::run_doctor},   {"new", unroll::cli::run_new},
-    {"data", unroll::cli::run_data},
-    {"train", unroll::cli::run_train},     {"eval", unroll::cli::run_eval},
-    {"generate", unroll::cli::run_generate}, {"run", unroll::cli::run_tensors},
-    {"inspect", unroll::cli::run_inspect}, {"bench", unroll::cli::run_bench},
-    {"stream", unroll::cli::run_stream},   {"predict", unroll::cli::run_predict},
-    {"lever", unroll::cli::run_lever},     {"compare", unroll::cli::run_compare},
-    {"profile", unroll::cli::run_profile}, {"explain", unroll::cli::run_explain},
-    {"report", unroll::cli::run_report},   {"completion", unroll::cli::run_completion},
-};
 
 int fail(int code, const char* text) {
   std::fprintf(stderr, "unroll: error: %s\n", text);
@@ -54,14 +37,7 @@ int fail_with_text(int code, const std::string& text) {
 
 int main(int argc, char** argv) {
   try {
-    int code = 0;
-    const auto options = unroll::cli::parse_options(argc, argv, code);
-    if (!options) return code;
-    if (options->quiet) unroll::cli::hide_progress();
-    for (const Command& command : k_commands) {
-      if (command.name == options->command) return command.run(*options);
-    }
-    return fail(1, "this command has no function");
+    return unroll::cli::run_command_line(unroll::cli::all_commands(), argc, argv);
   } catch (const unroll::Error& e) {
     return fail_with_text(unroll::exit_code(e.kind()), e.what());
   } catch (const std::bad_alloc&) {

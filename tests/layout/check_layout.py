@@ -70,7 +70,6 @@ OPEN_CYCLES = {frozenset(names.split()) for names in (
     "backends/cpu/rates backends/cpu/rates_clock",
     "core/train/advice core/train/judgement",
     "core/train/device_model core/train/estimate",
-    "frontends/cli/options/command_options frontends/cli/options/options",
     "frontends/cli/page/page frontends/cli/page/panel frontends/cli/page/plan_picture",
     "frontends/cli/plan/plan_layers frontends/cli/plan/plan_phases",
     "frontends/data/text/tokenizer frontends/data/text/tokenizer_coders",

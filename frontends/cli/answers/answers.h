@@ -5,12 +5,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "frontends/cli/answers/line_reader.h"
 #include "frontends/cli/answers/row_writer.h"
-#include "frontends/cli/options/options.h"
+#include "frontends/cli/options/command_options.h"
 #include "frontends/cli/page/panel.h"
 #include "frontends/cli/run/run_folder.h"
 #include "unroll/backend.h"
@@ -28,6 +29,19 @@ struct InputLine {
 struct UnknownCount {
   std::int64_t tokens = 0, unknown = 0;
   std::string unit = "words";
+};
+
+// What `unroll predict` is asked for.
+struct PredictArguments : RunArguments {
+  std::string input;   // empty or "-": stdin
+  std::string output;  // empty or "-": stdout
+  std::string format;  // csv, tsv, jsonl, text; empty: by output or task
+  std::string svg;
+  std::int64_t top_k = 0;
+  std::optional<std::int64_t> horizon;  // of a forecast task
+  DecodeOptions decode;                 // of a translate task
+  bool explain = false;
+  bool json = false;
 };
 
 class Answers {
@@ -51,15 +65,16 @@ class Answers {
   virtual std::vector<Panel> panels() { return {}; }  // pictures of the first answers
 };
 
-std::unique_ptr<Answers> label_answers(const RunFolder& run, Backend& backend, const Options& options);
-std::unique_ptr<Answers> document_answers(const RunFolder& run, Backend& backend, const Options& options);
-std::unique_ptr<Answers> translate_answers(const RunFolder& run, Backend& backend, const Options& options);
-std::unique_ptr<Answers> line_scores(const RunFolder& run, Backend& backend, const Options& options);
+std::unique_ptr<Answers> label_answers(const RunFolder& run, Backend& backend, const PredictArguments& options);
+std::unique_ptr<Answers> document_answers(const RunFolder& run, Backend& backend, const PredictArguments& options);
+std::unique_ptr<Answers> translate_answers(const RunFolder& run, Backend& backend, const PredictArguments& options);
+std::unique_ptr<Answers> line_scores(const RunFolder& run, Backend& backend, const PredictArguments& options);
 
-std::unique_ptr<Answers> class_answers(const RunFolder& run, Backend& backend, const Options& options);
+std::unique_ptr<Answers> class_answers(const RunFolder& run, Backend& backend, const PredictArguments& options);
 
 // The steps behind the end of the input's series, one row each. Returns their pictures.
-std::vector<Panel> put_forecast(const RunFolder& run, Backend& backend, const Options& options, RowWriter& writer);
+std::vector<Panel> put_forecast(const RunFolder& run, Backend& backend, const PredictArguments& options,
+                                RowWriter& writer);
 
 inline constexpr std::size_t k_most_drawn = 12;  // lines of a file whose answers are drawn
 

@@ -21,7 +21,7 @@ constexpr Undrawn k_undrawn[] = {
 
 }  // namespace
 
-void check_picture(const RunFolder& run, const Options& options) {
+void check_picture(const RunFolder& run, const PredictArguments& options) {
   if (options.svg.empty()) return;
   for (const Undrawn& row : k_undrawn)
     if (run.config.uses() == row.kind)
@@ -30,7 +30,7 @@ void check_picture(const RunFolder& run, const Options& options) {
     throw Error(ErrorKind::usage, "--svg", "names the same file as --output", "Name two files");
 }
 
-void write_picture(const RunFolder& run, const Options& options, const std::vector<Panel>& panels) {
+void write_picture(const RunFolder& run, const PredictArguments& options, const std::vector<Panel>& panels) {
   if (options.svg.empty()) return;
   const std::string input = options.input.empty() || options.input == "-" ? "stdin" : options.input;
   if (panels.empty()) throw Error(ErrorKind::usage, "--svg", input + " has no line to draw", "Give at least one");

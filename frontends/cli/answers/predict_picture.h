@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "frontends/cli/options/options.h"
+#include "frontends/cli/answers/answers.h"
 #include "frontends/cli/page/panel.h"
 #include "frontends/cli/run/run_folder.h"
 
 namespace unroll::cli {
 
 // Throws Error(usage) where --svg is given and the task has no picture, or the picture would replace the answers.
-void check_picture(const RunFolder& run, const Options& options);
+void check_picture(const RunFolder& run, const PredictArguments& options);
 // Writes the panels to --svg, where it is given. Throws Error(usage) when there are none.
-void write_picture(const RunFolder& run, const Options& options, const std::vector<Panel>& panels);
+void write_picture(const RunFolder& run, const PredictArguments& options, const std::vector<Panel>& panels);
 
 }  // namespace unroll::cli

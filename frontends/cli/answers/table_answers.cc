@@ -22,7 +22,7 @@ using Json = RowWriter::Json;
 
 class ClassAnswers : public Answers {
  public:
-  ClassAnswers(const RunFolder& run, Backend& backend, const Options& options)
+  ClassAnswers(const RunFolder& run, Backend& backend, const PredictArguments& options)
       : classifier_(run.model.metadata, run.model.tensors, backend),
         reader_(run.model.metadata, options.input.empty() || options.input == "-" ? "stdin" : options.input),
         top_k_(std::clamp<std::int64_t>(options.top_k, 1, static_cast<std::int64_t>(classifier_.labels().size()))) {}
@@ -115,11 +115,12 @@ std::string value_cell(double value) { return fmt::format("{:.8g}", value); }
 
 }  // namespace
 
-std::unique_ptr<Answers> class_answers(const RunFolder& run, Backend& backend, const Options& options) {
+std::unique_ptr<Answers> class_answers(const RunFolder& run, Backend& backend, const PredictArguments& options) {
   return std::make_unique<ClassAnswers>(run, backend, options);
 }
 
-std::vector<Panel> put_forecast(const RunFolder& run, Backend& backend, const Options& options, RowWriter& writer) {
+std::vector<Panel> put_forecast(const RunFolder& run, Backend& backend, const PredictArguments& options,
+                                RowWriter& writer) {
   const std::string name = options.input.empty() || options.input == "-" ? "stdin" : options.input;
   if (name != options.input && ::isatty(STDIN_FILENO) == 1)
     print_line("reading CSV from the terminal; end with Ctrl-D");

@@ -51,7 +51,7 @@ Examples examples_of_run(const RunFolder& run, const Task& task, Backend& backen
 }
 
 void evaluate(const std::string& folder, TestResult& result, Activity& activity) {
-  Options options;
+  RunArguments options;
   options.config = folder;
   const RunFolder run = open_run(options);
   const auto task = make_task(run.config, run.folder, run.model.metadata);

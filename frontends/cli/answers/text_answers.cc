@@ -233,16 +233,16 @@ class LineScores : public Answers {
 
 }  // namespace
 
-std::unique_ptr<Answers> label_answers(const RunFolder& run, Backend& backend, const Options&) {
+std::unique_ptr<Answers> label_answers(const RunFolder& run, Backend& backend, const PredictArguments&) {
   return std::make_unique<LabelAnswers>(run, backend);
 }
-std::unique_ptr<Answers> document_answers(const RunFolder& run, Backend& backend, const Options& options) {
+std::unique_ptr<Answers> document_answers(const RunFolder& run, Backend& backend, const PredictArguments& options) {
   return std::make_unique<DocumentAnswers>(run, backend, options.top_k);
 }
-std::unique_ptr<Answers> translate_answers(const RunFolder& run, Backend& backend, const Options& options) {
+std::unique_ptr<Answers> translate_answers(const RunFolder& run, Backend& backend, const PredictArguments& options) {
   return std::make_unique<TranslateAnswers>(run, backend, options.decode);
 }
-std::unique_ptr<Answers> line_scores(const RunFolder& run, Backend& backend, const Options&) {
+std::unique_ptr<Answers> line_scores(const RunFolder& run, Backend& backend, const PredictArguments&) {
   return std::make_unique<LineScores>(run, backend);
 }
 

@@ -20,6 +20,48 @@
 namespace unroll::cli {
 namespace {
 
+void add_options(CLI::App& app, BenchArguments& o) {
+  const Bounds size{1, 1000000, 32};
+  group(app, "Model");
+  add_text(app, "--config", o.config, "FILE", "Take [model] and [cells.NAME] from this config.");
+  add_text(app, "--cell", o.cell, "NAME", "Cell: rnn, gru, lstm, another known cell, or one of the config.",
+           "the config's, else lstm");
+  add_integer(app, "--input", o.input_width, "the config's, else 128", "Input size (I).", size);
+  add_integer(app, "--hidden", o.hidden, "the config's, else 256", "Hidden size (H).", size);
+  add_integer(app, "--layers", o.layers, "the config's, else 1", "Stacked layers.", {1, 64, 2});
+  add_flag(app, "--bidirectional", o.bidirectional, "Run both directions.");
+  add_set(app, o);
+  group(app, "Workload");
+  add_choice(app, "--mode", o.mode,
+             "infer: forward pass. train: forward and backward pass. stream: step by step. gemm: a matrix product.",
+             {"infer", "train", "stream", "gemm"});
+  add_integer(app, "--batch", o.batch, "the config's, else 32", "Sequences per batch (B).", size);
+  add_text(app, "--precision", o.precision, "NAME",
+           "Precision of infer, train and gemm: f32, tf32, bf16 or f16. gemm: a and b are stored in it.", "f32");
+  add_integer(app, "--steps", o.steps, "the config's, else 100", "Time steps (T).", size);
+  add_text(app, "--lengths", o.lengths, "MIN:MAX:MEAN", "Draw sequence lengths from this range with this mean.",
+           "all T");
+  add_lanes(app, o);
+  add_text(app, "--shape", o.shape, "MxKxN", "gemm: shape of the product of a [M,K] and b [K,N].");
+  add_flag(app, "--transpose-a", o.transpose_a, "gemm: a is stored as [K,M].");
+  add_flag(app, "--transpose-b", o.transpose_b, "gemm: b is stored as [N,K].");
+  add_flag(app, "--constant-b", o.constant_b, "gemm: b is known at compile time, as weights are in a loop.");
+  add_seed(app, o);
+  group(app, "Measurement");
+  add_number(app, "--seconds", o.seconds, "Seconds to repeat the run.", {0, 3600, 3});
+  group(app, "Output");
+  add_text(app, "--save", o.save, "FILE", "Write parameters, inputs and results to this safetensors file.");
+  add_explain(app, o.explain);
+  add_json(app, o.json);
+  add_device(app, o, "cpu", "0; 1 with --mode stream");
+  add_memory_limit(app, o);
+  add_integer(app, "--chunk-steps", o.chunk_steps,
+              "Steps after which the next layer may begin, as run.chunk_steps; 0: off.", {.lowest = 0});
+  add_examples(app,
+               "  unroll bench --cell lstm --hidden 256 --batch 32 --steps 100 --threads 2\n"
+               "  unroll bench --config docs/examples/cells/slstm.toml --hidden 512 --json");
+}
+
 using Clock = std::chrono::steady_clock;
 
 double milliseconds_since(Clock::time_point start) {
@@ -97,7 +139,7 @@ double predicted_ms(const Executable& executable) {
 }
 
 // A step is one call with the state carried; --lanes, --chunk and --weights-dtype instead of --batch and --steps.
-int bench_stream(const Options& options) {
+int bench_stream(const BenchArguments& options) {
   if (!options.precision.empty())
     throw Error(ErrorKind::usage, "bench", "--precision does not apply to --mode stream", "Use --weights-dtype");
   const BenchModel w = bench_model(options);
@@ -112,16 +154,14 @@ int bench_stream(const Options& options) {
   Report report;
   report.add("cell", w.model.cell).add("mode", options.mode);
   report.add("hidden", w.model.hidden).add("layers", static_cast<std::int64_t>(w.model.layers));
-  const Report timed = time_stream(*backend, model, parameters, options);
+  const Report timed = time_stream(*backend, model, parameters, options, options);
   busy.finish();
   for (const auto& [name, item] : timed.items()) report.add(name, item);
   print_explained(std::move(report), explaining, options.json);
   return 0;
 }
 
-}  // namespace
-
-int run_bench(const Options& options) {
+int execute(const BenchArguments& options) {
   if (options.mode == "stream") return bench_stream(options);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(
@@ -157,5 +197,10 @@ int run_bench(const Options& options) {
   print_explained(std::move(report), explaining, options.json);
   return 0;
 }
+
+}  // namespace
+
+const Command bench_command =
+    command(k_deploy, "bench", "Measure the speed of a layer stack or a matrix product.", add_options, execute);
 
 }  // namespace unroll::cli

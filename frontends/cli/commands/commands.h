@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands. Each prints its result to stdout, everything else to stderr, and returns the exit code.
+// The commands.
 #pragma once
 
-#include "frontends/cli/options/options.h"
+#include <span>
+
+#include "frontends/cli/options/command.h"
 
 namespace unroll::cli {
 
-int run_doctor(const Options& options);
-int run_new(const Options& options);
-int run_data(const Options& options);
-int run_train(const Options& options);
-int run_eval(const Options& options);
-int run_generate(const Options& options);
-int run_predict(const Options& options);
-int run_stream(const Options& options);
-int run_tensors(const Options& options);  // `unroll run`
-int run_inspect(const Options& options);
-int run_lever(const Options& options);
-int run_bench(const Options& options);
-int run_compare(const Options& options);
-int run_profile(const Options& options);
-int run_explain(const Options& options);
-int run_report(const Options& options);
-int run_completion(const Options& options);
+#define UNROLL_COMMAND(name) extern const Command name##_command;
+#include "frontends/cli/commands/commands.def"
+#undef UNROLL_COMMAND
+
+// In the order of `unroll help`.
+std::span<const Command* const> all_commands();
 
 }  // namespace unroll::cli

@@ -19,10 +19,53 @@
 namespace unroll::cli {
 namespace {
 
+struct CompareArguments : PeerArguments {
+  std::vector<std::string> backends;  // empty: all that are present
+  std::int64_t runs = 5;
+  std::string save;
+  bool explain = false;
+  bool json = false;
+};
+
+void add_options(CLI::App& app, CompareArguments& o) {
+  add_operand(app, "model", o.config, "Run folder, config file, or the graph text of a node that --save wrote.");
+  group(app, "Model");
+  add_weights(app, o);
+  add_precision(app, o.precision);
+  add_text(app, "--input", o.input, "FILE", "Graph text: safetensors file with the inputs.");
+  add_set(app, o);
+  add_seed(app, o);
+  group(app, "What to compare");
+  add_texts(app, "--backend", o.backends, "NAMES",
+            "Backends, comma-separated, such as reference,cpu. `reference`, or else the first, is the standard.",
+            "all available");
+  add_flag(app, "--grad", o.grad, "Compare the gradients of all parameters too; dropout is on.");
+  add_integer(app, "--updates", o.updates,
+              "Compare the losses of N training updates and the parameters after them too.", {0, 100000, 5});
+  allow_only(add_texts(app, "--with", o.with, "NAMES",
+                       "Other libraries, comma-separated, on a config with [model] alone."),
+             {"torch", "onnxruntime"});
+  add_text(app, "--python", o.python, "COMMAND", "Python interpreter in which torch and onnxruntime are installed.");
+  group(app, "Measurement");
+  add_integer(app, "--runs", o.runs, "Timed runs of each backend; 0 skips timing.", {0, 10000, 5});
+  add_integer(app, "--threads", o.threads, "0", "Worker threads of each backend; 0 uses every available processor.",
+              {0, 4096, 2});
+  group(app, "Output");
+  add_text(app, "--save", o.save, "FOLDER", "Write the first node that differs, with its inputs, to this folder.");
+  add_explain(app, o.explain);
+  add_json(app, o.json);
+  add_examples(app,
+               "  unroll compare runs/char-lm --grad\n"
+               "  unroll compare lstm.toml --backend reference,cpu --grad --updates 5 --json\n"
+               "  unroll compare lstm.toml --with torch --python venv/bin/python --grad\n"
+               "\n"
+               "Exit code 9: results differ; the message names the first node that differs.");
+}
+
 constexpr const char* k_reference = "reference";
 
 // The standard first.
-std::vector<std::string> backend_names(const Options& o) {
+std::vector<std::string> backend_names(const CompareArguments& o) {
   std::vector<std::string> names = o.backends;
   if (names.empty()) {
     for (const BackendStatus& status : list_backends())
@@ -140,9 +183,7 @@ ReportList explained(std::span<ExplainingBackend* const> backends) {
   return plans;
 }
 
-}  // namespace
-
-int run_compare(const Options& options) {
+int execute(const CompareArguments& options) {
   const std::vector<std::string> names = backend_names(options);
   std::vector<std::unique_ptr<Backend>> owned;
   std::vector<Backend*> backends;
@@ -192,5 +233,12 @@ int run_compare(const Options& options) {
   }
   return 0;
 }
+
+}  // namespace
+
+const Command compare_command =
+    command(k_understand, "compare",
+            "Check that backends agree on a model's outputs, gradients and updates.",
+            add_options, execute);
 
 }  // namespace unroll::cli

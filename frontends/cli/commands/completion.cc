@@ -6,9 +6,21 @@
 #include <cstdio>
 
 #include "frontends/cli/commands/commands.h"
+#include "frontends/cli/options/command_line.h"
 
 namespace unroll::cli {
 namespace {
+
+struct CompletionArguments {
+  std::string shell;
+};
+
+void add_options(CLI::App& app, CompletionArguments& o) {
+  allow_only(add_operand(app, "shell", o.shell, "Shell to complete in."), {"bash", "zsh", "fish"});
+  add_examples(app,
+               "  source <(unroll completion bash)\n"
+               "  unroll completion fish > ~/.config/fish/completions/unroll.fish");
+}
 
 std::string names_of(const CommandInfo& command) {
   std::string words;
@@ -96,15 +108,18 @@ std::string fish_script(const std::vector<CommandInfo>& commands) {
   return text;
 }
 
-}  // namespace
-
-int run_completion(const Options& options) {
-  const auto commands = describe_commands();
+int execute(const CompletionArguments& options) {
+  const auto commands = describe_commands(all_commands());
   const std::string text = options.shell == "bash"  ? bash_script(commands)
                            : options.shell == "zsh" ? zsh_script(commands)
                                                     : fish_script(commands);
   std::fputs(text.c_str(), stdout);
   return 0;
 }
+
+}  // namespace
+
+const Command completion_command =
+    command(k_machine, "completion", "Print a completion script for a shell.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -13,6 +13,27 @@
 namespace unroll::cli {
 namespace {
 
+struct DataArguments : ConfigArguments {
+  std::string what;  // "check"
+  bool strict = false;
+  bool json = false;
+};
+
+void add_options(CLI::App& app, DataArguments& o) {
+  allow_only(add_operand(app, "what", o.what, "What to do with the data."), {"check"});
+  add_operand(app, "config", o.config, "Config file.");
+  group(app, "Data");
+  add_flag(app, "--strict", o.strict, "Exit with code 3 for warnings too.");
+  add_set(app, o);
+  group(app, "Output");
+  add_json(app, o.json);
+  add_examples(app,
+               "  unroll data check docs/examples/char-lm.toml\n"
+               "  unroll data check docs/examples/digits.toml --strict --json\n"
+               "\n"
+               "docs/data.md describes the data file of each task.");
+}
+
 // What training would refuse must not pass here, whatever the checks looked at.
 void try_task(const Config& config, const std::string& folder, DataCheck& check) {
   try {
@@ -35,9 +56,7 @@ void try_task(const Config& config, const std::string& folder, DataCheck& check)
   }
 }
 
-}  // namespace
-
-int run_data(const Options& options) {
+int execute(const DataArguments& options) {
   const Config config = load_config(options, options.config);
   const std::string folder = folder_of(options.config);
   Activity busy("checking the data");
@@ -59,5 +78,10 @@ int run_data(const Options& options) {
   report.print(options.json);
   return errors > 0 || (options.strict && warnings > 0) ? exit_code(ErrorKind::input_file) : 0;
 }
+
+}  // namespace
+
+const Command data_command =
+    command(k_begin, "data", "Check a dataset for common problems.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -16,6 +16,20 @@
 namespace unroll::cli {
 namespace {
 
+struct DoctorArguments {
+  bool no_self_test = false;
+  bool json = false;
+};
+
+void add_options(CLI::App& app, DoctorArguments& o) {
+  group(app, "Output");
+  add_flag(app, "--no-self-test", o.no_self_test, "Skip the self-test and the roofline measurement.");
+  add_json(app, o.json);
+  add_examples(app,
+               "  unroll doctor\n"
+               "  unroll doctor --no-self-test --json");
+}
+
 std::vector<std::string> cpu_features() {
   std::vector<std::string> names;
 #if defined(__x86_64__) || defined(__i386__)
@@ -61,9 +75,7 @@ ReportList cache_rows(const std::vector<Cache>& caches, bool as_json) {
   return rows;
 }
 
-}  // namespace
-
-int run_doctor(const Options& options) {
+int execute(const DoctorArguments& options) {
   Report report;
   report.add("version", UNROLL_VERSION).add("compiler", compiler()).add("cpu_features", cpu_features());
   report.add("cores", usable_cores());
@@ -101,5 +113,10 @@ int run_doctor(const Options& options) {
   throw Error(ErrorKind::differ, "doctor", "the self-test failed: " + test.failed,
               "Use another backend; run `unroll compare` to find the first node that differs");
 }
+
+}  // namespace
+
+const Command doctor_command =
+    command(k_machine, "doctor", "Show what this build and machine support, and test it.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -21,6 +21,33 @@
 namespace unroll::cli {
 namespace {
 
+struct EvalArguments : RunArguments {
+  std::string split = "test";
+  DecodeOptions decode;
+  std::string svg;
+  bool explain = false;
+  bool json = false;
+};
+
+void add_options(CLI::App& app, EvalArguments& o) {
+  add_operand(app, "run", o.config, "Run folder, or a config with --weights.");
+  group(app, "Model");
+  add_weights(app, o);
+  add_set(app, o);
+  group(app, "Data");
+  add_choice(app, "--split", o.split, "Part of the data to evaluate.", {"train", "validation", "test"});
+  add_decoding(app, o.decode);
+  group(app, "Output");
+  add_text(app, "--svg", o.svg, "FILE", "Draw forecasts, the confusion matrix or attention maps to this SVG file.");
+  add_explain(app, o.explain);
+  add_json(app, o.json);
+  add_config_device(app, o);
+  add_examples(app,
+               "  unroll eval runs/char-lm\n"
+               "  unroll eval runs/char-lm --split validation --json\n"
+               "  unroll eval docs/examples/char-lm.toml --weights model.safetensors");
+}
+
 Split split_of(const std::string& word) {
   return word == "train" ? Split::train : word == "validation" ? Split::validation : Split::test;
 }
@@ -61,9 +88,7 @@ void add_advice(Report& report, const Metrics& metrics, const std::map<std::stri
   report.add("advice", list);
 }
 
-}  // namespace
-
-int run_eval(const Options& options) {
+int execute(const EvalArguments& options) {
   Activity busy("loading the run");
   const RunFolder run = open_run(options);
   if (!options.svg.empty()) check_drawable(run, options.config);
@@ -106,5 +131,10 @@ int run_eval(const Options& options) {
   print_explained(std::move(report), explaining, options.json);
   return 0;
 }
+
+}  // namespace
+
+const Command eval_command =
+    command(k_begin, "eval", "Evaluate a trained model on a split of its data.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -20,6 +20,36 @@
 namespace unroll::cli {
 namespace {
 
+struct ExplainArguments : ComparedArguments {
+  double seconds = 1;
+  bool full = false;
+  std::string svg;
+  std::string out;
+  bool json = false;
+};
+
+void add_options(CLI::App& app, ExplainArguments& o) {
+  add_operand(app, "model", o.config, "Run folder or config file.");
+  group(app, "Model");
+  add_weights(app, o);
+  add_set(app, o);
+  add_seed(app, o);
+  group(app, "Measurement");
+  add_number(app, "--seconds", o.seconds, "Seconds to time each plan, after 20 warm-up runs.",
+             {0, 3600, 1});
+  group(app, "Output");
+  add_flag(app, "--full", o.full, "Print every change that a pass made and every call too.");
+  add_text(app, "--svg", o.svg, "FILE", "Draw the plans to this SVG file.");
+  add_text(app, "--out", o.out, "FOLDER",
+           "Write explain.json and plan.svg to this folder, such as the run's own: `report` shows them.");
+  add_json(app, o.json);
+  add_config_device(app, o);
+  add_memory_limit(app, o);
+  add_examples(app,
+               "  unroll explain runs/char-lm --svg plan.svg\n"
+               "  unroll explain docs/examples/cells/slstm.toml --threads 1 --json");
+}
+
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -159,7 +189,7 @@ class Explaining {
   std::map<std::string, int> names_;  // how many plans have each
 };
 
-CompareModel model_of(const Options& options) {
+CompareModel model_of(const ExplainArguments& options) {
   if (!std::filesystem::exists(options.config))
     throw Error(ErrorKind::input_file, options.config, "there is no such file or folder",
                 "Name a run folder or a config file");
@@ -169,7 +199,7 @@ CompareModel model_of(const Options& options) {
   return compare_model(options);
 }
 
-Report header_of(const Options& options, const CompareModel& model, const Backend& backend) {
+Report header_of(const ExplainArguments& options, const CompareModel& model, const Backend& backend) {
   std::vector<std::string> inputs;
   for (const auto& [name, tensor] : model.task->batch(Split::train, model.training.seed, 0, 0).inputs)
     inputs.push_back(name + " " + tensor.type().text());
@@ -183,9 +213,7 @@ Report header_of(const Options& options, const CompareModel& model, const Backen
   return report;
 }
 
-}  // namespace
-
-int run_explain(const Options& options) {
+int execute(const ExplainArguments& options) {
   Activity busy("loading the model");
   CompareModel model = model_of(options);
   busy.say("timing the plans");
@@ -195,7 +223,7 @@ int run_explain(const Options& options) {
   };
   ExplainingBackend backend(open_backend(model.backend, model.threads, /*predict=*/true));
   const std::vector<NamedPlan> plans = backend.describe().runs
-                                           ? Explaining(model, backend, options.explain_seconds).run()
+                                           ? Explaining(model, backend, options.seconds).run()
                                            : planned(model, backend);
   busy.finish();
   Report report = header_of(options, model, backend), json = report;
@@ -221,5 +249,12 @@ int run_explain(const Options& options) {
   write_and_print(write, print);
   return 0;
 }
+
+}  // namespace
+
+const Command explain_command =
+    command(k_understand, "explain",
+            "Explain the execution plan: passes applied or skipped, kernels chosen, predicted and measured time.",
+            add_options, execute);
 
 }  // namespace unroll::cli

@@ -14,6 +14,25 @@
 namespace unroll::cli {
 namespace {
 
+struct InspectArguments : ConfigArguments {
+  bool print_graph = false;
+  bool print_dot = false;
+  bool json = false;
+};
+
+void add_options(CLI::App& app, InspectArguments& o) {
+  add_operand(app, "path", o.config, "Safetensors file, run folder, config (.toml) or graph text.");
+  group(app, "Model");
+  add_set(app, o);
+  group(app, "Output");
+  add_flag(app, "--graph", o.print_graph, "Print the graph of a config or graph text.");
+  add_flag(app, "--dot", o.print_dot, "Print the graph for Graphviz.");
+  add_json(app, o.json);
+  add_examples(app,
+               "  unroll inspect runs/char-lm\n"
+               "  unroll inspect lstm.toml --dot | dot -Tsvg > lstm.svg");
+}
+
 constexpr std::size_t k_longest_metadata = 200;  // characters shown without --json
 
 void add_tensor_file(Report& report, const TensorFile& file, bool json) {
@@ -65,7 +84,7 @@ std::shared_ptr<Graph> graph_of_config(const Config& config) {
   return job.graph;
 }
 
-int print_graph_of(const Options& options, const Graph& graph) {
+int print_graph_of(const InspectArguments& options, const Graph& graph) {
   if (options.print_dot)
     std::fputs(graph_to_dot(graph).c_str(), stdout);
   else if (options.print_graph)
@@ -75,23 +94,23 @@ int print_graph_of(const Options& options, const Graph& graph) {
   return 0;
 }
 
-int inspect_folder(const Options& options) {
+int inspect_folder(const InspectArguments& options) {
   Report report;
-  report.add("folder", options.path);
+  report.add("folder", options.config);
   bool any = false;
   for (const char* name : {"config.toml", "metrics.jsonl", "best.safetensors", "last.safetensors", "log.txt"}) {
     std::error_code error;
-    const auto bytes = std::filesystem::file_size(std::filesystem::path(options.path) / name, error);
+    const auto bytes = std::filesystem::file_size(std::filesystem::path(options.config) / name, error);
     if (error) continue;
     any = true;
     report.add(name, options.json ? ReportItem(static_cast<std::int64_t>(bytes)) : ReportItem(bytes_text(bytes)));
   }
   if (!any) {
-    throw Error(ErrorKind::input_file, options.path,
+    throw Error(ErrorKind::input_file, options.config,
                 "not a run folder: no config.toml, metrics.jsonl or checkpoint in it",
                 "Name a folder that `unroll train --out` wrote");
   }
-  const std::string best = options.path + "/best.safetensors";
+  const std::string best = options.config + "/best.safetensors";
   if (std::filesystem::exists(best)) {
     Report model;
     add_tensor_file(model, load_safetensors(best), options.json);
@@ -101,20 +120,26 @@ int inspect_folder(const Options& options) {
   return 0;
 }
 
-}  // namespace
-
-int run_inspect(const Options& options) {
-  const std::filesystem::path path(options.path);
+int execute(const InspectArguments& options) {
+  const std::filesystem::path path(options.config);
   if (std::filesystem::is_directory(path)) return inspect_folder(options);
-  if (path.extension() == ".toml") return print_graph_of(options, *graph_of_config(load_config(options, options.path)));
+  if (path.extension() == ".toml")
+    return print_graph_of(options, *graph_of_config(load_config(options, options.config)));
   if (path.extension() == ".safetensors") {
     Report report;
-    report.add("file", options.path);
-    add_tensor_file(report, load_safetensors(options.path), options.json);
+    report.add("file", options.config);
+    add_tensor_file(report, load_safetensors(options.config), options.json);
     report.print(options.json);
     return 0;
   }
-  return print_graph_of(options, *parse_graph(read_graph_text(options.path)));
+  return print_graph_of(options, *parse_graph(read_graph_text(options.config)));
 }
+
+}  // namespace
+
+const Command inspect_command =
+    command(k_understand, "inspect",
+            "Show the contents of a model file, run folder, config or graph.",
+            add_options, execute);
 
 }  // namespace unroll::cli

@@ -25,6 +25,34 @@
 namespace unroll::cli {
 namespace {
 
+struct LeverArguments : ConfigArguments {
+  std::vector<std::string> levers;  // "batch=64", "batch=64,lr=0.01"
+  LeverOptions lever;
+  std::string out;
+  bool json = false;
+};
+
+void add_options(CLI::App& app, LeverArguments& o) {
+  add_operand(app, "config", o.config, "Config file of the baseline.");
+  add_operands(app, "changes", o.levers,
+               "Changes of config keys, such as hidden=512. Join changes that belong together with a comma: "
+               "batch=64,lr=0.008.");
+  group(app, "Training");
+  add_integer(app, "--seeds", o.lever.seeds, "Runs per change, from train.seed on.", {1, 1000, 5});
+  add_number(app, "--minutes", o.lever.minutes, "Time limit for all runs together.", {0.001, 1e6, 10});
+  add_seed(app, o);
+  add_set(app, o);
+  group(app, "Output");
+  add_text(app, "--out", o.out, "FOLDER", "Write lever.json and a run folder per run to this folder.");
+  add_json(app, o.json);
+  add_config_device(app, o);
+  add_examples(app,
+               "  unroll lever docs/examples/char-lm.toml cell=gru hidden=512 dropout=0.2\n"
+               "  unroll lever docs/examples/digits.toml batch=64,lr=0.006 layers=2 --seeds 5\n"
+               "\n"
+               "`unroll ablation` and `unroll ablate` are other names of this command.");
+}
+
 // Other words for keys; the name of a key without its section is one anyway.
 constexpr std::pair<std::string_view, std::string_view> k_short_names[] = {
     {"window", "data.steps"}, {"clip", "train.clip_norm"}, {"smoothing", "train.label_smoothing"},
@@ -230,9 +258,7 @@ Report text_of(const LeverTable& table) {
   return report;
 }
 
-}  // namespace
-
-int run_lever(const Options& options) {
+int execute(const LeverArguments& options) {
   Config config = load_config(options, options.config);
   make_data_path_absolute(config, options.config);
   config.refuse_unread();
@@ -271,5 +297,12 @@ int run_lever(const Options& options) {
   write_and_print(write, [&] { (options.json ? json : text_of(table)).print(options.json); });
   return 0;
 }
+
+}  // namespace
+
+const Command lever_command =
+    command(k_understand, "lever",
+            "Run an ablation: change one option at a time and compare speed, memory and loss.",
+            add_options, execute, {"ablation", "ablate"});
 
 }  // namespace unroll::cli

@@ -14,6 +14,34 @@
 namespace unroll::cli {
 namespace {
 
+struct NewArguments : ConfigArguments {
+  std::string kind;  // a word of task_kinds()
+  std::string path;
+  std::string data;  // use this data file
+  bool reference = false;
+};
+
+void add_options(CLI::App& app, NewArguments& o) {
+  std::vector<std::string> kinds;
+  for (const TaskKind& kind : task_kinds()) kinds.emplace_back(kind.word);
+  CLI::Option* kind = add_operand(app, "kind", o.kind, "Task to set up.");
+  allow_only(kind, std::move(kinds));
+  make_required(kind, false);
+  make_required(add_operand(app, "path", o.path,
+                            "Folder for config.toml and sample data, or a config file that ends in .toml."), false);
+  group(app, "Data");
+  add_text(app, "--data", o.data, "FILE", "Use this data file instead of sample data.");
+  add_set(app, o);
+  group(app, "Output");
+  add_flag(app, "--reference", o.reference, "Print the reference of all config keys (docs/config.md).");
+  add_examples(app,
+               "  unroll new language-model demo\n"
+               "  unroll new forecast sales.toml --data sales.csv --set data.column=units\n"
+               "  unroll train demo/config.toml --out runs/demo\n"
+               "\n"
+               "docs/data.md describes the data file of each task.");
+}
+
 namespace fs = std::filesystem;
 
 struct Template {
@@ -62,9 +90,7 @@ const Template& template_of(const std::string& kind) {
               fmt::format("Write unroll new {} PATH", fmt::join(kinds, "|")));
 }
 
-}  // namespace
-
-int run_new(const Options& options) {
+int execute(const NewArguments& options) {
   if (options.reference) {
     fmt::print("{}", config_reference());
     return 0;
@@ -93,5 +119,10 @@ int run_new(const Options& options) {
              fs::path(file).parent_path().filename().string());
   return 0;
 }
+
+}  // namespace
+
+const Command new_command =
+    command(k_begin, "new", "Create a commented config and sample data.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -19,13 +19,40 @@
 namespace unroll::cli {
 namespace {
 
+void add_options(CLI::App& app, PredictArguments& o) {
+  add_operand(app, "run", o.config, "Run folder, or a config with --weights.");
+  group(app, "Model");
+  add_weights(app, o);
+  add_set(app, o);
+  group(app, "Data");
+  add_text(app, "--input", o.input, "FILE", "File to predict from.", "-, standard input");
+  add_decoding(app, o.decode);
+  group(app, "Output");
+  add_text(app, "--output", o.output, "FILE", "File to write; replaced when complete.", "-, standard output");
+  allow_only(add_text(app, "--format", o.format, "NAME", "Format of the output.",
+                      "by the name of --output, else by task"), {"csv", "tsv", "jsonl", "text"});
+  add_text(app, "--svg", o.svg, "FILE",
+           "Draw to this SVG file. forecast: the series and its forecast; classify, document: class probabilities of "
+           "the first lines; translate: attention for the first line.");
+  show_default(add_integer(app, "--top-k", o.top_k,
+                           "Labels to print with their probabilities; for classify and document.",
+                           {1, 65536, 3}), "1");
+  add_integer(app, "--horizon", o.horizon, "the model's", "Time steps to predict; for forecast.", {1, 1000000, 12});
+  add_explain(app, o.explain);
+  add_json(app, o.json, "Print one JSON object per line, as --format jsonl.");
+  add_config_device(app, o);
+  add_examples(app,
+               "  unroll predict runs/reviews --input new.txt --output labels.csv --top-k 3\n"
+               "  echo \"in the beginning god created\" | unroll predict runs/restore");
+}
+
 constexpr std::size_t k_lines = 1024, k_bytes = std::size_t{4} << 20;  // of a batch, at most
 constexpr int k_wait = 5;          // ms that a batch waits for the next line of a pipe
 constexpr std::int64_t k_said = 5;  // lines without an answer whose reason is printed
 
 struct Row {
   unsigned kind;
-  std::unique_ptr<Answers> (*make)(const RunFolder&, Backend&, const Options&);
+  std::unique_ptr<Answers> (*make)(const RunFolder&, Backend&, const PredictArguments&);
 };
 constexpr Row k_rows[] = {{k_label, label_answers},
                           {k_translate, translate_answers},
@@ -33,7 +60,7 @@ constexpr Row k_rows[] = {{k_label, label_answers},
                           {k_language_model, line_scores},
                           {k_classify, class_answers}};
 
-std::unique_ptr<Answers> answers_of(const RunFolder& run, Backend& backend, const Options& options) {
+std::unique_ptr<Answers> answers_of(const RunFolder& run, Backend& backend, const PredictArguments& options) {
   for (const Row& row : k_rows)
     if (row.kind == run.config.uses()) return row.make(run, backend, options);
   run.config.refuse("task.kind", "the run has no task to predict with", "Name the run folder of a trained task");
@@ -136,9 +163,7 @@ class Session {
   std::string first_failure_, first_failure_place_;
 };
 
-}  // namespace
-
-int run_predict(const Options& options) {
+int execute(const PredictArguments& options) {
   const RunFolder run = open_run(options);
   check_picture(run, options);
   ExplainingBackend* explaining = nullptr;
@@ -166,5 +191,10 @@ int run_predict(const Options& options) {
   session.conclude(file.is_stdout() ? "" : options.output);
   return 0;
 }
+
+}  // namespace
+
+const Command predict_command =
+    command(k_begin, "predict", "Predict outputs for new inputs.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -22,6 +22,35 @@
 namespace unroll::cli {
 namespace {
 
+struct ProfileArguments : ComparedArguments {
+  std::int64_t updates = 0;
+  std::string trace;                  // gets a Chrome trace
+  std::int64_t trace_events = 20000;  // of each thread, at most
+  bool json = false;
+};
+
+void add_options(CLI::App& app, ProfileArguments& o) {
+  add_operand(app, "model", o.config, "Run folder or config file.");
+  group(app, "Model");
+  add_weights(app, o);
+  add_precision(app, o.precision);
+  add_set(app, o);
+  add_seed(app, o);
+  group(app, "Measurement");
+  show_default(add_integer(app, "--updates", o.updates, "Updates to measure, after 20 warm-up updates.",
+                           {1, 100000, 50}), "20");
+  add_text(app, "--trace", o.trace, "FILE",
+           "Write a Chrome trace of three further updates, for chrome://tracing or ui.perfetto.dev.");
+  add_integer(app, "--trace-events", o.trace_events, "Most events to keep per thread in the trace.",
+              {1, 1e7, 20000});
+  group(app, "Output");
+  add_json(app, o.json);
+  add_config_device(app, o);
+  add_examples(app,
+               "  unroll profile docs/examples/char-lm.toml\n"
+               "  unroll profile runs/char-lm --updates 50 --trace trace.json");
+}
+
 using Clock = TimedBackend::Clock;
 
 // Updates before the first one that counts: schedules are chosen by timings of the first runs.
@@ -72,7 +101,7 @@ struct Measured {
   Clock::time_point trace_begin{};
 };
 
-std::unique_ptr<Backend> backend_of(const Options& options, Trace* trace) {
+std::unique_ptr<Backend> backend_of(const ProfileArguments& options, Trace* trace) {
   const bool run = std::filesystem::is_directory(options.config) || !options.weights.empty();
   const Config config = run ? open_run(options).config : load_config(options, options.config);
   return open_backend(config, /*predict=*/true, trace);
@@ -211,9 +240,7 @@ TextTable call_table(const Measured& m) {
   return table;
 }
 
-}  // namespace
-
-int run_profile(const Options& options) {
+int execute(const ProfileArguments& options) {
   constexpr std::int64_t k_updates = 20;
   std::unique_ptr<Trace> trace;
   if (!options.trace.empty()) trace = std::make_unique<Trace>(static_cast<std::size_t>(options.trace_events));
@@ -251,5 +278,10 @@ int run_profile(const Options& options) {
   write_atomically(disk(), options.trace, std::array{std::as_bytes(std::span(text))});
   return 0;
 }
+
+}  // namespace
+
+const Command profile_command =
+    command(k_understand, "profile", "Measure where the time of a training update goes.", add_options, execute);
 
 }  // namespace unroll::cli

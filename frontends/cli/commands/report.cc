@@ -16,13 +16,30 @@
 namespace unroll::cli {
 namespace {
 
+struct ReportArguments {
+  std::vector<std::string> sources;  // run folders, folders of lever, files
+  std::string output;
+  bool no_examples = false;
+  bool json = false;
+};
+
+void add_options(CLI::App& app, ReportArguments& o) {
+  add_operands(app, "sources", o.sources,
+               "Run folders, --out folders of lever, and saved output of compare, lever, explain, bench or generate.");
+  group(app, "Output");
+  add_text(app, "--output", o.output, "FILE", "HTML file to write.", "report.html");
+  add_flag(app, "--no-examples", o.no_examples, "Do not evaluate the runs: no predictions and no test metrics.");
+  add_json(app, o.json);
+  add_examples(app,
+               "  unroll report runs/a runs/b\n"
+               "  unroll report runs/a ablation --output report.html");
+}
+
 constexpr std::size_t k_most_attached = std::size_t{16} << 20;
 
 std::string attached_text(const std::string& path) { return read_text_file(path, k_most_attached); }
 
-}  // namespace
-
-int run_report(const Options& options) {
+int execute(const ReportArguments& options) {
   Activity busy("reading runs", static_cast<std::int64_t>(options.sources.size()));
   std::int64_t n_read = 0;
   std::vector<RunRecord> runs;
@@ -56,5 +73,10 @@ int run_report(const Options& options) {
   report.print(options.json);
   return 0;
 }
+
+}  // namespace
+
+const Command report_command =
+    command(k_understand, "report", "Write an HTML report that compares runs.", add_options, execute);
 
 }  // namespace unroll::cli

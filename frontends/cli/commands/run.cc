@@ -17,6 +17,36 @@
 namespace unroll::cli {
 namespace {
 
+struct RunArguments : ConfigArguments {
+  std::string weights;
+  std::string input;
+  std::string output;
+  bool grad = false;
+  bool explain = false;
+  bool json = false;
+};
+
+void add_options(CLI::App& app, RunArguments& o) {
+  add_operand(app, "config", o.config, "Config file with a [model] section.");
+  group(app, "Model");
+  make_required(add_text(app, "--weights", o.weights, "FILE",
+                         "Safetensors file with the parameters, under PyTorch's names."));
+  add_set(app, o);
+  group(app, "Data");
+  make_required(add_text(app, "--input", o.input, "FILE",
+           "Safetensors file with x [T,B,I], optional h0, c0 and lengths; with --grad also d_y."));
+  group(app, "Output");
+  make_required(add_text(app, "--output", o.output, "FILE",
+                         "Write y, hn and cn to this safetensors file; with --grad also d_*."));
+  add_flag(app, "--grad", o.grad, "Compute the gradients of <y,d_y> + <hn,d_hn> + <cn,d_cn> too.");
+  add_explain(app, o.explain);
+  add_json(app, o.json);
+  add_config_device(app, o);
+  add_examples(app,
+               "  unroll run lstm.toml --weights w.safetensors --input x.safetensors \\\n"
+               "      --output y.safetensors --grad");
+}
+
 std::string expected_text(const std::map<std::string, Type>& expected) {
   std::vector<std::string> lines;
   for (const auto& [name, type] : expected) lines.push_back(fmt::format("{} {}", name, type.text()));
@@ -126,7 +156,7 @@ void drop_gradients(TensorMap& input) {
   }
 }
 
-TensorMap gather_inputs(const Options& options, const Pass& pass, TensorMap input, TensorMap weights) {
+TensorMap gather_inputs(const RunArguments& options, const Pass& pass, TensorMap input, TensorMap weights) {
   std::map<std::string, Type> expected = pass.required;
   for (const auto& [name, type] : pass.required) require_tensor(options.input, input, name, type, expected);
   expected.insert(pass.optional.begin(), pass.optional.end());
@@ -141,9 +171,7 @@ TensorMap gather_inputs(const Options& options, const Pass& pass, TensorMap inpu
   return input;
 }
 
-}  // namespace
-
-int run_tensors(const Options& options) {
+int execute(const RunArguments& options) {
   Activity busy("running the model");
   const Config config = load_config(options, options.config);
   TensorMap input = load_safetensors(options.input).tensors;
@@ -174,5 +202,12 @@ int run_tensors(const Options& options) {
   }
   return 0;
 }
+
+}  // namespace
+
+const Command run_command =
+    command(k_deploy, "run",
+            "Run one forward pass, or forward and backward, on tensors from files.",
+            add_options, execute);
 
 }  // namespace unroll::cli

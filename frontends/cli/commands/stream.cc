@@ -18,6 +18,34 @@
 namespace unroll::cli {
 namespace {
 
+struct StreamArguments : RunArguments, StepArguments {
+  std::string input;
+  bool bench = false;
+  bool explain = false;
+  bool json = false;
+};
+
+void add_options(CLI::App& app, StreamArguments& o) {
+  add_operand(app, "run", o.config, "Run folder, or a config with --weights.");
+  group(app, "Model");
+  add_weights(app, o);
+  add_set(app, o);
+  group(app, "Data");
+  add_text(app, "--input", o.input, "FILE", "Input vectors, one time step per line.", "-, standard input");
+  add_lanes(app, o);
+  group(app, "Measurement");
+  add_flag(app, "--bench", o.bench, "Time calls with random input instead.");
+  add_number(app, "--seconds", o.seconds, "Seconds that --bench measures.", {0, 3600, 3});
+  add_seed(app, o);
+  group(app, "Output");
+  add_explain(app, o.explain);
+  add_json(app, o.json, "Print one JSON array per line.");
+  add_device(app, o, "the config's run.backend", "1");
+  add_examples(app,
+               "  seq 10 | unroll stream runs/co2\n"
+               "  unroll stream lstm.toml --weights w.safetensors --weights-dtype int8 --bench");
+}
+
 constexpr std::int64_t k_compared_steps = 1000;  // with weights in fewer bits, so many also run in f32
 
 void print_values(std::span<const float> values, bool json, fmt::memory_buffer& text) {
@@ -38,11 +66,11 @@ void print_values(std::span<const float> values, bool json, fmt::memory_buffer& 
 // Runs T steps at a time; the last ones of an input that is no multiple of the chunk go one by one.
 class LineStream {
  public:
-  LineStream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const Options& options)
+  LineStream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const StreamArguments& options)
       : options_(options),
         ids_(model.input == DType::i32),
-        stream_(backend, model, parameters, stream_options(options)) {
-    StreamOptions exact = stream_options(options);
+        stream_(backend, model, parameters, stream_options(options, options.threads)) {
+    StreamOptions exact = stream_options(options, options.threads);
     if (exact.weights != WeightFormat::f32) {
       exact.weights = WeightFormat::f32;
       exact_ = std::make_unique<Stream>(backend, model, parameters, exact);
@@ -99,7 +127,7 @@ class LineStream {
     if (!done) throw Error(ErrorKind::device, "stream", "a step failed on the device");
   }
 
-  const Options& options_;
+  const StreamArguments& options_;
   bool ids_;
   Stream stream_;
   std::unique_ptr<Stream> exact_;
@@ -117,9 +145,7 @@ StreamModel model_of(const RunFolder& run) {
   return recurrent_stream(model_options(run.config), run.config.integer("model.input"));
 }
 
-}  // namespace
-
-int run_stream(const Options& options) {
+int execute(const StreamArguments& options) {
   Activity busy("loading the model");
   const RunFolder run = open_run(options);
   const StreamModel model = model_of(run);
@@ -129,7 +155,7 @@ int run_stream(const Options& options) {
       explaining);
   if (options.bench) {
     busy.say("timing");
-    Report timed = time_stream(*backend, model, run.model.tensors, options);
+    Report timed = time_stream(*backend, model, run.model.tensors, options, options);
     busy.finish();
     print_explained(std::move(timed), explaining, options.json);
     return 0;
@@ -141,5 +167,10 @@ int run_stream(const Options& options) {
   print_explained_after(explaining, options.json);
   return 0;
 }
+
+}  // namespace
+
+const Command stream_command =
+    command(k_deploy, "stream", "Run a model step by step on a stream of input vectors.", add_options, execute);
 
 }  // namespace unroll::cli

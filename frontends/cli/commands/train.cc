@@ -27,10 +27,54 @@
 namespace unroll::cli {
 namespace {
 
+struct TrainArguments : ConfigArguments {
+  std::string out;
+  bool resume = false;
+  std::optional<std::int64_t> max_updates;
+  bool find_lr = false;
+  bool verify_resume = false;
+  std::optional<std::int64_t> check_precision;  // updates
+  double tolerance = 0.01;
+  bool explain = false;
+  bool json = false;
+};
+
+void add_options(CLI::App& app, TrainArguments& o) {
+  make_required(add_operand(app, "config", o.config,
+                            "Config file; `unroll new` writes one. With --resume, default: the run's own."), false);
+  group(app, "Training");
+  add_flag(app, "--resume", o.resume, "Continue from the run's last checkpoint; the result is bit-identical.");
+  add_integer(app, "--max-updates", o.max_updates, "the config's train.max_updates",
+              "Stop after update N; a larger N than planned extends the run.", {.lowest = 1, .example = 1000});
+  add_seed(app, o);
+  add_set(app, o);
+  group(app, "Checks that run instead of training and write nothing");
+  add_flag(app, "--find-lr", o.find_lr, "Run a learning-rate range test and suggest a rate.");
+  add_flag(app, "--verify-resume", o.verify_resume,
+               "Check that --max-updates updates (20) give the same bits with and without a stop and resume.");
+  add_integer(app, "--check-precision", o.check_precision, "off",
+              "Compare the losses of N updates in train.precision with those in f32.", {.lowest = 1, .example = 100});
+  add_number(app, "--tolerance", o.tolerance, "Largest relative loss difference that --check-precision accepts.",
+             {0, 1, 0.01});
+  group(app, "Output");
+  add_text(app, "--out", o.out, "FOLDER", "Run folder to write. Required unless a check runs.");
+  add_explain(app, o.explain);
+  add_json(app, o.json);
+  add_config_device(app, o);
+  add_memory_limit(app, o);
+  add_examples(app,
+               "  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
+               "  unroll train --resume --out runs/char-lm --max-updates 2000\n"
+               "  unroll train docs/examples/char-lm.toml --find-lr\n"
+               "\n"
+               "The first Ctrl-C finishes the update, saves a checkpoint and exits (code 130).\n"
+               "The second exits at once.");
+}
+
 namespace fs = std::filesystem;
 
 // --max-updates stops early, and lengthens the run when the config plans for fewer.
-void apply_max_updates(const Options& options, Config& config, TrainerOptions& trainer) {
+void apply_max_updates(const TrainArguments& options, Config& config, TrainerOptions& trainer) {
   if (!options.max_updates) return;
   trainer.stop_at = *options.max_updates;
   if (trainer.epochs == 0 && trainer.stop_at > trainer.max_updates) {
@@ -51,7 +95,7 @@ struct Finished {
   bool diverged = false;
 };
 
-Report report_for_programs(const Finished& run, const Options& options) {
+Report report_for_programs(const Finished& run, const TrainArguments& options) {
   const TrainResult& result = run.result;
   Report report;
   report.add("folder", options.out).add("updates", result.updates);
@@ -80,7 +124,7 @@ Report report_for_programs(const Finished& run, const Options& options) {
 }
 
 // Advice and estimates were lines when they were due.
-Report report_for_people(const Finished& run, const Options& options) {
+Report report_for_people(const Finished& run, const TrainArguments& options) {
   const TrainResult& result = run.result;
   Report report;
   report.add("run", options.out).add("updates", result.updates);
@@ -110,7 +154,7 @@ Report report_for_people(const Finished& run, const Options& options) {
 }
 
 // Every fourth point is enough for people.
-int run_find_lr(const Config& config, TrainerOptions trainer, const Options& options) {
+int run_find_lr(const Config& config, TrainerOptions trainer, const TrainArguments& options) {
   Activity busy("loading the data");
   const auto backend = open_backend(config);
   const auto task = make_task(config, "");
@@ -153,7 +197,7 @@ class ScratchFolder {
   bool kept_ = false;
 };
 
-int run_verify_resume(const Config& config, TrainerOptions trainer, const Options& options) {
+int run_verify_resume(const Config& config, TrainerOptions trainer, const TrainArguments& options) {
   constexpr std::int64_t k_updates = 20;
   Activity busy("loading the data");
   const auto backend = open_backend(config);
@@ -183,7 +227,7 @@ int run_verify_resume(const Config& config, TrainerOptions trainer, const Option
 // About so many points of the curves are enough for people.
 constexpr std::size_t k_shown_points = 20;
 
-int run_check_precision(const Config& config, TrainerOptions trainer, const Options& options) {
+int run_check_precision(const Config& config, TrainerOptions trainer, const TrainArguments& options) {
   Activity busy("loading the data");
   const auto backend = open_backend(config);
   const auto task = make_task(config, "");
@@ -217,7 +261,7 @@ int run_check_precision(const Config& config, TrainerOptions trainer, const Opti
 namespace {
 
 // CONFIG, or without it the run's own.
-std::string config_to_train(const Options& options) {
+std::string config_to_train(const TrainArguments& options) {
   if (!options.config.empty()) return options.config;
   if (!options.resume || options.out.empty())
     throw Error(ErrorKind::usage, "train", "the config file is missing",
@@ -231,18 +275,15 @@ std::string config_to_train(const Options& options) {
 }
 
 // Between the run in the folder and this config. Throws Error(usage) where the run's checkpoint cannot follow.
-std::vector<ConfigChange> changes_of_resume(const Options& options, const Config& config) {
+std::vector<ConfigChange> changes_of_resume(const TrainArguments& options, const Config& config) {
   const std::string path = options.out + "/config.toml";
   if (!options.resume || !disk().exists(path)) return {};
-  Options plain;
-  std::vector<ConfigChange> changes = config_changes(load_config(plain, path), config);
+  std::vector<ConfigChange> changes = config_changes(load_config({}, path), config);
   if (holds_checkpoint(options.out)) refuse_changes(changes, options.out);
   return changes;
 }
 
-}  // namespace
-
-int run_train(const Options& options) {
+int execute(const TrainArguments& options) {
   if (options.out.empty() && !options.find_lr && !options.verify_resume && !options.check_precision)
     throw Error(ErrorKind::usage, "train", "--out is missing",
                 fmt::format("Name a run folder: unroll train {} --out runs/first",
@@ -314,5 +355,10 @@ int run_train(const Options& options) {
                   options.json);
   return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
+
+}  // namespace
+
+const Command train_command =
+    command(k_begin, "train", "Train the model described by a config.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -47,7 +47,7 @@ double stack_flop(const BenchModel& w) {
 
 // B lengths of MIN:MAX:MEAN, drawn from the seed: u^p between the ends has the mean for the right p; then single steps
 // are added or taken in turn until the sum is exact.
-std::vector<std::int32_t> draw_lengths(const Options& o, const RecurrentSizes& sizes) {
+std::vector<std::int32_t> draw_lengths(const BenchArguments& o, const RecurrentSizes& sizes) {
   std::int64_t low = 0, high = 0, mean = 0;
   char end = 0;
   if (std::sscanf(o.lengths.c_str(), "%ld:%ld:%ld%c", &low, &high, &mean, &end) != 3 || low < 0 || high > sizes.steps ||
@@ -78,7 +78,7 @@ struct ProductSizes {
   std::int64_t m = 0, k = 0, n = 0;
 };
 
-ProductSizes product_sizes(const Options& o) {
+ProductSizes product_sizes(const BenchArguments& o) {
   constexpr std::int64_t k_largest = 1000000;
   ProductSizes p;
   char end = 0;
@@ -90,7 +90,7 @@ ProductSizes product_sizes(const Options& o) {
 }
 
 // c [M,N] = a [M,K] b [K,N], each operand stored transposed when asked for.
-BenchJob product_job(const Options& o) {
+BenchJob product_job(const BenchArguments& o) {
   const ProductSizes p = product_sizes(o);
   const Precision precision = bench_precision(o);
   const DType dtype = precision == Precision::bf16  ? DType::bf16
@@ -115,7 +115,7 @@ BenchJob product_job(const Options& o) {
   return job;
 }
 
-BenchJob stack_job(const Options& o) {
+BenchJob stack_job(const BenchArguments& o) {
   const BenchModel w = bench_model(o);
   RecurrentJob stack = build_stack(w, o.mode == "train");
   BenchJob job{stack.graph, std::move(stack.parameters), {}, {}};
@@ -131,7 +131,7 @@ BenchJob stack_job(const Options& o) {
 }  // namespace
 
 // The config's, or one LSTM layer; options given on the command line come before both.
-BenchModel bench_model(const Options& o) {
+BenchModel bench_model(const BenchArguments& o) {
   BenchModel w{{.cell = "lstm", .hidden = 256}, {.steps = 100, .batch = 32, .input = 128}};
   if (!o.config.empty()) {
     const Config config = load_config(o, o.config);
@@ -150,15 +150,15 @@ BenchModel bench_model(const Options& o) {
   return w;
 }
 
-Precision bench_precision(const Options& options) {
+Precision bench_precision(const BenchArguments& options) {
   return options.precision.empty() ? Precision::f32 : precision_from_name(options.precision);
 }
 
-BenchJob bench_job(const Options& options) {
+BenchJob bench_job(const BenchArguments& options) {
   return options.mode == "gemm" ? product_job(options) : stack_job(options);
 }
 
-TensorMap bench_inputs(const BenchJob& job, const Graph& graph, const Options& options) {
+TensorMap bench_inputs(const BenchJob& job, const Graph& graph, const BenchArguments& options) {
   TensorMap values = initialize(job.drawn, static_cast<std::uint64_t>(options.seed.value_or(0)));
   values.insert(job.given.begin(), job.given.end());
   for (const NamedValue& input : graph.inputs()) {
@@ -169,7 +169,7 @@ TensorMap bench_inputs(const BenchJob& job, const Graph& graph, const Options& o
   return values;
 }
 
-double bench_flop(const Options& options) {
+double bench_flop(const BenchArguments& options) {
   if (options.mode == "gemm") {
     const ProductSizes p = product_sizes(options);
     return 2 * static_cast<double>(p.m) * static_cast<double>(p.k) * static_cast<double>(p.n);

@@ -59,7 +59,7 @@ class GraphTask final : public Task {
   TensorMap inputs_;
 };
 
-CompareModel graph_model(const Options& o) {
+CompareModel graph_model(const ComparedArguments& o) {
   const std::string text = read_graph_text(o.config);
   if (o.input.empty())
     throw Error(ErrorKind::usage, "compare", "a graph needs its inputs", "Name their file with --input");
@@ -101,7 +101,7 @@ std::shared_ptr<const Task> stack_task(const RecurrentModelOptions& model, const
   return std::make_shared<StackTask>(model, sizes);
 }
 
-CompareModel compare_model(const Options& o) {
+CompareModel compare_model(const ComparedArguments& o) {
   const bool folder = std::filesystem::is_directory(o.config);
   const bool config = o.config.ends_with(".toml");
   CompareModel model;

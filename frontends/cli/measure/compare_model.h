@@ -4,9 +4,11 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "frontends/cli/config/job.h"
-#include "frontends/cli/options/options.h"
+#include "frontends/cli/options/command_options.h"
 #include "unroll/trainer.h"
 
 namespace unroll::cli {
@@ -29,6 +31,13 @@ std::shared_ptr<const Task> stack_task(const RecurrentModelOptions& model, const
 
 // Of a run folder or a config its task; of a config with [model] alone its stack_task; of graph text the graph on the
 // tensors of --input.
-CompareModel compare_model(const Options& options);
+struct ComparedArguments : RunArguments {
+  std::string input;               // of graph text
+  std::string precision;           // empty: the config's
+  std::vector<std::string> with;   // other libraries: of a config the recurrent layers alone
+  bool grad = false;
+  std::int64_t updates = 0;
+};
+CompareModel compare_model(const ComparedArguments& options);
 
 }  // namespace unroll::cli

@@ -104,7 +104,7 @@ std::string cell_options(const PeerRow& peer, const RecurrentModelOptions& m, co
 }
 
 OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs::path& folder,
-                        const Options& o) {
+                        const PeerArguments& o) {
   const RecurrentModelOptions& m = model.stack->model;
   const RecurrentSizes& s = model.stack->sizes;
   const std::string out = (folder / (std::string(peer.name) + ".safetensors")).string();
@@ -128,7 +128,7 @@ OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs
 }
 
 // Throws when the interpreter or a package is absent.
-void require_packages(const PeerRow& peer, const Options& o) {
+void require_packages(const PeerRow& peer, const PeerArguments& o) {
   const std::string imports = fmt::format("{} -c 'import {}' 2>/dev/null", quoted(o.python), peer.imports);
   if (std::system(imports.c_str()) == 0) return;
   throw Error(ErrorKind::unsupported, "compare",
@@ -140,7 +140,7 @@ void require_packages(const PeerRow& peer, const Options& o) {
 }  // namespace
 
 std::vector<OutsideResults> run_peers(const CompareModel& model, const TensorMap& parameters,
-                                      const TrainerOptions& training, const Options& options) {
+                                      const TrainerOptions& training, const PeerArguments& options) {
   if (!model.stack)
     throw Error(ErrorKind::unsupported, "compare",
                 "other libraries run the layers of a config, not a run folder or graph", "Name the config instead");

@@ -5,14 +5,16 @@
 #include <vector>
 
 #include "frontends/cli/measure/compare_model.h"
-#include "frontends/cli/options/options.h"
 #include "unroll/compare.h"
 
 namespace unroll::cli {
 
+struct PeerArguments : ComparedArguments {
+  std::string python = "python3";
+};
 // Runs each library of options.with on the task's first batch. Throws Error(unsupported) if its packages are not
 // installed, or for layers that it does not have.
 std::vector<OutsideResults> run_peers(const CompareModel& model, const TensorMap& parameters,
-                                      const TrainerOptions& training, const Options& options);
+                                      const TrainerOptions& training, const PeerArguments& options);
 
 }  // namespace unroll::cli

@@ -56,11 +56,11 @@ std::vector<double> microseconds(Stream& stream, const Inputs& inputs, std::span
 
 }  // namespace
 
-StreamOptions stream_options(const Options& o) {
+StreamOptions stream_options(const StepArguments& o, std::optional<std::int64_t> threads) {
   const WeightFormat format = o.weights_dtype == "bf16"   ? WeightFormat::bf16
                               : o.weights_dtype == "int8" ? WeightFormat::int8
                                                           : WeightFormat::f32;
-  return {.lanes = o.lanes, .chunk = o.chunk, .weights = format, .one_thread = o.threads.value_or(1) == 1};
+  return {.lanes = o.lanes, .chunk = o.chunk, .weights = format, .one_thread = threads.value_or(1) == 1};
 }
 
 void Difference::add(std::span<const float> y, std::span<const float> wanted) {
@@ -73,11 +73,12 @@ void Difference::add(std::span<const float> y, std::span<const float> wanted) {
 }
 double Difference::relative() const { return wanted_squares_ > 0 ? std::sqrt(squares_ / wanted_squares_) : 0; }
 
-Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const Options& options) {
+Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& parameters,
+                   const StepArguments& options, const ConfigArguments& machine) {
   constexpr std::size_t k_compared = 200;
-  StreamOptions how = stream_options(options);
+  StreamOptions how = stream_options(options, machine.threads);
   Stream stream(backend, model, parameters, how);
-  const Inputs inputs(stream, model, static_cast<std::uint64_t>(options.seed.value_or(0)));
+  const Inputs inputs(stream, model, static_cast<std::uint64_t>(machine.seed.value_or(0)));
   std::vector<float> y(static_cast<std::size_t>(stream.chunk() * stream.lanes() * stream.outputs()));
   Report report;
   report.add("lanes", stream.lanes()).add("chunk", stream.chunk());

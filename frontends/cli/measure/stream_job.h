@@ -3,14 +3,14 @@
 // the time of a call.
 #pragma once
 
-#include "frontends/cli/options/options.h"
+#include "frontends/cli/options/command_options.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/stream.h"
 
 namespace unroll::cli {
 
 // --lanes, --chunk, --weights-dtype; more than one thread only when --threads asks for it.
-StreamOptions stream_options(const Options& options);
+StreamOptions stream_options(const StepArguments& options, std::optional<std::int64_t> threads);
 
 // Differences of outputs from those of another stream, summed up call by call.
 class Difference {
@@ -25,6 +25,7 @@ class Difference {
 
 // Calls with x uniform in [-1, 1), for options.seconds: times in microseconds, and with weights in fewer bits the
 // difference from f32 over 200 calls.
-Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const Options& options);
+Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& parameters,
+                   const StepArguments& options, const ConfigArguments& machine);
 
 }  // namespace unroll::cli

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "frontends/cli/options/options.h"
+#include "frontends/cli/options/command_options.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
 
@@ -38,7 +38,7 @@ void refuse_other_kinds(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-Config load_config(const Options& options, const std::string& path) {
+Config load_config(const ConfigArguments& options, const std::string& path) {
   constexpr std::size_t k_max_config_bytes = std::size_t{1} << 20;
   refuse_folder(path);
   const std::string text = read_text_file(path, k_max_config_bytes);
@@ -51,6 +51,10 @@ Config load_config(const Options& options, const std::string& path) {
   if (!options.memory_limit.empty()) config.set("run.memory_limit", options.memory_limit, "--memory-limit");
   if (options.seed) config.set("train.seed", *options.seed, "--seed");
   return config;
+}
+
+std::string backend_or(const ConfigArguments& arguments, const std::string& fallback) {
+  return arguments.backend.empty() ? fallback : arguments.backend;
 }
 
 std::string read_graph_text(const std::string& path) {

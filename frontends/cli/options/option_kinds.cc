@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/options/option_kinds.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <charconv>
@@ -31,8 +32,7 @@ template <class T> CLI::Validator within(const char* kind, const std::string& na
   return {check, text_of(bounds)};
 }
 
-}  // namespace
-
+// "0 to 4096" for help.
 CLI::Validator whole_number(const std::string& name, Bounds bounds) {
   return within<std::int64_t>("a whole number", name, bounds);
 }
@@ -50,6 +50,10 @@ CLI::Validator one_of(std::vector<std::string> words) {
   };
   return {check, description};
 }
+
+}  // namespace
+
+void add_flag(CLI::App& app, const char* name, bool& to, const char* doc) { app.add_flag(name, to, doc); }
 
 CLI::Option* add_integer(CLI::App& app, const char* name, std::int64_t& to, const char* doc, Bounds bounds) {
   return app.add_option(name, to, doc)->type_name("N")->default_str(fmt::format("{}", to))->check(
@@ -76,6 +80,11 @@ CLI::Option* add_text(CLI::App& app, const char* name, std::string& to, const ch
   return app.add_option(name, to, doc)->type_name(what)->default_str(to.empty() ? fallback : to);
 }
 
+CLI::Option* add_text(CLI::App& app, const char* name, std::optional<std::string>& to, const char* what,
+                      const char* doc, const char* fallback) {
+  return app.add_option(name, to, doc)->type_name(what)->default_str(fallback);
+}
+
 CLI::Option* add_texts(CLI::App& app, const char* name, std::vector<std::string>& to, const char* what,
                        const char* doc, const char* fallback) {
   return app.add_option(name, to, doc)->type_name(what)->default_str(fallback)->delimiter(',')->allow_extra_args(false);
@@ -88,5 +97,10 @@ CLI::Option* add_operand(CLI::App& app, const char* name, std::string& to, const
 CLI::Option* add_operands(CLI::App& app, const char* name, std::vector<std::string>& to, const char* doc) {
   return app.add_option(name, to, doc)->type_name("")->required();
 }
+
+void show_default(CLI::Option* option, const char* text) { option->default_str(text); }
+void allow_only(CLI::Option* option, std::vector<std::string> words) { option->check(one_of(std::move(words))); }
+void make_required(CLI::Option* option, bool required) { option->required(required); }
+void add_examples(CLI::App& app, const char* text) { app.footer(text); }
 
 }  // namespace unroll::cli

@@ -2,13 +2,16 @@
 // The kinds of options. Each kind has one form in --help and messages. Help shows "[allowed values; default: value]".
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace CLI {  // CLI11: only frontends/cli/options includes it
+class App;
+class Option;
+}  // namespace CLI
 
 namespace unroll::cli {
 
@@ -19,29 +22,35 @@ struct Bounds {
   double example = 1;
 };
 
-// "0 to 4096" for help; a wrong value is refused with the range and an example.
-CLI::Validator whole_number(const std::string& name, Bounds bounds);
-CLI::Validator any_number(const std::string& name, Bounds bounds);
-// A wrong word is refused with the nearest one and all of them.
-CLI::Validator one_of(std::vector<std::string> words);
-
-// `fallback` describes the default where the variable does not: "the config's train.seed".
+void add_flag(CLI::App& app, const char* name, bool& to, const char* doc);
+// A value out of bounds is refused with the range and an example. `fallback` describes the default where the variable
+// does not: "the config's train.seed".
 CLI::Option* add_integer(CLI::App& app, const char* name, std::int64_t& to, const char* doc, Bounds bounds);
 CLI::Option* add_integer(CLI::App& app, const char* name, std::optional<std::int64_t>& to, const char* fallback,
                          const char* doc, Bounds bounds);
 CLI::Option* add_number(CLI::App& app, const char* name, double& to, const char* doc, Bounds bounds);
+// A wrong word is refused with the nearest one and all of them.
 CLI::Option* add_choice(CLI::App& app, const char* name, std::string& to, const char* doc,
                         std::vector<std::string> words);
 // `what` is shown in the place of the value: FILE. An empty default is shown as `fallback`; without one the help
 // names no default.
 CLI::Option* add_text(CLI::App& app, const char* name, std::string& to, const char* what, const char* doc,
                       const char* fallback = "");
+CLI::Option* add_text(CLI::App& app, const char* name, std::optional<std::string>& to, const char* what,
+                      const char* doc, const char* fallback);
 // Comma-separated, or repeated.
 CLI::Option* add_texts(CLI::App& app, const char* name, std::vector<std::string>& to, const char* what,
                        const char* doc, const char* fallback = "");
 
-// An operand: `unroll train CONFIG`.
+// An operand: `unroll train CONFIG`. It is required.
 CLI::Option* add_operand(CLI::App& app, const char* name, std::string& to, const char* doc);
 CLI::Option* add_operands(CLI::App& app, const char* name, std::vector<std::string>& to, const char* doc);
+
+// What --help shows as the default, where the variable says something else.
+void show_default(CLI::Option* option, const char* text);
+void allow_only(CLI::Option* option, std::vector<std::string> words);
+void make_required(CLI::Option* option, bool required = true);
+// Below the options: calls, one on each line, then what else is to know.
+void add_examples(CLI::App& app, const char* text);
 
 }  // namespace unroll::cli

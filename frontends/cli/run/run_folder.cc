@@ -37,7 +37,7 @@ void refuse_other_than_run(const std::string& path) {
 
 }  // namespace
 
-RunFolder open_run(const Options& options) {
+RunFolder open_run(const RunArguments& options) {
   if (!options.weights.empty()) {
     const bool is_folder = std::filesystem::is_directory(options.config);
     const std::string path = is_folder ? options.config + "/config.toml" : options.config;

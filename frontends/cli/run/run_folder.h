@@ -3,7 +3,7 @@
 // checkpoints; or a config and weights that lie elsewhere.
 #pragma once
 
-#include "frontends/cli/options/options.h"
+#include "frontends/cli/options/command_options.h"
 #include "unroll/safetensors.h"
 
 namespace unroll::cli {
@@ -13,9 +13,9 @@ struct RunFolder {
   TensorFile model;
   std::string folder;  // where a relative data.path starts
 };
-// options.config names the folder and options.checkpoint the file in it; with options.weights they are a config file
+// `config` names the folder and `checkpoint` the file in it; with `weights` they are a config file
 // and a safetensors file. Throws Error(input_file).
-RunFolder open_run(const Options& options);
+RunFolder open_run(const RunArguments& options);
 
 // Makes the folder. Throws Error(usage) when it is a file or, without `resume`, holds anything but the files of a start
 // that failed, which are removed.
