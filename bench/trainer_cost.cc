@@ -10,8 +10,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/passes/forwarding_backend.h"
 #include "core/support/machine_memory.h"
-#include "unroll/backend.h"
 
 using namespace unroll;
 
@@ -21,43 +21,28 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // The cpu backend, with a clock on every run and transfer.
-class Timed final : public Backend {
+class Timed final : public ForwardingBackend {
  public:
-  const Capabilities& describe() const override { return inner_->describe(); }
-  Claim claim(const Graph& graph, const Node& node) const override { return inner_->claim(graph, node); }
-  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
-    return inner_->claim_in(graph, node, precision);
-  }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
-  void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
-    inner_->upload(buffer, offset, from);
-  }
-  void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
-    inner_->download(buffer, offset, to);
-  }
+  Timed() : ForwardingBackend(make_backend("cpu")) {}
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
-    return std::make_unique<TimedExecutable>(inner_->compile(std::move(plan)), seconds_);
+    return std::make_unique<TimedExecutable>(inner_.compile(std::move(plan)), seconds_);
   }
-  void wait() override { inner_->wait(); }
   double seconds() const { return seconds_; }
 
  private:
-  class TimedExecutable final : public Executable {
+  class TimedExecutable final : public ForwardingExecutable {
    public:
-    TimedExecutable(std::unique_ptr<Executable> inner, double& seconds) : inner_(std::move(inner)), seconds_(seconds) {}
+    TimedExecutable(std::unique_ptr<Executable> inner, double& seconds)
+        : ForwardingExecutable(std::move(inner)), seconds_(seconds) {}
     void run(const Bindings& bindings) override {
       const auto start = Clock::now();
       inner_->run(bindings);
       seconds_ += seconds_since(start);
     }
-    std::vector<ReportLine> report() const override { return inner_->report(); }
-    std::size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
 
    private:
-    std::unique_ptr<Executable> inner_;
     double& seconds_;
   };
-  std::unique_ptr<Backend> inner_ = make_backend("cpu");
   double seconds_ = 0;  // of all runs; cpu has ended when run() returns
 };
 

@@ -83,9 +83,9 @@ std::shared_ptr<const Graph> numbered(const Graph& lowered) {
 std::unique_ptr<Executable> FaultyBackend::compile(std::shared_ptr<const Plan> plan) {
   const bool meant = !fault_.where || fault_.where(*plan->graph);
   const auto graph = meant ? with_fault(*numbered(*plan->graph), fault_) : nullptr;
-  if (!graph) return inner_->compile(std::move(plan));
+  if (!graph) return inner_.compile(std::move(plan));
   ++n_faulty_;
-  return inner_->compile(plan_memory(graph, describe(), {}));
+  return inner_.compile(plan_memory(graph, describe(), {}));
 }
 
 }  // namespace unroll::testing

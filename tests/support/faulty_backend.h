@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
+#include "core/passes/forwarding_backend.h"
 
 namespace unroll::testing {
 
@@ -29,28 +29,15 @@ std::vector<KernelFault> possible_faults(const Graph& numbered);
 // value.
 std::shared_ptr<const Graph> with_fault(const Graph& graph, const KernelFault& fault);
 
-class FaultyBackend final : public Backend {
+class FaultyBackend final : public ForwardingBackend {
  public:
   FaultyBackend(std::unique_ptr<Backend> inner, KernelFault fault)
-      : inner_(std::move(inner)), fault_(std::move(fault)) {}
-
-  const Capabilities& describe() const override { return inner_->describe(); }
-  Claim claim(const Graph& graph, const Node& node) const override { return inner_->claim(graph, node); }
-  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
-    return inner_->claim_in(graph, node, precision);
-  }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
-  void upload(Buffer& to, std::size_t at, std::span<const std::byte> from) override { inner_->upload(to, at, from); }
-  void download(const Buffer& from, std::size_t at, std::span<std::byte> to) override {
-    inner_->download(from, at, to);
-  }
+      : ForwardingBackend(std::move(inner)), fault_(std::move(fault)) {}
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override;
-  void wait() override { inner_->wait(); }
 
   int n_faulty() const { return n_faulty_; }  // plans that had the node
 
  private:
-  std::unique_ptr<Backend> inner_;
   KernelFault fault_;
   int n_faulty_ = 0;
 };

@@ -140,33 +140,33 @@ class LateBackend::LateExecutable final : public Executable {
 };
 
 LateBackend::LateBackend(std::unique_ptr<Backend> inner, Broken broken)
-    : broken_(broken), inner_(std::move(inner)), queue_(std::make_shared<LateQueue>(broken)) {}
+    : ForwardingBackend(std::move(inner)), broken_(broken), queue_(std::make_shared<LateQueue>(broken)) {}
 
 LateBackend::~LateBackend() { queue_->drain(); }
 
 std::unique_ptr<Buffer> LateBackend::allocate(std::size_t bytes) {
   queue_->surface();
-  return std::make_unique<LateBuffer>(inner_->allocate(bytes));
+  return std::make_unique<LateBuffer>(inner_.allocate(bytes));
 }
 
 void LateBackend::upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) {
   const auto to = inner_of(buffer);
   if (broken_ == Broken::upload_keeps_reference)
-    return queue_->push_upload([this, to, offset, from] { inner_->upload(*to, offset, from); });
+    return queue_->push_upload([this, to, offset, from] { inner_.upload(*to, offset, from); });
   queue_->push_upload([this, to, offset, copy = std::vector<std::byte>(from.begin(), from.end())] {
-    inner_->upload(*to, offset, copy);
+    inner_.upload(*to, offset, copy);
   });
 }
 
 void LateBackend::download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) {
   if (broken_ != Broken::download_overtakes) wait();
-  inner_->download(*inner_of(buffer), offset, to);
+  inner_.download(*inner_of(buffer), offset, to);
 }
 
 // The inner backend need not compile and run at the same time.
 std::unique_ptr<Executable> LateBackend::compile(std::shared_ptr<const Plan> plan) {
   wait();
-  return std::make_unique<LateExecutable>(inner_->compile(std::move(plan)), *this);
+  return std::make_unique<LateExecutable>(inner_.compile(std::move(plan)), *this);
 }
 
 void LateBackend::wait() {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <thread>
 
-#include "unroll/backend.h"
+#include "core/passes/forwarding_backend.h"
 #include "unroll/error.h"
 
 namespace unroll::testing {
@@ -60,16 +60,11 @@ class LateQueue {
   std::thread thread_;
 };
 
-class LateBackend final : public Backend {
+class LateBackend final : public ForwardingBackend {
  public:
   explicit LateBackend(std::unique_ptr<Backend> inner, Broken broken = Broken::none);
   ~LateBackend() override;
 
-  const Capabilities& describe() const override { return inner_->describe(); }
-  Claim claim(const Graph& graph, const Node& node) const override { return inner_->claim(graph, node); }
-  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
-    return inner_->claim_in(graph, node, precision);
-  }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override;
   void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override;
   void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override;
@@ -82,7 +77,6 @@ class LateBackend final : public Backend {
  private:
   class LateExecutable;
   Broken broken_;
-  std::unique_ptr<Backend> inner_;
   std::shared_ptr<LateQueue> queue_;
   int fails_in_ = 0;
   std::optional<Error> failure_;

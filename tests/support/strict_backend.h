@@ -7,39 +7,33 @@
 #include <vector>
 
 #include "backends/null/strict.h"
-#include "unroll/backend.h"
+#include "core/passes/forwarding_backend.h"
 #include "unroll/error.h"
 
 namespace unroll::testing {
 
-class StrictBackend final : public Backend {
+class StrictBackend final : public ForwardingBackend {
  public:
-  explicit StrictBackend(const std::string& name) : inner_(make_backend(name, {.threads = 1})) {}
+  explicit StrictBackend(const std::string& name) : ForwardingBackend(make_backend(name, {.threads = 1})) {}
 
-  const Capabilities& describe() const override { return inner_->describe(); }
-  Claim claim(const Graph& graph, const Node& node) const override { return inner_->claim(graph, node); }
-  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
-    return inner_->claim_in(graph, node, precision);
-  }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
   void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
     calls_->push_back("upload " + std::to_string(from.size()));
-    inner_->upload(buffer, offset, from);
+    inner_.upload(buffer, offset, from);
   }
   void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
     calls_->push_back("download");
-    inner_->download(buffer, offset, to);
+    inner_.download(buffer, offset, to);
   }
   // Throws Error(internal) when the plan breaks a promise.
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
     for (const std::string& finding : strict::violations(*plan, common::hazards_of(*plan)))
       throw Error(ErrorKind::internal, "strict device", finding);
     ++n_plans_;
-    return std::make_unique<Recorded>(inner_->compile(std::move(plan)), calls_);
+    return std::make_unique<Recorded>(inner_.compile(std::move(plan)), calls_);
   }
   void wait() override {
     calls_->push_back("wait");
-    inner_->wait();
+    inner_.wait();
   }
 
   int n_plans() const { return n_plans_; }
@@ -48,21 +42,19 @@ class StrictBackend final : public Backend {
 
  private:
   using Calls = std::shared_ptr<std::vector<std::string>>;
-  class Recorded final : public Executable {
+  class Recorded final : public ForwardingExecutable {
    public:
-    Recorded(std::unique_ptr<Executable> inner, Calls calls) : inner_(std::move(inner)), calls_(std::move(calls)) {}
+    Recorded(std::unique_ptr<Executable> inner, Calls calls)
+        : ForwardingExecutable(std::move(inner)), calls_(std::move(calls)) {}
     void run(const Bindings& bindings) override {
       calls_->push_back("run");
       inner_->run(bindings);
     }
-    std::vector<ReportLine> report() const override { return inner_->report(); }
 
    private:
-    std::unique_ptr<Executable> inner_;
     Calls calls_;
   };
 
-  std::unique_ptr<Backend> inner_;
   Calls calls_ = std::make_shared<std::vector<std::string>>();
   int n_plans_ = 0;
 };

@@ -57,36 +57,33 @@ struct ExplainingBackend::Compiled {
 };
 
 std::unique_ptr<Executable> ExplainingBackend::compile(std::shared_ptr<const Plan> plan) {
-  class Kept : public Executable, public Settling {
+  class Kept : public ForwardingExecutable, public Settling {
    public:
     Kept(std::unique_ptr<Executable> inside, Backend& backend, std::shared_ptr<Compiled> entry)
-        : inside_(std::move(inside)), backend_(backend), entry_(std::move(entry)) {
-      entry_->live = inside_.get();
+        : ForwardingExecutable(std::move(inside)), backend_(backend), entry_(std::move(entry)) {
+      entry_->live = inner_.get();
     }
     ~Kept() override {
-      entry_->all.lines = inside_->report();
+      entry_->all.lines = inner_->report();
       entry_->live = nullptr;
     }
     // Waits, so that the time is that of the work.
     void run(const Bindings& bindings) override {
       const auto start = Clock::now();
-      inside_->run(bindings);
+      inner_->run(bindings);
       backend_.wait();
       entry_->all.milliseconds += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
       ++entry_->all.runs;
     }
-    std::vector<ReportLine> report() const override { return inside_->report(); }
-    std::size_t workspace_bytes() const override { return inside_->workspace_bytes(); }
-    bool settled() const override { return is_settled(*inside_); }
+    bool settled() const override { return is_settled(*inner_); }
 
    private:
-    std::unique_ptr<Executable> inside_;
     Backend& backend_;
     std::shared_ptr<Compiled> entry_;
   };
   auto entry = std::make_shared<Compiled>();
   entry->plan = plan;
-  auto executable = std::make_unique<Kept>(inside_->compile(std::move(plan)), *inside_, entry);
+  auto executable = std::make_unique<Kept>(inner_.compile(std::move(plan)), inner_, entry);
   compiled_.push_back(std::move(entry));
   return executable;
 }

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/passes/forwarding_backend.h"
 #include "frontends/cli/terminal/report.h"
-#include "unroll/backend.h"
 
 namespace unroll::cli {
 
@@ -18,26 +18,11 @@ struct ExplainedPlan {
   std::vector<ReportLine> lines;  // milliseconds are those of one run, like predicted_ms
 };
 
-// A backend that keeps what is planned and compiled for it, so that any command can explain itself; all else is done by
-// the backend inside.
-class ExplainingBackend : public Backend {
+// A backend that keeps what is planned and compiled for it, so that any command can explain itself.
+class ExplainingBackend : public ForwardingBackend {
  public:
-  explicit ExplainingBackend(std::unique_ptr<Backend> inside) : inside_(std::move(inside)) {}
-
-  const Capabilities& describe() const override { return inside_->describe(); }
-  Claim claim(const Graph& graph, const Node& node) const override { return inside_->claim(graph, node); }
-  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
-    return inside_->claim_in(graph, node, precision);
-  }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inside_->allocate(bytes); }
-  void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
-    inside_->upload(buffer, offset, from);
-  }
-  void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
-    inside_->download(buffer, offset, to);
-  }
+  using ForwardingBackend::ForwardingBackend;
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override;
-  void wait() override { inside_->wait(); }
 
   // In the order in which they were compiled.
   std::vector<ExplainedPlan> plans() const;
@@ -49,7 +34,6 @@ class ExplainingBackend : public Backend {
 
  private:
   struct Compiled;
-  std::unique_ptr<Backend> inside_;
   std::vector<std::shared_ptr<Compiled>> compiled_;
 };
 

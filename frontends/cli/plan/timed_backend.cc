@@ -17,42 +17,39 @@ double TimedBackend::timed(const char* name, F&& call) {
 }
 
 void TimedBackend::upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) {
-  transfers_ += timed("upload", [&] { inside_->upload(buffer, offset, from); });
+  transfers_ += timed("upload", [&] { inner_.upload(buffer, offset, from); });
 }
 void TimedBackend::download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) {
-  transfers_ += timed("download", [&] { inside_->download(buffer, offset, to); });
+  transfers_ += timed("download", [&] { inner_.download(buffer, offset, to); });
 }
 void TimedBackend::wait() {
-  timed("wait", [&] { inside_->wait(); });
+  timed("wait", [&] { inner_.wait(); });
 }
 
 std::unique_ptr<Executable> TimedBackend::compile(std::shared_ptr<const Plan> plan) {
-  class Timed : public Executable {
+  class Timed : public ForwardingExecutable {
    public:
     Timed(std::unique_ptr<Executable> executable, TimedBackend& backend, std::shared_ptr<Compiled> entry)
-        : executable_(std::move(executable)), backend_(backend), entry_(std::move(entry)) {
-      entry_->live = executable_.get();
+        : ForwardingExecutable(std::move(executable)), backend_(backend), entry_(std::move(entry)) {
+      entry_->live = inner_.get();
     }
     ~Timed() override { entry_->live = nullptr; }
     // Waits, so that the time is that of the work.
     void run(const Bindings& bindings) override {
       entry_->seconds += backend_.timed("run", [&] {
-        executable_->run(bindings);
-        backend_.inside_->wait();
+        inner_->run(bindings);
+        backend_.inner_.wait();
       });
       ++entry_->runs;
     }
-    std::vector<ReportLine> report() const override { return executable_->report(); }
-    std::size_t workspace_bytes() const override { return executable_->workspace_bytes(); }
 
    private:
-    std::unique_ptr<Executable> executable_;
     TimedBackend& backend_;
     std::shared_ptr<Compiled> entry_;
   };
   auto entry = std::make_shared<Compiled>();
   entry->plan = plan;
-  auto executable = std::make_unique<Timed>(inside_->compile(std::move(plan)), *this, entry);
+  auto executable = std::make_unique<Timed>(inner_.compile(std::move(plan)), *this, entry);
   compiled_.push_back(std::move(entry));
   return executable;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A clock on everything that a backend is asked to do, for `unroll profile`; all else is done by the backend inside.
+// A clock on everything that a backend is asked to do, for `unroll profile`.
 #pragma once
 
 #include <chrono>
@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
+#include "core/passes/forwarding_backend.h"
 
 namespace unroll::cli {
 
-class TimedBackend : public Backend {
+class TimedBackend : public ForwardingBackend {
  public:
   using Clock = std::chrono::steady_clock;
   struct Span {
@@ -26,14 +26,7 @@ class TimedBackend : public Backend {
     std::vector<ReportLine> lines;  // milliseconds of these runs
   };
 
-  explicit TimedBackend(std::unique_ptr<Backend> inside) : inside_(std::move(inside)) {}
-
-  const Capabilities& describe() const override { return inside_->describe(); }
-  Claim claim(const Graph& graph, const Node& node) const override { return inside_->claim(graph, node); }
-  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
-    return inside_->claim_in(graph, node, precision);
-  }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return inside_->allocate(bytes); }
+  using ForwardingBackend::ForwardingBackend;
   void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override;
   void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override;
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override;
@@ -61,7 +54,6 @@ class TimedBackend : public Backend {
   template <class F>
   double timed(const char* name, F&& call);
 
-  std::unique_ptr<Backend> inside_;
   std::vector<std::shared_ptr<Compiled>> compiled_;
   double transfers_ = 0, before_calls_ = 0;
   Clock::time_point waits_from_{};
