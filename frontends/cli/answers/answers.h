@@ -65,23 +65,6 @@ class Answers {
   virtual std::vector<Panel> panels() { return {}; }  // pictures of the first answers
 };
 
-std::unique_ptr<Answers> label_answers(const RunFolder& run, Backend& backend, const PredictArguments& options);
-std::unique_ptr<Answers> document_answers(const RunFolder& run, Backend& backend, const PredictArguments& options);
-std::unique_ptr<Answers> translate_answers(const RunFolder& run, Backend& backend, const PredictArguments& options);
-std::unique_ptr<Answers> line_scores(const RunFolder& run, Backend& backend, const PredictArguments& options);
-
-std::unique_ptr<Answers> class_answers(const RunFolder& run, Backend& backend, const PredictArguments& options);
-
-// The steps behind the end of the input's series, one row each. Returns their pictures.
-std::vector<Panel> put_forecast(const RunFolder& run, Backend& backend, const PredictArguments& options,
-                                RowWriter& writer);
-
 inline constexpr std::size_t k_most_drawn = 12;  // lines of a file whose answers are drawn
-
-// Labels with probabilities as cells, for `top_k` of them: "label", "probability", "label_2", "probability_2", ...
-std::vector<std::string> ranking_columns(std::int64_t top_k);
-std::vector<std::string> ranking_cells(const std::vector<ScoredLabel>& labels, std::int64_t top_k);
-// "label" and "probability", and with a top_k above 1 the list "top".
-void put_ranking(RowWriter::Json& object, const std::vector<ScoredLabel>& labels, std::int64_t top_k);
 
 }  // namespace unroll::cli

@@ -8,24 +8,11 @@
 #include "unroll/error.h"
 
 namespace unroll::cli {
-namespace {
-
-struct Undrawn {
-  unsigned kind;
-  const char *what, *hint;
-};
-constexpr Undrawn k_undrawn[] = {
-    {k_label, "predict draws no picture of token labels", "`unroll eval {} --svg FILE` draws their confusion matrix"},
-    {k_language_model, "a language model predicts text, which is not drawn", "`unroll generate {}` writes text"},
-};
-
-}  // namespace
-
 void check_picture(const RunFolder& run, const PredictArguments& options) {
   if (options.svg.empty()) return;
-  for (const Undrawn& row : k_undrawn)
-    if (run.config.uses() == row.kind)
-      throw Error(ErrorKind::usage, "--svg", row.what, fmt::format(fmt::runtime(row.hint), options.config));
+  if (const TaskKind* kind = find_task_kind(run.config.uses()); kind && kind->row.undrawn)
+    throw Error(ErrorKind::usage, "--svg", kind->row.undrawn,
+                fmt::format(fmt::runtime(kind->row.undrawn_hint), options.config));
   if (options.svg == options.output)
     throw Error(ErrorKind::usage, "--svg", "names the same file as --output", "Name two files");
 }

@@ -38,16 +38,10 @@ class FirstBatches : public Task {
   std::int64_t most_;
 };
 
-// Values of a series, tokens of a text, otherwise examples.
-std::size_t most_examples(const std::string& kind) {
-  return kind == "forecast" ? 400 : kind == "language-model" ? 600 : 10;
-}
-
-bool counts_confusion(const std::string& kind) { return kind == "classify" || kind == "document" || kind == "label"; }
+const TaskRow& row_of(const RunFolder& run) { return find_task_kind(run.config.uses())->row; }
 
 Examples examples_of_run(const RunFolder& run, const Task& task, Backend& backend, Split split) {
-  return examples_of(task, run.model.metadata, run.model.tensors, backend, split,
-                     most_examples(run.config.text("task.kind")));
+  return examples_of(task, run.model.metadata, run.model.tensors, backend, split, row_of(run).n_examples);
 }
 
 void evaluate(const std::string& folder, TestResult& result, Activity& activity) {
@@ -78,8 +72,7 @@ void evaluate(const std::string& folder, TestResult& result, Activity& activity)
       result.note += fmt::format(" BLEU, ROUGE and exact match are of the first {} pairs; `unroll eval` takes all.",
                                  k_most_translations);
   }
-  const std::string kind = run.config.text("task.kind");
-  if (counts_confusion(kind) && n > k_most_confusion_batches) {
+  if (row_of(run).counts_confusion && n > k_most_confusion_batches) {
     result.note += " The test set is too large for a confusion matrix here; `unroll eval` counts one.";
     return;
   }

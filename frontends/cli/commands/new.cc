@@ -2,11 +2,9 @@
 // `unroll new`: writes a commented config for a task and, into a folder, sample data.
 #include <fmt/format.h>
 
-#include <array>
 #include <filesystem>
 
 #include "frontends/cli/commands/commands.h"
-#include "frontends/cli/measure/sample_data.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
@@ -44,35 +42,6 @@ void add_options(CLI::App& app, NewArguments& o) {
 
 namespace fs = std::filesystem;
 
-struct Template {
-  const char* kind;
-  const char* data;  // file name of the sample data
-  std::string (*sample)();
-  std::array<const char*, 6> settings;  // settings that differ from the defaults
-  std::array<const char*, 2> own = {};  // replace the first of them with --data: they fit the sample data only
-};
-constexpr Template k_templates[] = {
-    {"language-model", "text.txt", sample_text, {"train.lr=0.004", "train.max_updates=300", "train.batch=16"}},
-    {"forecast", "series.csv", sample_series, {"model.hidden=32", "train.lr=0.005", "train.max_updates=300"}},
-    {"classify",
-     "patterns.csv",
-     sample_patterns,
-     {"data.steps=8", "model.hidden=32", "train.lr=0.005", "train.max_updates=300"},
-     {"data.steps=0", "data.normalize=true"}},
-    {"translate",
-     "pairs.tsv",
-     sample_pairs,
-     {"model.hidden=48", "model.embedding=32", "train.lr=0.005", "train.max_updates=300"}},
-    {"document",
-     "documents.tsv",
-     sample_documents,
-     {"model.hidden=24", "model.embedding=16", "train.lr=0.01", "train.max_updates=200"}},
-    {"label",
-     "tokens.tsv",
-     sample_labels,
-     {"model.hidden=32", "model.embedding=32", "train.lr=0.005", "train.max_updates=200"}},
-};
-
 void write_new(const std::string& path, const std::string& text) {
   if (disk().exists(path))
     throw Error(ErrorKind::usage, "new", fmt::format("{} already exists", path), "Choose another path");
@@ -80,14 +49,12 @@ void write_new(const std::string& path, const std::string& text) {
   fmt::print("{}\n", path);
 }
 
-const Template& template_of(const std::string& kind) {
-  for (const Template& row : k_templates) {
-    if (row.kind == kind) return row;
-  }
-  std::vector<std::string_view> kinds;
-  for (const Template& row : k_templates) kinds.push_back(row.kind);
+const TaskKind& kind_of(const std::string& word) {
+  if (const TaskKind* kind = find_task_kind(word)) return *kind;
+  std::vector<std::string_view> words;
+  for (const TaskKind& kind : task_kinds()) words.push_back(kind.word);
   throw Error(ErrorKind::usage, "new", "no task kind given",
-              fmt::format("Write unroll new {} PATH", fmt::join(kinds, "|")));
+              fmt::format("Write unroll new {} PATH", fmt::join(words, "|")));
 }
 
 int execute(const NewArguments& options) {
@@ -95,11 +62,12 @@ int execute(const NewArguments& options) {
     fmt::print("{}", config_reference());
     return 0;
   }
-  const Template& from = template_of(options.kind);
+  const TaskKind& kind = kind_of(options.kind);
+  const SampleData& from = kind.row.sample;
   if (options.path.empty())
     throw Error(ErrorKind::usage, "new", "no path given", "Name a folder, or a file that ends in .toml");
   Config config;
-  config.set("task.kind", std::string(from.kind), "new");
+  config.set("task.kind", std::string(kind.word), "new");
   for (const char* setting : from.settings) {
     if (setting) config.apply_setting(setting);
   }
@@ -108,13 +76,13 @@ int execute(const NewArguments& options) {
   }
   const bool is_file = fs::path(options.path).extension() == ".toml";
   const std::string folder = is_file ? fs::path(options.path).parent_path().string() : options.path;
-  config.set("data.path", options.data.empty() ? std::string(from.data) : fs::absolute(options.data).string(), "new");
+  config.set("data.path", options.data.empty() ? std::string(from.file) : fs::absolute(options.data).string(), "new");
   for (const std::string& setting : options.settings) config.apply_setting(setting);
   if (!folder.empty()) disk().make_folder(folder);
   const std::string file = is_file ? options.path : folder + "/config.toml";
   write_new(file, fmt::format("# {0}: docs/config.md explains every key, docs/data.md#{0} the data file\n\n{1}",
-                              from.kind, config.toml(config.uses())));
-  if (!is_file && options.data.empty()) write_new(folder + "/" + from.data, from.sample());
+                              kind.word, config.toml(config.uses())));
+  if (!is_file && options.data.empty()) write_new(folder + "/" + from.file, from.make());
   fmt::print(stderr, "Train it: unroll train {} --out runs/{}\n", file,
              fs::path(file).parent_path().filename().string());
   return 0;

@@ -50,22 +50,6 @@ constexpr std::size_t k_lines = 1024, k_bytes = std::size_t{4} << 20;  // of a b
 constexpr int k_wait = 5;          // ms that a batch waits for the next line of a pipe
 constexpr std::int64_t k_said = 5;  // lines without an answer whose reason is printed
 
-struct Row {
-  unsigned kind;
-  std::unique_ptr<Answers> (*make)(const RunFolder&, Backend&, const PredictArguments&);
-};
-constexpr Row k_rows[] = {{k_label, label_answers},
-                          {k_translate, translate_answers},
-                          {k_document, document_answers},
-                          {k_language_model, line_scores},
-                          {k_classify, class_answers}};
-
-std::unique_ptr<Answers> answers_of(const RunFolder& run, Backend& backend, const PredictArguments& options) {
-  for (const Row& row : k_rows)
-    if (row.kind == run.config.uses()) return row.make(run, backend, options);
-  run.config.refuse("task.kind", "the run has no task to predict with", "Name the run folder of a trained task");
-}
-
 // "[who] what" without who, which is a class of ours.
 std::string reason_of(const Error& e) {
   const std::string text = e.what();
@@ -169,16 +153,19 @@ int execute(const PredictArguments& options) {
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
   const std::string word = options.json ? "jsonl" : options.format;
-  if (run.config.uses() == k_forecast) {
+  const TaskKind* kind = find_task_kind(run.config.uses());
+  if (!kind)
+    run.config.refuse("task.kind", "the run has no task to predict with", "Name the run folder of a trained task");
+  if (kind->row.answer_file) {
     OutputFile file(options.output);
     RowWriter writer(row_format(word, options.output, RowFormat::csv), file);
-    const std::vector<Panel> panels = put_forecast(run, *backend, options, writer);
+    const std::vector<Panel> panels = kind->row.answer_file(run, *backend, options, writer);
     file.finish();
     write_picture(run, options, panels);
     print_explained_after(explaining, writer.format() == RowFormat::jsonl);
     return 0;
   }
-  const std::unique_ptr<Answers> answers = answers_of(run, *backend, options);
+  const std::unique_ptr<Answers> answers = kind->row.answers(run, *backend, options);
   LineReader reader(options.input, /*skips_blank=*/false, answers->unit());
   OutputFile file(options.output);
   RowWriter writer(row_format(word, options.output, answers->usual_format()), file);

@@ -179,8 +179,8 @@ void Config::refuse_unread() const {
 }
 
 unsigned Config::uses() const {
-  const unsigned uses = uses_of_kind(text("task.kind"));
-  return uses ? uses : k_tensors;
+  const TaskKind* kind = find_task_kind(text("task.kind"));
+  return kind ? kind->bit : k_tensors;
 }
 
 std::string Config::toml(unsigned uses) const {

@@ -25,14 +25,24 @@ constexpr auto k_num = KeyType::number;
 constexpr auto k_text = KeyType::text;
 constexpr auto k_texts = KeyType::texts;
 constexpr auto k_source = KeyType::number_or_text;
+constexpr auto k_free = AtResume::free;
+constexpr auto k_free_file = AtResume::free_file;
+
+// "language-model|forecast|...|"
+constexpr std::string_view k_task_words =
+#define UNROLL_TASK(name, word) word "|"
+#include "frontends/cli/config/tasks.def"
+#undef UNROLL_TASK
+    ;
 
 // path, type, default, allowed values, read by,
-// meaning
+// meaning, whether a resumed run may change it
 constexpr KeySpec k_schema[] = {
-    {"task.kind", k_text, "\"\"", one_of("language-model|forecast|classify|label|translate|document|"), k_every,
+    {"task.kind", k_text, "\"\"", one_of(k_task_words), k_every,
      "task; empty for `unroll run`, which needs only [model]"},
 
-    {"data.path", k_text, "\"\"", any, k_trained, "data file; a relative path starts at the folder of this config"},
+    {"data.path", k_text, "\"\"", any, k_trained,
+     "data file; a relative path starts at the folder of this config", k_free},
     {"data.tokens", k_text, "\"characters\"", one_of("bytes|characters|words|bpe"), k_tokens,
      "tokenizer; label: words or characters, for lines given to `predict`"},
     {"data.vocabulary", k_int, "10000", between(1, 1048576), k_words, "words, bpe: maximum vocabulary size"},
@@ -43,7 +53,7 @@ constexpr KeySpec k_schema[] = {
     {"data.carry_state", k_bool, "true", any, k_language_model,
      "start each window from the final state of the previous one; false: from zeros, also in evaluation"},
     {"data.memory_limit", k_text, "\"1GiB\"", any, k_trained,
-     "maximum memory for the data; a larger file is streamed; empty: no limit"},
+     "maximum memory for the data; a larger file is streamed; empty: no limit", k_free},
     {"data.outside", k_text, "\"\"", any, k_label, "label that F1 excludes, such as O; empty: none"},
     {"data.steps", k_int, "64", between(0, 1e5), k_language_model | k_classify,
      "language-model: T, tokens per window of truncated backpropagation; classify: time steps per row, 0: one per "
@@ -84,9 +94,10 @@ constexpr KeySpec k_schema[] = {
     {"data.difference", k_bool, "false", any, k_forecast,
      "read changes between values, and predict the change from the last value of the window"},
     {"data.validation", k_source, "0.1", between(0, 0.9), k_trained,
-     "validation set: a share of the data, or a file; a text or series is cut in order: training, validation, test"},
+     "validation set: a share of the data, or a file; a text or series is cut in order: training, validation, test",
+     k_free_file},
     {"data.test", k_source, "0.2", between(0, 0.9), k_trained,
-     "test set: a share of the data, or a file; of a text or series the last part"},
+     "test set: a share of the data, or a file; of a text or series the last part", k_free_file},
 
     {"model.cell", k_text, "\"lstm\"", any, k_every,
      "rnn, gru, lstm, another built-in cell (see `unroll doctor`), or the NAME of a table [cells.NAME]"},
@@ -114,16 +125,19 @@ constexpr KeySpec k_schema[] = {
      "gru: apply the reset gate after the recurrent product, as in PyTorch and cuDNN"},
     {"model.peephole", k_bool, "false", any, k_every, "lstm: peephole connections from the cell state to the gates"},
     {"model.dropout", k_num, "0.0", between(0, 0.95), k_trained,
-     "dropout between layers and before the output layer; label, translate: also on the embedding"},
-    {"model.variational", k_bool, "false", any, k_trained, "variational dropout: one mask for all steps of a sequence"},
+     "dropout between layers and before the output layer; label, translate: also on the embedding", k_free},
+    {"model.variational", k_bool, "false", any, k_trained,
+     "variational dropout: one mask for all steps of a sequence", k_free},
     {"model.recurrent_dropout", k_num, "0.0", between(0, 0.95), k_trained,
-     "rnn, gru, lstm: recurrent dropout on the candidate state (gru, lstm); variational: on the previous hidden state"},
+     "rnn, gru, lstm: recurrent dropout on the candidate state (gru, lstm); variational: on the previous hidden state",
+     k_free},
     {"model.weight_drop", k_num, "0.0", between(0, 0.95), k_trained,
-     "rnn, gru, lstm: DropConnect on weight_hh, one mask per update"},
+     "rnn, gru, lstm: DropConnect on weight_hh, one mask per update", k_free},
     {"model.activation_penalty", k_num, "0.0", between(0, 1e3), k_trained,
-     "AR: penalty on the mean square of the layer outputs, in training; typical 2"},
+     "AR: penalty on the mean square of the layer outputs, in training; typical 2", k_free},
     {"model.temporal_penalty", k_num, "0.0", between(0, 1e3), k_trained,
-     "TAR: penalty on the mean square of the change of the layer outputs between steps, in training; typical 1"},
+     "TAR: penalty on the mean square of the change of the layer outputs between steps, in training; typical 1",
+     k_free},
     {"model.init", k_text, "\"pytorch\"", one_of("pytorch|xavier|orthogonal"), k_trained,
      "initialization of the recurrent layers"},
     {"model.forget_bias", k_num, "0.0", between(-10, 10), k_trained,
@@ -134,83 +148,94 @@ constexpr KeySpec k_schema[] = {
     {"train.evaluation_batch", k_int, "8", between(1, 1e5), k_language_model,
      "streams into which the evaluation text is divided"},
     {"train.scheduled_sampling", k_num, "0.0", between(0, 1), k_translate,
-     "share of decoder inputs that are its own predictions instead of the target"},
+     "share of decoder inputs that are its own predictions instead of the target", k_free},
     {"train.sampling_schedule", k_text, "\"constant\"", one_of("constant|linear|exponential|inverse-sigmoid"),
-     k_translate, "how scheduled_sampling grows from 0 to its full share"},
+     k_translate, "how scheduled_sampling grows from 0 to its full share", k_free},
     {"train.sampling_batches", k_int, "1000", between(1, k_int_max), k_translate,
-     "linear: batches until the full share; exponential, inverse-sigmoid: n in e^(-batch / n)"},
+     "linear: batches until the full share; exponential, inverse-sigmoid: n in e^(-batch / n)", k_free},
     {"train.label_smoothing", k_num, "0.0", between(0, 0.99), k_trained & ~k_forecast,
-     "share of each target that is distributed over all classes, in training"},
+     "share of each target that is distributed over all classes, in training", k_free},
     {"train.optimizer", k_text, "\"adam\"", one_of("sgd|adam|adamw|rmsprop|adagrad|lion"), k_trained, "optimizer"},
-    {"train.lr", k_num, "0.001", between(0, 1e3), k_trained, "learning rate"},
+    {"train.lr", k_num, "0.001", between(0, 1e3), k_trained, "learning rate", k_free},
     {"train.momentum", k_num, "0.0", between(0, 1), k_trained, "sgd, rmsprop: momentum"},
     {"train.nesterov", k_bool, "false", any, k_trained, "sgd: Nesterov momentum"},
-    {"train.beta1", k_num, "0.9", between(0, 0.999999), k_trained, "adam, adamw, lion: decay of the first moment"},
+    {"train.beta1", k_num, "0.9", between(0, 0.999999), k_trained,
+     "adam, adamw, lion: decay of the first moment", k_free},
     {"train.beta2", k_num, "0.999", between(0, 0.999999999), k_trained,
-     "adam, adamw, lion: decay of the second moment"},
-    {"train.epsilon", k_num, "1e-08", between(0, 1), k_trained, "adaptive optimizers: added to the denominator"},
-    {"train.alpha", k_num, "0.99", between(0, 1), k_trained, "rmsprop: decay of the squared gradient"},
+     "adam, adamw, lion: decay of the second moment", k_free},
+    {"train.epsilon", k_num, "1e-08", between(0, 1), k_trained,
+     "adaptive optimizers: added to the denominator", k_free},
+    {"train.alpha", k_num, "0.99", between(0, 1), k_trained, "rmsprop: decay of the squared gradient", k_free},
     {"train.weight_decay", k_num, "0.0", between(0, 10), k_trained,
-     "L2 penalty; decoupled for adamw and lion; not applied to biases and norm gains"},
-    {"train.decay_vectors", k_bool, "false", any, k_trained, "apply weight decay to biases and norm gains too"},
+     "L2 penalty; decoupled for adamw and lion; not applied to biases and norm gains", k_free},
+    {"train.decay_vectors", k_bool, "false", any, k_trained, "apply weight decay to biases and norm gains too", k_free},
     {"train.schedule", k_text, "\"constant\"", one_of("constant|linear|cosine|step|plateau|one-cycle"), k_trained,
-     "learning rate schedule between warm-up and cool-down"},
-    {"train.warmup", k_int, "0", from(0), k_trained, "updates in which the learning rate rises linearly from 0"},
+     "learning rate schedule between warm-up and cool-down", k_free},
+    {"train.warmup", k_int, "0", from(0), k_trained,
+     "updates in which the learning rate rises linearly from 0", k_free},
     {"train.final_fraction", k_num, "0.0", between(0, 1), k_trained,
-     "linear, cosine, one-cycle, cool-down: final learning rate / initial one"},
-    {"train.cooldown", k_int, "0", from(0), k_trained, "last updates, in which the learning rate falls linearly"},
-    {"train.lr_factor", k_num, "0.5", between(1e-6, 1), k_trained, "step, plateau: factor for the learning rate"},
-    {"train.step_every", k_int, "1000", from(1), k_trained, "step: updates between changes"},
+     "linear, cosine, one-cycle, cool-down: final learning rate / initial one", k_free},
+    {"train.cooldown", k_int, "0", from(0), k_trained,
+     "last updates, in which the learning rate falls linearly", k_free},
+    {"train.lr_factor", k_num, "0.5", between(1e-6, 1), k_trained,
+     "step, plateau: factor for the learning rate", k_free},
+    {"train.step_every", k_int, "1000", from(1), k_trained, "step: updates between changes", k_free},
     {"train.plateau_patience", k_int, "5", from(1), k_trained,
-     "plateau: validations without improvement before the learning rate falls"},
+     "plateau: validations without improvement before the learning rate falls", k_free},
     {"train.precision", k_text, "\"f32\"", one_of("f32|tf32|bf16|f16"), k_trained,
      "number formats by role: operands of products, and in bf16 and f16 what loops read and save. f16 scales the loss"},
     {"train.loss_scale", k_num, "65536.0", between(1, 16777216), k_trained, "f16: initial loss scale, a power of two"},
     {"train.loss_scale_every", k_int, "2000", from(1), k_trained,
-     "f16: updates without overflow before the loss scale doubles"},
+     "f16: updates without overflow before the loss scale doubles", k_free},
     {"train.accumulate", k_int, "1", between(1, 1e5), k_trained,
      "batches per update (gradient accumulation): the gradient of `batch * accumulate` sequences"},
-    {"train.clip_norm", k_num, "1.0", between(0, 1e9), k_trained, "maximum global norm of the gradient; 0: off"},
+    {"train.clip_norm", k_num, "1.0", between(0, 1e9), k_trained,
+     "maximum global norm of the gradient; 0: off", k_free},
     {"train.clip_value", k_num, "0.0", between(0, 1e9), k_trained,
-     "maximum absolute value of a gradient element; 0: off"},
+     "maximum absolute value of a gradient element; 0: off", k_free},
     {"train.clip_adaptive", k_num, "0.0", between(0, 1e3), k_trained,
-     "adaptive clipping: maximum gradient norm / weight norm of a unit; 0: off; typical 0.01"},
+     "adaptive clipping: maximum gradient norm / weight norm of a unit; 0: off; typical 0.01", k_free},
     {"train.average", k_text, "\"none\"", one_of("none|ema|mean"), k_trained,
      "weight averaging over updates; the average is validated and saved as best"},
-    {"train.average_decay", k_num, "0.999", between(0, 0.9999999), k_trained, "ema: decay of the average per update"},
-    {"train.average_start", k_int, "0", from(0), k_trained, "first update that is averaged"},
-    {"train.max_updates", k_int, "1000", between(1, k_int_max), k_trained, "total number of updates"},
+    {"train.average_decay", k_num, "0.999", between(0, 0.9999999), k_trained,
+     "ema: decay of the average per update", k_free},
+    {"train.average_start", k_int, "0", from(0), k_trained, "first update that is averaged", k_free},
+    {"train.max_updates", k_int, "1000", between(1, k_int_max), k_trained, "total number of updates", k_free},
     {"train.epochs", k_int, "0", between(0, k_int_max), k_trained,
-     "if set, max_updates is this number of passes over the training set"},
+     "if set, max_updates is this number of passes over the training set", k_free},
     {"train.max_minutes", k_num, "0.0", between(0, 1e6), k_trained,
-     "if set, stop after this many minutes; the run can be resumed; 0: no limit"},
-    {"train.validate_every", k_int, "100", from(0), k_trained, "updates between validations; 0: never"},
-    {"train.validation_batches", k_int, "0", from(0), k_trained, "maximum batches per validation; 0: all"},
+     "if set, stop after this many minutes; the run can be resumed; 0: no limit", k_free},
+    {"train.validate_every", k_int, "100", from(0), k_trained, "updates between validations; 0: never", k_free},
+    {"train.validation_batches", k_int, "0", from(0), k_trained, "maximum batches per validation; 0: all", k_free},
     {"train.patience", k_int, "0", from(0), k_trained,
-     "early stopping: stop after this many validations without improvement; 0: off"},
-    {"train.checkpoint_every", k_int, "100", from(0), k_trained, "updates between checkpoints; 0: only at the end"},
+     "early stopping: stop after this many validations without improvement; 0: off", k_free},
+    {"train.checkpoint_every", k_int, "100", from(0), k_trained,
+     "updates between checkpoints; 0: only at the end", k_free},
     {"train.keep", k_int, "0", between(0, 1e6), k_trained,
-     "number of recent checkpoints to keep as checkpoint-UPDATE.safetensors"},
-    {"train.log_every", k_int, "10", from(0), k_trained, "updates between reports; 0: none"},
+     "number of recent checkpoints to keep as checkpoint-UPDATE.safetensors", k_free},
+    {"train.log_every", k_int, "10", from(0), k_trained, "updates between reports; 0: none", k_free},
     {"train.watch_every", k_int, "0", from(0), k_trained,
-     "updates between training statistics (gradients, updates, saturated gates by layer); 0: off"},
+     "updates between training statistics (gradients, updates, saturated gates by layer); 0: off", k_free},
     {"train.on_bad", k_text, "\"skip\"", one_of("skip|stop|rollback"), k_trained,
-     "what to do after a non-finite update: skip it, stop, or return to the last checkpoint with half the rate"},
+     "what to do after a non-finite update: skip it, stop, or return to the last checkpoint with half the rate",
+     k_free},
     {"train.prefetch", k_int, "2", between(0, 1024), k_trained,
-     "updates whose batches a second thread prepares in advance; 0: none"},
+     "updates whose batches a second thread prepares in advance; 0: none", k_free},
     {"train.max_bad_updates", k_int, "3", from(0), k_trained,
-     "skip, rollback: non-finite updates in a row before the run stops or returns; 0: no limit"},
-    {"train.max_rollbacks", k_int, "5", from(0), k_trained, "rollback: maximum number of returns before the run stops"},
+     "skip, rollback: non-finite updates in a row before the run stops or returns; 0: no limit", k_free},
+    {"train.max_rollbacks", k_int, "5", from(0), k_trained,
+     "rollback: maximum number of returns before the run stops", k_free},
     {"train.seed", k_int, "0", from(0), k_trained, "seed of all random numbers"},
 
-    {"run.backend", k_text, "\"cpu\"", any, k_every, "backend: cpu, reference, ... (see `unroll doctor`)"},
-    {"run.threads", k_int, "0", between(0, 4096), k_every, "number of threads; 0: all available processors"},
+    {"run.backend", k_text, "\"cpu\"", any, k_every, "backend: cpu, reference, ... (see `unroll doctor`)", k_free},
+    {"run.threads", k_int, "0", between(0, 4096), k_every, "number of threads; 0: all available processors", k_free},
     {"run.estimate_seconds", k_num, "3.0", between(0, 60), k_trained,
      "time limit, in seconds, of the trial updates that estimate a run; those that count take at most 5 % of the run "
-     "(of a short run 20 % and 0.3 seconds), those before the backend has chosen its schedules 10 %; 0: no estimate"},
-    {"run.tensorboard", k_bool, "false", any, k_trained, "write a TensorBoard event file into the run folder"},
+     "(of a short run 20 % and 0.3 seconds), those before the backend has chosen its schedules 10 %; 0: no estimate",
+     k_free},
+    {"run.tensorboard", k_bool, "false", any, k_trained, "write a TensorBoard event file into the run folder", k_free},
     {"run.memory_limit", k_text, "\"\"", any, k_trained,
-     "maximum memory of an update, such as 2GiB; larger updates use gradient checkpointing"},
+     "maximum memory of an update, such as 2GiB; larger updates use gradient checkpointing", k_free},
     {"run.chunk_steps", k_int, "0", between(0, 1e6), k_trained,
      "steps after which the next layer may begin, so that stacked layers run at once on several threads; costs memory; "
      "0: off"},
@@ -223,15 +248,6 @@ constexpr TableKeySpec k_table_keys[] = {
     {"groups", "match", TableKeyType::text, "pattern for parameter names; `*` matches any characters: `embedding.*`"},
     {"groups", "lr_scale", TableKeyType::number, "factor for `train.lr`; default 1; 0 freezes the parameters"},
     {"groups", "weight_decay", TableKeyType::number, "replaces `train.weight_decay`"},
-};
-
-constexpr TaskKind k_kinds[] = {
-    {"language-model", k_language_model},
-    {"forecast", k_forecast},
-    {"classify", k_classify},
-    {"label", k_label},
-    {"translate", k_translate},
-    {"document", k_document},
 };
 
 // path, read by, default for these tasks
@@ -293,7 +309,6 @@ std::string nearest_key(std::string_view path) {
   return std::string(best);
 }
 
-std::span<const TaskKind> task_kinds() { return k_kinds; }
 std::span<const KindDefault> kind_defaults() { return k_kind_defaults; }
 
 ConfigValue default_value(const KeySpec& key, unsigned uses) {
@@ -355,13 +370,6 @@ std::string toml_text(const ConfigValue& value) {
   std::vector<std::string> all;
   for (const std::string& s : std::get<std::vector<std::string>>(value)) all.push_back(quoted(s));
   return fmt::format("[{}]", fmt::join(all, ", "));
-}
-
-unsigned uses_of_kind(std::string_view kind) {
-  for (const TaskKind& row : k_kinds) {
-    if (row.word == kind) return row.bit;
-  }
-  return 0;
 }
 
 }  // namespace unroll::cli

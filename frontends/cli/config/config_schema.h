@@ -9,29 +9,14 @@
 #include <variant>
 #include <vector>
 
+#include "frontends/cli/config/task_kinds.h"
+
 namespace unroll::cli {
 
 using ConfigValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>>;
 
 enum class KeyType : std::uint8_t { boolean, integer, number, text, texts, number_or_text };
 std::string_view key_type_name(KeyType type);
-
-// Which kinds of job read a key; `tensors` is `unroll run` on tensors from outside.
-enum Uses : unsigned {
-  k_language_model = 1,
-  k_forecast = 2,
-  k_classify = 4,
-  k_tensors = 8,
-  k_label = 16,
-  k_translate = 32,
-  k_document = 64,
-  k_tokens = k_language_model | k_label | k_translate,
-  k_words = k_tokens | k_document,  // whose input are numbers of tokens
-  k_drawn = k_label | k_translate | k_document,  // whose rows are drawn into train, validation and test
-  k_table = k_classify | k_forecast,  // whose data are a table of numbers
-  k_trained = k_words | k_forecast | k_classify,
-  k_every = k_trained | k_tensors,
-};
 
 inline constexpr double k_unbounded = 1e15;  // whole numbers up to here are exact in a double
 struct Allowed {
@@ -40,6 +25,11 @@ struct Allowed {
   std::string_view choices = {};  // texts: the words, separated by '|'; empty: any
 };
 
+// Whether a resumed run may change a key. The checkpoint fits whatever a free key is. The model, the data, the state
+// of the optimizer and the position in the data depend on the fixed ones. data.path is free because files move; the
+// trainer compares their content. A split is free where it is a file before and after.
+enum class AtResume : std::uint8_t { fixed, free, free_file };
+
 struct KeySpec {
   std::string_view path;
   KeyType type;
@@ -47,16 +37,10 @@ struct KeySpec {
   Allowed allowed;
   unsigned uses;
   std::string_view doc;
+  AtResume at_resume = AtResume::fixed;
 };
 
 std::span<const KeySpec> config_schema();
-
-// The words of task.kind.
-struct TaskKind {
-  std::string_view word;
-  unsigned bit;  // in Uses
-};
-std::span<const TaskKind> task_kinds();
 
 // A default that holds for some kinds only.
 struct KindDefault {
@@ -85,9 +69,6 @@ ConfigValue default_value(const KeySpec& key, unsigned uses = 0);
 std::string toml_text(const ConfigValue& value);
 // As a string over several lines, for texts that have them.
 std::string toml_lines(std::string_view text);
-// The word's bit in Uses, 0 when there is no such kind.
-unsigned uses_of_kind(std::string_view kind);
-
 // The whole of docs/config.md.
 std::string config_reference();
 

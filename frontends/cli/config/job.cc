@@ -8,165 +8,10 @@
 #include <filesystem>
 
 #include "frontends/cli/terminal/report.h"
-#include "frontends/data/file/gzip.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
 namespace {
-
-std::string at_folder(const std::string& path, const std::string& folder) {
-  return (std::filesystem::path(folder) / path).lexically_normal().string();
-}
-std::shared_ptr<const Vfs::Reader> file_of(const Config& c, const std::string& path) {
-  return unpacked(disk().open(path), path, bytes_of("data.memory_limit", c.text("data.memory_limit")));
-}
-
-SplitSource split_source(const Config& c, std::string_view key, const std::string& folder) {
-  const auto* file = std::get_if<std::string>(&c.value(key));
-  if (!file) return c.number(key);
-  if (file->empty()) c.refuse(key, "no file", "Give a share, such as 0.1, or the name of a file");
-  const std::string path = at_folder(*file, folder);
-  return {file_of(c, path), path};
-}
-
-LanguageModelOptions language_model_options(const Config& c, const std::string& folder) {
-  return {.model = model_options(c),
-          .tokens = c.text("data.tokens"),
-          .vocabulary = c.integer("data.vocabulary"),
-          .min_count = c.integer("data.min_count"),
-          .label_smoothing = c.number("train.label_smoothing"),
-          .embedding = c.integer("model.embedding"),
-          .tied = c.boolean("model.tied"),
-          .batch = c.integer("train.batch"),
-          .steps = c.integer("data.steps"),
-          .validation = split_source(c, "data.validation", folder),
-          .test = split_source(c, "data.test", folder),
-          .evaluation_batch = c.integer("train.evaluation_batch"),
-          .document_start = c.text("data.document_start"),
-          .carry_state = c.boolean("data.carry_state"),
-          .memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"))};
-}
-
-ForecastOptions forecast_options(const Config& c, const std::string& folder) {
-  if (!c.texts("data.columns").empty() && !c.text("data.column").empty())
-    c.refuse("data.columns", "data.column is set too", "Keep one of the two");
-  return {.model = model_options(c),
-          .column = c.text("data.column"),
-          .columns = c.texts("data.columns"),
-          .date = c.text("data.date"),
-          .header = c.text("data.header"),
-          .separator = c.text("data.separator"),
-          .missing = c.text("data.missing"),
-          .window = c.integer("data.window"),
-          .horizon = c.integer("data.horizon"),
-          .stride = c.integer("data.stride"),
-          .period = c.integer("data.period"),
-          .difference = c.boolean("data.difference"),
-          .batch = c.integer("train.batch"),
-          .validation = split_source(c, "data.validation", folder),
-          .test = split_source(c, "data.test", folder),
-          .memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"))};
-}
-
-ClassifyOptions classify_options(const Config& c, const std::string& folder) {
-  return {.model = model_options(c),
-          .pooling = c.text("model.pooling"),
-          .label_smoothing = c.number("train.label_smoothing"),
-          .label = c.text("data.label"),
-          .columns = c.texts("data.columns"),
-          .header = c.text("data.header"),
-          .separator = c.text("data.separator"),
-          .missing = c.text("data.missing"),
-          .steps = c.integer("data.steps"),
-          .divide = c.number("data.divide"),
-          .normalize = c.boolean("data.normalize"),
-          .batch = c.integer("train.batch"),
-          .validation = split_source(c, "data.validation", folder),
-          .test = split_source(c, "data.test", folder),
-          .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed")),
-          .memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"))};
-}
-
-template <class TaskOptions>
-TaskOptions text_rows_options(const Config& c, const std::string& folder) {
-  TaskOptions o;
-  o.model = model_options(c);
-  o.embedding = c.integer("model.embedding");
-  o.vocabulary = c.integer("data.vocabulary");
-  o.min_count = c.integer("data.min_count");
-  o.label_smoothing = c.number("train.label_smoothing");
-  o.batch = c.integer("train.batch");
-  o.batch_tokens = c.integer("train.batch_tokens");
-  o.validation = split_source(c, "data.validation", folder);
-  o.test = split_source(c, "data.test", folder);
-  o.split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"));
-  o.memory_limit = bytes_of("data.memory_limit", c.text("data.memory_limit"));
-  return o;
-}
-
-LabelOptions label_options(const Config& c, const std::string& folder) {
-  if (const std::string& tokens = c.text("data.tokens"); tokens != "words" && tokens != "characters")
-    c.refuse("data.tokens", "a label is for a word or a character", "Set it to words or characters");
-  auto o = text_rows_options<LabelOptions>(c, folder);
-  o.tokens = c.text("data.tokens");
-  o.outside = c.text("data.outside");
-  o.output = c.text("model.output");
-  return o;
-}
-
-TranslateOptions translate_options(const Config& c, const std::string& folder) {
-  auto o = text_rows_options<TranslateOptions>(c, folder);
-  o.attention = c.text("model.attention");
-  o.tokens = c.text("data.tokens");
-  o.tied = c.boolean("model.tied");
-  o.scheduled_sampling = c.number("train.scheduled_sampling");
-  o.sampling_schedule = c.text("train.sampling_schedule");
-  o.sampling_batches = c.integer("train.sampling_batches");
-  return o;
-}
-
-DocumentOptions document_options(const Config& c, const std::string& folder) {
-  auto o = text_rows_options<DocumentOptions>(c, folder);
-  o.pooling = c.text("model.pooling");
-  o.label = c.text("data.label");
-  o.text = c.text("data.text");
-  o.header = c.text("data.header");
-  o.separator = c.text("data.separator");
-  return o;
-}
-
-struct DataPlace {
-  std::string path;
-  std::string folder;  // of the config: other files' names count from it
-};
-// Each kind of task with what makes it of its data, and with what checks these.
-struct TaskMaker {
-  unsigned kind;
-  std::shared_ptr<const Task> (*make)(const Config&, const DataPlace&, const Metadata&);
-  DataCheck (*check)(const Config&, const DataPlace&);
-};
-template <auto make_of, auto options_of>
-constexpr TaskMaker maker(unsigned kind) {
-  return {kind,
-          [](const Config& c, const DataPlace& at, const Metadata& fitted) -> std::shared_ptr<const Task> {
-            return make_of(options_of(c, at.folder), file_of(c, at.path), at.path, fitted);
-          },
-          [](const Config& c, const DataPlace& at) {
-            return check_data(options_of(c, at.folder), file_of(c, at.path), at.path);
-          }};
-}
-// make_X has an overload for texts too.
-template <class TaskOptions, class Made>
-using FromFile = std::shared_ptr<const Made> (*)(const TaskOptions&, std::shared_ptr<const Vfs::Reader>,
-                                                 const std::string&, const Metadata&);
-constexpr TaskMaker k_makers[] = {
-    maker<FromFile<LanguageModelOptions, Task>(make_language_model), language_model_options>(k_language_model),
-    maker<FromFile<ForecastOptions, Task>(make_forecast), forecast_options>(k_forecast),
-    maker<FromFile<ClassifyOptions, Task>(make_classify), classify_options>(k_classify),
-    maker<FromFile<LabelOptions, Task>(make_label), label_options>(k_label),
-    maker<FromFile<TranslateOptions, TranslateTask>(make_translate), translate_options>(k_translate),
-    maker<FromFile<DocumentOptions, Task>(make_document), document_options>(k_document),
-};
 
 Average average_kind(const std::string& word) {
   if (word == "ema") return Average::ema;
@@ -225,11 +70,10 @@ Error with_data_page(const Error& e, const std::string& kind) {
   return {e.kind(), who, what, fmt::format("{}{}See docs/data.md#{}", e.next(), e.next().empty() ? "" : ". ", kind)};
 }
 
-const TaskMaker& maker_of(const Config& config) {
-  for (const TaskMaker& row : k_makers) {
-    if (row.kind == config.uses()) return row;
-  }
-  throw Error(ErrorKind::internal, "make_task", "no maker for task.kind = " + config.text("task.kind"));
+const TaskRow& row_of(const Config& config) {
+  const TaskKind* kind = find_task_kind(config.uses());
+  if (kind) return kind->row;
+  throw Error(ErrorKind::internal, "make_task", "no row for task.kind = " + config.text("task.kind"));
 }
 
 }  // namespace
@@ -237,7 +81,7 @@ const TaskMaker& maker_of(const Config& config) {
 std::shared_ptr<const Task> make_task(const Config& config, const std::string& folder, const Metadata& fitted) {
   const DataPlace place = data_place(config, folder);
   try {
-    return maker_of(config).make(config, place, fitted);
+    return row_of(config).make(config, place, fitted);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::input_file) throw;
     throw with_data_page(e, config.text("task.kind"));
@@ -250,7 +94,7 @@ std::string data_line(const std::string& note) {
 }
 
 DataCheck check_task_data(const Config& config, const std::string& folder) {
-  return maker_of(config).check(config, data_place(config, folder));
+  return row_of(config).check(config, data_place(config, folder));
 }
 
 TrainerOptions trainer_options(const Config& c) {
@@ -340,6 +184,10 @@ RecurrentJob build_recurrent(const RecurrentModelOptions& options, const Recurre
   job.final = std::move(result.states);
   job.parameters = scope.parameters();
   return job;
+}
+
+std::string at_folder(const std::string& path, const std::string& folder) {
+  return (std::filesystem::path(folder) / path).lexically_normal().string();
 }
 
 std::string folder_of(const std::string& path) {

@@ -52,6 +52,8 @@ struct RecurrentSizes {
 RecurrentSizes recurrent_sizes(const Config& config);
 RecurrentJob build_recurrent(const RecurrentModelOptions& options, const RecurrentSizes& sizes);
 
+// A path that counts from the folder.
+std::string at_folder(const std::string& path, const std::string& folder);
 // The folder part of a path, "." when there is none.
 std::string folder_of(const std::string& path);
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "frontends/cli/page/page_style.h"
 #include "frontends/cli/page/panel.h"
 #include "frontends/cli/page/plan_picture.h"
 

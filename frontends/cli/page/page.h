@@ -48,9 +48,4 @@ struct TableOptions {
 std::string html_table(const std::vector<std::string>& head, const std::vector<std::vector<Cell>>& rows,
                        const TableOptions& options = {});
 
-// CSS and JavaScript of the page (page_style.cc).
-extern const char* const k_page_palette;  // colors, light and dark
-extern const char* const k_page_style;
-extern const char* const k_page_script;
-
 }  // namespace unroll::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "frontends/cli/config/task_kinds.h"
 #include "frontends/cli/page/chart.h"
 #include "frontends/cli/page/page.h"
 #include "frontends/cli/terminal/words.h"
@@ -30,6 +31,11 @@ std::vector<Runs> by_task(const Runs& runs) {
     (at == groups.end() ? groups.emplace_back() : *at).push_back(run);
   }
   return groups;
+}
+
+std::string_view loss_title(const std::string& word) {
+  const TaskKind* kind = find_task_kind(word);
+  return kind ? kind->row.loss : "Loss";
 }
 
 std::string section_title(const RunRecord& run) {
@@ -85,7 +91,7 @@ Panel panel_of(const Runs& runs, const std::string& name) {
       if (chart_of(curve) == name)
         lines.push_back({line_name(*runs[r].record, curve), static_cast<int>(r % k_colors),
                          curve.starts_with(k_validation), runs[r]->curves.at(curve)});
-  return chart(heading_of(name), std::move(lines), {.x = "Update", .y = axis_of(name, runs[0]->kind)});
+  return chart(heading_of(name), std::move(lines), {.x = "Update", .y = axis_of(name, loss_title(runs[0]->kind))});
 }
 
 std::string configs(const Runs& runs) {
@@ -100,26 +106,11 @@ std::string configs(const Runs& runs) {
   return html;
 }
 
-// The metric by which a kind of task is usually judged.
-struct MainMetric {
-  std::string_view kind, name, word;
-  bool higher_is_better;
-};
-constexpr MainMetric k_main_metrics[] = {
-    {"language-model", "bits_per_character", "bits per character", false},
-    {"language-model", "perplexity", "perplexity", false},
-    {"forecast", "mase", "MASE", false},
-    {"forecast", "mae", "MAE", false},
-    {"classify", "accuracy", "accuracy", true},
-    {"document", "accuracy", "accuracy", true},
-    {"label", "f1_macro", "F1, macro average", true},
-    {"translate", "bleu", "BLEU", true},
-    {"translate", "token_accuracy", "token accuracy", true},
-};
-
 const MainMetric* main_metric(const Shown& run) {
-  for (const MainMetric& row : k_main_metrics)
-    if (run.result && row.kind == run->kind && run.result->metrics.contains(std::string(row.name))) return &row;
+  const TaskKind* kind = find_task_kind(run->kind);
+  if (!kind || !run.result) return nullptr;
+  for (const MainMetric& metric : kind->row.metrics)
+    if (run.result->metrics.contains(std::string(metric.name))) return &metric;
   return nullptr;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the page looks, light and dark, wide and narrow, and what the pointer over a chart shows.
-#include "frontends/cli/page/page.h"
+#include "frontends/cli/page/page_style.h"
 
 namespace unroll::cli {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "frontends/cli/page/page.h"
+#include "frontends/cli/page/page_style.h"
 
 namespace unroll::cli {
 namespace {

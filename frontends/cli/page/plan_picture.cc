@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "core/support/counted.h"
-#include "frontends/cli/page/page.h"
+#include "frontends/cli/page/page_style.h"
 #include "frontends/cli/page/panel.h"
 #include "frontends/cli/plan/plan_phases.h"
 

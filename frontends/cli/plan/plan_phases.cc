@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "core/train/update_graph.h"
-#include "frontends/cli/plan/plan_layers.h"
 #include "frontends/cli/plan/plan_values.h"
 
 namespace unroll::cli {

@@ -3,21 +3,16 @@
 // outputs of a plan have names; everything else follows from them, and where it does not follow it is shared.
 #pragma once
 
-#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "frontends/cli/plan/plan_layers.h"
 #include "unroll/backend.h"
 
 namespace unroll::cli {
 
-// forward   what the loss, metrics, carried states or other results are computed from
-// backward  what else the gradients are computed from, and their norm
-// update    the rest: clipping, optimiser, averages, sums for the report
-// A node that several phases need is of the first one.
-enum class PlanPhase : std::uint8_t { forward, backward, update };
 std::string_view phase_name(PlanPhase phase);
 
 struct NodePlace {
@@ -25,13 +20,6 @@ struct NodePlace {
   std::string layer;  // of layer_of_parameter, or k_loss or k_shared
   friend bool operator==(const NodePlace&, const NodePlace&) = default;
 };
-inline constexpr const char* k_loss = "loss";      // after the last layer, and the gradient of that
-inline constexpr const char* k_shared = "shared";  // of several layers, or of none
-
-// "recurrent.l0" of "recurrent.weight_ih_l0_reverse", "output" of "output.bias"; "l0" when all parameters are those of
-// recurrent layers: a bare stack. Both directions are one layer.
-std::string layer_of_parameter(const std::string& name, bool bare_stack);
-bool is_bare_stack(const std::set<std::string>& parameters);
 
 // For each node of plan.graph; bodies of loops belong to their loop. `parameters` are the names of the model's, as
 // Trainer::parameters() has them. Plans of updates, evaluations, and of outputs "loss" and "d_<input>"; of a plan whose

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -18,80 +17,15 @@
 namespace unroll::cli {
 namespace {
 
-// The checkpoint fits whatever these keys are. All others are fixed: the model, the data, the optimizer's state and the
-// position in the data depend on them. data.path may change because files move; the trainer compares their content. So
-// may the files of k_split_files, but not a share of the data.
-constexpr std::string_view k_free[] = {
-    "data.path",
-    "data.memory_limit",
-    "model.dropout",
-    "model.variational",
-    "model.recurrent_dropout",
-    "model.weight_drop",
-    "model.activation_penalty",
-    "model.temporal_penalty",
-    "train.scheduled_sampling",
-    "train.sampling_schedule",
-    "train.sampling_batches",
-    "train.label_smoothing",
-    "train.lr",
-    "train.beta1",
-    "train.beta2",
-    "train.epsilon",
-    "train.alpha",
-    "train.weight_decay",
-    "train.decay_vectors",
-    "train.schedule",
-    "train.warmup",
-    "train.final_fraction",
-    "train.cooldown",
-    "train.lr_factor",
-    "train.step_every",
-    "train.plateau_patience",
-    "train.loss_scale_every",
-    "train.clip_norm",
-    "train.clip_value",
-    "train.clip_adaptive",
-    "train.average_decay",
-    "train.average_start",
-    "train.max_updates",
-    "train.epochs",
-    "train.max_minutes",
-    "train.validate_every",
-    "train.validation_batches",
-    "train.patience",
-    "train.checkpoint_every",
-    "train.keep",
-    "train.log_every",
-    "train.watch_every",
-    "train.on_bad",
-    "train.prefetch",
-    "train.max_bad_updates",
-    "train.max_rollbacks",
-};
-
-constexpr std::string_view k_split_files[] = {"data.validation", "data.test"};
-
 bool names_file(const Config& config, std::string_view key) {
   return std::holds_alternative<std::string>(config.value(key));
 }
 
-bool is_free(std::string_view key, const Config& was, const Config& is) {
-  if (std::find(std::begin(k_split_files), std::end(k_split_files), key) != std::end(k_split_files))
-    return names_file(was, key) && names_file(is, key);
-  return key.starts_with("run.") || std::find(std::begin(k_free), std::end(k_free), key) != std::end(k_free);
-}
-
-std::string value_text(const Config& config, const KeySpec& key) {
-  switch (key.type) {
-    case KeyType::boolean: return toml_text(config.boolean(key.path));
-    case KeyType::integer: return toml_text(config.integer(key.path));
-    case KeyType::number: return toml_text(config.number(key.path));
-    case KeyType::text: return toml_text(config.text(key.path));
-    case KeyType::texts: return toml_text(config.texts(key.path));
-    case KeyType::number_or_text: return toml_text(config.value(key.path));
-  }
-  return {};
+// Keys of tables, such as [cells.NAME], are fixed.
+bool is_free(std::string_view path, const Config& was, const Config& is) {
+  const KeySpec* key = find_key(path);
+  if (!key || key->at_resume == AtResume::fixed) return false;
+  return key->at_resume == AtResume::free || (names_file(was, path) && names_file(is, path));
 }
 
 // So that a line with both values fits a terminal.
@@ -126,7 +60,8 @@ std::vector<ConfigChange> config_changes(const Config& was, const Config& is) {
     if (before != now) changes.push_back({key, shortened(before), shortened(now), is_free(key, was, is)});
   };
   for (const KeySpec& key : config_schema())
-    if (key.uses & (was.uses() | is.uses())) compare(std::string(key.path), value_text(was, key), value_text(is, key));
+    if (key.uses & (was.uses() | is.uses()))
+      compare(std::string(key.path), toml_text(was.value(key.path)), toml_text(is.value(key.path)));
   const std::map<std::string, std::string> before = table_values(was), now = table_values(is);
   std::set<std::string> keys;
   for (const auto& [key, value] : before) keys.insert(key);

@@ -145,14 +145,6 @@ void read_config(RunRecord& run) {
   }
 }
 
-struct KindName {
-  std::string_view kind, name;
-};
-constexpr KindName k_kind_names[] = {
-    {"language-model", "Language model"}, {"forecast", "Forecast"},   {"classify", "Classification of sequences"},
-    {"label", "Labels for tokens"},       {"translate", "Translation"}, {"document", "Labels for documents"},
-};
-
 }  // namespace
 
 RunRecord record_of(const std::string& metrics, const std::string& log, const std::string& config) {
@@ -193,10 +185,9 @@ std::string status_text(const RunRecord& run) {
   return fmt::format("stopped or running, {} of {} updates", number_text(run.updates), number_text(run.planned));
 }
 
-std::string task_name(const std::string& kind) {
-  for (const KindName& row : k_kind_names)
-    if (row.kind == kind) return std::string(row.name);
-  return kind.empty() ? "Run" : kind;
+std::string task_name(const std::string& word) {
+  if (const TaskKind* kind = find_task_kind(word)) return kind->row.title;
+  return word.empty() ? "Run" : word;
 }
 
 }  // namespace unroll::cli

@@ -41,7 +41,7 @@ const std::pair<double, double>* best_validation(const RunRecord& run);
 // "finished", "stopped at 60 of 300 updates", "diverged: the last loss is not finite".
 std::string status_text(const RunRecord& run);
 // "Forecast", "Language model": task.kind as a heading; "Run" without one.
-std::string task_name(const std::string& kind);
+std::string task_name(const std::string& word);
 // "1 line of metrics.jsonl could not be read"
 std::string unreadable_text(const RunRecord& run);
 

@@ -196,17 +196,8 @@ std::string value_text(std::string_view key, double value) {
   return number_text(value);
 }
 
-std::string axis_of(std::string_view metric, std::string_view kind) {
-  constexpr std::pair<std::string_view, std::string_view> k_losses[] = {
-      {"language-model", "Loss (nats per token)"}, {"translate", "Loss (nats per token)"},
-      {"label", "Loss (nats per token)"},          {"classify", "Loss (nats per sequence)"},
-      {"document", "Loss (nats per document)"},    {"forecast", "Loss (squared error, standardized)"},
-  };
-  if (metric == "loss") {
-    for (const auto& [word, title] : k_losses)
-      if (word == kind) return std::string(title);
-    return "Loss";
-  }
+std::string axis_of(std::string_view metric, std::string_view loss) {
+  if (metric == "loss") return std::string(loss);
   constexpr std::pair<std::string_view, std::string_view> k_short[] = {
       {"mae", "MAE (data units)"},
       {"rmse", "RMSE (data units)"},

@@ -12,8 +12,8 @@ std::string heading_of(std::string_view key);
 // With the unit of the key: "7.8 MiB" of ("bytes", 8210711), "21.3 ms" of ("median_ms", 21.3).
 std::string value_text(std::string_view key, double value);
 // A metric or statistic of training as an axis title: "gradient_norm" -> "Gradient norm", "lr" -> "Learning rate".
-// `kind` is task.kind, which decides the unit of a loss; "" when unknown.
-std::string axis_of(std::string_view metric, std::string_view kind);
+// `loss` is the title of a loss, whose unit depends on the task.
+std::string axis_of(std::string_view metric, std::string_view loss);
 
 // Four significant digits, thousands with commas, no exponent between 1e-4 and 1e15: "8,210,711", "0.01234".
 std::string number_text(double value);

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Labels of documents.
+#include <fmt/format.h>
+
+#include "frontends/cli/answers/answers.h"
+#include "frontends/cli/measure/sample_data.h"
+#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/tasks/task_row.h"
+#include "unroll/error.h"
+
+namespace unroll::cli {
+namespace {
+
+DocumentOptions document_options(const Config& c, const std::string& folder) {
+  DocumentOptions o;
+  set_text_rows(o, c, folder);
+  o.pooling = c.text("model.pooling");
+  o.label = c.text("data.label");
+  o.text = c.text("data.text");
+  o.header = c.text("data.header");
+  o.separator = c.text("data.separator");
+  return o;
+}
+
+using Json = RowWriter::Json;
+
+class DocumentAnswers : public Answers {
+ public:
+  DocumentAnswers(const RunFolder& run, Backend& backend, const PredictArguments& options)
+      : reader_(run.model.metadata, run.model.tensors, backend),
+        top_k_(std::clamp<std::int64_t>(options.top_k, 1, static_cast<std::int64_t>(reader_.labels().size()))) {}
+  RowFormat usual_format() const override { return RowFormat::text; }
+  std::vector<std::string> columns() const override { return ranking_columns(top_k_); }
+  bool accepts(const InputLine& line) override {
+    reader_.check(line.text);
+    return true;
+  }
+  void predict(const std::vector<InputLine>& lines) override {
+    results_ = reader_.predict(texts_of(lines), top_k_);
+    for (std::size_t i = 0; i < lines.size() && drawn_.size() < k_most_drawn; ++i)
+      if (!results_[i].labels.empty()) drawn_.push_back(lines[i].text);
+    for (const DocumentReader::Result& r : results_) {
+      unknown_.tokens += r.words;
+      unknown_.unknown += r.unknown;
+    }
+  }
+  // As text: label and probability, separated by tabs.
+  void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
+    const std::vector<ScoredLabel>& labels = results_[i].labels;
+    if (writer.format() == RowFormat::jsonl) {
+      Json object{{"text", line.text}};
+      put_ranking(object, labels, top_k_);
+      return put_json(std::move(object), line, writer);
+    }
+    const std::vector<std::string> cells = ranking_cells(labels, top_k_);
+    if (writer.is_table()) return writer.row(cells);
+    writer.text(labels.empty() ? "\n" : fmt::format("{}\n", fmt::join(cells, "\t")));
+  }
+  UnknownCount unknown() const override { return unknown_; }
+  std::vector<Panel> panels() override {
+    std::vector<Panel> panels;
+    const std::vector<DocumentReader::Result> results = reader_.predict(drawn_, 0);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      panels.push_back(probability_panel(drawn_[i], results[i].labels));
+      const DocumentReader::Attention attention = reader_.attention(drawn_[i]);
+      if (!attention.sentences.empty()) panels.push_back(attention_panel(attention, "Attention: " + drawn_[i]));
+    }
+    return panels;
+  }
+
+ private:
+  DocumentReader reader_;
+  std::vector<std::string> drawn_;  // the first texts
+  std::int64_t top_k_;
+  std::vector<DocumentReader::Result> results_;
+  UnknownCount unknown_;
+};
+
+}  // namespace
+
+const TaskRow document_row = {
+    .title = "Labels for documents",
+    .loss = "Loss (nats per document)",
+    .metrics = {{{"accuracy", "accuracy", true}}},
+    .sample = {"documents.tsv",
+               sample_documents,
+               {"model.hidden=24", "model.embedding=16", "train.lr=0.01", "train.max_updates=200"}},
+    .make = make_of<DocumentOptions, Task, make_document, document_options>,
+    .check = check_of<document_options>,
+    .answers = answer_with<DocumentAnswers>,
+    .counts_confusion = true,
+};
+
+}  // namespace unroll::cli

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Labels of the tokens of a sentence.
+#include <fmt/format.h>
+
+#include "frontends/cli/answers/answers.h"
+#include "frontends/cli/measure/sample_data.h"
+#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/tasks/task_row.h"
+#include "unroll/error.h"
+
+namespace unroll::cli {
+namespace {
+
+LabelOptions label_options(const Config& c, const std::string& folder) {
+  if (const std::string& tokens = c.text("data.tokens"); tokens != "words" && tokens != "characters")
+    c.refuse("data.tokens", "a label is for a word or a character", "Set it to words or characters");
+  LabelOptions o;
+  set_text_rows(o, c, folder);
+  o.tokens = c.text("data.tokens");
+  o.outside = c.text("data.outside");
+  o.output = c.text("model.output");
+  return o;
+}
+
+using Json = RowWriter::Json;
+
+class LabelAnswers : public Answers {
+ public:
+  LabelAnswers(const RunFolder& run, Backend& backend, const PredictArguments&)
+      : labeller_(run.model.metadata, run.model.tensors, backend) {
+    unknown_.unit = unit_of_tokens(run);
+  }
+  RowFormat usual_format() const override { return RowFormat::text; }
+  std::vector<std::string> columns() const override { return {"line", "token", "label", "probability"}; }
+  bool accepts(const InputLine& line) override {
+    labeller_.check(labeller_.cut(line.text));
+    return true;
+  }
+  void predict(const std::vector<InputLine>& lines) override {
+    sentences_.clear();
+    for (const std::string& text : texts_of(lines)) sentences_.push_back(labeller_.cut(text));
+    results_ = labeller_.predict(sentences_);
+    for (const Labeller::Result& r : results_) {
+      unknown_.tokens += static_cast<std::int64_t>(r.labels.size());
+      unknown_.unknown += r.unknown;
+    }
+  }
+  // As text: the form of the training file.
+  void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
+    const Labeller::Sentence& tokens = sentences_[i];
+    const Labeller::Result& r = results_[i];
+    if (writer.format() == RowFormat::jsonl) {
+      Json probabilities = Json::array();
+      for (const double p : r.probabilities) probabilities.push_back(json_number(p));
+      return put_json({{"tokens", tokens},
+                       {"labels", r.labels},
+                       {"probabilities", probabilities},
+                       {"probability", tokens.empty() ? Json() : json_number(r.probability)}},
+                      line, writer);
+    }
+    const std::string number = std::to_string(line.number);
+    if (writer.is_table() && tokens.empty()) writer.row(std::vector<std::string>{number, "", "", ""});
+    for (std::size_t t = 0; t < tokens.size(); ++t) {
+      if (writer.is_table())
+        writer.row(std::vector{number, tokens[t], r.labels[t], number_cell(r.probabilities[t])});
+      else
+        writer.text(fmt::format("{}\t{}\n", tokens[t], r.labels[t]));
+    }
+    if (!writer.is_table()) writer.text("\n");
+  }
+  UnknownCount unknown() const override { return unknown_; }
+
+ private:
+  Labeller labeller_;
+  std::vector<Labeller::Sentence> sentences_;
+  std::vector<Labeller::Result> results_;
+  UnknownCount unknown_;
+};
+
+}  // namespace
+
+const TaskRow label_row = {
+    .title = "Labels for tokens",
+    .loss = "Loss (nats per token)",
+    .metrics = {{{"f1_macro", "F1, macro average", true}}},
+    .sample = {"tokens.tsv",
+               sample_labels,
+               {"model.hidden=32", "model.embedding=32", "train.lr=0.005", "train.max_updates=200"}},
+    .make = make_of<LabelOptions, Task, make_label, label_options>,
+    .check = check_of<label_options>,
+    .answers = answer_with<LabelAnswers>,
+    .counts_confusion = true,
+    .undrawn = "predict draws no picture of token labels",
+    .undrawn_hint = "`unroll eval {} --svg FILE` draws their confusion matrix",
+};
+
+}  // namespace unroll::cli

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Language models: text in, its scores out.
+#include <fmt/format.h>
+
+#include "frontends/cli/answers/answers.h"
+#include "frontends/cli/measure/sample_data.h"
+#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/tasks/task_row.h"
+#include "unroll/error.h"
+
+namespace unroll::cli {
+namespace {
+
+LanguageModelOptions language_model_options(const Config& c, const std::string& folder) {
+  return {.model = model_options(c),
+            .tokens = c.text("data.tokens"),
+            .vocabulary = c.integer("data.vocabulary"),
+            .min_count = c.integer("data.min_count"),
+            .label_smoothing = c.number("train.label_smoothing"),
+            .embedding = c.integer("model.embedding"),
+            .tied = c.boolean("model.tied"),
+            .batch = c.integer("train.batch"),
+            .steps = c.integer("data.steps"),
+            .validation = split_source(c, "data.validation", folder),
+            .test = split_source(c, "data.test", folder),
+            .evaluation_batch = c.integer("train.evaluation_batch"),
+            .document_start = c.text("data.document_start"),
+            .carry_state = c.boolean("data.carry_state"),
+            .memory_limit = data_memory_limit(c)};
+}
+
+using Json = RowWriter::Json;
+
+class LineScores : public Answers {
+ public:
+  LineScores(const RunFolder& run, Backend& backend, const PredictArguments&)
+      : scorer_(run.model.metadata, run.model.tensors, backend) {
+    unknown_.unit = unit_of_tokens(run);
+  }
+  RowFormat usual_format() const override { return RowFormat::tsv; }
+  std::vector<std::string> columns() const override {
+    return {"tokens", "unknown", "log_probability", "perplexity", "bits_per_character"};
+  }
+  bool accepts(const InputLine& line) override {
+    scorer_.check(line.text);
+    return true;
+  }
+  void predict(const std::vector<InputLine>& lines) override {
+    results_ = scorer_.predict(texts_of(lines));
+    for (const TextScorer::Result& r : results_) {
+      unknown_.tokens += r.tokens;
+      unknown_.unknown += r.unknown;
+    }
+  }
+  void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
+    const TextScorer::Result& r = results_[i];
+    const double log_probability = r.scored > 0 ? r.log_probability : std::numeric_limits<double>::quiet_NaN();
+    if (writer.format() == RowFormat::jsonl)
+      return put_json({{"text", line.text},
+                       {"tokens", r.tokens},
+                       {"unknown", r.unknown},
+                       {"log_probability", json_number(log_probability)},
+                       {"perplexity", json_number(r.perplexity())},
+                       {"bits_per_character", json_number(r.bits_per_character())}},
+                      line, writer);
+    const std::vector<std::string> cells{std::to_string(r.tokens), std::to_string(r.unknown),
+                                         number_cell(log_probability), number_cell(r.perplexity()),
+                                         number_cell(r.bits_per_character())};
+    if (writer.is_table()) return writer.row(cells);
+    writer.text(fmt::format("{}\n", fmt::join(cells, "\t")));
+  }
+  UnknownCount unknown() const override { return unknown_; }
+  std::string summary() const override {
+    return "each line is scored by itself; `unroll generate` writes text, `unroll eval` scores the test set";
+  }
+
+ private:
+  TextScorer scorer_;
+  std::vector<TextScorer::Result> results_;
+  UnknownCount unknown_;
+};
+
+}  // namespace
+
+const TaskRow language_model_row = {
+    .title = "Language model",
+    .loss = "Loss (nats per token)",
+    .metrics = {{{"bits_per_character", "bits per character"}, {"perplexity", "perplexity"}}},
+    .sample = {"text.txt", sample_text, {"train.lr=0.004", "train.max_updates=300", "train.batch=16"}},
+    .make = make_of<LanguageModelOptions, Task, make_language_model, language_model_options>,
+    .check = check_of<language_model_options>,
+    .answers = answer_with<LineScores>,
+    .n_examples = 600,
+    .undrawn = "a language model predicts text, which is not drawn",
+    .undrawn_hint = "`unroll generate {}` writes text",
+};
+
+}  // namespace unroll::cli

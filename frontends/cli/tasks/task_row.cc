@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/tasks/task_row.h"
+
+#include <fmt/format.h>
+
+#include "frontends/cli/terminal/report.h"
+#include "frontends/data/file/gzip.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+
+std::size_t data_memory_limit(const Config& config) {
+  return bytes_of("data.memory_limit", config.text("data.memory_limit"));
+}
+
+std::shared_ptr<const Vfs::Reader> data_file(const Config& config, const std::string& path) {
+  return unpacked(disk().open(path), path, data_memory_limit(config));
+}
+
+SplitSource split_source(const Config& config, std::string_view key, const std::string& folder) {
+  const auto* file = std::get_if<std::string>(&config.value(key));
+  if (!file) return config.number(key);
+  if (file->empty()) config.refuse(key, "no file", "Give a share, such as 0.1, or the name of a file");
+  const std::string path = at_folder(*file, folder);
+  return {data_file(config, path), path};
+}
+
+void set_text_rows(TextRowsOptions& o, const Config& c, const std::string& folder) {
+  o.model = model_options(c);
+  o.embedding = c.integer("model.embedding");
+  o.vocabulary = c.integer("data.vocabulary");
+  o.min_count = c.integer("data.min_count");
+  o.label_smoothing = c.number("train.label_smoothing");
+  o.batch = c.integer("train.batch");
+  o.batch_tokens = c.integer("train.batch_tokens");
+  o.validation = split_source(c, "data.validation", folder);
+  o.test = split_source(c, "data.test", folder);
+  o.split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"));
+  o.memory_limit = data_memory_limit(c);
+}
+
+std::vector<std::string> texts_of(const std::vector<InputLine>& lines) {
+  std::vector<std::string> texts;
+  for (const InputLine& line : lines) texts.push_back(line.error.empty() ? line.text : "");
+  return texts;
+}
+
+std::string unit_of_tokens(const RunFolder& run) {
+  const auto at = run.model.metadata.find("tokens");
+  return at == run.model.metadata.end() ? "characters" : at->second;
+}
+
+void put_json(RowWriter::Json object, const InputLine& line, RowWriter& writer) {
+  if (!line.error.empty()) object["error"] = line.error;
+  writer.json(object);
+}
+
+std::vector<std::string> ranking_columns(std::int64_t top_k) {
+  std::vector<std::string> columns{"label", "probability"};
+  for (std::int64_t k = 2; k <= top_k; ++k) {
+    columns.push_back(fmt::format("label_{}", k));
+    columns.push_back(fmt::format("probability_{}", k));
+  }
+  return columns;
+}
+
+std::vector<std::string> ranking_cells(const std::vector<ScoredLabel>& labels, std::int64_t top_k) {
+  std::vector<std::string> cells;
+  for (const ScoredLabel& l : labels) cells.insert(cells.end(), {l.label, number_cell(l.probability)});
+  cells.resize(static_cast<std::size_t>(2 * top_k));
+  return cells;
+}
+
+void put_ranking(RowWriter::Json& object, const std::vector<ScoredLabel>& labels, std::int64_t top_k) {
+  object["label"] = labels.empty() ? RowWriter::Json() : RowWriter::Json(labels[0].label);
+  object["probability"] = labels.empty() ? RowWriter::Json() : json_number(labels[0].probability);
+  if (top_k < 2) return;
+  RowWriter::Json top = RowWriter::Json::array();
+  for (const ScoredLabel& l : labels) top.push_back({{"label", l.label}, {"probability", json_number(l.probability)}});
+  object["top"] = std::move(top);
+}
+
+}  // namespace unroll::cli

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rows of the kinds of tasks share: from a config to a task's options, from those to its functions.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/cli/answers/answers.h"
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/config/task_kinds.h"
+
+namespace unroll::cli {
+
+// The file of data.path, unpacked where it is packed.
+std::shared_ptr<const Vfs::Reader> data_file(const Config& config, const std::string& path);
+// data.validation or data.test: a share, or a file whose name counts from `folder`.
+SplitSource split_source(const Config& config, std::string_view key, const std::string& folder);
+std::size_t data_memory_limit(const Config& config);
+// The options of all tasks on rows of text.
+void set_text_rows(TextRowsOptions& options, const Config& config, const std::string& folder);
+
+// Labels with probabilities as cells, for `top_k` of them: "label", "probability", "label_2", "probability_2", ...
+std::vector<std::string> ranking_columns(std::int64_t top_k);
+std::vector<std::string> ranking_cells(const std::vector<ScoredLabel>& labels, std::int64_t top_k);
+// "label" and "probability", and with a top_k above 1 the list "top".
+void put_ranking(RowWriter::Json& object, const std::vector<ScoredLabel>& labels, std::int64_t top_k);
+std::vector<std::string> texts_of(const std::vector<InputLine>& lines);  // empty where a line has an error
+// "words", "characters"; of subwords or bytes none is unknown.
+std::string unit_of_tokens(const RunFolder& run);
+// With the line's error, if it has one.
+void put_json(RowWriter::Json object, const InputLine& line, RowWriter& writer);
+
+// make_X has an overload for texts too.
+template <class TaskOptions, class Made>
+using FromFile = std::shared_ptr<const Made> (*)(const TaskOptions&, std::shared_ptr<const Vfs::Reader>,
+                                                 const std::string&, const Metadata&);
+template <class TaskOptions, class Made, FromFile<TaskOptions, Made> make, auto options_of>
+std::shared_ptr<const Task> make_of(const Config& config, const DataPlace& at, const Metadata& fitted) {
+  return make(options_of(config, at.folder), data_file(config, at.path), at.path, fitted);
+}
+template <auto options_of>
+DataCheck check_of(const Config& config, const DataPlace& at) {
+  return check_data(options_of(config, at.folder), data_file(config, at.path), at.path);
+}
+template <class Answering>
+std::unique_ptr<Answers> answer_with(const RunFolder& run, Backend& backend, const PredictArguments& options) {
+  return std::make_unique<Answering>(run, backend, options);
+}
+
+}  // namespace unroll::cli
