@@ -239,6 +239,9 @@ TEST_CASE("a z-score has mean 0 and deviation 1 on what it was fitted to") {
   CHECK(mean == doctest::Approx(0).epsilon(1e-12));
   CHECK(square == doctest::Approx(1).epsilon(1e-12));
   CHECK(fit({2, 2}).deviation == 1);
+  // The mean of equal values is off by a rounding; what is left must not become a deviation of 1e-17.
+  CHECK(fit(std::vector<double>(85, 0.1)).deviation == 1);
+  CHECK(fit({1e9, 1e9 + 1, 1e9 - 1}).deviation == doctest::Approx(std::sqrt(2.0 / 3)));
 }
 
 TEST_CASE("least squares finds the weights of an autoregression") {

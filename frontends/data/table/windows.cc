@@ -3,10 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace unroll {
 
-ZScore ZScoreFit::score() const { return {mean_, variance_ > 0 ? std::sqrt(variance_) : 1}; }
+// Equal values differ from their mean by its rounding: n additions of at most an epsilon of it.
+ZScore ZScoreFit::score() const {
+  const double deviation = std::sqrt(variance_);
+  const double rounding = n_ * std::numeric_limits<double>::epsilon() * std::fabs(mean_);
+  return {mean_, deviation > rounding ? deviation : 1};
+}
 
 namespace {
 
