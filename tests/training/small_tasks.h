@@ -89,4 +89,18 @@ inline TrainerOptions small_training(std::int64_t max_updates) {
   return o;
 }
 
+// A task's model after a few updates.
+struct Trained {
+  std::shared_ptr<const Task> task;
+  std::unique_ptr<Backend> backend = make_backend("cpu");
+  Metadata metadata;
+  TensorMap parameters;
+  explicit Trained(std::shared_ptr<const Task> of, std::int64_t updates = 30) : task(std::move(of)) {
+    Trainer trainer(task, *backend, small_training(updates));
+    trainer.fit();
+    metadata = task->metadata();
+    parameters = trainer.parameters();
+  }
+};
+
 }  // namespace unroll::testing

@@ -27,19 +27,6 @@ std::vector<std::string> mixed_lines(int n = 90) {
   return lines;
 }
 
-struct Trained {
-  std::shared_ptr<const Task> task;
-  std::unique_ptr<Backend> backend = make_backend("cpu");
-  Metadata metadata;
-  TensorMap parameters;
-  explicit Trained(std::shared_ptr<const Task> of, std::int64_t updates = 30) : task(std::move(of)) {
-    Trainer trainer(task, *backend, small_training(updates));
-    trainer.fit();
-    metadata = task->metadata();
-    parameters = trainer.parameters();
-  }
-};
-
 Trained labels_of_words(const char* output) {
   std::string text;
   for (int i = 0; i < 50; ++i, text += "\n")

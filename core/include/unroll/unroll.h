@@ -11,6 +11,7 @@
 #include "unroll/examples.h"
 #include "unroll/export.h"
 #include "unroll/graph.h"
+#include "unroll/inference.h"
 #include "unroll/lever.h"
 #include "unroll/model.h"
 #include "unroll/network.h"

@@ -7,6 +7,7 @@
 #include "frontends/data/text/entry_lines.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/error.h"
+#include "unroll/ops.h"
 
 namespace unroll {
 
@@ -115,6 +116,16 @@ void Features::apply(std::span<double> values) const {
     if (std::isnan(values[f])) values[f] = mean[f];
     values[f] = normalize ? (values[f] - mean[f]) / deviation[f] : values[f] / divide;
   }
+}
+
+Value Features::scaled(Value x) const {
+  if (!normalize) return x / divide;
+  const auto row = [&](std::span<const double> values) {
+    Tensor numbers(DType::f32, {steps, 1, width()});
+    for (std::size_t f = 0; f < values.size(); ++f) numbers.set(static_cast<std::int64_t>(f), values[f]);
+    return constant(x.graph(), std::move(numbers));
+  };
+  return (x - row(mean)) / row(deviation);
 }
 
 std::string class_name(std::string_view cell) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "frontends/data/table/csv.h"
+#include "unroll/graph.h"
 #include "unroll/tasks.h"
 
 namespace unroll {
@@ -32,6 +33,8 @@ struct Features {
   std::vector<std::size_t> places(const CsvReader& reader, const std::string& label) const;
   // Values as they stand in a row, NaN where missing: filled and scaled.
   void apply(std::span<double> values) const;
+  // The same scaling inside a graph, of x [T,B,width()] without missing values.
+  Value scaled(Value x) const;
 };
 
 // The class that a cell of the label column names: "2", "2.0" and " 2" are one.

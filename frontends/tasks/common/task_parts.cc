@@ -185,6 +185,10 @@ std::vector<std::string> get_list(const Metadata& metadata, const std::string& k
   return entries_of(get_text(metadata, key));
 }
 
+Lexicon get_lexicon(const Metadata& metadata, const std::string& key) {
+  return Lexicon::from_lines(get_text(metadata, key), "model metadata '" + key + "'");
+}
+
 std::int64_t part_of(std::int64_t n, double part, const char* key) {
   if (!(part >= 0 && part < 1))
     throw Error(ErrorKind::usage, "task", std::string(key) + " must be in [0,1); got " + std::to_string(part));

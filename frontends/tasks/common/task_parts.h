@@ -9,6 +9,7 @@
 
 #include "frontends/data/batch/records.h"
 #include "frontends/data/table/windows.h"
+#include "frontends/data/text/lexicon.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
 
@@ -48,6 +49,7 @@ std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptio
 
 // Of a list that entry_lines wrote.
 std::vector<std::string> get_list(const Metadata& metadata, const std::string& key);
+Lexicon get_lexicon(const Metadata& metadata, const std::string& key);
 
 // How many of n fall into a part; throws Error(usage) naming the key unless 0 <= part < 1.
 std::int64_t part_of(std::int64_t n, double part, const char* key);

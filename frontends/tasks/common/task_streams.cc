@@ -2,6 +2,7 @@
 // Trained tasks as streams: raw values in, predictions in the task's units out, after every step.
 #include "frontends/tasks/classify/features.h"
 #include "frontends/tasks/common/task_parts.h"
+#include "frontends/tasks/forecast/series_units.h"
 #include "frontends/tasks/language_model/language_model.h"
 #include "unroll/error.h"
 #include "unroll/stream.h"
@@ -44,32 +45,10 @@ StreamModel classify_stream(const Metadata& metadata, const RecurrentModelOption
                 "Use `unroll predict` for whole sequences, or train with data.normalize = false");
   StreamModel stream = recurrent_stream(model, features.width());
   stream.build = [=](Scope& scope, Value x, std::span<const Value> states) {
-    if (!features.normalize) return read_out(scope, x / features.divide, model, states, classes);
-    const auto row = [&](std::span<const double> values) {
-      Tensor numbers(DType::f32, {static_cast<std::int64_t>(values.size())});
-      for (std::size_t i = 0; i < values.size(); ++i) numbers.set(static_cast<std::int64_t>(i), values[i]);
-      return constant(scope.graph(), std::move(numbers));
-    };
-    return read_out(scope, (x - row(features.mean)) / row(features.deviation), model, states, classes);
+    return read_out(scope, features.scaled(x), model, states, classes);
   };
   return stream;
 }
-
-// Means and deviations of what a forecast reads [S], or of what it gives [H*S].
-struct Units {
-  Value mean, deviation;
-  Units(Graph& graph, std::span<const SeriesScales> series, std::size_t horizon) {
-    Tensor means(DType::f32, {static_cast<std::int64_t>(horizon * series.size())}), deviations = means;
-    std::int64_t at = 0;
-    for (std::size_t h = 0; h < horizon; ++h)
-      for (const SeriesScales& s : series) {
-        means.set(at, s.ahead[h].mean);
-        deviations.set(at++, s.ahead[h].deviation);
-      }
-    mean = constant(graph, means);
-    deviation = constant(graph, deviations);
-  }
-};
 
 // A model that reads and gives changes keeps the last values, and whether there were any, as two more states: the first
 // values count as no change.
@@ -87,9 +66,9 @@ StreamModel forecast_stream(const Metadata& metadata, const RecurrentModelOption
   stream.build = [=](Scope& scope, Value x, std::span<const Value> states) {
     const std::int64_t steps = x.shape()[0], lanes = x.shape()[1];
     const auto predict = [&](Value values, std::span<const Value> recurrent) {
-      const Units read(scope.graph(), series, 1), given(scope.graph(), series, static_cast<std::size_t>(H));
-      CellLayerResult r = read_out(scope, (values - read.mean) / read.deviation, model, recurrent, H * S);
-      r.y = r.y * given.deviation + given.mean;
+      const SeriesUnits read(scope.graph(), series, 1), given(scope.graph(), series, H);
+      CellLayerResult r = read_out(scope, read.to_scaled(values), model, recurrent, H * S);
+      r.y = given.from_scaled(r.y);
       return r;
     };
     if (!changes) return predict(x, states);

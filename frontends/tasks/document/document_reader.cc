@@ -13,15 +13,11 @@ namespace {
 
 constexpr std::string_view k_who = "DocumentReader";
 
-Lexicon lexicon_of(const Metadata& metadata, const char* key) {
-  return Lexicon::from_lines(get_text(metadata, key), "model metadata '" + std::string(key) + "'");
-}
-
 }  // namespace
 
 struct DocumentReader::State {
   State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
-      : backend(b), words(lexicon_of(metadata, "vocabulary")), lexicon(lexicon_of(metadata, "labels")),
+      : backend(b), words(get_lexicon(metadata, "vocabulary")), lexicon(get_lexicon(metadata, "labels")),
         network(DocumentNetwork::of(metadata, words, lexicon)), constants(constants_of(parameters)) {
     for (std::int32_t k = 0; k < lexicon.size(); ++k) labels.push_back(lexicon.text(k));
     program({padded_length(1), padded_length(1), 1});  // so that what does not fit together is refused here

@@ -20,10 +20,6 @@ namespace {
 constexpr std::string_view k_who = "Labeller";
 constexpr std::size_t k_max_length = 4096;
 
-Lexicon lexicon_of(const Metadata& metadata, const char* key) {
-  return Lexicon::from_lines(get_text(metadata, key), "model metadata '" + std::string(key) + "'");
-}
-
 std::string excess(std::size_t tokens) {
   if (tokens <= k_max_length) return {};
   return "a sentence may have at most " + std::to_string(k_max_length) + " tokens; got " + std::to_string(tokens);
@@ -44,7 +40,7 @@ Value marginals(Value scores, Value labels, Value loss) {
 struct Labeller::State {
   State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
       : backend(b), by_characters(get_text(metadata, "tokens") == "characters"),
-        tokens(lexicon_of(metadata, "vocabulary")), lexicon(lexicon_of(metadata, "labels")),
+        tokens(get_lexicon(metadata, "vocabulary")), lexicon(get_lexicon(metadata, "labels")),
         network(LabelNetwork::of(metadata, tokens, lexicon)), constants(constants_of(parameters)) {
     for (std::int32_t k = 0; k < lexicon.size(); ++k) labels.push_back(lexicon.text(k));
     program(padded_length(1), 1);  // so that what does not fit together is refused here

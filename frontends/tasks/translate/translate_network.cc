@@ -8,6 +8,15 @@
 
 namespace unroll {
 
+TranslateNetwork TranslateNetwork::of(const Metadata& metadata) {
+  return {get_model_options(metadata),
+          get_text(metadata, "attention"),
+          get_integer(metadata, "embedding"),
+          get_coder(metadata, "source").tokenizer().size(),
+          get_coder(metadata, "target").tokenizer().size() + 1,
+          metadata.contains("tied") && get_integer(metadata, "tied") != 0};
+}
+
 void TranslateNetwork::check() const {
   if (attention != "dot" && attention != "additive")
     throw Error(ErrorKind::usage, "translate", "attention must be dot or additive; got '" + attention + "'");
@@ -59,6 +68,12 @@ TranslateNetwork::Decoded TranslateNetwork::decode(Scope& scope, Value ids, std:
   const Value dropped = dropout_layer(scope, combined, model.dropout);
   return {readout.logits(scope.child("output"), scope.child("target"), dropped, targets, embedding),
           attended.weights, std::move(r.states)};
+}
+
+LineCoder get_coder(const Metadata& metadata, const std::string& which) {
+  const std::string key = which + ".vocabulary";
+  return LineCoder(
+      Tokenizer::from_stored(get_text(metadata, "tokens"), get_text(metadata, key), "model metadata '" + key + "'"));
 }
 
 std::vector<std::int32_t> LineCoder::encode(std::string_view line, const std::string& name) const {

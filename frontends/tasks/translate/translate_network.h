@@ -21,6 +21,8 @@ struct TranslateNetwork {
   std::int64_t targets;  // V; V - 1 is the end of a text, and what the decoder reads first
   bool tied = false;        // the decoder's output weight is that of its embedding
 
+  // From the task's metadata.
+  static TranslateNetwork of(const Metadata& metadata);
   struct Encoded {
     Value memory;               // [B,S,M], zero behind the end of a source
     std::vector<Value> states;  // the decoder's first, [L,B,size] each
@@ -52,6 +54,9 @@ class LineCoder {
  private:
   Tokenizer tokenizer_;
 };
+
+// "source" or "target" of the task's metadata.
+LineCoder get_coder(const Metadata& metadata, const std::string& which);
 
 // How many tokens a source or a target may have.
 inline constexpr std::size_t k_max_line_tokens = 1024;

@@ -15,12 +15,6 @@ namespace {
 
 constexpr std::string_view k_who = "Translator";
 
-LineCoder coder_of(const Metadata& metadata, const std::string& which) {
-  const std::string key = which + ".vocabulary";
-  return LineCoder(
-      Tokenizer::from_stored(get_text(metadata, "tokens"), get_text(metadata, key), "model metadata '" + key + "'"));
-}
-
 std::string excess(std::size_t tokens) {
   if (tokens <= k_max_line_tokens) return {};
   return "a source may have at most " + std::to_string(k_max_line_tokens) + " tokens; got " + std::to_string(tokens);
@@ -55,12 +49,8 @@ Value repeated(Value x, std::int64_t times) {
 
 struct Translator::State {
   State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
-      : backend(b), source(coder_of(metadata, "source")),
-        target(coder_of(metadata, "target")), network{get_model_options(metadata), get_text(metadata, "attention"),
-                                                      get_integer(metadata, "embedding"), source.tokenizer().size(),
-                                                      target.tokenizer().size() + 1,
-                                                      metadata.contains("tied") && get_integer(metadata, "tied") != 0},
-        constants(constants_of(parameters)) {
+      : backend(b), source(get_coder(metadata, "source")), target(get_coder(metadata, "target")),
+        network(TranslateNetwork::of(metadata)), constants(constants_of(parameters)) {
     encoder(padded_length(1), 1);  // so that what does not fit together is refused here
     step({padded_length(1), 1, 1});
   }
