@@ -179,16 +179,33 @@ TensorFile load_safetensors(const std::string& path, Vfs& vfs) {
   return parse_safetensors({file.data(), file.size()}, path);
 }
 
-void save_safetensors(const std::string& path, const TensorFile& file, Vfs& vfs) {
+namespace {
+
+// The file, in parts: how long the header is, the header, and each tensor. Calls take(parts).
+template <class Take>
+void with_parts(const std::string& path, const TensorFile& file, const Take& take) {
   check_writable(path, file);
   const auto order = data_order(file.tensors);
   const std::string text = header_text(path, file, order);
   std::array<std::byte, 8> length;
   for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<std::byte>(text.size() >> (8 * i) & 255u);
-
   std::vector<std::span<const std::byte>> parts{length, std::as_bytes(std::span(text))};
   for (const Named* named : order) parts.push_back(named->second.bytes());
-  write_atomically(vfs, path, parts);
+  take(parts);
+}
+
+}  // namespace
+
+void save_safetensors(const std::string& path, const TensorFile& file, Vfs& vfs) {
+  with_parts(path, file, [&](const auto& parts) { write_atomically(vfs, path, parts); });
+}
+
+std::vector<std::byte> safetensors_bytes(const TensorFile& file) {
+  std::vector<std::byte> bytes;
+  with_parts("safetensors", file, [&](const auto& parts) {
+    for (const auto part : parts) bytes.insert(bytes.end(), part.begin(), part.end());
+  });
+  return bytes;
 }
 
 Result<TensorFile> try_load_safetensors(const std::string& path, Vfs& vfs) noexcept {

@@ -154,8 +154,9 @@ bool is_run_tensor(const std::string& name) {
   return false;
 }
 
-TensorFile load_model(const std::string& path, Vfs& vfs) {
-  TensorFile file = load_safetensors(path, vfs);
+namespace {
+
+TensorFile model_of(TensorFile file, const std::string& path) {
   check_digest(file, path);
   if (!file.metadata.contains("trainer.format")) return file;  // parameters only
   for (auto& [name, tensor] : file.tensors)
@@ -163,6 +164,13 @@ TensorFile load_model(const std::string& path, Vfs& vfs) {
       tensor = average->second;
   std::erase_if(file.tensors, [](const auto& entry) { return is_run_tensor(entry.first); });
   return file;
+}
+
+}  // namespace
+
+TensorFile load_model(const std::string& path, Vfs& vfs) { return model_of(load_safetensors(path, vfs), path); }
+TensorFile parse_model(std::span<const std::byte> bytes, const std::string& name) {
+  return model_of(parse_safetensors(bytes, name), name);
 }
 
 Result<TensorFile> try_load_model(const std::string& path, Vfs& vfs) noexcept {

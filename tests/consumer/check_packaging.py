@@ -85,7 +85,8 @@ def check_subproject(work, kind):
     build, prefix = work / f"build-{kind}", work / f"prefix-{kind}"
     # Without optimization, because it builds in a fraction of the time.
     setup(work, build, f"-Ddefault_library={kind}", "-Doptimization=0", "-Ddebug=false", f"--prefix={prefix}",
-          "--libdir=lib", "-Dunroll:install_in_subproject=true", "-Dunroll:optimize_in_subproject=false")
+          "--libdir=lib", "-Dunroll:install_in_subproject=true", "-Dunroll:c=enabled",
+          "-Dunroll:optimize_in_subproject=false")
     run("ninja", "-C", build)
     check("error caught" in run(build / "consumer"), f"{kind}: a subproject builds and runs")
     check_flags(build)
@@ -113,6 +114,16 @@ def check_installed(work, kind, prefix):
         out = run(program, env=environment)
         check("error caught" in out, f"{kind}: an installed copy builds and runs through pkg-config")
     check_cmake(work, kind, environment)
+    check_c(work, kind, environment)
+
+
+def check_c(work, kind, environment):
+    flags = run("pkg-config", "--cflags", "--libs", "unroll-c", env=environment).split()
+    program = work / f"stream-{kind}"
+    example = work / "project/subprojects/unroll/docs/examples/stream.c"
+    run("cc", "-std=c11", "-Wall", "-Werror", example, "-o", program, *flags)
+    done = subprocess.run([program, "/no/such/model"], text=True, capture_output=True, env=environment)
+    check(done.returncode == 1 and "/no/such/model" in done.stderr, f"{kind}: a C program builds and runs")
 
 
 def check_cmake(work, kind, environment):

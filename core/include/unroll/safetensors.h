@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "unroll/result.h"
 #include "unroll/tensor.h"
@@ -25,5 +26,6 @@ UNROLL_API TensorFile load_safetensors(const std::string& path, Vfs& vfs = disk(
 UNROLL_API Result<TensorFile> try_load_safetensors(const std::string& path, Vfs& vfs = disk()) noexcept;
 // Writes atomically. Entries are sorted by decreasing dtype size, then name. Data is aligned to 64 bytes.
 UNROLL_API void save_safetensors(const std::string& path, const TensorFile& file, Vfs& vfs = disk());
+UNROLL_API std::vector<std::byte> safetensors_bytes(const TensorFile& file);  // the same, in memory
 
 }  // namespace unroll

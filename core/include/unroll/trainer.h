@@ -299,6 +299,7 @@ struct UpdateResult {
 // Returns parameters and metadata; optimizer state in a checkpoint is left out. Throws Error(input_file) when the file
 // is damaged.
 UNROLL_API TensorFile load_model(const std::string& path, Vfs& vfs = disk());
+UNROLL_API TensorFile parse_model(std::span<const std::byte> bytes, const std::string& name);  // the same, in memory
 UNROLL_API Result<TensorFile> try_load_model(const std::string& path, Vfs& vfs = disk()) noexcept;
 
 class UNROLL_API Trainer {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/c/failure.h"
+
+#include "frontends/c/include/unroll.h"
+#include "unroll/result.h"
+
+namespace unroll::c {
+
+namespace {
+
+struct LastFailure {
+  std::string message, hint;
+};
+LastFailure& last_failure() {
+  thread_local LastFailure failure;
+  return failure;
+}
+
+// Messages are cut when there is no memory for them.
+void keep(const char* message, const std::string& hint) noexcept try {
+  last_failure() = {message, hint};
+} catch (...) {
+  last_failure().message.clear();
+  last_failure().hint.clear();
+}
+
+}  // namespace
+
+int keep_failure() noexcept {
+  try {
+    throw;
+  } catch (const Busy& busy) {
+    keep(busy.what(), "Wait for the other call, or make one for each thread");
+    return UNROLL_BUSY;
+  } catch (...) {
+    const Error error = current_error();
+    keep(error.what(), error.next());
+    return exit_code(error.kind());
+  }
+}
+
+}  // namespace unroll::c
+
+extern "C" {
+
+const char* unroll_last_error(void) { return unroll::c::last_failure().message.c_str(); }
+const char* unroll_last_error_hint(void) { return unroll::c::last_failure().hint.c_str(); }
+const char* unroll_version(void) { return UNROLL_VERSION; }
+int32_t unroll_abi_version(void) { return UNROLL_ABI_VERSION; }
+
+const char* unroll_code_name(int code) {
+  switch (code) {
+    case UNROLL_OK: return "ok";
+    case UNROLL_INTERNAL: return "internal";
+    case UNROLL_USAGE: return "usage";
+    case UNROLL_INPUT_FILE: return "input file";
+    case UNROLL_NUMERIC: return "numeric";
+    case UNROLL_DEVICE: return "device";
+    case UNROLL_STORAGE: return "storage";
+    case UNROLL_MEMORY: return "memory";
+    case UNROLL_BUSY: return "busy";
+    default: return "unknown";
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The C library: a C program's checks, the example of the docs, Python's ctypes, two threads, and what it exports.
+
+usage: check_c.py UNROLL CONFIG LIBRARY TEST_C EXAMPLE
+"""
+import ctypes
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+
+FAILED = []
+
+
+def check(ok, what):
+    print(("ok   " if ok else "FAIL ") + what, flush=True)
+    if not ok:
+        FAILED.append(what)
+
+
+def run(*command, **options):
+    done = subprocess.run([str(c) for c in command], text=True, capture_output=True, **options)
+    return done.returncode, done.stdout, done.stderr
+
+
+def check_exports(library):
+    _, names, _ = run("nm", "-D", "--defined-only", library)
+    found = {line.split()[-1].split("@")[0] for line in names.splitlines()}
+    header = pathlib.Path(__file__).parents[2] / "frontends/c/include/unroll.h"
+    declared = set(re.findall(r"^UNROLL_C_API .*?(unroll_\w+)\(", header.read_text(), re.M))
+    check(found == declared and len(found) > 20,
+          f"exports the {len(declared)} functions of the header {found ^ declared}")
+
+
+def check_ctypes(library, model):
+    """What a user of Python without a wheel would write."""
+    lib = ctypes.CDLL(str(library))
+    lib.unroll_last_error.restype = ctypes.c_char_p
+    handle, stream = ctypes.c_void_p(), ctypes.c_void_p()
+    check(lib.unroll_model_open(str(model).encode(), b"threads=1", ctypes.byref(handle)) == 0, "ctypes opens a model")
+    check(lib.unroll_stream_new(handle, b"", ctypes.byref(stream)) == 0, "ctypes opens a stream")
+    inputs, outputs = ctypes.c_size_t(), ctypes.c_size_t()
+    lib.unroll_stream_sizes(stream, ctypes.byref(inputs), ctypes.byref(outputs))
+    x, y = (ctypes.c_float * inputs.value)(331.0), (ctypes.c_float * outputs.value)()
+    code = lib.unroll_stream_step(stream, x, ctypes.c_size_t(inputs.value), y, ctypes.c_size_t(outputs.value))
+    check(code == 0 and abs(y[0] - 331) < 30, f"ctypes streams: {y[0]:.2f} follows 331")
+    code = lib.unroll_stream_step(stream, x, ctypes.c_size_t(0), y, ctypes.c_size_t(outputs.value))
+    check(code == 2 and b"a step reads" in lib.unroll_last_error(), "ctypes sees the error of a wrong size")
+    return lib, handle, inputs.value, outputs.value
+
+
+def check_threads(lib, handle, n_in, n_out):
+    """Calls on one stream from many threads are done one at a time or refused; each thread has its own error."""
+    codes, errors, lanes = [], [], 512  # a step long enough that others come in between
+    shared = ctypes.c_void_p()
+    check(lib.unroll_stream_new(handle, f"lanes={lanes}".encode(), ctypes.byref(shared)) == 0, "a stream of 512 lanes")
+    wide_x, wide_y = (ctypes.c_float * (lanes * n_in))(331.0), (ctypes.c_float * (lanes * n_out))()
+
+    def work(at):
+        mine = ctypes.c_void_p()
+        check(lib.unroll_stream_new(handle, b"", ctypes.byref(mine)) == 0, f"thread {at} has a stream of its own")
+        x, y = (ctypes.c_float * n_in)(331.0), (ctypes.c_float * n_out)()
+        for _ in range(300):
+            codes.append(lib.unroll_stream_step(shared, wide_x, ctypes.c_size_t(len(wide_x)), wide_y,
+                                                ctypes.c_size_t(len(wide_y))))
+            if lib.unroll_stream_step(mine, x, ctypes.c_size_t(n_in), y, ctypes.c_size_t(n_out)):
+                errors.append(lib.unroll_last_error())
+        lib.unroll_stream_free(mine)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    check(set(codes) == {0, 10} and not errors,
+          f"4 threads: {codes.count(0)} steps of a shared stream, {codes.count(10)} refused as busy, none of their own")
+
+
+def main():
+    unroll, config, library, test_c, example = map(pathlib.Path, sys.argv[1:])
+    with tempfile.TemporaryDirectory() as work:
+        code, _, told = run(unroll, "train", config, "--out", f"{work}/run", "--max-updates", "3", "-q")
+        check(code == 0, f"a forecast is trained {told}")
+        model = pathlib.Path(work) / "run/last.safetensors"
+        code, said, told = run(test_c, model)
+        check(code == 0, f"C program: {said}{told}")
+        if shutil.which("valgrind"):
+            code, _, told = run("valgrind", "-q", "--error-exitcode=9", "--leak-check=full",
+                                "--errors-for-leak-kinds=definite", test_c, model)
+            check(code == 0, f"valgrind finds no fault {told[-2000:]}")
+        code, said, told = run(example, model, input="330\n331.5\n332\n")
+        check(code == 0 and len(said.split()) == 3, f"the example forecasts three times {told}")
+        code, _, told = run(example, config, input="1\n")
+        check(code == 1 and told.startswith("["), f"the example tells of a wrong file: {told.strip()}")
+        check_exports(library)
+        check_threads(*check_ctypes(library, model))
+    sys.exit(bool(FAILED))
+
+
+main()
