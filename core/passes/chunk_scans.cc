@@ -4,6 +4,7 @@
 // Appleyard et al. 2016, arXiv 1604.01946, section 3.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "core/passes/passes.h"
@@ -28,12 +29,23 @@ struct Steps {
   Index begin, size;
 };
 
+// reshape(matmul(reshape(x [T,B,K]), ...)) [T,B,N]: the product of all steps, and the nodes that it is made of.
+struct ProductOfSteps {
+  std::int32_t product, rows;
+  ValueId x;
+};
+
+// A longer chain of nodes that are computed step by step is computed whole beyond this many.
+constexpr int k_deepest = 64;
+
 class Chunks {
  public:
-  Chunks(const Graph& source, Index steps) : source_(source), steps_(steps), uses_(count_uses(source)) {}
+  Chunks(const Graph& source, Index steps)
+      : source_(source), steps_(steps), uses_(count_uses(source)), from_parts_(source.nodes().size(), false) {}
 
   std::vector<Value> operator()(const RewriteNode& at) {
     operands_[at.id].assign(at.operands.begin(), at.operands.end());
+    from_parts_[size_of(at.id)] = is_from_parts(at.node);
     if (!can_cut(at.node, steps_)) return {};
     return cut(at);
   }
@@ -48,7 +60,7 @@ class Chunks {
     if (l.reverse) std::reverse(order.begin(), order.end());
     std::vector<std::vector<Value>> stacks(at.node.outputs.size());  // [output][chunk], in the order of time
     for (const Steps& chunk : order) {
-      for (std::size_t i = n_states; i < n_rows; ++i) operands[i] = part(at.node.inputs[i], at.operands[i], chunk);
+      for (std::size_t i = n_states; i < n_rows; ++i) operands[i] = part(at.node.inputs[i], at.operands[i], chunk, 0);
       Attributes attributes = at.node.attributes;
       attributes.set("steps", chunk.size);
       const std::vector<Value> results = scan_body(operands, std::move(attributes), at.node.body);
@@ -64,14 +76,16 @@ class Chunks {
   }
 
   // These steps of a value [T,...]: computed from the same steps of loops that are cut, where it comes from them.
-  Value part(const ValueId& id, Value whole, const Steps& steps) {
+  // `depth` nodes computed in parts read it.
+  Value part(const ValueId& id, Value whole, const Steps& steps, int depth) {
     auto& known = parts_[id];
     if (const auto at = known.find(steps.begin); at != known.end() && at->second.shape()[0] == steps.size)
       return at->second;
     const Op op = source_.node(id.node).op;
     Value made;
-    if (op == Op::reshape && comes_from_parts(id)) made = part_of_product(id.node, steps);
-    else if (is_elementwise(op) && (pointwise_ || comes_from_parts(id))) made = part_of_pointwise(id.node, steps);
+    if (depth == k_deepest) made = slice(whole, 0, steps.begin, steps.size);
+    else if (op == Op::reshape && comes_from_parts(id)) made = part_of_product(id.node, steps, depth);
+    else if (is_elementwise(op) && (depth > 0 || comes_from_parts(id))) made = part_of_pointwise(id.node, steps, depth);
     else made = slice(whole, 0, steps.begin, steps.size);
     known.insert_or_assign(steps.begin, made);
     return made;
@@ -79,62 +93,56 @@ class Chunks {
 
   // Operands of all steps have the rank of the result; others are the same in each. Elementwise operands (a dropout
   // mask) are computed in parts, too, or fusion would join them with work that waits for all steps.
-  Value part_of_pointwise(std::int32_t id, const Steps& steps) {
+  Value part_of_pointwise(std::int32_t id, const Steps& steps, int depth) {
     const Node& node = source_.node(id);
-    const bool before = std::exchange(pointwise_, true);
     std::vector<Value> operands = operands_.at(id);
     for (std::size_t i = 0; i < operands.size(); ++i)
       if (operands[i].rank() == node.outputs[0].shape.rank() && operands[i].shape()[0] > 1)
-        operands[i] = part(node.inputs[i], operands[i], steps);
-    pointwise_ = before;
+        operands[i] = part(node.inputs[i], operands[i], steps, depth + 1);
     const Value result = operands[0].graph().append_one(node.op, operands, node.attributes);
     return broadcast(result, node.outputs[0].shape.with(0, steps.size));
   }
 
-  // reshape(matmul(reshape(x [T,B,K]), ...)) [T,B,N]
-  Value part_of_product(std::int32_t id, const Steps& steps) {
-    const std::int32_t product = source_.node(id).inputs[0].node;
-    const ValueId rows = source_.node(product).inputs[0], x = source_.node(rows.node).inputs[0];
-    const Value from = part(x, operands_.at(rows.node)[0], steps);
-    std::vector<Value> operands = operands_.at(product);
+  Value part_of_product(std::int32_t id, const Steps& steps, int depth) {
+    const ProductOfSteps p = *product_of_steps(source_.node(id));
+    const Value from = part(p.x, operands_.at(p.rows)[0], steps, depth + 1);
+    std::vector<Value> operands = operands_.at(p.product);
     const Shape& shape = source_.node(id).outputs[0].shape;
     operands[0] = reshape(from, {steps.size * shape[1], from.shape()[2]});
-    const Node& node = source_.node(product);
+    const Node& node = source_.node(p.product);
     const Value result = operands[0].graph().append_one(node.op, operands, node.attributes);
     return reshape(result, shape.with(0, steps.size));
   }
 
-  bool comes_from_parts(const ValueId& id) {
-    const auto [at, is_new] = comes_from_parts_.emplace(id, false);
-    if (is_new) comes_from_parts_[id] = find_whether(id);
-    return comes_from_parts_.at(id);
-  }
-  bool find_whether(const ValueId& id) {
+  // Whether the steps of a value are computed from the same steps of loops that are cut. Final states are not.
+  bool comes_from_parts(const ValueId& id) const {
     const Node& node = source_.node(id.node);
-    if (can_cut(node, steps_)) return id.output >= scan_layout(node).n_states;
-    if (is_elementwise(node.op)) {
-      const auto any = [&](const ValueId& input) {
+    return from_parts_[size_of(id.node)] && (node.op != Op::scan || id.output >= scan_layout(node).n_states);
+  }
+  bool is_from_parts(const Node& node) const {
+    if (is_elementwise(node.op))
+      return std::any_of(node.inputs.begin(), node.inputs.end(), [&](const ValueId& input) {
         const Shape& shape = source_.type(input).shape;
         return shape.rank() == node.outputs[0].shape.rank() && shape[0] > 1 && comes_from_parts(input);
-      };
-      return std::any_of(node.inputs.begin(), node.inputs.end(), any);
-    }
-    return node.op == Op::reshape && is_product_of_steps(node) &&
-           comes_from_parts(source_.node(source_.node(source_.node(id.node).inputs[0].node).inputs[0].node).inputs[0]);
+      });
+    const auto product = product_of_steps(node);
+    return product ? comes_from_parts(product->x) : can_cut(node, steps_);
   }
 
-  // Whether nobody else reads the product [T*B,N], each row of which is made from a row of x [T,B,K].
-  bool is_product_of_steps(const Node& reshaped) const {
-    const ValueId id = reshaped.inputs[0];
-    const Node& product = source_.node(id.node);
+  // Where nobody else reads the product [T*B,N], each row of which is made from a row of x [T,B,K].
+  std::optional<ProductOfSteps> product_of_steps(const Node& reshaped) const {
+    if (reshaped.op != Op::reshape) return {};
+    const std::int32_t id = reshaped.inputs[0].node;
+    const Node& product = source_.node(id);
     const Shape& shape = reshaped.outputs[0].shape;
-    if (product.op != Op::matmul || shape.rank() != 3 || product.attributes.get<bool>("transpose_a")) return false;
-    if (uses_[static_cast<std::size_t>(id.node)][0] != 1) return false;
+    if (product.op != Op::matmul || shape.rank() != 3 || product.attributes.get<bool>("transpose_a")) return {};
+    if (uses_[size_of(id)][0] != 1) return {};
     const Node& rows = source_.node(product.inputs[0].node);
-    if (rows.op != Op::reshape) return false;
-    const Shape& x = source_.type(rows.inputs[0]).shape;
-    return x.rank() == 3 && x[0] == shape[0] && x[1] == shape[1] && product.outputs[0].shape.rank() == 2 &&
-           product.outputs[0].shape[1] == shape[2];
+    if (rows.op != Op::reshape) return {};
+    const Shape &x = source_.type(rows.inputs[0]).shape, &y = product.outputs[0].shape;
+    const bool by_rows = x.rank() == 3 && x[0] == shape[0] && x[1] == shape[1] && y.rank() == 2 && y[1] == shape[2];
+    if (!by_rows) return {};
+    return ProductOfSteps{id, product.inputs[0].node, rows.inputs[0]};
   }
 
   const Graph& source_;
@@ -142,8 +150,7 @@ class Chunks {
   std::vector<std::vector<int>> uses_;
   std::map<std::int32_t, std::vector<Value>> operands_;  // of nodes of the source, in the target
   std::map<ValueId, std::map<Index, Value>> parts_;      // by their first step
-  std::map<ValueId, bool> comes_from_parts_;
-  bool pointwise_ = false;  // an operand of an elementwise node is cut
+  std::vector<bool> from_parts_;                         // [node], known for the nodes before this one
 };
 
 }  // namespace

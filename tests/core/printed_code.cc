@@ -3,10 +3,13 @@
 
 #include <dlfcn.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <future>
 #include <sstream>
+
+#include "tests/support/temp_folder.h"
 
 namespace unroll::testing {
 
@@ -19,6 +22,42 @@ std::string text_in(const std::string& path) {
   return text.str();
 }
 
+void write_text(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+// Runs a command line; its output on stdout and stderr when it fails, empty when it succeeds.
+std::string failure_of(const std::string& command, const std::string& log) {
+  if (std::system((command + " > '" + log + "' 2>&1").c_str()) == 0) return {};
+  return command + "\n" + text_in(log);
+}
+
+constexpr std::string_view k_cuda_shim = R"(
+#include <cmath>
+#include <bit>
+#define __device__
+#define __global__
+#define __shared__ static
+using std::isfinite;
+inline void __syncthreads() {}
+inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
+struct Dim { unsigned x; };
+static const Dim threadIdx{0}, blockIdx{0}, blockDim{1}, gridDim{1};
+)";
+constexpr std::string_view k_glsl_shim = R"(
+#include <bit>
+#include <cmath>
+#include <cstdint>
+typedef unsigned int uint;
+using std::uint8_t;
+using std::uint16_t;
+using std::abs; using std::exp; using std::log; using std::sqrt; using std::isnan; using std::isinf;
+inline float roundEven(float x) { return std::nearbyint(x); }
+inline uint floatBitsToUint(float x) { return std::bit_cast<uint>(x); }
+inline float sign(float x) { return float((x > 0) - (x < 0)); }
+inline float uintBitsToFloat(uint x) { return std::bit_cast<float>(x); }
+)";
+
 }  // namespace
 
 const Compilers& compilers() {
@@ -26,12 +65,41 @@ const Compilers& compilers() {
   return found;
 }
 
-std::string failure_of(const std::string& command, const std::string& log) {
-  if (std::system((command + " > '" + log + "' 2>&1").c_str()) == 0) return {};
-  return command + "\n" + text_in(log);
+bool have(const std::string& compiler, const std::string& what) {
+  if (compiler.empty()) std::printf("skipped: %s\n", what.c_str());
+  return !compiler.empty();
 }
 
-void write_text(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+std::string_view shim(common::Dialect dialect) {
+  switch (dialect) {
+    case common::Dialect::cpp: return {};
+    case common::Dialect::cuda: return k_cuda_shim;
+    case common::Dialect::glsl: return k_glsl_shim;
+  }
+  return {};
+}
+
+std::string failure_of_cuda(const std::string& source) {
+  const TempFolder folder;
+  write_text(folder / "kernels.cu", source);
+  return failure_of("'" + compilers().cuda + "' -ptx -w -o '" + (folder / "kernels.ptx") + "' '" +
+                        (folder / "kernels.cu") + "'",
+                    folder / "log");
+}
+
+std::string failure_of_glsl(const std::vector<std::string>& sources) {
+  const bool is_glslc = compilers().glsl.ends_with("glslc");
+  const std::string option = is_glslc ? " --target-env=vulkan1.2 -c -w" : " --quiet --target-env vulkan1.2";
+  const TempFolder folder;
+  const std::string path = folder / "kernel.comp";
+  std::string failures;
+  for (std::size_t k = 0; k < sources.size() && failures.size() < 4000; ++k) {
+    write_text(path, sources[k]);
+    failures += failure_of("'" + compilers().glsl + "'" + option + " -o '" + path + ".spv' '" + path + "'",
+                           folder / "log");
+  }
+  return failures;
+}
 
 PrintedCode::PrintedCode(const std::string& folder, const std::vector<std::string>& sources,
                          const std::string& options) {

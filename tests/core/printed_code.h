@@ -3,7 +3,10 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "backends/common/print_expression.h"
 
 namespace unroll::testing {
 
@@ -13,10 +16,15 @@ struct Compilers {
 };
 const Compilers& compilers();
 
-// Runs a command line; its output on stdout and stderr when it fails, empty when it succeeds.
-std::string failure_of(const std::string& command, const std::string& log);
+// Says on stdout that a test is skipped without the compiler.
+bool have(const std::string& compiler, const std::string& what);
 
-void write_text(const std::string& path, const std::string& text);
+// What C++ needs to be told to take another dialect's functions for its own: CUDA C++ as one thread of one block.
+std::string_view shim(common::Dialect dialect);
+
+// What the compilers say of CUDA C++ (one source) or GLSL (a shader per source); empty when they accept it.
+std::string failure_of_cuda(const std::string& source);
+std::string failure_of_glsl(const std::vector<std::string>& sources);
 
 // C++ sources compiled, two at a time, into shared libraries that stay loaded while the object lives.
 class PrintedCode {

@@ -9,6 +9,7 @@
 #include "backends/common/hazards.h"
 #include "core/passes/branches.h"
 #include "tests/support/backend_options.h"
+#include "tests/support/gradient_outputs.h"
 #include "unroll/autodiff.h"
 #include "unroll/model.h"
 #include "unroll/ops.h"
@@ -39,11 +40,8 @@ Network trained(const std::string& cell, int layers, bool bidirectional, std::in
   const RecurrentModelOptions options{.cell = cell, .hidden = hidden, .layers = layers, .bidirectional = bidirectional};
   const Value y = recurrent_model(scope, x, options).y;
   const Value loss = mean(square(y));
-  std::vector<Value> parameters;
-  for (const ParameterSpec& p : scope.parameters()) parameters.push_back(n.graph->find_input(p.name));
   n.graph->output("loss", loss);
-  std::size_t k = 0;
-  for (const Value& d : differentiate(loss, parameters)) n.graph->output("d" + std::to_string(k++), d);
+  testing::output_gradients(scope, loss);
   give_inputs(n, scope.parameters());
   return n;
 }

@@ -6,7 +6,7 @@
 
 #include "core/passes/branches.h"
 #include "core/passes/passes.h"
-#include "unroll/autodiff.h"
+#include "tests/support/gradient_outputs.h"
 #include "unroll/model.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
@@ -28,11 +28,8 @@ Network stack(const std::string& cell, bool bidirectional, bool lengths = false)
   const RecurrentModelOptions options{
       .cell = cell, .hidden = 6, .layers = 3, .bidirectional = bidirectional, .dropout = lengths ? 0 : 0.25};
   const Value loss = mean(square(recurrent_model(scope, x, options, {}, length).y));
-  std::vector<Value> parameters;
-  for (const ParameterSpec& p : scope.parameters()) parameters.push_back(n.graph->find_input(p.name));
   n.graph->output("loss", loss);
-  for (const Value& d : differentiate(loss, parameters))
-    n.graph->output("d" + std::to_string(n.graph->outputs().size()), d);
+  testing::output_gradients(scope, loss);
   n.inputs = initialize(scope.parameters(), 1);
   for (const NamedValue& input : n.graph->inputs()) {
     const Type type = n.graph->type(input.value);
@@ -94,6 +91,39 @@ TEST_CASE("the last chunk is what remains, and packed loops stay whole") {
   const auto cpu = make_backend("cpu", {.threads = 2});
   const Network n = stack("lstm", false, /*lengths=*/true);
   for (const std::int64_t steps : steps_of_loops(*lower(*n.graph, *cpu, {.chunk_steps = 4}))) CHECK(steps == 10);
+}
+
+// y: sums over time of `n` tanh of sums over time of x [6,2,3].
+std::unique_ptr<Graph> chain_between_loops(int n) {
+  auto g = std::make_unique<Graph>();
+  const Value x = g->input("x", {DType::f32, {6, 2, 3}}), states[] = {g->input("h0", {DType::f32, {2, 3}})};
+  const auto sums = [&](Value of) {
+    const Value sequences[] = {of};
+    const auto step = [](const StepValues& v) {
+      const Value h = v.states[0] + v.sequences[0];
+      return StepResult{{h}, {h}};
+    };
+    return scan(states, sequences, {}, step, {.lengths = {}, .reset = {}}).outputs[0];
+  };
+  Value between = sums(x);
+  for (int k = 0; k < n; ++k) between = tanh(between);
+  g->output("y", sums(between));
+  return g;
+}
+
+TEST_CASE("any number of elementwise nodes may lie between two loops") {
+  const auto backend = make_backend("reference");
+  TensorMap inputs;
+  for (const auto g = chain_between_loops(1); const NamedValue& input : g->inputs())
+    inputs.merge(initialize(std::vector{ParameterSpec{input.name, g->type(input.value), Initializer::uniform(1)}}, 3));
+  for (const int n : {1, 63, 64, 65, 200}) {
+    CAPTURE(n);
+    const auto g = chain_between_loops(n);
+    const TensorMap whole = evaluate(*g, *backend, inputs), chunks = evaluate(*chunk_scans(*g, 4), *backend, inputs);
+    CHECK(std::ranges::equal(whole.at("y").bytes(), chunks.at("y").bytes()));
+  }
+  const auto chunked = chunk_scans(*chain_between_loops(100000), 4);  // recursion would exhaust the stack
+  CHECK(steps_of_loops(*chunked) == std::vector<std::int64_t>{4, 2, 4, 2});
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "backends/cpu/gemm.h"
 #include "core/support/formats.h"
-#include "cpu_kernel_test.h"
+#include "tests/core/cpu_matmul_test.h"
 
 using namespace unroll;
 using namespace unroll::cpu;
@@ -28,10 +28,6 @@ Tensor random_halves(DType dtype, std::int64_t n) {
   const auto values = random_values<double>(n);
   for (std::int64_t i = 0; i < n; ++i) t.set(i, values[static_cast<std::size_t>(i)]);
   return t;
-}
-Type matrix(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t columns, bool transposed) {
-  if (transposed) std::swap(rows, columns);
-  return batch < 0 ? Type{dtype, {rows, columns}} : Type{dtype, {batch, rows, columns}};
 }
 
 // |error| <= (k + 2) u sum |a b|, u = 2^-24: the bound of any order of summation in f32; stored in 16 bits half a unit
@@ -106,21 +102,7 @@ void check_packed(DType dtype, std::int64_t m, std::int64_t k, bool transposed) 
       }
       check_element(DType::f32, whole[static_cast<std::size_t>(i * n + j)], sum, magnitude, k, "packed");
     }
-  for (const Range own : {Range{0, 37}, Range{3, 20}, Range{36, 37}, Range{0, 32}}) {
-    const std::int64_t width = own.end - own.begin;
-    Matmul part = mm;
-    part.n = part.c_stride = groups * width;
-    Bytes columns(packed_bytes(part));
-    std::vector<float> c(static_cast<std::size_t>(m * part.n));
-    run_pack_columns(mm, b.bytes().data(), groups, own, columns.data());
-    run_packed(part, a.bytes().data(), columns.data(), nullptr, false, c.data(), Part{}, scratch.data());
-    int wrong = 0;
-    for (std::int64_t i = 0; i < m; ++i)
-      for (std::int64_t j = 0; j < part.n; ++j)
-        wrong += c[static_cast<std::size_t>(i * part.n + j)] !=
-                 whole[static_cast<std::size_t>(i * n + j / width * group + own.begin + j % width)];
-    CHECK(wrong == 0);
-  }
+  check_packed_columns(mm, a.bytes().data(), b.bytes().data(), groups, whole);
 }
 
 }  // namespace

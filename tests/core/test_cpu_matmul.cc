@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "cpu_kernel_test.h"
+#include "tests/core/cpu_matmul_test.h"
 
 using namespace unroll;
 using namespace unroll::cpu;
@@ -21,11 +21,6 @@ void check_close(T got, double sum, double magnitude, std::int64_t k, const std:
 struct Sizes {
   std::int64_t batch, m, n, k;
 };
-
-Type matrix(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t columns, bool transposed) {
-  if (transposed) std::swap(rows, columns);
-  return batch < 0 ? Type{dtype, {rows, columns}} : Type{dtype, {batch, rows, columns}};
-}
 
 template <class T>
 void check_product(const Sizes& s, bool ta, bool tb, bool batched_b) {
@@ -150,23 +145,7 @@ TEST_CASE("columns packed by part give the bits of the whole product") {
     std::vector<float> whole(static_cast<std::size_t>(m * groups * group));
     run_pack(mm, b.data(), packed.data(), Part{});
     run_packed(mm, a.data(), packed.data(), nullptr, false, whole.data(), Part{});
-    for (const Range own : {Range{0, 37}, Range{3, 20}, Range{36, 37}, Range{0, 32}}) {
-      const std::int64_t width = own.end - own.begin;
-      Matmul part = mm;
-      part.n = part.c_stride = groups * width;
-      Bytes columns(packed_bytes(part));
-      std::vector<float> c(static_cast<std::size_t>(m * part.n));
-      run_pack_columns(mm, b.data(), groups, own, columns.data());
-      run_packed(part, a.data(), columns.data(), nullptr, false, c.data(), Part{});
-      int wrong = 0;
-      for (std::int64_t i = 0; i < m; ++i)
-        for (std::int64_t j = 0; j < part.n; ++j) {
-          const std::int64_t column = j / width * group + own.begin + j % width;
-          wrong += c[static_cast<std::size_t>(i * part.n + j)] !=
-                   whole[static_cast<std::size_t>(i * groups * group + column)];
-        }
-      CHECK(wrong == 0);
-    }
+    check_packed_columns(mm, a.data(), b.data(), groups, whole);
   }
 }
 

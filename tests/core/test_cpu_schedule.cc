@@ -14,7 +14,7 @@
 #include "backends/cpu/schedule.h"
 #include "backends/cpu/team.h"
 #include "tests/support/backend_options.h"
-#include "unroll/autodiff.h"
+#include "tests/support/gradient_outputs.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 #include "unroll/run.h"
@@ -95,10 +95,7 @@ Trained trained(const std::string& cell, std::int64_t hidden, bool bidirectional
   const Value x = t.graph->input("x", {DType::f32, {5, 6, 8}});
   const RecurrentModelOptions options{.cell = cell, .hidden = hidden, .bidirectional = bidirectional};
   const Value loss = mean(square(recurrent_model(scope, x, options).y));
-  std::vector<Value> parameters;
-  for (const ParameterSpec& p : scope.parameters()) parameters.push_back(t.graph->find_input(p.name));
-  std::size_t k = 0;
-  for (const Value& d : differentiate(loss, parameters)) t.graph->output("d" + std::to_string(k++), d);
+  testing::output_gradients(scope, loss);
   t.inputs = initialize(scope.parameters(), 1);
   t.inputs.merge(initialize(std::vector<ParameterSpec>{{"x", x.type(), Initializer::uniform(1)}}, 2));
   return t;

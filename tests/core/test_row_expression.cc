@@ -71,19 +71,9 @@ std::vector<RowCase> row_cases() {
   return list;
 }
 
-// The CUDA form on one thread of one block, for a C++ compiler.
-std::string shim(Dialect dialect) {
-  if (dialect != Dialect::cuda) return {};
-  return "#include <cmath>\n#include <bit>\n#define __device__\n#define __global__\n#define __shared__ static\n"
-         "using std::isfinite;\ninline void __syncthreads() {}\n"
-         "inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }\n"
-         "inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }\n"
-         "inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }\n"
-         "struct Dim { unsigned x; };\n"
-         "static const Dim threadIdx{0}, blockIdx{0}, blockDim{1}, gridDim{1};\n";
-}
 std::string row_source(const std::vector<RowCase>& cases, Dialect dialect) {
-  std::string text = shim(dialect) + std::string(words(dialect).prelude) + print_row_prelude(dialect);
+  std::string text(shim(dialect));
+  text += std::string(words(dialect).prelude) + print_row_prelude(dialect);
   for (std::size_t k = 0; k < cases.size(); ++k) {
     const Expression e = expression_of_rows(*cases[k].body);
     const std::vector<DType> dtypes = register_dtypes(e);
@@ -147,11 +137,6 @@ void check_rows(Dialect dialect) {
   }
 }
 
-bool have(const std::string& compiler, const std::string& what) {
-  if (compiler.empty()) std::printf("skipped: %s\n", what.c_str());
-  return !compiler.empty();
-}
-
 }  // namespace
 
 TEST_CASE("row kernels printed as C++ and CUDA C++ agree with the reference") {
@@ -176,26 +161,16 @@ TEST_CASE("nvcc compiles row kernels") {
   std::size_t n = 0;
   for (const RowCase& one : row_cases())
     text += print_row_kernel(expression_of_rows(*one.body), Dialect::cuda, "k" + std::to_string(n++));
-  const TempFolder folder;
-  write_text(folder / "kernels.cu", text);
-  const std::string failure = failure_of("'" + compilers().cuda + "' -ptx -w -o '" + (folder / "kernels.ptx") + "' '" +
-                                             (folder / "kernels.cu") + "'",
-                                         folder / "log");
+  const std::string failure = failure_of_cuda(text);
   CHECK_MESSAGE(failure.empty(), failure.substr(0, 2000));
 }
 
 TEST_CASE("a GLSL compiler takes row kernels") {
   if (!have(compilers().glsl, "neither glslc nor glslangValidator: GLSL is printed, not compiled")) return;
-  const bool is_glslc = compilers().glsl.ends_with("glslc");
-  const std::string option = is_glslc ? " --target-env=vulkan1.2 -c -w" : " --quiet --target-env vulkan1.2";
-  const TempFolder folder;
-  std::string failures;
-  for (const RowCase& one : row_cases()) {
-    const std::string path = folder / "rows.comp";
-    write_text(path, print_prelude(Dialect::glsl) + print_row_prelude(Dialect::glsl) +
-                         print_row_kernel(expression_of_rows(*one.body), Dialect::glsl, "f"));
-    failures += failure_of("'" + compilers().glsl + "'" + option + " -o '" + path + ".spv' '" + path + "'",
-                           folder / "log");
-  }
+  std::vector<std::string> sources;
+  for (const RowCase& one : row_cases())
+    sources.push_back(print_prelude(Dialect::glsl) + print_row_prelude(Dialect::glsl) +
+                      print_row_kernel(expression_of_rows(*one.body), Dialect::glsl, "f"));
+  const std::string failures = failure_of_glsl(sources);
   CHECK_MESSAGE(failures.empty(), failures);
 }

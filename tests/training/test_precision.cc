@@ -8,6 +8,7 @@
 #include "core/passes/passes.h"
 #include "core/train/device_model.h"
 #include "core/train/update_graph.h"
+#include "tests/support/gradient_outputs.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
@@ -24,13 +25,15 @@ int count(const Graph& graph, Op op) {
   return n;
 }
 
-// The mean of y^2 of an LSTM over x [7,3,4]; also an output.
-Value lstm_loss(Graph& g) {
-  Scope scope(g, true);
-  const Value x = g.input("x", {DType::f32, {7, 3, 4}});
-  const Value loss = mean(square(recurrent_model(scope, x, {.cell = "lstm", .hidden = 5}, {}, {}).y));
-  g.output("loss", loss);
-  return loss;
+// The mean of y^2 of a layer over x [7,3,4] and its gradients by the parameters.
+std::unique_ptr<Graph> trained(const std::string& cell, std::int64_t hidden) {
+  auto g = std::make_unique<Graph>();
+  Scope scope(*g, true);
+  const Value x = g->input("x", {DType::f32, {7, 3, 4}});
+  const Value loss = mean(square(recurrent_model(scope, x, {.cell = cell, .hidden = hidden}, {}, {}).y));
+  g->output("loss", loss);
+  output_gradients(scope, loss);
+  return g;
 }
 
 // loss = mean of (x w)^2 times `big`, so that a test chooses how large gradients are.
@@ -101,16 +104,10 @@ TEST_CASE("a product gets rounded operands, and what is rounded is exactly what 
 
 TEST_CASE("a plan of bf16 stores by role: operands of products, sequences, stacks; not c, sums and gradients") {
   const auto backend = make_backend("cpu");
-  Graph g;
-  const Value loss = lstm_loss(g);
-  std::vector<Value> parameters;
-  for (const NamedValue& input : g.inputs())
-    if (input.name != "x") parameters.push_back(g.value(input.value));
-  const std::vector<Value> gradients = differentiate(loss, parameters);
-  for (std::size_t i = 0; i < gradients.size(); ++i) g.output("d" + std::to_string(i), gradients[i]);
+  const auto g = trained("lstm", 5);
   PlanOptions o;
   o.precision = Precision::bf16;
-  const auto graph = lower(g, *backend, o);
+  const auto graph = lower(*g, *backend, o);
   CHECK(count(*graph, Op::round_bf16) == 0);
   int n_products = 0, n_scans = 0;
   const std::function<void(const Graph&)> visit = [&](const Graph& inside) {
@@ -137,7 +134,7 @@ TEST_CASE("a plan of bf16 stores by role: operands of products, sequences, stack
   CHECK(n_scans == 2);
   for (const NamedValue& output : graph->outputs()) CHECK(graph->type(output.value).dtype == DType::f32);
   o.precision = Precision::f32;
-  const std::string plain = print_graph(*lower(g, *backend, o));
+  const std::string plain = print_graph(*lower(*g, *backend, o));
   CHECK(plain.find("bf16") == std::string::npos);
 }
 
@@ -147,18 +144,9 @@ TEST_CASE("no plan of a backend that stores the format holds roundings, whatever
       for (const Precision precision : {Precision::bf16, Precision::f16}) {
         CAPTURE(cell);
         CAPTURE(name);
-        Graph g;
-        Scope scope(g, true);
-        const Value x = g.input("x", {DType::f32, {7, 3, 4}});
-        const Value y = recurrent_model(scope, x, {.cell = cell, .hidden = 8}, {}, {}).y;
-        std::vector<Value> parameters;
-        for (const NamedValue& input : g.inputs())
-          if (input.name != "x") parameters.push_back(g.value(input.value));
-        for (const Value& d : differentiate(mean(square(y)), parameters))
-          g.output("d" + std::to_string(g.outputs().size()), d);
         PlanOptions o;
         o.precision = precision;
-        const auto graph = lower(g, *make_backend(name), o);
+        const auto graph = lower(*trained(cell, 8), *make_backend(name), o);
         CHECK(count(*graph, Op::round_bf16) + count(*graph, Op::round_f16) == 0);
         CHECK(print_graph(*graph).find(precision == Precision::bf16 ? "bf16[" : "f16[") != std::string::npos);
       }
@@ -166,18 +154,12 @@ TEST_CASE("no plan of a backend that stores the format holds roundings, whatever
 
 TEST_CASE("a backend without the dtype gets roundings that give the same bits") {
   const auto reference = make_backend("reference");
-  Graph g;
-  const Value loss = lstm_loss(g);
-  std::vector<Value> parameters;
-  for (const NamedValue& input : g.inputs())
-    if (input.name != "x") parameters.push_back(g.value(input.value));
-  for (const Value& d : differentiate(loss, parameters))
-    g.output("d" + std::to_string(g.outputs().size()), d);
-  const auto plain = lower(g, *reference, {});
+  const auto g = trained("lstm", 5);
+  const auto plain = lower(*g, *reference, {});
   const DType all[] = {DType::f32, DType::bf16, DType::f16}, few[] = {DType::f32};
   TensorMap feed;
-  for (const NamedValue& input : g.inputs()) {
-    Tensor t(g.type(input.value));
+  for (const NamedValue& input : g->inputs()) {
+    Tensor t(g->type(input.value));
     for (std::int64_t i = 0; i < t.elements(); ++i) t.set(i, std::sin(static_cast<double>(i * 7 + 1)) / 2);
     feed.emplace(input.name, std::move(t));
   }
@@ -188,8 +170,9 @@ TEST_CASE("a backend without the dtype gets roundings that give the same bits") 
     CHECK(count(*rounded, Op::cast) == 0);
     const TensorMap a = evaluate(*stored, *reference, feed), b = evaluate(*rounded, *reference, feed);
     const TensorMap exact = evaluate(*plain, *reference, feed);
-    for (const auto& [name, tensor] : a) {
-      CAPTURE(name);
+    for (const auto& output : a) {
+      const auto& [name, tensor] = output;
+      CAPTURE(output.first);
       bool same = true, differs = false;
       for (std::int64_t i = 0; i < tensor.elements(); ++i) {
         same = same && tensor.at(i) == b.at(name).at(i);
