@@ -87,17 +87,18 @@ def commands_of(files):
     return {name: command(name) for name in sorted(set(names))}
 
 
+# Where the places of a kind can be.
+PLACES = {"command": "frontends/cli/", "pass": "core/"}
+
+
 def touched(code, kind, example, pattern):
-    found = []
+    found, part = [], example.rsplit(".", 1)[-1].lower()[:5]
     for name, text in code.items():
+        if name in MENTIONS or not name.startswith(PLACES.get(kind, "")) or kind == "config key" and name in SETS_MANY:
+            continue
         own = kind == "command" and name in (f"frontends/cli/{example}.cc", f"frontends/cli/commands/{example}.cc")
-        if name in MENTIONS or not (own or pattern.search(text)):
-            continue
-        if kind == "command" and not name.startswith("frontends/cli/") or kind == "pass" and name[:5] != "core/":
-            continue
-        if kind == "config key" and name in SETS_MANY:
-            continue
-        found.append(name)
+        if own or part in text.lower() and pattern.search(text):
+            found.append(name)
     return sorted(found)
 
 
