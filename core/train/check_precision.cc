@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/train/options.h"
 #include "unroll/error.h"
 #include "unroll/trainer.h"
 
@@ -21,10 +22,7 @@ struct Curve {
 
 Curve curve_of(const std::shared_ptr<const Task>& task, Backend& backend, TrainerOptions options,
                std::int64_t updates) {
-  options.folder.clear();
-  options.resume = options.overwrite = false;
-  options.max_minutes = options.estimate_seconds = 0;
-  options.validate_every = options.checkpoint_every = options.watch_every = options.patience = 0;
+  options = updates_alone(std::move(options));
   options.log_every = 1;
   if (options.epochs == 0) options.max_updates = std::max(options.max_updates, updates);
   options.stop_at = updates;

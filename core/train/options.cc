@@ -43,6 +43,14 @@ void check_options(const TrainerOptions& o) {
   require(!(o.resume && o.overwrite), "resume and overwrite exclude each other");
 }
 
+TrainerOptions updates_alone(TrainerOptions o) {
+  o.folder.clear();
+  o.resume = o.overwrite = false;
+  o.validate_every = o.checkpoint_every = o.keep = o.watch_every = o.patience = 0;
+  o.max_minutes = o.estimate_seconds = 0;
+  return o;
+}
+
 PlanOptions plan_options(const TrainerOptions& o) {
   return {.precision = o.precision, .memory_limit = o.memory_limit, .chunk_steps = o.chunk_steps};
 }

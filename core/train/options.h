@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "unroll/export.h"
 #include "unroll/run.h"
 #include "unroll/trainer.h"
 
@@ -8,6 +9,8 @@ namespace unroll {
 
 // Throws Error(usage) on numbers out of range and on options that exclude each other.
 void check_options(const TrainerOptions& options);
+// For tools that need updates alone: no files, resume, validations, statistics, early stopping, estimate or time limit.
+UNROLL_API TrainerOptions updates_alone(TrainerOptions options);
 // How the graphs of a run are planned.
 PlanOptions plan_options(const TrainerOptions& options);
 

@@ -96,7 +96,7 @@ def main(root):
     pages = [root / "README.md", root / "bench/README.md", *sorted((root / "docs").rglob("*.md"))]
     headers = sorted((root / "core/include/unroll").glob("*.h"))
     cli = root / "frontends/cli"
-    helps = [cli / "config/config_schema.cc", cli / "options/command_options.cc"]
+    helps = [cli / "config/config_keys.cc", cli / "options/command_options.cc"]
     helps += sorted((cli / "commands").glob("*.cc"))
     wrong = []
     for path in pages + headers + helps:

@@ -59,7 +59,7 @@ MOST_FILES = 20  # of a folder of frontends
 FRONTENDS_SEAM = {
     "core/passes/forwarding_backend.h",
     "core/train/check_parameters.h", "core/train/exposed_values.h", "core/train/judgement.h",
-    "core/train/plan_training.h", "core/train/update_graph.h",
+    "core/train/options.h", "core/train/plan_training.h", "core/train/update_graph.h",
 }
 # Back edges and cycles that remain to be removed. Nothing may be added; a warning names what is gone.
 OPEN_EDGES = {

@@ -69,7 +69,7 @@ KINDS = {
 }
 LIMITS = {
     "files to add a primitive": 8, "files to add a composite": 6, "files to add a task": 16,
-    "files to add a config key": 6, "files to add a command": 2, "files to add a pass": 4,
+    "files to add a config key": 4, "files to add a command": 2, "files to add a pass": 4,
 }
 
 

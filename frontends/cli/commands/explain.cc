@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "core/train/options.h"
 #include "core/train/plan_training.h"
 #include "core/train/update_graph.h"
 #include "frontends/cli/commands/commands.h"
@@ -103,10 +104,10 @@ class FirstBatches final : public Task {
 
 // What does not change a plan is left out of the training.
 TrainerOptions plain_training(TrainerOptions o) {
+  o = updates_alone(std::move(o));
   o.schedule = {};
   o.max_updates = (std::int64_t{1} << 30) / o.accumulate;
-  o.epochs = o.stop_at = o.validate_every = o.checkpoint_every = o.keep = o.log_every = o.watch_every = o.patience = 0;
-  o.max_minutes = o.estimate_seconds = 0;
+  o.epochs = o.stop_at = o.log_every = 0;
   o.prefetch = 0;
   o.on_bad = OnBad::skip;
   o.max_bad_updates = 0;

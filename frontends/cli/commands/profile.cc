@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "core/train/options.h"
 #include "frontends/cli/commands/commands.h"
 #include "frontends/cli/measure/compare_model.h"
 #include "frontends/cli/measure/self_test.h"
@@ -110,12 +111,8 @@ std::unique_ptr<Backend> backend_of(const ProfileArguments& options, Trace* trac
 Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t updates, Trace* trace,
                  std::vector<HostLane>& lanes) {
   const auto task = std::make_shared<TimedTask>(model.task);
-  TrainerOptions options = model.training;
-  options.folder.clear();
-  options.resume = false;
+  TrainerOptions options = updates_alone(model.training);
   options.epochs = 0;
-  options.max_minutes = options.estimate_seconds = 0;
-  options.validate_every = options.watch_every = 0;
   const std::int64_t traced = trace ? k_traced_updates : 0, end = k_warm_up + updates;
   options.max_updates = std::max(options.max_updates, end + traced);
   options.stop_at = end + traced;

@@ -33,8 +33,8 @@ std::vector<std::string_view> choices_in(std::string_view text) {
   }
 }
 
-std::string_view example_of(const KeySpec& key) {
-  return key.type == KeyType::texts ? "[\"a\", \"b\"]" : key.fallback;
+std::string example_of(const KeySpec& key) {
+  return key.type == KeyType::texts ? "[\"a\", \"b\"]" : default_text(key);
 }
 
 // The value as the key's type, or nothing when the types do not fit. Whole numbers are numbers.
@@ -112,6 +112,12 @@ void Config::set(std::string_view path, ConfigValue value, std::string origin) {
   for (const KeySpec& key : config_schema()) {
     if (is_default(key.path)) entries_.find(key.path)->second.value = default_value(key, uses());
   }
+}
+
+void Config::fill_fields(const void* owner, void* options) const {
+  for (const KeySpec& key : config_schema())
+    for (const Field& field : key.fields)
+      if (field.owner == owner) field.set(options, value(key.path));
 }
 
 void Config::apply_toml(std::string_view text, const std::string& name) {

@@ -35,6 +35,11 @@ class Config {
   const std::vector<std::string>& texts(std::string_view path) const { return get<std::vector<std::string>>(path); }
   std::vector<TextCell> cells() const;  // the tables [cells.NAME], checked
   std::vector<ParameterGroup> groups() const;  // the tables [groups.NAME], in the order of the file
+  // Sets the fields of the library's options that keys name (fields.h). Fields of a base class are those of the base.
+  template <class Options>
+  void fill(Options& options) const {
+    fill_fields(&k_owner<Options>, &options);
+  }
   bool is_default(std::string_view path) const { return entry(path).origin.empty(); }
 
   // The keys that `uses` reads, in schema order, and all tables, as TOML with comments; all of it reads back to the
@@ -55,6 +60,7 @@ class Config {
     std::string origin;  // empty: the default
   };
   const Entry& entry(std::string_view path) const;
+  void fill_fields(const void* owner, void* options) const;
   template <class T> const T& get(std::string_view path) const { return std::get<T>(entry(path).value); }
 
   struct Group {

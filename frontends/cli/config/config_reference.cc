@@ -49,8 +49,8 @@ std::string range_text(const KeySpec& key) {
   return fmt::format("{} … {}", key.allowed.lowest, key.allowed.highest);
 }
 
-std::string default_text(const KeySpec& key) {
-  std::string text = fmt::format("`{}`", key.fallback);
+std::string defaults_text(const KeySpec& key) {
+  std::string text = fmt::format("`{}`", default_text(key));
   for (const KindDefault& row : kind_defaults()) {
     if (row.path == key.path) text += fmt::format("; {}: `{}`", uses_text(row.uses), row.fallback);
   }
@@ -75,7 +75,7 @@ std::string config_reference() {
       section = of;
     }
     text += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", leaf(key.path), key_type_name(key.type),
-                        default_text(key), range_text(key), uses_text(key.uses), key.doc);
+                        defaults_text(key), range_text(key), uses_text(key.uses), key.doc);
   }
   for (const auto& [table, doc] : k_table_docs) {
     text += fmt::format("\n## [{}.NAME]\n\n{}\n| key | type | meaning |\n|---|---|---|\n", table, doc);

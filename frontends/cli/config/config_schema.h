@@ -2,20 +2,18 @@
 // The one table of config keys: it drives parsing, defaults, `unroll new`, the resolved config and docs/config.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
+#include "frontends/cli/config/fields.h"
 #include "frontends/cli/config/task_kinds.h"
 
 namespace unroll::cli {
 
-using ConfigValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>>;
-
-enum class KeyType : std::uint8_t { boolean, integer, number, text, texts, number_or_text };
 std::string_view key_type_name(KeyType type);
 
 inline constexpr double k_unbounded = 1e15;  // whole numbers up to here are exact in a double
@@ -30,14 +28,30 @@ struct Allowed {
 // trainer compares their content. A split is free where it is a file before and after.
 enum class AtResume : std::uint8_t { fixed, free, free_file };
 
+inline constexpr std::size_t k_most_fields = 4;
+using Fields = std::array<Field, k_most_fields>;
+
 struct KeySpec {
+  constexpr KeySpec(std::string_view path_, KeyType type_, std::string_view fallback_, Allowed allowed_, unsigned uses_,
+                    std::string_view doc_, AtResume at_resume_ = AtResume::fixed)
+      : path(path_), type(type_), fallback(fallback_), allowed(allowed_), uses(uses_), doc(doc_),
+        at_resume(at_resume_) {}
+  constexpr KeySpec(std::string_view path_, std::string_view fallback_, Allowed allowed_, unsigned uses_,
+                    std::string_view doc_, AtResume at_resume_, Fields fields_)
+      : path(path_), type(fields_[0].type), fallback(fallback_), allowed(allowed_), uses(uses_), doc(doc_),
+        at_resume(at_resume_), fields(fields_) {}
+  constexpr KeySpec(std::string_view path_, Allowed allowed_, unsigned uses_, std::string_view doc_,
+                    AtResume at_resume_, Fields fields_)
+      : KeySpec(path_, {}, allowed_, uses_, doc_, at_resume_, fields_) {}
+
   std::string_view path;
   KeyType type;
-  std::string_view fallback;  // the default, as TOML
+  std::string_view fallback;  // the default, as TOML; empty: that of the first field
   Allowed allowed;
   unsigned uses;
   std::string_view doc;
-  AtResume at_resume = AtResume::fixed;
+  AtResume at_resume;
+  Fields fields = {};  // of the library that the key fills; one in each of these structs
 };
 
 std::span<const KeySpec> config_schema();
@@ -66,6 +80,7 @@ std::string_view successor_of(std::string_view path);
 // The known path that a mistyped one most likely means.
 std::string nearest_key(std::string_view path);
 ConfigValue default_value(const KeySpec& key, unsigned uses = 0);
+std::string default_text(const KeySpec& key);  // as TOML
 std::string toml_text(const ConfigValue& value);
 // As a string over several lines, for texts that have them.
 std::string toml_lines(std::string_view text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only place where config keys meet option fields.
+// Options that are more than the value of one key, and what is made of options.
 #include "frontends/cli/config/job.h"
 
 #include <fmt/format.h>
@@ -26,25 +26,10 @@ OnBad on_bad(const std::string& word) {
 }  // namespace
 
 RecurrentModelOptions model_options(const Config& c) {
-  return {.cell = c.text("model.cell"),
-          .hidden = c.integer("model.hidden"),
-          .layers = static_cast<int>(c.integer("model.layers")),
-          .bidirectional = c.boolean("model.bidirectional"),
-          .bias = c.boolean("model.bias"),
-          .dropout = c.number("model.dropout"),
-          .variational = c.boolean("model.variational"),
-          .recurrent_dropout = c.number("model.recurrent_dropout"),
-          .weight_drop = c.number("model.weight_drop"),
-          .activation_penalty = c.number("model.activation_penalty"),
-          .temporal_penalty = c.number("model.temporal_penalty"),
-          .stack = c.text("model.stack"),
-          .projection = c.integer("model.projection"),
-          .nonlinearity = c.text("model.nonlinearity"),
-          .reset_after = c.boolean("model.reset_after"),
-          .peephole = c.boolean("model.peephole"),
-          .init = c.text("model.init"),
-          .forget_bias = c.number("model.forget_bias"),
-          .cells = c.cells()};
+  RecurrentModelOptions options;
+  c.fill(options);
+  options.cells = c.cells();
+  return options;
 }
 
 namespace {
@@ -99,52 +84,12 @@ DataCheck check_task_data(const Config& config, const std::string& folder) {
 
 TrainerOptions trainer_options(const Config& c) {
   TrainerOptions t;
-  t.optimizer = {.name = c.text("train.optimizer"),
-                 .lr = c.number("train.lr"),
-                 .momentum = c.number("train.momentum"),
-                 .nesterov = c.boolean("train.nesterov"),
-                 .beta1 = c.number("train.beta1"),
-                 .beta2 = c.number("train.beta2"),
-                 .epsilon = c.number("train.epsilon"),
-                 .alpha = c.number("train.alpha"),
-                 .weight_decay = c.number("train.weight_decay"),
-                 .decay_vectors = c.boolean("train.decay_vectors")};
+  c.fill(t);
   t.groups = c.groups();
-  t.schedule = {.name = c.text("train.schedule"),
-                .warmup = c.integer("train.warmup"),
-                .final_fraction = c.number("train.final_fraction"),
-                .cooldown = c.integer("train.cooldown"),
-                .factor = c.number("train.lr_factor"),
-                .step_every = c.integer("train.step_every"),
-                .plateau_patience = c.integer("train.plateau_patience")};
-  t.clip = {.value = c.number("train.clip_value"),
-            .adaptive = c.number("train.clip_adaptive"),
-            .norm = c.number("train.clip_norm")};
-  t.average = {.kind = average_kind(c.text("train.average")),
-               .decay = c.number("train.average_decay"),
-               .start = c.integer("train.average_start")};
+  t.average.kind = average_kind(c.text("train.average"));
   t.precision = precision_from_name(c.text("train.precision"));
-  t.loss_scale.initial = c.number("train.loss_scale");
-  t.loss_scale.growth_every = c.integer("train.loss_scale_every");
   t.memory_limit = bytes_of("run.memory_limit", c.text("run.memory_limit"));
-  t.chunk_steps = c.integer("run.chunk_steps");
-  t.estimate_seconds = c.number("run.estimate_seconds");
-  t.accumulate = c.integer("train.accumulate");
-  t.max_updates = c.integer("train.max_updates");
-  t.epochs = c.integer("train.epochs");
-  t.validate_every = c.integer("train.validate_every");
-  t.validation_batches = c.integer("train.validation_batches");
-  t.patience = c.integer("train.patience");
-  t.checkpoint_every = c.integer("train.checkpoint_every");
-  t.keep = c.integer("train.keep");
-  t.max_minutes = c.number("train.max_minutes");
-  t.log_every = c.integer("train.log_every");
-  t.watch_every = c.integer("train.watch_every");
-  t.prefetch = static_cast<int>(c.integer("train.prefetch"));
   t.on_bad = on_bad(c.text("train.on_bad"));
-  t.max_bad_updates = c.integer("train.max_bad_updates");
-  t.max_rollbacks = c.integer("train.max_rollbacks");
-  t.seed = static_cast<std::uint64_t>(c.integer("train.seed"));
   return t;
 }
 

@@ -16,25 +16,6 @@
 namespace unroll::cli {
 namespace {
 
-ClassifyOptions classify_options(const Config& c, const std::string& folder) {
-  return {.model = model_options(c),
-            .pooling = c.text("model.pooling"),
-            .label_smoothing = c.number("train.label_smoothing"),
-            .label = c.text("data.label"),
-            .columns = c.texts("data.columns"),
-            .header = c.text("data.header"),
-            .separator = c.text("data.separator"),
-            .missing = c.text("data.missing"),
-            .steps = c.integer("data.steps"),
-            .divide = c.number("data.divide"),
-            .normalize = c.boolean("data.normalize"),
-            .batch = c.integer("train.batch"),
-            .validation = split_source(c, "data.validation", folder),
-            .test = split_source(c, "data.test", folder),
-            .split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed")),
-            .memory_limit = data_memory_limit(c)};
-}
-
 using Json = RowWriter::Json;
 
 class ClassAnswers : public Answers {
@@ -125,8 +106,8 @@ const TaskRow classify_row = {
                sample_patterns,
                {"data.steps=8", "model.hidden=32", "train.lr=0.005", "train.max_updates=300"},
                {"data.steps=0", "data.normalize=true"}},
-    .make = make_of<ClassifyOptions, Task, make_classify, classify_options>,
-    .check = check_of<classify_options>,
+    .make = make_of<ClassifyOptions, Task, make_classify, task_options<ClassifyOptions>>,
+    .check = check_of<task_options<ClassifyOptions>>,
     .answers = answer_with<ClassAnswers>,
     .counts_confusion = true,
 };

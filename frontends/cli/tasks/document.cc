@@ -11,17 +11,6 @@
 namespace unroll::cli {
 namespace {
 
-DocumentOptions document_options(const Config& c, const std::string& folder) {
-  DocumentOptions o;
-  set_text_rows(o, c, folder);
-  o.pooling = c.text("model.pooling");
-  o.label = c.text("data.label");
-  o.text = c.text("data.text");
-  o.header = c.text("data.header");
-  o.separator = c.text("data.separator");
-  return o;
-}
-
 using Json = RowWriter::Json;
 
 class DocumentAnswers : public Answers {
@@ -85,8 +74,8 @@ const TaskRow document_row = {
     .sample = {"documents.tsv",
                sample_documents,
                {"model.hidden=24", "model.embedding=16", "train.lr=0.01", "train.max_updates=200"}},
-    .make = make_of<DocumentOptions, Task, make_document, document_options>,
-    .check = check_of<document_options>,
+    .make = make_of<DocumentOptions, Task, make_document, task_options<DocumentOptions>>,
+    .check = check_of<task_options<DocumentOptions>>,
     .answers = answer_with<DocumentAnswers>,
     .counts_confusion = true,
 };

@@ -19,22 +19,7 @@ namespace {
 ForecastOptions forecast_options(const Config& c, const std::string& folder) {
   if (!c.texts("data.columns").empty() && !c.text("data.column").empty())
     c.refuse("data.columns", "data.column is set too", "Keep one of the two");
-  return {.model = model_options(c),
-            .column = c.text("data.column"),
-            .columns = c.texts("data.columns"),
-            .date = c.text("data.date"),
-            .header = c.text("data.header"),
-            .separator = c.text("data.separator"),
-            .missing = c.text("data.missing"),
-            .window = c.integer("data.window"),
-            .horizon = c.integer("data.horizon"),
-            .stride = c.integer("data.stride"),
-            .period = c.integer("data.period"),
-            .difference = c.boolean("data.difference"),
-            .batch = c.integer("train.batch"),
-            .validation = split_source(c, "data.validation", folder),
-            .test = split_source(c, "data.test", folder),
-            .memory_limit = data_memory_limit(c)};
+  return task_options<ForecastOptions>(c, folder);
 }
 
 using Json = RowWriter::Json;

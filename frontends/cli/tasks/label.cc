@@ -14,12 +14,7 @@ namespace {
 LabelOptions label_options(const Config& c, const std::string& folder) {
   if (const std::string& tokens = c.text("data.tokens"); tokens != "words" && tokens != "characters")
     c.refuse("data.tokens", "a label is for a word or a character", "Set it to words or characters");
-  LabelOptions o;
-  set_text_rows(o, c, folder);
-  o.tokens = c.text("data.tokens");
-  o.outside = c.text("data.outside");
-  o.output = c.text("model.output");
-  return o;
+  return task_options<LabelOptions>(c, folder);
 }
 
 using Json = RowWriter::Json;

@@ -11,24 +11,6 @@
 namespace unroll::cli {
 namespace {
 
-LanguageModelOptions language_model_options(const Config& c, const std::string& folder) {
-  return {.model = model_options(c),
-            .tokens = c.text("data.tokens"),
-            .vocabulary = c.integer("data.vocabulary"),
-            .min_count = c.integer("data.min_count"),
-            .label_smoothing = c.number("train.label_smoothing"),
-            .embedding = c.integer("model.embedding"),
-            .tied = c.boolean("model.tied"),
-            .batch = c.integer("train.batch"),
-            .steps = c.integer("data.steps"),
-            .validation = split_source(c, "data.validation", folder),
-            .test = split_source(c, "data.test", folder),
-            .evaluation_batch = c.integer("train.evaluation_batch"),
-            .document_start = c.text("data.document_start"),
-            .carry_state = c.boolean("data.carry_state"),
-            .memory_limit = data_memory_limit(c)};
-}
-
 using Json = RowWriter::Json;
 
 class LineScores : public Answers {
@@ -87,8 +69,8 @@ const TaskRow language_model_row = {
     .loss = "Loss (nats per token)",
     .metrics = {{{"bits_per_character", "bits per character"}, {"perplexity", "perplexity"}}},
     .sample = {"text.txt", sample_text, {"train.lr=0.004", "train.max_updates=300", "train.batch=16"}},
-    .make = make_of<LanguageModelOptions, Task, make_language_model, language_model_options>,
-    .check = check_of<language_model_options>,
+    .make = make_of<LanguageModelOptions, Task, make_language_model, task_options<LanguageModelOptions>>,
+    .check = check_of<task_options<LanguageModelOptions>>,
     .answers = answer_with<LineScores>,
     .n_examples = 600,
     .undrawn = "a language model predicts text, which is not drawn",

@@ -25,20 +25,6 @@ SplitSource split_source(const Config& config, std::string_view key, const std::
   return {data_file(config, path), path};
 }
 
-void set_text_rows(TextRowsOptions& o, const Config& c, const std::string& folder) {
-  o.model = model_options(c);
-  o.embedding = c.integer("model.embedding");
-  o.vocabulary = c.integer("data.vocabulary");
-  o.min_count = c.integer("data.min_count");
-  o.label_smoothing = c.number("train.label_smoothing");
-  o.batch = c.integer("train.batch");
-  o.batch_tokens = c.integer("train.batch_tokens");
-  o.validation = split_source(c, "data.validation", folder);
-  o.test = split_source(c, "data.test", folder);
-  o.split_seed = static_cast<std::uint64_t>(c.integer("data.split_seed"));
-  o.memory_limit = data_memory_limit(c);
-}
-
 std::vector<std::string> texts_of(const std::vector<InputLine>& lines) {
   std::vector<std::string> texts;
   for (const InputLine& line : lines) texts.push_back(line.error.empty() ? line.text : "");

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "frontends/cli/answers/answers.h"
@@ -18,8 +19,18 @@ std::shared_ptr<const Vfs::Reader> data_file(const Config& config, const std::st
 // data.validation or data.test: a share, or a file whose name counts from `folder`.
 SplitSource split_source(const Config& config, std::string_view key, const std::string& folder);
 std::size_t data_memory_limit(const Config& config);
-// The options of all tasks on rows of text.
-void set_text_rows(TextRowsOptions& options, const Config& config, const std::string& folder);
+// The options of a task: fields of keys, the model, and what each task has of its data.
+template <class TaskOptions>
+TaskOptions task_options(const Config& config, const std::string& folder) {
+  TaskOptions options;
+  if constexpr (std::is_base_of_v<TextRowsOptions, TaskOptions>) config.fill<TextRowsOptions>(options);
+  config.fill(options);
+  options.model = model_options(config);
+  options.validation = split_source(config, "data.validation", folder);
+  options.test = split_source(config, "data.test", folder);
+  options.memory_limit = data_memory_limit(config);
+  return options;
+}
 
 // Labels with probabilities as cells, for `top_k` of them: "label", "probability", "label_2", "probability_2", ...
 std::vector<std::string> ranking_columns(std::int64_t top_k);

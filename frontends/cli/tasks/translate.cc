@@ -11,18 +11,6 @@
 namespace unroll::cli {
 namespace {
 
-TranslateOptions translate_options(const Config& c, const std::string& folder) {
-  TranslateOptions o;
-  set_text_rows(o, c, folder);
-  o.attention = c.text("model.attention");
-  o.tokens = c.text("data.tokens");
-  o.tied = c.boolean("model.tied");
-  o.scheduled_sampling = c.number("train.scheduled_sampling");
-  o.sampling_schedule = c.text("train.sampling_schedule");
-  o.sampling_batches = c.integer("train.sampling_batches");
-  return o;
-}
-
 using Json = RowWriter::Json;
 
 class TranslateAnswers : public Answers {
@@ -85,8 +73,8 @@ const TaskRow translate_row = {
     .sample = {"pairs.tsv",
                sample_pairs,
                {"model.hidden=48", "model.embedding=32", "train.lr=0.005", "train.max_updates=300"}},
-    .make = make_of<TranslateOptions, TranslateTask, make_translate, translate_options>,
-    .check = check_of<translate_options>,
+    .make = make_of<TranslateOptions, TranslateTask, make_translate, task_options<TranslateOptions>>,
+    .check = check_of<task_options<TranslateOptions>>,
     .answers = answer_with<TranslateAnswers>,
 };
 
