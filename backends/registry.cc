@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/registry.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "backends/common/own_options.h"
@@ -15,16 +17,34 @@ struct BackendRow {
   std::string_view name;
   std::unique_ptr<Backend> (*make)(const BackendOptions&);
   std::vector<BackendOption> (*options)();  // null: none
+  bool has_devices = false;                 // several; the others run on the host
 };
-// All of them run on the host: they have one device.
 constexpr BackendRow k_backends[] = {
     {"cpu", make_cpu_backend, cpu_options},
     {"onednn", make_onednn_backend, onednn_options},
     {"reference", make_reference_backend, nullptr},
+    {"vulkan", make_vulkan_backend, vulkan_options, true},
     {"null", make_null_backend, nullptr},
 };
 
-bool is_profile(const std::string& name) { return name.find(':') != std::string::npos; }
+// "vulkan:1" or "vulkan:llvmpipe": a backend, and which of its devices. A profile of that name comes first.
+struct Name {
+  std::string backend, device;
+  bool is_profile = false;
+};
+Name parse(const std::string& name) {
+  const std::size_t colon = name.find(':');
+  if (colon == std::string::npos) return {name, {}, false};
+  const Name parts{name.substr(0, colon), name.substr(colon + 1), false};
+  const auto profiles = list_profiles();
+  const bool is_listed = std::any_of(profiles.begin(), profiles.end(),
+                                     [&](const BackendStatus& profile) { return profile.name == name; });
+  const bool has_devices = std::any_of(std::begin(k_backends), std::end(k_backends), [&](const BackendRow& row) {
+    return row.has_devices && row.name == parts.backend;
+  });
+  if (has_devices && !is_listed) return parts;
+  return {name, {}, true};
+}
 
 const BackendRow& row_of(const std::string& name) {
   std::vector<std::string_view> names;
@@ -50,16 +70,23 @@ std::vector<BackendStatus> list_backends() {
 }
 
 std::vector<BackendOption> backend_options(const std::string& name) {
-  if (is_profile(name)) return {};
-  const BackendRow& row = row_of(name);
+  const Name parts = parse(name);
+  if (parts.is_profile) return {};
+  const BackendRow& row = row_of(parts.backend);
   return row.options ? row.options() : std::vector<BackendOption>();
 }
 
 std::unique_ptr<Backend> make_backend(const std::string& name, const BackendOptions& options) {
-  common::check_own_options(name, backend_options(name), options);
-  if (options.device != 0)
+  const Name parts = parse(name);
+  common::check_own_options(parts.backend, backend_options(name), options);
+  const BackendRow* const row = parts.is_profile ? nullptr : &row_of(parts.backend);
+  if (options.device != 0 && !(row && row->has_devices))
     throw Error(ErrorKind::device, name, "has one device; got index " + std::to_string(options.device), "Use index 0");
-  return is_profile(name) ? make_profile_backend(name) : row_of(name).make(options);
+  if (!row) return make_profile_backend(name);
+  if (parts.device.empty()) return row->make(options);
+  BackendOptions with_device = options;
+  with_device.own["device"] = parts.device;
+  return row->make(with_device);
 }
 
 }  // namespace unroll

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <cmath>
+#include <optional>
+
+#include "backends/vulkan/kernels.h"
+#include "backends/vulkan/math.h"
+#include "unroll/error.h"
+
+namespace unroll::vulkan {
+
+namespace {
+
+using common::Expression;
+using common::Instruction;
+using common::Strides;
+
+// How an operand is walked over the shape of its expression.
+enum class Walk : char { dense = 'd', scalar = 's', strided = 'x' };
+
+std::vector<const Strides*> operands_of(const Expression& e) {
+  std::vector<const Strides*> all;
+  for (const auto& input : e.inputs) all.push_back(&input.strides);
+  for (const auto& result : e.results) all.push_back(&result.strides);
+  return all;
+}
+
+Walk walk_of(const Shape& shape, const Strides& strides) {
+  bool dense = true, scalar = true;
+  std::int64_t inner = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; inner *= shape[axis--]) {
+    const std::int64_t stride = strides[static_cast<std::size_t>(axis)];
+    if (shape[axis] == 1) continue;
+    dense = dense && stride == inner;
+    scalar = scalar && stride == 0;
+  }
+  return dense ? Walk::dense : scalar ? Walk::scalar : Walk::strided;
+}
+
+Term saturated(Code& c, Term x) {
+  const Term high = c.f(2147483648.0f), low = c.f(-2147483648.0f);
+  const Term safe = c.select((x >= high) | (x <= low) | is_nan(x), c.f(0), x);
+  Term y = c.convert(Kind::i32, safe);
+  y = c.select(x >= high, c.i(2147483647), y);
+  return c.select(x <= low, c.bits(Kind::i32, 0x80000000u), y);
+}
+
+Term cast_term(Code& c, DType to, Term a) {
+  const Kind kind = kind_of(to);
+  if (kind == a.kind) return a;
+  if (kind == Kind::boolean) return a.kind == Kind::f32 ? (a != c.f(0)) | is_nan(a) : a != c.zero(a.kind);
+  if (a.kind == Kind::f32 && kind == Kind::i32) return saturated(c, a);
+  return c.convert(kind, a);
+}
+
+Term integer_quotient(Code& c, Term a, Term b) {
+  const Term none = b == c.i(0), minus = b == c.i(-1);
+  const Term q = a / c.select(none | minus, c.i(1), b);
+  return c.select(none, c.i(0), c.select(minus, c.i(0) - a, q));
+}
+
+// NaN of either operand stays.
+Term extreme(Code& c, bool largest, Term a, Term b) {
+  const Term wins = largest ? a > b : a < b;
+  if (a.kind != Kind::f32) return c.select(wins, a, b);
+  return c.select(is_nan(a), a, c.select(is_nan(b), b, c.select(wins, a, b)));
+}
+
+Term sign_term(Code& c, Term a) {
+  const Term zero = c.zero(a.kind), one = a.kind == Kind::f32 ? c.f(1) : c.i(1);
+  const Term y = c.select(a > zero, one, c.select(a < zero, zero - one, zero));
+  return a.kind == Kind::f32 ? c.select(is_nan(a), a, y) : y;
+}
+
+Term absolute_term(Code& c, Term a) {
+  if (a.kind == Kind::f32) return c.as(Kind::f32, c.as(Kind::u32, a) & c.u(0x7fffffffu));
+  return c.select(a < c.i(0), c.i(0) - a, a);
+}
+
+}  // namespace
+
+ModuleOptions module_options(const Setting& setting, int operands) {
+  return {.buffers = operands + 1,
+          .local_size = setting.local_size,
+          .push_words = operands + 1,
+          .preserve_nan = setting.preserve_nan};
+}
+Term parameter(Code& c, int index) { return c.load(0, c.push(0) + c.u(static_cast<std::uint32_t>(index))); }
+
+Kind kind_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return Kind::f32;
+    case DType::i32: return Kind::i32;
+    case DType::b8: return Kind::boolean;
+    default:
+      throw Error(ErrorKind::unsupported, "vulkan",
+                  "computes in f32, i32 and b8; got " + std::string(dtype_name(dtype)), "Use the cpu backend");
+  }
+}
+
+Term load_element(Code& c, int operand, Term index, DType dtype) {
+  const Term at = c.push(1 + operand) + index;
+  return dtype == DType::b8 ? c.load_truth(1 + operand, at) : c.load(1 + operand, at, kind_of(dtype));
+}
+void store_element(Code& c, int operand, Term index, Term value) {
+  const Term at = c.push(1 + operand) + index;
+  if (value.kind == Kind::boolean) c.store_truth(1 + operand, at, value);
+  else c.store(1 + operand, at, value);
+}
+
+Term instruction_term(Code& c, const Instruction& i, Term a, Term b, Term other) {
+  switch (i.op) {
+    case Op::neg: return a.kind == Kind::f32 ? -a : c.i(0) - a;
+    case Op::abs: return absolute_term(c, a);
+    case Op::sign: return sign_term(c, a);
+    case Op::exp: return exp_of(a);
+    case Op::expm1: return expm1_of(a);
+    case Op::log: return log_of(a);
+    case Op::log1p: return log1p_of(a);
+    case Op::sqrt: return c.call(Ext::sqrt, {a});
+    case Op::tanh: return tanh_of(a);
+    case Op::sigmoid: return sigmoid_of(a);
+    case Op::round_bf16: return round_bits(a, 16);
+    case Op::round_f16: return round_f16_of(a);
+    case Op::round_tf32: return round_bits(a, 13);
+    case Op::stop_gradient: return a;
+    case Op::is_finite: return is_finite_of(a);
+    case Op::add: return a + b;
+    case Op::sub: return a - b;
+    case Op::mul: return a * b;
+    case Op::div: return a.kind == Kind::f32 ? a / b : integer_quotient(c, a, b);
+    case Op::maximum: return extreme(c, true, a, b);
+    case Op::minimum: return extreme(c, false, a, b);
+    case Op::less: return a.kind == Kind::boolean ? (!a) & b : a < b;
+    case Op::less_equal: return a.kind == Kind::boolean ? (!a) | b : a <= b;
+    case Op::equal: return a == b;
+    case Op::logical_and: return a & b;
+    case Op::logical_or: return a | b;
+    case Op::logical_not: return !a;
+    case Op::select: return c.select(a, b, other);
+    case Op::cast: return cast_term(c, i.to, a);
+    default:
+      throw Error(ErrorKind::unsupported, "vulkan", "has no instruction for " + std::string(op_info(i.op).name));
+  }
+}
+
+Expression simplified(const Expression& e) {
+  Expression simple = e;
+  std::vector<std::int64_t> sizes;
+  std::vector<int> axes;  // of e, whose strides the kept axes have
+  for (int axis = 0; axis < e.shape.rank(); ++axis) {
+    if (e.shape[axis] == 1) continue;
+    bool joins = !axes.empty();
+    for (const Strides* strides : operands_of(e))
+      joins = joins && (*strides)[static_cast<std::size_t>(axes.back())] ==
+                           (*strides)[static_cast<std::size_t>(axis)] * e.shape[axis];
+    if (joins) {
+      sizes.back() *= e.shape[axis];
+      axes.back() = axis;
+    } else {
+      sizes.push_back(e.shape[axis]);
+      axes.push_back(axis);
+    }
+  }
+  simple.shape = Shape(std::span<const std::int64_t>(sizes));
+  const auto kept = [&](const Strides& strides) {
+    Strides out{};
+    for (std::size_t k = 0; k < axes.size(); ++k) out[k] = strides[static_cast<std::size_t>(axes[k])];
+    return out;
+  };
+  for (auto& input : simple.inputs) input.strides = kept(input.strides);
+  for (auto& result : simple.results) result.strides = kept(result.strides);
+  return simple;
+}
+
+std::string expression_key(const Expression& e) {
+  std::string key = "e" + std::to_string(e.shape.rank());
+  const auto number = [&](std::uint64_t n) { key += std::to_string(n) + ","; };
+  for (const auto& input : e.inputs) number(static_cast<std::uint64_t>(input.dtype));
+  for (const Strides* strides : operands_of(e)) {
+    key += static_cast<char>(walk_of(e.shape, *strides));
+    if (walk_of(e.shape, *strides) != Walk::strided) continue;
+    for (int axis = 0; axis < e.shape.rank(); ++axis) key += (*strides)[static_cast<std::size_t>(axis)] ? '1' : '0';
+  }
+  key += ";";
+  for (const auto& [dtype, value] : e.constants) {
+    number(static_cast<std::uint64_t>(dtype));
+    number(std::bit_cast<std::uint64_t>(value));
+  }
+  for (const Instruction& i : e.instructions)
+    for (const std::uint64_t n : {std::uint64_t(i.op), std::uint64_t(i.dtype), std::uint64_t(i.to), std::uint64_t(i.a),
+                                  std::uint64_t(i.b), std::uint64_t(i.c)})
+      number(n);
+  for (const auto& result : e.results) number(result.from);
+  return key;
+}
+
+Params expression_params(const Expression& e) {
+  Params p{static_cast<std::uint32_t>(e.shape.elements())};
+  for (const std::int64_t size : e.shape.dims()) p.push_back(static_cast<std::uint32_t>(size));
+  for (const Strides* strides : operands_of(e)) {
+    if (walk_of(e.shape, *strides) != Walk::strided) continue;
+    for (int axis = 0; axis < e.shape.rank(); ++axis)
+      p.push_back(static_cast<std::uint32_t>((*strides)[static_cast<std::size_t>(axis)]));
+  }
+  return p;
+}
+
+Words expression_shader(const Expression& e, const Setting& setting) {
+  const auto dtypes = common::register_dtypes(e);
+  const auto operands = operands_of(e);
+  const int rank = e.shape.rank();
+  Code c(module_options(setting, static_cast<int>(operands.size())));
+  const Term element = c.global_index();
+  c.when(element < parameter(c, 0), [&] {
+    std::vector<Term> coordinates(static_cast<std::size_t>(rank));
+    bool strided = false;
+    for (const Strides* strides : operands) strided = strided || walk_of(e.shape, *strides) == Walk::strided;
+    Term rest = element;
+    for (int axis = rank - 1; strided && axis >= 0; --axis) {
+      const Term size = parameter(c, 1 + axis);
+      coordinates[static_cast<std::size_t>(axis)] = axis > 0 ? rest % size : rest;
+      if (axis > 0) rest = rest / size;
+    }
+    int next = 1 + rank;  // parameter
+    std::vector<Term> places;
+    for (const Strides* strides : operands) {
+      const Walk walk = walk_of(e.shape, *strides);
+      Term at = walk == Walk::dense ? element : c.u(0);
+      for (int axis = 0; walk == Walk::strided && axis < rank; ++axis, ++next)
+        if ((*strides)[static_cast<std::size_t>(axis)] != 0)
+          at = at + coordinates[static_cast<std::size_t>(axis)] * parameter(c, next);
+      places.push_back(at);
+    }
+    std::vector<Term> registers;
+    for (std::size_t k = 0; k < e.inputs.size(); ++k)
+      registers.push_back(load_element(c, static_cast<int>(k), places[k], e.inputs[k].dtype));
+    for (const auto& [dtype, value] : e.constants) {
+      const Kind kind = kind_of(dtype);
+      registers.push_back(kind == Kind::f32   ? c.f(static_cast<float>(value))
+                          : kind == Kind::i32 ? c.i(static_cast<std::int32_t>(value))
+                                              : c.truth(value != 0));
+    }
+    for (const Instruction& i : e.instructions)
+      registers.push_back(instruction_term(c, i, registers[i.a], registers[i.b], registers[i.c]));
+    for (std::size_t k = 0; k < e.results.size(); ++k)
+      store_element(c, static_cast<int>(e.inputs.size() + k), places[e.inputs.size() + k],
+                    registers[e.results[k].from]);
+  });
+  return c.finish();
+}
+
+}  // namespace unroll::vulkan
