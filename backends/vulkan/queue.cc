@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t k_chunk = std::size_t{8} << 20;     // of a copy through staging memory
 constexpr std::size_t k_staged = std::size_t{64} << 20;   // uploads under way at most
-constexpr std::uint64_t k_timeout = 60'000'000'000;       // ns that a submission may take
+constexpr std::uint64_t k_timeout = 60'000'000'000;       // ns without a finished submission: the device hangs
 
 }  // namespace
 
@@ -63,9 +63,23 @@ void Queue::submit(std::span<const VkCommandBuffer> commands) {
   submitted_ = next;
 }
 
+std::uint64_t Queue::finished() {
+  std::uint64_t done = 0;
+  device_.check(device_.f().GetSemaphoreCounterValue(device_.handle(), timeline_, &done), "vkGetSemaphoreCounterValue");
+  return done;
+}
+
+// A run may submit minutes of work; a device hangs only when none of it finishes.
 void Queue::wait_for(std::uint64_t value) {
-  VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, nullptr, 0, 1, &timeline_, &value};
-  device_.check(device_.f().WaitSemaphores(device_.handle(), &info, k_timeout), "waiting for the device");
+  const VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, nullptr, 0, 1, &timeline_, &value};
+  for (std::uint64_t before = finished();;) {
+    const VkResult waited = device_.f().WaitSemaphores(device_.handle(), &info, k_timeout);
+    if (waited != VK_TIMEOUT) return device_.check(waited, "waiting for the device");
+    const std::uint64_t now = finished();
+    if (now >= value) return;
+    if (now == before) return device_.check(VK_TIMEOUT, "waiting for the device");
+    before = now;
+  }
 }
 
 void Queue::wait() {
@@ -77,8 +91,7 @@ void Queue::wait() {
 
 void Queue::collect() {
   if (due_.empty()) return;
-  std::uint64_t done = 0;
-  device_.check(device_.f().GetSemaphoreCounterValue(device_.handle(), timeline_, &done), "vkGetSemaphoreCounterValue");
+  const std::uint64_t done = finished();
   while (!due_.empty() && due_.front().value <= done) {
     const std::function<void()> release = std::move(due_.front().release);
     due_.pop_front();

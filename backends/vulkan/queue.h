@@ -32,7 +32,8 @@ class Queue {
 
  private:
   void collect();  // calls what is due
-  void wait_for(std::uint64_t value);
+  std::uint64_t finished();  // submissions
+  void wait_for(std::uint64_t value);  // throws Error(device) when none finishes for a minute
   VkCommandBuffer begin();
   void end(VkCommandBuffer commands);  // submits, and frees it when it is complete
   void copy(VkBuffer from, std::size_t from_at, VkBuffer to, std::size_t to_at, std::size_t bytes, bool to_host);

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every call of Vulkan that can fail fails once, through the function table: a typed error, no crash, and a backend
+// that is opened afterwards works.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "backends/vulkan/functions.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+#include "unroll/run.h"
+
+using namespace unroll;
+using namespace unroll::vulkan;
+
+namespace {
+
+struct Fault {
+  int calls = 0;   // so far
+  int due = -1;    // number of the call that fails; -1: none
+  VkResult error = VK_ERROR_DEVICE_LOST;
+  const char* failed = nullptr;  // what failed
+};
+Fault& fault() {
+  static Fault state;
+  return state;
+}
+
+constexpr const char* k_names[] = {
+#define X(name) "vk" #name,
+    UNROLL_VULKAN_FUNCTIONS(X)
+#undef X
+};
+
+// Puts itself before an entry of the table that returns a VkResult.
+template <int N, auto Entry, class F>
+struct Hook {
+  static void install(Functions&) {}
+};
+template <int N, auto Entry, class... A>
+struct Hook<N, Entry, VkResult (*)(A...)> {
+  static inline VkResult (*real)(A...) = nullptr;
+  static VkResult call(A... arguments) {
+    if (fault().calls++ != fault().due) return real(arguments...);
+    fault().failed = k_names[N];
+    return fault().error;
+  }
+  static void install(Functions& functions) {
+    if (!(functions.*Entry) || functions.*Entry == call) return;
+    real = functions.*Entry;
+    functions.*Entry = call;
+  }
+};
+
+enum Number : int {
+#define X(name) n_##name,
+  UNROLL_VULKAN_FUNCTIONS(X)
+#undef X
+};
+void tamper(Functions& functions) {
+#define X(name) Hook<n_##name, &Functions::name, PFN_vk##name>::install(functions);
+  UNROLL_VULKAN_FUNCTIONS(X)
+#undef X
+}
+
+// Opens, uploads, compiles, runs twice and reads: x + 1, twice.
+float work() {
+  const auto backend = make_backend("vulkan");
+  Graph graph;
+  const Value x = graph.input("x", {DType::f32, {3}});
+  const std::vector<Value> states{x};
+  ScanOptions two_steps;
+  two_steps.steps = 2;
+  const auto add_one = [](const StepValues& at) { return StepResult{{at.states[0] + 1.0}, {}}; };
+  const auto loop = scan(states, {}, {}, add_one, two_steps);
+  graph.output("y", loop.states[0]);
+  Program program(graph, *backend);
+  Tensor ones(Type{DType::f32, {3}});
+  for (std::int64_t i = 0; i < 3; ++i) ones.set(i, 1);
+  const float first = static_cast<float>(program.run({{"x", ones}}).at("y").at(0));
+  return first + static_cast<float>(program.run({{"x", ones}}).at("y").at(2));
+}
+constexpr float k_wanted = 6;
+
+// Every wait runs out of time, after one more submission has finished or, when the device hangs, none.
+struct Slowness {
+  bool hangs = false;
+  PFN_vkWaitSemaphores wait = nullptr;
+  PFN_vkGetSemaphoreCounterValue count = nullptr;
+};
+Slowness& slowness() {
+  static Slowness state;
+  return state;
+}
+VkResult count_slowly(VkDevice device, VkSemaphore semaphore, std::uint64_t* value) {
+  const VkResult counted = slowness().count(device, semaphore, value);
+  if (slowness().hangs) *value = 0;
+  return counted;
+}
+VkResult wait_slowly(VkDevice device, const VkSemaphoreWaitInfo* info, std::uint64_t nanoseconds) {
+  std::uint64_t finished = 0;
+  if (slowness().hangs) return VK_TIMEOUT;
+  if (const VkResult counted = slowness().count(device, info->pSemaphores[0], &finished)) return counted;
+  if (finished >= info->pValues[0]) return VK_SUCCESS;
+  VkSemaphoreWaitInfo one = *info;
+  const std::uint64_t next = finished + 1;
+  one.pValues = &next;
+  const VkResult waited = slowness().wait(device, &one, nanoseconds);
+  return waited == VK_SUCCESS ? VK_TIMEOUT : waited;
+}
+void slow_down(Functions& functions) {
+  if (!functions.WaitSemaphores || functions.WaitSemaphores == wait_slowly) return;
+  slowness().wait = std::exchange(functions.WaitSemaphores, wait_slowly);
+  slowness().count = std::exchange(functions.GetSemaphoreCounterValue, count_slowly);
+}
+
+}  // namespace
+
+TEST_CASE("much work may take long as long as some of it finishes; a device that finishes nothing is an error") {
+  set_tamper(slow_down);
+  for (const bool hangs : {false, true}) {
+    slowness().hangs = hangs;
+    CAPTURE(hangs);
+    try {
+      const float result = work();
+      CHECK(result == k_wanted);
+      CHECK_FALSE(hangs);
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::device);
+      if (!slowness().wait) std::printf("skipped: %s\n", error.what());
+      else CHECK_MESSAGE((hangs && std::string(error.what()).find("waiting for the device") != std::string::npos),
+                         error.what());
+    }
+  }
+  set_tamper(nullptr);
+}
+
+TEST_CASE("each call that fails gives a typed error and no crash") {
+  set_tamper(tamper);
+  try {
+    REQUIRE(work() == k_wanted);
+  } catch (const Error& error) {
+    set_tamper(nullptr);
+    if (error.kind() != ErrorKind::device) throw;
+    std::printf("skipped: %s\n", error.what());
+    return;
+  }
+  const int n = fault().calls;
+  int thrown = 0, survived = 0;
+  for (int due = 0; due < n; ++due) {
+    fault() = {0, due, due % 2 ? VK_ERROR_DEVICE_LOST : VK_ERROR_OUT_OF_DEVICE_MEMORY, nullptr};
+    try {
+      const float result = work();
+      CAPTURE(fault().failed);
+      CHECK(result == k_wanted);  // it was a call whose failure harms nothing, such as a last wait
+      ++survived;
+    } catch (const Error& error) {
+      CAPTURE(std::string(error.what()));
+      CAPTURE(fault().failed);
+      REQUIRE(fault().failed);
+      CHECK(error.kind() == (due % 2 ? ErrorKind::device : ErrorKind::memory));
+      ++thrown;
+    }
+  }
+  std::printf("%d calls failed once each: %d errors, %d without effect\n", n, thrown, survived);
+  CHECK(thrown > survived);
+  fault() = {};
+  CHECK(work() == k_wanted);
+  set_tamper(nullptr);
+}
