@@ -3,7 +3,11 @@
 // nobody may.
 #include <doctest/doctest.h>
 
+#include <cstdio>
+#include <string>
+
 #include "tests/support/around_backend.h"
+#include "tests/support/backends.h"
 #include "tests/support/compare.h"
 #include "tests/support/each_backend.h"
 #include "unroll/compare.h"
@@ -69,6 +73,10 @@ TEST_CASE("a loop keeps denormal numbers of f16, and those of bf16 unless its ba
       CAPTURE(name);
       CAPTURE(dtype_name(half));
       const auto backend = make_backend(name, {.threads = 1});
+      if (must_refuse(*backend, graph)) {
+        std::printf("unsupported: %s on %s\n", std::string(dtype_name(half)).c_str(), name.c_str());
+        continue;
+      }
       const double got = evaluate(graph, *backend, {{"h", Tensor::filled(first.type(), number)}}).at("last").at(0);
       const bool may_flush = half == DType::bf16 && backend->describe().flushes_denormals;
       CHECK((got == number / 8 || (may_flush && got == 0)));

@@ -34,6 +34,7 @@ struct Amount {
   std::string_view backend;
   std::uint64_t graphs, scans;
 };
+constexpr int k_most_threads = 4;
 constexpr Amount k_amounts[] = {{"cpu", 1000, 1000}, {k_late, 60, 60}, {"", 200, 200}};
 Amount amount() {
   const std::vector<std::string> names = judged_backends();
@@ -173,7 +174,9 @@ class Trial {
     CHECK_MESSAGE(d.worst <= allowed_, d.name, " is off by ", d.worst, ", allowed is ", allowed_);
     std::vector<std::string> schedules = tested_schedules(name);
     schedules.emplace_back();
-    for (int threads = 2; threads <= 4; ++threads) {  // each with another schedule, others in the next trial
+    // Only as many threads as make a difference: a device has none of the host's.
+    const int most = open_tested(name, {.threads = k_most_threads})->describe().threads;
+    for (int threads = 2; threads <= most; ++threads) {  // each with another schedule, others in the next trial
       const std::string& schedule = schedules[(seed_ + static_cast<std::uint64_t>(threads)) % schedules.size()];
       CAPTURE(threads);
       CAPTURE(schedule);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/each_backend.h"
 #include "unroll/backend.h"
 #include "unroll/safetensors.h"
 
@@ -73,10 +74,8 @@ inline constexpr double k_update_tolerance = 1e-5;  // parameters and losses aft
 
 // Every backend of this build that computes anything.
 inline std::vector<std::string> golden_backends() {
-  std::vector<std::string> names;
-  for (const BackendStatus& status : list_backends())
-    if (status.available && status.name != "null") names.push_back(status.name);
-  for (const char* always : {"reference", "cpu"}) REQUIRE(std::count(names.begin(), names.end(), always) == 1);
+  const std::vector<std::string> names = testing::computing_backends();
+  REQUIRE(std::count(names.begin(), names.end(), "reference") == 1);
   return names;
 }
 

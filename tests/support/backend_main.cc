@@ -6,8 +6,24 @@
 
 #include <cstdio>
 
+#ifdef UNROLL_HAS_VULKAN
+#include "backends/vulkan/device.h"
+#endif
 #include "tests/support/backends.h"
 #include "unroll/error.h"
+
+namespace {
+
+// Messages of the validation layer, also those about what was never destroyed.
+int messages() {
+#ifdef UNROLL_HAS_VULKAN
+  return unroll::vulkan::validation_messages();
+#else
+  return 0;
+#endif
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   constexpr int k_skipped = 77;
@@ -29,5 +45,7 @@ int main(int argc, char** argv) {
     std::printf("backend: %s\n", name.c_str());
     --argc, ++argv;
   }
-  return doctest::Context(argc, argv).run();
+  const int failed = doctest::Context(argc, argv).run();
+  if (messages() > 0) std::printf("validation: %d messages\n", messages());
+  return failed != 0 || messages() > 0 ? 1 : 0;
 }

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "backends/registry.h"
 #include "tests/support/backend_options.h"
 #include "tests/support/each_backend.h"
 #include "tests/support/late_backend.h"
 #include "tests/support/simple_plan.h"
+#include "unroll/error.h"
 
 namespace unroll::testing {
 
@@ -41,6 +43,23 @@ namespace {
 
 constexpr const char* k_reference = "reference";
 constexpr const char* k_inside_late = "cpu";
+constexpr const char* k_vulkan = "vulkan";
+
+// Under the validation layer where it is installed: any message of it is an error.
+BackendOptions validated(const BackendOptions& options) {
+  static const bool installed = [] {
+    try {
+      make_backend(k_vulkan, {.own = {{"validation", "true"}}});
+      return true;
+    } catch (const Error& error) {
+      std::printf("without validation: %s\n", error.what());
+      return false;
+    }
+  }();
+  BackendOptions with = options;
+  if (installed) with.own.emplace("validation", "true");
+  return with;
+}
 
 std::string& only() {
   static std::string name;
@@ -65,6 +84,7 @@ std::vector<std::string> judged_backends() {
 }
 
 std::unique_ptr<Backend> open_tested(const std::string& name, const BackendOptions& options) {
+  if (name == k_vulkan) return make_backend(name, validated(options));
   if (name != k_late) return make_backend(name, options);
   return std::make_unique<LateBackend>(make_backend(k_inside_late, options));
 }
@@ -76,6 +96,17 @@ std::vector<std::string> tested_schedules(const std::string& name) {
 bool is_tested(const std::string& name) {
   const std::vector<std::string> names = tested_backends();
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool must_refuse(const Backend& backend, const Graph& graph) {
+  const std::vector<DType>& has = backend.describe().dtypes;
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+    return (node.op == Op::row_group && !backend.describe().groups_rows) ||
+           (node.body && must_refuse(backend, *node.body)) ||
+           std::any_of(node.outputs.begin(), node.outputs.end(), [&](const Type& type) {
+             return std::find(has.begin(), has.end(), type.dtype) == has.end();
+           });
+  });
 }
 
 std::vector<DType> float_dtypes(const std::string& backend) {

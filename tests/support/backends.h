@@ -31,6 +31,10 @@ bool is_tested(const std::string& name);
 // The values of the option "schedule" to try on the backend; none where it has no such option.
 std::vector<std::string> tested_schedules(const std::string& name);
 
+// Whether the graph or a body in it has values of a dtype, or row groups, that the backend does not declare: it must
+// refuse the plan.
+bool must_refuse(const Backend& backend, const Graph& graph);
+
 // The float dtypes that a backend declares.
 std::vector<DType> float_dtypes(const std::string& backend);
 
