@@ -44,6 +44,7 @@ class VulkanBackend final : public Backend {
     capabilities_.flushes_denormals = true;
     capabilities_.fuses = most_fused_ops(limits) > 1;
     capabilities_.max_fused_ops = most_fused_ops(limits);
+    capabilities_.views = true;
     capabilities_.alignment = 256;
     // A range begins at a multiple of the device's alignment, which may be before the value.
     capabilities_.largest_buffer_range = limits.range - limits.alignment;

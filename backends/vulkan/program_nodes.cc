@@ -39,6 +39,13 @@ Axes joined(const std::vector<std::int64_t>& sizes, const std::vector<std::vecto
   return out;
 }
 
+// The operand without its first elements.
+void skip(Operand& operand, std::int64_t elements, DType dtype) {
+  const std::size_t bytes = static_cast<std::size_t>(elements) * dtype_bytes(dtype);
+  operand.storage.offset += bytes;
+  operand.bytes -= std::min(operand.bytes, bytes);
+}
+
 int axis_of(const Node& node) { return static_cast<int>(node.attributes.get<std::int64_t>("axis")); }
 
 }  // namespace
@@ -103,8 +110,7 @@ void NodeCompiler::move(NodeWork& work, DType dtype, const Shape& shape, const S
   e.results.push_back({0, to.strides});
   Operands operands{from.operand, to.operand};
   const Side* const sides[] = {&from, &to};
-  for (std::size_t k = 0; k < 2; ++k)
-    operands[k].storage.offset += static_cast<std::size_t>(sides[k]->offset) * dtype_bytes(dtype);
+  for (std::size_t k = 0; k < 2; ++k) skip(operands[k], sides[k]->offset, dtype);
   expression(work, std::move(e), std::move(operands));
 }
 
@@ -114,7 +120,7 @@ void NodeCompiler::fill_zero(NodeWork& work, DType dtype, const Shape& shape, co
   e.constants.emplace_back(dtype, 0);
   e.results.push_back({0, to.strides});
   Operands operands{to.operand};
-  operands[0].storage.offset += static_cast<std::size_t>(to.offset) * dtype_bytes(dtype);
+  skip(operands[0], to.offset, dtype);
   expression(work, std::move(e), std::move(operands));
 }
 
@@ -138,7 +144,6 @@ void NodeCompiler::move_node(NodeWork& work, const Node& node) {
       from.strides = strides(in, y);
       from.offset = node.attributes.get<std::int64_t>("start") *
                     common::strides_of(plan_, in)[static_cast<std::size_t>(axis_of(node))];
-      // An axis of size 1 in the operand is whole; strides() has 0 there.
       break;
     default: from.strides = strides(in, y);
   }
@@ -156,8 +161,10 @@ void NodeCompiler::concat(NodeWork& work, const Node& node) {
     const Side to{operand(out), at * whole[axis], strides(out, shape)};
     at += shape[static_cast<int>(axis)];
     const Storage &a = from.operand.storage, &b = to.operand.storage;
-    const bool there = a.place == b.place && a.index == b.index && from.strides == to.strides &&
-                       a.offset == b.offset + static_cast<std::size_t>(to.offset) * dtype_bytes(type(in).dtype);
+    bool there = a.place == b.place && a.index == b.index &&
+                 a.offset == b.offset + static_cast<std::size_t>(to.offset) * dtype_bytes(type(in).dtype);
+    for (std::size_t k = 0; k < static_cast<std::size_t>(shape.rank()); ++k)  // of size 1: any stride will do
+      there = there && (shape[static_cast<int>(k)] == 1 || from.strides[k] == to.strides[k]);
     if (!there) move(work, type(in).dtype, shape, from, to);
   }
 }
