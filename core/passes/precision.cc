@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The number formats that a precision stands for.
+// Number formats by name, and those that a precision stands for.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -27,18 +27,35 @@ constexpr std::array<Row, 4> k_rows{{{Precision::f32, "f32", nullptr, {}},
                                      {Precision::f16, "f16", round_f16, DType::f16}}};
 const Row& row_of(Precision precision) { return k_rows[static_cast<std::size_t>(precision)]; }
 
+struct WeightRow {
+  WeightFormat format;
+  std::string_view name;
+};
+constexpr std::array<WeightRow, 3> k_weight_rows{
+    {{WeightFormat::f32, "f32"}, {WeightFormat::bf16, "bf16"}, {WeightFormat::int8, "int8"}}};
+
+template <class Rows>
+const auto& row_named(std::string_view name, const Rows& rows, const char* what) {
+  std::vector<std::string_view> known;
+  for (const auto& row : rows) {
+    if (row.name == name) return row;
+    known.push_back(row.name);
+  }
+  throw Error(ErrorKind::usage, what, std::string("unknown ") + what + " '" + std::string(name.substr(0, 40)) + "'",
+              known_names(name, known));
+}
+
 }  // namespace
 
 std::string_view precision_name(Precision precision) { return row_of(precision).name; }
 
-Precision precision_from_name(std::string_view name) {
-  std::vector<std::string_view> known;
-  for (const Row& row : k_rows) {
-    if (row.name == name) return row.precision;
-    known.push_back(row.name);
-  }
-  throw Error(ErrorKind::usage, "precision", "unknown precision '" + std::string(name) + "'",
-              known_names(name, known));
+Precision precision_from_name(std::string_view name) { return row_named(name, k_rows, "precision").precision; }
+
+std::string_view weight_format_name(WeightFormat format) {
+  return k_weight_rows[static_cast<std::size_t>(format)].name;
+}
+WeightFormat weight_format_from_name(std::string_view name) {
+  return row_named(name, k_weight_rows, "weight format").format;
 }
 
 Claim Backend::claim_in(const Graph& graph, const Node& node, Precision precision) const {

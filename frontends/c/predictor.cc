@@ -17,11 +17,13 @@ struct Predictor {
         model(*backend, shared->inference.network, shared->file.tensors) {}
 
   void run() {
-    const auto sizes = bind_sizes(shared->inference, inputs);
-    TensorMap all = inputs;
-    for (const TensorSpec& spec : shared->inference.inputs)
-      if (!all.contains(spec.name)) all.emplace(spec.name, Tensor(spec.dtype, shape_of(spec, sizes)));
-    outputs = model.run(all);
+    TensorMap all = zero_states(shared->inference, inputs);
+    if (all.empty()) {
+      outputs = model.run(inputs);
+    } else {
+      all.insert(inputs.begin(), inputs.end());
+      outputs = model.run(all);
+    }
   }
 
   SharedModel shared;

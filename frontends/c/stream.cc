@@ -8,6 +8,7 @@
 #include "frontends/c/model.h"
 #include "frontends/c/options.h"
 #include "unroll/error.h"
+#include "unroll/run.h"
 #include "unroll/tasks.h"
 
 namespace unroll::c {
@@ -27,23 +28,11 @@ Streams& streams() {
   return handles;
 }
 
-WeightFormat weight_format(const std::string& name) {
-  struct Row {
-    std::string_view name;
-    WeightFormat format;
-  };
-  constexpr Row k_formats[] = {
-      {"f32", WeightFormat::f32}, {"bf16", WeightFormat::bf16}, {"int8", WeightFormat::int8}};
-  for (const Row& row : k_formats)
-    if (row.name == name) return row.format;
-  throw Error(ErrorKind::usage, "options", "weights must be f32, bf16 or int8; got '" + name + "'");
-}
-
 StreamOptions options_of(const char* text) {
   const Options o(text, k_options);
   return {.lanes = o.number("lanes", 1, 1, k_most),
           .chunk = o.number("chunk", 1, 1, k_most),
-          .weights = weight_format(o.text("weights", "f32"))};
+          .weights = weight_format_from_name(o.text("weights", "f32"))};
 }
 
 template <class T>

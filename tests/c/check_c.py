@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The C library: a C program's checks, the example of the docs, Python's ctypes, two threads, and what it exports.
+"""The C library: a C program's checks, docs/c.md as written, allocations, threads, and what it exports.
 
 usage: check_c.py UNROLL CONFIG LIBRARY TEST_C EXAMPLE
 """
 import ctypes
+import os
 import pathlib
 import re
 import shutil
@@ -34,6 +35,36 @@ def check_exports(library):
     declared = set(re.findall(r"^UNROLL_C_API .*?(unroll_\w+)\(", header.read_text(), re.M))
     check(found == declared and len(found) > 20,
           f"exports the {len(declared)} functions of the header {found ^ declared}")
+
+
+def blocks_of(page):
+    """The commands and programs of a page: [(language, text)]."""
+    return re.findall(r"^```(\w+)\n(.*?)^```", page, re.M | re.S)
+
+
+def check_page(root, unroll, library, work):
+    """What the page tells works, as written, with the library where the build left it."""
+    blocks = dict(reversed(blocks_of((root / "docs/c.md").read_text())))
+    build = library.parents[2]
+    shutil.copy(root / "docs/examples/stream.c", work)
+    places = {"PATH": f"{unroll.parent}:{os.environ['PATH']}", "PKG_CONFIG_PATH": f"{build}/meson-uninstalled",
+              "CPATH": f"{root}/frontends/c/include", "LIBRARY_PATH": f"{library.parent}",
+              "LD_LIBRARY_PATH": f"{library.parent}:{build}"}
+    environment = {**os.environ, **places}
+    code, said, told = run("sh", "-e", "-c", blocks["sh"], cwd=work, env=environment)
+    check(code == 0 and len(said.split("\n")[-4:]) == 4, f"the commands of docs/c.md work {told}")
+    code, said, told = run(sys.executable, "-c", blocks["python"], cwd=work, env=environment)
+    check(code == 0 and said.startswith("["), f"the Python program of docs/c.md works {said}{told}")
+
+
+def check_allocations(example, model):
+    """A step allocates nothing. Opening does, a few times more or less by what the timings of schedules make of it."""
+    few, many, counts = 3, 3003, []
+    for steps in (few, many):
+        _, _, told = run("valgrind", example, model, input="331.5\n" * steps)
+        counts.append(int(re.search(r"total heap usage: ([\d,]+) allocs", told)[1].replace(",", "")))
+    check(counts[1] - counts[0] < (many - few) // 3,
+          f"{few} steps with {counts[0]} allocations, {many} with {counts[1]}")
 
 
 def check_ctypes(library, model):
@@ -92,10 +123,14 @@ def main():
             code, _, told = run("valgrind", "-q", "--error-exitcode=9", "--leak-check=full",
                                 "--errors-for-leak-kinds=definite", test_c, model)
             check(code == 0, f"valgrind finds no fault {told[-2000:]}")
+            check_allocations(example, model)
+        else:
+            print("skipped: faults and allocations are not counted, since valgrind is not installed")
         code, said, told = run(example, model, input="330\n331.5\n332\n")
         check(code == 0 and len(said.split()) == 3, f"the example forecasts three times {told}")
         code, _, told = run(example, config, input="1\n")
         check(code == 1 and told.startswith("["), f"the example tells of a wrong file: {told.strip()}")
+        check_page(pathlib.Path(__file__).parents[2], unroll.resolve(), library.resolve(), pathlib.Path(work))
         check_exports(library)
         check_threads(*check_ctypes(library, model))
     sys.exit(bool(FAILED))

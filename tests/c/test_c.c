@@ -92,7 +92,7 @@ static void wrong_calls_are_refused(unroll_model* model, const char* path) {
   REFUSED(unroll_stream_new(model, "lanez=2", &stream), UNROLL_USAGE, "no option 'lanez'");
   REFUSED(unroll_stream_new(model, "lanes=x", &stream), UNROLL_USAGE, "'lanes' must be a number from 1");
   REFUSED(unroll_stream_new(model, "lanes=2 lanes=2", &stream), UNROLL_USAGE, "given twice");
-  REFUSED(unroll_stream_new(model, "weights=f8", &stream), UNROLL_USAGE, "weights must be");
+  REFUSED(unroll_stream_new(model, "weights=f8", &stream), UNROLL_USAGE, "unknown weight format 'f8'");
   REFUSED(unroll_model_info(model, UNROLL_INPUT, 0, &info), UNROLL_USAGE, "struct_size is 0");
   REFUSED(unroll_model_info(model, 7, 0, &info), UNROLL_USAGE, "of kind 7");
   REFUSED(unroll_model_count(model, 2, &n), UNROLL_USAGE, "no kind 2");

@@ -19,12 +19,12 @@ COUNTED = re.compile(r"^(core|backends|frontends)/.*(\.(cc|h|def|cu|comp)|meson\
 # A backend that runs ops by kernels of its own: counted apart, one file each.
 FAST_BACKENDS = re.compile(r"^backends/(?!common/|reference/)")
 # Hints at commands by the words of other tools; the loss by which changes are compared.
-MENTIONS = {"frontends/cli/mistakes.cc", "frontends/cli/options/mistakes.cc", "core/train/lever.cc"}
+MENTIONS = {"frontends/cli/options/mistakes.cc", "core/train/lever.cc"}
 # Where the word is a column, a list of header words or a distance in a drawing, and not the task.
 OTHER_SENSE = {"label": {"frontends/cli/page/plan_picture.cc", "frontends/cli/tasks/task_row.cc",
                          "frontends/data/text/pairs.cc", "frontends/tasks/classify/classify.cc"}}
 # What stands in a config of many keys as one line each, and is no part of reading them.
-SETS_MANY = {"frontends/cli/new.cc", "frontends/cli/commands/new.cc"}
+SETS_MANY = {"frontends/cli/commands/new.cc"}
 
 
 def op(name):
@@ -34,8 +34,7 @@ def op(name):
 def command(name):
     # add_explain adds the option --explain of other commands
     adds = f"add_{name}_command" if name == "explain" else f"add_{name}"
-    return re.compile(rf"\brun_{name}\b|\b{adds}\b|\b{name}_command\b|'{name}\.cc'|"
-                      rf"UNROLL_COMMAND\({name}\b|\{{k_\w+, \"{name}\",|\{{\"{name}\", unroll::cli")
+    return re.compile(rf"\b{adds}\b|\b{name}_command\b|'{name}\.cc'|UNROLL_COMMAND\({name}\b")
 
 
 def key(path, field):
@@ -43,8 +42,7 @@ def key(path, field):
 
 
 def task(name, title, *own):
-    dispatched = (rf"== \"{name}\"|\{{\"{name}\", [\"\w]|UNROLL_TASK\({name}\b|"
-                  rf"'({name}/|tasks/)?({name}/)?{name}\w*\.cc'")
+    dispatched = rf"== \"{name}\"|\{{\"{name}\", [\"\w]|UNROLL_TASK\({name}\b|'(tasks/|{name}/)?{name}\w*\.cc'"
     return re.compile(rf"\bk_{name}\b|\bmake_{name}\b|\b{title}Options\b|{dispatched}|\b{name}_(options|network|row)\b|"
                       rf"\b({'|'.join(own)})\b")
 
@@ -86,8 +84,7 @@ def files_of(root):
 
 def commands_of(files):
     text = "\n".join(t for n, t in files.items() if n.startswith("frontends/cli/"))
-    names = re.findall(r"^UNROLL_COMMAND\((\w+)\)$", text, re.M) or re.findall(r'\{k_\w+, "(\w+)",\s', text)
-    return {name: command(name) for name in sorted(set(names))}
+    return {name: command(name) for name in sorted(set(re.findall(r"^UNROLL_COMMAND\((\w+)\)$", text, re.M)))}
 
 
 # Where the places of a kind can be.
@@ -101,7 +98,7 @@ def touched(code, kind, example, pattern):
             continue
         if not name.startswith(PLACES.get(kind, "")) or kind == "config key" and name in SETS_MANY:
             continue
-        own = kind == "command" and name in (f"frontends/cli/{example}.cc", f"frontends/cli/commands/{example}.cc")
+        own = kind == "command" and name == f"frontends/cli/commands/{example}.cc"
         if own or part in text.lower() and pattern.search(text):
             found.append(name)
     return sorted(found)

@@ -183,6 +183,21 @@ TEST_CASE("the network of documents gives probabilities of every label, and that
   if (best.text == "ba") CHECK(best.log_probability == doctest::Approx(total).epsilon(1e-4));
 }
 
+TEST_CASE("a sequence without states starts from zeros") {
+  const Trained m(small_language_model(), 5);
+  const Inference inference = task_inference(m.metadata);
+  const TensorMap ids{{"ids", Tensor(DType::i32, {3, 2})}};
+  const TensorMap zeros = zero_states(inference, ids);
+  REQUIRE(zeros.size() == inference.states.size());
+  TensorMap with_states = ids;
+  for (const auto& [name, tensor] : zeros) {
+    CHECK(tensor.type() == Type{DType::f32, {1, 2, 6}});
+    with_states.insert_or_assign(name, tensor);
+  }
+  CHECK(zero_states(inference, with_states).empty());
+  CHECK_THROWS_WITH_AS(zero_states(inference, {}), doctest::Contains("'ids' i32[T,B] is missing"), Error);
+}
+
 TEST_CASE("inputs that do not fit are refused, with the name and the expected type") {
   const Inference inference = task_inference(Trained(small_language_model(), 1).metadata);
   const auto refused = [&](const TensorMap& inputs, const char* message) {

@@ -212,6 +212,12 @@ double distance_of(WeightFormat format) {
   return most;
 }
 
+TEST_CASE("weight formats are found by name, and a wrong name is answered with the nearest") {
+  for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8})
+    CHECK(weight_format_from_name(weight_format_name(format)) == format);
+  CHECK_THROWS_WITH_AS(weight_format_from_name("int7"), doctest::Contains("Did you mean 'int8'?"), Error);
+}
+
 TEST_CASE("weights in fewer bits change the outputs a little and no more") {
   // Each of the three pre-activations moves by at most K |h| e, e the error of a weight and |w| <= 1/sqrt(H); the
   // update gate averages, so that an output moves by at most the sum of the three times 1/4 + 1/4 + 1.

@@ -10,6 +10,7 @@
 #include "unroll/export.h"
 #include "unroll/network.h"
 #include "unroll/predict.h"
+#include "unroll/tensor.h"
 #include "unroll/types.h"
 
 namespace unroll {
@@ -49,6 +50,8 @@ UNROLL_API Inference task_inference(const Metadata& metadata);
 // The sizes of the letters in a set of inputs. Throws Error(usage) on a missing or unknown name, Error(type) on a wrong
 // dtype, and Error(shape) on a wrong size, or on one letter with two sizes; each names the input.
 UNROLL_API std::map<std::string, std::int64_t> bind_sizes(const Inference& inference, const TensorMap& inputs);
+// Zeros for the states that are not in `inputs`: with both, the network starts a new sequence. Throws like bind_sizes.
+UNROLL_API TensorMap zero_states(const Inference& inference, const TensorMap& inputs);
 // The shape of a tensor for such sizes.
 UNROLL_API Shape shape_of(const TensorSpec& spec, const std::map<std::string, std::int64_t>& sizes);
 

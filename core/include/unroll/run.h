@@ -14,7 +14,10 @@
 namespace unroll {
 
 UNROLL_API std::string_view precision_name(Precision precision);
-UNROLL_API Precision precision_from_name(std::string_view name);  // throws Error(usage), which lists the known names
+UNROLL_API std::string_view weight_format_name(WeightFormat format);
+// Throw Error(usage), which lists the known names.
+UNROLL_API Precision precision_from_name(std::string_view name);
+UNROLL_API WeightFormat weight_format_from_name(std::string_view name);
 
 // make_backend, with an error as a value.
 UNROLL_API Result<std::unique_ptr<Backend>> try_make_backend(const std::string& name,

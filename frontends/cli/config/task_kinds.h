@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kind of task is one row: its words, sample data, and the functions that make a task of a config, check its data and
-// predict with it. The row stands in frontends/cli/tasks/NAME.cc;
-// tasks.def lists the kinds.
+// predict with it. The row stands in frontends/cli/tasks/NAME.cc; tasks.def lists the kinds.
 #pragma once
 
 #include <array>

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "unroll/error.h"
+#include "unroll/run.h"
 
 namespace unroll::cli {
 namespace {
@@ -57,10 +58,10 @@ std::vector<double> microseconds(Stream& stream, const Inputs& inputs, std::span
 }  // namespace
 
 StreamOptions stream_options(const StepArguments& o, std::optional<std::int64_t> threads) {
-  const WeightFormat format = o.weights_dtype == "bf16"   ? WeightFormat::bf16
-                              : o.weights_dtype == "int8" ? WeightFormat::int8
-                                                          : WeightFormat::f32;
-  return {.lanes = o.lanes, .chunk = o.chunk, .weights = format, .one_thread = threads.value_or(1) == 1};
+  return {.lanes = o.lanes,
+          .chunk = o.chunk,
+          .weights = weight_format_from_name(o.weights_dtype),
+          .one_thread = threads.value_or(1) == 1};
 }
 
 void Difference::add(std::span<const float> y, std::span<const float> wanted) {

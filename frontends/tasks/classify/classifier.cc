@@ -49,10 +49,8 @@ struct Classifier::State {
       Graph graph;
       Scope scope(graph, /*training=*/false);
       const Value x = graph.input("x", {DType::f32, {steps, rows, width}});
-      const Value y =
-          pooled(scope, recurrent_model(scope.child("recurrent"), x, model).y, pooling, model.bidirectional).output;
       const auto K = static_cast<std::int64_t>(labels.size());
-      graph.output("probabilities", softmax(linear_layer(scope.child("output"), y, K)));
+      graph.output("probabilities", softmax(sequence_answers(scope, x, model, pooling, K)));
       return std::make_shared<Program>(*with_constants(graph, 1, constants, k_who), backend);
     });
   }

@@ -70,10 +70,7 @@ class Classify : public Task, public SplitTableRows, public SplitExamples {
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [T, B, I]
     const Value labels = scope.graph().input("labels", like.inputs.at("labels").type());  // [B]
-    const Value y = pooled(scope, recurrent_model(scope.child("recurrent"), x, options_.model).y, options_.pooling,
-                           options_.model.bidirectional).output;
-    const Value logits =
-        linear_layer(scope.child("output"), dropout_layer(scope, y, options_.model.dropout), n_classes());
+    const Value logits = sequence_answers(scope, x, options_.model, options_.pooling, n_classes());
     TaskGraph t;
     t.weight = scalar_like(logits, static_cast<double>(labels.shape()[0]));
     t.loss = sum(smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing)) / t.weight;

@@ -60,9 +60,8 @@ Inference classify_inference(const Metadata& metadata) {
   return {.inputs = {{"x", DType::f32, {steps, any("B"), fixed(features.width())}}},
           .outputs = {{"probabilities", DType::f32, {any("B"), fixed(classes)}}},
           .network = [=, model = get_model_options(metadata)](Scope& scope, const Inputs& in) {
-            const Value y = recurrent_model(scope.child("recurrent"), features.scaled(in["x"]), model).y;
-            const Value last = pooled(scope, y, pooling, model.bidirectional).output;
-            return outputs({{"probabilities", softmax(linear_layer(scope.child("output"), last, classes))}});
+            const Value logits = sequence_answers(scope, features.scaled(in["x"]), model, pooling, classes);
+            return outputs({{"probabilities", softmax(logits)}});
           }};
 }
 
@@ -80,9 +79,8 @@ Inference forecast_inference(const Metadata& metadata) {
                           "a model of changes needs 2 steps or more; got " + std::to_string(T));
             const SeriesUnits read(scope.graph(), series, 1), given(scope.graph(), series, H);
             const Value values = changes ? slice(x, 0, 1, T - 1) - slice(x, 0, 0, T - 1) : x;
-            const Value y = recurrent_model(scope.child("recurrent"), read.to_scaled(values), model).y;
-            const Value last = pooled(scope, y, "final", model.bidirectional).output;
-            const Value ahead = given.from_scaled(linear_layer(scope.child("output"), last, H * S));
+            const Value scaled = sequence_answers(scope, read.to_scaled(values), model, "final", H * S);
+            const Value ahead = given.from_scaled(scaled);
             const Value by_step = reshape(ahead, {B, H, S});
             return outputs({{"forecast", changes ? by_step + reshape(row(x, T - 1), {B, 1, S}) : by_step}});
           }};
@@ -192,6 +190,14 @@ std::map<std::string, std::int64_t> bind_sizes(const Inference& inference, const
     if (std::find(known.begin(), known.end(), name) == known.end())
       throw Error(ErrorKind::usage, "inputs", "there is no input '" + name + "'", known_names(name, known));
   return sizes;
+}
+
+TensorMap zero_states(const Inference& inference, const TensorMap& inputs) {
+  const auto sizes = bind_sizes(inference, inputs);
+  TensorMap zeros;
+  for (const TensorSpec& spec : inference.inputs)
+    if (!inputs.contains(spec.name)) zeros.emplace(spec.name, Tensor(spec.dtype, shape_of(spec, sizes)));
+  return zeros;
 }
 
 Shape shape_of(const TensorSpec& spec, const std::map<std::string, std::int64_t>& sizes) {

@@ -79,4 +79,11 @@ Pooled pooled(const Scope& scope, Value y, const std::string& how, bool bidirect
   throw Error(ErrorKind::usage, "pooling", "must be final, mean, max or attention; got '" + how + "'");
 }
 
+Value sequence_answers(Scope& scope, Value x, const RecurrentModelOptions& model, const std::string& pooling,
+                       std::int64_t n) {
+  const Value y = recurrent_model(scope.child("recurrent"), x, model).y;
+  const Value one = pooled(scope, y, pooling, model.bidirectional).output;
+  return linear_layer(scope.child("output"), dropout_layer(scope, one, model.dropout), n);
+}
+
 }  // namespace unroll

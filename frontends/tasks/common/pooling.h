@@ -20,6 +20,11 @@ struct Pooled {
 // A sequence of length 0 gives zeros. Throws Error(usage) on another name.
 Pooled pooled(const Scope& scope, Value y, const std::string& how, bool bidirectional, Value lengths = {});
 
+// One answer per sequence of x [T,B,I]: the layers "recurrent.*", their pooled outputs, dropout in training, and a
+// linear layer "output.*". Returns [B,n].
+Value sequence_answers(Scope& scope, Value x, const RecurrentModelOptions& model, const std::string& pooling,
+                       std::int64_t n);
+
 // b8 [T,B]: t < lengths[b].
 Value live_steps(Value lengths, std::int64_t steps);
 

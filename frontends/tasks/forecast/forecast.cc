@@ -53,10 +53,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [W,B,S]
     const Value target = scope.graph().input("target", like.inputs.at("target").type());  // [B,H*S]
-    const Value y = pooled(scope, recurrent_model(scope.child("recurrent"), x, options_.model).y, "final",
-                           options_.model.bidirectional).output;
-    const Value prediction = linear_layer(scope.child("output"), dropout_layer(scope, y, options_.model.dropout),
-                                          options_.horizon * n_series());
+    const Value prediction = sequence_answers(scope, x, options_.model, "final", options_.horizon * n_series());
     const Value observed = scope.graph().input("observed", target.type());
     const Value square = mse(prediction, target) * observed;
     TaskGraph t;

@@ -40,9 +40,7 @@ struct Forecaster::State {
       Graph graph;
       Scope scope(graph, /*training=*/false);
       const Value x = graph.input("x", {DType::f32, {window, rows, n_series()}});
-      const Value y =
-          pooled(scope, recurrent_model(scope.child("recurrent"), x, model).y, "final", model.bidirectional).output;
-      graph.output("prediction", linear_layer(scope.child("output"), y, horizon() * n_series()));
+      graph.output("prediction", sequence_answers(scope, x, model, "final", horizon() * n_series()));
       return std::make_shared<Program>(*with_constants(graph, 1, constants, k_who), backend);
     });
   }
