@@ -14,6 +14,10 @@ bool is_pointwise(const Node& node) { return node.op == Op::fused || is_elementw
 // Every operand lines up with the rows of the result, or is the same for all.
 bool goes_by_rows(const Node& node) { return node.op == Op::row_group || is_pointwise(node); }
 Index axis_of(const Node& node) { return node.attributes.get<Index>("axis"); }
+bool reduces_rows(const Node& node) {
+  const Ints& axes = node.attributes.get<Ints>("axes");
+  return !axes.empty() && axes.front() == 0;
+}
 bool is_last_axis(const Node& node) { return axis_of(node) == node.outputs[0].shape.rank() - 1; }
 
 // Whether row r of every output depends on row r of states and sequences alone.
@@ -52,7 +56,7 @@ class RowCheck {
       case Op::pad: return axis_of(node) > 0;
       case Op::concat: return axis_of(node) > 0 && std::all_of(node.inputs.begin(), node.inputs.end(), is_row);
       case Op::reduce_sum:
-      case Op::reduce_max: return node.attributes.get<Ints>("axes").front() > 0;
+      case Op::reduce_max: return !reduces_rows(node);
       case Op::matmul: return has(node.inputs[0]) && form_.product(id);
       default: return false;
     }
