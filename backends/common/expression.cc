@@ -7,6 +7,7 @@
 #include <string>
 
 #include "unroll/error.h"
+#include "unroll/row_sums.h"
 #include "unroll/tensor.h"
 
 namespace unroll::common {
@@ -241,9 +242,21 @@ int n_operands(const Instruction& i) { return i.op == Op::concat ? 2 : op_info(i
 
 }  // namespace
 
-Expression expression_of_rows(const Graph& body) {
+Expression expression_of_rows(const Node& row_group) {
+  const Graph& body = *row_group.body;
   if (body.outputs().empty()) throw Error(ErrorKind::internal, "expression", "a row group has no outputs");
-  return RowExpressionBuilder(body).build();
+  Expression e = RowExpressionBuilder(body).build();
+  for (std::size_t k = 0; k < e.results.size(); ++k) {
+    const std::int64_t n = rows_per_sum(row_group, k);
+    if (n == 0) continue;
+    const auto last = static_cast<std::size_t>(e.shape.rank() - 1);
+    e.sum_rows = n;
+    e.results[k].sums = true;
+    e.results[k].strides = {};
+    e.results[k].strides[last] = 1;
+    e.results[k].strides[last - 1] = last_of(row_group.outputs[k].shape);
+  }
+  return e;
 }
 
 std::vector<std::int64_t> register_columns(const Expression& expression) {

@@ -39,8 +39,12 @@ struct Expression {
     std::uint16_t from;  // register
     Strides strides;     // over the expression's shape; inner stride 1 unless the inner size is 1
     bool apart = false;  // its memory is no input's; otherwise it may be that of one with the same strides
+    // In a row expression: row i of the result is the sum of rows i * sum_rows, i * sum_rows + 1, ... of the register,
+    // added up in this order from zero. Its strides are that of the last axis and, from sum to sum, of the one before.
+    bool sums = false;
   };
   Shape shape;  // of a row expression: its rows, [..., columns of the widest register]
+  std::int64_t sum_rows = 0;  // of results that are sums; 0: there are none
   std::vector<Input> inputs;
   std::vector<std::pair<DType, double>> constants;  // scalars; i32 and b8 are exact as doubles
   std::vector<Instruction> instructions;
@@ -52,8 +56,8 @@ Expression expression_of_node(const Graph& graph, const Node& node);
 // The body of a fused node: elementwise ops, broadcast, stop_gradient and scalar constants; every output has the same
 // shape. Operands are dense. Throws Error(unsupported) naming the op otherwise.
 Expression expression_of_body(const Graph& body);
-// The body of a row group as a row expression. Operands are dense. Throws Error(unsupported) naming the op otherwise.
-Expression expression_of_rows(const Graph& body);
+// A row group as a row expression. Operands are dense. Throws Error(unsupported) naming the op otherwise.
+Expression expression_of_rows(const Node& row_group);
 
 DType result_dtype(const Instruction& instruction);
 // The dtype of every register. Throws Error(internal) when an instruction or a result reads a register too early, or

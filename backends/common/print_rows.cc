@@ -29,18 +29,16 @@ class RowPrinter {
   }
 
   std::string kernel(const std::string& name) const {
-    const std::string rows = number(e_.shape.removed(e_.shape.rank() - 1).elements());
     switch (dialect_) {
       case Dialect::cpp:
         return "extern \"C\" void " + name + "(" + parameters() + ", long long begin, long long end) {\n" +
                arrays("  ") + "  for (long long row = begin; row < end; ++row) {\n" + body() + "  }\n}\n";
       case Dialect::cuda:
         return "extern \"C\" __global__ void " + name + "(" + parameters() + ") {\n" + arrays("  __shared__ ") +
-               "  for (long long row = blockIdx.x; row < " + rows + "; row += gridDim.x) {\n" + body() +
-               "    __syncthreads();\n  }\n}\n";
+               rows_of_block("long long", "blockIdx.x", "gridDim.x") + body() + "    __syncthreads();\n  }\n}\n";
       case Dialect::glsl:
         return "layout(local_size_x = 256) in;\n" + buffers() + arrays("shared ") + "void main() {  // " + name +
-               "\n  for (uint row = gl_WorkGroupID.x; row < " + rows + "; row += gl_NumWorkGroups.x) {\n" + body() +
+               "\n" + rows_of_block("uint", "gl_WorkGroupID.x", "gl_NumWorkGroups.x") + body() +
                "    barrier();\n  }\n}\n";
     }
     return {};
@@ -78,6 +76,18 @@ class RowPrinter {
 
   // ---- text
 
+  // The head of the loop over the rows that a block of threads computes: all rows of a sum are its own.
+  std::string rows_of_block(const std::string& type, const std::string& block, const std::string& blocks) const {
+    const Index n = e_.shape.removed(e_.shape.rank() - 1).elements(), each = e_.sum_rows;
+    const auto head = [&](const std::string& name, const std::string& end) {
+      return "for (" + type + " " + name + " = " + block + "; " + name + " < " + end + "; " + name + " += " + blocks +
+             ")";
+    };
+    if (each == 0) return "  " + head("row", number(n)) + " {\n";
+    const std::string size = number(each);
+    return "  " + head("sum", number(n / each)) + "\n  for (" + type + " row = sum * " + size + "; row < (sum + 1) * " +
+           size + "; ++row) {\n";
+  }
   std::string number(Index n) const { return std::to_string(n) + std::string(words(dialect_).index_suffix); }
   std::string index_type() const { return std::string(words(dialect_).index); }
   std::string element_type(DType dtype) const {
@@ -101,7 +111,7 @@ class RowPrinter {
     };
     for (std::size_t i = 0; i < e_.inputs.size(); ++i) add(i, "readonly", dtypes_[i], "x" + std::to_string(i));
     for (std::size_t k = 0; k < e_.results.size(); ++k)
-      add(e_.inputs.size() + k, "writeonly", result(k), "y" + std::to_string(k));
+      add(e_.inputs.size() + k, e_.results[k].sums ? "" : "writeonly", result(k), "y" + std::to_string(k));
     return text;
   }
   std::string arrays(const std::string& how) const {
@@ -144,9 +154,12 @@ class RowPrinter {
     return indent + "const " + type_of(dialect_, dtypes_[r]) + " " + variable(r) + " = " + value + ";\n";
   }
   std::string store(std::size_t k, const std::string& indent, const std::string& column) const {
-    const std::string from = variable(e_.results[k].from);
-    return indent + "y" + std::to_string(k) + "[" + place(e_.results[k].strides, column) + "] = " +
-           store_of(result(k), from) + ";\n";
+    const std::string from = variable(e_.results[k].from), y = "y" + std::to_string(k);
+    if (!e_.results[k].sums)
+      return indent + y + "[" + place(e_.results[k].strides, column) + "] = " + store_of(result(k), from) + ";\n";
+    const std::string n = number(e_.sum_rows), zero = literal(dialect_, result(k), 0);
+    const std::string at = y + "[row / " + n + " * " + number(columns_[e_.results[k].from]) + " + " + column + "]";
+    return indent + at + " = unroll_sum(row % " + n + " == 0 ? " + zero + " : " + at + ", " + from + ");\n";
   }
   std::string first_lane() const {
     if (dialect_ == Dialect::cpp) return "";

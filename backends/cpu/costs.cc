@@ -237,7 +237,8 @@ double Costs::elementwise_ns(const Node& node, double rows, double columns) cons
 double Costs::row_group_ns(const Node& node, int parts) const {
   constexpr double k_tile_elements = 6 * 1024, k_live_values = 8;
   const Graph& body = *node.body;
-  const double rows = std::ceil(elements(node.outputs[0]) / last_of(node.outputs[0].shape) / parts);
+  const Type& first = body.type(body.outputs()[0].value);
+  const double rows = std::ceil(elements(first) / last_of(first.shape) / parts);
   double each = 0, operations = 0, widest = 1;
   for (const Node& inner : body.nodes()) {
     if (inner.op == Op::input || inner.op == Op::constant || inner.outputs[0].shape.rank() < 2) continue;

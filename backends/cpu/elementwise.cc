@@ -22,6 +22,9 @@ HWY_EXPORT(find_repeated);
 HWY_EXPORT(find_repeated_pair);
 HWY_EXPORT(find_row_reduction);
 HWY_EXPORT(find_sum_of);
+HWY_EXPORT(find_accumulation);
+HWY_EXPORT(find_accumulation_of_products);
+HWY_EXPORT(find_accumulation_of_scaled_products);
 
 Elementwise::TileFunction tile_function(Op op, DType dtype, DType to) {
   return HWY_DYNAMIC_DISPATCH(find_tile)(op, dtype, to);
@@ -45,6 +48,16 @@ Elementwise::TileFunction row_reduction(Op op, DType dtype) {
 }
 
 Elementwise::TileFunction row_sum_of(Op op, DType dtype) { return HWY_DYNAMIC_DISPATCH(find_sum_of)(op, dtype); }
+
+Elementwise::TileFunction row_accumulation(DType dtype) { return HWY_DYNAMIC_DISPATCH(find_accumulation)(dtype); }
+
+Elementwise::TileFunction row_accumulation_of_products(DType dtype) {
+  return HWY_DYNAMIC_DISPATCH(find_accumulation_of_products)(dtype);
+}
+
+Elementwise::TileFunction row_accumulation_of_scaled_products(DType dtype) {
+  return HWY_DYNAMIC_DISPATCH(find_accumulation_of_scaled_products)(dtype);
+}
 
 const char* instruction_set() {
   const std::int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;

@@ -45,7 +45,7 @@ class RowCall : public Call {
 
 std::unique_ptr<Call> make_row_group(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes) {
   const Node& node = view.graph().node(id);
-  Expression source = common::expression_of_rows(*node.body);
+  Expression source = common::expression_of_rows(node);
   const int last = source.shape.rank() - 1;
   std::vector<Ref> inputs, results;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -55,7 +55,7 @@ std::unique_ptr<Call> make_row_group(const PlanView& view, std::int32_t id, std:
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
     const ValueId out{id, static_cast<std::int32_t>(k)};
     results.push_back(view.ref(out));
-    source.results[k].strides = view.strides(out);
+    if (!source.results[k].sums) source.results[k].strides = view.strides(out);
   }
   auto call = std::make_unique<RowCall>(source, std::move(inputs), std::move(results), view.parts);
   scratch_bytes = std::max(scratch_bytes, call->scratch_bytes());

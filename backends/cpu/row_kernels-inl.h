@@ -102,6 +102,76 @@ void row_sum_products(const Tile& t) {
   }
 }
 
+// Row 0 of dst += f(how, d, i, row) of each row, one after the other.
+template <class T, class F>
+HWY_INLINE void accumulate(const Tile& t, F f) {
+  const Tag<T> d;
+  constexpr Size k_lanes = hn::MaxLanes(Tag<T>());
+  const auto rows = static_cast<std::int64_t>(t.rows);
+  T* const to = static_cast<T*>(t.dst);
+  Size i = 0;
+  for (; i + 4 * k_lanes <= t.n; i += 4 * k_lanes) {
+    auto s0 = hn::LoadU(d, to + i), s1 = hn::LoadU(d, to + i + k_lanes);
+    auto s2 = hn::LoadU(d, to + i + 2 * k_lanes), s3 = hn::LoadU(d, to + i + 3 * k_lanes);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      s0 = hn::Add(s0, f(Whole{}, d, i, r));
+      s1 = hn::Add(s1, f(Whole{}, d, i + k_lanes, r));
+      s2 = hn::Add(s2, f(Whole{}, d, i + 2 * k_lanes, r));
+      s3 = hn::Add(s3, f(Whole{}, d, i + 3 * k_lanes, r));
+    }
+    hn::StoreU(s0, d, to + i);
+    hn::StoreU(s1, d, to + i + k_lanes);
+    hn::StoreU(s2, d, to + i + 2 * k_lanes);
+    hn::StoreU(s3, d, to + i + 3 * k_lanes);
+  }
+  for (; i + k_lanes <= t.n; i += k_lanes) {
+    auto sum = hn::LoadU(d, to + i);
+    for (std::int64_t r = 0; r < rows; ++r) sum = hn::Add(sum, f(Whole{}, d, i, r));
+    hn::StoreU(sum, d, to + i);
+  }
+  if (i == t.n) return;
+  const First rest{t.n - i};
+  auto sum = rest.load(d, to + i);
+  for (std::int64_t r = 0; r < rows; ++r) sum = hn::Add(sum, f(rest, d, i, r));
+  rest.store(sum, d, to + i);
+}
+template <class T>
+HWY_INLINE const T* row_at(const void* base, std::int64_t offset) {
+  return reinterpret_cast<const T*>(static_cast<const std::byte*>(base) + offset);
+}
+template <class T>
+void accumulate_rows(const Tile& t) {
+  accumulate<T>(t, [&](auto how, auto d, Size i, std::int64_t r) HWY_ATTR {
+    return how.load(d, row_at<T>(t.a, r * t.a_stride) + i);
+  });
+}
+template <class T>
+void accumulate_products(const Tile& t) {
+  accumulate<T>(t, [&](auto how, auto d, Size i, std::int64_t r) HWY_ATTR {
+    return hn::Mul(how.load(d, row_at<T>(t.a, r * t.a_stride) + i), how.load(d, row_at<T>(t.b, r * t.b_stride) + i));
+  });
+}
+template <class T>
+void accumulate_scaled_products(const Tile& t) {
+  accumulate<T>(t, [&](auto how, auto d, Size i, std::int64_t r) HWY_ATTR {
+    const auto inner =
+        hn::Mul(how.load(d, row_at<T>(t.a, r * t.a_stride) + i), hn::Set(d, *row_at<T>(t.b, r * t.b_stride)));
+    return hn::Mul(how.load(d, row_at<T>(t.c, r * t.c_stride) + i), inner);
+  });
+}
+inline Function find_accumulation(DType dtype) {
+  return dtype == DType::f32   ? accumulate_rows<float>
+         : dtype == DType::f64 ? accumulate_rows<double>
+         : dtype == DType::i32 ? accumulate_rows<std::int32_t>
+                               : nullptr;
+}
+inline Function find_accumulation_of_products(DType dtype) {
+  return dtype == DType::f32 ? accumulate_products<float> : nullptr;
+}
+inline Function find_accumulation_of_scaled_products(DType dtype) {
+  return dtype == DType::f32 ? accumulate_scaled_products<float> : nullptr;
+}
+
 struct RepeatedRow {
   Op op;
   Function first, second;  // whose operand has one value per row

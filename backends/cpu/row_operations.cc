@@ -104,7 +104,35 @@ void RowOperations::make_operations() {
       default: add_elementwise(r, i, from);
     }
   });
+  for (std::size_t k = 0; k < s_.results.size(); ++k)
+    if (s_.results[k].sums) add_sum(k);
   std::erase_if(operations, [](const RowOperation& operation) { return !operation.function; });
+}
+
+// A sum over rows takes the place of a product that only it reads.
+void RowOperations::add_sum(std::size_t result) {
+  const int from = origin(s_.results[result].from);
+  const DType dtype = reg(from).dtype;
+  const int sum = add_register(dtype, reg(from).columns);
+  reg(sum).result = static_cast<int>(result);
+  const RowRegister& terms = reg(from);
+  if (terms.made_by != RowRegister::k_never && terms.uses == 1 && terms.parent == from) {
+    RowOperation& term = operations[static_cast<std::size_t>(terms.made_by)];
+    const auto is = [&](Elementwise::TileFunction f) { return f && term.function == f; };
+    const bool scaled = is(repeated_pair_function(Op::mul, Op::mul, true, dtype, 2)) ||
+                        is(repeated_pair_function(Op::mul, Op::mul, false, dtype, 2));
+    const bool product = is(tile_function(Op::mul, dtype, dtype));
+    const auto both = scaled    ? row_accumulation_of_scaled_products(dtype)
+                      : product ? row_accumulation_of_products(dtype)
+                                : nullptr;
+    if (both) {
+      term = {both, Op::reduce_sum, sum, term.n, {term.operands[0], term.operands[1], term.operands[2]}};
+      return;
+    }
+  }
+  const auto function = row_accumulation(dtype);
+  if (!function) fail("no kernel for sums of " + std::string(dtype_name(dtype)));
+  add({function, Op::reduce_sum, sum, 1, {from}});
 }
 
 void RowOperations::add(const RowOperation& operation) {
@@ -209,7 +237,8 @@ void RowOperations::find_lives() {
     const RowOperation& operation = operations[static_cast<std::size_t>(o)];
     for (int k = 0; k < operation.n; ++k) reg(root_of(operation.operands[k])).last_use = o;
   }
-  for (const auto& result : s_.results) reg(root_of(origin(result.from))).last_use = n;
+  for (const auto& result : s_.results)
+    if (!result.sums) reg(root_of(origin(result.from))).last_use = n;
 }
 
 }  // namespace unroll::cpu

@@ -48,11 +48,12 @@ class RowCompiler {
   void collapse_rows() {
     std::vector<Strides> strides;
     for (const auto& input : s_.inputs) strides.push_back(input.strides);
-    for (const auto& result : s_.results) strides.push_back(result.strides);
+    for (const auto& result : s_.results) strides.push_back(result.sums ? Strides{} : result.strides);  // lie elsewhere
     const int last = s_.shape.rank() - 1;
     std::size_t rank = 0;
     std::vector<Strides> joined(strides.size(), Strides{});
     t_.rows_ = 1;
+    t_.sum_rows_ = std::max<Index>(s_.sum_rows, 1);
     for (int axis = 0; axis < last; ++axis) {
       const auto i = static_cast<std::size_t>(axis);
       const Index size = s_.shape[axis];
@@ -89,9 +90,17 @@ class RowCompiler {
   }
   int memory_location(std::size_t operand, DType dtype, int input, int result) {
     RowProgram::Location location{input, result};
+    if (result != k_never && s_.results[static_cast<std::size_t>(result)].sums) {
+      location.sum_bytes = sum_columns(result) * element_bytes(dtype);
+      return add_location(location);
+    }
     for (std::size_t d = 0; d < location.strides.size(); ++d)
       location.strides[d] = row_strides_[operand][d] * element_bytes(dtype);
     return add_location(location);
+  }
+  Index sum_columns(int result) const {
+    const Strides& strides = s_.results[static_cast<std::size_t>(result)].strides;
+    return strides[static_cast<std::size_t>(s_.shape.rank() - 2)];
   }
   void place_in_memory(RowRegister& r, std::size_t operand, int input, int result) {
     r.home = Home::memory;
@@ -147,6 +156,7 @@ class RowCompiler {
 
   void choose_results() {
     for (std::size_t k = 0; k < s_.results.size(); ++k) {
+      if (s_.results[k].sums) continue;
       const int from = ops_.origin(s_.results[k].from), root = ops_.root_of(from);
       RowRegister& r = ops_.reg(root);
       const bool whole = root >= ops_.first && ops_.column_of(from) == 0 && ops_.reg(from).columns == r.columns;
@@ -188,7 +198,7 @@ class RowCompiler {
   void place_results() {
     for (std::size_t k = 0; k < s_.results.size(); ++k) {
       const int from = ops_.origin(s_.results[k].from);
-      if (ops_.reg(ops_.root_of(from)).result == static_cast<int>(k)) continue;
+      if (s_.results[k].sums || ops_.reg(ops_.root_of(from)).result == static_cast<int>(k)) continue;
       stores_.push_back({from, s_.inputs.size() + k,
                          memory_location(s_.inputs.size() + k, ops_.reg(from).dtype, k_never, static_cast<int>(k))});
     }

@@ -35,6 +35,7 @@ class RowProgram {
     Index offset = 0;             // in scratch: bytes for each row of a block, or from its start when `fixed`
     bool fixed = false;
     Strides strides{};            // of memory: bytes, over the rows' dimensions
+    Index sum_bytes = 0;          // of a row of sums: of how many rows is the program's
   };
   struct Operand {
     int location = 0;
@@ -63,6 +64,7 @@ class RowProgram {
   int rank_ = 0;  // of the rows
   std::array<Index, Shape::k_max_rank> dims_{};
   Index rows_ = 0, block_rows_ = 1;
+  Index sum_rows_ = 1;  // rows that one part computes together, because their sum is a result
   std::size_t scratch_bytes_ = 0, places_offset_ = 0;  // places: pointers, one for each location
   std::vector<Location> locations_;
   std::vector<Fill> fills_;   // once in a run

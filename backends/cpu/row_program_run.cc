@@ -107,6 +107,8 @@ struct RowProgram::Run {
 
   // Operations only read the memory of inputs.
   void move_to(Index row) {
+    const Index sum = row / program.sum_rows_;
+    const bool begins = row % program.sum_rows_ == 0;
     std::array<Index, Shape::k_max_rank> index{};
     for (auto d = static_cast<std::size_t>(program.rank_); d-- > 0;) {
       index[d] = d == 0 ? row : row % program.dims_[d];
@@ -115,6 +117,11 @@ struct RowProgram::Run {
     for (std::size_t i = 0; i < at.size(); ++i) {
       const Location& location = program.locations_[i];
       if (location.input < 0 && location.result < 0) continue;
+      if (location.sum_bytes > 0) {
+        at[i] = static_cast<std::byte*>(results[static_cast<std::size_t>(location.result)]) + sum * location.sum_bytes;
+        if (begins) std::fill_n(at[i], location.sum_bytes, std::byte{0});
+        continue;
+      }
       Index offset = 0;
       const auto rank = static_cast<std::size_t>(program.rank_);
       for (std::size_t d = 0; d < rank; ++d) offset += index[d] * location.strides[d];
@@ -162,12 +169,14 @@ struct RowProgram::Run {
 
 void RowProgram::run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part,
                      const Rows& live, std::byte* scratch) const {
-  const Range mine = part.share(live.of(rows_));
+  const Range sums = part.share(live.of(rows_) / sum_rows_);
+  const Range mine{sums.begin * sum_rows_, sums.end * sum_rows_};
   if (mine.empty()) return;
   Run run(*this, inputs, results, scratch);
   const Index inner = dims_[static_cast<std::size_t>(rank_ - 1)];
   for (Index row = mine.begin; row < mine.end;) {
-    const Index end = std::min(mine.end, (row / inner + 1) * inner);
+    Index end = std::min(mine.end, (row / inner + 1) * inner);
+    if (sum_rows_ > 1) end = std::min(end, (row / sum_rows_ + 1) * sum_rows_);
     const Index blocks = (end - row + block_rows_ - 1) / block_rows_, begin = row;
     for (Index b = 0; b < blocks; ++b) {
       const Index from = begin + (end - begin) * b / blocks, to = begin + (end - begin) * (b + 1) / blocks;

@@ -16,12 +16,12 @@ namespace unroll::cpu {
 namespace {
 
 // Rows that a part may run through all steps on its own: no row reads another one, and products by rows are packed.
-std::int64_t separate_rows(const ScanForm& form, const PlanView& body) {
+bool has_separate_rows(const ScanForm& form, const PlanView& body) {
   const int first_constant = form.layout.n_states + form.layout.n_sequences;
   const bool packed = std::all_of(form.products.begin(), form.products.end(), [&](const ScanForm::Product& product) {
     return is_packed_matmul(body, product.node, first_constant);
   });
-  return packed ? form.rows : 0;
+  return packed && form.rows > 0;
 }
 
 }  // namespace
@@ -38,28 +38,32 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
   const Plan& body = *body_;
   const auto n_states = static_cast<std::size_t>(layout_.n_states);
   const auto n_sequences = static_cast<std::size_t>(layout_.n_sequences);
-  if (view.parts > 1) rows_ = separate_rows(scan_form(view.plan, id), {body, 1, view.state});
-  const auto row_bytes = [&](const Type& type) {
-    const bool apart = rows_ > 0 && type.shape.rank() > 0 && type.shape[0] == rows_;
-    return apart ? type.bytes() / static_cast<std::size_t>(rows_) : 0;
+  if (view.parts > 1)
+    if (const ScanForm form = scan_form(view.plan, id); has_separate_rows(form, {body, 1, view.state})) {
+      rows_ = form.rows;
+      row_unit_ = form.row_unit;
+    }
+  const auto rows_bytes = [&](const Type& type) {
+    return rows_ > 0 && type.shape.rank() > 0 && type.shape[0] == rows_ ? type.bytes() : 0;
   };
   const auto operand = [&](std::int32_t k, const Type& step) {
     const ValueId out{id, k};
     const bool present = view.storage(out).place != Storage::Place::none;
-    return Operand{present ? view.ref(out) : Ref{}, step.bytes(), row_bytes(step), present};
+    const std::size_t bytes = step.bytes();
+    return Operand{present ? view.ref(out) : Ref{}, bytes, rows_ > 0 ? bytes : 0, present};
   };
   std::size_t buffer = scratch_base_ + body.arena_bytes;
   for (std::size_t i = 0; i < n_states; ++i) {
     const Type& type = view.graph().type(node.inputs[i]);
-    states_.push_back(
-        {view.ref(node.inputs[i]), operand(static_cast<std::int32_t>(i), type), type.bytes(), row_bytes(type), buffer});
+    const Operand last = operand(static_cast<std::int32_t>(i), type);
+    states_.push_back({view.ref(node.inputs[i]), last, type.bytes(), rows_bytes(type), buffer});
     buffer += 2 * aligned(type.bytes());
   }
   for (std::size_t i = 0; i < n_sequences; ++i) {
     const ValueId in = node.inputs[n_states + i];
     const Type& seen = body.graph->type(body.graph->inputs()[n_states + i].value);
     const bool packed = layout_.packed && view.graph().type(in).shape.rank() == seen.shape.rank();
-    sequences_.push_back({view.ref(in), seen.bytes(), row_bytes(seen), true, packed});
+    sequences_.push_back({view.ref(in), seen.bytes(), rows_bytes(seen), true, packed});
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(layout_.n_constants); ++i)
     constants_.push_back({view.ref(node.inputs[n_states + n_sequences + i]), 0, 0});
@@ -132,7 +136,7 @@ void ScanCall::compile(Way& way) const {
     lane.body = way.programs.back().get();
     lane.packed = way.packed.back().get();
     lane.bases.resize(lane.body->n_bases());
-    if (schedule == Schedule::rows) lane.rows = Part{static_cast<int>(i), parts_}.share(rows_);
+    if (schedule == Schedule::rows) lane.rows = rows_of(Part{static_cast<int>(i), parts_});
     if (!way.together()) {
       lane.arena = Bytes(at_least_one(body_->arena_bytes));
       lane.scratch = Bytes(at_least_one(lane.body->scratch_bytes()));
@@ -211,14 +215,15 @@ std::byte* ScanCall::state_after(const Frame& frame, const State& state, std::in
 
 void ScanCall::bind_step(const Frame& frame, std::int64_t step, Lane& lane) {
   const std::int64_t t = time_of(step);
-  const auto row = static_cast<std::size_t>(lane.rows.begin);
+  const auto own = static_cast<std::size_t>(lane.rows.begin), all = static_cast<std::size_t>(rows_);
+  const auto row = [&](std::size_t rows_bytes) { return own == 0 ? 0 : rows_bytes * own / all; };
   std::byte** at = lane.bases.data() + k_first_input;
-  for (const State& state : states_) *at++ = state_after(frame, state, step) + row * state.row_bytes;
+  for (const State& state : states_) *at++ = state_after(frame, state, step) + row(state.rows_bytes);
   for (const Operand& sequence : sequences_)
-    *at++ = sequence.ref.in(frame) + static_cast<std::size_t>(t) * sequence.step_bytes + row * sequence.row_bytes;
+    *at++ = sequence.ref.in(frame) + static_cast<std::size_t>(t) * sequence.step_bytes + row(sequence.rows_bytes);
   for (const Operand& constant : constants_) *at++ = constant.ref.in(frame);
-  for (const State& state : states_) *at++ = state_after(frame, state, step + 1) + row * state.row_bytes;
-  for (std::size_t k = 0; k < outputs_.size(); ++k) *at++ = stack_at(frame, k, t) + row * outputs_[k].row_bytes;
+  for (const State& state : states_) *at++ = state_after(frame, state, step + 1) + row(state.rows_bytes);
+  for (std::size_t k = 0; k < outputs_.size(); ++k) *at++ = stack_at(frame, k, t) + row(outputs_[k].rows_bytes);
 }
 
 void ScanCall::run(const Frame& frame, const Part& part) {

@@ -42,7 +42,7 @@ class ScanCall final : public Call {
   struct Operand {
     Ref ref;
     std::size_t step_bytes;  // of a sequence or stack
-    std::size_t row_bytes;   // of one row, where rows are apart; 0: all parts see the same
+    std::size_t rows_bytes;  // of all rows, where rows are apart; 0: all parts see the same
     bool present = true;
     bool packed = false;  // a sequence of packed rows
   };
@@ -50,7 +50,7 @@ class ScanCall final : public Call {
     Ref first;     // initial value
     Operand last;  // final value, may be absent
     std::size_t bytes;
-    std::size_t row_bytes;
+    std::size_t rows_bytes;
     std::size_t buffer;  // offset of its two buffers in the scratch
     int after = -1;      // per-step output that holds its value after each step, or -1
     int before = -1;     // per-step output that holds its value before each step, or -1
@@ -103,6 +103,10 @@ class ScanCall final : public Call {
   bool join_rows(const Frame& frame, std::int64_t from, std::int64_t to, std::byte** states, const Part& part) const;
   bool end_rows(const Frame& frame, std::int64_t from, std::int64_t to, std::byte* const* states,
                 const Part& part) const;
+  Range rows_of(const Part& part) const {
+    const Range units = part.share(rows_ / row_unit_);
+    return {units.begin * row_unit_, units.end * row_unit_};
+  }
   std::size_t packed_row_bytes(std::size_t step_bytes) const { return step_bytes / static_cast<std::size_t>(batch_); }
   std::byte* packed_rows(const Frame& frame, std::size_t k, std::int64_t row) const {
     const Operand& stack = outputs_[k];
@@ -114,7 +118,8 @@ class ScanCall final : public Call {
   std::size_t scratch_base_;
   std::vector<State> states_;
   std::int64_t batch_ = 0;  // of a packed scan
-  std::int64_t rows_ = 0;   // of a scan whose rows are apart
+  std::int64_t rows_ = 0;      // of a scan whose rows are apart
+  std::int64_t row_unit_ = 1;  // a part has a multiple of it
   Ref batch_sizes_;
   std::vector<Operand> sequences_, constants_, outputs_;
   mutable Bytes spill_;  // for per-step outputs that nobody reads

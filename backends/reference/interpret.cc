@@ -11,6 +11,7 @@
 #include "backends/reference/kernels.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
+#include "unroll/row_sums.h"
 #include "unroll/tensor.h"
 
 namespace unroll::reference {
@@ -192,6 +193,11 @@ void run_group(const Node& node, std::span<const View> inputs, std::span<const V
   }
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const View& from = values[static_cast<std::size_t>(body.outputs()[k].value.node)][0];
+    if (const std::int64_t n = rows_per_sum(node, k)) {
+      const View rows[] = {{{from.type.dtype, split_rows(from.type.shape, n)}, from.data}};
+      run_node(sum_of_split_rows(outputs[k].type), nullptr, rows, outputs.subspan(k, 1));
+      continue;
+    }
     copy_bytes(outputs[k].data, from.data, from.type.bytes());
   }
 }

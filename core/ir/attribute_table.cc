@@ -51,6 +51,8 @@ constexpr Row k_rows[] = {
     {Op::scan, {"reset", K::flag}},
     {Op::scan, {"packed", K::flag}},
     {Op::scan, {"segments", K::flag}},
+    {Op::row_group, {"sums", K::integers, true}},
+    {Op::row_group, {"sum_rows", K::integer, true}},
     // gradient has those of the composite it belongs to as well
     {Op::gradient, {"of", K::text}},
     {Op::gradient, {"n_inputs", K::integer}},

@@ -124,6 +124,25 @@ void check_body_inputs(const ShapeQuery& q, const char* name) {
     q.require(q.body->type(body_inputs[i].value) == q.in(i), "input " + std::to_string(i) + " differs from the body's");
 }
 
+// Outputs that are sums over rows (unroll/row_sums.h).
+void sum_rows(const ShapeQuery& q, std::vector<Type>& outputs) {
+  const Ints sums = q.attributes.get_or<Ints>("sums", {});
+  if (sums.empty()) return;
+  const std::int64_t n = q.integer("sum_rows"), rows = leading_axes(outputs[0].shape).elements();
+  q.require(n > 0 && rows % n == 0, "sum_rows must divide the " + std::to_string(rows) + " rows; got " +
+                                        std::to_string(n));
+  std::vector<bool> done(outputs.size(), false);
+  for (const std::int64_t k : sums) {
+    q.require(k >= 0 && k < static_cast<std::int64_t>(outputs.size()) && !done[static_cast<std::size_t>(k)],
+              "sums must name different outputs; got " + std::to_string(k));
+    done[static_cast<std::size_t>(k)] = true;
+    Type& type = outputs[static_cast<std::size_t>(k)];
+    if (type.dtype == DType::b8 || is_half(type.dtype))
+      q.fail_type("output " + std::to_string(k) + " is " + type.text() + ", which has no sums");
+    type.shape = {rows / n, type.shape[type.shape.rank() - 1]};
+  }
+}
+
 // All results have the same rows.
 std::vector<Type> row_group_rule(const ShapeQuery& q) {
   check_body_inputs(q, "row_group");
@@ -139,6 +158,7 @@ std::vector<Type> row_group_rule(const ShapeQuery& q) {
               "all outputs must have the same rows; got " + outputs.front().text() + " and " + outputs.back().text());
   }
   q.require(!outputs.empty(), "the body has no outputs");
+  sum_rows(q, outputs);
   return outputs;
 }
 

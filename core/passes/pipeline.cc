@@ -97,6 +97,7 @@ constexpr Pass k_passes[] = {
     {"cse", false, plain<eliminate_common>},
     {"scan_dce", false, plain<prune_scans>},
     {"row_groups", false, row_groups_if_wanted},  // within a group slices cost nothing: whole rows are fewer calls
+    {"sum_rows", false, told<sum_rows>},
     {"sink_slices", false, plain<sink_slices>},
     {"cse", false, plain<eliminate_common>},
     {"fuse", false, fuse_if_wanted},

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "unroll/row_sums.h"
+
+
 namespace unroll {
 
 namespace {
@@ -26,6 +29,7 @@ class RowCheck {
   RowCheck(const Graph& body, const ScanForm& form, Index rows)
       : graph_(body), form_(form), rows_(rows), has_rows_(body.nodes().size(), false) {}
 
+  Index unit() const { return unit_; }
   bool run() {
     const int n = form_.layout.n_states + form_.layout.n_sequences;
     for (int i = 0; i < n; ++i) {
@@ -48,8 +52,8 @@ class RowCheck {
     const auto is_row = [&](const ValueId& v) { return has(v); };
     if (node.op == Op::input || std::none_of(node.inputs.begin(), node.inputs.end(), is_row)) return true;
     has_rows_[static_cast<std::size_t>(id)] = true;
-    for (const Type& type : node.outputs)
-      if (!begins_with_rows(type.shape)) return false;
+    for (std::size_t k = 0; k < node.outputs.size(); ++k)
+      if (!begins_with_rows(node.outputs[k].shape) && !is_sum(node, k)) return false;
     if (goes_by_rows(node)) return check_pointwise(node);
     switch (node.op) {
       case Op::slice:
@@ -60,6 +64,12 @@ class RowCheck {
       case Op::matmul: return has(node.inputs[0]) && form_.product(id);
       default: return false;
     }
+  }
+  bool is_sum(const Node& node, std::size_t output) {
+    const Index n = node.op == Op::row_group ? rows_per_sum(node, output) : 0;
+    if (n == 0 || node.outputs[output].shape[0] * n != rows_) return false;
+    unit_ = n;
+    return true;
   }
   // Operands with rows have them where the result has, others have one row for all.
   bool check_pointwise(const Node& node) const {
@@ -72,7 +82,7 @@ class RowCheck {
 
   const Graph& graph_;
   const ScanForm& form_;
-  Index rows_;
+  Index rows_, unit_ = 1;
   std::vector<bool> has_rows_;  // [node]
 };
 
@@ -241,7 +251,10 @@ class Builder {
   void find_rows() {
     const Shape& state = graph_.type(graph_.inputs()[0].value).shape;
     if (state.rank() == 0 || state[0] < 2) return;
-    if (RowCheck(graph_, form_, state[0]).run()) form_.rows = state[0];
+    RowCheck check(graph_, form_, state[0]);
+    if (!check.run()) return;
+    form_.rows = state[0];
+    form_.row_unit = check.unit();
   }
 
   const Plan& body_;
@@ -292,7 +305,8 @@ std::vector<std::string> describe(const ScanForm& form, const Plan& body) {
     lines.push_back(line + (form.stages[s].exchanges ? "; barrier" : ""));
   }
   lines.push_back("states: " + places_text(form, *body.graph));
-  lines.push_back(form.rows > 0 ? number(form.rows) + " independent rows" : "rows depend on each other");
+  const std::string unit = form.row_unit > 1 ? ", summed by " + number(form.row_unit) : "";
+  lines.push_back(form.rows > 0 ? number(form.rows) + " independent rows" + unit : "rows depend on each other");
   return lines;
 }
 

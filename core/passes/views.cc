@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "unroll/row_sums.h"
+
 namespace unroll {
 
 namespace {
@@ -127,7 +129,8 @@ class ViewFinder {
       const Shape& shape = graph_.type(part).shape;
       const bool owns = at(views_, part).root == part && !is_viewed(part);
       const bool writes =
-          is_elementwise(producer.op) || producer.op == Op::fused || producer.op == Op::row_group;
+          is_elementwise(producer.op) || producer.op == Op::fused ||
+          (producer.op == Op::row_group && rows_per_sum(producer, static_cast<std::size_t>(part.output)) == 0);
       const bool row_dense = shape.rank() == 0 || strides.back() == 1 || shape[shape.rank() - 1] == 1;
       const bool once = std::count(node.inputs.begin(), node.inputs.end(), part) == 1;
       if (owns && writes && row_dense && once && all_take(part, shape, strides))

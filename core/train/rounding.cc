@@ -9,6 +9,7 @@
 #include "core/ir/row_ops.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
+#include "unroll/row_sums.h"
 
 namespace unroll {
 
@@ -224,7 +225,8 @@ Bounded append_row_op(Graph& target, const Node& node, Operands in, bool flushes
 }
 
 // The body of a fused node or a row group.
-std::vector<Bounded> append_group(Graph& target, const Graph& body, std::span<const Value> operands, bool flushes) {
+std::vector<Bounded> append_group(Graph& target, const Node& group, std::span<const Value> operands, bool flushes) {
+  const Graph& body = *group.body;
   std::vector<Bounded> values(body.nodes().size());
   for (std::size_t i = 0; i < operands.size(); ++i)
     values[static_cast<std::size_t>(body.inputs()[i].value.node)] = {operands[i], {}};
@@ -239,8 +241,15 @@ std::vector<Bounded> append_group(Graph& target, const Graph& body, std::span<co
                      : append_elementwise(target, node, in, flushes);
   }
   std::vector<Bounded> results;
-  for (const NamedValue& output : body.outputs())
+  for (const NamedValue& output : body.outputs()) {
     results.push_back(values[static_cast<std::size_t>(output.value.node)]);
+    const std::int64_t n = group.op == Op::row_group ? rows_per_sum(group, results.size() - 1) : 0;
+    if (n == 0) continue;
+    const Value x = results.back().value;
+    const Shape split = split_rows(x.shape(), n);
+    const Bounded rows[] = {{reshape(x, split), reshape(broadcast(bound_of(results.back()), x.shape()), split)}};
+    results.back() = append_row_op(target, sum_of_split_rows(group.outputs[results.size() - 1]), rows, flushes);
+  }
   return results;
 }
 
@@ -306,7 +315,7 @@ std::shared_ptr<Graph> with_rounding_noise(const Graph& graph, std::uint64_t see
 bool is_whole(const Node& node) { return op_info(node.op).kind == OpKind::composite; }
 
 std::vector<Bounded> append_bounded(Graph& target, const Node& node, std::span<const Value> operands, bool flushes) {
-  if (node.op == Op::fused || node.op == Op::row_group) return append_group(target, *node.body, operands, flushes);
+  if (node.op == Op::fused || node.op == Op::row_group) return append_group(target, node, operands, flushes);
   if (find_rule(node.op)) {
     std::vector<Bounded> in;
     for (const Value x : operands) in.push_back({x, {}});

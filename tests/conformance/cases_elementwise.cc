@@ -261,6 +261,22 @@ void add_chains(Cases& cases) {
                      g.output("largest", outputs[1]);
                    },
                    .agreement = {Rule::norm, 8}, .differentiable = false});
+  cases.push_back({.name = "row group with sums over rows",
+                   .build = [](Graph& g, DType d) {
+                     const Type row{d, {3, 4, 5}}, value{d, {3, 4, 1}};
+                     auto body = std::make_shared<Graph>();
+                     const Value p = body->input("p", row), q = body->input("q", value);
+                     const Value centred = p - reduce_sum(p, {2}, true) * 0.2;
+                     body->output("centred", centred);
+                     body->output("sum", centred);
+                     body->output("product", p * (centred * q));
+                     body->output("q", q);
+                     const Value inputs[] = {g.input("p", row), g.input("q", value)};
+                     const Attributes sums{{"sums", Ints{1, 2, 3}}, {"sum_rows", std::int64_t{6}}};
+                     const auto outputs = g.append(Op::row_group, inputs, sums, body);
+                     for (std::size_t k = 0; k < outputs.size(); ++k) g.output(body->outputs()[k].name, outputs[k]);
+                   },
+                   .agreement = {Rule::norm, 8}, .differentiable = false});
 }
 
 }  // namespace

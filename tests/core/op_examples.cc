@@ -60,6 +60,9 @@ const char* const k_row_body = R"(graph {
   output "y" = %2
   output "sum" = %1
 })";
+const Attributes k_sums_of_three{{"sums", Ints{0}}, {"sum_rows", std::int64_t{3}}},
+    k_sums_twice{{"sums", Ints{0, 0}}, {"sum_rows", std::int64_t{2}}},
+    k_sums_beyond{{"sums", Ints{2}}, {"sum_rows", std::int64_t{2}}};
 const char* const k_column_body = R"(graph {
   %0 = input(){name="a"} : f32[2,3]
   %1 = reduce_sum(%0){axes=[0], keep=true} : f32[1,3]
@@ -141,6 +144,7 @@ void add_basic_right(std::vector<OpExample>& list) {
       {Op::scan, "packed rows", {f(2, 3), f(10, 3), i(5)}, scan_with("packed", true), parse_graph(k_scan_body)},
       {Op::fused, "an elementwise body", {f(2, 3)}, {}, parse_graph(k_fused_body)},
       {Op::row_group, "a sum of each row", {f(2, 3)}, {}, parse_graph(k_row_body)},
+      {Op::row_group, "a sum of rows", {f(2, 3)}, {{"sums", Ints{0}}, {"sum_rows", Int{2}}}, parse_graph(k_row_body)},
       {Op::gradient, "of mse", {f(2), f(2), f(2)}, k_gradient, {}},
   };
   list.insert(list.end(), rows.begin(), rows.end());
@@ -225,6 +229,9 @@ void add_basic_wrong(std::vector<OpExample>& list) {
       {Op::row_group, "a body that adds up columns", {f(2, 3)}, {}, parse_graph(k_column_body)},
       {Op::row_group, "a body with a transpose", {f(2, 3)}, {}, parse_graph(k_not_elementwise_body)},
       {Op::row_group, "another shape than the body's", {f(2, 4)}, {}, parse_graph(k_row_body)},
+      {Op::row_group, "sums of three of two rows", {f(2, 3)}, k_sums_of_three, parse_graph(k_row_body)},
+      {Op::row_group, "a sum twice", {f(2, 3)}, k_sums_twice, parse_graph(k_row_body)},
+      {Op::row_group, "a sum of no output", {f(2, 3)}, k_sums_beyond, parse_graph(k_row_body)},
       {Op::gradient, "a cotangent of another type", {f(2), f(2), f(3)}, k_gradient, {}},
   };
   list.insert(list.end(), rows.begin(), rows.end());

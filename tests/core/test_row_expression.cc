@@ -27,6 +27,19 @@ namespace {
 struct RowCase {
   std::string text;
   std::shared_ptr<Graph> body;
+  Ints sums = {};
+  std::int64_t sum_rows = 0;
+
+  // The row group as a graph of its own: it is node number (inputs).
+  std::unique_ptr<Graph> graph() const {
+    auto g = std::make_unique<Graph>();
+    std::vector<Value> in;
+    for (const NamedValue& input : body->inputs()) in.push_back(g->input(input.name, body->type(input.value)));
+    const auto results = g->append(Op::row_group, in, {{"sums", sums}, {"sum_rows", sum_rows}}, body);
+    for (std::size_t k = 0; k < results.size(); ++k) g->output(body->outputs()[k].name, results[k]);
+    return g;
+  }
+  Expression expression() const { return expression_of_rows(graph()->nodes().back()); }
 };
 // x [rows, columns], s [rows, 1], w [columns], k []. Reductions of computed values, values needed again after them,
 // slices, concatenations, whole numbers, masks, one column, and results of other columns.
@@ -67,6 +80,17 @@ std::vector<RowCase> row_cases() {
       g.output("count", sum_of(cast(less(y, in[2]), DType::i32)));
       g.output("x", in[0]);
     });
+    add("sums over rows", at, [&](Graph& g, std::vector<Value> in) {
+      const Value centred = in[0] - sum_of(in[0]) / static_cast<double>(at.columns), y = centred * in[1];
+      g.output("rows", y);
+      g.output("sum", y);
+      g.output("products", in[0] * (centred * in[1]));
+      g.output("of operands", in[0]);
+      g.output("of values", in[1] * in[3]);
+      g.output("count", cast(less(y, in[2]), DType::i32));
+    });
+    list.back().sums = {1, 2, 3, 4, 5};
+    list.back().sum_rows = at.rows % 2 == 0 ? 2 : at.rows;
   }
   return list;
 }
@@ -75,7 +99,7 @@ std::string row_source(const std::vector<RowCase>& cases, Dialect dialect) {
   std::string text(shim(dialect));
   text += std::string(words(dialect).prelude) + print_row_prelude(dialect);
   for (std::size_t k = 0; k < cases.size(); ++k) {
-    const Expression e = expression_of_rows(*cases[k].body);
+    const Expression e = cases[k].expression();
     const std::vector<DType> dtypes = register_dtypes(e);
     const std::string name = "k" + std::to_string(k);
     std::string arguments;
@@ -91,15 +115,6 @@ std::string row_source(const std::vector<RowCase>& cases, Dialect dialect) {
   }
   return text;
 }
-// The body as a graph of its own.
-TensorMap reference_of(const Graph& body, const TensorMap& inputs) {
-  Graph g;
-  std::vector<Value> in;
-  for (const NamedValue& input : body.inputs()) in.push_back(g.input(input.name, body.type(input.value)));
-  const auto results = inline_graph(g, body, in);
-  for (std::size_t k = 0; k < results.size(); ++k) g.output(body.outputs()[k].name, results[k]);
-  return evaluate(g, *make_backend("reference"), inputs);
-}
 void check_rows(Dialect dialect) {
   const std::vector<RowCase> cases = row_cases();
   const TempFolder folder;
@@ -108,27 +123,27 @@ void check_rows(Dialect dialect) {
   std::mt19937_64 engine(setting("UNROLL_SEED", 1));
   std::uniform_real_distribution<double> number(-2, 2);
   for (std::size_t k = 0; k < cases.size(); ++k) {
-    const Graph& body = *cases[k].body;
+    const auto graph = cases[k].graph();
     CAPTURE(cases[k].text);
     TensorMap inputs;
     std::vector<void*> in, out;
-    for (const NamedValue& input : body.inputs()) {
-      Tensor tensor(body.type(input.value));
+    for (const NamedValue& input : graph->inputs()) {
+      Tensor tensor(graph->type(input.value));
       for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, number(engine));
       in.push_back(const_cast<std::byte*>(inputs.emplace(input.name, std::move(tensor)).first->second.bytes().data()));
     }
     std::vector<std::vector<std::byte>> results;
-    for (const NamedValue& output : body.outputs()) results.emplace_back(body.type(output.value).bytes());
+    for (const NamedValue& output : graph->outputs()) results.emplace_back(graph->type(output.value).bytes());
     for (auto& bytes : results) out.push_back(bytes.data());
-    const TensorMap wanted = reference_of(body, inputs);
-    const Shape& x = body.type(body.inputs()[0].value).shape;
+    const TensorMap wanted = evaluate(*graph, *make_backend("reference"), inputs);
+    const Shape& x = graph->type(graph->inputs()[0].value).shape;
     using Kernel = void (*)(void* const* inputs, void* const* results, long long rows);
     reinterpret_cast<Kernel>(code.find("k" + std::to_string(k)))(in.data(), out.data(), x[0]);
     // Sums in any order: 2 u per term of values below 8, times what follows them.
     const double allowed = 0x1p-23 * 8 * 8 * static_cast<double>(3 * x[1] + 8);
     for (std::size_t o = 0; o < results.size(); ++o) {
-      const Tensor& tensor = wanted.at(body.outputs()[o].name);
-      CAPTURE(body.outputs()[o].name);
+      const Tensor& tensor = wanted.at(graph->outputs()[o].name);
+      CAPTURE(graph->outputs()[o].name);
       for (std::int64_t i = 0; i < tensor.elements(); ++i) {
         const double got = number_at(tensor.dtype(), results[o], i);
         CHECK(std::abs(got - tensor.at(i)) <= allowed * std::max(1.0, std::abs(tensor.at(i))));
@@ -148,8 +163,8 @@ TEST_CASE("row kernels printed as C++ and CUDA C++ agree with the reference") {
 TEST_CASE("row kernels are printed in every dialect, and a row expression that does not fit together is refused") {
   for (const RowCase& one : row_cases())
     for (const Dialect dialect : k_dialects)
-      CHECK_NOTHROW(print_row_kernel(expression_of_rows(*one.body), dialect, "f"));
-  Expression e = expression_of_rows(*row_cases()[2].body);
+      CHECK_NOTHROW(print_row_kernel(one.expression(), dialect, "f"));
+  Expression e = row_cases()[2].expression();
   for (Instruction& i : e.instructions)
     if (i.op == Op::slice) i.columns = 1000;
   CHECK_THROWS_AS(register_columns(e), Error);
@@ -160,7 +175,7 @@ TEST_CASE("nvcc compiles row kernels") {
   std::string text = print_prelude(Dialect::cuda) + print_row_prelude(Dialect::cuda);
   std::size_t n = 0;
   for (const RowCase& one : row_cases())
-    text += print_row_kernel(expression_of_rows(*one.body), Dialect::cuda, "k" + std::to_string(n++));
+    text += print_row_kernel(one.expression(), Dialect::cuda, "k" + std::to_string(n++));
   const std::string failure = failure_of_cuda(text);
   CHECK_MESSAGE(failure.empty(), failure.substr(0, 2000));
 }
@@ -170,7 +185,7 @@ TEST_CASE("a GLSL compiler takes row kernels") {
   std::vector<std::string> sources;
   for (const RowCase& one : row_cases())
     sources.push_back(print_prelude(Dialect::glsl) + print_row_prelude(Dialect::glsl) +
-                      print_row_kernel(expression_of_rows(*one.body), Dialect::glsl, "f"));
+                      print_row_kernel(one.expression(), Dialect::glsl, "f"));
   const std::string failures = failure_of_glsl(sources);
   CHECK_MESSAGE(failures.empty(), failures);
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "backends/registry.h"
@@ -16,6 +17,7 @@ namespace unroll {
 namespace {
 
 constexpr Type f32(Shape shape) { return {DType::f32, shape}; }
+const PlanOptions k_without_sums{.without = {"sum_rows"}};  // which add up in another order
 
 // Row groups of the graph, and how many ops lie outside of any.
 struct Found {
@@ -186,7 +188,7 @@ TEST_CASE("row groups have the bits of the single ops wherever their operands li
     const TensorMap wanted = evaluate(g, *plain, inputs, {.without = {"row_groups"}});
     for (const int threads : {1, 3}) {
       CAPTURE(threads);
-      const TensorMap got = evaluate(g, *make_backend("cpu", {threads}), inputs);
+      const TensorMap got = evaluate(g, *make_backend("cpu", {threads}), inputs, k_without_sums);
       for (const auto& [key, tensor] : wanted) {
         const std::string& name = key;  // clang 14 captures no structured binding
         CAPTURE(name);
@@ -233,13 +235,105 @@ TEST_CASE("row groups change no bit of results and gradients, for any number of 
     for (int threads = 1; threads <= 4; ++threads) {
       CAPTURE(threads);
       const auto backend = make_backend("cpu", {threads});
-      const TensorMap got = evaluate(*graph, *backend, inputs);
+      const TensorMap got = evaluate(*graph, *backend, inputs, k_without_sums);
       for (const auto& [key, tensor] : wanted) {
         const std::string& name = key;  // clang 14 captures no structured binding
         CAPTURE(name);
         CHECK(std::ranges::equal(got.at(name).bytes(), tensor.bytes()));
       }
     }
+  }
+}
+
+// ---- sums over rows
+
+TensorMap random_inputs(const Graph& g) {
+  TensorMap inputs;
+  for (const NamedValue& input : g.inputs()) {
+    const std::vector<ParameterSpec> spec{{input.name, g.type(input.value), Initializer::uniform(2)}};
+    inputs.merge(initialize(spec, 3));
+  }
+  return inputs;
+}
+
+// y of normalized rows; sums over all rows of y, of products, of products by a value per row, and of such a value.
+// `by_hand` writes down the order in which a group adds up: eight rows, or fewer that divide their number, at a time.
+void add_sums(Graph& g, const Shape& shape, bool by_hand) {
+  const Value x = g.input("x", f32(shape)), d = g.input("d", f32(shape));
+  const Value s = g.input("s", f32(shape.with(shape.rank() - 1, 1)));
+  const Value y = normalized(x) * g.input("w", f32({shape[shape.rank() - 1]}));
+  const std::int64_t rows = shape.removed(shape.rank() - 1).elements();
+  std::int64_t n = std::min<std::int64_t>(8, rows);
+  while (rows % n != 0) --n;
+  const auto sum_of = [&](Value of) {
+    const std::int64_t columns = of.shape()[of.rank() - 1];
+    if (by_hand) return reduce_sum(reduce_sum(reshape(of, {rows / n, n, columns}), {1}), {0});
+    Ints axes;
+    for (int axis = 0; axis + 1 < of.rank(); ++axis) axes.push_back(axis);
+    return reduce_sum(of, axes);
+  };
+  g.output("y", y);
+  g.output("sum", sum_of(tanh(y)));
+  g.output("products", sum_of(y * d));
+  g.output("scaled", sum_of(d * (y * s)));
+  g.output("values", sum_of(s * reduce_max(y, {y.rank() - 1}, true)));
+}
+
+TEST_CASE("a group adds up rows in a fixed order, wherever they lie and whoever computes them") {
+  for (const Shape& shape : {Shape{16, 64}, Shape{12, 5}, Shape{3, 8, 40}, Shape{5, 7, 33}, Shape{37, 20}, Shape{4, 1},
+                             Shape{32, 700}, Shape{6, 5000}}) {
+    CAPTURE(shape.text());
+    Graph g, by_hand;
+    add_sums(g, shape, false);
+    add_sums(by_hand, shape, true);
+    const TensorMap inputs = random_inputs(g);
+    const auto cpu = make_backend("cpu", {1});
+    const bool sums = print_graph(*lower(g, *cpu)).find("sum_rows=") != std::string::npos;
+    CHECK(sums == (shape != Shape{37, 20}));  // a prime number of rows
+    const TensorMap wanted = evaluate(by_hand, *cpu, inputs, {.without = {"row_groups"}});
+    for (const int threads : {1, 2, 3, 4}) {
+      CAPTURE(threads);
+      const TensorMap got = evaluate(g, *make_backend("cpu", {threads}), inputs);
+      for (const auto& output : wanted) {
+        CAPTURE(output.first);
+        if (!sums && output.first != "y") continue;
+        CHECK(std::ranges::equal(got.at(output.first).bytes(), output.second.bytes()));
+      }
+    }
+  }
+}
+
+TEST_CASE("the gradients of gains and biases of a loop are sums of sums, whatever the schedule and the threads") {
+  for (const Trained& t : {Trained{"lnlstm", 5, 16, 7, 24}, Trained{"lnlstm", 9, 32, 40, 256}}) {
+    CAPTURE(t.hidden);
+    TensorMap inputs;
+    const auto graph = build(t, inputs);
+    const std::string text = print_graph(*lower(*graph, *make_backend("cpu", {1})));
+    CHECK(text.find("sum_rows=8") != std::string::npos);
+    const TensorMap plain = evaluate(*graph, *make_backend("cpu", {1}), inputs, k_without_sums);
+    const TensorMap wanted = evaluate(*graph, *make_backend("cpu", {1}), inputs);
+    for (const auto& output : plain) {
+      CAPTURE(output.first);
+      double largest = 0, off = 0;
+      for (std::int64_t i = 0; i < output.second.elements(); ++i) {
+        largest = std::max(largest, std::abs(output.second.at(i)));
+        off = std::max(off, std::abs(output.second.at(i) - wanted.at(output.first).at(i)));
+      }
+      // A sum of n terms in any order: n u times the sum of their sizes, here at most sqrt(n) times the largest result.
+      const auto n = static_cast<double>(t.steps * t.batch);
+      CHECK(off <= 0x1p-23 * n * std::sqrt(n) * largest);
+    }
+    for (int threads = 1; threads <= 4; ++threads)
+      for (const char* schedule : {"rows", "columns", "calls", "one"}) {
+        CAPTURE(threads);
+        CAPTURE(schedule);
+        const auto backend = make_backend("cpu", {.threads = threads, .own = {{"schedule", schedule}}});
+        const TensorMap got = evaluate(*graph, *backend, inputs);
+        for (const auto& output : wanted) {
+          CAPTURE(output.first);
+          CHECK(std::ranges::equal(got.at(output.first).bytes(), output.second.bytes()));
+        }
+      }
   }
 }
 

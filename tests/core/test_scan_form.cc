@@ -145,6 +145,21 @@ TEST_CASE("a step that contains a loop has no form, and the reason says so") {
   CHECK(describe(p.forms[0], *p.plan) == std::vector<std::string>{"no scan form: a step contains a loop"});
 }
 
+TEST_CASE("rows stay apart where row groups add up some of them, which go together") {
+  const Planned p = loops_of({.cell = "lnlstm", .hidden = H}, /*trains=*/true);
+  REQUIRE(p.forms.size() == 2);
+  CHECK(p.forms[0].rows == B);
+  CHECK(p.forms[0].row_unit == 1);
+  CHECK(p.forms[1].rows == B);
+  CHECK(p.forms[1].row_unit == 6);
+  for (std::size_t i = 0; i < p.plan->graph->nodes().size(); ++i)
+    if (p.plan->bodies[i]) {
+      const auto& form = p.forms[p.plan->graph->nodes()[i].attributes.get<bool>("reverse") ? 1 : 0];
+      CHECK(describe(form, *p.plan->bodies[i]).back() ==
+            (form.row_unit == 6 ? "6 independent rows, summed by 6" : "6 independent rows"));
+    }
+}
+
 TEST_CASE("a form is described line by line") {
   const Planned p = loops_of({.cell = "lstm", .hidden = H}, /*trains=*/false);
   for (std::size_t i = 0; i < p.plan->graph->nodes().size(); ++i) {

@@ -41,7 +41,9 @@ struct UNROLL_API ScanForm {
   std::vector<Product> products = {};
   std::vector<Stage> stages = {};
   std::vector<State> states = {};
-  std::int64_t rows = 0;  // of axis 0 of states, sequences and outputs, when no row reads another one; otherwise 0
+  // Of axis 0 of states, sequences and outputs, when no row reads another one; otherwise 0. Row groups may add up
+  // `row_unit` rows at a time: a worker then takes them together, and stacks of sums have rows / row_unit rows.
+  std::int64_t rows = 0, row_unit = 1;
 
   explicit operator bool() const { return reason.empty(); }
   int exchanges() const;  // barriers of one step

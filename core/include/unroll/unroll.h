@@ -21,6 +21,7 @@
 #include "unroll/predict.h"
 #include "unroll/predict_tables.h"
 #include "unroll/result.h"
+#include "unroll/row_sums.h"
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
 #include "unroll/scan_form.h"
