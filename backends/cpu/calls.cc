@@ -369,13 +369,9 @@ std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id
   });
 }
 
-bool is_packed_matmul(const PlanView& view, std::int32_t id, int first_constant) {
-  const Node& node = view.graph().node(id);
-  if (node.op != Op::matmul || node.attributes.get<bool>("transpose_a")) return false;
-  const Storage& b = view.storage(node.inputs[1]);
-  if (b.place != Storage::Place::input || b.index < first_constant || b.offset != 0 || !b.strides.empty()) return false;
+bool is_packed_matmul(const PlanView& view, std::int32_t id, const ScanForm& form) {
   std::size_t none = 0;
-  return strided_matmul(At{view, node, id, none}).single();
+  return form.product(id) && strided_matmul(At{view, view.graph().node(id), id, none}).single();
 }
 
 std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& view, std::int32_t id, const ColumnSplit* split) {

@@ -235,46 +235,32 @@ Range units_of(int part, int parts, Index units) {
   }
 }
 
-ColumnSplit::ColumnSplit(const PlanView& view, int first_constant)
+ColumnSplit::ColumnSplit(const PlanView& view, const ScanForm& form)
     : view_(view), splits_(view.graph().nodes().size(), false), products_(view.graph().nodes().size()) {
   const Graph& graph = view.graph();
   for (std::size_t i = 0; i < splits_.size(); ++i)
     splits_[i] = is_pointwise(view, graph.nodes()[i]) || is_concat_of_equals(view, graph.nodes()[i]);
-  for (std::size_t i = 0; i < splits_.size(); ++i) {
-    const auto id = static_cast<std::int32_t>(i);
-    if (is_packed_matmul(view, id, first_constant)) products_[i] = product_of(id);
-  }
+  for (const ScanForm::Product& product : form.products)
+    if (is_packed_matmul(view, product.node, form))
+      products_[static_cast<std::size_t>(product.node)] = product_of(product);
 }
 
-ColumnSplit::Product ColumnSplit::product_of(std::int32_t id) const {
-  const Index columns = last_of(view_.graph().node(id).outputs[0].shape);
-  for (const Node& reader : view_.graph().nodes()) {
-    if (reader.op != Op::slice || reader.inputs[0] != ValueId{id, 0}) continue;
-    const Index units = last_of(reader.outputs[0].shape);
-    if (units > 0 && columns % units == 0 && readers_take(id, units)) return {units, columns / units, true};
-    break;
-  }
-  return {columns, 1, false};
+ColumnSplit::Product ColumnSplit::product_of(const ScanForm::Product& product) const {
+  if (product.gates > 1 && gates_read_by_columns(product)) return {product.units, product.gates, true};
+  return {product.n, 1, false};
 }
 
-// Whether nothing but slices of these units reads the product, and nothing but calls by columns these.
-bool ColumnSplit::readers_take(std::int32_t product, Index units) const {
+// Whether only calls by columns of one gate's shape read the gates, where no copy of them is made.
+bool ColumnSplit::gates_read_by_columns(const ScanForm::Product& product) const {
   const Graph& graph = view_.graph();
-  const ValueId whole{product, 0};
-  for (const NamedValue& output : graph.outputs())
-    if (output.value == whole) return false;
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& slice = graph.nodes()[i];
-    if (std::find(slice.inputs.begin(), slice.inputs.end(), whole) == slice.inputs.end()) continue;
-    const int last = slice.outputs[0].shape.rank() - 1;
-    if (slice.op != Op::slice || slice.attributes.get<Index>("axis") != last || slice.outputs[0].shape[last] != units ||
-        slice.attributes.get<Index>("start") % units != 0)
-      return false;
-    const ValueId part{static_cast<std::int32_t>(i), 0};
-    if (!is_view(view_, part.node)) continue;  // copied, by columns
+    const ValueId gate{static_cast<std::int32_t>(i), 0};
+    if (slice.op != Op::slice || slice.inputs[0] != ValueId{product.node, 0}) continue;
+    if (!is_view(view_, gate.node)) continue;  // copied, by columns
     for (std::size_t k = i + 1; k < graph.nodes().size(); ++k) {
       const Node& reader = graph.nodes()[k];
-      if (std::find(reader.inputs.begin(), reader.inputs.end(), part) == reader.inputs.end()) continue;
+      if (std::find(reader.inputs.begin(), reader.inputs.end(), gate) == reader.inputs.end()) continue;
       const bool pointwise = reader.op == Op::fused || is_elementwise(reader.op);
       if (!pointwise || !splits(static_cast<std::int32_t>(k)) || reader.outputs[0].shape != slice.outputs[0].shape)
         return false;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/program.h"
+#include "unroll/scan_form.h"
 
 namespace unroll::cpu {
 
@@ -17,8 +18,7 @@ Range units_of(int part, int parts, std::int64_t units);
 
 class ColumnSplit {
  public:
-  // first_constant: the first input of the body that is the same in every step.
-  ColumnSplit(const PlanView& body, int first_constant);
+  ColumnSplit(const PlanView& body, const ScanForm& form);
 
   // Columns [groups * units] of a product by a constant.
   struct Product {
@@ -31,8 +31,8 @@ class ColumnSplit {
   }  // units 0: none
 
  private:
-  Product product_of(std::int32_t product) const;
-  bool readers_take(std::int32_t product, std::int64_t units) const;
+  Product product_of(const ScanForm::Product& product) const;
+  bool gates_read_by_columns(const ScanForm::Product& product) const;
 
   const PlanView& view_;
   std::vector<bool> splits_;

@@ -4,7 +4,7 @@
 
 #include "backends/common/host_buffer.h"
 #include "backends/cpu/packed_matmul.h"
-#include "unroll/ops.h"
+#include "unroll/scan_form.h"
 
 namespace unroll::cpu {
 
@@ -69,9 +69,10 @@ MapCall::MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_byt
     outputs_.push_back({present ? view.ref(out) : Ref{}, step_bytes(node.outputs[k]), present, spilled});
     if (!present) spilled += aligned(outputs_.back().step_bytes);
   }
+  const ScanForm form = scan_form(view.plan, id);
   parts_.resize(static_cast<std::size_t>(view.parts));
   for (OwnBody& own : parts_) {
-    ScanBody body{layout_, view.costs->place_of_loop(id), own.packed};
+    ScanBody body{form, view.costs->place_of_loop(id), own.packed};
     body.apart = view.parts;
     own.body = std::make_unique<Program>(PlanView{plan, 1, view.state, view.make_claimed}, &body);
     own.body->leave_untimed();

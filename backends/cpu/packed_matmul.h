@@ -46,8 +46,8 @@ class PackedMatmul final : public Call {
   }
 };
 
-// Whether the node is such a product; constants of the scan are the body's inputs from first_constant on.
-bool is_packed_matmul(const PlanView& body, std::int32_t node, int first_constant);
+// Whether the node is a product of the form that one call computes.
+bool is_packed_matmul(const PlanView& body, std::int32_t node, const ScanForm& form);
 std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& body, std::int32_t node, const ColumnSplit* split);
 
 }  // namespace unroll::cpu

@@ -126,7 +126,7 @@ std::vector<Access> accesses_of_outputs(const PlanView& view, int n_states) {
 }
 
 Loop loop_of(const Graph& body, const ScanBody& scan) {
-  Loop loop{static_cast<int>(body.inputs().size()), scan.layout.n_states, {}, scan.kept};
+  Loop loop{static_cast<int>(body.inputs().size()), scan.layout().n_states, {}, scan.kept};
   const auto outputs = body.outputs();
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     std::size_t first = 0;
@@ -140,13 +140,13 @@ Loop loop_of(const Graph& body, const ScanBody& scan) {
 }  // namespace
 
 Program::Program(PlanView view, const ScanBody* scan)
-    : steps_(view.state.trace, scan ? static_cast<double>(scan->layout.steps) / scan->apart : 1) {
+    : steps_(view.state.trace, scan ? static_cast<double>(scan->layout().steps) / scan->apart : 1) {
   const Plan& plan = view.plan;
   const auto costs_by = [&](const Rates& rates) { return scan ? Costs(rates, plan, scan->place) : Costs(rates, plan); };
   const Costs costs = costs_by(usual_rates()), predicted = costs_by(view.state.rates);
   view.costs = &costs;
   view.predicted = &predicted;
-  view.packed = scan && (scan->layout.packed || scan->by_rows());
+  view.packed = scan && (scan->layout().packed || scan->by_rows());
   constexpr int k_timed_steps = 16;  // one in so many steps of a loop is timed
   steps_.time_one_in(plan.one_thread ? 0 : scan ? k_timed_steps : 1);
   n_bases_ = k_first_input + plan.graph->inputs().size() + plan.graph->outputs().size();
@@ -222,10 +222,10 @@ void Program::add_plan(const PlanView& view) {
 
 void Program::add_body(const PlanView& view, const ScanBody& scan) {
   const Graph& graph = view.graph();
-  const std::vector<bool> has_rows = what_has_rows(graph, scan.layout);
+  const std::vector<bool> has_rows = what_has_rows(graph, scan.layout());
   const Share share = share_of(scan.schedule);
-  const int n_states = scan.layout.n_states, first_constant = n_states + scan.layout.n_sequences;
-  const auto split = scan.by_columns() ? std::make_unique<ColumnSplit>(view, first_constant) : nullptr;
+  const int n_states = scan.layout().n_states;
+  const auto split = scan.by_columns() ? std::make_unique<ColumnSplit>(view, scan.form) : nullptr;
   std::vector<std::vector<Access>> accesses;
   const auto add = [&](Step step, std::vector<Access> all) {
     std::vector<Access> own = step.call->accesses();
@@ -234,7 +234,7 @@ void Program::add_body(const PlanView& view, const ScanBody& scan) {
   };
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     std::unique_ptr<Call> call;
-    if (!is_constant_matmul(view.plan, i) && is_packed_matmul(view, i, first_constant)) {
+    if (!is_constant_matmul(view.plan, i) && is_packed_matmul(view, i, scan.form)) {
       auto product = make_packed_matmul(view, i, split.get());
       scan.packed.push_back(product.get());
       call = std::move(product);

@@ -13,7 +13,7 @@
 #include "backends/cpu/schedule.h"
 #include "backends/cpu/steps.h"
 #include "unroll/backend.h"
-#include "unroll/ops.h"
+#include "unroll/scan_form.h"
 
 namespace unroll::cpu {
 
@@ -50,12 +50,13 @@ class ColumnSplit;
 
 // What the body of a scan is compiled for.
 struct ScanBody {
-  const ScanLayout& layout;
+  const ScanForm& form;
   LoopPlace place;
   std::vector<PackedMatmul*>& packed;  // gets the products by constants, to be packed before the loop
   Schedule schedule = Schedule::one;
   int sharers = 1;                     // parts that share each step in this schedule
   std::vector<bool> kept = {};         // [output] each step has memory of its own
+  const ScanLayout& layout() const { return form.layout; }
   bool by_columns() const { return schedule == Schedule::columns; }  // columns.h
   bool by_rows() const { return schedule == Schedule::rows; }        // runs on some of the rows
   int apart = 1;                       // parts that run other steps

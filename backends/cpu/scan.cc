@@ -15,19 +15,17 @@ namespace unroll::cpu {
 
 namespace {
 
-// Rows that a part may run through all steps on its own: no row reads another one, and products by rows are packed.
+// Parts may run rows of their own through all steps where no row reads another one and all products are packed.
 bool has_separate_rows(const ScanForm& form, const PlanView& body) {
-  const int first_constant = form.layout.n_states + form.layout.n_sequences;
-  const bool packed = std::all_of(form.products.begin(), form.products.end(), [&](const ScanForm::Product& product) {
-    return is_packed_matmul(body, product.node, first_constant);
-  });
-  return packed && form.rows > 0;
+  const auto packed = [&](const ScanForm::Product& product) { return is_packed_matmul(body, product.node, form); };
+  return form.rows > 0 && std::all_of(form.products.begin(), form.products.end(), packed);
 }
 
 }  // namespace
 
 ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes)
-    : layout_(scan_layout(view.graph().node(id))),
+    : form_(scan_form(view.plan, id)),
+      layout_(form_.layout),
       scratch_base_(view.plan.scratch_offset[static_cast<std::size_t>(id)]),
       body_(view.plan.bodies[static_cast<std::size_t>(id)]),
       parts_(view.parts),
@@ -38,11 +36,7 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
   const Plan& body = *body_;
   const auto n_states = static_cast<std::size_t>(layout_.n_states);
   const auto n_sequences = static_cast<std::size_t>(layout_.n_sequences);
-  if (view.parts > 1)
-    if (const ScanForm form = scan_form(view.plan, id); has_separate_rows(form, {body, 1, view.state})) {
-      rows_ = form.rows;
-      row_unit_ = form.row_unit;
-    }
+  if (view.parts > 1 && has_separate_rows(form_, {body, 1, view.state})) rows_ = form_.rows;
   const auto rows_bytes = [&](const Type& type) {
     return rows_ > 0 && type.shape.rank() > 0 && type.shape[0] == rows_ ? type.bytes() : 0;
   };
@@ -56,7 +50,9 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
   for (std::size_t i = 0; i < n_states; ++i) {
     const Type& type = view.graph().type(node.inputs[i]);
     const Operand last = operand(static_cast<std::int32_t>(i), type);
-    states_.push_back({view.ref(node.inputs[i]), last, type.bytes(), rows_bytes(type), buffer});
+    const ScanForm::State& stacks = form_.states[i];
+    states_.push_back({view.ref(node.inputs[i]), last, type.bytes(), rows_bytes(type), buffer,
+                       std::max(-1, stacks.after - layout_.n_states), std::max(-1, stacks.before - layout_.n_states)});
     buffer += 2 * aligned(type.bytes());
   }
   for (std::size_t i = 0; i < n_sequences; ++i) {
@@ -77,13 +73,6 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
     outputs_.push_back(operand(static_cast<std::int32_t>(k), step));
     spill_offset_.push_back(spilled);
     if (!outputs_.back().present) spilled += aligned(step.bytes());
-    // The value of a state after or before the step: the state can live in the stack.
-    for (std::size_t i = 0; i < n_states && outputs_.back().present; ++i) {
-      const ValueId value = body.graph->outputs()[k].value;
-      const int place = static_cast<int>(k - n_states);
-      if (states_[i].after < 0 && value == body.graph->outputs()[i].value) states_[i].after = place;
-      if (states_[i].before < 0 && value == body.graph->inputs()[i].value) states_[i].before = place;
-    }
   }
   spill_ = Bytes(at_least_one(spilled));
   key_ = std::to_string(view.parts) + " parts, " + std::to_string(layout_.steps) + " steps" +
@@ -125,7 +114,7 @@ void ScanCall::compile(Way& way) const {
     kept.push_back(k >= states_.size() && outputs_[k - states_.size()].present);
   const auto add_program = [&](int n) {
     way.packed.push_back(std::make_unique<std::vector<PackedMatmul*>>());
-    const ScanBody scan{layout_, place_, *way.packed.back(), schedule, sharers, kept};
+    const ScanBody scan{form_, place_, *way.packed.back(), schedule, sharers, kept};
     way.programs.push_back(std::make_unique<Program>(PlanView{*body_, n, state_, make_claimed_}, &scan));
   };
   const std::size_t lanes = schedule == Schedule::one ? 1 : parts;

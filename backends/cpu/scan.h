@@ -14,7 +14,7 @@
 #include "backends/cpu/program.h"
 #include "backends/cpu/schedule.h"
 #include "backends/cpu/work.h"
-#include "unroll/ops.h"
+#include "unroll/scan_form.h"
 
 namespace unroll::cpu {
 
@@ -104,8 +104,8 @@ class ScanCall final : public Call {
   bool end_rows(const Frame& frame, std::int64_t from, std::int64_t to, std::byte* const* states,
                 const Part& part) const;
   Range rows_of(const Part& part) const {
-    const Range units = part.share(rows_ / row_unit_);
-    return {units.begin * row_unit_, units.end * row_unit_};
+    const Range units = part.share(rows_ / form_.row_unit);
+    return {units.begin * form_.row_unit, units.end * form_.row_unit};
   }
   std::size_t packed_row_bytes(std::size_t step_bytes) const { return step_bytes / static_cast<std::size_t>(batch_); }
   std::byte* packed_rows(const Frame& frame, std::size_t k, std::int64_t row) const {
@@ -114,12 +114,12 @@ class ScanCall final : public Call {
     return stack.ref.in(frame) + static_cast<std::size_t>(row) * packed_row_bytes(stack.step_bytes);
   }
 
-  ScanLayout layout_;
+  const ScanForm form_;
+  const ScanLayout& layout_;  // of the form
   std::size_t scratch_base_;
   std::vector<State> states_;
   std::int64_t batch_ = 0;  // of a packed scan
-  std::int64_t rows_ = 0;      // of a scan whose rows are apart
-  std::int64_t row_unit_ = 1;  // a part has a multiple of it
+  std::int64_t rows_ = 0;   // of a scan whose rows are apart; a part has a multiple of the form's row_unit
   Ref batch_sizes_;
   std::vector<Operand> sequences_, constants_, outputs_;
   mutable Bytes spill_;  // for per-step outputs that nobody reads

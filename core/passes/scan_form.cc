@@ -5,13 +5,15 @@
 
 #include "unroll/row_sums.h"
 
-
 namespace unroll {
 
 namespace {
 
 using Index = std::int64_t;
 
+const Storage& storage_of(const Plan& plan, const ValueId& id) {
+  return plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+}
 Index last_of(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[shape.rank() - 1]; }
 bool is_pointwise(const Node& node) { return node.op == Op::fused || is_elementwise(node.op); }
 // Every operand lines up with the rows of the result, or is the same for all.
@@ -88,22 +90,23 @@ class RowCheck {
 
 class Builder {
  public:
-  Builder(const Plan& body, const ScanLayout& layout) : body_(body), graph_(*body.graph) { form_.layout = layout; }
+  Builder(const Plan& plan, std::int32_t scan)
+      : outer_(plan), scan_(scan), body_(*plan.bodies[static_cast<std::size_t>(scan)]), graph_(*body_.graph) {
+    form_.layout = scan_layout(plan.graph->node(scan));
+  }
 
   ScanForm run() {
-    if (form_.reason = reason(); !form_.reason.empty()) return std::move(form_);
     for (std::int32_t i = 0; i < size(); ++i) find_product(i);
-    find_stages();
     place_states();
+    if (form_.reason = reason(); !form_.reason.empty()) return std::move(form_);
+    find_stages();
     if (!form_.layout.packed) find_rows();
     return std::move(form_);
   }
 
  private:
   std::int32_t size() const { return static_cast<std::int32_t>(graph_.nodes().size()); }
-  const Storage& storage(const ValueId& id) const {
-    return body_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  }
+  const Storage& storage(const ValueId& id) const { return storage_of(body_, id); }
   int first_constant() const { return form_.layout.n_states + form_.layout.n_sequences; }
 
   std::string reason() const {
@@ -241,7 +244,8 @@ class Builder {
     form_.states.resize(n);
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t k = n; k < graph_.outputs().size(); ++k) {
-        const ValueId value = graph_.outputs()[k].value;
+        const ValueId out{scan_, static_cast<std::int32_t>(k)}, value = graph_.outputs()[k].value;
+        if (storage_of(outer_, out).place == Storage::Place::none) continue;
         ScanForm::State& state = form_.states[i];
         if (state.after < 0 && value == graph_.outputs()[i].value) state.after = static_cast<int>(k);
         if (state.before < 0 && value == graph_.inputs()[i].value) state.before = static_cast<int>(k);
@@ -257,6 +261,8 @@ class Builder {
     form_.row_unit = check.unit();
   }
 
+  const Plan& outer_;
+  const std::int32_t scan_;
   const Plan& body_;
   const Graph& graph_;
   ScanForm form_;
@@ -286,7 +292,7 @@ const ScanForm::Product* ScanForm::product(std::int32_t node) const {
 }
 
 ScanForm scan_form(const Plan& plan, std::int32_t scan) {
-  return Builder(*plan.bodies[static_cast<std::size_t>(scan)], scan_layout(plan.graph->node(scan))).run();
+  return Builder(plan, scan).run();
 }
 
 std::vector<std::string> describe(const ScanForm& form, const Plan& body) {

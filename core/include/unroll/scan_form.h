@@ -31,16 +31,16 @@ struct UNROLL_API ScanForm {
     std::vector<std::int32_t> nodes;  // of the body; inputs, constants and views are left out
     bool exchanges = false;           // a barrier follows: a later stage, or the next step, reads units of all workers
   };
-  // Where a state lives: outputs of the scan that have its value after or before each step. -1: in memory of its own.
+  // Where a state lives: kept outputs of the scan with its value after or before each step. -1: in memory of its own.
   struct State {
     int after = -1, before = -1;
   };
 
-  std::string reason = {};  // why there is no form; the rest is then empty
+  std::string reason = {};  // why no kernel can run the whole loop; there are then no stages, and `rows` is 0
   ScanLayout layout = {};
   std::vector<Product> products = {};
-  std::vector<Stage> stages = {};
   std::vector<State> states = {};
+  std::vector<Stage> stages = {};
   // Of axis 0 of states, sequences and outputs, when no row reads another one; otherwise 0. Row groups may add up
   // `row_unit` rows at a time: a worker then takes them together, and stacks of sums have rows / row_unit rows.
   std::int64_t rows = 0, row_unit = 1;
