@@ -6,19 +6,13 @@
 #include <cstring>
 
 #include "core/ir/text.h"
+#include "core/support/exact_text.h"
 #include "core/support/formats.h"
 #include "unroll/graph.h"
 
 namespace unroll {
 
 namespace {
-
-template <class T>
-std::string shortest(T value) {
-  char buffer[64];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return {buffer, end};
-}
 
 template <class T>
 std::string bits_text(T value) {
@@ -35,7 +29,7 @@ std::string float_text(T value) {
     const T usual = std::numeric_limits<T>::quiet_NaN();
     return std::memcmp(&value, &usual, sizeof value) == 0 ? "nan" : bits_text(value);
   }
-  return shortest(value);  // "inf" and "-inf" for infinities
+  return exact_text(value);  // "inf" and "-inf" for infinities
 }
 
 std::string element_text(const Tensor& t, std::int64_t index) {

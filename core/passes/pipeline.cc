@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/passes/passes.h"
+#include "core/support/size_text.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
 
@@ -134,13 +135,6 @@ std::shared_ptr<const Graph> run_passes(const Graph& graph, const Context& conte
   }
   verify(*result, Stage::planned);
   return result;
-}
-
-// Rounded up; in KiB below 10 MiB.
-std::string size_text(std::size_t bytes) {
-  const bool small = bytes < std::size_t{10} << 20;
-  const int shift = small ? 10 : 20;
-  return std::to_string((bytes + (std::size_t{1} << shift) - 1) >> shift) + (small ? " KiB" : " MiB");
 }
 
 // What takes most of a plan's bytes, largest first.

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "core/support/crc32c.h"
+#include "core/support/exact_text.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -12,13 +13,6 @@ namespace {
 
 constexpr std::string_view k_format = "unroll run 1";
 constexpr const char* k_digest = "digest";
-
-template <class T>
-std::string number_text(T value) {
-  char text[64];
-  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  return {text, end};
-}
 
 class Reader {
  public:
@@ -94,18 +88,18 @@ std::string digest_of(const Batch& batch) {
 void put_run_state(TensorFile& file, const RunState& s) {
   auto& m = file.metadata;
   m["trainer.format"] = k_format;
-  m["trainer.update"] = number_text(s.update);
-  m["trainer.seed"] = number_text(s.seed);
-  m["trainer.batches_per_epoch"] = number_text(s.batches_per_epoch);
-  m["trainer.accumulate"] = number_text(s.accumulate);
-  m["trainer.metrics_bytes"] = number_text(s.metrics_bytes);
-  m["trainer.best_loss"] = s.best_loss ? number_text(*s.best_loss) : "none";
-  m["trainer.last_loss"] = number_text(s.last_loss);
-  m["trainer.validations_without_better"] = number_text(s.validations_without_better);
-  m["trainer.plateaus"] = number_text(s.plateau.plateaus);
-  m["trainer.plateau_waited"] = number_text(s.plateau.waited);
-  m["trainer.rollbacks"] = number_text(s.rollbacks);
-  for (const auto& [name, value] : s.best_metrics) m["trainer.best." + name] = number_text(value);
+  m["trainer.update"] = exact_text(s.update);
+  m["trainer.seed"] = exact_text(s.seed);
+  m["trainer.batches_per_epoch"] = exact_text(s.batches_per_epoch);
+  m["trainer.accumulate"] = exact_text(s.accumulate);
+  m["trainer.metrics_bytes"] = exact_text(s.metrics_bytes);
+  m["trainer.best_loss"] = s.best_loss ? exact_text(*s.best_loss) : "none";
+  m["trainer.last_loss"] = exact_text(s.last_loss);
+  m["trainer.validations_without_better"] = exact_text(s.validations_without_better);
+  m["trainer.plateaus"] = exact_text(s.plateau.plateaus);
+  m["trainer.plateau_waited"] = exact_text(s.plateau.waited);
+  m["trainer.rollbacks"] = exact_text(s.rollbacks);
+  for (const auto& [name, value] : s.best_metrics) m["trainer.best." + name] = exact_text(value);
   if (!s.data_digest.empty()) m["trainer.data_digest"] = s.data_digest;
   if (!s.validation_digest.empty()) m["trainer.validation_digest"] = s.validation_digest;
 }

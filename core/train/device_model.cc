@@ -5,6 +5,7 @@
 
 #include "core/train/control.h"
 #include "core/support/settling.h"
+#include "core/support/size_text.h"
 #include "core/train/bad_value.h"
 #include "core/train/check_parameters.h"
 #include "core/train/checkpoint.h"

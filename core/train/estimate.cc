@@ -8,6 +8,7 @@
 
 #include "core/support/machine_memory.h"
 #include "core/support/median.h"
+#include "core/support/size_text.h"
 #include "core/train/prefetch.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -282,12 +283,6 @@ class Trials {
 };
 
 }  // namespace
-
-std::string size_text(std::size_t bytes) {
-  const bool small = bytes < std::size_t{10} << 20;
-  const int shift = small ? 10 : 20;
-  return std::to_string((bytes + (std::size_t{1} << shift) - 1) >> shift) + (small ? " KiB" : " MiB");
-}
 
 std::size_t constant_bytes(const Plan& plan) {
   std::size_t bytes = 0;

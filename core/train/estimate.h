@@ -12,9 +12,6 @@
 
 namespace unroll {
 
-// "12 KiB", "3 MiB"
-std::string size_text(std::size_t bytes);
-
 std::size_t constant_bytes(const Plan& plan);
 // Of the arena: outputs of loops that a loop in the other direction reads.
 std::size_t saved_values_bytes(const Plan& plan);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares an uninterrupted run with an interrupted and resumed one.
 #include <algorithm>
-#include <charconv>
 
+#include "core/support/exact_text.h"
 #include "core/train/checkpoint.h"
 #include "unroll/error.h"
 
@@ -13,11 +13,6 @@ namespace {
 constexpr std::size_t k_max_metrics_bytes = std::size_t{1} << 32;
 constexpr std::size_t k_max_differences = 20;
 
-std::string number_text(double value) {
-  char text[64];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
-
 // Where the bytes of two tensors of one type part.
 std::string first_difference(const Tensor& a, const Tensor& b) {
   const auto size = static_cast<std::size_t>(dtype_bytes(a.dtype()));
@@ -26,7 +21,7 @@ std::string first_difference(const Tensor& a, const Tensor& b) {
   while (x[i] == y[i]) ++i;
   const auto element = static_cast<std::int64_t>(i / size);
   return "differs first at [" + std::to_string(element) + "] of " + a.type().text() + " in memory order: " +
-         number_text(a.at(element)) + ", resumed " + number_text(b.at(element));
+         exact_text(a.at(element)) + ", resumed " + exact_text(b.at(element));
 }
 
 class Comparison {

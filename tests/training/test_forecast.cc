@@ -37,8 +37,8 @@ double slow(int t) { return 5 - 0.25 * t + (t % 3); }
 std::string table(int at = -1, double fast_at = 0) {
   std::string csv = "day,slow,word,fast\n";
   for (int t = 0; t < 20; ++t)
-    csv += std::to_string(t) + "," + number_text(slow(t)) + ",w," +
-           (t == 7 ? "" : number_text(t == at ? fast_at : fast(t))) + "\n";
+    csv += std::to_string(t) + "," + exact_text(slow(t)) + ",w," +
+           (t == 7 ? "" : exact_text(t == at ? fast_at : fast(t))) + "\n";
   return csv;
 }
 
@@ -241,7 +241,7 @@ TEST_CASE("a list of one column is that column, and a file without a header has 
   one.columns = {"slow"};
   CHECK(make_forecast(one, table(), "t.csv")->metadata() == make_forecast(alone("slow"), table(), "t.csv")->metadata());
   std::string plain;
-  for (int t = 0; t < 20; ++t) plain += std::to_string(t) + "," + number_text(slow(t)) + "\n";
+  for (int t = 0; t < 20; ++t) plain += std::to_string(t) + "," + exact_text(slow(t)) + "\n";
   one.columns = {"2", "1"};
   CHECK(make_forecast(one, plain, "t.csv")->metadata().at("series.1.column") == "1");
   one.columns = {"3"};

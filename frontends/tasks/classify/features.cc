@@ -15,7 +15,7 @@ namespace {
 
 std::string numbers_text(std::span<const double> values) {
   std::vector<std::string> texts;
-  for (const double v : values) texts.push_back(number_text(v));
+  for (const double v : values) texts.push_back(exact_text(v));
   return entry_lines(texts);
 }
 
@@ -87,7 +87,7 @@ void Features::put(Metadata& m) const {
   m["width"] = std::to_string(width());
   m["columns"] = entry_lines(columns);
   m["missing"] = missing;
-  m["divide"] = number_text(divide);
+  m["divide"] = exact_text(divide);
   m["normalize"] = normalize ? "1" : "0";
   if (!normalize && missing == "error") return;  // nothing reads them
   m["mean"] = numbers_text(mean);
@@ -130,7 +130,7 @@ Value Features::scaled(Value x) const {
 
 std::string class_name(std::string_view cell) {
   const std::optional<double> number = number_in(cell);
-  return number ? number_text(*number) : std::string(trimmed(cell));
+  return number ? exact_text(*number) : std::string(trimmed(cell));
 }
 
 // Welford's method, by column.

@@ -62,10 +62,10 @@ void check_series(DataChecker& c, const std::vector<double>& values, std::int64_
   c.figure("median" + of, middle);
   c.figure("lowest" + of, *std::min_element(values.begin(), values.end()));
   c.figure("highest" + of, *std::max_element(values.begin(), values.end()));
-  if (spread == 0) c.warn("numbers", in + "most values are " + number_text(middle) + ": there is little to learn");
+  if (spread == 0) c.warn("numbers", in + "most values are " + exact_text(middle) + ": there is little to learn");
   else if (far > 0)
-    c.warn("numbers", in + counted(far, "outlier") + ": the distance from the median (" + number_text(middle) +
-                          ") is above 10 times the median distance (" + number_text(spread) + ")");
+    c.warn("numbers", in + counted(far, "outlier") + ": the distance from the median (" + exact_text(middle) +
+                          ") is above 10 times the median distance (" + exact_text(spread) + ")");
 }
 
 }  // namespace

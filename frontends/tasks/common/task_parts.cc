@@ -40,11 +40,6 @@ std::int64_t get_integer(const Metadata& metadata, const std::string& key) {
 }
 double get_double(const Metadata& metadata, const std::string& key) { return parsed<double>(metadata, key); }
 
-std::string number_text(double value) {
-  char text[64];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
-
 namespace {
 
 std::string series_key(std::size_t series) { return series == 0 ? "" : "series." + std::to_string(series) + "."; }
@@ -75,8 +70,8 @@ void put_scales(Metadata& m, std::span<const SeriesScales> series) {
   for (std::size_t s = 0; s < series.size(); ++s) {
     m[series_key(s) + "column"] = series[s].column;
     for (std::size_t h = 0; h < series[s].ahead.size(); ++h) {
-      m[scale_key(s, h) + ".mean"] = number_text(series[s].ahead[h].mean);
-      m[scale_key(s, h) + ".deviation"] = number_text(series[s].ahead[h].deviation);
+      m[scale_key(s, h) + ".mean"] = exact_text(series[s].ahead[h].mean);
+      m[scale_key(s, h) + ".deviation"] = exact_text(series[s].ahead[h].deviation);
     }
   }
 }
@@ -128,7 +123,7 @@ void put_model_options(Metadata& m, const RecurrentModelOptions& o) {
   m["model.layers"] = std::to_string(o.layers);
   m["model.bidirectional"] = std::string(1, o.bidirectional ? '1' : '0');
   m["model.bias"] = std::string(1, o.bias ? '1' : '0');
-  m["model.dropout"] = number_text(o.dropout);
+  m["model.dropout"] = exact_text(o.dropout);
   m["model.projection"] = std::to_string(o.projection);
   m["model.nonlinearity"] = o.nonlinearity;
   m["model.reset_after"] = std::string(1, o.reset_after ? '1' : '0');

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/support/exact_text.h"
 #include "frontends/data/batch/records.h"
 #include "frontends/data/table/windows.h"
 #include "frontends/data/text/lexicon.h"
@@ -23,7 +24,6 @@ RecurrentModelOptions get_model_options(const Metadata& metadata);
 const std::string& get_text(const Metadata& metadata, const std::string& key);
 std::int64_t get_integer(const Metadata& metadata, const std::string& key);
 double get_double(const Metadata& metadata, const std::string& key);
-std::string number_text(double value);
 
 // Of a forecast: what it reads of a series, and gives next, is counted in `scaler`, what it gives k values later in
 // `scaler.k`. The keys of series s > 0 begin with "series.s.".
