@@ -49,7 +49,7 @@ FRONTENDS_MAY_INCLUDE = {
     "tasks": ({"data", "model"}, set(ROOM_ORDER)),
     "cli": ({"data", "model", "tasks"}, set(ROOM_ORDER)),
     "c": (set(), set(ROOM_ORDER)),
-    "python": (set(), set(ROOM_ORDER)),
+    "python": ({"cli"}, set(ROOM_ORDER)),
 }
 # The folders of the command: each may include itself and those before it.
 CLI_ROOMS = ["terminal", "config", "options", "run", "plan", "page", "answers", "measure", "tasks",

@@ -20,7 +20,7 @@ struct Axis {
   std::string letter;     // "T" steps, "B" sequences, ...; empty: fixed
   std::int64_t size = 0;  // if fixed
 };
-struct TensorSpec {
+struct UNROLL_API TensorSpec {
   std::string name;
   DType dtype = DType::f32;
   std::vector<Axis> axes;

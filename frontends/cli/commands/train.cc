@@ -274,15 +274,6 @@ std::string config_to_train(const TrainArguments& options) {
   return own;
 }
 
-// Between the run in the folder and this config. Throws Error(usage) where the run's checkpoint cannot follow.
-std::vector<ConfigChange> changes_of_resume(const TrainArguments& options, const Config& config) {
-  const std::string path = options.out + "/config.toml";
-  if (!options.resume || !disk().exists(path)) return {};
-  std::vector<ConfigChange> changes = config_changes(load_config({}, path), config);
-  if (holds_checkpoint(options.out)) refuse_changes(changes, options.out);
-  return changes;
-}
-
 int execute(const TrainArguments& options) {
   if (options.out.empty() && !options.find_lr && !options.verify_resume && !options.check_precision)
     throw Error(ErrorKind::usage, "train", "--out is missing",
@@ -296,7 +287,7 @@ int execute(const TrainArguments& options) {
   if (options.verify_resume) return run_verify_resume(config, trainer, options);
   if (options.check_precision) return run_check_precision(config, trainer, options);
   if (options.find_lr) return run_find_lr(config, trainer, options);
-  const std::vector<ConfigChange> changes = changes_of_resume(options, config);
+  const auto changes = options.resume ? changes_since_run(options.out, config) : std::vector<ConfigChange>();
   Activity loading("loading the data");
   const auto task = make_task(config, "");
   loading.finish();
@@ -321,9 +312,7 @@ int execute(const TrainArguments& options) {
   trainer.warn = [&](const std::string& text) { display.line("warning: " + text); };
   trainer.started = [&](std::int64_t update) {
     for (const ConfigChange& change : changes) display.line(change_line(change));
-    const std::string path = options.out + "/config.toml";
-    if (!disk().exists(path)) save_config(config, path);
-    else if (!changes.empty()) replace_config(options.out, update, config);
+    keep_config(options.out, update, config, changes);
   };
   RunEstimate estimate;
   trainer.estimated = [&](const RunEstimate& e) {

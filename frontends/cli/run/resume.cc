@@ -87,11 +87,22 @@ void refuse_changes(const std::vector<ConfigChange>& changes, const std::string&
               "Keep the run's values, or train in another folder");
 }
 
-void replace_config(const std::string& folder, std::int64_t update, const Config& config) {
+std::vector<ConfigChange> changes_since_run(const std::string& folder, const Config& config) {
+  const std::string path = folder + "/config.toml";
+  if (!disk().exists(path)) return {};
+  std::vector<ConfigChange> changes = config_changes(load_config({}, path), config);
+  if (holds_checkpoint(folder)) refuse_changes(changes, folder);
+  return changes;
+}
+
+void keep_config(const std::string& folder, std::int64_t update, const Config& config,
+                 const std::vector<ConfigChange>& changes) {
   constexpr std::size_t k_max_config_bytes = std::size_t{1} << 20;
   const std::string path = folder + "/config.toml";
+  const bool is_new = !disk().exists(path);
+  if (!is_new && changes.empty()) return;
   const std::string old = fmt::format("{}/config-before-{}.toml", folder, update);
-  if (disk().exists(path) && !disk().exists(old)) write_file(old, read_text_file(path, k_max_config_bytes));
+  if (!is_new && !disk().exists(old)) write_file(old, read_text_file(path, k_max_config_bytes));
   save_config(config, path);
 }
 

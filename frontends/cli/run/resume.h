@@ -21,8 +21,13 @@ std::string change_line(const ConfigChange& change);
 // Throws Error(usage) that names each change that is not allowed, with both values.
 void refuse_changes(const std::vector<ConfigChange>& changes, const std::string& folder);
 
-// Writes the old config to config-before-UPDATE.toml, then the new one to config.toml. An existing
-// config-before-UPDATE.toml stays: no update was saved since.
-void replace_config(const std::string& folder, std::int64_t update, const Config& config);
+// Between the run in the folder, if there is one, and a config to resume it with. Throws as refuse_changes where the
+// run has a checkpoint, which must follow.
+std::vector<ConfigChange> changes_since_run(const std::string& folder, const Config& config);
+
+// config.toml of a run that goes on after `update` with these changes. The old one becomes config-before-UPDATE.toml;
+// an existing config-before-UPDATE.toml stays: no update was saved since.
+void keep_config(const std::string& folder, std::int64_t update, const Config& config,
+                 const std::vector<ConfigChange>& changes);
 
 }  // namespace unroll::cli

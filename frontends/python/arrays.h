@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// NumPy arrays and tensors. An array that leaves owns its tensor, so nothing is copied on the way out.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <string>
+
+#include "unroll/error.h"
+#include "unroll/tensor.h"
+
+namespace unroll::python {
+
+using Array = nanobind::ndarray<nanobind::device::cpu, nanobind::c_contig, nanobind::ro>;
+
+// Throws Error(type) that names `what` and the kind of the object where it can not become a T.
+template <class T>
+T cast_to(nanobind::handle object, const std::string& what, const std::string& expected) {
+  T result;
+  if (nanobind::try_cast(object, result)) return result;
+  throw Error(ErrorKind::type, what,
+              "expected " + expected + ", got " + nanobind::type_name(object.type()).c_str());
+}
+// object as a contiguous array of the dtype, or of its own one; copied only where it is none. Throws Error(type).
+nanobind::object contiguous_array(nanobind::handle object, const char* dtype, const std::string& what);
+
+// Throws Error(type) on a dtype that unroll does not have, with `name` in the message.
+Tensor tensor_of(const Array& array, const std::string& name);
+TensorMap tensors_of(const nanobind::dict& arrays);
+nanobind::object array_of(Tensor tensor);
+nanobind::dict arrays_of(TensorMap tensors);
+
+}  // namespace unroll::python

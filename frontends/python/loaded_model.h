@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the classes Model and Stream of the Python module hold. Python's lock is released while they compute.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontends/python/arrays.h"
+#include "unroll/backend.h"
+#include "unroll/inference.h"
+#include "unroll/safetensors.h"
+#include "unroll/stream.h"
+
+namespace unroll::python {
+
+// The backend of streams outlives the model.
+struct StreamParts {
+  std::shared_ptr<Backend> backend;
+  Stream stream;
+  DType input;
+};
+
+class OpenStream {
+ public:
+  explicit OpenStream(StreamParts parts);
+  nanobind::object step(nanobind::object x, std::optional<nanobind::ndarray<float, nanobind::c_contig>> out);
+  void reset(std::optional<std::int64_t> lane);
+  nanobind::dict save() const;
+  void restore(const nanobind::dict& state);
+  OpenStream fork() const;
+  std::int64_t lanes() const { return parts_.stream.lanes(); }
+  std::int64_t chunk() const { return parts_.stream.chunk(); }
+  std::int64_t inputs() const { return parts_.stream.inputs(); }
+  std::int64_t outputs() const { return parts_.stream.outputs(); }
+
+ private:
+  StreamParts parts_;
+  std::unique_ptr<std::atomic_flag> used_ = std::make_unique<std::atomic_flag>();
+};
+
+class LoadedModel {
+ public:
+  // `file` has the metadata of a task.
+  LoadedModel(TensorFile file, const std::string& backend, int threads);
+  // A run folder or a file.
+  static LoadedModel open(std::string path, const std::string& backend, int threads);
+  nanobind::dict run(const nanobind::dict& inputs);
+  nanobind::list predict(const nanobind::object& inputs, std::int64_t top_k, std::int64_t steps, std::int64_t beam);
+  std::string generate(const std::string& prompt, std::int64_t length, double temperature, std::int64_t top_k,
+                       double top_p, std::uint64_t seed);
+  OpenStream stream(std::int64_t lanes, std::int64_t chunk, const std::string& weights);
+  nanobind::dict state_dict() const { return arrays_of(file_.tensors); }
+  void load_state_dict(const nanobind::dict& parameters);
+  void save(const std::string& path) const;
+  std::string task() const { return file_.metadata.at("task"); }
+  const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
+  const std::vector<TensorSpec>& inputs() const { return inference_.inputs; }
+  const std::vector<TensorSpec>& outputs() const { return inference_.outputs; }
+  const std::vector<std::string>& states() const { return inference_.states; }
+
+ private:
+  TensorFile file_;
+  Inference inference_;
+  std::shared_ptr<Backend> backend_, for_streams_;
+  std::unique_ptr<unroll::Model> model_;
+  std::unique_ptr<std::atomic_flag> used_ = std::make_unique<std::atomic_flag>();
+};
+
+}  // namespace unroll::python

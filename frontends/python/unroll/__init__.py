@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Train and run recurrent networks from Python.
+
+    run = unroll.train("config.toml", out="runs/x")   # or a dict instead of a file
+    model = unroll.load("runs/x")
+    model.predict(["a text", "another one"])          # raw inputs of the model's task
+    model.run({"x": x})                               # arrays by name, whole sequences
+    stream = model.stream()
+    y = stream.step(x)                                # step by step, with carried state
+"""
+import json
+import os
+
+from . import _core
+from ._core import (DeviceError, DifferError, DTypeError, Error, GraphError, InputFileError, InternalError, Model,
+                    NumericError, OutOfMemoryError, PeerError, Run, ShapeError, StorageError, Stream, TensorSpec,
+                    UnsupportedError, UsageError, __version__)
+
+__all__ = ["DeviceError", "DifferError", "DTypeError", "Error", "GraphError", "InputFileError", "InternalError",
+           "Model", "NumericError", "OutOfMemoryError", "PeerError", "Run", "ShapeError", "StorageError", "Stream",
+           "TensorSpec", "UnsupportedError", "UsageError", "__version__", "build", "load", "train"]
+
+
+def load(path, backend="cpu", threads=0):
+    """Load a model that training wrote: a run folder or a safetensors file. With threads=0 it uses all processors."""
+    return _core._load(os.fspath(path), backend, threads)
+
+
+def train(config, out=None, *, settings=None, resume=False, on_report=None):
+    """Train the model of a config and return a Run, whose `model` is the trained one.
+
+    config      the path of a TOML file, or the same as a dict: {"task": {"kind": "forecast"}, "data": {...}}.
+                In a dict data.path counts from the current folder, in a file from the file's folder.
+    out         run folder to write, as `unroll train --out`; None writes nothing
+    settings    a dict of keys that replace the config's: {"train.max_updates": 500}
+    resume      continue the run in `out`; the result is bit-identical to that of an uninterrupted run
+    on_report   a function that gets a dict for each report: update, loss, metrics, validation_loss, ...
+                The run ends and is saved when it returns False.
+
+    Ctrl-C ends the run after its update, saves it and raises KeyboardInterrupt.
+    """
+    return _core._train(*_text_of(config), _settings(settings), "" if out is None else os.fspath(out), resume,
+                        on_report)
+
+
+def build(config, *, settings=None):
+    """Return the model of a config with its initial parameters, untrained. The config's data are read: sizes and
+    vocabularies follow from them."""
+    return _core._build(*_text_of(config), _settings(settings))
+
+
+def _text_of(config):
+    """A path and False, or the text of a dict and True."""
+    return (_toml(config), True) if isinstance(config, dict) else (os.fspath(config), False)
+
+
+def _settings(settings):
+    return [f"{key}={_value(key, value)}" for key, value in (settings or {}).items()]
+
+
+def _toml(table, path=""):
+    values = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    text = "".join(f"{key} = {_value(f'{path}.{key}', value)}\n" for key, value in values.items())
+    for key, value in table.items():
+        if isinstance(value, dict):
+            name = f"{path}.{key}" if path else key
+            text += f"[{name}]\n" + _toml(value, name)
+    return text
+
+
+def _value(name, value):
+    # Numbers, texts, booleans and lists of them are written alike in TOML and JSON.
+    try:
+        return json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"[config] '{name}' must be a number, text, boolean or a list of them; "
+                         f"got {value!r:.40}") from error
