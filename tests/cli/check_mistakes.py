@@ -53,7 +53,8 @@ OPERANDS = [(name, 2, [f"[{name}]", "is missing", f"unroll {name} --help"])
 OPERANDS += [("new", 2, ["[new]", "language-model"]), ("new forecast", 2, ["[new]", "folder"]),
              ("train", 2, ["[train]", "--out is missing"]), ("train c.toml", 2, ["--out is missing"]),
              ("train --out run", 2, ["config file is missing", "unroll train CONFIG --out DIR"]),
-             ("run c.toml", 2, ["--weights is missing"]),
+             ("run c.toml", 2, ["--input is missing"]),
+             ("run c.toml --input i --output o", 2, ["--weights is missing"]),
              ("lever c.toml", 2, ["CHANGES is missing", "hidden=512"])]
 SETTINGS = [
     ("train c.toml --out run --set model.hiden=3", 2, ["model.hiden", "Did you mean model.hidden?"]),

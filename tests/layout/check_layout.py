@@ -47,7 +47,8 @@ FRONTENDS_MAY_INCLUDE = {
     "data": (set(), {"support", "data"}),
     "model": ({"data"}, {"support", "io", "ir", "autodiff", "passes", "train", "data", "model"}),
     "tasks": ({"data", "model"}, set(ROOM_ORDER)),
-    "cli": ({"data", "model", "tasks"}, set(ROOM_ORDER)),
+    "onnx": (set(), {"support", "io", "ir", "passes"}),
+    "cli": ({"data", "model", "tasks", "onnx"}, set(ROOM_ORDER)),
     "c": (set(), set(ROOM_ORDER)),
     "python": ({"cli"}, set(ROOM_ORDER)),
 }

@@ -5,6 +5,7 @@
 
 #include "frontends/cli/commands/commands.h"
 #include "frontends/cli/config/job.h"
+#include "frontends/cli/measure/run_onnx.h"
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
@@ -17,34 +18,33 @@
 namespace unroll::cli {
 namespace {
 
-struct RunArguments : ConfigArguments {
+struct TensorArguments : ConfigArguments, TensorFiles {
   std::string weights;
-  std::string input;
-  std::string output;
   bool grad = false;
-  bool explain = false;
-  bool json = false;
 };
 
-void add_options(CLI::App& app, RunArguments& o) {
-  add_operand(app, "config", o.config, "Config file with a [model] section.");
+void add_options(CLI::App& app, TensorArguments& o) {
+  add_operand(app, "config", o.config, "Config file with a [model] section, or ONNX model FILE.onnx.");
   group(app, "Model");
-  make_required(add_text(app, "--weights", o.weights, "FILE",
-                         "Safetensors file with the parameters, under PyTorch's names."));
+  add_text(app, "--weights", o.weights, "FILE",
+           "Safetensors file with the parameters of a config, under PyTorch's names.");
   add_set(app, o);
   group(app, "Data");
   make_required(add_text(app, "--input", o.input, "FILE",
-           "Safetensors file with x [T,B,I], optional h0, c0 and lengths; with --grad also d_y."));
+           "Safetensors file with x [T,B,I], optional h0, c0 and lengths; with --grad also d_y. For an ONNX model: its "
+           "inputs by name."));
   group(app, "Output");
   make_required(add_text(app, "--output", o.output, "FILE",
-                         "Write y, hn and cn to this safetensors file; with --grad also d_*."));
+                         "Write y, hn and cn, or the outputs of an ONNX model, to this safetensors file; with --grad "
+                         "also d_*."));
   add_flag(app, "--grad", o.grad, "Compute the gradients of <y,d_y> + <hn,d_hn> + <cn,d_cn> too.");
   add_explain(app, o.explain);
   add_json(app, o.json);
   add_config_device(app, o);
   add_examples(app,
                "  unroll run lstm.toml --weights w.safetensors --input x.safetensors \\\n"
-               "      --output y.safetensors --grad");
+               "      --output y.safetensors --grad\n"
+               "  unroll run model.onnx --input x.safetensors --output y.safetensors");
 }
 
 std::string expected_text(const std::map<std::string, Type>& expected) {
@@ -156,7 +156,7 @@ void drop_gradients(TensorMap& input) {
   }
 }
 
-TensorMap gather_inputs(const RunArguments& options, const Pass& pass, TensorMap input, TensorMap weights) {
+TensorMap gather_inputs(const TensorArguments& options, const Pass& pass, TensorMap input, TensorMap weights) {
   std::map<std::string, Type> expected = pass.required;
   for (const auto& [name, type] : pass.required) require_tensor(options.input, input, name, type, expected);
   expected.insert(pass.optional.begin(), pass.optional.end());
@@ -171,7 +171,22 @@ TensorMap gather_inputs(const RunArguments& options, const Pass& pass, TensorMap
   return input;
 }
 
-int execute(const RunArguments& options) {
+int execute_onnx(const TensorArguments& options) {
+  const std::pair<const char*, bool> refused[] = {
+      {"--weights", !options.weights.empty()}, {"--set", !options.settings.empty()}, {"--grad", options.grad}};
+  for (const auto& [name, is_given] : refused) {
+    if (!is_given) continue;
+    throw Error(ErrorKind::usage, "run", fmt::format("{} does not apply to an ONNX model", name),
+                "An ONNX file has its own parameters, and runs forward only");
+  }
+  const std::string backend = options.backend.empty() ? "cpu" : options.backend;
+  return run_onnx(options.config, options, backend, options.threads.value_or(0));
+}
+
+int execute(const TensorArguments& options) {
+  if (options.config.ends_with(".onnx")) return execute_onnx(options);
+  if (options.weights.empty())
+    throw Error(ErrorKind::usage, "run", "--weights is missing", "`unroll run --help` describes --weights");
   Activity busy("running the model");
   const Config config = load_config(options, options.config);
   TensorMap input = load_safetensors(options.input).tensors;

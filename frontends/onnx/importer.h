@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the importer. A Frame is one graph that is being built: the main graph, or the body of a scan. Names are
+// the names that a subgraph sees. A Call is one ONNX node; the builder of its operator reads it and returns the values
+// of its outputs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "frontends/onnx/import.h"
+#include "frontends/onnx/budgets.h"
+#include "unroll/backend.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+namespace unroll::onnx {
+
+struct Frame {
+  Graph& graph;
+  Frame* outer = nullptr;
+  std::map<ValueId, Value> captured = {};    // input of this body -> value of the outer graph, the same in every step
+  std::map<ValueId, Tensor> evaluated = {};  // what `literal` has computed
+};
+
+struct Names {
+  Frame& frame;
+  const Names* outer = nullptr;  // null: nothing outside is visible
+  std::map<std::string, Value> values = {};
+  const std::map<std::string, AttributeDef>* attributes = nullptr;  // of the function that is being inlined
+  int depth = 0;
+
+  Value find(const std::string& name) const;  // empty when unknown
+};
+
+class Importer;
+
+class Call {
+ public:
+  Call(Importer& importer, Names& names, const NodeDef& node);
+
+  Importer& importer;
+  Names& names;
+  const NodeDef& node;
+
+  Graph& graph() const { return names.frame.graph; }
+  std::int64_t opset() const;
+  std::size_t n_inputs() const { return node.inputs.size(); }
+  std::size_t n_outputs() const { return node.outputs.size(); }
+  bool wants(std::size_t output) const { return output < n_outputs() && !node.outputs[output].empty(); }
+  bool has(std::size_t input) const { return input < n_inputs() && !node.inputs[input].empty(); }
+  Value in(std::size_t input);           // refused when omitted
+  Value in_or_none(std::size_t input) { return has(input) ? in(input) : Value(); }
+  std::vector<Value> all_inputs();
+  void ignore(std::size_t input) { read_inputs_.insert(input); }
+
+  // Values that must be known when the graph is built, such as shapes and axes.
+  Tensor literal(std::size_t input);
+  Ints ints(std::size_t input);          // of rank 0 or 1
+  std::int64_t integer(std::size_t input);
+
+  // Attributes. What no builder reads is refused, so that no part of a model is silently lost.
+  const AttributeDef* attribute(const std::string& name);
+  std::int64_t integer(const std::string& name, std::int64_t fallback);
+  double number(const std::string& name, double fallback);
+  std::string text(const std::string& name, const std::string& fallback);
+  std::optional<Ints> list(const std::string& name);
+  const GraphDef& subgraph(const std::string& name);
+  // An axis in [0, rank), counted from the end when negative.
+  int axis(std::int64_t axis, int rank) const;
+  // Axes as the attribute `axes`, or as an input of newer opsets; nothing when omitted.
+  std::optional<Ints> axes(std::size_t input);
+
+  void require_all_read() const;
+  [[noreturn]] void refuse(const std::string& what, const std::string& next = {}) const;       // malformed
+  [[noreturn]] void unsupported(const std::string& what, const std::string& next = {}) const;  // valid, but not built
+
+ private:
+  std::map<std::string, AttributeDef> attributes_;
+  std::set<std::string> read_;
+  std::set<std::size_t> read_inputs_;
+};
+
+using Builder = std::vector<Value> (*)(Call& call);
+struct OperatorRow {
+  std::string_view name;
+  int since;
+  Builder build;
+};
+// ops_*.cc
+std::span<const OperatorRow> elementwise_rows();
+std::span<const OperatorRow> movement_rows();
+std::span<const OperatorRow> index_rows();
+std::span<const OperatorRow> reduction_rows();
+std::span<const OperatorRow> recurrent_rows();
+std::span<const OperatorRow> control_rows();
+const OperatorRow* find_operator(std::string_view name);
+
+// Elements `from`, `from + step`, ... of an axis, `n` of them.
+Value strided(Value x, int axis, std::int64_t from, std::int64_t step, std::int64_t n);
+inline Value flipped(Value x, int axis) { return strided(x, axis, x.shape()[axis] - 1, -1, x.shape()[axis]); }
+
+class Importer {
+ public:
+  Importer(const Model& model, const TensorMap& known);
+  ~Importer();
+
+  const Model& model;
+  ImportedGraph run(const std::map<std::string, Type>& types);
+
+  // The values of the outputs of a subgraph whose inputs are in `names`.
+  std::vector<Value> build_graph(Names& names, const GraphDef& graph);
+  // Computes a value from constants, and from inputs whose values are known; nothing when that is not enough.
+  std::optional<Tensor> literal(Frame& frame, Value value);
+  // The outer values that a subgraph reads, by name.
+  std::map<std::string, Value> captures(const Names& names, const GraphDef& graph) const;
+  // Names of a scan body: `outer` values arrive as `inputs` of the body. Small constants are copied.
+  void bind_captures(Names& inner, const std::map<std::string, Value>& outer, std::span<const Value> inputs);
+  void count_nodes(std::int64_t n);
+
+ private:
+  void build_node(Names& names, const NodeDef& node);
+  std::vector<Value> call_function(Call& call, const FunctionDef& function);
+  bool collect(Frame& frame, ValueId id, std::set<ValueId>& needed);
+  Value copy(Frame& frame, Graph& to, ValueId id, std::map<ValueId, Value>& done);
+
+  const TensorMap& known_;
+  std::set<std::string> specialized_;
+  std::unique_ptr<Backend> reference_;
+  std::int64_t nodes_ = 0;
+  std::int64_t evaluated_elements_ = 0;
+};
+
+}  // namespace unroll::onnx

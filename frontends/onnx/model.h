@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// An ONNX model as it stands in the file, and its reader. Field names follow onnx.proto; tensors are converted: f16 and
+// bf16 become f32, all integers become i32.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/tensor.h"
+#include "unroll/vfs.h"
+
+namespace unroll::onnx {
+
+// One row per TensorProto.DataType that the importer knows.
+struct ElementType {
+  int code;               // TensorProto.DataType
+  std::string_view name;  // as in onnx.proto, lower case
+  std::size_t bytes;      // of an element in raw_data
+  DType dtype;            // of the converted tensor
+};
+const ElementType* find_element_type(std::int64_t code);  // null when unknown
+std::string element_type_text(std::int64_t code);         // "int64", or "type 8"
+inline constexpr int k_float = 1, k_int32 = 6, k_int64 = 7, k_bool = 9, k_float16 = 10, k_double = 11, k_bfloat16 = 16;
+
+struct GraphDef;
+
+struct AttributeDef {
+  std::string name;
+  std::string ref;  // in a function: the attribute of the call that gives the value
+  std::optional<float> f;
+  std::optional<std::int64_t> i;
+  std::optional<std::string> s;
+  std::shared_ptr<const Tensor> t;
+  std::shared_ptr<const GraphDef> g;
+  std::vector<float> floats;
+  std::vector<std::int64_t> ints;
+  std::vector<std::string> strings;
+};
+
+struct NodeDef {
+  std::string name, op, domain;
+  std::vector<std::string> inputs, outputs;  // an empty name is an omitted one
+  std::vector<AttributeDef> attributes;
+};
+
+struct Dimension {
+  std::int64_t size = -1;  // -1: symbolic or unknown
+  std::string symbol;
+};
+struct ValueDef {
+  std::string name;
+  std::int64_t element_type = 0;  // 0: not given
+  bool is_tensor = true;
+  std::optional<std::vector<Dimension>> shape;
+};
+
+struct GraphDef {
+  std::string name;
+  std::vector<NodeDef> nodes;
+  std::map<std::string, std::shared_ptr<const Tensor>> initializers;
+  std::vector<ValueDef> inputs, outputs;
+};
+
+struct FunctionDef {
+  std::string name, domain;
+  std::vector<std::string> inputs, outputs;
+  std::vector<std::string> attributes;    // required ones
+  std::vector<AttributeDef> defaults;     // the others
+  std::vector<NodeDef> nodes;
+};
+
+struct Model {
+  std::string file;  // for messages
+  std::int64_t ir_version = 0;
+  std::int64_t opset = 0;  // of the standard domain
+  std::string producer;
+  bool has_halves = false;  // some tensor or input is float16 or bfloat16, which a converted tensor does not show
+  GraphDef graph;
+  std::vector<FunctionDef> functions;
+  std::map<std::string, std::string> metadata;
+};
+
+// Bytes [offset, offset + size) of an external data file; size -1: to its end. Throws Error(input_file).
+using ExternalData = std::function<Bytes(const std::string& location, std::uint64_t offset, std::int64_t size)>;
+// Reads files of one folder only: no absolute path, no "..", no symbolic or hard links.
+ExternalData external_data_in(const std::string& folder);
+
+// Throws Error(input_file) on a malformed file, and Error(unsupported) on data types, sparse tensors and opsets that
+// are not supported. Both name the tensor or node.
+Model parse_model(std::span<const std::byte> file, const std::string& name, const ExternalData& external);
+Model load_model_file(const std::string& path, Vfs& vfs = disk());
+
+}  // namespace unroll::onnx

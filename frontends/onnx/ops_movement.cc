@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that move elements: shapes, slices, concatenation. Shapes and axes are known while the graph is built.
+#include <algorithm>
+#include <numeric>
+
+#include "core/support/checked_size.h"
+#include "frontends/onnx/importer.h"
+
+namespace unroll::onnx {
+namespace {
+
+Tensor integers(const Ints& values) {
+  std::vector<std::int32_t> list;
+  for (const std::int64_t v : values) list.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(v, INT32_MAX)));
+  return Tensor::from<std::int32_t>({static_cast<std::int64_t>(list.size())}, list);
+}
+
+std::vector<Value> shape_of(Call& call) {
+  const Value x = call.in(0);
+  const auto bound = [&](const char* name, std::int64_t fallback) {
+    const std::int64_t at = call.integer(name, fallback);
+    return std::clamp<std::int64_t>(at < 0 ? at + x.rank() : at, 0, x.rank());
+  };
+  const std::int64_t start = bound("start", 0), end = std::max(start, bound("end", x.rank()));
+  const auto dims = x.shape().dims().subspan(static_cast<std::size_t>(start), static_cast<std::size_t>(end - start));
+  return {constant(call.graph(), integers({dims.begin(), dims.end()}))};
+}
+
+std::vector<Value> size_of(Call& call) {
+  return {scalar(call.graph(), DType::i32, static_cast<double>(call.in(0).shape().elements()))};
+}
+
+std::vector<Value> reshape_to(Call& call) {
+  const Value x = call.in(0);
+  Ints dims = call.ints(1);
+  const bool zero_is_zero = call.integer("allowzero", 0) != 0;
+  std::int64_t known = 1, open = -1;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 0 && !zero_is_zero) {
+      if (static_cast<int>(i) >= x.rank()) call.refuse("dimension 0 of the target shape has no counterpart");
+      dims[i] = x.shape()[static_cast<int>(i)];
+    }
+    if (dims[i] == -1) {
+      if (open >= 0) call.refuse("the target shape has -1 twice");
+      open = static_cast<std::int64_t>(i);
+    } else if (dims[i] < 0 || __builtin_mul_overflow(known, dims[i], &known)) {
+      call.refuse("dimension " + std::to_string(dims[i]) + " of the target shape is invalid");
+    }
+  }
+  if (open >= 0) {
+    if (known == 0 || x.shape().elements() % known != 0)
+      call.refuse("the elements of " + x.shape().text() + " do not fill the target shape");
+    dims[static_cast<std::size_t>(open)] = x.shape().elements() / known;
+  }
+  return {reshape(x, Shape(dims))};
+}
+
+std::vector<Value> flatten(Call& call) {
+  const Value x = call.in(0);
+  const std::int64_t axis = call.integer("axis", 1);
+  if (axis < -x.rank() || axis > x.rank()) call.refuse("axis " + std::to_string(axis) + " is outside of the rank");
+  std::int64_t rows = 1;
+  for (int i = 0; i < (axis < 0 ? axis + x.rank() : axis); ++i) rows *= x.shape()[i];
+  std::int64_t columns = 1;
+  for (int i = static_cast<int>(axis < 0 ? axis + x.rank() : axis); i < x.rank(); ++i) columns *= x.shape()[i];
+  return {reshape(x, {rows, columns})};
+}
+
+std::vector<Value> squeeze(Call& call) {
+  const Value x = call.in(0);
+  std::vector<bool> dropped(static_cast<std::size_t>(x.rank()));
+  const std::optional<Ints> axes = call.axes(1);
+  for (int i = 0; !axes && i < x.rank(); ++i) dropped[static_cast<std::size_t>(i)] = x.shape()[i] == 1;
+  for (const std::int64_t axis : axes.value_or(Ints{}))
+    dropped[static_cast<std::size_t>(call.axis(axis, x.rank()))] = true;
+  Ints dims;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (!dropped[static_cast<std::size_t>(i)]) {
+      dims.push_back(x.shape()[i]);
+    } else if (x.shape()[i] != 1) {
+      call.refuse("axis " + std::to_string(i) + " of " + x.shape().text() + " is not 1");
+    }
+  }
+  return {reshape(x, Shape(dims))};
+}
+
+std::vector<Value> unsqueeze(Call& call) {
+  const Value x = call.in(0);
+  const Ints axes = call.axes(1).value_or(Ints{});
+  const int rank = x.rank() + static_cast<int>(axes.size());
+  if (rank > Shape::k_max_rank) call.unsupported("more than 6 dimensions");
+  std::vector<bool> added(static_cast<std::size_t>(rank));
+  for (const std::int64_t axis : axes) {
+    auto at = added.begin() + call.axis(axis, rank);
+    if (*at) call.refuse("axis " + std::to_string(axis) + " is given twice");
+    *at = true;
+  }
+  Ints dims;
+  int from = 0;
+  for (const bool is_added : added) dims.push_back(is_added ? 1 : x.shape()[from++]);
+  return {reshape(x, Shape(dims))};
+}
+
+std::vector<Value> transpose_to(Call& call) {
+  const Value x = call.in(0);
+  Ints permutation(static_cast<std::size_t>(x.rank()));
+  std::iota(permutation.rbegin(), permutation.rend(), 0);
+  return {transpose(x, call.list("perm").value_or(permutation))};
+}
+
+std::vector<Value> expand(Call& call) {
+  const Value x = call.in(0);
+  const Ints dims = call.ints(1);
+  return {broadcast(x, broadcast_shapes(x.shape(), Shape(dims), "Expand"))};
+}
+
+std::vector<Value> concatenate(Call& call) {
+  const std::vector<Value> parts = call.all_inputs();
+  if (parts.empty()) call.refuse("has no inputs");
+  return {concat(parts, call.axis(call.integer("axis", 0), parts[0].rank()))};
+}
+
+std::vector<Value> split_up(Call& call) {
+  const Value x = call.in(0);
+  const int axis = call.axis(call.integer("axis", 0), x.rank());
+  const std::int64_t size = x.shape()[axis];
+  const auto n = static_cast<std::int64_t>(call.n_outputs());
+  std::optional<Ints> sizes = call.list("split");
+  if (call.has(1)) sizes = call.ints(1);
+  if (call.opset() >= 18 && !sizes && call.integer("num_outputs", n) != n) call.refuse("num_outputs differs");
+  if (!sizes) {
+    const std::int64_t each = (size + n - 1) / n;  // the last part may be smaller
+    sizes.emplace();
+    for (std::int64_t i = 0; i < n; ++i) sizes->push_back(std::clamp<std::int64_t>(size - i * each, 0, each));
+  }
+  if (static_cast<std::int64_t>(sizes->size()) != n) call.refuse("the number of parts differs from the outputs");
+  std::vector<Value> parts;
+  std::int64_t start = 0;
+  for (const std::int64_t part : *sizes) {
+    if (part < 0 || part > size - start) call.refuse("the parts do not fill axis " + std::to_string(axis));
+    parts.push_back(slice(x, axis, start, part));
+    start += part;
+  }
+  if (start != size) call.refuse("the parts do not fill axis " + std::to_string(axis));
+  return parts;
+}
+
+Value slice_axis(Value x, int axis, std::int64_t start, std::int64_t end, std::int64_t step) {
+  const std::int64_t size = x.shape()[axis];
+  const bool is_back = step < 0;
+  const auto bound = [&](std::int64_t at) {
+    if (at < 0) at += size;
+    return std::clamp<std::int64_t>(at, is_back ? -1 : 0, is_back ? size - 1 : size);
+  };
+  start = start < -size ? (is_back ? -1 : 0) : bound(start);
+  end = end < -size ? (is_back ? -1 : 0) : bound(end);
+  const std::int64_t distance = is_back ? start - end : end - start;
+  const std::int64_t stride = is_back ? -step : step;
+  const std::int64_t n = distance <= 0 ? 0 : (distance + stride - 1) / stride;
+  if (step == 1 || n == 0) return slice(x, axis, n == 0 ? 0 : start, n);
+  return strided(x, axis, start, step, n);
+}
+
+std::vector<Value> slice_to(Call& call) {
+  Value x = call.in(0);
+  const bool by_input = call.opset() >= 10;
+  const Ints starts = by_input ? call.ints(1) : call.list("starts").value_or(Ints{});
+  const Ints ends = by_input ? call.ints(2) : call.list("ends").value_or(Ints{});
+  Ints axes(starts.size()), steps(starts.size(), 1);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (by_input ? call.has(3) : call.attribute("axes") != nullptr) axes = by_input ? call.ints(3) : *call.list("axes");
+  if (by_input && call.has(4)) steps = call.ints(4);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    call.refuse("starts, ends, axes and steps differ in length");
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    if (steps[i] == 0) call.refuse("a step of 0");
+    x = slice_axis(x, call.axis(axes[i], x.rank()), starts[i], ends[i], steps[i]);
+  }
+  return {x};
+}
+
+std::vector<Value> tile(Call& call) {
+  Value x = call.in(0);
+  const Ints repeats = call.ints(1);
+  if (static_cast<int>(repeats.size()) != x.rank()) call.refuse("repeats has another length than the rank");
+  for (int i = 0; i < x.rank(); ++i) {
+    const std::int64_t n = repeats[static_cast<std::size_t>(i)];
+    if (n < 0) call.refuse("a negative repeat");
+    if (n == 1) continue;
+    if (n == 0) {
+      x = slice(x, i, 0, 0);
+      continue;
+    }
+    call.importer.count_nodes(n);
+    x = concat(std::vector<Value>(static_cast<std::size_t>(n), x), i);
+  }
+  return {x};
+}
+
+std::vector<Value> pad_with(Call& call) {
+  const Value x = call.in(0);
+  if (call.text("mode", "constant") != "constant") call.unsupported("only mode constant is supported");
+  const Ints pads = call.opset() >= 11 ? call.ints(1) : call.list("pads").value_or(Ints{});
+  Ints axes(static_cast<std::size_t>(x.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  if (call.has(3)) axes = call.ints(3);
+  if (pads.size() != 2 * axes.size()) call.refuse("pads has another length than twice the axes");
+  Value value = call.opset() < 11 ? scalar_like(x, call.number("value", 0)) : call.in_or_none(2);
+  Value padded = x, inside = filled(call.graph(), {DType::b8, x.shape()}, 1);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const int axis = call.axis(axes[i], x.rank());
+    const std::int64_t low = pads[i], high = pads[i + axes.size()];
+    const std::int64_t cut_low = std::max<std::int64_t>(-low, 0), cut_high = std::max<std::int64_t>(-high, 0);
+    const std::int64_t kept = padded.shape()[axis] - cut_low - cut_high;
+    if (kept < 0) call.refuse("pads removes more than axis " + std::to_string(axis) + " has");
+    for (Value* each : {&padded, &inside}) {
+      *each = pad(slice(*each, axis, cut_low, kept), axis, std::max<std::int64_t>(low, 0),
+                  std::max<std::int64_t>(high, 0));
+    }
+  }
+  return {value ? select(inside, padded, reshape(value, Shape{})) : padded};
+}
+
+constexpr OperatorRow k_rows[] = {
+    {"Concat", 4, concatenate},
+    {"Expand", 8, expand},
+    {"Flatten", 1, flatten},
+    {"Pad", 2, pad_with},
+    {"Reshape", 5, reshape_to},
+    {"Shape", 1, shape_of},
+    {"Size", 1, size_of},
+    {"Slice", 1, slice_to},
+    {"Split", 2, split_up},
+    {"Squeeze", 1, squeeze},
+    {"Tile", 6, tile},
+    {"Transpose", 1, transpose_to},
+    {"Unsqueeze", 1, unsqueeze},
+};
+
+}  // namespace
+
+Value strided(Value x, int axis, std::int64_t from, std::int64_t step, std::int64_t n) {
+  std::vector<std::int32_t> at;
+  for (std::int64_t i = 0; i < n; ++i) at.push_back(static_cast<std::int32_t>(from + i * step));
+  Ints order(static_cast<std::size_t>(x.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[0], order[static_cast<std::size_t>(axis)]);
+  const Value rows = gather(transpose(x, order), constant(x.graph(), Tensor::from<std::int32_t>({n}, at)));
+  return transpose(rows, order);
+}
+
+std::span<const OperatorRow> movement_rows() { return k_rows; }
+
+}  // namespace unroll::onnx

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products, reductions, softmax and layer normalization.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "frontends/onnx/importer.h"
+
+namespace unroll::onnx {
+namespace {
+
+// NumPy's matmul: a vector gets an axis that the result loses again; leading axes broadcast.
+Value numpy_matmul(Value a, Value b) {
+  const bool is_row = a.rank() == 1, is_column = b.rank() == 1;
+  if (is_row) a = reshape(a, a.shape().inserted(0, 1));
+  if (is_column) b = reshape(b, b.shape().inserted(1, 1));
+  const std::int64_t inner = a.shape()[a.rank() - 1];
+  const std::int64_t columns = b.shape()[b.rank() - 1];
+  Value result;
+  if (b.rank() == 2) {  // one product for all leading axes of a
+    std::int64_t leading = 1;
+    for (int i = 0; i < a.rank() - 1; ++i) leading *= a.shape()[i];
+    result = reshape(matmul(reshape(a, {leading, inner}), b), a.shape().with(a.rank() - 1, columns));
+  } else {
+    const auto leading = [](Value v) { return Shape(v.shape().dims().first(static_cast<std::size_t>(v.rank() - 2))); };
+    const Shape both = broadcast_shapes(leading(a), leading(b), "MatMul");
+    const auto spread = [&](Value v) {
+      Ints dims(both.begin(), both.end());
+      dims.push_back(v.shape()[v.rank() - 2]), dims.push_back(v.shape()[v.rank() - 1]);
+      return broadcast(v, Shape(dims));
+    };
+    result = matmul(spread(a), spread(b));
+  }
+  Ints dims(result.shape().begin(), result.shape().end());
+  if (is_column) dims.pop_back();
+  if (is_row) dims.erase(dims.end() - (is_column ? 1 : 2));
+  return reshape(result, Shape(dims));
+}
+
+std::vector<Value> matrix_product(Call& call) {
+  const Value a = call.in(0), b = call.in(1);
+  if (a.rank() == 0 || b.rank() == 0) call.refuse("needs at least vectors");
+  if (!is_float(a.dtype())) call.unsupported("products of integers are not supported");
+  return {numpy_matmul(a, b)};
+}
+
+std::vector<Value> gemm(Call& call) {
+  const double alpha = call.number("alpha", 1), beta = call.number("beta", 1);
+  const Transposed transposed{call.integer("transA", 0) != 0, call.integer("transB", 0) != 0};
+  Value y = matmul(call.in(0), call.in(1), transposed);
+  if (alpha != 1) y = y * alpha;
+  if (!call.has(2)) return {y};
+  const Value c = call.in(2);
+  return {add(y, beta == 1 ? c : c * beta)};
+}
+
+struct Reduction {
+  Ints axes;
+  bool keep;
+  bool is_nothing;  // no axes and noop_with_empty_axes
+};
+Reduction reduction_of(Call& call, int rank) {
+  Reduction r{.axes = {}, .keep = call.integer("keepdims", 1) != 0, .is_nothing = false};
+  const Ints axes = call.axes(1).value_or(Ints{});
+  const bool empty_is_nothing = call.integer("noop_with_empty_axes", 0) != 0;
+  for (const std::int64_t axis : axes) r.axes.push_back(call.axis(axis, rank));
+  std::sort(r.axes.begin(), r.axes.end());
+  if (std::adjacent_find(r.axes.begin(), r.axes.end()) != r.axes.end()) call.refuse("an axis is given twice");
+  r.is_nothing = axes.empty() && empty_is_nothing;
+  if (axes.empty() && !r.is_nothing) {
+    r.axes.resize(static_cast<std::size_t>(rank));
+    std::iota(r.axes.begin(), r.axes.end(), 0);
+  }
+  return r;
+}
+
+Value sum_of(Value x, const Reduction& r) { return r.is_nothing ? x : reduce_sum(x, r.axes, r.keep); }
+Value max_of(Value x, const Reduction& r) {
+  if (r.is_nothing) return x;
+  if (x.shape().elements() == 0) {  // the sum has the shape
+    const double least = x.dtype() == DType::i32 ? std::numeric_limits<std::int32_t>::min()
+                                                 : -std::numeric_limits<double>::infinity();
+    return filled(x.graph(), sum_of(x, r).type(), least);
+  }
+  if (x.dtype() == DType::b8) return cast(reduce_max(cast(x, DType::i32), r.axes, r.keep), DType::b8);
+  return reduce_max(x, r.axes, r.keep);
+}
+Value min_of(Value x, const Reduction& r) {
+  if (x.dtype() == DType::b8) return logical_not(max_of(logical_not(x), r));
+  return neg(max_of(neg(x), r));
+}
+Value mean_over(Value x, const Reduction& r) {
+  std::int64_t n = 1;
+  for (const std::int64_t axis : r.axes) n *= x.shape()[static_cast<int>(axis)];
+  return r.is_nothing ? x : div(sum_of(x, r), scalar_like(x, static_cast<double>(n)));
+}
+Value sum_of_squares(Value x, const Reduction& r) { return sum_of(mul(x, x), r); }
+Value l1_norm(Value x, const Reduction& r) { return sum_of(abs(x), r); }
+Value l2_norm(Value x, const Reduction& r) {
+  const Value root = sqrt(sum_of_squares(is_float(x.dtype()) ? x : cast(x, DType::f32), r));
+  return cast(root, x.dtype());
+}
+Value log_sum(Value x, const Reduction& r) { return log(sum_of(x, r)); }
+
+template <auto f>
+std::vector<Value> reduced(Call& call) {
+  const Value x = call.in(0);
+  return {f(x, reduction_of(call, x.rank()))};
+}
+
+std::vector<Value> arg_max(Call& call, bool of_negative) {
+  const Value given = call.in(0), x = of_negative ? neg(given) : given;
+  if (x.rank() == 0) call.refuse("needs at least a vector");
+  const int axis = call.axis(call.integer("axis", 0), x.rank());
+  const bool keep = call.integer("keepdims", 1) != 0, last = call.integer("select_last_index", 0) != 0;
+  Value index = argmax(last ? flipped(x, axis) : x, axis);
+  if (last) index = sub(scalar_like(index, static_cast<double>(x.shape()[axis] - 1)), index);
+  return {keep ? reshape(index, x.shape().with(axis, 1)) : index};
+}
+
+// Over one axis since opset 13; before, over all axes from `axis` on together.
+template <auto f>
+std::vector<Value> normalized(Call& call) {
+  const Value x = call.in(0);
+  const bool is_new = call.opset() >= 13;
+  const int axis = call.axis(call.integer("axis", is_new ? -1 : 1), std::max(x.rank(), 1));
+  if (!is_new) {
+    std::int64_t rows = 1;
+    for (int i = 0; i < axis; ++i) rows *= x.shape()[i];
+    const std::int64_t columns = rows == 0 ? 0 : x.shape().elements() / rows;
+    return {reshape(f(reshape(x, {rows, columns})), x.shape())};
+  }
+  if (axis == x.rank() - 1) return {f(x)};
+  Ints order(static_cast<std::size_t>(x.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[static_cast<std::size_t>(axis)], order.back());
+  return {transpose(f(transpose(x, order)), order)};
+}
+
+// The axes from `axis` on are one row; scale and bias have its shape.
+std::vector<Value> layer_normalization(Call& call) {
+  const Value x = call.in(0);
+  const int axis = call.axis(call.integer("axis", -1), x.rank());
+  const double epsilon = call.number("epsilon", 1e-5);
+  call.integer("stash_type", 1);
+  std::int64_t width = 1;
+  for (int i = axis; i < x.rank(); ++i) width *= x.shape()[i];
+  const auto rows = Shape(x.shape().dims().first(static_cast<std::size_t>(axis)));
+  const Shape inner(x.shape().dims().subspan(static_cast<std::size_t>(axis)));
+  const auto flat = [&](Value v) { return reshape(broadcast(v, inner), {width}); };
+  const Value weight = flat(call.in(1));
+  const Value bias = call.has(2) ? flat(call.in(2)) : filled(call.graph(), {x.dtype(), {width}}, 0);
+  const Value flat_x = reshape(x, rows.inserted(rows.rank(), width));
+  std::vector<Value> outputs{reshape(layer_norm(flat_x, weight, bias, epsilon), x.shape())};
+  if (!call.wants(1) && !call.wants(2)) return outputs;
+  Shape kept = x.shape();
+  for (int i = axis; i < x.rank(); ++i) kept = kept.with(i, 1);
+  const double scale = 1.0 / static_cast<double>(width);
+  const Value mean = reduce_sum(flat_x, {rows.rank()}, true) * scale;
+  const Value centered = sub(flat_x, mean);
+  const Value variance = reduce_sum(mul(centered, centered), {rows.rank()}, true) * scale;
+  outputs.push_back(reshape(mean, kept));
+  outputs.push_back(reshape(1.0 / sqrt(variance + epsilon), kept));
+  return outputs;
+}
+
+constexpr OperatorRow k_rows[] = {
+    {"ArgMax", 1, [](Call& call) { return arg_max(call, false); }},
+    {"ArgMin", 1, [](Call& call) { return arg_max(call, true); }},
+    {"Gemm", 7, gemm},
+    {"LayerNormalization", 17, layer_normalization},
+    {"LogSoftmax", 1, normalized<log_softmax>},
+    {"MatMul", 1, matrix_product},
+    {"ReduceL1", 1, reduced<l1_norm>},
+    {"ReduceL2", 1, reduced<l2_norm>},
+    {"ReduceLogSum", 1, reduced<log_sum>},
+    {"ReduceMax", 1, reduced<max_of>},
+    {"ReduceMean", 1, reduced<mean_over>},
+    {"ReduceMin", 1, reduced<min_of>},
+    {"ReduceSum", 1, reduced<sum_of>},
+    {"ReduceSumSquare", 1, reduced<sum_of_squares>},
+    {"Softmax", 1, normalized<softmax>},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> reduction_rows() { return k_rows; }
+
+}  // namespace unroll::onnx

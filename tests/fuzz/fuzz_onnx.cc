@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes are an ONNX model or are refused with Error; a model builds a graph for small inputs or is refused. No file
+// is opened, and nothing runs but the computation of shapes.
+#include <cstdint>
+#include <cstdlib>
+
+#include "frontends/onnx/import.h"
+#include "unroll/error.h"
+
+namespace {
+
+using namespace unroll;
+
+Bytes no_files(const std::string& location, std::uint64_t, std::int64_t) {
+  throw Error(ErrorKind::input_file, location, "no external data here");
+}
+
+// Symbolic dimensions become 2. False when an input has no type that fits.
+bool small_type(const onnx::ValueDef& input, Type& type) {
+  const onnx::ElementType* element = onnx::find_element_type(input.element_type);
+  std::vector<std::int64_t> dims;
+  for (const onnx::Dimension& d : input.shape.value_or(std::vector<onnx::Dimension>{}))
+    dims.push_back(d.size < 0 ? 2 : d.size);
+  std::int64_t elements = 1;
+  for (const std::int64_t d : dims)
+    if (d > 64 || __builtin_mul_overflow(elements, d, &elements)) return false;
+  if (dims.size() > 6 || elements > 4096) return false;
+  type = {element ? element->dtype : DType::f32, Shape(dims)};
+  return true;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
+    const onnx::Model model = onnx::parse_model(bytes, "fuzz", no_files);
+    std::map<std::string, Type> types;
+    TensorMap known;
+    for (const onnx::ValueDef& input : onnx::required_inputs(model)) {
+      Type type;
+      if (!small_type(input, type)) return 0;
+      types.emplace(input.name, type);
+      known.emplace(input.name, Tensor(type));
+    }
+    verify(*onnx::import_graph(model, types, known).graph);
+  } catch (const Error& e) {
+    if (e.kind() == ErrorKind::internal) std::abort();
+  }
+  return 0;
+}
