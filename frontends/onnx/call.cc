@@ -90,29 +90,42 @@ const AttributeDef* Call::attribute(const std::string& name) {
   return found == attributes_.end() ? nullptr : &found->second;
 }
 
-std::int64_t Call::integer(const std::string& name, std::int64_t fallback) {
+const AttributeDef* Call::attribute(const std::string& name, AttributeType type) {
   const AttributeDef* a = attribute(name);
+  if (a && a->type != AttributeType::none && a->type != type)
+    refuse("attribute '" + name + "' has another type than the operator defines");
+  return a;
+}
+
+std::int64_t Call::integer(const std::string& name, std::int64_t fallback) {
+  const AttributeDef* a = attribute(name, AttributeType::integer);
   if (!a) return fallback;
   return a->i.value_or(0);  // a zero may be left out of the file
 }
 double Call::number(const std::string& name, double fallback) {
-  const AttributeDef* a = attribute(name);
+  const AttributeDef* a = attribute(name, AttributeType::number);
   if (!a) return fallback;
   return static_cast<double>(a->f.value_or(0));
 }
 std::string Call::text(const std::string& name, const std::string& fallback) {
-  const AttributeDef* a = attribute(name);
+  const AttributeDef* a = attribute(name, AttributeType::text);
   return a ? a->s.value_or("") : fallback;
 }
 std::optional<Ints> Call::list(const std::string& name) {
-  const AttributeDef* a = attribute(name);
+  const AttributeDef* a = attribute(name, AttributeType::integers);
   if (!a) return std::nullopt;
   return Ints(a->ints.begin(), a->ints.end());
 }
 const GraphDef& Call::subgraph(const std::string& name) {
-  const AttributeDef* a = attribute(name);
+  const AttributeDef* a = attribute(name, AttributeType::graph);
   if (!a || !a->g) refuse("the graph '" + name + "' is missing");
   return *a->g;
+}
+
+std::int32_t Call::narrow(std::int64_t value) const {
+  const std::optional<std::int32_t> narrow = narrowed(value);
+  if (!narrow) refuse(std::to_string(value) + " does not fit 32 bits", "Integers are computed in 32 bits");
+  return *narrow;
 }
 
 int Call::axis(std::int64_t axis, int rank) const {

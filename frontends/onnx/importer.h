@@ -69,6 +69,7 @@ class Call {
   std::string text(const std::string& name, const std::string& fallback);
   std::optional<Ints> list(const std::string& name);
   const GraphDef& subgraph(const std::string& name);
+  std::int32_t narrow(std::int64_t value) const;  // integers are computed in 32 bits; refused when it does not fit
   // An axis in [0, rank), counted from the end when negative.
   int axis(std::int64_t axis, int rank) const;
   // Axes as the attribute `axes`, or as an input of newer opsets; nothing when omitted.
@@ -79,6 +80,8 @@ class Call {
   [[noreturn]] void unsupported(const std::string& what, const std::string& next = {}) const;  // valid, but not built
 
  private:
+  const AttributeDef* attribute(const std::string& name, AttributeType type);
+
   std::map<std::string, AttributeDef> attributes_;
   std::set<std::string> read_;
   std::set<std::size_t> read_inputs_;

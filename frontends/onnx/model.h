@@ -26,12 +26,19 @@ struct ElementType {
 };
 const ElementType* find_element_type(std::int64_t code);  // null when unknown
 std::string element_type_text(std::int64_t code);         // "int64", or "type 8"
+// An integer in 32 bits; nothing when it does not fit. The largest int64 means "to the end" in slices, and the smallest
+// "from the start"; they become the ends of 32 bits, which no dimension reaches.
+std::optional<std::int32_t> narrowed(std::int64_t value);
 inline constexpr int k_float = 1, k_int32 = 6, k_int64 = 7, k_bool = 9, k_float16 = 10, k_double = 11, k_bfloat16 = 16;
 
 struct GraphDef;
 
+// AttributeProto.AttributeType
+enum class AttributeType { none, number, integer, text, tensor, graph, numbers, integers, texts };
+
 struct AttributeDef {
   std::string name;
+  AttributeType type = AttributeType::none;  // none: not given
   std::string ref;  // in a function: the attribute of the call that gives the value
   std::optional<float> f;
   std::optional<std::int64_t> i;

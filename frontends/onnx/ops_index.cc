@@ -14,16 +14,13 @@ std::vector<Value> constant_of(Call& call) {
   if (const AttributeDef* a = call.attribute("value"); a && a->t)
     return {graph.append_one(Op::constant, {}, {{"value", a->t}})};
   if (const AttributeDef* a = call.attribute("value_float")) return {scalar(graph, DType::f32, a->f.value_or(0))};
-  if (const AttributeDef* a = call.attribute("value_int")) {
-    const std::int64_t value = std::clamp<std::int64_t>(a->i.value_or(0), INT32_MIN, INT32_MAX);
-    return {scalar(graph, DType::i32, static_cast<double>(value))};
-  }
+  if (const AttributeDef* a = call.attribute("value_int"))
+    return {scalar(graph, DType::i32, static_cast<double>(call.narrow(a->i.value_or(0))))};
   if (const AttributeDef* a = call.attribute("value_floats"))
     return {constant(graph, Tensor::from({static_cast<std::int64_t>(a->floats.size())}, a->floats))};
   if (const AttributeDef* a = call.attribute("value_ints")) {
     std::vector<std::int32_t> list;
-    for (const std::int64_t v : a->ints)
-      list.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(v, INT32_MIN, INT32_MAX)));
+    for (const std::int64_t v : a->ints) list.push_back(call.narrow(v));
     return {constant(graph, Tensor::from<std::int32_t>({static_cast<std::int64_t>(list.size())}, list))};
   }
   call.unsupported("only values of numbers are supported");

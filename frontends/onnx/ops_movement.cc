@@ -9,12 +9,6 @@
 namespace unroll::onnx {
 namespace {
 
-Tensor integers(const Ints& values) {
-  std::vector<std::int32_t> list;
-  for (const std::int64_t v : values) list.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(v, INT32_MAX)));
-  return Tensor::from<std::int32_t>({static_cast<std::int64_t>(list.size())}, list);
-}
-
 std::vector<Value> shape_of(Call& call) {
   const Value x = call.in(0);
   const auto bound = [&](const char* name, std::int64_t fallback) {
@@ -23,11 +17,13 @@ std::vector<Value> shape_of(Call& call) {
   };
   const std::int64_t start = bound("start", 0), end = std::max(start, bound("end", x.rank()));
   const auto dims = x.shape().dims().subspan(static_cast<std::size_t>(start), static_cast<std::size_t>(end - start));
-  return {constant(call.graph(), integers({dims.begin(), dims.end()}))};
+  std::vector<std::int32_t> list;
+  for (const std::int64_t d : dims) list.push_back(call.narrow(d));
+  return {constant(call.graph(), Tensor::from<std::int32_t>({static_cast<std::int64_t>(list.size())}, list))};
 }
 
 std::vector<Value> size_of(Call& call) {
-  return {scalar(call.graph(), DType::i32, static_cast<double>(call.in(0).shape().elements()))};
+  return {scalar(call.graph(), DType::i32, static_cast<double>(call.narrow(call.in(0).shape().elements())))};
 }
 
 std::vector<Value> reshape_to(Call& call) {

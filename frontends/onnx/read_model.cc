@@ -23,6 +23,7 @@ AttributeDef read_attribute(Reading& reading, pbf_reader message, int depth) {
   AttributeDef a;
   std::string tensor_name;
   bool is_refused = false;
+  std::int64_t type = 0;
   while (message.next()) {
     switch (message.tag_and_type()) {
       case field(1, k_bytes): a.name = message.get_string(); break;
@@ -38,6 +39,7 @@ AttributeDef read_attribute(Reading& reading, pbf_reader message, int depth) {
       case field(8, k_varint): reading.count(), a.ints.push_back(message.get_int64()); break;
       case field(8, k_bytes): append_numbers(reading, a.ints, message.get_packed_int64()); break;
       case field(9, k_bytes): reading.count(), a.strings.push_back(message.get_string()); break;
+      case field(20, k_varint): type = message.get_int64(); break;
       case field(21, k_bytes): a.ref = message.get_string(); break;
       case field(10, k_bytes):
       case field(11, k_bytes):
@@ -52,6 +54,7 @@ AttributeDef read_attribute(Reading& reading, pbf_reader message, int depth) {
     throw Error(ErrorKind::unsupported, reading.file,
                 "attribute '" + a.name + "' holds types, sparse tensors, or lists of tensors or graphs");
   }
+  if (type >= 0 && type <= static_cast<int>(AttributeType::texts)) a.type = static_cast<AttributeType>(type);
   return a;
 }
 

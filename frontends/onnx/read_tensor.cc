@@ -104,12 +104,8 @@ Bytes external_bytes(Reading& reading, const std::string& who, const Proto& t, s
   return reading.external(at("location"), offset, static_cast<std::int64_t>(bytes));
 }
 
-// The slices of a tensor end with these, meaning "to the end"; no dimension comes near.
-std::int32_t narrowed(const Reading& reading, const std::string& who, std::int64_t value) {
-  using Narrow = std::numeric_limits<std::int32_t>;
-  if (value >= Narrow::min() && value <= Narrow::max()) return static_cast<std::int32_t>(value);
-  if (value == std::numeric_limits<std::int64_t>::max()) return Narrow::max();
-  if (value <= -std::numeric_limits<std::int64_t>::max()) return Narrow::min();
+std::int32_t narrow(const Reading& reading, const std::string& who, std::int64_t value) {
+  if (const auto narrow = narrowed(value)) return *narrow;
   reading.refuse(who + ": " + std::to_string(value) + " does not fit 32 bits", "Integers are computed in 32 bits");
 }
 
@@ -143,13 +139,22 @@ Tensor from_raw(const Reading& reading, const std::string& who, const ElementTyp
   const auto n = static_cast<std::size_t>(tensor.elements());
   if (type.dtype == DType::i32) {
     const std::span<std::int32_t> to = tensor.values<std::int32_t>();
-    for (std::size_t i = 0; i < n; ++i) to[i] = narrowed(reading, who, integer_of(type.code, raw, i));
+    for (std::size_t i = 0; i < n; ++i) to[i] = narrow(reading, who, integer_of(type.code, raw, i));
   } else if (n > 0) {
     std::memcpy(tensor.bytes().data(), raw, n * type.bytes);
   }
   if (type.dtype == DType::b8)
     for (std::uint8_t& value : tensor.values<std::uint8_t>()) value = value != 0;
   return is_half ? tensor.cast(DType::f32) : std::move(tensor);
+}
+
+// The lists hold 64 bits per element; those of uint64 from 2^63 on come out negative.
+void require_in_range(const Reading& reading, const std::string& who, const ElementType& type, std::int64_t value) {
+  const bool is_signed = type.code == 3 || type.code == 5 || type.code == k_int32 || type.code == k_int64;
+  const auto bits = static_cast<int>(type.bytes) * 8 - (is_signed ? 1 : 0);
+  const bool fits = bits >= 63 || (value >> bits) == 0 || (is_signed && (value >> bits) == -1);
+  if (!fits || (!is_signed && value < 0))
+    reading.refuse(who + ": " + std::to_string(value) + " is not a value of " + std::string(type.name));
 }
 
 // Elements of the typed lists, as bytes of the type.
@@ -165,8 +170,9 @@ Tensor from_lists(const Reading& reading, const std::string& who, const ElementT
   if (type.code == k_double) return Tensor::from(shape, t.doubles);
   Tensor tensor(type.dtype == DType::f32 ? (type.code == k_float16 ? DType::f16 : DType::bf16) : type.dtype, shape);
   for (std::size_t i = 0; i < listed; ++i) {
+    require_in_range(reading, who, type, t.integers[i]);
     if (type.dtype == DType::i32) {
-      tensor.values<std::int32_t>()[i] = narrowed(reading, who, t.integers[i]);
+      tensor.values<std::int32_t>()[i] = narrow(reading, who, t.integers[i]);
     } else if (type.dtype == DType::b8) {
       tensor.values<std::uint8_t>()[i] = t.integers[i] != 0;
     } else {  // the bits of a 16-bit float
@@ -183,6 +189,14 @@ const ElementType* find_element_type(std::int64_t code) {
   for (const ElementType& type : k_element_types)
     if (type.code == code) return &type;
   return nullptr;
+}
+
+std::optional<std::int32_t> narrowed(std::int64_t value) {
+  using Narrow = std::numeric_limits<std::int32_t>;
+  if (value >= Narrow::min() && value <= Narrow::max()) return static_cast<std::int32_t>(value);
+  if (value == std::numeric_limits<std::int64_t>::max()) return Narrow::max();
+  if (value <= -std::numeric_limits<std::int64_t>::max()) return Narrow::min();
+  return std::nullopt;
 }
 
 std::string element_type_text(std::int64_t code) {
