@@ -47,7 +47,7 @@ FRONTENDS_MAY_INCLUDE = {
     "data": (set(), {"support", "data"}),
     "model": ({"data"}, {"support", "io", "ir", "autodiff", "passes", "train", "data", "model"}),
     "tasks": ({"data", "model"}, set(ROOM_ORDER)),
-    "onnx": (set(), {"support", "io", "ir", "passes"}),
+    "onnx": (set(), set(ROOM_ORDER)),
     "cli": ({"data", "model", "tasks", "onnx"}, set(ROOM_ORDER)),
     "c": (set(), set(ROOM_ORDER)),
     "python": ({"cli"}, set(ROOM_ORDER)),
@@ -55,7 +55,7 @@ FRONTENDS_MAY_INCLUDE = {
 # The folders of the command: each may include itself and those before it.
 CLI_ROOMS = ["terminal", "config", "options", "run", "plan", "page", "answers", "measure", "tasks",
              "commands"]
-MOST_FILES = 20  # of a folder of frontends
+MOST_FILES = 22  # of a folder of frontends
 # What frontends use of core besides the public headers and core/support.
 FRONTENDS_SEAM = {
     "core/passes/forwarding_backend.h",

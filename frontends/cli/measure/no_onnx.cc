@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands for the commands on ONNX models in a build without protozero.
+#include "frontends/cli/measure/export_model.h"
 #include "frontends/cli/measure/run_onnx.h"
 #include "unroll/error.h"
 
@@ -7,6 +8,11 @@ namespace unroll::cli {
 
 int run_onnx(const std::string& file, const TensorFiles&, const std::string&, std::int64_t) {
   throw Error(ErrorKind::unsupported, file, "this build does not read ONNX models",
+              "Install libprotozero-dev and build unroll again");
+}
+
+std::string export_onnx(const ExportArguments& options, Report&) {
+  throw Error(ErrorKind::unsupported, options.out, "this build does not write ONNX models",
               "Install libprotozero-dev and build unroll again");
 }
 

@@ -2,15 +2,13 @@
 #include "frontends/cli/measure/peers.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/config/job.h"
+#include "frontends/cli/measure/scripts.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/error.h"
 #include "unroll/safetensors.h"
@@ -32,45 +30,6 @@ struct PeerRow {
 constexpr PeerRow k_peers[] = {
     {"torch", "torch_peer.py", "torch, numpy", "torch numpy", true, true, true},
     {"onnxruntime", "onnxruntime_peer.py", "onnxruntime, onnx, numpy", "onnxruntime onnx numpy", false, false, false},
-};
-
-// Beside an installed command, or in the sources that a build folder lies in.
-fs::path folder_of_scripts() {
-  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const char* way : {"../share/unroll/peers", "../../../bench/peers"})
-    if (fs::exists(here / way / "protocol.py")) return (here / way).lexically_normal();
-  throw Error(ErrorKind::unsupported, "compare", "the scripts that run other libraries are not installed",
-              "They are bench/peers in the sources");
-}
-
-std::string quoted(const std::string& word) {
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
-// What a command wrote to stdout; empty when it failed.
-std::string output_of(const std::string& command) {
-  std::string text;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (!pipe) return {};
-  char part[4096];
-  while (const std::size_t n = std::fread(part, 1, sizeof part, pipe)) text.append(part, n);
-  return pclose(pipe) == 0 ? text : std::string();
-}
-
-// Removed with all it holds.
-struct ScratchFolder {
-  ScratchFolder() : path(fs::temp_directory_path() / fmt::format("unroll-compare-{}", getpid())) {
-    fs::create_directories(path);
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  fs::path path;
 };
 
 const TextCell* text_cell_of(const RecurrentModelOptions& m) {
@@ -112,8 +71,8 @@ OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs
   std::string command = fmt::format(
       "{} {} {} --mode {} --input {} --hidden {} --layers {} --batch {} --steps {} --threads {} --seconds 0 "
       "--check {} --save {}",
-      quoted(o.python), quoted((folder_of_scripts() / peer.script).string()), cell_options(peer, m, folder), mode,
-      s.input, m.hidden, m.layers, s.batch, s.steps, std::max<std::int64_t>(o.threads.value_or(1), 1),
+      quoted(o.python), quoted((folder_of_scripts("compare") / peer.script).string()), cell_options(peer, m, folder),
+      mode, s.input, m.hidden, m.layers, s.batch, s.steps, std::max<std::int64_t>(o.threads.value_or(1), 1),
       quoted((folder / "case.safetensors").string()), quoted(out));
   if (m.bidirectional) command += " --bidirectional";
   if (!m.bias && peer.variants) command += " --no-bias";
@@ -129,8 +88,7 @@ OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs
 
 // Throws when the interpreter or a package is absent.
 void require_packages(const PeerRow& peer, const PeerArguments& o) {
-  const std::string imports = fmt::format("{} -c 'import {}' 2>/dev/null", quoted(o.python), peer.imports);
-  if (std::system(imports.c_str()) == 0) return;
+  if (can_import(o.python, peer.imports)) return;
   throw Error(ErrorKind::unsupported, "compare",
               fmt::format("--with {}: the Python interpreter {} cannot import {}", peer.name, o.python, peer.imports),
               fmt::format("Install the packages: {} -m pip install {}; or name another interpreter with --python",
@@ -149,7 +107,7 @@ std::vector<OutsideResults> run_peers(const CompareModel& model, const TensorMap
   };
   for (const PeerRow& peer : k_peers)
     if (asked(peer)) require_packages(peer, options);
-  const ScratchFolder folder;
+  const ScratchFolder folder("compare");
   TensorFile file;
   file.tensors = parameters;
   const RecurrentJob job = build_recurrent(model.stack->model, model.stack->sizes);

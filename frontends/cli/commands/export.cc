@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll export`: a trained model for other programs. A format is a row.
+#include <fmt/format.h>
+
+#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/measure/export_model.h"
+#include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/terminal/activity.h"
+#include "unroll/error.h"
+#include "unroll/safetensors.h"
+
+namespace unroll::cli {
+namespace {
+
+std::string export_safetensors(const ExportArguments& o, Report& report) {
+  if (o.check || o.stream)
+    throw Error(ErrorKind::usage, "export", "--check and --stream do not apply to --format safetensors");
+  const RunFolder run = open_run(o);
+  save_safetensors(o.out, run.model);
+  report.add("out", o.out).add("parameters", static_cast<std::int64_t>(run.model.tensors.size()));
+  return "";
+}
+
+struct FormatRow {
+  const char* name;
+  std::string (*write)(const ExportArguments& options, Report& report);  // returns what --check found to differ
+};
+constexpr FormatRow k_formats[] = {{"onnx", export_onnx}, {"safetensors", export_safetensors}};
+
+void add_options(CLI::App& app, ExportArguments& o) {
+  add_operand(app, "run", o.config, "Run folder, or a config: with --weights, or with parameters drawn from its seed.");
+  group(app, "Model");
+  add_weights(app, o);
+  add_set(app, o);
+  add_seed(app, o);
+  add_flag(app, "--stream", o.stream, "Make the states inputs and outputs, to run a sequence in parts.");
+  group(app, "Output");
+  std::vector<std::string> names;
+  for (const FormatRow& format : k_formats) names.push_back(format.name);
+  add_choice(app, "--format", o.format, "File format.", names);
+  make_required(add_text(app, "--out", o.out, "FILE", "Write the model to this file."));
+  add_flag(app, "--check", o.check, "Run the file on random inputs of three sizes and compare the outputs.");
+  add_text(app, "--python", o.python, "COMMAND", "Python interpreter whose ONNX Runtime --check uses too.");
+  add_json(app, o.json);
+  add_examples(app,
+               "  unroll export runs/char-lm --out char-lm.onnx --check\n"
+               "  unroll export runs/co2 --stream --out co2.onnx\n"
+               "  unroll export lstm.toml --weights w.safetensors --out lstm.onnx");
+}
+
+int execute(const ExportArguments& o) {
+  Activity busy("exporting the model");
+  Report report;
+  report.add("model", o.config).add("format", o.format);
+  std::string differs;
+  for (const FormatRow& format : k_formats)
+    if (o.format == format.name) differs = format.write(o, report);
+  busy.finish();
+  report.print(o.json);
+  if (!differs.empty()) throw Error(ErrorKind::differ, o.out, differs);
+  return 0;
+}
+
+}  // namespace
+
+const Command export_command =
+    command(k_deploy, "export", "Write a trained model as an ONNX or safetensors file.", add_options, execute);
+
+}  // namespace unroll::cli

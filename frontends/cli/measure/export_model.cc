@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/measure/export_model.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/run/run_folder.h"
+#include "frontends/onnx/export.h"
+#include "unroll/model.h"
+#include "unroll/tasks.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+namespace {
+
+// Parameters as a training from this seed starts with.
+TensorMap drawn_parameters(const Inference& inference, std::uint64_t seed) {
+  Graph graph;
+  Scope scope(graph, /*training=*/false);
+  std::map<std::string, Value, std::less<>> values;
+  for (const TensorSpec& spec : inference.inputs) {
+    std::vector<std::int64_t> dims;
+    for (const Axis& axis : spec.axes) dims.push_back(axis.letter.empty() ? axis.size : 2);
+    values.emplace(spec.name, graph.input(spec.name, {spec.dtype, Shape(dims)}));
+  }
+  inference.network(scope, Inputs(std::move(values)));
+  return initialize(scope.parameters(), seed);
+}
+
+// A task's own states, if it has some; otherwise those of its stream.
+Inference task_network(const Metadata& metadata, bool stream) {
+  Inference inference = task_inference(metadata);
+  if (!stream || !inference.states.empty()) return inference;
+  return onnx::stream_inference(task_stream(metadata));
+}
+
+}  // namespace
+
+ExportJob export_job(const ExportArguments& o) {
+  ExportJob job{.inference = {}, .parameters = {}, .metadata = {}};
+  const bool is_trained = std::filesystem::is_directory(o.config) || !o.weights.empty();
+  const RunFolder run = is_trained ? open_run(o) : RunFolder{load_config(o, o.config), {}, folder_of(o.config)};
+  job.parameters = run.model.tensors;
+  job.metadata = run.model.metadata;
+  if (run.config.text("task.kind").empty()) {
+    job.inference = onnx::stack_inference(model_options(run.config), run.config.integer("model.input"), false);
+  } else {
+    if (!is_trained) job.metadata = make_task(run.config, run.folder)->metadata();
+    job.inference = task_network(job.metadata, o.stream);
+  }
+  if (!is_trained)
+    job.parameters = drawn_parameters(job.inference, trainer_options(run.config).seed);
+  return job;
+}
+
+std::string export_onnx(const ExportArguments& o, Report& report) {
+  const ExportJob job = export_job(o);
+  std::map<std::string, std::string> properties;
+  for (const auto& [key, value] : job.metadata) properties.emplace("unroll." + key, value);
+  const onnx::ExportedModel model = onnx::export_model(job.inference, job.parameters, o.stream, properties);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(model.bytes));
+  write_atomically(disk(), o.out, std::span(&bytes, 1));
+  std::vector<std::string> inputs, outputs;
+  for (const TensorSpec& spec : job.inference.inputs) {
+    const bool is_state = std::ranges::count(job.inference.states, spec.name) > 0;
+    if (o.stream || !is_state) inputs.push_back(spec.name + " " + spec.text());
+  }
+  for (const TensorSpec& spec : job.inference.outputs) {
+    const bool is_state = std::ranges::count(job.inference.states, spec.name) > 0;
+    if (o.stream || !is_state) outputs.push_back(spec.name + (is_state ? ".next " : " ") + spec.text());
+  }
+  report.add("out", o.out).add("bytes", static_cast<std::int64_t>(model.bytes.size()));
+  report.add("inputs", inputs).add("outputs", outputs);
+  return o.check ? check_onnx(o, job, o.out, report) : "";
+}
+
+}  // namespace unroll::cli

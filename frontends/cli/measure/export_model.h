@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `unroll export --format onnx` writes. A build without protozero has no_onnx.cc in the place of export_onnx.cc.
+#pragma once
+
+#include <string>
+
+#include "frontends/cli/options/command_options.h"
+#include "frontends/cli/terminal/report.h"
+#include "unroll/inference.h"
+
+namespace unroll::cli {
+
+struct ExportArguments : RunArguments {
+  std::string format = "onnx";
+  std::string out;
+  std::string python = "python3";
+  bool stream = false;
+  bool check = false;
+  bool json = false;
+};
+
+struct ExportJob {
+  Inference inference;
+  TensorMap parameters;
+  Metadata metadata;  // of the checkpoint
+};
+// Of a run, or of a config with the parameters of --weights, or drawn from its seed.
+ExportJob export_job(const ExportArguments& options);
+
+// Writes the file, and with --check compares it. Adds what it did to the report. Returns what differs, or nothing.
+std::string export_onnx(const ExportArguments& options, Report& report);
+
+// Runs the ONNX model `file` by the importer and, when options.python can import it, by ONNX Runtime, on random inputs
+// of three sizes.
+std::string check_onnx(const ExportArguments& options, const ExportJob& job, const std::string& file, Report& report);
+
+}  // namespace unroll::cli

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// RNN, GRU and LSTM nodes, one per layer. L layers, D directions, G gates, T steps, B batch, H hidden.
+#include <algorithm>
+#include <cstring>
+
+#include "frontends/onnx/write/emitter.h"
+
+namespace unroll::onnx {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+struct Kind {
+  Op op;
+  const char* name;
+  std::vector<std::size_t> order;  // ONNX gate -> our gate
+  bool has_cell;
+};
+const Kind k_kinds[] = {
+    {Op::rnn, "RNN", {0}, false},
+    {Op::gru, "GRU", {1, 0, 2}, false},     // r z n -> z r h
+    {Op::lstm, "LSTM", {0, 3, 1, 2}, true},  // i f g o -> i o f c
+};
+
+// Blocks along axis 0 in another order, appended to `to`.
+void append_blocks(std::vector<std::byte>& to, const Tensor& t, const std::vector<std::size_t>& order) {
+  const std::size_t block = t.bytes().size() / order.size();
+  for (const std::size_t from : order) {
+    const auto bytes = t.bytes().subspan(from * block, block);
+    to.insert(to.end(), bytes.begin(), bytes.end());
+  }
+}
+
+struct Layer {
+  const Site& at;
+  const Kind& kind;
+  std::int64_t hidden = 0, layers = 0;
+  std::size_t directions = 1, per_direction = 0;  // parameters of a direction
+  bool bias = false, peephole = false;
+  std::string lengths, h0, c0;
+  std::size_t first_parameter = 0;
+};
+
+std::vector<Operand> tensors_of(const Layer& l, std::int64_t layer, std::size_t direction) {
+  const std::size_t slot = static_cast<std::size_t>(layer) * l.directions + direction;
+  const auto begin = l.at.inputs.begin() + static_cast<std::ptrdiff_t>(l.first_parameter + slot * l.per_direction);
+  return {begin, begin + static_cast<std::ptrdiff_t>(l.per_direction)};
+}
+
+// Parameter `k` of all directions, stacked to [D, ...] with its gates in ONNX's order.
+std::string stacked(const Layer& l, std::int64_t layer, std::initializer_list<std::size_t> parts,
+                    const std::vector<std::size_t>& order, Ints dims, const char* stem) {
+  std::vector<std::byte> bytes;
+  for (std::size_t d = 0; d < l.directions; ++d) {
+    const std::vector<Operand> parameters = tensors_of(l, layer, d);
+    for (const std::size_t k : parts) append_blocks(bytes, *parameters[k].tensor, order);
+  }
+  dims.insert(dims.begin(), static_cast<std::int64_t>(l.directions));
+  const Operand first = tensors_of(l, layer, 0)[*parts.begin()];
+  Tensor tensor(first.tensor->dtype(), Shape(dims));
+  std::memcpy(tensor.bytes().data(), bytes.data(), bytes.size());
+  return l.at.emit.initializer(tensor, (first.label.empty() ? "recurrent" : first.label) + "." + stem);
+}
+
+// [L*D,B,H] -> [D,B,H] of one layer; empty when zeros.
+std::string layer_state(const Layer& l, const std::string& all, std::int64_t layer) {
+  if (all.empty() || l.layers == 1) return all;
+  Emitter& e = l.at.emit;
+  const auto d = static_cast<std::int64_t>(l.directions);
+  return e.node("Slice", {all, e.integers({layer * d}), e.integers({layer * d + d}), e.integers({0})});
+}
+
+bool is_zero(const Operand& operand) {
+  if (!operand.tensor || !operand.label.empty()) return false;
+  const auto bytes = operand.tensor->bytes();
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+// The operand of a broadcast decides whether a state is zero.
+std::string state_name(const Site& at, std::size_t input) {
+  const Graph& graph = *at.builds[0];
+  const Node& made = graph.node(at.node().inputs[input].node);
+  if (is_zero(at.inputs[input])) return "";
+  if (made.op == Op::broadcast) {
+    const Node& from = graph.node(made.inputs[0].node);
+    if (from.op == Op::constant && is_zero({.tensor = from.attributes.get<std::shared_ptr<const Tensor>>("value")}))
+      return "";
+  }
+  return at.in(input);
+}
+
+AttributeList attributes_of(const Layer& l) {
+  const Attributes& a = l.at.node().attributes;
+  AttributeList list{{"hidden_size", l.hidden}};
+  if (l.directions == 2) list.emplace_back("direction", std::string("bidirectional"));
+  if (l.kind.op == Op::gru)
+    list.emplace_back("linear_before_reset", static_cast<std::int64_t>(a.get_or<bool>("reset_after", false)));
+  if (l.kind.op == Op::rnn && a.get_or<bool>("relu", false))
+    list.emplace_back("activations", std::vector<std::string>(l.directions, "Relu"));
+  return list;
+}
+
+std::vector<std::string> one_layer(const Layer& l, const std::string& x, std::int64_t input, std::int64_t layer) {
+  const std::int64_t rows = static_cast<std::int64_t>(l.kind.order.size()) * l.hidden;
+  std::vector<std::string> in{x, stacked(l, layer, {0}, l.kind.order, {rows, input}, "W"),
+                              stacked(l, layer, {1}, l.kind.order, {rows, l.hidden}, "R")};
+  in.push_back(l.bias ? stacked(l, layer, {2, 3}, l.kind.order, {2 * rows}, "B") : "");
+  in.push_back(l.lengths);
+  in.push_back(layer_state(l, l.h0, layer));
+  if (l.kind.has_cell) in.push_back(layer_state(l, l.c0, layer));
+  const std::size_t p = l.bias ? 4 : 2;  // peepholes i f o -> i o f
+  if (l.peephole) in.push_back(stacked(l, layer, {p, p + 2, p + 1}, {0}, {3 * l.hidden}, "P"));
+  while (in.back().empty()) in.pop_back();
+  return l.at.emit.node(l.kind.name, in, l.kind.has_cell ? 3 : 2, attributes_of(l));
+}
+
+}  // namespace
+
+std::vector<Operand> emit_recurrent(const Site& at) {
+  const Attributes& a = at.node().attributes;
+  const Kind& kind = *std::find_if(std::begin(k_kinds), std::end(k_kinds), [&](const Kind& k) {
+    return k.op == at.node().op;
+  });
+  if (a.get<double>("dropout") > 0) at.refuse("dropout is active");
+  if (kind.has_cell && a.get_or<std::int64_t>("projection", 0) > 0) return {};  // ONNX has none: a Scan
+  Layer l{.at = at, .kind = kind, .hidden = a.get<std::int64_t>("hidden"), .layers = a.get<std::int64_t>("layers"),
+          .directions = a.get_or<bool>("bidirectional", false) ? 2u : 1u, .per_direction = 2,
+          .bias = a.get_or<bool>("bias", false), .peephole = a.get_or<bool>("peephole", false), .lengths = {},
+          .h0 = {}, .c0 = {}, .first_parameter = kind.has_cell ? 3u : 2u};
+  l.per_direction += (l.bias ? 2 : 0) + (l.peephole ? 3 : 0);
+  const bool has_lengths = a.get_or<bool>("lengths", false);
+  l.first_parameter += has_lengths;
+  for (std::size_t k = l.first_parameter; k < at.n_inputs(); ++k)
+    if (!at.inputs[k].tensor) return {};  // a weight that is computed
+  l.h0 = state_name(at, 1);
+  if (kind.has_cell) l.c0 = state_name(at, 2);
+  if (has_lengths) l.lengths = at.in(kind.has_cell ? 3 : 2);
+
+  Emitter& e = at.emit;
+  std::string x = at.in(0);
+  const std::vector<Extent> x_shape = at.in_shape(0);
+  if (!x_shape[2].is_constant()) at.refuse("the width of the input is a free size");
+  std::int64_t input = x_shape[2].constant();
+  std::vector<std::string> hn, cn;
+  for (std::int64_t layer = 0; layer < l.layers; ++layer) {
+    const std::vector<std::string> out = one_layer(l, x, input, layer);  // Y [T,D,B,H], Y_h, [Y_c]
+    input = static_cast<std::int64_t>(l.directions) * l.hidden;
+    if (l.directions == 1) {
+      x = e.node("Squeeze", {out[0], e.integers({1})});
+    } else {  // zeros keep T and B
+      const std::string by_row = e.node("Transpose", {out[0]}, {{"perm", Integers{0, 2, 1, 3}}});
+      x = e.node("Reshape", {by_row, e.integers({0, 0, input})});
+    }
+    hn.push_back(out[1]);
+    if (kind.has_cell) cn.push_back(out[2]);
+  }
+  const auto all_layers = [&](const std::vector<std::string>& states) {
+    return states.size() == 1 ? states[0] : e.node("Concat", states, {{"axis", std::int64_t{0}}});
+  };
+  std::vector<Operand> outputs{{x}, {all_layers(hn)}};
+  if (kind.has_cell) outputs.push_back({all_layers(cn)});
+  return outputs;
+}
+
+}  // namespace unroll::onnx

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dimensions as functions of the free sizes. A graph has static shapes, so a network is built several times, each time
+// for other sizes of the letters T, B, ...; a number that appears at the same place of each build is an Extent.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "unroll/inference.h"
+
+namespace unroll::onnx {
+
+// The sum over all sets s of letters of terms[s] times the product of the sizes in s. Bit l of s is letter l.
+struct Extent {
+  std::vector<std::int64_t> terms;
+  bool is_constant() const;
+  std::int64_t constant() const { return terms[0]; }
+  friend auto operator<=>(const Extent&, const Extent&) = default;
+};
+
+class Sizes {
+ public:
+  // The letters of the inputs. An axis "S*B" is a product of letters.
+  explicit Sizes(const Inference& inference);
+
+  const std::vector<std::string>& letters() const { return letters_; }
+  // Builds: one for each corner of two sizes per letter, which determine an Extent, and one more, which checks it.
+  std::size_t builds() const { return (std::size_t{1} << letters_.size()) + 1; }
+  Shape shape(const TensorSpec& spec, std::size_t build) const;
+  // From one value per build. Nothing when the values are not such a sum.
+  std::optional<Extent> fit(std::span<const std::int64_t> values) const;
+  // An axis by its letters; fixed axes are constants.
+  Extent axis(const Axis& axis) const;
+
+ private:
+  std::int64_t size(std::size_t letter, std::size_t build) const;
+  std::vector<std::string> letters_;
+};
+
+std::vector<std::string> letters_of(const Axis& axis);  // "S*B": S, B; none: a fixed size
+
+}  // namespace unroll::onnx

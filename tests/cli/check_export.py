@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""unroll export, from outside: every task as an ONNX model that the importer runs with equal results.
+
+Usage: check_export.py UNROLL [PYTHON]      PYTHON: an interpreter with onnxruntime, by default python3
+"""
+import resource
+import subprocess
+import sys
+import tempfile
+
+from command import UNROLL, call, load, ok, refused, run_checks, save
+from small_runs import KINDS, SMALL, config
+
+PYTHON = sys.argv[2] if len(sys.argv) > 2 else "python3"
+
+OWN_CELL = '''
+[model]
+cell = "own"
+input = 3
+hidden = 5
+[cells.own]
+states = ["h"]
+step = """
+f  = sigmoid(affine(x, h))
+n  = tanh(affine(x, f * h))
+h' = f * h + (1 - f) * n
+"""
+'''
+
+
+def checked(*arguments):
+    """The report of an export whose check passed; each file is compared at three sizes by each that runs it."""
+    report = ok("export", *arguments, "--check", "--json", "--python", PYTHON).json()
+    assert len(report["check"]) in (3, 6) and all(row["agrees"] for row in report["check"]), report
+    assert ("onnxruntime" in report) == (len(report["check"]) == 3), report
+    return report
+
+
+def tasks(folder):
+    """each task exports and computes the same, with the axes of a batch and of time free"""
+    for kind in KINDS:
+        run = folder / kind / "run"
+        ok("train", config(folder / kind, kind), "--out", run, "--max-updates", 3, *SMALL)
+        report = checked(run, "--out", folder / f"{kind}.onnx")
+        assert any("B" in text for text in report["inputs"]), report
+
+
+def streams(folder):
+    """--stream makes the states inputs and outputs: a sequence in two parts equals the sequence"""
+    text = folder / "gru.toml"
+    text.write_text('[model]\ncell = "gru"\ninput = 3\nhidden = 5\nlayers = 2\n')
+    checked(text, "--out", folder / "whole.onnx")
+    assert "h.next f32[2,B,5]" in checked(text, "--stream", "--out", folder / "parts.onnx")["outputs"]
+    x, width = [0.1 * (k % 7) - 0.3 for k in range(4 * 2 * 3)], 2 * 3
+
+    def run(model, first, last, **states):
+        save(folder / "in", x=("F32", [last - first, 2, 3], x[first * width:last * width]), **states)
+        ok("run", folder / model, "--input", folder / "in", "--output", folder / "out")
+        return load(folder / "out")
+
+    whole = run("whole.onnx", 0, 4)["y"]
+    first = run("parts.onnx", 0, 1, h=("F32", [2, 2, 5], [0.0] * 20))
+    second = run("parts.onnx", 1, 4, h=("F32", [2, 2, 5], first["h.next"]))
+    for a, b in zip(first["y"] + second["y"], whole, strict=True):
+        assert abs(a - b) <= 2e-6, (a, b)
+
+
+def task_streams(folder):
+    """tasks that read step by step export a stream; the others say why not"""
+    for kind, text in (("language-model", ""), ("forecast", ""), ("label", "no stream for task 'label'")):
+        run = folder / kind / "run"
+        ok("train", config(folder / kind, kind), "--out", run, "--max-updates", 2, *SMALL)
+        arguments = [run, "--stream", "--out", folder / f"{kind}.onnx"]
+        if text:
+            refused(3, "export", *arguments, says=[text])
+        else:
+            checked(*arguments)
+
+
+def cells(folder):
+    """cells in text and cells without an ONNX layer become Scan nodes"""
+    for cell in ("mgu", "lnlstm", "peephole_lstm"):
+        (folder / f"{cell}.toml").write_text(f'[model]\ncell = "{cell}"\ninput = 3\nhidden = 5\nbidirectional = true\n')
+        checked(folder / f"{cell}.toml", "--out", folder / f"{cell}.onnx")
+    text = folder / "own.toml"
+    text.write_text(OWN_CELL)
+    checked(text, "--out", folder / "own.onnx")
+
+
+def formats(folder):
+    """safetensors holds the parameters of the run; other formats are refused"""
+    run = folder / "run"
+    ok("train", config(folder, "classify"), "--out", run, "--max-updates", 2, *SMALL)
+    ok("export", run, "--format", "safetensors", "--out", folder / "weights.safetensors")
+    assert load(folder / "weights.safetensors") == load(run / "best.safetensors")
+    refused(2, "export", run, "--format", "abacus", "--out", folder / "x", says=["abacus", "onnx", "safetensors"])
+    refused(2, "export", run, "--format", "safetensors", "--check", "--out", folder / "x", says=["--check"])
+    refused(2, "export", run, says=["--out"])
+
+
+def failures(folder):
+    """a process that is killed while it writes leaves the old file"""
+    text = folder / "gru.toml"
+    text.write_text('[model]\ncell = "gru"\ninput = 30\nhidden = 50\n')
+    ok("export", text, "--out", folder / "model.onnx")
+    before = (folder / "model.onnx").read_bytes()
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # noqa: E731
+    done = subprocess.run([UNROLL, "export", text, "--seed", "7", "--out", folder / "model.onnx"], capture_output=True,
+                          preexec_fn=limit)
+    assert done.returncode != 0
+    assert (folder / "model.onnx").read_bytes() == before
+    ok("export", text, "--seed", "7", "--out", folder / "model.onnx")  # whatever the killed one left
+    assert sorted(p.name for p in folder.iterdir()) == ["gru.toml", "model.onnx"], list(folder.iterdir())
+    assert call("export", text, "--out", folder / "missing" / "model.onnx").code != 0
+
+
+with tempfile.TemporaryDirectory() as work:
+    run_checks([tasks, streams, task_streams, cells, formats, failures], work)
