@@ -41,12 +41,12 @@ constexpr Row k_rows[] = {
     {Op::sign, floats, "$a != $a ? $a : $T(int($a > $T(0)) - int($a < $T(0)))",
      "$a != $a ? $a : $T(int($a > $T(0)) - int($a < $T(0)))", "isnan($a) ? $a : sign($a)"},
     {Op::sign, i32, "int($a > 0) - int($a < 0)"},
-    {Op::exp, floats, "std::exp($a)", "exp$f($a)", "exp($a)"},
+    {Op::exp, floats, "unroll_exp($a)", "exp$f($a)", "exp($a)"},
     {Op::expm1, floats, "std::expm1($a)", "expm1$f($a)", "unroll_expm1($a)"},
     {Op::log, floats, "std::log($a)", "log$f($a)", "log($a)"},
     {Op::log1p, floats, "std::log1p($a)", "log1p$f($a)", "unroll_log1p($a)"},
     {Op::sqrt, floats, "std::sqrt($a)", "sqrt$f($a)", "sqrt($a)"},
-    {Op::tanh, floats, "std::tanh($a)", "tanh$f($a)", "unroll_tanh($a)"},
+    {Op::tanh, floats, "unroll_tanh($a)", "tanh$f($a)", "unroll_tanh($a)"},
     {Op::sigmoid, floats, "unroll_sigmoid($a)"},
     {Op::round_bf16, floats, k_round_bf16, k_round_bf16, "unroll_round($a, 16u)"},
     {Op::round_f16, floats, k_round_f16, k_round_f16, "unroll_round_f16($a)"},
@@ -123,11 +123,23 @@ constexpr CastRow k_casts[] = {
 
 constexpr DialectWords k_words[] = {
     {.name = "C++",
-     .prelude = R"(#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-typedef unsigned int uint;
+     .includes = "#include <cmath>\n#include <cstdint>\n#include <cstring>\n#include <limits>\n",
+     .prelude = R"(typedef unsigned int uint;
+inline uint unroll_bits(float x) {
+  uint bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+inline float unroll_number(uint bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+inline double unroll_number64(unsigned long long bits) {
+  double x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
 template <class T>
 inline T unroll_round(T x, int mantissa, int lowest, T largest) {  // as core/support/formats.h
   if (!std::isfinite(x) || x == T(0)) return x;
@@ -135,19 +147,22 @@ inline T unroll_round(T x, int mantissa, int lowest, T largest) {  // as core/su
   const T y = std::ldexp(std::nearbyint(std::ldexp(x, -unit)), unit);
   return std::fabs(y) > largest ? std::copysign(std::numeric_limits<T>::infinity(), x) : y;
 }
+#define UNROLL_INLINE inline
+)" UNROLL_HALVES,
+     .math = R"(template <class T>
+inline T unroll_exp(T x) { return std::exp(x); }
+template <class T>
+inline T unroll_tanh(T x) { return std::tanh(x); }
 template <class T>
 inline T unroll_sigmoid(T x) {  // 1 / (1 + e^-x), written so that neither side overflows
   const T e = std::exp(-std::fabs(x));
   return x >= T(0) ? T(1) / (T(1) + e) : e / (T(1) + e);
 }
-inline uint unroll_bits(float x) { return std::bit_cast<uint>(x); }
-inline float unroll_number(uint bits) { return std::bit_cast<float>(bits); }
-#define UNROLL_INLINE inline
-)" UNROLL_HALVES,
+)",
      .index = "long long",
      .index_suffix = "",
-     .f32_bits = "std::bit_cast<float>(0x%08xu)",
-     .f64_bits = "std::bit_cast<double>(0x%016llxull)"},
+     .f32_bits = "unroll_number(0x%08xu)",
+     .f64_bits = "unroll_number64(0x%016llxull)"},
     {.name = "CUDA C++",
      .prelude = R"(typedef unsigned int uint;
 typedef unsigned char uint8_t;

@@ -8,7 +8,7 @@
 
 namespace unroll::common {
 
-// C++20, CUDA C++ (nvcc or NVRTC), GLSL 4.50 for Vulkan.
+// C++17, CUDA C++ (nvcc or NVRTC), GLSL 4.50 for Vulkan.
 enum class Dialect : std::uint8_t { cpp, cuda, glsl };
 inline constexpr Dialect k_dialects[] = {Dialect::cpp, Dialect::cuda, Dialect::glsl};
 
@@ -19,7 +19,9 @@ std::string_view formula(Dialect dialect, Op op, DType dtype, DType to);
 
 struct DialectWords {
   std::string_view name;     // "GLSL"
-  std::string_view prelude;  // functions that formulas call; once at the top of each file
+  // Once at the top of each file: what is included, functions that formulas call, and of these the ones for which a
+  // program may have its own: unroll_exp, unroll_tanh, unroll_sigmoid.
+  std::string_view includes = {}, prelude, math = {};
   std::string_view index;    // type of indices
   std::string_view index_suffix;
   std::string_view f32_bits, f64_bits;  // a number from its bits: printf formats

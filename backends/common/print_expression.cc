@@ -100,7 +100,8 @@ class KernelPrinter {
 }  // namespace
 
 std::string print_prelude(Dialect dialect) {
-  const std::string functions(words(dialect).prelude);
+  const DialectWords& w = words(dialect);
+  const std::string functions = std::string(w.includes).append(w.prelude).append(w.math);
   if (dialect != Dialect::glsl) return functions;
   return "#version 450\n"
          "#extension GL_EXT_shader_8bit_storage : require\n"

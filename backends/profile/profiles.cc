@@ -46,10 +46,18 @@ void describe_lavapipe(Capabilities& c) {
   c.lanes = 1;
 }
 
+// Plans that are printed as C++17 (unroll/cxx_source.h).
+void describe_cxx(Capabilities& c) {
+  c.dtypes = {DType::f32, DType::i32, DType::b8};
+  c.fuses = true;
+  c.weights = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8};
+}
+
 constexpr Profile k_profiles[] = {
     {"cuda:sm_80", "NVIDIA A100: 108 multiprocessors, 40 MiB of L2 cache, 40 GB", describe_sm_80},
     {"cuda:sm_89", "NVIDIA RTX 4070: 46 multiprocessors, 36 MiB of L2 cache, 12 GB", describe_sm_89},
     {"cuda:sm_90", "NVIDIA H100: 132 multiprocessors, 50 MiB of L2 cache, 80 GB", describe_sm_90},
+    {"cxx:17", "one thread of any processor, for printing C++17", describe_cxx},
     {"vulkan:generic", "any Vulkan 1.2 device: buffer ranges of 128 MiB, 2 GiB", describe_vulkan},
     {"vulkan:lavapipe", "Mesa's Vulkan on the CPU: buffer ranges of 128 MiB, 2 GiB", describe_lavapipe},
 };

@@ -148,7 +148,8 @@ class Join {
       for (const int a : monomial) {
         const Atom& atom = subject_[a];
         const Value leaf = input(atom.input);
-        const Value factor = broadcast(atom.size == 1 ? leaf : cut(leaf, 0, atom.start, atom.size), Shape{width});
+        const Value own = leaf.rank() == 0 ? leaf : cut(leaf, 0, atom.start, atom.size);
+        const Value factor = broadcast(own, Shape{width});
         term = term ? term * factor : factor;
       }
       if (!term) term = filled(in_[0].graph(), {s_.dtype, {width}}, coefficient);

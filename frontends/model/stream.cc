@@ -6,7 +6,8 @@
 #include <array>
 #include <string>
 
-#include "frontends/model/constants.h"
+#include "frontends/model/step_graph.h"
+#include "unroll/cxx_source.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
 
@@ -15,28 +16,6 @@ namespace unroll {
 namespace {
 
 constexpr std::string_view k_who = "Stream";
-
-std::string state_name(std::size_t k) { return "state." + std::to_string(k); }
-
-Type input_type(const StreamModel& model, std::int64_t steps, std::int64_t lanes) {
-  if (model.input == DType::i32) return {DType::i32, {steps, lanes}};
-  return {DType::f32, {steps, lanes, model.inputs}};
-}
-
-// Inputs "x" and the states, outputs "y" and the states.
-std::shared_ptr<Graph> step_graph(const StreamModel& model, std::int64_t steps, std::int64_t lanes,
-                                  const Constants& weights) {
-  Graph open;  // parameters are inputs
-  Scope scope(open, /*training=*/false);
-  const Value x = open.input("x", input_type(model, steps, lanes));
-  std::vector<Value> states;
-  for (const Shape& shape : model.state_shapes(lanes))
-    states.push_back(open.input(state_name(states.size()), {DType::f32, shape}));
-  const CellLayerResult result = model.build(scope, x, states);
-  open.output("y", result.y);
-  for (std::size_t k = 0; k < states.size(); ++k) open.output(state_name(k), result.states.at(k));
-  return with_constants(open, scope.parameters(), weights, k_who);
-}
 
 void check(const StreamModel& model, const StreamOptions& o) {
   const std::string got = std::to_string(o.lanes) + " and " + std::to_string(o.chunk);
@@ -79,6 +58,18 @@ StreamModel cell_stream(const CellFactory& cell, const CellLayerOptions& options
       options.bidirectional);
 }
 
+std::string stream_source(const StreamModel& model, const TensorMap& parameters, const SourceOptions& options) {
+  constexpr std::string_view who = "stream_source";
+  if (options.lanes < 1)
+    throw Error(ErrorKind::usage, std::string(who), "lanes must be at least 1; got " + std::to_string(options.lanes));
+  if (options.title.find('\n') != std::string::npos)
+    throw Error(ErrorKind::usage, std::string(who), "the title must be one line");
+  const auto graph = step_graph(model, 1, options.lanes, constants_of(parameters), who);
+  const auto printer = make_backend("cxx:17");
+  return cxx_source(*plan(*graph, *printer, {.weights = options.weights, .one_thread = true}), options.name,
+                    options.title);
+}
+
 // What forks share.
 struct Stream::Model {
   Backend& backend;
@@ -107,7 +98,7 @@ Stream::Stream(Backend& backend, const StreamModel& model, const TensorMap& para
   const Constants weights = constants_of(parameters);
   const PlanOptions how{.weights = options.weights, .one_thread = options.one_thread};
   const auto plan_for = [&](std::int64_t steps) {
-    return plan(*step_graph(model, steps, options.lanes, weights), backend, how);
+    return plan(*step_graph(model, steps, options.lanes, weights, k_who), backend, how);
   };
   const auto one = plan_for(1);
   const Graph& graph = *one->graph;

@@ -67,7 +67,8 @@ std::string wrapped(const Expression& e, Dialect dialect, const std::string& nam
 }
 
 std::string top_of_file(Dialect dialect) {
-  return std::string(shim(dialect)) + std::string(words(dialect).prelude);
+  const DialectWords& w = words(dialect);
+  return std::string(shim(dialect)).append(w.includes).append(w.prelude).append(w.math);
 }
 
 // Expressions as shared libraries: kernel k is called k<k>.

@@ -283,6 +283,25 @@ Body replacing(Op op, const std::function<Value(const RewriteNode&)>& with) {
   };
 }
 
+TEST_CASE("cells of one unit, whose parts of a bias have one element each, are recognized") {
+  for (const char* cell : {"gru_cell", "lstm_cell"}) {
+    CAPTURE(cell);
+    Graph graph;
+    Scope scope(graph);
+    const Value x = graph.input("x", {DType::f32, {T, B, I}});
+    graph.output("y", recurrent_model(scope, x, {.cell = cell, .hidden = 1}).y);
+    TensorMap inputs = initialize(scope.parameters(), 5);
+    inputs.emplace("x", Tensor(DType::f32, {T, B, I}));
+    for (std::int64_t i = 0; i < T * B * I; ++i) inputs.at("x").set(i, std::cos(static_cast<double>(i)));
+    const auto reference = make_backend("reference");
+    PlanOptions plain;
+    plain.without = {"recognize"};
+    const Tensor wanted = Program(graph, *reference, plain).run(inputs).at("y");
+    const Tensor got = Program(graph, *reference).run(inputs).at("y");
+    for (std::int64_t i = 0; i < wanted.elements(); ++i) CHECK(got.at(i) == doctest::Approx(wanted.at(i)).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("a cell that is nearly one of the library's is none of them") {
   const Kind& lstm = k_kinds[0];
   CHECK(is_recognised(lstm, [](const Graph& body) { return copy_graph(body); }));

@@ -97,7 +97,8 @@ std::vector<RowCase> row_cases() {
 
 std::string row_source(const std::vector<RowCase>& cases, Dialect dialect) {
   std::string text(shim(dialect));
-  text += std::string(words(dialect).prelude) + print_row_prelude(dialect);
+  text += std::string(words(dialect).includes).append(words(dialect).prelude).append(words(dialect).math) +
+          print_row_prelude(dialect);
   for (std::size_t k = 0; k < cases.size(); ++k) {
     const Expression e = cases[k].expression();
     const std::vector<DType> dtypes = register_dtypes(e);

@@ -32,7 +32,7 @@ PUBLIC_ROOMS = {
     "io": "safetensors",
     "ir": "graph ops plan_hash row_sums",
     "autodiff": "autodiff",
-    "passes": "backend run scan_form work",
+    "passes": "backend cxx_source run scan_form work",
     "train": "compare lever optimizer trainer",
     "data": "dataset text_scores",
     "model": "model network stream",

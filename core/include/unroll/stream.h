@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "unroll/backend.h"
@@ -38,6 +39,17 @@ struct StreamOptions {
   // core. Threads wait by spinning, and sleep between calls that are far apart.
   bool one_thread = true;
 };
+
+struct SourceOptions {
+  std::int64_t lanes = 1;  // B
+  WeightFormat weights = WeightFormat::f32;
+  std::string name = "Model";   // of the class
+  std::string title = "A recurrent model";  // a comment at the top, one line
+};
+// A model with its weights as one C++17 header, see unroll/cxx_source.h. Throws as a Stream does, and Error(unsupported)
+// for a step that has no C++ form.
+UNROLL_API std::string stream_source(const StreamModel& model, const TensorMap& parameters,
+                                     const SourceOptions& options = {});
 
 class UNROLL_API Stream {
  public:

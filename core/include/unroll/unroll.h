@@ -5,6 +5,7 @@
 #include "unroll/autodiff.h"
 #include "unroll/backend.h"
 #include "unroll/compare.h"
+#include "unroll/cxx_source.h"
 #include "unroll/data_check.h"
 #include "unroll/dataset.h"
 #include "unroll/error.h"

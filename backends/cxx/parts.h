@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the printer of C++ sources consists of.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/common/expression.h"
+#include "unroll/backend.h"
+
+namespace unroll::cxx {
+
+using Index = std::int64_t;
+
+// Where the elements of a value lie: an array of the class, or of constants, from an element on.
+struct Place {
+  std::string array;
+  Index offset = 0;
+  DType dtype = DType::f32;
+  // The element at an index, which is text: "f[64 + e]".
+  std::string at(const std::string& index) const;
+};
+
+// The source while it is made.
+class Source {
+ public:
+  explicit Source(const Plan& of) : plan(of), graph(*of.graph) {}
+
+  const Plan& plan;
+  const Graph& graph;
+  std::string constants;  // arrays before the class
+  std::string body;       // statements of step()
+
+  void place(const ValueId& id, const Place& at) { places_.insert_or_assign(id, at); }
+  const Place& place_of(const ValueId& id);  // of a constant, too, whose array is then printed
+  Place make(DType dtype, Index elements);   // a new one in an array of the class
+  Index size(DType dtype) const;             // elements of this array of the class
+  std::string next_constant() { return "k" + std::to_string(n_constants_++); }
+  void line(const std::string& text) { body += "    " + text + "\n"; }
+  // for loops over a shape around `inner`, which gets the name of each axis' variable, or "0" where it has one element.
+  template <class Inner>
+  void loops(const Shape& shape, const Inner& inner) {
+    std::vector<std::string> names;
+    std::string text, close;
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      if (shape[axis] == 1) {
+        names.push_back("0");
+        continue;
+      }
+      const std::string d = "d" + std::to_string(axis);
+      text += "for (int " + d + " = 0; " + d + " < " + std::to_string(shape[axis]) + "; ++" + d + ") ";
+      names.push_back(d);
+    }
+    line(text + "{");
+    inner(names);
+    line("}");
+  }
+
+ private:
+  std::map<ValueId, Place> places_;
+  std::map<DType, Index> sizes_;
+  int n_constants_ = 0;
+};
+
+// "3 * d0 + d1"; "0" when nothing moves.
+std::string index_text(const std::vector<std::string>& names, const common::Strides& strides, Index offset = 0);
+std::string memory_type(DType dtype);  // of an element
+// The numbers of an array of constants, comma-separated, some in a line.
+template <class Numbers, class Text>
+std::string listed(const Numbers& numbers, const Text& text) {
+  std::string all;
+  int in_line = 0;
+  for (const auto& number : numbers) all += (in_line++ % 16 == 0 ? "\n    " : " ") + text(number) + ",";
+  return all;
+}
+
+void print_node(Source& source, std::int32_t node);
+void print_product(Source& source, std::int32_t node);
+std::string math_functions();     // unroll_exp, unroll_tanh, unroll_sigmoid, in f32
+std::string product_functions();  // what print_product calls
+
+}  // namespace unroll::cxx
