@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/passes/log.h"
 #include "core/passes/rewrite.h"
 
 namespace unroll {
@@ -21,28 +22,31 @@ bool keeps_zero(Op op) {
 
 class Analysis {
  public:
-  Analysis(const Node& scan, const std::vector<bool>& masks, std::int64_t batch)
-      : scan_(scan), body_(*scan.body), layout_(scan_layout(scan)), masks_(masks), batch_(batch) {}
+  Analysis(const Node& scan, const std::vector<bool>& masks, std::int64_t batch, RowOrder order)
+      : scan_(scan), body_(*scan.body), layout_(scan_layout(scan)), masks_(masks), batch_(batch), order_(order) {}
 
-  std::unique_ptr<RowBody> run() {
+  RowBody run() {
     const std::size_t n = body_.nodes().size();
     rows_.assign(n, false);
     live_.assign(n, false);
     permuted_.assign(n, false);
     ended_.assign(n, {});
     for (std::size_t i = 0; i < n; ++i)
-      if (!visit(i)) return nullptr;
-    auto result = std::make_unique<RowBody>();
+      if (!visit(i)) return RowBody::no(why_not(i));
+    RowBody result;
     for (std::size_t k = 0; k < body_.outputs().size(); ++k) {
       const std::size_t i = index(body_.outputs()[k].value);
       const bool is_state = k < static_cast<std::size_t>(layout_.n_states);
-      if (!rows_[i] || !has_batch(i)) return nullptr;
-      if (is_state && ended_[i] != EndedRow{Is::state, static_cast<int>(k)}) return nullptr;
-      if (!is_state) result->zero.push_back(ended_[i].is == Is::zero);
+      if (!rows_[i] || !has_batch(i)) return RowBody::no(same_in_all(k));
+      if (is_state && ended_[i] != EndedRow{Is::state, static_cast<int>(k)})
+        return RowBody::no("rows that have ended do not keep state " + std::to_string(k));
+      if (!is_state) result.zero.push_back(ended_[i].is == Is::zero);
     }
-    result->body = emit(*result);
+    result.body = emit(result);
+    if (order_ == RowOrder::given) return result;
     // What only the mask made differ from row to row is no longer a value of rows.
-    return every_output_has_rows(*result->body) ? std::move(result) : nullptr;
+    const std::size_t k = first_without_rows(*result.body);
+    return k == body_.outputs().size() ? std::move(result) : RowBody::no(same_in_all(k));
   }
 
  private:
@@ -51,14 +55,24 @@ class Analysis {
   const Shape& shape(std::size_t i) const { return node(i).outputs[0].shape; }
   bool has_batch(std::size_t i) const { return shape(i).rank() > 0 && shape(i)[0] == batch_; }
 
-  bool every_output_has_rows(const Graph& body) const {
+  std::string why_not(std::size_t i) const {
+    return node(i).op == Op::input ? "its state " + std::to_string(i) + " has no rows"
+                                   : node_text(node(i)) + " in its step mixes rows";
+  }
+  static std::string same_in_all(std::size_t output) {
+    return "its result " + std::to_string(output) + " is the same for all rows";
+  }
+
+  // The number of outputs when all have rows.
+  std::size_t first_without_rows(const Graph& body) const {
     std::vector<bool> rows(body.nodes().size(), false);
     for (std::size_t k = 0; k < body_.inputs().size(); ++k)
       rows[index(body.inputs()[k].value)] = rows_[index(body_.inputs()[k].value)];
     for (std::size_t i = 0; i < rows.size(); ++i)
       for (const ValueId& id : body.nodes()[i].inputs) rows[i] = rows[i] || rows[index(id)];
-    return std::all_of(body.outputs().begin(), body.outputs().end(),
-                       [&](const NamedValue& output) { return rows[index(output.value)]; });
+    std::size_t k = 0;
+    while (k < body.outputs().size() && rows[index(body.outputs()[k].value)]) ++k;
+    return k;
   }
 
   bool visit(std::size_t i) {
@@ -122,7 +136,7 @@ class Analysis {
         if (!aligned) return false;
         continue;
       }
-      if (aligned && shape(from)[0] == batch_ && batch_ > 1) permuted_[from] = true;
+      if (order_ == RowOrder::by_length && aligned && shape(from)[0] == batch_ && batch_ > 1) permuted_[from] = true;
     }
     return true;
   }
@@ -163,6 +177,7 @@ class Analysis {
   const ScanLayout layout_;
   const std::vector<bool>& masks_;
   const std::int64_t batch_;
+  const RowOrder order_;
   // Per node: has rows; is the mask in some shape; is the same in every step and to be put in order; ended rows.
   std::vector<bool> rows_, live_, permuted_;
   std::vector<EndedRow> ended_;
@@ -202,8 +217,8 @@ EndedRow ended_row(const Graph& graph, const Node& node, const std::vector<Ended
   }
 }
 
-std::unique_ptr<RowBody> row_body(const Node& scan, const std::vector<bool>& masks, std::int64_t batch) {
-  return Analysis(scan, masks, batch).run();
+RowBody row_body(const Node& scan, const std::vector<bool>& masks, std::int64_t batch, RowOrder order) {
+  return Analysis(scan, masks, batch, order).run();
 }
 
 }  // namespace unroll

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "unroll/graph.h"
@@ -21,14 +23,21 @@ struct EndedRow {
 // From what is known of the operands; `state` and `off` survive only what copies whole rows.
 EndedRow ended_row(const Graph& graph, const Node& node, const std::vector<EndedRow>& operands);
 
+// How the rows of a loop without its mask lie: as before, or sorted. When sorted, only the first ones may be there.
+enum class RowOrder : std::uint8_t { given, by_length };
+
 struct RowBody {
   std::shared_ptr<const Graph> body;  // for live rows only: without the mask, the mask inputs unread; takes `order`
                                       // i32[B] as one more constant at the end when reads_order
-  bool reads_order = false;
+  bool reads_order = false;           // never for rows in the given order
   std::vector<bool> zero;             // [per-step output] whether ended rows give zeros
+  std::string reason;                 // without a body: why
+
+  static RowBody no(std::string reason) { return {.body = nullptr, .zero = {}, .reason = std::move(reason)}; }
+  explicit operator bool() const { return body != nullptr; }
 };
-// Null when rows are not independent of each other, when an ended row does anything but keep its states, or when the
-// body holds an op that does not go row by row. `masks` says for each input whether it is live[t,b] = t < lengths[b].
-std::unique_ptr<RowBody> row_body(const Node& scan, const std::vector<bool>& masks, std::int64_t batch);
+// No body when rows are not independent of each other, when an ended row does anything but keep its states, or when the
+// step holds an op that does not go row by row. `masks` says for each input whether it is live[t,b] = t < lengths[b].
+RowBody row_body(const Node& scan, const std::vector<bool>& masks, std::int64_t batch, RowOrder order);
 
 }  // namespace unroll
