@@ -25,7 +25,7 @@ class CpuBackend final : public HostBackend {
     capabilities_.device = counted(team_.size(), "thread") + ", " + instruction_set();
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8, DType::bf16, DType::f16};
     capabilities_.flushes_denormals = true;
-    capabilities_.packs = true;
+    capabilities_.lengths = LengthsForm::packed;
     capabilities_.fuses = true;
     capabilities_.groups_rows = true;
     capabilities_.one_arena = true;

@@ -37,7 +37,8 @@ std::string kernel_text(const Graph& graph, const Node& node) {
     }
     case Op::scan: {
       const ScanLayout l = scan_layout(node);
-      return (l.n_states == 0 ? "independent loop of " : "loop of ") + std::to_string(l.steps) + " steps";
+      return (l.n_states == 0 ? "independent loop of " : "loop of ") + std::to_string(l.steps) + " steps" +
+             (l.has_lengths ? ", each row ends at its length" : "");
     }
     default: return "kernel";
   }

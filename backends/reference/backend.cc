@@ -66,7 +66,7 @@ class ReferenceBackend final : public HostBackend {
   Capabilities capabilities_{.name = "reference",
                              .device = "host, plain loops, f32 and f64",
                              .dtypes = {DType::f32, DType::f64, DType::i32, DType::b8, DType::bf16, DType::f16},
-                             .masks = true};
+                             .lengths = LengthsForm::restored};
 };
 
 }  // namespace

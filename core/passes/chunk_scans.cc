@@ -22,7 +22,7 @@ std::size_t size_of(int n) { return static_cast<std::size_t>(n); }
 bool can_cut(const Node& node, Index steps) {
   if (node.op != Op::scan || node.attributes.get_or<bool>("segments", false)) return false;
   const ScanLayout l = scan_layout(node);
-  return l.n_states > 0 && l.steps > steps && !l.has_lengths && !l.has_reset && !l.packed;
+  return l.n_states > 0 && l.steps > steps && !l.has_reset && !l.packed;
 }
 
 struct Steps {
@@ -61,6 +61,7 @@ class Chunks {
     std::vector<std::vector<Value>> stacks(at.node.outputs.size());  // [output][chunk], in the order of time
     for (const Steps& chunk : order) {
       for (std::size_t i = n_states; i < n_rows; ++i) operands[i] = part(at.node.inputs[i], at.operands[i], chunk, 0);
+      if (l.has_lengths) operands.back() = at.operands.back() - static_cast<double>(chunk.begin);
       Attributes attributes = at.node.attributes;
       attributes.set("steps", chunk.size);
       const std::vector<Value> results = scan_body(operands, std::move(attributes), at.node.body);

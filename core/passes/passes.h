@@ -47,6 +47,8 @@ std::shared_ptr<const Graph> split_scans(const Graph& graph, const Tuning& tunin
 std::shared_ptr<const Graph> defer(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
 // Scans whose rows end at their lengths, and the products around them, on the rows that exist.
 std::shared_ptr<const Graph> pack(const Graph& graph, PassLog* log = nullptr);
+// Scans whose rows end at their lengths take the lengths again, and their steps no longer select.
+std::shared_ptr<const Graph> restore_lengths(const Graph& graph, PassLog* log = nullptr);
 // Constants of the graph that a scan hands to its body become constants of the body, which a backend may prepare once.
 std::shared_ptr<const Graph> bind_constants(const Graph& graph);
 // Loops of more steps become loops of at most `steps`, one after the other.

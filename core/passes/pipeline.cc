@@ -47,15 +47,16 @@ std::shared_ptr<const Graph> set_precision_of(const Graph& graph, const Context&
 std::shared_ptr<const Graph> checkpoint_if_wanted(const Graph& graph, const Context& context) {
   return context.checkpoints ? checkpoint(graph, context.log) : copy_graph(graph);
 }
-std::shared_ptr<const Graph> lower_masks_if_wanted(const Graph& graph, const Context& context) {
-  return context.backend.describe().masks ? copy_graph(graph) : lower_scan_masks(graph);
-}
 std::shared_ptr<const Graph> row_groups_if_wanted(const Graph& graph, const Context& context) {
   const Capabilities& can = context.backend.describe();
   return can.groups_rows ? row_groups(graph, can.tuning, context.log) : copy_graph(graph);
 }
 std::shared_ptr<const Graph> pack_if_wanted(const Graph& graph, const Context& context) {
-  return context.backend.describe().packs ? pack(graph, context.log) : copy_graph(graph);
+  return context.backend.describe().lengths == LengthsForm::packed ? pack(graph, context.log) : copy_graph(graph);
+}
+std::shared_ptr<const Graph> restore_lengths_if_wanted(const Graph& graph, const Context& context) {
+  const bool wanted = context.backend.describe().lengths == LengthsForm::restored;
+  return wanted ? restore_lengths(graph, context.log) : copy_graph(graph);
 }
 std::shared_ptr<const Graph> chunk_if_wanted(const Graph& graph, const Context& context) {
   const std::int64_t steps = context.options.chunk_steps;
@@ -74,7 +75,7 @@ constexpr Pass k_passes[] = {
     {"fold", false, plain<fold>},
     {"cse", false, plain<eliminate_common>},
     {"claim", true, claim_in_precision},
-    {"lower_masks", true, lower_masks_if_wanted},
+    {"lower_masks", true, plain<lower_scan_masks>},
     {"inline_steps", false, told<inline_steps>},
     {"fold", false, plain<fold>},
     {"cse", false, plain<eliminate_common>},
@@ -91,6 +92,7 @@ constexpr Pass k_passes[] = {
     {"cse", false, plain<eliminate_common>},
     {"scan_dce", false, plain<prune_scans>},
     {"pack", false, pack_if_wanted},
+    {"restore_lengths", false, restore_lengths_if_wanted},
     {"chunk_scans", false, chunk_if_wanted},
     {"precision", false, set_precision_of},
     {"bind_constants", false, plain<bind_constants>},

@@ -100,6 +100,7 @@ class Builder {
     place_states();
     if (form_.reason = reason(); !form_.reason.empty()) return std::move(form_);
     find_stages();
+    if (form_.layout.has_lengths) form_.lengths = form_.layout.n_inputs() - 1;
     if (!form_.layout.packed) find_rows();
     return std::move(form_);
   }
@@ -111,7 +112,7 @@ class Builder {
 
   std::string reason() const {
     if (form_.layout.n_states == 0) return "its steps are independent";
-    if (form_.layout.has_lengths || form_.layout.has_reset) return "it has masks";
+    if (form_.layout.has_reset) return "its resets are not lowered into the step";
     for (const Node& node : graph_.nodes())
       if (node.op == Op::scan && scan_layout(node).n_states > 0) return "a step contains a loop";
     return {};
@@ -255,6 +256,10 @@ class Builder {
   void find_rows() {
     const Shape& state = graph_.type(graph_.inputs()[0].value).shape;
     if (state.rank() == 0 || state[0] < 2) return;
+    if (form_.lengths >= 0) {  // what restored them has proved it, in bodies of any kind
+      form_.rows = state[0];
+      return;
+    }
     RowCheck check(graph_, form_, state[0]);
     if (!check.run()) return;
     form_.rows = state[0];
@@ -312,7 +317,8 @@ std::vector<std::string> describe(const ScanForm& form, const Plan& body) {
   }
   lines.push_back("states: " + places_text(form, *body.graph));
   const std::string unit = form.row_unit > 1 ? ", summed by " + number(form.row_unit) : "";
-  lines.push_back(form.rows > 0 ? number(form.rows) + " independent rows" + unit : "rows depend on each other");
+  const std::string ends = form.lengths >= 0 ? ", each ends at its length" : "";
+  lines.push_back(form.rows > 0 ? number(form.rows) + " independent rows" + unit + ends : "rows depend on each other");
   return lines;
 }
 

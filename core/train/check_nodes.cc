@@ -330,8 +330,8 @@ std::string NodeFault::text() const {
 NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& tested, Backend& judge,
                       const PlanOptions& options, const StageReport& stage) {
   NodeCheck check;
-  std::shared_ptr<const Graph> lowered = lower(graph, tested, options);
-  if (tested.describe().masks) lowered = lower_scan_masks(*lowered);
+  // Every step of every row as a value of its own: where lengths are restored, they are lowered again.
+  std::shared_ptr<const Graph> lowered = lower_scan_masks(*lower(graph, tested, options));
   lowered = with_bodies(*lowered, [](const Graph& g) { return drop_dead(g); });  // numbers that planning again keeps
   const ExposedGraph exposed = expose_values(*lowered);
   const PlanOptions as_it_is{.without = graph_passes()};

@@ -89,6 +89,23 @@ TEST_CASE("rows are grouped where the backend wants it, whether or not it fuses"
     }
 }
 
+TEST_CASE("a loop with lengths is masked, packed or takes its lengths again, as the backend wants") {
+  Graph graph;
+  Scope scope(graph, /*training=*/false);
+  const Value x = graph.input("x", {DType::f32, {16, 8, 24}}), lengths = graph.input("lengths", {DType::i32, {8}});
+  graph.output("y", recurrent_model(scope, x, {.cell = "lstm", .hidden = 32}, {}, lengths).y);
+  const auto found = [&](LengthsForm form) {
+    const auto made = planned(graph, [&](Capabilities& c) { c.lengths = form; });
+    const auto loops = [&](bool ScanLayout::*is) {
+      return count(*made->graph, [&](const Node& node) { return node.op == Op::scan && scan_layout(node).*is; });
+    };
+    return std::pair(loops(&ScanLayout::packed), loops(&ScanLayout::has_lengths));
+  };
+  CHECK(found(LengthsForm::masked) == std::pair(0, 0));
+  CHECK(found(LengthsForm::packed) == std::pair(1, 0));
+  CHECK(found(LengthsForm::restored) == std::pair(0, 1));
+}
+
 TEST_CASE("a fused node has at most as many ops as the backend takes") {
   const auto graph = model("lstm");
   CHECK(largest_group(*planned(*graph, [](Capabilities&) {})->graph) > 8);

@@ -107,6 +107,16 @@ struct Tuning {
   std::int64_t fewest_product_steps = 4;  // in loops
 };
 
+// The form in a plan of a loop over T steps whose row b runs the steps t < lengths[b] only (in reverse the last one
+// first). After its steps a row keeps its states, and its rows of the outputs are zero.
+//   masked    live[t,b] = t < lengths[b] is another sequence, and the step selects: all rows run all steps
+//   packed    rows are sorted by length, sequences packed: step t runs the first batch_sizes[t] rows, [T*B,...] in all;
+//             products outside count their rows (matmul with three operands)
+//   restored  the scan takes lengths i32[B] as its last input, attribute `lengths`, and its step selects nothing: a
+//             kernel may stop a row early. Rows are independent in every such scan of a plan
+// A mask that resets states is a sequence of the loop, and the step selects, in each form.
+enum class LengthsForm : std::uint8_t { masked, packed, restored };
+
 struct Capabilities {
   std::string name = {};    // "cpu"
   std::string device = {};  // description of the device
@@ -115,8 +125,7 @@ struct Capabilities {
   bool deterministic = true;  // bit-identical results for any number of threads
   // Results of magnitude below the smallest normal number of their dtype may be flushed to zero, in some or all nodes.
   bool flushes_denormals = false;
-  bool masks = false;     // runs scans with lengths and reset; otherwise passes lower them into the body
-  bool packs = false;     // runs packed scans and matmul with a row count; otherwise scans stay masked
+  LengthsForm lengths = LengthsForm::masked;  // of loops whose rows are independent; others are masked
   bool fuses = false;     // wants elementwise groups as `fused` nodes
   int max_fused_ops = 48;  // ops of a fused node at most: their values must fit the registers or tiles of a kernel
   bool groups_rows = false;  // wants reductions over rows, and their elementwise neighbors, as `row_group` nodes

@@ -32,6 +32,7 @@ struct UNROLL_API ScanForm {
     bool exchanges = false;           // a barrier follows: a later stage, or the next step, reads units of all workers
   };
   // Where a state lives: kept outputs of the scan with its value after or before each step. -1: in memory of its own.
+  // With lengths this is so in the steps that a row runs; behind its end the outputs are zero and the state stays.
   struct State {
     int after = -1, before = -1;
   };
@@ -41,6 +42,9 @@ struct UNROLL_API ScanForm {
   std::vector<Product> products = {};
   std::vector<State> states = {};
   std::vector<Stage> stages = {};
+  // The input of the scan with lengths i32[rows]: row b runs the steps t < lengths[b] only, which are all of them where
+  // it is T or more. -1: every row runs all steps, or the scan is packed.
+  int lengths = -1;
   // Of axis 0 of states, sequences and outputs, when no row reads another one; otherwise 0. Row groups may add up
   // `row_unit` rows at a time: a worker then takes them together, and stacks of sums have rows / row_unit rows.
   std::int64_t rows = 0, row_unit = 1;
@@ -50,8 +54,8 @@ struct UNROLL_API ScanForm {
   const Product* product(std::int32_t node) const;  // null: the node is none
 };
 
-// `scan`: a node of the plan with op scan. Masks (lengths, reset) and loops inside the step are reasons for no form; a
-// packed scan has one, for the first batch_sizes[t] rows of each step.
+// `scan`: a node of the plan with op scan. Loops inside the step are a reason for no form; a packed scan has one, for
+// the first batch_sizes[t] rows of each step.
 UNROLL_API ScanForm scan_form(const Plan& plan, std::int32_t scan);
 
 // A line for each product and each stage: "product 1: f32[32,256] by a weight, 4 gates of 256 units, recurrent".
