@@ -23,7 +23,7 @@ bool keeps_zero(Op op) {
 class Analysis {
  public:
   Analysis(const Node& scan, const std::vector<bool>& masks, std::int64_t batch, RowOrder order)
-      : scan_(scan), body_(*scan.body), layout_(scan_layout(scan)), masks_(masks), batch_(batch), order_(order) {}
+      : body_(*scan.body), layout_(scan_layout(scan)), masks_(masks), batch_(batch), order_(order) {}
 
   RowBody run() {
     const std::size_t n = body_.nodes().size();
@@ -172,7 +172,6 @@ class Analysis {
     return drop_dead(*target);
   }
 
-  const Node& scan_;
   const Graph& body_;
   const ScanLayout layout_;
   const std::vector<bool>& masks_;
