@@ -64,8 +64,8 @@ void same_elements(const At& at) { at.source.place({at.id, 0}, at.from(0)); }
 
 void print_slice(const At& at) {
   const Strides whole = common::dense_strides(at.type(0).shape);
-  copy(at, at.shape(), at.from(0), whole, at.node.attributes.get<Index>("start") * whole[static_cast<std::size_t>(axis_of(at.node))],
-       at.to(), common::dense_strides(at.shape()), 0);
+  const Index first = at.node.attributes.get<Index>("start") * whole[static_cast<std::size_t>(axis_of(at.node))];
+  copy(at, at.shape(), at.from(0), whole, first, at.to(), common::dense_strides(at.shape()), 0);
 }
 void print_transpose(const At& at) {
   const Strides own = common::dense_strides(at.type(0).shape);
@@ -113,7 +113,8 @@ Strides reduced_strides(const Shape& from, const Ints& axes) {
 }
 void print_reduction(const At& at) {
   const Shape& from = at.type(0).shape;
-  const Strides read = common::dense_strides(from), written = reduced_strides(from, at.node.attributes.get<Ints>("axes"));
+  const Strides read = common::dense_strides(from);
+  const Strides written = reduced_strides(from, at.node.attributes.get<Ints>("axes"));
   const bool sums = at.node.op == Op::reduce_sum;
   const Place x = at.from(0), y = at.to();
   const std::string lowest = y.dtype == DType::i32 ? "-2147483647 - 1" : "-std::numeric_limits<float>::infinity()";

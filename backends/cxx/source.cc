@@ -61,7 +61,8 @@ const Place& Source::place_of(const ValueId& id) {
   for (Index i = 0; i < tensor.elements(); ++i) values.push_back(tensor.at(i));
   const Place place{next_constant(), 0, tensor.dtype()};
   const auto text = [&](double v) {
-    return tensor.dtype() == DType::b8 ? std::to_string(v != 0) : common::literal(common::Dialect::cpp, tensor.dtype(), v);
+    if (tensor.dtype() == DType::b8) return std::to_string(v != 0);
+    return common::literal(common::Dialect::cpp, tensor.dtype(), v);
   };
   constants += "alignas(64) static const " + memory_type(tensor.dtype()) + " " + place.array + "[" +
                std::to_string(std::max<std::size_t>(values.size(), 1)) + "] = {" + listed(values, text) + "\n};\n";
@@ -138,8 +139,8 @@ class File {
             ", outputs = " + n(outputs) + ", state_size = " + n(size) + ";\n";
     text += "  void reset() { std::memset(state(), 0, sizeof(float) * state_size); }\n";
     text += "  float* state() { return f_ + " + n(first) + "; }\n";
-    text += "  void run(const " + type + "* x, float* y, int steps) {\n    for (int t = 0; t < steps; ++t) step(x + t * " +
-            n(lanes * inputs) + ", y + t * " + n(lanes * outputs) + ");\n  }\n";
+    text += "  void run(const " + type + "* x, float* y, int steps) {\n    for (int t = 0; t < steps; ++t) " +
+            "step(x + t * " + n(lanes * inputs) + ", y + t * " + n(lanes * outputs) + ");\n  }\n";
     text += "  void step(const " + type + "* x, float* y) {\n" + source_.body + "  }\n\n private:\n";
     for (const DType dtype : {DType::f32, DType::i32, DType::b8})
       if (const Index size_of = source_.size(dtype); size_of > 0)

@@ -46,6 +46,22 @@ def tasks(folder):
         assert any("B" in text for text in report["inputs"]), report
 
 
+def headers(folder):
+    """a C++ header compiles and gives what the stream gives, for tasks, layers and own cells, in each weight format"""
+    for kind in ("forecast", "language-model"):
+        ok("train", config(folder / kind, kind), "--out", folder / kind / "run", "--max-updates", 3, *SMALL)
+        ok("export", folder / kind / "run", "--format", "cpp", "--out", folder / f"{kind}.h", "--check")
+    own = folder / "own.toml"
+    own.write_text(OWN_CELL)
+    for options in ([], ["--lanes", 3, "--weights-dtype", "bf16"], ["--weights-dtype", "int8"]):
+        report = ok("export", own, "--format", "cpp", "--name", "Own", "--out", folder / "own.h", "--check", "--json",
+                    *options).json()
+        assert report["check"]["agrees"] and report["class"] == "Own", report
+    refused(2, "export", own, "--format", "cpp", "--name", "a b", "--out", folder / "x.h", says="is no name")
+    refused(2, "export", own, "--lanes", 2, "--out", folder / "x.onnx", says="--lanes does not apply")
+    refused(2, "export", own, "--format", "cpp", "--stream", "--out", folder / "x.h", says="--stream does not apply")
+
+
 def streams(folder):
     """--stream makes the states inputs and outputs: a sequence in two parts equals the sequence"""
     text = folder / "gru.toml"
@@ -116,4 +132,4 @@ def failures(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([tasks, streams, task_streams, cells, formats, failures], work)
+    run_checks([tasks, headers, streams, task_streams, cells, formats, failures], work)

@@ -298,7 +298,8 @@ TEST_CASE("cells of one unit, whose parts of a bias have one element each, are r
     plain.without = {"recognize"};
     const Tensor wanted = Program(graph, *reference, plain).run(inputs).at("y");
     const Tensor got = Program(graph, *reference).run(inputs).at("y");
-    for (std::int64_t i = 0; i < wanted.elements(); ++i) CHECK(got.at(i) == doctest::Approx(wanted.at(i)).epsilon(1e-6));
+    for (std::int64_t i = 0; i < wanted.elements(); ++i)
+      CHECK(got.at(i) == doctest::Approx(wanted.at(i)).epsilon(1e-6));
   }
 }
 

@@ -64,7 +64,8 @@ struct Case {
     parameters = initialize(scope.parameters(), 7);
     const auto backend = make_backend("cpu", {.threads = 1});
     Stream stream(*backend, model, parameters, {.lanes = lanes, .weights = weights});
-    std::vector<float> x(static_cast<std::size_t>(lanes * inputs)), y(static_cast<std::size_t>(lanes * stream.outputs()));
+    std::vector<float> x(static_cast<std::size_t>(lanes * inputs));
+    std::vector<float> y(static_cast<std::size_t>(lanes * stream.outputs()));
     for (std::size_t t = 0; t < k_steps; ++t) {
       for (std::size_t i = 0; i < x.size(); ++i) x[i] = input_at(t * x.size() + i);
       REQUIRE(stream.step(x, y));
@@ -87,7 +88,8 @@ std::vector<Case> random_cases(std::uint64_t n, std::uint64_t seed) {
     o.cell = cells[i < cells.size() && n >= cells.size() ? i : static_cast<std::size_t>(below(cells.size()))];
     o.hidden = 1 + below(40);
     o.layers = static_cast<int>(1 + below(3));
-    if (o.cell == "lstm" && o.hidden > 1 && below(2)) o.projection = 1 + below(static_cast<std::uint64_t>(o.hidden - 1));
+    if (o.cell == "lstm" && o.hidden > 1 && below(2))
+      o.projection = 1 + below(static_cast<std::uint64_t>(o.hidden - 1));
     if (o.cell == "gru") o.reset_after = below(2);
     const std::int64_t inputs = 1 + below(12), lanes = 1 + below(3);
     const WeightFormat weights = below(4) ? WeightFormat::f32 : WeightFormat::bf16;
@@ -160,7 +162,8 @@ TEST_CASE("models printed as C++ give the stream's outputs, and the same bits wi
     const char *compiler, *options;
     bool always;
   };
-  constexpr Way k_ways[] = {{"g++", "-O2", true}, {"g++", "-Os", false}, {"clang++", "-O2", false}, {"clang++", "-Os", true}};
+  constexpr Way k_ways[] = {
+      {"g++", "-O2", true}, {"g++", "-Os", false}, {"clang++", "-O2", false}, {"clang++", "-Os", true}};
   std::vector<float> first;
   for (const Way& way : k_ways) {
     if (!is_there(way.compiler)) {
@@ -210,7 +213,8 @@ TEST_CASE("a model of tokens reads ids, its state is saved, and int8 weights cha
   const TensorMap parameters = initialize(scope.parameters(), 3);
   const Folder folder;
   std::ofstream(folder / "Tokens.h") << stream_source(tokens, parameters, {.name = "Tokens"});
-  std::ofstream(folder / "Small.h") << stream_source(tokens, parameters, {.weights = WeightFormat::int8, .name = "Small"});
+  std::ofstream(folder / "Small.h")
+      << stream_source(tokens, parameters, {.weights = WeightFormat::int8, .name = "Small"});
   std::ofstream(folder / "main.cc") << R"(#include "Tokens.h"
 #include "Small.h"
 #include <cstdio>
@@ -237,7 +241,7 @@ int main() {
   Stream stream(*backend, tokens, parameters);
   const std::int32_t ids[] = {3, 19, -1, 20, 0};
   std::vector<float> y(H);
-  // As for streams in int8 (test_stream.cc): 3 pre-activations, each off by at most K |h| e with e the error of a weight.
+  // As for streams in int8 (test_stream.cc): three pre-activations, each off by at most K |h| e; e: error of a weight.
   const double int8_error = 1.5 * H / std::sqrt(H) / 254;
   for (std::size_t t = 0; t < 5; ++t) {
     REQUIRE(stream.step(std::span(ids).subspan(t, 1), y));
@@ -261,5 +265,6 @@ TEST_CASE("what has no C++ form is refused by name") {
   plain.run();
   CHECK_THROWS_WITH_AS(plain.source("9x"), doctest::Contains("'9x' is no name"), Error);
   CHECK_THROWS_WITH_AS(stream_source(plain.model, {}, {}), doctest::Contains("missing: bias_hh_l0"), Error);
-  CHECK_THROWS_WITH_AS(stream_source(plain.model, plain.parameters, {.lanes = 0}), doctest::Contains("lanes must be at least 1"), Error);
+  CHECK_THROWS_WITH_AS(stream_source(plain.model, plain.parameters, {.lanes = 0}),
+                       doctest::Contains("lanes must be at least 1"), Error);
 }

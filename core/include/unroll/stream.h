@@ -46,8 +46,8 @@ struct SourceOptions {
   std::string name = "Model";   // of the class
   std::string title = "A recurrent model";  // a comment at the top, one line
 };
-// A model with its weights as one C++17 header, see unroll/cxx_source.h. Throws as a Stream does, and Error(unsupported)
-// for a step that has no C++ form.
+// A model with its weights as one C++17 header, see unroll/cxx_source.h. Throws as a Stream does, and
+// Error(unsupported) for a step that has no C++ form.
 UNROLL_API std::string stream_source(const StreamModel& model, const TensorMap& parameters,
                                      const SourceOptions& options = {});
 

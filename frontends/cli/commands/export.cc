@@ -25,7 +25,18 @@ struct FormatRow {
   const char* name;
   std::string (*write)(const ExportArguments& options, Report& report);  // returns what --check found to differ
 };
-constexpr FormatRow k_formats[] = {{"onnx", export_onnx}, {"safetensors", export_safetensors}};
+constexpr FormatRow k_formats[] = {{"onnx", export_onnx}, {"cpp", export_cxx}, {"safetensors", export_safetensors}};
+
+void refuse_options_of_cpp(const ExportArguments& o) {
+  const ExportArguments plain;
+  const std::pair<const char*, bool> given[] = {{"--name", o.name != plain.name},
+                                                {"--lanes", o.lanes != plain.lanes},
+                                                {"--weights-dtype", o.weights_dtype != plain.weights_dtype}};
+  for (const auto& [name, is_given] : given)
+    if (is_given && o.format != "cpp")
+      throw Error(ErrorKind::usage, "export", fmt::format("{} does not apply to --format {}", name, o.format),
+                  "It is an option of --format cpp");
+}
 
 void add_options(CLI::App& app, ExportArguments& o) {
   add_operand(app, "run", o.config, "Run folder, or a config: with --weights, or with parameters drawn from its seed.");
@@ -34,21 +45,27 @@ void add_options(CLI::App& app, ExportArguments& o) {
   add_set(app, o);
   add_seed(app, o);
   add_flag(app, "--stream", o.stream, "Make the states inputs and outputs, to run a sequence in parts.");
+  group(app, "Model in C++");
+  add_text(app, "--name", o.name, "NAME", "Name of the class.");
+  add_integer(app, "--lanes", o.lanes, "Independent sequences that step together (B).", {1, 1e6, 4});
+  add_choice(app, "--weights-dtype", o.weights_dtype, "Type in which the weights are kept.", {"f32", "bf16", "int8"});
   group(app, "Output");
   std::vector<std::string> names;
   for (const FormatRow& format : k_formats) names.push_back(format.name);
   add_choice(app, "--format", o.format, "File format.", names);
   make_required(add_text(app, "--out", o.out, "FILE", "Write the model to this file."));
-  add_flag(app, "--check", o.check, "Run the file on random inputs of three sizes and compare the outputs.");
+  add_flag(app, "--check", o.check, "Run the file and compare the outputs; a C++ header is compiled.");
   add_text(app, "--python", o.python, "COMMAND", "Python interpreter whose ONNX Runtime --check uses too.");
   add_json(app, o.json);
   add_examples(app,
                "  unroll export runs/char-lm --out char-lm.onnx --check\n"
                "  unroll export runs/co2 --stream --out co2.onnx\n"
-               "  unroll export lstm.toml --weights w.safetensors --out lstm.onnx");
+               "  unroll export lstm.toml --weights w.safetensors --out lstm.onnx\n"
+               "  unroll export runs/co2 --format cpp --name Co2 --out co2.h --check");
 }
 
 int execute(const ExportArguments& o) {
+  refuse_options_of_cpp(o);
   Activity busy("exporting the model");
   Report report;
   report.add("model", o.config).add("format", o.format);
@@ -64,6 +81,6 @@ int execute(const ExportArguments& o) {
 }  // namespace
 
 const Command export_command =
-    command(k_deploy, "export", "Write a trained model as an ONNX or safetensors file.", add_options, execute);
+    command(k_deploy, "export", "Write a trained model as an ONNX, C++ or safetensors file.", add_options, execute);
 
 }  // namespace unroll::cli

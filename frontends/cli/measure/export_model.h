@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `unroll export --format onnx` writes. A build without protozero has no_onnx.cc in the place of export_onnx.cc.
+// What `unroll export` writes. A build without protozero has no_onnx.cc in the place of export_model.cc.
 #pragma once
 
 #include <string>
@@ -14,6 +14,9 @@ struct ExportArguments : RunArguments {
   std::string format = "onnx";
   std::string out;
   std::string python = "python3";
+  std::string name = "Model";  // of the class, in C++
+  std::int64_t lanes = 1;
+  std::string weights_dtype = "f32";
   bool stream = false;
   bool check = false;
   bool json = false;
@@ -29,6 +32,7 @@ ExportJob export_job(const ExportArguments& options);
 
 // Writes the file, and with --check compares it. Adds what it did to the report. Returns what differs, or nothing.
 std::string export_onnx(const ExportArguments& options, Report& report);
+std::string export_cxx(const ExportArguments& options, Report& report);
 
 // Runs the ONNX model `file` by the importer and, when options.python can import it, by ONNX Runtime, on random inputs
 // of three sizes.

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// `unroll export --format cpp`: a model that runs step by step as one C++17 header. --check compiles it and compares.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <span>
+#include <sstream>
+
+#include "frontends/cli/config/job.h"
+#include "frontends/cli/measure/export_model.h"
+#include "frontends/cli/measure/scripts.h"
+#include "frontends/cli/measure/stream_job.h"
+#include "frontends/cli/run/run_folder.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+#include "unroll/run.h"
+#include "unroll/tasks.h"
+#include "unroll/vfs.h"
+
+namespace unroll::cli {
+namespace {
+
+constexpr int k_steps = 20;
+// Both compute in f32 with weights of one format; functions are within 4 ulp. Some hundred roundings of 2^-24.
+constexpr double k_tolerance = 4e-6;
+// The first float, or id, of call i: whole numbers, so that both programs read the same.
+constexpr const char* k_program = R"(#include "model.h"
+#include <cstdio>
+#include <vector>
+int main() {{
+  static {0} model;
+  std::vector<{1}> x({0}::lanes * {0}::inputs);
+  std::vector<float> y({0}::lanes * {0}::outputs);
+  for (std::size_t t = 0, n = 0; t < {2}; ++t) {{
+    for (auto& v : x) v = {1}({3});
+    model.step(x.data(), y.data());
+    for (float v : y) std::printf("%a\n", double(v));
+  }}
+}}
+)";
+
+TensorMap drawn_parameters(const StreamModel& model, std::uint64_t seed) {
+  Graph graph;
+  Scope scope(graph, /*training=*/false);
+  std::vector<Value> states;
+  for (const Shape& shape : model.state_shapes(1)) states.push_back(filled(graph, {DType::f32, shape}, 0));
+  const bool ids = model.input == DType::i32;
+  model.build(scope, graph.input("x", {model.input, ids ? Shape{1, 1} : Shape{1, 1, model.inputs}}), states);
+  return initialize(scope.parameters(), seed);
+}
+
+struct CxxJob {
+  StreamModel model;
+  TensorMap parameters;
+};
+CxxJob cxx_job(const ExportArguments& o) {
+  const bool is_trained = std::filesystem::is_directory(o.config) || !o.weights.empty();
+  RunFolder run = is_trained ? open_run(o) : RunFolder{load_config(o, o.config), {}, folder_of(o.config)};
+  CxxJob job;
+  if (run.config.text("task.kind").empty())
+    job.model = recurrent_stream(model_options(run.config), run.config.integer("model.input"));
+  else
+    job.model = task_stream(is_trained ? run.model.metadata : make_task(run.config, run.folder)->metadata());
+  job.parameters = is_trained ? std::move(run.model.tensors)
+                              : drawn_parameters(job.model, trainer_options(run.config).seed);
+  return job;
+}
+
+// Outputs of the stream on `cpu` for the inputs of the program.
+std::vector<float> wanted_outputs(const CxxJob& job, const StreamOptions& options) {
+  const auto backend = make_backend("cpu", {.threads = 1});
+  Stream stream(*backend, job.model, job.parameters, options);
+  const auto n = static_cast<std::size_t>(stream.lanes() * stream.inputs());
+  std::vector<float> x(n), y(static_cast<std::size_t>(stream.lanes() * stream.outputs())), all;
+  std::vector<std::int32_t> ids(n);
+  for (std::size_t t = 0, i = 0; t < k_steps; ++t) {
+    for (std::size_t k = 0; k < n; ++k, ++i) {
+      ids[k] = static_cast<std::int32_t>(i % 16);
+      x[k] = static_cast<float>((i * 37 + 11) % 101) / 50.0f - 1.0f;
+    }
+    if (!(job.model.input == DType::i32 ? stream.step(ids, y) : stream.step(x, y)))
+      throw Error(ErrorKind::device, "export", "a step of the stream failed");
+    all.insert(all.end(), y.begin(), y.end());
+  }
+  return all;
+}
+
+std::string check_cxx(const ExportArguments& o, const CxxJob& job, const StreamOptions& options, Report& report) {
+  const char* named = std::getenv("CXX");
+  const std::string compiler = named ? named : "c++";
+  const ScratchFolder folder("export");
+  const bool ids = job.model.input == DType::i32;
+  const std::string main = fmt::format(k_program, o.name, ids ? "std::int32_t" : "float", k_steps,
+                                       ids ? "n++ % 16" : "float((n++ * 37 + 11) % 101) / 50.0f - 1.0f");
+  write_file(folder / "main.cc", main);
+  std::filesystem::copy_file(o.out, folder / "model.h");
+  const std::string program = quoted(folder / "program");
+  const std::string compile = fmt::format("{} -std=c++17 -O2 -o {} {}", compiler, program, quoted(folder / "main.cc"));
+  if (output_of(compile + " 2>&1 && echo compiled").empty())
+    throw Error(ErrorKind::unsupported, "export",
+                fmt::format("--check needs a C++ compiler, and '{}' failed", compiler),
+                "Install one, or name it: CXX=clang++ unroll export ...");
+  std::istringstream lines(output_of(program));
+  std::vector<float> found;
+  for (std::string line; std::getline(lines, line);) found.push_back(std::strtof(line.c_str(), nullptr));
+  const std::vector<float> wanted = wanted_outputs(job, options);
+  Difference difference;
+  if (found.size() == wanted.size()) difference.add(found, wanted);
+  // In int8 the stream may round activations, too.
+  const bool compares = options.weights != WeightFormat::int8;
+  const bool agrees = found.size() == wanted.size() && (!compares || difference.relative() <= k_tolerance);
+  report.add("check", Report().add("compiler", compiler).add("steps", std::int64_t{k_steps})
+                          .add("relative_l2_difference", difference.relative())
+                          .add("tolerance", compares ? k_tolerance : HUGE_VAL).add("agrees", agrees));
+  return agrees ? "" : "the compiled header gives other outputs than the stream";
+}
+
+}  // namespace
+
+std::string export_cxx(const ExportArguments& o, Report& report) {
+  if (o.stream)
+    throw Error(ErrorKind::usage, "export", "--stream does not apply to --format cpp",
+                "A C++ header keeps its states between steps in any case");
+  const StreamOptions options{.lanes = o.lanes, .weights = weight_format_from_name(o.weights_dtype)};
+  const CxxJob job = cxx_job(o);
+  const std::string source = stream_source(
+      job.model, job.parameters,
+      {o.lanes, options.weights, o.name, "A recurrent model written by unroll " UNROLL_VERSION});
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(source));
+  write_atomically(disk(), o.out, std::span(&bytes, 1));
+  report.add("out", o.out).add("bytes", static_cast<std::int64_t>(source.size())).add("class", o.name);
+  report.add("weights_dtype", o.weights_dtype).add("lanes", o.lanes);
+  return o.check ? check_cxx(o, job, options, report) : "";
+}
+
+}  // namespace unroll::cli
