@@ -12,6 +12,12 @@ namespace {
 
 constexpr std::size_t k_most_bytes = std::size_t{1} << 31;  // protobuf cannot describe more
 
+void require_size(std::size_t bytes) {
+  if (bytes >= k_most_bytes)
+    throw Error(ErrorKind::unsupported, "export", "the model is larger than 2 GiB, the limit of an ONNX file",
+                "Export the weights with --format safetensors");
+}
+
 bool is_state(const Inference& inference, const std::string& name) {
   return std::find(inference.states.begin(), inference.states.end(), name) != inference.states.end();
 }
@@ -92,6 +98,9 @@ ExportedModel export_model(const Inference& inference, const TensorMap& paramete
                            const std::map<std::string, std::string>& properties) {
   if (with_states && inference.states.empty())
     throw Error(ErrorKind::unsupported, "export", "the model has no states");
+  std::size_t bytes = 0;
+  for (const auto& [name, tensor] : parameters) bytes += tensor.bytes().size();
+  require_size(bytes);
   const Sizes sizes(inference);
   std::vector<Build> built;
   Builds builds;
@@ -114,9 +123,7 @@ ExportedModel export_model(const Inference& inference, const TensorMap& paramete
     emitter.output(spec, results[next++]);
   }
   model.bytes = emitter.model("unroll", properties);
-  if (model.bytes.size() >= k_most_bytes)
-    throw Error(ErrorKind::unsupported, "export", "the model is larger than 2 GiB, the limit of an ONNX file",
-                "Export the weights with --format safetensors");
+  require_size(model.bytes.size());
   return model;
 }
 
