@@ -9,7 +9,8 @@ from command import call, ok, run_checks, save
 
 # command line -> exit code, words that the message has
 COMMANDS = [
-    ("export runs/char", 2, ['no command "export"', "best.safetensors", "unroll help"]),
+    ("save runs/char", 2, ['no command "save"', "best.safetensors", "unroll help"]),
+    ("convert runs/char", 2, ["`unroll export`"]),
     ("test runs/char", 2, ['no command "test"', "Did you mean `unroll eval`?"]),
     ("evaluate runs/char", 2, ["`unroll eval`"]),
     ("sample runs/char", 2, ["`unroll generate`"]),
@@ -49,7 +50,7 @@ OPTIONS = [
 ]
 OPERANDS = [(name, 2, [f"[{name}]", "is missing", f"unroll {name} --help"])
             for name in ("data", "eval", "predict", "generate", "inspect", "explain", "profile", "compare",
-                         "report", "lever", "stream", "run", "completion")]
+                         "report", "lever", "stream", "run", "export", "completion")]
 OPERANDS += [("new", 2, ["[new]", "language-model"]), ("new forecast", 2, ["[new]", "folder"]),
              ("train", 2, ["[train]", "--out is missing"]), ("train c.toml", 2, ["--out is missing"]),
              ("train --out run", 2, ["config file is missing", "unroll train CONFIG --out DIR"]),

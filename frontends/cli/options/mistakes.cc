@@ -59,9 +59,8 @@ constexpr OtherWord k_other_words[] = {
     {"trace", "profile", ""},
     {"serve", "stream", ""},
     {"version", "", "To print the version, write: unroll --version"},
-    {"export", "",
-     "A trained model needs no export: RUN/best.safetensors holds its parameters and metadata, and docs/embedding.md "
-     "shows how to load it"},
+    {"convert", "export", ""},
+    {"onnx", "export", ""},
     {"save", "",
      "A trained model is saved already: RUN/best.safetensors holds its parameters and metadata; docs/embedding.md "
      "shows how to load it"},
