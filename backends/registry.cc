@@ -13,23 +13,27 @@ namespace unroll {
 
 namespace {
 
+constexpr const char* k_device = "device";
+
 struct BackendRow {
   std::string_view name;
   std::unique_ptr<Backend> (*make)(const BackendOptions&);
   std::vector<BackendOption> (*options)();  // null: none
-  bool has_devices = false;                 // several; the others run on the host
+  // Set by what follows a colon in the name: "vulkan:1", "cpu:openblas". Null: nothing may follow.
+  const char* after_colon = nullptr;
+  bool has_devices() const { return after_colon == k_device; }  // several; the others run on the host
 };
 constexpr BackendRow k_backends[] = {
-    {"cpu", make_cpu_backend, cpu_options},
+    {"cpu", make_cpu_backend, cpu_options, "products"},
     {"onednn", make_onednn_backend, onednn_options},
     {"reference", make_reference_backend, nullptr},
-    {"vulkan", make_vulkan_backend, vulkan_options, true},
+    {"vulkan", make_vulkan_backend, vulkan_options, k_device},
     {"null", make_null_backend, nullptr},
 };
 
-// "vulkan:1" or "vulkan:llvmpipe": a backend, and which of its devices. A profile of that name comes first.
+// "vulkan:1", "vulkan:llvmpipe", "cpu:openblas": a backend, and an option of it. A profile of that name comes first.
 struct Name {
-  std::string backend, device;
+  std::string backend, value;
   bool is_profile = false;
 };
 Name parse(const std::string& name) {
@@ -39,10 +43,10 @@ Name parse(const std::string& name) {
   const auto profiles = list_profiles();
   const bool is_listed = std::any_of(profiles.begin(), profiles.end(),
                                      [&](const BackendStatus& profile) { return profile.name == name; });
-  const bool has_devices = std::any_of(std::begin(k_backends), std::end(k_backends), [&](const BackendRow& row) {
-    return row.has_devices && row.name == parts.backend;
+  const bool takes_it = std::any_of(std::begin(k_backends), std::end(k_backends), [&](const BackendRow& row) {
+    return row.after_colon && row.name == parts.backend;
   });
-  if (has_devices && !is_listed) return parts;
+  if (takes_it && !is_listed) return parts;
   return {name, {}, true};
 }
 
@@ -80,13 +84,14 @@ std::unique_ptr<Backend> make_backend(const std::string& name, const BackendOpti
   const Name parts = parse(name);
   common::check_own_options(parts.backend, backend_options(name), options);
   const BackendRow* const row = parts.is_profile ? nullptr : &row_of(parts.backend);
-  if (options.device != 0 && !(row && row->has_devices))
+  if (options.device != 0 && !(row && row->has_devices()))
     throw Error(ErrorKind::device, name, "has one device; got index " + std::to_string(options.device), "Use index 0");
   if (!row) return make_profile_backend(name);
-  if (parts.device.empty()) return row->make(options);
-  BackendOptions with_device = options;
-  with_device.own["device"] = parts.device;
-  return row->make(with_device);
+  if (parts.value.empty()) return row->make(options);
+  BackendOptions with = options;
+  with.own[row->after_colon] = parts.value;
+  if (!row->has_devices()) common::check_own_options(parts.backend, row->options(), with);
+  return row->make(with);
 }
 
 }  // namespace unroll

@@ -5,6 +5,7 @@
 #include "backends/common/host_buffer.h"
 #include "backends/common/own_options.h"
 #include "backends/cpu/executable.h"
+#include "backends/cpu/openblas.h"
 #include "backends/cpu/work.h"
 #include "backends/registry.h"
 #include "core/support/counted.h"
@@ -23,6 +24,11 @@ class CpuBackend final : public HostBackend {
     prepare(state_, team_, options);
     capabilities_.name = "cpu";
     capabilities_.device = counted(team_.size(), "thread") + ", " + instruction_set();
+    if (common::own_option(options, "products") == "openblas") {
+      state_.blas = &open_blas();
+      capabilities_.name += ":openblas";
+      capabilities_.device += ", large products by OpenBLAS " + state_.blas->release + " for " + state_.blas->core;
+    }
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8, DType::bf16, DType::f16};
     capabilities_.flushes_denormals = true;
     capabilities_.lengths = LengthsForm::packed;
@@ -65,6 +71,8 @@ std::vector<BackendOption> cpu_options() {
   return {{"schedule", schedule_names(),
            "How threads share the steps of a scan, where the scan allows it. Unset: measure the alternatives in the "
            "first runs. Results are bit-identical."},
+          {"products", {"own", "openblas"},
+           "Which kernels multiply large f32 matrices outside of scans. Results of the two differ by rounding."},
           common::predict_option()};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/cpu/openblas.h"
 #include "backends/cpu/packed_matmul.h"
 #include "backends/cpu/state.h"
 #include "core/support/counted.h"
@@ -211,11 +212,29 @@ void want_scratch_of_any_count(const At& at, const Matmul& matmul) {
     at.want_scratch(matmul_scratch_bytes(first_rows(matmul, rows), at.view.parts));
 }
 
+class OpenBlasCall final : public Call {
+ public:
+  OpenBlasCall(const OpenBlas& blas, const Matmul& matmul, Ref a, Ref b, Ref c)
+      : blas_(blas), matmul_(matmul), a_(a), b_(b), c_(c) {}
+  void prepare() override { blas_.use_one_thread(); }  // another user of the library may have changed it
+  void run(const Frame& f, const Part& part) override {
+    run_openblas(blas_, matmul_, a_.in(f), b_.in(f), c_.in(f), part);
+  }
+  std::string implementation() const override { return "matmul by OpenBLAS"; }
+
+ private:
+  const OpenBlas& blas_;
+  Matmul matmul_;
+  Ref a_, b_, c_;
+};
+
 std::unique_ptr<Call> make_matmul_call(const At& at) {
   const Matmul m = strided_matmul(at);
   at.want_scratch(matmul_scratch_bytes(m, at.view.parts));
   const Ref a = at.in(0), b = at.in(1), c = at.out();
   const bool counted = at.node.inputs.size() > 2;
+  if (at.view.state.blas && at.view.whole && !counted && is_for_openblas(m))
+    return std::make_unique<OpenBlasCall>(*at.view.state.blas, m, a, b, c);
   if (counted || at.view.packed) want_scratch_of_any_count(at, m);
   if (counted) {  // how many rows there are is known when the plan runs
     const Ref rows = at.in(2);

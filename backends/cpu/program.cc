@@ -146,6 +146,7 @@ Program::Program(PlanView view, const ScanBody* scan)
   const Costs costs = costs_by(usual_rates()), predicted = costs_by(view.state.rates);
   view.costs = &costs;
   view.predicted = &predicted;
+  view.whole = !scan;
   view.packed = scan && (scan->layout().packed || scan->by_rows());
   constexpr int k_timed_steps = 16;  // one in so many steps of a loop is timed
   steps_.time_one_in(plan.one_thread ? 0 : scan ? k_timed_steps : 1);

@@ -33,6 +33,7 @@ struct PlanView {
   const Costs* predicted = nullptr;
   std::vector<std::size_t> constant_offsets = {};  // [node], into the constants block
   bool packed = false;                             // the body of a packed scan
+  bool whole = false;                              // not the body of a scan
   const Graph& graph() const { return *plan.graph; }
   const Storage& storage(const ValueId& id) const {
     return plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];

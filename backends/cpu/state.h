@@ -12,6 +12,8 @@
 
 namespace unroll::cpu {
 
+struct OpenBlas;
+
 struct BackendState {
   std::shared_ptr<SharedArena> arena = std::make_shared<SharedArena>();  // of all that may not run at once
   WeightStore weights = {};
@@ -21,6 +23,7 @@ struct BackendState {
   // For predictions alone: what is chosen must not depend on what else the machine did while its rates were measured.
   Rates rates = usual_rates();
   bool predicts = false;   // the rates are this machine's, and reports say what calls should take
+  const OpenBlas* blas = nullptr;  // multiplies large products of whole plans; null: nothing
   Trace* trace = nullptr;  // with a lane for each thread
 };
 

@@ -89,7 +89,7 @@ int execute(const DoctorArguments& options) {
   const std::vector<Cache> caches = data_caches();
   report.add("caches", cache_rows(caches, options.json));
   ReportList backends;
-  for (const BackendStatus& status : list_backends()) {
+  for (const BackendStatus& status : backends_of_machine()) {
     Report row;
     row.add("name", status.name);
     if (options.json) row.add("available", status.available);

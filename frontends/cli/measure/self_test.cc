@@ -10,6 +10,7 @@
 
 #include "frontends/cli/measure/compare_model.h"
 #include "unroll/compare.h"
+#include "unroll/error.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
 
@@ -112,11 +113,22 @@ std::vector<Cache> data_caches() {
   }
 }
 
+std::vector<BackendStatus> backends_of_machine() {
+  constexpr const char* k_with_openblas = "cpu:openblas";
+  std::vector<BackendStatus> statuses = list_backends();
+  try {
+    statuses.push_back({k_with_openblas, true, make_backend(k_with_openblas)->describe().device});
+  } catch (const Error& error) {
+    statuses.push_back({k_with_openblas, false, error.what()});
+  }
+  return statuses;
+}
+
 SelfTest self_test(bool as_json) {
   std::vector<std::unique_ptr<Backend>> owned;
   std::vector<Backend*> backends;
   owned.push_back(make_backend(k_judge));
-  for (const BackendStatus& status : list_backends())
+  for (const BackendStatus& status : backends_of_machine())
     if (status.available && status.name != k_judge && status.name != "null") owned.push_back(make_backend(status.name));
   for (const auto& backend : owned) backends.push_back(backend.get());
   const auto task = stack_task({.cell = "lstm", .hidden = 16}, {.steps = 8, .batch = 4, .input = 8});

@@ -18,6 +18,9 @@ struct Cache {
 // Of the first core, for data; none where the system does not say.
 std::vector<Cache> data_caches();
 
+// list_backends(), and with them cpu with OpenBLAS, which is an option of it.
+std::vector<BackendStatus> backends_of_machine();
+
 struct SelfTest {
   ReportList backends;  // backend, agrees, of_allowed: a small lstm and its gradient against the reference
   std::string failed;   // the first difference; empty: all agree

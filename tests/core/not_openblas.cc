@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// A library with the entry points of OpenBLAS, compiled into those that test_cpu_openblas.cc has refused.
+extern "C" {
+
+const char* openblas_get_config() { return CONFIG; }
+const char* openblas_get_corename() { return "None"; }
+int openblas_get_parallel() { return PARALLEL; }
+int openblas_get_num_threads() { return 1; }
+void openblas_set_num_threads(int) {}
+#if WITH_SGEMM
+void cblas_sgemm() {}
+#endif
+
+}
