@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/program.h"
+#include "backends/cpu/steps.h"
 
 namespace unroll::cpu {
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/cpu/elementwise_call.h"
 #include "backends/cpu/openblas.h"
 #include "backends/cpu/packed_matmul.h"
+#include "backends/cpu/program.h"
 #include "backends/cpu/state.h"
 #include "core/support/counted.h"
 #include "unroll/error.h"
@@ -52,51 +54,24 @@ struct At {
 
 class ElementwiseCall : public Call {
  public:
-  ElementwiseCall(const Expression& source, std::vector<Ref> inputs, std::vector<Ref> results, int parts)
-      : program_(source),
-        inputs_(std::move(inputs)),
-        results_(std::move(results)),
-        n_instructions_(source.instructions.size()) {
-    pointers_.resize(static_cast<std::size_t>(parts));
-    for (Pointers& p : pointers_) {
-      p.in.resize(inputs_.size());
-      p.out.resize(results_.size());
-    }
-  }
+  ElementwiseCall(ElementwiseNode node, int parts)
+      : program_(node.source),
+        pointers_(std::move(node.inputs), std::move(node.results), parts),
+        n_instructions_(node.source.instructions.size()) {}
   void run(const Frame& frame, const Part& part) override {
-    Pointers& p = pointers_[static_cast<std::size_t>(part.index)];
-    for (std::size_t i = 0; i < inputs_.size(); ++i) p.in[i] = inputs_[i].in(frame);
-    for (std::size_t i = 0; i < results_.size(); ++i) p.out[i] = results_[i].in(frame);
-    program_.run(p.in, p.out, part, frame.rows);
+    const auto& own = pointers_.resolve(frame, part);
+    program_.run(own.inputs, own.results, part, frame.rows);
   }
   std::string implementation() const override { return "tiles, " + counted(n_instructions_, "op"); }
 
  private:
-  struct alignas(64) Pointers {
-    std::vector<const void*> in;
-    std::vector<void*> out;
-  };
   Elementwise program_;
-  std::vector<Ref> inputs_, results_;
-  std::vector<Pointers> pointers_;
+  ElementwisePointers pointers_;
   std::size_t n_instructions_;
 };
 
 std::unique_ptr<Call> make_elementwise(const At& at) {
-  const Shape& shape = at.out_type().shape;
-  Expression source = at.node.op == Op::fused ? common::expression_of_body(*at.node.body)
-                                              : common::expression_of_node(at.view.graph(), at.node);
-  std::vector<Ref> inputs, results;
-  for (std::size_t i = 0; i < at.node.inputs.size(); ++i) {
-    inputs.push_back(at.in(i));
-    source.inputs[i].strides = at.view.strides(at.node.inputs[i], shape);
-  }
-  for (std::size_t k = 0; k < at.node.outputs.size(); ++k) {
-    results.push_back(at.out(static_cast<std::int32_t>(k)));
-    source.results[k].strides = at.view.strides(at.out_id(static_cast<std::int32_t>(k)));
-    source.results[k].apart = at.view.is_apart(results[k], inputs);
-  }
-  return std::make_unique<ElementwiseCall>(source, std::move(inputs), std::move(results), at.view.parts);
+  return std::make_unique<ElementwiseCall>(elementwise_node(at.view, at.id), at.view.parts);
 }
 
 // ---- movement: all are copies of one strided reading into another
@@ -194,17 +169,6 @@ std::unique_ptr<Call> make_concat(const At& at) {
 
 // ---- matmul and reductions
 
-Matmul strided_matmul(const At& at) {
-  Matmul m = make_matmul(at.type(0), at.type(1), at.node.attributes.get<bool>("transpose_a"),
-                         at.node.attributes.get<bool>("transpose_b"));
-  m.result = at.out_type().dtype;
-  // Only single matrices come with a distance of rows; strides of batches say no more than their shape does.
-  if (at.type(0).shape.rank() > 2) return m;
-  if (!at.view.storage(at.node.inputs[0]).strides.empty()) m.a_stride = at.view.strides(at.node.inputs[0])[0];
-  if (!at.view.storage(at.node.inputs[1]).strides.empty()) m.b_stride = at.view.strides(at.node.inputs[1])[0];
-  return m;
-}
-
 // Few rows are multiplied in other ways than many, with scratch of their own.
 void want_scratch_of_any_count(const At& at, const Matmul& matmul) {
   constexpr Index k_few_rows = 16;
@@ -229,7 +193,7 @@ class OpenBlasCall final : public Call {
 };
 
 std::unique_ptr<Call> make_matmul_call(const At& at) {
-  const Matmul m = strided_matmul(at);
+  const Matmul m = matmul_of(at.view, at.id);
   at.want_scratch(matmul_scratch_bytes(m, at.view.parts));
   const Ref a = at.in(0), b = at.in(1), c = at.out();
   const bool counted = at.node.inputs.size() > 2;
@@ -349,6 +313,38 @@ constexpr MakerRow k_makers[] = {
 
 }  // namespace
 
+ElementwiseNode elementwise_node(const PlanView& view, std::int32_t id) {
+  const Node& node = view.graph().node(id);
+  const Shape& shape = node.outputs[0].shape;
+  ElementwiseNode made{node.op == Op::fused ? common::expression_of_body(*node.body)
+                                            : common::expression_of_node(view.graph(), node)};
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    made.inputs.push_back(view.ref(node.inputs[i]));
+    made.source.inputs[i].strides = view.strides(node.inputs[i], shape);
+  }
+  for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+    const ValueId result{id, static_cast<std::int32_t>(k)};
+    made.results.push_back(view.ref(result));
+    made.source.results[k].strides = view.strides(result);
+    made.source.results[k].apart = view.is_apart(made.results[k], made.inputs);
+  }
+  return made;
+}
+
+ElementwisePointers::ElementwisePointers(std::vector<Ref> inputs, std::vector<Ref> results, int parts)
+    : inputs_(std::move(inputs)), results_(std::move(results)), of_part_(static_cast<std::size_t>(parts)) {
+  for (Own& own : of_part_) {
+    own.inputs.resize(inputs_.size());
+    own.results.resize(results_.size());
+  }
+}
+const ElementwisePointers::Own& ElementwisePointers::resolve(const Frame& frame, const Part& part) {
+  Own& own = of_part_[static_cast<std::size_t>(part.index)];
+  for (std::size_t i = 0; i < inputs_.size(); ++i) own.inputs[i] = inputs_[i].in(frame);
+  for (std::size_t i = 0; i < results_.size(); ++i) own.results[i] = results_[i].in(frame);
+  return own;
+}
+
 std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes) {
   const Node& node = view.graph().node(id);
   if (node.op == Op::input || node.op == Op::constant) return nullptr;
@@ -361,6 +357,18 @@ std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t id, std::size
   throw Error(ErrorKind::unsupported, "cpu", "no kernel for " + std::string(op_info(node.op).name));
 }
 
+Matmul matmul_of(const PlanView& view, std::int32_t id) {
+  const Node& node = view.graph().node(id);
+  const Type &a = view.graph().type(node.inputs[0]), &b = view.graph().type(node.inputs[1]);
+  Matmul m = make_matmul(a, b, node.attributes.get<bool>("transpose_a"), node.attributes.get<bool>("transpose_b"));
+  m.result = node.outputs[0].dtype;
+  // Only single matrices come with a distance of rows; strides of batches say no more than their shape does.
+  if (a.shape.rank() > 2) return m;
+  if (!view.storage(node.inputs[0]).strides.empty()) m.a_stride = view.strides(node.inputs[0])[0];
+  if (!view.storage(node.inputs[1]).strides.empty()) m.b_stride = view.strides(node.inputs[1])[0];
+  return m;
+}
+
 bool is_constant_matmul(const Plan& plan, std::int32_t id) {
   const Node& node = plan.graph->node(id);
   if (node.op != Op::matmul || node.inputs.size() > 2 || node.attributes.get<bool>("transpose_a")) return false;
@@ -369,28 +377,35 @@ bool is_constant_matmul(const Plan& plan, std::int32_t id) {
          type.shape.elements() > 0;
 }
 
+ConstantProduct::ConstantProduct(const PlanView& view, std::int32_t id) {
+  const Matmul m = matmul_of(view, id);
+  const Node& constant = view.graph().node(view.graph().node(id).inputs[1].node);
+  weights_ = view.state.weights.get(constant.attributes.get<std::shared_ptr<const Tensor>>("value"), m,
+                                    format_of(m, view.plan.weights));
+  scratch_bytes_ = aligned(packed_scratch_bytes(m));
+  scratch_ = std::make_shared<Bytes>(scratch_bytes_ * static_cast<std::size_t>(view.parts));
+}
+Block ConstantProduct::run(const Matmul& matmul, const void* a, void* c, const Part& part) const {
+  return run_weights(matmul, a, *weights_, c, part,
+                     scratch_->data() + static_cast<std::size_t>(part.index) * scratch_bytes_);
+}
+std::string ConstantProduct::name() const {
+  const bool plain = weights_->format == WeightFormat::f32;
+  return "matmul, packed once" + (plain ? "" : std::string(", ") + weight_kernels(weights_->format).name);
+}
+
 std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id) {
-  std::size_t none = 0;
-  const Node& node = view.graph().node(id);
-  const At at{view, node, id, none};
-  const Matmul m = strided_matmul(at);
-  const Node& weights = view.graph().node(node.inputs[1].node);
-  const auto packed = view.state.weights.get(weights.attributes.get<std::shared_ptr<const Tensor>>("value"), m,
-                                     format_of(m, view.plan.weights));
-  const Ref a = at.in(0), c = at.out();
-  const std::string name =
-      packed->format == WeightFormat::f32 ? "" : std::string(", ") + weight_kernels(packed->format).name;
-  const std::size_t scratch_bytes = aligned(packed_scratch_bytes(m));
-  const auto scratch = std::make_shared<Bytes>(scratch_bytes * static_cast<std::size_t>(view.parts));
-  return simple("matmul, packed once" + name, [=](const Frame& f, const Part& part) {
-    run_weights(first_rows(m, f.rows.of(m.m)), a.in(f), *packed, c.in(f), part,
-                scratch->data() + static_cast<std::size_t>(part.index) * scratch_bytes);
+  const Matmul m = matmul_of(view, id);
+  const ConstantProduct product(view, id);
+  const Ref a = view.ref(view.graph().node(id).inputs[0]), c = view.ref(ValueId{id, 0});
+  return simple(product.name(), [=](const Frame& f, const Part& part) {
+    product.run(first_rows(m, f.rows.of(m.m)), a.in(f), c.in(f), part);
   });
 }
 
 bool is_packed_matmul(const PlanView& view, std::int32_t id, const ScanForm& form) {
   std::size_t none = 0;
-  return form.product(id) && strided_matmul(At{view, view.graph().node(id), id, none}).single();
+  return form.product(id) && matmul_of(view, id).single();
 }
 
 std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& view, std::int32_t id, const ColumnSplit* split) {
@@ -398,8 +413,8 @@ std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& view, std::int3
   std::size_t none = 0;
   const At at{view, node, id, none};
   const PackedMatmul::Operands operands{at.in(0), at.in(1), at.out()};
-  if (!split) return std::make_unique<PackedMatmul>(strided_matmul(at), operands, view.parts);
-  return std::make_unique<PackedMatmul>(strided_matmul(at), operands, split->product(id), view.parts);
+  if (!split) return std::make_unique<PackedMatmul>(matmul_of(at.view, at.id), operands, view.parts);
+  return std::make_unique<PackedMatmul>(matmul_of(at.view, at.id), operands, split->product(id), view.parts);
 }
 
 namespace {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "backends/cpu/packed_matmul.h"
 #include "core/support/counted.h"
 #include "unroll/ops.h"
 

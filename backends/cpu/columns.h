@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "backends/cpu/program.h"
+#include "backends/cpu/plan_view.h"
 #include "unroll/scan_form.h"
 
 namespace unroll::cpu {

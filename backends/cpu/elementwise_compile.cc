@@ -27,7 +27,8 @@ bool is_copy(const Instruction& i) {
 // Builds one Elementwise; lives as long as its constructor.
 class ElementwiseCompiler {
  public:
-  ElementwiseCompiler(const Expression& source, Elementwise& target) : s_(source), t_(target) {}
+  ElementwiseCompiler(const Expression& source, bool matrix, Elementwise& target)
+      : s_(source), matrix_(matrix), t_(target) {}
 
   void compile() {
     check();
@@ -123,7 +124,7 @@ class ElementwiseCompiler {
     std::erase_if(operations_, [](const Operation& operation) { return !operation.function; });
   }
 
-  // Drops dimensions of size 1 and joins neighbours that every operand walks as one.
+  // Drops dimensions of size 1 and joins neighbours that every operand walks as one, but those of a matrix.
   void collapse() {
     std::vector<Strides> strides;
     for (const auto& input : s_.inputs) strides.push_back(input.strides);
@@ -134,8 +135,8 @@ class ElementwiseCompiler {
     for (int axis = 0; axis < s_.shape.rank(); ++axis) {
       const auto i = static_cast<std::size_t>(axis);
       const std::int64_t size = s_.shape[axis];
-      if (size == 1) continue;
-      bool join = rank > 0;
+      if (size == 1 && !matrix_) continue;
+      bool join = rank > 0 && !matrix_;
       for (std::size_t k = 0; join && k < strides.size(); ++k) join = joined[k][rank - 1] == strides[k][i] * size;
       if (!join) dims[rank++] = 1;
       dims[rank - 1] *= size;
@@ -301,6 +302,7 @@ class ElementwiseCompiler {
   }
 
   const Expression& s_;
+  const bool matrix_;
   Elementwise& t_;
   std::vector<Register> registers_;
   std::vector<std::uint16_t> origin_;
@@ -314,6 +316,9 @@ class ElementwiseCompiler {
   int last_direct_read_ = k_never;
 };
 
-Elementwise::Elementwise(const Expression& source) { ElementwiseCompiler(source, *this).compile(); }
+Elementwise::Elementwise(const Expression& source, bool matrix) {
+  if (matrix && source.shape.rank() != 2) fail("a matrix of " + source.shape.text());
+  ElementwiseCompiler(source, matrix, *this).compile();
+}
 
 }  // namespace unroll::cpu

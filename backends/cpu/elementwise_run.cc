@@ -172,4 +172,18 @@ void Elementwise::run(std::span<const void* const> inputs, std::span<void* const
   }
 }
 
+void Elementwise::run_block(std::span<const void* const> inputs, std::span<void* const> results,
+                            const cpu::Block& block) const {
+  const auto& [rows, columns] = block;
+  if (block.empty()) return;
+  const Index wide = columns.end - columns.begin;
+  const Index cuts = (wide + tile_columns_ - 1) / tile_columns_;
+  Run run(*this, inputs, results, std::min(wide, tile_columns_));
+  for (Index row = rows.begin; row < rows.end; row += tile_rows_)
+    for (Index cut = 0; cut < cuts; ++cut) {
+      const Index begin = columns.begin + wide * cut / cuts, end = columns.begin + wide * (cut + 1) / cuts;
+      run.tile({row, std::min(tile_rows_, rows.end - row), begin, end - begin});
+    }
+}
+
 }  // namespace unroll::cpu

@@ -50,7 +50,6 @@ struct GemmBf16 {
     Index a_stride;
     const Half* b;
     bool accumulate;
-    const float* bias;
     float* c;
     Index c_stride;
   };
@@ -93,7 +92,6 @@ struct GemmBf16 {
         float* c = t.c + i * t.c_stride + j * k_lanes;
         V sum = acc[i][j];
         if (t.accumulate) sum = hn::Add(hn::LoadU(d, c), sum);
-        if (t.bias) sum = hn::Add(sum, hn::LoadU(d, t.bias + j * k_lanes));
         hn::StoreU(sum, d, c);
       }
   }
@@ -106,11 +104,10 @@ struct GemmBf16 {
 
   // Through a buffer: the last panel may be wider than c, or c may have 16 bits.
   static void buffered_tile(Tile t, Index rows, Index columns, DType result, void* c, Index c_stride) {
-    float buffer[k_rows * k_columns] = {}, bias[k_columns] = {};
+    float buffer[k_rows * k_columns] = {};
     if (t.accumulate)
       for (Index i = 0; i < rows; ++i)
         std::copy_n(static_cast<const float*>(c) + i * c_stride, columns, buffer + i * k_columns);
-    if (t.bias) t.bias = std::copy_n(t.bias, columns, bias) - columns;
     t.c = buffer;
     t.c_stride = k_columns;
     run_tile(t, rows);
@@ -123,8 +120,8 @@ struct GemmBf16 {
   }
 
   static void multiply(Index m, Index n, Index k, const void* a, Index a_stride, const void* packed,
-                       Index panel_stride, Index begin, Index end, const void* bias, bool accumulate, void* c,
-                       Index c_stride, DType result) {
+                       Index panel_stride, Index begin, Index end, bool accumulate, void* c, Index c_stride,
+                       DType result) {
     const bool half = is_half(result);
     const Index blocks = half ? 1 : k_blocks(k, k_block);
     for (Index block = 0; block < blocks; ++block) {
@@ -136,11 +133,9 @@ struct GemmBf16 {
           for (Index i = 0; i < tiles; ++i) {
             const Index row = first + rows * i / tiles, height = first + rows * (i + 1) / tiles - row;
             const Index column = p * k_columns, width = std::min(k_columns, n - column);
-            const float* own_bias =
-                bias && block + 1 == blocks ? static_cast<const float*>(bias) + column : nullptr;
             const Tile t{depth, static_cast<const Half*>(a) + row * a_stride + k0, a_stride,
                          static_cast<const Half*>(packed) + p * panel_stride + k0 * k_columns,
-                         accumulate || block > 0, own_bias, static_cast<float*>(c) + row * c_stride + column, c_stride};
+                         accumulate || block > 0, static_cast<float*>(c) + row * c_stride + column, c_stride};
             Half* const half_c = static_cast<Half*>(c) + row * c_stride + column;
             if (half) buffered_tile(t, height, width, result, half_c, c_stride);
             else if (width < k_columns) buffered_tile(t, height, width, result, t.c, c_stride);

@@ -42,7 +42,7 @@ struct Gemm {
   // Rows of a whose block of k stays in L2.
   static constexpr Index k_row_block = 20 * k_rows;
 
-  // What one call of a tile sees; c and bias start at the tile's first column.
+  // What one call of a tile sees; c starts at the tile's first column.
   struct Tile {
     Index k;
     const T* a;
@@ -50,7 +50,6 @@ struct Gemm {
     const T* b;
     Index b_stride;  // elements from one k to the next
     Index panel_stride;
-    const T* bias;
     bool accumulate;
     T* c;
     Index c_stride;
@@ -90,7 +89,6 @@ struct Gemm {
         T* c = t.c + i * t.c_stride + j * k_lanes;
         V sum = acc[i][j];
         if (t.accumulate) sum = hn::Add(hn::LoadU(d, c), sum);
-        if (t.bias) sum = hn::Add(sum, hn::LoadU(d, t.bias + j * k_lanes));
         hn::StoreU(sum, d, c);
       }
   }
@@ -126,12 +124,10 @@ struct Gemm {
   // The last panel may be wider than c: its tile goes through a buffer.
   static void ragged_tile(Tile t, Index rows, Index columns) {
     T buffer[k_rows * k_columns] = {};
-    T bias[k_columns] = {};
     T* const c = t.c;
     const Index c_stride = t.c_stride;
     if (t.accumulate)
       for (Index i = 0; i < rows; ++i) std::copy_n(c + i * c_stride, columns, buffer + i * k_columns);
-    if (t.bias) t.bias = std::copy_n(t.bias, columns, bias) - columns;
     t.c = buffer;
     t.c_stride = k_columns;
     one_panel(rows)(t);
@@ -180,11 +176,9 @@ struct Gemm {
     const T* const a = t.a;
     T* const c = t.c;
     const T* const packed = t.b;
-    const T* const bias = t.bias;
     for (Index p = begin; p < end;) {
       const Index column = p * k_columns;
       t.b = packed + p * t.panel_stride;
-      t.bias = bias ? bias + column : nullptr;
       const bool whole = p + wide.panels <= end && (p + wide.panels) * k_columns <= n;
       if (wide.function && whole) {
         t.c = c + column;
@@ -206,12 +200,12 @@ struct Gemm {
   }
 
   static void multiply(Index m, Index n, Index k, const void* a, Index a_stride, const void* packed,
-                       Index panel_stride, Index begin, Index end, const void* bias, bool accumulate, void* c,
-                       Index c_stride, DType result) {
+                       Index panel_stride, Index begin, Index end, bool accumulate, void* c, Index c_stride,
+                       DType result) {
     if (is_half(result)) {
       for (Index r = 0; r < m; r += k_row_block) {
         const Tile t{k, static_cast<const T*>(a) + r * a_stride, a_stride, static_cast<const T*>(packed), k_columns,
-                     panel_stride, nullptr, false,
+                     panel_stride, false,
                      reinterpret_cast<T*>(static_cast<std::uint16_t*>(c) + r * c_stride), c_stride};
         multiply_halves(std::min(k_row_block, m - r), n, t, begin, end, result);
       }
@@ -228,7 +222,6 @@ struct Gemm {
                      static_cast<const T*>(packed) + k0 * k_columns,
                      k_columns,
                      panel_stride,
-                     block + 1 == blocks ? static_cast<const T*>(bias) : nullptr,
                      accumulate || block > 0,
                      static_cast<T*>(c) + r * c_stride,
                      c_stride};
@@ -251,7 +244,6 @@ struct Gemm {
              static_cast<const T*>(b) + k0 * b_stride,
              b_stride,
              k_columns,
-             nullptr,
              block > 0,
              static_cast<T*>(c),
              c_stride};

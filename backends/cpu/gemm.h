@@ -30,11 +30,11 @@ struct GemmKernels {
   // to[j * to_stride + i] = from[i * from_stride + j] for i < rows, j < columns.
   void (*transpose)(const void* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns, void* to,
                     std::int64_t to_stride);
-  // Rows [0, m) of panels [begin, end): c = (accumulate ? c : 0) + a * b + bias. packed, c and bias start at panel 0.
-  // c is of `result`: of 16 bits it is not accumulated to, has no bias, and its sums do not restart.
+  // Rows [0, m) of panels [begin, end): c = (accumulate ? c : 0) + a * b. packed and c start at panel 0.
+  // c is of `result`: of 16 bits it is not accumulated to, and its sums do not restart.
   void (*multiply)(std::int64_t m, std::int64_t n, std::int64_t k, const void* a, std::int64_t a_stride,
                    const void* packed, std::int64_t panel_stride, std::int64_t begin, std::int64_t end,
-                   const void* bias, bool accumulate, void* c, std::int64_t c_stride, DType result);
+                   bool accumulate, void* c, std::int64_t c_stride, DType result);
   // The same for a b [k, n] that is not packed, of f32 or f64; `tail` has room for one panel.
   void (*multiply_rows)(std::int64_t m, std::int64_t n, std::int64_t k, const void* a, std::int64_t a_stride,
                         const void* b, std::int64_t b_stride, std::int64_t begin, std::int64_t end, void* tail,

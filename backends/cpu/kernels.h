@@ -38,6 +38,14 @@ const char* instruction_set();
 
 // ---- matmul: c[..., M, N] = op(a)[..., M, K] op(b)[..., K, N] of float dtypes -----------------------------------
 
+class Elementwise;
+
+// Of a matrix.
+struct Block {
+  Range rows, columns;
+  bool empty() const { return rows.empty() || columns.empty(); }
+};
+
 struct Matmul {
   DType dtype = DType::f32;   // of a and b
   DType result = DType::f32;  // of c: dtype, or f32 for operands of 16 bits; may be changed after make_
@@ -56,14 +64,23 @@ Matmul make_matmul(const Type& a, const Type& b, bool transpose_a, bool transpos
 // Any product. Syncs. c must not overlap a, b or scratch.
 std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts);
 void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part);
+// The same, and an elementwise program on each block of c while it is in a cache: each element once, by the part that
+// computed it. Needs single() and n > 1. Results of the program must not overlap a, b or scratch.
+struct Epilogue {
+  const Elementwise& program;  // of whole matrices, [M, N]
+  std::span<const void* const> inputs;
+  std::span<void* const> results;
+  void run(const Block& block) const;
+};
+void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part,
+                const Epilogue& epilogue);
 
 // The same with fewer stored rows of a: with transpose_a a shorter sum, else fewer rows of c. Cut to 0 .. all.
 Matmul first_rows(Matmul matmul, std::int64_t rows);
 
 // For a b used many times (weights in a time loop); needs single(). Pack once per value of b, then multiply.
 // run_packed splits so that each part reads the same slice of packed b in every call with this shape. No sync inside.
-// bias [N] or null is added to every row; accumulate adds to what c holds. a is read through a_stride
-// (transpose_a must be false; throws Error(internal) from packed_bytes otherwise).
+// a is read through a_stride (transpose_a must be false; throws Error(internal) from packed_bytes otherwise).
 std::size_t packed_bytes(const Matmul& matmul);
 void run_pack(const Matmul& matmul, const void* b, void* packed, const Part& part);
 // Packs, in one part, columns `own` of each of the equal `groups` of columns of b, side by side: for a product with
@@ -71,8 +88,9 @@ void run_pack(const Matmul& matmul, const void* b, void* packed, const Part& par
 void run_pack_columns(const Matmul& matmul, const void* b, std::int64_t groups, Range own, void* packed);
 // Operands of 16 bits need scratch, each part its own, where the processor has no products of them.
 std::size_t packed_scratch_bytes(const Matmul& matmul);
-void run_packed(const Matmul& matmul, const void* a, const void* packed, const void* bias, bool accumulate, void* c,
-                const Part& part, void* scratch = nullptr);
+// Returns what this part computed of c.
+Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Part& part,
+                 void* scratch = nullptr);
 
 // ---- elementwise programs ----------------------------------------------------------------------------------------
 
@@ -87,12 +105,15 @@ class Elementwise {
   };
   using TileFunction = void (*)(const Tile&);
 
-  // Checks registers and dtypes (Error(internal)), collapses dimensions, assigns tile slots.
-  explicit Elementwise(const Expression& source);
+  // Checks registers and dtypes (Error(internal)), collapses dimensions, assigns tile slots. `matrix`: the shape has
+  // two dimensions, which stay apart.
+  explicit Elementwise(const Expression& source, bool matrix = false);
   // inputs and results in the source's order. A result that is not `apart` may be the same memory as an input of the
   // same strides and element size; otherwise results overlap nothing.
   void run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part,
            const Rows& rows = {}) const;
+  // A block of a matrix, by one thread.
+  void run_block(std::span<const void* const> inputs, std::span<void* const> results, const Block& block) const;
 
  private:
   friend class ElementwiseCompiler;
@@ -133,6 +154,8 @@ class Elementwise {
   std::vector<Step> steps_;
   std::vector<Operand> stores_;
 };
+
+inline void Epilogue::run(const Block& block) const { program.run_block(inputs, results, block); }
 
 // ---- moving data -------------------------------------------------------------------------------------------------
 

@@ -127,10 +127,22 @@ struct Product {
   const void* a;
   const void* b;
   void* c;
+  const Epilogue* epilogue;
   const void* a_at(Index element) const { return at(a, element * stored_bytes(matmul)); }
   const void* b_at(Index element) const { return at(b, element * stored_bytes(matmul)); }
   void* c_at(Index element) const { return at(c, element * bytes_of(matmul.result)); }
+  // These elements of c are final.
+  void finish(const Block& block) const {
+    if (epilogue) epilogue->run(block);
+  }
 };
+
+// Rows whose results stay in L2 until the epilogue has read them.
+Index rows_at_once(const Product& p, const Cut& cut, Index columns) {
+  constexpr Index k_enough = 64 * 1024;  // elements
+  constexpr Index k_least = 48;
+  return p.epilogue ? std::clamp(k_enough / columns / k_least * k_least, k_least, cut.rows) : cut.rows;
+}
 
 // m rows of a from [row, k0] on, `depth` of each, as products read them.
 struct Rowwise {
@@ -149,16 +161,22 @@ Rowwise rows_of_a(const Product& p, Index row, Index m, Index k0, Index depth, v
   return {a_block, stride};
 }
 
-// Rows [range) of c, columns of panels [begin, end) of the block that starts at `column`.
-void multiply_rows_of(const Product& p, Range rows, Index rows_at_once, Index column, Index columns, Index k0,
-                      Index depth, const void* packed, Range panels, void* a_block) {
+// Rows [range) of c, columns of panels [begin, end) of the block that starts at `column`. `step`: the block of k.
+void multiply_rows_of(const Product& p, Range rows, const Cut& cut, Index column, Index columns, Index step,
+                      const void* packed, Range panels, void* a_block) {
   const Matmul& mm = p.matmul;
+  const Index k0 = k_start(p.kernels, mm.k, step, cut.k_steps);
+  const Index depth = k_start(p.kernels, mm.k, step + 1, cut.k_steps) - k0;
   const Index panel_stride = depth_of(p.kernels, depth) * p.kernels.columns;
-  for (Index r = rows.begin; r < rows.end; r += rows_at_once) {
-    const Index m = std::min(rows_at_once, rows.end - r);
+  const Range mine{column + panels.begin * p.kernels.columns,
+                   column + std::min(panels.end * p.kernels.columns, columns)};
+  const Index at_once = rows_at_once(p, cut, columns);
+  for (Index r = rows.begin; r < rows.end; r += at_once) {
+    const Index m = std::min(at_once, rows.end - r);
     const Rowwise a = rows_of_a(p, r, m, k0, depth, a_block);
-    p.kernels.multiply(m, columns, depth, a.a, a.stride, packed, panel_stride, panels.begin, panels.end, nullptr,
-                       k0 > 0, p.c_at(r * mm.c_stride + column), mm.c_stride, mm.result);
+    p.kernels.multiply(m, columns, depth, a.a, a.stride, packed, panel_stride, panels.begin, panels.end, k0 > 0,
+                       p.c_at(r * mm.c_stride + column), mm.c_stride, mm.result);
+    if (step + 1 == cut.k_steps) p.finish({{r, r + m}, mine});
   }
 }
 
@@ -186,8 +204,7 @@ void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, voi
       p.kernels.pack(p.b_at(corner), mm.b_stride, mm.transpose_b, depth, columns, mine.begin, mine.end,
                      depth_of(p.kernels, depth) * p.kernels.columns, packed);
       if (wait) part.sync();
-      multiply_rows_of(p, rows, cut.rows, column, columns, k0, depth, packed, by_rows ? Range{0, count} : mine,
-                       a_block);
+      multiply_rows_of(p, rows, cut, column, columns, step, packed, by_rows ? Range{0, count} : mine, a_block);
     }
   }
 }
@@ -199,10 +216,12 @@ void multiply_one(const Product& p, const Layout& layout, void* scratch, int& tu
   if (way == Way::dots) {
     const Range mine = part.share(mm.n, 4);
     p.kernels.multiply_dots(mm.m, mm.k, p.a, mm.a_stride, p.b, mm.b_stride, mine.begin, mine.end, p.c, mm.c_stride);
+    p.finish({{0, mm.m}, mine});
   } else if (way == Way::rows) {
     const Range mine = part.share(panels_of(mm, p.kernels));
     p.kernels.multiply_rows(mm.m, mm.n, mm.k, p.a, mm.a_stride, p.b, mm.b_stride, mine.begin, mine.end, own, p.c,
                             mm.c_stride);
+    p.finish({{0, mm.m}, {mine.begin * p.kernels.columns, std::min(mine.end * p.kernels.columns, mm.n)}});
   } else {
     multiply_blocks(p, at(scratch, 0), layout.block, own, turn, part);
   }
@@ -276,7 +295,10 @@ std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts) {
   return static_cast<std::size_t>(shared + layout.part * parts);
 }
 
-void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part) {
+namespace {
+
+void run_products(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part,
+                  const Epilogue* epilogue) {
   bool swapped = false;
   const Matmul mm = turned(matmul, swapped);
   if (swapped) std::swap(a, b);
@@ -294,9 +316,22 @@ void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, voi
   for (Index i = mine.begin; i < mine.end; ++i) {
     const Offsets offsets = offsets_of(mm, i);
     const Product product{mm, kernels, at(a, offsets.a * size), at(b, offsets.b * size),
-                          at(c, offsets.c * bytes_of(mm.result))};
+                          at(c, offsets.c * bytes_of(mm.result)), epilogue};
     multiply_one(product, layout, scratch, turn, team);
   }
+}
+
+}  // namespace
+
+void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part) {
+  run_products(matmul, a, b, c, scratch, part, nullptr);
+}
+
+void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part,
+                const Epilogue& epilogue) {
+  if (!matmul.single() || matmul.n < 2)
+    throw Error(ErrorKind::internal, "cpu matmul", "only a plain product with several columns has an epilogue");
+  run_products(matmul, a, b, c, scratch, part, &epilogue);
 }
 
 std::size_t packed_bytes(const Matmul& matmul) {
@@ -349,34 +384,35 @@ std::size_t packed_scratch_bytes(const Matmul& matmul) {
   return static_cast<std::size_t>(std::min(cut.rows, matmul.m) * cut.depth * bytes_of(kernels.operand));
 }
 
-void run_packed(const Matmul& matmul, const void* a, const void* packed, const void* bias, bool accumulate, void* c,
-                const Part& part, void* scratch) {
+Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Part& part, void* scratch) {
   const GemmKernels& kernels = gemm_kernels(matmul.dtype);
   const Index panels = panels_of(matmul, kernels);
   const bool by_rows = split_by_rows(matmul.m, panels, part.count);
   const Range rows = by_rows ? part.share(matmul.m) : Range{0, matmul.m};
   const Range mine = by_rows ? Range{0, panels} : part.share(panels);
-  if (rows.empty() || mine.empty()) return;
+  const Block block{rows, {mine.begin * kernels.columns, std::min(mine.end * kernels.columns, matmul.n)}};
+  if (block.empty()) return block;
   const Index panel_stride = depth_of(kernels, matmul.k) * kernels.columns;
   const auto a_at = [&](Index row, Index k) { return at(a, (row * matmul.a_stride + k) * stored_bytes(matmul)); };
   const auto c_at = [&](Index row) { return at(c, row * matmul.c_stride * bytes_of(matmul.result)); };
-  if (!converts_a(matmul, kernels))
-    return kernels.multiply(rows.end - rows.begin, matmul.n, matmul.k, a_at(rows.begin, 0), matmul.a_stride, packed,
-                            panel_stride, mine.begin, mine.end, bias, accumulate, c_at(rows.begin), matmul.c_stride,
-                            matmul.result);
+  if (!converts_a(matmul, kernels)) {
+    kernels.multiply(rows.end - rows.begin, matmul.n, matmul.k, a_at(rows.begin, 0), matmul.a_stride, packed,
+                     panel_stride, mine.begin, mine.end, false, c_at(rows.begin), matmul.c_stride, matmul.result);
+    return block;
+  }
   const Cut cut = cut_of(matmul, kernels);
   for (Index step = 0; step < cut.k_steps; ++step) {
     const Index k0 = k_start(kernels, matmul.k, step, cut.k_steps);
     const Index depth = k_start(kernels, matmul.k, step + 1, cut.k_steps) - k0;
-    const bool last = step + 1 == cut.k_steps;
     for (Index row = rows.begin; row < rows.end; row += cut.rows) {
       const Index m = std::min(cut.rows, rows.end - row);
       copy_rows(matmul.dtype, kernels.operand, a_at(row, k0), matmul.a_stride, m, depth, scratch, depth);
       kernels.multiply(m, matmul.n, depth, scratch, depth,
                        at(packed, k0 * kernels.columns * bytes_of(kernels.operand)), panel_stride, mine.begin, mine.end,
-                       last ? bias : nullptr, accumulate || step > 0, c_at(row), matmul.c_stride, matmul.result);
+                       step > 0, c_at(row), matmul.c_stride, matmul.result);
     }
   }
+  return block;
 }
 
 }  // namespace unroll::cpu

@@ -4,6 +4,7 @@
 
 #include "backends/common/host_buffer.h"
 #include "backends/cpu/packed_matmul.h"
+#include "backends/cpu/program.h"
 #include "unroll/scan_form.h"
 
 namespace unroll::cpu {

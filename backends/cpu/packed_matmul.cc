@@ -59,16 +59,20 @@ void PackedMatmul::pack(const Frame& frame, const Part& part) {
 
 void PackedMatmul::run(const Frame& frame, const Part& part) {
   const Index rows = frame.rows.of(matmul_.m);
-  if (own_.empty())
-    return run_packed(first_rows(matmul_, rows), at_.a.in(frame), packed_.data(), nullptr, false, at_.c.in(frame),
-                      part, scratch_of(part));
+  std::byte* const scratch = scratch_of(part);
+  if (own_.empty()) {
+    const Matmul matmul = first_rows(matmul_, rows);
+    const Block block = run_packed(matmul, at_.a.in(frame), packed_.data(), at_.c.in(frame), part, scratch);
+    if (epilogue_) epilogue_->resolve(frame, part).run(block);
+    return;
+  }
   const Own& own = own_[static_cast<std::size_t>(part.index)];
-  run_packed(first_rows(own.matmul, rows), at_.a.in(frame), packed_.data() + own.packed, nullptr, false,
-             at_.c.in(frame) + own.c, Part{}, scratch_of(part));
+  run_packed(first_rows(own.matmul, rows), at_.a.in(frame), packed_.data() + own.packed, at_.c.in(frame) + own.c,
+             Part{}, scratch);
 }
 
 std::string PackedMatmul::implementation() const {
-  if (own_.empty()) return "matmul, packed once per scan";
+  if (own_.empty()) return "matmul, packed once per scan" + (epilogue_ ? epilogue_->name() : "");
   return "matmul of own columns" + std::string(split_.apart ? " apart" : "") + ", packed once per scan";
 }
 

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "backends/cpu/columns.h"
-#include "backends/cpu/program.h"
+#include "backends/cpu/elementwise_call.h"
+#include "backends/cpu/plan_view.h"
 
 namespace unroll::cpu {
 
@@ -21,6 +22,8 @@ class PackedMatmul final : public Call {
   // after the other's.
   PackedMatmul(const Matmul& matmul, const Operands& operands, const ColumnSplit::Product& split, int parts);
 
+  // From now on computes this too, on the rows and columns of each part; not for columns of own units.
+  void add(BlockEpilogue epilogue) { epilogue_ = std::move(epilogue); }
   void pack(const Frame& frame, const Part& part);
   void run(const Frame& frame, const Part& part) override;
   std::string implementation() const override;
@@ -38,6 +41,7 @@ class PackedMatmul final : public Call {
   Operands at_;
   ColumnSplit::Product split_ = {};
   std::vector<Own> own_;  // per part; none when not by columns
+  std::optional<BlockEpilogue> epilogue_ = {};
   Bytes packed_;
   std::size_t scratch_bytes_;  // of one part
   Bytes scratch_;
@@ -46,8 +50,6 @@ class PackedMatmul final : public Call {
   }
 };
 
-// Whether the node is a product of the form that one call computes.
-bool is_packed_matmul(const PlanView& body, std::int32_t node, const ScanForm& form);
 std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& body, std::int32_t node, const ColumnSplit* split);
 
 }  // namespace unroll::cpu

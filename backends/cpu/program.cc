@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backends/cpu/barriers.h"
+#include "backends/cpu/elementwise_call.h"
 #include "backends/cpu/packed_matmul.h"
 #include "backends/cpu/state.h"
 #include "backends/cpu/work.h"
@@ -53,68 +54,7 @@ std::vector<bool> constants_in_block(const Plan& plan) {
 
 }  // namespace
 
-Ref PlanView::ref(const Storage& s) const {
-  const auto index = static_cast<std::uint32_t>(s.index);
-  const auto n_inputs = static_cast<std::uint32_t>(graph().inputs().size());
-  switch (s.place) {
-    case Storage::Place::arena: return {k_arena, s.offset};
-    case Storage::Place::constant: return {k_constants, constant_offsets[static_cast<std::size_t>(s.index)] + s.offset};
-    case Storage::Place::input: return {k_first_input + index, s.offset};
-    case Storage::Place::output: return {k_first_input + n_inputs + index, s.offset};
-    case Storage::Place::none: break;
-  }
-  throw Error(ErrorKind::internal, "cpu", "a value that is used has no place");
-}
-
-bool PlanView::is_apart(const Ref& result, std::span<const Ref> operands) const {
-  const std::size_t first_output = k_first_input + graph().inputs().size();
-  if (result.base < first_output || plan.donors[result.base - first_output] >= 0) return false;
-  return std::none_of(operands.begin(), operands.end(), [&](const Ref& ref) { return ref.base == result.base; });
-}
-
-Strides PlanView::strides(const ValueId& id) const {
-  const Ints& given = storage(id).strides;
-  const Shape& shape = graph().type(id).shape;
-  if (given.empty()) return dense_strides(shape);
-  Strides strides{};
-  std::copy(given.begin(), given.end(), strides.begin());
-  return strides;
-}
-
-Strides PlanView::strides(const ValueId& id, const Shape& to) const {
-  const Shape& from = graph().type(id).shape;
-  const Strides own = strides(id);
-  Strides result{};
-  const int missing = to.rank() - from.rank();
-  for (int d = 0; d < from.rank(); ++d)
-    if (from[d] != 1) result[static_cast<std::size_t>(d + missing)] = own[static_cast<std::size_t>(d)];
-  return result;
-}
-
 namespace {
-
-// All that a call may touch when it does not say itself.
-std::vector<Access> accesses_of_node(const PlanView& view, std::int32_t id) {
-  const Node& node = view.graph().node(id);
-  std::vector<Access> accesses{{{k_scratch, 0}, 1, {}, true}};
-  const auto add = [&](const ValueId& value, bool writes) {
-    if (view.storage(value).place == Storage::Place::none) return;
-    const Shape& shape = view.graph().type(value).shape;
-    const Strides strides = view.strides(value);
-    std::int64_t reach = shape.elements() > 0 ? 1 : 0;
-    for (int axis = 0; axis < shape.rank() && reach > 0; ++axis)
-      reach += (shape[axis] - 1) * strides[static_cast<std::size_t>(axis)];
-    accesses.push_back(
-        {view.ref(value), static_cast<std::size_t>(reach) * dtype_bytes(view.graph().type(value).dtype), {}, writes});
-  };
-  for (const ValueId& input : node.inputs)
-    if (view.graph().node(input.node).op != Op::constant) add(input, false);
-  for (std::size_t k = 0; k < node.outputs.size(); ++k) add({id, static_cast<std::int32_t>(k)}, true);
-  const auto i = static_cast<std::size_t>(id);
-  if (view.plan.scratch_bytes[i] > 0)
-    accesses.push_back({{k_arena, view.plan.scratch_offset[i]}, view.plan.scratch_bytes[i], {}, true});
-  return accesses;
-}
 
 std::vector<Access> accesses_of_outputs(const PlanView& view, int n_states) {
   std::vector<Access> accesses;
@@ -194,14 +134,40 @@ std::unique_ptr<Call> call_of(const PlanView& view, std::int32_t i, std::size_t&
   return view.graph().node(i).op == Op::scan ? make_scan(view, i, scratch_bytes) : make_call(view, i, scratch_bytes);
 }
 
+// The step of a product computes its epilogue too.
+void add_epilogue(Step& step, const PlanView& view, const ProductGroup& group, Share share, int parts) {
+  step.name += " to %" + std::to_string(group.epilogue);
+  for (const Type& type : view.graph().node(group.epilogue).outputs) step.bytes += type.bytes();
+  step.predicted_ns += view.predicted->call_ns(group.epilogue, share, parts);
+}
+
+// The group of this product, if its epilogue is the next call before `end`.
+const ProductGroup* group_at(const PlanView& view, const std::vector<ProductGroup>& groups, std::int32_t product,
+                             std::int32_t end) {
+  const auto is_here = [&](const ProductGroup& group) { return group.product == product; };
+  const auto at = std::find_if(groups.begin(), groups.end(), is_here);
+  if (at == groups.end() || at->epilogue >= end) return nullptr;
+  for (std::int32_t i = product + 1; i < at->epilogue; ++i)
+    if (view.graph().node(i).op == Op::scan || view.predicted->is_call(i)) return nullptr;
+  return &*at;
+}
+
 }  // namespace
 
 void add_nodes(const PlanView& view, std::int32_t begin, std::int32_t end, Steps& steps, std::size_t& scratch_bytes) {
+  const std::vector<ProductGroup> groups = product_groups(view.graph());
   for (std::int32_t i = begin; i < end; ++i) {
-    auto call = call_of(view, i, scratch_bytes);
+    const ProductGroup* group = group_at(view, groups, i, end);
+    auto call = group ? make_product_group(view, *group, scratch_bytes) : nullptr;
+    if (!call) group = nullptr;
+    if (!group) call = call_of(view, i, scratch_bytes);
     if (!call) continue;
     Step step = step_of(view, i, std::move(call));
     step.predicted_ns = view.predicted->call_ns(i, Share::calls, view.parts);
+    if (group) {
+      add_epilogue(step, view, *group, Share::calls, view.parts);
+      i = group->epilogue;
+    }
     if (step.predicted_ns > 0) step.predicted_ns += barrier_ns(view.state.rates, view.parts);
     steps.add(std::move(step));
   }
@@ -227,6 +193,8 @@ void Program::add_body(const PlanView& view, const ScanBody& scan) {
   const Share share = share_of(scan.schedule);
   const int n_states = scan.layout().n_states;
   const auto split = scan.by_columns() ? std::make_unique<ColumnSplit>(view, scan.form) : nullptr;
+  const std::vector<ProductGroup> groups = product_groups(graph);
+  const auto at = [](std::int32_t node) { return static_cast<std::size_t>(node); };
   std::vector<std::vector<Access>> accesses;
   const auto add = [&](Step step, std::vector<Access> all) {
     std::vector<Access> own = step.call->accesses();
@@ -235,8 +203,13 @@ void Program::add_body(const PlanView& view, const ScanBody& scan) {
   };
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     std::unique_ptr<Call> call;
+    const ProductGroup* group = nullptr;
     if (!is_constant_matmul(view.plan, i) && is_packed_matmul(view, i, scan.form)) {
       auto product = make_packed_matmul(view, i, split.get());
+      if (!split) group = group_at(view, groups, i, static_cast<std::int32_t>(graph.nodes().size()));
+      const bool same_rows = group && has_rows[at(i)] == has_rows[at(group->epilogue)];
+      if (auto epilogue = same_rows ? block_epilogue(view, *group) : std::nullopt) product->add(std::move(*epilogue));
+      else group = nullptr;
       scan.packed.push_back(product.get());
       call = std::move(product);
     } else if (split && split->splits(i)) {
@@ -246,9 +219,11 @@ void Program::add_body(const PlanView& view, const ScanBody& scan) {
     }
     if (!call) continue;
     Step step = step_of(view, i, std::move(call));
-    step.has_rows = has_rows[static_cast<std::size_t>(i)];
+    step.has_rows = has_rows[at(i)];
     step.predicted_ns = view.predicted->call_ns(i, share, scan.sharers) + barrier_ns(view.state.rates, view.parts);
+    if (group) add_epilogue(step, view, *group, share, scan.sharers);
     add(std::move(step), accesses_of_node(view, i));
+    if (group) i = group->epilogue;
   }
   bool by_columns = split != nullptr;
   auto copies = by_columns ? make_column_output_copies(view, n_states, by_columns) : nullptr;

@@ -9,42 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/costs.h"
+#include "backends/cpu/plan_view.h"
 #include "backends/cpu/schedule.h"
-#include "backends/cpu/steps.h"
-#include "unroll/backend.h"
 #include "unroll/scan_form.h"
 
 namespace unroll::cpu {
-
-struct BackendState;
-struct PlanView;
-// Makes the call of a claimed node, for a backend that claims some.
-using MakeClaimed = std::unique_ptr<Call> (*)(const PlanView& view, std::int32_t node);
-
-// What compiling one plan needs to know.
-struct PlanView {
-  const Plan& plan;
-  int parts;
-  BackendState& state;
-  MakeClaimed make_claimed = nullptr;
-  // While its program is made: by usual rates, which choose, and by those of the machine, which predict.
-  const Costs* costs = nullptr;
-  const Costs* predicted = nullptr;
-  std::vector<std::size_t> constant_offsets = {};  // [node], into the constants block
-  bool packed = false;                             // the body of a packed scan
-  bool whole = false;                              // not the body of a scan
-  const Graph& graph() const { return *plan.graph; }
-  const Storage& storage(const ValueId& id) const {
-    return plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  }
-  Ref ref(const ValueId& id) const { return ref(storage(id)); }
-  Ref ref(const Storage& storage) const;
-  // Whether an elementwise node's result is a bound output that none of its operands lies in.
-  bool is_apart(const Ref& result, std::span<const Ref> operands) const;
-  Strides strides(const ValueId& id) const;                          // of the value's own shape
-  Strides strides(const ValueId& id, const Shape& broadcast) const;  // as if it had this shape
-};
 
 class PackedMatmul;
 class ColumnSplit;
@@ -119,17 +88,5 @@ void add_nodes(const PlanView& view, std::int32_t begin, std::int32_t end, Steps
 std::unique_ptr<Call> make_fork(const PlanView& view, const Fork& fork, std::size_t& scratch_bytes);
 // Any other node; null when it computes nothing (inputs, constants, views). Raises scratch_bytes to what it needs.
 std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
-
-// Whether the node is a product by a constant, which is packed when the plan is compiled.
-bool is_constant_matmul(const Plan& plan, std::int32_t node);
-std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t node);
-
-// An output of a body or plan that is computed elsewhere than where it is bound.
-struct OutputPiece {
-  Type type;
-  Ref from, to;
-  bool staged;  // its source is the buffer that another output is written over
-};
-std::vector<OutputPiece> output_pieces(const PlanView& view, int n_states);
 
 }  // namespace unroll::cpu

@@ -35,7 +35,7 @@ struct Operands {
   double multiply_ns(Index rows, Index depth) {
     return least_ns([&] {
       kernels.multiply(rows, columns, depth, a.data(), k_depth, packed.data(), k_depth * kernels.columns, 0, k_panels,
-                       nullptr, false, c.data(), columns, DType::f32);
+                       false, c.data(), columns, DType::f32);
     });
   }
 };

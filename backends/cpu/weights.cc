@@ -64,15 +64,15 @@ WeightFormat format_of(const Matmul& matmul, WeightFormat wanted) {
   return matmul.dtype == DType::f32 && matmul.k * matmul.n >= k_few_weights ? wanted : WeightFormat::f32;
 }
 
-void run_weights(const Matmul& mm, const void* a, const PackedWeights& weights, void* c, const Part& part,
-                 void* scratch) {
-  if (weights.format == WeightFormat::f32)
-    return run_packed(mm, a, weights.panels.data(), nullptr, false, c, part, scratch);
+Block run_weights(const Matmul& mm, const void* a, const PackedWeights& weights, void* c, const Part& part,
+                  void* scratch) {
+  if (weights.format == WeightFormat::f32) return run_packed(mm, a, weights.panels.data(), c, part, scratch);
   const WeightKernels& kernels = weight_kernels(weights.format);
   const Range mine = part.share(panels_of(mm, kernels));
   kernels.multiply(mm.m, mm.n, mm.k, static_cast<const float*>(a), mm.a_stride, weights.panels.data(),
                    reinterpret_cast<const float*>(weights.scales.data()), mine.begin, mine.end, static_cast<float*>(c),
                    mm.c_stride);
+  return {{0, mm.m}, {mine.begin * kernels.columns, std::min(mine.end * kernels.columns, mm.n)}};
 }
 
 std::shared_ptr<const PackedWeights> WeightStore::get(const std::shared_ptr<const Tensor>& b, const Matmul& matmul,

@@ -53,6 +53,8 @@ def tables_add_up(folder):
     steps = [c["step"] for c in loops]
     assert {(steps[0], steps[1]), (steps[0], steps[3]), (steps[1], steps[2]), (steps[2], steps[3])} <= edges, edges
     assert [loop["loop"] for loop in update["loops"]] == steps, update["loops"]
+    (outside,) = [groups["groups"] for groups in update["product_groups"] if groups["loop"] == ""]
+    assert any("matmul" in line and line.endswith("add; bias") for line in outside), outside
     for loop in update["loops"]:
         assert "product" in loop["form"][0] and sum("; barrier" in line for line in loop["form"]) == 1, loop
 

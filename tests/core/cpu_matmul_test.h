@@ -25,7 +25,7 @@ inline void check_packed_columns(const Matmul& mm, const void* a, const void* b,
     Bytes columns(packed_bytes(part)), scratch(packed_scratch_bytes(part));
     std::vector<float> c(static_cast<std::size_t>(mm.m * part.n));
     run_pack_columns(mm, b, groups, own, columns.data());
-    run_packed(part, a, columns.data(), nullptr, false, c.data(), Part{}, scratch.data());
+    run_packed(part, a, columns.data(), c.data(), Part{}, scratch.data());
     int wrong = 0;
     for (std::int64_t i = 0; i < mm.m; ++i)
       for (std::int64_t j = 0; j < part.n; ++j) {

@@ -90,7 +90,7 @@ void check_packed(DType dtype, std::int64_t m, std::int64_t k, bool transposed) 
   const auto whole = run_with_every_team(
       std::vector<float>(static_cast<std::size_t>(m * n)), [&](const Part& part, float* out) {
         std::byte* own = scratch.data() + static_cast<std::size_t>(part.index) * packed_scratch_bytes(mm);
-        run_packed(mm, a.bytes().data(), packed.data(), nullptr, false, out, part, own);
+        run_packed(mm, a.bytes().data(), packed.data(), out, part, own);
       });
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {

@@ -94,24 +94,24 @@ TEST_CASE("leading dimensions broadcast") {
   }
 }
 
-TEST_CASE("a packed b, with bias, accumulation and row strides, agrees with a plain loop") {
+TEST_CASE("a packed b with row strides agrees with a plain loop") {
   for (int i = 0; i < 60; ++i) {
     const std::int64_t m = random_int(0, 3) ? random_int(1, 40) : random_int(100, 300);
     const std::int64_t n = random_int(1, 200), k = random_int(0, 9) ? random_int(1, 120) : random_int(380, 900);
-    const bool tb = random_int(0, 1), with_bias = random_int(0, 1), accumulate = random_int(0, 1);
+    const bool tb = random_int(0, 1);
     Matmul mm = make_matmul({DType::f32, {m, k}}, matrix(DType::f32, -1, k, n, tb), false, tb);
     mm.a_stride = k + random_int(0, 9);
     mm.b_stride += random_int(0, 9);
     mm.c_stride = n + random_int(0, 9);
     const auto a = random_values<float>(m * mm.a_stride), b = random_values<float>((tb ? n : k) * mm.b_stride);
-    const auto bias = random_values<float>(n), start = random_values<float>(m * mm.c_stride);
+    const auto start = random_values<float>(m * mm.c_stride);
     const std::size_t bytes = packed_bytes(mm);
     const auto c = run_with_every_team(
         start,
         [&](const Part& part, float* out, std::byte* packed) {
           run_pack(mm, b.data(), packed, part);
           part.sync();
-          run_packed(mm, a.data(), packed, with_bias ? bias.data() : nullptr, accumulate, out, part);
+          run_packed(mm, a.data(), packed, out, part);
         },
         [&](int) { return bytes; });
     for (std::int64_t r = 0; r < m; ++r)
@@ -121,15 +121,14 @@ TEST_CASE("a packed b, with bias, accumulation and row strides, agrees with a pl
           CHECK(c[e] == start[e]);
           continue;
         }
-        double sum = (with_bias ? double{bias[static_cast<std::size_t>(j)]} : 0) + (accumulate ? double{start[e]} : 0);
-        double magnitude = 2;
+        double sum = 0, magnitude = 0;
         for (std::int64_t x = 0; x < k; ++x) {
           const double product = double{a[static_cast<std::size_t>(r * mm.a_stride + x)]} *
                                  double{b[static_cast<std::size_t>(tb ? j * mm.b_stride + x : x * mm.b_stride + j)]};
           sum += product;
           magnitude += std::abs(product);
         }
-        check_close(c[e], sum, magnitude, k + 2, "packed");
+        check_close(c[e], sum, magnitude, k, "packed");
       }
   }
 }
@@ -144,7 +143,7 @@ TEST_CASE("columns packed by part give the bits of the whole product") {
     Bytes packed(packed_bytes(mm));
     std::vector<float> whole(static_cast<std::size_t>(m * groups * group));
     run_pack(mm, b.data(), packed.data(), Part{});
-    run_packed(mm, a.data(), packed.data(), nullptr, false, whole.data(), Part{});
+    run_packed(mm, a.data(), packed.data(), whole.data(), Part{});
     check_packed_columns(mm, a.data(), b.data(), groups, whole);
   }
 }

@@ -21,6 +21,7 @@
 #include "unroll/plan_hash.h"
 #include "unroll/predict.h"
 #include "unroll/predict_tables.h"
+#include "unroll/product_groups.h"
 #include "unroll/result.h"
 #include "unroll/row_sums.h"
 #include "unroll/run.h"

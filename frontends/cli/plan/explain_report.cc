@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/support/counted.h"
+#include "unroll/product_groups.h"
 #include "unroll/scan_form.h"
 
 namespace unroll::cli {
@@ -209,27 +210,47 @@ TextTable call_table(const NamedPlan& plan, bool timed) {
   return table;
 }
 
-// The forms of the loops with states, also of those in the bodies of others.
-using LoopForm = std::pair<std::string, std::vector<std::string>>;  // name, lines
-void add_loops(const Plan& plan, const std::string& outer, std::vector<LoopForm>& loops) {
-  for (std::size_t i = 0; i < plan.bodies.size(); ++i) {
-    if (!plan.bodies[i] || plan.graph->nodes()[i].op != Op::scan) continue;
-    const auto id = static_cast<std::int32_t>(i);
-    const std::string name = fmt::format("{}%{} scan", outer, id);
-    if (scan_layout(plan.graph->node(id)).n_states > 0)
-      loops.emplace_back(name, describe(scan_form(plan, id), *plan.bodies[i]));
-    add_loops(*plan.bodies[i], name + ", ", loops);
-  }
+// Lines about the plan itself, which has no name, or about one of its loops.
+using NamedLines = std::pair<std::string, std::vector<std::string>>;
+
+// `visit(plan, name)` for the plan and the bodies of its loops, of loops in loops too.
+template <class Visit>
+void for_each_body(const Plan& plan, const std::string& name, const Visit& visit) {
+  visit(plan, name);
+  for (std::size_t i = 0; i < plan.bodies.size(); ++i)
+    if (plan.bodies[i] && plan.graph->nodes()[i].op == Op::scan)
+      for_each_body(*plan.bodies[i], fmt::format("{}{}%{} scan", name, name.empty() ? "" : ", ", i), visit);
 }
-std::vector<LoopForm> loops_of(const Plan& plan) {
-  std::vector<LoopForm> loops;
-  add_loops(plan, "", loops);
+
+// The forms of the loops with states.
+std::vector<NamedLines> loops_of(const Plan& plan) {
+  std::vector<NamedLines> loops;
+  for_each_body(plan, "", [&](const Plan& outer, const std::string& name) {
+    for (std::size_t i = 0; i < outer.bodies.size(); ++i) {
+      const auto id = static_cast<std::int32_t>(i);
+      const Node& node = outer.graph->node(id);
+      if (!outer.bodies[i] || node.op != Op::scan || scan_layout(node).n_states == 0) continue;
+      loops.emplace_back(fmt::format("{}{}%{} scan", name, name.empty() ? "" : ", ", i),
+                         describe(scan_form(outer, id), *outer.bodies[i]));
+    }
+  });
   return loops;
 }
 
-TextTable loop_table(const Plan& plan) {
-  TextTable table{{"loop", "what a step consists of"}, {}};
-  for (const auto& [name, lines] : loops_of(plan))
+// Products with what can be computed with them.
+std::vector<NamedLines> product_groups_of(const Plan& plan) {
+  std::vector<NamedLines> groups;
+  for_each_body(plan, "", [&](const Plan& body, const std::string& name) {
+    std::vector<std::string> lines;
+    for (const ProductGroup& group : product_groups(*body.graph)) lines.push_back(describe(group, *body.graph));
+    if (!lines.empty()) groups.emplace_back(name, std::move(lines));
+  });
+  return groups;
+}
+
+TextTable lines_table(const std::string& what, const std::vector<NamedLines>& all) {
+  TextTable table{{"loop", what}, {}};
+  for (const auto& [name, lines] : all)
     for (const std::string& line : lines) table.rows.push_back({&line == lines.data() ? name : "", line});
   return table;
 }
@@ -243,15 +264,17 @@ Report plan_json(const NamedPlan& plan) {
     left.push_back(
         Report().add("pass", l.pass).add("layer", l.layer).add("count", l.count).add("what", l.what).add("why", l.why));
   for (const PlanCall& call : plan.table.calls) calls.push_back(call_json(call));
-  ReportList loops;
+  ReportList loops, groups;
   for (const auto& [name, lines] : loops_of(*plan.explained.plan))
     loops.push_back(Report().add("loop", name).add("form", lines));
+  for (const auto& [name, lines] : product_groups_of(*plan.explained.plan))
+    groups.push_back(Report().add("loop", name).add("groups", lines));
   Report report;
   report.add("plan", plan.name).add("runs", plan.explained.runs).add("milliseconds", plan.explained.milliseconds);
   report.add("calls_ms", plan.table.milliseconds).add("predicted_ms", predicted_of(plan.table));
   report.add("memory", memory_report(*plan.explained.plan)).add("places", places).add("left", left);
   report.add("passes", notes_json(plan)).add("calls", calls).add("edges", edges_json(plan.table));
-  report.add("loops", loops);
+  report.add("loops", loops).add("product_groups", groups);
   return report;
 }
 
@@ -267,7 +290,10 @@ Report plan_text(const NamedPlan& plan, bool full) {
   }
   report.add(title("optimizations not applied"), left_table(plan, full ? SIZE_MAX : k_left_shown));
   report.add(title("memory"), memory_report(*plan.explained.plan));
-  if (full || !timed) report.add(title("loops"), loop_table(*plan.explained.plan));
+  if (full || !timed) {
+    report.add(title("loops"), lines_table("what a step consists of", loops_of(*plan.explained.plan)));
+    report.add(title("product groups"), lines_table("product and epilogue", product_groups_of(*plan.explained.plan)));
+  }
   if (full) report.add(title("passes"), note_table(plan));
   if (full || !timed) report.add(title("calls"), call_table(plan, timed));
   return report;
