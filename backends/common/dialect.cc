@@ -160,7 +160,7 @@ inline T unroll_sigmoid(T x) {  // 1 / (1 + e^-x), written so that neither side 
 }
 )",
      .index = "long long",
-     .index_suffix = "",
+     .short_index = "int",
      .f32_bits = "unroll_number(0x%08xu)",
      .f64_bits = "unroll_number64(0x%016llxull)"},
     {.name = "CUDA C++",
@@ -187,7 +187,7 @@ __device__ inline float unroll_number(uint bits) { return __uint_as_float(bits);
 #define UNROLL_INLINE __device__ inline
 )" UNROLL_HALVES,
      .index = "long long",
-     .index_suffix = "",
+     .short_index = "uint",
      .f32_bits = "__uint_as_float(0x%08xu)",
      .f64_bits = "__longlong_as_double(0x%016llxll)"},
     // GLSL has no expm1 and log1p, and its tanh may overflow. Near 0 these are the series of Taylor, and of atanh:
@@ -226,8 +226,8 @@ uint unroll_bits(float x) { return floatBitsToUint(x); }
 float unroll_number(uint bits) { return uintBitsToFloat(bits); }
 #define UNROLL_INLINE
 )" UNROLL_HALVES,
-     .index = "uint",
-     .index_suffix = "u",
+     .index = "",
+     .short_index = "uint",
      .f32_bits = "uintBitsToFloat(0x%08xu)",
      .f64_bits = ""},
 };

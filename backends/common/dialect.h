@@ -22,8 +22,7 @@ struct DialectWords {
   // Once at the top of each file: what is included, functions that formulas call, and of these the ones for which a
   // program may have its own: unroll_exp, unroll_tanh, unroll_sigmoid.
   std::string_view includes = {}, prelude, math = {};
-  std::string_view index;    // type of indices
-  std::string_view index_suffix;
+  std::string_view index, short_index;  // types of indices of 64 and 32 bits; empty when the dialect lacks it
   std::string_view f32_bits, f64_bits;  // a number from its bits: printf formats
 };
 const DialectWords& words(Dialect dialect);

@@ -1,145 +1,168 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/common/print_expression.h"
 
-#include "backends/common/print_parts.h"
+#include <algorithm>
+
+#include "backends/common/walk.h"
 
 namespace unroll::common {
 
 namespace {
 
-// Loads, statements and stores of element e.
+// Loads, statements and stores of element e. An extent or a stride becomes the next of the sizes as it is printed.
 class KernelPrinter {
  public:
-  KernelPrinter(const Expression& expression, Dialect dialect)
-      : e_(expression), dialect_(dialect), dtypes_(register_dtypes(expression)) {}
+  KernelPrinter(const Expression& expression, Dialect dialect, const PrintOptions& options)
+      : e_(simplified(expression)), dialect_(dialect), options_(options), dtypes_(register_dtypes(expression)),
+        operands_(operands_of(e_)), index_(index_type(dialect, options)), sizes_(dialect, operands_.size()) {
+    for (const Strides* strides : operands_) check_short_indices(e_.shape, *strides, options);
+    sizes_.values[0] = e_.shape.elements();
+  }
 
-  std::string body() const {
-    std::string text = coordinates();
-    for (std::size_t i = 0; i < e_.inputs.size(); ++i) {
-      const std::string from = "x" + std::to_string(i) + "[" + index(e_.inputs[i].strides) + "]";
-      text += "    const " + type_of(dialect_, dtypes_[i]) + " " + variable(i) + " = ";
-      text += load_of(dtypes_[i], from) + ";\n";
-    }
-    text += print_statements(e_, dialect_);
-    for (std::size_t k = 0; k < e_.results.size(); ++k) {
-      const std::string from = variable(e_.results[k].from);
-      text += "    y" + std::to_string(k) + "[" + index(e_.results[k].strides) + "] = ";
-      text += store_of(result(k), from) + ";\n";
-    }
-    return text;
-  }
-  DType result(std::size_t k) const { return dtypes_[e_.results[k].from]; }
-  std::string element(DType dtype) const {
-    type_of(dialect_, dtype);  // refuses
-    return std::string(memory_type(dialect_, dtype));
-  }
-  std::string parameters() const {
-    std::string text;
-    for (std::size_t i = 0; i < e_.inputs.size(); ++i)
-      text += "const " + element(dtypes_[i]) + "* x" + std::to_string(i) + ", ";
-    for (std::size_t k = 0; k < e_.results.size(); ++k)
-      text += (k > 0 ? ", " : "") + element(result(k)) + "* y" + std::to_string(k);
-    return text;
-  }
-  std::string buffers() const {
-    std::string text;
-    const auto add = [&](std::size_t binding, const char* access, const std::string& type, const std::string& name) {
-      text += "layout(std430, set = 0, binding = " + std::to_string(binding) + ") " + access + " buffer B" +
-              std::to_string(binding) + " { " + type + " " + name + "[]; };\n";
-    };
-    for (std::size_t i = 0; i < e_.inputs.size(); ++i) add(i, "readonly", element(dtypes_[i]), "x" + std::to_string(i));
-    for (std::size_t k = 0; k < e_.results.size(); ++k)
-      add(e_.inputs.size() + k, "writeonly", element(result(k)), "y" + std::to_string(k));
-    return text;
+  PrintedKernel kernel(const std::string& name) {
+    const std::string body = coordinates() + places() + print_statements(e_, dialect_, memory());
+    return {head(name) + body + "  }\n}\n", sizes_.values};
   }
 
  private:
-  std::string number(std::int64_t n) const { return std::to_string(n) + std::string(words(dialect_).index_suffix); }
-  bool is_dense(const Strides& strides) const {
-    std::int64_t stride = 1;
-    for (int axis = e_.shape.rank() - 1; axis >= 0; stride *= e_.shape[axis--])
-      if (e_.shape[axis] != 1 && strides[static_cast<std::size_t>(axis)] != stride) return false;
-    return true;
+  DType dtype_of(std::size_t operand) const {
+    const std::size_t n = e_.inputs.size();
+    return operand < n ? dtypes_[operand] : dtypes_[e_.results[operand - n].from];
   }
-  bool walks(const Strides& strides, int axis) const {
-    return e_.shape[axis] > 1 && strides[static_cast<std::size_t>(axis)] != 0;
+  std::string name_of(std::size_t operand) const {
+    const std::size_t n = e_.inputs.size();
+    return operand < n ? "x" + std::to_string(operand) : "y" + std::to_string(operand - n);
   }
-  // Of element e, those that some operand needs.
-  std::string coordinates() const {
+  std::string element(std::size_t operand) const {
+    return element_type(dialect_, dtype_of(operand), options_);
+  }
+
+  std::string head(const std::string& name) const {
+    std::string parameters;
+    for (std::size_t k = 0; k < operands_.size(); ++k)
+      parameters += (k < e_.inputs.size() ? "const " : "") + element(k) + "* " + name_of(k) + ", ";
+    switch (dialect_) {
+      case Dialect::cpp:
+        return "extern \"C\" void " + name + "(" + parameters + "const " + index_ + "* sizes, " + index_ + " begin, " +
+               index_ + " end) {\n  for (" + index_ + " e = begin; e < end; ++e) {\n";
+      case Dialect::cuda:
+        return sizes_.cuda_struct(name, index_) + "extern \"C\" __global__ void " + name + "(" + parameters + name +
+               "_sizes n) {\n  const " + index_ + " step = (" + index_ + ")gridDim.x * blockDim.x;\n  for (" + index_ +
+               " e = (" + index_ + ")blockIdx.x * blockDim.x + threadIdx.x; e < n.sizes[0]; e += step) {\n";
+      case Dialect::glsl:
+        return "layout(local_size_x = 256) in;\n" + buffers() + "void main() {  // " + name +
+               "\n  const uint step = gl_NumWorkGroups.x * gl_WorkGroupSize.x;\n"
+               "  for (uint e = gl_GlobalInvocationID.x; e < sizes[0]; e += step) {\n";
+    }
+    return {};
+  }
+  std::string buffers() const {
     std::string text;
-    std::int64_t inner = 1;
-    for (int axis = e_.shape.rank() - 1; axis >= 0; inner *= e_.shape[axis--]) {
-      const auto needs = [&](const auto& operand) {
-        return !is_dense(operand.strides) && walks(operand.strides, axis);
-      };
-      bool needed = false;
-      for (const auto& input : e_.inputs) needed = needed || needs(input);
-      for (const auto& result : e_.results) needed = needed || needs(result);
-      if (!needed) continue;
-      text += "    const " + std::string(words(dialect_).index) + " d" + std::to_string(axis) + " = e" +
-              (inner > 1 ? " / " + number(inner) : "") + " % " + number(e_.shape[axis]) + ";\n";
+    for (std::size_t k = 0; k < operands_.size(); ++k) {
+      const bool atomic = element(k) == "uint" && !options_.small_types;
+      text += glsl_buffer(k, k < e_.inputs.size() ? "readonly" : atomic ? "" : "writeonly", element(k), name_of(k));
+    }
+    return text + sizes_.glsl_block(operands_.size());
+  }
+
+  bool is_needed(int axis) const {
+    return std::any_of(operands_.begin(), operands_.end(), [&](const Strides* strides) {
+      return walk_of(e_.shape, *strides) == Walk::strided && (*strides)[static_cast<std::size_t>(axis)] != 0;
+    });
+  }
+  // Of element e, those that some operand needs: from the last axis on, what is left is `rest`.
+  std::string coordinates() {
+    std::string text, rest = "e";
+    int first = 0;
+    while (first < e_.shape.rank() && !is_needed(first)) ++first;
+    for (int axis = e_.shape.rank() - 1; axis >= first; --axis) {
+      const std::string number = std::to_string(axis), declare = "    const " + index_ + " ";
+      if (axis == 0) {
+        text += declare + "d0 = " + rest + ";\n";
+        continue;
+      }
+      const std::string extent = sizes_.next(e_.shape[axis]);
+      if (is_needed(axis)) text += declare + "d" + number + " = " + rest + " % " + extent + ";\n";
+      if (axis > first) text += declare + "e" + number + " = " + rest + " / " + extent + ";\n";
+      rest = "e" + number;
     }
     return text;
   }
-  std::string index(const Strides& strides) const {
-    if (is_dense(strides)) return "e";
+  // Where each operand's element is: i0, i1 ..
+  std::string places() {
     std::string text;
-    for (int axis = 0; axis < e_.shape.rank(); ++axis)
-      if (walks(strides, axis)) {
-        if (!text.empty()) text += " + ";
-        text += "d" + std::to_string(axis) + " * " + number(strides[static_cast<std::size_t>(axis)]);
+    for (std::size_t k = 0; k < operands_.size(); ++k) {
+      const Strides& strides = *operands_[k];
+      const Walk walk = walk_of(e_.shape, strides);
+      text += "    const " + index_ + " i" + std::to_string(k) + " = " + sizes_.at(1 + k);
+      if (walk == Walk::dense) text += " + e";
+      for (int axis = 0; walk == Walk::strided && axis < e_.shape.rank(); ++axis) {
+        const std::int64_t stride = strides[static_cast<std::size_t>(axis)];
+        const bool is_inner = axis == e_.shape.rank() - 1 && stride == 1;
+        if (stride != 0) text += " + d" + std::to_string(axis) + (is_inner ? "" : " * " + sizes_.next(stride));
       }
-    return text.empty() ? "0" : text;
+      text += ";\n";
+    }
+    return text;
+  }
+  Splice memory() const {
+    return {[this](std::size_t i) { return load_of(dtypes_[i], name_of(i), "i" + std::to_string(i), options_); },
+            [this](std::size_t k, const std::string& value) {
+              const std::size_t operand = e_.inputs.size() + k;
+              return store_of(dtype_of(operand), name_of(operand), "i" + std::to_string(operand), value, options_);
+            }};
   }
 
-  const Expression& e_;
+  Expression e_;
   Dialect dialect_;
+  PrintOptions options_;
   std::vector<DType> dtypes_;
+  std::vector<const Strides*> operands_;
+  std::string index_;
+  KernelSizes sizes_;
 };
+
+constexpr const char* k_small_types =
+    "#extension GL_EXT_shader_8bit_storage : require\n"
+    "#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require\n"
+    "#extension GL_EXT_shader_16bit_storage : require\n"
+    "#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require\n";
+// Neighbors in a word belong to other invocations: each changes its own bits only.
+constexpr const char* k_words =
+    "#define UNROLL_LOAD_8(x, i) ((x[(i) >> 2] >> (((i) & 3u) << 3)) & 255u)\n"
+    "#define UNROLL_LOAD_16(x, i) ((x[(i) >> 1] >> (((i) & 1u) << 4)) & 65535u)\n"
+    "#define UNROLL_STORE_8(y, i, v) atomicAnd(y[(i) >> 2], ~(255u << (((i) & 3u) << 3))); "
+    "atomicOr(y[(i) >> 2], (v) << (((i) & 3u) << 3))\n"
+    "#define UNROLL_STORE_16(y, i, v) atomicAnd(y[(i) >> 1], ~(65535u << (((i) & 1u) << 4))); "
+    "atomicOr(y[(i) >> 1], (v) << (((i) & 1u) << 4))\n";
 
 }  // namespace
 
-std::string print_prelude(Dialect dialect) {
+std::string print_prelude(Dialect dialect, const PrintOptions& options) {
   const DialectWords& w = words(dialect);
   const std::string functions = std::string(w.includes).append(w.prelude).append(w.math);
   if (dialect != Dialect::glsl) return functions;
-  return "#version 450\n"
-         "#extension GL_EXT_shader_8bit_storage : require\n"
-         "#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require\n"
-         "#extension GL_EXT_shader_16bit_storage : require\n"
-         "#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require\n" +
-         functions;
+  return std::string("#version 450\n") + (options.small_types ? k_small_types : k_words) + functions;
 }
 
-std::string print_statements(const Expression& expression, Dialect dialect, const std::string& indent) {
+std::string print_statements(const Expression& expression, Dialect dialect, const Splice& splice,
+                             const std::string& indent) {
   std::string text;
-  std::size_t r = expression.inputs.size();
+  std::size_t r = 0;
   const auto declare = [&](DType dtype, const std::string& value) {
     text += indent + "const " + type_of(dialect, dtype) + " " + variable(r++) + " = " + value + ";\n";
   };
+  for (std::size_t i = 0; i < expression.inputs.size(); ++i) declare(expression.inputs[i].dtype, splice.load(i));
   for (const auto& [dtype, value] : expression.constants) declare(dtype, literal(dialect, dtype, value));
   for (const Instruction& i : expression.instructions) declare(result_dtype(i), right_side(dialect, i));
+  for (std::size_t k = 0; k < expression.results.size(); ++k)
+    text += indent + splice.store(k, variable(expression.results[k].from)) + "\n";
   return text;
 }
 
-std::string print_kernel(const Expression& expression, Dialect dialect, const std::string& name) {
-  const KernelPrinter printer(expression, dialect);
-  const std::string n = std::to_string(expression.shape.elements()), body = printer.body();
-  switch (dialect) {
-    case Dialect::cpp:
-      return "extern \"C\" void " + name + "(" + printer.parameters() +
-             ", long long begin, long long end) {\n  for (long long e = begin; e < end; ++e) {\n" + body + "  }\n}\n";
-    case Dialect::cuda:
-      return "extern \"C\" __global__ void " + name + "(" + printer.parameters() +
-             ") {\n  const long long step = (long long)gridDim.x * blockDim.x;\n"
-             "  for (long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x; e < " +
-             n + "; e += step) {\n" + body + "  }\n}\n";
-    case Dialect::glsl:
-      return "layout(local_size_x = 256) in;\n" + printer.buffers() +
-             "void main() {  // " + name + "\n  const uint step = gl_NumWorkGroups.x * gl_WorkGroupSize.x;\n"
-             "  for (uint e = gl_GlobalInvocationID.x; e < " + n + "u; e += step) {\n" + body + "  }\n}\n";
-  }
-  return {};
+PrintedKernel print_kernel(const Expression& expression, Dialect dialect, const std::string& name,
+                           const PrintOptions& options) {
+  return KernelPrinter(expression, dialect, options).kernel(name);
 }
 
 }  // namespace unroll::common

@@ -17,6 +17,8 @@ namespace {
   throw Error(ErrorKind::unsupported, "print_expression", std::string(words(dialect).name) + " has no " + what);
 }
 
+bool is_small(DType dtype) { return dtype == DType::b8 || is_half(dtype); }
+
 template <class... Numbers>
 std::string formatted(const std::string& format, Numbers... numbers) {
   char text[64];
@@ -53,14 +55,65 @@ std::string type_of(Dialect dialect, DType dtype) {
   return std::string(type);
 }
 
-std::string load_of(DType dtype, const std::string& element) {
-  if (dtype == DType::b8) return "uint(" + element + ") != 0u";
-  return is_half(dtype) ? "uint(" + element + ")" : element;
+std::string index_type(Dialect dialect, const PrintOptions& options) {
+  const DialectWords& w = words(dialect);
+  if (!options.short_indices && w.index.empty()) refuse(dialect, "indices of 64 bits");
+  return std::string(options.short_indices ? w.short_index : w.index);
 }
 
-std::string store_of(DType dtype, const std::string& variable) {
-  if (dtype == DType::b8) return "uint8_t(" + variable + " ? 1 : 0)";
-  return is_half(dtype) ? "uint16_t(" + variable + ")" : variable;
+std::string element_type(Dialect dialect, DType dtype, const PrintOptions& options) {
+  type_of(dialect, dtype);  // refuses
+  return is_small(dtype) && !options.small_types ? "uint" : std::string(memory_type(dialect, dtype));
+}
+
+std::string load_of(DType dtype, const std::string& buffer, const std::string& index, const PrintOptions& options) {
+  const std::string element = buffer + "[" + index + "]";
+  if (!is_small(dtype)) return element;
+  const std::string macro = std::string("UNROLL_LOAD_") + (dtype == DType::b8 ? "8" : "16");
+  const std::string bits =
+      options.small_types ? "uint(" + element + ")" : macro + "(" + buffer + ", " + index + ")";
+  return dtype == DType::b8 ? bits + " != 0u" : bits;
+}
+
+std::string store_of(DType dtype, const std::string& buffer, const std::string& index, const std::string& variable,
+                     const PrintOptions& options) {
+  const bool truth = dtype == DType::b8;
+  const std::string bits = truth ? variable + " ? 1u : 0u" : variable;
+  if (is_small(dtype) && !options.small_types)
+    return std::string("UNROLL_STORE_") + (truth ? "8" : "16") + "(" + buffer + ", " + index + ", " + bits + ");";
+  const std::string element = buffer + "[" + index + "]";
+  if (!is_small(dtype)) return element + " = " + variable + ";";
+  return element + " = " + (truth ? "uint8_t(" : "uint16_t(") + bits + ");";
+}
+
+std::string glsl_buffer(std::size_t binding, const std::string& access, const std::string& type,
+                        const std::string& name) {
+  const std::string n = std::to_string(binding);
+  return "layout(std430, set = 0, binding = " + n + ") " + access + (access.empty() ? "" : " ") + "buffer B" + n +
+         " { " + type + " " + name + "[]; };\n";
+}
+
+std::string KernelSizes::at(std::size_t k) const {
+  return (dialect == Dialect::cuda ? "n.sizes[" : "sizes[") + std::to_string(k) + "]";
+}
+std::string KernelSizes::next(std::int64_t value) {
+  values.push_back(value);
+  return at(values.size() - 1);
+}
+std::string KernelSizes::cuda_struct(const std::string& kernel, const std::string& index) const {
+  return "struct " + kernel + "_sizes { " + index + " sizes[" + std::to_string(values.size()) + "]; };\n";
+}
+std::string KernelSizes::glsl_block(std::size_t binding) const {
+  if (values.size() > k_push_sizes) return glsl_buffer(binding, "readonly", "uint", "sizes");
+  return "layout(push_constant) uniform Sizes { uint sizes[" + std::to_string(values.size()) + "]; };\n";
+}
+
+void check_short_indices(const Shape& shape, const Strides& strides, const PrintOptions& options) {
+  constexpr std::int64_t end = std::int64_t{1} << 31;
+  std::int64_t last = 0;
+  for (int axis = 0; axis < shape.rank(); ++axis) last += (shape[axis] - 1) * strides[static_cast<std::size_t>(axis)];
+  if (options.short_indices && (last >= end || shape.elements() >= end))
+    throw Error(ErrorKind::unsupported, "print_expression", "a shape of " + shape.text() + " needs indices of 64 bits");
 }
 
 std::string right_side(Dialect dialect, const Instruction& i) {

@@ -3,7 +3,10 @@
 // a value of that loop, or its reduction.
 #include "backends/common/print_rows.h"
 
+#include <algorithm>
+#include <bit>
 #include <limits>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -20,28 +23,22 @@ bool reads_other_columns(Op op) { return op == Op::slice || op == Op::concat; }
 
 class RowPrinter {
  public:
-  RowPrinter(const Expression& expression, Dialect dialect)
-      : e_(expression), dialect_(dialect), dtypes_(register_dtypes(expression)), columns_(register_columns(expression)),
-        first_(expression.inputs.size() + expression.constants.size()) {
+  RowPrinter(const Expression& expression, Dialect dialect, const PrintOptions& options)
+      : e_(expression), dialect_(dialect), options_(options), dtypes_(register_dtypes(expression)),
+        columns_(register_columns(expression)), first_(expression.inputs.size() + expression.constants.size()),
+        index_(index_type(dialect, options)), sizes_(dialect, e_.inputs.size() + e_.results.size()) {
+    check_indices();
     loop_of_.assign(columns_.size(), -1);
     is_array_.assign(columns_.size(), false);
     for (std::size_t r = first_; r < columns_.size(); ++r) join_loop(r);
   }
 
-  std::string kernel(const std::string& name) const {
-    switch (dialect_) {
-      case Dialect::cpp:
-        return "extern \"C\" void " + name + "(" + parameters() + ", long long begin, long long end) {\n" +
-               arrays("  ") + "  for (long long row = begin; row < end; ++row) {\n" + body() + "  }\n}\n";
-      case Dialect::cuda:
-        return "extern \"C\" __global__ void " + name + "(" + parameters() + ") {\n" + arrays("  __shared__ ") +
-               rows_of_block("long long", "blockIdx.x", "gridDim.x") + body() + "    __syncthreads();\n  }\n}\n";
-      case Dialect::glsl:
-        return "layout(local_size_x = 256) in;\n" + buffers() + arrays("shared ") + "void main() {  // " + name +
-               "\n" + rows_of_block("uint", "gl_WorkGroupID.x", "gl_NumWorkGroups.x") + body() +
-               "    barrier();\n  }\n}\n";
-    }
-    return {};
+  PrintedKernel kernel(const std::string& name) {
+    sizes_.values[0] = n_rows();
+    const std::string rows = dialect_ == Dialect::cpp ? "  for (" + index_ + " row = begin; row < end; ++row) {\n"
+                                                      : rows_of_block();
+    const std::string inside = body(), end = dialect_ == Dialect::cpp ? "" : barrier();
+    return {head(name) + rows + inside + end + "  }\n}\n", sizes_.values};
   }
 
  private:
@@ -76,112 +73,162 @@ class RowPrinter {
 
   // ---- text
 
-  // The head of the loop over the rows that a block of threads computes: all rows of a sum are its own.
-  std::string rows_of_block(const std::string& type, const std::string& block, const std::string& blocks) const {
-    const Index n = e_.shape.removed(e_.shape.rank() - 1).elements(), each = e_.sum_rows;
-    const auto head = [&](const std::string& name, const std::string& end) {
-      return "for (" + type + " " + name + " = " + block + "; " + name + " < " + end + "; " + name + " += " + blocks +
-             ")";
-    };
-    if (each == 0) return "  " + head("row", number(n)) + " {\n";
-    const std::string size = number(each);
-    return "  " + head("sum", number(n / each)) + "\n  for (" + type + " row = sum * " + size + "; row < (sum + 1) * " +
-           size + "; ++row) {\n";
+  std::string head(const std::string& name) const {
+    switch (dialect_) {
+      case Dialect::cpp:
+        return "extern \"C\" void " + name + "(" + parameters() + "const " + index_ + "* sizes, " + index_ +
+               " begin, " + index_ + " end) {\n" + arrays("  ");
+      case Dialect::cuda:
+        return sizes_.cuda_struct(name, index_) + "extern \"C\" __global__ void " + name + "(" + parameters() + name +
+               "_sizes n) {\n" + arrays("  __shared__ ");
+      case Dialect::glsl:
+        return "layout(local_size_x = 256) in;\n" + buffers() + arrays("shared ") + "void main() {  // " + name +
+               "\n";
+    }
+    return {};
   }
-  std::string number(Index n) const { return std::to_string(n) + std::string(words(dialect_).index_suffix); }
-  std::string index_type() const { return std::string(words(dialect_).index); }
-  std::string element_type(DType dtype) const {
-    type_of(dialect_, dtype);  // refuses
-    return std::string(memory_type(dialect_, dtype));
+  // The head of the loop over the rows that a block of threads computes: all rows of a sum are its own.
+  std::string rows_of_block() {
+    const bool cuda = dialect_ == Dialect::cuda;
+    const auto head = [&](const std::string& name, const std::string& end) {
+      return "for (" + index_ + " " + name + " = " + (cuda ? "blockIdx.x" : "gl_WorkGroupID.x") + "; " + name + " < " +
+             end + "; " + name + " += " + (cuda ? "gridDim.x" : "gl_NumWorkGroups.x") + ")";
+    };
+    if (e_.sum_rows == 0) return "  " + head("row", sizes_.at(0)) + " {\n";
+    const std::string size = sum_rows();
+    return "  " + head("sum", sizes_.next(n_rows() / e_.sum_rows)) + "\n  for (" + index_ + " row = sum * " + size +
+           "; row < (sum + 1" + (cuda ? "" : "u") + ") * " + size + "; ++row) {\n";
+  }
+  Index n_rows() const { return e_.shape.removed(e_.shape.rank() - 1).elements(); }
+  std::string sum_rows() { return named("sum rows", e_.sum_rows); }
+  std::string columns(Index n) { return named(std::to_string(n), n); }
+  std::string named(const std::string& role, Index value) {
+    const auto [found, is_new] = names_.try_emplace(role);
+    if (is_new) found->second = sizes_.next(value);
+    return found->second;
+  }
+  std::string zero() const { return dialect_ == Dialect::glsl ? "0u" : "0"; }
+  std::string element(DType dtype) const { return element_type(dialect_, dtype, options_); }
+  void check_indices() const {
+    const Shape& s = e_.shape;
+    for (const auto& input : e_.inputs)
+      check_short_indices(s.with(s.rank() - 1, input.columns), input.strides, options_);
+    for (const auto& y : e_.results) check_short_indices(s.with(s.rank() - 1, columns_[y.from]), y.strides, options_);
   }
   DType result(std::size_t k) const { return dtypes_[e_.results[k].from]; }
   std::string parameters() const {
     std::string text;
     for (std::size_t i = 0; i < e_.inputs.size(); ++i)
-      text += "const " + element_type(dtypes_[i]) + "* x" + std::to_string(i) + ", ";
-    for (std::size_t k = 0; k < e_.results.size(); ++k)
-      text += (k > 0 ? ", " : "") + element_type(result(k)) + "* y" + std::to_string(k);
+      text += "const " + element(dtypes_[i]) + "* x" + std::to_string(i) + ", ";
+    for (std::size_t k = 0; k < e_.results.size(); ++k) text += element(result(k)) + "* y" + std::to_string(k) + ", ";
     return text;
   }
   std::string buffers() const {
     std::string text;
-    const auto add = [&](std::size_t binding, const char* access, DType dtype, const std::string& name) {
-      text += "layout(std430, set = 0, binding = " + std::to_string(binding) + ") " + access + " buffer B" +
-              std::to_string(binding) + " { " + element_type(dtype) + " " + name + "[]; };\n";
-    };
-    for (std::size_t i = 0; i < e_.inputs.size(); ++i) add(i, "readonly", dtypes_[i], "x" + std::to_string(i));
+    const std::size_t n = e_.inputs.size();
+    for (std::size_t i = 0; i < n; ++i)
+      text += glsl_buffer(i, "readonly", element(dtypes_[i]), "x" + std::to_string(i));
     for (std::size_t k = 0; k < e_.results.size(); ++k)
-      add(e_.inputs.size() + k, e_.results[k].sums ? "" : "writeonly", result(k), "y" + std::to_string(k));
-    return text;
+      text += glsl_buffer(n + k, "", element(result(k)), "y" + std::to_string(k));
+    return text + sizes_.glsl_block(n + e_.results.size());
   }
   std::string arrays(const std::string& how) const {
     std::string text;
     for (std::size_t r = first_; r < columns_.size(); ++r)
       if (is_array_[r])
-        text += how + type_of(dialect_, dtypes_[r]) + " r" + std::to_string(r) + "[" + std::to_string(columns_[r]) +
-                "];\n";
+        text += how + type_of(dialect_, dtypes_[r]) + " r" + std::to_string(r) + "[" +
+                std::to_string(capacity(columns_[r])) + "];\n";
     return text;
   }
 
-  // Of the row, then of the column.
-  std::string place(const Strides& strides, const std::string& column) const {
-    std::string text;
+  // Arrays of neighboring sizes have the same text.
+  static Index capacity(Index columns) {
+    const Index step = std::max<Index>(16, static_cast<Index>(std::bit_ceil(static_cast<std::uint64_t>(columns))) / 8);
+    return (columns + step - 1) / step * step;
+  }
+
+  // The offset of the operand, then of the row: o0, o1 ..
+  std::string offset(std::size_t operand, const Strides& strides) {
+    std::string text = "    const " + index_ + " o" + std::to_string(operand) + " = " + sizes_.at(1 + operand);
     for (int axis = 0; axis < e_.shape.rank() - 1; ++axis)
       if (const Index stride = strides[static_cast<std::size_t>(axis)]; stride != 0 && e_.shape[axis] > 1)
-        text += "d" + std::to_string(axis) + " * " + number(stride) + " + ";
-    const Index inner = strides[static_cast<std::size_t>(e_.shape.rank() - 1)];
-    return text + (inner == 0 ? number(0) : inner == 1 ? column : "(" + column + ") * " + number(inner));
+        text += " + d" + std::to_string(axis) + " * " + sizes_.next(stride);
+    return text + ";\n";
   }
-  std::string coordinates() const {
-    std::string text;
-    Index inner = 1;
-    for (int axis = e_.shape.rank() - 2; axis >= 0; inner *= e_.shape[axis--])
-      text += "    const " + index_type() + " d" + std::to_string(axis) + " = row" +
-              (inner > 1 ? " / " + number(inner) : "") + " % " + number(e_.shape[axis]) + ";\n";
+  std::string place(std::size_t operand, const Strides& strides, const std::string& column) {
+    const Index inner = strides[static_cast<std::size_t>(e_.shape.rank() - 1)];
+    const std::string from = "o" + std::to_string(operand);
+    if (inner == 0) return from;
+    return from + (inner == 1 ? " + " + column : " + (" + column + ") * " + sizes_.next(inner));
+  }
+  std::string coordinates() {
+    std::string text, rest = "row";
+    for (int axis = e_.shape.rank() - 2; axis >= 0; --axis) {
+      const std::string number = std::to_string(axis), declare = "    const " + index_ + " ";
+      if (axis == 0) {
+        text += declare + "d0 = " + rest + ";\n";
+        break;
+      }
+      const std::string extent = sizes_.next(e_.shape[axis]);
+      text += declare + "d" + number + " = " + rest + " % " + extent + ";\n";
+      text += declare + "e" + number + " = " + rest + " / " + extent + ";\n";
+      rest = "e" + number;
+    }
+    for (std::size_t i = 0; i < e_.inputs.size(); ++i) text += offset(i, e_.inputs[i].strides);
+    for (std::size_t k = 0; k < e_.results.size(); ++k) {
+      const auto& y = e_.results[k];
+      const std::size_t operand = e_.inputs.size() + k;
+      if (!y.sums) text += offset(operand, y.strides);
+      else
+        text += "    const " + index_ + " o" + std::to_string(operand) + " = " + sizes_.at(1 + operand) + " + row / " +
+                sum_rows() + " * " + sizes_.next(columns_[y.from]) + ";\n";
+    }
     return text;
   }
   // Element `column` of a register, where it lies in memory or in an array.
-  std::string stored(std::size_t r, const std::string& column) const {
+  std::string stored(std::size_t r, const std::string& column) {
     if (columns_[r] == 1) return variable(r);
     if (r >= first_) return "r" + std::to_string(r) + "[" + column + "]";
     return loaded(r, column);
   }
-  std::string loaded(std::size_t input, const std::string& column) const {
-    const std::string from = "x" + std::to_string(input) + "[" + place(e_.inputs[input].strides, column) + "]";
-    return load_of(dtypes_[input], from);
+  std::string loaded(std::size_t input, const std::string& column) {
+    return load_of(dtypes_[input], "x" + std::to_string(input), place(input, e_.inputs[input].strides, column),
+                   options_);
   }
   std::string declaration(std::size_t r, const std::string& indent, const std::string& value) const {
     return indent + "const " + type_of(dialect_, dtypes_[r]) + " " + variable(r) + " = " + value + ";\n";
   }
-  std::string store(std::size_t k, const std::string& indent, const std::string& column) const {
-    const std::string from = variable(e_.results[k].from), y = "y" + std::to_string(k);
-    if (!e_.results[k].sums)
-      return indent + y + "[" + place(e_.results[k].strides, column) + "] = " + store_of(result(k), from) + ";\n";
-    const std::string n = number(e_.sum_rows), zero = literal(dialect_, result(k), 0);
-    const std::string at = y + "[row / " + n + " * " + number(columns_[e_.results[k].from]) + " + " + column + "]";
-    return indent + at + " = unroll_sum(row % " + n + " == 0 ? " + zero + " : " + at + ", " + from + ");\n";
+  std::string store(std::size_t k, const std::string& indent, const std::string& column) {
+    const auto& result_k = e_.results[k];
+    const std::size_t operand = e_.inputs.size() + k;
+    const std::string from = variable(result_k.from), y = "y" + std::to_string(k);
+    if (!result_k.sums) {
+      const std::string stored = store_of(result(k), y, place(operand, result_k.strides, column), from, options_);
+      return indent + "{ " + stored + " }\n";
+    }
+    const std::string nothing = literal(dialect_, result(k), 0), first = "row % " + sum_rows() + " == " + zero();
+    const std::string at = y + "[o" + std::to_string(operand) + " + " + column + "]";
+    return indent + at + " = unroll_sum(" + first + " ? " + nothing + " : " + at + ", " + from + ");\n";
   }
   std::string first_lane() const {
     if (dialect_ == Dialect::cpp) return "";
     return dialect_ == Dialect::cuda ? "if (threadIdx.x == 0) " : "if (gl_LocalInvocationID.x == 0u) ";
   }
-  std::string loop_head(Index columns) const {
-    const std::string n = number(columns);
-    switch (dialect_) {
-      case Dialect::cpp: return "    for (long long c = 0; c < " + n + "; ++c) {\n";
-      case Dialect::cuda: return "    for (long long c = threadIdx.x; c < " + n + "; c += blockDim.x) {\n";
-      case Dialect::glsl: return "    for (uint c = gl_LocalInvocationID.x; c < " + n + "; c += 256u) {\n";
-    }
-    return {};
+  std::string loop_head(Index n) {
+    const std::string begin = dialect_ == Dialect::cpp    ? "0"
+                              : dialect_ == Dialect::cuda ? "threadIdx.x"
+                                                          : "gl_LocalInvocationID.x";
+    const std::string step = dialect_ == Dialect::cpp ? "1" : dialect_ == Dialect::cuda ? "blockDim.x" : "256u";
+    return "    for (" + index_ + " c = " + begin + "; c < " + columns(n) + "; c += " + step + ") {\n";
   }
   std::string barrier() const {
     return dialect_ == Dialect::cpp ? "" : dialect_ == Dialect::cuda ? "    __syncthreads();\n" : "    barrier();\n";
   }
 
-  std::string body() const {
+  std::string body() {
     std::string text = coordinates();
     for (std::size_t i = 0; i < e_.inputs.size(); ++i)
-      if (columns_[i] == 1) text += declaration(i, "    ", loaded(i, number(0)));
+      if (columns_[i] == 1) text += declaration(i, "    ", loaded(i, zero()));
     for (std::size_t k = 0; k < e_.constants.size(); ++k) {
       const auto& [dtype, value] = e_.constants[k];
       text += declaration(e_.inputs.size() + k, "    ", literal(dialect_, dtype, value));
@@ -189,18 +236,18 @@ class RowPrinter {
     for (const Loop& loop : loops_) text += loop.columns == 0 ? of_row(loop) : of_columns(loop);
     for (std::size_t k = 0; k < e_.results.size(); ++k) {
       const std::size_t r = e_.results[k].from;
-      if (columns_[r] == 1) text += "    " + store(k, first_lane(), number(0));
+      if (columns_[r] == 1) text += "    " + store(k, first_lane(), zero());
       else if (r < first_)
         text += loop_head(columns_[r]) + declaration(r, "      ", loaded(r, "c")) + store(k, "      ", "c") + "    }\n";
     }
     return text;
   }
-  std::string of_row(const Loop& loop) const {
+  std::string of_row(const Loop& loop) {
     std::string text;
     for (const std::size_t r : loop.registers) text += declaration(r, "    ", value_of(r));
     return text;
   }
-  std::string of_columns(const Loop& loop) const {
+  std::string of_columns(const Loop& loop) {
     std::string before, inside, after;
     std::set<std::size_t> known(loop.registers.begin(), loop.registers.end());
     bool writes = false;
@@ -229,14 +276,14 @@ class RowPrinter {
     if (i.op == Op::reduce_sum) return 0;
     return is_float(i.dtype) ? -std::numeric_limits<double>::infinity() : std::numeric_limits<std::int32_t>::min();
   }
-  std::string value_of(std::size_t r) const {
+  std::string value_of(std::size_t r) {
     const Instruction& i = instruction(r);
-    const std::string column = columns_[r] == 1 ? number(0) : "c";
+    const std::string column = columns_[r] == 1 ? zero() : "c";
     switch (i.op) {
       case Op::broadcast: return variable(i.a);
-      case Op::slice: return stored(i.a, column + " + " + number(i.first));
+      case Op::slice: return stored(i.a, column + " + " + sizes_.next(i.first));
       case Op::concat: {
-        const std::string n = number(columns_[i.a]);
+        const std::string n = columns(columns_[i.a]);
         return "c < " + n + " ? " + stored(i.a, "c") + " : " + stored(i.b, "c - " + n);
       }
       default: return right_side(dialect_, i);
@@ -245,9 +292,13 @@ class RowPrinter {
 
   const Expression& e_;
   Dialect dialect_;
+  PrintOptions options_;
   std::vector<DType> dtypes_;
   std::vector<Index> columns_;
   std::size_t first_;  // register of an instruction
+  std::string index_;
+  KernelSizes sizes_;
+  std::map<std::string, std::string> names_;  // of sizes by their role, or by columns: equal ones are one loop
   std::vector<Loop> loops_;
   std::vector<int> loop_of_;    // [register]
   std::vector<bool> is_array_;  // [register]
@@ -320,8 +371,9 @@ std::string print_row_prelude(Dialect dialect) {
   return {};
 }
 
-std::string print_row_kernel(const Expression& expression, Dialect dialect, const std::string& name) {
-  return RowPrinter(expression, dialect).kernel(name);
+PrintedKernel print_row_kernel(const Expression& expression, Dialect dialect, const std::string& name,
+                               const PrintOptions& options) {
+  return RowPrinter(expression, dialect, options).kernel(name);
 }
 
 }  // namespace unroll::common

@@ -6,19 +6,25 @@
 
 #include "backends/common/dialect.h"
 #include "backends/common/expression.h"
+#include "backends/common/print_expression.h"
 
 namespace unroll::common {
 
 // What goes once before the row kernels of a file, after print_prelude.
 std::string print_row_prelude(Dialect dialect);
 
-// A whole kernel; results overlap nothing. Values that other columns need, or that are needed after a reduction, are
-// arrays of a row: on the stack in C++, else in memory that the threads of a row share.
-//   C++   extern "C" void name(const T* x0, ..., T* y0, ..., long long begin, long long end): rows begin .. end-1
-//   CUDA  extern "C" __global__ void name(const T* x0, ..., T* y0, ...): any grid of one dimension; a block of at most
-//         1,024 threads shares a row
-//   GLSL  main, any number of workgroups of 256, which share a row; buffers as in print_kernel
-// Throws Error(unsupported) when the dialect lacks an op or a dtype.
-std::string print_row_kernel(const Expression& expression, Dialect dialect, const std::string& name);
+// A whole kernel and its run-time sizes; results overlap nothing. Values that other columns need, or that are needed
+// after a reduction, are arrays of a row: on the stack in C++, else in memory that the threads of a row share. An array
+// is at most an eighth of the next power of two, or 15 elements, larger than the row: expressions whose arrays are as
+// large and whose values are as wide as each other in the same places have the same text. Constants are literals: what
+// divides by its columns has a text per number of columns. sizes[0] are rows, the others and I are those of
+// print_kernel.
+//   C++   extern "C" void name(const T* x0, ..., T* y0, ..., const I* sizes, I begin, I end): rows begin .. end-1
+//   CUDA  extern "C" __global__ void name(const T* x0, ..., T* y0, ..., name_sizes n): any grid of one dimension; a
+//         block of at most 1,024 threads shares a row
+//   GLSL  main, any number of workgroups of 256, which share a row; buffers and sizes as in print_kernel
+// Throws Error(unsupported) as print_kernel.
+PrintedKernel print_row_kernel(const Expression& expression, Dialect dialect, const std::string& name,
+                               const PrintOptions& options = {});
 
 }  // namespace unroll::common

@@ -50,13 +50,15 @@ void pointwise(const At& at) {
   for (std::size_t i = 0; i < at.node.inputs.size(); ++i) from.push_back(at.from(i));
   for (std::size_t k = 0; k < at.node.outputs.size(); ++k) to.push_back(at.to(k));
   at.source.loops(e.shape, [&](const std::vector<std::string>& names) {
-    for (std::size_t i = 0; i < e.inputs.size(); ++i)
-      at.source.line("  const " + common::type_of(Dialect::cpp, e.inputs[i].dtype) + " " + common::variable(i) + " = " +
-                     common::load_of(e.inputs[i].dtype, from[i].at(index_text(names, e.inputs[i].strides))) + ";");
-    at.source.body += common::print_statements(e, Dialect::cpp, "      ");
-    for (std::size_t k = 0; k < to.size(); ++k)
-      at.source.line("  " + to[k].at(index_text(names, e.results[k].strides)) + " = " +
-                     common::store_of(to[k].dtype, common::variable(e.results[k].from)) + ";");
+    const auto load = [&](std::size_t i) {
+      const std::string index = from[i].index(index_text(names, e.inputs[i].strides));
+      return common::load_of(e.inputs[i].dtype, from[i].array, index, {});
+    };
+    const auto store = [&](std::size_t k, const std::string& variable) {
+      const std::string index = to[k].index(index_text(names, e.results[k].strides));
+      return common::store_of(to[k].dtype, to[k].array, index, variable, {});
+    };
+    at.source.body += common::print_statements(e, Dialect::cpp, {load, store}, "      ");
   });
 }
 

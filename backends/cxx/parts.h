@@ -19,8 +19,8 @@ struct Place {
   std::string array;
   Index offset = 0;
   DType dtype = DType::f32;
-  // The element at an index, which is text: "f[64 + e]".
-  std::string at(const std::string& index) const;
+  std::string index(const std::string& from_offset) const;  // in the array: "64 + e"
+  std::string at(const std::string& from_offset) const { return array + "[" + index(from_offset) + "]"; }
 };
 
 // The source while it is made.

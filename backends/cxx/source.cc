@@ -34,9 +34,9 @@ std::string index_text(const std::vector<std::string>& names, const common::Stri
   return text.empty() ? "0" : text;
 }
 
-std::string Place::at(const std::string& index) const {
-  if (offset == 0) return array + "[" + index + "]";
-  return array + "[" + std::to_string(offset) + (index == "0" ? "" : " + " + index) + "]";
+std::string Place::index(const std::string& from_offset) const {
+  if (offset == 0) return from_offset;
+  return std::to_string(offset) + (from_offset == "0" ? "" : " + " + from_offset);
 }
 
 Place Source::make(DType dtype, Index elements) {

@@ -27,9 +27,7 @@ Kind kind_of(DType dtype);  // throws Error(unsupported) for dtypes that shaders
 Term load_element(Code& c, int operand, Term index, DType dtype);  // index from the operand's beginning
 void store_element(Code& c, int operand, Term index, Term value);
 
-// Pointwise groups: operands are the inputs, then the results. No loops.
-// The same work with neighboring axes joined and axes of size 1 dropped.
-common::Expression simplified(const common::Expression& expression);
+// Pointwise groups, simplified (common/walk.h): operands are the inputs, then the results. No loops.
 std::string expression_key(const common::Expression& expression);
 Words expression_shader(const common::Expression& expression, const Setting& setting);
 Params expression_params(const common::Expression& expression);

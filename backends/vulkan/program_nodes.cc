@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/common/walk.h"
 #include "backends/vulkan/program.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -77,7 +78,7 @@ void NodeCompiler::compile(NodeWork& work) {
 
 void NodeCompiler::expression(NodeWork& work, Expression e, Operands operands) {
   if (e.shape.elements() == 0) return;
-  const Expression simple = simplified(e);
+  const Expression simple = common::simplified(e);
   add(work, expression_key(simple), std::move(operands), expression_params(simple),
       static_cast<std::uint64_t>(simple.shape.elements()),
       [&] { return expression_shader(simple, context_.setting()); });

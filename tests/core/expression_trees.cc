@@ -40,11 +40,13 @@ bool takes(Op op, DType dtype) {
 
 class ExpressionGrower {
  public:
-  ExpressionGrower(Engine& engine, bool with_f64) : engine_(engine), with_f64_(with_f64) {}
+  ExpressionGrower(Engine& engine, bool with_f64, std::int64_t larger)
+      : engine_(engine), with_f64_(with_f64), larger_(larger) {}
 
   Expression grow() {
     std::vector<std::int64_t> dims;
     for (std::int64_t rank = below(engine_, 4); rank > 0; --rank) dims.push_back(1 + below(engine_, rank == 1 ? 9 : 4));
+    for (std::int64_t& size : dims) size += size > 1 ? larger_ : 0;
     e_.shape = Shape(std::span<const std::int64_t>(dims));
     for (std::int64_t n = 1 + below(engine_, 4); n > 0; --n) {
       e_.inputs.push_back({dtype(), strides()});
@@ -116,6 +118,7 @@ class ExpressionGrower {
 
   Engine& engine_;
   bool with_f64_;
+  std::int64_t larger_;
   Expression e_;
   std::vector<DType> dtypes_;  // of registers
 };
@@ -129,7 +132,9 @@ std::vector<DType> dtypes_of(Op op) {
   return list;
 }
 
-Expression random_expression(Engine& engine, bool with_f64) { return ExpressionGrower(engine, with_f64).grow(); }
+Expression random_expression(Engine& engine, bool with_f64, std::int64_t larger) {
+  return ExpressionGrower(engine, with_f64, larger).grow();
+}
 
 std::int64_t extent_of(const Shape& shape, const common::Strides& strides) {
   std::int64_t last = 0;

@@ -35,8 +35,9 @@ std::vector<Bound> bounds_of(const Expression& expression, const std::vector<dou
 std::vector<DType> dtypes_of(Op op);
 
 // 1 to 20 instructions of any elementwise ops over a shape of up to 3 dimensions; operands dense, broadcast or, for
-// inputs, transposed. All results are dense.
-Expression random_expression(Engine& engine, bool with_f64);
+// inputs, transposed. All results are dense. Engines in the same state give the same tree for every `larger`, which is
+// added to extents other than 1.
+Expression random_expression(Engine& engine, bool with_f64, std::int64_t larger = 0);
 
 // Elements that the memory of an operand holds.
 std::int64_t extent_of(const Shape& shape, const common::Strides& strides);

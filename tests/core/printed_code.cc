@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <future>
 #include <sstream>
@@ -56,7 +57,31 @@ inline float roundEven(float x) { return std::nearbyint(x); }
 inline uint floatBitsToUint(float x) { return std::bit_cast<uint>(x); }
 inline float sign(float x) { return float((x > 0) - (x < 0)); }
 inline float uintBitsToFloat(uint x) { return std::bit_cast<float>(x); }
+inline void atomicAnd(uint& x, uint y) { x &= y; }
+inline void atomicOr(uint& x, uint y) { x |= y; }
+inline void barrier() {}
+struct Lanes { uint x; };
+static const Lanes gl_GlobalInvocationID{0}, gl_LocalInvocationID{0}, gl_WorkGroupID{0};
+static const Lanes gl_NumWorkGroups{1}, gl_WorkGroupSize{1};
+#define shared static
 )";
+
+// A buffer is a pointer, push constants too; main is `kernel`.
+std::string glsl_line(const std::string& line) {
+  if (line.starts_with("#version") || line.starts_with("#extension") || line.find("local_size_x") != line.npos)
+    return {};
+  if (line.starts_with("void main()")) return "static void kernel()" + line.substr(11) + "\n";
+  if (!line.starts_with("layout")) return line + "\n";
+  const std::size_t open = line.find("{ ") + 2;
+  return "static " + line.substr(open, line.find(' ', open) - open) + "* " +
+         line.substr(line.find(' ', open) + 1, line.find('[') - line.find(' ', open) - 1) + ";\n";
+}
+std::string glsl_as_cpp(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line, result;
+  while (std::getline(lines, line)) result += glsl_line(line);
+  return result;
+}
 
 }  // namespace
 
@@ -77,6 +102,46 @@ std::string_view shim(common::Dialect dialect) {
     case common::Dialect::glsl: return k_glsl_shim;
   }
   return {};
+}
+
+std::string as_prelude(const std::string& prelude) { return glsl_as_cpp(prelude); }
+
+std::string as_function(const common::Expression& e, common::Dialect dialect, const std::string& name,
+                        const common::PrintedKernel& kernel, const common::PrintOptions& options) {
+  using common::Dialect;
+  const std::vector<DType> dtypes = common::register_dtypes(e);
+  const std::string index = common::index_type(dialect, options);
+  std::string arguments, assignments;
+  const auto add = [&](const char* list, std::size_t k, DType dtype, const char* buffer) {
+    const std::string from = std::string(list) + "[" + std::to_string(k) + "]";
+    const std::string type = common::element_type(dialect, dtype, options) + "*";
+    arguments += "(" + type + ")" + from + ", ";
+    assignments += "  " + name + "_space::" + buffer + std::to_string(k) + " = (" + type + ")" + from + ";\n";
+  };
+  for (std::size_t i = 0; i < e.inputs.size(); ++i) add("in", i, dtypes[i], "x");
+  for (std::size_t k = 0; k < e.results.size(); ++k) add("out", k, dtypes[e.results[k].from], "y");
+  const std::string head = "extern \"C\" void " + name +
+                           "(void* const* in, void* const* out, const void* sizes, long long n) {\n";
+  switch (dialect) {
+    case Dialect::cpp:
+      return kernel.text + head + "  " + name + "_kernel(" + arguments + "(const " + index + "*)sizes, 0, n);\n}\n";
+    case Dialect::cuda:
+      return kernel.text + head + "  " + name + "_kernel(" + arguments + "*(const " + name +
+             "_kernel_sizes*)sizes);\n}\n";
+    case Dialect::glsl:
+      return "namespace " + name + "_space {\n" + glsl_as_cpp(kernel.text) + "}\n" + head + assignments + "  " + name +
+             "_space::sizes = (uint*)sizes;\n  " + name + "_space::kernel();\n}\n";
+  }
+  return {};
+}
+
+std::vector<std::byte> packed_sizes(std::vector<std::int64_t> sizes, const common::PrintOptions& options,
+                                    const std::vector<std::int64_t>& offsets) {
+  for (std::size_t k = 0; k < offsets.size(); ++k) sizes[1 + k] = offsets[k];
+  const std::size_t width = options.short_indices ? 4 : 8;  // little-endian
+  std::vector<std::byte> bytes(sizes.size() * width);
+  for (std::size_t k = 0; k < sizes.size(); ++k) std::memcpy(bytes.data() + k * width, &sizes[k], width);
+  return bytes;
 }
 
 std::string failure_of_cuda(const std::string& source) {

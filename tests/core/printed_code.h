@@ -2,6 +2,8 @@
 // Compilers of this machine on printed code.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +23,17 @@ bool have(const std::string& compiler, const std::string& what);
 
 // What C++ needs to be told to take another dialect's functions for its own: CUDA C++ as one thread of one block.
 std::string_view shim(common::Dialect dialect);
+
+// A printed kernel as a C++ function for all dialects. Sizes are in the type of indices of the kernel; begin and end
+// matter for C++ only. GLSL runs as one invocation.
+using PrintedFunction = void (*)(void* const* inputs, void* const* results, const void* sizes, long long n);
+std::string as_function(const common::Expression& expression, common::Dialect dialect, const std::string& name,
+                        const common::PrintedKernel& kernel, const common::PrintOptions& options);
+// What is printed before kernels, as C++ takes it.
+std::string as_prelude(const std::string& prelude);
+// Sizes in the kernel's type of indices, with an offset for each operand.
+std::vector<std::byte> packed_sizes(std::vector<std::int64_t> sizes, const common::PrintOptions& options,
+                                    const std::vector<std::int64_t>& offsets);
 
 // What the compilers say of CUDA C++ (one source) or GLSL (a shader per source); empty when they accept it.
 std::string failure_of_cuda(const std::string& source);

@@ -17,6 +17,7 @@
 #include "tests/support/setting.h"
 #include "tests/support/temp_folder.h"
 #include "unroll/error.h"
+#include "unroll/ops.h"
 #include "unroll/run.h"
 
 using namespace unroll;
@@ -25,7 +26,7 @@ using namespace unroll::testing;
 
 namespace {
 
-constexpr std::size_t k_trees = 10000, k_shim_trees = 1500, k_cuda_trees = 150, k_glsl_trees = 40;
+constexpr std::size_t k_trees = 10000, k_shim_trees = 750, k_cuda_trees = 150, k_glsl_trees = 40;
 constexpr std::size_t k_per_file = 1250;
 // Of one function: what the cpu's are tested to keep. GLSL's expm1, log1p, tanh and sigmoid are made of two or three.
 constexpr int k_ulp = 4, k_glsl_ulp = 10;
@@ -40,56 +41,62 @@ std::uint64_t seed() {
 }
 
 using Memory = std::vector<std::vector<std::byte>>;
-using Kernel = void (*)(void* const* inputs, void* const* results, long long n);
 
-// A kernel with one signature for all: a call of the printed one, or in dialects that are not C++ the printed
-// statements in a loop.
-std::string wrapped(const Expression& e, Dialect dialect, const std::string& name) {
-  const std::vector<DType> dtypes = register_dtypes(e);
-  const auto pointer = [&](DType d, const char* list, std::size_t k) {
-    return "((" + std::string(memory_type(dialect, d)) + "*)" + list + "[" + std::to_string(k) + "])";
-  };
-  std::string text, arguments;
-  for (std::size_t i = 0; i < e.inputs.size(); ++i) arguments += pointer(dtypes[i], "in", i) + ", ";
-  for (std::size_t k = 0; k < e.results.size(); ++k) arguments += pointer(dtypes[e.results[k].from], "out", k) + ", ";
-  const std::string head = "extern \"C\" void " + name + "(void* const* in, void* const* out, long long n) {\n";
-  if (dialect == Dialect::cpp)
-    return print_kernel(e, dialect, name + "_kernel") + head + "  " + name + "_kernel(" + arguments + "0, n);\n}\n";
-  text = head + "  for (long long e = 0; e < n; ++e) {\n";
-  for (std::size_t i = 0; i < e.inputs.size(); ++i)
-    text += "    const " + std::string(register_type(dialect, dtypes[i])) + " v" + std::to_string(i) + " = " +
-            pointer(dtypes[i], "in", i) + "[e];\n";
-  text += print_statements(e, dialect);
-  for (std::size_t k = 0; k < e.results.size(); ++k)
-    text += "    " + pointer(dtypes[e.results[k].from], "out", k) + "[e] = v" +
-            std::to_string(e.results[k].from) + ";\n";
-  return text + "  }\n}\n";
+PrintOptions short_in(Dialect dialect) { return {.short_indices = dialect == Dialect::glsl}; }
+
+std::string top_of_file(Dialect dialect, const PrintOptions& options) {
+  return std::string(shim(dialect)) + as_prelude(print_prelude(dialect, options));
 }
 
-std::string top_of_file(Dialect dialect) {
-  const DialectWords& w = words(dialect);
-  return std::string(shim(dialect)).append(w.includes).append(w.prelude).append(w.math);
+PrintedKernel kernel_of(const Expression& e, Dialect dialect, std::size_t k, const PrintOptions& options) {
+  return print_kernel(e, dialect, "k" + std::to_string(k) + "_kernel", options);
 }
 
 // Expressions as shared libraries: kernel k is called k<k>.
-std::vector<std::string> sources_of(const std::vector<Expression>& list, Dialect dialect) {
+std::vector<std::string> sources_of(const std::vector<Expression>& list, Dialect dialect,
+                                    const PrintOptions& options) {
   std::vector<std::string> sources;
   for (std::size_t k = 0; k < list.size(); ++k) {
-    if (k % k_per_file == 0) sources.push_back(top_of_file(dialect));
-    sources.back() += wrapped(list[k], dialect, "k" + std::to_string(k));
+    if (k % k_per_file == 0) sources.push_back(top_of_file(dialect, options));
+    sources.back() += as_function(list[k], dialect, "k" + std::to_string(k), kernel_of(list[k], dialect, k, options),
+                                  options);
   }
   return sources;
 }
 
-Memory results_of(const Expression& e, void* function, const Memory& inputs) {
+// Operand k lies (k + 1) elements after the beginning of its memory, where the kernel is told so.
+Memory results_of(const Expression& e, void* function, const Memory& inputs, const PrintedKernel& kernel,
+                  const PrintOptions& options) {
   const std::vector<DType> dtypes = register_dtypes(e);
-  Memory results;
+  Memory placed, results;
   std::vector<void*> in, out;
-  for (const auto& bytes : inputs) in.push_back(const_cast<std::byte*>(bytes.data()));
-  for (const auto& result : e.results)
-    results.emplace_back(static_cast<std::size_t>(e.shape.elements()) * dtype_bytes(dtypes[result.from]));
-  for (auto& bytes : results) out.push_back(bytes.data());
-  reinterpret_cast<Kernel>(function)(in.data(), out.data(), e.shape.elements());
+  std::vector<std::int64_t> offsets;
+  const auto place = [&](std::size_t bytes, DType dtype) {
+    offsets.push_back(static_cast<std::int64_t>(offsets.size()) + 1);
+    const std::size_t before = static_cast<std::size_t>(offsets.back()) * dtype_bytes(dtype);
+    placed.emplace_back((before + bytes + 3) / 4 * 4);  // whole words
+    return before;
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::size_t before = place(inputs[i].size(), dtypes[i]);
+    std::copy(inputs[i].begin(), inputs[i].end(), placed.back().begin() + static_cast<std::ptrdiff_t>(before));
+    in.push_back(placed.back().data());
+  }
+  const auto n = static_cast<std::size_t>(e.shape.elements());
+  for (const auto& result : e.results) {
+    place(n * dtype_bytes(dtypes[result.from]), dtypes[result.from]);
+    std::fill(placed.back().begin(), placed.back().end(), std::byte{0x5a});
+    out.push_back(placed.back().data());
+  }
+  const auto sizes = packed_sizes(kernel.sizes, options, offsets);
+  reinterpret_cast<PrintedFunction>(function)(in.data(), out.data(), sizes.data(), e.shape.elements());
+  for (std::size_t k = 0; k < e.results.size(); ++k) {
+    const std::size_t size = dtype_bytes(dtypes[e.results[k].from]), operand = e.inputs.size() + k;
+    const auto begin = placed[operand].begin() + static_cast<std::ptrdiff_t>((operand + 1) * size);
+    results.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(n * size));
+    for (auto at = placed[operand].begin(); at != placed[operand].end(); ++at)
+      if (at < begin || at >= begin + static_cast<std::ptrdiff_t>(n * size)) CHECK(*at == std::byte{0x5a});
+  }
   return results;
 }
 Memory results_of_interpreter(const Expression& e, const Memory& inputs) {
@@ -138,34 +145,40 @@ Memory random_inputs(const Expression& e, Engine& engine, std::vector<std::vecto
   return inputs;
 }
 
-// Every input dense: what the statements alone are run on.
-Expression densified(Expression e) {
-  for (auto& input : e.inputs) input.strides = dense_strides(e.shape);
-  return e;
-}
-
-void check_trees(Dialect dialect, std::size_t n) {
+// The same text serves the extents of a tree, and larger ones.
+void check_trees(Dialect dialect, std::size_t n, const PrintOptions& options) {
   Engine engine(seed() + static_cast<std::uint64_t>(dialect));
-  std::vector<Expression> trees;
+  constexpr std::int64_t k_larger[] = {0, 1, 3};
+  std::vector<Expression> trees, shapes[std::size(k_larger)];
   for (std::size_t k = 0; k < n; ++k) {
+    const Engine before = engine;
     trees.push_back(random_expression(engine, dialect != Dialect::glsl));
-    if (dialect != Dialect::cpp) trees.back() = densified(trees.back());
+    for (std::size_t s = 0; s < std::size(k_larger); ++s) {
+      if (s > 0 && k % 8 != 0) continue;
+      Engine again = before;
+      shapes[s].push_back(random_expression(again, dialect != Dialect::glsl, k_larger[s]));
+      CHECK(kernel_of(shapes[s].back(), dialect, k, options).text == kernel_of(trees[k], dialect, k, options).text);
+    }
   }
   const TempFolder folder;
-  const PrintedCode code(folder.path(), sources_of(trees, dialect), "-O0");
+  const PrintedCode code(folder.path(), sources_of(trees, dialect, options), "-O0");
   REQUIRE_MESSAGE(code.failure().empty(), code.failure().substr(0, 2000));
   Tally printed, interpreted;
-  for (std::size_t k = 0; k < n; ++k) {
-    std::vector<std::vector<double>> elements;
-    const Memory inputs = random_inputs(trees[k], engine, elements);
-    std::vector<std::vector<Bound>> bounds;
-    for (const auto& numbers : elements)
-      bounds.push_back(bounds_of(trees[k], numbers, dialect == Dialect::glsl ? k_glsl_ulp : k_ulp));
-    void* const kernel = code.find("k" + std::to_string(k));
-    REQUIRE(kernel);
-    check_bounds(trees[k], bounds, results_of(trees[k], kernel, inputs), std::string(words(dialect).name), printed);
-    check_bounds(trees[k], bounds, results_of_interpreter(trees[k], inputs), "the interpreter", interpreted);
-  }
+  for (std::size_t s = 0; s < std::size(k_larger); ++s)
+    for (std::size_t at = 0; at < shapes[s].size(); ++at) {
+      const Expression& e = shapes[s][at];
+      const std::size_t k = s == 0 ? at : 8 * at;
+      std::vector<std::vector<double>> elements;
+      const Memory inputs = random_inputs(e, engine, elements);
+      std::vector<std::vector<Bound>> bounds;
+      for (const auto& numbers : elements)
+        bounds.push_back(bounds_of(e, numbers, dialect == Dialect::glsl ? k_glsl_ulp : k_ulp));
+      void* const function = code.find("k" + std::to_string(k));
+      REQUIRE(function);
+      check_bounds(e, bounds, results_of(e, function, inputs, kernel_of(e, dialect, k, options), options),
+                   std::string(words(dialect).name), printed);
+      check_bounds(e, bounds, results_of_interpreter(e, inputs), "the interpreter", interpreted);
+    }
   std::printf("%s: %zu trees, %zu numbers within their bounds, %.1f %% of the bounds tight\n",
               std::string(words(dialect).name).c_str(), n, printed.numbers,
               100.0 * static_cast<double>(printed.tight) / static_cast<double>(printed.numbers));
@@ -256,13 +269,13 @@ bool agrees(const OneOp& one, Dialect dialect, double got, double wanted) {
   return std::abs(got - wanted) <= k_glsl_ulp * epsilon * std::abs(wanted) + 0x1p-126;
 }
 
-void check_every_op(Dialect dialect) {
+void check_every_op(Dialect dialect, const PrintOptions& options) {
   std::vector<OneOp> ops = every_op();
   std::erase_if(ops, [&](const OneOp& one) { return lacks(dialect, one.expression); });
   std::vector<Expression> expressions;
   for (const OneOp& one : ops) expressions.push_back(one.expression);
   const TempFolder folder;
-  const PrintedCode code(folder.path(), sources_of(expressions, dialect), "-O2");
+  const PrintedCode code(folder.path(), sources_of(expressions, dialect, options), "-O2");
   REQUIRE_MESSAGE(code.failure().empty(), code.failure().substr(0, 2000));
   const auto reference = make_backend("reference");
   for (std::size_t k = 0; k < ops.size(); ++k) {
@@ -273,7 +286,8 @@ void check_every_op(Dialect dialect) {
       const auto bytes = inputs.at(input.name).bytes();
       memory.emplace_back(bytes.begin(), bytes.end());
     }
-    const Memory got = results_of(ops[k].expression, code.find("k" + std::to_string(k)), memory);
+    const Memory got = results_of(ops[k].expression, code.find("k" + std::to_string(k)), memory,
+                                  kernel_of(ops[k].expression, dialect, k, options), options);
     for (std::int64_t i = 0; i < wanted.elements(); ++i) {
       const double y = number_at(wanted.dtype(), got[0], i);
       if (agrees(ops[k], dialect, y, wanted.at(i))) continue;
@@ -296,8 +310,8 @@ TEST_CASE("every elementwise op has a formula in every dialect for every dtype i
       const bool there = !formula(dialect, i.op, i.dtype, i.to).empty();
       CHECK(there == !lacks(dialect, one.expression));
       there ? ++n : ++n_lacking;
-      if (there) CHECK_NOTHROW(print_kernel(one.expression, dialect, "f"));
-      else CHECK_THROWS_AS(print_kernel(one.expression, dialect, "f"), Error);
+      if (there) CHECK_NOTHROW(print_kernel(one.expression, dialect, "f", short_in(dialect)));
+      else CHECK_THROWS_AS(print_kernel(one.expression, dialect, "f", short_in(dialect)), Error);
     }
     std::printf("%s: %zu formulas, %zu without the dtype\n", std::string(words(dialect).name).c_str(), n, n_lacking);
     if (dialect != Dialect::glsl) CHECK(n_lacking == 0);
@@ -306,27 +320,33 @@ TEST_CASE("every elementwise op has a formula in every dialect for every dtype i
 
 TEST_CASE("every op printed as C++ has the reference's bits, in the other dialects its numbers") {
   if (!have(compilers().cpp, "no C++ compiler")) return;
-  for (const Dialect dialect : k_dialects) check_every_op(dialect);
+  for (const Dialect dialect : k_dialects) check_every_op(dialect, short_in(dialect));
+  check_every_op(Dialect::glsl, {.short_indices = true, .small_types = false});
 }
 
 TEST_CASE("random trees printed as C++ agree with the interpreter") {
-  if (have(compilers().cpp, "no C++ compiler")) check_trees(Dialect::cpp, setting("UNROLL_TREES", k_trees));
+  if (have(compilers().cpp, "no C++ compiler")) check_trees(Dialect::cpp, setting("UNROLL_TREES", k_trees), {});
 }
 
-TEST_CASE("random trees printed as CUDA C++ and GLSL agree with the interpreter when C++ is taught their functions") {
+TEST_CASE("random trees with short indices agree with the interpreter in all dialects, as C++ with their functions") {
   if (!have(compilers().cpp, "no C++ compiler")) return;
-  check_trees(Dialect::cuda, k_shim_trees);
-  check_trees(Dialect::glsl, k_shim_trees);
+  check_trees(Dialect::cpp, k_shim_trees, {.short_indices = true});
+  check_trees(Dialect::cuda, k_shim_trees, {.short_indices = true});
+  check_trees(Dialect::glsl, k_shim_trees, {.short_indices = true});
+  check_trees(Dialect::glsl, k_shim_trees, {.short_indices = true, .small_types = false});
 }
 
 TEST_CASE("nvcc compiles the kernels of every op and of random trees") {
   if (!have(compilers().cuda, "nvcc is absent: CUDA C++ is printed, not compiled")) return;
   std::string text = print_prelude(Dialect::cuda);
   std::size_t n = 0;
-  for (const OneOp& one : every_op()) text += print_kernel(one.expression, Dialect::cuda, "k" + std::to_string(n++));
+  for (const OneOp& one : every_op())
+    text += print_kernel(one.expression, Dialect::cuda, "k" + std::to_string(n++)).text;
   Engine engine(seed());
   for (std::size_t k = 0; k < k_cuda_trees; ++k)
-    text += print_kernel(random_expression(engine, true), Dialect::cuda, "k" + std::to_string(n++));
+    text += print_kernel(random_expression(engine, true), Dialect::cuda, "k" + std::to_string(n++),
+                         {.short_indices = k % 2 == 0})
+                .text;
   const std::string failure = failure_of_cuda(text);
   CHECK_MESSAGE(failure.empty(), failure.substr(0, 2000));
   std::printf("nvcc compiled %zu kernels\n", n);
@@ -340,9 +360,47 @@ TEST_CASE("a GLSL compiler takes the kernels of every op and of random trees") {
   Engine engine(seed());
   for (std::size_t k = 0; k < k_glsl_trees; ++k) list.push_back(random_expression(engine, false));
   std::vector<std::string> sources;
-  for (const Expression& e : list)
-    sources.push_back(print_prelude(Dialect::glsl) + print_kernel(e, Dialect::glsl, "f"));
+  for (std::size_t k = 0; k < list.size(); ++k) {
+    const PrintOptions options{.short_indices = true, .small_types = k % 3 != 0};
+    sources.push_back(print_prelude(Dialect::glsl, options) +
+                      print_kernel(list[k], Dialect::glsl, "f", options).text);
+  }
   const std::string failures = failure_of_glsl(sources);
   CHECK_MESSAGE(failures.empty(), failures);
   std::printf("%s compiled %zu kernels\n", compilers().glsl.c_str(), list.size());
+}
+
+TEST_CASE("axes that join have the text of one axis, and operands that walk otherwise have another text") {
+  const auto text = [](const Shape& shape, const Shape& bias) {
+    auto body = std::make_shared<Graph>();
+    body->output("y", cast(cast(body->input("x", {DType::bf16, shape}), DType::f32) +
+                           broadcast(body->input("b", {DType::f32, bias}), shape), DType::bf16));
+    return print_kernel(expression_of_body(*body), Dialect::cuda, "f").text;
+  };
+  CHECK(text({3, 5}, {5}) == text({70, 1000}, {1000}));
+  CHECK(text({3, 5}, {5}) == text({4, 6, 7}, {7}));
+  CHECK(text({3, 5}, {5}) != text({3, 5}, {3, 1}));
+  CHECK(text({3, 5}, {5}) != text({3, 5}, {3, 5}));
+}
+
+TEST_CASE("the caller of a printed expression supplies its loads and stores") {
+  auto body = std::make_shared<Graph>();
+  const Value a = body->input("a", {DType::f32, {4}}), b = body->input("b", {DType::f32, {4}});
+  body->output("y", a * b);
+  body->output("z", a + 1);
+  const Splice splice{[](std::size_t i) { return "tile[" + std::to_string(i) + "]"; },
+                      [](std::size_t k, const std::string& v) { return "put<" + std::to_string(k) + ">(" + v + ");"; }};
+  CHECK(print_statements(expression_of_body(*body), Dialect::cuda, splice, "") ==
+        "const float v0 = tile[0];\nconst float v1 = tile[1];\nconst float v2 = 1.0f;\n"
+        "const float v3 = v0 * v1;\nconst float v4 = v0 + v2;\nput<0>(v3);\nput<1>(v4);\n");
+}
+
+TEST_CASE("indices that a dialect or a shape does not allow are refused") {
+  Graph graph;
+  const Value x = graph.input("x", {DType::b8, {1 << 16, 1 << 15}});
+  graph.output("y", logical_not(x));
+  const Expression e = expression_of_node(graph, graph.nodes().back());
+  CHECK_NOTHROW(print_kernel(e, Dialect::cuda, "f"));
+  CHECK_THROWS_AS(print_kernel(e, Dialect::cuda, "f", {.short_indices = true}), Error);
+  CHECK_THROWS_AS(print_kernel(e, Dialect::glsl, "f"), Error);
 }

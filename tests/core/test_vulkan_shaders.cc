@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 
+#include "backends/common/walk.h"
 #include "backends/vulkan/record.h"
 #include "tests/core/expression_trees.h"
 #include "tests/support/setting.h"
@@ -50,7 +51,7 @@ using Bytes8 = std::vector<std::byte>;
 
 // The results of an expression on the device: one dispatch, each operand in a buffer of its own.
 std::vector<Bytes8> run_expression(Context& context, const Expression& e, const std::vector<Bytes8>& inputs) {
-  const Expression simple = simplified(e);
+  const Expression simple = common::simplified(e);
   const std::vector<DType> dtypes = common::register_dtypes(e);
   std::vector<Range> ranges;
   Frame frame;
@@ -112,7 +113,7 @@ TEST_CASE("shaders of random expression trees are valid SPIR-V") {
   const TempFolder folder;
   Engine engine(setting("UNROLL_SEED", 1));
   for (std::size_t k = 0; k < setting("UNROLL_VULKAN_TREES", k_validated); ++k) {
-    const Expression e = simplified(random_expression(engine, /*with_f64=*/false));
+    const Expression e = common::simplified(random_expression(engine, /*with_f64=*/false));
     CAPTURE(text_of(e));
     REQUIRE(is_valid(expression_shader(e, k % 2 ? k_setting : k_preserving), folder));
   }
