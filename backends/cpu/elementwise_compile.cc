@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backends/cpu/elementwise.h"
+#include "backends/cpu/row_kernels.h"
 #include "unroll/error.h"
 
 namespace unroll::cpu {
@@ -32,8 +33,9 @@ class ElementwiseCompiler {
 
   void compile() {
     check();
-    pair();
     collapse();
+    find_repeated();
+    pair();
     find_lives();
     place_inputs();
     place_constants();
@@ -86,21 +88,44 @@ class ElementwiseCompiler {
     }
   }
 
+  std::uint16_t first() const { return static_cast<std::uint16_t>(n_inputs() + s_.constants.size()); }
+
+  // Inputs with one element per row whose readers all have kernels that repeat it in registers; others are spread over
+  // tiles.
+  void find_repeated() {
+    repeated_.assign(registers_.size(), false);
+    for (std::size_t i = 0; i < n_inputs(); ++i) repeated_[i] = input_access(input_strides_[i]) == Access::splatted;
+    for (const auto& result : s_.results) repeated_[origin(result.from)] = false;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Instruction& i : s_.instructions) {
+        const std::uint16_t operands[] = {origin(i.a), origin(i.b), origin(i.c)};
+        const int n = op_info(i.op).max_inputs;
+        const unsigned bits = repeated_bits(operands, n);
+        if (bits == 0 || is_copy(i) || (n == 2 && repeated_function(i.op, i.dtype, bits))) continue;
+        for (int k = 0; k < n; ++k) repeated_[operands[k]] = false;
+        changed = true;
+      }
+    }
+  }
+  unsigned repeated_bits(const std::uint16_t* operands, int n) const {
+    unsigned bits = 0;
+    for (int k = 0; k < n; ++k) bits |= (repeated_[operands[k]] ? 1u : 0u) << k;
+    return bits;
+  }
+
   // An addition, subtraction or product whose result only another one reads is done with that one: a tile less is
   // written and read. Each rounds as it would alone.
   void pair() {
-    const auto first = static_cast<std::uint16_t>(n_inputs() + s_.constants.size());
     std::vector<int> uses(registers_.size(), 0);
     for (std::size_t step = 0; step < s_.instructions.size(); ++step) {
       const Instruction& i = s_.instructions[step];
       if (is_copy(i)) continue;
-      const std::uint16_t operands[] = {i.a, i.b, i.c};
-      Operation operation{tile_function(i.op, i.dtype, i.to), static_cast<std::uint16_t>(first + step),
-                          op_info(i.op).max_inputs, {}};
-      for (int k = 0; k < operation.n; ++k) {
-        operation.operands[k] = origin(operands[k]);
-        ++uses[operation.operands[k]];
-      }
+      Operation operation{tile_function(i.op, i.dtype, i.to), static_cast<std::uint16_t>(first() + step),
+                          op_info(i.op).max_inputs, {origin(i.a), origin(i.b), origin(i.c)}};
+      for (int k = 0; k < operation.n; ++k) ++uses[operation.operands[k]];
+      if (const unsigned bits = repeated_bits(operation.operands, operation.n))
+        operation.function = repeated_function(i.op, i.dtype, bits);
       operations_.push_back(operation);
     }
     for (const auto& result : s_.results) ++uses[origin(result.from)];
@@ -113,10 +138,16 @@ class ElementwiseCompiler {
         const std::uint16_t between = outer.operands[k];
         if (uses[between] != 1 || made_by[between] == k_never) continue;
         Operation& inner = operations_[static_cast<std::size_t>(made_by[between])];
-        const Instruction &last = s_.instructions[outer.dst - first], &before = s_.instructions[between - first];
-        const auto function = inner.n == 2 ? pair_function(last.op, before.op, k == 0, last.dtype) : nullptr;
-        if (!function) continue;
-        outer = {function, outer.dst, 3, {inner.operands[0], inner.operands[1], outer.operands[1 - k]}};
+        if (inner.n != 2) continue;
+        const Op inner_op = s_.instructions[between - first()].op;
+        Operation both{nullptr, outer.dst, 3, {inner.operands[0], inner.operands[1], outer.operands[1 - k]}};
+        if (inner_op != Op::sub && repeated_[both.operands[0]]) std::swap(both.operands[0], both.operands[1]);
+        const Instruction& last = s_.instructions[outer.dst - first()];
+        const unsigned bits = repeated_bits(both.operands, 3);
+        both.function = bits == 0 ? pair_function(last.op, inner_op, k == 0, last.dtype)
+                                  : repeated_pair_function(last.op, inner_op, k == 0, last.dtype, bits);
+        if (!both.function) continue;
+        outer = both;
         inner.function = nullptr;
         made_by[outer.dst] = k_never;
       }
@@ -191,12 +222,15 @@ class ElementwiseCompiler {
     for (std::size_t i = 0; i < n_inputs(); ++i) {
       Register& r = registers_[i];
       if (r.last_use == k_never) continue;
-      Access access = input_access(input_strides_[i]);
+      Access access = repeated_[i] ? Access::repeated : input_access(input_strides_[i]);
       if (access == Access::direct && r.in_result) access = Access::copied;
       if (access == Access::direct) {
         r.location = take_memory();
         r.row_bytes = row_bytes(input_strides_[i], r.dtype);
         last_direct_read_ = std::max(last_direct_read_, r.last_use);
+      } else if (access == Access::repeated) {
+        r.location = take_memory();
+        r.row_bytes = row_bytes(input_strides_[i], r.dtype);
       } else {
         r.location = take_slot(r.dtype);
         r.has_slot = true;
@@ -306,6 +340,7 @@ class ElementwiseCompiler {
   Elementwise& t_;
   std::vector<Register> registers_;
   std::vector<std::uint16_t> origin_;
+  std::vector<bool> repeated_;  // [register]
   std::vector<Operation> operations_;
   std::vector<Strides> input_strides_, result_strides_;  // collapsed
   std::vector<const Register*> step_registers_;  // of each step: a, b, c, dst

@@ -101,7 +101,7 @@ struct Elementwise::Run {
     std::byte*& at = locations[load.location];
     if (load.access == Access::once) return;
     from += offset(load, block);
-    if (load.access == Access::direct) {
+    if (load.access == Access::direct || load.access == Access::repeated) {
       at = const_cast<std::byte*>(from);
       return;
     }

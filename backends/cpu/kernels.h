@@ -121,7 +121,8 @@ class Elementwise {
   enum class Access : std::uint8_t {
     direct,    // the memory itself
     once,      // one element for the whole program
-    splatted,  // one element for each row
+    repeated,  // the memory itself, one element for each row
+    splatted,  // one element for each row, spread over a tile
     copied,    // tile by tile, any strides
   };
   struct Operand {  // an input or a result

@@ -2,6 +2,7 @@
 // Elementwise programs of the cpu backend against one element at a time in plain C++.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
 
@@ -407,6 +408,45 @@ TEST_CASE("a node and a fused body become programs") {
     CHECK(sums[i] == xs[i] + biases[i % 70]);
     CHECK(ys[i] == sums[i] * 2);
     CHECK(small[i] == (ys[i] < xs[i]));
+  }
+}
+
+TEST_CASE("an operand with one value per row gives the bits of one with all its elements, in every place") {
+  constexpr std::int64_t R = 13, C = 70;
+  using Body = std::function<Value(const Value& x, const Value& y, const Value& r, const Value& s)>;
+  const std::pair<const char*, Body> bodies[] = {
+      {"x * r + y", [](auto& x, auto& y, auto& r, auto&) { return x * r + y; }},
+      {"y - r * x", [](auto& x, auto& y, auto& r, auto&) { return y - r * x; }},
+      {"(r - x) * y", [](auto& x, auto& y, auto& r, auto&) { return (r - x) * y; }},
+      {"(x - r) * s", [](auto& x, auto&, auto& r, auto& s) { return (x - r) * s; }},
+      {"r / x", [](auto& x, auto&, auto& r, auto&) { return r / x; }},
+      {"r * s + x", [](auto& x, auto&, auto& r, auto& s) { return r * s + x; }},
+      {"maximum and tanh", [](auto& x, auto&, auto& r, auto& s) { return maximum(x, r) + tanh(s) * x; }},
+      {"select", [](auto& x, auto& y, auto& r, auto&) { return select(less(x, r), x, r) * y; }},
+      {"r and a copy of it", [](auto& x, auto&, auto& r, auto&) { return stop_gradient(r) * x + r; }}};
+  const auto x = random_values<float>(R * C), y = random_values<float>(R * C), r = random_values<float>(R),
+             s = random_values<float>(R);
+  const auto spread = [&](const std::vector<float>& values) {
+    std::vector<float> all;
+    for (const float value : values) all.insert(all.end(), C, value);
+    return all;
+  };
+  const auto all_r = spread(r), all_s = spread(s);
+  const auto run = [&](const Body& body, bool per_row) {
+    Graph fused;
+    const auto operand = [&](const char* name) { return fused.input(name, {DType::f32, {R, C}}); };
+    fused.output("z", body(operand("x"), operand("y"), operand("r"), operand("s")));
+    Expression source = common::expression_of_body(fused);
+    if (per_row)
+      for (const std::size_t i : {2, 3}) source.inputs[i].strides = {1, 0};
+    std::vector<float> z(R * C);
+    const std::array<const void*, 4> in{x.data(), y.data(), (per_row ? r : all_r).data(), (per_row ? s : all_s).data()};
+    team_of(2).run([&](const Part& part) { Elementwise(source).run(in, std::array<void*, 1>{z.data()}, part); });
+    return z;
+  };
+  for (const auto& [name, body] : bodies) {
+    CAPTURE(name);
+    CHECK(run(body, true) == run(body, false));
   }
 }
 
