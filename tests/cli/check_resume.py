@@ -54,6 +54,9 @@ def resume_with_another_config(folder):
     assert "config change: data.path = " in moved.err, moved.err
     refused(2, "train", "--resume", "--out", run, "--max-updates", 50, "--set", f"data.validation={data}",
             says=["cannot change data.validation from 0.1 to"])
+    refused(2, "train", folder / "demo" / "config.toml", "--resume", "--out", run, "--seed", 7,
+            says=["train.seed from 0 to 7", "unroll train --resume --out"])
+    refused(2, "train", "--resume", run, says=["Name the run to resume: unroll train --resume --out"])
     refused(2, "train", "--resume", "--out", folder / "none", says=["holds no run to resume"])
     refused(2, "train", "--out", folder / "none", says=["the config file is missing"])
 

@@ -274,11 +274,17 @@ std::string config_to_train(const TrainArguments& options) {
   return own;
 }
 
+// --resume takes no value; who gives it the run's folder has named a config.
+std::string hint_of_run_folder(const TrainArguments& options) {
+  if (options.resume && disk().exists(options.config + "/config.toml"))
+    return fmt::format("Name the run to resume: unroll train --resume --out {}", options.config);
+  return fmt::format("Name a run folder: unroll train {} --out runs/first",
+                     options.config.empty() ? "CONFIG" : options.config);
+}
+
 int execute(const TrainArguments& options) {
   if (options.out.empty() && !options.find_lr && !options.verify_resume && !options.check_precision)
-    throw Error(ErrorKind::usage, "train", "--out is missing",
-                fmt::format("Name a run folder: unroll train {} --out runs/first",
-                            options.config.empty() ? "CONFIG" : options.config));
+    throw Error(ErrorKind::usage, "train", "--out is missing", hint_of_run_folder(options));
   const std::string source = config_to_train(options);
   Config config = load_config(options, source);
   make_data_path_absolute(config, source);

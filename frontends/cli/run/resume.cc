@@ -84,7 +84,7 @@ void refuse_changes(const std::vector<ConfigChange>& changes, const std::string&
     if (!c.allowed) refused += fmt::format("{}{} from {} to {}", refused.empty() ? "" : ", ", c.key, c.was, c.is);
   if (refused.empty()) return;
   throw Error(ErrorKind::usage, folder, fmt::format("a resumed run cannot change {}", refused),
-              "Keep the run's values, or train in another folder");
+              fmt::format("Keep the run's values: unroll train --resume --out {}. Or train in another folder", folder));
 }
 
 std::vector<ConfigChange> changes_since_run(const std::string& folder, const Config& config) {
