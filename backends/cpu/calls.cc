@@ -316,8 +316,9 @@ constexpr MakerRow k_makers[] = {
 ElementwiseNode elementwise_node(const PlanView& view, std::int32_t id) {
   const Node& node = view.graph().node(id);
   const Shape& shape = node.outputs[0].shape;
-  ElementwiseNode made{node.op == Op::fused ? common::expression_of_body(*node.body)
-                                            : common::expression_of_node(view.graph(), node)};
+  ElementwiseNode made;
+  made.source = node.op == Op::fused ? common::expression_of_body(*node.body)
+                                     : common::expression_of_node(view.graph(), node);
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     made.inputs.push_back(view.ref(node.inputs[i]));
     made.source.inputs[i].strides = view.strides(node.inputs[i], shape);
@@ -404,7 +405,6 @@ std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id
 }
 
 bool is_packed_matmul(const PlanView& view, std::int32_t id, const ScanForm& form) {
-  std::size_t none = 0;
   return form.product(id) && matmul_of(view, id).single();
 }
 
