@@ -76,7 +76,8 @@ def keys_without_advice():
 
 def main():
     blocks, wrong = 0, [f"docs/training.md: nothing about train.{key}" for key in keys_without_advice()]
-    for page in [ROOT / "README.md", ROOT / "bench/README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for page in [ROOT / "README.md", *sorted((ROOT / "bench").rglob("*.md")),
+                 *sorted((ROOT / "docs").rglob("*.md"))]:
         n, found = check(page)
         blocks += n
         wrong += found

@@ -93,7 +93,7 @@ def faults(text):
 
 
 def main(root):
-    pages = [root / "README.md", root / "bench/README.md", *sorted((root / "docs").rglob("*.md"))]
+    pages = [root / "README.md", *sorted((root / "bench").rglob("*.md")), *sorted((root / "docs").rglob("*.md"))]
     headers = sorted((root / "core/include/unroll").glob("*.h"))
     cli = root / "frontends/cli"
     helps = [cli / "config/config_keys.cc", cli / "options/command_options.cc"]
