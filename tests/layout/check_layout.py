@@ -47,8 +47,9 @@ FRONTENDS_MAY_INCLUDE = {
     "data": (set(), {"support", "data"}),
     "model": ({"data"}, {"support", "io", "ir", "autodiff", "passes", "train", "data", "model"}),
     "tasks": ({"data", "model"}, set(ROOM_ORDER)),
+    "checkpoint": (set(), set(ROOM_ORDER)),
     "onnx": (set(), set(ROOM_ORDER)),
-    "cli": ({"data", "model", "tasks", "onnx"}, set(ROOM_ORDER)),
+    "cli": ({"data", "model", "tasks", "checkpoint", "onnx"}, set(ROOM_ORDER)),
     "c": (set(), set(ROOM_ORDER)),
     "python": ({"cli"}, set(ROOM_ORDER)),
 }
