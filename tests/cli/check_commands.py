@@ -11,8 +11,8 @@ import tempfile
 
 from command import UNROLL, call, load, ok, refused, run_checks, save
 
-COMMANDS = ["doctor", "new", "train", "eval", "generate", "predict", "stream", "run", "export", "inspect", "bench",
-            "lever", "compare", "explain", "report", "completion"]
+COMMANDS = ["doctor", "new", "train", "eval", "generate", "predict", "stream", "run", "export", "import", "inspect",
+            "bench", "lever", "compare", "explain", "report", "completion"]
 
 
 def version_and_help(folder):

@@ -10,11 +10,11 @@ from command import call, ok, run_checks
 
 GROUPS = {"Start here": ["new", "data", "train", "eval", "predict", "generate"],
           "Understand a model": ["inspect", "explain", "profile", "compare", "report", "lever"],
-          "Deploy": ["stream", "run", "export", "bench"],
+          "Deploy": ["stream", "run", "export", "import", "bench"],
           "Machine": ["doctor", "completion"]}
 COMMANDS = [name for names in GROUPS.values() for name in names]
 VERBS = {"Create", "Check", "Train", "Evaluate", "Predict", "Generate", "Show", "Explain", "Measure", "Write", "Run",
-         "Print"}
+         "Import", "Print"}
 
 
 # Values without a default: nothing happens unless they are given.

@@ -50,7 +50,7 @@ OPTIONS = [
 ]
 OPERANDS = [(name, 2, [f"[{name}]", "is missing", f"unroll {name} --help"])
             for name in ("data", "eval", "predict", "generate", "inspect", "explain", "profile", "compare",
-                         "report", "lever", "stream", "run", "export", "completion")]
+                         "report", "lever", "stream", "run", "export", "import", "completion")]
 OPERANDS += [("new", 2, ["[new]", "language-model"]), ("new forecast", 2, ["[new]", "folder"]),
              ("train", 2, ["[train]", "--out is missing"]), ("train c.toml", 2, ["--out is missing"]),
              ("train --out run", 2, ["config file is missing", "unroll train CONFIG --out DIR"]),

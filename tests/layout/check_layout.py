@@ -36,7 +36,7 @@ PUBLIC_ROOMS = {
     "train": "compare lever optimizer trainer",
     "data": "dataset text_scores",
     "model": "model network stream",
-    "tasks": "data_check examples inference predict predict_tables tasks",
+    "tasks": "data_check examples inference predict predict_tables sequential tasks",
 }
 ROOM_ORDER = list(PUBLIC_ROOMS)
 ROOM_OF_HEADER = {f"unroll/{word}" + ("" if "." in word else ".h"): room
@@ -54,8 +54,8 @@ FRONTENDS_MAY_INCLUDE = {
     "python": ({"cli"}, set(ROOM_ORDER)),
 }
 # The folders of the command: each may include itself and those before it.
-CLI_ROOMS = ["terminal", "config", "options", "run", "plan", "page", "answers", "measure", "tasks",
-             "commands"]
+CLI_ROOMS = ["terminal", "config", "options", "run", "plan", "page", "answers", "measure",
+             "deploy", "tasks", "commands"]
 MOST_FILES = 22  # of a folder of frontends
 # What frontends use of core besides the public headers and core/support.
 FRONTENDS_SEAM = {

@@ -27,6 +27,7 @@
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
 #include "unroll/scan_form.h"
+#include "unroll/sequential.h"
 #include "unroll/stream.h"
 #include "unroll/tasks.h"
 #include "unroll/tensor.h"

@@ -155,7 +155,8 @@ int execute(const PredictArguments& options) {
   const std::string word = options.json ? "jsonl" : options.format;
   const TaskKind* kind = find_task_kind(run.config.uses());
   if (!kind)
-    run.config.refuse("task.kind", "the run has no task to predict with", "Name the run folder of a trained task");
+    run.config.refuse("task.kind", "the run has no task to predict with",
+                      "Name the run folder of a trained task; `unroll run` runs other models on tensors");
   if (kind->row.answer_file) {
     OutputFile file(options.output);
     RowWriter writer(row_format(word, options.output, RowFormat::csv), file);

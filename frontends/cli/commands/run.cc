@@ -3,8 +3,11 @@
 // compare us with anything. Every tensor of the files is named, checked and used.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "frontends/cli/commands/commands.h"
 #include "frontends/cli/config/job.h"
+#include "frontends/cli/deploy/run_model.h"
 #include "frontends/cli/measure/run_onnx.h"
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/terminal/activity.h"
@@ -18,25 +21,24 @@
 namespace unroll::cli {
 namespace {
 
-struct TensorArguments : ConfigArguments, TensorFiles {
-  std::string weights;
+struct TensorArguments : RunArguments, TensorFiles {
   bool grad = false;
 };
 
 void add_options(CLI::App& app, TensorArguments& o) {
-  add_operand(app, "config", o.config, "Config file with a [model] section, or ONNX model FILE.onnx.");
+  add_operand(app, "config", o.config, "Run folder, config file with a [model] section, or ONNX model FILE.onnx.");
   group(app, "Model");
   add_text(app, "--weights", o.weights, "FILE",
            "Safetensors file with the parameters of a config, under PyTorch's names.");
   add_set(app, o);
   group(app, "Data");
   make_required(add_text(app, "--input", o.input, "FILE",
-           "Safetensors file with x [T,B,I], optional h0, c0 and lengths; with --grad also d_y. For an ONNX model: its "
-           "inputs by name."));
+           "Safetensors file with x [T,B,I], optional h0, c0 and lengths; with --grad also d_y. For a run or an ONNX "
+           "model: its inputs by name."));
   group(app, "Output");
   make_required(add_text(app, "--output", o.output, "FILE",
-                         "Write y, hn and cn, or the outputs of an ONNX model, to this safetensors file; with --grad "
-                         "also d_*."));
+                         "Write y, hn and cn, or the outputs of a run or an ONNX model, to this safetensors file; with "
+                         "--grad also d_*."));
   add_flag(app, "--grad", o.grad, "Compute the gradients of <y,d_y> + <hn,d_hn> + <cn,d_cn> too.");
   add_explain(app, o.explain);
   add_json(app, o.json);
@@ -44,6 +46,7 @@ void add_options(CLI::App& app, TensorArguments& o) {
   add_examples(app,
                "  unroll run lstm.toml --weights w.safetensors --input x.safetensors \\\n"
                "      --output y.safetensors --grad\n"
+               "  unroll run runs/co2 --input x.safetensors --output y.safetensors\n"
                "  unroll run model.onnx --input x.safetensors --output y.safetensors");
 }
 
@@ -171,20 +174,29 @@ TensorMap gather_inputs(const TensorArguments& options, const Pass& pass, Tensor
   return input;
 }
 
-int execute_onnx(const TensorArguments& options) {
+// Options of a config that a whole model does not have.
+void refuse_options_of_config(const TensorArguments& options, const char* what) {
   const std::pair<const char*, bool> refused[] = {
       {"--weights", !options.weights.empty()}, {"--set", !options.settings.empty()}, {"--grad", options.grad}};
   for (const auto& [name, is_given] : refused) {
     if (!is_given) continue;
-    throw Error(ErrorKind::usage, "run", fmt::format("{} does not apply to an ONNX model", name),
-                "An ONNX file has its own parameters, and runs forward only");
+    throw Error(ErrorKind::usage, "run", fmt::format("{} does not apply to {}", name, what),
+                "It has its own parameters, and runs forward only");
   }
+}
+
+int execute_onnx(const TensorArguments& options) {
+  refuse_options_of_config(options, "an ONNX model");
   const std::string backend = options.backend.empty() ? "cpu" : options.backend;
   return run_onnx(options.config, options, backend, options.threads.value_or(0));
 }
 
 int execute(const TensorArguments& options) {
   if (options.config.ends_with(".onnx")) return execute_onnx(options);
+  if (std::filesystem::is_directory(options.config)) {
+    refuse_options_of_config(options, "a run");
+    return run_model(options, options);
+  }
   if (options.weights.empty())
     throw Error(ErrorKind::usage, "run", "--weights is missing", "`unroll run --help` describes --weights");
   Activity busy("running the model");

@@ -60,7 +60,7 @@ CxxJob cxx_job(const ExportArguments& o) {
   const bool is_trained = std::filesystem::is_directory(o.config) || !o.weights.empty();
   RunFolder run = is_trained ? open_run(o) : RunFolder{load_config(o, o.config), {}, folder_of(o.config)};
   CxxJob job;
-  if (run.config.text("task.kind").empty())
+  if (run.config.text("task.kind").empty() && !run.model.metadata.contains("task"))
     job.model = recurrent_stream(model_options(run.config), run.config.integer("model.input"));
   else
     job.model = task_stream(is_trained ? run.model.metadata : make_task(run.config, run.folder)->metadata());

@@ -43,7 +43,7 @@ ExportJob export_job(const ExportArguments& o) {
   const RunFolder run = is_trained ? open_run(o) : RunFolder{load_config(o, o.config), {}, folder_of(o.config)};
   job.parameters = run.model.tensors;
   job.metadata = run.model.metadata;
-  if (run.config.text("task.kind").empty()) {
+  if (run.config.text("task.kind").empty() && !job.metadata.contains("task")) {
     job.inference = onnx::stack_inference(model_options(run.config), run.config.integer("model.input"), false);
   } else {
     if (!is_trained) job.metadata = make_task(run.config, run.folder)->metadata();

@@ -12,6 +12,7 @@
 #include "frontends/tasks/forecast/series_units.h"
 #include "frontends/tasks/label/label_network.h"
 #include "frontends/tasks/language_model/language_model.h"
+#include "frontends/tasks/sequential/sequential.h"
 #include "frontends/tasks/translate/translate_network.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -169,7 +170,8 @@ Inference task_inference(const Metadata& metadata) {
   };
   constexpr Row k_tasks[] = {{"language_model", language_inference}, {"classify", classify_inference},
                              {"forecast", forecast_inference},       {"label", label_inference},
-                             {"document", document_inference},       {"translate", translate_inference}};
+                             {"document", document_inference},       {"translate", translate_inference},
+                             {"sequential", sequential_inference}};
   const std::string& task = get_text(metadata, "task");
   for (const Row& row : k_tasks)
     if (row.task == task) return row.make(metadata);

@@ -4,6 +4,7 @@
 #include "frontends/tasks/common/task_parts.h"
 #include "frontends/tasks/forecast/series_units.h"
 #include "frontends/tasks/language_model/language_model.h"
+#include "frontends/tasks/sequential/sequential.h"
 #include "unroll/error.h"
 #include "unroll/stream.h"
 #include "unroll/tasks.h"
@@ -20,7 +21,8 @@ CellLayerResult read_out(Scope& scope, Value x, const RecurrentModelOptions& mod
   return r;
 }
 
-StreamModel language_stream(const Metadata& metadata, const RecurrentModelOptions& model) {
+StreamModel language_stream(const Metadata& metadata) {
+  const RecurrentModelOptions model = get_model_options(metadata);
   StreamModel stream = recurrent_stream(model, 1);
   stream.input = DType::i32;
   LanguageNetwork network = LanguageNetwork::of(metadata);
@@ -31,7 +33,8 @@ StreamModel language_stream(const Metadata& metadata, const RecurrentModelOption
   return stream;
 }
 
-StreamModel classify_stream(const Metadata& metadata, const RecurrentModelOptions& model) {
+StreamModel classify_stream(const Metadata& metadata) {
+  const RecurrentModelOptions model = get_model_options(metadata);
   const std::int64_t classes = get_integer(metadata, "classes");
   if (metadata.contains("pooling") && get_text(metadata, "pooling") != "final")
     throw Error(ErrorKind::unsupported, "task_stream",
@@ -52,7 +55,8 @@ StreamModel classify_stream(const Metadata& metadata, const RecurrentModelOption
 
 // A model that reads and gives changes keeps the last values, and whether there were any, as two more states: the first
 // values count as no change.
-StreamModel forecast_stream(const Metadata& metadata, const RecurrentModelOptions& model) {
+StreamModel forecast_stream(const Metadata& metadata) {
+  const RecurrentModelOptions model = get_model_options(metadata);
   const std::vector<SeriesScales> series = get_scales(metadata);
   const auto S = static_cast<std::int64_t>(series.size()), H = static_cast<std::int64_t>(series[0].ahead.size());
   const bool changes = get_integer(metadata, "difference") != 0;
@@ -91,13 +95,15 @@ StreamModel forecast_stream(const Metadata& metadata, const RecurrentModelOption
 StreamModel task_stream(const Metadata& metadata) {
   struct Row {
     std::string_view task;
-    StreamModel (*make)(const Metadata&, const RecurrentModelOptions&);
+    StreamModel (*make)(const Metadata&);
   };
-  constexpr Row k_tasks[] = {
-      {"language_model", language_stream}, {"classify", classify_stream}, {"forecast", forecast_stream}};
+  constexpr Row k_tasks[] = {{"language_model", language_stream},
+                             {"classify", classify_stream},
+                             {"forecast", forecast_stream},
+                             {"sequential", sequential_stream}};
   const std::string& task = get_text(metadata, "task");
   for (const Row& row : k_tasks)
-    if (row.task == task) return row.make(metadata, get_model_options(metadata));
+    if (row.task == task) return row.make(metadata);
   throw Error(ErrorKind::input_file, "model", "no stream for task '" + task.substr(0, 40) + "'");
 }
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The modules that the names and shapes of a state dict describe: nn.RNN, nn.GRU, nn.LSTM and their cells, nn.Linear,
+// nn.Embedding. A state dict does not say how data flow from one to the next; widths and --layers do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/checkpoint/checkpoint.h"
+#include "unroll/sequential.h"
+
+namespace unroll::checkpoint {
+
+struct ModuleTensor {
+  const NamedTensor* tensor;
+  std::string own;  // our name within the module: "weight_ih_l0"
+};
+struct Module {
+  std::string path;  // "encoder.rnn"; empty: the tensors have no prefix
+  bool is_recurrent = false;
+  std::vector<ModuleTensor> tensors;
+  // With a bias it is linear; without one, a matrix [rows, columns] may be an embedding too.
+  bool bias = false;
+  std::int64_t rows = 0, columns = 0;
+  RecurrentModelOptions model;  // of recurrent layers
+  std::int64_t inputs = 0;      // of recurrent layers
+  std::int64_t outputs() const;  // of recurrent and linear layers
+  std::string text() const;      // "rnn (lstm, 4 -> 5)"
+};
+
+// In the order of their first tensors. Tensors of other modules are left out. Throws Error(input_file), which names
+// `file`, on shapes that are none of a recurrent layer.
+std::vector<Module> find_modules(const std::vector<const NamedTensor*>& tensors, std::string_view prefix,
+                                 const std::string& nonlinearity, const std::string& file);
+
+// The modules in a row: in the order of `layers`, else in the order of the file if widths fit, else in the only order
+// in which they do. An entry of `layers` is a path, "PATH=embedding", "PATH=linear", or the kind of a layer without
+// parameters (unroll/sequential.h). Throws Error(usage | input_file) with the modules where this is not clear.
+Sequential in_a_row(const std::vector<Module>& modules, bool in_order, const std::vector<std::string>& layers,
+                    const std::string& file);
+
+}  // namespace unroll::checkpoint
