@@ -18,8 +18,10 @@ namespace {
 
 OpMap<Rule> make_table() {
   OpMap<Rule> table;
-  for (const auto rows : {elementwise_rules(), linear_rules(), scan_rules(), composite_rules()})
+  for (const auto rows : {elementwise_rules(), linear_rules(), scan_rules(), gradient_rules()})
     for (const RuleRow& row : rows) table.set(row.op, row.rule);
+  for (const OpInfo& info : op_table())
+    if (info.tier == OpTier::composite && info.gradient == OpGradient::yes) table.set(info.op, composite_gradient());
   return table;
 }
 

@@ -35,7 +35,8 @@ struct RuleRow {
 std::span<const RuleRow> elementwise_rules();
 std::span<const RuleRow> linear_rules();  // movement, matmul, reductions, indexing
 std::span<const RuleRow> scan_rules();
-std::span<const RuleRow> composite_rules();
+std::span<const RuleRow> gradient_rules();
+Rule composite_gradient();  // of each composite that has a gradient
 
 inline Type cotangent_type(const Type& type) { return {arithmetic_dtype(type.dtype), type.shape}; }
 

@@ -51,28 +51,12 @@ Values gradient_rule(const Backward& b) {
   return spread(b, r, inline_graph(b.graph, *body, r.inputs));
 }
 
-constexpr RuleRow k_rows[] = {
-    {Op::gradient, gradient_rule},
-    {Op::rnn, composite_rule},
-    {Op::gru, composite_rule},
-    {Op::lstm, composite_rule},
-    {Op::softmax, composite_rule},
-    {Op::log_softmax, composite_rule},
-    {Op::layer_norm, composite_rule},
-    {Op::dropout, composite_rule},
-    {Op::embedding, composite_rule},
-    {Op::dot_attention, composite_rule},
-    {Op::additive_attention, composite_rule},
-    {Op::multi_head_attention, composite_rule},
-    {Op::softmax_cross_entropy, composite_rule},
-    {Op::mse, composite_rule},
-    {Op::mae, composite_rule},
-    {Op::huber, composite_rule},
-    {Op::bce, composite_rule},
-};
+constexpr RuleRow k_rows[] = {{Op::gradient, gradient_rule}};
 
 }  // namespace
 
-std::span<const RuleRow> composite_rules() { return k_rows; }
+std::span<const RuleRow> gradient_rules() { return k_rows; }
+
+Rule composite_gradient() { return composite_rule; }
 
 }  // namespace unroll

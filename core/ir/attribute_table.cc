@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "core/ir/composite.h"
+
 namespace unroll {
 
 namespace {
@@ -13,6 +15,7 @@ struct Row {
 };
 using K = AttributeKind;
 
+// Of the primitives; those of a composite are in its own row.
 constexpr Row k_rows[] = {
     {Op::input, {"name", K::text}},
     {Op::input, {"dtype", K::dtype}},
@@ -58,39 +61,6 @@ constexpr Row k_rows[] = {
     {Op::gradient, {"n_inputs", K::integer}},
     {Op::gradient, {"d_outputs", K::integers}},
     {Op::gradient, {"d_inputs", K::integers}},
-    {Op::rnn, {"relu", K::flag}},
-    {Op::gru, {"reset_after", K::flag}},
-    {Op::lstm, {"projection", K::integer}},
-    {Op::lstm, {"peephole", K::flag}},
-    {Op::layer_norm, {"epsilon", K::number}},
-    {Op::dropout, {"rate", K::number}},
-    {Op::dropout, {"site", K::integer}},
-    {Op::dot_attention, {"scale", K::number}},
-    {Op::multi_head_attention, {"heads", K::integer}},
-    {Op::huber, {"delta", K::number}},
-    {Op::sgd, {"momentum", K::number}},
-    {Op::sgd, {"nesterov", K::flag}},
-    {Op::sgd, {"weight_decay", K::number}},
-    {Op::adam, {"beta1", K::number}},
-    {Op::adam, {"beta2", K::number}},
-    {Op::adam, {"epsilon", K::number}},
-    {Op::adam, {"weight_decay", K::number}},
-    {Op::adam, {"decoupled", K::flag}},
-    {Op::rmsprop, {"alpha", K::number}},
-    {Op::rmsprop, {"epsilon", K::number}},
-    {Op::rmsprop, {"momentum", K::number}},
-    {Op::rmsprop, {"weight_decay", K::number}},
-    {Op::adagrad, {"epsilon", K::number}},
-    {Op::adagrad, {"weight_decay", K::number}},
-    {Op::lion, {"beta1", K::number}},
-    {Op::lion, {"beta2", K::number}},
-    {Op::lion, {"weight_decay", K::number}},
-};
-
-// What rnn, gru and lstm share.
-constexpr AttributeSpec k_recurrent[] = {
-    {"hidden", K::integer},  {"layers", K::integer}, {"bidirectional", K::flag}, {"bias", K::flag},
-    {"dropout", K::number}, {"site", K::integer},   {"lengths", K::flag},
 };
 
 // What a claimed composite or gradient has besides (docs/adding-a-backend.md).
@@ -105,7 +75,7 @@ constexpr AttributeSpec k_claimed[] = {
 
 std::vector<AttributeSpec> attributes_of(Op op) {
   std::vector<AttributeSpec> list;
-  if (op == Op::rnn || op == Op::gru || op == Op::lstm) list.assign(std::begin(k_recurrent), std::end(k_recurrent));
+  if (const Composite* composite = find_composite(op)) list = composite->attributes;
   for (const Row& row : k_rows)
     if (row.op == op) list.push_back(row.attribute);
   const bool claimable = op_info(op).tier == OpTier::composite || op == Op::gradient;

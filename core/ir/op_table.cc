@@ -12,7 +12,6 @@ constexpr OpInfo k_table[] = {
 #define UNROLL_OP(name, tier, kind, min_inputs, max_inputs, gradient, cost) \
   {Op::name, #name, OpTier::tier, OpKind::kind, min_inputs, max_inputs, OpGradient::gradient, OpCost::cost},
 #include "unroll/op_table.def"
-#undef UNROLL_OP
 };
 
 }  // namespace

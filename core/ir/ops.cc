@@ -6,6 +6,7 @@
 #include <array>
 #include <numeric>
 
+#include "core/ir/append.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -13,12 +14,6 @@ namespace unroll {
 namespace {
 
 Ints ints(const Shape& shape) { return {shape.begin(), shape.end()}; }
-
-Value append(Op op, std::initializer_list<Value> inputs, Attributes attributes = {}) {
-  const Value& first = *inputs.begin();
-  if (!first) throw Error(ErrorKind::usage, op_info(op).name, "operand 0 is empty");
-  return first.graph().append_one(op, std::span(inputs.begin(), inputs.size()), std::move(attributes));
-}
 
 // A negative axis counts from the end.
 std::int64_t from_end(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
@@ -39,41 +34,15 @@ Value random_uniform(Value key, Shape shape, std::int64_t site, Value step) {
   return step ? append(Op::random_uniform, {key, step}, attributes) : append(Op::random_uniform, {key}, attributes);
 }
 
-#define UNROLL_UNARY(name) \
+#define UNROLL_OP(...)
+#define UNROLL_COMPOSITE(...)
+#define UNROLL_UNARY(name, ...) \
   Value name(Value x) { return append(Op::name, {x}); }
-UNROLL_UNARY(neg)
-UNROLL_UNARY(abs)
-UNROLL_UNARY(sign)
-UNROLL_UNARY(exp)
-UNROLL_UNARY(expm1)
-UNROLL_UNARY(log)
-UNROLL_UNARY(log1p)
-UNROLL_UNARY(sqrt)
-UNROLL_UNARY(tanh)
-UNROLL_UNARY(sigmoid)
-UNROLL_UNARY(round_bf16)
-UNROLL_UNARY(round_f16)
-UNROLL_UNARY(round_tf32)
-UNROLL_UNARY(stop_gradient)
-UNROLL_UNARY(is_finite)
-UNROLL_UNARY(logical_not)
-#undef UNROLL_UNARY
-
-#define UNROLL_BINARY(name) \
+#define UNROLL_BINARY(name, ...) \
   Value name(Value a, Value b) { return append(Op::name, {a, b}); }
-UNROLL_BINARY(add)
-UNROLL_BINARY(sub)
-UNROLL_BINARY(mul)
-UNROLL_BINARY(div)
-UNROLL_BINARY(maximum)
-UNROLL_BINARY(minimum)
-UNROLL_BINARY(less)
-UNROLL_BINARY(less_equal)
-UNROLL_BINARY(equal)
-UNROLL_BINARY(logical_and)
-UNROLL_BINARY(logical_or)
-#undef UNROLL_BINARY
-
+#include "unroll/op_table.def"
+Value is_finite(Value x) { return append(Op::is_finite, {x}); }
+Value logical_not(Value a) { return append(Op::logical_not, {a}); }
 Value select(Value condition, Value a, Value b) { return append(Op::select, {condition, a, b}); }
 Value cast(Value x, DType dtype) { return x.dtype() == dtype ? x : append(Op::cast, {x}, {{"dtype", dtype}}); }
 

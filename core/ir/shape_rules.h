@@ -2,49 +2,24 @@
 // Output types from input types. Only these rules check the dtypes and shapes of nodes.
 #pragma once
 
-#include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "unroll/error.h"
-#include "unroll/graph.h"
+#include "core/ir/shape_query.h"
 
 namespace unroll {
-
-// What a shape rule sees; its helpers throw Error(shape|type) that names the op.
-struct ShapeQuery {
-  Op op;
-  std::span<const Type> inputs;
-  const Attributes& attributes;
-  const Graph* body;
-
-  const Type& in(std::size_t i) const { return inputs[i]; }
-  const Shape& shape(std::size_t i) const { return inputs[i].shape; }
-  std::int64_t integer(std::string_view name) const { return attributes.get<std::int64_t>(name); }
-  bool flag(std::string_view name) const { return attributes.get_or<bool>(name, false); }
-
-  [[noreturn]] void fail(const std::string& what) const;            // Error(shape)
-  [[noreturn]] void fail_type(const std::string& what) const;       // Error(type)
-  void require(bool ok, const std::string& what) const { if (!ok) fail(what); }
-  void require_shape(std::size_t i, const Shape& wanted, std::string_view name) const;
-  void require_dtype(std::size_t i, DType wanted, std::string_view name) const;
-  void require_float(std::size_t i) const;   // f32 or f64
-  void require_number(std::size_t i) const;  // these or i32: what arithmetic works on
-  void require_same_dtype() const;
-  std::int64_t axis(int rank) const;  // attribute axis, checked against rank
-};
 
 using ShapeRule = std::vector<Type> (*)(const ShapeQuery&);
 struct ShapeRow {
   Op op;
   ShapeRule rule;
 };
-std::span<const ShapeRow> basic_shape_rules();       // primitives
+ShapeRule elementwise_shape_rule(Op op);             // of an op whose row or kind has one, or null
+std::span<const ShapeRow> basic_shape_rules();       // the other primitives
 std::span<const ShapeRow> structured_shape_rules();  // scan, fused, gradient
-std::span<const ShapeRow> composite_shape_rules();
 
-// Checks arity and applies the op's row. `input` nodes carry their type in the attributes dtype and shape.
+// Checks arity and applies the op's rule; the types of a composite are those of its body's results. `input` nodes carry
+// their type in the attributes dtype and shape.
 std::vector<Type> infer_types(const ShapeQuery& query);
 
 }  // namespace unroll

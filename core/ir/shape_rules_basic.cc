@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/ir/shape_rules.h"
+#include "core/ir/unary_ops.h"
 
 namespace unroll {
 
@@ -25,15 +26,14 @@ std::vector<Type> iota_rule(const ShapeQuery& q) {
 }
 
 // unary
-std::vector<Type> float_unary(const ShapeQuery& q) {
-  q.require_float(0);
+std::vector<Type> unary_rule(const ShapeQuery& q) {
+  switch (find_unary(q.op)->operand) {
+    case UnaryOperand::floats: q.require_float(0); break;
+    case UnaryOperand::numbers: q.require_number(0); break;
+    case UnaryOperand::any: break;
+  }
   return {q.in(0)};
 }
-std::vector<Type> number_unary(const ShapeQuery& q) {
-  q.require_number(0);
-  return {q.in(0)};
-}
-std::vector<Type> any_unary(const ShapeQuery& q) { return {q.in(0)}; }
 std::vector<Type> float_test(const ShapeQuery& q) {
   q.require_float(0);
   return {{DType::b8, q.shape(0)}};
@@ -217,33 +217,7 @@ constexpr ShapeRow k_rows[] = {
     {Op::input, input_rule},
     {Op::constant, constant_rule},
     {Op::iota, iota_rule},
-    {Op::neg, number_unary},
-    {Op::abs, number_unary},
-    {Op::sign, number_unary},
-    {Op::exp, float_unary},
-    {Op::expm1, float_unary},
-    {Op::log, float_unary},
-    {Op::log1p, float_unary},
-    {Op::sqrt, float_unary},
-    {Op::tanh, float_unary},
-    {Op::sigmoid, float_unary},
-    {Op::round_bf16, float_unary},
-    {Op::round_f16, float_unary},
-    {Op::round_tf32, float_unary},
-    {Op::stop_gradient, any_unary},
     {Op::is_finite, float_test},
-    {Op::add, number_binary},
-    {Op::sub, number_binary},
-    {Op::mul, number_binary},
-    {Op::div, number_binary},
-    {Op::maximum, number_binary},
-    {Op::minimum, number_binary},
-    {Op::less, compare},
-    {Op::less_equal, compare},
-    {Op::equal, compare},
-    {Op::logical_and, logical},
-    {Op::logical_or, logical},
-    {Op::logical_not, logical},
     {Op::select, select_rule},
     {Op::cast, cast_rule},
     {Op::reshape, reshape_rule},
@@ -265,5 +239,15 @@ constexpr ShapeRow k_rows[] = {
 }  // namespace
 
 std::span<const ShapeRow> basic_shape_rules() { return k_rows; }
+
+ShapeRule elementwise_shape_rule(Op op) {
+  if (find_unary(op)) return unary_rule;
+  switch (op_info(op).kind) {
+    case OpKind::binary: return number_binary;
+    case OpKind::compare: return compare;
+    case OpKind::logical: return logical;
+    default: return nullptr;
+  }
+}
 
 }  // namespace unroll

@@ -2,6 +2,7 @@
 // Shape rules of scan, fused, row_group and gradient.
 #include "core/ir/row_ops.h"
 #include "core/ir/shape_rules.h"
+#include "unroll/error.h"
 #include "unroll/ops.h"
 
 namespace unroll {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/ir/unary_ops.h"
 #include "core/passes/log.h"
 #include "core/passes/rewrite.h"
 
@@ -14,10 +15,9 @@ namespace {
 using Is = EndedRow::Is;
 
 bool keeps_zero(Op op) {
-  constexpr Op k_ops[] = {Op::neg, Op::abs, Op::sign, Op::tanh, Op::expm1, Op::log1p, Op::sqrt,
-                          Op::round_bf16, Op::round_f16, Op::round_tf32, Op::stop_gradient,
-                          Op::reshape, Op::slice, Op::pad, Op::broadcast, Op::transpose, Op::reduce_sum};
-  return std::find(std::begin(k_ops), std::end(k_ops), op) != std::end(k_ops);
+  constexpr Op k_ops[] = {Op::reshape, Op::slice, Op::pad, Op::broadcast, Op::transpose, Op::reduce_sum};
+  const UnaryOp* unary = find_unary(op);
+  return (unary && unary->keeps_zero) || std::find(std::begin(k_ops), std::end(k_ops), op) != std::end(k_ops);
 }
 
 class Analysis {

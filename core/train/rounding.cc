@@ -5,8 +5,10 @@
 #include <cmath>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "core/ir/row_ops.h"
+#include "core/ir/unary_ops.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 #include "unroll/row_sums.h"
@@ -100,7 +102,6 @@ Value of_sqrt(Operands in, Value out) {
   const Value e = bound_of(in[0]);
   return minimum(sqrt(e), e / positive(out));
 }
-Value of_sigmoid(Operands in, Value) { return bound_of(in[0]) * 0.25; }
 Value of_comparison(Operands in, Value) {
   return one_where(less_equal(abs(wide(in[0].value) - wide(in[1].value)), bound_of(in[0]) + bound_of(in[1])));
 }
@@ -123,26 +124,20 @@ Value of_format(Operands in, Value out) {
 }
 int digits_of(DType half) { return half == DType::bf16 ? 8 : 11; }
 
+using Propagate = Value (*)(Operands in, Value out);
 struct Rule {
   Op op;
-  Value (*propagate)(Operands in, Value out);
-  bool rounds;  // the result as well
+  Propagate propagate;
+  bool rounds;       // the result as well
+  double slope = 0;  // instead of propagate: how much the operand's error grows at most
+};
+// Where the op table has no slope.
+constexpr std::pair<Op, Propagate> k_unbounded[] = {
+    {Op::sign, of_sign},   {Op::exp, of_exp},   {Op::expm1, of_expm1},          {Op::log, of_log},
+    {Op::log1p, of_log1p}, {Op::sqrt, of_sqrt}, {Op::round_bf16, of_format<8>}, {Op::round_f16, of_format<11>},
+    {Op::round_tf32, of_format<11>},
 };
 constexpr Rule k_rules[] = {
-    {Op::neg, same_bound, false},
-    {Op::abs, same_bound, false},
-    {Op::sign, of_sign, false},
-    {Op::exp, of_exp, true},
-    {Op::expm1, of_expm1, true},
-    {Op::log, of_log, true},
-    {Op::log1p, of_log1p, true},
-    {Op::sqrt, of_sqrt, true},
-    {Op::tanh, same_bound, true},
-    {Op::sigmoid, of_sigmoid, true},
-    {Op::round_bf16, of_format<8>, false},
-    {Op::round_f16, of_format<11>, false},
-    {Op::round_tf32, of_format<11>, false},
-    {Op::stop_gradient, same_bound, false},
     {Op::is_finite, nullptr, false},
     {Op::add, sum_of_bounds, true},
     {Op::sub, sum_of_bounds, true},
@@ -160,10 +155,26 @@ constexpr Rule k_rules[] = {
     {Op::cast, same_bound, true},
 };
 
+std::optional<Rule> find_rule(Op op) {
+  if (const UnaryOp* unary = find_unary(op)) {
+    if (std::isfinite(unary->slope)) return Rule{op, nullptr, unary->rounds, unary->slope};
+    for (const auto& [known, propagate] : k_unbounded)
+      if (known == op) return Rule{op, propagate, unary->rounds};
+    return std::nullopt;
+  }
+  const auto found = std::find_if(std::begin(k_rules), std::end(k_rules), [&](const Rule& r) { return r.op == op; });
+  return found == std::end(k_rules) ? std::nullopt : std::optional(*found);
+}
+
+Value propagated(const Rule& rule, Operands in, Value out) {
+  if (rule.slope != 0) return rule.slope == 1 ? bound_of(in[0]) : bound_of(in[0]) * rule.slope;
+  return rule.propagate ? rule.propagate(in, out) : Value();
+}
+
 // `source` is the dtype that the result has in the graph that is judged.
 Bounded elementwise(const Rule& rule, Operands in, Value out, DType source, bool flushes) {
   const bool exact = std::none_of(in.begin(), in.end(), [](const Bounded& x) { return static_cast<bool>(x.bound); });
-  Value bound = exact || !rule.propagate ? Value() : rule.propagate(in, out);
+  Value bound = exact ? Value() : propagated(rule, in, out);
   if (bound && rule.op == Op::cast && is_half(source)) bound = of_format(bound, out, digits_of(source));
   if (rule.rounds && is_float(source)) {
     const Value rounding = abs(out) * (2 * k_ulps * unit_roundoff(source)) + least_error(source, flushes);
@@ -172,18 +183,13 @@ Bounded elementwise(const Rule& rule, Operands in, Value out, DType source, bool
   return {out, bound};
 }
 
-const Rule* find_rule(Op op) {
-  const auto found = std::find_if(std::begin(k_rules), std::end(k_rules), [&](const Rule& r) { return r.op == op; });
-  return found == std::end(k_rules) ? nullptr : found;
-}
-
 Bounded append_elementwise(Graph& target, const Node& node, Operands in, bool flushes) {
   std::vector<Value> operands;
   for (const Bounded& x : in) operands.push_back(x.value);
-  const Rule* rule = find_rule(node.op);
+  const std::optional<Rule> rule = find_rule(node.op);
   if (!rule)
     throw Error(ErrorKind::internal, op_info(node.op).name, "has no rounding rule, so its result cannot be verified",
-                "Add a row to k_rules in core/train/rounding.cc");
+                "Add a row to k_unbounded or k_rules in core/train/rounding.cc");
   return elementwise(*rule, in, append_wide(target, node, operands)[0], node.outputs[0].dtype, flushes);
 }
 
@@ -278,7 +284,7 @@ std::shared_ptr<Graph> copied(const Graph& graph, std::mt19937_64* noise) {
     std::vector<Value> operands;
     for (const ValueId& id : node.inputs) operands.push_back(noise && sums(node.op) ? noisy(at(id), *noise) : at(id));
     values.push_back(append_stored(*target, node, operands, node.body ? copied(*node.body, noise) : nullptr));
-    const Rule* rule = find_rule(node.op);
+    const std::optional<Rule> rule = find_rule(node.op);
     const bool rounds = rule && rule->rounds && node.op != Op::cast;  // whole numbers mostly, which decide what happens
     if (noise && (sums(node.op) || rounds)) values.back()[0] = noisy(values.back()[0], *noise);
   }

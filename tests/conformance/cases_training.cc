@@ -97,7 +97,7 @@ const Update k_updates[] = {
     {"lion", Op::lion, 1, {{"beta1", 0.9}, {"beta2", 0.99}, {"weight_decay", 0.01}}},
 };
 
-// Inputs in the order of core/ir/shape_rules_composite.cc.
+// Inputs in the order of core/ir/composites/updates.cc.
 void build_update(Graph& g, DType d, const Update& u, const Shape& shape) {
   const auto slot = [&](const char* name) { return g.input(name, {d, shape}); };
   std::vector<Value> in{slot("p"), slot("g")};

@@ -270,32 +270,32 @@ class Checker:
                 self.error(name, "sizes a table by the name of an op: use core/ir/op_map.h")
 
     def check_ops(self):
-        table = self.texts["core/include/unroll/op_table.def"]
-        rows = re.findall(r"^UNROLL_OP\((\w+),\s*(\w+),\s*(\w+),\s*-?\d+,\s*-?\d+,\s*(\w+),", table, re.M)
+        rows = rows_of(self.texts["core/include/unroll/op_table.def"])
         if not rows:
             self.error("core/include/unroll/op_table.def", "has no rows this script can read")
         shape_rules = self.joined(r"core/ir/shape_rules\w*\.cc")
         gradients = self.joined(r"core/autodiff/rules_\w+\.cc")
         reference = self.joined(r"backends/reference/\w+\.cc")
-        bodies = self.joined(r"core/ir/composite\.cc")
+        bodies = self.joined(r"core/ir/composites/\w+\.cc")
         cases = self.joined(r"tests/conformance/cases_\w+\.cc")
         reference_page = self.texts.get("docs/conventions.md", "")
-        for op, tier, _, gradient in rows:
+        for op, tier, has_rule, gradient in rows:
             row = re.compile(r"\{Op::" + op + r",")
             word = re.compile(r"\b" + op + r"\b")
             wanted = {
-                "shape rule in core/ir/shape_rules*.cc": bool(row.search(shape_rules)),
                 "case in tests/conformance/cases_*.cc": bool(word.search(cases)) or op == "gradient",
                 "line in the op reference of docs/conventions.md": f"`{op}`" in reference_page,
             }
-            if gradient == "yes":
+            if tier == "composite":
+                wanted["row in core/ir/composites"] = bool(row.search(bodies))
+            elif op != "gradient":
+                wanted["kernel in backends/reference"] = bool(re.search(r"\bOp::" + op + r"\b", reference))
+            if not has_rule:
+                wanted["shape rule in core/ir/shape_rules*.cc"] = bool(row.search(shape_rules))
+            if gradient == "yes" and tier != "composite":
                 wanted["gradient row in core/autodiff/rules_*.cc"] = bool(row.search(gradients))
             elif row.search(gradients):
                 self.error(op, "has a gradient row but says none in the table")
-            if tier == "composite":
-                wanted["body in core/ir/composite.cc"] = bool(row.search(bodies))
-            elif op != "gradient":
-                wanted["kernel in backends/reference"] = bool(re.search(r"\bOp::" + op + r"\b", reference))
             for what, there in wanted.items():
                 if not there:
                     self.error(op, f"has no {what}")
@@ -313,6 +313,22 @@ class Checker:
         self.check_op_tables()
         self.check_ops()
         return self.errors
+
+
+def rows_of(table):
+    """(name, tier, the row has the shape rule, gradient) of each op of op_table.def."""
+    table = re.sub(r"^#define[^\n]*(?:\\\n[^\n]*)*", "", COMMENT.sub("", table), flags=re.M)
+    rows = []
+    for macro, name, columns in re.findall(r"^UNROLL_(\w+)\((\w+),\s*([^()]*)", table, re.M):
+        columns = [c.strip() for c in columns.split(",")]
+        if macro == "OP":
+            tier, kind, gradient = columns[0], columns[1], columns[4]
+            rows.append((name, tier, tier == "composite" or kind in ("binary", "compare", "logical"), gradient))
+        elif macro in ("UNARY", "BINARY"):
+            rows.append((name, "primitive", True, columns[1]))
+        elif macro == "COMPOSITE":
+            rows.append((name, "composite", True, columns[2]))
+    return rows
 
 
 def is_data(name):

@@ -11,17 +11,17 @@ HEAD = "// SPDX-License-Identifier: Apache-2.0\n"
 GOOD = {
     **{name: "" for name in ("meson.build", "meson_options.txt", "README.md", "LICENSE", "bench/meson.build")},
     ".gitignore": "/build*\n/runs/\n",
-    "core/include/unroll/op_table.def": HEAD + "UNROLL_OP(neg,  primitive, unary, 1, 1, yes, cheap)\n"
-                                               "UNROLL_OP(less, primitive, compare, 2, 2, none, cheap)\n"
-                                               "UNROLL_OP(mse,  composite, composite, 2, 2, yes, cheap)\n",
-    "core/ir/shape_rules.cc": HEAD + "{Op::neg, r}, {Op::less, r}, {Op::mse, r}\n",
-    "core/ir/composite.cc": HEAD + "{Op::mse, body}\n",
-    "core/autodiff/rules_all.cc": HEAD + '#include "core/ir/shape_rules.h"\n{Op::neg, r}, {Op::mse, r}\n',
+    "core/include/unroll/op_table.def": HEAD + "UNROLL_UNARY(neg, numbers, yes, cheap, zero, exact, 1)\n"
+                                               "UNROLL_OP(argmax, primitive, reduce, 1, 1, none, cheap)\n"
+                                               "UNROLL_COMPOSITE(mse, 2, 2, yes, cheap, Value, (Value a, Value b))\n",
+    "core/ir/shape_rules.cc": HEAD + "{Op::argmax, r}\n",
+    "core/ir/composites/losses.cc": HEAD + "{Op::mse, body}\n",
+    "core/autodiff/rules_all.cc": HEAD + '#include "core/ir/shape_rules.h"\n{Op::neg, r}\n',
     "backends/registry.cc": HEAD + '#include "backends/reference/backend.h"\n"reference"\n',
-    "backends/reference/kernels.cc": HEAD + "{Op::neg, k}, {Op::less, k}\n",
+    "backends/reference/kernels.cc": HEAD + "{Op::neg, k}, {Op::argmax, k}\n",
     "frontends/cli/main.cc": HEAD + '#include "core/support/counted.h"\n',
-    "tests/conformance/cases_all.cc": HEAD + "neg less mse\n",
-    "docs/conventions.md": "`neg` `less` `mse`\n",
+    "tests/conformance/cases_all.cc": HEAD + "neg argmax mse\n",
+    "docs/conventions.md": "`neg` `argmax` `mse`\n",
 }
 UMBRELLA = {"core/include/unroll/unroll.h": HEAD + '#include "unroll/error.h"\n#include "unroll/trainer.h"\n',
             "core/include/unroll/error.h": HEAD, "core/include/unroll/trainer.h": HEAD}
@@ -74,14 +74,14 @@ BAD = [
     ("assert in core/io", {"core/io/a.cc": HEAD + "assert(x);\n"}, "calls assert"),
     ("a table sized by an op", {"core/ir/a.cc": HEAD + "int n = static_cast<int>(Op::" "less) + 1;\n"},
      "sizes a table"),
-    ("an op without shape rule", {"core/ir/shape_rules.cc": HEAD + "{Op::neg, r}, {Op::mse, r}\n"},
-     "less: has no shape rule"),
-    ("an op without gradient", {"core/autodiff/rules_all.cc": HEAD + "{Op::mse, r}\n"}, "neg: has no gradient row"),
-    ("a gradient the table denies", {"core/autodiff/rules_b.cc": HEAD + "{Op::less, r}\n"}, "less: has a gradient row"),
-    ("an op without kernel", {"backends/reference/kernels.cc": HEAD + "{Op::less, k}\n"}, "neg: has no kernel"),
-    ("a composite without body", {"core/ir/composite.cc": HEAD}, "mse: has no body"),
-    ("an op without case", {"tests/conformance/cases_all.cc": HEAD + "neg mse // less\n"}, "less: has no case"),
-    ("an op without documentation", {"docs/conventions.md": "`less` `mse`\n"}, "neg: has no line"),
+    ("an op without shape rule", {"core/ir/shape_rules.cc": HEAD + "{Op::neg, r}\n"}, "argmax: has no shape rule"),
+    ("an op without gradient", {"core/autodiff/rules_all.cc": HEAD}, "neg: has no gradient row"),
+    ("a gradient the table denies", {"core/autodiff/rules_b.cc": HEAD + "{Op::argmax, r}\n"},
+     "argmax: has a gradient row"),
+    ("an op without kernel", {"backends/reference/kernels.cc": HEAD + "{Op::argmax, k}\n"}, "neg: has no kernel"),
+    ("a composite without body", {"core/ir/composites/losses.cc": HEAD}, "mse: has no row"),
+    ("an op without case", {"tests/conformance/cases_all.cc": HEAD + "neg mse // argmax\n"}, "argmax: has no case"),
+    ("an op without documentation", {"docs/conventions.md": "`argmax` `mse`\n"}, "neg: has no line"),
 ]
 FINE = [
     ("a build folder", {"build-x/build.ninja": "", "other/build.ninja": "", "runs/a.txt": ""}),

@@ -21,7 +21,6 @@ namespace unroll {
 enum class Op : std::uint16_t {
 #define UNROLL_OP(name, ...) name,
 #include "unroll/op_table.def"
-#undef UNROLL_OP
 };
 
 enum class OpTier : std::uint8_t { primitive, structured, composite };

@@ -23,35 +23,13 @@ UNROLL_API Value iota(Graph& graph, Shape shape, int axis);        // i32 index 
 // is (seed low, seed high, update); step i32 [].
 UNROLL_API Value random_uniform(Value key, Shape shape, std::int64_t site, Value step = {});
 
-// elementwise, with NumPy broadcasting
-UNROLL_API Value neg(Value x);
-UNROLL_API Value abs(Value x);
-UNROLL_API Value sign(Value x);
-UNROLL_API Value exp(Value x);
-UNROLL_API Value expm1(Value x);
-UNROLL_API Value log(Value x);
-UNROLL_API Value log1p(Value x);
-UNROLL_API Value sqrt(Value x);
-UNROLL_API Value tanh(Value x);
-UNROLL_API Value sigmoid(Value x);
-// Round to another float format, to nearest, ties to even; the dtype stays that of x. The precision pass inserts these
-// after differentiation. They have no gradient.
-UNROLL_API Value round_bf16(Value x);
-UNROLL_API Value round_f16(Value x);
-UNROLL_API Value round_tf32(Value x);
-UNROLL_API Value stop_gradient(Value x);
+// Elementwise, with NumPy broadcasting: neg, abs, exp and the others of op_table.def.
+#define UNROLL_OP(...)
+#define UNROLL_UNARY(name, ...) UNROLL_API Value name(Value x);
+#define UNROLL_BINARY(name, ...) UNROLL_API Value name(Value a, Value b);
+#define UNROLL_COMPOSITE(...)
+#include "unroll/op_table.def"
 UNROLL_API Value is_finite(Value x);
-UNROLL_API Value add(Value a, Value b);
-UNROLL_API Value sub(Value a, Value b);
-UNROLL_API Value mul(Value a, Value b);
-UNROLL_API Value div(Value a, Value b);
-UNROLL_API Value maximum(Value a, Value b);
-UNROLL_API Value minimum(Value a, Value b);
-UNROLL_API Value less(Value a, Value b);
-UNROLL_API Value less_equal(Value a, Value b);
-UNROLL_API Value equal(Value a, Value b);
-UNROLL_API Value logical_and(Value a, Value b);
-UNROLL_API Value logical_or(Value a, Value b);
 UNROLL_API Value logical_not(Value a);
 UNROLL_API Value select(Value condition, Value a, Value b);
 UNROLL_API Value cast(Value x, DType dtype);  // returns x itself if it already has the dtype
@@ -203,33 +181,17 @@ struct RecurrentResult {
 };
 UNROLL_API RecurrentResult recurrent(Op cell, const RecurrentInputs& inputs, const RecurrentOptions& options);
 
-UNROLL_API Value softmax(Value x);
-UNROLL_API Value log_softmax(Value x);
-UNROLL_API Value layer_norm(Value x, Value weight, Value bias, double epsilon = 1e-5);  // over the last axis
-// Sets each element to zero with probability `rate` and scales the others by 1 / (1 - rate).
-UNROLL_API Value dropout(Value x, Value key, double rate, std::int64_t site, Value step = {});
-UNROLL_API Value embedding(Value table, Value ids);  // [V,E], i32 [...] -> [...,E]
-
 struct AttentionResult {
   Value y;        // [B, Q, E]
   Value weights;  // [B, Q, S]
 };
-// Scaled dot-product attention: softmax(scale * q k^T) v for q [B,Q,D], k [B,S,D], v [B,S,E]. mask b8, broadcastable to
-// [B, Q, S]; false positions are ignored. A row without any position gives zeros. scale 0 means 1/sqrt(D).
-UNROLL_API AttentionResult dot_attention(Value q, Value k, Value v, Value mask = {}, double scale = 0);
-// Additive attention (Bahdanau et al. 2015): v_a . tanh(W_q q + W_k k); w_q [A, Dq], w_k [A, Dk], v_a [A].
-UNROLL_API AttentionResult additive_attention(Value q, Value k, Value v, Value w_q, Value w_k, Value v_a,
-                                              Value mask = {});
-// Multi-head attention (Vaswani et al. 2017) with PyTorch's packed parameters: in_weight [3E, E], in_bias [3E],
-// out_weight [E, E], out_bias [E]; q [B, Q, E], k and v [B, S, E]. The returned weights are the mean over heads.
-UNROLL_API AttentionResult multi_head_attention(Value q, Value k, Value v, Value in_weight, Value in_bias,
-                                                Value out_weight, Value out_bias, int heads, Value mask = {});
-
-// Losses, one value per row (cross-entropy) or per element. Reduce them with mean or masked_mean.
-UNROLL_API Value softmax_cross_entropy(Value logits, Value labels);
-UNROLL_API Value mse(Value prediction, Value target);
-UNROLL_API Value mae(Value prediction, Value target);
-UNROLL_API Value huber(Value prediction, Value target, double delta = 1);
-UNROLL_API Value bce(Value logits, Value target);  // binary cross-entropy with logits
+// The other composites: softmax, layer_norm, dropout, embedding, attention and losses, with their documentation in
+// op_table.def.
+#define UNROLL_OP(...)
+#define UNROLL_UNARY(...)
+#define UNROLL_BINARY(...)
+#define UNROLL_COMPOSITE(name, min_inputs, max_inputs, gradient, cost, result, parameters) \
+  UNROLL_API result name parameters;
+#include "unroll/op_table.def"
 
 }  // namespace unroll

@@ -1,14 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of the optimizer updates of one parameter. They equal torch.optim. p parameter, g gradient, lr learning rate
+// The optimizer updates of one parameter. They equal torch.optim. p parameter, g gradient, lr learning rate
 // (a scalar input, so that a schedule needs no new plan), t the update, counted from 1.
 #include <cmath>
 
-#include "core/ir/bodies.h"
+#include "core/ir/composite.h"
 #include "unroll/ops.h"
 
-namespace unroll::bodies {
+namespace unroll {
 
 namespace {
+
+using Values = std::vector<Value>;
+using Inputs = std::span<const Value>;
+
+// Which inputs are slots and which is lr.
+void require_update(const ShapeQuery& q, std::initializer_list<std::size_t> slots, std::size_t lr) {
+  q.require_float(0);
+  q.require_dtype(1, q.in(0).dtype, "gradient");
+  q.require_shape(1, q.shape(0), "gradient");
+  q.require_dtype(lr, q.in(0).dtype, "lr");
+  q.require_shape(lr, Shape{}, "lr");
+  for (const std::size_t slot : slots) {
+    if (slot >= q.inputs.size()) continue;
+    q.require_dtype(slot, q.in(0).dtype, "a slot");
+    q.require_shape(slot, q.shape(0), "a slot");
+  }
+}
+void require_sgd(const ShapeQuery& q) { require_update(q, {3}, 2); }
+void require_adam(const ShapeQuery& q) {
+  q.require_dtype(5, DType::i32, "update");
+  q.require_shape(5, Shape{}, "update");
+  require_update(q, {2, 3}, 4);
+}
+void require_rmsprop(const ShapeQuery& q) { require_update(q, {2, 4}, 3); }
+void require_one_slot(const ShapeQuery& q) { require_update(q, {2}, 3); }
 
 // L2 regularisation: g + weight_decay * p.
 Value decayed(Value g, Value p, const Attributes& attributes) {
@@ -22,11 +47,9 @@ Value bias_correction(double beta, Value t) {
   return -expm1(t * std::log(beta));
 }
 
-}  // namespace
-
 // torch.optim.SGD without dampening: in p, g, lr, [m]; out p', [m'].
 //   m' = momentum m + g;  p' = p - lr m', or with nesterov p' = p - lr (g + momentum m')
-Values sgd(Inputs in, const Attributes& attributes) {
+Values sgd_body(Inputs in, const Attributes& attributes) {
   const Value p = in[0], lr = cast(in[2], p.dtype());
   const Value g = decayed(in[1], p, attributes);
   if (in.size() < 4) return {p - lr * g};
@@ -41,7 +64,7 @@ Values sgd(Inputs in, const Attributes& attributes) {
 //   m' = beta1 m + (1 - beta1) g;  v' = beta2 v + (1 - beta2) g^2
 //   p' = p - lr / (1 - beta1^t) * m' / (sqrt(v') / sqrt(1 - beta2^t) + epsilon)
 // weight decay: g + weight_decay p before all that, or decoupled p (1 - lr weight_decay).
-Values adam(Inputs in, const Attributes& attributes) {
+Values adam_body(Inputs in, const Attributes& attributes) {
   const double beta1 = attributes.get<double>("beta1"), beta2 = attributes.get<double>("beta2");
   const double weight_decay = attributes.get<double>("weight_decay");
   const bool decoupled = attributes.get_or<bool>("decoupled", false);
@@ -57,7 +80,7 @@ Values adam(Inputs in, const Attributes& attributes) {
 
 // torch.optim.RMSprop, not centred (Tieleman & Hinton 2012): in p, g, v, lr, [m]; out p', v', [m'].
 //   v' = alpha v + (1 - alpha) g^2;  u = g / (sqrt(v') + epsilon);  m' = momentum m + u;  p' = p - lr m' (or lr u)
-Values rmsprop(Inputs in, const Attributes& attributes) {
+Values rmsprop_body(Inputs in, const Attributes& attributes) {
   const double alpha = attributes.get<double>("alpha");
   const Value p = in[0], lr = cast(in[3], p.dtype());
   const Value g = decayed(in[1], p, attributes);
@@ -70,7 +93,7 @@ Values rmsprop(Inputs in, const Attributes& attributes) {
 
 // torch.optim.Adagrad without decay of lr (Duchi et al. 2011): in p, g, s, lr; out p', s'.
 //   s' = s + g^2;  p' = p - lr g / (sqrt(s') + epsilon)
-Values adagrad(Inputs in, const Attributes& attributes) {
+Values adagrad_body(Inputs in, const Attributes& attributes) {
   const Value p = in[0], lr = cast(in[3], p.dtype());
   const Value g = decayed(in[1], p, attributes);
   const Value s = in[2] + square(g);
@@ -79,7 +102,7 @@ Values adagrad(Inputs in, const Attributes& attributes) {
 
 // Lion (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2): in p, g, m, lr; out p', m'.
 //   u = sign(beta1 m + (1 - beta1) g);  p' = p (1 - lr weight_decay) - lr u;  m' = beta2 m + (1 - beta2) g
-Values lion(Inputs in, const Attributes& attributes) {
+Values lion_body(Inputs in, const Attributes& attributes) {
   const double beta1 = attributes.get<double>("beta1"), beta2 = attributes.get<double>("beta2");
   const double weight_decay = attributes.get<double>("weight_decay");
   const Value lr = cast(in[3], in[0].dtype());
@@ -88,4 +111,34 @@ Values lion(Inputs in, const Attributes& attributes) {
   return {p - lr * u, in[2] * beta2 + in[1] * (1 - beta2)};
 }
 
-}  // namespace unroll::bodies
+}  // namespace
+
+std::span<const Composite> update_composites() {
+  using K = AttributeKind;
+  static const Composite rows[] = {
+      {Op::sgd,
+       {{"momentum", K::number}, {"nesterov", K::flag}, {"weight_decay", K::number}},
+       require_sgd,
+       sgd_body},
+      {Op::adam,
+       {{"beta1", K::number},
+        {"beta2", K::number},
+        {"epsilon", K::number},
+        {"weight_decay", K::number},
+        {"decoupled", K::flag}},
+       require_adam,
+       adam_body},
+      {Op::rmsprop,
+       {{"alpha", K::number}, {"epsilon", K::number}, {"momentum", K::number}, {"weight_decay", K::number}},
+       require_rmsprop,
+       rmsprop_body},
+      {Op::adagrad, {{"epsilon", K::number}, {"weight_decay", K::number}}, require_one_slot, adagrad_body},
+      {Op::lion,
+       {{"beta1", K::number}, {"beta2", K::number}, {"weight_decay", K::number}},
+       require_one_slot,
+       lion_body},
+  };
+  return rows;
+}
+
+}  // namespace unroll

@@ -1,16 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of the recurrent layers, with PyTorch's parameters and gate orders. The input's product is computed for all
+// The recurrent layers, with PyTorch's parameters and gate orders. The input's product is computed for all
 // steps at once before the scan; the scan does one product with the old state and the pointwise part, biases included
 // (an extra pass over [T, B, G*H] would cost more than adding them again in each step).
 // T time, B batch, I input, H hidden, P output (projection, or H), G gates, L layers, D directions.
 #include <cstdint>
 
-#include "core/ir/bodies.h"
+#include "core/ir/composite.h"
+#include "unroll/error.h"
 #include "unroll/ops.h"
 
-namespace unroll::bodies {
+namespace unroll {
 
 namespace {
+
+using Values = std::vector<Value>;
+using Inputs = std::span<const Value>;
+
+// rnn, gru, lstm: inputs x, h0, [c0], [lengths], [key], parameters.
+void require_recurrent(const ShapeQuery& q) {
+  const bool lstm = q.op == Op::lstm;
+  const std::int64_t gates = lstm ? 4 : q.op == Op::gru ? 3 : 1;
+  q.require_float(0);
+  const DType dtype = q.in(0).dtype;
+  q.require(q.shape(0).rank() == 3, "x must be [T,B,I]; got " + q.shape(0).text());
+  const std::int64_t hidden = q.integer("hidden"), layers = q.integer("layers");
+  const std::int64_t projection = lstm ? q.integer("projection") : 0;
+  q.require(hidden > 0 && hidden <= Shape::k_max_dimension, "hidden must be positive and at most 2^40");
+  q.require(layers > 0 && layers <= Shape::k_max_dimension, "layers must be positive and at most 2^40");
+  q.require(projection >= 0 && projection < hidden,
+            "projection must be below hidden; got " + std::to_string(projection));
+  const std::int64_t directions = q.flag("bidirectional") ? 2 : 1;
+  const std::int64_t batch = q.shape(0)[1], width = projection > 0 ? projection : hidden;
+  std::size_t at = 1;
+  const auto next = [&](std::string_view name, const Shape& shape, DType wanted) {
+    if (at >= q.inputs.size()) q.fail("input '" + std::string(name) + "' is missing");
+    q.require_dtype(at, wanted, name);
+    q.require_shape(at, shape, name);
+    ++at;
+  };
+  const Shape h_shape{layers * directions, batch, width}, c_shape{layers * directions, batch, hidden};
+  next("h0", h_shape, dtype);
+  if (lstm) next("c0", c_shape, dtype);
+  if (q.flag("lengths")) next("lengths", Shape{batch}, DType::i32);
+  const double rate = q.attributes.get<double>("dropout");
+  q.require(rate >= 0 && rate < 1, "dropout must be in [0,1)");
+  if (rate > 0) next("key", Shape{3}, DType::i32);
+  for (std::int64_t l = 0; l < layers; ++l)
+    for (std::int64_t d = 0; d < directions; ++d) {
+      next("weight_ih", Shape{gates * hidden, l == 0 ? q.shape(0)[2] : directions * width}, dtype);
+      next("weight_hh", Shape{gates * hidden, width}, dtype);
+      if (q.flag("bias")) {
+        next("bias_ih", Shape{gates * hidden}, dtype);
+        next("bias_hh", Shape{gates * hidden}, dtype);
+      }
+      if (projection > 0) next("weight_hr", Shape{projection, hidden}, dtype);
+      if (lstm && q.flag("peephole"))
+        for (const char* name : {"weight_ci", "weight_cf", "weight_co"}) next(name, Shape{hidden}, dtype);
+    }
+  q.require(at == q.inputs.size(), "got " + std::to_string(q.inputs.size()) + " inputs, takes " + std::to_string(at));
+}
 
 // The parameters of one layer in one direction; absent ones are empty.
 struct Weights {
@@ -186,10 +234,56 @@ Values stack_layers(Inputs in, const Attributes& attributes, SweepFunction sweep
   return out;
 }
 
+Values rnn_body(Inputs in, const Attributes& attributes) { return stack_layers(in, attributes, rnn_sweep, false); }
+Values gru_body(Inputs in, const Attributes& attributes) { return stack_layers(in, attributes, gru_sweep, false); }
+Values lstm_body(Inputs in, const Attributes& attributes) { return stack_layers(in, attributes, lstm_sweep, true); }
+
+// What the three share, and what one has besides.
+std::vector<AttributeSpec> attributes_with(std::initializer_list<AttributeSpec> more) {
+  using K = AttributeKind;
+  std::vector<AttributeSpec> list{{"hidden", K::integer}, {"layers", K::integer}, {"bidirectional", K::flag},
+                                  {"bias", K::flag},      {"dropout", K::number}, {"site", K::integer},
+                                  {"lengths", K::flag}};
+  list.insert(list.end(), more);
+  return list;
+}
+
 }  // namespace
 
-Values rnn(Inputs in, const Attributes& attributes) { return stack_layers(in, attributes, rnn_sweep, false); }
-Values gru(Inputs in, const Attributes& attributes) { return stack_layers(in, attributes, gru_sweep, false); }
-Values lstm(Inputs in, const Attributes& attributes) { return stack_layers(in, attributes, lstm_sweep, true); }
+std::span<const Composite> recurrent_composites() {
+  using K = AttributeKind;
+  static const Composite rows[] = {
+      {Op::rnn, attributes_with({{"relu", K::flag}}), require_recurrent, rnn_body},
+      {Op::gru, attributes_with({{"reset_after", K::flag}}), require_recurrent, gru_body},
+      {Op::lstm, attributes_with({{"projection", K::integer}, {"peephole", K::flag}}), require_recurrent, lstm_body},
+  };
+  return rows;
+}
 
-}  // namespace unroll::bodies
+RecurrentResult recurrent(Op cell, const RecurrentInputs& in, const RecurrentOptions& o) {
+  if (cell != Op::rnn && cell != Op::gru && cell != Op::lstm)
+    throw Error(ErrorKind::usage, "recurrent", "the cell must be rnn, gru or lstm");
+  Attributes attributes{{"hidden", o.hidden},
+                        {"layers", static_cast<std::int64_t>(o.layers)},
+                        {"bidirectional", o.bidirectional},
+                        {"bias", o.bias},
+                        {"dropout", o.dropout},
+                        {"site", o.site},
+                        {"lengths", static_cast<bool>(in.lengths)}};
+  if (cell == Op::rnn) attributes.set("relu", o.relu);
+  if (cell == Op::gru) attributes.set("reset_after", o.reset_after);
+  if (cell == Op::lstm) {
+    attributes.set("projection", o.projection);
+    attributes.set("peephole", o.peephole);
+  }
+  std::vector<Value> inputs{in.x, in.h0};
+  if (cell == Op::lstm) inputs.push_back(in.c0);
+  if (in.lengths) inputs.push_back(in.lengths);
+  if (o.dropout > 0) inputs.push_back(in.key);
+  inputs.insert(inputs.end(), in.parameters.begin(), in.parameters.end());
+  if (!in.x) throw Error(ErrorKind::usage, "recurrent", "x is empty");
+  const auto outputs = in.x.graph().append(cell, inputs, std::move(attributes));
+  return {outputs[0], outputs[1], cell == Op::lstm ? outputs[2] : Value()};
+}
+
+}  // namespace unroll

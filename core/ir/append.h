@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the functions of ops.h do with the operands that they are given.
+#pragma once
+
+#include <initializer_list>
+#include <utility>
+
+#include "unroll/error.h"
+#include "unroll/graph.h"
+
+namespace unroll {
+
+inline void require_first(Op op, Value first) {
+  if (!first) throw Error(ErrorKind::usage, op_info(op).name, "operand 0 is empty");
+}
+
+// Appends a node of one result to the graph of its first operand.
+inline Value append(Op op, std::initializer_list<Value> inputs, Attributes attributes = {}) {
+  require_first(op, *inputs.begin());
+  return inputs.begin()->graph().append_one(op, std::span(inputs.begin(), inputs.size()), std::move(attributes));
+}
+
+}  // namespace unroll
