@@ -74,7 +74,7 @@ def translating(folder):
     rows = [json.loads(line) for line in answers]
     assert [row["source"] for row in rows] == ["365", "", "7"], rows
     report = ok("eval", run, "--json", "--split", "validation").json()
-    wanted = {"token_accuracy", "perplexity", "exact_match", "bleu", "rouge1", "rouge2", "rougeL"}
+    wanted = {"token_accuracy", "perplexity", "exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL"}
     assert wanted == report["metrics"].keys(), report
     assert "source_as_it_is" in report["baselines"], report
     swap = {"a": "two", "b": "one", "c": "b"}

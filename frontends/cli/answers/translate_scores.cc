@@ -48,8 +48,8 @@ TranslateScores translate_scores(const TranslateTask& task, const RunFolder& run
                                  const DecodeOptions& decode, std::int64_t most) {
   const auto scores_of = [](std::span<const std::string> texts, std::span<const std::string> targets) {
     const TextScores s = text_scores(texts, targets);
-    return Metrics{{"exact_match", s.exact_match}, {"bleu", s.bleu},     {"rouge1", s.rouge1},
-                   {"rouge2", s.rouge2},           {"rougeL", s.rougeL}};
+    return Metrics{{"exact_match", s.exact_match}, {"bleu", s.bleu},       {"chrf", s.chrf},
+                   {"rouge1", s.rouge1.f},         {"rouge2", s.rouge2.f}, {"rougeL", s.rougeL.f}};
   };
   Translator translator(run.model.metadata, run.model.tensors, backend);
   const WordByWord word_by_word(task);

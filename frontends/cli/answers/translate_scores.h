@@ -20,7 +20,7 @@ struct TranslateScores {
   std::int64_t n = 0;                        // pairs, all of the split unless there are more than `most`
   bool all = true;
 };
-// exact_match, bleu, rouge1, rouge2 and rougeL of the first `most` pairs of a split.
+// exact_match, bleu, chrf, rouge1, rouge2 and rougeL of the first `most` pairs of a split.
 TranslateScores translate_scores(const TranslateTask& task, const RunFolder& run, Backend& backend, Split split,
                                  const DecodeOptions& decode,
                                  std::int64_t most = std::numeric_limits<std::int64_t>::max());

@@ -30,6 +30,7 @@ constexpr Word k_words[] = {
     {"bytes", "Memory", Unit::bytes},
     {"calls", "Calls"},
     {"calls_ms", "Time of all calls", Unit::milliseconds},
+    {"chrf", "chrF"},
     {"compile_ms", "Compile time", Unit::milliseconds},
     {"data_wait", "Time waiting for data", Unit::share},
     {"dead", "Dead units", Unit::share},
