@@ -48,6 +48,7 @@ constexpr Row k_rows[] = {
     {Op::sqrt, floats, "std::sqrt($a)", "sqrt$f($a)", "sqrt($a)"},
     {Op::tanh, floats, "unroll_tanh($a)", "tanh$f($a)", "unroll_tanh($a)"},
     {Op::sigmoid, floats, "unroll_sigmoid($a)"},
+    {Op::erf, floats, "std::erf($a)", "erf$f($a)", "unroll_erf($a)"},
     {Op::round_bf16, floats, k_round_bf16, k_round_bf16, "unroll_round($a, 16u)"},
     {Op::round_f16, floats, k_round_f16, k_round_f16, "unroll_round_f16($a)"},
     {Op::round_tf32, floats, k_round_tf32, k_round_tf32, "unroll_round($a, 13u)"},
@@ -190,7 +191,7 @@ __device__ inline float unroll_number(uint bits) { return __uint_as_float(bits);
      .short_index = "uint",
      .f32_bits = "__uint_as_float(0x%08xu)",
      .f64_bits = "__longlong_as_double(0x%016llxll)"},
-    // GLSL has no expm1 and log1p, and its tanh may overflow. Near 0 these are the series of Taylor, and of atanh:
+    // GLSL has no expm1, log1p and erf, and its tanh may overflow. Near 0 these are the series of Taylor, and of atanh:
     // log(1 + x) = 2 atanh(x / (2 + x)); what is left out is below 2^-26 of the result for |x| < 1/2.
     {.name = "GLSL",
      .prelude =
@@ -221,6 +222,14 @@ float unroll_tanh(float x) {
 float unroll_sigmoid(float x) {
   const float e = exp(-abs(x));
   return x >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
+}
+float unroll_erf(float x) {  // below 1 a polynomial of erf(x) / x - 1, above it of -log(1 - erf(x))
+  const float t = abs(x) > 4.0f ? 4.0f : abs(x), s = x * x;
+  const float low = 0.128379166f + s * (-0.37612626f + s * (0.112835854f + s * (-0.0268538129f +
+                    s * (0.00518832868f + s * (-0.000801020069f + s * 0.0000785388329f)))));
+  const float high = 0.000341523031f + t * (1.12708914f + t * (0.638144851f + t * (0.103106752f +
+                     t * (-0.0218380634f + t * (0.0029476583f - t * 0.000186379199f)))));
+  return abs(x) < 1.0f ? x + x * low : isnan(x) ? x : sign(x) * (1.0f - exp(-high));
 }
 uint unroll_bits(float x) { return floatBitsToUint(x); }
 float unroll_number(uint bits) { return uintBitsToFloat(bits); }

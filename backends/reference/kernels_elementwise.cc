@@ -113,6 +113,7 @@ void sigmoid(const Call& c) {
     return x >= T{0} ? T{1} / (T{1} + e) : e / (T{1} + e);
   });
 }
+void erf(const Call& c) { float_map(c, [](auto x) { return std::erf(x); }); }
 void is_finite(const Call& c) {
   for_number(c.inputs[0].type.dtype, [&](auto zero) {
     map1<decltype(zero), std::uint8_t>(
@@ -229,6 +230,7 @@ constexpr KernelRow k_rows[] = {
     {Op::sqrt, sqrt},
     {Op::tanh, tanh},
     {Op::sigmoid, sigmoid},
+    {Op::erf, erf},
     {Op::round_bf16, round_bf16},
     {Op::round_f16, round_f16},
     {Op::round_tf32, round_tf32},

@@ -59,6 +59,24 @@ Term absolute_term(Code& c, Term a) {
   return c.select(a < c.i(0), c.i(0) - a, a);
 }
 
+// As on the cpu: below 1 a polynomial of erf(x) / x - 1, above it of -log(1 - erf(x)).
+Term erf_term(Code& c, Term x) {
+  constexpr float k_low[] = {0x1.06eba8p-3f,  -0x1.81273ep-2f,  0x1.ce2cf8p-4f, -0x1.b7f90ep-6f,
+                             0x1.5405b6p-8f,  -0x1.a3f718p-11f, 0x1.496a6ep-14f};
+  constexpr float k_high[] = {0x1.661ce4p-12f,  0x1.2088eap0f,  0x1.46baecp-1f,  0x1.a65344p-4f,
+                              -0x1.65cb7ap-6f, 0x1.825bp-9f, -0x1.86dd92p-13f};
+  const auto polynomial = [&](const float (&coefficients)[7], Term at) {
+    Term sum = c.f(coefficients[6]);
+    for (int i = 5; i >= 0; --i) sum = sum * at + c.f(coefficients[i]);
+    return sum;
+  };
+  const Term size = absolute_term(c, x), t = c.select(size > c.f(4), c.f(4), size);
+  const Term high = c.f(1) - exp_of(-polynomial(k_high, t));
+  const Term outer = c.select(x < c.f(0), -high, high);
+  const Term y = c.select(size < c.f(1), x + x * polynomial(k_low, x * x), outer);
+  return c.select(is_nan(x), x, y);
+}
+
 }  // namespace
 
 ModuleOptions module_options(const Setting& setting, int operands) {
@@ -102,6 +120,7 @@ Term instruction_term(Code& c, const Instruction& i, Term a, Term b, Term other)
     case Op::sqrt: return c.call(Ext::sqrt, {a});
     case Op::tanh: return tanh_of(a);
     case Op::sigmoid: return sigmoid_of(a);
+    case Op::erf: return erf_term(c, a);
     case Op::round_bf16: return round_bits(a, 16);
     case Op::round_f16: return round_f16_of(a);
     case Op::round_tf32: return round_bits(a, 13);

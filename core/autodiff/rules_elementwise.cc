@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of elementwise ops. d is the cotangent of the result y. Rules use results instead of operands if this saves
 // memory. A cotangent may have the broadcast shape; the caller reduces it.
+#include <numbers>
+
 #include "core/autodiff/rules.h"
 #include "unroll/ops.h"
 
@@ -25,6 +27,9 @@ Values log1p_rule(const Backward& b) { return {b.d() / (b.in[0] + 1)}; }
 Values sqrt_rule(const Backward& b) { return {b.d() * 0.5 / b.y()}; }
 Values tanh_rule(const Backward& b) { return {b.d() * (1 - b.y() * b.y())}; }
 Values sigmoid_rule(const Backward& b) { return {b.d() * b.y() * (1 - b.y())}; }
+Values erf_rule(const Backward& b) {  // 2 / sqrt(pi) e^(-x^2)
+  return {b.d() * exp(-square(b.in[0])) * (2 * std::numbers::inv_sqrtpi)};
+}
 Values cast_rule(const Backward& b) { return {cast(b.d(), arithmetic_dtype(b.in_type(0).dtype))}; }
 
 // binary: y = f(a, b)
@@ -53,9 +58,9 @@ Values select_rule(const Backward& b) {
 constexpr RuleRow k_rows[] = {
     {Op::neg, neg_rule},         {Op::abs, abs_rule},         {Op::sign, sign_rule},   {Op::exp, exp_rule},
     {Op::expm1, expm1_rule},     {Op::log, log_rule},         {Op::log1p, log1p_rule}, {Op::sqrt, sqrt_rule},
-    {Op::tanh, tanh_rule},       {Op::sigmoid, sigmoid_rule}, {Op::cast, cast_rule},   {Op::add, add_rule},
-    {Op::sub, sub_rule},         {Op::mul, mul_rule},         {Op::div, div_rule},     {Op::maximum, maximum_rule},
-    {Op::minimum, minimum_rule}, {Op::select, select_rule},
+    {Op::tanh, tanh_rule},       {Op::sigmoid, sigmoid_rule}, {Op::erf, erf_rule},     {Op::cast, cast_rule},
+    {Op::add, add_rule},         {Op::sub, sub_rule},         {Op::mul, mul_rule},     {Op::div, div_rule},
+    {Op::maximum, maximum_rule}, {Op::minimum, minimum_rule}, {Op::select, select_rule},
 };
 
 }  // namespace

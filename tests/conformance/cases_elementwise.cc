@@ -27,6 +27,7 @@ const UnaryRow k_unary[] = {
     {"sqrt", sqrt, between(0.25, 4), {}},
     {"tanh", tanh, between(-3, 3), {}},
     {"sigmoid", sigmoid, between(-5, 5), {}},
+    {"erf", erf, between(-3, 3), {}},
     {"square", square, {}, {}},
     {"relu", relu, off_zero(), k_exact},
     {"silu", silu, between(-4, 4), {Rule::pointwise, 2}},

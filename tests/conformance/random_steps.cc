@@ -25,6 +25,7 @@ const UnaryRow k_unary[] = {
     {[](Value x) { return stop_gradient(round_tf32(x)); }, true, true},
     {[](Value x) { return tanh(x); }, false},
     {[](Value x) { return sigmoid(x); }, false},
+    {[](Value x) { return erf(x); }, false},
     {[](Value x) { return silu(x); }, false},
     {[](Value x) { return softplus(x); }, false},
     {[](Value x) { return exp(tanh(x)); }, false},

@@ -82,6 +82,7 @@ TEST_CASE("float functions give known values, also at the ends") {
   check_near(b.run(expm1(x)), {0, 1.718281828459045, -0.6321205588285577, k_inf, -1, k_inf, k_nan});
   check_near(b.run(tanh(x)), {0, 0.7615941559557649, -0.7615941559557649, 1, -1, 1, k_nan});
   check_near(b.run(sigmoid(x)), {0.5, 0.7310585786300049, 0.2689414213699951, 1, 0, 1, k_nan});
+  check_near(b.run(erf(x)), {0, 0.8427007929497149, -0.8427007929497149, 1, -1, 1, k_nan});
   check_near(b.run(sign(x)), {0, 1, -1, 1, -1, 1, k_nan});
   check_near(b.run(abs(x)), {0, 1, 1, 750, 750, k_inf, k_nan});
   check_near(b.run(is_finite(x)), {1, 1, 1, 1, 1, 0, 0});

@@ -136,6 +136,7 @@ Bound float_unary(const Instruction& i, const Bound& a, Wide ulp) {
     case Op::log1p: return rounded(increasing(a, [](Wide x) { return std::log1p(x); }, -1), i.dtype, ulp);
     case Op::tanh: return rounded(increasing(a, [](Wide x) { return std::tanh(x); }), i.dtype, ulp);
     case Op::sigmoid: return rounded(increasing(a, logistic), i.dtype, ulp);
+    case Op::erf: return rounded(increasing(a, [](Wide x) { return std::erf(x); }), i.dtype, ulp);
     case Op::round_bf16: return increasing(a, [](Wide x) { return round_to(k_bf16, x); });
     case Op::round_f16: return increasing(a, [](Wide x) { return round_to(k_f16, x); });
     case Op::round_tf32: return increasing(a, [](Wide x) { return round_to(k_tf32, x); });

@@ -212,6 +212,7 @@ TEST_CASE("gradients and gradients of gradients of primitives agree with differe
       {"sqrt", {{{3}}, unary(sqrt), 0.5, 2}},
       {"tanh", {{{3}}, unary(tanh)}},
       {"sigmoid", {{{3}}, unary(sigmoid)}},
+      {"erf", {{{3}}, unary(erf)}},
       {"add", {{{3, 1}, {2}}, binary(add)}},
       {"sub", {{{3, 1}, {2}}, binary(sub)}},
       {"mul", {{{3, 1}, {2}}, binary(mul)}},

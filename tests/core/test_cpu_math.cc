@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp, expm1, log, log1p, tanh, sigmoid of the cpu backend against libm in a wider type, on every instruction set
+// exp, expm1, log, log1p, tanh, sigmoid, erf of the cpu backend against libm in a wider type, on every instruction set
 // this machine has. UNROLL_EXHAUSTIVE=tanh (or another) runs all 2^32 floats of one function, in some minutes.
 #include <algorithm>
 #include <bit>
@@ -27,6 +27,7 @@ long double sigmoid80(long double x) { return x < 0 ? std::exp(x) / (1 + std::ex
 const Function k_functions[] = {
     {Op::exp, std::exp, std::exp},       {Op::expm1, std::expm1, std::expm1}, {Op::log, std::log, std::log},
     {Op::log1p, std::log1p, std::log1p}, {Op::tanh, std::tanh, std::tanh},    {Op::sigmoid, sigmoid64, sigmoid80},
+    {Op::erf, std::erf, std::erf},
 };
 
 // Distance in units of the last place of T at `wanted`; infinity counts as the number after the largest.
@@ -88,9 +89,9 @@ Worst<float> sweep(const Function& f, std::uint64_t stride) {
 // Every float within 4096 of the places where formulas change or results leave the range.
 Worst<float> neighbourhoods(const Function& f) {
   const float limits[] = {0.0f, 1.0f, 0.70710678f, 1.41421356f, 0.29289322f, 0.41421356f, 0.34657359f, 0.69314718f,
-                          1.03972077f, 2.0f, 9.0109f, 10.0f, 17.32868f, 30.0f, 87.3365448f, 88.3762626f, 88.7228394f,
-                          89.0f, 103.278930f, 103.972084f, 104.0f, 1.17549435e-38f, 0x1p25f, 0x1p60f, 0x1p64f,
-                          3.40282347e38f, std::numeric_limits<float>::infinity()};
+                          1.03972077f, 2.0f, 9.0109f, 10.0f, 17.32868f, 4.0f, 30.0f, 87.3365448f, 88.3762626f,
+                          88.7228394f, 89.0f, 103.278930f, 103.972084f, 104.0f, 1.17549435e-38f, 0x1p25f, 0x1p60f,
+                          0x1p64f, 3.40282347e38f, std::numeric_limits<float>::infinity()};
   const Elementwise program = program_of<float>(f.op, k_batch);
   std::vector<float> x(k_batch);
   Worst<float> worst;
@@ -129,7 +130,8 @@ void check_edges(Op op) {
     T at_minus_infinity, at_zero, at_infinity;
   };
   const Row rows[] = {{Op::exp, 0, 1, inf},    {Op::expm1, -1, 0, inf}, {Op::log, nan, -inf, inf},
-                      {Op::log1p, nan, 0, inf}, {Op::tanh, -1, 0, 1},    {Op::sigmoid, 0, T(0.5), 1}};
+                      {Op::log1p, nan, 0, inf}, {Op::tanh, -1, 0, 1},    {Op::sigmoid, 0, T(0.5), 1},
+                      {Op::erf, -1, 0, 1}};
   const Row& row = *std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.op == op; });
   const std::vector<T> x{-inf, T(-0.0), T(0), inf, nan, -nan, T(-2)},
       wanted{row.at_minus_infinity, row.at_zero, row.at_zero, row.at_infinity, nan, nan};
@@ -139,7 +141,8 @@ void check_edges(Op op) {
   for (std::size_t i = 0; i < wanted.size(); ++i)
     CHECK_MESSAGE((y[i] == wanted[i] || (std::isnan(y[i]) && std::isnan(wanted[i]))), op_info(op).name, " of ", x[i]);
   if (op == Op::log || op == Op::log1p) CHECK(std::isnan(y[6]));
-  if (op == Op::expm1 || op == Op::log1p || op == Op::tanh) CHECK((std::signbit(y[1]) && !std::signbit(y[2])));
+  const bool keeps_zero = op == Op::expm1 || op == Op::log1p || op == Op::tanh || op == Op::erf;
+  if (keeps_zero) CHECK((std::signbit(y[1]) && !std::signbit(y[2])));
 }
 
 template <class T>

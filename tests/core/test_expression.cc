@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t k_trees = 10000, k_shim_trees = 750, k_cuda_trees = 150, k_glsl_trees = 40;
 constexpr std::size_t k_per_file = 1250;
-// Of one function: what the cpu's are tested to keep. GLSL's expm1, log1p, tanh and sigmoid are made of two or three.
+// Of one function: what the cpu's are tested to keep. GLSL's expm1, log1p, tanh, sigmoid, erf are made of two or three.
 constexpr int k_ulp = 4, k_glsl_ulp = 10;
 
 std::uint64_t seed() {

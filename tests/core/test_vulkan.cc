@@ -70,7 +70,7 @@ struct Sums {
 
 }  // namespace
 
-TEST_CASE("exp, tanh, sigmoid and logarithms are right where drivers are known to fail") {
+TEST_CASE("exp, tanh, sigmoid, erf and logarithms are right where drivers are known to fail") {
   const auto backend = open_or_skip();
   if (!backend) return;
   Graph graph;
@@ -79,6 +79,7 @@ TEST_CASE("exp, tanh, sigmoid and logarithms are right where drivers are known t
   graph.output("expm1", expm1(x));
   graph.output("tanh", tanh(x));
   graph.output("sigmoid", sigmoid(x));
+  graph.output("erf", erf(x));
   graph.output("log", log(x));
   graph.output("log1p", log1p(x));
   Tensor points(Type{DType::f32, {k_n_points}});
@@ -93,6 +94,7 @@ TEST_CASE("exp, tanh, sigmoid and logarithms are right where drivers are known t
     CHECK(agrees(results.at("expm1").at(i), f32(std::expm1(at))));
     CHECK(agrees(results.at("tanh").at(i), std::tanh(at)));
     CHECK(agrees(results.at("sigmoid").at(i), 1 / (1 + std::exp(-at))));
+    CHECK(agrees(results.at("erf").at(i), std::erf(at)));
     CHECK(agrees(results.at("log").at(i), std::log(at)));
     CHECK(agrees(results.at("log1p").at(i), std::log1p(at)));
   }

@@ -50,7 +50,7 @@ def task(name, title, *own):
 
 # kind: examples, each with the pattern that finds it
 KINDS = {
-    "primitive": {name: op(name) for name in ("sign", "log1p", "argmax")},
+    "primitive": {name: op(name) for name in ("sign", "log1p", "erf", "argmax")},
     "composite": {name: op(name) for name in ("mse", "mae", "huber", "bce")},
     "task": {
         "label": task("label", "Label", "Labeller", "LabelNetwork"),
