@@ -24,6 +24,7 @@ const LossRow k_losses[] = {
     {"mse", [](Value p, Value t) { return mse(p, t); }, k_targets},
     {"mae", [](Value p, Value t) { return mae(p, t); }, k_targets},
     {"huber", [](Value p, Value t) { return huber(p, t, 1); }, k_targets},
+    {"pinball", [](Value p, Value t) { return pinball(p, t, 0.9); }, k_targets},
     {"huber with delta 2.5", [](Value p, Value t) { return huber(p, t, 2.5); }, k_targets},
     // at logits off 0: the smooth function is written with abs
     {"bce", [](Value p, Value t) { return bce(p + 0.0625, t); }, between(0, 1)},

@@ -51,7 +51,7 @@ def task(name, title, *own):
 # kind: examples, each with the pattern that finds it
 KINDS = {
     "primitive": {name: op(name) for name in ("sign", "log1p", "erf", "argmax")},
-    "composite": {name: op(name) for name in ("mse", "mae", "huber", "bce")},
+    "composite": {name: op(name) for name in ("mse", "mae", "huber", "pinball", "bce")},
     "task": {
         "label": task("label", "Label", "Labeller", "LabelNetwork"),
         "document": task("document", "Document", "DocumentReader", "DocumentNetwork"),

@@ -25,6 +25,11 @@ void require_pair(const ShapeQuery& q) {
   q.require_float(0);
   q.require_shape(1, q.shape(0), "target");
 }
+void require_pinball(const ShapeQuery& q) {
+  require_pair(q);
+  const double quantile = q.attributes.get<double>("quantile");
+  q.require(quantile > 0 && quantile < 1, "quantile must be in (0,1)");
+}
 void require_huber(const ShapeQuery& q) {
   require_pair(q);
   q.require(q.attributes.get<double>("delta") > 0, "delta must be positive");
@@ -60,6 +65,14 @@ Values huber_body(Inputs in, const Attributes& attributes) {
   return {select(less_equal(size, scalar_like(size, delta)), square(e) * 0.5, (size - delta / 2) * delta)};
 }
 
+// With e = target - prediction: q e where e > 0, else (q - 1) e. Its mean is least at the quantile q of the targets
+// (Koenker & Bassett 1978).
+Values pinball_body(Inputs in, const Attributes& attributes) {
+  const double quantile = attributes.get<double>("quantile");
+  const Value e = in[1] - in[0];
+  return {maximum(e * quantile, e * (quantile - 1))};
+}
+
 // -t log s(z) - (1 - t) log(1 - s(z)) with s the logistic function, written so that nothing overflows and large terms
 // cancel exactly: max(z, 0) - z t + log(1 + e^-|z|), where max(z, 0) = (z + |z|) / 2 has the right slope 1/2 at z = 0.
 Values bce_body(Inputs in, const Attributes&) {
@@ -76,6 +89,7 @@ std::span<const Composite> loss_composites() {
       {Op::mse, {}, require_pair, mse_body},
       {Op::mae, {}, require_pair, mae_body},
       {Op::huber, {{"delta", AttributeKind::number}}, require_huber, huber_body},
+      {Op::pinball, {{"quantile", AttributeKind::number}}, require_pinball, pinball_body},
       {Op::bce, {}, require_pair, bce_body},
   };
   return rows;
@@ -86,6 +100,9 @@ Value mse(Value prediction, Value target) { return append(Op::mse, {prediction, 
 Value mae(Value prediction, Value target) { return append(Op::mae, {prediction, target}); }
 Value huber(Value prediction, Value target, double delta) {
   return append(Op::huber, {prediction, target}, {{"delta", delta}});
+}
+Value pinball(Value prediction, Value target, double quantile) {
+  return append(Op::pinball, {prediction, target}, {{"quantile", quantile}});
 }
 Value bce(Value logits, Value target) { return append(Op::bce, {logits, target}); }
 
