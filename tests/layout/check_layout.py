@@ -30,7 +30,7 @@ CORE_MAY_INCLUDE = {
 PUBLIC_ROOMS = {
     "support": "error export op_table.def result tensor trace types vfs",
     "io": "safetensors",
-    "ir": "graph ops plan_hash row_sums",
+    "ir": "cell_equations graph ops plan_hash row_sums",
     "autodiff": "autodiff",
     "passes": "backend cxx_source product_groups run scan_form work",
     "train": "compare lever optimizer trainer",

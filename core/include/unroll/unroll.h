@@ -4,6 +4,7 @@
 
 #include "unroll/autodiff.h"
 #include "unroll/backend.h"
+#include "unroll/cell_equations.h"
 #include "unroll/compare.h"
 #include "unroll/cxx_source.h"
 #include "unroll/data_check.h"

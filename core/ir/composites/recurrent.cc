@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/ir/composite.h"
+#include "unroll/cell_equations.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -92,21 +93,20 @@ Swept swept(const ScanResult& r) { return {r.outputs[0], r.states[0], r.states.s
 
 Value both_biases(const Weights& w) { return w.b_ih ? w.b_ih + w.b_hh : Value(); }  // [G*H]
 
-// h' = act(W_ih x + b_ih + W_hh h + b_hh)  (Elman 1990)
+// sum = W_ih x + b_ih + W_hh h + b_hh
 Swept rnn_sweep(const Sweep& s, const Attributes& attributes) {
   const bool use_relu = attributes.get_or<bool>("relu", false);
   const Value x = linear(s.x, s.w.ih);  // [T, B, H]
   const auto step = [&](const StepValues& v) -> StepResult {
     Value sum = v.sequences[0] + matmul(v.states[0], v.constants[0], {.a = false, .b = true});
     if (v.constants.size() > 1) sum = sum + v.constants[1];
-    const Value h = use_relu ? relu(sum) : tanh(sum);
+    const Value h = rnn_state(sum, use_relu);
     return {{h}, {h}};
   };
   return swept(scan(present({s.h0}), present({x}), present({s.w.hh, both_biases(s.w)}), step, s.options));
 }
 
-// r, z = s(W_i x + b_i + W_h h + b_h);  n = tanh(W_in x + b_in + r * (W_hn h + b_hn));  h' = (1 - z) n + z h
-// (Cho et al. 2014 in the form of cuDNN and PyTorch). b_hn stays inside r * (...), the others join the input part.
+// The form of cuDNN and PyTorch: b_hn stays inside r * (W_hn h + b_hn), the other biases join the input part.
 Swept gru_reset_after_sweep(const Sweep& s) {
   const std::int64_t H = s.w.hh.shape()[1];
   Value bias, b_hn;
@@ -120,17 +120,14 @@ Swept gru_reset_after_sweep(const Sweep& s) {
     const bool biased = v.constants.size() > 1;
     const Values x_gates = split(biased ? v.sequences[0] + v.constants[1] : v.sequences[0], -1, 3);
     const Values h_gates = split(matmul(h_old, v.constants[0], {.a = false, .b = true}), -1, 3);
-    const Value r = sigmoid(x_gates[0] + h_gates[0]);
-    const Value z = sigmoid(x_gates[1] + h_gates[1]);
-    const Value h_n = biased ? h_gates[2] + v.constants[2] : h_gates[2];
-    const Value n = tanh(x_gates[2] + r * h_n);
-    const Value h = n + z * (h_old - n);
+    const auto recurrent = [&](Value r) { return r * (biased ? h_gates[2] + v.constants[2] : h_gates[2]); };
+    const Value h = gru_state(x_gates, h_gates, h_old, recurrent);
     return {{h}, {h}};
   };
   return swept(scan(present({s.h0}), present({x}), present({s.w.hh, bias, b_hn}), step, s.options));
 }
 
-// The original form of Cho et al. 2014: n = tanh(W_in x + b_in + W_hn (r * h) + b_hn), the rest as above.
+// The original form: W_hn (r * h) + b_hn; all biases join the input part.
 Swept gru_reset_before_sweep(const Sweep& s) {
   const std::int64_t H = s.w.hh.shape()[1];
   const Value x = linear(s.x, s.w.ih);  // [T, B, 3H]
@@ -139,10 +136,8 @@ Swept gru_reset_before_sweep(const Sweep& s) {
     const Value h_old = v.states[0];
     const Values x_gates = split(v.constants.size() > 2 ? v.sequences[0] + v.constants[2] : v.sequences[0], -1, 3);
     const Values h_gates = split(matmul(h_old, v.constants[0], {.a = false, .b = true}), -1, 2);
-    const Value r = sigmoid(x_gates[0] + h_gates[0]);
-    const Value z = sigmoid(x_gates[1] + h_gates[1]);
-    const Value n = tanh(x_gates[2] + matmul(r * h_old, v.constants[1], {.a = false, .b = true}));
-    const Value h = n + z * (h_old - n);
+    const auto recurrent = [&](Value r) { return matmul(r * h_old, v.constants[1], {.a = false, .b = true}); };
+    const Value h = gru_state(x_gates, h_gates, h_old, recurrent);
     return {{h}, {h}};
   };
   return swept(scan(present({s.h0}), present({x}), present({w_rz, w_n, both_biases(s.w)}), step, s.options));
@@ -152,10 +147,7 @@ Swept gru_sweep(const Sweep& s, const Attributes& attributes) {
   return attributes.get_or<bool>("reset_after", true) ? gru_reset_after_sweep(s) : gru_reset_before_sweep(s);
 }
 
-// i, f, g, o = W_ih x + b_ih + W_hh h + b_hh;  c' = s(f) c + s(i) tanh(g);  h' = s(o) tanh(c')
-// (Hochreiter & Schmidhuber 1997 with the forget gate of Gers et al. 2000).
-// peephole (Gers et al. 2002): i += w_ci c, f += w_cf c, o += w_co c'.
-// projection (Sak et al. 2014): h' = W_hr (s(o) tanh(c')).
+// i, f, g, o = W_ih x + b_ih + W_hh h + b_hh; the projection is W_hr (s(o) tanh(c')).
 Swept lstm_sweep(const Sweep& s, const Attributes&) {
   const Value x = linear(s.x, s.w.ih);  // [T, B, 4H]
   const bool biased = static_cast<bool>(s.w.b_ih);
@@ -167,13 +159,11 @@ Swept lstm_sweep(const Sweep& s, const Attributes&) {
     const Value x_biased = biased ? v.sequences[0] + *constant++ : v.sequences[0];
     const Value w_hr = projects ? *constant++ : Value();
     const Values gates = split(x_biased + matmul(h_old, w_hh, {.a = false, .b = true}), -1, 4);
-    const Value i = sigmoid(peephole ? gates[0] + constant[0] * c_old : gates[0]);
-    const Value f = sigmoid(peephole ? gates[1] + constant[1] * c_old : gates[1]);
-    const Value c = f * c_old + i * tanh(gates[2]);
-    const Value o = sigmoid(peephole ? gates[3] + constant[2] * c : gates[3]);
-    const Value cell_out = o * tanh(c);
-    const Value h = projects ? matmul(cell_out, w_hr, {.a = false, .b = true}) : cell_out;
-    return {{h, c}, {h}};
+    LstmVariant variant;
+    if (peephole) variant = {.w_ci = constant[0], .w_cf = constant[1], .w_co = constant[2]};
+    if (projects) variant.p = [&](Value out) { return matmul(out, w_hr, {.a = false, .b = true}); };
+    const LstmState next = lstm_state(gates, c_old, variant);
+    return {{next.h, next.c}, {next.h}};
   };
   const Values constants = present({s.w.hh, both_biases(s.w), s.w.hr, s.w.ci, s.w.cf, s.w.co});
   return swept(scan(present({s.h0, s.c0}), present({x}), constants, step, s.options));

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "unroll/cell_equations.h"
+
 namespace unroll {
 
 BuiltInWidths BuiltInWidths::of(Op cell, const RecurrentOptions& o) {
@@ -92,7 +94,7 @@ CellStep rnn_step(Step& step, const RecurrentLayerOptions& o) {
   const StepParameters p(step, Op::rnn, o);
   const Value gate = linear(step.x(), p["weight_ih"], p["bias_ih"]) +
                      linear(Drops{step, o}.old_state(), p["weight_hh"], p["bias_hh"]);
-  return {{o.relu ? relu(gate) : tanh(gate)}, {}};
+  return {{rnn_state(gate, o.relu)}, {}};
 }
 
 CellStep gru_step(Step& step, const RecurrentLayerOptions& o) {
@@ -106,25 +108,21 @@ CellStep gru_step(Step& step, const RecurrentLayerOptions& o) {
     return linear(h, slice(weight, 0, first * H, n * H), bias ? slice(bias, 0, first * H, n * H) : Value());
   };
   const auto h = split(recurrent(old, 0, 2), -1, 2);
-  const Value r = sigmoid(x[0] + h[0]), z = sigmoid(x[1] + h[1]);
-  const Value n = tanh(x[2] + (o.reset_after ? r * recurrent(old, 2, 1) : recurrent(r * old, 2, 1)));
-  return {{(1 - z) * drops.added(n) + z * step.state(0)}, {}};
+  const auto part_n = [&](Value r) { return o.reset_after ? r * recurrent(old, 2, 1) : recurrent(r * old, 2, 1); };
+  return {{gru_state(x, h, step.state(0), part_n, [&](Value n) { return drops.added(n); })}, {}};
 }
 
 CellStep lstm_step(Step& step, const RecurrentLayerOptions& o) {
   const StepParameters p(step, Op::lstm, o);
   const Drops drops{step, o};
-  const Value c = step.state(1);
   const auto gate = split(linear(step.x(), p["weight_ih"], p["bias_ih"]) +
                               linear(drops.old_state(), p["weight_hh"], p["bias_hh"]),
                           -1, 4);
-  const auto seen = [&](Value part, const char* peephole, Value by) {
-    return o.peephole ? part + p[peephole] * by : part;
-  };
-  const Value i = sigmoid(seen(gate[0], "weight_ci", c)), f = sigmoid(seen(gate[1], "weight_cf", c));
-  const Value next = f * c + i * drops.added(tanh(gate[2]));
-  const Value h = sigmoid(seen(gate[3], "weight_co", next)) * tanh(next);
-  return {{o.projection > 0 ? linear(h, p["weight_hr"]) : h, next}, {}};
+  LstmVariant variant{.w_ci = p["weight_ci"], .w_cf = p["weight_cf"], .w_co = p["weight_co"],
+                      .d = [&](Value g) { return drops.added(g); }};
+  if (o.projection > 0) variant.p = [&](Value h) { return linear(h, p["weight_hr"]); };
+  const LstmState next = lstm_state(gate, step.state(1), variant);
+  return {{next.h, next.c}, {}};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // weight and bias. Use this file as a template for new cells: see docs/adding-a-cell.md.
 #include <cmath>
 
+#include "unroll/cell_equations.h"
 #include "unroll/model.h"
 
 namespace unroll {
@@ -24,27 +25,24 @@ Products torch_products(Step& step, std::int64_t gates) {
   return {linear(step.x(), w_ih, b_ih), linear(step.state(0), w_hh, b_hh)};
 }
 
-// h' = tanh(W x + b + U h + b')
+// The sum is W x + b + U h + b'.
 CellStep rnn_cell(Step& step) {
   const Products p = torch_products(step, 1);
-  return {{tanh(p.from_x + p.from_h)}, {}};
+  return {{rnn_state(p.from_x + p.from_h)}, {}};
 }
 
-// r, z = s(W x + b + U h + b');  n = tanh(W_n x + b_n + r * (U_n h + b_n'));  h' = (1 - z) * n + z * h
+// The recurrent part of the new value is r * (U_n h + b_n').
 CellStep gru_cell(Step& step) {
   const Products p = torch_products(step, 3);
   const auto x = split(p.from_x, -1, 3), h = split(p.from_h, -1, 3);
-  const Value r = sigmoid(x[0] + h[0]), z = sigmoid(x[1] + h[1]);
-  const Value n = tanh(x[2] + r * h[2]);
-  return {{(1 - z) * n + z * step.state(0)}, {}};
+  return {{gru_state(x, h, step.state(0), [&](Value r) { return r * h[2]; })}, {}};
 }
 
-// i, f, g, o = W x + b + U h + b';  c' = s(f) * c + s(i) * tanh(g);  h' = s(o) * tanh(c')
+// The gates are W x + b + U h + b'.
 CellStep lstm_cell(Step& step) {
   const Products p = torch_products(step, 4);
-  const auto gate = split(p.from_x + p.from_h, -1, 4);
-  const Value c = sigmoid(gate[1]) * step.state(1) + sigmoid(gate[0]) * tanh(gate[2]);
-  return {{sigmoid(gate[3]) * tanh(c), c}, {}};
+  const LstmState next = lstm_state(split(p.from_x + p.from_h, -1, 4), step.state(1));
+  return {{next.h, next.c}, {}};
 }
 
 // Ba et al. 2016: the gates are LN(W x) + LN(U h) and the cell is normalised on its way out: h' = s(o) * tanh(LN(c')).
@@ -63,15 +61,13 @@ CellStep lnlstm(Step& step) {
 CellStep peephole_lstm(Step& step) {
   const Products p = torch_products(step, 4);
   const auto see = [&](const char* name) { return step.parameter(name, {step.hidden()}, uniform_of(step.hidden())); };
-  const auto gate = split(p.from_x + p.from_h, -1, 4);
-  const Value i = sigmoid(gate[0] + see("weight_ci") * step.state(1));
-  const Value f = sigmoid(gate[1] + see("weight_cf") * step.state(1));
-  const Value c = f * step.state(1) + i * tanh(gate[2]);
-  return {{sigmoid(gate[3] + see("weight_co") * c) * tanh(c), c}, {}};
+  const LstmVariant variant{.w_ci = see("weight_ci"), .w_cf = see("weight_cf"), .w_co = see("weight_co")};
+  const LstmState next = lstm_state(split(p.from_x + p.from_h, -1, 4), step.state(1), variant);
+  return {{next.h, next.c}, {}};
 }
 
-// Zhou et al. 2016, minimal gated unit: f = s(W x + U h + b);  n = tanh(W' x + U' (f * h) + b');  h' = (1 - f) * h + f
-// * n
+// Zhou et al. 2016, minimal gated unit: f = s(W x + U h + b);  n = tanh(W' x + U' (f * h) + b');  
+// h' = (1 - f) * h + f * n
 CellStep mgu(Step& step) {
   const Value x = step.x(), h = step.state(0);
   const Value f = sigmoid(step.affine("forget", std::vector{x, h}, step.hidden()));
@@ -97,8 +93,8 @@ CellStep indrnn(Step& step) {
   return {{relu(step.affine("input", std::vector{step.x()}, step.hidden()) + u * step.state(0))}, {}};
 }
 
-// van der Westhuizen & Lasenby 2018, only a forget gate: f = s(W x + U h + b);  h' = f * h + (1 - f) * tanh(W' x + U' h
-// + b')
+// van der Westhuizen & Lasenby 2018, only a forget gate: f = s(W x + U h + b);  
+// h' = f * h + (1 - f) * tanh(W' x + U' h + b')
 CellStep janet(Step& step) {
   const Value x = step.x(), h = step.state(0);
   const Value f = sigmoid(step.affine("forget", std::vector{x, h}, step.hidden()));
