@@ -28,10 +28,12 @@ constexpr BackendRow k_backends[] = {
     {"onednn", make_onednn_backend, onednn_options},
     {"reference", make_reference_backend, nullptr},
     {"vulkan", make_vulkan_backend, vulkan_options, k_device},
+    {"cuda", make_cuda_backend, cuda_options, k_device},
     {"null", make_null_backend, nullptr},
 };
 
-// "vulkan:1", "vulkan:llvmpipe", "cpu:openblas": a backend, and an option of it. A profile of that name comes first.
+// "vulkan:1", "vulkan:llvmpipe", "cpu:openblas": a backend, and an option of it. A profile of that name comes first;
+// one that differs in a letter is meant, too: "cuda:sm_91" is no device.
 struct Name {
   std::string backend, value;
   bool is_profile = false;
@@ -41,12 +43,13 @@ Name parse(const std::string& name) {
   if (colon == std::string::npos) return {name, {}, false};
   const Name parts{name.substr(0, colon), name.substr(colon + 1), false};
   const auto profiles = list_profiles();
-  const bool is_listed = std::any_of(profiles.begin(), profiles.end(),
-                                     [&](const BackendStatus& profile) { return profile.name == name; });
+  const bool is_profile = std::any_of(profiles.begin(), profiles.end(), [&](const BackendStatus& profile) {
+    return edit_distance(profile.name, name) <= 1;
+  });
   const bool takes_it = std::any_of(std::begin(k_backends), std::end(k_backends), [&](const BackendRow& row) {
     return row.after_colon && row.name == parts.backend;
   });
-  if (takes_it && !is_listed) return parts;
+  if (takes_it && !is_profile) return parts;
   return {name, {}, true};
 }
 

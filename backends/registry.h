@@ -14,6 +14,7 @@ std::unique_ptr<Backend> make_reference_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_onednn_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_vulkan_backend(const BackendOptions& options);
+std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_null_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_profile_backend(const std::string& name);  // "cuda:sm_90"
 
@@ -21,5 +22,6 @@ std::unique_ptr<Backend> make_profile_backend(const std::string& name);  // "cud
 std::vector<BackendOption> cpu_options();
 std::vector<BackendOption> onednn_options();
 std::vector<BackendOption> vulkan_options();
+std::vector<BackendOption> cuda_options();
 
 }  // namespace unroll

@@ -86,10 +86,18 @@ struct CastRow {
   Row row;
 };
 // Float to i32 truncates, saturates at the ends and takes NaN to 0; anything but 0 is true.
-constexpr std::string_view k_saturate =
-    "$a != $a ? 0 : $a >= $T(2147483648.0) ? 2147483647 : $a <= $T(-2147483648.0) ? -2147483647 - 1 : int($a)";
+#define UNROLL_SATURATE(a, T)                                          \
+  a " != " a " ? 0 : " a " >= " T "(2147483648.0) ? 2147483647 : " a  \
+    " <= " T "(-2147483648.0) ? -2147483647 - 1 : int(" a ")"
+constexpr std::string_view k_saturate = UNROLL_SATURATE("$a", "$T");
+constexpr std::string_view k_saturate_bf16 = UNROLL_SATURATE("unroll_from_bf16($a)", "float");
+constexpr std::string_view k_saturate_f16 = UNROLL_SATURATE("unroll_from_f16($a)", "float");
 constexpr std::string_view k_saturate_glsl =
     "isnan($a) ? 0 : $a >= $T(2147483648.0) ? 2147483647 : $a <= $T(-2147483648.0) ? -2147483647 - 1 : int($a)";
+// From numbers with more digits than f32 in one rounding.
+constexpr std::string_view k_double_to_bf16 =
+    "unroll_to_bf16(float(unroll_round(double($a), 7, -126, 3.3895313892515355e38)))";
+constexpr std::string_view k_double_to_f16 = "unroll_to_f16(float(unroll_round(double($a), 10, -14, 65504.0)))";
 constexpr CastRow k_casts[] = {
     {floats, i32, {Op::cast, floats, k_saturate, k_saturate, k_saturate_glsl}},
     {floats | i32, b8, {Op::cast, floats | i32, "$a != $T(0)"}},
@@ -99,6 +107,19 @@ constexpr CastRow k_casts[] = {
     {f16, f32, {Op::cast, f16, "unroll_from_f16($a)"}},
     {f32, bf16, {Op::cast, f32, "unroll_to_bf16($a)"}},
     {f32, f16, {Op::cast, f32, "unroll_to_f16($a)"}},
+    {bf16, f64, {Op::cast, bf16, "double(unroll_from_bf16($a))"}},
+    {f16, f64, {Op::cast, f16, "double(unroll_from_f16($a))"}},
+    {bf16, i32, {Op::cast, bf16, k_saturate_bf16}},
+    {f16, i32, {Op::cast, f16, k_saturate_f16}},
+    {bf16, b8, {Op::cast, bf16, "unroll_from_bf16($a) != 0.0f"}},
+    {f16, b8, {Op::cast, f16, "unroll_from_f16($a) != 0.0f"}},
+    {bf16, f16, {Op::cast, bf16, "unroll_to_f16(unroll_from_bf16($a))"}},
+    {f16, bf16, {Op::cast, f16, "unroll_to_bf16(unroll_from_f16($a))"}},
+    {bf16 | f16, bf16 | f16, {Op::cast, any, "$a"}},
+    {b8, bf16, {Op::cast, b8, "unroll_to_bf16(float($a))"}},
+    {b8, f16, {Op::cast, b8, "unroll_to_f16(float($a))"}},
+    {f64 | i32, bf16, {Op::cast, any, k_double_to_bf16, k_double_to_bf16, ""}},
+    {f64 | i32, f16, {Op::cast, any, k_double_to_f16, k_double_to_f16, ""}},
 };
 
 // In all dialects, after unroll_bits and unroll_number; UNROLL_INLINE is what a function begins with. Below 2^-14, the
@@ -122,7 +143,37 @@ constexpr CastRow k_casts[] = {
   "  return sign | (unroll_bits(unroll_number(size) + 0.5f) - 0x3f000000u);\n"                                   \
   "}\n"
 
-constexpr DialectWords k_words[] = {
+// In all dialects, after unroll_key and unroll_high: number `high`, `low` of a stream by Philox4x32-10 (Salmon et al.
+// 2011), as core/support/philox.h has it. Four numbers share a block.
+#define UNROLL_PHILOX                                                                            \
+  "UNROLL_INLINE float unroll_uniform(unroll_key key, uint site, uint low, uint high) {\n"       \
+  "  uint a = (low >> 2) | (high << 30), b = high >> 2, c = site, d = key.z;\n"                  \
+  "  uint k = key.x, l = key.y;\n"                                                               \
+  "  for (int i = 0; i < 10; ++i) {\n"                                                           \
+  "    const uint p = unroll_high(0xD2511F53u, a), q = 0xD2511F53u * a;\n"                       \
+  "    const uint r = unroll_high(0xCD9E8D57u, c), s = 0xCD9E8D57u * c;\n"                       \
+  "    a = r ^ b ^ k, b = s, c = p ^ d ^ l, d = q;\n"                                            \
+  "    k += 0x9E3779B9u, l += 0xBB67AE85u;\n"                                                    \
+  "  }\n"                                                                                        \
+  "  const uint lane = low & 3u, word = lane == 0u ? a : lane == 1u ? b : lane == 2u ? c : d;\n" \
+  "  return float(word >> 8) * 5.9604644775390625e-8f;\n"                                        \
+  "}\n"
+// C++ and CUDA C++ have 64 bits.
+#define UNROLL_DRAW                                                                                    \
+  "struct unroll_key { uint x, y, z; };\n"                                                             \
+  "UNROLL_INLINE unroll_key unroll_key_of(int a, int b, int c) {\n"                                    \
+  "  const unroll_key key = {uint(a), uint(b), uint(c)};\n"                                            \
+  "  return key;\n"                                                                                    \
+  "}\n"                                                                                                \
+  "UNROLL_INLINE uint unroll_high(uint a, uint b) { return uint((unsigned long long)a * b >> 32); }\n" \
+  UNROLL_PHILOX                                                                                        \
+  "UNROLL_INLINE float unroll_draw(unroll_key key, uint site, int step, long long n, long long e) {\n" \
+  "  typedef unsigned long long Number;\n"                                                             \
+  "  const Number number = Number(step) * Number(n) + Number(e);\n"                                    \
+  "  return unroll_uniform(key, site, uint(number), uint(number >> 32));\n"                            \
+  "}\n"
+
+constexpr DialectWords k_dialect_words[] = {
     {.name = "C++",
      .includes = "#include <cmath>\n#include <cstdint>\n#include <cstring>\n#include <limits>\n",
      .prelude = R"(typedef unsigned int uint;
@@ -149,7 +200,7 @@ inline T unroll_round(T x, int mantissa, int lowest, T largest) {  // as core/su
   return std::fabs(y) > largest ? std::copysign(std::numeric_limits<T>::infinity(), x) : y;
 }
 #define UNROLL_INLINE inline
-)" UNROLL_HALVES,
+)" UNROLL_HALVES UNROLL_DRAW,
      .math = R"(template <class T>
 inline T unroll_exp(T x) { return std::exp(x); }
 template <class T>
@@ -186,7 +237,7 @@ __device__ inline double unroll_sigmoid(double x) {
 __device__ inline uint unroll_bits(float x) { return __float_as_uint(x); }
 __device__ inline float unroll_number(uint bits) { return __uint_as_float(bits); }
 #define UNROLL_INLINE __device__ inline
-)" UNROLL_HALVES,
+)" UNROLL_HALVES UNROLL_DRAW,
      .index = "long long",
      .short_index = "uint",
      .f32_bits = "__uint_as_float(0x%08xu)",
@@ -234,7 +285,20 @@ float unroll_erf(float x) {  // below 1 a polynomial of erf(x) / x - 1, above it
 uint unroll_bits(float x) { return floatBitsToUint(x); }
 float unroll_number(uint bits) { return uintBitsToFloat(bits); }
 #define UNROLL_INLINE
-)" UNROLL_HALVES,
+#define unroll_key uvec3
+uint unroll_high(uint a, uint b) {
+  uint high, low;
+  umulExtended(a, b, high, low);
+  return high;
+}
+)" UNROLL_HALVES UNROLL_PHILOX R"(unroll_key unroll_key_of(int a, int b, int c) {
+  return unroll_key(uint(a), uint(b), uint(c));
+}
+float unroll_draw(unroll_key key, uint site, int step, uint n, uint e) {
+  const uint start = uint(step) * n, low = start + e, carry = low < start ? 1u : 0u;
+  return unroll_uniform(key, site, low, unroll_high(uint(step), n) - (step < 0 ? n : 0u) + carry);
+}
+)",
      .index = "",
      .short_index = "uint",
      .f32_bits = "uintBitsToFloat(0x%08xu)",
@@ -265,7 +329,7 @@ std::string_view formula(Dialect dialect, Op op, DType dtype, DType to) {
   return {};
 }
 
-const DialectWords& words(Dialect dialect) { return k_words[static_cast<int>(dialect)]; }
+const DialectWords& words(Dialect dialect) { return k_dialect_words[static_cast<int>(dialect)]; }
 
 std::string_view register_type(Dialect dialect, DType dtype) {
   switch (dtype) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -23,6 +24,28 @@ class ExpressionBuilder {
   int add_input(const Type& type) {
     expression_.inputs.push_back({type.dtype, broadcast_strides(type.shape, expression_.shape)});
     return key(Kind::input, expression_.inputs.size());
+  }
+  int add_key() {
+    expression_.inputs.push_back({.dtype = DType::i32, .strides = {}, .is_key = true});
+    return key(Kind::input, expression_.inputs.size());
+  }
+  // The index along an axis of `iota`, which is broadcast to the expression's shape.
+  int add_iota(const Node& iota) {
+    const Shape &own = iota.outputs[0].shape, &all = expression_.shape;
+    Instruction i{Op::iota, DType::i32};
+    const int axis = static_cast<int>(iota.attributes.get<std::int64_t>("axis"));
+    i.extent = own[axis];
+    for (int k = all.rank() - own.rank() + axis + 1; k < all.rank(); ++k) i.inner *= all[k];
+    return add(i, {});
+  }
+  int add_draw(const Node& node, int key, std::optional<int> step) {
+    if (node.outputs[0].shape != expression_.shape)
+      throw Error(ErrorKind::unsupported, "expression", "a draw of another shape than that of its group");
+    Instruction i{Op::random_uniform};
+    i.extent = expression_.shape.elements();
+    i.site = static_cast<std::uint32_t>(node.attributes.get<std::int64_t>("site"));
+    const int from[] = {key, step ? *step : add_constant(Tensor::scalar(DType::i32, 0))};
+    return add(i, from);
   }
   // Of a row expression, where rows of operands and of the expression may have other columns.
   int add_row_input(const Type& type) {
@@ -79,6 +102,16 @@ class ExpressionBuilder {
                   std::string(op_info(node.op).name));
 }
 
+std::optional<int> second_of(std::span<const int> list) {
+  return list.size() > 1 ? std::optional(list[1]) : std::nullopt;
+}
+
+// Whether a draw reads the value as its key.
+bool is_key(const Graph& body, const ValueId& id) {
+  return std::any_of(body.nodes().begin(), body.nodes().end(),
+                     [&](const Node& node) { return node.op == Op::random_uniform && node.inputs[0] == id; });
+}
+
 // The dtype of an instruction is that of the values it works on: of the branches for select.
 std::size_t leading_operand(Op op) { return op == Op::select ? 1 : 0; }
 
@@ -87,6 +120,13 @@ std::size_t leading_operand(Op op) { return op == Op::select ? 1 : 0; }
 Expression expression_of_node(const Graph& graph, const Node& node) {
   ExpressionBuilder builder(node.outputs[0].shape);
   std::vector<int> operands;
+  if (node.op == Op::iota || node.op == Op::random_uniform) {
+    if (node.op == Op::random_uniform) operands.push_back(builder.add_key());
+    if (node.inputs.size() > 1) operands.push_back(builder.add_input(graph.type(node.inputs[1])));
+    builder.add_result(node.op == Op::iota ? builder.add_iota(node)
+                                           : builder.add_draw(node, operands[0], second_of(operands)));
+    return builder.finish();
+  }
   for (const ValueId input : node.inputs) operands.push_back(builder.add_input(graph.type(input)));
   const DType dtype = graph.type(node.inputs[leading_operand(node.op)]).dtype;
   builder.add_result(builder.add_node(node, dtype, operands));
@@ -97,7 +137,9 @@ Expression expression_of_body(const Graph& body) {
   if (body.outputs().empty()) throw Error(ErrorKind::internal, "expression", "a fused body has no outputs");
   ExpressionBuilder builder(body.type(body.outputs()[0].value).shape);
   std::map<ValueId, int> values;
-  for (const NamedValue& input : body.inputs()) values[input.value] = builder.add_input(body.type(input.value));
+  for (const NamedValue& input : body.inputs())
+    values[input.value] =
+        is_key(body, input.value) ? builder.add_key() : builder.add_input(body.type(input.value));
   for (std::size_t n = 0; n < body.nodes().size(); ++n) {
     const Node& node = body.nodes()[n];
     const ValueId id{static_cast<std::int32_t>(n), 0};
@@ -108,10 +150,14 @@ Expression expression_of_body(const Graph& body) {
       values[id] = builder.add_constant(value);
     } else if (node.op == Op::broadcast) {
       values[id] = values.at(node.inputs[0]);
-    } else if (is_elementwise(node.op)) {
+    } else if (node.op == Op::iota) {
+      values[id] = builder.add_iota(node);
+    } else if (is_elementwise(node.op) || node.op == Op::random_uniform) {
       std::vector<int> operands;
       for (const ValueId input : node.inputs) operands.push_back(values.at(input));
-      values[id] = builder.add_node(node, body.type(node.inputs[leading_operand(node.op)]).dtype, operands);
+      values[id] = node.op == Op::random_uniform
+                       ? builder.add_draw(node, operands[0], second_of(operands))
+                       : builder.add_node(node, body.type(node.inputs[leading_operand(node.op)]).dtype, operands);
     } else {
       refuse(node);
     }
@@ -305,6 +351,7 @@ DType result_dtype(const Instruction& i) {
 
 std::vector<DType> register_dtypes(const Expression& expression) {
   const auto fail = [](const std::string& what) { throw Error(ErrorKind::internal, "expression", what); };
+  const auto is_key = [&](std::size_t r) { return r < expression.inputs.size() && expression.inputs[r].is_key; };
   std::vector<DType> dtypes;
   for (const auto& input : expression.inputs) dtypes.push_back(input.dtype);
   for (const auto& [dtype, value] : expression.constants) dtypes.push_back(dtype);
@@ -314,7 +361,11 @@ std::vector<DType> register_dtypes(const Expression& expression) {
     for (int k = 0; k < n_operands(i); ++k) {
       const std::uint16_t r = operands[k];
       if (r >= dtypes.size()) fail(std::string(info.name) + " reads register " + std::to_string(r) + " too early");
-      const DType wanted = i.op == Op::select && k == 0 ? DType::b8 : i.dtype;
+      const bool draws = i.op == Op::random_uniform;
+      if (is_key(r) != (draws && k == 0))
+        fail(std::string(info.name) + (draws && k == 0 ? " needs a key" : " reads a key") + " in register " +
+             std::to_string(r));
+      const DType wanted = draws ? DType::i32 : i.op == Op::select && k == 0 ? DType::b8 : i.dtype;
       if (dtypes[r] != wanted)
         fail(std::string(info.name) + " needs " + std::string(dtype_name(wanted)) + " in register " +
              std::to_string(r));
@@ -322,7 +373,8 @@ std::vector<DType> register_dtypes(const Expression& expression) {
     dtypes.push_back(result_dtype(i));
   }
   for (const auto& result : expression.results)
-    if (result.from >= dtypes.size()) fail("a result reads register " + std::to_string(result.from));
+    if (result.from >= dtypes.size() || is_key(result.from))
+      fail("a result reads register " + std::to_string(result.from));
   return dtypes;
 }
 

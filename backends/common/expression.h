@@ -17,7 +17,10 @@ namespace unroll::common {
 // Registers: 0 .. inputs-1 hold the inputs, then the constants, then one per instruction in order (SSA). In a row
 // expression a register holds a row: columns, or one value for the row, which elementwise instructions repeat.
 struct Instruction {
-  // Elementwise: unary, binary, compare, logical, select or cast. In row expressions also:
+  // Elementwise: unary, binary, compare, logical, select or cast. Of element e of the shape, in row-major order, also:
+  //   iota            its index along an axis: e / inner % extent
+  //   random_uniform  number b * extent + e of RNG stream `site` (core/support/philox.h), in 64 bits; a is a key, b i32
+  // In row expressions, which have neither of the two:
   //   reduce_sum, reduce_max  of the columns of a: one value for the row
   //   slice                   `columns` columns of a, from `first` on
   //   concat                  the columns of a, then those of b
@@ -27,6 +30,8 @@ struct Instruction {
   DType to = DType::f32;      // of the result: for cast only, otherwise follows from op and dtype
   std::uint16_t a = 0, b = 0, c = 0;  // registers read; select: a condition, b if set, c if not
   std::int64_t first = 0, columns = 0;
+  std::int64_t inner = 1, extent = 1;
+  std::uint32_t site = 0;
 };
 
 struct Expression {
@@ -34,6 +39,7 @@ struct Expression {
     DType dtype;
     Strides strides;  // over the expression's shape; 0 repeats
     std::int64_t columns = 0;  // in a row expression: of its row; 1: one value for the row
+    bool is_key = false;       // three i32 side by side: seed low, seed high, update. Only draws read it
   };
   struct Result {
     std::uint16_t from;  // register
@@ -51,10 +57,10 @@ struct Expression {
   std::vector<Result> results;
 };
 
-// One elementwise node on dense operands.
+// One node on dense operands: elementwise, iota or random_uniform.
 Expression expression_of_node(const Graph& graph, const Node& node);
-// The body of a fused node: elementwise ops, broadcast, stop_gradient and scalar constants; every output has the same
-// shape. Operands are dense. Throws Error(unsupported) naming the op otherwise.
+// The body of a fused node: elementwise ops, broadcast, stop_gradient and scalar constants, and index values and draws
+// of its shape; every output has the same shape. Operands are dense. Throws Error(unsupported) naming the op otherwise.
 Expression expression_of_body(const Graph& body);
 // A row group as a row expression. Operands are dense. Throws Error(unsupported) naming the op otherwise.
 Expression expression_of_rows(const Node& row_group);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/common/walk.h"
+#include "unroll/error.h"
 
 namespace unroll::common {
 
@@ -105,12 +106,17 @@ class KernelPrinter {
     }
     return text;
   }
-  Splice memory() const {
-    return {[this](std::size_t i) { return load_of(dtypes_[i], name_of(i), "i" + std::to_string(i), options_); },
+  Splice memory() {
+    return {[this](std::size_t i) {
+              const std::string place = "i" + std::to_string(i);
+              return e_.inputs[i].is_key ? key_of(name_of(i), place)
+                                         : load_of(dtypes_[i], name_of(i), place, options_);
+            },
             [this](std::size_t k, const std::string& value) {
               const std::size_t operand = e_.inputs.size() + k;
               return store_of(dtype_of(operand), name_of(operand), "i" + std::to_string(operand), value, options_);
-            }};
+            },
+            "e", [this](std::int64_t n) { return sizes_.next(n); }};
   }
 
   Expression e_;
@@ -128,7 +134,7 @@ constexpr const char* k_small_types =
     "#extension GL_EXT_shader_16bit_storage : require\n"
     "#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require\n";
 // Neighbors in a word belong to other invocations: each changes its own bits only.
-constexpr const char* k_words =
+constexpr const char* k_word_functions =
     "#define UNROLL_LOAD_8(x, i) ((x[(i) >> 2] >> (((i) & 3u) << 3)) & 255u)\n"
     "#define UNROLL_LOAD_16(x, i) ((x[(i) >> 1] >> (((i) & 1u) << 4)) & 65535u)\n"
     "#define UNROLL_STORE_8(y, i, v) atomicAnd(y[(i) >> 2], ~(255u << (((i) & 3u) << 3))); "
@@ -136,25 +142,45 @@ constexpr const char* k_words =
     "#define UNROLL_STORE_16(y, i, v) atomicAnd(y[(i) >> 1], ~(65535u << (((i) & 1u) << 4))); "
     "atomicOr(y[(i) >> 1], (v) << (((i) & 1u) << 4))\n";
 
+bool is_by_element(Op op) { return op == Op::iota || op == Op::random_uniform; }
+
+// An index value or a draw. The innermost and the outermost axis need fewer divisions.
+std::string by_element(const Instruction& i, const Shape& shape, const Splice& splice) {
+  if (splice.element.empty())
+    throw Error(ErrorKind::usage, "print_expression",
+                std::string(op_info(i.op).name) + " needs the number of the element; set Splice::element");
+  if (i.op == Op::random_uniform)
+    return "unroll_draw(" + variable(i.a) + ", uint(" + splice.size(i.site) + "), " + variable(i.b) + ", " +
+           splice.size(i.extent) + ", " + splice.element + ")";
+  std::string index = splice.element;
+  if (i.inner != 1) index += " / " + splice.size(i.inner);
+  if (i.inner * i.extent != shape.elements()) index += " % " + splice.size(i.extent);
+  return "int(" + index + ")";
+}
+
 }  // namespace
 
 std::string print_prelude(Dialect dialect, const PrintOptions& options) {
   const DialectWords& w = words(dialect);
   const std::string functions = std::string(w.includes).append(w.prelude).append(w.math);
   if (dialect != Dialect::glsl) return functions;
-  return std::string("#version 450\n") + (options.small_types ? k_small_types : k_words) + functions;
+  return std::string("#version 450\n") + (options.small_types ? k_small_types : k_word_functions) + functions;
 }
 
 std::string print_statements(const Expression& expression, Dialect dialect, const Splice& splice,
                              const std::string& indent) {
   std::string text;
   std::size_t r = 0;
-  const auto declare = [&](DType dtype, const std::string& value) {
-    text += indent + "const " + type_of(dialect, dtype) + " " + variable(r++) + " = " + value + ";\n";
+  const auto declare = [&](const std::string& type, const std::string& value) {
+    text += indent + "const " + type + " " + variable(r++) + " = " + value + ";\n";
   };
-  for (std::size_t i = 0; i < expression.inputs.size(); ++i) declare(expression.inputs[i].dtype, splice.load(i));
-  for (const auto& [dtype, value] : expression.constants) declare(dtype, literal(dialect, dtype, value));
-  for (const Instruction& i : expression.instructions) declare(result_dtype(i), right_side(dialect, i));
+  for (std::size_t i = 0; i < expression.inputs.size(); ++i)
+    declare(expression.inputs[i].is_key ? "unroll_key" : type_of(dialect, expression.inputs[i].dtype), splice.load(i));
+  for (const auto& [dtype, value] : expression.constants)
+    declare(type_of(dialect, dtype), literal(dialect, dtype, value));
+  for (const Instruction& i : expression.instructions)
+    declare(type_of(dialect, result_dtype(i)),
+            is_by_element(i.op) ? by_element(i, expression.shape, splice) : right_side(dialect, i));
   for (std::size_t k = 0; k < expression.results.size(); ++k)
     text += indent + splice.store(k, variable(expression.results[k].from)) + "\n";
   return text;

@@ -21,6 +21,10 @@ std::string print_prelude(Dialect dialect, const PrintOptions& options = {});
 struct Splice {
   std::function<std::string(std::size_t input)> load;  // what a register holds of it: load_of (print_parts.h)
   std::function<std::string(std::size_t result, const std::string& variable)> store;  // "y[e] = v3"
+  // For draws and index values: the number of the element in row-major order, and a size, as text or where it is given
+  // at run time. Empty: there are none.
+  std::string element = {};
+  std::function<std::string(std::int64_t)> size = [](std::int64_t n) { return std::to_string(n); };
 };
 // The expression of one element inside a kernel of the caller, such as the epilogue of a product: "const float v3 =
 // v1 + v2;" for each input, constant and instruction, then the stores. Put it in a block of its own. Throws
@@ -32,7 +36,7 @@ std::string print_statements(const Expression& expression, Dialect dialect, cons
 // or in axes that join or have size 1, have the same text, so the text is the key of a compiled kernel:
 //   sizes[0]      elements
 //   sizes[1 + k]  offset of operand k in elements, inputs before results: 0 here, the caller sets it
-//   sizes[...]    extents and strides
+//   sizes[...]    extents and strides; of draws the stream and the count
 // Each element is read before it is written, so a result may lie where an input of equal strides does. I is the type of
 // indices (index_type).
 //   C++   extern "C" void name(const T* x0, ..., T* y0, ..., const I* sizes, I begin, I end): elements begin .. end-1
@@ -44,6 +48,7 @@ std::string print_statements(const Expression& expression, Dialect dialect, cons
 struct PrintedKernel {
   std::string text;
   std::vector<std::int64_t> sizes;
+  std::size_t scratch_bytes = 0;  // of row kernels, for each block: PrintOptions::most_shared_bytes
 };
 PrintedKernel print_kernel(const Expression& expression, Dialect dialect, const std::string& name,
                            const PrintOptions& options = {});

@@ -75,6 +75,11 @@ std::string load_of(DType dtype, const std::string& buffer, const std::string& i
   return dtype == DType::b8 ? bits + " != 0u" : bits;
 }
 
+std::string key_of(const std::string& buffer, const std::string& index) {
+  return "unroll_key_of(" + buffer + "[" + index + "], " + buffer + "[" + index + " + 1], " + buffer + "[" + index +
+         " + 2])";
+}
+
 std::string store_of(DType dtype, const std::string& buffer, const std::string& index, const std::string& variable,
                      const PrintOptions& options) {
   const bool truth = dtype == DType::b8;

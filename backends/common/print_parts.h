@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct PrintOptions {
   // Elements of 8 and 16 bits are types of buffers. Otherwise, in GLSL, buffers hold words: loads cut elements out,
   // stores put them in with two atomics, and a buffer is a multiple of 4 bytes.
   bool small_types = true;
+  // Of row kernels in CUDA: bytes of arrays that the threads of a block share. Further arrays lie in memory of the
+  // caller, PrintedKernel::scratch_bytes for each block.
+  std::size_t most_shared_bytes = std::numeric_limits<std::size_t>::max();
 };
 
 inline constexpr std::size_t k_push_sizes = 32;  // 128 bytes, which every Vulkan device has
@@ -34,6 +38,8 @@ std::string element_type(Dialect dialect, DType dtype, const PrintOptions& optio
 // What a register holds of element `index` of a buffer, and the statement that stores a register there: b8 and 16 bits
 // are bytes in memory.
 std::string load_of(DType dtype, const std::string& buffer, const std::string& index, const PrintOptions& options);
+// The same of the key of draws, whose first element it is.
+std::string key_of(const std::string& buffer, const std::string& index);
 std::string store_of(DType dtype, const std::string& buffer, const std::string& index, const std::string& variable,
                      const PrintOptions& options);
 // "layout(...) readonly buffer B0 { float x0[]; };\n" and so on: bindings from 0.

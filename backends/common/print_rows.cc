@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "backends/common/print_parts.h"
@@ -38,7 +39,7 @@ class RowPrinter {
     const std::string rows = dialect_ == Dialect::cpp ? "  for (" + index_ + " row = begin; row < end; ++row) {\n"
                                                       : rows_of_block();
     const std::string inside = body(), end = dialect_ == Dialect::cpp ? "" : barrier();
-    return {head(name) + rows + inside + end + "  }\n}\n", sizes_.values};
+    return {head(name) + rows + inside + end + "  }\n}\n", sizes_.values, scratch_bytes()};
   }
 
  private:
@@ -79,8 +80,8 @@ class RowPrinter {
         return "extern \"C\" void " + name + "(" + parameters() + "const " + index_ + "* sizes, " + index_ +
                " begin, " + index_ + " end) {\n" + arrays("  ");
       case Dialect::cuda:
-        return sizes_.cuda_struct(name, index_) + "extern \"C\" __global__ void " + name + "(" + parameters() + name +
-               "_sizes n) {\n" + arrays("  __shared__ ");
+        return sizes_.cuda_struct(name, index_) + "extern \"C\" __global__ void " + name + "(" + parameters() +
+               (scratch_bytes() > 0 ? "char* scratch, " : "") + name + "_sizes n) {\n" + arrays("  __shared__ ");
       case Dialect::glsl:
         return "layout(local_size_x = 256) in;\n" + buffers() + arrays("shared ") + "void main() {  // " + name +
                "\n";
@@ -134,12 +135,35 @@ class RowPrinter {
   }
   std::string arrays(const std::string& how) const {
     std::string text;
-    for (std::size_t r = first_; r < columns_.size(); ++r)
-      if (is_array_[r])
-        text += how + type_of(dialect_, dtypes_[r]) + " r" + std::to_string(r) + "[" +
-                std::to_string(capacity(columns_[r])) + "];\n";
+    for (std::size_t r = first_; r < columns_.size(); ++r) {
+      if (!is_array_[r]) continue;
+      const std::string type = type_of(dialect_, dtypes_[r]), n = std::to_string(capacity(columns_[r]));
+      const std::string place = std::to_string(scratch_bytes()) + " + " + std::to_string(scratch_place(r));
+      if (!is_in_scratch(r)) text += how + type + " r" + std::to_string(r) + "[" + n + "];\n";
+      else
+        text += "  " + type + "* const r" + std::to_string(r) + " = (" + type +
+                "*)(scratch + (long long)blockIdx.x * " + place + ");\n";
+    }
     return text;
   }
+  // Bytes of an array of registers, which are words or f64. Small arrays are shared first.
+  std::size_t array_bytes(std::size_t r) const {
+    return static_cast<std::size_t>(capacity(columns_[r])) * (dtypes_[r] == DType::f64 ? 8 : 4);
+  }
+  bool is_in_scratch(std::size_t r) const {
+    if (dialect_ != Dialect::cuda || !is_array_[r]) return false;
+    std::size_t before = 0;
+    for (std::size_t o = first_; o < columns_.size(); ++o)
+      if (is_array_[o] && std::pair(array_bytes(o), o) <= std::pair(array_bytes(r), r)) before += array_bytes(o);
+    return before > options_.most_shared_bytes;
+  }
+  std::size_t scratch_place(std::size_t r) const {
+    std::size_t at = 0;
+    for (std::size_t o = first_; o < r; ++o)
+      if (is_in_scratch(o)) at += array_bytes(o);
+    return at;
+  }
+  std::size_t scratch_bytes() const { return scratch_place(columns_.size()); }
 
   // Arrays of neighboring sizes have the same text.
   static Index capacity(Index columns) {

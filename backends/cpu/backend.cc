@@ -42,9 +42,12 @@ class CpuBackend final : public HostBackend {
   }
 
   const Capabilities& describe() const override { return capabilities_; }
-  Claim claim(const Graph&, const Node&) const override {
+  Claim claim(const Graph&, const Node& node) const override {
+    if (exchanges(state_, node)) return {.yes = true};
     return {.reason = "cpu runs the bodies of composites; scans are its fast path"};
   }
+  Claim claim_in(const Graph& graph, const Node& node, Precision) const override { return claim(graph, node); }
+  Communicator* communicator() const override { return state_.communicator; }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
     const ThreadWays threads = ways_of(*plan);
     return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, state_, threads);

@@ -349,6 +349,7 @@ const ElementwisePointers::Own& ElementwisePointers::resolve(const Frame& frame,
 std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes) {
   const Node& node = view.graph().node(id);
   if (node.op == Op::input || node.op == Op::constant) return nullptr;
+  if (node.op == Op::all_reduce) return make_all_reduce(view, id);
   if (view.make_claimed && node.attributes.get_or<bool>("claimed", false)) return view.make_claimed(view, id);
   if (node.op == Op::row_group) return make_row_group(view, id, scratch_bytes);
   const At at{view, node, id, scratch_bytes};

@@ -249,13 +249,15 @@ ColumnSplit::Product ColumnSplit::product_of(const ScanForm::Product& product) c
   return {product.n, 1, false};
 }
 
-// Whether only calls by columns of one gate's shape read the gates, where no copy of them is made.
+// Whether only slices of one gate each read the product, and only calls by columns of one gate's shape read the gates,
+// where no copy of them is made.
 bool ColumnSplit::gates_read_by_columns(const ScanForm::Product& product) const {
   const Graph& graph = view_.graph();
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& slice = graph.nodes()[i];
-    const ValueId gate{static_cast<std::int32_t>(i), 0};
-    if (slice.op != Op::slice || slice.inputs[0] != ValueId{product.node, 0}) continue;
+    const ValueId gate{static_cast<std::int32_t>(i), 0}, whole{product.node, 0};
+    if (std::find(slice.inputs.begin(), slice.inputs.end(), whole) == slice.inputs.end()) continue;
+    if (slice.op != Op::slice || last_of(slice.outputs[0].shape) != product.units) return false;
     if (!is_view(view_, gate.node)) continue;  // copied, by columns
     for (std::size_t k = i + 1; k < graph.nodes().size(); ++k) {
       const Node& reader = graph.nodes()[k];

@@ -12,7 +12,7 @@ namespace {
 
 double elements(const Type& type) { return static_cast<double>(type.shape.elements()); }
 double bytes(const Type& type) { return static_cast<double>(type.bytes()); }
-double last_of(const Shape& shape) { return shape.rank() == 0 ? 1 : static_cast<double>(shape[shape.rank() - 1]); }
+double columns_of(const Shape& shape) { return shape.rank() == 0 ? 1 : static_cast<double>(shape[shape.rank() - 1]); }
 
 // Values that are other names of memory, where storage says so.
 bool may_be_view(Op op) {
@@ -162,7 +162,7 @@ double Costs::matmul_ns(std::int32_t id, Share share, int parts) const {
   const Node& node = plan_.graph->node(id);
   const Shape &a = type(node.inputs[0]).shape, &b = type(node.inputs[1]).shape, &c = node.outputs[0].shape;
   bool turn_a = node.attributes.get<bool>("transpose_a"), turn_b = node.attributes.get<bool>("transpose_b");
-  double m = static_cast<double>(c[c.rank() - 2]), n = last_of(c);
+  double m = static_cast<double>(c[c.rank() - 2]), n = columns_of(c);
   const double k = static_cast<double>(a[a.rank() - (turn_a ? 2 : 1)]);
   double batch = m * n == 0 ? 0 : static_cast<double>(c.elements()) / (m * n);
   if (b.rank() == 2 && !turn_a) m *= std::exchange(batch, 1);
@@ -225,7 +225,7 @@ double Costs::elementwise_ns(const Node& node, double rows, double columns) cons
     ++operations;
   });
   for (const ValueId& in : node.inputs)  // one element for each row, or for all
-    if (elements(type(in)) > 1 && last_of(type(in).shape) == 1 && columns > 1) each += rates_.splat_ns;
+    if (elements(type(in)) > 1 && columns_of(type(in).shape) == 1 && columns > 1) each += rates_.splat_ns;
   const double across = columns / std::ceil(columns / k_most_tile);
   const double tile = std::min(all, across * std::max(1.0, std::floor(k_most_tile / across)));
   const double operands = static_cast<double>(node.inputs.size() + node.outputs.size());
@@ -238,17 +238,17 @@ double Costs::row_group_ns(const Node& node, int parts) const {
   constexpr double k_tile_elements = 6 * 1024, k_live_values = 8;
   const Graph& body = *node.body;
   const Type& first = body.type(body.outputs()[0].value);
-  const double rows = std::ceil(elements(first) / last_of(first.shape) / parts);
+  const double rows = std::ceil(elements(first) / columns_of(first.shape) / parts);
   double each = 0, operations = 0, widest = 1;
   for (const Node& inner : body.nodes()) {
     if (inner.op == Op::input || inner.op == Op::constant || inner.outputs[0].shape.rank() < 2) continue;
-    const double wide = inner.outputs[0].dtype == DType::f64 ? 2 : 1, columns = last_of(inner.outputs[0].shape);
+    const double wide = inner.outputs[0].dtype == DType::f64 ? 2 : 1, columns = columns_of(inner.outputs[0].shape);
     widest = std::max(widest, columns);
     const OpKind kind = op_info(inner.op).kind;
     if (kind == OpKind::move) continue;
     ++operations;
     if (kind == OpKind::reduce)
-      each += rates_.line_call_ns + last_of(body.type(inner.inputs[0]).shape) * wide * rates_.line_ns;
+      each += rates_.line_call_ns + columns_of(body.type(inner.inputs[0]).shape) * wide * rates_.line_ns;
     else each += columns * wide * rates_.element_ns[static_cast<std::size_t>(inner.op)];
   }
   const double block = std::max(1.0, k_tile_elements / (k_live_values * widest));
@@ -267,7 +267,8 @@ double Costs::other_ns(std::int32_t id) const {
       const Ints axes =
           node.op == Op::argmax ? Ints{node.attributes.get<std::int64_t>("axis")} : node.attributes.get<Ints>("axes");
       const bool lines = x.rank() > 0 && std::find(axes.begin(), axes.end(), x.rank() - 1) != axes.end();
-      return lines ? in * rates_.line_ns + in / std::max(1.0, last_of(x)) * rates_.line_call_ns : in * rates_.rows_ns;
+      return lines ? in * rates_.line_ns + in / std::max(1.0, columns_of(x)) * rates_.line_call_ns
+                   : in * rates_.rows_ns;
     }
     case OpKind::random: return out * rates_.random_ns;
     case OpKind::move: {
@@ -277,7 +278,7 @@ double Costs::other_ns(std::int32_t id) const {
       double lines = 0;
       for (const ValueId& piece : node.inputs)
         lines += std::min(elements(type(piece)), out) /
-                 std::max(1.0, std::min(last_of(type(piece).shape), last_of(node.outputs[0].shape)));
+                 std::max(1.0, std::min(columns_of(type(piece).shape), columns_of(node.outputs[0].shape)));
       return out * rates_.copy_ns + lines * rates_.copy_line_ns;
     }
     default: {
@@ -305,7 +306,7 @@ double Costs::call_ns(std::int32_t id, Share share, int parts) const {
   if (node.op == Op::matmul) return rates_.call_ns + matmul_ns(id, share, parts) + touch;
   if (node.op == Op::row_group) return rates_.call_ns + row_group_ns(node, parts) + touch;
   if (node.op != Op::fused && !is_elementwise(node.op)) return rates_.call_ns + other_ns(id) / parts + touch;
-  const double columns = last_of(node.outputs[0].shape), rows = elements(node.outputs[0]) / std::max(columns, 1.0);
+  const double columns = columns_of(node.outputs[0].shape), rows = elements(node.outputs[0]) / std::max(columns, 1.0);
   const double ns = share == Share::columns ? elementwise_ns(node, rows, std::ceil(columns / parts))
                                             : elementwise_ns(node, std::ceil(rows / parts), columns);
   return rates_.call_ns + ns + touch;

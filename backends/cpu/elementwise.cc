@@ -60,7 +60,11 @@ Elementwise::TileFunction row_accumulation_of_scaled_products(DType dtype) {
 }
 
 const char* instruction_set() {
+#if HWY_TARGETS & (HWY_TARGETS - 1)
   const std::int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;
+#else
+  constexpr std::int64_t supported = HWY_TARGETS;  // one, and nothing to ask
+#endif
   return hwy::TargetName(supported & -supported);  // a lower bit is a better target
 }
 

@@ -36,7 +36,7 @@ class ElementwisePointers {
 // The elementwise node behind a product, to be run on blocks of it.
 class BlockEpilogue {
  public:
-  BlockEpilogue(ElementwiseNode node, int parts);
+  BlockEpilogue(ElementwiseNode node, std::int64_t gates, int parts);
   Epilogue resolve(const Frame& frame, const Part& part);
   std::string name() const;  // behind that of the product
 
@@ -44,8 +44,10 @@ class BlockEpilogue {
   Elementwise program_;
   ElementwisePointers pointers_;
   std::size_t n_instructions_;
+  std::int64_t gates_;
 };
-// None where both must stay apart: operands whose rows do not lie at one distance, results in the product's operands.
+// None where both must stay apart: operands whose rows do not lie at one distance, results in the product's operands,
+// gates of a row in different parts or far apart in time.
 std::optional<BlockEpilogue> block_epilogue(const PlanView& view, const ProductGroup& group);
 // Outside of loops, both in one call. Null where they must stay apart, for these reasons or because the product is
 // batched, counted or another library's.

@@ -17,7 +17,9 @@ constexpr std::int64_t k_least_tile = 16;        // rows of slots are multiples 
 constexpr std::size_t k_slot_memory = 24 * 1024;  // slots stay in L1; also bounds the stack of run()
 constexpr std::size_t k_most_locations = 1024;
 
-[[noreturn]] void fail(const std::string& what) { throw Error(ErrorKind::internal, "cpu elementwise", what); }
+[[noreturn]] void refuse_elementwise(const std::string& what) {
+  throw Error(ErrorKind::internal, "cpu elementwise", what);
+}
 
 bool is_copy(const Instruction& i) {
   return i.op == Op::stop_gradient || (i.op == Op::cast && i.dtype == i.to);
@@ -75,7 +77,7 @@ class ElementwiseCompiler {
 
   void check() {
     const std::vector<DType> dtypes = common::register_dtypes(s_);
-    if (dtypes.size() > 0xfff0) fail("more than 65520 registers");
+    if (dtypes.size() > 0xfff0) refuse_elementwise("more than 65520 registers");
     const std::size_t first = n_inputs() + s_.constants.size();
     for (std::size_t r = 0; r < dtypes.size(); ++r) {
       registers_.push_back({dtypes[r]});
@@ -84,7 +86,8 @@ class ElementwiseCompiler {
       const Instruction& i = s_.instructions[r - first];
       if (is_copy(i)) origin_.back() = origin_[i.a];
       else if (!tile_function(i.op, i.dtype, i.to))
-        fail("no kernel for " + std::string(op_info(i.op).name) + " on " + std::string(dtype_name(i.dtype)));
+        refuse_elementwise("no kernel for " + std::string(op_info(i.op).name) + " on " +
+                           std::string(dtype_name(i.dtype)));
     }
   }
 
@@ -121,10 +124,11 @@ class ElementwiseCompiler {
     for (std::size_t step = 0; step < s_.instructions.size(); ++step) {
       const Instruction& i = s_.instructions[step];
       if (is_copy(i)) continue;
+      const std::uint16_t a = origin(i.a), b = origin(i.b), c = origin(i.c), operands[] = {a, b, c};
       Operation operation{tile_function(i.op, i.dtype, i.to), static_cast<std::uint16_t>(first() + step),
-                          op_info(i.op).max_inputs, {origin(i.a), origin(i.b), origin(i.c)}};
-      for (int k = 0; k < operation.n; ++k) ++uses[operation.operands[k]];
-      if (const unsigned bits = repeated_bits(operation.operands, operation.n))
+                          op_info(i.op).max_inputs, {a, b, c}};
+      for (int k = 0; k < operation.n; ++k) ++uses[operands[k]];
+      if (const unsigned bits = repeated_bits(operands, operation.n))
         operation.function = repeated_function(i.op, i.dtype, bits);
       operations_.push_back(operation);
     }
@@ -209,11 +213,11 @@ class ElementwiseCompiler {
       free_slots_.pop_back();
       return slot;
     }
-    if (n_slots_ + n_memory_ >= k_most_locations) fail("more than 1024 operands and live values");
+    if (n_slots_ + n_memory_ >= k_most_locations) refuse_elementwise("more than 1024 operands and live values");
     return static_cast<Location>(n_slots_++);
   }
   Location take_memory() {
-    if (n_slots_ + n_memory_ >= k_most_locations) fail("more than 1024 operands and live values");
+    if (n_slots_ + n_memory_ >= k_most_locations) refuse_elementwise("more than 1024 operands and live values");
     return static_cast<Location>(k_most_locations - ++n_memory_);
   }
 
@@ -310,7 +314,7 @@ class ElementwiseCompiler {
   void choose_tile() {
     const auto fits = static_cast<std::int64_t>(k_slot_memory / (std::max<std::size_t>(n_slots_, 1) * bytes_));
     const std::int64_t most = std::min(k_most_tile, fits / k_least_tile * k_least_tile);
-    if (most == 0) fail(std::to_string(n_slots_) + " live values do not fit in the tile memory");
+    if (most == 0) refuse_elementwise(std::to_string(n_slots_) + " live values do not fit in the tile memory");
     const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
     const std::int64_t columns = std::max<std::int64_t>(1, t_.dims_[static_cast<std::size_t>(t_.rank_ - 1)]);
     t_.tile_columns_ = ceil_div(columns, ceil_div(columns, most));
@@ -352,7 +356,7 @@ class ElementwiseCompiler {
 };
 
 Elementwise::Elementwise(const Expression& source, bool matrix) {
-  if (matrix && source.shape.rank() != 2) fail("a matrix of " + source.shape.text());
+  if (matrix && source.shape.rank() != 2) refuse_elementwise("a matrix of " + source.shape.text());
   ElementwiseCompiler(source, matrix, *this).compile();
 }
 

@@ -24,6 +24,7 @@ template <class Team>
 void prepare(BackendState& state, Team& team, const BackendOptions& options) {
   if (options.trace) options.trace->open_lanes(team.size());
   state.trace = options.trace;
+  state.communicator = options.communicator;
   state.predicts = common::own_option(options, "predict") == "true";
   if (state.predicts) state.rates = measure_rates({team.size(), [&](const Work& work) { team.run(work); }});
 }

@@ -16,6 +16,8 @@ namespace unroll::cpu {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 class ForkCall final : public Call {
  public:
   ForkCall(const PlanView& view, const Fork& fork, std::size_t& scratch_bytes);
@@ -152,7 +154,6 @@ std::size_t ForkCall::held_bytes() const {
 }
 
 void ForkCall::run(const Frame& frame, const Part& part) {
-  using Clock = std::chrono::steady_clock;
   if (broken_.load(std::memory_order_relaxed)) mend(part);
   Way& way = ways_[choice_.active()];
   const bool choosing = choice_.open(), notes = ways_.size() > 1 && part.index == 0;

@@ -65,13 +65,17 @@ Matmul make_matmul(const Type& a, const Type& b, bool transpose_a, bool transpos
 std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts);
 void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part);
 // The same, and an elementwise program on each block of c while it is in a cache: each element once, by the part that
-// computed it. Needs single() and n > 1. Results of the program must not overlap a, b or scratch.
+// computed it. Needs single() and n > 1. Results of the program must not overlap a, b or scratch. With several gates,
+// N = gates * units, it needs computes_whole_rows.
 struct Epilogue {
-  const Elementwise& program;  // of whole matrices, [M, N]
+  const Elementwise& program;  // of whole matrices, [M, units]
   std::span<const void* const> inputs;
   std::span<void* const> results;
+  std::int64_t gates = 1;
   void run(const Block& block) const;
 };
+// Whether each part computes whole rows of c, and no block of a row much earlier than another.
+bool computes_whole_rows(const Matmul& matmul, int parts);
 void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part,
                 const Epilogue& epilogue);
 
@@ -91,6 +95,7 @@ std::size_t packed_scratch_bytes(const Matmul& matmul);
 // Returns what this part computed of c.
 Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Part& part,
                  void* scratch = nullptr);
+bool computes_whole_rows_packed(const Matmul& matmul, int parts);
 
 // ---- elementwise programs ----------------------------------------------------------------------------------------
 
@@ -156,7 +161,9 @@ class Elementwise {
   std::vector<Operand> stores_;
 };
 
-inline void Epilogue::run(const Block& block) const { program.run_block(inputs, results, block); }
+inline void Epilogue::run(const Block& block) const {
+  program.run_block(inputs, results, {block.rows, {block.columns.begin / gates, block.columns.end / gates}});
+}
 
 // ---- moving data -------------------------------------------------------------------------------------------------
 

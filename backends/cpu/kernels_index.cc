@@ -13,11 +13,11 @@ namespace {
 
 using Index = std::int64_t;
 
-struct Block {
+struct IndexBlock {
   Range rows, columns;
 };
 // Wide rows are split by columns, so that every part does the same adds; narrow ones by destination.
-Block scatter_share(Index rows, Index row, const Part& part) {
+IndexBlock scatter_share(Index rows, Index row, const Part& part) {
   constexpr Index k_grain = 16;
   if (row >= k_grain * part.count) return {{0, rows}, part.share(row, k_grain)};
   return {part.share(rows), {0, row}};
@@ -26,7 +26,7 @@ Block scatter_share(Index rows, Index row, const Part& part) {
 template <class T>
 void scatter_add(const std::int32_t* indices, Index n_indices, Index rows, Index row, const T* updates, T* out,
                  const Part& part) {
-  const Block mine = scatter_share(rows, row, part);
+  const IndexBlock mine = scatter_share(rows, row, part);
   const Index n = mine.columns.end - mine.columns.begin;
   if (n == 0) return;
   for (Index r = mine.rows.begin; r < mine.rows.end; ++r) std::fill_n(out + r * row + mine.columns.begin, n, T{0});

@@ -334,6 +334,17 @@ void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, voi
   run_products(matmul, a, b, c, scratch, part, &epilogue);
 }
 
+bool computes_whole_rows(const Matmul& matmul, int parts) {
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  if (way_of(matmul, kernels) != Way::blocks) return parts == 1;
+  const Index panels = panels_of(matmul, kernels);
+  return panels <= cut_of(matmul, kernels).panels && (parts == 1 || split_by_rows(matmul.m, panels, parts));
+}
+
+bool computes_whole_rows_packed(const Matmul& matmul, int parts) {
+  return parts == 1 || split_by_rows(matmul.m, panels_of(matmul, gemm_kernels(matmul.dtype)), parts);
+}
+
 std::size_t packed_bytes(const Matmul& matmul) {
   if (!matmul.single() || matmul.transpose_a)
     throw Error(ErrorKind::internal, "cpu matmul", "only a plain product with a row-major a has a packed b");

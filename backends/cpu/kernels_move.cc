@@ -17,7 +17,7 @@ using Sizes = std::array<Index, Shape::k_max_rank>;
 
 std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
 
-struct Offsets {
+struct MovedOffsets {
   Index src = 0, dst = 0;  // in elements
 };
 
@@ -32,7 +32,7 @@ class Odometer {
       offsets_.dst += position_[at(axis)] * copy.dst[at(axis)];
     }
   }
-  const Offsets& offsets() const { return offsets_; }
+  const MovedOffsets& offsets() const { return offsets_; }
   void advance() {
     for (int axis = rank_ - 1; axis >= 0; --axis) {
       offsets_.src += copy_.src[at(axis)];
@@ -48,7 +48,7 @@ class Odometer {
   const Copy& copy_;
   int rank_;
   Sizes position_{};
-  Offsets offsets_;
+  MovedOffsets offsets_;
 };
 
 template <class T>
@@ -73,7 +73,7 @@ void copy_lines(const Copy& copy, const T* src, T* dst, const Part& part) {
   Odometer odometer(copy, inner, mine.begin / pieces);
   for (Index i = mine.begin; i < mine.end; ++i) {
     const Index begin = i % pieces * k_piece, n = std::min(k_piece, line - begin);
-    const Offsets& o = odometer.offsets();
+    const MovedOffsets& o = odometer.offsets();
     copy_line(src + o.src + begin * copy.src[at(inner)], copy.src[at(inner)],
               dst + o.dst + begin * copy.dst[at(inner)], copy.dst[at(inner)], n);
     if (begin + n == line) odometer.advance();
@@ -95,7 +95,7 @@ void copy_transposed(const Copy& copy, const std::byte* src, std::byte* dst, con
   Odometer odometer(copy, outer_rank, mine.begin / blocks);
   for (Index i = mine.begin; i < mine.end; ++i) {
     const Index begin = i % blocks * k_block, n = std::min(k_block, columns - begin);
-    const Offsets& o = odometer.offsets();
+    const MovedOffsets& o = odometer.offsets();
     transpose(src + (o.src + begin) * copy.bytes, src_stride, rows, n,
               dst + (o.dst + begin * dst_stride) * copy.bytes, dst_stride);
     if (begin + n == columns) odometer.advance();

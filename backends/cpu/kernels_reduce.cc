@@ -46,15 +46,15 @@ struct Axes {
 };
 
 // Outputs [kept][inner] where columns are kept; each is made of `pieces` partial results.
-struct Plan {
+struct ReducePlan {
   Axes kept, reduced;  // without the inner dimension
   Index inner = 1;
   bool lines = false;  // the inner dimension is reduced
   Index pieces = 1;    // for each output
   Index outputs() const { return kept.count * (lines ? 1 : inner); }
 };
-Plan plan_of(const Reduce& reduce) {
-  Plan plan;
+ReducePlan plan_of(const Reduce& reduce) {
+  ReducePlan plan;
   Index stride = 1;
   for (int axis = reduce.rank - 1; axis >= 0; --axis) {
     const Index dim = reduce.dims[static_cast<std::size_t>(axis)];
@@ -101,7 +101,8 @@ class Source {
 };
 
 template <class T>
-void reduce_lines(const Plan& plan, const ReduceKernels& kernels, const Source<T>& x, T* partial, const Part& part) {
+void reduce_lines(const ReducePlan& plan, const ReduceKernels& kernels, const Source<T>& x, T* partial,
+                  const Part& part) {
   const Index cuts = (plan.inner + k_line - 1) / k_line;
   const Range mine = part.share(plan.kept.count * plan.pieces);
   for (Index i = mine.begin; i < mine.end; ++i) {
@@ -119,7 +120,7 @@ void reduce_lines(const Plan& plan, const ReduceKernels& kernels, const Source<T
 }
 
 template <class T>
-void reduce_columns(const Plan& plan, const ReduceKernels& kernels, T start, const Source<T>& x, T* partial,
+void reduce_columns(const ReducePlan& plan, const ReduceKernels& kernels, T start, const Source<T>& x, T* partial,
                     const Part& part) {
   const Index blocks = (plan.inner + k_columns - 1) / k_columns;
   const Range mine = part.share(plan.kept.count * plan.pieces * blocks);
@@ -152,7 +153,7 @@ void reduce_columns(const Plan& plan, const ReduceKernels& kernels, T start, con
 
 // out[e] from partial[pieces][width], for the outputs [e / width][e % width] of this part.
 template <class T, class Wide, class F>
-void combine(const Plan& plan, T start, const T* partial, T* out, const Part& part, F f) {
+void combine(const ReducePlan& plan, T start, const T* partial, T* out, const Part& part, F f) {
   constexpr Index k_together = 64;
   const Index width = plan.lines ? 1 : plan.inner;
   const Range mine = part.share(plan.outputs());
@@ -172,7 +173,7 @@ void combine(const Plan& plan, T start, const T* partial, T* out, const Part& pa
 
 template <class T>
 void reduce_all(const Reduce& reduce, const void* x_bytes, void* out_bytes, void* scratch, const Part& part) {
-  const Plan plan = plan_of(reduce);
+  const ReducePlan plan = plan_of(reduce);
   if (plan.outputs() == 0) return;
   const T start = nothing<T>(reduce.op);
   const Source<T> x(x_bytes, reduce.dtype);
@@ -233,7 +234,7 @@ Reduce make_reduce(Op op, const Type& x, std::span<const Index> axes) {
 }
 
 std::size_t reduce_scratch_bytes(const Reduce& reduce, int) {
-  const Plan plan = plan_of(reduce);
+  const ReducePlan plan = plan_of(reduce);
   if (plan.pieces <= 1) return 0;
   return static_cast<std::size_t>(plan.outputs() * plan.pieces) * dtype_bytes(arithmetic_dtype(reduce.dtype));
 }

@@ -7,6 +7,7 @@
 #include "backends/cpu/elementwise_call.h"
 #include "backends/cpu/openblas.h"
 #include "backends/cpu/state.h"
+#include "backends/cpu/weights.h"
 #include "core/support/counted.h"
 
 namespace unroll::cpu {
@@ -68,6 +69,18 @@ bool writes_over_operands(const PlanView& view, const ProductGroup& group) {
   });
 }
 
+// Whether what one part computes at once has all gates of its rows.
+bool has_all_gates(const PlanView& view, const ProductGroup& group) {
+  if (group.gates == 1) return true;
+  const Matmul m = matmul_of(view, group.product);
+  if (is_constant_matmul(view.plan, group.product))
+    return view.parts == 1 || (format_of(m, view.plan.weights) == WeightFormat::f32 &&
+                               computes_whole_rows_packed(m, view.parts));
+  if (view.whole) return computes_whole_rows(m, view.parts);
+  // In a packed scan later steps have fewer rows, and with fewer rows parts share columns.
+  return view.packed ? view.parts == 1 : computes_whole_rows_packed(m, view.parts);
+}
+
 class ProductGroupCall final : public Call {
  public:
   using Product = std::function<void(const Frame&, const Part&, const Epilogue&)>;
@@ -84,20 +97,23 @@ class ProductGroupCall final : public Call {
 
 }  // namespace
 
-BlockEpilogue::BlockEpilogue(ElementwiseNode node, int parts)
+BlockEpilogue::BlockEpilogue(ElementwiseNode node, Index gates, int parts)
     : program_(node.source, /*matrix=*/true),
       pointers_(std::move(node.inputs), std::move(node.results), parts),
-      n_instructions_(node.source.instructions.size()) {}
+      n_instructions_(node.source.instructions.size()),
+      gates_(gates) {}
 Epilogue BlockEpilogue::resolve(const Frame& frame, const Part& part) {
   const auto& own = pointers_.resolve(frame, part);
-  return {program_, own.inputs, own.results};
+  return {program_, own.inputs, own.results, gates_};
 }
 std::string BlockEpilogue::name() const { return ", " + counted(n_instructions_, "op") + " on its blocks"; }
 
 std::optional<BlockEpilogue> block_epilogue(const PlanView& view, const ProductGroup& group) {
   ElementwiseNode node = elementwise_node(view, group.epilogue);
-  if (!read_as_matrix(node.source, group.m, group.n) || writes_over_operands(view, group)) return std::nullopt;
-  return BlockEpilogue(std::move(node), view.parts);
+  if (!read_as_matrix(node.source, group.m, group.units) || !has_all_gates(view, group) ||
+      writes_over_operands(view, group))
+    return std::nullopt;
+  return BlockEpilogue(std::move(node), group.gates, view.parts);
 }
 
 std::unique_ptr<Call> make_product_group(const PlanView& view, const ProductGroup& group, std::size_t& scratch_bytes) {

@@ -11,6 +11,7 @@
 
 #include "backends/cpu/plan_view.h"
 #include "backends/cpu/schedule.h"
+#include "backends/cpu/state.h"
 #include "unroll/scan_form.h"
 
 namespace unroll::cpu {
@@ -86,6 +87,11 @@ std::unique_ptr<Call> make_row_group(const PlanView& view, std::int32_t node, st
 void add_nodes(const PlanView& view, std::int32_t begin, std::int32_t end, Steps& steps, std::size_t& scratch_bytes);
 // The branches of a fork, side by side or in turn (fork.cc).
 std::unique_ptr<Call> make_fork(const PlanView& view, const Fork& fork, std::size_t& scratch_bytes);
+// A sum over all ranks, which has to be claimed.
+inline bool exchanges(const BackendState& state, const Node& node) {
+  return node.op == Op::all_reduce && state.communicator && state.communicator->size() > 1;
+}
+std::unique_ptr<Call> make_all_reduce(const PlanView& view, std::int32_t node);
 // Any other node; null when it computes nothing (inputs, constants, views). Raises scratch_bytes to what it needs.
 std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
 

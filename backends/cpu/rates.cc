@@ -10,13 +10,13 @@ namespace unroll::cpu {
 namespace {
 
 Rates make_usual() {
-  constexpr double k_flop_per_ns = 150, k_bytes_per_ns = 50, k_columns = 32, k_tall = 12;
+  constexpr double k_flop_per_ns = 150, k_bytes_per_ns = 50, k_panel_columns = 32, k_tall = 12;
   Rates r{};
-  r.panel_columns = k_columns;
+  r.panel_columns = k_panel_columns;
   r.tile_rows = k_tall;
   for (std::size_t i = 0; i < k_tile_rows; ++i) {
-    r.next_rows_ns[i] = 2 * k_columns * static_cast<double>(i + 1) / k_flop_per_ns;
-    r.first_rows_ns[i] = std::max(r.next_rows_ns[i], k_columns * sizeof(float) / k_bytes_per_ns);
+    r.next_rows_ns[i] = 2 * k_panel_columns * static_cast<double>(i + 1) / k_flop_per_ns;
+    r.first_rows_ns[i] = std::max(r.next_rows_ns[i], k_panel_columns * sizeof(float) / k_bytes_per_ns);
   }
   r.tile_ns = 10;
   r.dot_ns = sizeof(float) / k_bytes_per_ns;

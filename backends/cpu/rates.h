@@ -59,4 +59,8 @@ struct AnyTeam {
 };
 Rates measure_rates(const AnyTeam& team);
 
+// Parts of measure_rates().
+void measure_kernels(Rates& rates);
+void measure_memory(Rates& rates, const AnyTeam& team);  // needs the rates of kernels
+
 }  // namespace unroll::cpu

@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "backends/common/host_buffer.h"
-#include "backends/cpu/rates.h"
 
 namespace unroll::cpu {
 
@@ -50,9 +49,5 @@ class Floats {
  private:
   Bytes bytes_;
 };
-
-// Parts of measure_rates().
-void measure_kernels(Rates& rates);
-void measure_memory(Rates& rates, const AnyTeam& team);  // needs the rates of kernels
 
 }  // namespace unroll::cpu

@@ -8,6 +8,7 @@
 #include "backends/cpu/elementwise.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/rates.h"
 #include "backends/cpu/rates_clock.h"
 
 namespace unroll::cpu {

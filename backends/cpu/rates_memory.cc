@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/rates.h"
 #include "backends/cpu/rates_clock.h"
 
 namespace unroll::cpu {

@@ -14,7 +14,7 @@ namespace {
 
 using Index = std::int64_t;
 
-[[noreturn]] void fail(const std::string& what) { throw Error(ErrorKind::internal, "cpu row group", what); }
+[[noreturn]] void refuse_operation(const std::string& what) { throw Error(ErrorKind::internal, "cpu row group", what); }
 
 }  // namespace
 
@@ -131,7 +131,7 @@ void RowOperations::add_sum(std::size_t result) {
     }
   }
   const auto function = row_accumulation(dtype);
-  if (!function) fail("no kernel for sums of " + std::string(dtype_name(dtype)));
+  if (!function) refuse_operation("no kernel for sums of " + std::string(dtype_name(dtype)));
   add({function, Op::reduce_sum, sum, 1, {from}});
 }
 
@@ -179,7 +179,8 @@ void RowOperations::add_reduction(int r, const Instruction& i, int from) {
     }
   }
   const auto function = row_reduction(i.op, i.dtype);
-  if (!function) fail("no kernel for " + std::string(op_info(i.op).name) + " on " + std::string(dtype_name(i.dtype)));
+  if (!function)
+    refuse_operation("no kernel for " + std::string(op_info(i.op).name) + " on " + std::string(dtype_name(i.dtype)));
   add({function, i.op, r, 1, {from}});
 }
 
@@ -193,7 +194,7 @@ void RowOperations::add_elementwise(int r, const Instruction& i, const std::vect
   if (repeated == 0 || from.size() != 2 || !operation.function) {
     operation.function = tile_function(i.op, i.dtype, i.to);
     if (!operation.function)
-      fail("no kernel for " + std::string(op_info(i.op).name) + " on " + std::string(dtype_name(i.dtype)));
+      refuse_operation("no kernel for " + std::string(op_info(i.op).name) + " on " + std::string(dtype_name(i.dtype)));
     for (int k = 0; k < operation.n; ++k)
       if ((repeated >> k & 1) != 0) operation.operands[k] = spread_over(operation.operands[k], columns);
   }

@@ -16,12 +16,12 @@ namespace {
 
 using Index = std::int64_t;
 
-constexpr Index k_line = 64;                // bytes; rows of tiles begin on cache lines
+constexpr Index k_row_line = 64;                // bytes; rows of tiles begin on cache lines
 constexpr Index k_tile_memory = 24 * 1024;  // of the tiles of a block: they stay in L1
 constexpr Index k_most_rows = 128;          // of a block
 
-Index rounded(Index bytes) { return (bytes + k_line - 1) / k_line * k_line; }
-[[noreturn]] void fail(const std::string& what) { throw Error(ErrorKind::internal, "cpu row group", what); }
+Index rounded(Index bytes) { return (bytes + k_row_line - 1) / k_row_line * k_row_line; }
+[[noreturn]] void refuse_program(const std::string& what) { throw Error(ErrorKind::internal, "cpu row group", what); }
 
 }  // namespace
 
@@ -249,7 +249,7 @@ class RowCompiler {
       case Home::tile: operand.stride = rounded(root.columns * element_bytes(root.dtype)); break;
       case Home::row_values: operand.stride = element_bytes(root.dtype); break;
       case Home::fill: operand.stride = 0; break;
-      case Home::none: fail("a register without a place");
+      case Home::none: refuse_program("a register without a place");
     }
     return operand;
   }

@@ -23,7 +23,7 @@ void fill_from(std::byte* to, const std::byte* from, Index n) {
   std::memcpy(&value, from, sizeof(T));
   fill(to, value, n);
 }
-void fill_constant(std::byte* to, DType dtype, double value, Index n) {
+void fill_row_constant(std::byte* to, DType dtype, double value, Index n) {
   switch (dtype) {
     case DType::f32: return fill(to, static_cast<float>(value), n);
     case DType::f64: return fill(to, value, n);
@@ -92,7 +92,7 @@ struct RowProgram::Run {
     for (const Fill& f : p.fills_) {
       std::byte* const to = at[static_cast<std::size_t>(f.location)];
       if (f.input < 0) {
-        fill_constant(to, f.dtype, f.value, f.n);
+        fill_row_constant(to, f.dtype, f.value, f.n);
         continue;
       }
       const auto* from = static_cast<const std::byte*>(inputs[static_cast<std::size_t>(f.input)]);

@@ -15,6 +15,8 @@ namespace unroll::cpu {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // Parts may run rows of their own through all steps where no row reads another one and all products are packed.
 bool has_separate_rows(const ScanForm& form, const PlanView& body) {
   const auto packed = [&](const ScanForm::Product& product) { return is_packed_matmul(body, product.node, form); };
@@ -216,7 +218,6 @@ void ScanCall::bind_step(const Frame& frame, std::int64_t step, Lane& lane) {
 }
 
 void ScanCall::run(const Frame& frame, const Part& part) {
-  using Clock = std::chrono::steady_clock;
   Way& way = ways_[choice_.active()];
   const bool choosing = choice_.open(), together = way.together(), notes = ways_.size() > 1 && part.index == 0;
   const auto start = notes ? Clock::now() : Clock::time_point();

@@ -9,6 +9,7 @@
 #include "backends/cpu/rates.h"
 #include "backends/cpu/schedule.h"
 #include "backends/cpu/weights.h"
+#include "unroll/communicator.h"
 
 namespace unroll::cpu {
 
@@ -25,6 +26,7 @@ struct BackendState {
   bool predicts = false;   // the rates are this machine's, and reports say what calls should take
   const OpenBlas* blas = nullptr;  // multiplies large products of whole plans; null: nothing
   Trace* trace = nullptr;  // with a lane for each thread
+  Communicator* communicator = nullptr;  // null: one rank
 };
 
 }  // namespace unroll::cpu

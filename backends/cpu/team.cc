@@ -18,12 +18,13 @@ namespace unroll::cpu {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr double k_spin_ns = 50e3;  // about what it takes to put a thread to sleep and to wake it
 constexpr int k_spins_when_crowded = 20;
 
 // A pause takes 10 to 140 cycles, by processor. The least time counts: other programs may interrupt.
 double pause_ns() {
-  using Clock = std::chrono::steady_clock;
   constexpr int k_pauses = 100;
   double least = 1e9;
   for (int i = 0; i < 10; ++i) {

@@ -16,9 +16,9 @@ constexpr double k_worth_threads = 0.8;  // of one thread's time: a guess, and t
 std::int32_t size_of(const Plan& plan) { return static_cast<std::int32_t>(plan.graph->nodes().size()); }
 
 // A loop's body, where it is.
-class Loop {
+class WorkLoop {
  public:
-  Loop(const Rates& rates, const Costs& around, const Plan& plan, std::int32_t scan)
+  WorkLoop(const Rates& rates, const Costs& around, const Plan& plan, std::int32_t scan)
       : rates_(rates),
         body_(*plan.bodies[static_cast<std::size_t>(scan)]),
         layout_(scan_layout(plan.graph->node(scan))),
@@ -43,7 +43,8 @@ class Loop {
     double calls = 0, products = 0;
     for (std::int32_t i = 0; i < size_of(body_); ++i) {
       const Node& node = body_.graph->node(i);
-      if (node.op == Op::scan) ns += Loop(rates_, costs_, body_, i).independent_ns(share == Share::none ? 1 : parts);
+      if (node.op == Op::scan)
+        ns += WorkLoop(rates_, costs_, body_, i).independent_ns(share == Share::none ? 1 : parts);
       else ns += costs_.call_ns(i, share, parts);
       calls += node.op == Op::scan || costs_.is_call(i);
       products += node.op == Op::matmul;
@@ -83,7 +84,7 @@ double node_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::in
   const double barrier = parts > 1 ? rates.barrier_ns : 0;
   if (plan.graph->node(id).op != Op::scan)
     return costs.is_call(id) ? costs.call_ns(id, Share::calls, parts) + barrier : 0;
-  const Loop loop(rates, costs, plan, id);
+  const WorkLoop loop(rates, costs, plan, id);
   if (!loop.has_states()) return loop.independent_ns(parts) + barrier;
   const double one = loop.all_steps_ns(Schedule::one, 1);
   return (parts == 1 ? one : std::min(one, loop.all_steps_ns(Schedule::columns, parts))) + barrier;
@@ -91,7 +92,7 @@ double node_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::in
 
 double loop_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan, Schedule schedule,
                int parts) {
-  return Loop(rates, costs, plan, scan).all_steps_ns(schedule, parts);
+  return WorkLoop(rates, costs, plan, scan).all_steps_ns(schedule, parts);
 }
 
 std::vector<Schedule> rank_schedules(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan,

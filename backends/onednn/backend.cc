@@ -59,9 +59,10 @@ class OnednnBackend final : public HostBackend {
   }
 
   const Capabilities& describe() const override { return capabilities_; }
+  Communicator* communicator() const override { return state_.communicator; }
   Claim claim(const Graph& graph, const Node& node) const override { return claim_with(graph, node, DType::f32); }
   Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
-    if (precision == Precision::f32) return claim(graph, node);
+    if (precision == Precision::f32 || cpu::exchanges(state_, node)) return claim(graph, node);
     for (const FormatRow& row : k_formats) {
       if (row.precision != precision) continue;
       if (emulates_formats_ || (library().get_effective_cpu_isa() & row.instructions) == row.instructions)
@@ -78,6 +79,7 @@ class OnednnBackend final : public HostBackend {
 
  private:
   Claim claim_with(const Graph& graph, const Node& node, DType format) const {
+    if (cpu::exchanges(state_, node)) return {.yes = true};
     const bool gradient = node.op == Op::gradient;
     const Op op = gradient ? find_op(node.attributes.get<std::string>("of"))->op : node.op;
     const ThreadCount threads(team_.size());  // sizes may depend on it

@@ -8,7 +8,7 @@ namespace unroll::onednn {
 
 namespace {
 
-constexpr int k_arguments[] = {
+constexpr int k_gradient_arguments[] = {
     DNNL_ARG_SRC_LAYER, DNNL_ARG_SRC_ITER, DNNL_ARG_SRC_ITER_C,
     DNNL_ARG_WEIGHTS_LAYER, DNNL_ARG_WEIGHTS_ITER, DNNL_ARG_WEIGHTS_PEEPHOLE, DNNL_ARG_WEIGHTS_PROJECTION,
     DNNL_ARG_BIAS,
@@ -65,7 +65,7 @@ void Gradient::prepare() {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     for (WeightIn& weight : layers_[l].weights) weight.prepare();
     for (WeightOut& weight : layers_[l].d_weights) weight.prepare();
-    layers_[l].primitive = std::make_unique<Primitive>(descs_[l], k_arguments);
+    layers_[l].primitive = std::make_unique<Primitive>(descs_[l], k_gradient_arguments);
   }
 }
 

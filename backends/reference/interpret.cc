@@ -18,6 +18,8 @@ namespace unroll::reference {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int k_unwritten = 0xFF;
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t n_bytes) {
@@ -215,7 +217,6 @@ class PlanRun {
   PlanRun(const Plan& plan, const Frame& frame) : plan_(plan), frame_(frame), arena_(unwritten(plan.arena_bytes)) {}
 
   void run(std::span<double> milliseconds) {
-    using Clock = std::chrono::steady_clock;
     const auto nodes = plan_.graph->nodes();
     for (std::size_t id = 0; id < nodes.size(); ++id) {
       const Node& node = nodes[id];

@@ -219,7 +219,7 @@ void cast(const Call& call) {
   });
 }
 
-constexpr KernelRow k_rows[] = {
+constexpr KernelRow k_elementwise_rows[] = {
     {Op::neg, neg},
     {Op::abs, abs},
     {Op::sign, sign},
@@ -254,6 +254,6 @@ constexpr KernelRow k_rows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> elementwise_kernels() { return k_rows; }
+std::span<const KernelRow> elementwise_kernels() { return k_elementwise_rows; }
 
 }  // namespace unroll::reference

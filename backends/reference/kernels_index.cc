@@ -99,7 +99,7 @@ void random_uniform(const Call& call) {
   }
 }
 
-constexpr KernelRow k_rows[] = {
+constexpr KernelRow k_index_rows[] = {
     {Op::gather, gather},
     {Op::scatter_add, scatter_add},
     {Op::pack_lengths, pack_lengths},
@@ -108,6 +108,6 @@ constexpr KernelRow k_rows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> index_kernels() { return k_rows; }
+std::span<const KernelRow> index_kernels() { return k_index_rows; }
 
 }  // namespace unroll::reference

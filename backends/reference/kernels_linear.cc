@@ -80,10 +80,10 @@ void matmul(const Call& call) {
   }
 }
 
-constexpr KernelRow k_rows[] = {{Op::matmul, matmul}};
+constexpr KernelRow k_linear_rows[] = {{Op::matmul, matmul}};
 
 }  // namespace
 
-std::span<const KernelRow> linear_kernels() { return k_rows; }
+std::span<const KernelRow> linear_kernels() { return k_linear_rows; }
 
 }  // namespace unroll::reference

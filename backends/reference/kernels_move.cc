@@ -84,13 +84,13 @@ void iota(const Call& call) {
   for (std::size_t i = 0; i < index.size(); ++i) out.as<std::int32_t>()[i] = static_cast<std::int32_t>(index[i]);
 }
 
-constexpr KernelRow k_rows[] = {
+constexpr KernelRow k_move_rows[] = {
     {Op::iota, iota}, {Op::reshape, reshape}, {Op::transpose, transpose}, {Op::slice, slice},
     {Op::pad, pad},   {Op::concat, concat},   {Op::broadcast, broadcast},
 };
 
 }  // namespace
 
-std::span<const KernelRow> move_kernels() { return k_rows; }
+std::span<const KernelRow> move_kernels() { return k_move_rows; }
 
 }  // namespace unroll::reference

@@ -76,10 +76,11 @@ void argmax(const Call& call) {
   });
 }
 
-constexpr KernelRow k_rows[] = {{Op::reduce_sum, reduce_sum}, {Op::reduce_max, reduce_max}, {Op::argmax, argmax}};
+constexpr KernelRow k_reduce_rows[] = {
+    {Op::reduce_sum, reduce_sum}, {Op::reduce_max, reduce_max}, {Op::argmax, argmax}};
 
 }  // namespace
 
-std::span<const KernelRow> reduce_kernels() { return k_rows; }
+std::span<const KernelRow> reduce_kernels() { return k_reduce_rows; }
 
 }  // namespace unroll::reference

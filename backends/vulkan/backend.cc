@@ -16,12 +16,6 @@ namespace {
 
 using vulkan::Context;
 
-// Operands of a fused group at most, beside the parameters; k ops have up to 2 k + 1 inputs and k results.
-int most_fused_ops(const vulkan::Limits& limits) {
-  const std::uint32_t operands = std::min(limits.buffers, limits.push_words) - 1;
-  return std::max(1, static_cast<int>((operands - 1) / 3));
-}
-
 std::string described(const vulkan::Device& device) {
   const vulkan::Limits& l = device.limits();
   std::string text = l.name + ", " + l.driver + ", Vulkan " + std::to_string(VK_API_VERSION_MAJOR(l.api)) + "." +
@@ -42,8 +36,9 @@ class VulkanBackend final : public Backend {
     capabilities_.device = described(context_->device);
     capabilities_.dtypes = {DType::f32, DType::i32, DType::b8};
     capabilities_.flushes_denormals = true;
-    capabilities_.fuses = most_fused_ops(limits) > 1;
-    capabilities_.max_fused_ops = most_fused_ops(limits);
+    capabilities_.fuses = true;
+    capabilities_.groups_rows = true;
+    capabilities_.tuning.fewest_rows = 1;  // the invocations of a workgroup share a row
     capabilities_.views = true;
     capabilities_.alignment = 256;
     // A range begins at a multiple of the device's alignment, which may be before the value.

@@ -10,7 +10,7 @@ namespace unroll::vulkan {
 namespace {
 
 constexpr std::uint32_t k_scope_device = 1, k_scope_workgroup = 2;
-constexpr std::uint32_t k_acquire_release_workgroup = 0x108;
+constexpr std::uint32_t k_acquire_release_workgroup = 0x108, k_buffers = 0x40;
 constexpr std::uint32_t k_num_workgroups = 24, k_workgroup_id = 26;
 
 // The instruction of an operator for each kind; 0: none.
@@ -70,6 +70,21 @@ void Shared::set(Term index, Term value) const {
   code->module_.emit_plain(Spv::store, {code->module_.shared_word(array, kind, index.id), value.id});
 }
 
+Term Quad::at(int component) const {
+  return {code, code->module_.emit(Spv::composite_extract, code->module_.type(Kind::f32),
+                                   {id, static_cast<Id>(component)}),
+          Kind::f32};
+}
+Quad SharedQuads::get(Term index) const {
+  const Id at = code->module_.shared_quad(array, index.id);
+  return {code, code->module_.emit(Spv::load, code->module_.quad(), {at})};
+}
+void SharedQuads::set(Term index, const std::array<Term, 4>& values) const {
+  const Id made = code->module_.emit(Spv::composite_construct, code->module_.quad(),
+                                     {values[0].id, values[1].id, values[2].id, values[3].id});
+  code->module_.emit_plain(Spv::store, {code->module_.shared_quad(array, index.id), made});
+}
+
 Term Code::f(float value) { return bits(Kind::f32, std::bit_cast<std::uint32_t>(value)); }
 
 Term Code::group_index() {
@@ -105,7 +120,8 @@ Local Code::local(Term start) {
 }
 void Code::barrier() {
   const Id scope = u(k_scope_workgroup).id;
-  module_.emit_plain(Spv::control_barrier, {scope, scope, u(k_acquire_release_workgroup).id});
+  const std::uint32_t memory = k_acquire_release_workgroup | (exchanges_ ? k_buffers : 0);
+  module_.emit_plain(Spv::control_barrier, {scope, scope, u(memory).id});
 }
 
 void Code::when(Term condition, const std::function<void()>& then) {

@@ -3,6 +3,7 @@
 // take two terms of one kind; integers wrap.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -37,9 +38,25 @@ struct Shared {
   void set(Term index, Term value) const;
 };
 
+// Four f32 of one invocation.
+struct Quad {
+  Code* code = nullptr;
+  Id id = 0;
+  Term at(int component) const;
+};
+
+// An array of the workgroup, of four f32 at a time: the widest access that every device has.
+struct SharedQuads {
+  Code* code = nullptr;
+  Id array = 0;
+  Quad get(Term index) const;
+  void set(Term index, const std::array<Term, 4>& values) const;
+};
+
 class Code {
  public:
-  explicit Code(const ModuleOptions& options) : module_(options), local_size_(options.local_size) {}
+  explicit Code(const ModuleOptions& options)
+      : module_(options), local_size_(options.local_size), exchanges_(options.coherent >= 0) {}
 
   Term u(std::uint32_t value) { return {this, module_.constant(Kind::u32, value), Kind::u32}; }
   Term i(std::int32_t value) { return bits(Kind::i32, static_cast<std::uint32_t>(value)); }
@@ -62,7 +79,8 @@ class Code {
 
   Local local(Term start);
   Shared shared(Kind kind, std::uint32_t size) { return {this, module_.shared(kind, size), kind}; }
-  void barrier();  // of the workgroup and its memory; in uniform control flow only
+  SharedQuads shared_quads(std::uint32_t size) { return {this, module_.shared_quads(size)}; }
+  void barrier();  // of the workgroup, its memory and a coherent buffer; in uniform control flow only
 
   void when(Term condition, const std::function<void()>& then);
   // i = from, from + step, ... while i < to; u32. The most iterations of an invocation are limited on some drivers
@@ -86,9 +104,11 @@ class Code {
  private:
   friend struct Local;
   friend struct Shared;
+  friend struct Quad;
+  friend struct SharedQuads;
   Module module_;
   std::uint32_t local_size_;
-  bool contracts_ = false;
+  bool contracts_ = false, exchanges_;
 };
 
 Term operator+(Term a, Term b);

@@ -122,7 +122,10 @@ void Device::find_queue() {
   std::vector<VkQueueFamilyProperties> families(n);
   f_.GetPhysicalDeviceQueueFamilyProperties(physical_, &n, families.data());
   for (family_ = 0; family_ < n; ++family_)
-    if (families[family_].queueFlags & VK_QUEUE_COMPUTE_BIT) return;
+    if (families[family_].queueFlags & VK_QUEUE_COMPUTE_BIT) {
+      timestamp_bits_ = families[family_].timestampValidBits;
+      return;
+    }
   throw Error(ErrorKind::device, "vulkan", "the device has no queue that computes");
 }
 
@@ -143,6 +146,10 @@ void Device::read_limits(std::uint32_t iterations) {
   limits_.buffers = std::min(p.limits.maxPerStageDescriptorStorageBuffers, p.limits.maxDescriptorSetStorageBuffers);
   limits_.local_size =
       std::min({k_local_size, p.limits.maxComputeWorkGroupInvocations, p.limits.maxComputeWorkGroupSize[0]});
+  limits_.shared_bytes = p.limits.maxComputeSharedMemorySize;
+  const std::uint32_t bits = timestamp_bits_;
+  limits_.tick = bits == 0 ? 0 : double{p.limits.timestampPeriod};
+  limits_.tick_mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
   limits_.groups_x = p.limits.maxComputeWorkGroupCount[0];
   limits_.groups_y = p.limits.maxComputeWorkGroupCount[1];
   limits_.allocation = sizes.maxMemoryAllocationSize;

@@ -59,7 +59,7 @@ class Device {
   VkPhysicalDevice physical_ = nullptr;
   VkDevice device_ = nullptr;
   VkQueue queue_ = nullptr;
-  std::uint32_t family_ = 0;
+  std::uint32_t family_ = 0, timestamp_bits_ = 0;
   Limits limits_;
   VkPhysicalDeviceMemoryProperties memory_types_{};
   bool by_default_ = false, lost_ = false;

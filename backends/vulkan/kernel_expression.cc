@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <optional>
@@ -108,6 +109,12 @@ void store_element(Code& c, int operand, Term index, Term value) {
   else c.store(1 + operand, at, value);
 }
 
+Term constant_term(Code& c, const std::pair<DType, double>& constant) {
+  const Kind kind = kind_of(constant.first);
+  if (kind == Kind::f32) return c.f(static_cast<float>(constant.second));
+  return kind == Kind::i32 ? c.i(static_cast<std::int32_t>(constant.second)) : c.truth(constant.second != 0);
+}
+
 Term instruction_term(Code& c, const Instruction& i, Term a, Term b, Term other) {
   switch (i.op) {
     case Op::neg: return a.kind == Kind::f32 ? -a : c.i(0) - a;
@@ -145,7 +152,16 @@ Term instruction_term(Code& c, const Instruction& i, Term a, Term b, Term other)
   }
 }
 
-std::string expression_key(const Expression& e) {
+bool Buffers::is_first(std::size_t operand) const {
+  return std::find(of.begin(), of.end(), of[operand]) - of.begin() == static_cast<std::ptrdiff_t>(operand);
+}
+Buffers separate_buffers(std::size_t operands) {
+  Buffers b{{}, std::vector<std::uint32_t>(operands, 0), static_cast<int>(operands)};
+  for (int k = 0; k < b.count; ++k) b.of.push_back(k);
+  return b;
+}
+
+std::string expression_key(const Expression& e, const Buffers& buffers) {
   std::string key = "e" + std::to_string(e.shape.rank());
   const auto number = [&](std::uint64_t n) { key += std::to_string(n) + ","; };
   for (const auto& input : e.inputs) number(static_cast<std::uint64_t>(input.dtype));
@@ -154,6 +170,8 @@ std::string expression_key(const Expression& e) {
     if (walk_of(e.shape, *strides) != Walk::strided) continue;
     for (int axis = 0; axis < e.shape.rank(); ++axis) key += (*strides)[static_cast<std::size_t>(axis)] ? '1' : '0';
   }
+  key += ";";
+  for (const int buffer : buffers.of) number(static_cast<std::uint64_t>(buffer));
   key += ";";
   for (const auto& [dtype, value] : e.constants) {
     number(static_cast<std::uint64_t>(dtype));
@@ -167,7 +185,8 @@ std::string expression_key(const Expression& e) {
   return key;
 }
 
-Params expression_params(const Expression& e) {
+// Sizes of the axes, strides of operands that have some, distances of operands that share a buffer.
+Params expression_params(const Expression& e, const Buffers& buffers) {
   Params p{static_cast<std::uint32_t>(e.shape.elements())};
   for (const std::int64_t size : e.shape.dims()) p.push_back(static_cast<std::uint32_t>(size));
   for (const Strides* strides : operands_of(e)) {
@@ -175,50 +194,70 @@ Params expression_params(const Expression& e) {
     for (int axis = 0; axis < e.shape.rank(); ++axis)
       p.push_back(static_cast<std::uint32_t>((*strides)[static_cast<std::size_t>(axis)]));
   }
+  for (std::size_t k = 0; k < buffers.of.size(); ++k)
+    if (!buffers.is_first(k)) p.push_back(buffers.distance[k]);
   return p;
 }
 
-Words expression_shader(const Expression& e, const Setting& setting) {
-  const auto dtypes = common::register_dtypes(e);
+namespace {
+
+// The offset of the element in each operand.
+std::vector<Term> places_of(Code& c, const Expression& e, int first_param, Term element, int& next) {
   const auto operands = operands_of(e);
   const int rank = e.shape.rank();
-  Code c(module_options(setting, static_cast<int>(operands.size())));
+  std::vector<Term> coordinates(static_cast<std::size_t>(rank));
+  bool strided = false;
+  for (const Strides* strides : operands) strided = strided || walk_of(e.shape, *strides) == Walk::strided;
+  Term rest = element;
+  for (int axis = rank - 1; strided && axis >= 0; --axis) {
+    const Term size = parameter(c, first_param + 1 + axis);
+    coordinates[static_cast<std::size_t>(axis)] = axis > 0 ? rest % size : rest;
+    if (axis > 0) rest = rest / size;
+  }
+  next = first_param + 1 + rank;
+  std::vector<Term> places;
+  for (const Strides* strides : operands) {
+    const Walk walk = walk_of(e.shape, *strides);
+    Term at = walk == Walk::dense ? element : c.u(0);
+    for (int axis = 0; walk == Walk::strided && axis < rank; ++axis, ++next)
+      if ((*strides)[static_cast<std::size_t>(axis)] != 0)
+        at = at + coordinates[static_cast<std::size_t>(axis)] * parameter(c, next);
+    places.push_back(at);
+  }
+  return places;
+}
+
+}  // namespace
+
+void write_expression(Code& c, const Expression& e, const ExpressionPlace& place, Term element,
+                      const std::vector<Term>& given) {
+  const Buffers& buffers = *place.buffers;
+  int next = 0;  // parameter
+  const std::vector<Term> places = places_of(c, e, place.param, element, next);
+  std::size_t operand = 0;
+  const auto at = [&](std::size_t k) {
+    return buffers.is_first(operand) ? places[k] : places[k] + parameter(c, next++);
+  };
+  std::vector<Term> registers;
+  for (std::size_t k = 0; k < e.inputs.size(); ++k) {
+    if (k < given.size() && given[k].code) {
+      registers.push_back(given[k]);
+      continue;
+    }
+    registers.push_back(load_element(c, place.operand + buffers.of[operand], at(k), e.inputs[k].dtype));
+    ++operand;
+  }
+  for (const auto& constant : e.constants) registers.push_back(constant_term(c, constant));
+  for (const Instruction& i : e.instructions)
+    registers.push_back(instruction_term(c, i, registers[i.a], registers[i.b], registers[i.c]));
+  for (std::size_t k = 0; k < e.results.size(); ++k, ++operand)
+    store_element(c, place.operand + buffers.of[operand], at(e.inputs.size() + k), registers[e.results[k].from]);
+}
+
+Words expression_shader(const Expression& e, const Buffers& buffers, const Setting& setting) {
+  Code c(module_options(setting, buffers.count));
   const Term element = c.global_index();
-  c.when(element < parameter(c, 0), [&] {
-    std::vector<Term> coordinates(static_cast<std::size_t>(rank));
-    bool strided = false;
-    for (const Strides* strides : operands) strided = strided || walk_of(e.shape, *strides) == Walk::strided;
-    Term rest = element;
-    for (int axis = rank - 1; strided && axis >= 0; --axis) {
-      const Term size = parameter(c, 1 + axis);
-      coordinates[static_cast<std::size_t>(axis)] = axis > 0 ? rest % size : rest;
-      if (axis > 0) rest = rest / size;
-    }
-    int next = 1 + rank;  // parameter
-    std::vector<Term> places;
-    for (const Strides* strides : operands) {
-      const Walk walk = walk_of(e.shape, *strides);
-      Term at = walk == Walk::dense ? element : c.u(0);
-      for (int axis = 0; walk == Walk::strided && axis < rank; ++axis, ++next)
-        if ((*strides)[static_cast<std::size_t>(axis)] != 0)
-          at = at + coordinates[static_cast<std::size_t>(axis)] * parameter(c, next);
-      places.push_back(at);
-    }
-    std::vector<Term> registers;
-    for (std::size_t k = 0; k < e.inputs.size(); ++k)
-      registers.push_back(load_element(c, static_cast<int>(k), places[k], e.inputs[k].dtype));
-    for (const auto& [dtype, value] : e.constants) {
-      const Kind kind = kind_of(dtype);
-      registers.push_back(kind == Kind::f32   ? c.f(static_cast<float>(value))
-                          : kind == Kind::i32 ? c.i(static_cast<std::int32_t>(value))
-                                              : c.truth(value != 0));
-    }
-    for (const Instruction& i : e.instructions)
-      registers.push_back(instruction_term(c, i, registers[i.a], registers[i.b], registers[i.c]));
-    for (std::size_t k = 0; k < e.results.size(); ++k)
-      store_element(c, static_cast<int>(e.inputs.size() + k), places[e.inputs.size() + k],
-                    registers[e.results[k].from]);
-  });
+  c.when(element < parameter(c, 0), [&] { write_expression(c, e, {0, 0, &buffers}, element); });
   return c.finish();
 }
 

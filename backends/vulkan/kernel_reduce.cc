@@ -6,8 +6,7 @@ namespace unroll::vulkan {
 
 namespace {
 
-constexpr int k_fixed_params = 4;
-constexpr std::uint32_t k_minus_infinity = 0xff800000u, k_lowest = 0x80000000u;
+constexpr int k_reduce_params = 4;
 
 // Offset of the element with this number along the axes whose sizes begin at parameter `first`, strides behind them.
 Term offset_of(Code& c, Term number, int first, int n_axes) {
@@ -47,13 +46,13 @@ Words reduction_shader(Reduction reduction, DType dtype, std::size_t n_kept, std
   c.when(element < parameter(c, 0) * chunks, [&] {
     const Term output = element / chunks, begin = (element % chunks) * length;
     const Term end = c.select(begin + length < total, begin + length, total);
-    const Term base = offset_of(c, output, k_fixed_params, kept);
+    const Term base = offset_of(c, output, k_reduce_params, kept);
     const Kind kind = kind_of(dtype);
     const Term lowest = c.bits(kind, kind == Kind::f32 ? k_minus_infinity : k_lowest);
     const Local best = c.local(reduction == Reduction::sum ? c.zero(kind) : lowest);
     const Local at = c.local(c.i(0));
     c.loop(begin, end, c.u(1), [&](Term j) {
-      const Term x = load_element(c, 0, base + offset_of(c, j, k_fixed_params + 2 * kept, reduced), dtype);
+      const Term x = load_element(c, 0, base + offset_of(c, j, k_reduce_params + 2 * kept, reduced), dtype);
       const Term now = best.get();
       if (reduction == Reduction::sum) {
         best.set(now + x);

@@ -27,29 +27,33 @@ Kind kind_of(DType dtype);  // throws Error(unsupported) for dtypes that shaders
 Term load_element(Code& c, int operand, Term index, DType dtype);  // index from the operand's beginning
 void store_element(Code& c, int operand, Term index, Term value);
 
+// Bits of the start of a maximum, of f32 and of i32.
+inline constexpr std::uint32_t k_minus_infinity = 0xff800000u, k_lowest = 0x80000000u;
+
+// The buffers of a shader's operands. Operands that share one state their distance from the first in it, in elements.
+struct Buffers {
+  std::vector<int> of;                  // [operand] number of its buffer, among those that count
+  std::vector<std::uint32_t> distance;  // [operand] from the first in its buffer; wraps around
+  int count = 0;
+  bool is_first(std::size_t operand) const;
+};
+Buffers separate_buffers(std::size_t operands);  // one for each
+
 // Pointwise groups, simplified (common/walk.h): operands are the inputs, then the results. No loops.
-std::string expression_key(const common::Expression& expression);
-Words expression_shader(const common::Expression& expression, const Setting& setting);
-Params expression_params(const common::Expression& expression);
+std::string expression_key(const common::Expression& expression, const Buffers& buffers);
+Words expression_shader(const common::Expression& expression, const Buffers& buffers, const Setting& setting);
+Params expression_params(const common::Expression& expression, const Buffers& buffers);
+// An expression within a shader: its first operand and parameter, and the buffers of the operands that are not given.
+struct ExpressionPlace {
+  int operand, param;
+  const Buffers* buffers;
+};
+// Computes one element and stores its results. `given`: [input] values that are no operands; empty: there are none.
+void write_expression(Code& c, const common::Expression& expression, const ExpressionPlace& place, Term element,
+                      const std::vector<Term>& given = {});
+Term constant_term(Code& c, const std::pair<DType, double>& constant);
 // One instruction of the expression IR on registers.
 Term instruction_term(Code& c, const common::Instruction& i, Term a, Term b, Term other);
-
-// c[m, n] = (accumulates ? c : 0) + sum over k in [k_begin, k_end) of a[m, k] b[k, n]; operands a, b, c, [rows i32].
-// A workgroup makes a tile of tile x tile elements. ceil((k_end - k_begin) / tile) iterations.
-struct Product {
-  int batch_rank = 0;        // axes of matrices, at most 4
-  bool has_rows = false;     // the number of rows of a that count
-  bool rows_limit_k = false; // they are the axis that is summed over
-};
-struct ProductSizes {
-  std::uint32_t m, n, k_begin, k_end, a_row, a_column, b_row, b_column, c_row;  // strides in elements
-  std::uint32_t accumulates;
-  std::vector<std::uint32_t> sizes, a, b, c;  // [batch_rank] sizes and strides
-};
-std::uint32_t product_tile(const Setting& setting);
-std::uint32_t product_invocations(const Setting& setting);
-Words product_shader(const Product& product, const Setting& setting);
-Params product_params(const ProductSizes& sizes);
 
 // Sums and maxima. Invocation o * chunks + c makes element [o, c] of the result from `length` elements of chunk c, in
 // order. Elements of x are those of `kept` axes for o, and of `reduced` axes. `length` iterations.

@@ -32,9 +32,12 @@ struct Limits {
   std::uint32_t buffers = 4;       // storage buffers of a shader
   std::uint32_t local_size = 256;  // invocations of a workgroup
   std::uint32_t groups_x = 65535, groups_y = 65535;
+  std::uint32_t shared_bytes = 16384;  // of a workgroup
   std::uint32_t push_words = 32;   // the guaranteed 128 bytes
   std::size_t memory = 0;          // bytes of the largest device-local heap
   std::size_t allocation = 0;      // maxMemoryAllocationSize, bytes
+  double tick = 0;                 // ns of a time stamp; 0: the queue has none
+  std::uint64_t tick_mask = 0;     // bits of a time stamp that count
   std::uint32_t iterations = k_iterations;
   bool preserve_nan = false;       // shaderSignedZeroInfNanPreserveFloat32
 };

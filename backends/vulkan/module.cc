@@ -8,12 +8,12 @@ namespace unroll::vulkan {
 namespace {
 
 // Numbers of the specification that operands use.
-constexpr std::uint32_t k_magic = 0x07230203, k_version_1_3 = 0x00010300;
+constexpr std::uint32_t k_spirv_magic = 0x07230203, k_version_1_3 = 0x00010300;
 constexpr std::uint32_t k_shader = 1, k_preserve_nan = 4466;                      // capabilities
-constexpr std::uint32_t k_glcompute = 5, k_local_size = 17, k_mode_nan = 4461;    // execution model, modes
+constexpr std::uint32_t k_glcompute = 5, k_local_size_mode = 17, k_mode_nan = 4461;    // execution model, modes
 constexpr std::uint32_t k_input = 1, k_workgroup = 4, k_function_class = 7, k_push_constant = 9, k_storage_buffer = 12;
-constexpr std::uint32_t k_block = 2, k_array_stride = 6, k_builtin = 11, k_aliased = 20, k_binding = 33, k_set = 34,
-                        k_offset = 35, k_no_contraction = 42;  // decorations
+constexpr std::uint32_t k_block = 2, k_array_stride = 6, k_builtin = 11, k_aliased = 20, k_coherent = 23,
+                        k_binding = 33, k_set = 34, k_offset = 35, k_no_contraction = 42;  // decorations
 
 std::uint32_t header(Spv op, std::size_t n_words) {
   return static_cast<std::uint32_t>(n_words << 16) | static_cast<std::uint32_t>(op);
@@ -47,6 +47,7 @@ Module::Module(const ModuleOptions& options) : options_(options) {
     append(decorations_, Spv::decorate, {buffers_.back(), k_set, 0});
     append(decorations_, Spv::decorate, {buffers_.back(), k_binding, static_cast<Id>(b)});
     append(decorations_, Spv::decorate, {buffers_.back(), k_aliased});
+    if (b == options.coherent) append(decorations_, Spv::decorate, {buffers_.back(), k_coherent});
   }
   const Id push_block = declare(Spv::type_struct, std::vector<Id>(static_cast<std::size_t>(options.push_words), word));
   append(decorations_, Spv::decorate, {push_block, k_block});
@@ -127,6 +128,14 @@ Id Module::shared(Kind kind, std::uint32_t size) {
 Id Module::shared_word(Id array, Kind kind, Id index) {
   return emit(Spv::access_chain, pointer(k_workgroup, type(kind)), {array, index});
 }
+Id Module::quad() { return declare(Spv::type_vector, {type(Kind::f32), 4}); }
+Id Module::shared_quads(std::uint32_t size) {
+  const Id array = declare(Spv::type_array, {quad(), constant(Kind::u32, size)});
+  return global(k_workgroup, pointer(k_workgroup, array));
+}
+Id Module::shared_quad(Id array, Id index) {
+  return emit(Spv::access_chain, pointer(k_workgroup, quad()), {array, index});
+}
 Id Module::builtin(std::uint32_t number, int component) {
   const Id word = type(Kind::u32), vector = declare(Spv::type_vector, {word, 3});
   const auto [at, added] = builtins_.try_emplace(number, 0);
@@ -147,7 +156,7 @@ Id Module::pair(Kind kind) {
 
 Words Module::finish() {
   const Id nothing = declare(Spv::type_void, {}), function_type = declare(Spv::type_function, {nothing});
-  Words out{k_magic, k_version_1_3, 0, 0, 0};
+  Words out{k_spirv_magic, k_version_1_3, 0, 0, 0};
   append(out, Spv::capability, {k_shader});
   if (options_.preserve_nan) {
     append(out, Spv::capability, {k_preserve_nan});
@@ -163,7 +172,7 @@ Words Module::finish() {
   append_text(entry, "main");
   for (const auto& [number, id] : builtins_) entry.push_back(id);
   append(out, Spv::entry_point, entry);
-  append(out, Spv::execution_mode, {main_, k_local_size, options_.local_size, 1, 1});
+  append(out, Spv::execution_mode, {main_, k_local_size_mode, options_.local_size, 1, 1});
   if (options_.preserve_nan) append(out, Spv::execution_mode, {main_, k_mode_nan, 32});
   out.insert(out.end(), decorations_.begin(), decorations_.end());
   out.insert(out.end(), declarations_.begin(), declarations_.end());

@@ -23,16 +23,16 @@ enum class Spv : std::uint16_t {
   capability = 17, type_void = 19, type_bool = 20, type_int = 21, type_float = 22, type_vector = 23, type_array = 28,
   type_runtime_array = 29, type_struct = 30, type_pointer = 32, type_function = 33, constant_true = 41,
   constant_false = 42, constant = 43, function = 54, function_end = 56, variable = 59, load = 61, store = 62,
-  access_chain = 65, decorate = 71, member_decorate = 72, composite_extract = 81, f_to_s = 110, s_to_f = 111,
-  u_to_f = 112, bitcast = 124, s_negate = 126, f_negate = 127, i_add = 128, f_add = 129, i_sub = 130, f_sub = 131,
-  i_mul = 132, f_mul = 133, u_div = 134, s_div = 135, f_div = 136, u_mod = 137, i_add_carry = 149,
-  u_mul_extended = 151, s_mul_extended = 152, logical_equal = 164, logical_not_equal = 165, logical_or = 166,
-  logical_and = 167, logical_not = 168, select = 169, i_equal = 170, i_not_equal = 171, u_greater = 172,
-  s_greater = 173, u_greater_equal = 174, s_greater_equal = 175, u_less = 176, s_less = 177, u_less_equal = 178,
-  s_less_equal = 179, f_equal = 180, f_not_equal = 183, f_less = 184, f_greater = 186, f_less_equal = 188,
-  f_greater_equal = 190, shift_right = 194, shift_right_signed = 195, shift_left = 196, bit_or = 197, bit_xor = 198,
-  bit_and = 199, bit_not = 200, control_barrier = 224, atomic_and = 240, atomic_or = 241, loop_merge = 246,
-  selection_merge = 247, label = 248, branch = 249, branch_conditional = 250, return_ = 253
+  access_chain = 65, decorate = 71, member_decorate = 72, composite_construct = 80, composite_extract = 81,
+  f_to_s = 110, s_to_f = 111, u_to_f = 112, bitcast = 124, s_negate = 126, f_negate = 127, i_add = 128, f_add = 129,
+  i_sub = 130, f_sub = 131, i_mul = 132, f_mul = 133, u_div = 134, s_div = 135, f_div = 136, u_mod = 137,
+  i_add_carry = 149, u_mul_extended = 151, s_mul_extended = 152, logical_equal = 164, logical_not_equal = 165,
+  logical_or = 166, logical_and = 167, logical_not = 168, select = 169, i_equal = 170, i_not_equal = 171,
+  u_greater = 172, s_greater = 173, u_greater_equal = 174, s_greater_equal = 175, u_less = 176, s_less = 177,
+  u_less_equal = 178, s_less_equal = 179, f_equal = 180, f_not_equal = 183, f_less = 184, f_greater = 186,
+  f_less_equal = 188, f_greater_equal = 190, shift_right = 194, shift_right_signed = 195, shift_left = 196,
+  bit_or = 197, bit_xor = 198, bit_and = 199, bit_not = 200, control_barrier = 224, atomic_and = 240, atomic_or = 241,
+  loop_merge = 246, selection_merge = 247, label = 248, branch = 249, branch_conditional = 250, return_ = 253
 };
 // Numbers of the set GLSL.std.450.
 enum class Ext : std::uint32_t { round_even = 2, fabs = 4, floor = 8, sqrt = 31, fma = 50 };
@@ -41,6 +41,7 @@ struct ModuleOptions {
   int buffers = 1;
   std::uint32_t local_size = 64;
   int push_words = 1;
+  int coherent = -1;  // buffer through which invocations of a workgroup exchange values
   bool preserve_nan = false;  // SignedZeroInfNanPreserve, where the device has it
 };
 
@@ -62,6 +63,9 @@ class Module {
   Id variable(Kind kind);                // function-local; pointer
   Id shared(Kind kind, std::uint32_t size);       // array of a workgroup
   Id shared_word(Id array, Kind kind, Id index);  // pointer
+  Id quad();                                      // type: four f32
+  Id shared_quads(std::uint32_t size);            // array of a workgroup
+  Id shared_quad(Id array, Id index);             // pointer
   Id builtin(std::uint32_t number, int component);  // a component of a builtin uvec3
   Id pair(Kind kind);                               // struct of two: results with carry
 

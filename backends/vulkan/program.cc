@@ -3,41 +3,51 @@
 
 #include <algorithm>
 #include <cstring>
+#include <list>
+#include <map>
+#include <set>
 
-#include "unroll/error.h"
 #include "unroll/ops.h"
 
 namespace unroll::vulkan {
 
 namespace {
 
-constexpr std::size_t k_alignment = 256;
+using device::aligned;
 
-std::size_t aligned(std::size_t bytes) { return (bytes + k_alignment - 1) / k_alignment * k_alignment; }
-
-[[noreturn]] void refuse(const std::string& what) {
-  throw Error(ErrorKind::unsupported, "vulkan", what, "Use the cpu backend");
-}
+[[noreturn]] void refuse(const std::string& what) { device::refuse("vulkan", what); }
 
 void require_supported(const Node& node) {
-  if (node.op == Op::gradient || op_info(node.op).tier == OpTier::composite)
-    refuse("runs primitive ops only; the plan contains " + std::string(op_info(node.op).name));
+  device::require_lowered("vulkan", node);
   for (const Type& type : node.outputs) kind_of(type.dtype);
-  if (node.op != Op::scan) return;
-  const ScanLayout l = scan_layout(node);
-  if (l.packed) refuse("has no kernels for packed scans");
-  if (l.has_lengths || l.has_reset) refuse("has no kernels for scans with masks: passes lower them");
 }
 
 // Steps of the body run one after the other.
 std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::shared_ptr<const Plan> plan,
-                                          std::shared_ptr<const common::Hazards> hazards) {
+                                          std::shared_ptr<const common::Hazards> hazards, const LoopOutputs& loop) {
   auto made = std::make_shared<PlanProgram>();
   made->plan = plan;
   made->hazards = hazards;
   const auto nodes = plan->graph->nodes();
   made->constants.resize(nodes.size());
   NodeCompiler compiler(context, out, *plan);
+  std::map<std::int32_t, const NodeCompiler::JoinedWork*> by_product, by_epilogue;
+  std::list<NodeCompiler::JoinedWork> joined;
+  const std::vector<JoinedConcat> concats = device::joined_concats(*plan, *hazards);
+  compiler.set_concats(concats);
+  for (const Joined& each : device::joined_products(*plan, *hazards, loop, concats)) {
+    auto work = compiler.join(each);
+    if (!work) continue;
+    joined.push_back(std::move(*work));
+    by_product[each.product] = by_epilogue[each.epilogue] = &joined.back();
+    made->states.two_arenas = made->states.two_arenas || each.state >= 0;
+  }
+  std::set<std::int32_t> absorbed;  // nodes whose work others do
+  for (const JoinedConcat& each : concats) absorbed.insert(each.concat);
+  for (const auto& work : joined)
+    for (const auto& [copy, gate] : work.nodes.kept) absorbed.insert(copy);
+  device::set_state_places(made->states, *plan, loop);
+  if (made->states.two_arenas) made->second_arena = compiler.workspace(plan->arena_bytes);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const Node& node = nodes[n];
     require_supported(node);
@@ -49,15 +59,29 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
     }
     if (hazards->tasks[n].writes.empty()) continue;  // nothing to do, or nothing that is kept
     NodeWork work{static_cast<std::int32_t>(n)};
+    const auto product = by_product.find(work.node), epilogue = by_epilogue.find(work.node);
+    if (product != by_product.end()) {
+      work.last_state = product->second->nodes.state;
+      if (work.last_state < 0) continue;
+    }
+    if (absorbed.count(work.node)) continue;
+    for (const JoinedConcat& each : concats)
+      if (each.node == work.node) work.joined.push_back(each.concat);
     if (node.op == Op::scan) {
-      work.body = compile_plan(context, out, plan->bodies[n], hazards->bodies[n]);
-      const int n_states = scan_layout(node).n_states;
+      LoopOutputs outputs{scan_layout(node).n_states};
+      for (const Storage& storage : plan->storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
+      work.body = compile_plan(context, out, plan->bodies[n], hazards->bodies[n], outputs);
+      const int n_states = outputs.n_states;
       for (std::size_t k = 0; k < node.outputs.size(); ++k) {
         const bool lost = plan->storage[n][k].place == Storage::Place::none && static_cast<int>(k) >= n_states;
-        work.unread.push_back(lost ? compiler.workspace(node.outputs[k].bytes()) : Operand{});
+        work.loop.unread.push_back(lost ? compiler.workspace(node.outputs[k].bytes()) : Operand{});
       }
+      work.loop.node = work.node;
+      work.loop.body = work.body;
     } else {
-      compiler.compile(work);
+      const bool is_joined = epilogue != by_epilogue.end();
+      if (!is_joined || epilogue->second->nodes.state >= 0) compiler.compile(work);
+      if (is_joined) compiler.compile(work, *epilogue->second);
     }
     made->works.push_back(std::move(work));
   }
@@ -70,47 +94,15 @@ Program compile_program(Context& context, std::shared_ptr<const Plan> plan) {
   Program out;
   if (plan->weights != WeightFormat::f32) refuse("keeps weights in f32 only");
   auto hazards = std::make_shared<const common::Hazards>(common::hazards_of(*plan));
-  out.main = compile_plan(context, out, std::move(plan), std::move(hazards));
+  out.main = compile_plan(context, out, std::move(plan), std::move(hazards), {});
   if (out.params.size() * sizeof(std::uint32_t) > context.device.limits().range)
     refuse("the plan has more parameters than the device binds");
   return out;
 }
 
-Operand NodeCompiler::workspace(std::size_t bytes) {
-  Operand operand{{Storage::Place::none, 0, out_.workspace_bytes, {}}, bytes, true, 4};
-  out_.workspace_bytes = aligned(out_.workspace_bytes + std::max<std::size_t>(bytes, 1));
-  return operand;
-}
-
-bool NodeCompiler::is_stored(ValueId id) const {
-  return plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)].place !=
-         Storage::Place::none;
-}
-
-Operand NodeCompiler::operand(ValueId id) {
-  if (!is_stored(id)) {
-    Operand unread = workspace(type(id).bytes());
-    unread.element = dtype_bytes(type(id).dtype);
-    return unread;
-  }
-  const Storage& storage = plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  std::size_t bytes = type(id).bytes();
-  if (!storage.strides.empty() && bytes > 0) {
-    std::int64_t last = 0;
-    for (int axis = 0; axis < type(id).shape.rank(); ++axis)
-      last += storage.strides[static_cast<std::size_t>(axis)] * (type(id).shape[axis] - 1);
-    bytes = static_cast<std::size_t>(last + 1) * dtype_bytes(type(id).dtype);
-  }
-  return {storage, bytes, false, dtype_bytes(type(id).dtype)};
-}
-
-common::Strides NodeCompiler::strides(ValueId id, const Shape& shape) const {
-  const Shape& own = type(id).shape;
-  const Ints at = common::strides_of(plan_, id);
-  common::Strides out{};
-  for (int axis = 0, shift = shape.rank() - own.rank(); axis < own.rank(); ++axis)
-    if (own[axis] != 1) out[static_cast<std::size_t>(axis + shift)] = at[static_cast<std::size_t>(axis)];
-  return out;
+std::size_t NodeCompiler::most_operands() const {
+  const Limits& limits = context_.device.limits();
+  return std::min(limits.buffers, limits.push_words) - 1;
 }
 
 Dispatch& NodeCompiler::add(NodeWork& work, const std::string& key, Operands operands, Params params,
@@ -134,6 +126,18 @@ void NodeCompiler::require_iterations(const Node& node, std::int64_t iterations,
   if (iterations > most)
     refuse(std::string(op_info(node.op).name) + " over " + std::to_string(iterations) + " " + what +
            "; a shader may loop " + std::to_string(most) + " times on this device");
+}
+
+std::int64_t commands_per_step(const PlanProgram& body) {
+  std::int64_t n = 0;
+  for (const NodeWork& work : body.works) {
+    if (work.last_state >= 0) continue;
+    n += static_cast<std::int64_t>((work.carried.empty() ? work.dispatches : work.carried).size());
+    if (!work.body) continue;
+    n += scan_layout(body.plan->graph->node(work.node)).steps * commands_per_step(*work.body);
+  }
+  for (std::size_t k = 0; k < body.plan->outputs.size(); ++k) n += body.copies_output(k);
+  return n;
 }
 
 }  // namespace unroll::vulkan

@@ -5,21 +5,22 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backends/common/hazards.h"
+#include "backends/device/walk.h"
 #include "backends/vulkan/context.h"
+#include "backends/vulkan/products.h"
 #include "unroll/backend.h"
 
 namespace unroll::vulkan {
 
-// Bytes of a value: of one of the plan's places, or of the executable's workspace.
-struct Operand {
-  Storage storage = {};
-  std::size_t bytes = 0;
-  bool workspace = false;  // storage.offset is then in the workspace
-  std::size_t element = 4;  // bytes of an element: 1 for b8
-};
+using device::JoinedConcat;
+using device::Joined;
+using device::LoopOutputs;
+using device::Operand;
+using device::Operands;
 
 struct Dispatch {
   const Kernel* kernel = nullptr;
@@ -35,15 +36,17 @@ struct PlanProgram;
 struct NodeWork {
   std::int32_t node = -1;
   std::vector<Dispatch> dispatches = {};
+  std::vector<Dispatch> carried = {};            // in steps after the first, where there are some: with a product of
+                                                 // the step before
+  std::vector<std::int32_t> joined = {};         // other nodes whose work this is too
+  int last_state = -1;                           // runs in the last step only, if the loop keeps this state
   std::shared_ptr<const PlanProgram> body = {};  // of a scan
-  std::vector<Operand> unread = {};              // [output] of a scan: workspace for those that are not stored
+  device::LoopPlaces loop = {};                  // likewise
 };
 
-struct PlanProgram {
-  std::shared_ptr<const Plan> plan;
+struct PlanProgram : device::PlanPlaces {
   std::shared_ptr<const common::Hazards> hazards;
   std::vector<NodeWork> works;
-  std::vector<std::size_t> constants;  // [node] offset of a constant among the constants of the executable
 };
 
 struct Program {
@@ -53,42 +56,54 @@ struct Program {
   std::size_t workspace_bytes = 0;
 };
 
+// Dispatches and copies of a step of a loop that is neither the first nor the last; of the loops within it, of all
+// their steps.
+std::int64_t commands_per_step(const PlanProgram& body);
+
 // Throws Error(unsupported) naming the op and the reason.
 Program compile_program(Context& context, std::shared_ptr<const Plan> plan);
 
 // The dispatches of the nodes of one plan. program_nodes.cc has those of the ops.
-class NodeCompiler {
+class NodeCompiler : public device::Lowering {
  public:
-  NodeCompiler(Context& context, Program& program, const Plan& plan) : context_(context), out_(program), plan_(plan) {}
+  NodeCompiler(Context& context, Program& program, const Plan& plan)
+      : Lowering(plan, program.workspace_bytes), context_(context), out_(program) {}
   // Replaces the dispatches of `work`.
   void compile(NodeWork& work);
-  Operand workspace(std::size_t bytes);
+  // A product with its epilogue as one dispatch, or nothing: no tile fits, or apart they are faster.
+  struct JoinedWork {
+    Joined nodes;
+    Product product;
+    ProductSizes sizes;
+    Epilogue epilogue;
+    std::vector<Operand> operands;
+  };
+  std::optional<JoinedWork> join(const Joined& joined);
+  void compile(NodeWork& work, const JoinedWork& joined);
+  void set_concats(std::vector<JoinedConcat> concats) { concats_ = std::move(concats); }
 
  private:
-  using Operands = std::vector<Operand>;
-  const Graph& graph() const { return *plan_.graph; }
-  const Type& type(ValueId id) const { return graph().type(id); }
-  bool is_stored(ValueId id) const;
-  Operand operand(ValueId id);  // workspace when it is not stored
-  common::Strides strides(ValueId id, const Shape& shape) const;  // of a value read as if it had that shape
+  std::size_t most_operands() const;  // of a dispatch, beside the parameters
   Dispatch& add(NodeWork& work, const std::string& key, Operands operands, Params params, std::uint64_t invocations,
                 const std::function<Words()>& make, std::uint32_t local_size = 0);
 
+  // An elementwise or fused node with its operands: inputs that are no gate, then the results that are kept.
+  // And copies of gates and of parts of concatenations.
+  common::Expression pointwise(std::int32_t node, const Joined& joined, Operands& operands);
+  void expression(common::Expression expression, Operands operands) override;
   void expression(NodeWork& work, common::Expression expression, Operands operands);
-  void elementwise(NodeWork& work, const Node& node);
-  // Elements of `from` at `from_offset` to `to` at `to_offset`, over a shape, with strides; offsets in elements.
-  struct Side {
-    Operand operand;
-    std::int64_t offset = 0;
-    common::Strides strides = {};
-  };
-  void move(NodeWork& work, DType dtype, const Shape& shape, const Side& from, const Side& to);
-  void fill_zero(NodeWork& work, DType dtype, const Shape& shape, const Side& to);
-  void move_node(NodeWork& work, const Node& node);
-  void concat(NodeWork& work, const Node& node);
-  void pad(NodeWork& work, const Node& node);
+  // For more operands than a shader binds.
+  void expression_in_parts(NodeWork& work, const common::Expression& expression, const Operands& operands);
+  // Leaves one operand for each buffer.
+  Buffers shared_buffers(Operands& operands) const;
+  Buffers shared_buffers(Operands& operands, std::size_t span) const;
+  void elementwise(NodeWork& work);
+  void row_group(NodeWork& work, const Node& node);
   void matmul(NodeWork& work, const Node& node);
+  ProductSizes product_sizes(const Node& node, ValueId c, Product& product) const;
   void reduce(NodeWork& work, const Node& node);
+  void add_reduction(NodeWork& work, Reduction kind, DType dtype, ReductionSizes sizes, Operand from, const Operand& to,
+                     bool follows);
   void gather(NodeWork& work, const Node& node);
   void scatter_add(NodeWork& work, const Node& node);
   void iota(NodeWork& work, const Node& node);
@@ -99,7 +114,13 @@ class NodeCompiler {
 
   Context& context_;
   Program& out_;
-  const Plan& plan_;
+  NodeWork* work_ = nullptr;  // that is being compiled
+  std::vector<JoinedConcat> concats_;
 };
+
+inline std::uint32_t word(std::int64_t n) { return static_cast<std::uint32_t>(n); }
+inline std::vector<std::uint32_t> words(const std::vector<std::int64_t>& numbers) {
+  return {numbers.begin(), numbers.end()};
+}
 
 }  // namespace unroll::vulkan

@@ -9,8 +9,6 @@ namespace unroll::vulkan {
 
 namespace {
 
-std::uint32_t word(std::int64_t n) { return static_cast<std::uint32_t>(n); }
-
 std::int64_t row_size(const Shape& shape) {
   std::int64_t size = 1;
   for (int axis = 1; axis < shape.rank(); ++axis) size *= shape[axis];

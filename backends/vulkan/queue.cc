@@ -82,6 +82,8 @@ void Queue::wait_for(std::uint64_t value) {
   }
 }
 
+void Queue::finish() { wait_for(submitted_); }
+
 void Queue::wait() {
   device_.require_sound();
   wait_for(submitted_);

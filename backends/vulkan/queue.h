@@ -21,7 +21,8 @@ class Queue {
 
   // Each command buffer begins with barrier(): all it does comes after all that was submitted before.
   void submit(std::span<const VkCommandBuffer> commands);
-  void wait();  // until all submitted work is complete
+  void wait();    // until all submitted work is complete
+  void finish();  // likewise; leaves messages of the validation layer to the next call
   void upload(const Range& range, std::size_t offset, std::span<const std::byte> from);
   void download(const Range& range, std::size_t offset, std::span<std::byte> to);
 

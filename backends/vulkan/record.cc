@@ -3,28 +3,18 @@
 
 #include <algorithm>
 
-#include "unroll/ops.h"
 
 namespace unroll::vulkan {
 
 namespace {
 
 constexpr int k_most_in_commands = 1024;  // dispatches of a command buffer: a submission stays short for watchdogs
+constexpr std::uint32_t k_most_spans = 8192;  // of time in a recording
+constexpr std::int64_t k_timed_steps = 16;     // one step of so many is timed
 constexpr std::uint32_t k_pool_sets = 256, k_pool_buffers = 2048;
 
 Place whole(const Range& range) { return {range.block, range.offset, range.bytes, range.offset}; }
-
-// `step` bytes further, within the same bound memory.
-Place moved(Place place, std::size_t bytes) {
-  place.at += bytes;
-  return place;
-}
-// The place as all that is bound.
-Place only(const Block* block, std::size_t at, std::size_t bytes) { return {block, at, bytes, at}; }
-
-std::size_t slice_bytes(const Type& stacked) {
-  return stacked.shape[0] == 0 ? 0 : stacked.bytes() / static_cast<std::size_t>(stacked.shape[0]);
-}
+const Block& block_of(const Place& place) { return *static_cast<const Block*>(place.memory); }
 
 }  // namespace
 
@@ -37,10 +27,15 @@ Recording::~Recording() {
 }
 
 Recorder::Recorder(Context& context, const Program& program, const Held& held, Recording& out)
-    : context_(context), f_(context.device.f()), program_(program), held_(held), out_(out) {}
+    : PlanWalk({whole(held.constants), whole(held.workspace), whole(held.copies), whole(held.params)}),
+      context_(context), f_(context.device.f()), program_(program), held_(held), out_(out) {}
 
-void Recorder::record(const Frame& frame) {
+void Recorder::record(const Frame& frame, bool timed) {
   begin();
+  if (timed) {
+    out_.times_ = std::make_unique<TimeStamps>(context_);
+    out_.times_->create(k_most_spans, commands_);
+  }
   plan(*program_.main, frame);
   end();
 }
@@ -56,11 +51,11 @@ void Recorder::begin() {
   context_.device.check(f_.BeginCommandBuffer(commands_, &start), "vkBeginCommandBuffer");
   in_commands_ = 0;
   bound_ = nullptr;
-  barrier();
+  order();
 }
 void Recorder::end() { context_.device.check(f_.EndCommandBuffer(commands_), "vkEndCommandBuffer"); }
 
-void Recorder::barrier() {
+void Recorder::order() {
   if (in_commands_ >= k_most_in_commands) {
     end();
     return begin();  // which has a barrier
@@ -70,50 +65,41 @@ void Recorder::barrier() {
   ++epoch_;
 }
 
-Place Recorder::place(const PlanProgram& program, const Operand& operand, const Frame& frame) const {
-  const Storage& s = operand.storage;
-  const auto index = static_cast<std::size_t>(s.index);
-  if (operand.bytes == 0) return whole(held_.params);  // never read; a binding must not be empty
-  if (operand.workspace) return only(held_.workspace.block, held_.workspace.offset + s.offset, operand.bytes);
-  switch (s.place) {
-    case Storage::Place::input:
-      return moved(frame.inputs[index], s.offset);
-    case Storage::Place::output:
-      return moved(frame.outputs[index], s.offset);
-    case Storage::Place::constant:
-      return only(held_.constants.block, held_.constants.offset + program.constants[index] + s.offset, operand.bytes);
-    default:
-      return only(frame.arena.block, frame.arena.at + s.offset, operand.bytes);
-  }
-}
-
-Place Recorder::place(const PlanProgram& program, ValueId id, const Frame& frame) const {
-  const Storage& storage =
-      program.plan->storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  return place(program, Operand{storage, program.plan->graph->type(id).bytes(), false}, frame);
-}
-
 void Recorder::plan(const PlanProgram& program, const Frame& frame) {
   const auto& edges = program.hazards->edges;
   std::vector<std::uint64_t> done(program.hazards->tasks.size(), 0);  // [task] epoch in which it ended
   std::map<int, std::vector<int>> before;
   for (const auto& [a, b] : edges) before[b].push_back(a);
-  const auto order = [&](int task) {
+  const auto order_after = [&](int task) {
     for (const int earlier : before[task])
-      if (done[static_cast<std::size_t>(earlier)] == epoch_) return barrier();
+      if (done[static_cast<std::size_t>(earlier)] == epoch_) return order();
   };
+  TimeStamps* const times = weight_ > 0 ? out_.times_.get() : nullptr;
   for (const NodeWork& work : program.works) {
-    order(work.node);
-    if (work.body) scan(program, work, frame);
-    for (const Dispatch& each : work.dispatches) {
-      if (each.follows) barrier();
+    const auto state = static_cast<std::size_t>(std::max(work.last_state, 0));
+    if (work.last_state >= 0 && !(frame.is_last && frame.kept_states[state])) continue;
+    // Spans of time do not overlap.
+    if (times) order();
+    else order_after(work.node);
+    for (const std::int32_t node : work.joined) order_after(node);
+    if (times) times->begin(commands_, &work, weight_);
+    if (work.body) {
+      const double outside = weight_;
+      loop(program, work.loop, frame);
+      weight_ = outside;
+    }
+    const bool carries = frame.previous && !work.carried.empty();
+    for (const Dispatch& each : carries ? work.carried : work.dispatches) {
+      if (each.follows) order();
       dispatch(program, each, frame);
     }
+    if (times) times->end(commands_);
     done[static_cast<std::size_t>(work.node)] = epoch_;
+    for (const std::int32_t node : work.joined) done[static_cast<std::size_t>(node)] = epoch_;
   }
   const auto copies = static_cast<int>(program.hazards->tasks.size()) - 1;
-  if (program.hazards->tasks.back().writes.empty()) return;
-  order(copies);
+  if (!copies_outputs(program)) return;
+  order_after(copies);
   output_copies(program, frame);
 }
 
@@ -126,9 +112,9 @@ void Recorder::dispatch(const PlanProgram& program, const Dispatch& d, const Fra
   Set buffers{{held_.params.block, {held_.params.offset, held_.params.bytes}}};
   std::vector<std::uint32_t> push{d.params};
   for (const Operand& operand : d.operands) {
-    const Place p = place(program, operand, frame);
+    const Place p = place(program, operand, operand.previous ? *frame.previous : frame);
     const std::size_t begin = bound_begin(p), end = (p.begin + p.bytes + 3) / 4 * 4;
-    buffers.push_back({p.block, {begin, end - begin}});
+    buffers.push_back({&block_of(p), {begin, end - begin}});
     // Elements of b8 are bytes; all others are words, which lie at multiples of 4.
     push.push_back(static_cast<std::uint32_t>((p.at - begin) / operand.element));
   }
@@ -190,91 +176,18 @@ VkDescriptorSet Recorder::set(const Kernel& kernel, const Set& buffers) {
 void Recorder::copy(const Place& from, const Place& to, std::size_t bytes) {
   if (bytes == 0) return;
   const VkBufferCopy region{from.at, to.at, bytes};
-  f_.CmdCopyBuffer(commands_, from.block->buffer, to.block->buffer, 1, &region);
+  f_.CmdCopyBuffer(commands_, block_of(from).buffer, block_of(to).buffer, 1, &region);
   ++in_commands_;
 }
 
-// Reads all before it writes any: where an output has its donor's buffer, another output may still be read there.
-void Recorder::output_copies(const PlanProgram& program, const Frame& frame) {
-  const Plan& plan = *program.plan;
-  std::vector<std::pair<Place, std::size_t>> from;
-  std::vector<Place> to;
-  for (std::size_t k = 0; k < plan.outputs.size(); ++k) {
-    const Storage& s = plan.outputs[k];
-    if (s.place == Storage::Place::output && s.index == static_cast<std::int32_t>(k)) continue;
-    const std::size_t bytes = plan.graph->type(plan.graph->outputs()[k].value).bytes();
-    if (bytes == 0) continue;
-    from.emplace_back(place(program, Operand{s, bytes, false}, frame), bytes);
-    to.push_back(frame.outputs[k]);
-  }
-  const auto touches = [](const Place& a, const Place& b, std::size_t a_bytes, std::size_t b_bytes) {
-    return a.block == b.block && a.at < b.at + b_bytes && b.at < a.at + a_bytes;
-  };
-  bool clash = false;
-  for (std::size_t i = 0; i < from.size(); ++i)
-    for (std::size_t j = 0; j < to.size(); ++j)
-      clash = clash || touches(from[i].first, to[j], from[i].second, from[j].second);
-  if (clash) {
-    std::size_t at = held_.copies.offset;
-    for (auto& [place, bytes] : from) {
-      const Place aside = only(held_.copies.block, at, bytes);
-      copy(place, aside, bytes);
-      place = aside;
-      at += (bytes + 3) / 4 * 4;
-    }
-    barrier();
-  }
-  for (std::size_t i = 0; i < from.size(); ++i) copy(from[i].first, to[i], from[i].second);
-}
-
-void Recorder::scan(const PlanProgram& program, const NodeWork& work, const Frame& frame) {
-  const Node& node = program.plan->graph->node(work.node);
-  const Graph& graph = *program.plan->graph;
-  const Plan& body = *work.body->plan;
-  const ScanLayout l = scan_layout(node);
-  const auto n_states = static_cast<std::size_t>(l.n_states), n_sequences = static_cast<std::size_t>(l.n_sequences);
-  const auto is_stored = [&](std::size_t k) {
-    return program.plan->storage[static_cast<std::size_t>(work.node)][k].place != Storage::Place::none;
-  };
-  const auto output = [&](std::size_t k) {
-    if (!is_stored(k) && k >= n_states) return place(program, work.unread[k], frame);
-    return place(program, ValueId{work.node, static_cast<std::int32_t>(k)}, frame);
-  };
-  // The arena of the body, then two copies of each state.
-  const std::size_t scratch = frame.arena.at + program.plan->scratch_offset[static_cast<std::size_t>(work.node)];
-  std::vector<Place> copies[2];
-  std::size_t at = scratch + body.arena_bytes;
-  for (std::size_t i = 0; i < n_states; ++i)
-    for (auto& copy : copies) {
-      const std::size_t bytes = graph.type(node.inputs[i]).bytes(), unit = program.plan->alignment;
-      copy.push_back(only(frame.arena.block, at, std::max<std::size_t>(bytes, 1)));
-      at += (bytes + unit - 1) / unit * unit;
-    }
-  Frame inner;
-  inner.arena = only(frame.arena.block, scratch, body.arena_bytes);
-  inner.inputs.resize(body.graph->inputs().size());
-  inner.outputs.resize(body.graph->outputs().size());
-  for (std::int64_t step = 0; step < l.steps; ++step) {
-    const auto t = static_cast<std::size_t>(l.reverse ? l.steps - 1 - step : step);
-    for (std::size_t i = 0; i < inner.inputs.size(); ++i) {
-      if (i < n_states && step > 0) {
-        inner.inputs[i] = copies[(step - 1) % 2][i];
-        continue;
-      }
-      inner.inputs[i] = place(program, node.inputs[i], frame);
-      if (i >= n_states && i < n_states + n_sequences)
-        inner.inputs[i] = moved(inner.inputs[i], t * slice_bytes(graph.type(node.inputs[i])));
-    }
-    for (std::size_t k = 0; k < inner.outputs.size(); ++k) {
-      if (k < n_states) inner.outputs[k] = step == l.steps - 1 && is_stored(k) ? output(k) : copies[step % 2][k];
-      else if (!is_stored(k)) inner.outputs[k] = output(k);
-      else inner.outputs[k] = moved(output(k), t * slice_bytes(node.outputs[k]));
-    }
-    if (step > 0) barrier();
-    plan(*work.body, inner);
-  }
-  for (std::size_t i = 0; l.steps == 0 && i < n_states; ++i)
-    if (is_stored(i)) copy(place(program, node.inputs[i], frame), output(i), node.outputs[i].bytes());
+// One step in k_timed_steps is timed and stands for all of them.
+void Recorder::step(const device::PlanPlaces& body, const Frame& frame, std::int64_t number, std::int64_t steps) {
+  const std::int64_t timed = (steps + k_timed_steps - 1) / k_timed_steps;
+  if (number == 0) outside_.push_back(weight_);
+  const double each = static_cast<double>(steps) / static_cast<double>(timed);
+  weight_ = number % k_timed_steps == 0 ? outside_.back() * each : 0;
+  plan(static_cast<const PlanProgram&>(body), frame);
+  if (number == steps - 1) outside_.pop_back();
 }
 
 }  // namespace unroll::vulkan

@@ -9,16 +9,13 @@
 #include <vector>
 
 #include "backends/vulkan/program.h"
+#include "backends/vulkan/times.h"
+#include "unroll/ops.h"
 
 namespace unroll::vulkan {
 
-// Where a value begins, and the memory around it that a kernel may address: that of all steps for a slice of a stacked
-// value, so that steps share descriptor sets.
-struct Place {
-  const Block* block = nullptr;
-  std::size_t begin = 0, bytes = 0;  // what is bound
-  std::size_t at = 0;                // offset of the value in the block
-};
+using device::Frame;
+using device::Place;
 
 // Memory of an executable.
 struct Held {
@@ -36,6 +33,7 @@ class Recording {
   std::span<const VkCommandBuffer> commands() const { return commands_; }
   int dispatches() const { return dispatches_; }
   int barriers() const { return barriers_; }
+  const TimeStamps* times() const { return times_.get(); }  // null: the runs are not timed
 
  private:
   friend class Recorder;
@@ -43,31 +41,23 @@ class Recording {
   std::vector<VkCommandBuffer> commands_;
   std::vector<VkDescriptorPool> pools_;
   int dispatches_ = 0, barriers_ = 0;
+  std::unique_ptr<TimeStamps> times_;
 };
 
-// The value of places for the inputs and outputs of a plan.
-struct Frame {
-  std::vector<Place> inputs, outputs;
-  Place arena;
-};
-
-class Recorder {
+class Recorder : private device::PlanWalk {
  public:
   Recorder(Context& context, const Program& program, const Held& held, Recording& out);
-  void record(const Frame& frame);
+  void record(const Frame& frame, bool timed = false);
 
  private:
   using Set = std::vector<std::pair<const Block*, std::pair<std::size_t, std::size_t>>>;
   void begin();
   void end();
-  void barrier();
+  void order() override;
   void plan(const PlanProgram& program, const Frame& frame);
-  void scan(const PlanProgram& program, const NodeWork& work, const Frame& frame);
+  void step(const device::PlanPlaces& body, const Frame& frame, std::int64_t number, std::int64_t steps) override;
   void dispatch(const PlanProgram& program, const Dispatch& dispatch, const Frame& frame);
-  void output_copies(const PlanProgram& program, const Frame& frame);
-  void copy(const Place& from, const Place& to, std::size_t bytes);
-  Place place(const PlanProgram& program, const Operand& operand, const Frame& frame) const;
-  Place place(const PlanProgram& program, ValueId id, const Frame& frame) const;
+  void copy(const Place& from, const Place& to, std::size_t bytes) override;
   VkDescriptorSet set(const Kernel& kernel, const Set& buffers);
   VkDescriptorSet allocate(const Kernel& kernel);
   std::size_t bound_begin(const Place& place) const;
@@ -78,6 +68,8 @@ class Recorder {
   const Held& held_;
   Recording& out_;
   VkCommandBuffer commands_ = nullptr;
+  double weight_ = 1;             // of a span of time: the steps that a timed step stands for
+  std::vector<double> outside_;   // [loop] the weight around it
   int in_commands_ = 0;     // dispatches and copies of the open command buffer
   std::uint64_t epoch_ = 0;  // barriers so far
   const Kernel* bound_ = nullptr;

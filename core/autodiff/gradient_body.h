@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "unroll/graph.h"
 
@@ -13,6 +14,9 @@ namespace unroll {
 // outputs are the gradients of the inputs listed in d_inputs.
 std::shared_ptr<const Graph> gradient_graph(const Graph& forward, std::span<const std::int64_t> d_outputs,
                                             std::span<const std::int64_t> d_inputs);
+
+// The types of a node's inputs.
+std::vector<Type> input_types(const Graph& graph, const Node& node);
 
 // The body of a gradient node in plain ops: inputs and outputs in the node's order.
 std::shared_ptr<const Graph> gradient_body(const Graph& graph, const Node& node);

@@ -51,11 +51,11 @@ Values gradient_rule(const Backward& b) {
   return spread(b, r, inline_graph(b.graph, *body, r.inputs));
 }
 
-constexpr RuleRow k_rows[] = {{Op::gradient, gradient_rule}};
+constexpr RuleRow k_composite_rows[] = {{Op::gradient, gradient_rule}};
 
 }  // namespace
 
-std::span<const RuleRow> gradient_rules() { return k_rows; }
+std::span<const RuleRow> gradient_rules() { return k_composite_rows; }
 
 Rule composite_gradient() { return composite_rule; }
 

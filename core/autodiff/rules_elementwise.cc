@@ -55,7 +55,7 @@ Values select_rule(const Backward& b) {
           b.wanted[2] ? select(b.in[0], zero_like(b.d()), b.d()) : Value()};
 }
 
-constexpr RuleRow k_rows[] = {
+constexpr RuleRow k_elementwise_rows[] = {
     {Op::neg, neg_rule},         {Op::abs, abs_rule},         {Op::sign, sign_rule},   {Op::exp, exp_rule},
     {Op::expm1, expm1_rule},     {Op::log, log_rule},         {Op::log1p, log1p_rule}, {Op::sqrt, sqrt_rule},
     {Op::tanh, tanh_rule},       {Op::sigmoid, sigmoid_rule}, {Op::erf, erf_rule},     {Op::cast, cast_rule},
@@ -65,6 +65,6 @@ constexpr RuleRow k_rows[] = {
 
 }  // namespace
 
-std::span<const RuleRow> elementwise_rules() { return k_rows; }
+std::span<const RuleRow> elementwise_rules() { return k_elementwise_rows; }
 
 }  // namespace unroll

@@ -77,7 +77,7 @@ Values reduce_max_rule(const Backward& b) {  // shared equally among equals
 Values gather_rule(const Backward& b) { return {scatter_add(b.in[1], b.d(), b.in_type(0).shape[0]), Value()}; }
 Values scatter_add_rule(const Backward& b) { return {Value(), gather(b.d(), b.in[0])}; }
 
-constexpr RuleRow k_rows[] = {
+constexpr RuleRow k_linear_rows[] = {
     {Op::reshape, reshape_rule}, {Op::transpose, transpose_rule},     {Op::slice, slice_rule},
     {Op::pad, pad_rule},         {Op::concat, concat_rule},           {Op::broadcast, broadcast_rule},
     {Op::matmul, matmul_rule},   {Op::reduce_sum, reduce_sum_rule},   {Op::reduce_max, reduce_max_rule},
@@ -86,6 +86,6 @@ constexpr RuleRow k_rows[] = {
 
 }  // namespace
 
-std::span<const RuleRow> linear_rules() { return k_rows; }
+std::span<const RuleRow> linear_rules() { return k_linear_rows; }
 
 }  // namespace unroll

@@ -326,10 +326,10 @@ Values scan_rule(const Backward& b) {
   return d_in;
 }
 
-constexpr RuleRow k_rows[] = {{Op::scan, scan_rule}};
+constexpr RuleRow k_scan_rows[] = {{Op::scan, scan_rule}};
 
 }  // namespace
 
-std::span<const RuleRow> scan_rules() { return k_rows; }
+std::span<const RuleRow> scan_rules() { return k_scan_rows; }
 
 }  // namespace unroll

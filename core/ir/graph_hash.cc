@@ -3,29 +3,27 @@
 
 #include <vector>
 
-#include "unroll/plan_hash.h"
+#include "core/support/fnv.h"
 
 namespace unroll {
 
 namespace {
 
-// Fowler, Noll, Vo: FNV-1a, 64 bits.
+// Texts with their lengths, so that neighbors do not run together.
 class Hash {
  public:
-  Hash& add(std::string_view bytes) {
-    add(static_cast<std::uint64_t>(bytes.size()));
-    for (const char c : bytes) mix(static_cast<unsigned char>(c));
+  Hash& add(std::string_view text) {
+    fnv_.add(std::uint64_t{text.size()}).add(text);
     return *this;
   }
   Hash& add(std::uint64_t number) {
-    for (int i = 0; i < 8; ++i) mix((number >> (8 * i)) & 0xff);
+    fnv_.add(number);
     return *this;
   }
-  std::uint64_t value() const { return value_; }
+  std::uint64_t value() const { return fnv_.value(); }
 
  private:
-  void mix(std::uint64_t byte) { value_ = (value_ ^ byte) * 0x100000001b3; }
-  std::uint64_t value_ = 0xcbf29ce484222325;
+  Fnv fnv_;
 };
 
 std::uint64_t unsigned_of(std::int64_t number) { return static_cast<std::uint64_t>(number); }
@@ -74,24 +72,6 @@ std::uint64_t graph_hash(const Graph& graph) {
   }
   Hash hash;
   for (const NamedValue& output : graph.outputs()) hash.add(of(output.value));
-  return hash.value();
-}
-
-std::uint64_t plan_hash(const Plan& plan) {
-  Hash hash;
-  hash.add(graph_hash(*plan.graph)).add(plan.arena_bytes);
-  hash.add(static_cast<std::uint64_t>(plan.weights)).add(std::uint64_t{plan.one_thread});
-  const auto add = [&](const Storage& s) {
-    hash.add(static_cast<std::uint64_t>(s.place)).add(unsigned_of(s.index)).add(s.offset);
-    for (const std::int64_t stride : s.strides) hash.add(unsigned_of(stride));
-  };
-  for (const auto& outputs : plan.storage)
-    for (const Storage& s : outputs) add(s);
-  for (const Storage& s : plan.outputs) add(s);
-  for (const int donor : plan.donors) hash.add(unsigned_of(donor));
-  for (const auto& body : plan.bodies) hash.add(body ? plan_hash(*body) : 0);
-  for (const auto* sizes : {&plan.scratch_offset, &plan.scratch_bytes})
-    for (const std::size_t bytes : *sizes) hash.add(bytes);
   return hash.value();
 }
 

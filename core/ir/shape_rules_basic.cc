@@ -213,7 +213,7 @@ std::vector<Type> random_uniform_rule(const ShapeQuery& q) {
   return {{DType::f32, shape_attribute(q)}};
 }
 
-constexpr ShapeRow k_rows[] = {
+constexpr ShapeRow k_basic_rows[] = {
     {Op::input, input_rule},
     {Op::constant, constant_rule},
     {Op::iota, iota_rule},
@@ -238,7 +238,7 @@ constexpr ShapeRow k_rows[] = {
 
 }  // namespace
 
-std::span<const ShapeRow> basic_shape_rules() { return k_rows; }
+std::span<const ShapeRow> basic_shape_rules() { return k_basic_rows; }
 
 ShapeRule elementwise_shape_rule(Op op) {
   if (find_unary(op)) return unary_rule;

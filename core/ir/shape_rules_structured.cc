@@ -207,7 +207,7 @@ std::vector<Type> gradient_rule(const ShapeQuery& q) {
   return outputs;
 }
 
-constexpr ShapeRow k_rows[] = {
+constexpr ShapeRow k_structured_rows[] = {
     {Op::scan, scan_rule},
     {Op::fused, fused_rule},
     {Op::row_group, row_group_rule},
@@ -218,6 +218,6 @@ constexpr ShapeRow k_rows[] = {
 
 ScanLayout scan_layout(const Node& node) { return layout_of(node.attributes, node.inputs.size()); }
 
-std::span<const ShapeRow> structured_shape_rules() { return k_rows; }
+std::span<const ShapeRow> structured_shape_rules() { return k_structured_rows; }
 
 }  // namespace unroll

@@ -12,7 +12,7 @@ namespace {
 constexpr bool zero = true, other = false, exact = false, rounded = true;
 constexpr double unbounded = std::numeric_limits<double>::infinity();
 
-constexpr UnaryOp k_rows[] = {
+constexpr UnaryOp k_unary_rows[] = {
 #define UNROLL_OP(...)
 #define UNROLL_BINARY(...)
 #define UNROLL_COMPOSITE(...)
@@ -24,8 +24,9 @@ constexpr UnaryOp k_rows[] = {
 }  // namespace
 
 const UnaryOp* find_unary(Op op) {
-  const auto found = std::find_if(std::begin(k_rows), std::end(k_rows), [&](const UnaryOp& r) { return r.op == op; });
-  return found == std::end(k_rows) ? nullptr : found;
+  const auto found =
+      std::find_if(std::begin(k_unary_rows), std::end(k_unary_rows), [&](const UnaryOp& r) { return r.op == op; });
+  return found == std::end(k_unary_rows) ? nullptr : found;
 }
 
 }  // namespace unroll

@@ -73,7 +73,7 @@ std::map<std::int32_t, Pair> find_pairs(const Graph& graph) {
 }
 
 // Operands and body of a loop while they grow. The body of the result has states, sequences, constants as its inputs.
-class Loop {
+class SegmentLoop {
  public:
   // An input of the body that stands for `outer`, the same one for the same value.
   Value input(Value outer, bool per_step) {
@@ -162,7 +162,7 @@ std::vector<Value> products_into_steps(const RewriteNode& at) {
     any = any || products[i];
   }
   if (!any) return {};
-  Loop loop;
+  SegmentLoop loop;
   std::vector<Value> in(at.operands.size());
   for (std::size_t i = 0; i < n_states; ++i) in[i] = loop.state(at.operands[i]);
   std::vector<std::pair<Value, Value>> factors(at.operands.size());  // inputs come before all else
@@ -197,7 +197,7 @@ class ProductsBehind {
   void emit(ValueMap& values) const {
     const Node& node = graph_.node(loop_);
     const auto n_states = size_of(layout_.n_states), n_rows = n_states + size_of(layout_.n_sequences);
-    Loop loop;
+    SegmentLoop loop;
     std::vector<Value> in, sums;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Value outer = values.at(node.inputs[i]);
@@ -359,7 +359,7 @@ class Cutter {
     const ScanLayout l = scan_layout(at.node);
     const std::int64_t length = length_of(at.node);
     if (length == 0) return {};
-    Loop outer;
+    SegmentLoop outer;
     std::vector<Value> in = inputs(outer, at, length);
     const auto out = segment(at.node, in);
     std::vector<std::int32_t> kept;
@@ -390,7 +390,7 @@ class Cutter {
     if (length == 0) return {};
     const Forward& made = forwards_.at(pair.forward);
     const ScanLayout f = scan_layout(forward);
-    Loop outer;
+    SegmentLoop outer;
     // Inputs first: those of the backward loop, then those of the forward loop.
     std::vector<Value> in(at.operands.size()), again;
     for (std::size_t i = 0; i < in.size(); ++i) {
@@ -423,7 +423,7 @@ class Cutter {
     return known;
   }
 
-  std::vector<Value> inputs(Loop& outer, const RewriteNode& at, std::int64_t length) {
+  std::vector<Value> inputs(SegmentLoop& outer, const RewriteNode& at, std::int64_t length) {
     const ScanLayout l = scan_layout(at.node);
     std::vector<Value> in;
     for (std::size_t i = 0; i < at.operands.size(); ++i)

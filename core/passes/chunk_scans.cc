@@ -17,7 +17,7 @@ namespace {
 
 using Index = std::int64_t;
 
-std::size_t size_of(int n) { return static_cast<std::size_t>(n); }
+std::size_t index_of(int n) { return static_cast<std::size_t>(n); }
 
 bool can_cut(const Node& node, Index steps) {
   if (node.op != Op::scan || node.attributes.get_or<bool>("segments", false)) return false;
@@ -45,7 +45,7 @@ class Chunks {
 
   std::vector<Value> operator()(const RewriteNode& at) {
     operands_[at.id].assign(at.operands.begin(), at.operands.end());
-    from_parts_[size_of(at.id)] = is_from_parts(at.node);
+    from_parts_[index_of(at.id)] = is_from_parts(at.node);
     if (!can_cut(at.node, steps_)) return {};
     return cut(at);
   }
@@ -53,7 +53,7 @@ class Chunks {
  private:
   std::vector<Value> cut(const RewriteNode& at) {
     const ScanLayout l = scan_layout(at.node);
-    const auto n_states = size_of(l.n_states), n_rows = n_states + size_of(l.n_sequences);
+    const auto n_states = index_of(l.n_states), n_rows = n_states + index_of(l.n_sequences);
     std::vector<Value> operands(at.operands.begin(), at.operands.end());
     std::vector<Steps> order;
     for (Index t = 0; t < l.steps; t += steps_) order.push_back({t, std::min(steps_, l.steps - t)});
@@ -118,7 +118,7 @@ class Chunks {
   // Whether the steps of a value are computed from the same steps of loops that are cut. Final states are not.
   bool comes_from_parts(const ValueId& id) const {
     const Node& node = source_.node(id.node);
-    return from_parts_[size_of(id.node)] && (node.op != Op::scan || id.output >= scan_layout(node).n_states);
+    return from_parts_[index_of(id.node)] && (node.op != Op::scan || id.output >= scan_layout(node).n_states);
   }
   bool is_from_parts(const Node& node) const {
     if (is_elementwise(node.op))
@@ -137,7 +137,7 @@ class Chunks {
     const Node& product = source_.node(id);
     const Shape& shape = reshaped.outputs[0].shape;
     if (product.op != Op::matmul || shape.rank() != 3 || product.attributes.get<bool>("transpose_a")) return {};
-    if (uses_[size_of(id)][0] != 1) return {};
+    if (uses_[index_of(id)][0] != 1) return {};
     const Node& rows = source_.node(product.inputs[0].node);
     if (rows.op != Op::reshape) return {};
     const Shape &x = source_.type(rows.inputs[0]).shape, &y = product.outputs[0].shape;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/ir/composite.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/error.h"
@@ -143,6 +144,13 @@ class SavingNodes {
   std::vector<Made> made_;
 };
 
+void require_body(const Node& node, const std::string& refusal) {
+  const Composite* composite = find_composite(node.op);
+  if (composite && composite->needs_kernel && composite->needs_kernel(node.attributes))
+    throw Error(ErrorKind::unsupported, op_info(node.op).name, "needs a kernel of the backend: " + refusal,
+                "Use a backend that works with several ranks: cpu or onednn");
+}
+
 std::shared_ptr<const Graph> claim_once(const Graph& graph, const AskClaim& ask, PassLog* log, bool& changed) {
   const Claims claims(graph, ask);
   SavingNodes savers;
@@ -155,6 +163,7 @@ std::shared_ptr<const Graph> claim_once(const Graph& graph, const AskClaim& ask,
     changed = true;
     const std::string text = log ? log->named_text(at.source, at.node) : "";
     if (log && !claims.has(at.id)) log->add("expanded " + text, claims.refusal(at.id));
+    if (!claims.has(at.id)) require_body(at.node, claims.refusal(at.id));
     if (!claims.has(at.id)) return inline_graph(at.target, *composite_body(at.source, at.node), at.operands);
     const Claim& claim = claims.of(at.id);
     if (log) log->add("claimed " + text, "saves " + std::to_string(claim.saved_bytes) + " bytes");

@@ -28,6 +28,7 @@ class ForwardingBackend : public Backend {
     return inner_.compile(std::move(plan));
   }
   void wait() override { inner_.wait(); }
+  Communicator* communicator() const override { return inner_.communicator(); }
 
  private:
   std::unique_ptr<Backend> owned_;  // null: the caller's

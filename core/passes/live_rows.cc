@@ -43,6 +43,7 @@ LiveRows::LiveRows(const Graph& graph, const LengthMask& mask, RowOrder order)
   for (std::size_t i = 0; i < graph_.nodes().size(); ++i) bodies_.push_back(body_of(i));
   do {
     find_zeros();
+    if (order_ == RowOrder::given) find_bounds();
   } while (!find_reads());
 }
 
@@ -123,6 +124,39 @@ void LiveRows::find_zeros() {
 }
 bool LiveRows::is_zero(const ValueId& id) const { return zero_[index(id)][static_cast<std::size_t>(id.output)]; }
 
+// What loops leave out is zero, and what follows from it is computed all the same.
+void LiveRows::find_bounds() {
+  bounds_.assign(graph_.nodes().size(), {});
+  for (std::size_t i = 0; i < bounds_.size(); ++i) {
+    bounds_[i].assign(node(i).outputs.size(), {});
+    if (bodies_[i]) {
+      const auto first = static_cast<std::size_t>(scan_layout(node(i)).n_states);
+      for (std::size_t k = first; k < bounds_[i].size(); ++k) {
+        bounds_[i][k] = EndedBounds::of(0);
+        if (!bodies_[i].zero[k - first]) bounds_[i][k].loop = static_cast<std::int32_t>(i);
+      }
+      continue;
+    }
+    std::vector<EndedBounds> operands;
+    for (const ValueId& id : node(i).inputs)
+      operands.push_back(bounds_[index(id)][static_cast<std::size_t>(id.output)]);
+    bounds_[i][0] = ended_bounds(graph_, static_cast<std::int32_t>(i), operands);
+  }
+}
+// In rows that are not there, zero times an operand is zero unless the operand is infinite. False when a loop had to be
+// left as it is.
+bool LiveRows::keeps_finite(std::size_t i) {
+  if (order_ != RowOrder::given) return true;
+  for (const ValueId& id : node(i).inputs) {
+    const EndedBounds& bounds = bounds_[index(id)][static_cast<std::size_t>(id.output)];
+    if (bounds.is_finite()) continue;
+    bodies_[static_cast<std::size_t>(bounds.loop)] =
+        RowBody::no(node_text(graph_.node(bounds.cause)) + " behind it may be infinite where a row has ended");
+    return false;
+  }
+  return true;
+}
+
 // A sum over all rows: of products of two values, or of one value, that adds nothing for rows that are not there.
 bool LiveRows::sums_rows(std::size_t i) const {
   const Node& n = node(i);
@@ -176,6 +210,7 @@ bool LiveRows::want_operands(std::size_t i) {
     return true;
   }
   const bool by_rows = is_by_rows(i), sums = sums_rows(i);
+  if ((sums || (by_rows && padded_[i])) && !keeps_finite(i)) return false;
   for (std::size_t k = 0; k < n.inputs.size(); ++k)
     if (!want(k, by_rows ? has_rows(i, k) : sums)) return false;
   return true;

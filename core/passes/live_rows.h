@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/passes/ended_bounds.h"
 #include "core/passes/log.h"
 #include "core/passes/row_body.h"
 #include "unroll/graph.h"
@@ -58,6 +59,8 @@ class LiveRows {
   bool goes_by_rows(std::size_t i) const;
   void find_zeros();
   bool is_zero(const ValueId& id) const;
+  void find_bounds();
+  bool keeps_finite(std::size_t node);
   bool find_reads();
   bool want_padded(const ValueId& id);
   bool want_operands(std::size_t i);
@@ -67,7 +70,9 @@ class LiveRows {
   const RowOrder order_;
   std::vector<RowBody> bodies_;          // [node]
   std::vector<std::vector<bool>> zero_;  // [node][output] zero in the rows that are not there
-  std::vector<bool> padded_, packed_;    // [node]
+  // [node][output] in the rows that are not there. Empty when rows are sorted: then nothing is computed for them.
+  std::vector<std::vector<EndedBounds>> bounds_;
+  std::vector<bool> padded_, packed_;  // [node]
 };
 
 // Applies `change`, which returns null where nothing is to do, to one mask after the other, again after each change.

@@ -2,7 +2,9 @@
 #include "unroll/scan_form.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "unroll/product_groups.h"
 #include "unroll/row_sums.h"
 
 namespace unroll {
@@ -91,7 +93,8 @@ class RowCheck {
 class Builder {
  public:
   Builder(const Plan& plan, std::int32_t scan)
-      : outer_(plan), scan_(scan), body_(*plan.bodies[static_cast<std::size_t>(scan)]), graph_(*body_.graph) {
+      : outer_(plan), scan_(scan), body_(*plan.bodies[static_cast<std::size_t>(scan)]), graph_(*body_.graph),
+        gate_moved_by_(graph_.nodes().size()) {
     form_.layout = scan_layout(plan.graph->node(scan));
   }
 
@@ -135,23 +138,14 @@ class Builder {
     form_.products.push_back(product);
   }
 
-  // Whether nothing but slices of one gate each reads the product.
-  void find_gates(ScanForm::Product& product) const {
-    const ValueId whole{product.node, 0};
-    Index units = 0;
-    for (const Node& reader : graph_.nodes()) {
-      if (std::find(reader.inputs.begin(), reader.inputs.end(), whole) == reader.inputs.end()) continue;
-      if (reader.op != Op::slice || !is_last_axis(reader)) return;
-      const Index width = last_of(reader.outputs[0].shape);
-      if (width == 0 || (units > 0 && width != units) || product.n % width != 0 ||
-          reader.attributes.get<Index>("start") % width != 0)
-        return;
-      units = width;
-    }
-    const auto is_output = [&](const NamedValue& output) { return output.value == whole; };
-    if (units == 0 || std::any_of(graph_.outputs().begin(), graph_.outputs().end(), is_output)) return;
-    product.units = units;
-    product.gates = product.n / units;
+  void find_gates(ScanForm::Product& product) {
+    if (product.m == 0 || product.n == 0) return;
+    const ProductGates gates = product_gates(graph_, product.node);
+    product.units = gates.units;
+    product.gates = gates.gates;
+    if (gates.gates == 1) return;
+    for (const std::int32_t id : gates.movement)
+      gate_moved_by_[static_cast<std::size_t>(id)] = Gate{gates.m * gates.units, gates.units};
   }
 
   // A result that is only another reading of its operand.
@@ -166,14 +160,16 @@ class Builder {
 
   // Whether a worker's units of the node's results follow from its units of the operand. Values without units, such as
   // one number per row, are computed by every worker.
-  bool reads_own_units(const Node& node, std::size_t operand) const {
-    const ValueId from = node.inputs[operand];
-    const Shape &shape = graph_.type(from).shape, &result = node.outputs[0].shape;
+  bool reads_own_units(std::int32_t id, std::size_t operand) const {
+    const Node& node = graph_.node(id);
+    const Shape &shape = graph_.type(node.inputs[operand]).shape, &result = node.outputs[0].shape;
     if (last_of(shape) == 1) return true;
+    // Several gates lie with each worker's units side by side; one gate has its units in the last axis.
+    if (const auto& gate = gate_moved_by_[static_cast<std::size_t>(id)]; gate && shape.elements() > gate->elements)
+      return result.elements() > gate->elements || last_of(result) == gate->units;
     if (is_pointwise(node)) return last_of(shape) == last_of(result);
-    const auto* product = form_.product(from.node);
     switch (node.op) {
-      case Op::slice: return !is_last_axis(node) || (product && product->gates > 1);
+      case Op::slice: return !is_last_axis(node);
       case Op::concat: return !is_last_axis(node) || has_equal_pieces(node);
       case Op::reshape:
       case Op::broadcast: return last_of(shape) == last_of(result);
@@ -204,13 +200,13 @@ class Builder {
       const auto at = static_cast<std::size_t>(id);
       for (std::size_t k = 0; k < node.inputs.size(); ++k) {
         const auto from = static_cast<std::size_t>(node.inputs[k].node);
-        const bool crosses = !reads_own_units(node, k);
+        const bool crosses = !reads_own_units(id, k);
         stage[at] = std::max(stage[at], stage[from] + (crosses && computed[from] ? 1 : 0));
         computed[at] = computed[at] || computed[from];
       }
       for (std::size_t k = 0; k < node.inputs.size(); ++k) {
         const int state = state_of[static_cast<std::size_t>(node.inputs[k].node)];
-        if (state < 0 || reads_own_units(node, k)) continue;
+        if (state < 0 || reads_own_units(id, k)) continue;
         int& first = read_by_all[static_cast<std::size_t>(state)];
         first = first < 0 ? stage[at] : std::min(first, stage[at]);
       }
@@ -270,6 +266,10 @@ class Builder {
   const std::int32_t scan_;
   const Plan& body_;
   const Graph& graph_;
+  struct Gate {
+    Index elements, units;
+  };
+  std::vector<std::optional<Gate>> gate_moved_by_;  // [node] between a product with several gates and its readers
   ScanForm form_;
 };
 

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "core/support/median.h"
-#include "core/train/judgement.h"
 
 namespace unroll {
 

@@ -19,6 +19,15 @@ struct Symptom {
   std::string_view seen;      // how it is recognised
   std::string_view remedies;  // config keys in backticks
 };
+// Those that only a comparison with baselines shows (judgement.h).
+inline constexpr Symptom k_no_learning{
+    "no learning", "the model is no better than a constant prediction (`most_frequent`, `frequency`)",
+    "`unroll train CONFIG --find-lr`, a longer run, a larger `model.hidden`, `unroll data check CONFIG` for wrong "
+    "labels"};
+inline constexpr Symptom k_worse_than_baseline{
+    "worse than a baseline", "a baseline has the better metric on the same split",
+    "a longer run, `unroll train CONFIG --find-lr`, a larger `model.hidden`, more data, or use the baseline"};
+// All of them.
 std::span<const Symptom> symptoms();
 
 // Looks at the reports of a run, in order, and names each symptom once. Of a resumed run it looks at those in

@@ -2,17 +2,20 @@
 #include "core/train/device_model.h"
 
 #include <algorithm>
+#include <cstring>
 
-#include "core/train/control.h"
+#include "core/parallel/collectives.h"
 #include "core/support/settling.h"
 #include "core/support/size_text.h"
+#include "core/support/sum_tree.h"
 #include "core/train/bad_value.h"
 #include "core/train/check_parameters.h"
 #include "core/train/checkpoint.h"
-#include "core/train/estimate.h"
+#include "core/train/memory_limit.h"
 #include "core/train/metrics.h"
 #include "core/train/options.h"
 #include "unroll/error.h"
+#include "unroll/safetensors.h"
 
 namespace unroll {
 
@@ -29,10 +32,30 @@ std::vector<double> doubles(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
+// What all ranks have, one behind the other.
+std::vector<float> joined(Communicator& ranks, std::span<const float> own) {
+  std::vector<float> all;
+  for (const ByteList& bytes : all_gather(ranks, std::as_bytes(own))) {
+    if (bytes.empty()) continue;  // of a rank without batches
+    const std::size_t before = all.size();
+    all.resize(before + bytes.size() / sizeof(float));
+    std::memcpy(all.data() + before, bytes.data(), bytes.size());
+  }
+  return all;
+}
+
 // In f64: sums of f32 counts over many batches would stop growing.
 void add_to(TensorMap& sums, const std::string& name, const Tensor& count) {
   Tensor& sum = sums.try_emplace(name, Tensor(DType::f64, count.shape())).first->second;
   for (std::int64_t i = 0; i < count.elements(); ++i) sum.set(i, sum.at(i) + count.at(i));
+}
+
+// Counts are whole numbers, so their order does not matter.
+TensorMap summed(Communicator& ranks, const TensorMap& own) {
+  TensorMap sums;
+  for (const ByteList& bytes : all_gather(ranks, safetensors_bytes({own, {}})))
+    for (const auto& [name, tensor] : parse_safetensors(bytes, "counts of a rank").tensors) add_to(sums, name, tensor);
+  return sums;
 }
 
 }  // namespace
@@ -58,13 +81,22 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
       accumulate_(options.accumulate),
       plan_options_(plan_options(options)),
       machine_memory_(options.machine_memory > 0 ? options.machine_memory : memory_for(backend)),
+      ranks_(backend.communicator()),
       parameters_(backend),
       carried_(backend),
       accumulated_(backend) {
-  const EvaluationGraph forward = build_evaluation(*task_, task_->example(seed_));
+  if (ranks_ && ranks_->size() == 1) ranks_ = nullptr;
+  const UpdateShare share = share_of(accumulate_);
+  const Leaves own = leaves_of(task_->shards() > 1 ? accumulate_ : 1, share.rank, share.ranks);
+  for (std::int64_t leaf = own.begin; leaf < own.end; ++leaf) shards_.push_back(leaf);
+  const Batch example = task_->example(seed_);
+  if (ranks_) example_ = example;
+  const EvaluationGraph forward = build_evaluation(*task_, example);
   evaluation_metrics_ = forward.metrics;
+  carries_ = !forward.residents.empty();
   parameter_rules(recipe_.optimizer_options, recipe_.groups,
                   forward.parameters);  // a group without parameter is an error
+  require_shards(forward);
   for (const ParameterSpec& p : forward.parameters)
     if (is_run_tensor(p.name))
       throw Error(ErrorKind::usage, "trainer", "parameter '" + p.name + "' has a name that checkpoints reserve",
@@ -108,16 +140,12 @@ PlanOptions DeviceModel::fitting(const Graph& graph) const {
               "Set a memory limit to use gradient checkpointing, or reduce the batch size or the number of steps");
 }
 
-namespace {
-
 // Sums of all batches are added up.
-void require_metrics(const std::vector<MetricLayout>& wanted, const std::vector<MetricLayout>& got) {
+void DeviceModel::require_metrics(const std::vector<MetricLayout>& wanted, const std::vector<MetricLayout>& got) {
   if (wanted != got)
     throw Error(ErrorKind::usage, "trainer", "the task's metrics differ between batches",
                 "Return the same metrics, in the same order and with the same sizes, for every batch");
 }
-
-}  // namespace
 
 struct DeviceModel::ProgramBytes {
   std::size_t arena = 0, weights = 0, batch = 0;
@@ -132,6 +160,7 @@ DeviceModel::ProgramBytes DeviceModel::all_programs() const {
     all.batch += p.own_bytes();
   };
   for (const auto& [types, program] : updates_) add(*program);
+  for (const auto& [what, program] : sums_) add(*program);
   for (const auto& [types, watching] : watching_) add(*watching.program);
   for (const auto& [types, evaluation] : evaluations_) add(*evaluation.program);
   for (const auto& [types, prediction] : predictions_) add(*prediction.program);
@@ -187,35 +216,6 @@ std::unique_ptr<BoundProgram> DeviceModel::compiled(const Graph& graph, std::spa
   return program;
 }
 
-BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
-  const std::string key = std::to_string(static_cast<int>(phase)) + shapes_of(batch);
-  if (const auto at = updates_.find(key); at != updates_.end()) return *at->second;
-  const TrainingGraph graph = build_update(*task_, batch, recipe_, phase);
-  require_parameters(graph.parameters, batch);
-  if (!metrics_) metrics_ = graph.metrics;
-  require_metrics(*metrics_, graph.metrics);
-  for (const NamedType& r : graph.residents) {
-    DeviceTensors& set = r.name.starts_with("accumulated.") ? accumulated_ : carried_;
-    if (set.has(r.name) && set.type(r.name) == r.type) continue;
-    set.add(r.name, r.type);
-    if (r.initial != 0) set.upload(r.name, Tensor::filled(r.type, r.initial));
-  }
-  const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
-  return *updates_.emplace(key, compiled(*graph.graph, sets)).first->second;
-}
-
-DeviceModel::Watching& DeviceModel::program_for_watch(const Batch& batch, Phase phase) {
-  const std::string key = std::to_string(static_cast<int>(phase)) + shapes_of(batch);
-  if (const auto at = watching_.find(key); at != watching_.end()) return at->second;
-  Watching w;
-  const WatchGraph graph = build_watch(*task_, batch, recipe_, phase);
-  w.parameters = graph.parameters;
-  w.loops = graph.loops;
-  const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
-  w.program = compiled(*graph.training.graph, sets);
-  return watching_.emplace(key, std::move(w)).first->second;
-}
-
 DeviceModel::Evaluation& DeviceModel::program_for_evaluation(const Batch& batch, bool counts) {
   const std::string key = (counts ? "counts;" : "") + shapes_of(batch);
   if (const auto at = evaluations_.find(key); at != evaluations_.end()) return at->second;
@@ -261,47 +261,6 @@ void DeviceModel::require_parameters(std::span<const ParameterSpec> wanted, cons
               "Only the number of steps and of examples may differ between batches");
 }
 
-void DeviceModel::update(std::span<const Batch> batches, const UpdateInputs& inputs) {
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    const bool last = i + 1 == batches.size();
-    const Phase phase = batches.size() == 1 ? Phase::whole : last ? Phase::apply : Phase::gather;
-    run_update(batches[i], phase, inputs, draw_of(inputs.update) + static_cast<std::int64_t>(i));
-  }
-}
-
-void DeviceModel::run_update(const Batch& batch, Phase phase, const UpdateInputs& inputs, std::int64_t draw) {
-  BoundProgram& program = program_for_update(batch, phase);
-  if (batch.starts_stream)
-    for (const std::string& name : carried_.names())
-      if (name.starts_with("state.")) carried_.clear(name);
-  const Tensor control = control_of({inputs.lr, inputs.average_rate, seed_, draw, inputs.update});
-  if (inputs.watch && phase != Phase::gather) watch(batch, phase, control, inputs.update);
-  for (const auto& [name, tensor] : batch.inputs) program.set(name, tensor);
-  program.set(k_control, control);
-  program.run();
-}
-
-void DeviceModel::watch(const Batch& batch, Phase phase, const Tensor& control, std::int64_t update) {
-  Watching& w = program_for_watch(batch, phase);
-  for (const auto& [name, tensor] : batch.inputs) w.program->set(name, tensor);
-  w.program->set(k_control, control);
-  w.program->run();
-  const auto n = static_cast<std::int64_t>(2 * (w.parameters.size() + w.loops.size()));
-  Tensor values(Type{DType::f32, {n}});
-  w.program->download_into(k_watched, values);
-  std::int64_t at = 0;
-  const auto next = [&] { return values.at(at++); };
-  watched_ = Watch{.update = update, .parameters = {}, .loops = {}};
-  for (const std::string& name : w.parameters) {
-    const double gradient_norm = next();
-    watched_->parameters[name] = {gradient_norm, next()};
-  }
-  for (const std::string& name : w.loops) {
-    const double saturated = next();
-    watched_->loops[name] = {saturated, next()};
-  }
-}
-
 TensorMap DeviceModel::averages() const {
   TensorMap tensors = parameters();
   for (auto& [name, tensor] : tensors)
@@ -315,6 +274,13 @@ void DeviceModel::set_parameters(const TensorMap& tensors, const std::string& so
     if (const std::string average = k_average_prefix + name; carried_.has(average)) carried_.upload(average, tensor);
 }
 
+void DeviceModel::set_carried(const TensorMap& tensors, const std::string& source) {
+  TensorMap own;
+  for (const auto& [name, tensor] : tensors)
+    if (!ranks_ || !name.starts_with("state.") || carried_.has(name)) own.emplace(name, tensor);
+  restore(carried_, own, source);
+}
+
 void DeviceModel::run(Evaluation& e, const Batch& batch) {
   if (batch.starts_stream)
     for (const std::string& name : e.states->names()) e.states->clear(name);
@@ -323,10 +289,10 @@ void DeviceModel::run(Evaluation& e, const Batch& batch) {
   for (auto& [name, tensor] : e.results) e.program->download_into(name, tensor);
 }
 
-void DeviceModel::add_report(std::vector<double>& sums, const Evaluation& e) const {
-  const auto report = e.results.at(k_report).values<float>();
-  sums.resize(report.size(), 0.0);
-  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(report[i]);
+std::vector<double> DeviceModel::sum_of_reports(std::span<const float> reports) const {
+  std::vector<double> sums(2 + n_sums(evaluation_metrics_), 0.0);
+  for (std::size_t i = 0; i < reports.size(); ++i) sums[i % sums.size()] += static_cast<double>(reports[i]);
+  return sums;
 }
 
 EvaluateResult DeviceModel::result_of(const std::vector<double>& sums) const {
@@ -335,33 +301,43 @@ EvaluateResult DeviceModel::result_of(const std::vector<double>& sums) const {
 
 EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most, std::int64_t first, bool counts) {
   const std::int64_t n = task_->n_batches(split), end = at_most > 0 ? std::min(first + at_most, n) : n;
-  std::vector<double> sums(2 + n_sums(evaluation_metrics_), 0.0);
+  // States go from one batch to the next, so each rank takes all batches of a task that carries some.
+  const UpdateShare all{std::max<std::int64_t>(end - first, 0)};
+  const UpdateShare share = ranks_ && !carries_ ? share_of(all.leaves) : all;
+  const Leaves own = leaves_of(share.leaves, share.rank, share.ranks);
+  std::vector<float> reports;
   TensorMap all_counts;
   const WorkStage before = stage_now_;
-  for (std::int64_t index = first; index < end; ++index) {
-    tell({"evaluating", index - first, end - first});
-    const Batch batch = task_->batch(split, seed_, 0, index);
+  for (std::int64_t index = own.begin; index < own.end; ++index) {
+    tell({"evaluating", index - own.begin, own.size()});
+    const Batch batch = task_->batch(split, seed_, 0, first + index);
     Evaluation& e = program_for_evaluation(batch, counts);
     run(e, batch);
-    add_report(sums, e);
+    const auto report = e.results.at(k_report).values<float>();
+    reports.insert(reports.end(), report.begin(), report.end());
     for (const auto& [name, tensor] : e.results)
       if (name.starts_with(k_count_prefix))
         add_to(all_counts, name.substr(std::string_view(k_count_prefix).size()), tensor);
   }
   tell(before);
-  EvaluateResult result = result_of(sums);
+  if (share.ranks > 1) {
+    reports = joined(*ranks_, reports);
+    all_counts = summed(*ranks_, all_counts);
+  }
+  EvaluateResult result = result_of(sum_of_reports(reports));
   result.counts = std::move(all_counts);
   return result;
 }
 
 EvaluateResult DeviceModel::evaluate(std::span<const Batch> batches) {
-  std::vector<double> sums(2 + n_sums(evaluation_metrics_), 0.0);
+  std::vector<float> reports;
   for (const Batch& batch : batches) {
     Evaluation& e = program_for_evaluation(batch, /*counts=*/false);
     run(e, batch);
-    add_report(sums, e);
+    const auto report = e.results.at(k_report).values<float>();
+    reports.insert(reports.end(), report.begin(), report.end());
   }
-  return result_of(sums);
+  return result_of(sum_of_reports(reports));
 }
 
 TensorMap DeviceModel::predict(const Batch& batch) {
@@ -378,20 +354,6 @@ DeviceModel::BadUpdates DeviceModel::bad() const {
   const Tensor counters = carried_.download(k_bad);
   const auto at = [&](std::int64_t i) { return static_cast<std::int64_t>(counters.at(i)); };
   return {at(0), at(1), at(2), at(3)};
-}
-
-std::string DeviceModel::first_bad_value(std::span<const Batch> batches, std::int64_t update) const {
-  TensorMap tensors = parameters();
-  for (const std::string& name : carried_.names())
-    if (name.starts_with("state.")) tensors.emplace(name, carried_.download(name));
-  std::int64_t draw = draw_of(update);
-  for (const Batch& batch : batches) {
-    tensors.insert_or_assign("key", key_of(seed_, draw++));
-    const std::string found = unroll::first_bad_value(*task_, batch, tensors, backend_, plan_options_.precision,
-                                                      loss_scale());
-    if (!found.empty()) return found;
-  }
-  return {};
 }
 
 TensorMap DeviceModel::downloaded(const DeviceTensors& set) {

@@ -6,12 +6,15 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/train/control.h"
 #include "core/train/device_tensors.h"
 #include "core/train/update_graph.h"
+#include "unroll/communicator.h"
 #include "unroll/trainer.h"
 
 namespace unroll {
@@ -29,14 +32,16 @@ class DeviceModel {
     std::int64_t update;  // from 1
     double average_rate = 1;
     bool watch = false;
+    std::int64_t leaves = 0;  // batches of all ranks; 0: there is one rank, which has them all
   };
-  // One update with all of them as one batch.
+  // One update with all of them as one batch. With several ranks, `batches` are those of this one: leaves_of(leaves,
+  // rank, ranks), core/support/sum_tree.h.
   void update(std::span<const Batch> batches, const UpdateInputs& inputs);
   void update(const Batch& batch, const UpdateInputs& inputs) { update(std::span(&batch, 1), inputs); }
   // Of the last update that had `watch` set; over several batches of the last of them, with the gradient of all.
   const std::optional<Watch>& watched() const { return watched_; }
   // Compiles what update(batch) needs, so that the carried tensors exist.
-  void prepare(const Batch& batch) { program_for_update(batch, Phase::whole); }
+  void prepare(const Batch& batch);
 
   // Mean over at most `at_most` batches (0: all) of a split from batch `first` on, at 0 from zero states; with the
   // averages where there are some. The task's counts are computed where they are asked for.
@@ -64,8 +69,8 @@ class DeviceModel {
   double loss_scale() const { return carried_.has(k_loss_scale) ? carried_.download(k_loss_scale).at(0) : 1; }
   // Replays an update with what is carried now, which is exact while no later update was good: what was not finite
   // first. Empty when all is.
-  std::string first_bad_value(std::span<const Batch> batches, std::int64_t update) const;
-  std::size_t n_programs() const { return updates_.size() + evaluations_.size() + watching_.size(); }
+  std::string first_bad_value(std::span<const Batch> batches, std::int64_t update, std::int64_t leaves = 0) const;
+  std::size_t n_programs() const { return updates_.size() + sums_.size() + evaluations_.size() + watching_.size(); }
   // By name, of what is there and compiled now. `waiting` batches lie on the host.
   std::vector<RunEstimate::Part> memory(std::int64_t waiting) const;
   // Programs that take turns share one arena, as large as the largest of them needs.
@@ -85,11 +90,12 @@ class DeviceModel {
 
   TensorMap parameters() const { return downloaded(parameters_); }  // as the last update left them
   TensorMap carried() const { return downloaded(carried_); }
+  Communicator* ranks() const { return ranks_; }  // null: one rank
   TensorMap averages() const;  // parameters() where the options ask for no average
   // Throw Error(input_file) naming `source` on missing, unknown or misshapen tensors. Averages begin with the
   // parameters.
   void set_parameters(const TensorMap& tensors, const std::string& source);
-  void set_carried(const TensorMap& tensors, const std::string& source) { restore(carried_, tensors, source); }
+  void set_carried(const TensorMap& tensors, const std::string& source);  // without the states of other ranks' shards
 
  private:
   struct Evaluation {
@@ -101,28 +107,41 @@ class DeviceModel {
     std::unique_ptr<BoundProgram> program;
     std::vector<std::string> parameters, loops;
   };
-  Watching& program_for_watch(const Batch& batch, Phase phase);
-  void watch(const Batch& batch, Phase phase, const Tensor& control, std::int64_t update);
+  Watching& program_for_watch(const Batch& batch, Phase phase, std::int64_t leaves);
+  void watch(Watching& w, const Batch& batch, const Tensor& control, std::int64_t update);
   struct ProgramBytes;
   ProgramBytes all_programs() const;
   ProgramInfo info_of(std::string shapes, const BoundProgram& program) const;
+  void require_shards(const EvaluationGraph& forward) const;
+  UpdateShare share_of(std::int64_t leaves) const;
+  bool is_whole(std::int64_t leaves) const { return leaves == 1 && !ranks_ && task_->shards() == 1; }
+  void add_residents(const TrainingGraph& graph);
   BoundProgram& program_for_update(const Batch& batch, Phase phase);
+  BoundProgram& program_for_step(const Batch& like, std::int64_t leaves);
+  BoundProgram& program_for_sum(std::size_t i);
+  void gather(std::span<const Batch> batches, const UpdateInputs& inputs, std::int64_t leaves);
+  // Its gradient becomes accumulated sum `place`.
+  void gather_leaf(const Batch& batch, std::size_t place, std::int64_t shard, const Tensor& control);
+  void clear_states(std::int64_t shard);
+  UpdateNumbers numbers_of(const UpdateInputs& inputs, std::int64_t leaf) const;
+  static void require_metrics(const std::vector<MetricLayout>& wanted, const std::vector<MetricLayout>& got);
   std::int64_t draw_of(std::int64_t update) const { return (update - 1) * accumulate_ + 1; }
   std::unique_ptr<BoundProgram> compiled(const Graph& graph, std::span<const Residency> sets);
   void refuse_too_large(const std::vector<ParameterSpec>& parameters) const;
   PlanOptions fitting(const Graph& graph) const;
-  void run_update(const Batch& batch, Phase phase, const UpdateInputs& inputs, std::int64_t draw);
+  static void run(BoundProgram& program, const Batch& batch, const Tensor& control);
   Evaluation& program_for_evaluation(const Batch& batch, bool counts);
   Evaluation& program_for_prediction(const Batch& batch);
   Evaluation bound(const EvaluationGraph& graph, const Batch& batch);
   void run(Evaluation& e, const Batch& batch);
-  void add_report(std::vector<double>& sums, const Evaluation& e) const;
+  std::vector<double> sum_of_reports(std::span<const float> reports) const;  // of batches, one behind the other
   EvaluateResult result_of(const std::vector<double>& sums) const;
   void require_parameters(std::span<const ParameterSpec> wanted, const Batch& batch) const;
   static TensorMap downloaded(const DeviceTensors& set);
   static void restore(DeviceTensors& set, const TensorMap& tensors, const std::string& source);
 
   std::shared_ptr<const Task> task_;
+  Batch example_;  // stands for the batch of a rank that has none; while updates run another thread makes batches
   Backend& backend_;
   StageReport stage_;
   WorkStage stage_now_;
@@ -133,10 +152,16 @@ class DeviceModel {
   std::size_t machine_memory_;
   std::optional<std::vector<MetricLayout>> metrics_;  // of updates; an evaluation may have others
   std::vector<MetricLayout> evaluation_metrics_;
+  bool carries_ = false;  // states from batch to batch
+  Communicator* ranks_;                 // null: one rank
+  std::vector<std::int64_t> shards_;    // whose states are carried here
+  std::set<std::string> states_;        // names of the first shard's
   DeviceTensors parameters_;
   DeviceTensors carried_;                                             // slots, averages, states, totals
-  DeviceTensors accumulated_;                                         // sums over the batches of an update
+  DeviceTensors accumulated_;                                         // sums over batches of an update
+  std::map<std::string, Type> parts_;                                 // of each of these sums
   std::map<std::string, std::unique_ptr<BoundProgram>> updates_;      // by the batch's types
+  std::map<std::string, std::unique_ptr<BoundProgram>> sums_;         // sums of leaves, and steps
   std::map<std::string, Watching> watching_;                          // the same
   std::optional<Watch> watched_;
   std::map<std::string, Evaluation> evaluations_;                     // the same

@@ -66,28 +66,34 @@ BoundProgram::BoundProgram(const Graph& graph, std::span<const Residency> reside
                            PlanOptions options)
     : program_(graph, backend, donating(graph, std::move(options))), own_inputs_(backend), own_outputs_(backend) {
   const Graph& planned = *program_.plan().graph;
-  std::map<std::string, Buffer*> inputs;
-  for (const NamedValue& input : planned.inputs()) {
-    Buffer* buffer = nullptr;
+  const auto resident = [&](const std::string& name) -> Buffer* {
     for (const Residency& r : residents)
-      if (const std::string name = r.prefix + input.name; !buffer && r.tensors->has(name))
-        buffer = r.tensors->buffer(name);
-    if (!buffer) {
-      own_inputs_.add(input.name, planned.type(input.value));
-      buffer = own_inputs_.buffer(input.name);
-    }
-    inputs.emplace(input.name, buffer);
-    bindings_.inputs.push_back(buffer);
-  }
-  for (const NamedValue& output : planned.outputs()) {
-    const auto at = inputs.find(output.name);
-    if (at == inputs.end()) own_outputs_.add(output.name, planned.type(output.value));
-    bindings_.outputs.push_back(at == inputs.end() ? own_outputs_.buffer(output.name) : at->second);
-  }
+      if (r.tensors->has(r.prefix + name)) return r.tensors->buffer(r.prefix + name);
+    return nullptr;
+  };
+  const auto buffer_of = [&](const NamedValue& value, DeviceTensors& own) {
+    if (Buffer* buffer = resident(value.name)) return buffer;
+    own.add(value.name, planned.type(value.value));
+    return own.buffer(value.name);
+  };
+  for (const NamedValue& input : planned.inputs()) bindings_.inputs.push_back(buffer_of(input, own_inputs_));
+  for (const NamedValue& output : planned.outputs())
+    bindings_.outputs.push_back(own_inputs_.has(output.name) ? own_inputs_.buffer(output.name)
+                                                             : buffer_of(output, own_outputs_));
 }
 
 void BoundProgram::set(const std::string& name, const Tensor& tensor) {
   if (own_inputs_.has(name)) own_inputs_.upload(name, tensor);
+}
+
+void BoundProgram::bind(const std::string& name, Buffer* buffer) {
+  const Graph& planned = *program_.plan().graph;
+  const auto replace = [&](const auto& names, std::vector<Buffer*>& buffers) {
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      if (names[i].name == name) buffers[i] = buffer;
+  };
+  replace(planned.inputs(), bindings_.inputs);
+  replace(planned.outputs(), bindings_.outputs);
 }
 
 void BoundProgram::run() { program_.run(bindings_); }

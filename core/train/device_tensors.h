@@ -48,14 +48,16 @@ struct Residency {
 // The options with every output donated the input of its name.
 PlanOptions donating(const Graph& graph, PlanOptions options);
 
-// Inputs are looked for in `residents`, first found; the others belong to the program and are uploaded. An output
-// named like an input overwrites it.
+// Inputs and outputs are looked for in `residents`, first found; the others belong to the program, which uploads the
+// inputs. An output named like an input overwrites it.
 class BoundProgram {
  public:
   BoundProgram(const Graph& graph, std::span<const Residency> residents, Backend& backend, PlanOptions options);
 
   // Does nothing for a name the program does not read.
   void set(const std::string& name, const Tensor& tensor);
+  // The buffer to read and write under this name from now on; does nothing for a name the program does not have.
+  void bind(const std::string& name, Buffer* buffer);
   void run();
   const Program& program() const { return program_; }
   std::size_t own_bytes() const { return own_inputs_.bytes() + own_outputs_.bytes(); }

@@ -18,7 +18,7 @@ struct Exposed {
 };
 
 // What a loop says of its body.
-struct Body {
+struct ExposedBody {
   std::size_t n_states = 0;
   std::vector<bool> rows;  // packed: which inputs have the batch as axis 0
   std::int64_t batch = 0;
@@ -29,7 +29,7 @@ constexpr std::int64_t k_most_shared = 4096;
 
 class Exposing {
  public:
-  Exposing(const Graph& source, const Body* body) : source_(source), body_(body) {}
+  Exposing(const Graph& source, const ExposedBody* body) : source_(source), body_(body) {}
 
   Exposed run() {
     for (const Node& node : source_.nodes()) add(node);
@@ -83,7 +83,7 @@ class Exposing {
 
   void add_loop(const Node& node, std::int32_t id, std::span<const Value> operands) {
     const ScanLayout l = scan_layout(node);
-    Body body{static_cast<std::size_t>(l.n_states), {}, 0};
+    ExposedBody body{static_cast<std::size_t>(l.n_states), {}, 0};
     if (l.packed) {
       body.batch = node.inputs.empty() || node.body->outputs().empty()
                        ? 0
@@ -116,7 +116,7 @@ class Exposing {
   }
 
   const Graph& source_;
-  const Body* body_;
+  const ExposedBody* body_;
   Exposed result_;
   std::vector<std::vector<Value>> values_;  // of each node of the source
   std::vector<ValueId> shared_;             // in a packed loop: the same for all rows

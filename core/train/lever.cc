@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "core/support/elapsed.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -17,7 +18,6 @@ using Clock = std::chrono::steady_clock;
 constexpr double k_probe_seconds = 0.5, k_warm_seconds = 0.05;
 constexpr double k_validating = 0.2;  // of a run's time
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // One lever while its runs are made.
 struct Pulled {

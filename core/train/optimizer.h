@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/model.h"
 #include "unroll/optimizer.h"
+#include "unroll/scope.h"
 #include "unroll/trainer.h"
 
 namespace unroll {

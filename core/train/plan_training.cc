@@ -15,9 +15,9 @@ std::set<std::string> plan_training(const Task& task, Backend& backend, const Tr
   const UpdateRecipe recipe(options);
   std::set<std::string> parameters;
   std::vector<Phase> phases{Phase::whole};
-  if (options.accumulate > 1) phases = {Phase::gather, Phase::apply};
+  if (options.accumulate > 1) phases = {Phase::gather, Phase::step};
   for (const Phase phase : phases) {
-    const TrainingGraph update = build_update(task, batch, recipe, phase);
+    const TrainingGraph update = build_update(task, batch, recipe, phase, {options.accumulate});
     for (const ParameterSpec& p : update.parameters) parameters.insert(p.name);
     compile(*update.graph);
   }

@@ -22,7 +22,7 @@ struct Position {
 double falling_cosine(double done) { return 0.5 * (1 + std::cos(std::numbers::pi * done)); }
 double between(double from, double to, double share_of_from) { return to + (from - to) * share_of_from; }
 
-using Shape = double (*)(const ScheduleOptions&, const Position&);
+using ShapeOfSchedule = double (*)(const ScheduleOptions&, const Position&);
 double constant_shape(const ScheduleOptions&, const Position&) { return 1; }
 double linear_shape(const ScheduleOptions& s, const Position& p) { return between(1, s.final_fraction, 1 - p.done); }
 double cosine_shape(const ScheduleOptions& s, const Position& p) {
@@ -41,14 +41,14 @@ double one_cycle_shape(const ScheduleOptions& s, const Position& p) {
   return between(1, s.final_fraction, falling_cosine((p.done - rising) / (1 - rising)));
 }
 
-constexpr std::array<std::pair<std::string_view, Shape>, 6> k_shapes{{{"constant", constant_shape},
+constexpr std::array<std::pair<std::string_view, ShapeOfSchedule>, 6> k_shapes{{{"constant", constant_shape},
                                                                       {"linear", linear_shape},
                                                                       {"cosine", cosine_shape},
                                                                       {"step", step_shape},
                                                                       {"plateau", plateau_shape},
                                                                       {"one-cycle", one_cycle_shape}}};
 
-Shape find_shape(std::string_view name) {
+ShapeOfSchedule find_shape(std::string_view name) {
   for (const auto& [known, shape] : k_shapes)
     if (known == name) return shape;
   return nullptr;

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "core/support/counted.h"
+#include "core/support/sum_tree.h"
 #include "core/train/estimate.h"
+#include "core/train/memory_limit.h"
 #include "core/train/metrics.h"
 #include "core/train/options.h"
 #include "core/train/prefetch.h"
@@ -38,8 +40,9 @@ TrainerOptions checked(TrainerOptions o) {
 
 Trainer::State::State(std::shared_ptr<const Task> t, Backend& backend, TrainerOptions o)
     : task(std::move(t)), options(checked(std::move(o))), model(task, backend, options),
-      folder(options.folder, options.vfs ? *options.vfs : disk(), [this](const std::string& text) { warn(text); },
-             options.keep) {
+      ranks(model.ranks()),
+      folder(is_first() ? options.folder : "", options.vfs ? *options.vfs : disk(),
+             [this](const std::string& text) { warn(text); }, options.keep) {
   n_batches = task->n_batches(Split::train);
   updates_per_epoch = std::max<std::int64_t>((n_batches + options.accumulate - 1) / options.accumulate, 1);
   if (options.epochs > 0) options.max_updates = options.epochs * updates_per_epoch;
@@ -49,6 +52,7 @@ Trainer::State::State(std::shared_ptr<const Task> t, Backend& backend, TrainerOp
 }
 
 void Trainer::State::warn(const std::string& text) const {
+  if (!is_first()) return;
   if (options.warn)
     options.warn(text);
   else
@@ -57,10 +61,17 @@ void Trainer::State::warn(const std::string& text) const {
 
 std::vector<Batch> Trainer::State::batches_of(std::int64_t update) const {
   const std::int64_t from = (update - 1) % updates_per_epoch * options.accumulate;
+  const Leaves own = ranks ? leaves_of(leaves_in(update), ranks->rank(), ranks->size()) : Leaves{0, leaves_in(update)};
+  const std::lock_guard one_at_a_time(making_batches);  // of the prefetch thread and of replays
   std::vector<Batch> batches;
-  for (std::int64_t i = from; i < std::min(from + options.accumulate, n_batches); ++i)
-    batches.push_back(task->batch(Split::train, options.seed, epoch_of(update), i));
+  for (std::int64_t i = own.begin; i < own.end; ++i)
+    batches.push_back(task->batch(Split::train, options.seed, epoch_of(update), from + i));
   return batches;
+}
+
+std::int64_t Trainer::State::leaves_in(std::int64_t update) const {
+  const std::int64_t from = (update - 1) % updates_per_epoch * options.accumulate;
+  return std::min(options.accumulate, n_batches - from);
 }
 
 double Trainer::State::lr_of(std::int64_t update) const {
@@ -87,7 +98,7 @@ void Trainer::State::estimate(std::int64_t end, bool validates, const std::funct
     require_memory(estimated, model.machine_memory());
   };
   weigh();
-  if (options.estimate_seconds <= 0) return;
+  if (options.estimate_seconds <= 0 || ranks) return;  // ranks would have to agree on how many updates to try
   model.tell({"estimating time and memory"});
   estimated.updates = std::max<std::int64_t>(end - run.update, 0);
   const std::int64_t every = options.validate_every, n = task->n_batches(Split::validation);
@@ -112,7 +123,8 @@ void Trainer::State::estimate(std::int64_t end, bool validates, const std::funct
 }
 
 std::string Trainer::State::culprit(std::int64_t update, std::span<const Batch> batches) {
-  const std::string found = model.first_bad_value(batches, update);
+  std::string found = model.first_bad_value(batches, update, ranks ? leaves_in(update) : 0);
+  if (ranks) found = first_text(*ranks, found);
   return found.empty() ? "the norm of the gradients is too large for f32" : found;
 }
 
@@ -159,11 +171,17 @@ Trainer::~Trainer() = default;
 
 TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, const std::function<bool()>& stop) {
   State& s = *state_;
+  return s.failing_together([&] { return s.fit(s.is_first() ? report : nullptr, stop); });
+}
+
+TrainResult Trainer::State::fit(const Report& report, const std::function<bool()>& stop) {
+  State& s = *this;
   const TrainerOptions& o = s.options;
   if (s.n_batches < 1)
     throw Error(ErrorKind::usage, "trainer", "the training set has no complete batch",
                 "Reduce the batch size, or provide more data");
   const bool validates = o.validate_every > 0 && s.task->n_batches(Split::validation) > 0;
+  s.require_equal_ranks();
   s.open_folder();
   const std::int64_t end = o.stop_at > 0 ? std::min(o.stop_at, o.max_updates) : o.max_updates;
   const bool begins = s.has_updates_left(end);
@@ -175,7 +193,8 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
   bool interrupted = false;
   Prefetch batches([&s](std::int64_t update) { return s.batches_of(update); }, o.prefetch, o.max_updates);
   while (s.run.update < o.max_updates && !s.out_of_patience()) {
-    interrupted = (stop && stop()) || s.run.update >= end || s.is_out_of_time();
+    const bool asked = stop && stop();  // before each update and after the last
+    interrupted = s.run.update >= end || s.on_any_rank(asked || s.is_out_of_time());
     if (interrupted) break;
     const std::int64_t update = s.run.update + 1;
     s.model.tell({"training", s.run.update, end});

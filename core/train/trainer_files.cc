@@ -7,17 +7,23 @@ namespace unroll {
 void Trainer::State::open_folder() {
   if (opened) return;
   opened = true;
-  const std::optional<TensorFile> last = folder.open(options.resume, options.overwrite);
-  if (folder.is_open()) {
+  std::optional<TensorFile> last;
+  if (is_first()) last = folder.open(options.resume, options.overwrite);
+  loaded_path = folder.loaded_path();
+  if (ranks) {
+    last = from_first(last);
+    if (last && !is_first()) loaded_path = "the checkpoint of rank 0";
+  }
+  if (keeps_files()) {
     run.data_digest = digest_of(task->batch(Split::train, options.seed, 0, 0));
     if (task->n_batches(Split::validation) > 0)
       run.validation_digest = digest_of(task->batch(Split::validation, options.seed, 0, 0));
   }
   prepare();
   if (last) {
-    restore(*last, folder.loaded_path());
+    restore(*last, loaded_path);
     saved_update = run.update;
-    folder.cut_metrics(run.metrics_bytes);
+    if (is_first()) folder.cut_metrics(run.metrics_bytes);
   }
   remember();
 }
@@ -70,11 +76,11 @@ void Trainer::State::require_same_data(const TensorFile& file, const RunState& w
 }
 
 bool Trainer::State::has_updates_left(std::int64_t end) const {
-  if (folder.loaded_path().empty() || run.update < end) return true;
+  if (loaded_path.empty() || run.update < end) return true;
   const std::string text =
       "already at update " + std::to_string(run.update) + " of " + std::to_string(end) + ": nothing to do";
   const std::string next = options.epochs > 0 ? "raise train.epochs" : "raise train.max_updates or --max-updates";
-  if (run.update > end) throw Error(ErrorKind::usage, folder.loaded_path(), text + "; " + next);
+  if (run.update > end) throw Error(ErrorKind::usage, loaded_path, text + "; " + next);
   warn(text + "; " + next + " to continue");
   return false;
 }
@@ -108,7 +114,7 @@ TensorFile Trainer::State::model_file(TensorMap parameters) const {
 
 TensorFile Trainer::State::checkpoint() {
   TensorFile file = model_file(model.parameters());
-  file.tensors.merge(model.carried());
+  file.tensors.merge(ranks ? carried_by_all() : model.carried());
   run.metrics_bytes = folder.metrics_bytes();
   put_run_state(file, run);
   put_digest(file);
@@ -116,8 +122,9 @@ TensorFile Trainer::State::checkpoint() {
 }
 
 void Trainer::State::save() {
-  if (!folder.is_open()) return;
-  folder.save(checkpoint(), run.update);
+  if (!keeps_files()) return;
+  const TensorFile file = checkpoint();
+  if (is_first()) folder.save(file, run.update);
   saved_update = run.update;
 }
 
@@ -132,13 +139,18 @@ void Trainer::State::save_best(double loss) {
 }
 
 void Trainer::State::leave_some_best() {
-  if (run.best_loss || !folder.is_open()) return;
+  if (run.best_loss || !keeps_files()) return;
   const EvaluateResult r = model.evaluate(Split::validation, options.validation_batches);
   save_best(r.loss);
 }
 
 void Trainer::State::restore_best() {
-  if (!best && folder.is_open()) best = load_model(folder.best_path(), folder.vfs()).tensors;
+  if (on_any_rank(!best) && keeps_files()) {
+    std::optional<TensorFile> file;
+    if (is_first()) file = load_model(folder.best_path(), folder.vfs());
+    if (ranks) file = from_first(file);
+    best = file->tensors;
+  }
   if (best) model.set_parameters(*best, "best parameters");
 }
 

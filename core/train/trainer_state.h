@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,18 +33,36 @@ struct Trainer::State {
 
   std::int64_t epoch_of(std::int64_t update) const { return (update - 1) / updates_per_epoch; }
   // The last update of an epoch may have fewer.
-  std::vector<Batch> batches_of(std::int64_t update) const;
+  std::vector<Batch> batches_of(std::int64_t update) const;  // of this rank
+  std::int64_t leaves_in(std::int64_t update) const;         // batches of all ranks
   double lr_of(std::int64_t update) const;
   double average_rate_of(std::int64_t update) const;
   // After one update at least, so that a run in slices comes to its end.
   bool is_out_of_time() const;
   DeviceModel::UpdateInputs inputs_of(std::int64_t update, bool watches) const {
-    return {lr_of(update), update, average_rate_of(update), watches};
+    return {lr_of(update), update, average_rate_of(update), watches, ranks ? leaves_in(update) : 0};
   }
   bool out_of_patience() const { return options.patience > 0 && run.validations_without_better >= options.patience; }
 
+  // --- ranks (trainer_ranks.cc): all call these at the same points of a run
+
+  TrainResult fit(const Report& report, const std::function<bool()>& stop);
+  bool is_first() const { return !ranks || ranks->rank() == 0; }  // which alone has files, and speaks
+  bool on_any_rank(bool mine) const;
+  // Throws Error(usage) where ranks differ in data, config or version, and names the first that differs.
+  void require_equal_ranks() const;
+  std::string facts() const;  // that have to be equal, one line each
+  // An error of one rank ends the others, too.
+  TrainResult failing_together(const std::function<TrainResult()>& work) const;
+  static std::string first_text(Communicator& ranks, const std::string& mine);  // of the first rank that has one
+  // What rank 0 has, on every rank.
+  std::optional<TensorFile> from_first(const std::optional<TensorFile>& file) const;
+  // The states of all ranks' shards, on rank 0.
+  TensorMap carried_by_all() const;
+
   // --- files
 
+  bool keeps_files() const { return !options.folder.empty(); }  // rank 0 does
   void open_folder();
   // Compiles an update, so that everything that is carried exists.
   void prepare();
@@ -90,9 +109,12 @@ struct Trainer::State {
 
   std::size_t resident_before = resident_memory();
   std::shared_ptr<const Task> task;
+  mutable std::mutex making_batches;  // of the training set, by `task`
   TrainerOptions options;
   DeviceModel model;
+  Communicator* ranks;  // null: one rank
   RunFolder folder;
+  std::string loaded_path;  // of the checkpoint of rank 0; empty: none
   RunState run;
   std::int64_t n_batches = 0, updates_per_epoch = 0;
   std::optional<TensorMap> best;  // kept where patience may end the run

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/update_graph.h"
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/support/sum_tree.h"
 #include "core/train/activation_counts.h"
 #include "core/train/clip.h"
 #include "core/train/control.h"
@@ -18,12 +24,27 @@ struct Built {
   std::vector<MetricLayout> metrics;
 };
 
+// An input that nothing sets would be zeros in every update.
+void require_sources(const Graph& graph, const TaskGraph& task, const Batch& like, const Scope& scope) {
+  std::set<std::string> known{k_control};
+  for (const auto& [name, tensor] : like.inputs) known.insert(name);
+  for (const ParameterSpec& p : scope.parameters()) known.insert(p.name);
+  for (const CarriedState& s : task.states) known.insert("state." + s.name);
+  if (!scope.training()) known.insert("key");  // of random draws: the same ones in every evaluation
+  for (const NamedValue& input : graph.inputs())
+    if (!known.contains(input.name))
+      throw Error(ErrorKind::usage, "Task::build",
+                  "input '" + input.name + "' is in no batch and is neither a parameter nor a carried state",
+                  "Add it to Batch::inputs, or name the state in TaskGraph::states");
+}
+
 Built build_task(const Task& task, Graph& graph, const Batch& like, bool training, Value key = {}) {
   Scope scope(graph, training);
   if (key) scope.use_key(key);
   Built built{task.build(scope, like), {}, {}};
   built.parameters = scope.parameters();
   TaskGraph& t = built.task;
+  require_sources(graph, t, like, scope);
   if (!t.loss || t.loss.rank() != 0 || !is_float(t.loss.dtype()))
     throw Error(ErrorKind::usage, "Task::build",
                 "the loss must be a float scalar" + (t.loss ? "; got " + t.loss.type().text() : ""));
@@ -84,8 +105,9 @@ class Residents {
 // The graph of one update while it grows.
 class UpdateBuilder {
  public:
-  UpdateBuilder(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase, bool change)
-      : recipe_(recipe), phase_(phase), control_(*t_.graph),
+  UpdateBuilder(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase, const UpdateShare& share,
+                bool change)
+      : recipe_(recipe), phase_(phase), share_(share), control_(*t_.graph),
         built_(build_task(task, *t_.graph, like, true, control_.key)),
         loops_(change ? std::vector<LoopActivations>() : count_activations(*t_.graph)),
         residents_(*t_.graph, t_.residents, change), sums_(sums_of(built_.task)) {
@@ -95,32 +117,27 @@ class UpdateBuilder {
     for (std::size_t i = 0; i < rules_.size(); ++i)
       if (rules_[i].lr_scale > 0) trained_.push_back(i);
     for (const std::size_t i : trained_) parameters_.push_back(graph().find_input(name(i)));
-    if (!recipe.scales) {
-      gradients_ = differentiate(built_.task.loss, parameters_);
-      return;
-    }
-    scale_ = residents_.input(k_loss_scale, {DType::f32, {}}, recipe.loss_scale.initial);
-    gradients_ = differentiate(built_.task.loss * cast(scale_, built_.task.loss.dtype()), parameters_);
-    for (Value& g : gradients_) g = g / cast(scale_, g.dtype());
+    if (recipe.scales) scale_ = residents_.input(k_loss_scale, {DType::f32, {}}, recipe.loss_scale.initial);
+    if (phase == Phase::step) read_roots();
+    else find_gradients();
   }
 
   TrainingGraph build() {
-    if (phase_ != Phase::whole) accumulate();
     if (phase_ == Phase::gather) {
+      for (const auto& [part, value] : leaf()) graph().output(accumulated_name(0, part), value);
       carry(is_finite(built_.task.loss));
       return std::move(t_);
     }
     const Value norm = global_norm(gradients_);
     const Value ok = logical_and(is_finite(norm), is_finite(sum(slice(sums_, 0, 0, 2))));
     step(clipped(gradients_, parameters_, norm, recipe_.clip), ok);
-    carry(ok);
+    if (phase_ == Phase::whole) carry(ok);
     count(norm, ok);
     if (scale_) rescale(ok);
     return std::move(t_);
   }
 
   WatchGraph watch() {
-    if (phase_ != Phase::whole) accumulate();
     std::vector<Value> values;
     WatchGraph w;
     const std::vector<Value> gradients = clipped(gradients_, parameters_, global_norm(gradients_), recipe_.clip);
@@ -148,20 +165,45 @@ class UpdateBuilder {
   Graph& graph() { return *t_.graph; }
   const std::string& name(std::size_t parameter) const { return t_.parameters[parameter].name; }
 
-  // Adds this batch to the sums; the last one turns them into the gradient of all and clears them.
-  void accumulate() {
-    const bool last = phase_ == Phase::apply;
-    const auto add = [&](const std::string& to, Value part) {
-      const Value all = residents_.input(to, part.type()) + part;
-      residents_.replace(to, last ? filled(graph(), part.type(), 0) : all);
-      return all;
+  void find_gradients() {
+    Value loss = built_.task.loss;
+    if (scale_) loss = loss * cast(scale_, loss.dtype());
+    gradients_ = differentiate(loss, parameters_);
+    if (!scale_) return;
+    for (Value& g : gradients_) g = g / cast(scale_, g.dtype());
+  }
+
+  static std::string part_of(DType dtype) { return "gradient." + std::string(dtype_name(dtype)); }
+
+  // The leaf of this batch, a vector for each part.
+  std::map<std::string, Value> leaf() {
+    std::map<std::string, std::vector<Value>> parts;
+    for (const Value& g : gradients_)
+      parts[part_of(g.dtype())].push_back(reshape(g * cast(built_.task.weight, g.dtype()), {g.shape().elements()}));
+    std::map<std::string, Value> leaf{{k_sums_part, sums_}};
+    for (const auto& [part, values] : parts) leaf[part] = concat(values, 0);
+    return leaf;
+  }
+
+  // The sums and gradients of all leaves, from the roots of this rank and what the others have.
+  void read_roots() {
+    const Leaves own = leaves_of(share_.leaves, share_.rank, share_.ranks);
+    const std::size_t n_roots = std::max<std::size_t>(roots_of(own).size(), 1);
+    const auto sum_of = [&](const std::string& part, const Type& type) {
+      std::vector<Value> roots;
+      for (std::size_t i = 0; i < n_roots; ++i) roots.push_back(residents_.input(accumulated_name(i, part), type));
+      return all_reduce(roots, share_.leaves, share_.rank, share_.ranks);
     };
-    sums_ = add(k_accumulated, sums_);
+    sums_ = sum_of(k_sums_part, sums_.type());
+    std::map<DType, std::int64_t> sizes, at;
+    for (const Value& p : parameters_) sizes[p.dtype()] += p.shape().elements();
+    std::map<DType, Value> sums;
+    for (const auto& [dtype, size] : sizes) sums[dtype] = sum_of(part_of(dtype), {dtype, {size}});
     const Value weight = reshape(slice(sums_, 0, 1, 1), {});
-    for (std::size_t k = 0; k < gradients_.size(); ++k) {
-      Value& g = gradients_[k];
-      g = add("accumulated.gradient." + name(trained_[k]), g * cast(built_.task.weight, g.dtype()));
-      if (last) g = g / cast(weight, g.dtype());
+    for (const Value& p : parameters_) {
+      const std::int64_t n = p.shape().elements(), start = std::exchange(at[p.dtype()], at[p.dtype()] + n);
+      const Value sum = reshape(slice(sums[p.dtype()], 0, start, n), p.shape());
+      gradients_.push_back(sum / cast(weight, p.dtype()));
     }
   }
 
@@ -231,6 +273,7 @@ class UpdateBuilder {
   TrainingGraph t_;
   const UpdateRecipe& recipe_;
   Phase phase_;
+  UpdateShare share_;
   Control control_;
   Built built_;
   std::vector<LoopActivations> loops_;  // when watching
@@ -244,12 +287,23 @@ class UpdateBuilder {
 
 }  // namespace
 
-TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase) {
-  return UpdateBuilder(task, like, recipe, phase, /*change=*/true).build();
+TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+                           const UpdateShare& share) {
+  return UpdateBuilder(task, like, recipe, phase, share, /*change=*/true).build();
 }
 
-WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase) {
-  return UpdateBuilder(task, like, recipe, phase, /*change=*/false).watch();
+WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+                       const UpdateShare& share) {
+  return UpdateBuilder(task, like, recipe, phase, share, /*change=*/false).watch();
+}
+
+std::shared_ptr<const Graph> build_sum(std::size_t i, const std::map<std::string, Type>& parts) {
+  auto graph = std::make_shared<Graph>();
+  for (const auto& [part, type] : parts) {
+    const std::string left = accumulated_name(i, part);
+    graph->output(left, graph->input(left, type) + graph->input(accumulated_name(i + 1, part), type));
+  }
+  return graph;
 }
 
 EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool counts) {
@@ -269,6 +323,7 @@ EvaluationGraph build_prediction(const Task& task, const Batch& like) {
   EvaluationGraph e;
   Scope scope(*e.graph, /*training=*/false);
   const TaskGraph built = task.build(scope, like);
+  require_sources(*e.graph, built, like, scope);
   if (built.outputs.empty())
     throw Error(ErrorKind::usage, "Task::build", "returns no outputs to predict", "Name them in TaskGraph::outputs");
   e.parameters = scope.parameters();

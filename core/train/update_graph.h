@@ -3,6 +3,7 @@
 // stays in a device buffer that the run overwrites.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,9 +26,15 @@ struct MetricLayout {
   friend bool operator==(const MetricLayout&, const MetricLayout&) = default;
 };
 
-// Which part of an update a graph does: all of it with one batch, or with several the sums of all batches but the last,
-// and the last with what follows.
-enum class Phase : std::uint8_t { whole, gather, apply };
+// Which part of an update a graph does: all of it with one batch; or with several, or several ranks, the gradient of
+// one batch (a leaf), and what follows once all are known.
+enum class Phase : std::uint8_t { whole, gather, step };
+
+// Whose leaves an update sums up.
+struct UpdateShare {
+  std::int64_t leaves = 1;  // of all ranks
+  int rank = 0, ranks = 1;
+};
 
 // What the updates of a run have in common.
 struct UpdateRecipe {
@@ -51,7 +58,10 @@ struct UpdateRecipe {
 //   k_bad         f32[4]: skipped updates, how many of the last ones without a break, the longest such run, and
 //                 the last one
 //   k_loss_scale, k_scale_age f32[]: the scale, and updates since it changed, with Precision::f16
-//   k_accumulated f32[2 + 2 M]: loss * weight, weight, total and count of each metric of the update's batches so far
+// Phase::gather has the outputs "accumulated.0.<part>", its leaf, and Phase::step reads sums of leaves, the roots of
+// its rank, in the inputs "accumulated.<i>.<part>". Parts are
+//   sums             f32[2 + 2 M]: loss * weight, weight, total and count of each metric
+//   gradient.<dtype> [N]: gradient times weight of each trained parameter of this dtype, in their order
 struct TrainingGraph {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   std::vector<ParameterSpec> parameters;
@@ -62,15 +72,23 @@ inline constexpr const char* k_loss_scale = "trainer.loss_scale";
 inline constexpr const char* k_scale_age = "trainer.loss_scale_age";
 inline constexpr const char* k_totals = "trainer.totals";
 inline constexpr const char* k_bad = "trainer.bad";
-inline constexpr const char* k_accumulated = "accumulated.sums";
+inline constexpr const char* k_sums_part = "sums";
+inline constexpr const char* k_accumulated_prefix = "accumulated.";
+inline std::string accumulated_name(std::size_t i, const std::string& part) {
+  return k_accumulated_prefix + std::to_string(i) + "." + part;
+}
 inline constexpr const char* k_count_prefix = "count.";
 inline constexpr const char* k_average_prefix = "average.";
 inline constexpr std::size_t k_n_fixed_totals = 4;
 
 // forward -> loss -> gradients -> norm -> clip -> optimiser -> average. An update whose loss or gradient norm is not
 // finite leaves parameters, slots, averages and states as they were. Over several batches the loss is the mean by
-// weight, so that the gradient is that of one batch that holds them all.
-TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase);
+// weight, so that the gradient is that of one batch that holds them all; a state then moves on where the loss of its
+// own batch is finite.
+TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+                           const UpdateShare& share = {});
+// Adds the sums "accumulated.<i + 1>.*" to the sums "accumulated.<i>.*".
+std::shared_ptr<const Graph> build_sum(std::size_t i, const std::map<std::string, Type>& parts);
 
 // What update `build_update(..., phase)` is about to do, without doing it: the same inputs but no residents replaced.
 // Output k_watched f32[2 P + 2 L]: of each trained parameter the norm of its gradient before any limit, and how far the
@@ -82,7 +100,8 @@ struct WatchGraph {
   std::vector<std::string> loops;       // L
 };
 inline constexpr const char* k_watched = "watched";
-WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase);
+WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+                       const UpdateShare& share = {});
 
 // The forward pass without dropout. Output "report" f32[2 + 2 M]: loss * weight, weight, then total and count of each
 // metric; with `counts` also "count.<name>" of each of the task's counts. Residents are the states.

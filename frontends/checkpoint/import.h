@@ -7,7 +7,6 @@
 
 #include "frontends/checkpoint/checkpoint.h"
 #include "unroll/sequential.h"
-#include "unroll/tensor.h"
 
 namespace unroll::checkpoint {
 
@@ -16,17 +15,6 @@ struct ImportOptions {
   std::vector<std::string> layers;  // see modules.h
   std::string nonlinearity = "tanh";  // of nn.RNN, which does not store it
   bool ignore_unused = false;
-};
-
-struct MappedTensor {
-  std::string from, to;  // names in the file and here
-  std::string stored;    // type in the file
-};
-struct ImportedModel {
-  Sequential model;
-  TensorMap parameters;                // f32, by our names
-  std::vector<MappedTensor> mapping;   // in the order of the layers
-  std::vector<MappedTensor> unused;    // `to` is empty
 };
 
 // Every parameter of the model is found in the file, with its shape. Throws Error(input_file), which names the missing

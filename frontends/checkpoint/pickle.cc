@@ -11,7 +11,7 @@ namespace unroll::checkpoint {
 namespace {
 
 // Collects the tensors below a value. A pickle may contain a value many times, even within itself: depth and visits are
-// bounded.
+// bounded, and a value without tensors is visited once, so that lists of lists of one list cost no time.
 class Walk {
   using Kind = PickleValue::Kind;
 
@@ -22,6 +22,8 @@ class Walk {
     const PickleValue& value = machine_.value(index);
     if (value.kind == Kind::tensor) return add(name, value);
     if (value.kind != Kind::sequence && value.kind != Kind::dict) return;
+    if (without_tensors_.contains(index)) return;
+    const std::size_t n_before = found_.size();
     n_visits_ += 1 + value.items.size();
     if (n_visits_ > k_max_values || depth > k_max_depth || name.size() > k_max_name_bytes)
       machine_.refuse("dicts and lists are nested too deeply at '" + name.substr(0, 100) + "'");
@@ -33,6 +35,7 @@ class Walk {
       const std::string key = is_dict ? key_text(value.items[i]) : std::to_string(i);
       visit(child, name.empty() ? key : name + "." + key, depth + 1);
     }
+    if (found_.size() == n_before) without_tensors_.insert(index);
   }
   std::vector<NamedView> take() { return std::move(found_); }
 
@@ -55,6 +58,7 @@ class Walk {
   const PickleMachine& machine_;
   std::vector<NamedView> found_;
   std::set<std::string> names_;
+  std::set<ValueIndex> without_tensors_;
   std::size_t n_visits_ = 0;
 };
 

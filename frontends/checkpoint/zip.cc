@@ -23,7 +23,7 @@ constexpr std::uint32_t k_local = 0x04034b50, k_central = 0x02014b50, k_end = 0x
 constexpr std::size_t k_local_bytes = 30, k_central_bytes = 46, k_end_bytes = 22, k_end64_bytes = 56,
                       k_locator64_bytes = 20;
 constexpr std::size_t k_max_comment = 65535;
-constexpr std::uint16_t k_stored = 0, k_deflated = 8, k_encrypted = 1, k_zip64_extra = 1;
+constexpr std::uint16_t k_method_stored = 0, k_method_deflated = 8, k_encrypted = 1, k_zip64_extra = 1;
 constexpr std::uint32_t k_in_extra = 0xffffffff;  // the number stands in the Zip64 field
 constexpr std::string_view k_damaged = "the directory of the zip file is damaged";
 constexpr std::string_view k_copy_again = "Copy the file again, or save it again with torch.save";
@@ -146,12 +146,12 @@ std::span<const std::byte> ZipFile::read(std::string_view entry, std::size_t lim
   if (begin > file_.size() || e.packed > file_.size() - begin) refuse(who + " ends behind the end of the file");
   const auto packed = file_.subspan(begin, e.packed);
   std::span<const std::byte> bytes = packed;
-  if (e.method == k_deflated) {
+  if (e.method == k_method_deflated) {
     if (e.size / k_max_deflate_ratio > e.packed) refuse(who + " unpacks to more than deflate can pack");
     storage.assign(e.size, std::byte{});
     if (!unpack(packed, storage)) refuse(who + " is damaged");
     bytes = storage;
-  } else if (e.method != k_stored) {
+  } else if (e.method != k_method_stored) {
     refuse(who + " is packed with method " + std::to_string(e.method), "Pack it with deflate, or not at all");
   } else if (e.packed != e.size) {
     refuse(who + " is damaged");

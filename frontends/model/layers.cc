@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "frontends/model/in_layer.h"
+#include "core/nn/in_layer.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built-in recurrent layers: the rnn, gru and lstm composites, layer by layer if there is something between them, and
 // the selection of a layer by cell name.
+#include "core/nn/in_layer.h"
 #include "core/support/counted.h"
 #include "core/support/nearest_name.h"
 #include "frontends/model/cells/built_in_cells.h"
-#include "frontends/model/in_layer.h"
 #include "frontends/model/stack.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
@@ -240,6 +240,12 @@ CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOption
       in_layer(scope, [&] { return layers_of_model(scope, x, options, initial, lengths, reset); });
   activation_penalties(scope, r.y, options.activation_penalty, options.temporal_penalty, lengths);
   return r;
+}
+
+Cell recurrent_cell(const RecurrentModelOptions& options) {
+  check_model(options);
+  const BuiltIn* built_in = find_built_in(options.cell);
+  return built_in ? built_in_cell(built_in->op, layer_options(options)) : require_cell(options)(options.hidden);
 }
 
 std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch) {

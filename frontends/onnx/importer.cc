@@ -106,7 +106,8 @@ std::vector<OperatorInfo> supported_operators() {
   return all;
 }
 
-Importer::Importer(const Model& in_model, const TensorMap& known) : model(in_model), known_(known) {}
+Importer::Importer(const Model& in_model, const TensorMap& known, NodeObserver* observer)
+    : model(in_model), known_(known), observer_(observer) {}
 Importer::~Importer() = default;
 
 void Importer::count_nodes(std::int64_t n) {
@@ -145,6 +146,7 @@ void Importer::build_node(Names& names, const NodeDef& node) {
                      "docs/onnx.md lists the supported operators");
   }
   if (row && model.opset < row->since) call.refuse("the operator exists since opset " + std::to_string(row->since));
+  const auto first = static_cast<std::int32_t>(names.frame.graph.nodes().size());
   std::vector<Value> outputs;
   try {
     outputs = function ? call_function(call, *function) : row->build(call);
@@ -155,6 +157,7 @@ void Importer::build_node(Names& names, const NodeDef& node) {
     call.refuse(std::string(text));  // shapes or dtypes that do not fit
   }
   call.require_all_read();
+  if (observer_ && row && !names.frame.outer) observer_->built(call, *row, first, outputs);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     if (i >= outputs.size() || !outputs[i]) call.unsupported("output " + std::to_string(i) + " is not supported");

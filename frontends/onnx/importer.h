@@ -106,9 +106,17 @@ const OperatorRow* find_operator(std::string_view name);
 Value strided(Value x, int axis, std::int64_t from, std::int64_t step, std::int64_t n);
 inline Value flipped(Value x, int axis) { return strided(x, axis, x.shape()[axis] - 1, -1, x.shape()[axis]); }
 
+// Follows the nodes of the main graph, bodies of loops excluded, while they are built. `first`: the first node of the
+// graph that may belong to this one.
+class NodeObserver {
+ public:
+  virtual ~NodeObserver() = default;
+  virtual void built(Call& call, const OperatorRow& row, std::int32_t first, const std::vector<Value>& outputs) = 0;
+};
+
 class Importer {
  public:
-  Importer(const Model& model, const TensorMap& known);
+  Importer(const Model& model, const TensorMap& known, NodeObserver* observer = nullptr);
   ~Importer();
 
   const Model& model;
@@ -131,6 +139,7 @@ class Importer {
   Value copy(Frame& frame, Graph& to, ValueId id, std::map<ValueId, Value>& done);
 
   const TensorMap& known_;
+  NodeObserver* const observer_;
   std::set<std::string> specialized_;
   std::unique_ptr<Backend> reference_;
   std::int64_t nodes_ = 0;

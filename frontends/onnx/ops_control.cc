@@ -273,7 +273,7 @@ std::vector<Value> loop_node(Call& call) {
   return joined(loop_scan(call, loop, trips, /*masked=*/true));
 }
 
-constexpr OperatorRow k_rows[] = {
+constexpr OperatorRow k_control_rows[] = {
     {"If", 1, if_else},
     {"Loop", 1, loop_node},
     {"Scan", 8, scan_node},
@@ -281,6 +281,6 @@ constexpr OperatorRow k_rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> control_rows() { return k_rows; }
+std::span<const OperatorRow> control_rows() { return k_control_rows; }
 
 }  // namespace unroll::onnx

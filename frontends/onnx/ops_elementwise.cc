@@ -181,7 +181,7 @@ std::vector<Value> selu(Call& call) {
   return {negative_part(x, expm1(x) * alpha) * call.number("gamma", k_selu_gamma)};
 }
 
-constexpr OperatorRow k_rows[] = {
+constexpr OperatorRow k_elementwise_rows[] = {
     {"Abs", 6, unary<abs>},
     {"Add", 7, binary<add>},
     {"And", 7, binary<logical_and>},
@@ -240,6 +240,6 @@ const Activation* find_activation(std::string_view name) {
   return nullptr;
 }
 
-std::span<const OperatorRow> elementwise_rows() { return k_rows; }
+std::span<const OperatorRow> elementwise_rows() { return k_elementwise_rows; }
 
 }  // namespace unroll::onnx

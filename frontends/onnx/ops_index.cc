@@ -96,7 +96,7 @@ std::vector<Value> one_hot(Call& call) {
   return {select(is_hot, row(values, 1), row(values, 0))};
 }
 
-constexpr OperatorRow k_rows[] = {
+constexpr OperatorRow k_index_rows[] = {
     {"Constant", 1, constant_of},
     {"ConstantOfShape", 9, constant_of_shape},
     {"Gather", 1, gather_from},
@@ -107,6 +107,6 @@ constexpr OperatorRow k_rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> index_rows() { return k_rows; }
+std::span<const OperatorRow> index_rows() { return k_index_rows; }
 
 }  // namespace unroll::onnx

@@ -217,7 +217,7 @@ std::vector<Value> pad_with(Call& call) {
   return {value ? select(inside, padded, reshape(value, Shape{})) : padded};
 }
 
-constexpr OperatorRow k_rows[] = {
+constexpr OperatorRow k_movement_rows[] = {
     {"Concat", 4, concatenate},
     {"Expand", 8, expand},
     {"Flatten", 1, flatten},
@@ -245,6 +245,6 @@ Value strided(Value x, int axis, std::int64_t from, std::int64_t step, std::int6
   return transpose(rows, order);
 }
 
-std::span<const OperatorRow> movement_rows() { return k_rows; }
+std::span<const OperatorRow> movement_rows() { return k_movement_rows; }
 
 }  // namespace unroll::onnx

@@ -244,7 +244,7 @@ std::vector<Value> recurrent_node(Call& call, const Kind& kind) {
   return values;
 }
 
-constexpr OperatorRow k_rows[] = {
+constexpr OperatorRow k_recurrent_rows[] = {
     {"GRU", 7, [](Call& call) { return recurrent_node(call, k_gru); }},
     {"LSTM", 7, [](Call& call) { return recurrent_node(call, k_lstm); }},
     {"RNN", 7, [](Call& call) { return recurrent_node(call, k_rnn); }},
@@ -252,6 +252,6 @@ constexpr OperatorRow k_rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> recurrent_rows() { return k_rows; }
+std::span<const OperatorRow> recurrent_rows() { return k_recurrent_rows; }
 
 }  // namespace unroll::onnx

@@ -164,7 +164,7 @@ std::vector<Value> layer_normalization(Call& call) {
   return outputs;
 }
 
-constexpr OperatorRow k_rows[] = {
+constexpr OperatorRow k_reduction_rows[] = {
     {"ArgMax", 1, [](Call& call) { return arg_max(call, false); }},
     {"ArgMin", 1, [](Call& call) { return arg_max(call, true); }},
     {"Gemm", 7, gemm},
@@ -184,6 +184,6 @@ constexpr OperatorRow k_rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> reduction_rows() { return k_rows; }
+std::span<const OperatorRow> reduction_rows() { return k_reduction_rows; }
 
 }  // namespace unroll::onnx

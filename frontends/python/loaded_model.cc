@@ -5,7 +5,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <filesystem>
 #include <utility>
 
 #include "frontends/python/one_at_a_time.h"
@@ -131,6 +130,17 @@ nb::list predict_translate(const Request& r) {
   return list;
 }
 
+nb::list predict_summarize(const Request& r) {
+  const auto texts = texts_of(r.inputs);
+  const auto results = released([&] {
+    return Summarizer(r.file.metadata, r.file.tensors, r.backend).predict(texts, {.beam = r.beam});
+  });
+  nb::list list;
+  for (const auto& result : results)
+    list.append(nb::cast(result.summaries.empty() ? std::string() : result.summaries[0].text));
+  return list;
+}
+
 nb::list predict_language_model(const Request& r) {
   const auto lines = texts_of(r.inputs);
   const auto results =
@@ -146,12 +156,13 @@ struct Row {
 };
 constexpr Row k_tasks[] = {{"classify", predict_classify},   {"forecast", predict_forecast},
                            {"document", predict_document},   {"label", predict_label},
-                           {"translate", predict_translate}, {"language_model", predict_language_model}};
+                           {"translate", predict_translate}, {"summarize", predict_summarize},
+                           {"language_model", predict_language_model}};
 
 }  // namespace
 
-LoadedModel::LoadedModel(TensorFile file, const std::string& backend, int threads)
-    : file_(std::move(file)), inference_(task_inference(file_.metadata)),
+LoadedModel::LoadedModel(TensorFile file, const std::string& backend, int threads, std::optional<Inference> inference)
+    : file_(std::move(file)), inference_(inference ? std::move(*inference) : task_inference(file_.metadata)),
       backend_(make_backend(backend, {.threads = threads})), for_streams_(make_backend(backend, {.threads = threads})),
       model_(std::make_unique<unroll::Model>(*backend_, inference_.network, file_.tensors)) {}
 
@@ -182,18 +193,26 @@ void LoadedModel::load_state_dict(const nb::dict& parameters) {
   model_ = std::move(model);
 }
 
-void LoadedModel::save(const std::string& path) const { save_safetensors(path, file_); }
+void LoadedModel::save(const std::filesystem::path& path) const { save_safetensors(path.string(), file_); }
 
 nb::list LoadedModel::predict(const nb::object& inputs, std::int64_t top_k, std::int64_t steps, std::int64_t beam) {
   const OneAtATime use(*used_, "Model");
   for (const Row& row : k_tasks)
     if (row.task == task()) return row.predict({file_, *backend_, inputs, top_k, steps, beam});
+  require_task("Model.predict");
   throw Error(ErrorKind::input_file, "Model.predict", "unknown task '" + task() + "'");
+}
+
+void LoadedModel::require_task(const char* what) const {
+  if (task().empty())
+    throw Error(ErrorKind::usage, what, "the model is a network of layer functions, without a task",
+                "Use Model.run with arrays");
 }
 
 std::string LoadedModel::generate(const std::string& prompt, std::int64_t length, double temperature,
                                   std::int64_t top_k, double top_p, std::uint64_t seed) {
   const OneAtATime use(*used_, "Model");
+  require_task("Model.generate");
   const GenerateOptions options{prompt, length, temperature, top_k, top_p, seed};
   std::string text;
   released([&] {
@@ -203,6 +222,7 @@ std::string LoadedModel::generate(const std::string& prompt, std::int64_t length
 }
 
 OpenStream LoadedModel::stream(std::int64_t lanes, std::int64_t chunk, const std::string& weights) {
+  require_task("Model.stream");
   const StreamModel model = task_stream(file_.metadata);
   return OpenStream({for_streams_,
                      Stream(*for_streams_, model, file_.tensors,

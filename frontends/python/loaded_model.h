@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -44,8 +45,8 @@ class OpenStream {
 
 class LoadedModel {
  public:
-  // `file` has the metadata of a task.
-  LoadedModel(TensorFile file, const std::string& backend, int threads);
+  // `file` has the metadata of a task, or the parameters of `inference`.
+  LoadedModel(TensorFile file, const std::string& backend, int threads, std::optional<Inference> inference = {});
   // A run folder or a file.
   static LoadedModel open(std::string path, const std::string& backend, int threads);
   nanobind::dict run(const nanobind::dict& inputs);
@@ -55,14 +56,20 @@ class LoadedModel {
   OpenStream stream(std::int64_t lanes, std::int64_t chunk, const std::string& weights);
   nanobind::dict state_dict() const { return arrays_of(file_.tensors); }
   void load_state_dict(const nanobind::dict& parameters);
-  void save(const std::string& path) const;
-  std::string task() const { return file_.metadata.at("task"); }
+  void save(const std::filesystem::path& path) const;
+  // "" for networks of layer functions.
+  std::string task() const { return file_.metadata.contains("task") ? file_.metadata.at("task") : ""; }
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
   const std::vector<TensorSpec>& inputs() const { return inference_.inputs; }
   const std::vector<TensorSpec>& outputs() const { return inference_.outputs; }
   const std::vector<std::string>& states() const { return inference_.states; }
+  // The Python function that builds the network, if one does. It may refer to the model, and Python's garbage collector
+  // must see this cycle.
+  std::shared_ptr<nanobind::object> function;
 
  private:
+  void require_task(const char* what) const;
+
   TensorFile file_;
   Inference inference_;
   std::shared_ptr<Backend> backend_, for_streams_;

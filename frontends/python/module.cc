@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Python module: trained models on NumPy arrays, as whole sequences or step by step, and predictions on raw data.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -9,6 +10,7 @@
 
 #include "frontends/python/arrays.h"
 #include "frontends/python/errors.h"
+#include "frontends/python/layers.h"
 #include "frontends/python/loaded_model.h"
 #include "frontends/python/training.h"
 
@@ -36,6 +38,21 @@ void add_stream(nb::module_& module) {
       .def_prop_ro("outputs", &OpenStream::outputs, "Values that a step returns, O.");
 }
 
+int visit_model(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const auto& function = nb::inst_ptr<LoadedModel>(self)->function;
+  if (function) Py_VISIT(function->ptr());
+  return 0;
+}
+int clear_model(PyObject* self) {
+  if (nb::inst_ready(self) && nb::inst_ptr<LoadedModel>(self)->function)
+    nb::inst_ptr<LoadedModel>(self)->function->reset();
+  return 0;
+}
+PyType_Slot k_model_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_model)},
+                               {Py_tp_clear, reinterpret_cast<void*>(clear_model)}, {0, nullptr}};
+
 void add_model(nb::module_& module) {
   nb::class_<TensorSpec>(module, "TensorSpec", "Name, dtype and axes of an input or output.")
       .def_ro("name", &TensorSpec::name)
@@ -51,7 +68,8 @@ void add_model(nb::module_& module) {
                    },
                    "A letter where each run chooses the size, else the size.")
       .def("__repr__", [](const TensorSpec& s) { return s.name + " " + s.text(); });
-  nb::class_<LoadedModel>(module, "Model", "A trained model.")
+  nb::class_<LoadedModel>(module, "Model", nb::type_slots(k_model_slots),
+                          "A trained model, or a network of layer functions.")
       .def("run", &LoadedModel::run, "inputs"_a,
            "Run whole sequences: a dict of arrays by name to a dict of arrays. Inputs that are states may be left out.")
       .def("predict", &LoadedModel::predict, "inputs"_a, "top_k"_a = 1, "steps"_a = 0, "beam"_a = 1,
@@ -61,6 +79,7 @@ void add_model(nb::module_& module) {
            "  document    texts -> lists of (label, probability)\n"
            "  label       lines or lists of tokens -> lists of labels\n"
            "  translate   lines -> lines\n"
+           "  summarize   texts -> lines\n"
            "  language model  lines -> natural logarithms of their probabilities")
       .def("generate", &LoadedModel::generate, "prompt"_a = "\n", "length"_a = 400, "temperature"_a = 0.8,
            "top_k"_a = 0, "top_p"_a = 1.0, "seed"_a = 0, "Sample text from a language model.")
@@ -107,6 +126,8 @@ NB_MODULE(_core, module) {
   add_stream(module);
   add_model(module);
   add_training(module);
+  add_layers(module);
+  module.def("_load_arrays", [](const std::string& path) { return arrays_of(load_model(path).tensors); }, "path"_a);
   module.def("_load", &LoadedModel::open, "path"_a, "backend"_a, "threads"_a, nb::call_guard<nb::gil_scoped_release>());
 }
 

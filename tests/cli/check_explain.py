@@ -71,14 +71,14 @@ def work_is_counted(folder):
 
 
 def without_a_device(folder):
-    """twelve models on two device profiles: complete plans, without time, and a refusal of what needs the device"""
+    """thirteen models on two device profiles: complete plans, without time, and a refusal of what needs the device"""
     settings = ["--set", "model.hidden=24"]
     models = [[config_of(folder, kind), *settings]
-              for kind in ("language-model", "forecast", "classify", "label", "translate", "document")]
+              for kind in ("language-model", "forecast", "classify", "label", "translate", "summarize", "document")]
     models += [[folder / "language-model/config.toml", *settings, "--set", f"model.cell=\"{cell}\""]
                for cell in ("rnn", "gru", "lnlstm", "mgu", "peephole_lstm")]
     models.append([ROOT / "docs/examples/cells/slstm.toml", *settings])
-    assert len(models) == 12
+    assert len(models) == 13
     for backend in ("cuda:sm_90", "vulkan:generic"):
         for model in models:
             found = explained(*model, "--backend", backend)
@@ -103,7 +103,7 @@ def without_a_device(folder):
 
 def every_kind(folder):
     """every kind of task, bare stacks and cells of text, on every backend that computes, whatever the precision"""
-    for kind in ("language-model", "forecast", "classify", "label", "translate", "document"):
+    for kind in ("language-model", "forecast", "classify", "label", "translate", "summarize", "document"):
         found = explained(config_of(folder, kind), "--set", "model.hidden=8")
         assert [p["plan"] for p in found["plans"]] == ["update", "evaluation"], kind
         assert len({p["layer"] for p in found["plans"][0]["places"]} - {"shared", "loss"}) >= 2, kind
@@ -115,7 +115,8 @@ def every_kind(folder):
         plans = explained(config, "--backend", backend, "--set", "model.hidden=8")
         assert plans["backend"] == backend and len(plans["plans"][0]["calls"]) > 5, backend
     sums = explained(config, "--set", "train.accumulate=3", "--set", "train.precision=f16")
-    assert [p["plan"] for p in sums["plans"]] == ["sums of a batch", "last batch and update", "evaluation"]
+    assert [p["plan"] for p in sums["plans"]] == [
+        "gradient of a batch", "update from the gradients", "sum of gradients", "evaluation"]
 
 
 def reasons(folder):

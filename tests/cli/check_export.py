@@ -4,6 +4,7 @@
 
 Usage: check_export.py UNROLL [PYTHON]      PYTHON: an interpreter with onnxruntime, by default python3
 """
+import pathlib
 import resource
 import subprocess
 import sys
@@ -104,6 +105,21 @@ def cells(folder):
     checked(text, "--out", folder / "own.onnx")
 
 
+def external_data(folder):
+    """--external-data writes the weights to a second file, which a later export replaces"""
+    config = folder / "gru.toml"
+    config.write_text('[model]\ncell = "gru"\ninput = 24\nhidden = 24\n')
+    for seed in (1, 2):
+        report = checked(config, "--seed", seed, "--external-data", "--out", folder / "gru.onnx")
+        assert report["bytes"] < 3000 and report["weights_bytes"] > 13000, report
+        files = [config, folder / "gru.onnx", report["weights_file"]]
+        assert sorted(map(str, folder.iterdir())) == sorted(map(str, files)), list(folder.iterdir())
+    ok("export", config, "--out", folder / "gru.onnx")
+    assert sorted(p.name for p in folder.iterdir()) == ["gru.onnx", "gru.toml"]
+    refused(2, "export", config, "--format", "cpp", "--external-data", "--out", folder / "x.h",
+            says=["--external-data does not apply"])
+
+
 def formats(folder):
     """safetensors holds the parameters of the run; other formats are refused"""
     run = folder / "run"
@@ -113,6 +129,65 @@ def formats(folder):
     refused(2, "export", run, "--format", "abacus", "--out", folder / "x", says=["abacus", "onnx", "safetensors"])
     refused(2, "export", run, "--format", "safetensors", "--check", "--out", folder / "x", says=["--check"])
     refused(2, "export", run, says=["--out"])
+
+
+# An interpreter whose "ONNX Runtime" is unroll with one number changed by FACTOR, and a compiler that changes the
+# program it compiles.
+WRONG_RUNTIME = """#!{python}
+import sys
+arguments, sys.argv = sys.argv[1:], ["", {unroll!r}]
+sys.path.insert(0, {tests!r})
+from command import load, ok, save
+if arguments[0] != "-c":
+    for given, wanted in zip(arguments[2::2], arguments[3::2]):
+        ok("run", arguments[1], "--input", given, "--output", wanted)
+        y = load(wanted)["y"]
+        y[-1] *= FACTOR
+        save(wanted, y=("F32", {{20: [2, 1, 10], 270: [9, 3, 10], 850: [17, 5, 10]}}[len(y)], y))
+    print("1.0")
+"""
+WRONG_COMPILER = """#!/bin/sh
+for word; do case "$word" in *main.cc*) sed -i 's/{old}/{new}/' "$word";; esac; done
+exec c++ "$@"
+"""
+
+
+def said(result):
+    return " ".join(result.messages())
+
+
+def wrong_runtimes(folder):
+    """--check reports an ONNX file that another program runs with another result, and its exit code is 9"""
+    text, python = folder / "gru.toml", folder / "python"
+    text.write_text('[model]\ncell = "gru"\ninput = 3\nhidden = 10\n')
+    source = WRONG_RUNTIME.format(python=sys.executable, unroll=UNROLL, tests=str(pathlib.Path(__file__).parent))
+    for factor, code in (("1", 0), ("1.01", 9), ("float('nan')", 9)):
+        python.write_text(source.replace("FACTOR", factor))
+        python.chmod(0o755)
+        done = call("export", text, "--out", folder / "gru.onnx", "--check", "--json", "--python", python)
+        assert done.code == code, (factor, done.code, done.err)
+        rows = [row for row in done.json()["check"] if row["by"] == "ONNX Runtime 1.0"]
+        assert [row["agrees"] for row in rows] == [code == 0] * 3, rows
+        assert (code == 0) != ("ONNX Runtime 1.0 computes something else" in said(done)), done.err
+
+
+def wrong_compilers(folder):
+    """--check reports a C++ header whose program prints other outputs, too few, or none, in each format of weights"""
+    text, compiler = folder / "gru.toml", folder / "c++"
+    text.write_text('[model]\ncell = "gru"\ninput = 24\nhidden = 32\n')
+    wrong = [("t = 0", "t = 0"), ("double(v)", "double(v) * 1.001"), ("double(v)", "v != v ? v : 0.0"),
+             ("t = 0", "t = 1")]
+    for weights in ("f32", "bf16", "int8"):
+        for k, (old, new) in enumerate(wrong):
+            compiler.write_text(WRONG_COMPILER.format(old=old, new=new))
+            compiler.chmod(0o755)
+            done = call("export", text, "--format", "cpp", "--weights-dtype", weights, "--out", folder / "gru.h",
+                        "--check", "--json", CXX=str(compiler))
+            assert done.code == (9 if k else 0), (weights, new, done.code, done.err)
+            assert done.json()["check"]["agrees"] == (k == 0), (weights, new, done.out)
+            assert (k == 0) != ("other outputs than the stream" in said(done)), done.err
+    done = call("export", text, "--format", "cpp", "--out", folder / "gru.h", "--check", CXX="false")
+    assert done.code == 2 and "needs a C++ compiler" in said(done), (done.code, done.err)
 
 
 def failures(folder):
@@ -132,4 +207,5 @@ def failures(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([tasks, headers, streams, task_streams, cells, formats, failures], work)
+    run_checks([tasks, headers, streams, task_streams, cells, external_data, formats, wrong_runtimes, wrong_compilers,
+                failures], work)

@@ -23,6 +23,7 @@ def phases(folder):
     """phases are parts of an update and add up to it; forward and backward take time"""
     found = ok("profile", bare(folder), "--updates", 5, "--threads", 2, "--json").json()
     milliseconds = {row["phase"]: row["milliseconds"] for row in found["phases"]}
+    assert 0 < found["min_ms"] <= found["update_ms"], found
     phases = ["data", "forward", "backward", "update", "between calls", "transfer", "host"]
     assert list(milliseconds) == phases, milliseconds
     assert milliseconds["forward"] > 0 and milliseconds["backward"] > 0 and milliseconds["update"] > 0, milliseconds

@@ -136,7 +136,7 @@ def slow_measurements(folder):
 
 def widths(folder):
     """no line of any command is wider than 80 columns, and none than a terminal of 60"""
-    kinds = ["language-model", "forecast", "classify", "label", "translate", "document"]
+    kinds = ["language-model", "forecast", "classify", "label", "translate", "summarize", "document"]
     stack = folder / "lstm.toml"
     stack.write_text('[model]\ncell = "lstm"\ninput = 4\nhidden = 8\n[data]\nsteps = 5\n[train]\nbatch = 4\n')
     small = ["--set", "model.hidden=8", "--threads", 1]

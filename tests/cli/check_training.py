@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """new, train, eval and generate for every kind of task. usage: check_training.py UNROLL"""
+import gzip
 import json
 import tempfile
 
@@ -60,6 +61,44 @@ def labelling(folder):
     (folder / "demo" / "bad.tsv").write_text("a\tx\n\nb\n")
     refused(3, "train", folder / "demo/config.toml", "--out", folder / "d", "--set", "data.path=bad.tsv",
             says=["bad.tsv", "line 3"])
+
+
+def summarizing(folder):
+    """the sample of `new summarize` is learned: names that no vocabulary has are copied"""
+    run, demo, lines = folder / "run", folder / "demo", folder / "lines"
+    ok("train", config(folder, "summarize"), "--out", run)
+    report = ok("eval", run, "--json", "--beam", 2).json()
+    assert {"perplexity", "p_gen", "exact_match", "rouge1", "rouge2", "rougeL"} == report["metrics"].keys(), report
+    assert report["metrics"]["rouge1"] > 0.9 > report["baselines"]["first_sentence"]["rouge1"], report
+    assert "first_words" in report["baselines"], report
+
+    def predicted(text, *options):
+        lines.write_text(text)
+        return ok("predict", run, "--input", lines, *options)
+
+    text, summary = "on monday zelinda painted the tower in uppsalia . bob was not there .", "zelinda painted the tower"
+    assert predicted(text).out == f"{summary} in uppsalia\n"
+    rows = [json.loads(line) for line in predicted(f"{text}\n\n", "--json").out.splitlines()]
+    assert [row["source"] for row in rows] == [text, ""] and rows[1]["summary"] == "", rows
+    assert rows[0]["log_probability"] < 0 and rows[1]["log_probability"] is None, rows
+    predicted(text, "--svg", folder / "map.svg")
+    assert "p_gen" in (folder / "map.svg").read_text()
+    said = predicted(" ".join(["word"] * 500)).err
+    assert "1 source is cut at data.source_tokens: 100 tokens not read" in said, said
+    refused(2, "predict", run, "--input", lines, "--min-length", 9, "--max-length", 3, says=["min_length"])
+    lines.write_bytes(b"bad \xff text\n" + text.encode() + b"\n")
+    refused(3, "predict", run, "--input", lines, says=["not UTF-8 at byte 5"])
+
+
+def packed_summaries(folder):
+    """a gzip file is read, and one that is cut short is refused"""
+    demo = config(folder, "summarize").parent
+    packed = gzip.compress((demo / "reports.tsv").read_bytes())
+    (demo / "whole.tsv.gz").write_bytes(packed)
+    (demo / "short.tsv.gz").write_bytes(packed[:len(packed) // 2])
+    assert "can be copied" in ok("data", "check", demo / "config.toml", "--set", "data.path=whole.tsv.gz").out
+    refused(3, "train", demo / "config.toml", "--out", folder / "run", "--set", "data.path=short.tsv.gz",
+            says=["short.tsv.gz"])
 
 
 def translating(folder):
@@ -148,4 +187,5 @@ def precision_check(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, labelling, translating, documents, several_series, precision_check], work)
+    run_checks([whole_flow, sampling, labelling, translating, summarizing, packed_summaries, documents,
+                several_series, precision_check], work)

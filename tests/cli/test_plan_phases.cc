@@ -179,7 +179,6 @@ TEST_CASE("the phases are found in sums over batches, with a scaled loss, and wh
   };
   TrainerOptions plain;
   check(plain, Phase::gather);
-  check(plain, Phase::apply);
   TrainerOptions halves;
   halves.precision = Precision::f16;
   check(halves, Phase::whole);

@@ -15,6 +15,7 @@
 #include "tests/support/finite_difference.h"
 #include "tests/support/setting.h"
 #include "tests/support/simple_plan.h"
+#include "unroll/autodiff.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
 
@@ -58,6 +59,7 @@ class BothForms {
       check_equal(result.first, one.at(result.first), result.second);
   }
   int loops() const { return loops_; }
+  int masked(const std::string& why) const { return masked_.contains(why) ? masked_.at(why) : 0; }
   void print(const char* what) const {
     std::printf("%s: %d loops with lengths in %d plans", what, loops_, graphs_);
     if (unbounded_ > 0) std::printf(", %d results unbounded when masked", unbounded_);
@@ -110,6 +112,39 @@ TEST_CASE("cases and their gradients give equal numbers with lengths restored an
     }
   both.print("cases");
   CHECK(both.loops() > 0);
+}
+
+// The gradient of z / (1 + |z|) divides by 1 + |z|, which the backward loop stacks. A masked loop stacks it in all
+// rows. A loop that leaves out ended rows stacks zeros there, and the product behind the division reads 0 / 0. Without
+// a division both loops leave out ended rows.
+TEST_CASE("a loop stays masked where zeros of ended rows would become NaN in a product") {
+  constexpr std::int64_t T = 2, B = 3, H = 2;
+  for (const bool divides : {true, false}) {
+    CAPTURE(divides);
+    Graph graph;
+    const auto input = [&](const char* name, Shape shape) { return graph.input(name, {DType::f32, std::move(shape)}); };
+    const Value states[] = {input("h", {B, H})}, sequences[] = {input("x", {T, B, H})};
+    const Value constants[] = {input("in", {H, H}), input("out", {H, H})};
+    ScanOptions options;
+    options.lengths = graph.input("lengths", {DType::i32, {B}});
+    const auto step = [&](const StepValues& v) -> StepResult {
+      const Value z = matmul(v.sequences[0], v.constants[0]), s = divides ? z / (abs(z) + 1) : z * (abs(z) + 1);
+      const Value h = v.states[0] * 0.5 + tanh(matmul(s, v.constants[1]));
+      return {{h}, {h, log(abs(z) + 0.5)}};
+    };
+    const ScanResult r = scan(states, sequences, constants, step, options);
+    graph.output("dx", differentiate(sum(square(r.outputs[0])) + sum(square(r.outputs[1])), sequences)[0]);
+    TensorMap inputs;
+    for (const NamedValue& named : graph.inputs()) {
+      Tensor tensor(graph.type(named.value));
+      for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, static_cast<double>(i % 3));
+      inputs.emplace(named.name, std::move(tensor));
+    }
+    BothForms both;
+    both.run(graph, inputs);
+    CHECK(both.loops() == (divides ? 0 : 2));
+    CHECK(both.masked("div fnn[n,n,n] behind it may be infinite where a row has ended") == (divides ? 1 : 0));
+  }
 }
 
 TEST_CASE("random scans and their gradients give equal numbers with lengths restored and masked") {

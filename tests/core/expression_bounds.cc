@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/support/formats.h"
+#include "core/support/philox.h"
 #include "tests/core/expression_trees.h"
 
 namespace unroll::testing {
@@ -217,13 +218,32 @@ Bound bound_of(const Instruction& i, const Bound& a, const Bound& b, const Bound
   }
 }
 
-std::vector<Bound> bounds_of(const Expression& expression, const std::vector<double>& inputs, int ulp) {
+namespace {
+
+// By core/support/philox.h, for a certain step; otherwise it is anything in [0,1).
+Bound draw_of(const Instruction& i, const Bound& step, const Element& element) {
+  if (!is_point(step)) return {0, 1, false};
+  const auto wide = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
+  const std::uint64_t number = wide(static_cast<std::int64_t>(step.lo)) * wide(i.extent) + wide(element.number);
+  const std::uint64_t block = number / 4;
+  const auto word = [&](std::size_t k) { return static_cast<std::uint32_t>(element.key[k]); };
+  const auto low = static_cast<std::uint32_t>(block), high = static_cast<std::uint32_t>(block >> 32);
+  const PhiloxBlock words = philox({low, high, i.site, word(2)}, {word(0), word(1)});
+  return point(static_cast<Wide>(philox_uniform(words[number % 4])));
+}
+
+}  // namespace
+
+std::vector<Bound> bounds_of(const Expression& expression, const Element& element, int ulp) {
   std::vector<Bound> registers;
-  for (const double x : inputs) registers.push_back(point(static_cast<Wide>(x)));
+  for (const double x : element.inputs) registers.push_back(point(static_cast<Wide>(x)));
   for (const auto& [dtype, value] : expression.constants)
     registers.push_back(point(dtype == DType::f32 ? static_cast<Wide>(static_cast<float>(value)) : value));
   for (const Instruction& i : expression.instructions)
-    registers.push_back(bound_of(i, registers[i.a], registers[i.b], registers[i.c], ulp));
+    registers.push_back(i.op == Op::iota ? point(static_cast<Wide>(element.number / i.inner % i.extent))
+                        : i.op == Op::random_uniform
+                            ? draw_of(i, registers[i.b], element)
+                            : bound_of(i, registers[i.a], registers[i.b], registers[i.c], ulp));
   std::vector<Bound> results;
   for (const auto& result : expression.results) results.push_back(registers[result.from]);
   return results;

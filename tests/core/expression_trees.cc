@@ -40,8 +40,8 @@ bool takes(Op op, DType dtype) {
 
 class ExpressionGrower {
  public:
-  ExpressionGrower(Engine& engine, bool with_f64, std::int64_t larger)
-      : engine_(engine), with_f64_(with_f64), larger_(larger) {}
+  ExpressionGrower(Engine& engine, bool with_f64, std::int64_t larger, bool with_draws)
+      : engine_(engine), with_f64_(with_f64), larger_(larger), with_draws_(with_draws && below(engine, 3) == 0) {}
 
   Expression grow() {
     std::vector<std::int64_t> dims;
@@ -52,6 +52,11 @@ class ExpressionGrower {
       e_.inputs.push_back({dtype(), strides()});
       dtypes_.push_back(e_.inputs.back().dtype);
     }
+    if (with_draws_ && below(engine_, 2) == 0) {
+      key_ = static_cast<int>(dtypes_.size());
+      e_.inputs.push_back({.dtype = DType::i32, .strides = {}, .is_key = true});
+      dtypes_.push_back(DType::i32);
+    }
     for (std::int64_t n = below(engine_, 3); n > 0; --n) {
       const DType d = dtype();
       e_.constants.emplace_back(d, random_number(engine_, d));
@@ -61,7 +66,10 @@ class ExpressionGrower {
     const common::Strides dense = common::dense_strides(e_.shape);
     const auto last = static_cast<std::int64_t>(dtypes_.size()) - 1;
     e_.results.push_back({static_cast<std::uint16_t>(last), dense});
-    while (below(engine_, 3) == 0) e_.results.push_back({static_cast<std::uint16_t>(below(engine_, last + 1)), dense});
+    while (below(engine_, 3) == 0) {
+      const std::int64_t from = below(engine_, last + 1);
+      e_.results.push_back({static_cast<std::uint16_t>(from == key_ ? 0 : from), dense});
+    }
     return std::move(e_);
   }
 
@@ -86,15 +94,32 @@ class ExpressionGrower {
   std::uint16_t operand(DType wanted) {
     std::vector<std::uint16_t> fitting;
     for (std::size_t r = 0; r < dtypes_.size(); ++r)
-      if (dtypes_[r] == wanted) fitting.push_back(static_cast<std::uint16_t>(r));
+      if (dtypes_[r] == wanted && static_cast<int>(r) != key_) fitting.push_back(static_cast<std::uint16_t>(r));
     // Half of the time the latest: deep as well as wide.
     if (!fitting.empty() && below(engine_, 12) > 0)
       return below(engine_, 2) > 0 ? fitting.back() : any_of(engine_, fitting);
-    const auto from = static_cast<std::uint16_t>(below(engine_, static_cast<std::int64_t>(dtypes_.size())));
+    auto from = static_cast<std::uint16_t>(below(engine_, static_cast<std::int64_t>(dtypes_.size())));
+    if (from == key_) from = 0;  // never the first
     push({Op::cast, dtypes_[from], wanted, from});
     return static_cast<std::uint16_t>(dtypes_.size() - 1);
   }
+  void add_iota() {
+    Instruction i{Op::iota, DType::i32};
+    const int rank = e_.shape.rank(), axis = rank == 0 ? 0 : static_cast<int>(below(engine_, rank));
+    if (rank > 0) i.extent = e_.shape[axis];
+    for (int k = axis + 1; k < rank; ++k) i.inner *= e_.shape[k];
+    push(i);
+  }
+  void add_draw() {
+    Instruction i{Op::random_uniform};
+    i.a = static_cast<std::uint16_t>(key_);
+    i.b = operand(DType::i32);
+    i.extent = e_.shape.elements();
+    i.site = static_cast<std::uint32_t>(below(engine_, 1000));
+    push(i);
+  }
   void add_instruction() {
+    if (with_draws_ && below(engine_, 8) == 0) return key_ >= 0 && below(engine_, 3) > 0 ? add_draw() : add_iota();
     static const std::map<Op, std::vector<DType>> ops = [] {
       std::map<Op, std::vector<DType>> list;
       for (const OpInfo& info : op_table())
@@ -119,6 +144,8 @@ class ExpressionGrower {
   Engine& engine_;
   bool with_f64_;
   std::int64_t larger_;
+  bool with_draws_;
+  int key_ = -1;  // register
   Expression e_;
   std::vector<DType> dtypes_;  // of registers
 };
@@ -132,14 +159,24 @@ std::vector<DType> dtypes_of(Op op) {
   return list;
 }
 
-Expression random_expression(Engine& engine, bool with_f64, std::int64_t larger) {
-  return ExpressionGrower(engine, with_f64, larger).grow();
+Expression random_expression(Engine& engine, bool with_f64, std::int64_t larger, bool with_draws) {
+  return ExpressionGrower(engine, with_f64, larger, with_draws).grow();
+}
+
+bool has_draws(const Expression& expression) {
+  return std::any_of(expression.instructions.begin(), expression.instructions.end(), [](const Instruction& i) {
+    return i.op == Op::iota || i.op == Op::random_uniform;
+  });
 }
 
 std::int64_t extent_of(const Shape& shape, const common::Strides& strides) {
   std::int64_t last = 0;
   for (int axis = 0; axis < shape.rank(); ++axis) last += (shape[axis] - 1) * strides[static_cast<std::size_t>(axis)];
   return last + 1;
+}
+
+std::int64_t extent_of(const Shape& shape, const Expression::Input& input) {
+  return input.is_key ? 3 : extent_of(shape, input.strides);
 }
 
 std::int64_t offset_of(const Shape& shape, const common::Strides& strides, std::int64_t element) {

@@ -3,6 +3,7 @@
 // keep.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <random>
 #include <string>
@@ -28,19 +29,27 @@ struct Bound {
 // The result of one instruction for operands within bounds. Sums, products, quotients and roots are rounded correctly,
 // functions are off by at most `ulp`; results below the smallest normal number may be flushed.
 Bound bound_of(const Instruction& instruction, const Bound& a, const Bound& b, const Bound& c, int ulp);
-// Of every result, for one element: its inputs as doubles.
-std::vector<Bound> bounds_of(const Expression& expression, const std::vector<double>& inputs, int ulp);
+// What the results of one element follow from: its inputs as doubles, its number, and the key of draws.
+struct Element {
+  std::vector<double> inputs;
+  std::int64_t number = 0;
+  std::array<std::int32_t, 3> key{};
+};
+// Of every result. Draws and index values are exact.
+std::vector<Bound> bounds_of(const Expression& expression, const Element& element, int ulp);
 
 // The dtypes on which an elementwise op is defined, by its shape rule; for cast, of its operand.
 std::vector<DType> dtypes_of(Op op);
 
 // 1 to 20 instructions of any elementwise ops over a shape of up to 3 dimensions; operands dense, broadcast or, for
 // inputs, transposed. All results are dense. Engines in the same state give the same tree for every `larger`, which is
-// added to extents other than 1.
-Expression random_expression(Engine& engine, bool with_f64, std::int64_t larger = 0);
+// added to extents other than 1. With draws a third of the trees has them, and index values.
+Expression random_expression(Engine& engine, bool with_f64, std::int64_t larger = 0, bool with_draws = false);
+bool has_draws(const Expression& expression);  // or index values
 
 // Elements that the memory of an operand holds.
 std::int64_t extent_of(const Shape& shape, const common::Strides& strides);
+std::int64_t extent_of(const Shape& shape, const Expression::Input& input);
 std::int64_t offset_of(const Shape& shape, const common::Strides& strides, std::int64_t element);
 
 // A number for an element of the dtype: often one that breaks things.

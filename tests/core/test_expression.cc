@@ -131,16 +131,19 @@ void check_bounds(const Expression& e, const std::vector<std::vector<Bound>>& bo
     }
 }
 
-Memory random_inputs(const Expression& e, Engine& engine, std::vector<std::vector<double>>& elements) {
+Memory random_inputs(const Expression& e, Engine& engine, std::vector<Element>& elements) {
   Memory inputs;
   elements.assign(static_cast<std::size_t>(e.shape.elements()), {});
   for (const auto& input : e.inputs) {
-    std::vector<double> numbers(static_cast<std::size_t>(extent_of(e.shape, input.strides)));
+    std::vector<double> numbers(static_cast<std::size_t>(extent_of(e.shape, input)));
     for (double& x : numbers) x = random_number(engine, input.dtype);
     inputs.push_back(bytes_of(input.dtype, numbers));
-    for (std::int64_t x = 0; x < e.shape.elements(); ++x)
-      elements[static_cast<std::size_t>(x)].push_back(
-          number_at(input.dtype, inputs.back(), offset_of(e.shape, input.strides, x)));
+    for (std::int64_t x = 0; x < e.shape.elements(); ++x) {
+      Element& element = elements[static_cast<std::size_t>(x)];
+      element.number = x;
+      element.inputs.push_back(number_at(input.dtype, inputs.back(), offset_of(e.shape, input.strides, x)));
+      for (std::size_t k = 0; input.is_key && k < 3; ++k) element.key[k] = static_cast<std::int32_t>(numbers[k]);
+    }
   }
   return inputs;
 }
@@ -152,11 +155,11 @@ void check_trees(Dialect dialect, std::size_t n, const PrintOptions& options) {
   std::vector<Expression> trees, shapes[std::size(k_larger)];
   for (std::size_t k = 0; k < n; ++k) {
     const Engine before = engine;
-    trees.push_back(random_expression(engine, dialect != Dialect::glsl));
+    trees.push_back(random_expression(engine, dialect != Dialect::glsl, 0, /*with_draws=*/true));
     for (std::size_t s = 0; s < std::size(k_larger); ++s) {
       if (s > 0 && k % 8 != 0) continue;
       Engine again = before;
-      shapes[s].push_back(random_expression(again, dialect != Dialect::glsl, k_larger[s]));
+      shapes[s].push_back(random_expression(again, dialect != Dialect::glsl, k_larger[s], /*with_draws=*/true));
       CHECK(kernel_of(shapes[s].back(), dialect, k, options).text == kernel_of(trees[k], dialect, k, options).text);
     }
   }
@@ -164,24 +167,27 @@ void check_trees(Dialect dialect, std::size_t n, const PrintOptions& options) {
   const PrintedCode code(folder.path(), sources_of(trees, dialect, options), "-O0");
   REQUIRE_MESSAGE(code.failure().empty(), code.failure().substr(0, 2000));
   Tally printed, interpreted;
+  std::size_t drawing = 0;
   for (std::size_t s = 0; s < std::size(k_larger); ++s)
     for (std::size_t at = 0; at < shapes[s].size(); ++at) {
       const Expression& e = shapes[s][at];
       const std::size_t k = s == 0 ? at : 8 * at;
-      std::vector<std::vector<double>> elements;
+      std::vector<Element> elements;
       const Memory inputs = random_inputs(e, engine, elements);
       std::vector<std::vector<Bound>> bounds;
-      for (const auto& numbers : elements)
-        bounds.push_back(bounds_of(e, numbers, dialect == Dialect::glsl ? k_glsl_ulp : k_ulp));
+      for (const Element& element : elements)
+        bounds.push_back(bounds_of(e, element, dialect == Dialect::glsl ? k_glsl_ulp : k_ulp));
       void* const function = code.find("k" + std::to_string(k));
       REQUIRE(function);
       check_bounds(e, bounds, results_of(e, function, inputs, kernel_of(e, dialect, k, options), options),
                    std::string(words(dialect).name), printed);
-      check_bounds(e, bounds, results_of_interpreter(e, inputs), "the interpreter", interpreted);
+      if (has_draws(e)) ++drawing;  // the interpreter has neither draws nor index values
+      else check_bounds(e, bounds, results_of_interpreter(e, inputs), "the interpreter", interpreted);
     }
-  std::printf("%s: %zu trees, %zu numbers within their bounds, %.1f %% of the bounds tight\n",
-              std::string(words(dialect).name).c_str(), n, printed.numbers,
+  std::printf("%s: %zu trees, %zu with draws, %zu numbers within their bounds, %.1f %% of the bounds tight\n",
+              std::string(words(dialect).name).c_str(), n, drawing, printed.numbers,
               100.0 * static_cast<double>(printed.tight) / static_cast<double>(printed.numbers));
+  CHECK(drawing * 6 > n);
   CHECK(printed.wrong == 0);
   CHECK(interpreted.wrong == 0);
   CHECK(printed.tight * 2 > printed.numbers);  // otherwise the bounds say little
@@ -344,8 +350,8 @@ TEST_CASE("nvcc compiles the kernels of every op and of random trees") {
     text += print_kernel(one.expression, Dialect::cuda, "k" + std::to_string(n++)).text;
   Engine engine(seed());
   for (std::size_t k = 0; k < k_cuda_trees; ++k)
-    text += print_kernel(random_expression(engine, true), Dialect::cuda, "k" + std::to_string(n++),
-                         {.short_indices = k % 2 == 0})
+    text += print_kernel(random_expression(engine, true, 0, /*with_draws=*/true), Dialect::cuda,
+                         "k" + std::to_string(n++), {.short_indices = k % 2 == 0})
                 .text;
   const std::string failure = failure_of_cuda(text);
   CHECK_MESSAGE(failure.empty(), failure.substr(0, 2000));
@@ -358,7 +364,7 @@ TEST_CASE("a GLSL compiler takes the kernels of every op and of random trees") {
   for (OneOp& one : every_op())
     if (!lacks(Dialect::glsl, one.expression)) list.push_back(std::move(one.expression));
   Engine engine(seed());
-  for (std::size_t k = 0; k < k_glsl_trees; ++k) list.push_back(random_expression(engine, false));
+  for (std::size_t k = 0; k < k_glsl_trees; ++k) list.push_back(random_expression(engine, false, 0, true));
   std::vector<std::string> sources;
   for (std::size_t k = 0; k < list.size(); ++k) {
     const PrintOptions options{.short_indices = true, .small_types = k % 3 != 0};

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "unroll/model.h"
 #include "unroll/ops.h"
 #include "unroll/product_groups.h"
 #include "unroll/run.h"
@@ -81,7 +82,7 @@ TEST_CASE("operands keep their roles where the product is read in another shape"
     graph.output("y", reshape(matmul(o.a, o.w), shape) + graph.input("x", {DType::f32, std::move(operand)}));
     std::vector<Role> roles;
     for (const ProductGroup& group : product_groups(*plan(graph, *make_backend("cpu"))->graph))
-      for (const Role role : group.roles)
+      for (const auto& [role, gate] : group.operands)
         if (role != Role::product) roles.push_back(role);
     return roles;
   };
@@ -92,6 +93,137 @@ TEST_CASE("operands keep their roles where the product is read in another shape"
   CHECK(groups({2, 3, N}, {1, 1}) == std::vector{Role::scalar});
   CHECK(groups({2, 3, N}, {3, N}) == std::vector{Role::other});
   CHECK(groups({2, 3, 4, 10}, {10}) == std::vector{Role::other});
+}
+
+// ---- gates
+
+constexpr std::int64_t G = 4, H = N / G;
+
+// Gate k of a product [M, N] in G gates.
+Value gate(const Value& product, std::int64_t k) {
+  const int last = product.rank() - 1;
+  const std::int64_t units = product.shape()[last] / G;
+  return slice(product, last, k * units, units);
+}
+Value lstm_gates(const Value& product, const Value& c) {
+  return sigmoid(gate(product, 0)) * tanh(gate(product, 1)) + sigmoid(gate(product, 2)) * c + gate(product, 3);
+}
+
+TEST_CASE("gates of a product that one node reads are its group: their number, their units, the role of each operand") {
+  Graph graph;
+  const Operands o = operands_in(graph);
+  const Value c = graph.input("c", {DType::f32, {M, H}}), bias = graph.input("gate bias", {DType::f32, {H}});
+  graph.output("y", lstm_gates(matmul(o.a, o.w), c) * o.row + bias);
+  const auto planned = plan(graph, *make_backend("cpu"));
+  const auto groups = product_groups(*planned->graph);
+  REQUIRE(groups.size() == 1);
+  const ProductGroup& group = groups[0];
+  CHECK(group.m == M);
+  CHECK(group.n == N);
+  CHECK(group.gates == G);
+  CHECK(group.units == H);
+  std::vector<std::int64_t> gates;
+  std::vector<Role> others;
+  for (const auto& [role, gate] : group.operands)
+    if (role == Role::product) gates.push_back(gate);
+    else others.push_back(role);
+  std::sort(gates.begin(), gates.end());
+  std::sort(others.begin(), others.end());
+  CHECK(gates == std::vector<std::int64_t>{0, 1, 2, 3});
+  CHECK(others == std::vector{Role::bias, Role::row, Role::residual});
+  const std::string line = describe(group, *planned->graph);
+  CHECK(line.find(" matmul [6,40], 4 gates of 10 units + %") != std::string::npos);
+  for (const char* name : {"gate 0", "gate 1", "gate 2", "gate 3", "bias", "value per row", "residual"})
+    CHECK(line.find(name) != std::string::npos);
+}
+
+TEST_CASE("the step of a built-in cell is one group") {
+  for (const auto& [cell, gates] : {std::pair("lstm", 4), std::pair("gru", 3)}) {
+    CAPTURE(cell);
+    Graph graph;
+    Scope scope(graph, /*training=*/false);
+    const Value x = graph.input("x", {DType::f32, {7, 5, 3}});
+    graph.output("y", recurrent_model(scope, x, {.cell = cell, .hidden = 16}).y);
+    const auto planned = plan(graph, *make_backend("cpu"));
+    for (const auto& body : planned->bodies) {
+      if (!body) continue;
+      const auto groups = product_groups(*body->graph);
+      REQUIRE(groups.size() == 1);
+      CHECK(groups[0].gates == gates);
+      CHECK(groups[0].units == 16);
+    }
+  }
+}
+
+// The gates of the first product of the planned graph.
+ProductGates gates_of(const std::function<void(const Operands&, const Value& product)>& build) {
+  Graph graph;
+  const Operands o = operands_in(graph);
+  build(o, matmul(o.a, o.w));
+  const auto planned = plan(graph, *make_backend("cpu"), {.without = {"sink_slices"}});
+  for (std::int32_t id = 0; id < static_cast<std::int32_t>(planned->graph->nodes().size()); ++id)
+    if (planned->graph->node(id).op == Op::matmul) return product_gates(*planned->graph, id);
+  return {};
+}
+
+TEST_CASE("gates are found behind whatever keeps their order") {
+  const auto by_halves = [](const Value& product, const Shape& shape, int axis) {
+    const Value p = reshape(product, shape);
+    const std::int64_t half = shape[axis] / 2;
+    return std::pair(slice(p, axis, 0, half), slice(p, axis, half, half));
+  };
+  struct Row {
+    Shape shape;
+    int axis;
+  };
+  for (const Row& row : {Row{{M, N}, 1}, Row{{M, 2, N / 2}, 1}, Row{{2, 3, 1, N}, 3}, Row{{M, 4, N / 4}, 1}}) {
+    CAPTURE(row.shape.text());
+    const ProductGates gates = gates_of([&](const Operands& o, const Value& product) {
+      const auto [a, b] = by_halves(product, row.shape, row.axis);
+      o.graph.output("y", reshape(tanh(a), {M, N / 2}) * reshape(sigmoid(b), {M, N / 2}));
+    });
+    CHECK(gates.gates == 2);
+    CHECK(gates.units == N / 2);
+    CHECK(gates.reads.size() == 2);
+  }
+}
+
+TEST_CASE("ranges that are no gates leave one gate: unequal ones, rows, transposed ones, parts beside the whole") {
+  using Reader = std::function<void(const Operands&, const Value& product)>;
+  const std::pair<const char*, Reader> readers[] = {
+      {"unequal", [](const Operands& o, const Value& p) {
+         o.graph.output("y", tanh(slice(p, 1, 0, 10)));
+         o.graph.output("z", tanh(slice(p, 1, 10, 30)));
+       }},
+      {"shifted", [](const Operands& o, const Value& p) { o.graph.output("y", tanh(slice(p, 1, 5, 10))); }},
+      {"no divisor", [](const Operands& o, const Value& p) { o.graph.output("y", tanh(slice(p, 1, 0, 12))); }},
+      {"rows", [](const Operands& o, const Value& p) { o.graph.output("y", tanh(slice(p, 0, 0, 3))); }},
+      {"transposed", [](const Operands& o, const Value& p) {
+         o.graph.output("y", tanh(slice(transpose(p, {1, 0}), 0, 0, 20)));
+       }},
+      {"beside", [](const Operands& o, const Value& p) {
+         o.graph.output("y", tanh(slice(p, 1, 0, 20)));
+         o.graph.output("p", p);
+       }}};
+  for (const auto& [name, reader] : readers) {
+    CAPTURE(name);
+    const ProductGates gates = gates_of(reader);
+    CHECK(gates.gates == 1);
+    CHECK(gates.units == N);
+  }
+}
+
+TEST_CASE("gates that two nodes read are no group, and a gate that is a named output is none either") {
+  CHECK(groups_of([](const Operands& o) {
+          const Value p = matmul(o.a, o.w);
+          o.graph.output("y", tanh(gate(p, 0)) + gate(p, 1));
+          o.graph.output("sum", reduce_sum(gate(p, 2), {0}));
+        }).empty());
+  CHECK(groups_of([](const Operands& o) {
+          const Value p = matmul(o.a, o.w);
+          o.graph.output("y", tanh(gate(p, 0)) + gate(p, 1));
+          o.graph.output("p", gate(p, 2));
+        }).empty());
 }
 
 // ---- cpu computes both in one call
@@ -158,6 +290,42 @@ TEST_CASE("a product and its epilogue in one call have the bits of two calls, in
           if (n > 1 && !*without) CHECK(one.joined == 1);
         }
     }
+}
+
+TEST_CASE("gates and their epilogue in one call have the bits of two calls, in every shape and on every team") {
+  const Build cell = [](const Operands& o, const Value& p) {
+    return lstm_gates(p, slice(o.full, 1, 0, o.full.shape()[1] / G) * o.row);
+  };
+  const std::pair<std::string, Build> epilogues[] = {
+      {"a cell", cell},
+      {"16 bits", [](const Operands&, const Value& p) { return cast(gate(p, 3) * gate(p, 1), DType::bf16); }},
+      {"axes apart", [](const Operands& o, const Value& p) {
+         const std::int64_t m = p.shape()[0], units = p.shape()[1] / G;
+         const Value gates = reshape(p + o.bias, {m, G, units});
+         return reshape(slice(gates, 1, 2, 1), {m, units}) - reshape(slice(gates, 1, 0, 1), {m, units});
+       }}};
+  const std::array<std::int64_t, 3> shapes[] = {{1, 40, 7},     {3, 32, 64},  {4, 132, 300}, {70, 4, 9},
+                                                {200, 48, 20},  {130, 1100, 9}, {500, 72, 600}, {17, 8, 3},
+                                                {260, 512, 130}};
+  // How many of them are joined depends on the blocks, and so on the processor.
+  for (const auto& [name, build] : epilogues) {
+    int joined = 0;
+    for (const auto& [m, n, k] : shapes) {
+      CAPTURE(name);
+      INFO(m, " x ", n, " x ", k);
+      const Computed apart = compute(build, m, n, k, 1, /*apart=*/true);
+      CHECK(apart.joined == 0);
+      for (const int threads : {1, 2, 3})
+        for (const char* without : {"", "in_place"}) {
+          CAPTURE(threads);
+          CAPTURE(without);
+          const Computed one = compute(build, m, n, k, threads, false, *without ? Lines{without} : Lines{});
+          CHECK(one.bytes == apart.bytes);
+          joined += one.joined;
+        }
+    }
+    CHECK(joined > 9);
+  }
 }
 
 TEST_CASE("a product by packed constants has its epilogue too, in every format of weights") {

@@ -266,8 +266,13 @@ void add_sums(Graph& g, const Shape& shape, bool by_hand) {
   std::int64_t n = std::min<std::int64_t>(8, rows);
   while (rows % n != 0) --n;
   const auto sum_of = [&](Value of) {
-    const std::int64_t columns = of.shape()[of.rank() - 1];
-    if (by_hand) return reduce_sum(reduce_sum(reshape(of, {rows / n, n, columns}), {1}), {0});
+    if (by_hand) {
+      const std::int64_t columns = of.shape()[of.rank() - 1];
+      const Value groups = reshape(of, {rows / n, n, columns});
+      Value sums = slice(groups, 1, 0, 1);
+      for (std::int64_t k = 1; k < n; ++k) sums = sums + slice(groups, 1, k, 1);
+      return reduce_sum(reshape(sums, {rows / n, columns}), {0});
+    }
     Ints axes;
     for (int axis = 0; axis + 1 < of.rank(); ++axis) axes.push_back(axis);
     return reduce_sum(of, axes);

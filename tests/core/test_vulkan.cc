@@ -123,6 +123,46 @@ TEST_CASE("random numbers are Philox's, also far into a stream") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE("an elementwise group with more operands than a shader binds is computed in parts") {
+  const auto backend = open_or_skip();
+  if (!backend) return;
+  constexpr int k_inputs = 44;
+  Graph graph;
+  TensorMap inputs;
+  std::vector<Value> x;
+  for (int i = 0; i < k_inputs; ++i) {
+    const std::string name = "x" + std::to_string(i);
+    x.push_back(graph.input(name, {DType::f32, {5, 7}}));
+    inputs.emplace(name, counting({DType::f32, {5, 7}}, 3 + i % 5, i % 3));
+  }
+  Value sum = x[0];
+  for (std::size_t i = 1; i < k_inputs; ++i) sum = i % 2 ? sum + x[i] : sum - x[i];
+  graph.output("sum", sum);
+  graph.output("other", sum * x[2] + x[1]);
+  graph.output("is negative", less(sum, x[3]));
+  const TensorMap got = evaluate(graph, *backend, inputs), wanted = evaluate(graph, *make_backend("reference"), inputs);
+  for (const auto& [name, tensor] : wanted)
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) CHECK(got.at(name).at(i) == tensor.at(i));
+}
+
+TEST_CASE("a row group with more operands than a shader binds reads those of the arena through one buffer") {
+  const auto backend = open_or_skip();
+  if (!backend) return;
+  constexpr std::int64_t k_values = 40;
+  Graph graph;
+  const Value x = graph.input("x", {DType::f32, {9, 5}}), at = graph.input("at", {DType::i32, {k_values, 7}});
+  Value sum;
+  for (std::int64_t i = 0; i < k_values; ++i) {
+    const Value rows = gather(x, reshape(slice(at, 0, i, 1), {7}));  // a value of the arena
+    sum = i == 0 ? rows : sum * 0.5 + rows;
+  }
+  graph.output("y", sum - reduce_max(sum, {1}, true));
+  const TensorMap inputs{{"x", counting({DType::f32, {9, 5}}, 11, 4)},
+                         {"at", counting({DType::i32, {k_values, 7}}, 9, 0)}};
+  const TensorMap got = evaluate(graph, *backend, inputs), wanted = evaluate(graph, *make_backend("reference"), inputs);
+  for (std::int64_t i = 0; i < 35; ++i) CHECK(got.at("y").at(i) == wanted.at("y").at(i));
+}
+
 TEST_CASE("work is the same when loops must be short: no loop ends early in silence") {
   const auto backend = open_or_skip();
   if (!backend) return;

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "backends/common/walk.h"
+#include "backends/vulkan/products.h"
 #include "backends/vulkan/record.h"
 #include "tests/core/expression_trees.h"
 #include "tests/support/setting.h"
@@ -73,17 +74,18 @@ std::vector<Bytes8> run_expression(Context& context, const Expression& e, const 
     results.emplace_back(static_cast<std::size_t>(e.shape.elements()) * dtype_bytes(dtype));
     bind(frame.outputs, Storage::Place::output, results.back().size(), dtype);
   }
-  program.params = expression_params(simple);
+  program.params = expression_params(simple, separate_buffers(e.inputs.size() + e.results.size()));
   const Setting setting = context.setting();
-  dispatch.kernel = &context.pipelines.get(expression_key(simple), static_cast<int>(dispatch.operands.size()) + 1,
-                                           [&] { return expression_shader(simple, setting); });
+  const Buffers buffers = separate_buffers(dispatch.operands.size());
+  dispatch.kernel = &context.pipelines.get(expression_key(simple, buffers), buffers.count + 1,
+                                           [&] { return expression_shader(simple, buffers, setting); });
   dispatch.groups = (static_cast<std::uint64_t>(simple.shape.elements()) + setting.local_size - 1) / setting.local_size;
   auto main = std::make_shared<PlanProgram>();
   auto hazards = std::make_shared<common::Hazards>();
   hazards->tasks.resize(2);
   main->plan = std::make_shared<Plan>();
   main->hazards = hazards;
-  main->works.push_back({0, {dispatch}, {}, {}});
+  main->works.push_back({.node = 0, .dispatches = {dispatch}});
   program.main = main;
   Held held;
   held.params = context.memory.allocate(program.params.size() * 4, Use::device);
@@ -115,17 +117,37 @@ TEST_CASE("shaders of random expression trees are valid SPIR-V") {
   for (std::size_t k = 0; k < setting("UNROLL_VULKAN_TREES", k_validated); ++k) {
     const Expression e = common::simplified(random_expression(engine, /*with_f64=*/false));
     CAPTURE(text_of(e));
-    REQUIRE(is_valid(expression_shader(e, k % 2 ? k_setting : k_preserving), folder));
+    const Buffers buffers = separate_buffers(e.inputs.size() + e.results.size());
+    REQUIRE(is_valid(expression_shader(e, buffers, k % 2 ? k_setting : k_preserving), folder));
   }
 }
 
-TEST_CASE("shaders of products, reductions, indices, draws and packing are valid SPIR-V") {
+TEST_CASE("shaders of products are valid SPIR-V: tiles, batches, row counts, orders in memory, epilogues with gates") {
+  if (!have_validator()) return;
+  const TempFolder folder;
+  Epilogue epilogue;
+  epilogue.expression.shape = {6, 20};
+  epilogue.expression.inputs = {{DType::f32, {20, 1}}, {DType::f32, {0, 1}}, {DType::f32, {20, 1}}};
+  epilogue.expression.instructions = {{Op::add, DType::f32, DType::f32, 0, 1}, {Op::mul, DType::f32, DType::f32, 3, 2}};
+  epilogue.expression.results = {{4, {20, 1}}};
+  epilogue.gates = {0, -1, 1};
+  epilogue.buffers = separate_buffers(2);
+  for (const Setting& s : {k_setting, k_preserving}) {
+    for (const Product& product :
+         {Product{.tile = {64, 64, 4, 4, 16, 4}},
+          Product{.tile = {8, 64, 8, 8, 16, 1}, .batch_rank = 2, .a_by_k = false},
+          Product{.tile = {128, 128, 8, 8, 8, 1}, .has_rows = true, .rows_limit_k = true, .b_by_k = true},
+          Product{.tile = {4, 64, 4, 4, 16, 2}, .batch_rank = 1, .has_rows = true},
+          Product{.tile = {32, 64, 4, 4, 16, 4}, .gates = 2, .stores = false, .epilogue = &epilogue},
+          Product{.tile = {16, 64, 4, 4, 16, 4}, .gates = 2, .stores = true, .epilogue = &epilogue}})
+      CHECK(is_valid(product_shader(product, s), folder));
+  }
+}
+
+TEST_CASE("shaders of reductions, indices, draws and packing are valid SPIR-V") {
   if (!have_validator()) return;
   const TempFolder folder;
   for (const Setting& s : {k_setting, k_preserving, k_small}) {
-    for (const Product& product : {Product{0, false, false}, Product{2, false, false}, Product{0, true, true},
-                                   Product{1, true, false}})
-      CHECK(is_valid(product_shader(product, s), folder));
     for (const Reduction r : {Reduction::sum, Reduction::max, Reduction::argmax})
       for (const DType dtype : {DType::f32, DType::i32}) CHECK(is_valid(reduction_shader(r, dtype, 2, 2, s), folder));
     CHECK(is_valid(gather_shader(DType::b8, s), folder));
@@ -165,9 +187,9 @@ TEST_CASE("random expression trees compute on the device what they mean") {
     const std::vector<Bytes8> results = run_expression(*context, e, inputs);
     const std::vector<DType> dtypes = common::register_dtypes(e);
     for (std::int64_t x = 0; x < e.shape.elements(); ++x) {
-      std::vector<double> element;
+      Element element;
       for (std::size_t k = 0; k < inputs.size(); ++k)
-        element.push_back(number_at(e.inputs[k].dtype, inputs[k], offset_of(e.shape, e.inputs[k].strides, x)));
+        element.inputs.push_back(number_at(e.inputs[k].dtype, inputs[k], offset_of(e.shape, e.inputs[k].strides, x)));
       const std::vector<Bound> bounds = bounds_of(e, element, k_ulp);
       for (std::size_t k = 0; k < results.size(); ++k, ++numbers) {
         const double got = number_at(dtypes[e.results[k].from], results[k], x);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs what the documentation shows: a block after <!-- test: run --> is run by bash with `unroll` in the path,
 one after <!-- test: compile --> is compiled; one after <!-- test: file PATH --> is that file, without its SPDX line;
-every relative link leads to a file.
+every relative link leads to a file, and #NAME in a link to a source to a file with that name in it.
 
 usage: check_docs.py SOURCE_ROOT UNROLL
 """
@@ -18,7 +18,7 @@ import tempfile
 ROOT, UNROLL = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 BLOCK = re.compile(r"<!-- test: (run|compile|file \S+) -->\n```(\w+)\n(.*?)^```$", re.S | re.M)
 MARK = re.compile(r"<!-- test:")
-LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#([^)]*))?\)")
 COMPILER = shlex.split(os.environ.get("CXX", "c++"))
 
 
@@ -43,11 +43,21 @@ def same_as_file(block, path):
     return subprocess.CompletedProcess([], 0 if same else 1, "", "" if same else f"differs from {path.name}\n")
 
 
+def fault_of_link(folder, link, within):
+    target = folder / link
+    if not target.exists():
+        return f"no file {link}"
+    is_source = target.suffix in (".cc", ".h", ".def")
+    if within and is_source and not re.search(rf"\b{re.escape(within)}\b", target.read_text()):
+        return f"{link} does not have {within}"
+    return ""
+
+
 def check(page):
     """Number of blocks tried and a list of what is wrong."""
     text = page.read_text()
     name = page.relative_to(ROOT)
-    wrong = [f"{name}: no file {link}" for link in LINK.findall(text) if not (page.parent / link).exists()]
+    wrong = [f"{name}: {fault}" for link in LINK.findall(text) if (fault := fault_of_link(page.parent, *link))]
     blocks = BLOCK.findall(text)
     if len(blocks) != len(MARK.findall(text)):
         wrong.append(f"{name}: a mark is not followed by a block")

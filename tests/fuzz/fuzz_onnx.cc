@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are an ONNX model or are refused with Error; a model builds a graph for small inputs or is refused. No file
-// is opened, and nothing runs but the computation of shapes.
+// Any bytes are an ONNX model or are refused with Error; a model builds a graph for small inputs or is refused, and has
+// layers in a row or is refused. No file is opened, and nothing runs but the computation of shapes and parameters.
 #include <cstdint>
 #include <cstdlib>
 
 #include "frontends/onnx/import.h"
+#include "frontends/onnx/layers/import_layers.h"
 #include "unroll/error.h"
 
 namespace {
@@ -44,6 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       known.emplace(input.name, Tensor(type));
     }
     verify(*onnx::import_graph(model, types, known).graph);
+    onnx::import_layers(model, types);
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::internal) std::abort();
   }

@@ -26,6 +26,7 @@ void check(std::string_view text, const std::string& name, const PairsFormat& fo
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       const TextPair again = reader.pair_in(file, file.text(static_cast<std::int64_t>(i)));
       if (again.source != pairs[i].source || again.target != pairs[i].target) std::abort();
+      if (again.split != pairs[i].split) std::abort();
     }
     for (const TextPair& p : pairs) {
       if (p.source.empty() || p.target.empty() || p.source.size() > 200 || p.target.size() > 200) std::abort();
@@ -49,5 +50,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   PairsFormat last = document_format();
   last.source = "last";
   check(text, "fuzz", last);
+  PairsFormat summaries = summary_format();
+  summaries.split = "1";
+  check(text, "fuzz", summaries);
+  check(text, "fuzz.csv", summaries);
   return 0;
 }

@@ -22,6 +22,13 @@ void use(const Tokenizer& tokenizer, std::string_view text) {
     back += tokenizer.text(id);
   }
   if (all_known && back != text) std::abort();
+  if (tokenizer.unknown() >= 0) {
+    const std::vector<std::string> parts = tokenizer.parts(text);
+    if (parts.size() != tokenizer.encode(text, "fuzz").size()) std::abort();
+    back.clear();
+    for (const std::string& part : parts) back += part;
+    if (back != text) std::abort();
+  }
   const Tokenizer again = Tokenizer::from_stored(tokenizer.kind(), tokenizer.stored(), "fuzz");
   if (again.size() != tokenizer.size() || again.encode(text, "fuzz") != tokenizer.encode(text, "fuzz")) std::abort();
 }

@@ -18,7 +18,7 @@ import unroll
 
 ROOT = pathlib.Path(__file__).parents[2]
 FAILED, SKIPPED = [], []
-KINDS = ["language-model", "document", "label", "translate", "forecast", "classify"]
+KINDS = ["language-model", "document", "label", "translate", "summarize", "forecast", "classify"]
 
 
 def check(ok, what):
@@ -58,6 +58,7 @@ def every_task_predicts(folder):
     labels = models["label"].predict(["my sister sees", ["the", "sea"]])
     check([len(line) for line in labels] == [3, 2], f"tokens get labels: {labels}")
     check(isinstance(models["translate"].predict(["abc"])[0], str), "a line is translated")
+    check(isinstance(models["summarize"].predict(["bob sold a school in komar ."])[0], str), "a text is summarized")
     model = models["forecast"]
     series = model.inputs[0].axes[2]
     history = 10 + np.sin(np.arange(80 * series)).reshape(80, series)

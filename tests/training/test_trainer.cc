@@ -287,6 +287,34 @@ TEST_CASE("a trained language model generates text from its metadata and paramet
   CHECK(text(1, 0) == text(2, 0));
 }
 
+TEST_CASE("an input that no batch and no state sets is refused before the first update") {
+  // It would be zero, so that the loss is not finite.
+  class Forgetful : public TinyTask {
+   public:
+    explicit Forgetful(bool in_training_only) : in_training_only_(in_training_only) {}
+    TaskGraph build(Scope& scope, const Batch& like) const override {
+      TaskGraph t = TinyTask::build(scope, like);
+      if (scope.training() || !in_training_only_)
+        t.loss = t.loss / scope.graph().input("forgotten", {DType::f32, {}});
+      return t;
+    }
+
+   private:
+    bool in_training_only_;
+  };
+  const auto backend = make_backend("reference");
+  for (const bool in_training_only : {false, true})
+    for (const std::int64_t accumulate : {1, 2}) {
+      TrainerOptions o = small_training(4);
+      o.accumulate = accumulate;
+      const auto task = std::make_shared<Forgetful>(in_training_only);
+      const Result<TrainResult> fitted = attempt([&] { return Trainer(task, *backend, o).fit(); });
+      REQUIRE(!fitted.ok());
+      CHECK(fitted.error().kind() == ErrorKind::usage);
+      CHECK(std::string(fitted.error().what()).find("input 'forgotten' is in no batch") != std::string::npos);
+    }
+}
+
 TEST_CASE("a run reports wrong options before it starts") {
   const auto backend = make_backend("reference");
   const auto refused = [&](const char* part, const std::function<void(TrainerOptions&)>& change) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/tasks/translate/beam_search.h"
+#include "frontends/tasks/decode/beam_search.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
 #include "unroll/error.h"
@@ -37,12 +37,12 @@ TranslateOptions small_options() {
   o.label_smoothing = 0.1;
   return o;
 }
-std::vector<TranslateTask::Pair> pairs_of(const TranslateTask& task, Split split) {
-  std::vector<TranslateTask::Pair> list;
-  task.for_each_pair(split, [&](const TranslateTask::Pair& pair) { list.push_back(pair); });
+std::vector<PairTask::Pair> pairs_of(const PairTask& task, Split split) {
+  std::vector<PairTask::Pair> list;
+  task.for_each_pair(split, [&](const PairTask::Pair& pair) { list.push_back(pair); });
   return list;
 }
-std::shared_ptr<const TranslateTask> small_translate(const TranslateOptions& o = small_options()) {
+std::shared_ptr<const PairTask> small_translate(const TranslateOptions& o = small_options()) {
   return make_translate(o, small_pairs(), "small pairs");
 }
 

@@ -193,6 +193,8 @@ class UNROLL_API Executable {
   virtual std::size_t workspace_bytes() const { return 0; }
 };
 
+class Communicator;  // unroll/communicator.h
+
 class UNROLL_API Backend {
  public:
   virtual ~Backend() = default;
@@ -207,6 +209,7 @@ class UNROLL_API Backend {
   virtual void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) = 0;  // waits for the bytes
   virtual std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) = 0;
   virtual void wait() {}  // until all submitted work is complete
+  virtual Communicator* communicator() const { return nullptr; }  // BackendOptions::communicator, where it is used
 };
 
 class Trace;  // unroll/trace.h
@@ -220,6 +223,9 @@ struct BackendOptions {
   // Options of one backend by name, see backend_options(). Throws Error(usage), which lists the known names or values.
   std::map<std::string, std::string> own = {};
   Trace* trace = nullptr;  // records what each thread does, if the backend supports it; must outlive the backend
+  // This rank of several that train one model (unroll/communicator.h); must outlive the backend. Null: alone. Only
+  // `cpu` and `onednn` work with several ranks; the others throw Error(unsupported) when an update is planned.
+  Communicator* communicator = nullptr;
 };
 // An entry of BackendOptions::own that a backend knows.
 struct BackendOption {

@@ -32,6 +32,8 @@ UNROLL_API DataCheck check_data(const LabelOptions& options, std::shared_ptr<con
                                 const std::string& name);
 UNROLL_API DataCheck check_data(const TranslateOptions& options, std::shared_ptr<const Vfs::Reader> file,
                                 const std::string& name);
+UNROLL_API DataCheck check_data(const SummarizeOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
 UNROLL_API DataCheck check_data(const DocumentOptions& options, std::shared_ptr<const Vfs::Reader> file,
                                 const std::string& name);
 // Of a text in memory.

@@ -49,13 +49,13 @@ struct TranslationExample {
 
 // What fits the task is filled in, the rest is empty.
 struct Examples {
-  std::string task;  // of the metadata: language_model, forecast, classify, label, translate, document
+  std::string task;  // of the metadata: language_model, forecast, classify, label, translate, summarize, document
   Split split = Split::test;
   std::vector<ForecastExample> forecasts;        // one for each series
   std::vector<ClassExample> classes;             // classify, document
   Confusion confusion;                           // classify, document: of the whole split; label: of all its tokens
   std::vector<SentenceExample> sentences;        // label
-  std::vector<TranslationExample> translations;  // translate
+  std::vector<TranslationExample> translations;  // translate, summarize
   std::string prompt, text;                      // language-model: a sample that follows the prompt
 };
 

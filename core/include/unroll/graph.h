@@ -181,4 +181,8 @@ UNROLL_API void verify(const Graph& graph, Stage stage = Stage::built);
 // Error(graph) for other ops.
 UNROLL_API std::shared_ptr<const Graph> composite_body(const Graph& graph, const Node& node);
 
+// FNV-1a, 64 bits, over ops, attributes, constants, types and connections. It ignores names and the order of nodes.
+// Inputs and outputs are identified by position.
+UNROLL_API std::uint64_t graph_hash(const Graph& graph);
+
 }  // namespace unroll

@@ -38,6 +38,9 @@ struct UNROLL_API TensorSpec {
 //                   column s * B + b; `words` counts its words, `sentences` those of a document.
 //   translate       source [S,B], source_lengths [B], target [T,B] -> log_probabilities [B,T,V] of the tokens that
 //                   follow each target token. The first target token is V - 1, which also ends a text.
+//   summarize       the same inputs -> probabilities [T,B,V] of writing each token, attention [T,B,S] and p_gen [T,B].
+//                   Without model.pointer there is no p_gen; else source step s is copied with probability
+//                   (1 - p_gen) attention[s].
 struct Inference {
   std::vector<TensorSpec> inputs = {}, outputs = {};
   // Inputs that continue a sequence: the output of the same name is the value after the last step. Zeros at the start.

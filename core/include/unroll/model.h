@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Build models. A Scope creates named parameters while layers append nodes. A Cell defines a custom recurrent cell.
+// Build models: layers append nodes and create parameters in a Scope. A Cell defines a custom recurrent cell.
 // Shapes: T time, B batch, I input, H hidden, P output of a recurrent layer, L layers, D directions.
 #pragma once
 
@@ -13,66 +13,9 @@
 
 #include "unroll/graph.h"
 #include "unroll/ops.h"
-#include "unroll/tensor.h"
+#include "unroll/scope.h"
 
 namespace unroll {
-
-// Initialization of a parameter. fan_in is the last dimension of its shape, fan_out the first.
-struct Initializer {
-  enum class Kind : std::uint8_t { constant, uniform, normal, xavier_uniform, xavier_normal, orthogonal };
-  Kind kind = Kind::constant;
-  double scale = 0;  // constant: value; uniform: [-scale, scale); normal: standard deviation; others: gain
-  // The first dimension consists of this many equal blocks (the gates). Each is drawn separately with its own fan_out.
-  int blocks = 1;
-  int shifted_block = -1;  // `shift` is added to this block, such as the forget bias of an lstm
-  double shift = 0;
-
-  static Initializer zeros() { return {}; }
-  static Initializer constant(double value) { return {.kind = Kind::constant, .scale = value}; }
-  static Initializer uniform(double bound) { return {.kind = Kind::uniform, .scale = bound}; }
-  static Initializer normal(double deviation) { return {.kind = Kind::normal, .scale = deviation}; }
-  static Initializer xavier_uniform(double gain = 1) { return {.kind = Kind::xavier_uniform, .scale = gain}; }
-  static Initializer xavier_normal(double gain = 1) { return {.kind = Kind::xavier_normal, .scale = gain}; }
-  static Initializer orthogonal(double gain = 1) { return {.kind = Kind::orthogonal, .scale = gain}; }
-};
-
-struct ParameterSpec {
-  std::string name;
-  Type type;
-  Initializer initializer;
-};
-
-// Initializes all parameters in host memory. Each one depends on (seed, name) only: the bits are the same on every
-// machine and backend, in any order.
-UNROLL_API TensorMap initialize(std::span<const ParameterSpec> parameters, std::uint64_t seed);
-
-// The place in a model where layers add parameters. Scopes made by child() share one registry and prefix the names.
-class UNROLL_API Scope {
- public:
-  explicit Scope(Graph& graph, bool training = true, DType dtype = DType::f32);
-
-  Graph& graph() const;
-  bool training() const;  // dropout is active only if true
-  DType dtype() const;
-  Scope child(std::string_view prefix) const;  // names become "prefix.name"
-  std::string path() const;                    // "encoder.l0"; empty at the root
-
-  // Returns the parameter as a graph input. Later calls with the same name return the same value. Throws Error(shape)
-  // when the shape differs from the first call.
-  Value parameter(std::string_view name, Shape shape, Initializer initializer);
-  Value key() const;  // i32 [3]: seed low, seed high, update. By default the graph input "key"
-  void use_key(Value key);           // call before anything is drawn
-  std::int64_t next_site() const;    // reserves an RNG stream
-  const std::vector<ParameterSpec>& parameters() const;
-  // Adds a float scalar to the task's loss, in training only.
-  void add_penalty(Value penalty);
-  const std::vector<Value>& penalties() const;
-
- private:
-  struct Registry;
-  std::shared_ptr<Registry> registry_;
-  std::string prefix_;
-};
 
 // Layers. Parameters have PyTorch's names, layouts and default initialization.
 // "weight" [O, I], "bias" [O]
@@ -150,6 +93,9 @@ struct RecurrentLayerOptions : RecurrentOptions {
 UNROLL_API RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options,
                                            Value h0 = {}, Value c0 = {}, Value lengths = {}, Value reset = {});
 
+struct Cell;
+struct CellStep;
+
 // One time step, as the function of a cell sees it. All values belong to the graph of the step.
 class UNROLL_API Step {
  public:
@@ -163,6 +109,13 @@ class UNROLL_API Step {
   Value layer_norm(std::string_view name, Value x, double epsilon = 1e-5);  // "<name>.weight", "<name>.bias"
   // Uses the same masks in the forward and backward pass. The identity when not training or when rate is 0.
   Value dropout(Value x, double rate, DropoutMask mask = DropoutMask::step);
+  // A value of the model around the layer, such as the memory of an attention: the same in every step.
+  Value outer(Value value);
+  // Slice t of a sequence [T,...] of the model around the layer.
+  Value slice_of(Value sequence);
+  // A step of another cell inside this one, on x [B,I] and the states of that cell. Its parameters become parameters of
+  // this layer.
+  CellStep run(const Cell& cell, Value x, std::span<const Value> states);
 
  private:
   friend class CellRun;
@@ -175,6 +128,8 @@ class UNROLL_API Step {
 struct CellStep {
   std::vector<Value> states;  // next states, in the order of Cell::state_sizes
   Value y;                    // output of the step [B, P]; empty: the first state
+  // Further outputs of the step, stacked to [T,...]. Only for one layer in one direction, without lengths.
+  std::vector<Value> outputs = {};
 };
 
 // A recurrent cell defined by one function. Gradients, batching over time and all backends follow from it.
@@ -197,6 +152,7 @@ struct CellLayerOptions {
 struct CellLayerResult {
   Value y;                    // [T, B, D*P]
   std::vector<Value> states;  // final states, each [L*D, B, size]
+  std::vector<Value> outputs = {};  // CellStep::outputs, each [T,...]
 };
 // Stacked layers of a custom cell. Parameter names end in _l0, _l1_reverse, ... `initial`: one [L*D, B, size] per
 // state, or empty for zeros. `reset`: as for recurrent_layer.
@@ -255,6 +211,8 @@ struct RecurrentModelOptions {
 // not support.
 UNROLL_API CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
                                            std::span<const Value> initial = {}, Value lengths = {}, Value reset = {});
+// The cell of such a stack, for Step::run and cell_layer. Errors as above.
+UNROLL_API Cell recurrent_cell(const RecurrentModelOptions& options);
 UNROLL_API std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch);
 // "h" and "c" as in PyTorch, then "s2_", "s3_", ... The states of a text cell keep their own names.
 UNROLL_API std::vector<std::string> recurrent_state_names(const RecurrentModelOptions& options);

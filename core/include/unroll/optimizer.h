@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "unroll/graph.h"
-#include "unroll/model.h"
+#include "unroll/scope.h"
 #include "unroll/trainer.h"
 
 namespace unroll {

@@ -96,7 +96,10 @@ struct DecodeOptions {
   std::int64_t beam = 1;             // hypotheses kept; 1: greedy decoding
   double length_penalty = 0;         // alpha of Wu et al. 2016, eq. 14; above 0 for longer targets
   std::int64_t no_repeat_ngram = 0;  // no n-gram of this size occurs twice; 0: they may
-  std::int64_t max_length = 0;       // tokens; 0: twice the source's and 20
+  std::int64_t min_length = 0;       // tokens
+  std::int64_t max_length = 0;  // tokens; 0: translate: twice the source's and 20; summarize: target_tokens of training
+  // beta of Wu et al. 2016, eq. 14; above 0 for targets that cover more of the source. It counts where a text ends.
+  double coverage_penalty = 0;
 };
 
 // Targets for source lines, from a `translate` task.
@@ -122,6 +125,41 @@ class UNROLL_API Translator {
     std::vector<float> weights;               // [target, source]
   };
   Attention attention(std::string_view source, std::string_view target);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Summaries of texts, from a `summarize` task. Words of the source that the vocabulary lacks can be copied; the unknown
+// token is never written.
+class UNROLL_API Summarizer {
+ public:
+  Summarizer(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  ~Summarizer();
+  Summarizer(Summarizer&&) noexcept;
+  Summarizer& operator=(Summarizer&&) noexcept;
+
+  struct Summary {
+    std::string text;
+    double log_probability = 0;  // of the text and its end, natural logarithm
+    double score = 0;            // the same with the penalties of DecodeOptions
+  };
+  struct Result {
+    std::vector<Summary> summaries;        // at most `beam`, the best first; none for a text without a token
+    std::int64_t tokens = 0, unknown = 0;  // of the source, as far as it is read
+    std::int64_t cut = 0;                  // tokens beyond the source_tokens of training, which are not read
+  };
+  void check(std::string_view source) const;  // throws Error(usage) on a text that is not UTF-8
+  std::vector<Result> predict(std::span<const std::string> sources, const DecodeOptions& options = {});
+  std::string summarize(std::string_view source, const DecodeOptions& options = {});  // the best one of one source
+
+  // How much each written token attends to each source token, and p_gen, the probability that it comes from the
+  // vocabulary and is not copied (1 without a pointer).
+  struct Attention : Translator::Attention {
+    std::vector<float> p_gen;  // [target]
+  };
+  Attention attention(std::string_view source, std::string_view summary);
 
  private:
   struct State;

@@ -23,7 +23,7 @@ struct UNROLL_API ScanForm {
     int weight = 0;           // constant of the scan
     bool transposed = false;  // the weight is [N, K], not [K, N]
     std::int64_t m = 0, n = 0, k = 0;
-    // N = gates * units, gate by gate, if only slices of one gate each read the result; otherwise gates is 1.
+    // N = gates * units, gate by gate (ProductGates in product_groups.h).
     std::int64_t gates = 1, units = 0;
   };
   // Nodes between two exchanges, in order of the plan.

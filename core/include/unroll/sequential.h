@@ -10,6 +10,7 @@
 #include "unroll/export.h"
 #include "unroll/model.h"
 #include "unroll/predict.h"
+#include "unroll/tensor.h"
 
 namespace unroll {
 
@@ -39,5 +40,17 @@ struct Sequential {
 // "state.0", ... of a model that reads only the past. task_stream: y [T,B,O]; `last` and `final` are left out, as each
 // step is the last one so far. Throws Error(usage) on an unknown kind and on layers that cannot follow each other.
 UNROLL_API Metadata sequential_metadata(const Sequential& model);
+
+// What importers make of the model of another program.
+struct MappedTensor {
+  std::string from, to;  // names in the file and here
+  std::string stored;    // type in the file: "bf16[16,3]"
+};
+struct ImportedModel {
+  Sequential model;
+  TensorMap parameters;               // f32, by our names
+  std::vector<MappedTensor> mapping;  // in the order of the layers
+  std::vector<MappedTensor> unused;   // `to` is empty
+};
 
 }  // namespace unroll

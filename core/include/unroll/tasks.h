@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ready-made tasks: language modeling, forecasting, sequence classification, token labeling, sequence-to-sequence
-// translation and document classification. Each reads its data from a string or from a file. Above `memory_limit` bytes
-// (0: no limit) a file is streamed: a batch reads its records when needed, and at most 64 bytes per record stay in
-// memory. Option fields have the names of the config keys.
+// translation, summarization and document classification. Each reads its data from a string or from a file. Above
+// `memory_limit` bytes (0: no limit) a file is streamed: a batch reads its records when needed, and at most 64 bytes
+// per record stay in memory. Option fields have the names of the config keys.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace unroll {
 
 // Metadata of a trained model's file. Keys that describe the data a task was trained on, so that new files can be
 // read without it (lists have one entry per line; a newline in an entry is \n, a backslash \\):
-//   task                           language_model, forecast, classify, label, translate, document
+//   task                           language_model, forecast, classify, label, translate, summarize, document
 //   classify   columns, label      list of feature columns in order; label column. Names, or numbers without a header
 //              header, separator   "1" or "0"; one character
 //              steps, width        of a row: steps * width features
@@ -72,6 +72,8 @@ struct LanguageModelOptions {
   bool tied = false;                  // share the weight of the embedding with the output layer, see tied_linear_layer
   std::int64_t batch = 32;
   std::int64_t steps = 64;
+  // Groups of `batch` streams each that several ranks share; TrainerOptions::accumulate must be the same number.
+  std::int64_t shards = 1;
   SplitSource validation = 0.1;
   SplitSource test = 0.1;
   std::int64_t evaluation_batch = 8;  // streams into which the evaluation text is divided
@@ -224,18 +226,45 @@ struct TranslateOptions : TextRowsOptions {
   std::string sampling_schedule = "constant";
   std::int64_t sampling_batches = 1000;
 };
-class UNROLL_API TranslateTask : public Task {
+// A task that writes a text for each text.
+class UNROLL_API PairTask : public Task {
  public:
   struct Pair {
     std::string source, target;
   };
   virtual void for_each_pair(Split split, const std::function<void(const Pair&)>& take) const = 0;
 };
-UNROLL_API std::shared_ptr<const TranslateTask> make_translate(const TranslateOptions& options, std::string_view text,
-                                                               const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const TranslateTask> make_translate(const TranslateOptions& options,
-                                                               std::shared_ptr<const Vfs::Reader> file,
-                                                               const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options, std::string_view text,
+                                                          const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options,
+                                                          std::shared_ptr<const Vfs::Reader> file,
+                                                          const std::string& name, const Metadata& fitted = {});
+
+// Pointer-generator summarizer (See, Liu, Manning 2017): an encoder reads a text; each step of the decoder attends to
+// it, and writes a word of the vocabulary or copies a word of the text, also one that the vocabulary lacks. The file
+// has a `text<TAB>summary` pair per line, or is a CSV. Sources and targets share a vocabulary. Metrics, with teacher
+// forcing: perplexity per token; p_gen, the mean probability of writing from the vocabulary; coverage_loss. Use
+// Summarizer and text_scores to evaluate free decoding. Rows are assigned to the splits by a column or by split_seed.
+struct SummarizeOptions : TextRowsOptions {
+  std::string tokens = "words";      // bytes, characters, words, bpe
+  bool lowercase = false;            // A to Z in lower case, in sources and targets
+  std::string source, target;        // columns by name or number; empty: as for PairsFormat
+  std::string split;                 // column whose cells are train, validation or test; empty: none
+  std::int64_t source_tokens = 400;  // a longer source is cut
+  std::int64_t target_tokens = 100;  // a longer target is cut, and none is decoded beyond this length
+  // Source tokens that the encoder reads at a time, each chunk from a zero state; the decoder attends to all. 0: whole.
+  std::int64_t chunk = 0;
+  bool pointer = true;               // copy words of the source (section 2.2)
+  bool coverage = false;             // the attention reads the sum of its past weights (section 2.3)
+  double coverage_weight = 1;        // lambda of eq. 13; only with coverage
+  bool shared_embedding = true;      // encoder and decoder have one embedding
+  bool tied = false;                 // share the weight of the decoder's embedding with the output layer
+};
+UNROLL_API std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options, std::string_view text,
+                                                          const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options,
+                                                          std::shared_ptr<const Vfs::Reader> file,
+                                                          const std::string& name, const Metadata& fitted = {});
 
 // Builds a streaming model from the metadata of a checkpoint. Use it with the parameters of that checkpoint.
 //   language model  ids [T,B] -> logits [T,B,V] of the next token

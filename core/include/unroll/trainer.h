@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "unroll/backend.h"
-#include "unroll/model.h"
 #include "unroll/result.h"
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
+#include "unroll/scope.h"
 #include "unroll/tensor.h"
 #include "unroll/vfs.h"
 
@@ -67,6 +67,10 @@ class UNROLL_API Task {
   virtual TaskGraph build(Scope& scope, const Batch& like) const = 0;
   virtual std::int64_t n_batches(Split split) const = 0;
   virtual Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const = 0;
+  // With S > 1 shards, batch i of the training set has rows of group i % S, and continues the states that batch i - S
+  // left. An update takes one batch of each shard: TrainerOptions::accumulate is S. Several ranks can train a task that
+  // carries states only if it has shards.
+  virtual std::int64_t shards() const { return 1; }
   // A batch that shows names and types of the inputs; the parameters' shapes follow from it. The first batch of the
   // first split that has one. Throws Error(usage) when no split has one.
   virtual Batch example(std::uint64_t seed) const;

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The optimizer updates of one parameter. They equal torch.optim. p parameter, g gradient, lr learning rate
 // (a scalar input, so that a schedule needs no new plan), t the update, counted from 1.
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "core/ir/composite.h"
+#include "core/support/sum_tree.h"
+#include "unroll/error.h"
 #include "unroll/ops.h"
 
 namespace unroll {
@@ -111,6 +116,34 @@ Values lion_body(Inputs in, const Attributes& attributes) {
   return {p - lr * u, in[2] * beta2 + in[1] * (1 - beta2)};
 }
 
+// Roots in the order of sum_tree.h, [N] each. A rank without leaves gives zeros, which are not added.
+std::vector<TreeBlock> own_roots(const Attributes& attributes) {
+  const auto n = [&](const char* name) { return attributes.get<std::int64_t>(name); };
+  return roots_of(leaves_of(n("leaves"), static_cast<int>(n("rank")), static_cast<int>(n("ranks"))));
+}
+void require_all_reduce(const ShapeQuery& q) {
+  const std::int64_t rank = q.integer("rank"), ranks = q.integer("ranks"), leaves = q.integer("leaves");
+  constexpr std::int64_t k_most = 1 << 20;
+  q.require(ranks >= 1 && ranks <= k_most && rank >= 0 && rank < ranks,
+            "rank must be in [0, ranks); got " + std::to_string(rank) + " of " + std::to_string(ranks));
+  q.require(leaves >= 1 && leaves <= k_most, "leaves must be in [1, 2^20]; got " + std::to_string(leaves));
+  q.require_float(0);
+  q.require_same_dtype();
+  for (std::size_t i = 1; i < q.inputs.size(); ++i) q.require_shape(i, q.shape(0), "a root");
+  const std::size_t wanted = std::max<std::size_t>(own_roots(q.attributes).size(), 1);
+  q.require(q.inputs.size() == wanted, "takes " + std::to_string(wanted) + " roots for these leaves; got " +
+                                           std::to_string(q.inputs.size()));
+}
+// Of one rank. The others need a kernel that exchanges.
+Values all_reduce_body(Inputs in, const Attributes& attributes) {
+  std::vector<Value> sums(in.begin(), in.end());
+  for (const SumStep& step : sum_steps(own_roots(attributes)))
+    sums[static_cast<std::size_t>(step.left)] =
+        sums[static_cast<std::size_t>(step.left)] + sums[static_cast<std::size_t>(step.right)];
+  return {sums[0]};
+}
+bool all_reduce_needs_kernel(const Attributes& attributes) { return attributes.get<std::int64_t>("ranks") > 1; }
+
 }  // namespace
 
 std::span<const Composite> update_composites() {
@@ -137,8 +170,20 @@ std::span<const Composite> update_composites() {
        {{"beta1", K::number}, {"beta2", K::number}, {"weight_decay", K::number}},
        require_one_slot,
        lion_body},
+      {Op::all_reduce,
+       {{"leaves", K::integer}, {"rank", K::integer}, {"ranks", K::integer}},
+       require_all_reduce,
+       all_reduce_body,
+       all_reduce_needs_kernel},
   };
   return rows;
+}
+
+Value all_reduce(std::span<const Value> roots, std::int64_t leaves, int rank, int ranks) {
+  if (roots.empty() || !roots[0]) throw Error(ErrorKind::usage, "all_reduce", "operand 0 is empty");
+  return roots[0].graph().append_one(
+      Op::all_reduce, roots,
+      {{"leaves", leaves}, {"rank", std::int64_t{rank}}, {"ranks", std::int64_t{ranks}}});
 }
 
 }  // namespace unroll

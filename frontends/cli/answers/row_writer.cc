@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::size_t k_buffer = std::size_t{1} << 16;
 
-struct FormatRow {
+struct WrittenRow {
   std::string_view word;
   RowFormat format;
 };
-constexpr FormatRow k_formats[] = {
+constexpr WrittenRow k_written_formats[] = {
     {"text", RowFormat::text}, {"csv", RowFormat::csv}, {"tsv", RowFormat::tsv}, {"jsonl", RowFormat::jsonl}};
 
 }  // namespace
@@ -83,11 +83,11 @@ void OutputFile::finish() {
 }
 
 RowFormat row_format(const std::string& word, const std::string& output, RowFormat usual) {
-  for (const FormatRow& row : k_formats)
+  for (const WrittenRow& row : k_written_formats)
     if (row.word == word) return row.format;
   if (!word.empty())
     throw Error(ErrorKind::usage, "--format", fmt::format("expected csv, tsv, jsonl or text; got '{}'", word));
-  for (const FormatRow& row : k_formats)
+  for (const WrittenRow& row : k_written_formats)
     if (row.format != RowFormat::text && output.ends_with("." + std::string(row.word))) return row.format;
   return output.ends_with(".json") ? RowFormat::jsonl : usual;
 }

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "frontends/cli/answers/translate_scores.h"
+#include "frontends/cli/answers/pair_scores.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/page/pictures.h"
 #include "frontends/cli/terminal/activity.h"
@@ -19,13 +19,13 @@ namespace {
 
 // Batches of the test set that a report evaluates, and with which it still counts a confusion matrix.
 constexpr std::int64_t k_most_batches = 200, k_most_confusion_batches = 1000;
-// Pairs of the test set that a report translates.
-constexpr std::int64_t k_most_translations = 200;
+// Pairs of the test set for which a report decodes.
+constexpr std::int64_t k_most_decoded = 200;
 
 // The same task with fewer batches of the test set.
-class FirstBatches : public Task {
+class FirstTestBatches : public Task {
  public:
-  FirstBatches(std::shared_ptr<const Task> task, std::int64_t most) : task_(std::move(task)), most_(most) {}
+  FirstTestBatches(std::shared_ptr<const Task> task, std::int64_t most) : task_(std::move(task)), most_(most) {}
   TaskGraph build(Scope& scope, const Batch& like) const override { return task_->build(scope, like); }
   std::int64_t n_batches(Split split) const override { return std::min(task_->n_batches(split), most_); }
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
@@ -56,21 +56,21 @@ void evaluate(const std::string& folder, TestResult& result, Activity& activity)
   }
   const auto backend = open_backend(run.config);
   activity.say(folder + ": evaluating the test set");
-  Trainer trainer(std::make_shared<FirstBatches>(task, k_most_batches), *backend, trainer_options(run.config));
+  Trainer trainer(std::make_shared<FirstTestBatches>(task, k_most_batches), *backend, trainer_options(run.config));
   trainer.set_parameters(run.model.tensors);
   result.metrics = trainer.evaluate(Split::test).metrics;
   result.baselines = task->baselines(Split::test);
   if (n > k_most_batches)
     result.note = fmt::format("Metrics of the model are of the first {} of {} batches; `unroll eval` takes all.",
                               k_most_batches, number_text(static_cast<double>(n)));
-  if (const auto* translate = dynamic_cast<const TranslateTask*>(task.get())) {
+  if (const auto* pairs = dynamic_cast<const PairTask*>(task.get())) {
     activity.say(folder + ": scoring texts");
-    TranslateScores scores = translate_scores(*translate, run, *backend, Split::test, {}, k_most_translations);
+    PairScores scores = pair_scores(*pairs, run, *backend, Split::test, {}, k_most_decoded);
     result.metrics.merge(scores.model);
     result.baselines.merge(scores.baselines);
     if (!scores.all)
       result.note += fmt::format(" BLEU, ROUGE and exact match are of the first {} pairs; `unroll eval` takes all.",
-                                 k_most_translations);
+                                 k_most_decoded);
   }
   if (row_of(run).counts_confusion && n > k_most_confusion_batches) {
     result.note += " The test set is too large for a confusion matrix here; `unroll eval` counts one.";

@@ -200,7 +200,7 @@ int execute(const BenchArguments& options) {
 
 }  // namespace
 
-const Command bench_command =
-    command(k_deploy, "bench", "Measure the speed of a layer stack or a matrix product.", add_options, execute);
+const Command bench_command = command<BenchArguments>(
+    k_deploy, "bench", "Measure the speed of a layer stack or a matrix product.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -237,7 +237,7 @@ int execute(const CompareArguments& options) {
 }  // namespace
 
 const Command compare_command =
-    command(k_understand, "compare",
+    command<CompareArguments>(k_understand, "compare",
             "Check that backends agree on a model's outputs, gradients and updates.",
             add_options, execute);
 

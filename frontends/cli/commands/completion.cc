@@ -119,7 +119,7 @@ int execute(const CompletionArguments& options) {
 
 }  // namespace
 
-const Command completion_command =
-    command(k_machine, "completion", "Print a completion script for a shell.", add_options, execute);
+const Command completion_command = command<CompletionArguments>(
+    k_machine, "completion", "Print a completion script for a shell.", add_options, execute);
 
 }  // namespace unroll::cli

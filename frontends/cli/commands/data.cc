@@ -82,6 +82,6 @@ int execute(const DataArguments& options) {
 }  // namespace
 
 const Command data_command =
-    command(k_begin, "data", "Check a dataset for common problems.", add_options, execute);
+    command<DataArguments>(k_begin, "data", "Check a dataset for common problems.", add_options, execute);
 
 }  // namespace unroll::cli

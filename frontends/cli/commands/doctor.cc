@@ -10,6 +10,7 @@
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/backend.h"
+#include "unroll/communicator.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 
@@ -106,6 +107,9 @@ int execute(const DoctorArguments& options) {
   Activity busy("testing the backends");
   const SelfTest test = self_test(options.json);
   busy.say("measuring the roofline");
+  const std::vector<std::string> mpi = mpi_libraries();  // takes too long to load for a doctor without self-test
+  if (options.json || !mpi.empty()) report.add("mpi", mpi);
+  else report.add("mpi", "absent: neither Open MPI 4 nor MPICH 4 is installed (docs/scaling.md)");
   report.add("self_test", test.backends).add("roofline", roofline(caches, options.json));
   busy.finish();
   report.print(options.json);
@@ -116,7 +120,7 @@ int execute(const DoctorArguments& options) {
 
 }  // namespace
 
-const Command doctor_command =
-    command(k_machine, "doctor", "Show what this build and machine support, and test it.", add_options, execute);
+const Command doctor_command = command<DoctorArguments>(
+    k_machine, "doctor", "Show what this build and machine support, and test it.", add_options, execute);
 
 }  // namespace unroll::cli

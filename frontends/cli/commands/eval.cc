@@ -6,7 +6,7 @@
 #include "core/train/judgement.h"
 #include "frontends/cli/answers/scores.h"
 #include "frontends/cli/answers/test_result.h"
-#include "frontends/cli/answers/translate_scores.h"
+#include "frontends/cli/answers/pair_scores.h"
 #include "frontends/cli/commands/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/plan/explain.h"
@@ -58,7 +58,7 @@ Report report_of(const Metrics& values) {
   return report;
 }
 
-void add_text_scores(TranslateScores scores, Metrics& metrics, std::map<std::string, Metrics>& baselines) {
+void add_text_scores(PairScores scores, Metrics& metrics, std::map<std::string, Metrics>& baselines) {
   metrics.merge(scores.model);
   baselines.merge(scores.baselines);
 }
@@ -103,9 +103,9 @@ int execute(const EvalArguments& options) {
   EvaluateResult result = trainer.evaluate(split_of(options.split));
   std::map<std::string, Metrics> methods = task->baselines(split_of(options.split));
   busy.say("scoring texts");
-  if (const auto* translate = dynamic_cast<const TranslateTask*>(task.get()))
-    add_text_scores(translate_scores(*translate, run, *backend, split_of(options.split), options.decode),
-                    result.metrics, methods);
+  if (const auto* pairs = dynamic_cast<const PairTask*>(task.get()))
+    add_text_scores(pair_scores(*pairs, run, *backend, split_of(options.split), options.decode), result.metrics,
+                    methods);
   if (!options.svg.empty()) {
     busy.say("predicting examples");
     draw_examples(run, *task, *backend, split_of(options.split), options.svg);
@@ -135,6 +135,6 @@ int execute(const EvalArguments& options) {
 }  // namespace
 
 const Command eval_command =
-    command(k_begin, "eval", "Evaluate a trained model on a split of its data.", add_options, execute);
+    command<EvalArguments>(k_begin, "eval", "Evaluate a trained model on a split of its data.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "core/support/elapsed.h"
 #include "core/train/options.h"
 #include "core/train/plan_training.h"
 #include "core/train/update_graph.h"
@@ -52,7 +53,6 @@ void add_options(CLI::App& app, ExplainArguments& o) {
 }
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // The first runs try out ways to share the work among threads; they do not count, but where one takes very long.
 class Stopwatch {
@@ -87,6 +87,7 @@ class FirstBatches final : public Task {
  public:
   FirstBatches(std::shared_ptr<const Task> task, std::int64_t train) : task_(std::move(task)), train_(train) {}
   TaskGraph build(Scope& scope, const Batch& like) const override { return task_->build(scope, like); }
+  std::int64_t shards() const override { return task_->shards(); }
   std::int64_t n_batches(Split split) const override {
     return std::min(task_->n_batches(split), split == Split::train ? train_ : 1);
   }
@@ -121,9 +122,13 @@ std::string name_of(const Plan& plan, std::int64_t accumulate) {
     const auto outputs = plan.graph->outputs();
     return std::any_of(outputs.begin(), outputs.end(), [&](const NamedValue& o) { return o.name == name; });
   };
+  const auto inputs = plan.graph->inputs();
+  const bool reads_sums = std::any_of(inputs.begin(), inputs.end(), [](const NamedValue& i) {
+    return i.name.starts_with(k_accumulated_prefix);
+  });
   return gives("report")     ? "evaluation"
-         : !gives(k_totals)  ? "sums of a batch"
-         : accumulate > 1    ? "last batch and update"
+         : !gives(k_totals)  ? (reads_sums ? "sum of gradients" : "gradient of a batch")
+         : accumulate > 1    ? "update from the gradients"
                              : "update";
 }
 
@@ -254,7 +259,7 @@ int execute(const ExplainArguments& options) {
 }  // namespace
 
 const Command explain_command =
-    command(k_understand, "explain",
+    command<ExplainArguments>(k_understand, "explain",
             "Explain the execution plan: passes applied or skipped, kernels chosen, predicted and measured time.",
             add_options, execute);
 

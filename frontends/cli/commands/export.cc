@@ -27,8 +27,11 @@ struct FormatRow {
 };
 constexpr FormatRow k_formats[] = {{"onnx", export_onnx}, {"cpp", export_cxx}, {"safetensors", export_safetensors}};
 
-void refuse_options_of_cpp(const ExportArguments& o) {
+void refuse_options_of_formats(const ExportArguments& o) {
   const ExportArguments plain;
+  if (o.external_data && o.format != "onnx")
+    throw Error(ErrorKind::usage, "export", fmt::format("--external-data does not apply to --format {}", o.format),
+                "It is an option of --format onnx");
   const std::pair<const char*, bool> given[] = {{"--name", o.name != plain.name},
                                                 {"--lanes", o.lanes != plain.lanes},
                                                 {"--weights-dtype", o.weights_dtype != plain.weights_dtype}};
@@ -45,6 +48,9 @@ void add_options(CLI::App& app, ExportArguments& o) {
   add_set(app, o);
   add_seed(app, o);
   add_flag(app, "--stream", o.stream, "Make the states inputs and outputs, to run a sequence in parts.");
+  group(app, "Model in ONNX");
+  add_flag(app, "--external-data", o.external_data,
+           "Write the weights to a second file beside the model, for models above 2 GiB.");
   group(app, "Model in C++");
   add_text(app, "--name", o.name, "NAME", "Name of the class.");
   add_integer(app, "--lanes", o.lanes, "Independent sequences that step together (B).", {1, 1e6, 4});
@@ -65,7 +71,7 @@ void add_options(CLI::App& app, ExportArguments& o) {
 }
 
 int execute(const ExportArguments& o) {
-  refuse_options_of_cpp(o);
+  refuse_options_of_formats(o);
   Activity busy("exporting the model");
   Report report;
   report.add("model", o.config).add("format", o.format);
@@ -80,7 +86,7 @@ int execute(const ExportArguments& o) {
 
 }  // namespace
 
-const Command export_command =
-    command(k_deploy, "export", "Write a trained model as an ONNX, C++ or safetensors file.", add_options, execute);
+const Command export_command = command<ExportArguments>(
+    k_deploy, "export", "Write a trained model as an ONNX, C++ or safetensors file.", add_options, execute);
 
 }  // namespace unroll::cli

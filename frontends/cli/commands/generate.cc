@@ -95,7 +95,7 @@ int execute(const GenerateArguments& options) {
 
 }  // namespace
 
-const Command generate_command =
-    command(k_begin, "generate", "Generate text with a trained language model.", add_options, execute);
+const Command generate_command = command<GenerateArguments>(
+    k_begin, "generate", "Generate text with a trained language model.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll import`: a model of PyTorch as a folder that the other commands open.
+// `unroll import`: a model of another program as a folder that the other commands open.
 #include "frontends/cli/commands/commands.h"
 #include "frontends/cli/deploy/import_model.h"
 #include "frontends/cli/options/command_options.h"
@@ -9,7 +9,8 @@ namespace unroll::cli {
 namespace {
 
 void add_options(CLI::App& app, ImportArguments& o) {
-  add_operand(app, "file", o.file, "PyTorch checkpoint (torch.save of a state dict, or safetensors).");
+  add_operand(app, "file", o.file,
+              "PyTorch checkpoint (torch.save of a state dict, or safetensors), or ONNX model FILE.onnx.");
   group(app, "Model in a checkpoint");
   add_texts(app, "--layers", o.names.layers, "NAME,...",
             "Layers in their order: names of modules, and tanh, relu, sigmoid, softmax, log_softmax, last, final, mean "
@@ -19,7 +20,8 @@ void add_options(CLI::App& app, ImportArguments& o) {
   add_flag(app, "--ignore-unused", o.names.ignore_unused, "Leave out tensors that belong to no layer.");
   group(app, "Check");
   add_text(app, "--sample", o.sample, "FILE",
-           "Safetensors file with an input of the model and the output that PyTorch computes from it.");
+           "Safetensors file with an input of the model and the output that PyTorch computes from it. For an ONNX "
+           "model: its inputs and outputs by name, or input and output.");
   add_flag(app, "--batch-first", o.batch_first, "The first axis of the sample is the batch, the second one time.");
   group(app, "Output");
   make_required(add_text(app, "--out", o.out, "DIR", "Folder to write; it must not exist, or be empty."));
@@ -27,7 +29,8 @@ void add_options(CLI::App& app, ImportArguments& o) {
   add_examples(app,
                "  unroll import lm.pt --out runs/lm --sample sample.safetensors\n"
                "  unroll import classifier.pt --layers rnn,last,fc1,relu,fc2 --out runs/c\n"
-               "  unroll import checkpoint.pt --prefix model. --out runs/model");
+               "  unroll import checkpoint.pt --prefix model. --out runs/model\n"
+               "  unroll import model.onnx --out runs/model");
 }
 
 int execute(const ImportArguments& o) {
@@ -41,6 +44,6 @@ int execute(const ImportArguments& o) {
 }  // namespace
 
 const Command import_command =
-    command(k_deploy, "import", "Import a PyTorch checkpoint.", add_options, execute);
+    command<ImportArguments>(k_deploy, "import", "Import a PyTorch checkpoint or an ONNX model.", add_options, execute);
 
 }  // namespace unroll::cli

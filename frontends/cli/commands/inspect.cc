@@ -138,7 +138,7 @@ int execute(const InspectArguments& options) {
 }  // namespace
 
 const Command inspect_command =
-    command(k_understand, "inspect",
+    command<InspectArguments>(k_understand, "inspect",
             "Show the contents of a model file, run folder, config or graph.",
             add_options, execute);
 

@@ -301,7 +301,7 @@ int execute(const LeverArguments& options) {
 }  // namespace
 
 const Command lever_command =
-    command(k_understand, "lever",
+    command<LeverArguments>(k_understand, "lever",
             "Run an ablation: change one option at a time and compare speed, memory and loss.",
             add_options, execute, {"ablation", "ablate"});
 

@@ -91,6 +91,6 @@ int execute(const NewArguments& options) {
 }  // namespace
 
 const Command new_command =
-    command(k_begin, "new", "Create a commented config and sample data.", add_options, execute);
+    command<NewArguments>(k_begin, "new", "Create a commented config and sample data.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -33,7 +33,7 @@ void add_options(CLI::App& app, PredictArguments& o) {
                       "by the name of --output, else by task"), {"csv", "tsv", "jsonl", "text"});
   add_text(app, "--svg", o.svg, "FILE",
            "Draw to this SVG file. forecast: the series and its forecast; classify, document: class probabilities of "
-           "the first lines; translate: attention for the first line.");
+           "the first lines; translate, summarize: attention for the first line.");
   show_default(add_integer(app, "--top-k", o.top_k,
                            "Labels to print with their probabilities; for classify and document.",
                            {1, 65536, 3}), "1");
@@ -183,6 +183,6 @@ int execute(const PredictArguments& options) {
 }  // namespace
 
 const Command predict_command =
-    command(k_begin, "predict", "Predict outputs for new inputs.", add_options, execute);
+    command<PredictArguments>(k_begin, "predict", "Predict outputs for new inputs.", add_options, execute);
 
 }  // namespace unroll::cli

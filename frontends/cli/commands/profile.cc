@@ -7,15 +7,17 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <mutex>
 
 #include "core/train/options.h"
 #include "frontends/cli/commands/commands.h"
 #include "frontends/cli/measure/compare_model.h"
 #include "frontends/cli/measure/self_test.h"
 #include "frontends/cli/plan/chrome_trace.h"
+#include "frontends/cli/plan/timed_task.h"
+#include "frontends/cli/run/launched_ranks.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/signals.h"
 #include "unroll/error.h"
 #include "unroll/trace.h"
 #include "unroll/vfs.h"
@@ -57,55 +59,26 @@ using Clock = TimedBackend::Clock;
 // Updates before the first one that counts: schedules are chosen by timings of the first runs.
 constexpr std::int64_t k_warm_up = 20;
 constexpr std::int64_t k_traced_updates = 3;
-constexpr std::size_t k_most_host_spans = 5000;
 
-// A task with a clock on its batches.
-class TimedTask final : public Task {
- public:
-  explicit TimedTask(std::shared_ptr<const Task> inside) : inside_(std::move(inside)) {}
-  TaskGraph build(Scope& scope, const Batch& like) const override { return inside_->build(scope, like); }
-  std::int64_t n_batches(Split split) const override { return inside_->n_batches(split); }
-  Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
-    const auto begin = Clock::now();
-    Batch batch = inside_->batch(split, seed, epoch, index);
-    const auto end = Clock::now();
-    const std::lock_guard lock(mutex_);
-    ++n_;
-    seconds_ += std::chrono::duration<double>(end - begin).count();
-    if (spans_.size() < k_most_host_spans) spans_.push_back({"batch", begin, end});
-    return batch;
-  }
-  double seconds_each() const {
-    const std::lock_guard lock(mutex_);
-    return n_ == 0 ? 0 : seconds_ / static_cast<double>(n_);
-  }
-  std::vector<TimedBackend::Span> spans_since(Clock::time_point begin) const {
-    const std::lock_guard lock(mutex_);
-    std::vector<TimedBackend::Span> since;
-    for (const auto& span : spans_)
-      if (span.end >= begin) since.push_back(span);
-    return since;
-  }
-
- private:
-  std::shared_ptr<const Task> inside_;
-  mutable std::mutex mutex_;  // batches are made ahead in another thread
-  mutable std::int64_t n_ = 0;
-  mutable double seconds_ = 0;
-  mutable std::vector<TimedBackend::Span> spans_;
+// Of several ranks, per update.
+struct Exchanges {
+  int ranks = 1;
+  double milliseconds = 0, bytes = 0;  // all exchanges, and what this rank sent
+  double before_calls_ms = 0;          // exchanges that are not calls of a plan
 };
 
 struct Measured {
   UpdateProfile calls;
-  double update_ms = 0, data_ms = 0, transfer_ms = 0, batch_ms = 0;
+  Exchanges exchanges;
+  double update_ms = 0, least_ms = 0, median_ms = 0;  // of an update: mean, least, median
+  double data_ms = 0, transfer_ms = 0, batch_ms = 0;
   Roofline roofline;
   Clock::time_point trace_begin{};
 };
 
-std::unique_ptr<Backend> backend_of(const ProfileArguments& options, Trace* trace) {
+Config config_of(const ProfileArguments& options) {
   const bool run = std::filesystem::is_directory(options.config) || !options.weights.empty();
-  const Config config = run ? open_run(options).config : load_config(options, options.config);
-  return open_backend(config, /*predict=*/true, trace);
+  return run ? open_run(options).config : load_config(options, options.config);
 }
 
 Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t updates, Trace* trace,
@@ -122,21 +95,34 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
   for (const auto& [name, tensor] : trainer.parameters()) parameters.insert(name);
 
   Measured m;
-  Clock::time_point begin{};
-  std::int64_t done = -1;  // asked before each update
+  const Communicator* ranks = backend.communicator();
+  Communicator::Exchanged exchanged_before;
+  Clock::time_point begin{}, last{};
+  std::vector<double> times;  // of measured updates
+  std::int64_t done = -1;     // asked before each update
   const auto each = [&] {
     const auto now = Clock::now();
     ++done;
+    if (done > k_warm_up && done <= end) times.push_back(1e3 * std::chrono::duration<double>(now - last).count());
+    last = now;
     if (done == k_warm_up) {
       backend.mark();
       begin = now;
+      if (ranks) exchanged_before = ranks->exchanged();
     }
     if (done == end) {
       const auto n = static_cast<double>(updates);
       m.calls = profile_updates(backend.ran(), updates, parameters);
       m.update_ms = 1e3 * std::chrono::duration<double>(now - begin).count() / n;
+      std::sort(times.begin(), times.end());
+      m.least_ms = times.front();
+      m.median_ms = times[times.size() / 2];
       m.data_ms = 1e3 * backend.seconds_before_calls() / n;
       m.transfer_ms = 1e3 * backend.transfer_seconds() / n;
+      if (ranks)
+        m.exchanges = {ranks->size(), 1e3 * (ranks->exchanged().seconds - exchanged_before.seconds) / n,
+                       static_cast<double>(ranks->exchanged().sent_bytes - exchanged_before.sent_bytes) / n,
+                       1e3 * backend.exchanges_before_calls() / n};
       m.trace_begin = Clock::now();
       if (trace) {
         backend.keep_spans(k_most_host_spans);
@@ -144,7 +130,7 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
       }
     }
     backend.await_call_from(Clock::now());
-    return false;
+    return stop_signal() != 0;  // several ranks have caught it
   };
   trainer.fit({}, each);
   if (trace) trace->record(false);
@@ -161,15 +147,20 @@ struct PhaseRow {
 };
 std::vector<PhaseRow> phases_of(const Measured& m) {
   std::vector<PhaseRow> rows{{"data", m.data_ms}};
-  double known = m.data_ms;
+  double in_calls = 0;
   for (std::size_t p = 0; p < m.calls.phase_ms.size(); ++p) {
-    rows.push_back({std::string(phase_name(static_cast<PlanPhase>(p))), m.calls.phase_ms[p]});
-    known += m.calls.phase_ms[p];
+    const auto phase = static_cast<PlanPhase>(p);
+    const bool exchanges = phase == PlanPhase::communication;
+    in_calls += m.calls.phase_ms[p];
+    if (exchanges && m.exchanges.ranks == 1) continue;
+    rows.push_back({std::string(phase_name(phase)),
+                    m.calls.phase_ms[p] + (exchanges ? m.exchanges.before_calls_ms : 0.0)});
   }
-  const double between = std::max(0.0, m.calls.run_ms - (known - m.data_ms));
-  rows.push_back({"between calls", between});
+  rows.push_back({"between calls", std::max(0.0, m.calls.run_ms - in_calls)});
   rows.push_back({"transfer", m.transfer_ms});
-  rows.push_back({"host", std::max(0.0, m.update_ms - known - between - m.transfer_ms)});
+  double known = 0;
+  for (const PhaseRow& row : rows) known += row.milliseconds;
+  rows.push_back({"host", std::max(0.0, m.update_ms - known)});
   return rows;
 }
 
@@ -237,26 +228,41 @@ TextTable call_table(const Measured& m) {
   return table;
 }
 
-int execute(const ProfileArguments& options) {
+void add_exchanges(Report& report, const Exchanges& e) {
+  if (e.ranks == 1) return;
+  report.add("ranks", std::int64_t{e.ranks})
+      .add("communication_ms", e.milliseconds)
+      .add("communication_bytes", static_cast<std::int64_t>(e.bytes));
+  if (e.milliseconds > 0) report.add("communication_gbps", e.bytes / e.milliseconds / 1e6);
+}
+
+// Every rank trains; rank 0 alone writes.
+int profile(const ProfileArguments& options, const Config& config, Communicator* ranks) {
   constexpr std::int64_t k_updates = 20;
+  const bool writes = !ranks || ranks->rank() == 0;
+  if (!writes) hide_progress();
   std::unique_ptr<Trace> trace;
   if (!options.trace.empty()) trace = std::make_unique<Trace>(static_cast<std::size_t>(options.trace_events));
   Activity busy("loading the model");
   CompareModel model = compare_model(options);
-  TimedBackend backend(backend_of(options, trace.get()));
+  TimedBackend backend(open_backend(config, /*predict=*/true, trace.get(), ranks));
   const std::int64_t updates = options.updates > 0 ? options.updates : k_updates;
   std::vector<HostLane> lanes;
   busy.say("profiling");
   model.training.stage = busy.stages();
   Measured m = measure(model, backend, updates, trace.get(), lanes);
+  if (stop_signal() != 0) return 128 + stop_signal();
+  if (!writes) return 0;
   busy.say("measuring the roofline");
   m.roofline = measure_roofline(backend);
   busy.finish();
 
   Report report;
   report.add("device", backend.describe().device).add("updates", updates).add("update_ms", m.update_ms);
+  report.add("min_ms", m.least_ms).add("median_ms", m.median_ms);
   report.add("run_ms", m.calls.run_ms);
   if (m.calls.predicted_ms > 0) report.add("predicted_ms", m.calls.predicted_ms);
+  add_exchanges(report, m.exchanges);
   report.add("batch_ms", m.batch_ms)
       .add("gflops_of_roofline", m.roofline.flop / 1e9)
       .add("gbps_of_roofline", m.roofline.bytes / 1e9);
@@ -276,9 +282,16 @@ int execute(const ProfileArguments& options) {
   return 0;
 }
 
+int execute(const ProfileArguments& options) {
+  const Config config = config_of(options);
+  if (!was_launched_by_mpi()) return profile(options, config, nullptr);
+  return on_launched_ranks(config.number("run.rank_timeout"),
+                           [&](Communicator& ranks) { return profile(options, config, &ranks); });
+}
+
 }  // namespace
 
-const Command profile_command =
-    command(k_understand, "profile", "Measure where the time of a training update goes.", add_options, execute);
+const Command profile_command = command<ProfileArguments>(
+    k_understand, "profile", "Measure where the time of a training update goes.", add_options, execute);
 
 }  // namespace unroll::cli

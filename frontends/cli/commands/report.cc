@@ -77,6 +77,6 @@ int execute(const ReportArguments& options) {
 }  // namespace
 
 const Command report_command =
-    command(k_understand, "report", "Write an HTML report that compares runs.", add_options, execute);
+    command<ReportArguments>(k_understand, "report", "Write an HTML report that compares runs.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -233,7 +233,7 @@ int execute(const TensorArguments& options) {
 }  // namespace
 
 const Command run_command =
-    command(k_deploy, "run",
+    command<TensorArguments>(k_deploy, "run",
             "Run one forward pass, or forward and backward, on tensors from files.",
             add_options, execute);
 

@@ -170,7 +170,7 @@ int execute(const StreamArguments& options) {
 
 }  // namespace
 
-const Command stream_command =
-    command(k_deploy, "stream", "Run a model step by step on a stream of input vectors.", add_options, execute);
+const Command stream_command = command<StreamArguments>(
+    k_deploy, "stream", "Run a model step by step on a stream of input vectors.", add_options, execute);
 
 }  // namespace unroll::cli

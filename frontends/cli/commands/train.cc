@@ -14,6 +14,7 @@
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/run/event_file.h"
+#include "frontends/cli/run/launched_ranks.h"
 #include "frontends/cli/run/progress.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/run/split_size.h"
@@ -21,6 +22,7 @@
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/signals.h"
+#include "unroll/communicator.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
 
@@ -93,7 +95,18 @@ struct Finished {
   std::optional<std::int64_t> best_update;
   std::vector<Advice> advice;
   bool diverged = false;
+  const Communicator* ranks = nullptr;  // null: one process
 };
+
+// Names as programs read them; people get words and units for them.
+void add_communication(Report& report, const Finished& run) {
+  if (!run.ranks) return;
+  const Communicator::Exchanged& exchanged = run.ranks->exchanged();
+  report.add("ranks", std::int64_t{run.ranks->size()}).add("communication_seconds", exchanged.seconds);
+  report.add("communication_bytes", static_cast<std::int64_t>(exchanged.sent_bytes));
+  if (exchanged.seconds > 0)
+    report.add("communication_gbps", static_cast<double>(exchanged.sent_bytes) / exchanged.seconds / 1e9);
+}
 
 Report report_for_programs(const Finished& run, const TrainArguments& options) {
   const TrainResult& result = run.result;
@@ -110,6 +123,7 @@ Report report_for_programs(const Finished& run, const TrainArguments& options) {
   report.add("skipped_updates", result.skipped_updates).add("rollbacks", result.rollbacks);
   report.add("data_wait", result.data_wait);
   report.add("seconds", result.seconds);
+  add_communication(report, run);
   if (result.estimated_seconds > 0) report.add("estimated_seconds", result.estimated_seconds);
   if (run.estimate.bytes > 0) report.add("estimated_bytes", static_cast<std::int64_t>(run.estimate.bytes));
   if (run.peak > 0) report.add("peak_bytes", static_cast<std::int64_t>(run.peak));
@@ -137,6 +151,7 @@ Report report_for_people(const Finished& run, const TrainArguments& options) {
   if (result.skipped_updates > 0) report.add("skipped_updates", result.skipped_updates);
   if (result.rollbacks > 0) report.add("rollbacks", result.rollbacks);
   report.add("seconds", result.seconds).add("data_wait", result.data_wait);
+  add_communication(report, run);
   if (run.peak > 0) report.add("peak memory", bytes_text(run.peak));
   const char* why = stop_signal() != 0       ? "yes, by a signal"
                     : result.out_of_time     ? "yes, by train.max_minutes"
@@ -282,23 +297,23 @@ std::string hint_of_run_folder(const TrainArguments& options) {
                      options.config.empty() ? "CONFIG" : options.config);
 }
 
-int execute(const TrainArguments& options) {
-  if (options.out.empty() && !options.find_lr && !options.verify_resume && !options.check_precision)
-    throw Error(ErrorKind::usage, "train", "--out is missing", hint_of_run_folder(options));
-  const std::string source = config_to_train(options);
-  Config config = load_config(options, source);
-  make_data_path_absolute(config, source);
-  TrainerOptions trainer = trainer_options(config);
-  apply_max_updates(options, config, trainer);
-  if (options.verify_resume) return run_verify_resume(config, trainer, options);
-  if (options.check_precision) return run_check_precision(config, trainer, options);
-  if (options.find_lr) return run_find_lr(config, trainer, options);
+// The other ranks write nothing and say nothing but errors.
+int follow(const Config& config, TrainerOptions trainer, const TrainArguments& options, Communicator& ranks) {
+  const auto task = make_task(config, "");
+  const auto backend = open_backend(config, /*predict=*/false, nullptr, &ranks);
+  trainer.folder = options.out;
+  trainer.resume = options.resume;
+  Trainer(task, *backend, trainer).fit({}, [] { return stop_signal() != 0; });
+  return stop_signal() != 0 ? 128 + stop_signal() : 0;
+}
+
+int train(const TrainArguments& options, const Config& config, TrainerOptions trainer, Communicator* ranks) {
   const auto changes = options.resume ? changes_since_run(options.out, config) : std::vector<ConfigChange>();
   Activity loading("loading the data");
   const auto task = make_task(config, "");
   loading.finish();
   ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(config, options.explain), explaining);
+  const auto backend = explained_if(options.explain, open_backend(config, options.explain, nullptr, ranks), explaining);
   catch_stop_signals();
   StartingRunFolder folder(options.out, options.resume);
   ProgressDisplay display(options.out + "/log.txt", disk(), {trainer.stop_at, 60 * trainer.max_minutes},
@@ -345,15 +360,32 @@ int execute(const TrainArguments& options) {
   }
   const bool diverged = losses.diverged(result, display.advice());
   if (!diverged) note_baselines(*task, config, result, display);
-  const Finished run{result, estimate, peak, display.best_update(), display.advice(), diverged};
+  const Finished run{result, estimate, peak, display.best_update(), display.advice(), diverged, ranks};
   print_explained(options.json ? report_for_programs(run, options) : report_for_people(run, options), explaining,
                   options.json);
   return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
 
+int execute(const TrainArguments& options) {
+  if (options.out.empty() && !options.find_lr && !options.verify_resume && !options.check_precision)
+    throw Error(ErrorKind::usage, "train", "--out is missing", hint_of_run_folder(options));
+  const std::string source = config_to_train(options);
+  Config config = load_config(options, source);
+  make_data_path_absolute(config, source);
+  TrainerOptions trainer = trainer_options(config);
+  apply_max_updates(options, config, trainer);
+  if (options.verify_resume) return run_verify_resume(config, trainer, options);
+  if (options.check_precision) return run_check_precision(config, trainer, options);
+  if (options.find_lr) return run_find_lr(config, trainer, options);
+  if (!was_launched_by_mpi()) return train(options, config, trainer, nullptr);
+  return on_launched_ranks(config.number("run.rank_timeout"), [&](Communicator& ranks) {
+    return ranks.rank() == 0 ? train(options, config, trainer, &ranks) : follow(config, trainer, options, ranks);
+  });
+}
+
 }  // namespace
 
 const Command train_command =
-    command(k_begin, "train", "Train the model described by a config.", add_options, execute);
+    command<TrainArguments>(k_begin, "train", "Train the model described by a config.", add_options, execute);
 
 }  // namespace unroll::cli

@@ -40,6 +40,7 @@ using TextRows = TextRowsOptions;
 using Label = LabelOptions;
 using Document = DocumentOptions;
 using Translate = TranslateOptions;
+using Summarize = SummarizeOptions;
 using Optimizer = OptimizerOptions;
 using Schedule = ScheduleOptions;
 using Clip = ClipOptions;
@@ -64,18 +65,37 @@ constexpr KeySpec k_schema[] = {
      "data file; a relative path starts at the folder of this config", k_free},
     key("data.tokens", "\"characters\"", one_of("bytes|characters|words|bpe"), k_tokens,
         "tokenizer; label: words or characters, for lines given to `predict`",
-        k_fixed, at<&LanguageModel::tokens>, at<&Label::tokens>, at<&Translate::tokens>),
+        k_fixed, at<&LanguageModel::tokens>, at<&Label::tokens>, at<&Translate::tokens>, at<&Summarize::tokens>),
     key("data.vocabulary", between(1, 1048576), k_words, "words, bpe: maximum vocabulary size",
         k_fixed, at<&LanguageModel::vocabulary>, at<&TextRows::vocabulary>),
     key("data.min_count", from(1), k_words,
         "words, bpe: minimum count in the training set; rarer words become the unknown token",
         k_fixed, at<&LanguageModel::min_count>, at<&TextRows::min_count>),
+    key("data.lowercase", any, k_summarize, "read A to Z in lower case, in sources and targets",
+        k_fixed, at<&Summarize::lowercase>),
+    key("data.source", any, k_summarize,
+        "source column: its name or number, first or last; empty: the one whose header is source, text, article or "
+        "similar, else the first", k_fixed, at<&Summarize::source>),
+    key("data.target", any, k_summarize,
+        "target column: its name or number, first or last; empty: the one whose header is target, summary, title or "
+        "similar, else the second", k_fixed, at<&Summarize::target>),
+    key("data.split", any, k_summarize,
+        "column whose cells are train, validation or test: its name or number; empty: data.validation and data.test "
+        "say which rows these are", k_fixed, at<&Summarize::split>),
+    key("data.source_tokens", between(1, 1e5), k_summarize, "tokens of a source that are read; the rest is cut",
+        k_fixed, at<&Summarize::source_tokens>),
+    key("data.target_tokens", between(1, 1e5), k_summarize,
+        "tokens of a target in training; the rest is cut. No longer text is decoded, unless --max-length allows it",
+        k_fixed, at<&Summarize::target_tokens>),
     key("data.document_start", any, k_language_model,
         "token that starts each document: the carried state is reset before it; empty: one document",
         k_fixed, at<&LanguageModel::document_start>),
     key("data.carry_state", any, k_language_model,
         "start each window from the final state of the previous one; false: from zeros, also in evaluation",
         k_fixed, at<&LanguageModel::carry_state>),
+    key("data.shards", between(1, 4096), k_language_model,
+        "groups of train.batch streams, one for each batch of an update (train.accumulate), for training on several "
+        "ranks", k_fixed, at<&LanguageModel::shards>),
     {"data.memory_limit", k_text, "\"1GiB\"", any, k_trained,
      "maximum memory for the data; a larger file is streamed; empty: no limit", k_free},
     key("data.outside", any, k_label, "label that F1 excludes, such as O; empty: none", k_fixed, at<&Label::outside>),
@@ -139,9 +159,20 @@ constexpr KeySpec k_schema[] = {
     {"model.input", k_int, "1", between(1, 1e6), k_tensors, "width I of the input x [T,B,I]"},
     key("model.embedding", between(1, 1e6), k_words, "width of the token embedding",
         k_fixed, at<&LanguageModel::embedding>, at<&TextRows::embedding>),
-    key("model.tied", any, k_language_model | k_translate,
+    key("model.tied", any, k_language_model | k_pairs,
         "share the weight of the embedding with the output layer, whose input must have the same width",
-        k_fixed, at<&LanguageModel::tied>, at<&Translate::tied>),
+        k_fixed, at<&LanguageModel::tied>, at<&Translate::tied>, at<&Summarize::tied>),
+    key("model.shared_embedding", any, k_summarize, "encoder and decoder share one embedding",
+        k_fixed, at<&Summarize::shared_embedding>),
+    key("model.pointer", any, k_summarize,
+        "pointer-generator: each step may copy a source word, also one that the vocabulary lacks",
+        k_fixed, at<&Summarize::pointer>),
+    key("model.coverage", any, k_summarize,
+        "the attention reads the sum of its past weights, and a loss penalizes attending twice",
+        k_fixed, at<&Summarize::coverage>),
+    key("model.chunk", between(0, 1e5), k_summarize,
+        "source tokens that the encoder reads from a zero state, chunk by chunk at once; 0: the whole source",
+        k_fixed, at<&Summarize::chunk>),
     key("model.attention", one_of("dot|additive"), k_translate, "attention of the decoder over the source",
         k_fixed, at<&Translate::attention>),
     key("model.pooling", "\"final\"", one_of("final|mean|max|attention"), k_classify | k_document,
@@ -166,7 +197,7 @@ constexpr KeySpec k_schema[] = {
     key("model.peephole", any, k_every, "lstm: peephole connections from the cell state to the gates",
         k_fixed, at<&Model::peephole>),
     key("model.dropout", between(0, 0.95), k_trained,
-        "dropout between layers and before the output layer; label, translate: also on the embedding",
+        "dropout between layers and before the output layer; label, translate, summarize: also on the embedding",
         k_free, at<&Model::dropout>),
     key("model.variational", any, k_trained, "variational dropout: one mask for all steps of a sequence",
         k_free, at<&Model::variational>),
@@ -200,6 +231,8 @@ constexpr KeySpec k_schema[] = {
     key("train.sampling_batches", between(1, k_int_max), k_translate,
         "linear: batches until the full share; exponential, inverse-sigmoid: n in e^(-batch / n)",
         k_free, at<&Translate::sampling_batches>),
+    key("train.coverage_weight", between(0, 1e3), k_summarize, "with model.coverage: factor of the coverage loss",
+        k_free, at<&Summarize::coverage_weight>),
     key("train.label_smoothing", between(0, 0.99), k_trained & ~k_forecast,
         "share of each target that is distributed over all classes, in training",
         k_free, at<&LanguageModel::label_smoothing>, at<&Classify::label_smoothing>, at<&TextRows::label_smoothing>),
@@ -300,6 +333,8 @@ constexpr KeySpec k_schema[] = {
         "run (of a short run 20 % and 0.3 seconds), those before the backend has chosen its schedules 10 %; 0: no "
         "estimate", k_free, at<&Trainer::estimate_seconds>),
     {"run.tensorboard", k_bool, "false", any, k_trained, "write a TensorBoard event file into the run folder", k_free},
+    {"run.rank_timeout", k_num, "300.0", between(1, 1e6), k_trained,
+     "seconds that a rank waits for another one (docs/scaling.md)", k_free},
     {"run.memory_limit", k_text, "\"\"", any, k_trained,
      "maximum memory of an update, such as 2GiB; larger updates use gradient checkpointing", k_free},
     {"run.chunk_steps", k_int, "0", between(0, 1e6), k_trained,
@@ -318,7 +353,7 @@ constexpr TableKeySpec k_table_keys[] = {
 
 // path, read by, default for these tasks
 constexpr KindDefault k_kind_defaults[] = {
-    {"data.tokens", k_label, "\"words\""},
+    {"data.tokens", k_label | k_summarize, "\"words\""},
     {"data.missing", k_forecast, "\"previous\""},
     {"data.steps", k_classify, "0"},
     {"data.test", k_language_model, "0.1"},

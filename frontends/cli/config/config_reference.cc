@@ -21,8 +21,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 2> k_table_d
      "applies. A table that matches no parameter is refused, with a list of the parameter names.\n"},
 }};
 
-std::string_view leaf(std::string_view path) { return path.substr(path.rfind('.') + 1); }
-
 std::string uses_text(unsigned uses) {
   if (uses == k_every) return "all";
   std::vector<std::string_view> words;

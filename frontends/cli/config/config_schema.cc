@@ -12,14 +12,8 @@
 #include "core/support/nearest_name.h"
 
 namespace unroll::cli {
-namespace {
 
-std::string_view leaf(std::string_view path) {
-  const auto dot = path.rfind('.');
-  return dot == std::string_view::npos ? path : path.substr(dot + 1);
-}
-
-}  // namespace
+std::string_view leaf(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
 std::string_view key_type_name(KeyType type) {
   constexpr std::string_view names[] = {"boolean", "integer", "number", "text", "array of text",

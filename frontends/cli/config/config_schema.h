@@ -74,6 +74,7 @@ struct TableKeySpec {
   std::string_view doc;
 };
 std::span<const TableKeySpec> table_schema();
+std::string_view leaf(std::string_view path);  // "train.lr": "lr"
 const KeySpec* find_key(std::string_view path);
 // For a key of earlier versions: what to write instead. Empty for other paths.
 std::string_view successor_of(std::string_view path);

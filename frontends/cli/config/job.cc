@@ -93,15 +93,16 @@ TrainerOptions trainer_options(const Config& c) {
   return t;
 }
 
-std::unique_ptr<Backend> open_backend(const std::string& name, std::int64_t threads, bool predict, Trace* trace) {
-  BackendOptions options{.threads = static_cast<int>(threads), .trace = trace};
+std::unique_ptr<Backend> open_backend(const std::string& name, std::int64_t threads, bool predict, Trace* trace,
+                                      Communicator* ranks) {
+  BackendOptions options{.threads = static_cast<int>(threads), .trace = trace, .communicator = ranks};
   for (const BackendOption& option : backend_options(name))
     if (predict && option.name == "predict") options.own["predict"] = "true";
   return make_backend(name, options);
 }
 
-std::unique_ptr<Backend> open_backend(const Config& config, bool predict, Trace* trace) {
-  return open_backend(config.text("run.backend"), config.integer("run.threads"), predict, trace);
+std::unique_ptr<Backend> open_backend(const Config& config, bool predict, Trace* trace, Communicator* ranks) {
+  return open_backend(config.text("run.backend"), config.integer("run.threads"), predict, trace, ranks);
 }
 
 RecurrentSizes recurrent_sizes(const Config& config) {

@@ -27,9 +27,10 @@ TrainerOptions trainer_options(const Config& config);
 // With `predict` reports say what calls were predicted to take, for which some backends measure the machine; others
 // do not know the option. 0 threads: as many as the backend chooses.
 std::unique_ptr<Backend> open_backend(const std::string& name, std::int64_t threads, bool predict = false,
-                                      Trace* trace = nullptr);
-// The backend of the config's section [run].
-std::unique_ptr<Backend> open_backend(const Config& config, bool predict = false, Trace* trace = nullptr);
+                                      Trace* trace = nullptr, Communicator* ranks = nullptr);
+// The backend of the config's section [run], for one rank of `ranks`.
+std::unique_ptr<Backend> open_backend(const Config& config, bool predict = false, Trace* trace = nullptr,
+                                      Communicator* ranks = nullptr);
 
 // A recurrent stack as one graph: inputs x [T,B,I], one initial state each, lengths when asked for, and the parameters.
 struct RecurrentJob {

@@ -36,9 +36,10 @@ enum Uses : unsigned {
 #include "frontends/cli/config/tasks.def"
 #undef UNROLL_TASK
   k_tensors = 1u << k_n_tasks,
-  k_tokens = k_language_model | k_label | k_translate,
+  k_pairs = k_translate | k_summarize,  // which write texts for texts
+  k_tokens = k_language_model | k_label | k_pairs,
   k_words = k_tokens | k_document,  // whose input are numbers of tokens
-  k_drawn = k_label | k_translate | k_document,  // whose rows are drawn into train, validation and test
+  k_drawn = k_label | k_pairs | k_document,  // whose rows are drawn into train, validation and test
   k_table = k_classify | k_forecast,  // whose data are a table of numbers
   k_trained = k_tensors - 1,
   k_every = k_trained | k_tensors,

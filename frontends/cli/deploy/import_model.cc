@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "frontends/cli/config/config.h"
+#include "frontends/cli/deploy/import_onnx.h"
 #include "frontends/cli/deploy/sample.h"
 #include "frontends/cli/run/run_folder.h"
 #include "unroll/error.h"
@@ -15,8 +16,6 @@
 
 namespace unroll::cli {
 namespace {
-
-using checkpoint::ImportedModel;
 
 // The layers alone keep PyTorch's names without a path, as commands for layers alone expect them.
 void drop_only_path(ImportedModel& imported) {
@@ -97,12 +96,31 @@ void write_folder(const ImportedModel& imported, const ImportArguments& o) {
   }
 }
 
+void refuse_options_of_checkpoints(const ImportArguments& o) {
+  const checkpoint::ImportOptions plain;
+  const std::pair<const char*, bool> given[] = {{"--layers", !o.names.layers.empty()},
+                                                {"--prefix", !o.names.prefix.empty()},
+                                                {"--nonlinearity", o.names.nonlinearity != plain.nonlinearity},
+                                                {"--ignore-unused", o.names.ignore_unused},
+                                                {"--batch-first", o.batch_first}};
+  for (const auto& [name, is_given] : given)
+    if (is_given)
+      throw Error(ErrorKind::usage, "import", fmt::format("{} does not apply to an ONNX model", name),
+                  "The file says how its layers follow each other, and which axis is which");
+}
+
 }  // namespace
 
 Report import_model(const ImportArguments& o) {
+  const bool is_onnx = o.file.ends_with(".onnx");
+  if (is_onnx) refuse_options_of_checkpoints(o);
   Report report;
   report.add("file", o.file).add("out", o.out);
-  ImportedModel imported = checkpoint::import_model(checkpoint::load_checkpoint(o.file), o.names, o.file);
+  OnnxImport onnx;
+  if (is_onnx) onnx = import_onnx(o.file, o.sample);
+  ImportedModel imported =
+      is_onnx ? std::move(onnx.imported)
+              : checkpoint::import_model(checkpoint::load_checkpoint(o.file), o.names, o.file);
   if (!first_recurrent(imported.model))
     throw Error(ErrorKind::input_file, o.file, "the model has no recurrent layer",
                 "Import a model with nn.RNN, nn.GRU or nn.LSTM");
@@ -113,7 +131,9 @@ Report import_model(const ImportArguments& o) {
   for (const TensorSpec& spec : inference.inputs) inputs.push_back(spec.name + " " + spec.text());
   for (const TensorSpec& spec : inference.outputs) outputs.push_back(spec.name + " " + spec.text());
   report.add("inputs", inputs).add("outputs", outputs);
+  if (is_onnx) report.add("tensors", onnx.tensors).add("check", onnx.check);
   if (o.sample.empty()) report.add("sample", "not compared; --sample compares the output with that of PyTorch");
+  else if (is_onnx) report.add("sample", *onnx.sample);
   else report.add("sample", check_sample(inference, imported.parameters, o.sample, o.batch_first));
   write_folder(imported, o);
   if (!o.json)

@@ -108,15 +108,15 @@ TensorMap run_network(const ExportJob& job, const std::string& backend_name, Ten
   return outputs;
 }
 
-struct Case {
+struct OnnxCase {
   TensorMap inputs, wanted;
   double tolerance = 0;
 };
-std::vector<Case> cases_of(const ExportArguments& o, const ExportJob& job) {
-  std::vector<Case> cases;
+std::vector<OnnxCase> cases_of(const ExportArguments& o, const ExportJob& job) {
+  std::vector<OnnxCase> cases;
   for (const CheckSizes& each : k_sizes) {
     const auto sizes = sizes_of(job.inference, each);
-    Case c{.inputs = random_inputs(job.inference, sizes, o.stream), .wanted = {}};
+    OnnxCase c{.inputs = random_inputs(job.inference, sizes, o.stream), .wanted = {}};
     c.wanted = run_network(job, "reference", c.inputs, sizes, o.stream);
     const double amplified = largest_difference(run_network(job, "cpu", c.inputs, sizes, o.stream), c.wanted);
     c.tolerance = k_tolerance + 2 * amplified;
@@ -125,18 +125,18 @@ std::vector<Case> cases_of(const ExportArguments& o, const ExportJob& job) {
   return cases;
 }
 
-std::vector<TensorMap> by_importer(const std::string& file, const std::vector<Case>& cases) {
+std::vector<TensorMap> by_importer(const std::string& file, const std::vector<OnnxCase>& cases) {
   const onnx::Model model = onnx::load_model_file(file);
   const auto backend = make_backend("cpu");
   std::vector<TensorMap> outputs;
-  for (const Case& c : cases)
+  for (const OnnxCase& c : cases)
     outputs.push_back(evaluate(*onnx::import_graph(model, c.inputs).graph, *backend, c.inputs));
   return outputs;
 }
 
 // Empty when the script fails; it has said why. `version` gets that of ONNX Runtime.
 std::vector<TensorMap> by_onnxruntime(const std::string& python, const std::string& file,
-                                      const std::vector<Case>& cases, std::string& version) {
+                                      const std::vector<OnnxCase>& cases, std::string& version) {
   const ScratchFolder folder("export");
   std::string command = fmt::format("{} {} {}", quoted(python),
                                     quoted((folder_of_scripts("export") / "run_onnx_model.py").string()), quoted(file));
@@ -156,7 +156,7 @@ std::vector<TensorMap> by_onnxruntime(const std::string& python, const std::stri
 }  // namespace
 
 std::string check_onnx(const ExportArguments& o, const ExportJob& job, const std::string& file, Report& report) {
-  const std::vector<Case> cases = cases_of(o, job);
+  const std::vector<OnnxCase> cases = cases_of(o, job);
   std::string differs;
   ReportList rows;
   const auto judge = [&](const std::string& who, const std::vector<TensorMap>& outputs) {

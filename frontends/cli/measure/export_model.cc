@@ -58,9 +58,10 @@ std::string export_onnx(const ExportArguments& o, Report& report) {
   const ExportJob job = export_job(o);
   std::map<std::string, std::string> properties;
   for (const auto& [key, value] : job.metadata) properties.emplace("unroll." + key, value);
-  const onnx::ExportedModel model = onnx::export_model(job.inference, job.parameters, o.stream, properties);
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(model.bytes));
-  write_atomically(disk(), o.out, std::span(&bytes, 1));
+  const std::string external = o.external_data ? std::filesystem::path(o.out).filename().string() : "";
+  const onnx::ExportedModel model =
+      onnx::export_model(job.inference, job.parameters, o.stream, properties, external);
+  onnx::write_model_files(disk(), o.out, model);
   std::vector<std::string> inputs, outputs;
   for (const TensorSpec& spec : job.inference.inputs) {
     const bool is_state = std::ranges::count(job.inference.states, spec.name) > 0;
@@ -71,6 +72,11 @@ std::string export_onnx(const ExportArguments& o, Report& report) {
     if (o.stream || !is_state) outputs.push_back(spec.name + (is_state ? ".next " : " ") + spec.text());
   }
   report.add("out", o.out).add("bytes", static_cast<std::int64_t>(model.bytes.size()));
+  if (!model.location.empty()) {
+    const onnx::ExternalTensor& last = model.external.back();
+    report.add("weights_file", (std::filesystem::path(o.out).parent_path() / model.location).string())
+        .add("weights_bytes", static_cast<std::int64_t>(last.offset + last.tensor->bytes().size()));
+  }
   report.add("inputs", inputs).add("outputs", outputs);
   return o.check ? check_onnx(o, job, o.out, report) : "";
 }

@@ -18,6 +18,7 @@ struct ExportArguments : RunArguments {
   std::int64_t lanes = 1;
   std::string weights_dtype = "f32";
   bool stream = false;
+  bool external_data = false;
   bool check = false;
   bool json = false;
 };

@@ -41,6 +41,15 @@ std::array<std::string_view, 4> sentence(std::uint64_t i) {
   return {pick(who, 4 * i), pick(does, 4 * i + 1), pick(what, 4 * i + 2), pick(when, 4 * i + 3)};
 }
 
+// A made-up name of two or three syllables; nearly all of them occur in one line only.
+std::string made_up_name(std::uint64_t n) {
+  constexpr std::array<std::string_view, 16> syllables{"ba", "dor", "ke", "lin", "mo",  "nar", "pel", "ru",
+                                                       "sa", "tiv", "ul", "ven", "wos", "xa",  "yor", "zem"};
+  std::string name;
+  for (std::uint64_t k = 0; k < 2 + mixed(n) % 2; ++k) name += pick(syllables, 8 * n + k + 1);
+  return name;
+}
+
 }  // namespace
 
 std::string sample_text() {
@@ -95,6 +104,25 @@ std::string sample_pairs() {
     if (rest >= 20) add(tens[rest / 10]);
     if (const std::size_t last = rest >= 20 ? rest % 10 : rest; last > 0 || n == 0) add(small[last]);
     text += fmt::format("{}\t{}\n", n, words);
+  }
+  return text;
+}
+
+std::string sample_summaries() {
+  constexpr std::array<std::string_view, 5> did{"opened", "sold", "painted", "repaired", "closed"};
+  constexpr std::array<std::string_view, 6> what{"a bridge", "the old mill", "a school", "the harbor", "a garden",
+                                                 "the tower"};
+  constexpr std::array<std::string_view, 4> when{"on monday", "last week", "in the spring", "two years ago"};
+  constexpr std::array<std::string_view, 4> said{"said that the weather was fine .", "had waited for this for years .",
+                                                 "sent a letter to the paper .", "was not there ."};
+  std::string text;
+  for (std::uint64_t i = 0; i < 1500; ++i) {
+    const std::string who = made_up_name(3 * i), where = made_up_name(3 * i + 1), other = made_up_name(3 * i + 2);
+    const std::string_view act = pick(did, 5 * i), thing = pick(what, 5 * i + 1);
+    std::string told = fmt::format("{} {} {} {} in {} .", pick(when, 5 * i + 2), who, act, thing, where);
+    const std::string aside = fmt::format("{} {}", other, pick(said, 5 * i + 3));
+    told = mixed(5 * i + 4) % 2 == 0 ? told + " " + aside : aside + " " + told;
+    text += fmt::format("{}\t{} {} {} in {}\n", told, who, act, thing, where);
   }
   return text;
 }

@@ -10,6 +10,7 @@ std::string sample_text();      // sentences from a small grammar
 std::string sample_series();    // CSV: week, value with trend, season and noise
 std::string sample_patterns();  // CSV: 64 values, then the label 0, 1 or 2
 std::string sample_pairs();     // numbers below 1,000 in figures, and in words
+std::string sample_summaries();  // reports with made-up names, and a line that names who did what where
 std::string sample_labels();    // the sentences of sample_text as words, each with its part: who, does, what, when
 
 std::string sample_documents();  // a few sentences of sample_text each, labelled with who acts in the last one

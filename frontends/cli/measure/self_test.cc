@@ -17,13 +17,14 @@
 namespace unroll::cli {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr const char* k_judge = "reference";
 constexpr const char* k_measured = "cpu";
 
 // The best of some calls, in seconds.
 template <class F>
 double best_of(F call) {
-  using Clock = std::chrono::steady_clock;
   constexpr double k_seconds = 0.1;
   constexpr int k_fewest = 3;
   double best = 0, spent = 0;

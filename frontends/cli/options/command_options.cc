@@ -37,12 +37,17 @@ void add_precision(CLI::App& app, std::string& to) {
 }
 
 void add_decoding(CLI::App& app, DecodeOptions& to) {
-  group(app, "Decoding of a translate task");
+  group(app, "Decoding of translate and summarize tasks");
   add_integer(app, "--beam", to.beam, "Beam size; 1 decodes greedily.", {1, 1000, 4});
   add_number(app, "--length-penalty", to.length_penalty,
              "Length penalty of beam search; values above 0 favor longer outputs, 0.6 is common.", {-10, 10, 0.6});
   add_integer(app, "--no-repeat-ngram", to.no_repeat_ngram, "Never repeat N tokens in a row; 0 allows it.",
               {0, 1000, 3});
+  add_integer(app, "--min-length", to.min_length, "Write at least N tokens.", {0, 100000, 5});
+  show_default(add_integer(app, "--max-length", to.max_length, "Write at most N tokens.", {1, 100000, 30}),
+               "translate: twice the source's and 20; summarize: data.target_tokens");
+  add_number(app, "--coverage-penalty", to.coverage_penalty,
+             "Coverage penalty; values above 0 favor outputs that attend to more of the source.", {-10, 10, 0.2});
 }
 
 void add_explain(CLI::App& app, bool& to) {

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t k_most_changes = 64, k_most_runs = 64, k_most_points = 20000;
+constexpr std::size_t k_most_changes = 64, k_most_runs = 64, k_most_ablation_points = 20000;
 
 const Json& member(const Json& object, const char* key) {
   static const Json none;
@@ -68,7 +68,7 @@ std::vector<ChartLine> lines_of(const Json& changes, const char* x) {
       Curve curve;
       for (const Json& point : member(run, "points")) {
         const auto at = number_at(point, x), loss = number_at(point, "loss");
-        if (at && loss && curve.size() < k_most_points) curve.emplace_back(*at, *loss);
+        if (at && loss && curve.size() < k_most_ablation_points) curve.emplace_back(*at, *loss);
       }
       if (curve.empty()) continue;
       lines.push_back({text_at(change, "name"), color % k_colors, color >= k_colors, std::move(curve), first});

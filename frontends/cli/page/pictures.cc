@@ -14,13 +14,13 @@ namespace unroll::cli {
 namespace {
 
 // Pixels of the SVG's own.
-constexpr double k_width = 480, k_axis_title = 26, k_letter = 7.6, k_most_height = 480;
-constexpr std::size_t k_most_classes = 20, k_most_tokens = 40, k_most_bars = 10, k_label_letters = 14;
+constexpr double k_picture_width = 480, k_axis_title = 26, k_picture_letter = 7.6, k_most_height = 480;
+constexpr std::size_t k_most_classes = 20, k_most_picture_tokens = 40, k_most_bars = 10, k_label_letters = 14;
 
 double label_room(const std::vector<std::string>& labels) {
   std::size_t longest = 1;
   for (const std::string& label : labels) longest = std::max(longest, std::min(label.size(), k_label_letters));
-  return 8 + k_letter * static_cast<double>(longest);
+  return 8 + k_picture_letter * static_cast<double>(longest);
 }
 
 // A grid of shaded cells with labels left and above: rows down, columns across.
@@ -33,7 +33,8 @@ class GridDrawing {
  public:
   explicit GridDrawing(const Grid& grid) : grid_(grid) {
     left_ = k_axis_title + label_room(grid.rows);
-    cell_ = std::min((k_width - left_ - 8) / static_cast<double>(std::max<std::size_t>(grid.columns.size(), 1)), 72.0);
+    cell_ = std::min((k_picture_width - left_ - 8) / static_cast<double>(std::max<std::size_t>(grid.columns.size(), 1)),
+                     72.0);
     height_ = std::min(cell_, 36.0);
     upright_ = label_room(grid.columns) < cell_;
     top_ = k_axis_title + (upright_ ? 22 : label_room(grid.columns));
@@ -88,7 +89,7 @@ std::string shade(const char* kind, double x, double y, double width, double opa
 // A blank is a token too.
 std::vector<std::string> shown_tokens(const std::vector<std::string>& tokens) {
   std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(tokens.size(), k_most_tokens); ++i)
+  for (std::size_t i = 0; i < std::min(tokens.size(), k_most_picture_tokens); ++i)
     shown.push_back(tokens[i].empty() ? "(end)" : tokens[i] == " " ? "\u2423" : tokens[i]);
   return shown;
 }
@@ -192,15 +193,23 @@ Panel confusion_panel(const Confusion& matrix, const std::string& title) {
       const std::int64_t count = matrix.at(shown[r], shown[c]), all = support[shown[r]];
       const double share = all > 0 ? static_cast<double>(count) / static_cast<double>(all) : 0;
       const std::string text = number_text(static_cast<double>(count));
-      const bool fits = k_letter * static_cast<double>(text.size()) < drawing.cell() - 2;
+      const bool fits = k_picture_letter * static_cast<double>(text.size()) < drawing.cell() - 2;
       drawing.add(r, c, share, r == c ? "shade" : "off", count > 0 && fits ? text : "",
                   fmt::format("{} examples of {} predicted as {}: {}", text, matrix.labels[shown[r]],
                               matrix.labels[shown[c]], share_text(share)));
     }
-  Panel panel{.title = title, .body = drawing.body(), .width = k_width, .height = drawing.full_height()};
+  Panel panel{.title = title, .body = drawing.body(), .width = k_picture_width, .height = drawing.full_height()};
   panel.attributes = fmt::format("data-kind=\"confusion\" data-counts=\"{}\"", fmt::join(matrix.counts, " "));
   if (n > shown.size())
     panel.note = fmt::format("The {} labels with most examples of {}.", shown.size(), n);
+  return panel;
+}
+
+Panel summary_panel(Summarizer::Attention map, const std::string& title) {
+  for (std::size_t t = 0; t < map.target.size(); ++t) map.target[t] += fmt::format(" {:.2f}", map.p_gen[t]);
+  Panel panel = attention_panel(map, title);
+  panel.note += fmt::format("{}Behind each target token: the probability p_gen that it was not copied.",
+                            panel.note.empty() ? "" : " ");
   return panel;
 }
 
@@ -216,7 +225,7 @@ Panel attention_panel(const Translator::Attention& map, const std::string& title
       drawing.add(t, s, weight, "shade", "",
                   fmt::format("{} attends to {}: {}", grid.rows[t], grid.columns[s], share_text(weight)));
     }
-  Panel panel{.title = title, .body = drawing.body(), .width = k_width, .height = drawing.full_height()};
+  Panel panel{.title = title, .body = drawing.body(), .width = k_picture_width, .height = drawing.full_height()};
   if (grid.rows.size() < map.target.size() || grid.columns.size() < map.source.size())
     panel.note = fmt::format("The first {} of {} target and {} of {} source tokens.", grid.rows.size(),
                              map.target.size(), grid.columns.size(), map.source.size());
@@ -225,7 +234,7 @@ Panel attention_panel(const Translator::Attention& map, const std::string& title
 
 Panel attention_panel(const DocumentReader::Attention& attention, const std::string& title) {
   constexpr double k_line = 24, k_bar = 56, k_space = 6;
-  Panel panel{.title = title, .body = {}, .width = k_width, .height = 0};
+  Panel panel{.title = title, .body = {}, .width = k_picture_width, .height = 0};
   panel.attributes = "data-kind=\"document-attention\"";
   panel.body = "<text class=\"axis\" x=\"0\" y=\"14\">Bars: sentence weights; shades: word weights</text>";
   double y = 22;
@@ -240,8 +249,8 @@ Panel attention_panel(const DocumentReader::Attention& attention, const std::str
     double x = k_bar;
     for (std::size_t w = 0; w < s.words.size(); ++w) {
       const std::string word = shortened(s.words[w], k_label_letters);
-      const double width = k_letter * static_cast<double>(word.size()) + k_space;
-      if (x > k_bar && x + width > k_width) {
+      const double width = k_picture_letter * static_cast<double>(word.size()) + k_space;
+      if (x > k_bar && x + width > k_picture_width) {
         x = k_bar;
         y += k_line;
       }
@@ -263,8 +272,9 @@ Panel probability_panel(const std::string& title, const std::vector<ScoredLabel>
   const std::size_t n = std::min(labels.size(), k_most_bars);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < n; ++i) names.push_back(labels[i].label);
-  const double left = label_room(names), room = k_width - left - 70;
-  Panel panel{.title = title, .body = {}, .width = k_width, .height = k_top + k_row * static_cast<double>(n) + 30};
+  const double left = label_room(names), room = k_picture_width - left - 70;
+  Panel panel{
+      .title = title, .body = {}, .width = k_picture_width, .height = k_top + k_row * static_cast<double>(n) + 30};
   panel.attributes = "data-kind=\"probabilities\"";
   for (std::size_t i = 0; i < n; ++i) {
     const double y = k_top + k_row * static_cast<double>(i), p = std::clamp(labels[i].probability, 0.0, 1.0);

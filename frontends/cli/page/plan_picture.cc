@@ -17,12 +17,12 @@ namespace unroll::cli {
 namespace {
 
 // Pixels of the SVG's own.
-constexpr double k_width = 960, k_gap = 8, k_box_width = 150, k_box_height = 36, k_header = 24, k_label = 20;
+constexpr double k_plan_width = 960, k_gap = 8, k_box_width = 150, k_box_height = 36, k_header = 24, k_label = 20;
 constexpr double k_small = 0.005;          // of the time: calls below it share a box, but for loops
 constexpr std::size_t k_most_boxes = 120;  // of a picture, the longest calls; the others share boxes
 constexpr std::size_t k_most_arrows = 80;
 constexpr std::size_t k_most_lines = 24;   // of a hover text
-constexpr std::size_t k_most_letters = 22; // of a line in a box
+constexpr std::size_t k_most_plan_letters = 22; // of a line in a box
 
 // What one box of the picture shows: a call, or all small ones of a phase and layer.
 struct Drawn {
@@ -33,8 +33,8 @@ struct Drawn {
 };
 
 std::string shortened(const std::string& text) {
-  if (text.size() <= k_most_letters) return text;
-  std::size_t end = k_most_letters - 1;
+  if (text.size() <= k_most_plan_letters) return text;
+  std::size_t end = k_most_plan_letters - 1;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not inside a letter
   return text.substr(0, end) + "\u2026";
 }
@@ -84,7 +84,7 @@ class Layout {
     for (const auto& [text, y] : labels_)
       body += fmt::format("<line class=\"grid\" x1=\"0\" x2=\"{0}\" y1=\"{1:.1f}\" y2=\"{1:.1f}\"/>"
                           "<text class=\"layer\" x=\"0\" y=\"{2:.1f}\">{3}</text>",
-                          k_width, y, y + 15, escaped(text));
+                          k_plan_width, y, y + 15, escaped(text));
     for (std::size_t i = 0; i < std::min(picture_.arrows.size(), k_most_arrows); ++i)
       body += arrow(picture_.arrows[i], id);
     for (const Drawn& box : drawn_) body += rectangle(box);
@@ -104,7 +104,7 @@ class Layout {
   double share_of(const PictureBox& box) const { return all_ms_ > 0 ? box.milliseconds / all_ms_ : 0; }
   double column_width() const {
     const auto n = static_cast<double>(std::max<std::size_t>(phases_.size(), 1));
-    return (k_width - (n - 1) * 2 * k_gap) / n;
+    return (k_plan_width - (n - 1) * 2 * k_gap) / n;
   }
   double column_x(std::size_t phase) const { return static_cast<double>(phase) * (column_width() + 2 * k_gap); }
 
@@ -254,7 +254,7 @@ const char* const k_picture_style = R"css(
 std::string picture_svg(const PlanPicture& picture, const std::string& id) {
   const Layout layout(picture);
   return fmt::format("<svg class=\"plan\" viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"plan {}\">{}</svg>",
-                     k_width, layout.height(), escaped(picture.name), layout.svg(id));
+                     k_plan_width, layout.height(), escaped(picture.name), layout.svg(id));
 }
 
 std::string standalone_svg(const std::vector<PlanPicture>& pictures) {
@@ -271,7 +271,7 @@ std::string standalone_svg(const std::vector<PlanPicture>& pictures) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plan\" viewBox=\"0 0 {0} {1:.0f}\" role=\"img\" "
       "aria-label=\"plans\"><style>{2}{3}</style><rect width=\"{0}\" height=\"{1:.0f}\" "
       "class=\"ground\"/>\n{4}</svg>\n",
-      k_width + 2 * k_margin, y, k_page_palette, k_picture_style, body);
+      k_plan_width + 2 * k_margin, y, k_page_palette, k_picture_style, body);
 }
 
 }  // namespace unroll::cli

@@ -22,7 +22,7 @@ double gflops(double flop, double milliseconds) { return milliseconds > 0 ? flop
 
 // ---- what passes left as it was
 
-constexpr std::string_view k_left[] = {"kept ", "left ", "expanded "};
+constexpr std::string_view k_left_columns[] = {"kept ", "left ", "expanded "};
 // What no pass could change: it is the recurrence itself.
 constexpr std::string_view k_inherent = "it depends on a state, and a state depends on it";
 
@@ -36,7 +36,7 @@ struct Left {
 std::vector<Left> left_of(const NamedPlan& plan) {
   std::vector<Left> all;
   for (const PassNote& note : plan.explained.plan->notes) {
-    const bool left = std::any_of(std::begin(k_left), std::end(k_left),
+    const bool left = std::any_of(std::begin(k_left_columns), std::end(k_left_columns),
                                   [&](std::string_view word) { return note.what.starts_with(word); });
     if (!left || note.why == k_inherent) continue;
     // A backend that takes no composite says so once.
@@ -107,7 +107,7 @@ std::string rate_text(double flop, double milliseconds) {
   const double rate = gflops(flop, milliseconds);
   return rate > 0 ? fmt::format("{:.3g}", rate) : "-";
 }
-std::string share_text(double part, double all) { return all > 0 ? fmt::format("{:.0f} %", 100 * part / all) : "-"; }
+std::string share_of_all(double part, double all) { return all > 0 ? fmt::format("{:.0f} %", 100 * part / all) : "-"; }
 
 // What runs, without how it came to be chosen.
 std::string short_of(const std::string& implementation) { return implementation.substr(0, implementation.find(';')); }
@@ -126,7 +126,7 @@ void add_times(TextTable& table, const NamedPlan& plan, PlanPhase phase) {
   std::string name(phase_name(phase));
   for (const PlaceTime& t : places) {
     table.rows.push_back({name, t.place.layer, milliseconds_text(t.milliseconds),
-                          share_text(t.milliseconds, plan.table.milliseconds), milliseconds_text(t.predicted_ms),
+                          share_of_all(t.milliseconds, plan.table.milliseconds), milliseconds_text(t.predicted_ms),
                           rate_text(t.flop, t.milliseconds)});
     name = "";
   }
@@ -163,7 +163,7 @@ TextTable longest_calls(const NamedPlan& plan) {
   for (std::size_t i = 0; i < n; ++i) {
     const PlanCall& c = *calls[i];
     table.rows.push_back({milliseconds_text(c.line.milliseconds),
-                          share_text(c.line.milliseconds, plan.table.milliseconds),
+                          share_of_all(c.line.milliseconds, plan.table.milliseconds),
                           std::string(phase_name(c.place.phase)), c.place.layer,
                           c.line.step + ": " + short_of(c.line.implementation)});
   }

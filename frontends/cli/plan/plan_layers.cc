@@ -51,7 +51,8 @@ class LayerMap {
         if (after_[n].empty() && leads_to_loss_[n]) return k_loss;
         return one_of(before_[n].empty() ? after_[n] : before_[n]);
       case PlanPhase::backward: return backward_name_of(n);
-      case PlanPhase::update: break;
+      case PlanPhase::update:
+      case PlanPhase::communication: break;
     }
     return one_of(gives_[n].empty() ? before_[n] : gives_[n]);
   }
@@ -138,7 +139,8 @@ class LayerMap {
   void find_neighbours() {
     leads_to_loss_.resize(size());
     for (const NamedValue& output : graph_.outputs())
-      if (output.name == "loss" || output.name == "report" || output.name == k_totals || output.name == k_accumulated)
+      if (output.name == "loss" || output.name == "report" || output.name == k_totals ||
+          output.name == accumulated_name(0, k_sums_part))
         leads_to_loss_[static_cast<std::size_t>(output.value.node)] = 1;
     for (std::size_t n = 0; n < size(); ++n)
       for (const ValueId from : node(n).inputs) join(before_, n, static_cast<std::size_t>(from.node));

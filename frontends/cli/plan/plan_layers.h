@@ -14,8 +14,9 @@ namespace unroll::cli {
 // forward   what the loss, metrics, carried states or other results are computed from
 // backward  what else the gradients are computed from, and their norm
 // update    the rest: clipping, optimiser, averages, sums for the report
-// A node that several phases need is of the first one.
-enum class PlanPhase : std::uint8_t { forward, backward, update };
+// communication   sums over several ranks
+// Of the first three, a node that several phases need is of the first one.
+enum class PlanPhase : std::uint8_t { forward, backward, update, communication };
 
 inline constexpr const char* k_loss = "loss";      // after the last layer, and the gradient of that
 inline constexpr const char* k_shared = "shared";  // of several layers, or of none

@@ -18,8 +18,8 @@ enum class Role : std::uint8_t {
   replaced,  // a parameter, a slot, an average, or what the trainer counts
 };
 constexpr std::pair<std::string_view, Role> k_prefixes[] = {
-    {"state.", Role::carried},     {"accumulated.gradient.", Role::gradient}, {"optimizer.", Role::replaced},
-    {k_average_prefix, Role::replaced}, {k_totals, Role::carried},            {k_accumulated, Role::carried},
+    {"state.", Role::carried},          {"accumulated.0.gradient.", Role::gradient}, {"optimizer.", Role::replaced},
+    {k_average_prefix, Role::replaced}, {k_totals, Role::carried},          {"accumulated.0.sums", Role::carried},
     {"trainer.", Role::replaced},
 };
 constexpr std::int64_t k_norm_in_totals = 2;
@@ -170,7 +170,7 @@ class Phases {
 }  // namespace
 
 std::string_view phase_name(PlanPhase phase) {
-  constexpr std::string_view k_names[] = {"forward", "backward", "update"};
+  constexpr std::string_view k_names[] = {"forward", "backward", "update", "communication"};
   return k_names[static_cast<std::size_t>(phase)];
 }
 
@@ -183,7 +183,10 @@ std::vector<NodePlace> plan_phases(const Plan& plan, const std::set<std::string>
     of_nodes.push_back(phases.of(values.of({id, 0})));
   const std::vector<std::string> layers = node_layers(graph, values, of_nodes, phases.about_norm(), parameters);
   std::vector<NodePlace> places;
-  for (std::size_t n = 0; n < layers.size(); ++n) places.push_back({of_nodes[n], layers[n]});
+  for (std::size_t n = 0; n < layers.size(); ++n) {
+    const bool exchanges = graph.nodes()[n].op == Op::all_reduce;
+    places.push_back(exchanges ? NodePlace{PlanPhase::communication, k_shared} : NodePlace{of_nodes[n], layers[n]});
+  }
   return places;
 }
 

@@ -25,7 +25,7 @@ struct CallTime {
 
 struct UpdateProfile {
   std::vector<CallTime> calls;               // in order of the plans
-  std::array<double, 3> phase_ms{};          // by PlanPhase
+  std::array<double, 4> phase_ms{};          // by PlanPhase
   double run_ms = 0;        // of executables, which is more than their calls: threads begin and end
   double predicted_ms = 0;  // the same, by the backend's model; 0: it has none
 };

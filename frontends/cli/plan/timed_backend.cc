@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/plan/timed_backend.h"
 
+#include "unroll/communicator.h"
+
 namespace unroll::cli {
 
 template <class F>
 double TimedBackend::timed(const char* name, F&& call) {
   const auto begin = Clock::now();
   if (waits_from_ != Clock::time_point()) {
-    before_calls_ += std::chrono::duration<double>(begin - waits_from_).count();
+    const double exchanges = exchanged() - exchanged_from_;
+    before_calls_ += std::chrono::duration<double>(begin - waits_from_).count() - exchanges;
+    exchanges_before_calls_ += exchanges;
     waits_from_ = {};
   }
   call();
@@ -21,6 +25,10 @@ void TimedBackend::upload(Buffer& buffer, std::size_t offset, std::span<const st
 }
 void TimedBackend::download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) {
   transfers_ += timed("download", [&] { inner_.download(buffer, offset, to); });
+}
+double TimedBackend::exchanged() const {
+  const Communicator* ranks = inner_.communicator();
+  return ranks ? ranks->exchanged().seconds : 0;
 }
 void TimedBackend::wait() {
   timed("wait", [&] { inner_.wait(); });
@@ -55,7 +63,7 @@ std::unique_ptr<Executable> TimedBackend::compile(std::shared_ptr<const Plan> pl
 }
 
 void TimedBackend::mark() {
-  transfers_ = before_calls_ = 0;
+  transfers_ = before_calls_ = exchanges_before_calls_ = 0;
   waits_from_ = {};
   for (const auto& entry : compiled_) {
     entry->runs = 0;

@@ -35,9 +35,14 @@ class TimedBackend : public ForwardingBackend {
   void mark();  // counts from here on
   std::vector<Ran> ran() const;                            // what ran since, in order of compilation
   double transfer_seconds() const { return transfers_; }   // uploads and downloads since
-  // The time from `begin` to the next call, which is where a trainer goes on with a batch, adds to the seconds below.
-  void await_call_from(Clock::time_point begin) { waits_from_ = begin; }
+  // The time from `begin` to the next call, which is where a trainer goes on with a batch, adds to the seconds below,
+  // and what several ranks exchange meanwhile to those of exchanges.
+  void await_call_from(Clock::time_point begin) {
+    waits_from_ = begin;
+    exchanged_from_ = exchanged();
+  }
   double seconds_before_calls() const { return before_calls_; }
+  double exchanges_before_calls() const { return exchanges_before_calls_; }
 
   // Keeps at most so many spans of runs and transfers from now on.
   void keep_spans(std::size_t most) { most_spans_ = most; }
@@ -53,9 +58,10 @@ class TimedBackend : public ForwardingBackend {
   };
   template <class F>
   double timed(const char* name, F&& call);
+  double exchanged() const;  // seconds so far
 
   std::vector<std::shared_ptr<Compiled>> compiled_;
-  double transfers_ = 0, before_calls_ = 0;
+  double transfers_ = 0, before_calls_ = 0, exchanges_before_calls_ = 0, exchanged_from_ = 0;
   Clock::time_point waits_from_{};
   std::size_t most_spans_ = 0;
   std::vector<Span> spans_;

@@ -29,7 +29,7 @@ bool is_free(std::string_view path, const Config& was, const Config& is) {
 }
 
 // So that a line with both values fits a terminal.
-std::string shortened(const std::string& text) {
+std::string shortened_value(const std::string& text) {
   constexpr std::size_t k_most = 24;
   return text.size() <= k_most ? text : text.substr(0, k_most / 2 - 1) + "..." + text.substr(text.size() - k_most / 2);
 }
@@ -57,7 +57,7 @@ std::map<std::string, std::string> table_values(const Config& config) {
 std::vector<ConfigChange> config_changes(const Config& was, const Config& is) {
   std::vector<ConfigChange> changes;
   const auto compare = [&](const std::string& key, const std::string& before, const std::string& now) {
-    if (before != now) changes.push_back({key, shortened(before), shortened(now), is_free(key, was, is)});
+    if (before != now) changes.push_back({key, shortened_value(before), shortened_value(now), is_free(key, was, is)});
   };
   for (const KeySpec& key : config_schema())
     if (key.uses & (was.uses() | is.uses()))

@@ -73,7 +73,7 @@ const TaskRow translate_row = {
     .sample = {"pairs.tsv",
                sample_pairs,
                {"model.hidden=48", "model.embedding=32", "train.lr=0.005", "train.max_updates=300"}},
-    .make = make_of<TranslateOptions, TranslateTask, make_translate, task_options<TranslateOptions>>,
+    .make = make_of<TranslateOptions, PairTask, make_translate, task_options<TranslateOptions>>,
     .check = check_of<task_options<TranslateOptions>>,
     .answers = answer_with<TranslateAnswers>,
 };

@@ -22,6 +22,8 @@ constexpr Quantity k_quantities[] = {
     {"seconds", "time", Unit::seconds},
     {"milliseconds", "time", Unit::milliseconds},
     {"data_wait", "data wait", Unit::share},
+    {"communication_bytes", "communication, sent", Unit::bytes},
+    {"communication_gbps", "communication, GB/s", Unit::none},
     {"share", "share", Unit::share},
     {"spread", "spread", Unit::share},
     {"of_roofline", "of the roofline", Unit::share},
@@ -33,7 +35,7 @@ constexpr Quantity k_quantities[] = {
 constexpr std::pair<std::string_view, Unit> k_units[] = {
     {"_bytes", Unit::bytes}, {"_seconds", Unit::seconds}, {"_ms", Unit::milliseconds}, {"_us", Unit::microseconds}};
 
-std::string share_text(double share) {
+std::string report_share(double share) {
   constexpr double k_whole = 0.1;  // above it the first decimal says little
   return share >= k_whole ? fmt::format("{:.0f} %", 100 * share) : fmt::format("{:.2g} %", 100 * share);
 }
@@ -64,7 +66,7 @@ std::string quantity_text(double value, Unit unit) {
     case Unit::seconds: return fmt::format("{:.3g} s", value);
     case Unit::milliseconds: return fmt::format("{:.4g} ms", value);
     case Unit::microseconds: return fmt::format("{:.4g} us", value);
-    case Unit::share: return share_text(value);
+    case Unit::share: return report_share(value);
   }
   return {};
 }

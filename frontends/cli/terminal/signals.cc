@@ -11,6 +11,7 @@ namespace unroll::cli {
 namespace {
 
 std::atomic<int> g_signal{0};
+std::atomic<bool> g_lost_process{false};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void on_stop(int signal) {
@@ -28,6 +29,16 @@ void catch_stop_signals() {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
+
+void catch_lost_process() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { g_lost_process.store(true); };
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+}
+
+bool has_lost_process() { return g_lost_process.load(); }
 
 int stop_signal() { return g_signal.load(); }
 

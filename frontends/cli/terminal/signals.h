@@ -6,5 +6,8 @@ namespace unroll::cli {
 
 void catch_stop_signals();
 int stop_signal();  // 0 while none has come
+// SIGUSR1, with which MPICH's launcher tells that another process has died: a flag, too.
+void catch_lost_process();
+bool has_lost_process();
 
 }  // namespace unroll::cli

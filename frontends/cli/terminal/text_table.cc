@@ -133,17 +133,16 @@ class Layout {
   std::vector<Column> columns_;
 };
 
-// "1234567" to "1,234,567".
-std::string with_commas(std::string digits) {
-  const std::size_t first = digits.starts_with('-') ? 1 : 0;
-  for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, ",");
-  return digits;
-}
-
 }  // namespace
 
 std::string table_text(const TextTable& table, std::size_t width, std::size_t indent) {
   return Layout(table, width, indent).text();
+}
+
+std::string with_commas(std::string digits) {
+  const std::size_t first = digits.starts_with('-') ? 1 : 0;
+  for (std::size_t at = std::min(digits.find('.'), digits.size()); at > first + 3;) digits.insert(at -= 3, ",");
+  return digits;
 }
 
 std::string count_text(long long value) {

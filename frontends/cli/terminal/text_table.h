@@ -20,5 +20,6 @@ std::string table_text(const TextTable& table, std::size_t width, std::size_t in
 // "1.3806", "0.05", "1.2e-07", "1,115,394"
 std::string figure_text(double value);
 std::string count_text(long long value);
+std::string with_commas(std::string digits);  // "1234567": "1,234,567"
 
 }  // namespace unroll::cli

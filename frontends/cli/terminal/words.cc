@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "frontends/cli/terminal/report.h"
+#include "frontends/cli/terminal/text_table.h"
 
 namespace unroll::cli {
 namespace {
@@ -128,12 +129,6 @@ std::string lower_first(std::string text) {
   const bool is_name = text.size() > 1 && text[1] >= 'A' && text[1] <= 'Z';  // BLEU
   if (!is_name && !text.empty() && text[0] >= 'A' && text[0] <= 'Z') text[0] = static_cast<char>(text[0] - 'A' + 'a');
   return text;
-}
-
-std::string with_commas(std::string digits) {
-  const std::size_t first = digits.starts_with('-') ? 1 : 0;
-  for (std::size_t at = std::min(digits.find('.'), digits.size()); at > first + 3;) digits.insert(at -= 3, ",");
-  return digits;
 }
 
 std::string operations_text(double flop) {

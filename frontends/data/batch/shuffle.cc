@@ -12,11 +12,11 @@ namespace unroll {
 namespace {
 
 // "shuf": keeps these draws apart from a graph's (the site is counter word 2 there) and from initial values.
-constexpr std::uint32_t k_domain = 0x73687566u;
+constexpr std::uint32_t k_shuffle_domain = 0x73687566u;
 constexpr std::uint32_t k_offset_block = 0xFFFFFFFFu;
 
 PhiloxBlock draw(std::uint32_t block, std::uint64_t seed, std::int64_t epoch) {
-  return philox({block, static_cast<std::uint32_t>(epoch >> 32), k_domain, static_cast<std::uint32_t>(epoch)},
+  return philox({block, static_cast<std::uint32_t>(epoch >> 32), k_shuffle_domain, static_cast<std::uint32_t>(epoch)},
                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
 }
 // Multiply and shift: a bias of n / 2^32 at most.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Truncated back-propagation through time: a long sequence is cut into B contiguous streams side by side, read in
-// windows of T steps; the state at the end of a window is the start of the next.
+// windows of T steps; the state at the end of a window is the start of the next. With S shards there are S * B streams,
+// and S windows for each T steps: window i has the streams of shard i % S.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ class Streams {
     std::int64_t batch;   // B
     std::int64_t steps;   // T
     bool keep_remainder;  // a last window shorter than T is served too
+    std::int64_t shards = 1;  // S
   };
   // Each stream predicts the same number of next values. Throws Error(usage) saying `name` when there is not one
   // prediction for each stream.

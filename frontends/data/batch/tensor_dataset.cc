@@ -14,13 +14,13 @@ namespace unroll {
 
 namespace {
 
-constexpr const char* k_who = "TensorDataset";
-constexpr std::array<const char*, 3> k_split_names{"training", "validation", "test"};
+constexpr const char* k_dataset = "TensorDataset";
+constexpr std::array<const char*, 3> k_dataset_splits{"training", "validation", "test"};
 
 using Sequences = std::vector<Tensor>;
 
 [[noreturn]] void refuse(ErrorKind kind, const std::string& what, const std::string& next = {}) {
-  throw Error(kind, k_who, what, next);
+  throw Error(kind, k_dataset, what, next);
 }
 
 int axis_of(const DatasetOptions& options, const std::string& field) {
@@ -169,7 +169,7 @@ TensorDataset::TensorDataset(Fields fields, DatasetOptions options) {
   auto from = order.begin();
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     if (wanted[k] && sizes[k] < 1)
-      refuse(ErrorKind::usage, "the " + std::string(k_split_names[k]) + " split of " + std::to_string(n) +
+      refuse(ErrorKind::usage, "the " + std::string(k_dataset_splits[k]) + " split of " + std::to_string(n) +
                                    " examples would be empty",
              "Give more examples, or change validation and test");
     state->parts[k] = {shared, {from, from + std::max<std::int64_t>(sizes[k], 0)}};
@@ -187,7 +187,7 @@ TensorDataset::TensorDataset(Fields train, Fields validation, Fields test, Datas
     const std::int64_t n = check_fields(given[k], options);
     for (const auto& [name, field] : given[0])
       if (n > 0 && !given[k].contains(name))
-        refuse(ErrorKind::usage, "the " + std::string(k_split_names[k]) + " split has no field '" + name + "'");
+        refuse(ErrorKind::usage, "the " + std::string(k_dataset_splits[k]) + " split has no field '" + name + "'");
     State::Part& part = state->parts[k];
     part.examples.resize(static_cast<std::size_t>(n));
     std::iota(part.examples.begin(), part.examples.end(), std::int64_t{0});
@@ -219,7 +219,7 @@ std::vector<std::int64_t> TensorDataset::indices(Split split, std::uint64_t seed
                                                  std::int64_t index) const {
   if (index < 0 || index >= n_batches(split))
     refuse(ErrorKind::usage, "there are " + std::to_string(n_batches(split)) + " " +
-                                 k_split_names[static_cast<std::size_t>(split)] + " batches; asked for batch " +
+                                 k_dataset_splits[static_cast<std::size_t>(split)] + " batches; asked for batch " +
                                  std::to_string(index));
   const std::vector<std::int64_t>& examples = state_->part(split).examples;
   const auto n = static_cast<std::int64_t>(examples.size()), begin = index * state_->options.batch;

@@ -15,7 +15,7 @@ namespace unroll {
 
 namespace {
 
-constexpr std::size_t k_piece = std::size_t{1} << 18;  // bytes that are read at once
+constexpr std::size_t k_gzip_piece = std::size_t{1} << 18;  // bytes that are read at once
 constexpr std::size_t k_no_limit = std::size_t{1} << 34;
 
 }  // namespace
@@ -73,7 +73,7 @@ void GzipUnpacker::refuse(const std::string& what) const {
 
 std::shared_ptr<const Vfs::Reader> unpacked(std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                                             std::size_t limit) {
-  std::vector<std::byte> piece(std::min(file->size(), k_piece));
+  std::vector<std::byte> piece(std::min(file->size(), k_gzip_piece));
   file->read_at(0, piece);
   if (!begins_gzip(piece)) return file;
   GzipUnpacker unpacker(name);

@@ -120,13 +120,13 @@ void SeriesRows::read_rows(const SeriesFormat& format) {
 }
 
 void SeriesRows::add_gap(std::int64_t from, std::int64_t to, std::size_t line, bool refused) {
-  constexpr std::int64_t k_shown = 3;
+  constexpr std::int64_t k_shown_gaps = 3;
   const std::string dates = dates_->text(from) + (to - from > 1 ? " to " + dates_->text(to - 1) : "");
   if (refused)
     reader_.refuse(line, dates_->column(), counted_are(to - from, "date") + " missing before this row: " + dates,
                    "Add these rows, or set data.missing = \"previous\" or \"interpolate\"");
-  if (n_gaps_++ < k_shown) first_gaps_ += (first_gaps_.empty() ? "" : ", ") + dates;
-  else if (n_gaps_ == k_shown + 1) first_gaps_ += ", ...";
+  if (n_gaps_++ < k_shown_gaps) first_gaps_ += (first_gaps_.empty() ? "" : ", ") + dates;
+  else if (n_gaps_ == k_shown_gaps + 1) first_gaps_ += ", ...";
 }
 
 std::vector<std::string> SeriesRows::notes() const {

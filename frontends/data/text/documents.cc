@@ -9,7 +9,7 @@ namespace unroll {
 
 namespace {
 
-bool is_letter(char c) {
+bool is_word_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c & 0x80);
 }
 
@@ -18,8 +18,8 @@ bool is_letter(char c) {
 Document document_of(std::string_view text) {
   Document document(1);
   for (const std::string& part : words_of(text)) {
-    const auto first = std::find_if(part.begin(), part.end(), is_letter);
-    const auto last = std::find_if(part.rbegin(), part.rend(), is_letter).base();
+    const auto first = std::find_if(part.begin(), part.end(), is_word_character);
+    const auto last = std::find_if(part.rbegin(), part.rend(), is_word_character).base();
     if (first != part.end()) {
       std::string& word = document.back().emplace_back(first, last);
       for (char& c : word) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

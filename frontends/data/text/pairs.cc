@@ -49,6 +49,14 @@ PairsFormat document_format() {
   return format;
 }
 
+PairsFormat summary_format() {
+  PairsFormat format;
+  format.source_words = {"source", "text", "article", "document", "body", "content", "description", "input", "src"};
+  format.target_words = {"target", "summary", "highlights", "abstract", "headline", "title",
+                         "synopsis", "output", "tgt"};
+  return format;
+}
+
 PairsReader::PairsReader(std::string name, PairsFormat format, PairsLimits limits)
     : name_(std::move(name)), format_(std::move(format)), limits_(limits) {}
 
@@ -111,8 +119,18 @@ void PairsReader::begin(const Line& line) {
     if (is_one_of(columns_[c], format_.source_words)) source_ = c;
     if (is_one_of(columns_[c], format_.target_words)) target_ = c;
   }
+  if (!format_.split.empty()) {
+    split_ = place_of(format_.split, 0);
+    if (!has_header_ && split_ < 2) target_ = 2;  // the sides are the first two columns but this one
+    if (!has_header_ && split_ == 0) source_ = 1;
+  }
   source_ = place_of(format_.source, source_);
   target_ = place_of(format_.target, target_);
+  if (!format_.split.empty() && (split_ == source_ || split_ == target_ || columns_.size() < 3))
+    throw Error(ErrorKind::usage, name_,
+                "the column of the splits must be a third one beside source and target; got column " +
+                    std::to_string(split_ + 1) + " of " + std::to_string(columns_.size()),
+                "Name it with data.split, the others with data.source and data.target");
   if (source_ != target_) return;
   // One of them was named, and is where the other one would be.
   if (format_.target.empty()) target_ = source_ == 0 ? 1 : 0;
@@ -140,7 +158,8 @@ std::optional<TextPair> PairsReader::read(const Line& line) {
   }
   std::optional<std::vector<std::string>> cells = cells_of(line.text);
   if (!cells || cells->size() != columns_.size() || cells->size() < 2 ||
-      (cells->size() > 2 && !has_header_ && format_.source.empty() && format_.target.empty()))
+      (cells->size() > (format_.split.empty() ? 2U : 3U) && !has_header_ && format_.source.empty() &&
+       format_.target.empty()))
     refuse_line(name_, line.number,
                 quoted_ && !cells ? "misplaced quote"
                 : quoted_ ? counted(cells->size(), "cell") + ", but the first line has " +
@@ -149,7 +168,7 @@ std::optional<TextPair> PairsReader::read(const Line& line) {
                 quoted_ && !cells ? k_close_quotes
                 : quoted_ ? "Quote cells that contain the separator: \"like, this\""
                         : "Write one tab. For a CSV, use a name that ends in .csv, or set data.separator");
-  TextPair pair{std::move((*cells)[source_]), std::move((*cells)[target_]), line.number};
+  TextPair pair = pair_of(*cells, line.number);
   for (const auto& [side, what] : {std::pair(&pair.source, format_.source_words[0]),
                                    std::pair(&pair.target, format_.target_words[0])}) {
     if (side->empty()) refuse_line(name_, line.number, "the " + std::string(what) + " is empty");
@@ -168,7 +187,12 @@ TextPair PairsReader::pair_in(const RecordFile& file, std::string_view record) c
   const std::string row = quoted_ ? first_csv_row(record) : std::string(first_line(record));
   std::optional<std::vector<std::string>> cells = cells_of(row);
   if (!cells || cells->size() != columns_.size()) file.refuse_changed();
-  return {std::move((*cells)[source_]), std::move((*cells)[target_]), 0};
+  return pair_of(*cells, 0);
+}
+
+TextPair PairsReader::pair_of(std::vector<std::string>& cells, std::size_t line) const {
+  return {std::move(cells[source_]), std::move(cells[target_]),
+          format_.split.empty() ? "" : std::move(cells[split_]), line};
 }
 
 std::string PairsReader::found(std::int64_t n_rows) const {

@@ -26,6 +26,8 @@ struct PairsFormat {
   // A column name of the header, a number, "first" or "last". Empty: the column whose name is one of the words below,
   // else the first column for the source and the second one for the target.
   std::string source, target;
+  // A column, written as above, whose cells are train, validation or test; empty: there is none.
+  std::string split;
   std::vector<std::string_view> source_words = {"source", "src", "input"};
   std::vector<std::string_view> target_words = {"target", "tgt", "output"};
   std::string_view expected = "expected a source, one tab and its target";
@@ -33,9 +35,12 @@ struct PairsFormat {
 };
 // label and text of documents.
 PairsFormat document_format();
+// texts and their summaries.
+PairsFormat summary_format();
 
 struct TextPair {
   std::string source, target;
+  std::string split = {};  // the cell of PairsFormat::split
   std::size_t line = 0;  // from 1
 };
 
@@ -60,6 +65,7 @@ class PairsReader {
   char separator_in(std::string_view first) const;
   std::optional<std::vector<std::string>> cells_of(std::string_view line) const;
   std::size_t place_of(const std::string& column, std::size_t otherwise) const;
+  TextPair pair_of(std::vector<std::string>& cells, std::size_t line) const;
 
   std::string name_;
   PairsFormat format_;
@@ -67,7 +73,7 @@ class PairsReader {
   bool first_ = true;  // the next line is the first of its file
   bool quoted_ = false, has_header_ = false, begun_ = false;
   std::vector<std::string> columns_;  // of the first line
-  std::size_t source_ = 0, target_ = 1;
+  std::size_t source_ = 0, target_ = 1, split_ = 0;
   std::size_t n_ = 0;
 };
 

@@ -44,6 +44,8 @@ class Tokenizer {
   std::int32_t unknown() const;  // -1 where there is none
   // Throws Error(input_file) in the name of `name` when characters are to be cut from what is not UTF-8.
   std::vector<std::int32_t> encode(std::string_view text, const std::string& name) const;
+  // The text of each token of encode(), unknown ones too. Empty where nothing is ever unknown. Text must be UTF-8.
+  std::vector<std::string> parts(std::string_view text) const;
   std::string text(std::int32_t id) const;         // U+FFFD for unknown()
   std::int64_t characters(std::int32_t id) const;  // UTF-8 characters that begin in the token
   bool pieces() const;                             // words and bpe: blanks belong to the piece after them

@@ -15,7 +15,7 @@ constexpr std::size_t k_max_piece = 64;
 
 bool continues(char c) { return (c & 0xC0) == 0x80; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_coded_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 // The end of what begins at `at`, a byte that is no white space: letters, with an apostrophe between two of them,
@@ -26,8 +26,8 @@ std::size_t word_end(std::string_view text, std::size_t at) {
   if (is_letter(text[at])) {
     while (end < limit && (is_letter(text[end]) || (text[end] == '\'' && end + 1 < limit && is_letter(text[end + 1]))))
       ++end;
-  } else if (is_digit(text[at])) {
-    while (end < limit && is_digit(text[end])) ++end;
+  } else if (is_coded_digit(text[at])) {
+    while (end < limit && is_coded_digit(text[end])) ++end;
   }
   while (end < text.size() && end < limit + 3 && continues(text[end])) ++end;  // never within a character
   return end;
@@ -56,6 +56,13 @@ class Characters : public Tokenizer::Coder {
   std::vector<std::int32_t> encode(std::string_view text, const std::string& name) const override {
     return vocabulary_.encode(decode_utf8(text, name));
   }
+  std::vector<std::string> parts(std::string_view text) const override {
+    std::vector<std::string> parts;
+    for (const char c : text)
+      if (continues(c) && !parts.empty()) parts.back() += c;
+      else parts.emplace_back(1, c);
+    return parts;
+  }
   std::string text(std::int32_t id) const override { return vocabulary_.text(id); }
 
  private:
@@ -74,6 +81,10 @@ class Words : public Tokenizer::Coder {
     std::vector<std::int32_t> ids;
     for (const std::string_view piece : pieces_of(text)) ids.push_back(lexicon_.id(piece));
     return ids;
+  }
+  std::vector<std::string> parts(std::string_view text) const override {
+    const std::vector<std::string_view> pieces = pieces_of(text);
+    return {pieces.begin(), pieces.end()};
   }
   std::string text(std::int32_t id) const override { return id < lexicon_.size() ? lexicon_.text(id) : "\xEF\xBF\xBD"; }
 
@@ -188,6 +199,7 @@ std::int32_t Tokenizer::unknown() const { return coder_->has_unknown() ? static_
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const std::string& name) const {
   return coder_->encode(text, name);
 }
+std::vector<std::string> Tokenizer::parts(std::string_view text) const { return coder_->parts(text); }
 std::string Tokenizer::text(std::int32_t id) const { return coder_->text(id); }
 std::int64_t Tokenizer::characters(std::int32_t id) const {
   const std::string text = coder_->text(id);

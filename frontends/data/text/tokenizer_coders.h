@@ -19,6 +19,7 @@ class Tokenizer::Coder {
   virtual bool has_unknown() const { return false; }  // the last number
   virtual bool pieces() const { return false; }
   virtual std::vector<std::int32_t> encode(std::string_view text, const std::string& name) const = 0;
+  virtual std::vector<std::string> parts(std::string_view) const { return {}; }
   virtual std::string text(std::int32_t id) const = 0;
 };
 

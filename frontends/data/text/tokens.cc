@@ -10,15 +10,15 @@ namespace unroll {
 
 namespace {
 
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-bool continues(char c) { return (c & 0xC0) == 0x80; }
+bool is_token_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool continues_token(char c) { return (c & 0xC0) == 0x80; }
 
 // Where a block that is followed by more text ends.
 std::size_t cut_of(std::string_view text) {
   for (std::size_t at = text.size() - 1; at > text.size() / 2; --at)
-    if (is_space(text[at])) return at;
+    if (is_token_space(text[at])) return at;
   std::size_t at = text.size() - 1;
-  while (at > 1 && text.size() - at < 4 && continues(text[at])) --at;
+  while (at > 1 && text.size() - at < 4 && continues_token(text[at])) --at;
   return at;
 }
 

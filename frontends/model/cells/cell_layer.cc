@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "core/nn/in_layer.h"
 #include "core/support/counted.h"
-#include "frontends/model/in_layer.h"
 #include "frontends/model/stack.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
@@ -36,37 +36,44 @@ class Body {
     return unroll::dropout(x, constant(scope_.key()), rate, scope_.next_site(), step_index_);
   }
 
+  Value constant(Value outer) { return inner("constant", outer, outer.type(), constants_); }
+
+  Value slice_of(Value sequence) {
+    Type type = sequence.type();
+    if (type.shape.rank() == 0)
+      throw Error(ErrorKind::shape, "Step::slice_of", "a sequence must be [T,...]; got " + type.text());
+    type.shape = type.shape.removed(0);
+    return inner("sequence", sequence, type, sequences_);
+  }
+
   Graph& graph() { return *traced_; }
-  const std::vector<Value>& constants() const { return constants_; }  // of the outer graph, in the order of first use
+  // Of the outer graph, in the order of first use.
+  const std::vector<Value>& constants() const { return constants_; }
+  const std::vector<Value>& sequences() const { return sequences_; }
   bool has_step_index() const { return static_cast<bool>(step_index_); }
 
-  // The traced graph with its inputs in the order of a scan: states, x, the number of the step, constants.
+  // The traced graph with its inputs in the order of a scan: states, x, the number of the step, sequences, constants.
   std::shared_ptr<const Graph> finished() const {
-    if (!step_index_) return traced_;
+    if (!step_index_ && sequences_.empty()) return traced_;
     const auto ordered = std::make_shared<Graph>();
     std::vector<Value> inputs(traced_->inputs().size());
-    const auto copy = [&](auto wanted) {
+    for (const char* kind : {"state", "x0", "step", "sequence", "constant"})
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         const NamedValue& input = traced_->inputs()[i];
-        if (wanted(input)) inputs[i] = ordered->input(input.name, traced_->type(input.value));
+        if (input.name.starts_with(kind)) inputs[i] = ordered->input(input.name, traced_->type(input.value));
       }
-    };
-    const auto is_index = [&](const NamedValue& input) { return input.value == step_index_.id(); };
-    const auto is_constant = [&](const NamedValue& input) { return input.name.starts_with("constant"); };
-    copy([&](const NamedValue& input) { return !is_index(input) && !is_constant(input); });
-    copy(is_index);
-    copy(is_constant);
     const std::vector<Value> outputs = inline_graph(*ordered, *traced_, inputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) ordered->output(traced_->outputs()[i].name, outputs[i]);
     return ordered;
   }
 
  private:
-  Value constant(Value outer) {
-    const auto [at, is_new] = inner_.try_emplace(outer.id());
+  // The input "<kind><number>" of the body for a value of the outer graph.
+  Value inner(const std::string& kind, Value outer, const Type& type, std::vector<Value>& list) {
+    const auto [at, is_new] = inner_.try_emplace({kind, outer.id()});
     if (!is_new) return at->second;
-    at->second = traced_->input("constant" + std::to_string(constants_.size()), outer.type());
-    constants_.push_back(outer);
+    at->second = traced_->input(kind + std::to_string(list.size()), type);
+    list.push_back(outer);
     return at->second;
   }
 
@@ -75,8 +82,8 @@ class Body {
   double weight_drop_;
   Value weight_hh_;  // of the outer graph, once asked for
   std::shared_ptr<Graph> traced_ = std::make_shared<Graph>();
-  std::vector<Value> constants_;
-  std::map<ValueId, Value> inner_;  // of the body, by the outer value
+  std::vector<Value> constants_, sequences_;
+  std::map<std::pair<std::string, ValueId>, Value> inner_;  // of the body, by kind and outer value
   Value step_index_;
 };
 
@@ -113,11 +120,29 @@ Value Step::layer_norm(std::string_view name, Value x, double epsilon) {
 
 Value Step::dropout(Value x, double rate, DropoutMask mask) { return body_->dropout(x, rate, mask); }
 
+Value Step::outer(Value value) { return body_->constant(value); }
+
+Value Step::slice_of(Value sequence) { return body_->slice_of(sequence); }
+
+CellStep Step::run(const Cell& cell, Value x, std::span<const Value> states) {
+  if (states.size() != cell.state_sizes.size())
+    throw Error(ErrorKind::usage, "Step::run",
+                "the cell has " + counted(cell.state_sizes.size(), "state") + "; got " +
+                    std::to_string(states.size()));
+  Step inner = *this;
+  inner.x_ = x;
+  inner.states_.assign(states.begin(), states.end());
+  CellStep next = cell.step(inner);
+  if (!next.y) next.y = next.states.at(0);
+  return next;
+}
+
 namespace {
 
 struct Sweep {
-  Value y;                    // [T, B, P]
-  std::vector<Value> states;  // final, [B, size]
+  Value y;                     // [T, B, P]
+  std::vector<Value> states;   // final, [B, size]
+  std::vector<Value> outputs;  // [T, ...]
 };
 
 }  // namespace
@@ -133,24 +158,29 @@ class CellRun {
               Value reset, bool reverse) const {
     Body body(scope, suffix, weight_drop_);
     const std::size_t n_outputs = trace(body, x, initial);
+    if (n_outputs > 0 && lengths)
+      throw Error(ErrorKind::usage, "cell_layer", "further outputs are for sequences without lengths");
     std::vector<Value> inputs(initial.begin(), initial.end());
     inputs.push_back(x);
     if (body.has_step_index()) inputs.push_back(iota(scope.graph(), {x.shape()[0]}, 0));
+    inputs.insert(inputs.end(), body.sequences().begin(), body.sequences().end());
     inputs.insert(inputs.end(), body.constants().begin(), body.constants().end());
     if (lengths) inputs.push_back(lengths);
     if (reset) inputs.push_back(reset);
     const Attributes attributes{{"steps", x.shape()[0]},
                                 {"states", static_cast<std::int64_t>(initial.size())},
-                                {"sequences", std::int64_t{body.has_step_index() ? 2 : 1}},
+                                {"sequences", static_cast<std::int64_t>(1 + (body.has_step_index() ? 1 : 0) +
+                                                                        body.sequences().size())},
                                 {"reverse", reverse},
                                 {"lengths", static_cast<bool>(lengths)},
                                 {"reset", static_cast<bool>(reset)}};
-    const std::vector<Value> outputs = scan_body(inputs, attributes, body.finished());
-    return {outputs[n_outputs - 1], {outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(initial.size())}};
+    const std::vector<Value> all = scan_body(inputs, attributes, body.finished());
+    const auto y = all.begin() + static_cast<std::ptrdiff_t>(initial.size());
+    return {*y, {all.begin(), y}, {y + 1, all.end()}};
   }
 
  private:
-  // Runs the step function on the body graph; returns the number of the scan's outputs.
+  // Runs the step function on the body graph; returns the number of its further outputs.
   std::size_t trace(Body& body, Value x, std::span<const Value> initial) const {
     Step step;
     step.body_ = &body;
@@ -168,7 +198,8 @@ class CellRun {
     Graph& graph = body.graph();
     for (std::size_t i = 0; i < next.states.size(); ++i) graph.output("next" + std::to_string(i), next.states[i]);
     graph.output("y0", next.y ? next.y : next.states[0]);
-    return next.states.size() + 1;
+    for (std::size_t i = 0; i < next.outputs.size(); ++i) graph.output("output" + std::to_string(i), next.outputs[i]);
+    return next.outputs.size();
   }
 
   const Cell& cell_;
@@ -202,6 +233,7 @@ CellLayerResult cell_layer(Scope scope, const CellFactory& factory, Value x, con
   const int n_directions = options.bidirectional ? 2 : 1;
   const std::size_t n_states = cell.state_sizes.size();
   std::vector<std::vector<Value>> finals(n_states);  // [state][layer * D + direction]
+  std::vector<Value> outputs;
   const auto run_layer = [&](int layer, Value input) {
     std::vector<Value> y;
     for (int d = 0; d < n_directions; ++d) {
@@ -215,12 +247,16 @@ CellLayerResult cell_layer(Scope scope, const CellFactory& factory, Value x, con
       const Sweep swept = in_layer(
           layer_path, [&] { return run.sweep(scope, suffix, input, start, lengths, reset, d == 1); });
       y.push_back(swept.y);
+      if (!swept.outputs.empty() && (options.layers > 1 || options.bidirectional))
+        throw Error(ErrorKind::usage, "cell_layer", "further outputs are for one layer in one direction");
+      outputs = swept.outputs;
       for (std::size_t s = 0; s < n_states; ++s) finals[s].push_back(swept.states[s]);
     }
     return y.size() > 1 ? concat(y, -1) : y[0];
   };
   const StackOptions between{options.layers, options.dropout, options.mask, options.stack};
-  CellLayerResult result{stacked(scope, x, between, lengths, run_layer), {}};
+  CellLayerResult result{stacked(scope, x, between, lengths, run_layer), {}, {}};
+  result.outputs = std::move(outputs);
   for (const auto& slots : finals) result.states.push_back(stack(slots));
   return result;
 }

@@ -185,7 +185,7 @@ std::vector<Operand> softmax(const Site& at) {
   return {{at.emit.node(name, {at.in(0)}, {{"axis", std::int64_t{-1}}})}};
 }
 
-constexpr EmitRow k_rows[] = {
+constexpr EmitRow k_plain_rows[] = {
     {Op::neg, same},          {Op::abs, same},          {Op::sign, same},        {Op::exp, same},
     {Op::log, same},          {Op::sqrt, same},         {Op::tanh, same},        {Op::sigmoid, same},
     {Op::stop_gradient, same}, {Op::add, same},         {Op::sub, same},         {Op::mul, same},
@@ -200,6 +200,6 @@ constexpr EmitRow k_rows[] = {
 
 }  // namespace
 
-std::span<const EmitRow> plain_rows() { return k_rows; }
+std::span<const EmitRow> plain_rows() { return k_plain_rows; }
 
 }  // namespace unroll::onnx

@@ -10,13 +10,13 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-struct Kind {
+struct RecurrentKind {
   Op op;
   const char* name;
   std::vector<std::size_t> order;  // ONNX gate -> our gate
   bool has_cell;
 };
-const Kind k_kinds[] = {
+const RecurrentKind k_kinds[] = {
     {Op::rnn, "RNN", {0}, false},
     {Op::gru, "GRU", {1, 0, 2}, false},     // r z n -> z r h
     {Op::lstm, "LSTM", {0, 3, 1, 2}, true},  // i f g o -> i o f c
@@ -31,9 +31,9 @@ void append_blocks(std::vector<std::byte>& to, const Tensor& t, const std::vecto
   }
 }
 
-struct Layer {
+struct RecurrentLayer {
   const Site& at;
-  const Kind& kind;
+  const RecurrentKind& kind;
   std::int64_t hidden = 0, layers = 0;
   std::size_t directions = 1, per_direction = 0;  // parameters of a direction
   bool bias = false, peephole = false;
@@ -41,14 +41,14 @@ struct Layer {
   std::size_t first_parameter = 0;
 };
 
-std::vector<Operand> tensors_of(const Layer& l, std::int64_t layer, std::size_t direction) {
+std::vector<Operand> tensors_of(const RecurrentLayer& l, std::int64_t layer, std::size_t direction) {
   const std::size_t slot = static_cast<std::size_t>(layer) * l.directions + direction;
   const auto begin = l.at.inputs.begin() + static_cast<std::ptrdiff_t>(l.first_parameter + slot * l.per_direction);
   return {begin, begin + static_cast<std::ptrdiff_t>(l.per_direction)};
 }
 
 // Parameter `k` of all directions, stacked to [D, ...] with its gates in ONNX's order.
-std::string stacked(const Layer& l, std::int64_t layer, std::initializer_list<std::size_t> parts,
+std::string stacked(const RecurrentLayer& l, std::int64_t layer, std::initializer_list<std::size_t> parts,
                     const std::vector<std::size_t>& order, Ints dims, const char* stem) {
   std::vector<std::byte> bytes;
   for (std::size_t d = 0; d < l.directions; ++d) {
@@ -59,11 +59,12 @@ std::string stacked(const Layer& l, std::int64_t layer, std::initializer_list<st
   const Operand first = tensors_of(l, layer, 0)[*parts.begin()];
   Tensor tensor(first.tensor->dtype(), Shape(dims));
   std::memcpy(tensor.bytes().data(), bytes.data(), bytes.size());
-  return l.at.emit.initializer(tensor, (first.label.empty() ? "recurrent" : first.label) + "." + stem);
+  return l.at.emit.initializer(std::make_shared<const Tensor>(std::move(tensor)),
+                               (first.label.empty() ? "recurrent" : first.label) + "." + stem);
 }
 
 // [L*D,B,H] -> [D,B,H] of one layer; empty when zeros.
-std::string layer_state(const Layer& l, const std::string& all, std::int64_t layer) {
+std::string layer_state(const RecurrentLayer& l, const std::string& all, std::int64_t layer) {
   if (all.empty() || l.layers == 1) return all;
   Emitter& e = l.at.emit;
   const auto d = static_cast<std::int64_t>(l.directions);
@@ -89,7 +90,7 @@ std::string state_name(const Site& at, std::size_t input) {
   return at.in(input);
 }
 
-AttributeList attributes_of(const Layer& l) {
+AttributeList attributes_of(const RecurrentLayer& l) {
   const Attributes& a = l.at.node().attributes;
   AttributeList list{{"hidden_size", l.hidden}};
   if (l.directions == 2) list.emplace_back("direction", std::string("bidirectional"));
@@ -100,7 +101,8 @@ AttributeList attributes_of(const Layer& l) {
   return list;
 }
 
-std::vector<std::string> one_layer(const Layer& l, const std::string& x, std::int64_t input, std::int64_t layer) {
+std::vector<std::string> one_layer(const RecurrentLayer& l, const std::string& x, std::int64_t input,
+                                   std::int64_t layer) {
   const std::int64_t rows = static_cast<std::int64_t>(l.kind.order.size()) * l.hidden;
   std::vector<std::string> in{x, stacked(l, layer, {0}, l.kind.order, {rows, input}, "W"),
                               stacked(l, layer, {1}, l.kind.order, {rows, l.hidden}, "R")};
@@ -118,15 +120,23 @@ std::vector<std::string> one_layer(const Layer& l, const std::string& x, std::in
 
 std::vector<Operand> emit_recurrent(const Site& at) {
   const Attributes& a = at.node().attributes;
-  const Kind& kind = *std::find_if(std::begin(k_kinds), std::end(k_kinds), [&](const Kind& k) {
+  const RecurrentKind& kind = *std::find_if(std::begin(k_kinds), std::end(k_kinds), [&](const RecurrentKind& k) {
     return k.op == at.node().op;
   });
   if (a.get<double>("dropout") > 0) at.refuse("dropout is active");
   if (kind.has_cell && a.get_or<std::int64_t>("projection", 0) > 0) return {};  // ONNX has none: a Scan
-  Layer l{.at = at, .kind = kind, .hidden = a.get<std::int64_t>("hidden"), .layers = a.get<std::int64_t>("layers"),
-          .directions = a.get_or<bool>("bidirectional", false) ? 2u : 1u, .per_direction = 2,
-          .bias = a.get_or<bool>("bias", false), .peephole = a.get_or<bool>("peephole", false), .lengths = {},
-          .h0 = {}, .c0 = {}, .first_parameter = kind.has_cell ? 3u : 2u};
+  RecurrentLayer l{.at = at,
+                   .kind = kind,
+                   .hidden = a.get<std::int64_t>("hidden"),
+                   .layers = a.get<std::int64_t>("layers"),
+                   .directions = a.get_or<bool>("bidirectional", false) ? 2u : 1u,
+                   .per_direction = 2,
+                   .bias = a.get_or<bool>("bias", false),
+                   .peephole = a.get_or<bool>("peephole", false),
+                   .lengths = {},
+                   .h0 = {},
+                   .c0 = {},
+                   .first_parameter = kind.has_cell ? 3u : 2u};
   l.per_direction += (l.bias ? 2 : 0) + (l.peephole ? 3 : 0);
   const bool has_lengths = a.get_or<bool>("lengths", false);
   l.first_parameter += has_lengths;

@@ -115,12 +115,12 @@ std::vector<Operand> scan(const Site& at) {
   return outputs;
 }
 
-constexpr EmitRow k_rows[] = {
+constexpr EmitRow k_scan_rows[] = {
     {Op::scan, scan}, {Op::rnn, emit_recurrent}, {Op::gru, emit_recurrent}, {Op::lstm, emit_recurrent},
 };
 
 }  // namespace
 
-std::span<const EmitRow> structured_rows() { return k_rows; }
+std::span<const EmitRow> structured_rows() { return k_scan_rows; }
 
 }  // namespace unroll::onnx

@@ -10,6 +10,9 @@
 namespace unroll::onnx {
 namespace {
 
+constexpr std::size_t k_least_external = 1024;  // bytes, as in onnx.external_data_helper
+constexpr std::size_t k_page = 4096;
+
 Tensor matrix_transposed(const Tensor& m) {
   const std::int64_t rows = m.shape()[0], columns = m.shape()[1];
   Tensor t(m.dtype(), {columns, rows});
@@ -21,9 +24,31 @@ Tensor matrix_transposed(const Tensor& m) {
   return t;
 }
 
+// FNV-1a over words: names the contents of a file, for those who do not try to deceive it.
+struct ContentHash {
+  std::uint64_t value = 0xcbf29ce484222325;
+  void add(std::uint64_t word) {
+    value = (value ^ word) * 0x100000001b3;
+    value ^= value >> 29;  // so that high bits reach low ones
+  }
+  void add(std::span<const std::byte> bytes) {
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
+      add(word);
+    }
+  }
+  std::string text() const {
+    std::string digits(16, '0');
+    for (std::size_t k = 0; k < digits.size(); ++k) digits[k] = "0123456789abcdef"[value >> (60 - 4 * k) & 15];
+    return digits;
+  }
+};
+
 }  // namespace
 
-Emitter::Emitter(const Inference& inference, const Sizes& sizes) : inference_(inference), sizes_(sizes) {
+Emitter::Emitter(const Inference& inference, const Sizes& sizes, std::string external_data)
+    : inference_(inference), sizes_(sizes), external_data_(std::move(external_data)) {
   for (const TensorSpec& spec : inference.inputs) names_.insert(spec.name);
   for (const TensorSpec& spec : inference.outputs) names_.insert(spec.name);
 }
@@ -59,9 +84,12 @@ std::string Emitter::node(const std::string& op, const std::vector<std::string>&
   return node(op, inputs, 1, attributes)[0];
 }
 
-std::string Emitter::initializer(const Tensor& tensor, const std::string& label) {
+std::string Emitter::initializer(std::shared_ptr<const Tensor> tensor, const std::string& label) {
   std::string name = unique(label.empty() ? "constant" : label);
-  initializers_.push_back({tensor_bytes(name, tensor), {}, {name}});
+  const bool is_external = !external_data_.empty() && tensor->bytes().size() >= k_least_external;
+  Item item{is_external ? "" : tensor_bytes(name, *tensor), {}, {name}};
+  if (is_external) item.external = std::move(tensor);
+  initializers_.push_back(std::move(item));
   return name;
 }
 
@@ -72,13 +100,13 @@ std::string Emitter::name(const Operand& operand) {
     const std::string key = tensor.type().text() + std::string(reinterpret_cast<const char*>(tensor.bytes().data()),
                                                                tensor.bytes().size());
     std::string& found = small_[key];
-    if (found.empty()) found = initializer(tensor, "");
+    if (found.empty()) found = initializer(operand.tensor, "");
     return found;
   }
   std::string& found = tensors_[{&tensor, false}];
   if (found.empty()) {
     kept_.push_back(operand.tensor);
-    found = initializer(tensor, operand.label);
+    found = initializer(operand.tensor, operand.label);
   }
   return found;
 }
@@ -87,7 +115,8 @@ std::string Emitter::transposed(const Operand& matrix) {
   std::string& found = tensors_[{matrix.tensor.get(), true}];
   if (found.empty()) {
     kept_.push_back(matrix.tensor);
-    found = initializer(matrix_transposed(*matrix.tensor), matrix.label.empty() ? "" : matrix.label + ".transposed");
+    found = initializer(std::make_shared<const Tensor>(matrix_transposed(*matrix.tensor)),
+                        matrix.label.empty() ? "" : matrix.label + ".transposed");
   }
   return found;
 }
@@ -233,7 +262,28 @@ void Emitter::output(const TensorSpec& spec, const Operand& value) {
   needed_.insert(spec.name);
 }
 
-std::string Emitter::model(const std::string& graph_name, const std::map<std::string, std::string>& properties) {
+// The second file: its name, and where each tensor begins. Readers map files by pages, which onnx.proto suggests.
+void Emitter::place_external(ExportedModel& model) {
+  ContentHash hash;
+  std::size_t end = 0;
+  std::vector<Item*> placed;
+  for (Item& item : initializers_) {
+    if (!item.external || !needed_.contains(item.makes[0])) continue;
+    const std::size_t offset = (end + k_page - 1) / k_page * k_page, size = item.external->bytes().size();
+    hash.add(offset);
+    hash.add(item.external->bytes());
+    end = offset + size;
+    model.external.push_back({offset, item.external});
+    placed.push_back(&item);
+  }
+  if (placed.empty()) return;
+  model.location = external_data_ + "." + hash.text() + ".data";
+  for (std::size_t k = 0; k < placed.size(); ++k)
+    placed[k]->bytes = external_tensor_bytes(placed[k]->makes[0], *placed[k]->external, model.location,
+                                             model.external[k].offset);
+}
+
+ExportedModel Emitter::model(const std::string& graph_name, const std::map<std::string, std::string>& properties) {
   GraphParts parts{.name = graph_name, .nodes = {}, .initializers = {}, .inputs = inputs_, .outputs = outputs_};
   const auto take_needed = [&](std::vector<Item>& items, std::vector<std::string>& to) {  // the last ones first
     for (std::size_t k = items.size(); k-- > 0;) {
@@ -247,8 +297,11 @@ std::string Emitter::model(const std::string& graph_name, const std::map<std::st
   take_needed(main_.nodes, parts.nodes);
   take_needed(prelude_.nodes, parts.nodes);
   std::reverse(parts.nodes.begin(), parts.nodes.end());
+  ExportedModel model;
+  place_external(model);
   take_needed(initializers_, parts.initializers);
-  return model_bytes(graph_bytes(parts), {k_written_ir, k_written_opset, UNROLL_VERSION, properties});
+  model.bytes = model_bytes(graph_bytes(parts), {k_written_ir, k_written_opset, UNROLL_VERSION, properties});
+  return model;
 }
 
 }  // namespace unroll::onnx

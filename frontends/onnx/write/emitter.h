@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/onnx/export.h"
 #include "frontends/onnx/write/proto.h"
 #include "frontends/onnx/write/sizes.h"
 #include "unroll/graph.h"
@@ -29,7 +30,8 @@ struct Operand {
 
 class Emitter {
  public:
-  Emitter(const Inference& inference, const Sizes& sizes);
+  // `external_data`: see export_model.
+  Emitter(const Inference& inference, const Sizes& sizes, std::string external_data);
 
   // The outputs of the graph, given its inputs. Appends to the current scope.
   std::vector<Operand> graph(const Builds& builds, const std::vector<Operand>& inputs);
@@ -39,7 +41,7 @@ class Emitter {
   std::string node(const std::string& op, const std::vector<std::string>& inputs, const AttributeList& attributes = {});
   std::vector<std::string> node(const std::string& op, const std::vector<std::string>& inputs, std::size_t n_outputs,
                                 const AttributeList& attributes);
-  std::string initializer(const Tensor& tensor, const std::string& label);
+  std::string initializer(std::shared_ptr<const Tensor> tensor, const std::string& label);
   std::string integers(const std::vector<std::int64_t>& values);  // int64 [n]
   std::string scalar(DType dtype, double value);
   std::string transposed(const Operand& matrix);  // axes -1 and -2 exchanged
@@ -69,12 +71,13 @@ class Emitter {
   // The main graph.
   void input(const TensorSpec& spec);
   void output(const TensorSpec& spec, const Operand& value);
-  std::string model(const std::string& graph_name, const std::map<std::string, std::string>& properties);
+  ExportedModel model(const std::string& graph_name, const std::map<std::string, std::string>& properties);
 
  private:
   struct Item {  // a node or an initializer
     std::string bytes;
     std::vector<std::string> reads, makes;  // names
+    std::shared_ptr<const Tensor> external = nullptr;  // of an initializer without bytes
   };
   struct Scope {
     std::vector<Item> nodes;
@@ -84,12 +87,14 @@ class Emitter {
                     const std::vector<DType>& outputs, std::vector<std::string> names, Scope& inner);
   void append(Scope& scope, const std::string& op, const std::vector<std::string>& inputs,
               const std::vector<std::string>& outputs, const AttributeList& attributes);
+  void place_external(ExportedModel& model);
   std::string letter_size(std::size_t letter);  // int64 [1], in the prelude
   template <class Emit>
   std::string in_prelude(const Emit& emit);
 
   const Inference& inference_;
   const Sizes& sizes_;
+  const std::string external_data_;
   Scope prelude_, main_;  // the prelude computes sizes from the shapes of the inputs
   Scope* scope_ = &main_;
   std::vector<Item> initializers_;

@@ -15,7 +15,7 @@ constexpr std::size_t k_most_bytes = std::size_t{1} << 31;  // protobuf cannot d
 void require_size(std::size_t bytes) {
   if (bytes >= k_most_bytes)
     throw Error(ErrorKind::unsupported, "export", "the model is larger than 2 GiB, the limit of an ONNX file",
-                "Export the weights with --format safetensors");
+                "Write the weights to a second file with --external-data");
 }
 
 bool is_state(const Inference& inference, const std::string& name) {
@@ -95,11 +95,13 @@ TaskGraph y_and_states(const CellLayerResult& result, const std::vector<std::str
 }  // namespace
 
 ExportedModel export_model(const Inference& inference, const TensorMap& parameters, bool with_states,
-                           const std::map<std::string, std::string>& properties) {
+                           const std::map<std::string, std::string>& properties,
+                           const std::string& external_data) {
   if (with_states && inference.states.empty())
     throw Error(ErrorKind::unsupported, "export", "the model has no states");
   std::size_t bytes = 0;
-  for (const auto& [name, tensor] : parameters) bytes += tensor.bytes().size();
+  for (const auto& [name, tensor] : parameters)
+    if (external_data.empty()) bytes += tensor.bytes().size();
   require_size(bytes);
   const Sizes sizes(inference);
   std::vector<Build> built;
@@ -108,21 +110,22 @@ ExportedModel export_model(const Inference& inference, const TensorMap& paramete
     built.push_back(build_network(inference, sizes, k, with_states));
     builds.push_back(built.back().graph.get());
   }
-  Emitter emitter(inference, sizes);
+  Emitter emitter(inference, sizes, external_data);
   const std::vector<Operand> results = emitter.graph(builds, operands_of(*builds[0], built[0].parameters, parameters));
   for (const TensorSpec& spec : inference.inputs)
     if (with_states || !is_state(inference, spec.name)) emitter.input(spec);
-  ExportedModel model;
+  std::vector<std::pair<std::string, std::string>> states;
   std::size_t next = 0;
   for (TensorSpec spec : inference.outputs) {
     if (is_state(inference, spec.name)) {
       if (!with_states) continue;
-      model.states.emplace_back(spec.name, spec.name + ".next");
+      states.emplace_back(spec.name, spec.name + ".next");
       spec.name += ".next";
     }
     emitter.output(spec, results[next++]);
   }
-  model.bytes = emitter.model("unroll", properties);
+  ExportedModel model = emitter.model("unroll", properties);
+  model.states = std::move(states);
   require_size(model.bytes.size());
   return model;
 }

@@ -11,6 +11,8 @@ namespace {
 
 using protozero::pbf_writer;
 
+constexpr std::int32_t k_external_location = 1;  // TensorProto.DataLocation
+
 template <class Write>
 std::string message(const Write& write) {
   std::string data;
@@ -38,6 +40,13 @@ struct AttributeWriter {
 
 std::string entry_bytes(const std::string& key, const std::string& value) {
   return message([&](pbf_writer& entry) { entry.add_string(1, key), entry.add_string(2, value); });
+}
+
+void add_tensor_head(pbf_writer& t, const std::string& name, const Tensor& tensor) {
+  const auto dims = tensor.shape().dims();
+  t.add_packed_int64(1, dims.begin(), dims.end());
+  t.add_int32(2, static_cast<std::int32_t>(element_code(tensor.dtype())));
+  t.add_string(8, name);
 }
 
 }  // namespace
@@ -72,11 +81,19 @@ std::string node_bytes(const std::string& name, const std::string& op, const std
 
 std::string tensor_bytes(const std::string& name, const Tensor& tensor) {
   return message([&](pbf_writer& t) {
-    const auto dims = tensor.shape().dims();
-    t.add_packed_int64(1, dims.begin(), dims.end());
-    t.add_int32(2, static_cast<std::int32_t>(element_code(tensor.dtype())));
-    t.add_string(8, name);
+    add_tensor_head(t, name, tensor);
     t.add_bytes(9, reinterpret_cast<const char*>(tensor.bytes().data()), tensor.bytes().size());
+  });
+}
+
+std::string external_tensor_bytes(const std::string& name, const Tensor& tensor, const std::string& location,
+                                  std::size_t offset) {
+  return message([&](pbf_writer& t) {
+    add_tensor_head(t, name, tensor);
+    t.add_message(13, entry_bytes("location", location));
+    t.add_message(13, entry_bytes("offset", std::to_string(offset)));
+    t.add_message(13, entry_bytes("length", std::to_string(tensor.bytes().size())));
+    t.add_int32(14, k_external_location);
   });
 }
 

@@ -26,6 +26,9 @@ std::int64_t element_code(DType dtype);  // TensorProto.DataType
 std::string node_bytes(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
                        const std::vector<std::string>& outputs, const AttributeList& attributes);
 std::string tensor_bytes(const std::string& name, const Tensor& tensor);
+// The same with its elements at `offset` of the file `location`.
+std::string external_tensor_bytes(const std::string& name, const Tensor& tensor, const std::string& location,
+                                  std::size_t offset);
 std::string tensor_bytes(const std::string& name, const std::vector<std::int64_t>& values);  // int64 [n]
 // With axes dim_value or dim_param; without them the type alone.
 std::string value_bytes(const std::string& name, DType dtype, const std::vector<Axis>* axes);

@@ -7,18 +7,20 @@
     model.run({"x": x})                               # arrays by name, whole sequences
     stream = model.stream()
     y = stream.step(x)                                # step by step, with carried state
+
+unroll.layers builds networks out of layer functions.
 """
 import json
 import os
 
-from . import _core
+from . import _core, layers
 from ._core import (DeviceError, DifferError, DTypeError, Error, GraphError, InputFileError, InternalError, Model,
                     NumericError, OutOfMemoryError, PeerError, Run, ShapeError, StorageError, Stream, TensorSpec,
                     UnsupportedError, UsageError, __version__)
 
 __all__ = ["DeviceError", "DifferError", "DTypeError", "Error", "GraphError", "InputFileError", "InternalError",
            "Model", "NumericError", "OutOfMemoryError", "PeerError", "Run", "ShapeError", "StorageError", "Stream",
-           "TensorSpec", "UnsupportedError", "UsageError", "__version__", "build", "load", "train"]
+           "TensorSpec", "UnsupportedError", "UsageError", "__version__", "build", "layers", "load", "train"]
 
 
 def load(path, backend="cpu", threads=0):

@@ -14,7 +14,7 @@ namespace unroll {
 
 namespace {
 
-constexpr std::string_view k_who = "Classifier";
+constexpr std::string_view k_classifier = "Classifier";
 constexpr std::int64_t k_most_classes = 65536;
 
 // Models of classes that are numbers do not name them.
@@ -51,18 +51,18 @@ struct Classifier::State {
       const Value x = graph.input("x", {DType::f32, {steps, rows, width}});
       const auto K = static_cast<std::int64_t>(labels.size());
       graph.output("probabilities", softmax(sequence_answers(scope, x, model, pooling, K)));
-      return std::make_shared<Program>(*with_constants(graph, 1, constants, k_who), backend);
+      return std::make_shared<Program>(*with_constants(graph, 1, constants, k_classifier), backend);
     });
   }
 
   void check(const Row& row, std::size_t index) const {
     if (static_cast<std::int64_t>(row.size()) != steps * width)
-      refuse_input(k_who, index, "expected " + counted(steps, "step") + " of " + counted(width, "value") +
+      refuse_input(k_classifier, index, "expected " + counted(steps, "step") + " of " + counted(width, "value") +
                                      "; got " + counted(row.size(), "value"));
     for (const double value : row) {
       if (std::isnan(value) && features.missing == "error")
-        refuse_input(k_who, index, "a value is missing; the model was trained with data.missing = \"error\"");
-      if (std::isinf(value)) refuse_input(k_who, index, "a value is not finite");
+        refuse_input(k_classifier, index, "a value is missing; the model was trained with data.missing = \"error\"");
+      if (std::isinf(value)) refuse_input(k_classifier, index, "a value is not finite");
     }
   }
 
@@ -77,7 +77,7 @@ struct Classifier::State {
 };
 
 Classifier::Classifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
-  require_task(metadata, "classify", k_who);
+  require_task(metadata, "classify", k_classifier);
   state_ = std::make_unique<State>(metadata, parameters, backend);
 }
 Classifier::~Classifier() = default;

@@ -38,24 +38,6 @@ std::vector<std::string> numbered_columns(std::int64_t n) {
   return columns;
 }
 
-// Fills the gaps of values[first], values[first + stride], ... from what stands before them, or on a line between both
-// sides. Gaps before the first value stay, but for `interpolate`.
-void fill_along(std::span<double> values, std::size_t first, std::size_t stride, bool interpolate) {
-  double before = std::nan("");
-  std::size_t open = first;  // the first gap behind `before`
-  for (std::size_t i = first; i < values.size(); i += stride) {
-    if (std::isnan(values[i])) continue;
-    for (std::size_t gap = open; gap < i; gap += stride) {
-      const double share = static_cast<double>(gap + stride - open) / static_cast<double>(i + stride - open);
-      if (std::isnan(before)) values[gap] = interpolate ? values[i] : before;
-      else values[gap] = interpolate ? before + share * (values[i] - before) : before;
-    }
-    before = values[i];
-    open = i + stride;
-  }
-  for (; open < values.size(); open += stride) values[open] = before;
-}
-
 }  // namespace
 
 Features Features::of(const Metadata& m) {
@@ -94,30 +76,6 @@ void Features::put(Metadata& m) const {
   m["deviation"] = numbers_text(deviation);
 }
 
-std::vector<std::size_t> Features::places(const CsvReader& reader, const std::string& label) const {
-  std::vector<std::size_t> places;
-  // Numbers count the label's column too: behind it they are one less in a file without it.
-  const bool without_label = reader.header().empty() && reader.n_columns() == columns.size();
-  const double label_number = without_label ? number_in(label).value_or(0) : 0;
-  for (const std::string& column : columns) {
-    const double number = number_in(column).value_or(0);
-    if (without_label && label_number == 0) places.push_back(places.size());
-    else if (label_number > 0 && number > label_number) places.push_back(static_cast<std::size_t>(number) - 2);
-    else places.push_back(reader.column(column));
-  }
-  return places;
-}
-
-void Features::apply(std::span<double> values) const {
-  const auto stride = static_cast<std::size_t>(width());
-  for (std::size_t f = 0; f < stride && missing != "error" && missing != "mean"; ++f)
-    fill_along(values, f, stride, missing == "interpolate");
-  for (std::size_t f = 0; f < values.size(); ++f) {
-    if (std::isnan(values[f])) values[f] = mean[f];
-    values[f] = normalize ? (values[f] - mean[f]) / deviation[f] : values[f] / divide;
-  }
-}
-
 Value Features::scaled(Value x) const {
   if (!normalize) return x / divide;
   const auto row = [&](std::span<const double> values) {
@@ -126,30 +84,6 @@ Value Features::scaled(Value x) const {
     return constant(x.graph(), std::move(numbers));
   };
   return (x - row(mean)) / row(deviation);
-}
-
-std::string class_name(std::string_view cell) {
-  const std::optional<double> number = number_in(cell);
-  return number ? exact_text(*number) : std::string(trimmed(cell));
-}
-
-// Welford's method, by column.
-void FeatureFit::add(std::span<const double> values) {
-  for (std::size_t f = 0; f < values.size(); ++f) {
-    if (std::isnan(values[f])) continue;
-    const double before = values[f] - mean_[f];
-    mean_[f] += before / ++count_[f];
-    square_[f] += before * (values[f] - mean_[f]);
-  }
-}
-
-void FeatureFit::put(Features& features) const {
-  features.mean = mean_;
-  features.deviation.clear();
-  for (std::size_t f = 0; f < mean_.size(); ++f) {
-    const double variance = count_[f] > 0 ? square_[f] / count_[f] : 0;
-    features.deviation.push_back(variance > 0 ? std::sqrt(variance) : 1);
-  }
 }
 
 }  // namespace unroll

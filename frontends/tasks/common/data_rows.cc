@@ -16,9 +16,9 @@ DataCheck checked(const std::function<void(DataChecker&)>& check) {
   return checker.take();
 }
 
-DataRows::DataRows(const RecordFile& file, const SplitSource& validation, const SplitSource& test, std::uint64_t seed)
+DataRows::DataRows(const RecordFile& file, SplitRows rows)
     : file_(file),
-      rows_(split_rows(file, validation, test, seed)),
+      rows_(std::move(rows)),
       splits_(static_cast<std::size_t>(file.size()), Split::train),
       lines_(file.line_numbers()) {
   for (const Split split : {Split::validation, Split::test})

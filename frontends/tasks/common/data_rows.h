@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "frontends/data/batch/records.h"
-#include "frontends/data/table/row_checks.h"
+#include "frontends/tasks/common/row_checks.h"
 #include "frontends/tasks/common/task_parts.h"
 
 namespace unroll {
@@ -18,7 +18,9 @@ DataCheck checked(const std::function<void(DataChecker&)>& check);
 // The rows of a task whose records are indexed in `file`, in its splits.
 class DataRows {
  public:
-  DataRows(const RecordFile& file, const SplitSource& validation, const SplitSource& test, std::uint64_t seed);
+  DataRows(const RecordFile& file, const SplitSource& validation, const SplitSource& test, std::uint64_t seed)
+      : DataRows(file, split_rows(file, validation, test, seed)) {}
+  DataRows(const RecordFile& file, SplitRows rows);
   struct Row {
     std::string_view record;
     Split split;

@@ -209,16 +209,21 @@ void of_series(const Request& r, Examples& examples) {
   }
 }
 
-void of_translations(const Request& r, Examples& examples) {
-  const auto* task = dynamic_cast<const TranslateTask*>(&r.task);
-  if (!task) return;
-  // Decoding takes far longer than reading: only so many sources are decoded as may be shown.
-  std::vector<std::string> sources, targets;
-  task->for_each_pair(examples.split, [&](const TranslateTask::Pair& pair) {
-    if (sources.size() >= 4 * r.most) return;
+// Decoding takes far longer than reading: only so many sources are decoded as may be shown.
+void first_pairs(const PairTask& task, Split split, std::size_t most, std::vector<std::string>& sources,
+                 std::vector<std::string>& targets) {
+  task.for_each_pair(split, [&](const PairTask::Pair& pair) {
+    if (sources.size() >= most) return;
     sources.push_back(pair.source);
     targets.push_back(pair.target);
   });
+}
+
+void of_translations(const Request& r, Examples& examples) {
+  const auto* task = dynamic_cast<const PairTask*>(&r.task);
+  if (!task) return;
+  std::vector<std::string> sources, targets;
+  first_pairs(*task, examples.split, 4 * r.most, sources, targets);
   Translator translator(r.metadata, r.parameters, r.backend);
   const std::vector<Translator::Result> results = translator.predict(sources);
   Chosen<TranslationExample> chosen(r.most);
@@ -227,6 +232,19 @@ void of_translations(const Request& r, Examples& examples) {
                results[i].text == targets[i]);
   examples.translations = chosen.take();
   for (TranslationExample& e : examples.translations) e.attention = translator.attention(e.source, e.written);
+}
+
+void of_summaries(const Request& r, Examples& examples) {
+  const auto* task = dynamic_cast<const PairTask*>(&r.task);
+  if (!task) return;
+  std::vector<std::string> sources, targets;
+  first_pairs(*task, examples.split, r.most, sources, targets);
+  Summarizer summarizer(r.metadata, r.parameters, r.backend);
+  const auto results = summarizer.predict(sources);
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    if (const auto& summaries = results[i].summaries; !summaries.empty())
+      examples.translations.push_back({sources[i], targets[i], summaries[0].text, summaries[0].log_probability,
+                                       summarizer.attention(sources[i], summaries[0].text)});
 }
 
 void of_text(const Request& r, Examples& examples) {
@@ -245,6 +263,7 @@ constexpr Row k_rows[] = {{"document", of_documents},
                           {"classify", of_table_rows},
                           {"forecast", of_series},
                           {"translate", of_translations},
+                          {"summarize", of_summaries},
                           {"language_model", of_text}};
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "frontends/tasks/label/label_network.h"
 #include "frontends/tasks/language_model/language_model.h"
 #include "frontends/tasks/sequential/sequential.h"
+#include "frontends/tasks/summarize/summarize_network.h"
 #include "frontends/tasks/translate/translate_network.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -133,6 +134,30 @@ Inference translate_inference(const Metadata& metadata) {
           }};
 }
 
+// The distribution of the vocabulary and of copying; a caller adds up what is copied by source word.
+Inference summarize_inference(const Metadata& metadata) {
+  const SummarizeNetwork network = SummarizeNetwork::of(metadata);
+  Inference inference{.inputs = {{"source", DType::i32, {any("S"), any("B")}},
+                                 {"source_lengths", DType::i32, {any("B")}},
+                                 {"target", DType::i32, {any("T"), any("B")}}},
+                      .outputs = {{"probabilities", DType::f32, {any("T"), any("B"), fixed(network.tokens)}},
+                                  {"attention", DType::f32, {any("T"), any("B"), any("S")}}},
+                      .network = [network](Scope& scope, const Inputs& in) {
+                        const SummarizeNetwork::Encoded e = network.encode(scope, in["source"], in["source_lengths"]);
+                        const auto written = [&](Step&, const SummarizeNetwork::Written& w) {
+                          const Value p = softmax(w.logits);
+                          if (!network.pointer) return std::vector{p, w.weights};
+                          const Value p_gen = sigmoid(w.switched);  // [N,1]
+                          return std::vector{p_gen * p, w.weights, reshape(p_gen, {p_gen.shape()[0]})};
+                        };
+                        const auto all = network.decode(scope, in["target"], e.states, e.memory, written).outputs;
+                        if (!network.pointer) return outputs({{"probabilities", all[0]}, {"attention", all[1]}});
+                        return outputs({{"probabilities", all[0]}, {"attention", all[1]}, {"p_gen", all[2]}});
+                      }};
+  if (network.pointer) inference.outputs.push_back({"p_gen", DType::f32, {any("T"), any("B")}});
+  return inference;
+}
+
 std::string text_of(const Axis& axis) { return axis.letter.empty() ? std::to_string(axis.size) : axis.letter; }
 
 void bind(const TensorSpec& spec, const Tensor& tensor, std::map<std::string, std::int64_t>& sizes) {
@@ -171,6 +196,7 @@ Inference task_inference(const Metadata& metadata) {
   constexpr Row k_tasks[] = {{"language_model", language_inference}, {"classify", classify_inference},
                              {"forecast", forecast_inference},       {"label", label_inference},
                              {"document", document_inference},       {"translate", translate_inference},
+                             {"summarize", summarize_inference},
                              {"sequential", sequential_inference}};
   const std::string& task = get_text(metadata, "task");
   for (const Row& row : k_tasks)

@@ -57,11 +57,11 @@ Pooled attention_output(const Scope& scope, const Sequence& s, bool) {
   return {reduce_sum(reshape(weights, score.shape()) * s.y, {0}), weights};
 }
 
-struct Row {
+struct PoolingRow {
   std::string_view name;
   Pooled (*pool)(const Scope&, const Sequence&, bool bidirectional);
 };
-constexpr Row k_ways[] = {
+constexpr PoolingRow k_ways[] = {
     {"final", final_output}, {"mean", mean_output}, {"max", max_output}, {"attention", attention_output}};
 
 }  // namespace
@@ -74,7 +74,7 @@ Value live_steps(Value lengths, std::int64_t steps) {
 Pooled pooled(const Scope& scope, Value y, const std::string& how, bool bidirectional, Value lengths) {
   Sequence s{y, lengths, {}};
   if (lengths) s.live = reshape(live_steps(lengths, s.steps()), {s.steps(), y.shape()[1], 1});
-  for (const Row& row : k_ways)
+  for (const PoolingRow& row : k_ways)
     if (row.name == how) return row.pool(scope, s, bidirectional);
   throw Error(ErrorKind::usage, "pooling", "must be final, mean, max or attention; got '" + how + "'");
 }

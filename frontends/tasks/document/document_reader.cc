@@ -11,7 +11,7 @@ namespace unroll {
 
 namespace {
 
-constexpr std::string_view k_who = "DocumentReader";
+constexpr std::string_view k_document_reader = "DocumentReader";
 
 }  // namespace
 
@@ -32,7 +32,7 @@ struct DocumentReader::State {
     return programs.get(z, [&] {
       Graph graph;
       graph.output("probabilities", softmax(build(graph, z).logits));
-      return std::make_shared<Program>(*with_constants(graph, 3, constants, k_who), backend);
+      return std::make_shared<Program>(*with_constants(graph, 3, constants, k_document_reader), backend);
     });
   }
   DocumentNetwork::Outputs build(Graph& graph, const Size& z) const {
@@ -53,7 +53,7 @@ struct DocumentReader::State {
 };
 
 DocumentReader::DocumentReader(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
-  require_task(metadata, "document", k_who);
+  require_task(metadata, "document", k_document_reader);
   state_ = std::make_unique<State>(metadata, parameters, backend);
 }
 DocumentReader::~DocumentReader() = default;
@@ -64,7 +64,7 @@ const std::vector<std::string>& DocumentReader::labels() const { return state_->
 
 void DocumentReader::check(std::string_view text) const {
   if (const std::string excess = excess_of(document_of(text)); !excess.empty())
-    throw Error(ErrorKind::usage, k_who, excess);
+    throw Error(ErrorKind::usage, k_document_reader, excess);
 }
 
 std::vector<DocumentReader::Result> DocumentReader::predict(std::span<const std::string> texts, std::int64_t top_k) {
@@ -74,7 +74,7 @@ std::vector<DocumentReader::Result> DocumentReader::predict(std::span<const std:
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::size_t>> by_size;  // of S and W
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const Document document = document_of(texts[i]);
-    if (const std::string excess = excess_of(document); !excess.empty()) refuse_input(k_who, i, excess);
+    if (const std::string excess = excess_of(document); !excess.empty()) refuse_input(k_document_reader, i, excess);
     if (document.empty()) continue;
     documents[i] = sentences_of(document, s.words);
     for (const std::vector<std::int32_t>& sentence : documents[i]) {
@@ -111,7 +111,7 @@ DocumentReader::Attention DocumentReader::attention(std::string_view text) {
   const DocumentNetwork::Outputs outputs = s.build(graph, {S, W, 1});
   graph.output("words", outputs.word_weights);
   graph.output("sentences", outputs.sentence_weights);
-  Program program(*with_constants(graph, 3, s.constants, k_who), s.backend);
+  Program program(*with_constants(graph, 3, s.constants, k_document_reader), s.backend);
   const Sentences* const one[] = {&ids};
   const TensorMap weights = program.run(document_inputs(one, S, W, 1));
   const auto of_words = weights.at("words").values<float>();          // [W,S]

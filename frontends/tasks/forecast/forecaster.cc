@@ -13,7 +13,7 @@ namespace unroll {
 
 namespace {
 
-constexpr std::string_view k_who = "Forecaster";
+constexpr std::string_view k_forecaster = "Forecaster";
 constexpr std::int64_t k_most_steps = 1'000'000;
 
 }  // namespace
@@ -41,7 +41,7 @@ struct Forecaster::State {
       Scope scope(graph, /*training=*/false);
       const Value x = graph.input("x", {DType::f32, {window, rows, n_series()}});
       graph.output("prediction", sequence_answers(scope, x, model, "final", horizon() * n_series()));
-      return std::make_shared<Program>(*with_constants(graph, 1, constants, k_who), backend);
+      return std::make_shared<Program>(*with_constants(graph, 1, constants, k_forecaster), backend);
     });
   }
 
@@ -74,13 +74,13 @@ struct Forecaster::State {
   void check(const Values& values, std::size_t index) const {
     const auto S = static_cast<std::size_t>(n_series());
     if (values.size() % S != 0)
-      refuse_input(k_who, index,
+      refuse_input(k_forecaster, index,
                    std::to_string(values.size()) + " values do not divide into rows of " + std::to_string(S));
     if (static_cast<std::int64_t>(values.size() / S) < history())
-      refuse_input(k_who, index, "the model reads " + counted(history(), "row") + "; got " +
+      refuse_input(k_forecaster, index, "the model reads " + counted(history(), "row") + "; got " +
                                      std::to_string(values.size() / S));
     for (const double value : std::span(values).last(static_cast<std::size_t>(history()) * S))
-      if (!std::isfinite(value)) refuse_input(k_who, index, "a value is not finite");
+      if (!std::isfinite(value)) refuse_input(k_forecaster, index, "a value is not finite");
   }
 
   Backend& backend;
@@ -94,7 +94,7 @@ struct Forecaster::State {
 };
 
 Forecaster::Forecaster(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
-  require_task(metadata, "forecast", k_who);
+  require_task(metadata, "forecast", k_forecaster);
   state_ = std::make_unique<State>(metadata, parameters, backend);
 }
 Forecaster::~Forecaster() = default;
@@ -108,7 +108,7 @@ std::int64_t Forecaster::history() const { return state_->history(); }
 std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> histories, std::int64_t steps) {
   State& s = *state_;
   if (steps < 0 || steps > k_most_steps)
-    throw Error(ErrorKind::usage, k_who,
+    throw Error(ErrorKind::usage, k_forecaster,
                 "steps must be between 0 and " + std::to_string(k_most_steps) + "; got " + std::to_string(steps));
   const auto S = static_cast<std::size_t>(s.n_series());
   const std::size_t wanted = static_cast<std::size_t>(steps > 0 ? steps : s.horizon()) * S,

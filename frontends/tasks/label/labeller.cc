@@ -17,7 +17,7 @@ namespace unroll {
 
 namespace {
 
-constexpr std::string_view k_who = "Labeller";
+constexpr std::string_view k_labeller = "Labeller";
 constexpr std::size_t k_max_length = 4096;
 
 std::string excess(std::size_t tokens) {
@@ -63,7 +63,7 @@ struct Labeller::State {
       } else {
         graph.output("probabilities", reduce_max(softmax(logits), {2}));
       }
-      return std::make_shared<Program>(*with_constants(graph, 2, constants, k_who), backend);
+      return std::make_shared<Program>(*with_constants(graph, 2, constants, k_labeller), backend);
     });
   }
 
@@ -109,7 +109,7 @@ struct Labeller::State {
 };
 
 Labeller::Labeller(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
-  require_task(metadata, "label", k_who);
+  require_task(metadata, "label", k_labeller);
   state_ = std::make_unique<State>(metadata, parameters, backend);
 }
 Labeller::~Labeller() = default;
@@ -121,18 +121,18 @@ const std::vector<std::string>& Labeller::labels() const { return state_->labels
 Labeller::Sentence Labeller::cut(std::string_view line) const {
   if (!state_->by_characters) return words_of(line);
   Sentence characters;
-  for (const char32_t c : decode_utf8(line, k_who.data())) append_utf8(characters.emplace_back(), c);
+  for (const char32_t c : decode_utf8(line, k_labeller.data())) append_utf8(characters.emplace_back(), c);
   return characters;
 }
 
 void Labeller::check(const Sentence& sentence) const {
-  if (const std::string what = excess(sentence.size()); !what.empty()) throw Error(ErrorKind::usage, k_who, what);
+  if (const std::string what = excess(sentence.size()); !what.empty()) throw Error(ErrorKind::usage, k_labeller, what);
 }
 
 std::vector<Labeller::Result> Labeller::predict(std::span<const Sentence> sentences) {
   std::map<std::int64_t, std::vector<std::size_t>> by_length;
   for (std::size_t i = 0; i < sentences.size(); ++i) {
-    if (const std::string what = excess(sentences[i].size()); !what.empty()) refuse_input(k_who, i, what);
+    if (const std::string what = excess(sentences[i].size()); !what.empty()) refuse_input(k_labeller, i, what);
     if (!sentences[i].empty())
       by_length[padded_length(static_cast<std::int64_t>(sentences[i].size()))].push_back(i);
   }

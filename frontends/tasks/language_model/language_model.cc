@@ -19,37 +19,6 @@
 
 namespace unroll {
 
-std::int32_t document_start_of(const Metadata& metadata) {
-  if (!metadata.contains("document_start")) return -1;
-  return static_cast<std::int32_t>(get_integer(metadata, "document_start"));
-}
-
-LanguageNetwork LanguageNetwork::of(const Metadata& metadata) {
-  return {get_model_options(metadata), get_integer(metadata, "embedding"),
-          language_tokenizer(metadata, "model").size(),
-          metadata.contains("tied") && get_integer(metadata, "tied") != 0, document_start_of(metadata)};
-}
-
-CellLayerResult LanguageNetwork::build(Scope& scope, Value ids, std::span<const Value> states) const {
-  if (model.bidirectional)
-    throw Error(ErrorKind::usage, "language_model",
-                "a bidirectional language model could read the token that it predicts", "Set bidirectional = false");
-  const Readout readout{tied};
-  Value x = readout.embedding(scope.child("embedding"), ids, vocabulary, embedding);
-  // Gal and Ghahramani drop what the first layer reads too; with a mask per step a character would be lost.
-  if (model.variational) x = dropout_layer(scope, x, model.dropout, model.mask());
-  const Value reset = document_start >= 0 ? equal(ids, scalar_like(ids, document_start)) : Value();
-  CellLayerResult r = recurrent_model(scope.child("recurrent"), x, model, states, {}, reset);
-  r.y = readout.logits(scope.child("output"), scope.child("embedding"),
-                       dropout_layer(scope, r.y, model.dropout, model.mask()), vocabulary, embedding);
-  return r;
-}
-
-Tokenizer language_tokenizer(const Metadata& metadata, const std::string& name) {
-  const std::string kind = metadata.contains("tokens") ? get_text(metadata, "tokens") : "characters";
-  return Tokenizer::from_stored(kind, get_text(metadata, "vocabulary"), name);
-}
-
 namespace {
 
 constexpr const char* k_region_names[] = {"", " (validation)", " (test)"};
@@ -78,9 +47,11 @@ class LanguageModel : public Task {
       const Region& region = regions[split];
       if (split > 0 && region.begin == region.end) continue;
       const std::int64_t streams = split == 0 ? options.batch : options.evaluation_batch;
-      ids_[split] = tokens_of(region, streams);
-      streams_[split] = std::make_unique<Streams>(ids_[split], Streams::Layout{streams, options.steps, split > 0},
-                                                  region.name + k_region_names[split]);
+      const std::int64_t shards = split == 0 ? options.shards : 1;
+      ids_[split] = tokens_of(region, streams * shards);
+      streams_[split] =
+          std::make_unique<Streams>(ids_[split], Streams::Layout{streams, options.steps, split > 0, shards},
+                                    region.name + k_region_names[split]);
     }
   }
 
@@ -117,9 +88,11 @@ class LanguageModel : public Task {
     Batch b;
     b.inputs.emplace("ids", std::move(w.ids));
     b.inputs.emplace("labels", std::move(w.labels));
-    b.starts_stream = index == 0 || !options_.carry_state;
+    b.starts_stream = index < (split == Split::train ? options_.shards : 1) || !options_.carry_state;
     return b;
   }
+
+  std::int64_t shards() const override { return options_.shards; }
 
   Metadata metadata() const override {
     Metadata m{{"task", "language_model"},

@@ -17,7 +17,7 @@ namespace unroll {
 
 namespace {
 
-constexpr std::string_view k_who = "TextScorer";
+constexpr std::string_view k_text_scorer = "TextScorer";
 constexpr std::int64_t k_most_logits = std::int64_t{1} << 22;  // [T,B,V]
 
 std::string state_name(std::size_t k) { return "state." + std::to_string(k); }
@@ -49,7 +49,7 @@ struct TextScorer::State {
       const CellLayerResult r = network.build(scope, ids, states);
       graph.output("losses", softmax_cross_entropy(r.y, labels));
       for (std::size_t k = 0; k < states.size(); ++k) graph.output(state_name(k), r.states[k]);
-      return std::make_shared<Program>(*with_constants(graph, 2 + states.size(), constants, k_who), backend);
+      return std::make_shared<Program>(*with_constants(graph, 2 + states.size(), constants, k_text_scorer), backend);
     });
   }
 
@@ -96,7 +96,7 @@ struct TextScorer::State {
 };
 
 TextScorer::TextScorer(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
-  require_task(metadata, "language_model", k_who);
+  require_task(metadata, "language_model", k_text_scorer);
   state_ = std::make_unique<State>(metadata, parameters, backend);
 }
 TextScorer::~TextScorer() = default;
@@ -116,7 +116,8 @@ double TextScorer::Result::bits_per_character() const {
 void TextScorer::check(std::string_view line) const {
   if (state_->tokenizer.kind() != "characters") return;
   if (const std::size_t bad = first_not_utf8(line); bad != std::string_view::npos)
-    throw Error(ErrorKind::usage, k_who, "the line is not UTF-8: invalid sequence at byte " + std::to_string(bad));
+    throw Error(ErrorKind::usage, k_text_scorer,
+                "the line is not UTF-8: invalid sequence at byte " + std::to_string(bad));
 }
 
 std::vector<TextScorer::Result> TextScorer::predict(std::span<const std::string> texts) {
@@ -125,7 +126,7 @@ std::vector<TextScorer::Result> TextScorer::predict(std::span<const std::string>
   std::vector<std::vector<std::int32_t>> lines(texts.size());
   std::map<std::int64_t, std::vector<std::size_t>> by_length;  // longer ones than a window by themselves
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    const std::vector<std::int32_t> ids = s.tokenizer.encode(texts[i], std::string(k_who));
+    const std::vector<std::int32_t> ids = s.tokenizer.encode(texts[i], std::string(k_text_scorer));
     if (ids.empty()) continue;
     lines[i] = s.before;
     lines[i].insert(lines[i].end(), ids.begin(), ids.end());

@@ -30,7 +30,7 @@ constexpr SamplingRow k_sampling[] = {
     {"inverse-sigmoid", [](Value x, double n) { return sigmoid(x - std::log(n)); }},
 };
 
-class Translate : public TranslateTask, public SplitExamples {
+class Translate : public PairTask, public SplitExamples {
  public:
   Translate(const TranslateOptions& options, RecordFile file, const Metadata& fitted)
       : options_(options), file_(records_of(std::move(file), options.validation, options.test)),
@@ -201,12 +201,12 @@ class Translate : public TranslateTask, public SplitExamples {
 
 }  // namespace
 
-std::shared_ptr<const TranslateTask> make_translate(const TranslateOptions& options, std::string_view text,
+std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options, std::string_view text,
                                                     const std::string& name, const Metadata& fitted) {
   return std::make_shared<Translate>(options, RecordFile(text, name), fitted);
 }
 
-std::shared_ptr<const TranslateTask> make_translate(const TranslateOptions& options,
+std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options,
                                                     std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                                                     const Metadata& fitted) {
   return std::make_shared<Translate>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);

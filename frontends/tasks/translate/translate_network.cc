@@ -70,21 +70,4 @@ TranslateNetwork::Decoded TranslateNetwork::decode(Scope& scope, Value ids, std:
           attended.weights, std::move(r.states)};
 }
 
-LineCoder get_coder(const Metadata& metadata, const std::string& which) {
-  const std::string key = which + ".vocabulary";
-  return LineCoder(
-      Tokenizer::from_stored(get_text(metadata, "tokens"), get_text(metadata, key), "model metadata '" + key + "'"));
-}
-
-std::vector<std::int32_t> LineCoder::encode(std::string_view line, const std::string& name) const {
-  return tokenizer_.pieces() ? tokenizer_.encode(" " + std::string(line), name) : tokenizer_.encode(line, name);
-}
-
-std::string LineCoder::decode(std::span<const std::int32_t> ids) const {
-  std::string line;
-  for (const std::int32_t id : ids) line += tokenizer_.text(id);
-  if (tokenizer_.pieces() && line.starts_with(' ')) line.erase(0, 1);
-  return line;
-}
-
 }  // namespace unroll

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/text/tokenizer.h"
+#include "frontends/tasks/decode/line_coder.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
 
@@ -42,21 +42,6 @@ struct TranslateNetwork {
   void check() const;
   RecurrentModelOptions decoder() const;
 };
-
-// Lines as tokens: pieces keep the blank before them, so a line of them gets one in front.
-class LineCoder {
- public:
-  explicit LineCoder(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
-  const Tokenizer& tokenizer() const { return tokenizer_; }
-  std::vector<std::int32_t> encode(std::string_view line, const std::string& name) const;
-  std::string decode(std::span<const std::int32_t> ids) const;
-
- private:
-  Tokenizer tokenizer_;
-};
-
-// "source" or "target" of the task's metadata.
-LineCoder get_coder(const Metadata& metadata, const std::string& which);
 
 // How many tokens a source or a target may have.
 inline constexpr std::size_t k_max_line_tokens = 1024;

@@ -5,7 +5,7 @@
 #include "frontends/tasks/common/prediction_batches.h"
 #include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/common/task_parts.h"
-#include "frontends/tasks/translate/beam_search.h"
+#include "frontends/tasks/decode/lanes.h"
 #include "frontends/tasks/translate/translate_network.h"
 #include "unroll/ops.h"
 
@@ -13,37 +13,14 @@ namespace unroll {
 
 namespace {
 
-constexpr std::string_view k_who = "Translator";
+constexpr std::string_view k_translator = "Translator";
 
-std::string excess(std::size_t tokens) {
+std::string excess_tokens(std::size_t tokens) {
   if (tokens <= k_max_line_tokens) return {};
   return "a source may have at most " + std::to_string(k_max_line_tokens) + " tokens; got " + std::to_string(tokens);
 }
 
-std::string state_name(std::size_t k) { return "state." + std::to_string(k); }
-
-// Lane i of the result is lane parents[i] of `state` [L,lanes,size].
-Tensor reordered(const Tensor& state, std::span<const std::size_t> parents) {
-  const std::int64_t L = state.shape()[0], size = state.shape()[2];
-  const auto lanes = static_cast<std::int64_t>(parents.size()), before = state.shape()[1];
-  Tensor result(state.dtype(), {L, lanes, size});
-  const auto from = state.values<float>();
-  const auto to = result.values<float>();
-  for (std::int64_t l = 0; l < L; ++l)
-    for (std::int64_t lane = 0; lane < lanes; ++lane) {
-      const auto parent = static_cast<std::int64_t>(parents[static_cast<std::size_t>(lane)]);
-      std::copy_n(from.begin() + (l * before + parent) * size, size, to.begin() + (l * lanes + lane) * size);
-    }
-  return result;
-}
-
-// Each entry of axis 0 `times` times in a row: [B,...] -> [B*times,...]
-Value repeated(Value x, std::int64_t times) {
-  const Shape& s = x.shape();
-  if (s.rank() == 1) return reshape(broadcast(reshape(x, {s[0], 1}), {s[0], times}), {s[0] * times});
-  const Value each = broadcast(reshape(x, {s[0], 1, s[1], s[2]}), {s[0], times, s[1], s[2]});
-  return reshape(each, {s[0] * times, s[1], s[2]});
-}
+std::string translation_state(std::size_t k) { return "state." + std::to_string(k); }
 
 }  // namespace
 
@@ -69,8 +46,8 @@ struct Translator::State {
                   lengths = graph.input("lengths", {DType::i32, {rows}});
       const TranslateNetwork::Encoded e = network.encode(scope, ids, lengths);
       graph.output("memory", e.memory);
-      for (std::size_t k = 0; k < e.states.size(); ++k) graph.output(state_name(k), e.states[k]);
-      return std::make_shared<Program>(*with_constants(graph, 2, constants, k_who), backend);
+      for (std::size_t k = 0; k < e.states.size(); ++k) graph.output(translation_state(k), e.states[k]);
+      return std::make_shared<Program>(*with_constants(graph, 2, constants, k_translator), backend);
     });
   }
 
@@ -79,11 +56,11 @@ struct Translator::State {
     const Graph& graph = *encoding->plan().graph;
     for (const NamedValue& output : graph.outputs())
       if (output.name == "memory") return graph.type(output.value);
-    throw Error(ErrorKind::internal, k_who, "the encoder has no output 'memory'");
+    throw Error(ErrorKind::internal, k_translator, "the encoder has no output 'memory'");
   }
 
-  // ids i32 [1,B*K], lengths i32 [B], memory [B,S,M], state.<k> [L,B*K,size] -> logs [B*K,V], state.<k>. The lanes of
-  // a row lie side by side.
+  // ids i32 [1,B*K], lengths i32 [B], memory [B,S,M], state.<k> [L,B*K,size], coverage [1,B*K,S] -> logs [B*K,V],
+  // state.<k>, coverage: the attention so far. The lanes of a row lie side by side.
   std::shared_ptr<Program> step(const Size& z) {
     return steppers.get(z, [&] {
       const std::int64_t lanes = z.rows * z.lanes;
@@ -94,12 +71,14 @@ struct Translator::State {
                   lengths = graph.input("lengths", {DType::i32, {z.rows}}), memory = graph.input("memory", type);
       std::vector<Value> states;
       for (const Shape& shape : recurrent_state_shapes(network.decoder(), lanes))
-        states.push_back(graph.input(state_name(states.size()), {DType::f32, shape}));
+        states.push_back(graph.input(translation_state(states.size()), {DType::f32, shape}));
+      const Value coverage = graph.input("coverage", {DType::f32, {1, lanes, z.steps}});
       const TranslateNetwork::Decoded d =
           network.decode(scope, ids, states, repeated(memory, z.lanes), repeated(lengths, z.lanes));
       graph.output("logs", reshape(log_softmax(d.logits), {lanes, network.targets}));
-      for (std::size_t k = 0; k < states.size(); ++k) graph.output(state_name(k), d.states[k]);
-      return std::make_shared<Program>(*with_constants(graph, 3 + states.size(), constants, k_who), backend);
+      graph.output("coverage", coverage + reshape(d.weights, coverage.shape()));
+      for (std::size_t k = 0; k < states.size(); ++k) graph.output(translation_state(k), d.states[k]);
+      return std::make_shared<Program>(*with_constants(graph, 4 + states.size(), constants, k_translator), backend);
     });
   }
 
@@ -142,42 +121,45 @@ std::vector<Hypothesis> Translator::State::search(std::span<const std::vector<st
     searches.emplace_back(BeamOptions{.beam = options.beam,
                                       .length_penalty = options.length_penalty,
                                       .no_repeat_ngram = options.no_repeat_ngram,
-                                      .max_length = options.max_length > 0 ? options.max_length : 2 * length + 20,
+                                      .min_length = options.min_length,
+                                      .max_length = options.max_length > 0
+                                                        ? options.max_length
+                                                        : std::max(2 * length + 20, options.min_length),
                                       .end = static_cast<std::int32_t>(network.targets - 1)});
   }
   const Encoding encoding = encode(sources, steps, rows);
   const std::shared_ptr<Program> program = step({steps, rows, K});
-  TensorMap states = encoding.states, inputs{{"lengths", encoding.lengths}, {"memory", encoding.memory}};
-  const auto is_live = [](const BeamSearch& s) { return !s.done(); };
-  for (bool first = true; std::any_of(searches.begin(), searches.end(), is_live); first = false) {
-    Tensor ids = Tensor::filled({DType::i32, {1, lanes}}, static_cast<double>(network.targets - 1));
-    std::vector<std::size_t> parents(static_cast<std::size_t>(lanes));  // lanes without a hypothesis follow the first
-    for (std::size_t lane = 0; lane < parents.size(); ++lane) {
-      const std::size_t b = lane / static_cast<std::size_t>(K), i = lane % static_cast<std::size_t>(K);
-      const std::size_t row = first ? b : b * static_cast<std::size_t>(K);  // the encoder gives one lane for each row
-      const bool used = b < searches.size() && !searches[b].done() && i < searches[b].tokens().size();
-      parents[lane] = row + (used && !first ? searches[b].parents()[i] : 0);
-      if (used) ids.set(static_cast<std::int64_t>(lane), static_cast<double>(searches[b].tokens()[i]));
-    }
-    inputs.insert_or_assign("ids", std::move(ids));
-    for (const auto& [name, tensor] : states) inputs.insert_or_assign(name, reordered(tensor, parents));
-    states = program->run(inputs);
-    const Tensor logs = std::move(states.at("logs"));
-    states.erase("logs");
-    for (std::size_t b = 0; b < searches.size(); ++b) {
-      if (searches[b].done()) continue;
-      const auto V = static_cast<std::size_t>(network.targets);
-      const auto row = logs.values<float>().subspan(b * static_cast<std::size_t>(K) * V);
-      searches[b].advance(row.first(searches[b].tokens().size() * V));
-    }
-  }
+  TensorMap states = encoding.states;
+  states.emplace("coverage", Tensor(DType::f32, {1, rows, steps}));
+  Tensor logs, coverage;
+  const RunLanes run = [&](const std::vector<std::int32_t>& tokens, TensorMap inputs) {
+    inputs.emplace("ids", Tensor::from<std::int32_t>({1, lanes}, tokens));
+    inputs.emplace("lengths", encoding.lengths);
+    inputs.emplace("memory", encoding.memory);
+    TensorMap next = program->run(inputs);
+    logs = std::move(next.at("logs"));
+    next.erase("logs");
+    coverage = next.at("coverage");
+    return next;
+  };
+  const AdvanceRow advance = [&](std::size_t b, std::size_t first_lane, BeamSearch& search) {
+    const std::size_t n = search.tokens().size(), V = static_cast<std::size_t>(network.targets);
+    std::vector<double> bonuses;
+    for (std::size_t lane = first_lane; options.coverage_penalty != 0 && lane < first_lane + n; ++lane)
+      bonuses.push_back(options.coverage_penalty *
+                        coverage_penalty(coverage.values<float>().subspan(lane * static_cast<std::size_t>(steps),
+                                                                          sources[b]->size())));
+    search.advance(logs.values<float>().subspan(first_lane * V, n * V), bonuses);
+  };
+  const auto end = static_cast<std::int32_t>(network.targets - 1);
+  search_lanes(searches, {rows, K}, end, std::move(states), run, advance);
   std::vector<Hypothesis> best;
   for (const BeamSearch& s : searches) best.push_back(s.best());
   return best;
 }
 
 Translator::Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
-  require_task(metadata, "translate", k_who);
+  require_task(metadata, "translate", k_translator);
   state_ = std::make_unique<State>(metadata, parameters, backend);
 }
 Translator::~Translator() = default;
@@ -185,8 +167,9 @@ Translator::Translator(Translator&&) noexcept = default;
 Translator& Translator::operator=(Translator&&) noexcept = default;
 
 void Translator::check(std::string_view source) const {
-  if (const std::string what = excess(state_->source.encode(source, std::string(k_who)).size()); !what.empty())
-    throw Error(ErrorKind::usage, k_who, what);
+  if (const std::string what = excess_tokens(state_->source.encode(source, std::string(k_translator)).size());
+      !what.empty())
+    throw Error(ErrorKind::usage, k_translator, what);
 }
 
 std::vector<Translator::Result> Translator::predict(std::span<const std::string> sources,
@@ -196,8 +179,8 @@ std::vector<Translator::Result> Translator::predict(std::span<const std::string>
   std::vector<std::vector<std::int32_t>> ids(sources.size());
   std::map<std::int64_t, std::vector<std::size_t>> by_length;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    ids[i] = s.source.encode(sources[i], std::string(k_who));
-    if (const std::string what = excess(ids[i].size()); !what.empty()) refuse_input(k_who, i, what);
+    ids[i] = s.source.encode(sources[i], std::string(k_translator));
+    if (const std::string what = excess_tokens(ids[i].size()); !what.empty()) refuse_input(k_translator, i, what);
     results[i].tokens = static_cast<std::int64_t>(ids[i].size());
     results[i].unknown = std::count(ids[i].begin(), ids[i].end(), s.source.tokenizer().unknown());
     if (!ids[i].empty()) by_length[padded_length(results[i].tokens)].push_back(i);
@@ -228,10 +211,11 @@ std::string Translator::translate(std::string_view source, const DecodeOptions& 
 
 Translator::Attention Translator::attention(std::string_view source, std::string_view target) {
   State& s = *state_;
-  const std::string who(k_who);
+  const std::string who(k_translator);
   const std::vector<std::int32_t> from = s.source.encode(source, who), to = s.target.encode(target, who);
   for (const std::size_t tokens : {from.size(), to.size()})
-    if (const std::string what = excess(tokens); !what.empty()) throw Error(ErrorKind::usage, k_who, what);
+    if (const std::string what = excess_tokens(tokens); !what.empty())
+      throw Error(ErrorKind::usage, k_translator, what);
   Attention a;
   if (from.empty()) return a;
   for (const std::int32_t id : from) a.source.push_back(s.source.tokenizer().text(id));
@@ -247,7 +231,7 @@ Translator::Attention Translator::attention(std::string_view source, std::string
               memory = graph.input("memory", encoding.memory.type());
   std::vector<Value> states;
   for (std::size_t k = 0; k < encoding.states.size(); ++k)
-    states.push_back(graph.input(state_name(k), encoding.states.at(state_name(k)).type()));
+    states.push_back(graph.input(translation_state(k), encoding.states.at(translation_state(k)).type()));
   graph.output("weights", s.network.decode(scope, ids, states, memory, lengths).weights);
   std::vector<std::int32_t> read{static_cast<std::int32_t>(s.network.targets - 1)};  // each token after the one before
   read.insert(read.end(), to.begin(), to.end());
@@ -255,7 +239,7 @@ Translator::Attention Translator::attention(std::string_view source, std::string
   inputs.emplace("ids", Tensor::from<std::int32_t>({T, 1}, read));
   inputs.emplace("lengths", encoding.lengths);
   inputs.emplace("memory", encoding.memory);
-  Program program(*with_constants(graph, 3 + states.size(), s.constants, k_who), s.backend);
+  Program program(*with_constants(graph, 3 + states.size(), s.constants, k_translator), s.backend);
   const TensorMap outputs = program.run(inputs);
   const auto weights = outputs.at("weights").values<float>();  // [1,T,S]
   for (std::int64_t t = 0; t < T; ++t) {

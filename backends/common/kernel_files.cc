@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/common/kernel_files.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "core/support/fnv.h"
+
+namespace unroll::common {
+
+namespace {
+
+// A file is a head of fixed size, then what the kernel depends on, then the kernel. In the head: the mark, the hash of
+// all behind it, and the size of what the kernel depends on, which the hash covers too.
+constexpr std::string_view k_mark = "unroll kernel 1 ";
+constexpr std::size_t k_number = 16, k_head = k_mark.size() + 2 * (k_number + 1);
+constexpr std::uintmax_t k_largest_file = 64u << 20;
+
+// 16 digits. A single changed byte always changes them.
+std::string fnv_text(std::string_view bytes) {
+  char text[k_number + 1];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(fnv(bytes)));
+  return text;
+}
+std::string size_text(std::size_t size) {
+  char text[k_number + 1];
+  std::snprintf(text, sizeof text, "%016zx", size);
+  return text;
+}
+
+std::string head_of(std::string_view rest, std::size_t depends_on) {
+  const std::string size = size_text(depends_on) + '\n';
+  return std::string(k_mark) + fnv_text(size + std::string(rest)) + ' ' + size;
+}
+
+}  // namespace
+
+std::string kernel_path(const std::string& folder, std::string_view depends_on, std::string_view ending) {
+  return folder + "/" + fnv_text(depends_on) + std::string(ending);
+}
+
+KeptKernel parse_kernel(std::string_view file, std::string_view depends_on) {
+  if (file.size() < k_head || !file.starts_with(k_mark)) return {{}, "it has no head of a kernel"};
+  const std::string_view rest = file.substr(k_head);
+  const char* const digits = file.data() + k_head - 1 - k_number;
+  std::size_t size = 0;
+  const auto [end, error] = std::from_chars(digits, digits + k_number, size, 16);
+  if (error != std::errc() || end != digits + k_number || size > rest.size() ||
+      file.substr(0, k_head) != head_of(rest, size))
+    return {{}, "its bytes do not have the hash in its head"};
+  if (rest.substr(0, size) != depends_on) return {};  // of something else with the same hash
+  return {std::string(rest.substr(size)), {}};
+}
+
+KeptKernel read_kernel(const std::string& path, std::string_view depends_on) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) return {};
+  if (!std::filesystem::is_regular_file(status)) return {{}, "it is no regular file"};
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error || size > k_largest_file) return {{}, "it is too large for a kernel"};
+  std::string file(size, '\0');
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream.read(file.data(), static_cast<std::streamsize>(size))) return {{}, "it cannot be read"};
+  return parse_kernel(file, depends_on);
+}
+
+void write_kernel(const std::string& path, std::string_view depends_on, std::string_view bytes) {
+  const std::string rest = std::string(depends_on) + std::string(bytes);
+  if (rest.size() + k_head > k_largest_file) return;
+  const std::string own = path + "." + std::to_string(getpid());
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  bool written = false;
+  {
+    std::ofstream stream(own, std::ios::binary);
+    stream << head_of(rest, depends_on.size()) << rest;
+    written = static_cast<bool>(stream.flush());
+  }
+  if (written) std::filesystem::rename(own, path, ignored);
+  else std::filesystem::remove(own, ignored);
+}
+
+}  // namespace unroll::common

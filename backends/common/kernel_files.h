@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled kernels in a folder, between processes. What is read is not trusted: a file must be whole, and of exactly
+// what the kernel depends on. It holds all of that, so that a hash is never trusted alone.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace unroll::common {
+
+// A kernel that was kept. Without one both are empty: there is no file, or it is of something else.
+struct KeptKernel {
+  std::string bytes = {};
+  std::string damage = {};  // why a file is ignored
+};
+
+// The path in `folder` for a kernel: `depends_on` as a hash, and an ending such as ".cubin".
+std::string kernel_path(const std::string& folder, std::string_view depends_on, std::string_view ending);
+
+KeptKernel read_kernel(const std::string& path, std::string_view depends_on);
+// The same of a file's contents.
+KeptKernel parse_kernel(std::string_view file, std::string_view depends_on);
+
+// Another process may write the same file: each writes its own and renames it. Nothing happens where that fails.
+void write_kernel(const std::string& path, std::string_view depends_on, std::string_view bytes);
+
+}  // namespace unroll::common

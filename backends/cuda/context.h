@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a backend, its buffers and its executables share; it lives as long as any of them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/cuda/compiler.h"
+#include "unroll/backend.h"
+
+namespace unroll::cuda {
+
+struct Context {
+  Context(int index, const std::string& cache, bool captures)
+      : device(index), compiler(device, cache), graphs(captures) {}
+
+  // Destroyed from the last to the first.
+  Device device;
+  Compiler compiler;
+  bool graphs;  // runs become CUDA graphs
+};
+
+Capabilities capabilities_of(const Limits& limits);
+
+// Memory of the device.
+class Memory {
+ public:
+  Memory(std::shared_ptr<Context> context, std::size_t bytes)
+      : context_(std::move(context)), bytes_(bytes), at_(context_->device.allocate(bytes)) {}
+  ~Memory() { context_->device.release(at_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  CUdeviceptr at() const { return at_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<Context> context_;
+  std::size_t bytes_;
+  CUdeviceptr at_;
+};
+
+class DeviceBuffer final : public Buffer {
+ public:
+  DeviceBuffer(std::shared_ptr<Context> context, std::size_t bytes) : memory_(std::move(context), bytes) {}
+  std::size_t bytes() const override { return memory_.bytes(); }
+  CUdeviceptr at() const { return memory_.at(); }
+
+ private:
+  Memory memory_;
+};
+// Throws Error(usage) for a buffer of another backend.
+const DeviceBuffer& as_device(const Buffer& buffer);
+
+}  // namespace unroll::cuda

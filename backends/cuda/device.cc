@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/device.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "unroll/error.h"
+
+namespace unroll::cuda {
+
+namespace {
+
+constexpr std::size_t k_staging_bytes = std::size_t{4} << 20;
+
+}  // namespace
+
+Device::Device(int index) : f_(open_functions()) {
+  try {
+    choose(index);
+    open();
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+Device::~Device() { close(); }
+
+void Device::choose(int index) {
+  const CUresult started = f_.Init(0);
+  if (started == CUDA_ERROR_NO_DEVICE || started == CUDA_ERROR_STUB_LIBRARY)
+    throw Error(ErrorKind::device, "cuda",
+                started == CUDA_ERROR_NO_DEVICE ? "no NVIDIA device was found"
+                                                : "libcuda.so.1 is the stub of the toolkit, not a driver",
+                "Check that nvidia-smi lists the device");
+  check(started, "cuInit");
+  check(f_.DriverGetVersion(&limits_.driver), "cuDriverGetVersion");
+  if (limits_.driver < k_oldest_driver)
+    throw Error(ErrorKind::device, "cuda",
+                "the driver has CUDA " + version_text(limits_.driver) + "; " + version_text(k_oldest_driver) +
+                    " is needed",
+                "Install NVIDIA's driver, version 525 or newer");
+  int count = 0, major = 0, minor = 0;
+  check(f_.DeviceGetCount(&count), "cuDeviceGetCount");
+  if (index < 0 || index >= count)
+    throw Error(ErrorKind::device, "cuda",
+                "there is no device " + std::to_string(index) + "; there are " + std::to_string(count),
+                "Use an index from 0");
+  check(f_.DeviceGet(&device_, index), "cuDeviceGet");
+  char name[256] = {};
+  check(f_.DeviceGetName(name, sizeof(name) - 1, device_), "cuDeviceGetName");
+  limits_.name = name;
+  const auto attribute = [&](CUdevice_attribute what) {
+    int value = 0;
+    check(f_.DeviceGetAttribute(&value, what, device_), "cuDeviceGetAttribute");
+    return value;
+  };
+  major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  limits_.arch = major * 10 + minor;
+  limits_.multiprocessors = std::max(attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), 1);
+  limits_.has_pools = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
+  check(f_.DeviceTotalMem(&limits_.memory, device_), "cuDeviceTotalMem");
+  int compiler_major = 0, compiler_minor = 0;
+  cuda::check(f_, f_.compiler.Version(&compiler_major, &compiler_minor), "nvrtcVersion");
+  limits_.compiler = compiler_major * 1000 + compiler_minor * 10;
+}
+
+void Device::open() {
+  check(f_.DevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
+  enter();
+  check(f_.StreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  if (limits_.has_pools) {
+    // Freed memory stays with the process.
+    CUmemoryPool pool = nullptr;
+    std::uint64_t kept = std::numeric_limits<std::uint64_t>::max();
+    check(f_.DeviceGetDefaultMemPool(&pool, device_), "cuDeviceGetDefaultMemPool");
+    check(f_.MemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept), "cuMemPoolSetAttribute");
+  }
+  for (Staging& each : staging_) {
+    check(f_.MemHostAlloc(&each.memory, k_staging_bytes, 0), "cuMemHostAlloc");
+    check(f_.EventCreate(&each.copied, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  }
+}
+
+void Device::close() noexcept {
+  if (!context_) return;
+  f_.CtxSetCurrent(context_);
+  if (stream_) f_.StreamSynchronize(stream_);
+  for (const Staging& each : staging_) {
+    if (each.copied) f_.EventDestroy(each.copied);
+    if (each.memory) f_.MemFreeHost(each.memory);
+  }
+  if (stream_) f_.StreamDestroy(stream_);
+  f_.DevicePrimaryCtxRelease(device_);
+}
+
+void Device::enter() const { check(f_.CtxSetCurrent(context_), "cuCtxSetCurrent"); }
+
+void Device::wait() const { check(f_.StreamSynchronize(stream_), "waiting for the device"); }
+
+CUdeviceptr Device::allocate(std::size_t bytes) const {
+  CUdeviceptr memory = 0;
+  const std::size_t n = std::max<std::size_t>(bytes, 1);
+  check(limits_.has_pools ? f_.MemAllocAsync(&memory, n, stream_) : f_.MemAlloc(&memory, n),
+        "allocating " + std::to_string((n + (1u << 20) - 1) >> 20) + " MiB");
+  return memory;
+}
+
+void Device::release(CUdeviceptr memory) const noexcept {
+  if (memory == 0 || f_.CtxSetCurrent(context_) != CUDA_SUCCESS) return;
+  if (limits_.has_pools) {
+    f_.MemFreeAsync(memory, stream_);
+    return;
+  }
+  f_.StreamSynchronize(stream_);
+  f_.MemFree(memory);
+}
+
+void Device::upload(CUdeviceptr to, std::span<const std::byte> from) {
+  for (std::size_t at = 0; at < from.size(); at += k_staging_bytes) {
+    const std::size_t bytes = std::min(k_staging_bytes, from.size() - at);
+    Staging& staging = staging_[next_++ % staging_.size()];
+    if (staging.in_use) check(f_.EventSynchronize(staging.copied), "waiting for an upload");
+    staging.in_use = false;
+    std::memcpy(staging.memory, from.data() + at, bytes);
+    check(f_.MemcpyHtoDAsync(to + at, staging.memory, bytes, stream_), "an upload");
+    check(f_.EventRecord(staging.copied, stream_), "cuEventRecord");
+    staging.in_use = true;
+  }
+}
+
+void Device::download(std::span<std::byte> to, CUdeviceptr from) const {
+  if (!to.empty()) check(f_.MemcpyDtoHAsync(to.data(), from, to.size(), stream_), "a download");
+  wait();
+}
+
+}  // namespace unroll::cuda

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A CUDA device: its primary context, one stream on which all work is in order, memory, copies from and to the host.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/functions.h"
+
+namespace unroll::cuda {
+
+struct Limits {
+  std::string name;           // "NVIDIA H100 80GB HBM3"
+  int arch = 0;               // compute capability: 90 for 9.0
+  int multiprocessors = 1;
+  int driver = 0;             // CUDA version of the driver: 13000
+  int compiler = 0;           // of NVRTC
+  std::size_t memory = 0;     // bytes
+  bool has_pools = false;     // memory is allocated in the order of the stream
+};
+
+class Device {
+ public:
+  // Throws Error(device) when there is none of that index, or the driver is too old.
+  explicit Device(int index);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const Functions& f() const { return f_; }
+  const Limits& limits() const { return limits_; }
+  CUstream stream() const { return stream_; }
+  // Each call of the backend begins with it: contexts belong to threads.
+  void enter() const;
+  void check(CUresult result, const std::string& what) const { cuda::check(f_, result, what); }
+  void wait() const;
+
+  // Freed memory may be handed out again at once: work on the stream is in order.
+  CUdeviceptr allocate(std::size_t bytes) const;
+  void release(CUdeviceptr memory) const noexcept;
+  void upload(CUdeviceptr to, std::span<const std::byte> from);
+  void download(std::span<std::byte> to, CUdeviceptr from) const;
+
+ private:
+  // Uploads go through pinned memory in turn, so that they need not wait for the device.
+  struct Staging {
+    void* memory = nullptr;
+    CUevent copied = nullptr;
+    bool in_use = false;
+  };
+  void choose(int index);
+  void open();
+  void close() noexcept;
+
+  Functions f_;
+  Limits limits_;
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
+  CUstream stream_ = nullptr;
+  std::array<Staging, 2> staging_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace unroll::cuda

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/executable.h"
+
+#include <algorithm>
+
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+namespace unroll::cuda {
+
+namespace {
+
+using device::Frame;
+using device::Place;
+
+constexpr std::size_t k_recordings = 8;  // kept for binding tuples; training alternates between two
+
+Place whole(CUdeviceptr at, std::size_t bytes) { return {nullptr, at, bytes, at}; }
+
+std::size_t copied_bytes(const Plan& plan) {
+  const bool has_donors = std::any_of(plan.donors.begin(), plan.donors.end(), [](int donor) { return donor >= 0; });
+  std::size_t bytes = 0;
+  for (const NamedValue& output : plan.graph->outputs())
+    bytes += (plan.graph->type(output.value).bytes() + 3) / 4 * 4;
+  return has_donors ? bytes : 0;
+}
+
+std::string launches_text(std::int64_t n) { return std::to_string(n) + (n == 1 ? " launch" : " launches"); }
+
+void report_plan(const PlanProgram& program, int depth, std::vector<ReportLine>& lines) {
+  for (const NodeWork& work : program.works) {
+    const Node& node = program.plan->graph->node(work.node);
+    ReportLine line{"%" + std::to_string(work.node) + " " + std::string(op_info(node.op).name), {}};
+    line.implementation = work.body ? "recorded loop: " + std::to_string(scan_layout(node).steps) + " steps of " +
+                                          launches_text(commands_per_step(*work.body))
+                                    : launches_text(static_cast<std::int64_t>(work.launches.size()));
+    for (const Type& type : node.outputs) line.bytes += type.bytes();
+    line.depth = depth;
+    line.node = work.node;
+    lines.push_back(std::move(line));
+    if (work.body) report_plan(*work.body, depth + 1, lines);
+  }
+}
+
+}  // namespace
+
+CudaExecutable::CudaExecutable(std::shared_ptr<Context> context, std::shared_ptr<const Plan> plan)
+    : context_(std::move(context)), plan_(std::move(plan)),
+      program_(compile_program(plan_, context_->device.limits().multiprocessors)),
+      module_(context_->compiler.module(program_.kernels.source(), program_.kernels.count())),
+      arena_(context_, plan_->arena_bytes), constants_(context_, program_.constants.size()),
+      workspace_(context_, program_.workspace_bytes), copies_(context_, copied_bytes(*plan_)) {
+  context_->device.upload(constants_.at(), program_.constants);
+  program_.constants = {};
+}
+
+CudaExecutable::Recorded& CudaExecutable::recorded_for(const Bindings& bindings) {
+  std::vector<CUdeviceptr> key;
+  Frame frame;
+  for (const Buffer* buffer : bindings.inputs) {
+    key.push_back(as_device(*buffer).at());
+    frame.inputs.push_back(whole(key.back(), buffer->bytes()));
+  }
+  for (const Buffer* buffer : bindings.outputs) {
+    key.push_back(as_device(*buffer).at());
+    frame.outputs.push_back(whole(key.back(), buffer->bytes()));
+  }
+  const auto found =
+      std::find_if(recorded_.begin(), recorded_.end(), [&](const Recorded& each) { return each.key == key; });
+  if (found != recorded_.end()) {
+    recorded_.splice(recorded_.begin(), recorded_, found);
+    return recorded_.front();
+  }
+  frame.arena = whole(arena_.at(), arena_.bytes());
+  const device::HeldPlaces held{whole(constants_.at(), constants_.bytes()), whole(workspace_.at(), workspace_.bytes()),
+                                whole(copies_.at(), copies_.bytes()), whole(constants_.at(), 0)};
+  Recorded made;
+  made.key = std::move(key);
+  made.commands = Recorder(held).record(*program_.main, frame);
+  made.captures = context_->graphs && made.commands.size() > 1;
+  recorded_.push_front(std::move(made));
+  if (recorded_.size() > k_recordings) recorded_.pop_back();
+  return recorded_.front();
+}
+
+void CudaExecutable::run(const Bindings& bindings) {
+  context_->device.enter();
+  Recorded& recorded = recorded_for(bindings);
+  if (recorded.has_run && recorded.captures && !recorded.graph)
+    recorded.graph = std::make_unique<CapturedGraph>(context_->device, *module_, recorded.commands);
+  recorded.has_run = true;
+  if (recorded.graph) recorded.graph->launch();
+  else enqueue(context_->device, *module_, recorded.commands);
+}
+
+std::vector<ReportLine> CudaExecutable::report() const {
+  std::vector<ReportLine> lines;
+  report_plan(*program_.main, 0, lines);
+  return lines;
+}
+
+std::size_t CudaExecutable::workspace_bytes() const {
+  return constants_.bytes() + workspace_.bytes() + copies_.bytes();
+}
+
+}  // namespace unroll::cuda

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "backends/cuda/context.h"
+#include "backends/cuda/record.h"
+
+namespace unroll::cuda {
+
+class CudaExecutable final : public Executable {
+ public:
+  CudaExecutable(std::shared_ptr<Context> context, std::shared_ptr<const Plan> plan);
+  void run(const Bindings& bindings) override;
+  std::vector<ReportLine> report() const override;
+  std::size_t workspace_bytes() const override;
+
+ private:
+  // Of one binding tuple. The first run warms up, the second is captured.
+  struct Recorded {
+    std::vector<CUdeviceptr> key;
+    std::vector<Command> commands;
+    std::unique_ptr<CapturedGraph> graph;
+    bool has_run = false, captures = true;
+  };
+  Recorded& recorded_for(const Bindings& bindings);
+
+  std::shared_ptr<Context> context_;
+  std::shared_ptr<const Plan> plan_;
+  Program program_;
+  std::shared_ptr<const Module> module_;
+  Memory arena_, constants_, workspace_, copies_;
+  std::list<Recorded> recorded_;  // the latest first
+};
+
+}  // namespace unroll::cuda

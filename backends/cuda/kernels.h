@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels in CUDA C++. Each text is a kernel named KERNEL whose parameters are pointers and, last, a struct
+// KERNEL_sizes of run-time sizes, so equal texts are one kernel. A module has the kernels of one executable.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/device/lowering.h"
+#include "unroll/types.h"
+
+namespace unroll::cuda {
+
+class Kernels {
+ public:
+  // The number of the kernel with this text.
+  int add(const std::string& text);
+  int add_rows(const std::string& text);  // it needs the functions of row kernels
+  int count() const { return static_cast<int>(texts_.size()); }
+  std::string source() const;
+  static std::string name(int kernel) { return "k" + std::to_string(kernel); }
+
+ private:
+  std::map<std::string, int> numbers_;
+  std::vector<std::string> texts_;
+  bool has_rows_ = false;
+};
+
+// A kernel, its sizes and how it is launched.
+struct Printed {
+  std::string text;
+  std::vector<std::int64_t> sizes;
+  std::uint64_t blocks;
+  unsigned threads;
+};
+inline constexpr unsigned k_threads = 256;  // of a block, where nothing else is said
+
+// Products: a block computes a tile of c, or of a part of the sum over k. Operands a, b, [rows], c.
+struct ProductForm {
+  DType operands = DType::f32, result = DType::f32;
+  bool has_rows = false;
+};
+struct ProductSizes {
+  device::ProductShape shape;
+  bool rows_limit_k = false;
+  std::int64_t part = 0;    // terms of a part
+  std::int64_t c_part = 0;  // from part to part of c
+};
+// Parts of the sum so that a device with that many multiprocessors is busy.
+std::int64_t product_parts(const device::ProductShape& shape, int multiprocessors);
+Printed print_product(const ProductForm& form, const ProductSizes& sizes);
+
+// Sums and maxima over at most `length` elements of each of `chunks` chunks: element [chunk, output] of the result.
+enum class Reduction : std::uint8_t { sum, max, argmax };  // argmax: i32, the first; one chunk
+struct ReductionSizes {
+  device::ReductionShape shape;
+  std::int64_t chunks = 1, length = 0;
+};
+Printed print_reduction(Reduction reduction, DType dtype, const ReductionSizes& sizes);
+DType sum_dtype(DType dtype);  // f32 for 16 bits
+
+// Operands table, indices, result. An index out of range reads zeros.
+Printed print_gather(DType dtype, std::int64_t rows, std::int64_t row_size, std::int64_t n);
+// The updates with equal indices as lists, in order: operands indices, links i32[2, n]. links[0, i] is the next update
+// of the same row or -1, links[1, i] is 1 for the first one.
+Printed print_links(std::int64_t n);
+// Operands indices, updates, links, result, which is zero before.
+Printed print_scatter(DType dtype, std::int64_t rows, std::int64_t row_size, std::int64_t n);
+// Operands lengths, batch_sizes, order, rank, pack, unpack, rows.
+Printed print_pack_lengths(std::int64_t batch, std::int64_t steps);
+
+}  // namespace unroll::cuda

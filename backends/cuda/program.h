@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan as kernel launches: which kernel, on which values, with which sizes. Where values lie is known when a program
+// is recorded for bound buffers (record.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/cuda/kernels.h"
+#include "backends/device/walk.h"
+#include "unroll/backend.h"
+
+namespace unroll::cuda {
+
+struct Launch {
+  int kernel = -1;
+  device::Operands operands;
+  std::vector<std::byte> sizes;  // the struct of sizes, as the kernel gets it
+  unsigned blocks = 1, threads = 1;
+};
+
+struct PlanProgram;
+
+// A node, in order of the plan; nodes without work have none.
+struct NodeWork {
+  std::int32_t node = -1;
+  std::vector<Launch> launches = {};
+  std::shared_ptr<const PlanProgram> body = {};  // of a scan
+  device::LoopPlaces loop = {};                  // likewise
+};
+
+struct PlanProgram : device::PlanPlaces {
+  std::vector<NodeWork> works;
+};
+
+struct Program {
+  std::shared_ptr<const PlanProgram> main;
+  Kernels kernels;
+  std::vector<std::byte> constants;
+  std::size_t workspace_bytes = 0;
+};
+
+// Launches and copies of a step of a loop; of the loops within it, of all their steps.
+std::int64_t commands_per_step(const PlanProgram& body);
+
+// Throws Error(unsupported) naming the op and the reason.
+// `kernels`: those of other programs, whose module this one shares.
+Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, Kernels kernels = {});
+
+// The launches of the nodes of one plan. program_nodes.cc has those of the ops.
+class NodeCompiler : public device::Lowering {
+ public:
+  NodeCompiler(Program& program, const Plan& plan, int multiprocessors)
+      : Lowering(plan, program.workspace_bytes), out_(program), multiprocessors_(multiprocessors) {}
+  void compile(NodeWork& work);
+
+ private:
+  using Operands = device::Operands;
+  void add(const Printed& printed, Operands operands);
+  void add(int kernel, std::vector<std::byte> sizes, std::uint64_t blocks, unsigned threads, Operands operands);
+  void expression(common::Expression expression, Operands operands) override;
+  void row_group(std::int32_t id);
+  void matmul(std::int32_t id);
+  void reduce(std::int32_t id);
+  void add_reduction(Reduction kind, DType dtype, device::ReductionShape shape, device::Operand from,
+                     const device::Operand& to);
+  void gather(std::int32_t id);
+  void scatter_add(std::int32_t id);
+  void pack_lengths(std::int32_t id);
+
+  Program& out_;
+  int multiprocessors_;
+  NodeWork* work_ = nullptr;  // that is being compiled
+};
+
+}  // namespace unroll::cuda

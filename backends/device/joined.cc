@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/device/joined.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "unroll/ops.h"
+#include "unroll/product_groups.h"
+
+namespace unroll::device {
+
+namespace {
+
+using common::Region;
+
+bool touch(const std::vector<Region>& a, const std::vector<Region>& b) {
+  for (const Region& x : a)
+    for (const Region& y : b) {
+      if (x.space != y.space) continue;
+      for (const auto& r : x.ranges)
+        for (const auto& s : y.ranges)
+          if (r.begin < s.end && s.begin < r.end) return true;
+    }
+  return false;
+}
+
+// Whether a part of a concatenation is computed where it belongs.
+bool is_in_place(const Plan& plan, ValueId part, ValueId whole, int axis, std::int64_t first) {
+  const auto& of = [&](ValueId id) -> const Storage& {
+    return plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  };
+  const Storage &a = of(part), &b = of(whole);
+  const Ints from = common::strides_of(plan, part), to = common::strides_of(plan, whole);
+  const std::size_t distance = static_cast<std::size_t>(first * to[static_cast<std::size_t>(axis)]) *
+                               dtype_bytes(plan.graph->type(part).dtype);
+  if (a.place != b.place || a.index != b.index || a.offset != b.offset + distance) return false;
+  const Shape& shape = plan.graph->type(part).shape;
+  for (int k = 0; k < shape.rank(); ++k)  // of size 1: any stride will do
+    if (shape[k] != 1 && from[static_cast<std::size_t>(k)] != to[static_cast<std::size_t>(k)]) return false;
+  return true;
+}
+
+bool is_pointwise(const Node& node) { return node.op == Op::fused || is_elementwise(node.op); }
+
+class Finder {
+ public:
+  Finder(const Plan& plan, const common::Hazards& hazards, const LoopOutputs& loop,
+         const std::vector<JoinedConcat>& concats)
+      : graph_(*plan.graph), hazards_(hazards), loop_(loop), concats_(concats) {}
+
+  std::optional<Joined> of_product(std::int32_t product) const {
+    const Node& node = graph_.node(product);
+    if (node.op != Op::matmul || node.outputs[0].shape.elements() == 0) return std::nullopt;
+    if (graph_.type(node.inputs[1]).shape.rank() != 2) return std::nullopt;
+    const ProductGates gates = product_gates(graph_, product);
+    std::optional<Joined> joined = of_reader(product, gates);
+    if (!joined && loop_.n_states > 0) joined = of_state(product, gates);
+    return joined;
+  }
+
+ private:
+  bool has_elements(const Node& node, std::int64_t n) const {
+    return std::all_of(node.outputs.begin(), node.outputs.end(),
+                       [&](const Type& type) { return type.shape.elements() == n; });
+  }
+  // Whether nothing before the epilogue has to come after `node`, but for the copies that wait too.
+  bool may_wait(std::int32_t node, const Joined& joined) const {
+    const auto waits = [&](std::int32_t n) {
+      return std::any_of(joined.kept.begin(), joined.kept.end(), [&](const auto& copy) { return copy.first == n; });
+    };
+    return std::none_of(hazards_.edges.begin(), hazards_.edges.end(), [&](const auto& edge) {
+      return edge.first == node && edge.second < joined.epilogue && !waits(edge.second);
+    });
+  }
+  bool overwrites(std::int32_t node, std::int32_t product) const {
+    const auto& reads = task(product).reads;
+    if (touch(reads, task(node).writes)) return true;
+    return std::any_of(concats_.begin(), concats_.end(), [&](const JoinedConcat& each) {
+      return each.node == node && touch(reads, task(each.concat).writes);
+    });
+  }
+  const common::Task& task(std::int32_t node) const { return hazards_.tasks[static_cast<std::size_t>(node)]; }
+
+  std::optional<Joined> of_reader(std::int32_t product, const ProductGates& gates) const {
+    Joined joined{product, -1, {}, static_cast<int>(gates.gates)};
+    for (const auto& read : gates.reads)
+      if (read.node >= 0 && (joined.epilogue < 0 || read.node < joined.epilogue)) joined.epilogue = read.node;
+    if (joined.epilogue < 0) return std::nullopt;
+    const Node& node = graph_.node(joined.epilogue);
+    const std::int64_t elements = gates.m * gates.units;
+    if (!is_pointwise(node) || !has_elements(node, elements)) return std::nullopt;
+    joined.gates.assign(node.inputs.size(), -1);
+    const auto is_copy = [&](std::int32_t n) { return n != product && !task(n).writes.empty(); };
+    for (const auto& read : gates.reads) {
+      const Shape& shape = graph_.type(read.value).shape;
+      const bool is_gate = shape.elements() == elements && shape == node.outputs[0].shape;
+      if (read.node == joined.epilogue) {
+        if (!is_gate) return std::nullopt;
+        joined.gates[static_cast<std::size_t>(read.operand)] = static_cast<int>(read.gate);
+      } else if (!is_copy(read.value.node)) {
+        joined.stores = true;
+      }
+      const std::pair copy{read.value.node, static_cast<int>(read.gate)};
+      if (!is_copy(copy.first) || std::count(joined.kept.begin(), joined.kept.end(), copy)) continue;
+      if (!is_gate || !may_wait(copy.first, joined)) return std::nullopt;
+      joined.kept.push_back(copy);
+    }
+    const auto is_kept = [&](std::int32_t n) {
+      return std::any_of(joined.kept.begin(), joined.kept.end(), [&](const auto& copy) { return copy.first == n; });
+    };
+    for (const std::int32_t movement : gates.movement)
+      if (is_copy(movement) && !is_kept(movement)) return std::nullopt;
+    for (const auto& copy : joined.kept)
+      if (!std::count(joined.gates.begin(), joined.gates.end(), copy.second) ||
+          touch(task(product).reads, task(copy.first).writes))
+        return std::nullopt;
+    if (!may_wait(product, joined) || overwrites(joined.epilogue, product)) return std::nullopt;
+    return joined;
+  }
+
+  std::optional<Joined> of_state(std::int32_t product, const ProductGates& gates) const {
+    if (gates.reads.size() != 1 || gates.reads[0].node >= 0) return std::nullopt;
+    const ValueId value{product, 0};
+    const auto outputs = graph_.outputs();
+    const auto output = std::find_if(outputs.begin(), outputs.end(), [&](const auto& o) { return o.value == value; });
+    const int state = static_cast<int>(output - outputs.begin());
+    if (output == outputs.end() || state >= loop_.n_states) return std::nullopt;
+    const ValueId input = graph_.inputs()[static_cast<std::size_t>(state)].value;
+    Joined joined{.product = product, .state = state};
+    for (std::int32_t n = 0; n < static_cast<std::int32_t>(graph_.nodes().size()); ++n)
+      for (const ValueId& id : graph_.node(n).inputs) {
+        if (id != input) continue;
+        if (joined.epilogue >= 0 && joined.epilogue != n) return std::nullopt;
+        joined.epilogue = n;
+      }
+    for (const NamedValue& o : outputs)
+      if (o.value == input) return std::nullopt;
+    if (joined.epilogue < 0) return std::nullopt;
+    const Node& node = graph_.node(joined.epilogue);
+    const Shape& shape = graph_.type(value).shape;
+    if (!is_pointwise(node) || !has_elements(node, shape.elements())) return std::nullopt;
+    if (shape != graph_.type(input).shape || shape != node.outputs[0].shape) return std::nullopt;
+    for (const ValueId& id : node.inputs) joined.gates.push_back(id == input ? 0 : -1);
+    return reads_stay(product) ? std::optional(joined) : std::nullopt;
+  }
+  // Whether the next step leaves the operands of a product alone: it overwrites the states that this step read, and
+  // outputs that the loop does not keep.
+  bool reads_stay(std::int32_t product) const {
+    for (const Region& region : hazards_.tasks[static_cast<std::size_t>(product)].reads) {
+      const auto [place, index] = region.space;
+      if (place == Storage::Place::input && index < loop_.n_states) return false;
+      const bool is_stack = place == Storage::Place::output && index >= loop_.n_states;
+      if (is_stack && !loop_.stored[static_cast<std::size_t>(index)]) return false;
+    }
+    return true;
+  }
+
+  const Graph& graph_;
+  const common::Hazards& hazards_;
+  const LoopOutputs& loop_;
+  const std::vector<JoinedConcat>& concats_;
+};
+
+}  // namespace
+
+std::vector<Joined> joined_products(const Plan& plan, const common::Hazards& hazards, const LoopOutputs& loop,
+                                    const std::vector<JoinedConcat>& concats) {
+  const Finder finder(plan, hazards, loop, concats);
+  std::map<std::int32_t, Joined> by_epilogue;  // the latest product of each
+  for (std::int32_t n = 0; n < static_cast<std::int32_t>(plan.graph->nodes().size()); ++n)
+    if (auto joined = finder.of_product(n)) {
+      Joined& other = by_epilogue[joined->epilogue];
+      // A product of the same step is computed anyway; one of the state saves a dispatch as well.
+      if (other.product < 0 || other.state >= 0 || joined->state < 0) other = std::move(*joined);
+    }
+  std::vector<Joined> all;
+  for (auto& [epilogue, joined] : by_epilogue) all.push_back(std::move(joined));
+  return all;
+}
+
+std::vector<JoinedConcat> joined_concats(const Plan& plan, const common::Hazards& hazards) {
+  std::vector<JoinedConcat> all;
+  for (std::int32_t n = 0; n < static_cast<std::int32_t>(plan.graph->nodes().size()); ++n) {
+    const Node& node = plan.graph->node(n);
+    const auto& writes = hazards.tasks[static_cast<std::size_t>(n)].writes;
+    if (node.op != Op::concat || writes.empty()) continue;
+    JoinedConcat joined{n};
+    const int axis = static_cast<int>(node.attributes.get<std::int64_t>("axis"));
+    std::int64_t first = 0;
+    bool joins = true;
+    for (const ValueId in : node.inputs) {
+      const std::int64_t begin = first;
+      first += plan.graph->type(in).shape[axis];
+      if (is_in_place(plan, in, {n, 0}, axis, begin)) continue;
+      joins = joins && is_pointwise(plan.graph->node(in.node)) && (joined.node < 0 || joined.node == in.node);
+      joined.node = in.node;
+      joined.parts.push_back({in.output, begin});
+    }
+    if (!joins || joined.node < 0) continue;
+    // Nothing between the two uses the memory, and the node itself neither.
+    for (const auto& [a, b] : hazards.edges) joins = joins && (b != n || a <= joined.node);
+    const common::Task& task = hazards.tasks[static_cast<std::size_t>(joined.node)];
+    if (joins && !touch(task.reads, writes) && !touch(task.writes, writes)) all.push_back(std::move(joined));
+  }
+  return all;
+}
+
+}  // namespace unroll::device

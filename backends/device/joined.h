@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products that run in the dispatch of an elementwise node that reads them: its epilogue.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "backends/common/hazards.h"
+#include "unroll/backend.h"
+
+namespace unroll::device {
+
+struct Joined {
+  std::int32_t product = -1, epilogue = -1;  // nodes
+  std::vector<int> gates = {};  // [operand of the epilogue] the gate of the product that it is; -1: another value
+  int n_gates = 1;
+  bool stores = false;          // something else reads the product too, later
+  // Nodes that copy a gate: the epilogue stores it there. Each gate is one of its operands.
+  std::vector<std::pair<std::int32_t, int>> kept = {};
+  // The state that the product is: then it runs with the epilogue of the next step, which reads that state. -1: both
+  // are of one step.
+  int state = -1;
+};
+
+// Of the loop whose body a plan is; none: no loop.
+struct LoopOutputs {
+  int n_states = 0;
+  std::vector<bool> stored = {};  // [output] of the loop
+};
+
+// Parts of a concatenation that one elementwise node computes and has in other places too: it stores them twice.
+struct JoinedConcat {
+  std::int32_t concat = -1, node = -1;
+  struct Part {
+    std::int32_t output;  // of the node
+    std::int64_t first;   // along the axis of the concatenation
+  };
+  std::vector<Part> parts = {};
+};
+std::vector<JoinedConcat> joined_concats(const Plan& plan, const common::Hazards& hazards);
+
+// Products of a plan with an epilogue that may run as late as it: nothing between the two overwrites an operand of the
+// product, and neither does the epilogue. Each node is in one at most.
+std::vector<Joined> joined_products(const Plan& plan, const common::Hazards& hazards, const LoopOutputs& loop,
+                                    const std::vector<JoinedConcat>& concats);
+
+// Where the states of a loop lie between steps. A state that the loop also stacks is written into its stack only, and
+// the next step reads it there: its stack after each step, or its stack before each step, one slice ahead.
+struct StatePlaces {
+  struct Shifted {
+    int output;  // a stack of the state before each step, filled after the loop from the other one
+    int state;
+  };
+  std::vector<int> after = {}, before = {};  // [state] output of the loop; -1: none
+  std::vector<bool> in_arena = {};           // [state] where this step computed it: steps then use two arenas in turn
+  std::vector<Shifted> shifted = {};
+  std::vector<bool> settled = {};            // [output] of the body: no step copies it
+  bool two_arenas = false;                   // also where a step reads what the one before computed
+};
+void set_state_places(StatePlaces& places, const Plan& body, const LoopOutputs& loop);
+
+}  // namespace unroll::device

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the nodes of a plan to kernels of a device: where operands lie, and the nodes that only move elements. Backends
+// that record kernels derive from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/common/expression.h"
+#include "backends/device/axes.h"
+#include "unroll/backend.h"
+
+namespace unroll::device {
+
+// Bytes of a value: of one of the plan's places, or of the executable's workspace.
+struct Operand {
+  Storage storage = {};
+  std::size_t bytes = 0;
+  bool workspace = false;  // storage.offset is then in the workspace
+  std::size_t element = 4;  // bytes of an element: 1 for b8
+  std::size_t before = 0;   // bytes before the value that are bound too
+  bool previous = false;    // of the step before
+};
+using Operands = std::vector<Operand>;
+
+// Throws Error(unsupported) of the backend.
+[[noreturn]] void refuse(const char* backend, const std::string& what);
+// Refuses what passes should have replaced: composites, gradients, and scans with masks or packed rows.
+void require_lowered(const char* backend, const Node& node);
+
+int axis_of(const Node& node);
+// The operand without its first elements.
+void skip(Operand& operand, std::int64_t elements, DType dtype);
+std::size_t aligned(std::size_t bytes);  // to 256 bytes
+
+// The matrices of a product: c [m, n] = a [m, k] b [k, n], strides in elements, and the axes before them.
+struct ProductShape {
+  std::int64_t m, n, k, a_row, a_column, b_row, b_column, c_row;
+  Axes matrices;  // strides of a, b, c
+  bool has_rows;  // a third operand counts the rows of a that are there
+};
+// Of each result, `total` elements of the operand along the reduced axes.
+struct ReductionShape {
+  std::int64_t outputs, total;
+  Axes kept, reduced;
+};
+
+class Lowering {
+ public:
+  Lowering(const Plan& plan, std::size_t& workspace_bytes) : plan_(plan), workspace_bytes_(workspace_bytes) {}
+  virtual ~Lowering() = default;
+  Operand workspace(std::size_t bytes);
+
+ protected:
+  const Graph& graph() const { return *plan_.graph; }
+  const Type& type(ValueId id) const { return graph().type(id); }
+  bool is_stored(ValueId id) const;
+  Operand operand(ValueId id);  // workspace when it is not stored
+  common::Strides strides(ValueId id, const Shape& shape) const;  // of a value read as if it had that shape
+
+  // An elementwise expression: operands are the inputs, then the results.
+  virtual void expression(common::Expression expression, Operands operands) = 0;
+  // Of an elementwise or fused node, and of a row group: with the strides of the operands, which are appended, and
+  // results that are kept.
+  common::Expression pointwise_expression(std::int32_t node, Operands& operands);
+  common::Expression row_expression(std::int32_t node, Operands& operands);
+  // Elements of `from` at `from_offset` to `to` at `to_offset`, over a shape, with strides; offsets in elements.
+  struct Side {
+    Operand operand;
+    std::int64_t offset = 0;
+    common::Strides strides = {};
+  };
+  void move(DType dtype, const Shape& shape, const Side& from, const Side& to);
+  void fill_zero(DType dtype, const Shape& shape, const Side& to);
+  void move_node(std::int32_t id);  // reshape, transpose, slice, broadcast
+  void concat(std::int32_t id);
+  void pad(std::int32_t id);
+
+  ProductShape product_shape(const Node& node, ValueId c) const;
+  ReductionShape reduction_shape(const Node& node) const;  // reduce_sum, reduce_max, argmax
+
+  const Plan& plan_;
+
+ private:
+  void keep_results(std::int32_t node, common::Expression& e, Operands& operands);
+
+  std::size_t& workspace_bytes_;
+};
+
+}  // namespace unroll::device

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/device/walk.h"
+
+#include <algorithm>
+
+namespace unroll::device {
+
+namespace {
+
+// `bytes` further, within the same bound memory.
+Place moved(Place place, std::size_t bytes) {
+  place.at += bytes;
+  return place;
+}
+// The place as all that is bound.
+Place only(const void* memory, std::size_t at, std::size_t bytes) { return {memory, at, bytes, at}; }
+Place around(const void* memory, std::size_t at, const Operand& operand) {
+  return {memory, at - operand.before, operand.before + operand.bytes, at};
+}
+
+std::size_t slice_bytes(const Type& stacked) {
+  return stacked.shape[0] == 0 ? 0 : stacked.bytes() / static_cast<std::size_t>(stacked.shape[0]);
+}
+
+}  // namespace
+
+bool PlanPlaces::copies_output(std::size_t k) const {
+  const Storage& s = plan->outputs[k];
+  const bool is_there = s.place == Storage::Place::output && s.index == static_cast<std::int32_t>(k);
+  const bool is_settled = k < states.settled.size() && states.settled[k];
+  return !is_there && !is_settled && plan->graph->type(plan->graph->outputs()[k].value).bytes() > 0;
+}
+
+Place PlanWalk::place(const PlanPlaces& program, const Operand& operand, const Frame& frame) const {
+  const Storage& s = operand.storage;
+  const auto index = static_cast<std::size_t>(s.index);
+  if (operand.bytes == 0) return held_.nothing;  // never read; a binding must not be empty
+  if (operand.workspace) return around(held_.workspace.memory, held_.workspace.at + s.offset, operand);
+  switch (s.place) {
+    case Storage::Place::input:
+      return moved(frame.inputs[index], s.offset);
+    case Storage::Place::output:
+      return moved(frame.outputs[index], s.offset);
+    case Storage::Place::constant:
+      return around(held_.constants.memory, held_.constants.at + program.constants[index] + s.offset, operand);
+    default:
+      return around(frame.arena.memory, frame.arena.at + s.offset, operand);
+  }
+}
+
+Place PlanWalk::place(const PlanPlaces& program, ValueId id, const Frame& frame) const {
+  const Storage& storage =
+      program.plan->storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  return place(program, Operand{storage, program.plan->graph->type(id).bytes(), false}, frame);
+}
+
+bool PlanWalk::copies_outputs(const PlanPlaces& program) const {
+  for (std::size_t k = 0; k < program.plan->outputs.size(); ++k)
+    if (program.copies_output(k)) return true;
+  return false;
+}
+
+// Reads all before it writes any: where an output has its donor's buffer, another output may still be read there.
+void PlanWalk::output_copies(const PlanPlaces& program, const Frame& frame) {
+  const Plan& plan = *program.plan;
+  std::vector<std::pair<Place, std::size_t>> from;
+  std::vector<Place> to;
+  for (std::size_t k = 0; k < plan.outputs.size(); ++k) {
+    const Storage& s = plan.outputs[k];
+    if (!program.copies_output(k)) continue;
+    const std::size_t bytes = plan.graph->type(plan.graph->outputs()[k].value).bytes();
+    from.emplace_back(place(program, Operand{s, bytes, false}, frame), bytes);
+    to.push_back(frame.outputs[k]);
+  }
+  const auto touches = [](const Place& a, const Place& b, std::size_t a_bytes, std::size_t b_bytes) {
+    return a.memory == b.memory && a.at < b.at + b_bytes && b.at < a.at + a_bytes;
+  };
+  bool clash = false;
+  for (std::size_t i = 0; i < from.size(); ++i)
+    for (std::size_t j = 0; j < to.size(); ++j)
+      clash = clash || touches(from[i].first, to[j], from[i].second, from[j].second);
+  if (clash) {
+    std::size_t at = held_.copies.at;
+    for (auto& [place, bytes] : from) {
+      const Place aside = only(held_.copies.memory, at, bytes);
+      copy(place, aside, bytes);
+      place = aside;
+      at += (bytes + 3) / 4 * 4;
+    }
+    order();
+  }
+  for (std::size_t i = 0; i < from.size(); ++i) copy(from[i].first, to[i], from[i].second);
+}
+
+bool PlanWalk::Loop::is_kept(std::size_t output) const {
+  const auto& storage = program.plan->storage[static_cast<std::size_t>(places.node)];
+  return storage[output].place != Storage::Place::none;
+}
+
+// Of a stacked output.
+Place PlanWalk::slice(const Loop& loop, int output, std::int64_t step) const {
+  const ScanLayout& l = loop.layout;
+  const Type& stacked = loop.program.plan->graph->type({loop.places.node, output});
+  const auto t = static_cast<std::size_t>(l.reverse ? l.steps - 1 - step : step);
+  return moved(place(loop.program, ValueId{loop.places.node, output}, loop.frame), t * slice_bytes(stacked));
+}
+
+// Inputs and outputs of the body in one step.
+Frame PlanWalk::step_frame(const Loop& loop, std::int64_t step, const Frame* previous) const {
+  const ScanLayout& l = loop.layout;
+  const Node& node = loop.program.plan->graph->node(loop.places.node);
+  const Graph& body = *loop.places.body->plan->graph;
+  const std::size_t n_states = loop.n_states(), n_sequences = static_cast<std::size_t>(l.n_sequences);
+  const auto t = static_cast<std::size_t>(l.reverse ? l.steps - 1 - step : step);
+  const auto parity = static_cast<std::size_t>(step % 2);
+  Frame inner;
+  inner.arena = loop.arenas[parity % loop.arenas.size()];
+  inner.previous = previous;
+  inner.is_last = step == l.steps - 1;
+  for (std::size_t i = 0; i < n_states; ++i) inner.kept_states.push_back(loop.is_kept(i));
+  for (std::size_t i = 0; i < body.inputs().size(); ++i) {
+    if (i < n_states && previous) {
+      inner.inputs.push_back(state_after(loop, i, *previous));
+      continue;
+    }
+    Place at = place(loop.program, node.inputs[i], loop.frame);
+    if (i >= n_states && i < n_states + n_sequences)
+      at = moved(at, t * slice_bytes(loop.program.plan->graph->type(node.inputs[i])));
+    inner.inputs.push_back(at);
+  }
+  const StatePlaces& states = loop.places.body->states;
+  for (std::size_t k = 0; k < body.outputs().size(); ++k) {
+    const ValueId id{loop.places.node, static_cast<std::int32_t>(k)};
+    const bool is_kept = loop.is_kept(k);
+    if (k < n_states && states.after[k] >= 0)
+      inner.outputs.push_back(slice(loop, states.after[k], step));
+    else if (k < n_states && states.before[k] >= 0 && !inner.is_last)
+      inner.outputs.push_back(slice(loop, states.before[k], step + 1));
+    else if (k < n_states)
+      inner.outputs.push_back(inner.is_last && is_kept ? place(loop.program, id, loop.frame) : loop.copies[parity][k]);
+    else if (!is_kept)
+      inner.outputs.push_back(place(loop.program, loop.places.unread[k], loop.frame));
+    else
+      inner.outputs.push_back(slice(loop, static_cast<int>(k), step));
+  }
+  return inner;
+}
+
+Place PlanWalk::state_after(const Loop& loop, std::size_t state, const Frame& step) const {
+  const PlanPlaces& body = *loop.places.body;
+  if (!body.states.in_arena[state]) return step.outputs[state];
+  const std::size_t bytes = body.plan->graph->type(body.plan->graph->outputs()[state].value).bytes();
+  return place(body, Operand{body.plan->outputs[state], bytes, false}, step);
+}
+
+// What no step wrote: final states that lie elsewhere, and stacks of states before each step.
+void PlanWalk::after_steps(const Loop& loop, const Frame& last) {
+  const Node& node = loop.program.plan->graph->node(loop.places.node);
+  const StatePlaces& states = loop.places.body->states;
+  bool ordered = false;
+  const auto copy_after = [&](const Place& from, const Place& to, std::size_t bytes) {
+    if (!ordered) order();
+    ordered = true;
+    copy(from, to, bytes);
+  };
+  for (std::size_t i = 0; i < loop.n_states(); ++i) {
+    if (!loop.is_kept(i) || (states.after[i] < 0 && !states.in_arena[i])) continue;
+    const ValueId id{loop.places.node, static_cast<std::int32_t>(i)};
+    copy_after(state_after(loop, i, last), place(loop.program, id, loop.frame), node.outputs[i].bytes());
+  }
+  const auto n = static_cast<std::size_t>(loop.layout.steps - 1);
+  const std::int64_t lower = loop.layout.reverse ? loop.layout.steps - 1 : 0;  // the step of slice 0
+  for (const auto& [output, i] : states.shifted) {
+    const auto state = static_cast<std::size_t>(i);
+    const std::size_t bytes = node.outputs[state].bytes();
+    copy_after(place(loop.program, node.inputs[state], loop.frame), slice(loop, output, 0), bytes);
+    if (states.before[state] == output) continue;
+    // Steps 1, 2, .. of this stack are steps 0, 1, .. of the one after each step, or those of the other one.
+    const bool is_after = states.after[state] >= 0;
+    const std::int64_t first = loop.layout.reverse ? lower : 1;
+    const std::int64_t from = loop.layout.reverse ? lower - is_after : 1 - is_after;
+    copy_after(slice(loop, is_after ? states.after[state] : states.before[state], from), slice(loop, output, first),
+               n * bytes);
+  }
+}
+
+void PlanWalk::loop(const PlanPlaces& program, const LoopPlaces& places, const Frame& frame) {
+  const Node& node = program.plan->graph->node(places.node);
+  const Plan& body = *places.body->plan;
+  Loop loop{program, places, frame, scan_layout(node), {}, {}};
+  const ScanLayout& l = loop.layout;
+  // The arena of the body, then two copies of each state.
+  const std::size_t scratch = frame.arena.at + program.plan->scratch_offset[static_cast<std::size_t>(places.node)];
+  std::size_t at = scratch + body.arena_bytes;
+  for (std::size_t i = 0; i < loop.n_states(); ++i)
+    for (auto& copy : loop.copies) {
+      const std::size_t bytes = node.outputs[i].bytes(), unit = program.plan->alignment;
+      copy.push_back(only(frame.arena.memory, at, std::max<std::size_t>(bytes, 1)));
+      at += (bytes + unit - 1) / unit * unit;
+    }
+  loop.arenas.push_back(only(frame.arena.memory, scratch, body.arena_bytes));
+  if (places.body->states.two_arenas) loop.arenas.push_back(place(*places.body, places.body->second_arena, frame));
+  Frame steps[2];
+  for (std::int64_t number = 0; number < l.steps; ++number) {
+    Frame& now = steps[number % 2];
+    now = step_frame(loop, number, number > 0 ? &steps[(number - 1) % 2] : nullptr);
+    if (number > 0) order();
+    step(*places.body, now, number, l.steps);
+  }
+  if (l.steps > 0) return after_steps(loop, steps[(l.steps - 1) % 2]);
+  for (std::size_t i = 0; i < loop.n_states(); ++i)
+    if (loop.is_kept(i)) {
+      const ValueId id{places.node, static_cast<std::int32_t>(i)};
+      copy(place(program, node.inputs[i], frame), place(program, id, frame), node.outputs[i].bytes());
+    }
+}
+
+}  // namespace unroll::device

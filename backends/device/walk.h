@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks a compiled plan for bound buffers: where each value lies, step by step in loops, and the copies of states and
+// outputs. Backends that record kernels derive from it and add the kernels.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backends/device/joined.h"
+#include "backends/device/lowering.h"
+#include "unroll/ops.h"
+
+namespace unroll::device {
+
+// Where a value begins, and the memory around it that a kernel may address: that of all steps for a slice of a stacked
+// value, so that steps share bindings.
+struct Place {
+  const void* memory = nullptr;        // tells allocations apart
+  std::size_t begin = 0, bytes = 0;    // what is bound
+  std::size_t at = 0;                  // of the value, counted as `begin`
+};
+
+// What the walk needs of a compiled plan.
+struct PlanPlaces {
+  std::shared_ptr<const Plan> plan;
+  StatePlaces states = {};                  // of a body
+  Operand second_arena = {};                // of a body whose steps use two in turn
+  std::vector<std::size_t> constants = {};  // [node] offset of a constant among the constants of the executable
+  bool copies_output(std::size_t output) const;  // it is computed elsewhere, and not read there by the next step
+};
+
+// A scan of a plan.
+struct LoopPlaces {
+  std::int32_t node = -1;
+  std::shared_ptr<const PlanPlaces> body = {};
+  std::vector<Operand> unread = {};  // [output] workspace for those that are not stored
+};
+
+// Places for the inputs and outputs of a plan.
+struct Frame {
+  std::vector<Place> inputs, outputs;
+  Place arena;
+  // Of a step of a loop: null before the first step; what runs in the last step only.
+  const Frame* previous = nullptr;
+  bool is_last = false;
+  std::vector<bool> kept_states = {};  // [state] the loop keeps it
+};
+
+// Memory of an executable.
+struct HeldPlaces {
+  Place constants, workspace;
+  Place copies;   // of outputs that are copied, where an order of the copies does not suffice
+  Place nothing;  // where values without bytes are bound
+};
+
+class PlanWalk {
+ public:
+  explicit PlanWalk(const HeldPlaces& held) : held_(held) {}
+  virtual ~PlanWalk() = default;
+
+ protected:
+  // One step of a loop, with its output copies.
+  virtual void step(const PlanPlaces& body, const Frame& frame, std::int64_t number, std::int64_t steps) = 0;
+  virtual void copy(const Place& from, const Place& to, std::size_t bytes) = 0;
+  virtual void order() = 0;  // what follows comes after all that came before
+
+  Place place(const PlanPlaces& program, const Operand& operand, const Frame& frame) const;
+  Place place(const PlanPlaces& program, ValueId id, const Frame& frame) const;
+  void loop(const PlanPlaces& program, const LoopPlaces& loop, const Frame& frame);
+  bool copies_outputs(const PlanPlaces& program) const;
+  void output_copies(const PlanPlaces& program, const Frame& frame);
+
+ private:
+  // A loop that is being walked.
+  struct Loop {
+    const PlanPlaces& program;
+    const LoopPlaces& places;
+    const Frame& frame;
+    ScanLayout layout;
+    std::vector<Place> arenas;     // one or two
+    std::vector<Place> copies[2];  // [state] of odd and even steps
+    bool is_kept(std::size_t output) const;
+    std::size_t n_states() const { return static_cast<std::size_t>(layout.n_states); }
+  };
+  Frame step_frame(const Loop& loop, std::int64_t step, const Frame* previous) const;
+  Place state_after(const Loop& loop, std::size_t state, const Frame& step) const;
+  Place slice(const Loop& loop, int output, std::int64_t step) const;
+  void after_steps(const Loop& loop, const Frame& last);
+
+  HeldPlaces held_;
+};
+
+}  // namespace unroll::device

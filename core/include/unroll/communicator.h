@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that train one model together: threads of one process, or processes on one or several machines. A rank is a
+// number in [0, size). Every rank runs the same program, and calls the same functions in the same order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "unroll/error.h"
+#include "unroll/types.h"
+
+namespace unroll {
+
+class UNROLL_API Communicator {
+ public:
+  struct Outgoing {
+    int to;
+    std::span<const std::byte> bytes;
+  };
+  struct Incoming {
+    int from;
+    std::span<std::byte> bytes;  // as many as that rank sends
+  };
+
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // Sends and receives, and returns when all of it is done. Messages from one rank to another arrive in the order in
+  // which they were sent. Throws Error(peer), which names the rank, where a rank has failed or has not answered
+  // within the time limit; nothing can be exchanged after that.
+  void exchange(std::span<const Outgoing> out, std::span<const Incoming> in);
+  // Tells all other ranks that this one ends with an error: their exchange() throws Error(peer) with this text. Does
+  // not throw.
+  virtual void fail(const char* text) noexcept = 0;
+  // Of all exchanges so far. The time contains waiting for ranks that are late.
+  struct Exchanged {
+    double seconds = 0;
+    std::uint64_t sent_bytes = 0;
+  };
+  const Exchanged& exchanged() const { return exchanged_; }
+
+ protected:
+  virtual void transfer(std::span<const Outgoing> out, std::span<const Incoming> in) = 0;  // exchange() calls it
+
+ private:
+  Exchanged exchanged_;
+};
+
+// The sum over all ranks of the leaves (micro-batches) of an update, `elements` of f32 or f64 each, in the order of a
+// binary tree over their indices: the same bits for any number of ranks. Rank r holds leaves [ceil(n r / size),
+// ceil(n (r + 1) / size)) of n; `roots` are the sums of the fewest blocks that hold them, where a block has 2^k leaves
+// and begins at a multiple of 2^k. Every rank gets `result`, which may be one of the roots. Each rank adds one slice
+// of all roots, and all gather the slices: 2 (size - 1) / size * elements leave a rank that has one root.
+UNROLL_API void sum_of_leaves(Communicator& ranks, std::int64_t leaves, DType dtype, std::int64_t elements,
+                              std::span<const std::byte* const> roots, std::byte* result);
+
+// One communicator for each of `size` threads of this process. exchange() throws Error(peer) after `seconds` without
+// an answer.
+UNROLL_API std::vector<std::unique_ptr<Communicator>> thread_ranks(int size, double seconds = 60);
+
+struct MpiOptions {
+  double seconds = 300;  // exchange() throws Error(peer) after so long without an answer
+  // Whether this process has been asked to end. A launcher asks all processes when one has died, so exchange() then
+  // waits for 0.3 more seconds only.
+  std::function<bool()> stops = {};
+  // Called in another thread where the start or the end of MPI does not return in time, because a process has died. It
+  // should end this process, as MPI cannot be stopped. Empty: wait.
+  std::function<void(const Error&)> stuck = {};
+};
+// Whether this process was started by mpirun or a launcher like it, by the variables of its environment.
+UNROLL_API bool was_launched_by_mpi();
+// The processes that were launched together. The library is loaded at run time: Open MPI 4 (libmpi.so.40), MPICH 4
+// (libmpich.so.12, libmpi.so.12), or the one that the variable UNROLL_MPI_LIBRARY names. Throws Error(device) where it
+// cannot be loaded or is another one. One at a time; destroying it ends the use of MPI in this process.
+UNROLL_API std::unique_ptr<Communicator> mpi_ranks(const MpiOptions& options = {});
+// The MPI libraries that can be loaded, by their own words; empty: none.
+UNROLL_API std::vector<std::string> mpi_libraries();
+
+}  // namespace unroll

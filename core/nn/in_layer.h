@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors about shapes and types that name the layer.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "unroll/error.h"
+#include "unroll/result.h"
+#include "unroll/scope.h"
+
+namespace unroll {
+
+// Names a layer already: layers around it leave it alone.
+class LayerError : public Error {
+ public:
+  LayerError(const Error& e, const std::string& layer)
+      : Error(e.kind(), layer, std::string(where_of(e)).append(": ").append(message_of(e)), e.next()) {}
+};
+
+// Builds a part of a model. A shape or type error in it becomes "[encoder.l0] linear: ...". At the root of a model,
+// where the path is empty, it keeps its text.
+template <class Build>
+auto in_layer(const std::string& path, const Build& build) {
+  try {
+    return build();
+  } catch (const LayerError&) {
+    throw;
+  } catch (const Error& e) {
+    if (path.empty() || (e.kind() != ErrorKind::shape && e.kind() != ErrorKind::type)) throw;
+    throw LayerError(e, path);
+  }
+}
+template <class Build>
+auto in_layer(const Scope& scope, const Build& build) {
+  return in_layer(scope.path(), build);
+}
+
+}  // namespace unroll

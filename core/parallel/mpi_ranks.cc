@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages between processes by MPI. All of them are nonblocking and polled, because a blocking call would wait for a
+// dead rank for ever, and because only polling can tell which rank it is.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "core/parallel/collectives.h"
+#include "core/parallel/lost_rank.h"
+#include "core/parallel/mpi_library.h"
+#include "core/parallel/watched_call.h"
+
+namespace unroll {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr int k_data = 1, k_failure = 2, k_roll_call = 3;  // tags
+constexpr std::size_t k_largest = 1 << 30;         // bytes of one message: counts of MPI are int
+// Seconds of polls without a pause. On a busy machine a yield would give the core away for milliseconds.
+constexpr double k_spin = 5e-4;
+constexpr int k_probe_every = 64;                  // polls from one look for failures to the next
+constexpr auto k_nap = std::chrono::microseconds(50);
+// Seconds to wait once this process was asked to end: Open MPI kills it a second later.
+constexpr double k_grace = 0.3;
+constexpr double k_tell_seconds = 1;               // that a failing rank spends on telling the others
+constexpr double k_after_roll_call = 0.1;          // seconds in which the others get this rank's answer
+constexpr int k_serialized = 2;                    // MPI_THREAD_SERIALIZED of both libraries
+constexpr std::size_t k_longest_text = 512;        // of a failure
+
+template <class Abi>
+class MpiRank final : public Communicator {
+ public:
+  MpiRank(const mpi::Library& library, MpiOptions options)
+      : mpi_(library.functions<Abi>()), options_(std::move(options)) {
+    int provided = 0;
+    require(in_time(stuck_start(), /*may_end=*/true,
+                    [&] { return mpi_.init_thread(nullptr, nullptr, k_serialized, &provided); }),
+            "MPI_Init_thread");
+    require(mpi_.comm_set_errhandler(mpi_.world, mpi_.errors_return), "MPI_Comm_set_errhandler");
+    require(mpi_.comm_rank(mpi_.world, &rank_), "MPI_Comm_rank");
+    require(mpi_.comm_size(mpi_.world, &size_), "MPI_Comm_size");
+  }
+  // A rank that has failed must not wait for the others, and MPI_Finalize would wait for a dead one.
+  ~MpiRank() override {
+    try {
+      if (!failed_) any(*this, false);  // every rank has come to this point
+      if (!failed_) in_time(stuck_end(), /*may_end=*/false, [&] { return mpi_.finalize(); });
+    } catch (const std::exception&) {  // its work is done
+    }
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void fail(const char* text) noexcept override {
+    if (std::exchange(failed_, true)) return;  // the others find out what this rank found out
+    char message[k_longest_text] = {};
+    std::strncpy(message, text, k_longest_text - 1);
+    std::vector<Pending> pending;
+    const auto begin = Clock::now();
+    try {
+      for (int r = 0; r < size_; ++r)
+        if (r != rank_)
+          start(pending, r, [&](Handle* request) {
+            return mpi_.isend(message, k_longest_text, mpi_.byte, r, k_failure, mpi_.world, request);
+          });
+      while (poll(pending) > 0 && seconds_since(begin) < k_tell_seconds) std::this_thread::sleep_for(k_nap);
+    } catch (const std::exception&) {  // this rank ends anyway
+    }
+  }
+
+ protected:
+  void transfer(std::span<const Outgoing> out, std::span<const Incoming> in) override {
+    std::vector<Pending> pending;
+    for (const Incoming& message : in)
+      in_parts(message.bytes, [&](std::span<std::byte> part) {
+        start(pending, message.from, [&](Handle* request) {
+          return mpi_.irecv(part.data(), static_cast<int>(part.size()), mpi_.byte, message.from, k_data, mpi_.world,
+                            request);
+        });
+      });
+    for (const Outgoing& message : out)
+      in_parts(message.bytes, [&](std::span<const std::byte> part) {
+        start(pending, message.to, [&](Handle* request) {
+          return mpi_.isend(part.data(), static_cast<int>(part.size()), mpi_.byte, message.to, k_data, mpi_.world,
+                            request);
+        });
+      });
+    finish(pending);
+  }
+
+ private:
+  using Handle = typename Abi::Handle;
+  struct Pending {
+    int peer;
+    Handle request;
+    bool done = false;
+  };
+
+  // The result of a call that waits for the other processes, and cannot be ended where one of them is dead.
+  template <class F>
+  int in_time(const Error& stuck, bool may_end, const F& call) {
+    if (!options_.stuck) return call();
+    std::optional<Clock::time_point> asked;
+    const auto is_stuck = [&](double seconds) {
+      return (may_end && asks_to_end(asked)) || seconds > options_.seconds;
+    };
+    return watched(call, is_stuck, [&] { options_.stuck(stuck); });
+  }
+  static void require(int code, const char* what) {
+    if (code != 0)
+      throw Error(ErrorKind::peer, what, std::string("failed with code ") + std::to_string(code) + " of " + Abi::name);
+  }
+  template <class Span, class F>
+  static void in_parts(Span bytes, const F& use) {
+    for (std::size_t at = 0; at < bytes.size(); at += k_largest)
+      use(bytes.subspan(at, std::min(k_largest, bytes.size() - at)));
+  }
+  template <class F>
+  void start(std::vector<Pending>& pending, int peer, const F& begin) {
+    Pending p{peer, Handle{}};
+    if (begin(&p.request) != 0) throw lost(peer);
+    pending.push_back(p);
+  }
+
+  // How many are not done.
+  std::size_t poll(std::vector<Pending>& pending) {
+    std::size_t open = 0;
+    for (Pending& p : pending) {
+      if (p.done) continue;
+      int flag = 0;
+      mpi::Status status{};
+      if (mpi_.test(&p.request, &flag, &status) != 0) throw lost(p.peer);
+      p.done = flag != 0;
+      open += p.done ? 0 : 1;
+    }
+    return open;
+  }
+
+  // Whether this process was asked to end, a while ago.
+  bool asks_to_end(std::optional<Clock::time_point>& asked) const {
+    if (!asked && options_.stops && options_.stops()) asked = Clock::now();
+    return asked && seconds_since(*asked) > k_grace;
+  }
+
+  void finish(std::vector<Pending>& pending) {
+    const auto begin = Clock::now();
+    std::optional<Clock::time_point> asked;
+    for (int n = 0; poll(pending) > 0; ++n) {
+      if (n % k_probe_every == 0) look_for_failures();
+      const bool ends = asks_to_end(asked), called = n % k_probe_every == 0 && is_there(k_roll_call);
+      if (ends || called || seconds_since(begin) > options_.seconds) give_up(pending, asked.has_value());
+      if (seconds_since(begin) > k_spin) std::this_thread::sleep_for(k_nap);
+    }
+  }
+
+  // Ranks that wait for each other because another one is gone all come here, at about the same time: who answers the
+  // roll call is not the lost one.
+  [[noreturn]] void give_up(std::vector<Pending>& pending, bool ends) {
+    failed_ = true;
+    std::set<int> silent, waited_for;
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_) silent.insert(r);
+    for (const Pending& p : pending)
+      if (!p.done) waited_for.insert(p.peer);
+    try {
+      call_roll(pending, silent, ends ? k_grace : k_tell_seconds);
+    } catch (const std::exception&) {  // a connection is lost: what is known has to do
+    }
+    const std::vector<int> ranks = lost_ranks(silent, waited_for);
+    throw ends ? missing_ranks(ranks) : silent_ranks(ranks, options_.seconds);
+  }
+
+  // Takes the ranks that answer within the time out of `silent`.
+  void call_roll(std::vector<Pending>& pending, std::set<int>& silent, double seconds) {
+    const auto begin = Clock::now();
+    static constexpr std::byte present{1};  // outlives messages to the lost rank
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_)
+        start(pending, r, [&](Handle* request) {
+          return mpi_.isend(&present, 1, mpi_.byte, r, k_roll_call, mpi_.world, request);
+        });
+    for (std::size_t answers = 0; answers + 2 < static_cast<std::size_t>(size_) && seconds_since(begin) < seconds;) {
+      poll(pending);
+      if (const std::optional<int> from = source_of(k_roll_call)) {
+        std::byte answer{};
+        mpi::Status status{};
+        require(mpi_.recv(&answer, 1, mpi_.byte, *from, k_roll_call, mpi_.world, &status), "MPI_Recv");
+        silent.erase(*from);
+        ++answers;
+      }
+      std::this_thread::sleep_for(k_nap);
+    }
+    const auto told = Clock::now();
+    while (poll(pending) > 0 && seconds_since(told) < k_after_roll_call) std::this_thread::sleep_for(k_nap);
+  }
+
+  // Of a message with this tag that has arrived.
+  std::optional<int> source_of(int tag) {
+    int flag = 0;
+    mpi::Status status{};
+    if (mpi_.iprobe(Abi::any_source, tag, mpi_.world, &flag, &status) != 0 || flag == 0) return {};
+    return status.fields[Abi::source_field];
+  }
+  bool is_there(int tag) { return source_of(tag).has_value(); }
+
+  void look_for_failures() {
+    const std::optional<int> from = source_of(k_failure);
+    if (!from) return;
+    mpi::Status status{};
+    char text[k_longest_text] = {};
+    require(mpi_.recv(text, k_longest_text, mpi_.byte, *from, k_failure, mpi_.world, &status), "MPI_Recv");
+    text[k_longest_text - 1] = '\0';
+    failed_ = true;
+    throw failed_rank(*from, text);
+  }
+
+  Error lost(int peer) {
+    failed_ = true;
+    return {ErrorKind::peer, "ranks", "lost the connection to rank " + std::to_string(peer)};
+  }
+
+  mpi::Functions<Abi> mpi_;
+  MpiOptions options_;
+  int rank_ = 0, size_ = 1;
+  bool failed_ = false;
+};
+
+const char* const k_names[] = {"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"};
+
+bool has_variable(const char* name) { return std::getenv(name) != nullptr; }
+
+// Each launcher tells its own processes by variables of its own.
+bool by_open_mpi() { return has_variable("OMPI_COMM_WORLD_SIZE"); }
+bool by_mpich() { return has_variable("PMI_SIZE") || has_variable("PMI_RANK"); }
+
+mpi::Library launched_library() {
+  if (const char* path = std::getenv("UNROLL_MPI_LIBRARY")) return mpi::Library(path);
+  if (by_open_mpi()) return mpi::Library(k_names[0]);
+  try {
+    return mpi::Library(k_names[1]);
+  } catch (const Error&) {
+    return mpi::Library(k_names[2]);
+  }
+}
+
+}  // namespace
+
+bool was_launched_by_mpi() { return by_open_mpi() || by_mpich(); }
+
+std::unique_ptr<Communicator> mpi_ranks(const MpiOptions& options) {
+  const mpi::Library library = launched_library();
+  if (library.is_open_mpi()) return std::make_unique<MpiRank<mpi::OpenMpi>>(library, options);
+  return std::make_unique<MpiRank<mpi::Mpich>>(library, options);
+}
+
+std::vector<std::string> mpi_libraries() {
+  std::vector<std::string> found;
+  for (const char* name : k_names) {
+    try {
+      found.push_back(mpi::Library(name).version() + " (" + name + ")");
+    } catch (const Error&) {  // not on this machine
+    }
+  }
+  return found;
+}
+
+}  // namespace unroll

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Summaries of texts.
+#include <fmt/format.h>
+
+#include "core/support/counted.h"
+#include "frontends/cli/answers/answers.h"
+#include "frontends/cli/measure/sample_data.h"
+#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/tasks/task_row.h"
+#include "unroll/error.h"
+
+namespace unroll::cli {
+namespace {
+
+using Json = RowWriter::Json;
+
+class SummarizeAnswers : public Answers {
+ public:
+  SummarizeAnswers(const RunFolder& run, Backend& backend, const PredictArguments& options)
+      : summarizer_(run.model.metadata, run.model.tensors, backend), decode_(options.decode) {
+    unknown_.unit = unit_of_tokens(run);
+  }
+  RowFormat usual_format() const override { return RowFormat::text; }
+  std::vector<std::string> columns() const override { return {"source", "summary", "log_probability"}; }
+  bool accepts(const InputLine& line) override {
+    summarizer_.check(line.text);
+    return true;
+  }
+  void predict(const std::vector<InputLine>& lines) override {
+    results_ = summarizer_.predict(texts_of(lines), decode_);
+    for (std::size_t i = 0; i < lines.size() && drawn_source_.empty(); ++i) {
+      if (results_[i].summaries.empty()) continue;
+      drawn_source_ = lines[i].text;
+      drawn_summary_ = results_[i].summaries[0].text;
+    }
+    for (const Summarizer::Result& r : results_) {
+      unknown_.tokens += r.tokens;
+      unknown_.unknown += r.unknown;
+      cut_ += r.cut > 0;
+      cut_tokens_ += r.cut;
+    }
+  }
+  // As text: the summary alone.
+  void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
+    const auto& summaries = results_[i].summaries;
+    const bool answered = !summaries.empty();
+    const Summarizer::Summary best = answered ? summaries[0] : Summarizer::Summary();
+    if (writer.format() == RowFormat::jsonl)
+      return put_json({{"source", line.text},
+                       {"summary", best.text},
+                       {"log_probability", answered ? json_number(best.log_probability) : Json()}},
+                      line, writer);
+    if (writer.is_table())
+      return writer.row(std::vector{line.text, best.text, answered ? number_cell(best.log_probability) : ""});
+    writer.text(best.text + "\n");
+  }
+  UnknownCount unknown() const override { return unknown_; }
+  std::string summary() const override {
+    if (cut_ == 0) return {};
+    return fmt::format("{} cut at data.source_tokens: {} not read", counted_are(cut_, "source"),
+                       counted(cut_tokens_, "token"));
+  }
+  std::vector<Panel> panels() override {
+    if (drawn_source_.empty()) return {};
+    return {summary_panel(summarizer_.attention(drawn_source_, drawn_summary_), "Attention: " + drawn_source_)};
+  }
+
+ private:
+  Summarizer summarizer_;
+  std::string drawn_source_, drawn_summary_;  // the first line with tokens
+  DecodeOptions decode_;
+  std::vector<Summarizer::Result> results_;
+  UnknownCount unknown_;
+  std::int64_t cut_ = 0, cut_tokens_ = 0;
+};
+
+}  // namespace
+
+const TaskRow summarize_row = {
+    .title = "Summaries",
+    .loss = "Loss (nats per token)",
+    .metrics = {{{"rouge1", "ROUGE-1", true}, {"perplexity", "perplexity", false}}},
+    .sample = {"reports.tsv",
+               sample_summaries,
+               {"model.hidden=32", "model.embedding=24", "data.target_tokens=20", "train.lr=0.01",
+                "train.max_updates=300"}},
+    .make = make_of<SummarizeOptions, PairTask, make_summarize, task_options<SummarizeOptions>>,
+    .check = check_of<task_options<SummarizeOptions>>,
+    .answers = answer_with<SummarizeAnswers>,
+};
+
+}  // namespace unroll::cli

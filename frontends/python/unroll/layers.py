@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build a network out of layer functions.
+
+    from unroll import layers
+
+    def network(ids):                                      # int32 [T, B]
+        x = layers.embedding(ids, 5000, 64, name="embedding")
+        y, states = layers.lstm(x, 128, layers=2, name="rnn")
+        return layers.linear(y, 10, name="head")           # or a dict of outputs by name
+
+    model = layers.model(network, {"ids": ("int32", "T", "B")})
+    model.load_state_dict(module.state_dict())             # a PyTorch module with the same layers
+    y = model.run({"ids": ids})["y"]
+
+Shapes: T steps, B sequences, I and O widths, H hidden, D directions. Parameters have the names, layouts and initial
+distributions of PyTorch; `name` is their prefix, as the name of a module is in PyTorch. Values have a shape, and
+arithmetic with values and numbers broadcasts as in NumPy.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Union
+
+from . import _core
+from ._core import (Model, Value, concat, dropout, embedding, exp, layer_norm, linear, log, log_softmax, matmul, max,
+                    maximum, mean, minimum, relu, reshape, sigmoid, silu, slice, softmax, sum, tanh, transpose)
+
+__all__ = ["Value", "cell", "concat", "dropout", "embedding", "exp", "gru", "layer_norm", "linear", "log",
+           "log_softmax", "lstm", "matmul", "max", "maximum", "mean", "minimum", "model", "relu", "reshape", "rnn",
+           "sigmoid", "silu", "slice", "softmax", "sum", "tanh", "transpose"]
+
+States = Union[Sequence[Value], None]
+_DTYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "bool": "b8"}
+
+
+def rnn(x: Value, hidden: int, *, layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
+        bidirectional: bool = False, dropout: float = 0.0, name: str = "", states: States = None,
+        lengths: Value | None = None) -> tuple[Value, list[Value]]:
+    """Elman layers, as nn.RNN: x [T, B, I] -> y [T, B, D*H] and [h], the state after the last step [layers*D, B, H].
+
+    nonlinearity   tanh or relu
+    dropout        rate between layers, in training
+    states         before the first step; None: zeros
+    lengths        int32 [B]: the steps of each sequence; y is zero behind them
+    Parameters: NAME.weight_ih_l0, NAME.weight_hh_l0, NAME.bias_ih_l0, NAME.bias_hh_l0, ..., NAME.weight_ih_l0_reverse.
+    """
+    return _core._recurrent(x, "rnn", hidden, layers, bidirectional, dropout, bias, nonlinearity, 0, "", [], name,
+                            states, lengths)
+
+
+def gru(x: Value, hidden: int, *, layers: int = 1, bias: bool = True, bidirectional: bool = False,
+        dropout: float = 0.0, name: str = "", states: States = None,
+        lengths: Value | None = None) -> tuple[Value, list[Value]]:
+    """Gated recurrent units, as nn.GRU: y [T, B, D*H] and [h]. Arguments and parameters as for rnn."""
+    return _core._recurrent(x, "gru", hidden, layers, bidirectional, dropout, bias, "tanh", 0, "", [], name, states,
+                            lengths)
+
+
+def lstm(x: Value, hidden: int, *, layers: int = 1, bias: bool = True, bidirectional: bool = False,
+         projection: int = 0, dropout: float = 0.0, name: str = "", states: States = None,
+         lengths: Value | None = None) -> tuple[Value, list[Value]]:
+    """Long short-term memory, as nn.LSTM: y [T, B, D*H] and [h, c]. Arguments and parameters as for rnn.
+
+    projection   size of h, as proj_size of nn.LSTM: parameter NAME.weight_hr_l0; 0: that of c
+    """
+    return _core._recurrent(x, "lstm", hidden, layers, bidirectional, dropout, bias, "tanh", projection, "", [], name,
+                            states, lengths)
+
+
+def cell(x: Value, hidden: int, step: str, *, variables: Sequence[str] = ("h",), layers: int = 1,
+         bidirectional: bool = False, dropout: float = 0.0, name: str = "", states: States = None,
+         lengths: Value | None = None) -> tuple[Value, list[Value]]:
+    """Layers of a cell in text (docs/adding-a-cell.md), or of a built-in cell by its name: "mgu", "lnlstm", ...
+
+        layers.cell(x, 64, '''
+            f  = sigmoid(affine(x, h))
+            n  = tanh(affine(x, f * h))
+            h' = (1 - f) * h + f * n''')
+
+    variables   names of the states in the text; the first one is the output, unless the text assigns y
+    """
+    is_text = "=" in step
+    return _core._recurrent(x, "own" if is_text else step, hidden, layers, bidirectional, dropout, True, "tanh", 0,
+                            step if is_text else "", list(variables) if is_text else [], name, states, lengths)
+
+
+def model(network: Callable[..., Value | Mapping[str, Value]], inputs: Mapping[str, Sequence], *,
+          parameters: Mapping | str | os.PathLike | None = None, seed: int = 0, backend: str = "cpu",
+          threads: int = 0) -> Model:
+    """Return a Model that runs a network.
+
+    network      a function that takes a Value for each input, by name, and returns a Value, which becomes the output
+                 "y", or a dict of them. It is called once for each shape of the inputs.
+    inputs       axes of each input, a letter where each run chooses the size: {"x": ("T", "B", 40)}. A dtype may come
+                 first: {"ids": ("int32", "T", "B")}. One letter has one size in a run.
+    parameters   a dict of arrays or tensors by name, or a safetensors file; None: drawn from `seed`, as PyTorch does
+    """
+    specs = []
+    for name, axes in inputs.items():
+        axes = list(axes)
+        dtype = str(axes.pop(0)) if axes and axes[0] in _DTYPES else "float32"
+        specs.append((name, _DTYPES[dtype], [str(axis) for axis in axes]))
+    result = _core._network(network, specs, seed, backend, threads)
+    if parameters is not None:
+        is_file = isinstance(parameters, (str, os.PathLike))
+        result.load_state_dict(_core._load_arrays(os.fspath(parameters)) if is_file else dict(parameters))
+    return result

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of texts and summaries: lengths, what the limits cut, unknown words and how many of them can be copied.
+#include <algorithm>
+#include <array>
+
+#include "core/support/counted.h"
+#include "frontends/tasks/common/row_checks.h"
+#include "frontends/tasks/common/data_rows.h"
+#include "frontends/tasks/summarize/summary_text.h"
+
+namespace unroll {
+
+namespace {
+
+struct Seen {
+  std::array<DataChecker::Known, 3> source, target;  // by split
+  std::int64_t unknown = 0, copyable = 0;            // unknown tokens of targets; those that the source has
+  std::int64_t sources_cut = 0, targets_cut = 0;
+};
+
+void see(Seen& seen, const SummaryCoder& coder, const TextPair& pair, std::size_t split, const std::string& name) {
+  const SourceTokens source = coder.source(pair.source, name);
+  const SummaryCoder::Target target = coder.target(pair.target, source, name);
+  seen.source[split].unknown += source.n_unknown;
+  seen.source[split].known += static_cast<std::int64_t>(source.ids.size()) - source.n_unknown;
+  for (const std::int32_t id : target.ids) {
+    const bool copied = id >= coder.tokens(), unknown = copied || id == coder.tokenizer().unknown();
+    ++(unknown ? seen.target[split].unknown : seen.target[split].known);
+    seen.unknown += unknown;
+    seen.copyable += copied;
+  }
+  seen.sources_cut += source.cut > 0;
+  seen.targets_cut += target.cut > 0;
+}
+
+}  // namespace
+
+DataCheck check_data(const SummarizeOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
+  return checked([&](DataChecker& c) {
+    RecordFile file = records_of(RecordFile(std::move(from), name, o.memory_limit), o.validation, o.test);
+    PairsReader reader = summary_reader(o, name);
+    index_pairs(file, reader);
+    SplitRows rows = summary_rows(file, reader, o);
+    const SummaryCoder coder(LineCoder(summary_tokenizer(file, reader, rows[0], o)), o.lowercase,
+                             {o.source_tokens, o.target_tokens});
+    const DataRows data(file, std::move(rows));
+    std::vector<CheckedRow> checked_rows;
+    Seen seen;
+    data.for_each([&](const DataRows::Row& row) {
+      const TextPair pair = reader.pair_in(file, row.record);
+      checked_rows.push_back({content_of(pair.source),
+                              static_cast<std::int64_t>(pair.source.size() + pair.target.size()), row.line, row.split});
+      see(seen, coder, pair, static_cast<std::size_t>(row.split), name);
+    });
+    data.count(c);
+    c.lengths(checked_rows, "bytes per pair");
+    c.duplicates(checked_rows);
+    c.vocabulary(seen.source, coder.tokenizer().size(), "source ");
+    c.vocabulary(seen.target, coder.tokenizer().size(), "target ");
+    const auto share = [](std::int64_t part, std::int64_t all) {
+      return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(all, 1));
+    };
+    c.figure("sources cut", share(seen.sources_cut, file.size()));
+    c.figure("targets cut", share(seen.targets_cut, file.size()));
+    c.figure("unknown target tokens that can be copied", share(seen.copyable, seen.unknown));
+  });
+}
+
+}  // namespace unroll

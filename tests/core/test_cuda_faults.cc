@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors of the CUDA driver and of NVRTC, through the function table: typed, no crash, and a backend that is opened
+// afterwards works. On the driver of the tests (tests/cuda), or on a device.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <cstdio>
+#include <string>
+
+#include "backends/cuda/functions.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+#include "unroll/run.h"
+
+using namespace unroll;
+using namespace unroll::cuda;
+
+namespace {
+
+struct Fault {
+  int calls = 0;   // so far
+  int due = -1;    // number of the call that fails; -1: none
+  bool memory = false;
+  const char* failed = nullptr;
+};
+Fault& fault() {
+  static Fault state;
+  return state;
+}
+
+constexpr const char* k_names[] = {
+#define X(name) "cu" #name,
+    UNROLL_CUDA_DRIVER_FUNCTIONS(X)
+#undef X
+#define X(name) "nvrtc" #name,
+    UNROLL_CUDA_COMPILER_FUNCTIONS(X)
+#undef X
+};
+enum Number : int {
+#define X(name) cu_##name,
+  UNROLL_CUDA_DRIVER_FUNCTIONS(X)
+#undef X
+#define X(name) nvrtc_##name,
+  UNROLL_CUDA_COMPILER_FUNCTIONS(X)
+#undef X
+};
+
+void injected(CUresult& result) { result = fault().memory ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_LAUNCH_FAILED; }
+void injected(nvrtcResult& result) {
+  result = fault().memory ? NVRTC_ERROR_OUT_OF_MEMORY : NVRTC_ERROR_INTERNAL_ERROR;
+}
+
+// Puts itself before an entry that returns a result.
+template <int N, class F>
+struct Hook {
+  static void install(F&) {}
+};
+template <int N, class R, class... A>
+struct Hook<N, R (*)(A...)> {
+  static inline R (*real)(A...) = nullptr;
+  static R call(A... arguments) {
+    if (fault().calls++ != fault().due) return real(arguments...);
+    fault().failed = k_names[N];
+    R result;
+    injected(result);
+    return result;
+  }
+  static void install(R (*&entry)(A...)) {
+    real = entry;
+    entry = call;
+  }
+};
+template <int N, class... A>
+struct Hook<N, const char* (*)(A...)> {
+  static void install(const char* (*&)(A...)) {}
+};
+void tamper(Functions& f) {
+#define X(name) Hook<cu_##name, decltype(f.name)>::install(f.name);
+  UNROLL_CUDA_DRIVER_FUNCTIONS(X)
+#undef X
+#define X(name) Hook<nvrtc_##name, decltype(f.compiler.name)>::install(f.compiler.name);
+  UNROLL_CUDA_COMPILER_FUNCTIONS(X)
+#undef X
+}
+void make_old(Functions& f) {
+  f.DriverGetVersion = [](int* version) {
+    *version = 11080;
+    return CUDA_SUCCESS;
+  };
+}
+
+// Opens, uploads, compiles, runs three times, the last ones as a graph, and reads.
+float work() {
+  const auto backend = make_backend("cuda");
+  Graph graph;
+  const Value x = graph.input("x", {DType::f32, {3}});
+  const std::vector<Value> states{x};
+  ScanOptions two_steps;
+  two_steps.steps = 2;
+  const auto add_one = [](const StepValues& at) { return StepResult{{at.states[0] + 1.0}, {}}; };
+  const auto loop = scan(states, {}, {}, add_one, two_steps);
+  graph.output("y", loop.states[0]);
+  Program program(graph, *backend);
+  Tensor ones(Type{DType::f32, {3}});
+  for (std::int64_t i = 0; i < 3; ++i) ones.set(i, 1);
+  float sum = 0;
+  for (int run = 0; run < 3; ++run) sum += static_cast<float>(program.run({{"x", ones}}).at("y").at(run));
+  return sum;
+}
+constexpr float k_wanted = 9;
+
+// Empty: it works; otherwise the reason why there is no backend.
+std::string absent() {
+  try {
+    make_backend("cuda");
+    return {};
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::device);
+    CHECK(exit_code(error.kind()) == 5);
+    return error.what();
+  }
+}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("what is missing is named, with its fix") {
+  const Libraries real = libraries();
+  libraries().driver = "libcuda-absent.so";
+  CHECK(contains(absent(), "no libcuda-absent.so"));
+  CHECK(contains(absent(), "Install NVIDIA's driver"));
+  libraries() = real;
+  if (!absent().empty()) return;  // the rest needs a driver
+  for (const char*& name : libraries().compiler) name = "libnvrtc-absent.so";
+  CHECK(contains(absent(), "no libnvrtc-absent.so"));
+  CHECK(contains(absent(), "Install NVRTC"));
+  libraries() = real;
+  set_tamper(make_old);
+  CHECK(contains(absent(), "the driver has CUDA 11.8; 12.0 is needed"));
+  set_tamper(nullptr);
+  CHECK(work() == k_wanted);
+}
+
+TEST_CASE("each call that fails gives a typed error and no crash") {
+  if (const std::string why = absent(); !why.empty()) return void(std::printf("skipped: %s\n", why.c_str()));
+  set_tamper(tamper);
+  fault() = {};
+  REQUIRE(work() == k_wanted);
+  const int n = fault().calls;
+  int thrown = 0, survived = 0;
+  for (int due = 0; due < n; ++due) {
+    fault() = {0, due, due % 2 == 0, nullptr};
+    try {
+      const float result = work();
+      CAPTURE(fault().failed);
+      CHECK(result == k_wanted);  // it was a call whose failure harms nothing, such as a last wait
+      ++survived;
+    } catch (const Error& error) {
+      CAPTURE(std::string(error.what()));
+      CAPTURE(fault().failed);
+      REQUIRE(fault().failed);
+      CHECK(error.kind() == (due % 2 == 0 ? ErrorKind::memory : ErrorKind::device));
+      ++thrown;
+    }
+  }
+  std::printf("%d calls failed once each: %d errors, %d without effect\n", n, thrown, survived);
+  CHECK(thrown > survived);
+  fault() = {};
+  CHECK(work() == k_wanted);
+  set_tamper(nullptr);
+}
+
+TEST_CASE("memory that the device does not have is exit code 7") {
+  if (const std::string why = absent(); !why.empty()) return void(std::printf("skipped: %s\n", why.c_str()));
+  const auto backend = make_backend("cuda");
+  try {
+    backend->allocate(std::size_t{1} << 50);
+    FAIL("allocated");
+  } catch (const Error& error) {
+    CHECK(exit_code(error.kind()) == 7);
+  }
+  CHECK(work() == k_wanted);
+}
+
+TEST_CASE("a kernel that fails breaks the device: every later call says so") {
+  if (const std::string why = absent(); !why.empty()) return void(std::printf("skipped: %s\n", why.c_str()));
+  if (!contains(make_backend("cuda")->describe().device, "CUDA shim"))
+    return void(std::printf("skipped: kernels of a device cannot be made to fail\n"));
+  const auto backend = make_backend("cuda");
+  const auto buffer = backend->allocate(64);
+  setenv("UNROLL_SHIM_FAULT", "1", 1);
+  const auto fails = [](const auto& call) {
+    try {
+      call();
+      return false;
+    } catch (const Error& error) {
+      return exit_code(error.kind()) == 5 && contains(error.what(), "CUDA_ERROR_ILLEGAL_ADDRESS");
+    }
+  };
+  std::byte bytes[4];
+  CHECK(fails(work));
+  CHECK(fails([&] { backend->download(*buffer, 0, bytes); }));
+  CHECK(fails([&] { backend->upload(*buffer, 0, bytes); }));
+  CHECK(fails([&] { backend->allocate(4); }));
+  CHECK(fails([&] { backend->wait(); }));
+  unsetenv("UNROLL_SHIM_FAULT");
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels kept in files: what was written is read again, and a file that was changed in any way never gives a kernel.
+#include <doctest/doctest.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+
+#include "backends/common/kernel_files.h"
+#include "tests/support/setting.h"
+
+using namespace unroll::common;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string k_needs("device, driver\n\0source", 22), k_kernel("\x7f" "ELF\0\1kernel\n", 13);
+
+struct Folder {
+  Folder() : path(fs::temp_directory_path() / ("unroll_kernel_files_" + std::to_string(getpid()))) {}
+  ~Folder() { fs::remove_all(path); }
+  const fs::path path;
+};
+
+std::string contents(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+void write(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+// The file that holds the kernel.
+std::string written() {
+  const Folder folder;
+  const std::string path = kernel_path(folder.path, k_needs, ".bin");
+  write_kernel(path, k_needs, k_kernel);
+  return contents(path);
+}
+
+void check_damaged(const std::string& file) {
+  const KeptKernel kept = parse_kernel(file, k_needs);
+  CHECK(kept.bytes.empty());
+  CHECK_FALSE(kept.damage.empty());
+}
+
+}  // namespace
+
+TEST_CASE("a kernel is read as it was written, and nothing else is left in the folder") {
+  const Folder folder;
+  const std::string path = kernel_path(folder.path / "deep", k_needs, ".bin");
+  CHECK(read_kernel(path, k_needs).bytes.empty());
+  CHECK(read_kernel(path, k_needs).damage.empty());
+  write_kernel(path, k_needs, k_kernel);
+  write_kernel(path, k_needs, k_kernel);
+  CHECK(read_kernel(path, k_needs).bytes == k_kernel);
+  CHECK(std::distance(fs::directory_iterator(folder.path / "deep"), {}) == 1);
+}
+
+TEST_CASE("a kernel of something else is not read, and is no damage") {
+  const KeptKernel kept = parse_kernel(written(), k_needs + "!");
+  CHECK(kept.bytes.empty());
+  CHECK(kept.damage.empty());
+}
+
+TEST_CASE("a changed byte, a cut and appended bytes are damage") {
+  const std::string good = written();
+  REQUIRE(parse_kernel(good, k_needs).bytes == k_kernel);
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    CAPTURE(at);
+    for (int change = 1; change < 256; ++change) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ change);
+      check_damaged(bad);
+    }
+    check_damaged(good.substr(0, at));
+  }
+  check_damaged(good + '\0');
+  check_damaged(good + good);
+}
+
+TEST_CASE("random mutations of a file never give another kernel") {
+  const std::string good = written();
+  std::mt19937_64 random(unroll::testing::setting("UNROLL_SEED", 1));
+  const std::uint64_t n = unroll::testing::setting("UNROLL_MUTATIONS", 100'000);
+  for (std::uint64_t k = 0; k < n; ++k) {
+    std::string bad = good;
+    for (auto changes = random() % 8 + 1; changes > 0; --changes) {
+      const std::size_t at = bad.empty() ? 0 : random() % bad.size(), size = random() % 24;
+      switch (random() % 4) {
+        case 0: if (!bad.empty()) bad[at] = static_cast<char>(random()); break;
+        case 1: bad.erase(at, size); break;
+        case 2: bad.insert(at, good.substr(random() % good.size(), size)); break;
+        default: bad.insert(at, size, static_cast<char>(random()));
+      }
+    }
+    if (bad != good) CHECK(parse_kernel(bad, k_needs).bytes.empty());
+  }
+}
+
+TEST_CASE("what is no file of a kernel is ignored with the reason") {
+  const std::string good = written();
+  const Folder folder;
+  fs::create_directories(folder.path / "folder");
+  CHECK(read_kernel(folder.path / "folder", k_needs).damage == "it is no regular file");
+  REQUIRE(mkfifo((folder.path / "pipe").c_str(), 0600) == 0);  // opening it would wait for a writer
+  CHECK(read_kernel(folder.path / "pipe", k_needs).damage == "it is no regular file");
+  write(folder.path / "empty", "");
+  CHECK(read_kernel(folder.path / "empty", k_needs).damage == "it has no head of a kernel");
+  write(folder.path / "large", good);
+  fs::resize_file(folder.path / "large", std::uintmax_t{1} << 40);  // without blocks on disk
+  CHECK(read_kernel(folder.path / "large", k_needs).damage == "it is too large for a kernel");
+}
+
+TEST_CASE("a folder that cannot be written is none") {
+  const Folder folder;
+  fs::create_directories(folder.path);
+  write(folder.path / "file", "");
+  const std::string path = kernel_path(folder.path / "file", k_needs, ".bin");
+  write_kernel(path, k_needs, k_kernel);
+  CHECK(read_kernel(path, k_needs).bytes.empty());
+}

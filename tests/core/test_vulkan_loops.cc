@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops on the vulkan backend: how many dispatches a step takes, and that odd sizes give the values of `cpu`. Skips
+// with the reason when there is no device.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/backends.h"
+#include "tests/support/gradient_outputs.h"
+#include "unroll/error.h"
+#include "unroll/model.h"
+#include "unroll/ops.h"
+#include "unroll/run.h"
+
+namespace unroll {
+namespace {
+
+struct Sizes {
+  std::int64_t T, B, I, H;
+};
+// None is a multiple of a tile, and the last has several tiles in each direction.
+constexpr Sizes k_sizes[] = {{1, 2, 3, 1}, {2, 1, 5, 7}, {5, 3, 6, 9}, {4, 37, 11, 19}, {3, 34, 3, 70}};
+
+std::unique_ptr<Backend> open_or_skip() {
+  try {
+    return testing::open_tested("vulkan");  // under the validation layer
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::device) throw;
+    std::printf("skipped: %s\n", error.what());
+    return nullptr;
+  }
+}
+
+void build(Graph& graph, const std::string& cell, const Sizes& s, bool trains) {
+  Scope scope(graph);
+  const Value x = graph.input("x", {DType::f32, {s.T, s.B, s.I}});
+  const Value y = recurrent_model(scope, x, {.cell = cell, .hidden = s.H}).y;
+  if (trains) testing::output_gradients(scope, mean(square(y)));
+  graph.output("y", y);
+}
+
+TensorMap numbers_for(const Graph& graph) {
+  std::mt19937 engine(3);
+  std::uniform_real_distribution<float> number(-0.5f, 0.5f);
+  TensorMap inputs;
+  for (const NamedValue& input : graph.inputs()) {
+    Tensor tensor(graph.type(input.value));
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, number(engine));
+    inputs.emplace(input.name, std::move(tensor));
+  }
+  return inputs;
+}
+
+// What the report says of the loops, in order: "steps of 1 dispatch".
+std::vector<std::string> steps_of(const Program& program) {
+  std::vector<std::string> found;
+  for (const ReportLine& line : program.executable().report())
+    if (const auto at = line.implementation.find("steps of"); at != std::string::npos)
+      found.push_back(line.implementation.substr(at));
+  return found;
+}
+
+// Rounding errors of the longest sum, in each step, relative to the largest value: 2 u for each term.
+double allowed(const Sizes& s, double largest) {
+  const double terms = static_cast<double>(std::max(s.T * s.B, s.I + s.H) + 8);
+  return 0x1p-23 * terms * static_cast<double>(s.T) * largest;
+}
+
+}  // namespace
+
+TEST_CASE("a step of a cell takes the dispatches that its exchanges need") {
+  const auto backend = open_or_skip();
+  if (!backend) return;
+  struct Row {
+    std::string cell, forward, backward;
+  };
+  const Row rows[] = {{"rnn", "steps of 1 dispatch", "steps of 1 dispatch"},
+                      {"lstm", "steps of 1 dispatch", "steps of 1 dispatch"},
+                      {"gru", "steps of 1 dispatch", "steps of 2 dispatches"},
+                      {"lnlstm", "steps of 2 dispatches", "steps of 2 dispatches"}};
+  for (const Row& row : rows)
+    for (const bool trains : {false, true}) {
+      CAPTURE(row.cell);
+      CAPTURE(trains);
+      Graph graph;
+      build(graph, row.cell, {6, 5, 12, 24}, trains);
+      const Program program(graph, *backend);
+      const std::vector<std::string> steps = steps_of(program);
+      REQUIRE(steps.size() == (trains ? 2 : 1));
+      CHECK(steps[0] == row.forward);
+      if (trains) CHECK(steps[1] == row.backward);
+    }
+}
+
+TEST_CASE("cells and their gradients have the values of cpu at odd sizes, and the same bits when they run again") {
+  const auto backend = open_or_skip();
+  if (!backend) return;
+  const auto cpu = make_backend("cpu");
+  for (const std::string cell : {"rnn", "lstm", "gru", "lnlstm", "indrnn"})
+    for (const Sizes& sizes : k_sizes) {
+      CAPTURE(cell);
+      CAPTURE(sizes.H);
+      Graph graph;
+      build(graph, cell, sizes, /*trains=*/true);
+      const TensorMap inputs = numbers_for(graph), wanted = evaluate(graph, *cpu, inputs);
+      Program program(graph, *backend);
+      const TensorMap first = program.run(inputs), again = program.run(inputs);
+      for (const auto& result : wanted) {
+        CAPTURE(result.first);
+        double largest = 0, error = 0;
+        int changed = 0;
+        for (std::int64_t i = 0; i < result.second.elements(); ++i) {
+          largest = std::max(largest, std::abs(result.second.at(i)));
+          const double got = first.at(result.first).at(i);
+          error = std::isnan(got) ? 1e30 : std::max(error, std::abs(got - result.second.at(i)));
+          changed += got != again.at(result.first).at(i);
+        }
+        CHECK(error <= allowed(sizes, largest));
+        CHECK(changed == 0);
+      }
+    }
+}
+
+TEST_CASE("values with one element per row stay what they are behind the reductions of the row") {
+  const auto backend = open_or_skip();
+  if (!backend) return;
+  const auto cpu = make_backend("cpu");
+  for (const std::int64_t columns : {1, 5})
+    for (const auto& f : {tanh, expm1, sigmoid, erf}) {
+      CAPTURE(columns);
+      Graph graph;
+      const Value a = f(graph.input("a", {DType::f32, {3, 1}})), b = graph.input("b", {DType::f32, {3, columns}});
+      const Value y = softmax(a + b);
+      graph.output("a'", a);
+      graph.output("y", a * y);
+      const TensorMap inputs = numbers_for(graph), wanted = evaluate(graph, *cpu, inputs);
+      for (const auto& result : evaluate(graph, *backend, inputs))
+        for (std::int64_t i = 0; i < result.second.elements(); ++i)
+          // |a'|, |y| < 1, some ten roundings
+          CHECK(std::abs(result.second.at(i) - wanted.at(result.first).at(i)) <= 0x1p-20);
+    }
+}
+
+}  // namespace unroll

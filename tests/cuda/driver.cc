@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entry points of libcuda.so.1, for tests without a device: memory is that of the host, kernels are functions that
+// g++ compiled (compiler.cc). Work on a stream is done late, when somebody waits for it. Calls that a device would
+// refuse are errors here, with a line on stderr; kernels are checked (races.h). Only what the backend calls is there.
+//
+// Environment: UNROLL_SHIM_DRIVER, the CUDA version of the driver; UNROLL_SHIM_ARCH; UNROLL_SHIM_MEMORY, bytes;
+// UNROLL_SHIM_FAULT, the number of the launch that fails.
+#include <cuda.h>
+#include <dlfcn.h>
+#include <link.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/functions.h"
+#include "tests/cuda/fibers.h"
+#include "tests/cuda/races.h"
+
+namespace {
+
+using unroll::shim::Memory;
+
+struct Index {
+  unsigned x, y, z;
+};
+// As in shim_prelude.h.
+struct State {
+  Index thread, block, block_size, grid_size;
+  void (*barrier)(void* place);
+  void (*access)(const void* address, unsigned bytes, bool writes, const void* place);
+};
+
+using Work = std::function<CUresult()>;
+
+// A library of kernels (compiler.cc). It stays loaded: many modules have kernels of it.
+struct Library {
+  void* handle = nullptr;
+  State* state = nullptr;
+};
+struct KernelPlace {
+  Library* library;
+  std::string symbol;
+};
+
+}  // namespace
+
+struct CUmod_st {
+  std::map<std::string, KernelPlace> kernels;  // by name
+  std::deque<CUfunc_st> functions;
+  int launches_under_way = 0;
+};
+struct CUfunc_st {
+  CUmod_st* module;
+  Library* library;
+  std::string name;
+  void (*launch)(void** arguments);
+  const unsigned* parameters;  // how many, then their sizes
+};
+struct CUstream_st {
+  std::deque<Work> late;
+  bool captures = false;
+  std::vector<Work> captured;
+};
+struct CUgraph_st {
+  std::vector<Work> work;
+};
+struct CUgraphExec_st {
+  std::vector<Work> work;
+};
+struct CUevent_st {
+  CUstream_st* stream = nullptr;
+};
+struct CUctx_st {
+  int retained = 0;
+};
+
+namespace {
+
+struct Driver {
+  std::mutex mutex;
+  CUctx_st context;
+  Memory memory;
+  std::size_t used = 0;
+  std::set<CUstream_st*> streams;
+  std::map<std::string, Library> libraries;  // by path
+  CUresult broken = CUDA_SUCCESS;  // once a kernel has failed, until the context is released
+  std::uint32_t launches = 0;
+};
+// Never destroyed: the backend's own statics may outlive those of this library.
+Driver& driver() {
+  static Driver* const all = new Driver;
+  return *all;
+}
+thread_local CUcontext current = nullptr;
+
+std::size_t setting(const char* name, std::size_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+CUresult complain(CUresult result, const std::string& what) {
+  std::fprintf(stderr, "cuda shim: %s\n", what.c_str());
+  return result;
+}
+
+// What all calls with a context begin with.
+CUresult ready() {
+  if (driver().broken != CUDA_SUCCESS) return driver().broken;
+  return current ? CUDA_SUCCESS : complain(CUDA_ERROR_INVALID_CONTEXT, "no context is current");
+}
+// And those that must not happen while a stream captures.
+CUresult ready_outside_capture(const char* what) {
+  for (const CUstream_st* stream : driver().streams)
+    if (stream->captures)
+      return complain(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, std::string(what) + " while a stream captures");
+  return ready();
+}
+
+CUresult finish(CUstream_st& stream) {
+  while (!stream.late.empty()) {
+    const Work work = std::move(stream.late.front());
+    stream.late.pop_front();
+    if (driver().broken != CUDA_SUCCESS) continue;
+    if (const CUresult result = work(); result != CUDA_SUCCESS) driver().broken = result;
+  }
+  return driver().broken;
+}
+
+CUresult put(CUstream_st* stream, Work work) {
+  if (!driver().streams.count(stream)) return complain(CUDA_ERROR_INVALID_HANDLE, "a stream that is not there");
+  if (stream->captures) stream->captured.push_back(std::move(work));
+  else stream->late.push_back(std::move(work));
+  return CUDA_SUCCESS;
+}
+
+void barrier(void* place) { unroll::shim::at_barrier(place); }
+
+void access(const void* address, unsigned bytes, bool writes, const void*) {
+  if (unroll::shim::is_on_stack(address)) return;
+  Driver& d = driver();
+  const std::string wrong =
+      d.memory.check({address, bytes, writes, d.launches, unroll::shim::running_block(),
+                      unroll::shim::barriers_so_far(), static_cast<std::uint16_t>(unroll::shim::running_thread())});
+  if (!wrong.empty()) unroll::shim::fail(wrong);
+}
+
+struct Launched {
+  CUfunc_st* function;
+  unsigned blocks, threads;
+  std::vector<std::vector<char>> arguments;
+};
+
+CUresult run(const Launched& launch) {
+  Driver& d = driver();
+  CUfunc_st& f = *launch.function;
+  ++d.launches;
+  std::vector<void*> arguments;
+  for (const auto& bytes : launch.arguments) arguments.push_back(const_cast<char*>(bytes.data()));
+  State& state = *f.library->state;
+  state = {{0, 0, 0}, {0, 0, 0}, {launch.threads, 1, 1}, {launch.blocks, 1, 1}, barrier, access};
+  if (const std::size_t n = setting("UNROLL_SHIM_FAULT", 0); n > 0 && d.launches >= n)
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  for (unsigned k = 0; k < launch.blocks; ++k) {
+    state.block.x = d.launches % 2 ? launch.blocks - 1 - k : k;
+    const std::string wrong = unroll::shim::run_block(
+        launch.threads, state.block.x, [&](unsigned) { f.launch(arguments.data()); },
+        [&](unsigned thread) { state.thread.x = thread; }, d.launches % 4 > 1);
+    if (!wrong.empty()) return complain(CUDA_ERROR_ILLEGAL_ADDRESS, f.name + ": " + wrong);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate(CUdeviceptr* at, std::size_t bytes) {
+  Driver& d = driver();
+  if (bytes == 0) return complain(CUDA_ERROR_INVALID_VALUE, "an allocation of no bytes");
+  if (d.used + bytes > setting("UNROLL_SHIM_MEMORY", std::size_t{4} << 30)) return CUDA_ERROR_OUT_OF_MEMORY;
+  void* const memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (!memory) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::memset(memory, 0xff, bytes);  // NaN
+  d.used += bytes;
+  d.memory.add(memory, bytes, Memory::Kind::global);
+  *at = reinterpret_cast<CUdeviceptr>(memory);
+  return CUDA_SUCCESS;
+}
+CUresult release(CUdeviceptr at) {
+  Driver& d = driver();
+  void* const memory = reinterpret_cast<void*>(at);
+  const std::size_t bytes = d.memory.size_of(memory);
+  if (bytes == 0) return complain(CUDA_ERROR_INVALID_VALUE, "freed memory that is not allocated");
+  d.used -= bytes;
+  d.memory.remove(memory);
+  std::free(memory);
+  return CUDA_SUCCESS;
+}
+
+CUresult copy(CUstream_st* stream, void* to, const void* from, std::size_t bytes, bool checks_to, bool checks_from) {
+  return put(stream, [=] {
+    const Memory& memory = driver().memory;
+    if ((checks_to && !memory.contains(to, bytes)) || (checks_from && !memory.contains(from, bytes)))
+      return complain(CUDA_ERROR_INVALID_VALUE, "a copy outside of allocated memory");
+    std::memmove(to, from, bytes);
+    return CUDA_SUCCESS;
+  });
+}
+
+// Writable memory of a library is shared memory of its kernels, the rest are constants.
+void add_regions(void* library) {
+  link_map* map = nullptr;
+  dlinfo(library, RTLD_DI_LINKMAP, &map);
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* base) {
+        if (info->dlpi_addr != *static_cast<const ElfW(Addr)*>(base)) return 0;
+        for (int k = 0; k < info->dlpi_phnum; ++k) {
+          const auto& part = info->dlpi_phdr[k];
+          if (part.p_type != PT_LOAD || part.p_memsz == 0) continue;
+          driver().memory.add(reinterpret_cast<const void*>(info->dlpi_addr + part.p_vaddr), part.p_memsz,
+                              part.p_flags & PF_W ? Memory::Kind::shared : Memory::Kind::constant);
+        }
+        return 1;
+      },
+      &map->l_addr);
+}
+
+Library* library_at(const std::string& path) {
+  Library& library = driver().libraries[path];
+  if (library.handle) return &library;
+  library.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library.handle) return nullptr;
+  library.state = static_cast<State*>(dlsym(library.handle, "unroll_state"));
+  add_regions(library.handle);
+  return &library;
+}
+
+}  // namespace
+
+CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+CUresult cuDriverGetVersion(int* version) {
+  *version = static_cast<int>(setting("UNROLL_SHIM_DRIVER", 13000));
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetCount(int* n) {
+  *n = 1;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGet(CUdevice* device, int index) {
+  *device = 0;
+  return index == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+CUresult cuDeviceGetName(char* name, int n, CUdevice) {
+  std::snprintf(name, static_cast<std::size_t>(n), "CUDA shim on the host");
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute what, CUdevice) {
+  const auto arch = static_cast<int>(setting("UNROLL_SHIM_ARCH", 90));
+  switch (what) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = arch / 10; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = arch % 10; break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 2; break;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: *value = 1; break;
+    default: return complain(CUDA_ERROR_INVALID_VALUE, "an attribute that the shim lacks");
+  }
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceTotalMem(size_t* bytes, CUdevice) {
+  *bytes = setting("UNROLL_SHIM_MEMORY", std::size_t{4} << 30);
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  ++driver().context.retained;
+  *context = &driver().context;
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice) {
+  const int left = --driver().context.retained;
+  if (left == 0) driver().broken = CUDA_SUCCESS;
+  return left >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+CUresult cuCtxSetCurrent(CUcontext context) {
+  current = context;
+  return driver().broken;
+}
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice) {
+  *pool = nullptr;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void*) { return CUDA_SUCCESS; }
+
+CUresult cuMemAlloc(CUdeviceptr* at, size_t bytes) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuMemAlloc")) return r;
+  return allocate(at, bytes);
+}
+CUresult cuMemFree(CUdeviceptr at) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuMemFree")) return r;
+  for (CUstream_st* stream : driver().streams) finish(*stream);
+  return release(at);
+}
+CUresult cuMemAllocAsync(CUdeviceptr* at, size_t bytes, CUstream) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuMemAllocAsync")) return r;
+  return allocate(at, bytes);
+}
+CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuMemFreeAsync")) return r;
+  return put(stream, [at] { return release(at); });
+}
+CUresult cuMemHostAlloc(void** at, size_t bytes, unsigned) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuMemHostAlloc")) return r;
+  *at = std::malloc(bytes);
+  return *at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+CUresult cuMemFreeHost(void* at) {
+  std::free(at);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready()) return r;
+  return copy(stream, reinterpret_cast<void*>(to), from, bytes, true, false);
+}
+// To memory that is not pinned: the call returns when it is done.
+CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuMemcpyDtoHAsync")) return r;
+  if (const CUresult r = copy(stream, to, reinterpret_cast<const void*>(from), bytes, false, true)) return r;
+  return finish(*stream);
+}
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready()) return r;
+  return copy(stream, reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes, true, true);
+}
+
+CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready()) return r;
+  *stream = new CUstream_st;
+  driver().streams.insert(*stream);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamDestroy(CUstream stream) {
+  const std::lock_guard lock(driver().mutex);
+  finish(*stream);
+  driver().streams.erase(stream);
+  delete stream;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamSynchronize(CUstream stream) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuStreamSynchronize")) return r;
+  return finish(*stream);
+}
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuStreamBeginCapture")) return r;
+  stream->captures = true;
+  stream->captured.clear();
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  const std::lock_guard lock(driver().mutex);
+  if (!stream->captures) return complain(CUDA_ERROR_ILLEGAL_STATE, "the stream does not capture");
+  stream->captures = false;
+  *graph = new CUgraph_st{std::move(stream->captured)};
+  return driver().broken;
+}
+CUresult cuGraphInstantiate(CUgraphExec* made, CUgraph graph, unsigned long long) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuGraphInstantiate")) return r;
+  *made = new CUgraphExec_st{graph->work};
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuGraphLaunch")) return r;
+  return put(stream, [work = graph->work] {
+    for (const Work& each : work)
+      if (const CUresult r = each()) return r;
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuGraphExecDestroy(CUgraphExec graph) {
+  delete graph;
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphDestroy(CUgraph graph) {
+  delete graph;
+  return CUDA_SUCCESS;
+}
+CUresult cuEventCreate(CUevent* event, unsigned) {
+  *event = new CUevent_st;
+  return ready();
+}
+CUresult cuEventDestroy(CUevent event) {
+  delete event;
+  return CUDA_SUCCESS;
+}
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  const std::lock_guard lock(driver().mutex);
+  event->stream = stream;
+  return ready();
+}
+CUresult cuEventSynchronize(CUevent event) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuEventSynchronize")) return r;
+  return event->stream ? finish(*event->stream) : CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuModuleLoadData")) return r;
+  std::istringstream lines(static_cast<const char*>(image));
+  std::string line, name, symbol, path;
+  if (!std::getline(lines, line) || line != "cuda shim") return complain(CUDA_ERROR_INVALID_IMAGE, "not an image");
+  auto made = std::make_unique<CUmod_st>();
+  while (lines >> name >> symbol && std::getline(lines >> std::ws, path)) {
+    Library* const library = library_at(path);
+    if (!library) return complain(CUDA_ERROR_INVALID_IMAGE, dlerror());
+    made->kernels[name] = {library, symbol};
+  }
+  *module = made.release();
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleUnload(CUmodule module) {
+  const std::lock_guard lock(driver().mutex);
+  if (module->launches_under_way > 0) return complain(CUDA_ERROR_LAUNCH_FAILED, "a module in use is unloaded");
+  delete module;
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready()) return r;
+  const auto kernel = module->kernels.find(name);
+  if (kernel == module->kernels.end()) return CUDA_ERROR_NOT_FOUND;
+  const auto& [library, symbol] = kernel->second;
+  void* const launch = dlsym(library->handle, (symbol + "_launch").c_str());
+  const void* const parameters = dlsym(library->handle, (symbol + "_parameters").c_str());
+  if (!launch || !parameters) return CUDA_ERROR_NOT_FOUND;
+  module->functions.push_back({module, library, symbol, reinterpret_cast<void (*)(void**)>(launch),
+                               static_cast<const unsigned*>(parameters)});
+  *function = &module->functions.back();
+  return CUDA_SUCCESS;
+}
+CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** arguments,
+                        void** extra) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready()) return r;
+  const bool fits = grid_x > 0 && grid_x <= 0x7fffffff && grid_y == 1 && grid_z == 1 && block_x > 0 &&
+                    block_x <= 1024 && block_y == 1 && block_z == 1;
+  if (!fits || shared_bytes > 0 || extra) return complain(CUDA_ERROR_INVALID_VALUE, f->name + ": a wrong launch");
+  Launched launch{f, grid_x, block_x, {}};
+  for (unsigned k = 0; k < f->parameters[0]; ++k) {
+    const char* const from = static_cast<const char*>(arguments[k]);
+    launch.arguments.emplace_back(from, from + f->parameters[1 + k]);
+  }
+  if (stream->captures) return put(stream, [launch = std::move(launch)] { return run(launch); });
+  ++f->module->launches_under_way;
+  return put(stream, [launch = std::move(launch)] {
+    --launch.function->module->launches_under_way;
+    return run(launch);
+  });
+}
+
+CUresult cuGetErrorName(CUresult result, const char** name) {
+  switch (result) {
+    case CUDA_SUCCESS: *name = "CUDA_SUCCESS"; break;
+    case CUDA_ERROR_OUT_OF_MEMORY: *name = "CUDA_ERROR_OUT_OF_MEMORY"; break;
+    case CUDA_ERROR_ILLEGAL_ADDRESS: *name = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
+    default: *name = nullptr; return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult, const char** text) {
+  *text = nullptr;
+  return CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuGetProcAddress(const char* symbol, void** entry, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
+  *entry = nullptr;
+#define X(name) \
+  if (std::strcmp(symbol, "cu" #name) == 0) *entry = reinterpret_cast<void*>(&cu##name);
+  UNROLL_CUDA_DRIVER_FUNCTIONS(X)
+#undef X
+  return *entry ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which threads may access which memory. A launch is wrong when it accesses memory that is not allocated, reads shared
+// memory that its block has not written, or accesses an address twice, one of them a write, in threads that no barrier
+// orders: of one block between two barriers, or of two blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace unroll::shim {
+
+class Memory {
+ public:
+  enum class Kind : std::uint8_t { global, shared, constant };
+  void add(const void* begin, std::size_t bytes, Kind kind);
+  void remove(const void* begin);
+  bool contains(const void* begin, std::size_t bytes) const;  // as global memory
+  std::size_t size_of(const void* begin) const;               // 0: nothing begins there
+
+  struct Access {
+    const void* address;
+    unsigned bytes;
+    bool writes;
+    std::uint32_t launch, block, barriers;
+    std::uint16_t thread;
+  };
+  // Empty, or what is wrong.
+  std::string check(const Access& access);
+  std::uint64_t checked() const { return checked_; }
+
+ private:
+  // The last accesses of an address; of others of the same launch, where they count.
+  struct Cell {
+    std::uint32_t write_launch, write_block, write_barriers;
+    std::uint32_t read_launch, read_block, read_barriers;
+    std::uint16_t writer, readers[2];
+    std::uint8_t n_readers;
+    bool many_blocks;  // have read it
+  };
+  struct FreeCells {
+    void operator()(Cell* cells) const;
+  };
+  struct Region {
+    std::uintptr_t begin, end;
+    Kind kind;
+    std::unique_ptr<Cell[], FreeCells> cells;  // one for each byte, made on the first access
+  };
+  Region* find(std::uintptr_t address);
+  static std::string race(const Access& access, const char* other, const Cell& cell);
+
+  std::map<std::uintptr_t, Region> regions_;
+  Region* last_ = nullptr;
+  std::uint64_t checked_ = 0;
+};
+
+}  // namespace unroll::shim

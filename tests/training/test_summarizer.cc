@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoding of the pointer-generator network: beam search against all texts, copies, batches, bad input.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "frontends/tasks/decode/beam_search.h"
+#include "frontends/tasks/decode/lanes.h"
+#include "frontends/tasks/summarize/summary_text.h"
+#include "tests/training/small_summaries.h"
+#include "tests/training/small_tasks.h"
+#include "unroll/error.h"
+#include "unroll/inference.h"
+#include "unroll/network.h"
+
+using namespace unroll;
+using namespace unroll::testing;
+
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+const std::string k_report = "the rain of spain came";  // rain and spain are unknown
+
+// A trained model and what scores any text with it: the network of task_inference, run over the whole text.
+struct Scorer {
+  Trained trained;
+  SummaryCoder coder;
+  SourceTokens source;
+  Model model;
+  Scorer(const SummarizeOptions& o, const std::string& text, const std::string& line, std::int64_t updates)
+      : trained(make_summarize(o, text, "small"), updates), coder(SummaryCoder::of(trained.metadata)),
+        source(coder.source(line, "test")),
+        model(*trained.backend, task_inference(trained.metadata).network, trained.parameters) {}
+
+  struct Score {
+    double log_probability = 0;
+    std::vector<float> coverage;  // by source token, of all steps up to the end
+  };
+  Score score(const Tokens& text) {
+    const auto S = static_cast<std::int64_t>(source.ids.size()), T = static_cast<std::int64_t>(text.size()) + 1;
+    Tokens read{coder.end()}, labels = text;
+    for (const std::int32_t id : text) read.push_back(coder.known(id));
+    labels.push_back(coder.end());
+    const auto lengths = Tensor::from<std::int32_t>({1}, {static_cast<std::int32_t>(S)});
+    const TensorMap out = model.run({{"source", Tensor::from<std::int32_t>({S, 1}, source.ids)},
+                                     {"source_lengths", lengths},
+                                     {"target", Tensor::from<std::int32_t>({T, 1}, read)}});
+    Score result{0, std::vector<float>(static_cast<std::size_t>(S))};
+    for (std::int64_t t = 0; t < T; ++t) {
+      const std::int32_t label = labels[static_cast<std::size_t>(t)];
+      double p = label < coder.tokens() ? out.at("probabilities").at(t * coder.tokens() + label) : 0;
+      for (std::int64_t s = 0; s < S; ++s) {
+        const double a = out.at("attention").at(t * S + s);
+        result.coverage[static_cast<std::size_t>(s)] += static_cast<float>(a);
+        if (source.copies[static_cast<std::size_t>(s)] == label) p += (1 - out.at("p_gen").at(t)) * a;
+      }
+      result.log_probability += std::log(p);
+    }
+    return result;
+  }
+};
+
+SummarizeOptions tiny_options() {
+  SummarizeOptions o = small_summary_options();
+  o.tokens = "words";
+  o.label_smoothing = 0;
+  o.target_tokens = 3;
+  return o;
+}
+const std::string k_tiny = "a x b\tx a\nb y a\ty b\na z b\tz a\nb w a\tw b\na v b\tv a\nb u a\tu b\n";
+
+// Every text of at most `longest` tokens without the unknown one, as the search may write it.
+std::vector<Tokens> all_texts(const Scorer& s, std::size_t shortest, std::size_t longest) {
+  Tokens words;
+  for (std::int32_t id = 0; id < s.coder.tokens() + static_cast<std::int32_t>(s.source.unknown.size()); ++id)
+    if (id != s.coder.end() && id != s.coder.tokenizer().unknown()) words.push_back(id);
+  std::vector<Tokens> all{{}}, kept;
+  for (std::size_t from = 0, length = 0; length < longest; ++length) {
+    const std::size_t end = all.size();
+    for (; from < end; ++from)
+      for (const std::int32_t word : words) {
+        all.push_back(all[from]);
+        all.back().push_back(word);
+      }
+  }
+  for (Tokens& text : all)
+    if (text.size() >= shortest && text.size() < longest) kept.push_back(std::move(text));
+  return kept;
+}
+
+}  // namespace
+
+TEST_CASE("a wide beam writes the best of all texts") {
+  Scorer s(tiny_options(), k_tiny, "a q b", 40);
+  struct Row {
+    double length_penalty, coverage_penalty;
+    std::int64_t min_length;
+  };
+  for (const Row& row : {Row{0, 0, 0}, Row{1.5, 0, 0}, Row{0, 0.5, 0}, Row{0.7, 0.3, 0}, Row{0, 0, 2}}) {
+    CAPTURE(row.length_penalty);
+    CAPTURE(row.coverage_penalty);
+    CAPTURE(row.min_length);
+    Tokens best;
+    double best_score = -HUGE_VAL, best_log = 0;
+    for (const Tokens& text : all_texts(s, static_cast<std::size_t>(row.min_length), 3)) {
+      const Scorer::Score found = s.score(text);
+      const double score =
+          found.log_probability / std::pow((6.0 + static_cast<double>(text.size())) / 6.0, row.length_penalty) +
+          row.coverage_penalty * coverage_penalty(found.coverage);
+      if (score <= best_score) continue;
+      best = text;
+      best_score = score;
+      best_log = found.log_probability;
+    }
+    Summarizer summarizer(s.trained.metadata, s.trained.parameters, *s.trained.backend);
+    const std::string line[] = {"a q b"};
+    const auto result = summarizer.predict(line, {.beam = 1000,
+                                                  .length_penalty = row.length_penalty,
+                                                  .min_length = row.min_length,
+                                                  .coverage_penalty = row.coverage_penalty})[0];
+    REQUIRE(!result.summaries.empty());
+    CHECK(result.summaries[0].text == s.coder.text_of(best, s.source));
+    CHECK(result.summaries[0].log_probability == doctest::Approx(best_log).epsilon(1e-4));
+    CHECK(result.summaries[0].score == doctest::Approx(best_score).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("the model learns to copy names that it has never seen") {
+  SummarizeOptions o = small_summary_options();
+  o.model.hidden = 24;
+  o.embedding = 12;
+  o.coverage = false;
+  o.label_smoothing = 0;
+  Scorer s(o, small_summaries(400), k_report, 150);
+  Summarizer summarizer(s.trained.metadata, s.trained.parameters, *s.trained.backend);
+  std::int64_t right = 0, n = 0;
+  s.trained.task = make_summarize(o, small_summaries(400), "small", s.trained.metadata);
+  const auto& task = dynamic_cast<const PairTask&>(*s.trained.task);
+  task.for_each_pair(Split::test, [&](const PairTask::Pair& pair) {
+    right += summarizer.summarize(pair.source) == pair.target;
+    ++n;
+  });
+  CHECK(right * 10 >= n * 9);
+  CHECK(summarizer.summarize(k_report) == "rain came");
+  CHECK(summarizer.summarize(k_report, {.beam = 4}) == "rain came");
+
+  const Summarizer::Attention a = summarizer.attention(k_report, "rain came");
+  CHECK(a.source == std::vector<std::string>{" the", " rain", " of", " spain", " came"});
+  CHECK(a.target == std::vector<std::string>{" rain", " came", ""});
+  REQUIRE(a.weights.size() == 15);
+  CHECK(a.weights[1] > 0.5);  // " rain" is copied from the second word
+  CHECK(a.p_gen[0] < 0.1);
+
+  const std::string line[] = {k_report};
+  const auto result = summarizer.predict(line, {.beam = 3})[0];
+  CHECK(result.tokens == 5);
+  CHECK(result.unknown == 2);
+  CHECK(result.summaries.size() <= 3);
+  CHECK(std::is_sorted(result.summaries.begin(), result.summaries.end(),
+                       [](const auto& one, const auto& next) { return one.score > next.score; }));
+}
+
+TEST_CASE("texts in a batch give what each gives alone") {
+  const Scorer s(small_summary_options(), small_summaries(), k_report, 20);
+  Summarizer summarizer(s.trained.metadata, s.trained.parameters, *s.trained.backend);
+  const std::vector<std::string> lines{k_report, "", "the a of b left", "x", "  ",
+                                       "today the c of d came today the c of d",
+                                       "zzz yyy xxx www vvv uuu ttt sss"};
+  for (const DecodeOptions& how : {DecodeOptions{}, DecodeOptions{.beam = 3, .no_repeat_ngram = 1, .max_length = 6}}) {
+    const auto many = summarizer.predict(lines, how);
+    REQUIRE(many.size() == lines.size());
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      CAPTURE(lines[i]);
+      const auto one = summarizer.predict({&lines[i], 1}, how)[0];
+      REQUIRE(one.summaries.size() == many[i].summaries.size());
+      CHECK(one.summaries.empty() == (lines[i].find_first_not_of(' ') == std::string::npos));
+      for (std::size_t k = 0; k < one.summaries.size(); ++k) {
+        CHECK(one.summaries[k].text == many[i].summaries[k].text);
+        CHECK(one.summaries[k].log_probability == doctest::Approx(many[i].summaries[k].log_probability).epsilon(1e-4));
+      }
+    }
+  }
+}
+
+TEST_CASE("the unknown token is never written, and lengths are kept") {
+  for (const bool pointer : {true, false}) {
+    SummarizeOptions o = small_summary_options();
+    o.pointer = o.coverage = pointer;
+    const Scorer s(o, small_summaries(), k_report, 5);
+    Summarizer summarizer(s.trained.metadata, s.trained.parameters, *s.trained.backend);
+    for (const std::int64_t beam : {1, 4, 500}) {
+      const std::string line[] = {k_report};
+      const auto result = summarizer.predict(line, {.beam = beam, .min_length = 4, .max_length = 6})[0];
+      for (const auto& summary : result.summaries) {
+        CHECK(summary.text.find("\xEF\xBF\xBD") == std::string::npos);
+        const std::size_t words = s.coder.source(summary.text, "test").ids.size();
+        CHECK(words >= 4);
+        CHECK(words <= 6);
+      }
+    }
+  }
+}
+
+TEST_CASE("what cannot be read is refused, and what is too long is cut and counted") {
+  SummarizeOptions o = small_summary_options();
+  o.source_tokens = 6;
+  const Scorer s(o, small_summaries(), k_report, 5);
+  Summarizer summarizer(s.trained.metadata, s.trained.parameters, *s.trained.backend);
+  CHECK(summarizer.summarize("").empty());
+  CHECK_THROWS_WITH_AS(summarizer.summarize("a\xFF"), doctest::Contains("not UTF-8 at byte 2"), Error);
+  const std::string lines[] = {k_report + " today and again", k_report};
+  const auto results = summarizer.predict(lines);
+  CHECK(results[0].cut == 2);
+  CHECK(results[0].tokens == 6);
+  CHECK(results[1].cut == 0);
+  CHECK_THROWS_WITH_AS(summarizer.summarize(k_report, {.min_length = 9, .max_length = 3}),
+                       doctest::Contains("min_length must be between 0 and max_length = 3"), Error);
+  CHECK_THROWS_WITH_AS(Summarizer({{"task", "translate"}}, {}, *s.trained.backend),
+                       doctest::Contains("expected 'summarize'"), Error);
+}
+
+TEST_CASE("a text that may not go on ends before its least length") {
+  // Two letters and the end (2): after both letters no new one is left.
+  const std::vector<float> logs{std::log(0.5F), std::log(0.3F), std::log(0.2F)};
+  const BeamStep step = [&](std::span<const std::int32_t>, std::span<const std::size_t>) {
+    return std::span<const float>(logs);
+  };
+  CHECK(beam_search(step, {.no_repeat_ngram = 1, .min_length = 4, .max_length = 9, .end = 2}).tokens == Tokens{0, 1});
+  CHECK(beam_search(step, {.min_length = 4, .max_length = 4, .end = 2}).tokens == Tokens{0, 0, 0, 0});
+  CHECK(beam_search(step, {.max_length = 2, .end = 2, .never = 0}).tokens == Tokens{1, 1});
+}
