@@ -5,6 +5,7 @@
 #include "backends/common/host_buffer.h"
 #include "backends/common/own_options.h"
 #include "backends/cpu/executable.h"
+#include "backends/cpu/gemm.h"
 #include "backends/cpu/openblas.h"
 #include "backends/cpu/work.h"
 #include "backends/registry.h"
@@ -24,6 +25,7 @@ class CpuBackend final : public HostBackend {
     prepare(state_, team_, options);
     capabilities_.name = "cpu";
     capabilities_.device = counted(team_.size(), "thread") + ", " + instruction_set();
+    if (const char* instructions = bf16_instructions()) capabilities_.device += std::string(", bf16 by ") + instructions;
     if (common::own_option(options, "products") == "openblas") {
       state_.blas = &open_blas();
       capabilities_.name += ":openblas";

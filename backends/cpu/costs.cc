@@ -142,10 +142,10 @@ bool Costs::is_packed(const Node& product) const {
 }
 
 // Rows of tiles of equal height over each panel; the first ones fetch it.
-double Costs::tiles_ns(double m, double n, double k) const {
+double Costs::tiles_ns(const Rates::Products& products, double m, double n, double k) const {
   constexpr double k_row_blocks = 20;  // tiles that follow each other on one panel
   if (m < 1 || n < 1) return 0;
-  const double panels = std::ceil(n / rates_.panel_columns), tiles = std::ceil(m / rates_.tile_rows);
+  const double panels = std::ceil(n / products.panel_columns), tiles = std::ceil(m / products.tile_rows);
   const double blocks = std::ceil(tiles / k_row_blocks);
   const auto at = [&](const std::array<double, k_tile_rows>& ns, double rows) {
     const double low = std::floor(rows), part = rows - low;
@@ -153,13 +153,16 @@ double Costs::tiles_ns(double m, double n, double k) const {
     return part == 0 ? ns[i] : (1 - part) * ns[i] + part * ns[std::min(i + 1, k_tile_rows - 1)];
   };
   const double rows = m / tiles;
-  const double first = at(rates_.first_rows_ns, rows), next = at(rates_.next_rows_ns, rows);
-  return panels * (k * (blocks * first + (tiles - blocks) * next) + tiles * rates_.tile_ns);
+  const double first = at(products.first_rows_ns, rows), next = at(products.next_rows_ns, rows);
+  return panels * (k * (blocks * first + (tiles - blocks) * next) + tiles * products.tile_ns);
 }
 
 double Costs::matmul_ns(std::int32_t id, Share share, int parts) const {
-  constexpr double k_rows_for_dots = 4, k_enough_rows = 64, k_panels_at_once = 32;
+  constexpr double k_rows_for_dots = 4, k_enough_rows = 64;
   const Node& node = plan_.graph->node(id);
+  const DType dtype = type(node.inputs[0]).dtype;
+  const Rates::Products& products = rates_.products(dtype);
+  const double size = static_cast<double>(dtype_bytes(dtype));
   const Shape &a = type(node.inputs[0]).shape, &b = type(node.inputs[1]).shape, &c = node.outputs[0].shape;
   bool turn_a = node.attributes.get<bool>("transpose_a"), turn_b = node.attributes.get<bool>("transpose_b");
   double m = static_cast<double>(c[c.rank() - 2]), n = columns_of(c);
@@ -173,10 +176,12 @@ double Costs::matmul_ns(std::int32_t id, Share share, int parts) const {
                            : format == WeightFormat::int8 ? 0.3
                            : format == WeightFormat::bf16 ? 0.6
                                                           : 1;
-    const double weights = n * k * 4 / (share == Share::columns || share == Share::calls ? parts : 1);
+    const double sharing = share == Share::columns || share == Share::calls ? parts : 1;
+    const double weights = n * k * products.element_bytes / sharing;
     const double fetched = weights * std::max(0.0, bytes_at(weights, 1).read_ns - rates_.one[1].read_ns);
-    const double tiles = share == Share::rows ? tiles_ns(std::ceil(m / parts), n, k)
-                                              : tiles_ns(m, std::ceil(n / (share == Share::none ? 1 : parts)), k);
+    const double tiles = share == Share::rows   ? tiles_ns(products, std::ceil(m / parts), n, k)
+                         : share == Share::none ? tiles_ns(products, m, n, k)
+                                                : tiles_ns(products, m, std::ceil(n / parts), k);
     return smaller * (tiles + fetched);
   }
   if (n == 1 && m > 1) {
@@ -187,28 +192,28 @@ double Costs::matmul_ns(std::int32_t id, Share share, int parts) const {
     if (m == 1) turn_a = false;
   }
   if (share == Share::none) parts = 1;
-  const double panels = std::ceil(n / rates_.panel_columns);
-  if (!turn_a && turn_b && m <= k_rows_for_dots) return batch * m * n * k * rates_.dot_ns / parts;
-  if (!turn_a && !turn_b && m <= 2 * rates_.tile_rows)
-    return batch * tiles_ns(m, std::ceil(panels / parts) * rates_.panel_columns, k);
+  const double panels = std::ceil(n / products.panel_columns);
+  if (!is_half(dtype) && !turn_a && turn_b && m <= k_rows_for_dots) return batch * m * n * k * rates_.dot_ns / parts;
+  if (!is_half(dtype) && !turn_a && !turn_b && m <= 2 * products.tile_rows)
+    return batch * tiles_ns(products, m, std::ceil(panels / parts) * products.panel_columns, k);
   const bool batch_shared = batch >= parts && batch > 1;
   const double sharers = batch_shared ? 1 : parts;
   const bool by_rows = m >= k_enough_rows * sharers || panels < sharers;
   const double beyond_l2 = bytes_at(distance(node.inputs[1], id), parts).read_ns - rates_.one[1].read_ns;
   double ns = n * k *
-              ((turn_b ? rates_.pack_transposed_ns : rates_.pack_ns) + sizeof(float) * std::max(0.0, beyond_l2)) /
-              sharers;
-  ns += by_rows ? tiles_ns(std::ceil(m / sharers), n, k)
-                : tiles_ns(m, std::ceil(panels / sharers) * rates_.panel_columns, k);
-  const double groups = std::ceil(panels / k_panels_at_once);
-  if (turn_a) ns += m * k * groups * rates_.turn_ns / (by_rows ? sharers : 1);
+              ((turn_b ? products.pack_transposed_ns : products.pack_ns) + size * std::max(0.0, beyond_l2)) / sharers;
+  ns += by_rows ? tiles_ns(products, std::ceil(m / sharers), n, k)
+                : tiles_ns(products, m, std::ceil(panels / sharers) * products.panel_columns, k);
+  const double groups = std::ceil(panels / products.panels_at_once);
+  if (turn_a) ns += m * k * groups * products.turn_ns / (by_rows ? sharers : 1);
   return batch * ns / (batch_shared ? parts : 1);
 }
 
 double Costs::pack_ns(std::int32_t id, int parts) const {
   const Node& node = plan_.graph->node(id);
   if (node.op != Op::matmul || !is_packed(node) || plan_.graph->node(node.inputs[1].node).op == Op::constant) return 0;
-  const double each = node.attributes.get<bool>("transpose_b") ? rates_.pack_transposed_ns : rates_.pack_ns;
+  const Rates::Products& products = rates_.products(type(node.inputs[0]).dtype);
+  const double each = node.attributes.get<bool>("transpose_b") ? products.pack_transposed_ns : products.pack_ns;
   return elements(type(node.inputs[1])) * each / parts;
 }
 

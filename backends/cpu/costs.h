@@ -52,7 +52,7 @@ class Costs {
   double write_ns(std::int32_t node, int parts) const;
 
   double matmul_ns(std::int32_t node, Share share, int parts) const;
-  double tiles_ns(double m, double n, double k) const;
+  double tiles_ns(const Rates::Products& products, double m, double n, double k) const;
   double elementwise_ns(const Node& node, double rows, double columns) const;
   double row_group_ns(const Node& node, int parts) const;
   double other_ns(std::int32_t node) const;

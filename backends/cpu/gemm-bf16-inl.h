@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "backends/cpu/gemm-inl.h"
+#include "backends/cpu/pack-bf16-inl.h"
 
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR_AVX3 ",avx512bf16")
 namespace unroll::cpu::HWY_NAMESPACE {
@@ -40,7 +40,7 @@ struct GemmBf16 {
   using V = hn::Vec<D>;
   using V32 = hn::Vec<D32>;
   using Half = std::uint16_t;
-  static constexpr Index k_lanes = 16, k_columns = 32;
+  static constexpr Index k_lanes = PairPanels::k_lanes, k_columns = PairPanels::k_columns;
   static constexpr Index k_block = 512;  // a panel of so many k takes 32 KiB
   static constexpr Index k_row_block = 20 * k_rows;
 
@@ -105,18 +105,11 @@ struct GemmBf16 {
   // Through a buffer: the last panel may be wider than c, or c may have 16 bits.
   static void buffered_tile(Tile t, Index rows, Index columns, DType result, void* c, Index c_stride) {
     float buffer[k_rows * k_columns] = {};
-    if (t.accumulate)
-      for (Index i = 0; i < rows; ++i)
-        std::copy_n(static_cast<const float*>(c) + i * c_stride, columns, buffer + i * k_columns);
+    if (t.accumulate) PairPanels::load(c, c_stride, rows, columns, buffer);
     t.c = buffer;
     t.c_stride = k_columns;
     run_tile(t, rows);
-    for (Index i = 0; i < rows; ++i) {
-      const float* from = buffer + i * k_columns;
-      if (result == DType::bf16)
-        Gemm<float>::template narrow_row<Bf16Lanes>(from, columns, static_cast<Half*>(c) + i * c_stride);
-      else std::copy_n(from, columns, static_cast<float*>(c) + i * c_stride);
-    }
+    PairPanels::store(buffer, rows, columns, result, c, c_stride);
   }
 
   static void multiply(Index m, Index n, Index k, const void* a, Index a_stride, const void* packed,
@@ -125,8 +118,7 @@ struct GemmBf16 {
     const bool half = is_half(result);
     const Index blocks = half ? 1 : k_blocks(k, k_block);
     for (Index block = 0; block < blocks; ++block) {
-      const Index k0 = even_part(k * block / blocks);
-      const Index depth = (block + 1 == blocks ? k : even_part(k * (block + 1) / blocks)) - k0;
+      const Index k0 = k_start(k, block, blocks, k_multiple), depth = k_start(k, block + 1, blocks, k_multiple) - k0;
       for (Index first = 0; first < m; first += k_row_block) {
         const Index rows = std::min(k_row_block, m - first), tiles = (rows + k_rows - 1) / k_rows;
         for (Index p = begin; p < end; ++p)
@@ -145,72 +137,19 @@ struct GemmBf16 {
     }
   }
 
-  // Two rows of 16-bit numbers to pairs; `second` may be null: zeros.
-  static void interleave(const Half* first, const Half* second, Index n, std::uint32_t* to) {
-    const D32 d32;
-    const hn::Rebind<Half, D32> d16;
-    Index j = 0;
-    for (; j + k_lanes <= n; j += k_lanes) {
-      V32 both = hn::PromoteTo(d32, hn::LoadU(d16, first + j));
-      if (second) both = hn::Or(both, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, second + j))));
-      hn::StoreU(both, d32, to + j);
-    }
-    for (; j < n; ++j) {
-      const std::uint32_t both = first[j] | (second ? std::uint32_t{second[j]} << 16 : 0);
-      std::memcpy(to + j, &both, sizeof both);  // it is moved as f32 afterwards
-    }
-  }
-
-  // to[j * to_stride + i] = from[i * from_stride + j]; to_stride is even, and has room for an even count of rows.
-  static void transpose(const void* from_bytes, Index from_stride, Index rows, Index columns, void* to_bytes,
-                        Index to_stride) {
-    constexpr Index k_pairs = 32, k_wide = 32, k_skew = 16;
-    const auto* from = static_cast<const Half*>(from_bytes);
-    std::uint32_t block[k_pairs * (k_wide + k_skew)];
-    for (Index i = 0; i < rows; i += 2 * k_pairs)
-      for (Index j = 0; j < columns; j += k_wide) {
-        const Index n = std::min(k_wide, columns - j), pairs = (std::min(2 * k_pairs, rows - i) + 1) / 2;
-        for (Index p = 0; p < pairs; ++p) {
-          const Half* first = from + (i + 2 * p) * from_stride + j;
-          interleave(first, i + 2 * p + 1 < rows ? first + from_stride : nullptr, n, block + p * (k_wide + k_skew));
-        }
-        Gemm<float>::transpose(block, k_wide + k_skew, pairs, n,
-                               static_cast<Half*>(to_bytes) + j * to_stride + i, to_stride / 2);
-      }
-  }
-
-  // Columns of b [k, n], or of its transpose [n, k], to [k / 2][k_columns][2].
-  static void pack_columns(const void* b_bytes, Index stride, bool transposed, Index k, Index columns, void* to_bytes) {
-    const auto* b = static_cast<const Half*>(b_bytes);
-    auto* to = static_cast<std::uint32_t*>(to_bytes);
-    const Index pairs = k / 2;
-    if (!transposed) {
-      for (Index p = 0; p < (k + 1) / 2; ++p)
-        interleave(b + 2 * p * stride, 2 * p + 1 < k ? b + (2 * p + 1) * stride : nullptr, columns, to + p * k_columns);
-      return;
-    }
-    if (stride % 2 == 0) {  // pairs lie side by side
-      Gemm<float>::transpose(b, stride / 2, columns, pairs, to, k_columns);
-    } else {
-      for (Index j = 0; j < columns; ++j)
-        for (Index p = 0; p < pairs; ++p) std::memcpy(to + p * k_columns + j, b + j * stride + 2 * p, sizeof *to);
-    }
-    for (Index j = 0; j < columns && k % 2 != 0; ++j) to[pairs * k_columns + j] = b[j * stride + k - 1];
-  }
-
-  static void pack(const void* b_bytes, Index stride, bool transposed, Index k, Index n, Index begin, Index end,
-                   Index panel_stride, void* packed) {
-    const auto* b = static_cast<const Half*>(b_bytes);
-    for (Index p = begin; p < end; ++p) {
-      const Index column = p * k_columns, columns = std::min(k_columns, n - column);
-      Half* panel = static_cast<Half*>(packed) + p * panel_stride;
-      if (columns < k_columns) std::fill_n(panel, (k + 1) / 2 * 2 * k_columns, Half{0});
-      pack_columns(b + (transposed ? column * stride : column), stride, transposed, k, columns, panel);
-    }
-  }
-
-  static constexpr GemmKernels k_kernels{DType::bf16, k_columns, k_block,  0,       pack,   transpose,
-                                         multiply,    nullptr,   nullptr,  pack_columns};
+  static constexpr Index k_multiple = 2;
+  static constexpr GemmKernels k_kernels{.operand = DType::bf16,
+                                         .columns = k_columns,
+                                         .k_block = k_block,
+                                         .few_rows = 0,
+                                         .pack = PairPanels::pack<k_multiple>,
+                                         .transpose = PairPanels::transpose,
+                                         .multiply = multiply,
+                                         .multiply_rows = nullptr,
+                                         .multiply_dots = nullptr,
+                                         .pack_columns = PairPanels::pack_columns,
+                                         .k_multiple = k_multiple,
+                                         .tile_rows = k_rows};
 };
 
 }  // namespace unroll::cpu::HWY_NAMESPACE

@@ -355,12 +355,32 @@ struct Gemm {
     }
   }
 
-  static constexpr GemmKernels k_kernels{sizeof(T) == 8 ? DType::f64 : DType::f32, k_columns, k_block, 2 * k_rows,
-                                         pack, transpose, multiply, multiply_rows, multiply_dots};
-  static constexpr GemmKernels k_from_bf16{DType::f32,     k_columns, k_block, 0,      pack_bf16,
-                                           transpose_bf16, multiply,  nullptr, nullptr};
-  static constexpr GemmKernels k_from_f16{DType::f32,    k_columns, k_block, 0,      pack_f16,
-                                          transpose_f16, multiply,  nullptr, nullptr};
+  using Pack = decltype(GemmKernels::pack);
+  using Transpose = decltype(GemmKernels::transpose);
+  static constexpr GemmKernels of_halves(Pack packed, Transpose transposed) {
+    return {.operand = DType::f32,
+            .columns = k_columns,
+            .k_block = k_block,
+            .few_rows = 0,
+            .pack = packed,
+            .transpose = transposed,
+            .multiply = multiply,
+            .multiply_rows = nullptr,
+            .multiply_dots = nullptr,
+            .tile_rows = k_rows};
+  }
+  static constexpr GemmKernels k_kernels{.operand = sizeof(T) == 8 ? DType::f64 : DType::f32,
+                                         .columns = k_columns,
+                                         .k_block = k_block,
+                                         .few_rows = 2 * k_rows,
+                                         .pack = pack,
+                                         .transpose = transpose,
+                                         .multiply = multiply,
+                                         .multiply_rows = multiply_rows,
+                                         .multiply_dots = multiply_dots,
+                                         .tile_rows = k_rows};
+  static constexpr GemmKernels k_from_bf16 = of_halves(pack_bf16, transpose_bf16);
+  static constexpr GemmKernels k_from_f16 = of_halves(pack_f16, transpose_f16);
 };
 
 inline const GemmKernels* gemm_f32() { return &Gemm<float>::k_kernels; }

@@ -16,11 +16,8 @@ namespace {
 
 using Index = std::int64_t;
 
-constexpr Index k_panels_at_once = 32;  // a packed block of b stays in L2
-constexpr Index k_rows_at_once = 240;   // so does a transposed block of a
+constexpr Index k_rows_at_once = 240;  // a transposed block of a stays in L2
 constexpr Index k_alignment = 64;
-// Stored rows of a transposed block lie this much further apart than k_block, so that they fall in different sets.
-constexpr Index k_skew = 16;
 
 std::byte* at(void* base, Index bytes) { return static_cast<std::byte*>(base) + bytes; }
 const std::byte* at(const void* base, Index bytes) { return static_cast<const std::byte*>(base) + bytes; }
@@ -80,13 +77,17 @@ void copy_rows(DType from, DType to, const void* x, Index x_stride, Index rows, 
 
 // Whether products read another a than the one that is stored.
 bool converts_a(const Matmul& matmul, const GemmKernels& kernels) {
-  return matmul.transpose_a || matmul.dtype != kernels.operand;
+  return matmul.transpose_a || matmul.dtype != kernels.operand || matmul.a_stride % kernels.a_multiple != 0;
 }
-// A packed k: pairs of it lie together where products are of bf16.
-Index depth_of(const GemmKernels& kernels, Index k) { return kernels.operand == DType::bf16 ? (k + 1) / 2 * 2 : k; }
+// A packed k.
+Index depth_of(const GemmKernels& kernels, Index k) { return ceil_div(k, kernels.k_multiple) * kernels.k_multiple; }
 Index k_start(const GemmKernels& kernels, Index k, Index step, Index steps) {
-  const Index start = k * step / steps;
-  return kernels.operand == DType::bf16 && step < steps ? even_part(start) : start;
+  return cpu::k_start(k, step, steps, kernels.k_multiple);
+}
+// Rows of a copied block lie this much further apart than its k, so that they fall in different sets.
+Index skew_of(const GemmKernels& kernels) { return std::max<Index>(16, kernels.k_multiple); }
+Index whole_tiles(const GemmKernels& kernels, Index rows) {
+  return std::max<Index>(1, rows / kernels.tile_rows) * kernels.tile_rows;
 }
 
 // How k, columns and rows are cut. Results of 16 bits are summed in one go, with fewer columns and rows at once.
@@ -94,11 +95,12 @@ struct Cut {
   Index k_steps, depth, panels, rows;
 };
 Cut cut_of(const Matmul& matmul, const GemmKernels& kernels) {
-  const Index most = kernels.k_block + (kernels.operand == DType::bf16 ? 2 : 0);  // blocks begin at even k
+  const Index most = kernels.k_block + (kernels.k_multiple == 1 ? 0 : kernels.k_multiple);  // where blocks begin varies
   const Index depth = std::max<Index>(1, std::min(matmul.k, most));
-  if (!is_half(matmul.result)) return {k_blocks(matmul.k, kernels.k_block), depth, k_panels_at_once, k_rows_at_once};
+  const Index rows = whole_tiles(kernels, k_rows_at_once);
+  if (!is_half(matmul.result)) return {k_blocks(matmul.k, kernels.k_block), depth, kernels.panels_at_once, rows};
   const auto share = [&](Index n) { return std::max<Index>(1, n * depth / std::max<Index>(1, matmul.k)); };
-  return {1, std::max<Index>(1, matmul.k), share(k_panels_at_once), std::max<Index>(12, share(k_rows_at_once))};
+  return {1, std::max<Index>(1, matmul.k), share(kernels.panels_at_once), std::max(kernels.tile_rows, share(rows))};
 }
 
 struct Layout {
@@ -115,7 +117,7 @@ Layout layout_of(const Matmul& matmul, const GemmKernels& kernels) {
     case Way::rows: return {0, aligned(kernels.columns * matmul.k * size)};
     case Way::blocks: break;
   }
-  const Index a_stride = depth_of(kernels, cut.depth) + k_skew;
+  const Index a_stride = depth_of(kernels, cut.depth) + skew_of(kernels);
   const Index a_block = converts_a(matmul, kernels) ? std::min(cut.rows, matmul.m) * a_stride * size : 0;
   return {aligned(panels * depth_of(kernels, cut.depth) * kernels.columns * size), aligned(a_block)};
 }
@@ -140,8 +142,8 @@ struct Product {
 // Rows whose results stay in L2 until the epilogue has read them.
 Index rows_at_once(const Product& p, const Cut& cut, Index columns) {
   constexpr Index k_enough = 64 * 1024;  // elements
-  constexpr Index k_least = 48;
-  return p.epilogue ? std::clamp(k_enough / columns / k_least * k_least, k_least, cut.rows) : cut.rows;
+  const Index least = std::min(whole_tiles(p.kernels, 48), cut.rows);
+  return p.epilogue ? std::clamp(k_enough / columns / least * least, least, cut.rows) : cut.rows;
 }
 
 // m rows of a from [row, k0] on, `depth` of each, as products read them.
@@ -152,7 +154,7 @@ struct Rowwise {
 Rowwise rows_of_a(const Product& p, Index row, Index m, Index k0, Index depth, void* a_block) {
   const Matmul& mm = p.matmul;
   if (!converts_a(mm, p.kernels)) return {p.a_at(row * mm.a_stride + k0), mm.a_stride};
-  const Index stride = depth_of(p.kernels, depth) + k_skew;
+  const Index stride = depth_of(p.kernels, depth) + skew_of(p.kernels);
   if (mm.transpose_a) {
     p.kernels.transpose(p.a_at(k0 * mm.a_stride + row), mm.a_stride, depth, m, a_block, stride);
   } else {
@@ -371,7 +373,8 @@ void run_pack_columns(const Matmul& matmul, const void* b, Index groups, Range o
   for (Index first = 0; first < columns; first += kernels.columns) {
     std::byte* panel = at(packed, first / kernels.columns * panel_bytes);
     const Index last = std::min(first + kernels.columns, columns);
-    if (last - first < kernels.columns) std::memset(panel, 0, static_cast<std::size_t>(panel_bytes));
+    const bool filled_up = last - first < kernels.columns || depth_of(kernels, k) > k;
+    if (filled_up) std::memset(panel, 0, static_cast<std::size_t>(panel_bytes));
     for (Index c = first; c < last;) {  // a run of columns of one group
       const Index count = std::min(last - c, width - c % width);
       std::byte* to = at(panel, (c - first) * size * (kernels.pack_columns ? 2 : 1));  // pairs lie together
@@ -392,7 +395,8 @@ std::size_t packed_scratch_bytes(const Matmul& matmul) {
   const GemmKernels& kernels = gemm_kernels(matmul.dtype);
   if (!converts_a(matmul, kernels)) return 0;
   const Cut cut = cut_of(matmul, kernels);
-  return static_cast<std::size_t>(std::min(cut.rows, matmul.m) * cut.depth * bytes_of(kernels.operand));
+  return static_cast<std::size_t>(std::min(cut.rows, matmul.m) * depth_of(kernels, cut.depth) *
+                                  bytes_of(kernels.operand));
 }
 
 Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Part& part, void* scratch) {
@@ -417,8 +421,9 @@ Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* 
     const Index depth = k_start(kernels, matmul.k, step + 1, cut.k_steps) - k0;
     for (Index row = rows.begin; row < rows.end; row += cut.rows) {
       const Index m = std::min(cut.rows, rows.end - row);
-      copy_rows(matmul.dtype, kernels.operand, a_at(row, k0), matmul.a_stride, m, depth, scratch, depth);
-      kernels.multiply(m, matmul.n, depth, scratch, depth,
+      const Index stride = depth_of(kernels, depth);
+      copy_rows(matmul.dtype, kernels.operand, a_at(row, k0), matmul.a_stride, m, depth, scratch, stride);
+      kernels.multiply(m, matmul.n, depth, scratch, stride,
                        at(packed, k0 * kernels.columns * bytes_of(kernels.operand)), panel_stride, mine.begin, mine.end,
                        step > 0, c_at(row), matmul.c_stride, matmul.result);
     }

@@ -9,19 +9,27 @@ namespace unroll::cpu {
 
 namespace {
 
-Rates make_usual() {
+Rates::Products usual_products() {
   constexpr double k_flop_per_ns = 150, k_bytes_per_ns = 50, k_panel_columns = 32, k_tall = 12;
-  Rates r{};
-  r.panel_columns = k_panel_columns;
-  r.tile_rows = k_tall;
+  Rates::Products p{};
+  p.panel_columns = k_panel_columns;
+  p.element_bytes = sizeof(float);
+  p.panels_at_once = 32;
+  p.tile_rows = k_tall;
   for (std::size_t i = 0; i < k_tile_rows; ++i) {
-    r.next_rows_ns[i] = 2 * k_panel_columns * static_cast<double>(i + 1) / k_flop_per_ns;
-    r.first_rows_ns[i] = std::max(r.next_rows_ns[i], k_panel_columns * sizeof(float) / k_bytes_per_ns);
+    p.next_rows_ns[i] = 2 * k_panel_columns * static_cast<double>(i + 1) / k_flop_per_ns;
+    p.first_rows_ns[i] = std::max(p.next_rows_ns[i], k_panel_columns * sizeof(float) / k_bytes_per_ns);
   }
-  r.tile_ns = 10;
-  r.dot_ns = sizeof(float) / k_bytes_per_ns;
-  r.pack_ns = 0.1;
-  r.pack_transposed_ns = r.turn_ns = 0.2;
+  p.tile_ns = 10;
+  p.pack_ns = 0.1;
+  p.pack_transposed_ns = p.turn_ns = 0.2;
+  return p;
+}
+
+Rates make_usual() {
+  Rates r{};
+  r.f32 = r.bf16 = usual_products();
+  r.dot_ns = 0.08;
   r.element_ns.assign(op_table().size(), 0);
   for (const OpInfo& info : op_table())
     if (is_elementwise(info.op))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machine rates: the speed of the kernels on this machine, which costs.h converts to times. Nanoseconds on one thread,
-// f32.
+// f32 except for products.
 #pragma once
 
 #include <array>
@@ -14,18 +14,24 @@
 namespace unroll::cpu {
 
 inline constexpr std::size_t k_n_levels = 4;  // L1, L2, L3, memory
-inline constexpr std::size_t k_tile_rows = 12;  // most rows that a tile of a product has on any processor
+inline constexpr std::size_t k_tile_rows = 32;  // most rows that a tile of a product has on any processor
 
 struct Rates {
-  // Products. One k of [rows - 1] rows times a panel of columns: the first rows that read a panel fetch it from L2, the
-  // next ones find it in L1.
-  std::array<double, k_tile_rows> first_rows_ns, next_rows_ns;
-  double tile_ns;        // beginning and end of a tile
-  double panel_columns;  // of a panel
-  double tile_rows;      // of the tallest tile
-  double dot_ns;         // an element of a transposed b that few rows of a are multiplied with where it lies
-  double pack_ns, pack_transposed_ns;  // an element of b into panels, from L2
-  double turn_ns;        // an element of a transposed a, from L2
+  // Products of one kernel. One k of [rows - 1] rows times a panel of columns: the first rows that read a panel fetch
+  // it from L2, the next ones find it in L1.
+  struct Products {
+    std::array<double, k_tile_rows> first_rows_ns, next_rows_ns;
+    double tile_ns;         // beginning and end of a tile
+    double panel_columns;   // of a panel
+    double element_bytes;   // of a panel
+    double panels_at_once;  // for which a transposed a is transposed anew
+    double tile_rows;       // of the tallest tile
+    double pack_ns, pack_transposed_ns;  // an element of b into panels, from L2
+    double turn_ns;         // an element of a transposed a, from L2
+  };
+  Products f32, bf16;  // by operands
+  const Products& products(DType operand) const { return operand == DType::bf16 ? bf16 : f32; }
+  double dot_ns;  // an element of a transposed b of f32 that few rows of a are multiplied with where it lies
 
   // Elementwise programs over tiles.
   std::vector<double> element_ns;  // by op; operands in L1

@@ -21,11 +21,11 @@ using Index = std::int64_t;
 
 constexpr Index k_depth = 384, k_panels = 6;  // of a packed b that lies in L2
 
-// Operands of products with up to k_tall tiles of rows, whose a lies in L2 as well.
+// Operands of products with up to k_tall tiles of rows, whose a lies in L2 as well. Of bf16 half of the memory is used.
 struct Operands {
   static constexpr Index k_tall = 20;
-  const GemmKernels& kernels = gemm_kernels(DType::f32);
-  Index columns = kernels.columns * k_panels, tile_rows = kernels.few_rows / 2;
+  const GemmKernels& kernels;
+  Index columns = kernels.columns * k_panels, tile_rows = kernels.tile_rows;
   Floats a{k_tall * tile_rows * k_depth}, b{columns * k_depth}, packed{columns * k_depth},
       c{k_tall * tile_rows * columns};
 
@@ -41,10 +41,12 @@ struct Operands {
   }
 };
 
-void measure_tiles_of_products(Rates& rates, Operands& o) {
+void measure_tiles_of_products(Rates::Products& rates, Operands& o) {
   constexpr Index k_short = 32;
   constexpr double k_tiles = k_panels * k_depth;
   rates.panel_columns = static_cast<double>(o.kernels.columns);
+  rates.element_bytes = static_cast<double>(dtype_bytes(o.kernels.operand));
+  rates.panels_at_once = static_cast<double>(o.kernels.panels_at_once);
   rates.tile_rows = static_cast<double>(o.tile_rows);
   const double whole = o.multiply_ns(o.tile_rows, k_depth), part = o.multiply_ns(o.tile_rows, k_short);
   rates.tile_ns = std::max(0.0, (part - whole * k_short / k_depth) / k_panels / (1 - double{k_short} / k_depth));
@@ -60,8 +62,9 @@ void measure_tiles_of_products(Rates& rates, Operands& o) {
   }
 }
 
-void measure_products(Rates& rates) {
-  Operands o;
+Rates::Products measure_products(DType operand) {
+  Rates::Products rates{};
+  Operands o{gemm_kernels(operand)};
   o.pack(false);
   measure_tiles_of_products(rates, o);
   const double elements = static_cast<double>(o.columns * k_depth);
@@ -70,9 +73,16 @@ void measure_products(Rates& rates) {
   rates.pack_transposed_ns = each([&] { o.pack(true); });
   rates.turn_ns =
       each([&] { o.kernels.transpose(o.b.data(), o.columns, k_depth, o.columns, o.packed.data(), k_depth); });
-  rates.dot_ns = each([&] {
-    o.kernels.multiply_dots(1, k_depth, o.a.data(), k_depth, o.b.data(), k_depth, 0, o.columns, o.c.data(), o.columns);
-  });
+  return rates;
+}
+
+double measure_dots() {
+  Operands o{gemm_kernels(DType::f32)};
+  return least_ns([&] {
+           o.kernels.multiply_dots(1, k_depth, o.a.data(), k_depth, o.b.data(), k_depth, 0, o.columns, o.c.data(),
+                                   o.columns);
+         }) /
+         static_cast<double>(o.columns * k_depth);
 }
 
 // ---- elementwise programs
@@ -163,7 +173,9 @@ void measure_moves(Rates& rates) {
 }  // namespace
 
 void measure_kernels(Rates& rates) {
-  measure_products(rates);
+  rates.f32 = measure_products(DType::f32);
+  rates.bf16 = measure_products(DType::bf16);
+  rates.dot_ns = measure_dots();
   measure_tiles(rates);
   measure_programs(rates);
   measure_moves(rates);

@@ -19,8 +19,9 @@ using cpu::Share;
 // Nothing costs anything.
 Rates no_rates() {
   Rates rates{};
-  rates.panel_columns = 32;
-  rates.tile_rows = 12;
+  rates.f32.panel_columns = rates.bf16.panel_columns = rates.f32.panels_at_once = rates.bf16.panels_at_once = 32;
+  rates.f32.tile_rows = 12;
+  rates.bf16.tile_rows = 32;
   rates.element_ns.assign(op_table().size(), 0);
   rates.cache_bytes = {1000, 10'000, 100'000, ~std::size_t{0}};
   return rates;
@@ -47,20 +48,31 @@ struct Planned {
 TEST_CASE("a product costs its tiles: panels of columns, rows of equal height, each k") {
   Rates rates = no_rates();
   for (std::size_t i = 0; i < cpu::k_tile_rows; ++i) {
-    rates.first_rows_ns[i] = static_cast<double>(i + 1);
-    rates.next_rows_ns[i] = 0.5 * static_cast<double>(i + 1);
+    rates.f32.first_rows_ns[i] = static_cast<double>(i + 1);
+    rates.f32.next_rows_ns[i] = 0.5 * static_cast<double>(i + 1);
   }
   Planned p;
   p.finish(matmul(p.graph.input("a", {DType::f32, {36, 10}}), p.graph.input("b", {DType::f32, {10, 70}})));
   // 3 panels; 12 rows first and twice 12 rows next.
   CHECK(Costs(rates, *p.plan).call_ns(p.find(Op::matmul), Share::calls, 1) == doctest::Approx(3 * 10 * (12 + 6 + 6)));
   SUBCASE("and packing its second operand, each element once") {
-    rates.pack_ns = 2;
+    rates.f32.pack_ns = 2;
     CHECK(Costs(rates, *p.plan).call_ns(p.find(Op::matmul), Share::calls, 1) == doctest::Approx(720 + 2 * 10 * 70));
   }
   SUBCASE("which parts share by panels") {
     CHECK(Costs(rates, *p.plan).call_ns(p.find(Op::matmul), Share::calls, 3) == doctest::Approx(720.0 / 3));
   }
+}
+
+TEST_CASE("a product of bf16 costs the tiles of its own kernel") {
+  Rates rates = no_rates();
+  for (std::size_t i = 0; i < cpu::k_tile_rows; ++i) {
+    rates.f32.first_rows_ns[i] = rates.f32.next_rows_ns[i] = 100;
+    rates.bf16.first_rows_ns[i] = static_cast<double>(i + 1);
+  }
+  Planned p;
+  p.finish(matmul(p.graph.input("a", {DType::bf16, {32, 10}}), p.graph.input("b", {DType::bf16, {10, 70}})));
+  CHECK(Costs(rates, *p.plan).call_ns(p.find(Op::matmul), Share::calls, 1) == doctest::Approx(3 * 10 * 32));
 }
 
 TEST_CASE("an elementwise group costs its operations, each element and each tile") {

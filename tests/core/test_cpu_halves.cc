@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of 16-bit operands against a plain loop in double precision: converted to f32 on every instruction set, and
-// in pairs as processors with AVX512_BF16 add them up.
+// Products of 16-bit operands against a plain loop in double precision: converted to f32 on every instruction set, in
+// pairs as processors with AVX512_BF16 add them up, and in tiles as processors with AMX do.
 #include <cmath>
 #include <string>
 
@@ -18,10 +18,33 @@ struct Sizes {
 };
 
 // Restores the kernels of the processor.
-struct Pairs {
-  bool on = emulate_pairs(true);
-  ~Pairs() { emulate_pairs(false); }
+struct Products {
+  bool on;
+  explicit Products(Bf16Products way) : on(use_bf16_products(way)) {}
+  ~Products() { use_bf16_products(Bf16Products::best); }
 };
+
+struct Way {
+  Bf16Products products;
+  const char *name, *needs;
+};
+constexpr Way k_ways[] = {{Bf16Products::converted, "converted to f32", "nothing"},
+                          {Bf16Products::pairs, "pairs", "AVX512_BF16"},
+                          {Bf16Products::emulated_pairs, "pairs, emulated", "AVX-512"},
+                          {Bf16Products::tiles, "tiles", "AMX and a kernel that permits it"},
+                          {Bf16Products::emulated_tiles, "tiles, emulated", "AVX-512"}};
+
+// Calls check(way) with the products of each way that this processor has.
+template <class Check>
+void for_each_way(Check&& check) {
+  int skipped = 0;
+  for (const Way& way : k_ways) {
+    const Products products(way.products);
+    CAPTURE(way.name);
+    if (products.on) check(way);
+    else MESSAGE("skipped, ", ++skipped, " of ", std::size(k_ways), " ways: ", way.name, " (", way.needs, ")");
+  }
+}
 
 Tensor random_halves(DType dtype, std::int64_t n) {
   Tensor t(dtype, Shape{n});
@@ -120,30 +143,47 @@ TEST_CASE("16-bit weights that are packed once give the same bits whole and by c
       for (const bool transposed : {false, true}) check_packed(dtype, 5, k, transposed);
 }
 
-TEST_CASE("products in pairs agree with a plain loop") {
-  const Pairs pairs;
-  if (!pairs.on) {
-    MESSAGE("skipped: no AVX-512");
-    return;
-  }
-  check_products(DType::bf16);
-  for (const std::int64_t k : {1, 70, 71, 801, 1025})
-    for (const bool transposed : {false, true}) check_packed(DType::bf16, 5, k, transposed);
+TEST_CASE("products of bf16 agree with a plain loop whatever way they take") {
+  for_each_way([](const Way&) {
+    check_products(DType::bf16);
+    for (const std::int64_t k : {1, 31, 32, 70, 71, 801, 1025})
+      for (const std::int64_t m : {1, 5, 16, 17, 32, 47, 130})
+        for (const bool transposed : {false, true}) check_packed(DType::bf16, m, k, transposed);
+  });
 }
 
-TEST_CASE("a row's last number has no pair, and what lies behind it in memory counts for nothing") {
-  const Pairs pairs;
-  if (!pairs.on) {
-    MESSAGE("skipped: no AVX-512");
+TEST_CASE("what lies behind a row's last number in memory counts for nothing") {
+  for_each_way([](const Way&) {
+    for (const std::int64_t k : {5, 31, 33, 45}) {
+      const std::int64_t m = 3, n = 4, stride = (k + 31) / 32 * 32 + (k == 33 ? 1 : 0);
+      Matmul mm = make_matmul({DType::bf16, {m, k}}, {DType::bf16, {k, n}}, false, false);
+      mm.a_stride = stride;
+      Tensor a(DType::bf16, Shape{m * stride}), b = Tensor::filled({DType::bf16, Shape{k * n}}, 1);
+      for (std::int64_t i = 0; i < a.elements(); ++i) a.set(i, i % stride < k ? 2 : NAN);
+      std::vector<float> c(m * n);
+      Bytes scratch(matmul_scratch_bytes(mm, 1));
+      run_matmul(mm, a.bytes().data(), b.bytes().data(), c.data(), scratch.data(), Part{});
+      for (const float x : c) CHECK(x == 2 * static_cast<float>(k));
+    }
+  });
+}
+
+TEST_CASE("emulated tiles give the bits of the processor's") {
+  const std::int64_t m = 37, k = 75, n = 50;
+  const Matmul mm = make_matmul({DType::bf16, {m, k}}, {DType::bf16, {k, n}}, false, false);
+  const Tensor a = random_halves(DType::bf16, m * k), b = random_halves(DType::bf16, k * n);
+  const auto product = [&] {
+    std::vector<float> c(static_cast<std::size_t>(m * n));
+    Bytes scratch(matmul_scratch_bytes(mm, 1));
+    run_matmul(mm, a.bytes().data(), b.bytes().data(), c.data(), scratch.data(), Part{});
+    return c;
+  };
+  const Products tiles(Bf16Products::tiles);
+  if (!tiles.on) {
+    MESSAGE("skipped: no AMX");
     return;
   }
-  const std::int64_t m = 3, k = 5, n = 4;
-  Matmul mm = make_matmul({DType::bf16, {m, k}}, {DType::bf16, {k, n}}, false, false);
-  mm.a_stride = k + 1;
-  Tensor a(DType::bf16, Shape{m * (k + 1)}), b = Tensor::filled({DType::bf16, Shape{k * n}}, 1);
-  for (std::int64_t i = 0; i < a.elements(); ++i) a.set(i, i % (k + 1) == k ? NAN : 2);
-  std::vector<float> c(m * n);
-  Bytes scratch(matmul_scratch_bytes(mm, 1));
-  run_matmul(mm, a.bytes().data(), b.bytes().data(), c.data(), scratch.data(), Part{});
-  for (const float x : c) CHECK(x == 2 * k);
+  const auto own = product();
+  REQUIRE(use_bf16_products(Bf16Products::emulated_tiles));
+  CHECK(product() == own);
 }
