@@ -3,6 +3,7 @@
 """Products and recurrent layers in f32 and in bf16, ours and PyTorch's in turns, with peak memory of ours.
 
 usage: ENV/bin/python bench/precision.py --unroll build/frontends/cli/unroll [--rounds 5] [--seconds 0.5] [--only TEXT]
+       [--backend cpu]
 Columns: least and median milliseconds of all rounds; PyTorch's time by ours (above 1 we are faster); our f32 by our
 bf16. Values are not compared here: the conformance tests judge every backend in every precision."""
 import argparse
@@ -71,25 +72,25 @@ def torch_run(mode, dtype, shape):
     return train if mode == "train" else infer
 
 
-def ours(program, mode, precision, shape, seconds):
-    command = [program, "bench", "--mode", mode, "--precision", precision, "--threads", str(THREADS), "--json",
-               "--seconds", str(seconds)]
+def ours(options, mode, precision, shape):
+    command = [options.unroll, "bench", "--mode", mode, "--precision", precision, "--threads", str(THREADS), "--json",
+               "--seconds", str(options.seconds), "--backend", options.backend]
     if mode != "gemm":
         names = ("--cell", "--input", "--hidden", "--batch", "--steps")
         command += [str(word) for pair in zip(names, shape) for word in pair]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def measure(program, mode, shape, rounds, seconds):
+def measure(options, mode, shape):
     runs = {precision: torch_run(mode, dtype, shape) for precision, dtype in DTYPES.items()}
     times = {(side, precision): [] for side in ("ours", "torch") for precision in DTYPES}
     peak = {}
-    for _ in range(rounds):
+    for _ in range(options.rounds):
         for precision in DTYPES:
-            own = ours(program, mode, precision, shape, seconds)
+            own = ours(options, mode, precision, shape)
             times["ours", precision].append(own["min_ms"])
             peak[precision] = own["peak_bytes"]
-            times["torch", precision].append(least(runs[precision], seconds))
+            times["torch", precision].append(least(runs[precision], options.seconds))
     return times, peak
 
 
@@ -114,9 +115,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--only", default="")
+    parser.add_argument("--backend", default="cpu")
     options = parser.parse_args()
     torch.set_num_threads(THREADS)
-    print(f"PyTorch {torch.__version__}, {THREADS} threads; least / median of {options.rounds} rounds, ms\n")
+    print(f"{options.backend}, PyTorch {torch.__version__}, {THREADS} threads; "
+          f"least / median of {options.rounds} rounds, ms\n")
     print("| workload | mode | ours f32 | ours bf16 | torch f32 | torch bf16 | torch bf16 / ours bf16 | "
           "ours f32 / bf16 | peak bf16 / f32 |\n" + "|---" * 9 + "|")
     work = [("gemm 1024", "gemm", None)]
@@ -124,7 +127,7 @@ def main():
              for c, i, h, b, t in SHAPES for mode in ("infer", "train")]
     for name, mode, shape in work:
         if options.only in f"{name} {mode}":
-            print(row(name, mode, *measure(options.unroll, mode, shape, options.rounds, options.seconds)), flush=True)
+            print(row(name, mode, *measure(options, mode, shape)), flush=True)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class CpuBackend final : public HostBackend {
     prepare(state_, team_, options);
     capabilities_.name = "cpu";
     capabilities_.device = counted(team_.size(), "thread") + ", " + instruction_set();
-    if (const char* instructions = bf16_instructions()) capabilities_.device += std::string(", bf16 by ") + instructions;
+    if (const char* by = bf16_instructions()) capabilities_.device += std::string(", bf16 by ") + by;
     if (common::own_option(options, "products") == "openblas") {
       state_.blas = &open_blas();
       capabilities_.name += ":openblas";

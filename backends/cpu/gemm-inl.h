@@ -152,8 +152,9 @@ struct Gemm {
     const D d;
     const hn::Rebind<std::uint16_t, D> d16;
     std::uint16_t row[k_columns];
-    for (Index j = 0; j < k_columns; j += k_lanes) hn::StoreU(As::narrowed(d, hn::LoadU(d, from + j)), d16, row + j);
-    std::copy_n(row, n, to);
+    std::uint16_t* const at = n == k_columns ? to : row;
+    for (Index j = 0; j < k_columns; j += k_lanes) hn::StoreU(As::narrowed(d, hn::LoadU(d, from + j)), d16, at + j);
+    if (at == row) std::copy_n(row, n, to);
   }
   static void multiply_halves(Index m, Index n, Tile t, Index begin, Index end, DType result) {
     auto* const c = reinterpret_cast<std::uint16_t*>(t.c);

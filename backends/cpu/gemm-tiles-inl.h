@@ -123,8 +123,8 @@ struct GemmTiles {
   using Half = PairPanels::Half;
   static constexpr Index k_columns = PairPanels::k_columns, k_rows = 2 * k_tile_side;
   static constexpr Index k_multiple = k_tile_depth;
+  static constexpr Index k_panels_at_once = 16;
   static constexpr Index k_block = 1024;  // as many k as fit, since each block reads and writes c again
-  static constexpr Index k_row_block = 7 * k_rows;
 
   struct Tile {
     Index k;
@@ -216,16 +216,17 @@ struct GemmTiles {
     Index c_stride;
     DType result;
   };
-  // Rows [first, last), `height` at once, of which the configuration is loaded.
+  // Rows [first, last), `height` at once, of which the configuration is loaded. A tile of rows takes all panels that
+  // stay in L2, so that c is written along its rows.
   static void multiply_rows(const Operands& o, Index first, Index last, Index height) {
     const bool half = is_half(o.result);
     const Index blocks = half ? 1 : k_blocks(o.k, k_block);
     for (Index block = 0; block < blocks; ++block) {
       const Index k0 = k_start(o.k, block, blocks, k_multiple);
       const Index depth = k_start(o.k, block + 1, blocks, k_multiple) - k0;
-      for (Index from = first; from < last; from += k_row_block)
-        for (Index p = o.begin; p < o.end; ++p)
-          for (Index row = from; row < std::min(last, from + k_row_block); row += height) {
+      for (Index panel = o.begin; panel < o.end; panel += k_panels_at_once)
+        for (Index row = first; row < last; row += height)
+          for (Index p = panel; p < std::min(o.end, panel + k_panels_at_once); ++p) {
             const Index column = p * k_columns, width = std::min(k_columns, o.n - column);
             const Index at = row * o.c_stride + column;
             auto* const c = static_cast<float*>(o.c) + at;
@@ -267,7 +268,7 @@ struct GemmTiles {
                                          .pack_columns = PairPanels::pack_columns,
                                          .k_multiple = k_multiple,
                                          .tile_rows = k_rows,
-                                         .panels_at_once = 16,
+                                         .panels_at_once = k_panels_at_once,
                                          .a_multiple = k_multiple};
 };
 
