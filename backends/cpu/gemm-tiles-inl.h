@@ -224,9 +224,10 @@ struct GemmTiles {
     for (Index block = 0; block < blocks; ++block) {
       const Index k0 = k_start(o.k, block, blocks, k_multiple);
       const Index depth = k_start(o.k, block + 1, blocks, k_multiple) - k0;
-      for (Index panel = o.begin; panel < o.end; panel += k_panels_at_once)
+      const Index at_once = std::max<Index>(1, k_panels_at_once * k_block / std::max<Index>(1, depth));
+      for (Index panel = o.begin; panel < o.end; panel += at_once)
         for (Index row = first; row < last; row += height)
-          for (Index p = panel; p < std::min(o.end, panel + k_panels_at_once); ++p) {
+          for (Index p = panel; p < std::min(o.end, panel + at_once); ++p) {
             const Index column = p * k_columns, width = std::min(k_columns, o.n - column);
             const Index at = row * o.c_stride + column;
             auto* const c = static_cast<float*>(o.c) + at;

@@ -90,6 +90,12 @@ Index whole_tiles(const GemmKernels& kernels, Index rows) {
   return std::max<Index>(1, rows / kernels.tile_rows) * kernels.tile_rows;
 }
 
+// Panels of so many k that stay in L2. More of few k pay for bf16, whose products are short beside what they write.
+Index panels_at_once(const GemmKernels& kernels, Index depth) {
+  if (kernels.operand != DType::bf16 && depth < kernels.k_block) return kernels.panels_at_once;
+  return std::max<Index>(1, kernels.panels_at_once * kernels.k_block / std::max<Index>(1, depth));
+}
+
 // How k, columns and rows are cut. Results of 16 bits are summed in one go, with fewer columns and rows at once.
 struct Cut {
   Index k_steps, depth, panels, rows;
@@ -98,9 +104,10 @@ Cut cut_of(const Matmul& matmul, const GemmKernels& kernels) {
   const Index most = kernels.k_block + (kernels.k_multiple == 1 ? 0 : kernels.k_multiple);  // where blocks begin varies
   const Index depth = std::max<Index>(1, std::min(matmul.k, most));
   const Index rows = whole_tiles(kernels, k_rows_at_once);
-  if (!is_half(matmul.result)) return {k_blocks(matmul.k, kernels.k_block), depth, kernels.panels_at_once, rows};
+  const Index blocks = k_blocks(matmul.k, kernels.k_block);
+  if (!is_half(matmul.result)) return {blocks, depth, panels_at_once(kernels, depth), rows};
   const auto share = [&](Index n) { return std::max<Index>(1, n * depth / std::max<Index>(1, matmul.k)); };
-  return {1, std::max<Index>(1, matmul.k), share(kernels.panels_at_once), std::max(kernels.tile_rows, share(rows))};
+  return {1, std::max<Index>(1, matmul.k), panels_at_once(kernels, matmul.k), std::max(kernels.tile_rows, share(rows))};
 }
 
 struct Layout {
