@@ -9,9 +9,9 @@ thread. A round starts, one after the other: one process (on core 0); several ra
 communicate, side by side, which shows how fast the cores can be together. Printed are the fastest update of all rounds,
 which other programs have disturbed least, and the median over rounds of the mean update. Speedup is the number of ranks
 times the time of one process divided by the time of the ranks.
-The model: an update of the ranks takes the time of one process, 5 messages of a byte to every other rank, and twice a
-slice of the gradient to every other rank. Latency and bandwidth are those that bench/exchange measures in the same
-rounds. --table computes this for networks.
+The model: an update of the ranks takes the time of one process, and the messages of core/parallel/sum_plan.h: twice
+f - 1 for each prime factor f of the number of ranks, with twice (ranks - 1) / ranks of the gradient. Latency and
+bandwidth are those that bench/exchange measures in the same rounds. --table computes this for networks.
 """
 import argparse
 import json
@@ -37,13 +37,17 @@ threads = 1
 """
 ALONE = 40  # ms
 PARAMETERS = 4 * 256 * (128 + 256 + 2)
-SMALL_EXCHANGES = 5  # of an update: two of them exchange the sums of losses, two the gradient, one asks whether to stop
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def exchange_ms(ranks, bytes_, latency_ms, gbps):
     """Of an update: the messages of one rank, one after the other."""
-    return SMALL_EXCHANGES * (ranks - 1) * latency_ms + 2 * (ranks - 1) / ranks * bytes_ / gbps / 1e6
+    messages, left = 0, ranks
+    for factor in range(2, ranks + 1):
+        while left % factor == 0:
+            messages += 2 * (factor - 1)
+            left //= factor
+    return messages * latency_ms + 2 * (ranks - 1) / ranks * bytes_ / gbps / 1e6
 
 
 def json_of(lines):
@@ -74,6 +78,7 @@ def measure_round(o, work):
     beside = json_of([["taskset", "-c", core, *profile, alone] for core in range(o.ranks)])
     exchange = json_of([mpirun(o.ranks, pathlib.Path(o.unroll).resolve().parents[2] / "bench/exchange")])[0]
     return {"one": times(one), "ranks": times(ranks), "communication": ranks["communication_ms"],
+            "waiting": ranks["waiting_ms"],
             "beside": [max(pair) for pair in zip(*map(times, beside))], "sent": ranks["communication_bytes"],
             "small": [us / 1e3 for us in exchange["small_us"]], "large": [us / 1e3 for us in exchange["large_us"]],
             "bytes": exchange["bytes"]}
@@ -82,7 +87,7 @@ def measure_round(o, work):
 def report(o, rounds):
     for index, (name, pick) in enumerate((("fastest update", min), ("median of mean updates", statistics.median))):
         one, ranks, beside = (pick([row[key][index] for row in rounds]) for key in ("one", "ranks", "beside"))
-        communication = pick([row["communication"] for row in rounds])
+        communication, waiting = (pick([row[key] for row in rounds]) for key in ("communication", "waiting"))
         latency = pick([row["small"][index] for row in rounds]) / (o.ranks - 1)
         large = pick([row["large"][index] for row in rounds]) / (o.ranks - 1)
         gbps = rounds[0]["bytes"] / (large - latency) / 1e6
@@ -91,7 +96,8 @@ def report(o, rounds):
         print(f"{name} of {len(rounds)} rounds: one process {one:.2f} ms, {o.ranks} ranks {ranks:.2f} ms, "
               f"{o.ranks} processes side by side {beside:.2f} ms\n"
               f"  speedup {o.ranks * one / ranks:.3f}; of processes side by side {o.ranks * one / beside:.3f}\n"
-              f"  communication with waiting, {'least' if pick is min else 'median'} of means: {communication:.2f} ms\n"
+              f"  communication with waiting, {'least' if pick is min else 'median'} of means: {communication:.2f} ms, "
+              f"of these waiting {waiting:.2f} ms\n"
               f"  latency {1e3 * latency:.1f} us, bandwidth {gbps:.2f} GB/s: predicted {one + exchange:.2f} ms, "
               f"{off[0]:+.1f} % from measured; from side by side {beside + exchange:.2f} ms, {off[1]:+.1f} %")
 

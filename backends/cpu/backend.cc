@@ -50,6 +50,9 @@ class CpuBackend final : public HostBackend {
   }
   Claim claim_in(const Graph& graph, const Node& node, Precision) const override { return claim(graph, node); }
   Communicator* communicator() const override { return state_.communicator; }
+  void wait() override {
+    if (state_.exchanges) state_.exchanges->finish();
+  }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
     const ThreadWays threads = ways_of(*plan);
     return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, state_, threads);

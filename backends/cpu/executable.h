@@ -25,6 +25,7 @@ void prepare(BackendState& state, Team& team, const BackendOptions& options) {
   if (options.trace) options.trace->open_lanes(team.size());
   state.trace = options.trace;
   state.communicator = options.communicator;
+  if (options.communicator) state.exchanges = std::make_unique<ExchangeThread>(*options.communicator);
   state.predicts = common::own_option(options, "predict") == "true";
   if (state.predicts) state.rates = measure_rates({team.size(), [&](const Work& work) { team.run(work); }});
 }

@@ -184,6 +184,8 @@ void Program::add_plan(const PlanView& view) {
     done = fork.bounds.back();
   }
   add_nodes(view, done, static_cast<std::int32_t>(view.graph().nodes().size()), steps_, scratch_bytes_);
+  std::int32_t exchange = -1;
+  if (auto await = make_await_exchanges(view, exchange)) steps_.add(step_of(view, exchange, std::move(await)));
   if (auto copies = make_output_copies(view, 0)) steps_.add(step_of_outputs(view, 0, std::move(copies)));
 }
 

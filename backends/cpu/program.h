@@ -92,6 +92,8 @@ inline bool exchanges(const BackendState& state, const Node& node) {
   return node.op == Op::all_reduce && state.communicator && state.communicator->size() > 1;
 }
 std::unique_ptr<Call> make_all_reduce(const PlanView& view, std::int32_t node);
+// Waits for sums that are under way beside the plan, the last of them by node `last`; null where there is none.
+std::unique_ptr<Call> make_await_exchanges(const PlanView& view, std::int32_t& last);
 // Any other node; null when it computes nothing (inputs, constants, views). Raises scratch_bytes to what it needs.
 std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
 

@@ -9,6 +9,7 @@
 #include "backends/cpu/rates.h"
 #include "backends/cpu/schedule.h"
 #include "backends/cpu/weights.h"
+#include "core/parallel/exchange_thread.h"
 #include "unroll/communicator.h"
 
 namespace unroll::cpu {
@@ -27,6 +28,7 @@ struct BackendState {
   const OpenBlas* blas = nullptr;  // multiplies large products of whole plans; null: nothing
   Trace* trace = nullptr;  // with a lane for each thread
   Communicator* communicator = nullptr;  // null: one rank
+  std::unique_ptr<ExchangeThread> exchanges = {};  // of several ranks
 };
 
 }  // namespace unroll::cpu

@@ -17,19 +17,24 @@ using cuda::Context;
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(std::shared_ptr<Context> context)
-      : context_(std::move(context)), capabilities_(cuda::capabilities_of(context_->device.limits())) {}
+  CudaBackend(std::shared_ptr<Context> context, Communicator* communicator)
+      : context_(std::move(context)), communicator_(communicator),
+        capabilities_(cuda::capabilities_of(context_->device.limits())) {}
   ~CudaBackend() override {
     try {
       wait();
     } catch (const Error&) {  // nobody is left who could be told
     }
+    context_->end_ranks();
   }
 
   const Capabilities& describe() const override { return capabilities_; }
-  Claim claim(const Graph&, const Node&) const override {
+  Claim claim(const Graph&, const Node& node) const override {
+    if (context_->ranks && node.op == Op::all_reduce) return {.yes = true};
     return {.reason = "the cuda backend has no kernels for whole layers yet: it runs their bodies"};
   }
+  Claim claim_in(const Graph& graph, const Node& node, Precision) const override { return claim(graph, node); }
+  Communicator* communicator() const override { return communicator_; }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override {
     context_->device.enter();
     return std::make_unique<cuda::DeviceBuffer>(context_, bytes);
@@ -53,6 +58,7 @@ class CudaBackend final : public Backend {
 
  private:
   std::shared_ptr<Context> context_;
+  Communicator* communicator_;  // null: one rank
   Capabilities capabilities_;
 };
 
@@ -100,7 +106,10 @@ std::vector<BackendOption> cuda_options() {
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
   const bool graphs = common::own_option(options, "graphs") != "false";
-  return std::make_unique<CudaBackend>(std::make_shared<Context>(device_index(options), options.cache, graphs));
+  const bool fixed = options.device > 0 || !common::own_option(options, "device").empty();
+  Communicator* const ranks = options.communicator && options.communicator->size() > 1 ? options.communicator : nullptr;
+  return std::make_unique<CudaBackend>(
+      std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, ranks), ranks);
 }
 
 }  // namespace unroll

@@ -6,18 +6,31 @@
 #include <string>
 
 #include "backends/cuda/compiler.h"
+#include "backends/cuda/device_ranks.h"
 #include "unroll/backend.h"
 
 namespace unroll::cuda {
 
 struct Context {
-  Context(int index, const std::string& cache, bool captures)
-      : device(index), compiler(device, cache), graphs(captures) {}
+  // Of one of several ranks (null: alone), which takes the device of its index unless it is `fixed`.
+  Context(int index, bool fixed, const std::string& cache, bool captures, Communicator* communicator)
+      : device(communicator && !fixed ? rank_on_machine(*communicator) : index, communicator && !fixed),
+        compiler(device, cache), graphs(captures) {
+    if (!communicator) return;
+    ranks = std::make_unique<DeviceRanks>(*communicator);
+    device.set_watch([this](double seconds) { ranks->check(seconds); });
+  }
+  // Ranks end together, while their communicator is there: buffers may live longer.
+  void end_ranks() {
+    device.set_watch({});
+    ranks.reset();
+  }
 
   // Destroyed from the last to the first.
   Device device;
   Compiler compiler;
   bool graphs;  // runs become CUDA graphs
+  std::unique_ptr<DeviceRanks> ranks;  // null: one
 };
 
 Capabilities capabilities_of(const Limits& limits);

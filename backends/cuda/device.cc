@@ -2,9 +2,11 @@
 #include "backends/cuda/device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <thread>
 
 #include "unroll/error.h"
 
@@ -16,9 +18,9 @@ constexpr std::size_t k_staging_bytes = std::size_t{4} << 20;
 
 }  // namespace
 
-Device::Device(int index) : f_(open_functions()) {
+Device::Device(int index, bool turns) : f_(open_functions()) {
   try {
-    choose(index);
+    choose(index, turns);
     open();
   } catch (...) {
     close();
@@ -27,7 +29,7 @@ Device::Device(int index) : f_(open_functions()) {
 }
 Device::~Device() { close(); }
 
-void Device::choose(int index) {
+void Device::choose(int index, bool turns) {
   const CUresult started = f_.Init(0);
   if (started == CUDA_ERROR_NO_DEVICE || started == CUDA_ERROR_STUB_LIBRARY)
     throw Error(ErrorKind::device, "cuda",
@@ -43,6 +45,7 @@ void Device::choose(int index) {
                 "Install NVIDIA's driver, version 525 or newer");
   int count = 0, major = 0, minor = 0;
   check(f_.DeviceGetCount(&count), "cuDeviceGetCount");
+  if (turns && count > 0) index %= count;
   if (index < 0 || index >= count)
     throw Error(ErrorKind::device, "cuda",
                 "there is no device " + std::to_string(index) + "; there are " + std::to_string(count),
@@ -98,7 +101,19 @@ void Device::close() noexcept {
 
 void Device::enter() const { check(f_.CtxSetCurrent(context_), "cuCtxSetCurrent"); }
 
-void Device::wait() const { check(f_.StreamSynchronize(stream_), "waiting for the device"); }
+void Device::wait() const {
+  constexpr auto k_nap = std::chrono::microseconds(20);
+  constexpr double k_spin = 2e-4;  // seconds of polls without a pause
+  if (!watch_) return check(f_.StreamSynchronize(stream_), "waiting for the device");
+  const auto begin = std::chrono::steady_clock::now();
+  for (CUresult state = CUDA_ERROR_NOT_READY; state == CUDA_ERROR_NOT_READY;) {
+    state = f_.StreamQuery(stream_);
+    if (state != CUDA_ERROR_NOT_READY) return check(state, "waiting for the device");
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    watch_(seconds);
+    if (seconds > k_spin) std::this_thread::sleep_for(k_nap);
+  }
+}
 
 CUdeviceptr Device::allocate(std::size_t bytes) const {
   CUdeviceptr memory = 0;
@@ -122,7 +137,8 @@ void Device::upload(CUdeviceptr to, std::span<const std::byte> from) {
   for (std::size_t at = 0; at < from.size(); at += k_staging_bytes) {
     const std::size_t bytes = std::min(k_staging_bytes, from.size() - at);
     Staging& staging = staging_[next_++ % staging_.size()];
-    if (staging.in_use) check(f_.EventSynchronize(staging.copied), "waiting for an upload");
+    if (staging.in_use && watch_) wait();
+    else if (staging.in_use) check(f_.EventSynchronize(staging.copied), "waiting for an upload");
     staging.in_use = false;
     std::memcpy(staging.memory, from.data() + at, bytes);
     check(f_.MemcpyHtoDAsync(to + at, staging.memory, bytes, stream_), "an upload");
@@ -132,6 +148,7 @@ void Device::upload(CUdeviceptr to, std::span<const std::byte> from) {
 }
 
 void Device::download(std::span<std::byte> to, CUdeviceptr from) const {
+  if (watch_) wait();  // the copy waits, too, and without a limit
   if (!to.empty()) check(f_.MemcpyDtoHAsync(to.data(), from, to.size(), stream_), "a download");
   wait();
 }

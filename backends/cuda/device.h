@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/functions.h"
@@ -24,8 +26,9 @@ struct Limits {
 
 class Device {
  public:
-  // Throws Error(device) when there is none of that index, or the driver is too old.
-  explicit Device(int index);
+  // Throws Error(device) when there is none of that index, or the driver is too old. Of `turns`, indices go round the
+  // devices.
+  explicit Device(int index, bool turns = false);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -37,6 +40,10 @@ class Device {
   void enter() const;
   void check(CUresult result, const std::string& what) const { cuda::check(f_, result, what); }
   void wait() const;
+  // Of several ranks: waits look whether the device is ready, and call `watch` with the seconds they have taken. It may
+  // throw, as the device may wait for a rank that is lost.
+  using Watch = std::function<void(double seconds)>;
+  void set_watch(Watch watch) { watch_ = std::move(watch); }
 
   // Freed memory may be handed out again at once: work on the stream is in order.
   CUdeviceptr allocate(std::size_t bytes) const;
@@ -51,7 +58,7 @@ class Device {
     CUevent copied = nullptr;
     bool in_use = false;
   };
-  void choose(int index);
+  void choose(int index, bool turns);
   void open();
   void close() noexcept;
 
@@ -62,6 +69,7 @@ class Device {
   CUstream stream_ = nullptr;
   std::array<Staging, 2> staging_;
   std::size_t next_ = 0;
+  Watch watch_;
 };
 
 }  // namespace unroll::cuda

@@ -77,7 +77,7 @@ CudaExecutable::Recorded& CudaExecutable::recorded_for(const Bindings& bindings)
   Recorded made;
   made.key = std::move(key);
   made.commands = Recorder(held).record(*program_.main, frame);
-  made.captures = context_->graphs && made.commands.size() > 1;
+  made.segments = segments_of(made.commands);
   recorded_.push_front(std::move(made));
   if (recorded_.size() > k_recordings) recorded_.pop_back();
   return recorded_.front();
@@ -86,11 +86,25 @@ CudaExecutable::Recorded& CudaExecutable::recorded_for(const Bindings& bindings)
 void CudaExecutable::run(const Bindings& bindings) {
   context_->device.enter();
   Recorded& recorded = recorded_for(bindings);
-  if (recorded.has_run && recorded.captures && !recorded.graph)
-    recorded.graph = std::make_unique<CapturedGraph>(context_->device, *module_, recorded.commands);
+  for (Segment& s : recorded.segments) {
+    const auto commands = std::span<const Command>(recorded.commands).subspan(s.begin, s.end - s.begin);
+    if (recorded.has_run && s.captures && !s.graph)
+      s.graph = std::make_unique<CapturedGraph>(context_->device, *module_, commands);
+    if (s.graph) s.graph->launch();
+    else enqueue(context_->device, *module_, commands, context_->ranks.get());
+  }
   recorded.has_run = true;
-  if (recorded.graph) recorded.graph->launch();
-  else enqueue(context_->device, *module_, recorded.commands);
+}
+
+std::vector<CudaExecutable::Segment> CudaExecutable::segments_of(const std::vector<Command>& commands) const {
+  std::vector<Segment> segments;
+  const auto is_transfer = [&](std::size_t i) { return commands[i].launch && !commands[i].launch->transfers.empty(); };
+  for (std::size_t begin = 0, end = 0; begin < commands.size(); begin = end) {
+    const bool transfers = is_transfer(begin);
+    for (end = begin + 1; end < commands.size() && is_transfer(end) == transfers;) ++end;
+    segments.push_back({begin, end, context_->graphs && !transfers && end - begin > 1});
+  }
+  return segments;
 }
 
 std::vector<ReportLine> CudaExecutable::report() const {

@@ -18,13 +18,19 @@ class CudaExecutable final : public Executable {
   std::size_t workspace_bytes() const override;
 
  private:
-  // Of one binding tuple. The first run warms up, the second is captured.
+  // Of one binding tuple. The first run warms up, the second is captured, but for transfers between ranks.
+  struct Segment {
+    std::size_t begin, end;  // of the commands
+    bool captures;
+    std::unique_ptr<CapturedGraph> graph = nullptr;
+  };
   struct Recorded {
     std::vector<CUdeviceptr> key;
     std::vector<Command> commands;
-    std::unique_ptr<CapturedGraph> graph;
-    bool has_run = false, captures = true;
+    std::vector<Segment> segments;
+    bool has_run = false;
   };
+  std::vector<Segment> segments_of(const std::vector<Command>& commands) const;
   Recorded& recorded_for(const Bindings& bindings);
 
   std::shared_ptr<Context> context_;

@@ -166,6 +166,13 @@ constexpr const char* k_largest = "if (best == best && (value != value || value 
 constexpr const char* k_first_largest =
     "if (i == begin || (best == best && (value != value || value > best))) best = value, place = int(i);";
 
+constexpr std::string_view k_addition = R"(
+extern "C" __global__ void KERNEL(const TYPE* left, const TYPE* right, TYPE* sum, KERNEL_sizes n) {
+  const long long step = (long long)gridDim.x * blockDim.x;
+  for (long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x; e < n.sizes[0]; e += step)
+    sum[e] = left[e] + right[e];
+}
+)";
 constexpr std::string_view k_gather = R"(
 extern "C" __global__ void KERNEL(const TYPE* table, const int* indices, TYPE* y, KERNEL_sizes n) {
   const long long rows = n.sizes[1], size = n.sizes[2], step = (long long)gridDim.x * blockDim.x;
@@ -322,6 +329,10 @@ Printed print_reduction(Reduction reduction, DType dtype, const ReductionSizes& 
                                                                    : sums ? "best"
                                                                           : store(dtype) + "(best)"}});
   return {text, all, blocks_for(s.outputs * sizes.chunks), k_threads};
+}
+
+Printed print_addition(DType dtype, std::int64_t n) {
+  return {sizes_struct(1) + replaced(k_addition, {{"TYPE", memory_type(dtype)}}), {n}, blocks_for(n), k_threads};
 }
 
 Printed print_gather(DType dtype, std::int64_t rows, std::int64_t row_size, std::int64_t n) {

@@ -61,6 +61,9 @@ struct ReductionSizes {
 Printed print_reduction(Reduction reduction, DType dtype, const ReductionSizes& sizes);
 DType sum_dtype(DType dtype);  // f32 for 16 bits
 
+// Operands left, right, sum, which may be one of them.
+Printed print_addition(DType dtype, std::int64_t n);
+
 // Operands table, indices, result. An index out of range reads zeros.
 Printed print_gather(DType dtype, std::int64_t rows, std::int64_t row_size, std::int64_t n);
 // The updates with equal indices as lists, in order: operands indices, links i32[2, n]. links[0, i] is the next update

@@ -13,11 +13,20 @@
 
 namespace unroll::cuda {
 
+// Elements of an operand that go to or come from the device of another rank.
+struct Transfer {
+  bool sends;
+  int peer;
+  std::size_t elements;
+  DType dtype;
+};
+
 struct Launch {
-  int kernel = -1;
+  int kernel = -1;  // -1: transfers, one for each operand
   device::Operands operands;
   std::vector<std::byte> sizes;  // the struct of sizes, as the kernel gets it
   unsigned blocks = 1, threads = 1;
+  std::vector<Transfer> transfers = {};
 };
 
 struct PlanProgram;
@@ -68,6 +77,7 @@ class NodeCompiler : public device::Lowering {
   void gather(std::int32_t id);
   void scatter_add(std::int32_t id);
   void pack_lengths(std::int32_t id);
+  void all_reduce(std::int32_t id);
 
   Program& out_;
   int multiprocessors_;

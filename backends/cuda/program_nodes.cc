@@ -7,6 +7,7 @@
 #include "backends/common/print_rows.h"
 #include "backends/common/walk.h"
 #include "backends/cuda/program.h"
+#include "core/parallel/sum_plan.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -73,6 +74,7 @@ void NodeCompiler::compile(NodeWork& work) {
     case Op::gather: return gather(work.node);
     case Op::scatter_add: return scatter_add(work.node);
     case Op::pack_lengths: return pack_lengths(work.node);
+    case Op::all_reduce: return all_reduce(work.node);
     default:
       throw Error(ErrorKind::unsupported, "cuda", "has no kernel for " + std::string(op_info(node.op).name),
                   "Use the cpu backend");
@@ -226,6 +228,44 @@ void NodeCompiler::pack_lengths(std::int32_t id) {
     operands.push_back(operand({id, k}));
   add(print_pack_lengths(type(node.inputs[0]).shape.elements(), node.attributes.get<std::int64_t>("steps")),
       std::move(operands));
+}
+
+// The sum over ranks by the plan that hosts follow, too: messages of devices, and additions in the order of the leaves.
+void NodeCompiler::all_reduce(std::int32_t id) {
+  using Part = SumPlan::Part;
+  const Node& node = graph().node(id);
+  const auto n = [&](const char* name) { return node.attributes.get<std::int64_t>(name); };
+  const Type& whole = node.outputs[0];
+  const SumPlan plan = sum_plan(n("leaves"), static_cast<int>(n("rank")), static_cast<int>(n("ranks")),
+                                static_cast<std::size_t>(whole.shape.elements()));
+  const Operand result = operand({id, 0});
+  const Operand work = workspace(plan.work * dtype_bytes(whole.dtype));
+  const auto at = [&](const Part& part) {
+    Operand place = part.where == Part::Where::block  ? operand(node.inputs[part.block])
+                    : part.where == Part::Where::work ? work
+                                                      : result;
+    device::skip(place, static_cast<std::int64_t>(part.at), whole.dtype);
+    return place;
+  };
+  const auto run = [&](const std::vector<SumPlan::Stage>& stages) {
+    for (const SumPlan::Stage& stage : stages) {
+      Launch group;
+      for (const bool sends : {true, false})
+        for (const auto& [peer, part] : sends ? stage.send : stage.receive) {
+          group.operands.push_back(at(part));
+          group.transfers.push_back({sends, peer, part.n, whole.dtype});
+        }
+      if (!group.transfers.empty()) work_->launches.push_back(std::move(group));
+      for (const auto& [left, right, sum] : stage.additions)
+        add(print_addition(whole.dtype, static_cast<std::int64_t>(sum.n)), {at(left), at(right), at(sum)});
+    }
+  };
+  run(plan.stages);
+  if (plan.slice) {
+    const Shape slice{static_cast<std::int64_t>(plan.slice->to.n)};
+    move(whole.dtype, slice, {at(plan.slice->from), 0, {1}}, {at(plan.slice->to), 0, {1}});
+  }
+  run(plan.gather);
 }
 
 }  // namespace unroll::cuda

@@ -35,7 +35,16 @@ void Recorder::copy(const Place& from, const Place& to, std::size_t bytes) {
   if (bytes > 0 && from.at != to.at) commands_.push_back({nullptr, {from.at, to.at}, bytes});
 }
 
-void enqueue(const Device& device, const Module& module, const std::vector<Command>& commands) {
+void transfer(const Command& command, DeviceRanks& ranks, CUstream stream) {
+  std::vector<DeviceRanks::Message> messages;
+  for (std::size_t k = 0; k < command.operands.size(); ++k) {
+    const Transfer& t = command.launch->transfers[k];
+    messages.push_back({t.sends, t.peer, command.operands[k], t.elements, t.dtype});
+  }
+  ranks.exchange(messages, stream);
+}
+
+void enqueue(const Device& device, const Module& module, std::span<const Command> commands, DeviceRanks* ranks) {
   const Functions& f = device.f();
   std::vector<void*> arguments;
   for (const Command& command : commands) {
@@ -45,6 +54,10 @@ void enqueue(const Device& device, const Module& module, const std::vector<Comma
       continue;
     }
     const Launch& launch = *command.launch;
+    if (!launch.transfers.empty()) {
+      transfer(command, *ranks, device.stream());
+      continue;
+    }
     arguments.clear();
     for (const CUdeviceptr& operand : command.operands) arguments.push_back(const_cast<CUdeviceptr*>(&operand));
     arguments.push_back(const_cast<std::byte*>(launch.sizes.data()));
@@ -54,7 +67,7 @@ void enqueue(const Device& device, const Module& module, const std::vector<Comma
   }
 }
 
-CapturedGraph::CapturedGraph(const Device& device, const Module& module, const std::vector<Command>& commands)
+CapturedGraph::CapturedGraph(const Device& device, const Module& module, std::span<const Command> commands)
     : device_(device) {
   const Functions& f = device_.f();
   device_.check(f.StreamBeginCapture(device_.stream(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture");

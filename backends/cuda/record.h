@@ -4,9 +4,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backends/cuda/compiler.h"
+#include "backends/cuda/device_ranks.h"
 #include "backends/cuda/program.h"
 
 namespace unroll::cuda {
@@ -32,14 +34,15 @@ class Recorder : private device::PlanWalk {
   std::vector<Command> commands_;
 };
 
-// Puts the commands on the stream.
-void enqueue(const Device& device, const Module& module, const std::vector<Command>& commands);
+// Puts commands on the stream. Transfers need `ranks`.
+void enqueue(const Device& device, const Module& module, std::span<const Command> commands,
+             DeviceRanks* ranks = nullptr);
 
 // Commands captured as a CUDA graph.
 class CapturedGraph {
  public:
   // Throws Error(device) when they cannot be captured.
-  CapturedGraph(const Device& device, const Module& module, const std::vector<Command>& commands);
+  CapturedGraph(const Device& device, const Module& module, std::span<const Command> commands);
   ~CapturedGraph();
   CapturedGraph(const CapturedGraph&) = delete;
   CapturedGraph& operator=(const CapturedGraph&) = delete;

@@ -60,6 +60,9 @@ class OnednnBackend final : public HostBackend {
 
   const Capabilities& describe() const override { return capabilities_; }
   Communicator* communicator() const override { return state_.communicator; }
+  void wait() override {
+    if (state_.exchanges) state_.exchanges->finish();
+  }
   Claim claim(const Graph& graph, const Node& node) const override { return claim_with(graph, node, DType::f32); }
   Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
     if (precision == Precision::f32 || cpu::exchanges(state_, node)) return claim(graph, node);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ranks do together, built on Communicator::exchange. Results are the same on every rank.
+// What all ranks do together, built on Communicator::exchange. Results are the same on every rank. Ranks meet in levels
+// (sum_plan.h), so that a rank sends and receives few messages even where there are hundreds.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
+#include "core/parallel/sum_plan.h"
 #include "unroll/communicator.h"
 
 namespace unroll {
@@ -18,5 +20,19 @@ std::vector<ByteList> all_gather(Communicator& ranks, std::span<const std::byte>
 ByteList broadcast(Communicator& ranks, std::span<const std::byte> from_rank_0);
 // Whether `mine` holds on any rank.
 bool any(Communicator& ranks, bool mine);
+
+// sum_of_leaves() for vectors of one type, again and again.
+class HostSum {
+ public:
+  HostSum(Communicator& ranks, std::int64_t leaves, DType dtype, std::int64_t elements);
+  void run(std::span<const std::byte* const> blocks, std::byte* result);
+
+ private:
+  Communicator& ranks_;
+  DType dtype_;
+  std::size_t width_, n_blocks_;
+  SumPlan plan_;
+  ByteList work_;
+};
 
 }  // namespace unroll

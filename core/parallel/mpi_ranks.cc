@@ -2,9 +2,11 @@
 // Messages between processes by MPI. All of them are nonblocking and polled, because a blocking call would wait for a
 // dead rank for ever, and because only polling can tell which rank it is.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -44,6 +46,8 @@ class MpiRank final : public Communicator {
     require(in_time(stuck_start(), /*may_end=*/true,
                     [&] { return mpi_.init_thread(nullptr, nullptr, k_serialized, &provided); }),
             "MPI_Init_thread");
+    if (provided < k_serialized)
+      throw Error(ErrorKind::device, "MPI", "was built without support for threads (MPI_THREAD_SERIALIZED)");
     require(mpi_.comm_set_errhandler(mpi_.world, mpi_.errors_return), "MPI_Comm_set_errhandler");
     require(mpi_.comm_rank(mpi_.world, &rank_), "MPI_Comm_rank");
     require(mpi_.comm_size(mpi_.world, &size_), "MPI_Comm_size");
@@ -60,7 +64,10 @@ class MpiRank final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
+  // An exchange may be under way in another thread: it ends, as MPI takes calls of one thread at a time.
   void fail(const char* text) noexcept override {
+    ends_ = true;
+    const std::lock_guard lock(mutex_);
     if (std::exchange(failed_, true)) return;  // the others find out what this rank found out
     char message[k_longest_text] = {};
     std::strncpy(message, text, k_longest_text - 1);
@@ -77,8 +84,21 @@ class MpiRank final : public Communicator {
     }
   }
 
+  void look_for_failures() override {
+    const std::lock_guard lock(mutex_);
+    find_failures();
+    if (asks_to_end(asked_)) give_up_at(/*ends=*/true);
+    if (is_there(k_roll_call)) give_up_at(/*ends=*/false);
+  }
+  [[noreturn]] void name_lost() override {
+    const std::lock_guard lock(mutex_);
+    give_up_at(/*ends=*/false);
+  }
+  double time_limit() const override { return options_.seconds; }
+
  protected:
   void transfer(std::span<const Outgoing> out, std::span<const Incoming> in) override {
+    const std::lock_guard lock(mutex_);
     std::vector<Pending> pending;
     for (const Incoming& message : in)
       in_parts(message.bytes, [&](std::span<std::byte> part) {
@@ -155,7 +175,8 @@ class MpiRank final : public Communicator {
     const auto begin = Clock::now();
     std::optional<Clock::time_point> asked;
     for (int n = 0; poll(pending) > 0; ++n) {
-      if (n % k_probe_every == 0) look_for_failures();
+      if (ends_) throw Error(ErrorKind::peer, "ranks", "this rank ends with an error");
+      if (n % k_probe_every == 0) find_failures();
       const bool ends = asks_to_end(asked), called = n % k_probe_every == 0 && is_there(k_roll_call);
       if (ends || called || seconds_since(begin) > options_.seconds) give_up(pending, asked.has_value());
       if (seconds_since(begin) > k_spin) std::this_thread::sleep_for(k_nap);
@@ -177,6 +198,11 @@ class MpiRank final : public Communicator {
     }
     const std::vector<int> ranks = lost_ranks(silent, waited_for);
     throw ends ? missing_ranks(ranks) : silent_ranks(ranks, options_.seconds);
+  }
+
+  [[noreturn]] void give_up_at(bool ends) {
+    std::vector<Pending> pending;
+    give_up(pending, ends);
   }
 
   // Takes the ranks that answer within the time out of `silent`.
@@ -212,7 +238,7 @@ class MpiRank final : public Communicator {
   }
   bool is_there(int tag) { return source_of(tag).has_value(); }
 
-  void look_for_failures() {
+  void find_failures() {
     const std::optional<int> from = source_of(k_failure);
     if (!from) return;
     mpi::Status status{};
@@ -231,7 +257,10 @@ class MpiRank final : public Communicator {
   mpi::Functions<Abi> mpi_;
   MpiOptions options_;
   int rank_ = 0, size_ = 1;
+  std::mutex mutex_;  // of all calls of MPI, and of what follows
   bool failed_ = false;
+  std::optional<Clock::time_point> asked_;  // to end, outside of exchanges
+  std::atomic<bool> ends_ = false;
 };
 
 const char* const k_names[] = {"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"};

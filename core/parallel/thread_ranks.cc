@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -36,15 +37,34 @@ class Mail {
     const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
     std::unique_lock lock(mutex_);
     auto& queue = waiting_[{message.from, to}];
+    waits_for_[to] = message.from;
     const bool came = changed_.wait_until(lock, deadline, [&] { return !queue.empty() || !failures_.empty(); });
     if (!queue.empty()) {
       require_size(message, queue.front().size());
       std::copy(queue.front().begin(), queue.front().end(), message.bytes.begin());
       queue.pop_front();
+      waits_for_.erase(to);
       return;
     }
     if (came) throw failed_rank(failures_.begin()->first, failures_.begin()->second);
-    throw silent_ranks({message.from}, seconds);
+    throw silent_ranks({lost(message.from)}, seconds);
+  }
+
+  void look_for_failures() {
+    const std::lock_guard lock(mutex_);
+    if (!failures_.empty()) throw failed_rank(failures_.begin()->first, failures_.begin()->second);
+  }
+
+  // Ranks that wait for each other come here at about the same time.
+  [[noreturn]] void name_lost(int self, double seconds) {
+    std::unique_lock lock(mutex_);
+    present_.insert(self);
+    changed_.notify_all();
+    changed_.wait_for(lock, std::chrono::milliseconds(200), [&] { return std::ssize(present_) + 1 >= size_; });
+    std::vector<int> absent;
+    for (int r = 0; r < size_; ++r)
+      if (!present_.contains(r)) absent.push_back(r);
+    throw silent_ranks(absent, seconds);
   }
 
   void fail(int rank, const std::string& text) {
@@ -56,10 +76,18 @@ class Mail {
   }
 
  private:
+  // A rank that waits itself is not the lost one. Ranks that gave up stay in the list.
+  int lost(int rank) const {
+    for (int n = 0; n < size_ && waits_for_.contains(rank); ++n) rank = waits_for_.at(rank);
+    return rank;
+  }
+
   const int size_;
   std::mutex mutex_;  // of all below
   std::condition_variable changed_;
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> waiting_;
+  std::map<int, int> waits_for_;  // ranks that wait, and for whom
+  std::set<int> present_;         // when the roll was called
   std::map<int, std::string> failures_;
 };
 
@@ -75,6 +103,10 @@ class ThreadRank final : public Communicator {
     } catch (const std::exception&) {  // without memory for the text the others time out
     }
   }
+
+  void look_for_failures() override { mail_->look_for_failures(); }
+  [[noreturn]] void name_lost() override { mail_->name_lost(rank_, seconds_); }
+  double time_limit() const override { return seconds_; }
 
  protected:
   void transfer(std::span<const Outgoing> out, std::span<const Incoming> in) override {

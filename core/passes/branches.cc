@@ -2,7 +2,9 @@
 #include "core/passes/branches.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
+#include <set>
 
 #include "core/passes/passes.h"
 #include "unroll/ops.h"
@@ -128,6 +130,49 @@ std::vector<std::size_t> order_nodes(const Graph& graph, const std::vector<Branc
   return order;
 }
 
+// Nodes in an order in which sums over ranks begin as soon as their operands are known. Those of a fork stay neighbors.
+class EarlyOrder {
+ public:
+  explicit EarlyOrder(const Graph& graph) : nodes_(graph.nodes()), branches_(BranchFinder(graph).run()) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      if (branches_[i].fork >= 0) forks_[branches_[i].fork].push_back(i);
+  }
+
+  std::vector<std::size_t> run() {
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      if (nodes_[i].op == Op::all_reduce) take(needed_by(i));
+    std::set<std::size_t> rest;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) rest.insert(i);
+    take(rest);
+    return order_;
+  }
+
+ private:
+  std::set<std::size_t> needed_by(std::size_t node) const {
+    std::set<std::size_t> needed;
+    std::vector<std::size_t> open{node};
+    while (!open.empty()) {
+      const std::size_t i = open.back();
+      open.pop_back();
+      if (taken_.contains(i) || !needed.insert(i).second) continue;
+      for (const ValueId& from : nodes_[i].inputs) open.push_back(static_cast<std::size_t>(from.node));
+      if (const auto fork = forks_.find(branches_[i].fork); fork != forks_.end())
+        open.insert(open.end(), fork->second.begin(), fork->second.end());
+    }
+    return needed;
+  }
+  void take(const std::set<std::size_t>& nodes) {
+    for (const std::size_t i : nodes)
+      if (taken_.insert(i).second) order_.push_back(i);
+  }
+
+  std::span<const Node> nodes_;
+  std::vector<BranchOf> branches_;
+  std::map<std::int32_t, std::vector<std::size_t>> forks_;
+  std::set<std::size_t> taken_;
+  std::vector<std::size_t> order_;
+};
+
 }  // namespace
 
 std::vector<BranchOf> find_branches(const Graph& graph) { return BranchFinder(graph).run(); }
@@ -150,16 +195,15 @@ std::vector<Fork> neighbouring_branches(const Graph& graph) {
   return forks;
 }
 
-std::shared_ptr<const Graph> order_branches(const Graph& graph, PassLog* log) {
-  const std::vector<BranchOf> of = find_branches(graph);
+std::shared_ptr<const Graph> in_order(const Graph& graph, const std::vector<std::size_t>& order) {
   auto target = std::make_shared<Graph>();
-  std::vector<std::vector<Value>> map(of.size());
+  std::vector<std::vector<Value>> map(graph.nodes().size());
   const auto at = [&](const ValueId& id) {
     return map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
   };
   for (const NamedValue& input : graph.inputs())
     map[static_cast<std::size_t>(input.value.node)] = {target->input(input.name, graph.type(input.value))};
-  for (const std::size_t i : order_nodes(graph, of)) {
+  for (const std::size_t i : order) {
     if (!map[i].empty()) continue;
     const Node& node = graph.nodes()[i];
     std::vector<Value> operands;
@@ -167,10 +211,22 @@ std::shared_ptr<const Graph> order_branches(const Graph& graph, PassLog* log) {
     map[i] = target->append(node.op, operands, node.attributes, node.body);
   }
   for (const NamedValue& output : graph.outputs()) target->output(output.name, at(output.value));
+  return target;
+}
+
+std::shared_ptr<const Graph> order_branches(const Graph& graph, PassLog* log) {
+  const std::shared_ptr<const Graph> target = in_order(graph, order_nodes(graph, find_branches(graph)));
   for (const Fork& fork : neighbouring_branches(*target))
     if (log) log->add("scheduled " + std::to_string(fork.n_branches()) + " branches in parallel",
                       "they are independent");
   return target;
+}
+
+std::shared_ptr<const Graph> early_exchanges(const Graph& graph) {
+  const auto nodes = graph.nodes();
+  const auto exchanges = [](const Node& node) { return node.op == Op::all_reduce; };
+  if (std::none_of(nodes.begin(), nodes.end(), exchanges)) return copy_graph(graph);
+  return in_order(graph, EarlyOrder(graph).run());
 }
 
 }  // namespace unroll

@@ -22,7 +22,14 @@ struct BranchOf {
 // [node]. Says nothing of the order of nodes.
 std::vector<BranchOf> find_branches(const Graph& graph);
 
+// The graph with its nodes in this order, in which operands come first.
+std::shared_ptr<const Graph> in_order(const Graph& graph, const std::vector<std::size_t>& order);
+
 // The forks whose nodes are neighbours, branch after branch.
 std::vector<Fork> neighbouring_branches(const Graph& graph);
+
+// Sums over ranks come as soon as their operands are known, in the order that they have: what none needs may run
+// while messages travel. All ranks have them in one order.
+std::shared_ptr<const Graph> early_exchanges(const Graph& graph);
 
 }  // namespace unroll

@@ -2,6 +2,7 @@
 // The passes, in execution order. Each maps a graph to a graph; plan_memory makes the plan.
 #include <algorithm>
 
+#include "core/passes/branches.h"
 #include "core/passes/passes.h"
 #include "core/support/size_text.h"
 #include "unroll/error.h"
@@ -105,6 +106,7 @@ constexpr Pass k_passes[] = {
     {"cse", false, plain<eliminate_common>},
     {"fuse", false, fuse_if_wanted},
     {"branches", false, order_branches_if_wanted},
+    {"early_exchanges", false, plain<early_exchanges>},
 };
 // Switches inside plan_memory.
 constexpr std::string_view k_memory_switches[] = {"views", "in_place", "reuse"};

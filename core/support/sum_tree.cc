@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/support/sum_tree.h"
 
+#include <utility>
+
 namespace unroll {
 
 Leaves leaves_of(std::int64_t leaves, int rank, int ranks) {
@@ -29,25 +31,37 @@ std::vector<TreeBlock> roots_of(Leaves leaves) {
   return stack.blocks();
 }
 
-std::vector<SumStep> sum_steps(const std::vector<TreeBlock>& roots) {
-  struct Part {
-    TreeBlock block;
-    int at;
-  };
+std::vector<TreeBlock> blocks_before_last_sum(Leaves leaves) {
+  if (leaves.size() == 0) return {};
+  std::vector<TreeBlock> blocks = roots_of({leaves.begin, leaves.end - 1});
+  blocks.push_back({leaves.end - 1, 1});
+  return blocks;
+}
+
+std::vector<SumStep> sum_halves(std::vector<TreeBlock>& blocks, std::vector<int>& places) {
   std::vector<SumStep> steps;
-  std::vector<Part> stack;
-  const auto add_top = [&] {
-    steps.push_back({stack.end()[-2].at, stack.back().at});
-    stack.pop_back();
-  };
-  for (int i = 0; i < static_cast<int>(roots.size()); ++i) {
-    stack.push_back({roots[static_cast<std::size_t>(i)], i});
-    while (stack.size() > 1 && are_halves(stack.end()[-2].block, stack.back().block)) {
-      add_top();
-      stack.back().block.leaves *= 2;
+  std::vector<TreeBlock> left;
+  places.clear();
+  for (int i = 0; i < static_cast<int>(blocks.size()); ++i) {
+    left.push_back(blocks[static_cast<std::size_t>(i)]);
+    places.push_back(i);
+    while (left.size() > 1 && are_halves(left.end()[-2], left.back())) {
+      steps.push_back({places.end()[-2], places.back()});
+      left.pop_back();
+      places.pop_back();
+      left.back().leaves *= 2;
     }
   }
-  while (stack.size() > 1) add_top();  // blocks whose other half has no leaves
+  blocks = std::move(left);
+  return steps;
+}
+
+std::vector<SumStep> sum_steps(const std::vector<TreeBlock>& blocks) {
+  std::vector<TreeBlock> left = blocks;
+  std::vector<int> places;
+  std::vector<SumStep> steps = sum_halves(left, places);
+  for (; places.size() > 1; places.pop_back())  // blocks whose other half has no leaves
+    steps.push_back({places.end()[-2], places.back()});
   return steps;
 }
 

@@ -26,6 +26,8 @@ struct TreeBlock {
 bool are_halves(const TreeBlock& left, const TreeBlock& right);
 // The fewest blocks that hold these leaves, in order: the roots of a rank.
 std::vector<TreeBlock> roots_of(Leaves leaves);
+// The roots of all leaves but the last one, and the last one: what a rank holds before it adds its last leaf.
+std::vector<TreeBlock> blocks_before_last_sum(Leaves leaves);
 
 // Adds leaves one after the other, with the sums that wait for their other half on a stack.
 class SumStack {
@@ -42,11 +44,13 @@ class SumStack {
   std::vector<TreeBlock> blocks_;
 };
 
-// How to add roots that hold the leaves [0, n) together, in order: each step adds root `right` to root `left`. The sum
-// is in root 0.
+// How to add neighboring blocks together, in order: each step adds block `right` to block `left`.
 struct SumStep {
   int left, right;
 };
-std::vector<SumStep> sum_steps(const std::vector<TreeBlock>& roots);
+// Of blocks that hold the leaves [0, n): all of them. The sum is in block 0.
+std::vector<SumStep> sum_steps(const std::vector<TreeBlock>& blocks);
+// Of any blocks: those that are halves of one. `blocks` are left, `places` are where they are.
+std::vector<SumStep> sum_halves(std::vector<TreeBlock>& blocks, std::vector<int>& places);
 
 }  // namespace unroll

@@ -5,7 +5,8 @@ namespace unroll {
 
 namespace {
 
-constexpr std::int64_t k_words = 4, k_high = 2, k_low = k_high + k_words, k_size = k_low + k_words;
+constexpr std::int64_t k_words = 4, k_high = 2, k_low = k_high + k_words,
+                       k_asked_at = k_low + k_words, k_size = k_asked_at + 1;
 constexpr int k_half_bits = 16;
 
 }  // namespace
@@ -20,6 +21,7 @@ Tensor control_of(const UpdateNumbers& n) {
     control.set(k_high + i, words[i] >> k_half_bits);
     control.set(k_low + i, words[i] & 0xffff);
   }
+  control.set(k_asked_at, n.asked ? 1 : 0);
   return control;
 }
 
@@ -37,6 +39,7 @@ Control::Control(Graph& graph) {
   const auto number = [](Value list, std::int64_t i) { return reshape(slice(list, 0, i, 1), {}); };
   lr = number(all, 0);
   average_rate = number(all, 1);
+  asked = number(all, k_asked_at);
   const Value high = cast(slice(all, 0, k_high, k_words), DType::i32);
   const Value low = cast(slice(all, 0, k_low, k_words), DType::i32);
   const Value words = high * static_cast<double>(1 << k_half_bits) + low;  // wraps, as words do

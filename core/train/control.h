@@ -15,10 +15,11 @@ struct UpdateNumbers {
   std::uint64_t seed = 0;
   std::int64_t draw = 0;    // counts batches: each has its own random numbers
   std::int64_t update = 0;  // from 1
+  bool asked = false;       // to stop
 };
 
-// f32 [10]: lr, average_rate, then the upper halves (16 bits, exact in f32) of four words: the seed's low and high
-// word, draw and update; then their lower halves.
+// f32 [11]: lr, average_rate, then the upper halves (16 bits, exact in f32) of four words: the seed's low and high
+// word, draw and update; then their lower halves, and whether this rank was asked to stop.
 inline constexpr const char* k_control = "trainer.control";
 Tensor control_of(const UpdateNumbers& numbers);
 // The random key of a draw, i32 [3], for graphs without that input.
@@ -27,7 +28,7 @@ Tensor key_of(std::uint64_t seed, std::int64_t draw);
 // The numbers in a graph that has the input k_control from then on.
 struct Control {
   explicit Control(Graph& graph);
-  Value lr, average_rate;  // f32 []
+  Value lr, average_rate, asked;  // f32 []
   Value key;               // i32 [3]: seed low, seed high, draw
   Value update;            // i32 []
 };

@@ -44,6 +44,43 @@ std::vector<float> joined(Communicator& ranks, std::span<const float> own) {
   return all;
 }
 
+// Batches [first, end) of a split, shard after shard where states go from one batch of a shard to its next. Shares of
+// ranks are contiguous.
+class EvaluationOrder {
+ public:
+  // shards: 0 where a batch stands alone.
+  EvaluationOrder(std::int64_t first, std::int64_t end, std::int64_t shards) : first_(first) {
+    const std::int64_t n = std::max<std::int64_t>(shards, 1);
+    for (std::int64_t shard = 0; shard < n; ++shard) {
+      begins_.push_back(size());
+      for (std::int64_t i = first + (shard - first % n + n) % n; i < end; i += n) {
+        if (shards == 0 && i > first) begins_.push_back(size());
+        batches_.push_back(i);
+      }
+    }
+    begins_.push_back(size());
+  }
+  std::int64_t n_shares() const { return static_cast<std::int64_t>(begins_.size()) - 1; }
+  Leaves share(int rank, int ranks) const {
+    const Leaves own = leaves_of(n_shares(), rank, ranks);
+    return {begins_[static_cast<std::size_t>(own.begin)], begins_[static_cast<std::size_t>(own.end)]};
+  }
+  std::int64_t batch(std::int64_t at) const { return batches_[static_cast<std::size_t>(at)]; }
+  // Equally long reports in this order, in the order of the batches.
+  std::vector<float> by_index(const std::vector<float>& reports) const {
+    std::vector<float> sorted(reports.size());
+    const std::size_t length = batches_.empty() ? 0 : reports.size() / batches_.size();
+    for (std::size_t at = 0; at < batches_.size(); ++at)
+      std::copy_n(&reports[at * length], length, &sorted[static_cast<std::size_t>(batches_[at] - first_) * length]);
+    return sorted;
+  }
+
+ private:
+  std::int64_t size() const { return static_cast<std::int64_t>(batches_.size()); }
+  std::int64_t first_;
+  std::vector<std::int64_t> batches_, begins_;
+};
+
 // In f64: sums of f32 counts over many batches would stop growing.
 void add_to(TensorMap& sums, const std::string& name, const Tensor& count) {
   Tensor& sum = sums.try_emplace(name, Tensor(DType::f64, count.shape())).first->second;
@@ -102,6 +139,7 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
       throw Error(ErrorKind::usage, "trainer", "parameter '" + p.name + "' has a name that checkpoints reserve",
                   "Names must not begin with optimizer., average., state. or trainer.");
   refuse_too_large(forward.parameters);
+  if (ranks_) recipe_.buckets = gradient_buckets(*task_, example, recipe_);
   TensorMap initial = initialize(forward.parameters, seed_);
   for (const auto& [name, tensor] : initial) {
     parameters_.add(name, tensor.type());
@@ -176,7 +214,8 @@ DeviceModel::ProgramInfo DeviceModel::info_of(std::string shapes, const BoundPro
 
 std::vector<DeviceModel::ProgramInfo> DeviceModel::update_programs() const {
   std::vector<ProgramInfo> all;
-  for (const auto& [key, program] : updates_) all.push_back(info_of(key.substr(1), *program));  // without the phase
+  for (const auto& [key, program] : updates_)
+    all.push_back(info_of(key.substr(1, key.find('|') - 1), *program));  // without the phase
   return all;
 }
 
@@ -300,17 +339,17 @@ EvaluateResult DeviceModel::result_of(const std::vector<double>& sums) const {
 }
 
 EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most, std::int64_t first, bool counts) {
-  const std::int64_t n = task_->n_batches(split), end = at_most > 0 ? std::min(first + at_most, n) : n;
-  // States go from one batch to the next, so each rank takes all batches of a task that carries some.
-  const UpdateShare all{std::max<std::int64_t>(end - first, 0)};
-  const UpdateShare share = ranks_ && !carries_ ? share_of(all.leaves) : all;
-  const Leaves own = leaves_of(share.leaves, share.rank, share.ranks);
+  const std::int64_t shards = task_->evaluation_shards(split), n = task_->n_batches(split);
+  const std::int64_t end = at_most > 0 ? std::min(first + at_most * shards, n) : n;
+  const EvaluationOrder order(first, end, carries_ ? shards : 0);
+  const bool shares = ranks_ && order.n_shares() > 1;
+  const Leaves own = shares ? order.share(ranks_->rank(), ranks_->size()) : order.share(0, 1);
   std::vector<float> reports;
   TensorMap all_counts;
   const WorkStage before = stage_now_;
-  for (std::int64_t index = own.begin; index < own.end; ++index) {
-    tell({"evaluating", index - own.begin, own.size()});
-    const Batch batch = task_->batch(split, seed_, 0, first + index);
+  for (std::int64_t at = own.begin; at < own.end; ++at) {
+    tell({"evaluating", at - own.begin, own.size()});
+    const Batch batch = task_->batch(split, seed_, 0, order.batch(at));
     Evaluation& e = program_for_evaluation(batch, counts);
     run(e, batch);
     const auto report = e.results.at(k_report).values<float>();
@@ -320,11 +359,11 @@ EvaluateResult DeviceModel::evaluate(Split split, std::int64_t at_most, std::int
         add_to(all_counts, name.substr(std::string_view(k_count_prefix).size()), tensor);
   }
   tell(before);
-  if (share.ranks > 1) {
+  if (shares) {
     reports = joined(*ranks_, reports);
     all_counts = summed(*ranks_, all_counts);
   }
-  EvaluateResult result = result_of(sum_of_reports(reports));
+  EvaluateResult result = result_of(sum_of_reports(order.by_index(reports)));
   result.counts = std::move(all_counts);
   return result;
 }

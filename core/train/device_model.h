@@ -3,6 +3,7 @@
 // shape.
 #pragma once
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,11 +34,14 @@ class DeviceModel {
     double average_rate = 1;
     bool watch = false;
     std::int64_t leaves = 0;  // batches of all ranks; 0: there is one rank, which has them all
+    bool asked = false;       // this rank was asked to stop
   };
   // One update with all of them as one batch. With several ranks, `batches` are those of this one: leaves_of(leaves,
   // rank, ranks), core/support/sum_tree.h.
   void update(std::span<const Batch> batches, const UpdateInputs& inputs);
   void update(const Batch& batch, const UpdateInputs& inputs) { update(std::span(&batch, 1), inputs); }
+  // Of several ranks: whether one that had batches in the last update was asked to stop. All of them know.
+  bool asked_to_stop() const { return asked_; }
   // Of the last update that had `watch` set; over several batches of the last of them, with the gradient of all.
   const std::optional<Watch>& watched() const { return watched_; }
   // Compiles what update(batch) needs, so that the carried tensors exist.
@@ -91,6 +95,13 @@ class DeviceModel {
   TensorMap parameters() const { return downloaded(parameters_); }  // as the last update left them
   TensorMap carried() const { return downloaded(carried_); }
   Communicator* ranks() const { return ranks_; }  // null: one rank
+  // After an error: what is under way uses the buffers.
+  void end_exchanges() noexcept {
+    try {
+      backend_.wait();
+    } catch (const std::exception&) {  // the first error counts
+    }
+  }
   TensorMap averages() const;  // parameters() where the options ask for no average
   // Throw Error(input_file) naming `source` on missing, unknown or misshapen tensors. Averages begin with the
   // parameters.
@@ -116,12 +127,14 @@ class DeviceModel {
   UpdateShare share_of(std::int64_t leaves) const;
   bool is_whole(std::int64_t leaves) const { return leaves == 1 && !ranks_ && task_->shards() == 1; }
   void add_residents(const TrainingGraph& graph);
-  BoundProgram& program_for_update(const Batch& batch, Phase phase);
-  BoundProgram& program_for_step(const Batch& like, std::int64_t leaves);
+  void add_parts(const TrainingGraph& graph);
+  BoundProgram& program_for_update(const Batch& batch, Phase phase, std::int64_t leaves);
+  BoundProgram& program_for_sums(const Batch& like, Phase phase, std::int64_t leaves);  // exchange or step
   BoundProgram& program_for_sum(std::size_t i);
   void gather(std::span<const Batch> batches, const UpdateInputs& inputs, std::int64_t leaves);
   // Its gradient becomes accumulated sum `place`.
-  void gather_leaf(const Batch& batch, std::size_t place, std::int64_t shard, const Tensor& control);
+  void gather_leaf(const Batch& batch, std::size_t place, std::int64_t leaf, const UpdateInputs& inputs, Phase phase,
+                   std::int64_t leaves);
   void clear_states(std::int64_t shard);
   UpdateNumbers numbers_of(const UpdateInputs& inputs, std::int64_t leaf) const;
   static void require_metrics(const std::vector<MetricLayout>& wanted, const std::vector<MetricLayout>& got);
@@ -154,6 +167,7 @@ class DeviceModel {
   std::vector<MetricLayout> evaluation_metrics_;
   bool carries_ = false;  // states from batch to batch
   Communicator* ranks_;                 // null: one rank
+  bool asked_ = false;                  // to stop, in the last update
   std::vector<std::int64_t> shards_;    // whose states are carried here
   std::set<std::string> states_;        // names of the first shard's
   DeviceTensors parameters_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates: of one batch in one program; or of several batches, here or on several ranks, in three. `gather` gives the
+// Updates: of one batch in one program; or of several batches, here or on several ranks, in some. `gather` gives the
 // gradient of a batch (a leaf), sums of leaves are added in the order of a tree (core/support/sum_tree.h), and `step`
-// adds the roots of all ranks and changes the parameters.
+// changes the parameters. Several ranks exchange sums in the program of the last leaf of each.
 #include <algorithm>
 
 #include "core/support/sum_tree.h"
@@ -58,31 +58,37 @@ void DeviceModel::add_residents(const TrainingGraph& graph) {
   }
 }
 
-BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase) {
-  const std::string key = std::to_string(static_cast<int>(phase)) + shapes_of(batch);
+BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase, std::int64_t leaves) {
+  // Ranks may give the last batch of an update, and what they share of it, differently from epoch to epoch.
+  const std::string key = std::to_string(static_cast<int>(phase)) + shapes_of(batch) + '|' +
+                          (phase == Phase::last ? std::to_string(leaves) : "");
   if (const auto at = updates_.find(key); at != updates_.end()) return *at->second;
-  const TrainingGraph graph = build_update(*task_, batch, recipe_, phase);
+  const TrainingGraph graph = build_update(*task_, batch, recipe_, phase, share_of(leaves));
   require_parameters(graph.parameters, batch);
   if (!metrics_) metrics_ = graph.metrics;
   require_metrics(*metrics_, graph.metrics);
   add_residents(graph);
-  if (phase == Phase::gather)
-    for (const NamedValue& output : graph.graph->outputs())
-      if (output.name.starts_with(k_accumulated_prefix)) {
-        const Type& type = graph.graph->type(output.value);
-        parts_.insert_or_assign(output.name.substr(accumulated_name(0, "").size()), type);
-        accumulated_.add(output.name, type);
-      }
+  if (phase != Phase::whole) add_parts(graph);
   const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
   return *updates_.emplace(key, compiled(*graph.graph, sets)).first->second;
 }
 
-BoundProgram& DeviceModel::program_for_step(const Batch& like, std::int64_t leaves) {
-  const std::string key = "step of " + std::to_string(leaves);
+void DeviceModel::add_parts(const TrainingGraph& graph) {
+  for (const NamedType& part : graph.parts) {
+    parts_.insert_or_assign(part.name, part.type);
+    accumulated_.add(accumulated_name(0, part.name), part.type);
+    if (ranks_) accumulated_.add(total_name(part.name), part.type);
+  }
+  if (ranks_) accumulated_.add(k_asked, {DType::f32, {1}});
+}
+
+BoundProgram& DeviceModel::program_for_sums(const Batch& like, Phase phase, std::int64_t leaves) {
+  const std::string key = (phase == Phase::step ? "step of " : "exchange of ") + std::to_string(leaves);
   if (const auto at = sums_.find(key); at != sums_.end()) return *at->second;
-  const TrainingGraph graph = build_update(*task_, like, recipe_, Phase::step, share_of(leaves));
+  const TrainingGraph graph = build_update(*task_, like, recipe_, phase, share_of(leaves));
   if (!metrics_) metrics_ = graph.metrics;
   add_residents(graph);
+  add_parts(graph);
   const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
   return *sums_.emplace(key, compiled(*graph.graph, sets)).first->second;
 }
@@ -108,18 +114,18 @@ DeviceModel::Watching& DeviceModel::program_for_watch(const Batch& batch, Phase 
 
 void DeviceModel::prepare(const Batch& batch) {
   if (is_whole(accumulate_)) {
-    program_for_update(batch, Phase::whole);
+    program_for_update(batch, Phase::whole, 1);
     return;
   }
-  program_for_update(batch, Phase::gather);
-  program_for_step(batch, accumulate_);
+  program_for_update(batch, Phase::gather, accumulate_);
+  program_for_sums(batch, Phase::step, accumulate_);
 }
 
 void DeviceModel::update(std::span<const Batch> batches, const UpdateInputs& inputs) {
   const std::int64_t leaves = inputs.leaves > 0 ? inputs.leaves : static_cast<std::int64_t>(batches.size());
   if (is_whole(leaves)) {
     const Tensor control = control_of(numbers_of(inputs, 0));
-    BoundProgram& program = program_for_update(batches[0], Phase::whole);
+    BoundProgram& program = program_for_update(batches[0], Phase::whole, leaves);
     if (batches[0].starts_stream) clear_states(0);
     if (inputs.watch) watch(program_for_watch(batches[0], Phase::whole, leaves), batches[0], control, inputs.update);
     run(program, batches[0], control);
@@ -128,9 +134,11 @@ void DeviceModel::update(std::span<const Batch> batches, const UpdateInputs& inp
   gather(batches, inputs, leaves);
   const Batch like = batches.empty() ? example_ : batches.back();
   const Tensor control = control_of(numbers_of(inputs, leaves - 1));
-  BoundProgram& step = program_for_step(like, leaves);
+  if (ranks_ && batches.empty()) program_for_sums(like, Phase::exchange, leaves).run();
+  BoundProgram& step = program_for_sums(like, Phase::step, leaves);
   if (inputs.watch) watch(program_for_watch(like, Phase::step, leaves), like, control, inputs.update);
   run(step, {}, control);
+  if (ranks_) asked_ = accumulated_.download(k_asked).at(0) > 0;
 }
 
 void DeviceModel::gather(std::span<const Batch> batches, const UpdateInputs& inputs, std::int64_t leaves) {
@@ -139,21 +147,30 @@ void DeviceModel::gather(std::span<const Batch> batches, const UpdateInputs& inp
   SumStack stack(own);
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const std::int64_t leaf = own.begin + static_cast<std::int64_t>(i);
-    gather_leaf(batches[i], stack.size(), leaf % task_->shards(), control_of(numbers_of(inputs, leaf)));
+    const bool is_last = i + 1 == batches.size();
+    gather_leaf(batches[i], stack.size(), leaf, inputs, is_last && ranks_ ? Phase::last : Phase::gather, leaves);
+    if (is_last) return;  // all_reduce adds it
     std::size_t top = stack.size();
     for (int sums = stack.push(); sums > 0; --sums) program_for_sum(--top).run();
   }
 }
 
-void DeviceModel::gather_leaf(const Batch& batch, std::size_t place, std::int64_t shard, const Tensor& control) {
-  BoundProgram& program = program_for_update(batch, Phase::gather);
+void DeviceModel::gather_leaf(const Batch& batch, std::size_t place, std::int64_t leaf, const UpdateInputs& inputs,
+                              Phase phase, std::int64_t leaves) {
+  BoundProgram& program = program_for_update(batch, phase, leaves);
+  const std::int64_t shard = leaf % task_->shards();
+  const auto sum = [&](std::size_t i, const std::string& part) {
+    return accumulated_.buffer(accumulated_name(i, part));
+  };
   for (const auto& [part, type] : parts_) {
     accumulated_.add(accumulated_name(place, part), type);
-    program.bind(accumulated_name(0, part), accumulated_.buffer(accumulated_name(place, part)));
+    program.bind(accumulated_name(0, part), sum(place, part));
+    for (std::size_t i = 0; phase == Phase::last && i < place; ++i)
+      program.bind(accumulated_name(i + 1, part), sum(i, part));
   }
   for (const std::string& state : states_) program.bind(state, carried_.buffer(name_in_shard(state, shard)));
   if (batch.starts_stream) clear_states(shard);
-  run(program, batch, control);
+  run(program, batch, control_of(numbers_of(inputs, leaf)));
 }
 
 void DeviceModel::clear_states(std::int64_t shard) {
@@ -161,7 +178,7 @@ void DeviceModel::clear_states(std::int64_t shard) {
 }
 
 UpdateNumbers DeviceModel::numbers_of(const UpdateInputs& inputs, std::int64_t leaf) const {
-  return {inputs.lr, inputs.average_rate, seed_, draw_of(inputs.update) + leaf, inputs.update};
+  return {inputs.lr, inputs.average_rate, seed_, draw_of(inputs.update) + leaf, inputs.update, inputs.asked};
 }
 
 void DeviceModel::run(BoundProgram& program, const Batch& batch, const Tensor& control) {

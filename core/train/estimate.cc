@@ -147,7 +147,7 @@ class Trials {
 
   FurtherPrograms all() {
     try_training();
-    if (times_.empty()) return {};
+    if (trial_.decided(times_.empty())) return {};
     look_ahead();
     if (trial_.validation_batches > 0) try_validation();
     FurtherPrograms further{.plan_bytes = plans_.of_one()};
@@ -170,11 +170,11 @@ class Trials {
     const auto start = Clock::now();
     auto begin = start;  // of settled updates
     for (std::int64_t update = trial_.first; update <= trial_.last; ++update) {
-      if (trial_.stop && trial_.stop()) break;
+      const bool stops = trial_.stop && trial_.stop();
       if (!times_.enough()) begin = Clock::now();
       const double until_settled = std::min(std::max(k_until_settled * allowed_, k_short_seconds), trial_.seconds);
       const bool is_over = times_.enough() ? seconds_since(begin) >= allowed_ : seconds_since(start) >= until_settled;
-      if (is_over || seconds_since(start) >= trial_.seconds) break;
+      if (trial_.decided(stops || is_over || seconds_since(start) >= trial_.seconds)) break;
       try_update(update, prefetch);
     }
     if (times_.empty()) times_ = first_times_;  // the trial was too short for more
@@ -249,7 +249,7 @@ class Trials {
     validation_.met.add(task_.batch(Split::validation, 0, 0, middle));
     Timings times;
     auto start = Clock::now();
-    while (times.empty() || (!times.enough() && seconds_since(start) < allowed_ / 2)) {
+    while (trial_.decided(times.empty() || (!times.enough() && seconds_since(start) < allowed_ / 2))) {
       const bool settled = are_settled(model_.evaluation_programs(), validation_.met);
       times.add(evaluate(), validation_.met.all, settled);
     }
@@ -262,7 +262,8 @@ class Trials {
     while (batches < trial_.validation_batches && (batches == 0 || seconds_since(start) < allowed_ / 2))
       validation_.seen.add(task_.batch(Split::validation, 0, 0, batches++));
     estimate_.validation_seconds = one * validation_.seen.all / validation_.met.all *
-                                   static_cast<double>(trial_.validation_batches) / static_cast<double>(batches);
+                                   static_cast<double>(trial_.validation_batches) / static_cast<double>(batches) /
+                                   static_cast<double>(task_.evaluation_shards(Split::validation));
   }
 
   DeviceModel& model_;

@@ -17,6 +17,7 @@ struct Trial {
   std::function<std::vector<Batch>(std::int64_t update)> batches;
   std::function<DeviceModel::UpdateInputs(std::int64_t update)> inputs;
   std::function<bool()> stop;             // asked between updates; may be empty
+  std::function<bool(bool)> decided;      // what all ranks do, of what each of them would do
   std::int64_t first = 1, last = 0;       // updates that the run will make
   std::int64_t epoch = 1;                 // updates of one
   std::int64_t validation_batches = 0;    // of one validation; 0: the run has none

@@ -98,7 +98,7 @@ void Trainer::State::estimate(std::int64_t end, bool validates, const std::funct
     require_memory(estimated, model.machine_memory());
   };
   weigh();
-  if (options.estimate_seconds <= 0 || ranks) return;  // ranks would have to agree on how many updates to try
+  if (options.estimate_seconds <= 0) return;
   model.tell({"estimating time and memory"});
   estimated.updates = std::max<std::int64_t>(end - run.update, 0);
   const std::int64_t every = options.validate_every, n = task->n_batches(Split::validation);
@@ -109,11 +109,15 @@ void Trainer::State::estimate(std::int64_t end, bool validates, const std::funct
   trial.batches = [this](std::int64_t update) { return batches_of(update); };
   trial.inputs = [this](std::int64_t update) { return inputs_of(update, /*watch=*/false); };
   trial.stop = stop;
+  trial.decided = [this](bool mine) { return ranks ? from_rank_0(mine) : mine; };
   trial.first = run.update + 1;
   trial.last = end;
   trial.epoch = updates_per_epoch;
   if (validates)
-    trial.validation_batches = options.validation_batches > 0 ? std::min(options.validation_batches, n) : n;
+    trial.validation_batches =
+        options.validation_batches > 0
+            ? std::min(options.validation_batches * task->evaluation_shards(Split::validation), n)
+            : n;
   trial.prefetch = options.prefetch;
   trial.seconds = options.estimate_seconds;
   const FurtherPrograms further = try_updates(model, *task, trial, estimated);
@@ -193,15 +197,18 @@ TrainResult Trainer::State::fit(const Report& report, const std::function<bool()
   bool interrupted = false;
   Prefetch batches([&s](std::int64_t update) { return s.batches_of(update); }, o.prefetch, o.max_updates);
   while (s.run.update < o.max_updates && !s.out_of_patience()) {
-    const bool asked = stop && stop();  // before each update and after the last
-    interrupted = s.run.update >= end || s.on_any_rank(asked || s.is_out_of_time());
+    // Before each update and after the last. What a rank was asked travels with the sums of an update.
+    const bool asked = (stop && stop()) || s.is_out_of_time();
+    interrupted = s.run.update >= end || (s.ranks ? s.model.asked_to_stop() : asked);
     if (interrupted) break;
     const std::int64_t update = s.run.update + 1;
     s.model.tell({"training", s.run.update, end});
     const std::vector<Batch> now = batches.take(update);
     s.waited = batches.seconds_waited();
     const bool watches = due(update, o.watch_every);
-    s.model.update(now, s.inputs_of(update, watches));
+    DeviceModel::UpdateInputs inputs = s.inputs_of(update, watches);
+    inputs.asked = asked;
+    s.model.update(now, inputs);
     s.run.update = update;
     const bool last = update == o.max_updates;
     const bool logs = due(update, o.log_every), saves = due(update, o.checkpoint_every);

@@ -35,6 +35,7 @@ std::string Trainer::State::facts() const {
   facts["seed"] = std::to_string(options.seed);
   facts["accumulate"] = std::to_string(options.accumulate);
   facts["batches per epoch"] = std::to_string(n_batches);
+  facts["estimate"] = options.estimate_seconds > 0 ? "yes" : "no";
   facts["updates"] = std::to_string(options.max_updates);
   facts["run folder"] = options.folder;
   facts["first batch"] = digest_of(task->batch(Split::train, options.seed, 0, 0));
@@ -48,6 +49,11 @@ std::string Trainer::State::facts() const {
 }
 
 bool Trainer::State::on_any_rank(bool mine) const { return ranks ? any(*ranks, mine) : mine; }
+
+bool Trainer::State::from_rank_0(bool mine) const {
+  const std::byte own{static_cast<unsigned char>(mine)};
+  return broadcast(*ranks, std::span(&own, 1))[0] != std::byte{0};
+}
 
 std::string Trainer::State::first_text(Communicator& ranks, const std::string& mine) {
   for (const ByteList& bytes : all_gather(ranks, text_bytes(mine)))
@@ -68,12 +74,13 @@ void Trainer::State::require_equal_ranks() const {
                   "Start the same version with the same config and data on all ranks");
 }
 
-TrainResult Trainer::State::failing_together(const std::function<TrainResult()>& work) const {
+TrainResult Trainer::State::failing_together(const std::function<TrainResult()>& work) {
   if (!ranks) return work();
   try {
     return work();
   } catch (const std::exception& e) {
     ranks->fail(e.what());
+    model.end_exchanges();
     throw;
   }
 }

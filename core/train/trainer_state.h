@@ -49,11 +49,12 @@ struct Trainer::State {
   TrainResult fit(const Report& report, const std::function<bool()>& stop);
   bool is_first() const { return !ranks || ranks->rank() == 0; }  // which alone has files, and speaks
   bool on_any_rank(bool mine) const;
+  bool from_rank_0(bool mine) const;  // what it says
   // Throws Error(usage) where ranks differ in data, config or version, and names the first that differs.
   void require_equal_ranks() const;
   std::string facts() const;  // that have to be equal, one line each
   // An error of one rank ends the others, too.
-  TrainResult failing_together(const std::function<TrainResult()>& work) const;
+  TrainResult failing_together(const std::function<TrainResult()>& work);
   static std::string first_text(Communicator& ranks, const std::string& mine);  // of the first rank that has one
   // What rank 0 has, on every rank.
   std::optional<TensorFile> from_first(const std::optional<TensorFile>& file) const;

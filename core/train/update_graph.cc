@@ -118,13 +118,19 @@ class UpdateBuilder {
       if (rules_[i].lr_scale > 0) trained_.push_back(i);
     for (const std::size_t i : trained_) parameters_.push_back(graph().find_input(name(i)));
     if (recipe.scales) scale_ = residents_.input(k_loss_scale, {DType::f32, {}}, recipe.loss_scale.initial);
-    if (phase == Phase::step) read_roots();
-    else find_gradients();
+    find_parts();
+    if (phase == Phase::step) read_sums();
+    else if (phase != Phase::exchange) find_gradients();
   }
 
   TrainingGraph build() {
-    if (phase_ == Phase::gather) {
-      for (const auto& [part, value] : leaf()) graph().output(accumulated_name(0, part), value);
+    if (phase_ == Phase::exchange) {
+      for (const NamedType& part : t_.parts)
+        exchange(part, residents_.input(accumulated_name(0, part.name), part.type));
+      return std::move(t_);
+    }
+    if (phase_ == Phase::gather || phase_ == Phase::last) {
+      give_leaf();
       carry(is_finite(built_.task.loss));
       return std::move(t_);
     }
@@ -135,6 +141,34 @@ class UpdateBuilder {
     count(norm, ok);
     if (scale_) rescale(ok);
     return std::move(t_);
+  }
+
+  // By the loops before each gradient: a bucket is done before the next loop begins.
+  std::vector<int> buckets() const {
+    constexpr std::size_t k_least_bytes = 64 << 10;  // of a bucket: messages of fewer take no less time
+    const Graph& graph = *t_.graph;
+    std::vector<int> loops;  // [node] on the longest path to it
+    for (const Node& node : graph.nodes()) {
+      int most = 0;
+      for (const ValueId& from : node.inputs) most = std::max(most, loops[static_cast<std::size_t>(from.node)]);
+      loops.push_back(most + (node.op == Op::scan ? 1 : 0));
+    }
+    std::map<int, std::size_t> bytes;  // by loops
+    const auto loops_of = [&](Value g) { return loops[static_cast<std::size_t>(g.id().node)]; };
+    for (const Value& g : gradients_) bytes[loops_of(g)] += g.type().bytes();
+    std::map<int, int> bucket_of;
+    int bucket = 0;
+    std::size_t so_far = 0;
+    for (const auto& [n, size] : bytes) {
+      bucket_of[n] = bucket;
+      so_far += size;
+      if (so_far < k_least_bytes) continue;
+      so_far = 0;
+      ++bucket;
+    }
+    std::vector<int> all;
+    for (const Value& g : gradients_) all.push_back(bucket_of.at(loops_of(g)));
+    return all;
   }
 
   WatchGraph watch() {
@@ -173,37 +207,85 @@ class UpdateBuilder {
     for (Value& g : gradients_) g = g / cast(scale_, g.dtype());
   }
 
-  static std::string part_of(DType dtype) { return "gradient." + std::string(dtype_name(dtype)); }
-
-  // The leaf of this batch, a vector for each part.
-  std::map<std::string, Value> leaf() {
-    std::map<std::string, std::vector<Value>> parts;
-    for (const Value& g : gradients_)
-      parts[part_of(g.dtype())].push_back(reshape(g * cast(built_.task.weight, g.dtype()), {g.shape().elements()}));
-    std::map<std::string, Value> leaf{{k_sums_part, sums_}};
-    for (const auto& [part, values] : parts) leaf[part] = concat(values, 0);
-    return leaf;
+  // Of trained parameters, whose gradients lie in it in this order.
+  struct Part {
+    bool has_sums = false;
+    std::vector<std::size_t> parameters = {};
+  };
+  void find_parts() {
+    std::map<std::pair<int, DType>, Part> parts;
+    parts[{0, DType::f32}].has_sums = true;
+    for (std::size_t k = 0; k < parameters_.size(); ++k) {
+      const int bucket = recipe_.buckets.empty() ? 0 : recipe_.buckets[k];
+      parts[{bucket, parameters_[k].dtype()}].parameters.push_back(k);
+    }
+    for (const auto& [key, part] : parts) {
+      std::int64_t n = part.has_sums ? sums_.shape()[0] + 1 : 0;
+      for (const std::size_t k : part.parameters) n += parameters_[k].shape().elements();
+      const auto& [bucket, dtype] = key;
+      t_.parts.push_back({"gradient." + std::to_string(bucket) + "." + std::string(dtype_name(dtype)), {dtype, {n}}});
+      parts_.push_back(part);
+    }
   }
 
-  // The sums and gradients of all leaves, from the roots of this rank and what the others have.
-  void read_roots() {
-    const Leaves own = leaves_of(share_.leaves, share_.rank, share_.ranks);
-    const std::size_t n_roots = std::max<std::size_t>(roots_of(own).size(), 1);
-    const auto sum_of = [&](const std::string& part, const Type& type) {
-      std::vector<Value> roots;
-      for (std::size_t i = 0; i < n_roots; ++i) roots.push_back(residents_.input(accumulated_name(i, part), type));
-      return all_reduce(roots, share_.leaves, share_.rank, share_.ranks);
-    };
-    sums_ = sum_of(k_sums_part, sums_.type());
-    std::map<DType, std::int64_t> sizes, at;
-    for (const Value& p : parameters_) sizes[p.dtype()] += p.shape().elements();
-    std::map<DType, Value> sums;
-    for (const auto& [dtype, size] : sizes) sums[dtype] = sum_of(part_of(dtype), {dtype, {size}});
+  // The leaf of this batch. Of the last one of a rank, the sums of all ranks, too.
+  void give_leaf() {
+    graph().output(accumulated_name(0, k_sums_part), sums_);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      std::vector<Value> values;
+      if (parts_[i].has_sums) values = {sums_, reshape(control_.asked, {1})};
+      for (const std::size_t k : parts_[i].parameters) {
+        const Value& g = gradients_[k];
+        values.push_back(reshape(g * cast(built_.task.weight, g.dtype()), {g.shape().elements()}));
+      }
+      const Value leaf = concat(values, 0);
+      graph().output(accumulated_name(0, t_.parts[i].name), leaf);
+      if (phase_ == Phase::last) exchange(t_.parts[i], leaf);
+    }
+  }
+
+  std::size_t n_blocks() const {
+    return blocks_before_last_sum(leaves_of(share_.leaves, share_.rank, share_.ranks)).size();
+  }
+  Value sum_of(std::span<const Value> blocks) {
+    return all_reduce(blocks, share_.leaves, share_.rank, share_.ranks);
+  }
+  void exchange(const NamedType& part, Value leaf) {
+    std::vector<Value> blocks;
+    for (std::size_t i = 1; i < n_blocks(); ++i)
+      blocks.push_back(residents_.input(accumulated_name(i, part.name), part.type));
+    blocks.push_back(leaf);
+    graph().output(total_name(part.name), sum_of(blocks));
+  }
+
+  Value total_of(const NamedType& part) {
+    if (share_.ranks > 1) return residents_.input(total_name(part.name), part.type);
+    std::vector<Value> blocks;
+    for (std::size_t i = 0; i < n_blocks(); ++i)
+      blocks.push_back(residents_.input(accumulated_name(i, part.name), part.type));
+    return sum_of(blocks);
+  }
+  // The sums and gradients of all leaves.
+  void read_sums() {
+    std::vector<Value> totals;
+    for (const NamedType& part : t_.parts) totals.push_back(total_of(part));
+    const std::int64_t n_sums = sums_.shape()[0];
+    Value asked;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (!parts_[i].has_sums) continue;
+      sums_ = slice(totals[i], 0, 0, n_sums);
+      asked = slice(totals[i], 0, n_sums, 1);
+    }
+    if (share_.ranks > 1) residents_.replace(k_asked, asked);
     const Value weight = reshape(slice(sums_, 0, 1, 1), {});
-    for (const Value& p : parameters_) {
-      const std::int64_t n = p.shape().elements(), start = std::exchange(at[p.dtype()], at[p.dtype()] + n);
-      const Value sum = reshape(slice(sums[p.dtype()], 0, start, n), p.shape());
-      gradients_.push_back(sum / cast(weight, p.dtype()));
+    gradients_.resize(parameters_.size());
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      std::int64_t at = parts_[i].has_sums ? n_sums + 1 : 0;
+      for (const std::size_t k : parts_[i].parameters) {
+        const Value& p = parameters_[k];
+        const std::int64_t n = p.shape().elements(), start = std::exchange(at, at + n);
+        gradients_[k] = reshape(slice(totals[i], 0, start, n), p.shape()) / cast(weight, p.dtype());
+      }
     }
   }
 
@@ -283,6 +365,7 @@ class UpdateBuilder {
   std::vector<ParameterRule> rules_;  // of each parameter
   std::vector<std::size_t> trained_;  // parameters that are not frozen
   std::vector<Value> parameters_, gradients_;  // of those
+  std::vector<Part> parts_;                    // as in t_.parts
 };
 
 }  // namespace
@@ -295,6 +378,10 @@ TrainingGraph build_update(const Task& task, const Batch& like, const UpdateReci
 WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
                        const UpdateShare& share) {
   return UpdateBuilder(task, like, recipe, phase, share, /*change=*/false).watch();
+}
+
+std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateRecipe& recipe) {
+  return UpdateBuilder(task, like, recipe, Phase::gather, {}, /*change=*/true).buckets();
 }
 
 std::shared_ptr<const Graph> build_sum(std::size_t i, const std::map<std::string, Type>& parts) {

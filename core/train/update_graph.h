@@ -27,8 +27,9 @@ struct MetricLayout {
 };
 
 // Which part of an update a graph does: all of it with one batch; or with several, or several ranks, the gradient of
-// one batch (a leaf), and what follows once all are known.
-enum class Phase : std::uint8_t { whole, gather, step };
+// one batch (a leaf), and what follows once all are known. Several ranks add up theirs in the graph of the last one of
+// each, `last`, so that sums travel while the rest of the gradient is computed; a rank without batches in `exchange`.
+enum class Phase : std::uint8_t { whole, gather, last, exchange, step };
 
 // Whose leaves an update sums up.
 struct UpdateShare {
@@ -49,6 +50,9 @@ struct UpdateRecipe {
   bool averages;
   bool scales;  // the loss
   LossScaleOptions loss_scale;
+  // [trained parameter] the vector in which its gradient travels, in the order in which gradients are known; empty: all
+  // in one.
+  std::vector<int> buckets = {};
 };
 
 // Inputs: the batch, k_control (control.h) and the residents: the parameters, "optimizer.<slot>.<parameter>",
@@ -58,15 +62,21 @@ struct UpdateRecipe {
 //   k_bad         f32[4]: skipped updates, how many of the last ones without a break, the longest such run, and
 //                 the last one
 //   k_loss_scale, k_scale_age f32[]: the scale, and updates since it changed, with Precision::f16
-// Phase::gather has the outputs "accumulated.0.<part>", its leaf, and Phase::step reads sums of leaves, the roots of
-// its rank, in the inputs "accumulated.<i>.<part>". Parts are
-//   sums             f32[2 + 2 M]: loss * weight, weight, total and count of each metric
-//   gradient.<dtype> [N]: gradient times weight of each trained parameter of this dtype, in their order
+// Sums over batches consist of parts, "gradient.<bucket>.<dtype>" [N]: gradient times weight of each parameter of
+// this bucket and dtype, in their order. Before them, gradient.0.f32 has the sums loss * weight, weight, total, count
+// of each metric, and whether a rank was asked to stop.
+//   gather    has the outputs "accumulated.0.<part>", its leaf, and "accumulated.0.sums", the sums alone
+//   last      the same, and reads the blocks before it (sum_tree.h) in "accumulated.<i + 1>.<part>"; its outputs
+//             "accumulated.total.<part>" are the sums of all ranks
+//   exchange  has only these; "accumulated.0.<part>" is an operand that nobody adds
+//   step      reads them, with one rank the blocks "accumulated.<i>.<part>", the last leaf not yet added. Of several
+//             ranks its output k_asked f32[1] counts leaves of ranks that were asked to stop.
 struct TrainingGraph {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   std::vector<ParameterSpec> parameters;
   std::vector<NamedType> residents;  // all but the parameters
   std::vector<MetricLayout> metrics;
+  std::vector<NamedType> parts;      // of sums, in the order in which ranks add them
 };
 inline constexpr const char* k_loss_scale = "trainer.loss_scale";
 inline constexpr const char* k_scale_age = "trainer.loss_scale_age";
@@ -77,6 +87,8 @@ inline constexpr const char* k_accumulated_prefix = "accumulated.";
 inline std::string accumulated_name(std::size_t i, const std::string& part) {
   return k_accumulated_prefix + std::to_string(i) + "." + part;
 }
+inline std::string total_name(const std::string& part) { return k_accumulated_prefix + ("total." + part); }
+inline constexpr const char* k_asked = "accumulated.asked";
 inline constexpr const char* k_count_prefix = "count.";
 inline constexpr const char* k_average_prefix = "average.";
 inline constexpr std::size_t k_n_fixed_totals = 4;
@@ -87,6 +99,9 @@ inline constexpr std::size_t k_n_fixed_totals = 4;
 // own batch is finite.
 TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
                            const UpdateShare& share = {});
+// UpdateRecipe::buckets for several ranks: gradients that are known before another loop of the gradient begins travel
+// while it runs.
+std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateRecipe& recipe);
 // Adds the sums "accumulated.<i + 1>.*" to the sums "accumulated.<i>.*".
 std::shared_ptr<const Graph> build_sum(std::size_t i, const std::map<std::string, Type>& parts);
 

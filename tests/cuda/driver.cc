@@ -24,6 +24,7 @@
 
 #include "backends/cuda/functions.h"
 #include "tests/cuda/fibers.h"
+#include "tests/cuda/late_work.h"
 #include "tests/cuda/races.h"
 
 namespace {
@@ -126,14 +127,22 @@ CUresult ready_outside_capture(const char* what) {
   return ready();
 }
 
+// Work that waits for another rank (nccl.cc) stays where it is: CUDA_ERROR_NOT_READY.
 CUresult finish(CUstream_st& stream) {
   while (!stream.late.empty()) {
-    const Work work = std::move(stream.late.front());
+    const Work work = stream.late.front();
+    const CUresult result = driver().broken == CUDA_SUCCESS ? work() : CUDA_SUCCESS;
+    if (result == CUDA_ERROR_NOT_READY) return result;
     stream.late.pop_front();
-    if (driver().broken != CUDA_SUCCESS) continue;
-    if (const CUresult result = work(); result != CUDA_SUCCESS) driver().broken = result;
+    if (result != CUDA_SUCCESS) driver().broken = result;
   }
   return driver().broken;
+}
+// For calls that would wait without a limit.
+CUresult finish_without_ranks(CUstream_st& stream, const char* what) {
+  const CUresult result = finish(stream);
+  if (result != CUDA_ERROR_NOT_READY) return result;
+  return complain(CUDA_ERROR_NOT_PERMITTED, std::string(what) + " waits for another rank, which may be lost");
 }
 
 CUresult put(CUstream_st* stream, Work work) {
@@ -336,7 +345,7 @@ CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream st
   const std::lock_guard lock(driver().mutex);
   if (const CUresult r = ready_outside_capture("cuMemcpyDtoHAsync")) return r;
   if (const CUresult r = copy(stream, to, reinterpret_cast<const void*>(from), bytes, false, true)) return r;
-  return finish(*stream);
+  return finish_without_ranks(*stream, "cuMemcpyDtoHAsync");
 }
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   const std::lock_guard lock(driver().mutex);
@@ -361,6 +370,11 @@ CUresult cuStreamDestroy(CUstream stream) {
 CUresult cuStreamSynchronize(CUstream stream) {
   const std::lock_guard lock(driver().mutex);
   if (const CUresult r = ready_outside_capture("cuStreamSynchronize")) return r;
+  return finish_without_ranks(*stream, "cuStreamSynchronize");
+}
+CUresult cuStreamQuery(CUstream stream) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready_outside_capture("cuStreamQuery")) return r;
   return finish(*stream);
 }
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
@@ -416,7 +430,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 CUresult cuEventSynchronize(CUevent event) {
   const std::lock_guard lock(driver().mutex);
   if (const CUresult r = ready_outside_capture("cuEventSynchronize")) return r;
-  return event->stream ? finish(*event->stream) : CUDA_SUCCESS;
+  return event->stream ? finish_without_ranks(*event->stream, "cuEventSynchronize") : CUDA_SUCCESS;
 }
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
@@ -473,6 +487,14 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
     --launch.function->module->launches_under_way;
     return run(launch);
   });
+}
+
+CUresult unroll_shim_put(CUstream stream, std::function<CUresult()> work, const void* memory, std::size_t bytes) {
+  const std::lock_guard lock(driver().mutex);
+  if (stream->captures) return complain(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "messages while a stream captures");
+  if (!driver().memory.contains(memory, bytes))
+    return complain(CUDA_ERROR_INVALID_VALUE, "a message outside of allocated memory");
+  return work ? put(stream, std::move(work)) : CUDA_SUCCESS;
 }
 
 CUresult cuGetErrorName(CUresult result, const char** name) {

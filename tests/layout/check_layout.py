@@ -399,7 +399,8 @@ def include_refusal(name, target):
             known = parts[1] == "support" or target in FRONTENDS_SEAM
             return None if known else "frontends see public headers, core/support and FRONTENDS_SEAM"
         if from_parts[0] == "backends":
-            return None if parts[1] == "support" else "a backend sees public headers, backends/common and core/support"
+            allowed = parts[1] in ("support", "parallel")
+            return None if allowed else "a backend sees public headers, backends/common, core/support and core/parallel"
         allowed = CORE_MAY_INCLUDE.get(from_parts[1], set()) | {from_parts[1], "support"}
         if from_parts[0] == "core" and parts[1] not in allowed:
             return "include direction is ir <- autodiff <- passes <- train <- frontends"

@@ -158,7 +158,65 @@ class OneAtATime : public OneOverflow {
   mutable std::atomic<bool> inside_ = false;
 };
 
+// Counts the validation batches that are made.
+class Counted : public Task {
+ public:
+  Counted(std::shared_ptr<const Task> task, std::atomic<int>& n) : task_(std::move(task)), n_(n) {}
+  TaskGraph build(Scope& scope, const Batch& like) const override { return task_->build(scope, like); }
+  std::int64_t n_batches(Split split) const override { return task_->n_batches(split); }
+  std::int64_t shards() const override { return task_->shards(); }
+  std::int64_t evaluation_shards(Split split) const override { return task_->evaluation_shards(split); }
+  Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+    if (split == Split::validation) ++n_;
+    return task_->batch(split, seed, epoch, index);
+  }
+
+ private:
+  std::shared_ptr<const Task> task_;
+  std::atomic<int>& n_;
+};
+
 }  // namespace
+
+TEST_CASE("ranks share the validation of a language model, with the loss of one rank") {
+  const std::shared_ptr<const Task> task = k_tasks[0].make();
+  const std::int64_t n = task->n_batches(Split::validation);
+  REQUIRE(task->evaluation_shards(Split::validation) == 2);
+  double alone = 0;
+  for (const int ranks : {1, 2, 3}) {
+    CAPTURE(ranks);
+    std::atomic<int> made = 0;
+    std::vector<double> losses(static_cast<std::size_t>(ranks));
+    for (const std::string& error : on_ranks(ranks, 60, [&](Communicator& rank) {
+           const auto backend = make_backend("cpu", {.threads = 1, .communicator = &rank});
+           TrainerOptions o = options_for(1);
+           o.folder = "";
+           Trainer trainer(std::make_shared<Counted>(k_tasks[0].make(), made), *backend, o);
+           losses[static_cast<std::size_t>(rank.rank())] = trainer.evaluate(Split::validation).loss;
+         }))
+      CHECK(error == "");
+    if (ranks == 1) alone = losses[0];
+    for (const double loss : losses) CHECK(loss == alone);
+    CHECK(made == n);
+  }
+}
+
+TEST_CASE("a rank that is asked to stop ends all of them after the same update") {
+  for (const int n : {2, 3}) {
+    std::vector<std::int64_t> updates(static_cast<std::size_t>(n));
+    const auto errors = on_ranks(n, 60, [&](Communicator& rank) {
+      const auto backend = make_backend("cpu", {.threads = 1, .communicator = &rank});
+      TrainerOptions o = options_for(50);
+      o.folder = "";
+      Trainer trainer(k_tasks[1].make(), *backend, o);
+      int asked = 0;
+      const auto stop = [&] { return rank.rank() == n - 1 && ++asked == 5; };
+      updates[static_cast<std::size_t>(rank.rank())] = trainer.fit({}, stop).updates;
+    });
+    for (const std::string& error : errors) CHECK(error == "");
+    for (const std::int64_t u : updates) CHECK(u == 5);
+  }
+}
 
 // Tasks keep the order of an epoch. A rank without a batch in an update needs the shapes of one, and so does the replay
 // of an update that was skipped, while another thread makes the next ones.

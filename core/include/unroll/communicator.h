@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,27 +38,44 @@ class UNROLL_API Communicator {
   // Tells all other ranks that this one ends with an error: their exchange() throws Error(peer) with this text. Does
   // not throw.
   virtual void fail(const char* text) noexcept = 0;
-  // Of all exchanges so far. The time contains waiting for ranks that are late.
+  // For a rank that waits for others in another way than by exchange(), such as a device that gets messages of theirs:
+  // look_for_failures() throws Error(peer) where a rank has told that it ends, or this process is asked to end;
+  // name_lost() throws Error(peer) that names ranks which do not answer.
+  virtual void look_for_failures() = 0;
+  [[noreturn]] virtual void name_lost() = 0;
+  virtual double time_limit() const = 0;  // seconds without an answer
+  // Of all exchanges so far.
   struct Exchanged {
-    double seconds = 0;
+    double seconds = 0;          // with waiting for ranks that are late
+    double waiting_seconds = 0;  // of these, where measure_waiting() was called
+    double hidden_seconds = 0;   // of these, while this rank computed
     std::uint64_t sent_bytes = 0;
   };
-  const Exchanged& exchanged() const { return exchanged_; }
+  Exchanged exchanged() const;
+  // From now on sums begin when all ranks are there, so that waiting for late ones is known apart. It costs messages of
+  // a byte. All ranks call it.
+  void measure_waiting() { measures_waiting_ = true; }
+  bool measures_waiting() const { return measures_waiting_; }
+  void wait_for_all();
+  void note_hidden(double seconds);
 
  protected:
   virtual void transfer(std::span<const Outgoing> out, std::span<const Incoming> in) = 0;  // exchange() calls it
 
  private:
+  mutable std::mutex mutex_;  // of the counts: exchanges may be in another thread
   Exchanged exchanged_;
+  bool measures_waiting_ = false;
 };
 
 // The sum over all ranks of the leaves (micro-batches) of an update, `elements` of f32 or f64 each, in the order of a
 // binary tree over their indices: the same bits for any number of ranks. Rank r holds leaves [ceil(n r / size),
-// ceil(n (r + 1) / size)) of n; `roots` are the sums of the fewest blocks that hold them, where a block has 2^k leaves
-// and begins at a multiple of 2^k. Every rank gets `result`, which may be one of the roots. Each rank adds one slice
-// of all roots, and all gather the slices: 2 (size - 1) / size * elements leave a rank that has one root.
+// ceil(n (r + 1) / size)) of n; `blocks` are its last leaf and, before it, the sums of the fewest blocks that hold the
+// others, where a block has 2^k leaves and begins at a multiple of 2^k. Every rank gets `result`. Each rank adds one
+// slice, and all gather the slices, in 2 log2(size) messages for a power of two. Of a rank whose leaves are one block,
+// 2 (size - 1) / size * elements leave it.
 UNROLL_API void sum_of_leaves(Communicator& ranks, std::int64_t leaves, DType dtype, std::int64_t elements,
-                              std::span<const std::byte* const> roots, std::byte* result);
+                              std::span<const std::byte* const> blocks, std::byte* result);
 
 // One communicator for each of `size` threads of this process. exchange() throws Error(peer) after `seconds` without
 // an answer.

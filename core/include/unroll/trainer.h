@@ -71,6 +71,9 @@ class UNROLL_API Task {
   // left. An update takes one batch of each shard: TrainerOptions::accumulate is S. Several ranks can train a task that
   // carries states only if it has shards.
   virtual std::int64_t shards() const { return 1; }
+  // The same for batches of the other splits, with which no update has to do. Several ranks share the evaluation of a
+  // task that carries states by these.
+  virtual std::int64_t evaluation_shards(Split) const { return 1; }
   // A batch that shows names and types of the inputs; the parameters' shapes follow from it. The first batch of the
   // first split that has one. Throws Error(usage) when no split has one.
   virtual Batch example(std::uint64_t seed) const;

@@ -116,10 +116,11 @@ Values lion_body(Inputs in, const Attributes& attributes) {
   return {p - lr * u, in[2] * beta2 + in[1] * (1 - beta2)};
 }
 
-// Roots in the order of sum_tree.h, [N] each. A rank without leaves gives zeros, which are not added.
-std::vector<TreeBlock> own_roots(const Attributes& attributes) {
+// Blocks in the order of sum_tree.h, [N] each, the last leaf not yet added. A rank without leaves gives zeros, which
+// are not added.
+std::vector<TreeBlock> own_blocks(const Attributes& attributes) {
   const auto n = [&](const char* name) { return attributes.get<std::int64_t>(name); };
-  return roots_of(leaves_of(n("leaves"), static_cast<int>(n("rank")), static_cast<int>(n("ranks"))));
+  return blocks_before_last_sum(leaves_of(n("leaves"), static_cast<int>(n("rank")), static_cast<int>(n("ranks"))));
 }
 void require_all_reduce(const ShapeQuery& q) {
   const std::int64_t rank = q.integer("rank"), ranks = q.integer("ranks"), leaves = q.integer("leaves");
@@ -129,15 +130,15 @@ void require_all_reduce(const ShapeQuery& q) {
   q.require(leaves >= 1 && leaves <= k_most, "leaves must be in [1, 2^20]; got " + std::to_string(leaves));
   q.require_float(0);
   q.require_same_dtype();
-  for (std::size_t i = 1; i < q.inputs.size(); ++i) q.require_shape(i, q.shape(0), "a root");
-  const std::size_t wanted = std::max<std::size_t>(own_roots(q.attributes).size(), 1);
-  q.require(q.inputs.size() == wanted, "takes " + std::to_string(wanted) + " roots for these leaves; got " +
+  for (std::size_t i = 1; i < q.inputs.size(); ++i) q.require_shape(i, q.shape(0), "a block");
+  const std::size_t wanted = std::max<std::size_t>(own_blocks(q.attributes).size(), 1);
+  q.require(q.inputs.size() == wanted, "takes " + std::to_string(wanted) + " blocks for these leaves; got " +
                                            std::to_string(q.inputs.size()));
 }
 // Of one rank. The others need a kernel that exchanges.
 Values all_reduce_body(Inputs in, const Attributes& attributes) {
   std::vector<Value> sums(in.begin(), in.end());
-  for (const SumStep& step : sum_steps(own_roots(attributes)))
+  for (const SumStep& step : sum_steps(own_blocks(attributes)))
     sums[static_cast<std::size_t>(step.left)] =
         sums[static_cast<std::size_t>(step.left)] + sums[static_cast<std::size_t>(step.right)];
   return {sums[0]};
@@ -179,10 +180,10 @@ std::span<const Composite> update_composites() {
   return rows;
 }
 
-Value all_reduce(std::span<const Value> roots, std::int64_t leaves, int rank, int ranks) {
-  if (roots.empty() || !roots[0]) throw Error(ErrorKind::usage, "all_reduce", "operand 0 is empty");
-  return roots[0].graph().append_one(
-      Op::all_reduce, roots,
+Value all_reduce(std::span<const Value> blocks, std::int64_t leaves, int rank, int ranks) {
+  if (blocks.empty() || !blocks[0]) throw Error(ErrorKind::usage, "all_reduce", "operand 0 is empty");
+  return blocks[0].graph().append_one(
+      Op::all_reduce, blocks,
       {{"leaves", leaves}, {"rank", std::int64_t{rank}}, {"ranks", std::int64_t{ranks}}});
 }
 

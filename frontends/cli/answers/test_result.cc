@@ -28,6 +28,7 @@ class FirstTestBatches : public Task {
   FirstTestBatches(std::shared_ptr<const Task> task, std::int64_t most) : task_(std::move(task)), most_(most) {}
   TaskGraph build(Scope& scope, const Batch& like) const override { return task_->build(scope, like); }
   std::int64_t n_batches(Split split) const override { return std::min(task_->n_batches(split), most_); }
+  std::int64_t evaluation_shards(Split split) const override { return task_->evaluation_shards(split); }
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
     return task_->batch(split, seed, epoch, index);
   }

@@ -88,6 +88,7 @@ class FirstBatches final : public Task {
   FirstBatches(std::shared_ptr<const Task> task, std::int64_t train) : task_(std::move(task)), train_(train) {}
   TaskGraph build(Scope& scope, const Batch& like) const override { return task_->build(scope, like); }
   std::int64_t shards() const override { return task_->shards(); }
+  std::int64_t evaluation_shards(Split split) const override { return task_->evaluation_shards(split); }
   std::int64_t n_batches(Split split) const override {
     return std::min(task_->n_batches(split), split == Split::train ? train_ : 1);
   }
@@ -122,12 +123,9 @@ std::string name_of(const Plan& plan, std::int64_t accumulate) {
     const auto outputs = plan.graph->outputs();
     return std::any_of(outputs.begin(), outputs.end(), [&](const NamedValue& o) { return o.name == name; });
   };
-  const auto inputs = plan.graph->inputs();
-  const bool reads_sums = std::any_of(inputs.begin(), inputs.end(), [](const NamedValue& i) {
-    return i.name.starts_with(k_accumulated_prefix);
-  });
+  const bool gives_leaf = gives(accumulated_name(0, k_sums_part));
   return gives("report")     ? "evaluation"
-         : !gives(k_totals)  ? (reads_sums ? "sum of gradients" : "gradient of a batch")
+         : !gives(k_totals)  ? (gives_leaf ? "gradient of a batch" : "sum of gradients")
          : accumulate > 1    ? "update from the gradients"
                              : "update";
 }

@@ -60,16 +60,18 @@ using Clock = TimedBackend::Clock;
 constexpr std::int64_t k_warm_up = 20;
 constexpr std::int64_t k_traced_updates = 3;
 
-// Of several ranks, per update.
+// Of one of several ranks, per update.
 struct Exchanges {
-  int ranks = 1;
+  double update_ms = 0;
   double milliseconds = 0, bytes = 0;  // all exchanges, and what this rank sent
+  double waiting_ms = 0;               // of these, for later ranks
+  double hidden_ms = 0;                // of these, while this rank computed
   double before_calls_ms = 0;          // exchanges that are not calls of a plan
 };
 
 struct Measured {
   UpdateProfile calls;
-  Exchanges exchanges;
+  std::vector<Exchanges> exchanges;  // by rank; empty: alone
   double update_ms = 0, least_ms = 0, median_ms = 0;  // of an update: mean, least, median
   double data_ms = 0, transfer_ms = 0, batch_ms = 0;
   Roofline roofline;
@@ -79,6 +81,27 @@ struct Measured {
 Config config_of(const ProfileArguments& options) {
   const bool run = std::filesystem::is_directory(options.config) || !options.weights.empty();
   return run ? open_run(options).config : load_config(options, options.config);
+}
+
+Exchanges exchanges_since(const Communicator& ranks, const Communicator::Exchanged& before, double updates) {
+  const Communicator::Exchanged now = ranks.exchanged();
+  const auto ms = [&](double from, double to) { return 1e3 * (to - from) / updates; };
+  return {.milliseconds = ms(before.seconds, now.seconds),
+          .bytes = static_cast<double>(now.sent_bytes - before.sent_bytes) / updates,
+          .waiting_ms = ms(before.waiting_seconds, now.waiting_seconds),
+          .hidden_ms = ms(before.hidden_seconds, now.hidden_seconds)};
+}
+
+// On rank 0; the others send theirs.
+std::vector<Exchanges> of_all_ranks(Communicator& ranks, const Exchanges& own) {
+  std::vector<Exchanges> all(static_cast<std::size_t>(ranks.size()), own);
+  std::vector<Communicator::Outgoing> out;
+  std::vector<Communicator::Incoming> in;
+  if (ranks.rank() != 0) out.push_back({0, std::as_bytes(std::span(&own, 1))});
+  for (int r = 1; r < ranks.size() && ranks.rank() == 0; ++r)
+    in.push_back({r, std::as_writable_bytes(std::span(&all[static_cast<std::size_t>(r)], 1))});
+  ranks.exchange(out, in);
+  return all;
 }
 
 Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t updates, Trace* trace,
@@ -95,7 +118,9 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
   for (const auto& [name, tensor] : trainer.parameters()) parameters.insert(name);
 
   Measured m;
-  const Communicator* ranks = backend.communicator();
+  Communicator* ranks = backend.communicator();
+  if (ranks) ranks->measure_waiting();
+  Exchanges own;
   Communicator::Exchanged exchanged_before;
   Clock::time_point begin{}, last{};
   std::vector<double> times;  // of measured updates
@@ -119,10 +144,9 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
       m.median_ms = times[times.size() / 2];
       m.data_ms = 1e3 * backend.seconds_before_calls() / n;
       m.transfer_ms = 1e3 * backend.transfer_seconds() / n;
-      if (ranks)
-        m.exchanges = {ranks->size(), 1e3 * (ranks->exchanged().seconds - exchanged_before.seconds) / n,
-                       static_cast<double>(ranks->exchanged().sent_bytes - exchanged_before.sent_bytes) / n,
-                       1e3 * backend.exchanges_before_calls() / n};
+      if (ranks) own = exchanges_since(*ranks, exchanged_before, n);
+      own.update_ms = m.update_ms;
+      own.before_calls_ms = 1e3 * backend.exchanges_before_calls() / n;
       m.trace_begin = Clock::now();
       if (trace) {
         backend.keep_spans(k_most_host_spans);
@@ -134,6 +158,7 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
   };
   trainer.fit({}, each);
   if (trace) trace->record(false);
+  if (ranks) m.exchanges = of_all_ranks(*ranks, own);
   m.batch_ms = 1e3 * task->seconds_each() * static_cast<double>(options.accumulate);
   lanes = {{"trainer", backend.spans()}, {"loader", task->spans_since(m.trace_begin)}};
   return m;
@@ -152,9 +177,9 @@ std::vector<PhaseRow> phases_of(const Measured& m) {
     const auto phase = static_cast<PlanPhase>(p);
     const bool exchanges = phase == PlanPhase::communication;
     in_calls += m.calls.phase_ms[p];
-    if (exchanges && m.exchanges.ranks == 1) continue;
+    if (exchanges && m.exchanges.empty()) continue;
     rows.push_back({std::string(phase_name(phase)),
-                    m.calls.phase_ms[p] + (exchanges ? m.exchanges.before_calls_ms : 0.0)});
+                    m.calls.phase_ms[p] + (exchanges ? m.exchanges[0].before_calls_ms : 0.0)});
   }
   rows.push_back({"between calls", std::max(0.0, m.calls.run_ms - in_calls)});
   rows.push_back({"transfer", m.transfer_ms});
@@ -228,12 +253,42 @@ TextTable call_table(const Measured& m) {
   return table;
 }
 
-void add_exchanges(Report& report, const Exchanges& e) {
-  if (e.ranks == 1) return;
-  report.add("ranks", std::int64_t{e.ranks})
-      .add("communication_ms", e.milliseconds)
-      .add("communication_bytes", static_cast<std::int64_t>(e.bytes));
-  if (e.milliseconds > 0) report.add("communication_gbps", e.bytes / e.milliseconds / 1e6);
+// Waiting for later ranks is no exchange, and what is hidden costs no time.
+void add_exchanges(Report& report, const std::vector<Exchanges>& ranks) {
+  if (ranks.empty()) return;
+  const Exchanges& own = ranks[0];
+  const double moving = own.milliseconds - own.waiting_ms;
+  report.add("ranks", static_cast<std::int64_t>(ranks.size()))
+      .add("communication_ms", own.milliseconds)
+      .add("waiting_ms", own.waiting_ms)
+      .add("hidden_ms", own.hidden_ms)
+      .add("hidden_share", own.milliseconds > 0 ? own.hidden_ms / own.milliseconds : 0.0)
+      .add("communication_bytes", static_cast<std::int64_t>(own.bytes));
+  if (moving > 0) report.add("communication_gbps", own.bytes / moving / 1e6);
+}
+
+ReportList rank_rows(const std::vector<Exchanges>& ranks) {
+  ReportList rows;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    rows.push_back(Report()
+                       .add("rank", static_cast<std::int64_t>(r))
+                       .add("update_ms", ranks[r].update_ms)
+                       .add("communication_ms", ranks[r].milliseconds)
+                       .add("waiting_ms", ranks[r].waiting_ms)
+                       .add("hidden_ms", ranks[r].hidden_ms)
+                       .add("communication_bytes", static_cast<std::int64_t>(ranks[r].bytes)));
+  return rows;
+}
+
+// Of the first ones: the late ones are those that wait least.
+TextTable rank_table(const std::vector<Exchanges>& ranks) {
+  constexpr std::size_t k_shown = 16;
+  TextTable table{{"rank", "update ms", "communication ms", "waiting ms", "hidden ms"}, {}};
+  const auto text = [](double ms) { return fmt::format("{:.3f}", ms); };
+  for (std::size_t r = 0; r < std::min(ranks.size(), k_shown); ++r)
+    table.rows.push_back({std::to_string(r), text(ranks[r].update_ms), text(ranks[r].milliseconds),
+                          text(ranks[r].waiting_ms), text(ranks[r].hidden_ms)});
+  return table;
 }
 
 // Every rank trains; rank 0 alone writes.
@@ -268,6 +323,10 @@ int profile(const ProfileArguments& options, const Config& config, Communicator*
       .add("gbps_of_roofline", m.roofline.bytes / 1e9);
   if (options.json) report.add("phases", phase_rows(m)).add("calls", call_rows(m));
   else report.add("time by phase", phase_table(m)).add("calls above 1 % of an update", call_table(m));
+  if (!m.exchanges.empty()) {
+    if (options.json) report.add("by_rank", rank_rows(m.exchanges));
+    else report.add("exchanges by rank", rank_table(m.exchanges));
+  }
   std::size_t dropped = 0;
   if (trace) {
     for (std::size_t lane = 0; lane < trace->n_lanes(); ++lane) dropped += trace->dropped(lane);

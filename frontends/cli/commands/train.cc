@@ -101,7 +101,7 @@ struct Finished {
 // Names as programs read them; people get words and units for them.
 void add_communication(Report& report, const Finished& run) {
   if (!run.ranks) return;
-  const Communicator::Exchanged& exchanged = run.ranks->exchanged();
+  const Communicator::Exchanged exchanged = run.ranks->exchanged();
   report.add("ranks", std::int64_t{run.ranks->size()}).add("communication_seconds", exchanged.seconds);
   report.add("communication_bytes", static_cast<std::int64_t>(exchanged.sent_bytes));
   if (exchanged.seconds > 0)

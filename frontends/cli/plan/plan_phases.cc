@@ -20,6 +20,7 @@ enum class Role : std::uint8_t {
 constexpr std::pair<std::string_view, Role> k_prefixes[] = {
     {"state.", Role::carried},          {"accumulated.0.gradient.", Role::gradient}, {"optimizer.", Role::replaced},
     {k_average_prefix, Role::replaced}, {k_totals, Role::carried},          {"accumulated.0.sums", Role::carried},
+    {"accumulated.total.", Role::gradient},
     {"trainer.", Role::replaced},
 };
 constexpr std::int64_t k_norm_in_totals = 2;

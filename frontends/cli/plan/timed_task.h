@@ -20,6 +20,7 @@ class TimedTask final : public Task {
   explicit TimedTask(std::shared_ptr<const Task> inside) : inside_(std::move(inside)) {}
   TaskGraph build(Scope& scope, const Batch& like) const override { return inside_->build(scope, like); }
   std::int64_t shards() const override { return inside_->shards(); }
+  std::int64_t evaluation_shards(Split split) const override { return inside_->evaluation_shards(split); }
   std::int64_t n_batches(Split split) const override { return inside_->n_batches(split); }
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
     const auto begin = TimedBackend::Clock::now();

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <optional>
 
 #include "core/support/counted.h"
@@ -46,8 +47,8 @@ class LanguageModel : public Task {
     for (std::size_t split = 0; split < regions.size(); ++split) {
       const Region& region = regions[split];
       if (split > 0 && region.begin == region.end) continue;
-      const std::int64_t streams = split == 0 ? options.batch : options.evaluation_batch;
-      const std::int64_t shards = split == 0 ? options.shards : 1;
+      const std::int64_t shards = shards_of(static_cast<Split>(split));
+      const std::int64_t streams = split == 0 ? options.batch : options.evaluation_batch / shards;
       ids_[split] = tokens_of(region, streams * shards);
       streams_[split] =
           std::make_unique<Streams>(ids_[split], Streams::Layout{streams, options.steps, split > 0, shards},
@@ -88,11 +89,12 @@ class LanguageModel : public Task {
     Batch b;
     b.inputs.emplace("ids", std::move(w.ids));
     b.inputs.emplace("labels", std::move(w.labels));
-    b.starts_stream = index < (split == Split::train ? options_.shards : 1) || !options_.carry_state;
+    b.starts_stream = index < shards_of(split) || !options_.carry_state;
     return b;
   }
 
   std::int64_t shards() const override { return options_.shards; }
+  std::int64_t evaluation_shards(Split split) const override { return shards_of(split); }
 
   Metadata metadata() const override {
     Metadata m{{"task", "language_model"},
@@ -161,6 +163,10 @@ class LanguageModel : public Task {
     std::size_t begin = 0, end = 0;
   };
   TextBlocks blocks(const Region& r) const { return {r.file, r.begin, r.end, block_}; }
+  // Evaluations have equally many rows, however many shards they are in.
+  std::int64_t shards_of(Split split) const {
+    return split == Split::train ? options_.shards : std::gcd(options_.shards, options_.evaluation_batch);
+  }
   std::shared_ptr<const Tokens> tokens_of(const Region& r, std::int64_t streams) const {
     if (block_ >= r.file->size())
       return std::make_shared<TokenList>(tokenizer_->encode(blocks(r).read(r.begin, r.end), r.name));

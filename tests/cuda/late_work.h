@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What nccl.cc needs of the driver beside it.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <functional>
+
+// Checks that memory is allocated, and puts work on a stream; none: only checks. Work that returns CUDA_ERROR_NOT_READY
+// is called again.
+extern "C++" CUresult unroll_shim_put(CUstream stream, std::function<CUresult()> work, const void* memory,
+                                      std::size_t bytes);
