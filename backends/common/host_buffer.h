@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers in host memory for the backends that run on the CPU: 64-byte aligned, from the current allocator.
+// Buffers in host memory for the backends that run on the CPU: 64-byte aligned, from the current allocator; or in
+// memory of the caller, which is aligned for its elements only.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +20,17 @@ inline std::size_t at_least_one(std::size_t n_bytes) { return n_bytes == 0 ? 1 :
 
 class HostBuffer final : public Buffer {
  public:
-  explicit HostBuffer(std::size_t n_bytes) : bytes_(at_least_one(n_bytes)), n_bytes_(n_bytes) {}
+  explicit HostBuffer(std::size_t n_bytes)
+      : bytes_(at_least_one(n_bytes)), data_(bytes_.data()), n_bytes_(n_bytes) {}
+  explicit HostBuffer(std::span<std::byte> borrowed) : data_(borrowed.data()), n_bytes_(borrowed.size()) {}
 
   std::size_t bytes() const override { return n_bytes_; }
-  std::byte* data() { return bytes_.data(); }
-  const std::byte* data() const { return bytes_.data(); }
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
 
  private:
-  Bytes bytes_;
+  Bytes bytes_;  // empty if borrowed
+  std::byte* data_;
   std::size_t n_bytes_;
 };
 
@@ -44,6 +48,9 @@ inline const HostBuffer& as_host(const Buffer& buffer) { return as_host(const_ca
 class HostBackend : public Backend {
  public:
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<HostBuffer>(bytes); }
+  std::unique_ptr<Buffer> borrow(std::span<std::byte> memory) override {
+    return memory.empty() ? nullptr : std::make_unique<HostBuffer>(memory);
+  }
   void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
     if (!from.empty()) std::memcpy(as_host(buffer).data() + offset, from.data(), from.size());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A backend around another one, and an executable around another one: everything is passed on. Wrappers that measure,
-// record, delay or check derive from them and override what they change.
+// record, delay or check derive from them and override what they change. They see every upload and download, since no
+// memory is borrowed.
 #pragma once
 
 #include <memory>

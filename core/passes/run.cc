@@ -99,24 +99,32 @@ TensorMap Program::run(const TensorMap& inputs) {
   require_known(inputs, graph);
   std::vector<std::unique_ptr<Buffer>> buffers;
   Bindings bindings;
-  const auto allocate = [&](ValueId value) {
-    buffers.push_back(backend_.allocate(graph.type(value).bytes()));
-    return buffers.back().get();
+  // Tensors are read and written where they are, if the backend works in host memory; true if so.
+  const auto bind = [&](std::span<std::byte> memory, std::vector<Buffer*>& to) {
+    std::unique_ptr<Buffer> borrowed = backend_.borrow(memory);
+    const bool is_borrowed = borrowed != nullptr;
+    buffers.push_back(is_borrowed ? std::move(borrowed) : backend_.allocate(memory.size()));
+    to.push_back(buffers.back().get());
+    return is_borrowed;
   };
   for (const NamedValue& input : graph.inputs()) {
-    const Tensor& tensor = require_input(inputs, input, graph);
-    bindings.inputs.push_back(allocate(input.value));
-    backend_.upload(*bindings.inputs.back(), 0, tensor.bytes());
+    const std::span<const std::byte> bytes = require_input(inputs, input, graph).bytes();
+    // Only a donor's buffer is written, and an output of this run never has the buffer of an input.
+    if (!bind({const_cast<std::byte*>(bytes.data()), bytes.size()}, bindings.inputs))
+      backend_.upload(*bindings.inputs.back(), 0, bytes);
   }
-  for (const NamedValue& output : graph.outputs()) bindings.outputs.push_back(allocate(output.value));
+  std::vector<Tensor> tensors;
+  std::vector<bool> copied;
+  for (const NamedValue& output : graph.outputs()) {
+    tensors.emplace_back(graph.type(output.value));
+    copied.push_back(!bind(tensors.back().bytes(), bindings.outputs));
+  }
   run(bindings);
   backend_.wait();
   TensorMap results;
-  for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
-    const NamedValue& output = graph.outputs()[k];
-    Tensor tensor(graph.type(output.value));
-    backend_.download(*bindings.outputs[k], 0, tensor.bytes());
-    results.insert_or_assign(output.name, std::move(tensor));
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
+    if (copied[k]) backend_.download(*bindings.outputs[k], 0, tensors[k].bytes());
+    results.insert_or_assign(graph.outputs()[k].name, std::move(tensors[k]));
   }
   return results;
 }

@@ -79,6 +79,12 @@ Bytes::Bytes(std::size_t n_bytes) : size_(n_bytes), release_(allocator().release
   if (!data_) throw Error(ErrorKind::memory, "Bytes", "cannot allocate " + std::to_string(n_bytes) + " bytes");
   if (from.allocate != default_allocate || !is_mapped(n_bytes)) std::memset(data_, 0, n_bytes);
 }
+Bytes Bytes::borrowed(std::span<std::byte> memory) {
+  Bytes bytes;
+  bytes.data_ = memory.data();
+  bytes.size_ = memory.size();
+  return bytes;
+}
 Bytes::Bytes(const Bytes& other) : Bytes(other.size_) {
   if (size_ > 0) std::memcpy(data_, other.data_, size_);
 }
@@ -91,7 +97,7 @@ Bytes& Bytes::operator=(Bytes other) noexcept {
   return *this;
 }
 Bytes::~Bytes() {
-  if (data_) release_(data_, size_);
+  if (data_ && release_) release_(data_, size_);
 }
 
 Tensor::Tensor(Type type) : type_(type), bytes_(type.bytes()) {}
@@ -116,6 +122,16 @@ template UNROLL_API Tensor Tensor::from(Shape, const std::vector<float>&);
 template UNROLL_API Tensor Tensor::from(Shape, const std::vector<double>&);
 template UNROLL_API Tensor Tensor::from(Shape, const std::vector<std::int32_t>&);
 template UNROLL_API Tensor Tensor::from(Shape, const std::vector<std::uint8_t>&);
+
+Tensor Tensor::borrowed(Type type, std::span<std::byte> memory) {
+  if (memory.size() != type.bytes())
+    throw Error(ErrorKind::shape, "Tensor::borrowed", type.text() + " needs " + std::to_string(type.bytes()) +
+                                                          " bytes, got " + std::to_string(memory.size()));
+  Tensor t;
+  t.type_ = type;
+  t.bytes_ = Bytes::borrowed(memory);
+  return t;
+}
 
 Tensor Tensor::scalar(DType dtype, double value) { return filled({dtype, Shape{}}, value); }
 

@@ -3,7 +3,8 @@
 
 #include <nanobind/stl/string.h>
 
-#include <cstring>
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "unroll/error.h"
@@ -25,6 +26,24 @@ const Row k_dtypes[] = {{DType::f32, nb::dtype<float>()},
                         {DType::f16, {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), 16, 1}},
                         {DType::bf16, {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat), 16, 1}}};
 
+// Fields of packed records need not be aligned for their elements.
+bool is_aligned(const Array& array) {
+  return reinterpret_cast<std::uintptr_t>(array.data()) % std::max<std::size_t>(array.itemsize(), 1) == 0;
+}
+
+// Nothing writes to the elements of an input.
+Tensor borrowed_tensor(const Array& array, const std::string& name) {
+  for (const Row& row : k_dtypes) {
+    if (array.dtype() != row.in_python) continue;
+    std::vector<std::int64_t> dims;
+    for (std::size_t k = 0; k < array.ndim(); ++k) dims.push_back(static_cast<std::int64_t>(array.shape(k)));
+    const Type type{row.dtype, Shape(dims)};
+    return Tensor::borrowed(type, {const_cast<std::byte*>(static_cast<const std::byte*>(array.data())), type.bytes()});
+  }
+  throw Error(ErrorKind::type, name, "arrays are float32, float64, int32, bool, float16 or bfloat16",
+              "Convert it: array.astype(numpy.float32), or numpy.int32 for tokens and lengths");
+}
+
 }  // namespace
 
 nb::object contiguous_array(nb::handle object, const char* dtype, const std::string& what) {
@@ -37,30 +56,23 @@ nb::object contiguous_array(nb::handle object, const char* dtype, const std::str
   }
 }
 
-Tensor tensor_of(const Array& array, const std::string& name) {
-  for (const Row& row : k_dtypes) {
-    if (array.dtype() != row.in_python) continue;
-    std::vector<std::int64_t> dims;
-    for (std::size_t k = 0; k < array.ndim(); ++k) dims.push_back(static_cast<std::int64_t>(array.shape(k)));
-    Tensor tensor(row.dtype, Shape(dims));
-    if (!tensor.bytes().empty()) std::memcpy(tensor.bytes().data(), array.data(), tensor.bytes().size());
-    return tensor;
-  }
-  throw Error(ErrorKind::type, name, "arrays are float32, float64, int32, bool, float16 or bfloat16",
-              "Convert it: array.astype(numpy.float32), or numpy.int32 for tokens and lengths");
+TensorMap tensors_of(const nb::dict& arrays) {
+  const Borrowed borrowed = borrowed_tensors(arrays);
+  return borrowed.tensors;  // copies have memory of their own
 }
 
-TensorMap tensors_of(const nb::dict& arrays) {
-  TensorMap tensors;
+Borrowed borrowed_tensors(const nb::dict& arrays) {
+  Borrowed all;
   for (const auto& [key, value] : arrays) {
     const auto name = cast_to<std::string>(key, "arrays", "a name");
     Array array;
     // Lists and strided arrays become contiguous ones.
-    if (!nb::try_cast(value, array))
+    if (!nb::try_cast(value, array) || !is_aligned(array))
       array = cast_to<Array>(contiguous_array(value, nullptr, name), name, "an array of numbers");
-    tensors.insert_or_assign(name, tensor_of(array, name));
+    all.tensors.insert_or_assign(name, borrowed_tensor(array, name));
+    all.arrays.push_back(std::move(array));
   }
-  return tensors;
+  return all;
 }
 
 nb::object array_of(Tensor tensor) {

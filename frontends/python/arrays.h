@@ -25,9 +25,14 @@ T cast_to(nanobind::handle object, const std::string& what, const std::string& e
 // object as a contiguous array of the dtype, or of its own one; copied only where it is none. Throws Error(type).
 nanobind::object contiguous_array(nanobind::handle object, const char* dtype, const std::string& what);
 
-// Throws Error(type) on a dtype that unroll does not have, with `name` in the message.
-Tensor tensor_of(const Array& array, const std::string& name);
+// Throw Error(type), with the name of the array, on a dtype that unroll does not have.
 TensorMap tensors_of(const nanobind::dict& arrays);
+// Tensors in the memory of the arrays, which stay alive with it. Lists and strided arrays are copied into arrays first.
+struct Borrowed {
+  TensorMap tensors;
+  std::vector<Array> arrays;
+};
+Borrowed borrowed_tensors(const nanobind::dict& arrays);
 nanobind::object array_of(Tensor tensor);
 nanobind::dict arrays_of(TensorMap tensors);
 

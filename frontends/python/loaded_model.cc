@@ -177,11 +177,9 @@ LoadedModel LoadedModel::open(std::string path, const std::string& backend, int 
 
 nb::dict LoadedModel::run(const nb::dict& inputs) {
   const OneAtATime use(*used_, "Model");
-  const TensorMap given = tensors_of(inputs);
-  TensorMap all = zero_states(inference_, given);
-  const bool whole = all.empty();
-  if (!whole) all.insert(given.begin(), given.end());
-  return arrays_of(released([&] { return model_->run(whole ? given : all); }));
+  Borrowed given = borrowed_tensors(inputs);
+  given.tensors.merge(zero_states(inference_, given.tensors));
+  return arrays_of(released([&] { return model_->run(given.tensors); }));
 }
 
 void LoadedModel::load_state_dict(const nb::dict& parameters) {

@@ -127,6 +127,13 @@ NB_MODULE(_core, module) {
   add_model(module);
   add_training(module);
   add_layers(module);
+  module.def("_addresses", [](const nb::dict& arrays) {
+    const Borrowed borrowed = borrowed_tensors(arrays);
+    nb::dict addresses;
+    for (const auto& [name, tensor] : borrowed.tensors)
+      addresses[name.c_str()] = reinterpret_cast<std::uintptr_t>(tensor.bytes().data());
+    return addresses;
+  }, "arrays"_a, "Where Model.run reads these arrays, for tests.");
   module.def("_load_arrays", [](const std::string& path) { return arrays_of(load_model(path).tensors); }, "path"_a);
   module.def("_load", &LoadedModel::open, "path"_a, "backend"_a, "threads"_a, nb::call_guard<nb::gil_scoped_release>());
 }

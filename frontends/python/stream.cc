@@ -69,7 +69,7 @@ nb::dict OpenStream::save() const {
 
 void OpenStream::restore(const nb::dict& state) {
   const OneAtATime use(*used_, "Stream");
-  parts_.stream.restore(tensors_of(state));
+  parts_.stream.restore(borrowed_tensors(state).tensors);
 }
 
 OpenStream OpenStream::fork() const {

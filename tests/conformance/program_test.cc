@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "backends/null/backend.h"
+#include "core/passes/forwarding_backend.h"
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"
 #include "unroll/error.h"
@@ -53,6 +54,52 @@ TEST_CASE("inputs that are missing, unknown or of another type are refused by na
   check_refused(ErrorKind::shape, "input 'g' must be f32[3]; got f32[4]", [&] { program.run(inputs); });
   inputs.insert_or_assign("g", Tensor(DType::f64, {3}));
   check_refused(ErrorKind::type, "input 'g' must be f32[3]; got f64[3]", [&] { program.run(inputs); });
+}
+
+namespace {
+// Records the memory that a run borrows, and counts what it copies.
+class Watched : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  std::unique_ptr<Buffer> borrow(std::span<std::byte> memory) override {
+    borrowed.push_back(memory.data());
+    return inner_.borrow(memory);
+  }
+  void upload(Buffer& to, std::size_t at, std::span<const std::byte> from) override {
+    ++copies;
+    inner_.upload(to, at, from);
+  }
+  void download(const Buffer& from, std::size_t at, std::span<std::byte> to) override {
+    ++copies;
+    inner_.download(from, at, to);
+  }
+  std::vector<const std::byte*> borrowed;
+  int copies = 0;
+};
+}  // namespace
+
+TEST_CASE("tensors are read and written where they are, also in memory of the caller at any element") {
+  alignas(64) float memory[] = {0, 1, 2, 3, 5, 5, 5};
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(memory));
+  const Type type{DType::f32, {3}};
+  TensorMap inputs;
+  inputs.emplace("p", Tensor::borrowed(type, bytes.subspan(4, 12)));
+  inputs.emplace("g", Tensor::borrowed(type, bytes.subspan(16, 12)));
+  for (const char* name : {"reference", "cpu"}) {
+    CAPTURE(name);
+    Watched backend(make_backend(name));
+    const TensorMap results = Program(*two_outputs(), backend).run(inputs);
+    const std::vector<const std::byte*> expected = {bytes.data() + 4, bytes.data() + 16, results.at("y").bytes().data(),
+                                                    results.at("next").bytes().data()};
+    CHECK(backend.borrowed == expected);
+    CHECK(backend.copies == 0);
+    CHECK(results.at("y").at(2) == -2);
+    CHECK(results.at("next").at(2) == 6);
+  }
+  const Tensor copy = inputs.at("p");
+  CHECK(copy.bytes().data() != bytes.data() + 4);
+  CHECK(copy.at(0) == 1);
+  check_refused(ErrorKind::shape, "f32[3] needs 12 bytes, got 8", [&] { Tensor::borrowed(type, bytes.first(8)); });
 }
 
 TEST_CASE("buffers of a wrong count or size, and shared ones, are refused") {

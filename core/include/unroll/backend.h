@@ -207,6 +207,9 @@ class UNROLL_API Backend {
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
   virtual void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) = 0;    // copies `from`
   virtual void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) = 0;  // waits for the bytes
+  // A buffer that lies in the caller's memory, so that nothing is copied; null where the backend has memory of its own.
+  // The caller keeps the memory until all work with the buffer is complete.
+  virtual std::unique_ptr<Buffer> borrow(std::span<std::byte>) { return nullptr; }
   virtual std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) = 0;
   virtual void wait() {}  // until all submitted work is complete
   virtual Communicator* communicator() const { return nullptr; }  // BackendOptions::communicator, where it is used

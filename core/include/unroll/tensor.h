@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dense row-major array in host memory that owns its bytes.
+// A dense row-major array in host memory that owns its bytes, or borrows them.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,8 @@ class UNROLL_API Bytes {
  public:
   Bytes() = default;
   explicit Bytes(std::size_t n_bytes);  // zero-initialized
+  // Memory of the caller, which must outlive this object. It is not released. A copy has memory of its own.
+  static Bytes borrowed(std::span<std::byte> memory);
   Bytes(const Bytes& other);
   Bytes(Bytes&& other) noexcept;
   Bytes& operator=(Bytes other) noexcept;
@@ -66,6 +68,9 @@ class UNROLL_API Tensor {
 
   template <class T>
   static Tensor from(Shape shape, const std::vector<T>& values);  // throws Error(shape) on a wrong count
+  // The elements stay in the caller's memory, which must have the bytes of the type, be aligned for its elements and
+  // outlive the tensor. Throws Error(shape) on another size. A copy has memory of its own.
+  static Tensor borrowed(Type type, std::span<std::byte> memory);
   static Tensor scalar(DType dtype, double value);
   static Tensor filled(Type type, double value);
 
