@@ -30,7 +30,12 @@ std::uint64_t unsigned_of(std::int64_t number) { return static_cast<std::uint64_
 
 }  // namespace
 
-std::string attribute_bytes(const Attributes& attributes) {
+std::string type_and_elements(const std::shared_ptr<const Tensor>& tensor) {
+  const auto bytes = tensor->bytes();
+  return tensor->type().text().append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+std::string attribute_bytes(const Attributes& attributes, const TensorBytes& tensor_bytes) {
   std::string text;
   for (const auto& [name, attribute] : attributes.all()) {
     text += name;
@@ -41,8 +46,7 @@ std::string attribute_bytes(const Attributes& attributes) {
           if constexpr (std::is_same_v<T, std::string>) text += v;
           else if constexpr (std::is_same_v<T, Ints>) for (const auto i : v) text += std::to_string(i) + ",";
           else if constexpr (std::is_same_v<T, DType>) text += dtype_name(v);
-          else if constexpr (std::is_same_v<T, std::shared_ptr<const Tensor>>)
-            text.append(v->type().text()).append(reinterpret_cast<const char*>(v->bytes().data()), v->bytes().size());
+          else if constexpr (std::is_same_v<T, std::shared_ptr<const Tensor>>) text += tensor_bytes(v);
           else text.append(reinterpret_cast<const char*>(&v), sizeof v);
         },
         attribute);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common subexpression elimination: merges equal nodes, and scans that compute the same recurrence.
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "core/ir/graph_hash.h"
 #include "core/passes/passes.h"
@@ -18,22 +21,66 @@ bool is_commutative(Op op) {
   return op == Op::add || op == Op::mul || op == Op::equal || op == Op::logical_and || op == Op::logical_or;
 }
 
-// Attributes and body as text: exact, and compared only between nodes with equal operands.
-std::string payload(const Node& node) {
-  std::string text = attribute_bytes(node.attributes);
-  if (node.body) text += print_graph(*node.body);
-  return text;
-}
+// Attributes and bodies of nodes as bytes: equal for equal ones, and compared only between nodes with equal operands.
+// The weights of a model are constants, and each pass that looks for equal nodes comes here. So large tensors are
+// compared where they are: the first of equal ones stands for all.
+class Payloads {
+ public:
+  std::string of(const Node& node) {
+    std::string text = attribute_bytes(node.attributes, [this](const auto& tensor) { return of_tensor(tensor); });
+    if (node.body) append(text, *node.body);
+    return text;
+  }
+
+ private:
+  static constexpr std::size_t k_copied_bytes = 1024, k_sampled = 64;
+
+  std::string of_tensor(const std::shared_ptr<const Tensor>& tensor) {
+    const auto bytes = tensor->bytes();
+    if (bytes.size() <= k_copied_bytes) return type_and_elements(tensor);
+    std::string key = tensor->type().text();  // and some bytes, which tell most tensors apart
+    for (std::size_t i = 0; i < k_sampled; ++i) key += static_cast<char>(bytes[bytes.size() / k_sampled * i]);
+    std::vector<std::shared_ptr<const Tensor>>& alike = large_[key];
+    const auto same = std::find_if(alike.begin(), alike.end(), [&](const std::shared_ptr<const Tensor>& other) {
+      return other == tensor || std::memcmp(other->bytes().data(), bytes.data(), bytes.size()) == 0;
+    });
+    const auto place = static_cast<std::size_t>(same - alike.begin());
+    if (same == alike.end()) alike.push_back(tensor);
+    return key + std::to_string(place);
+  }
+
+  void append(std::string& text, const Graph& body) {
+    const auto add = [&text](std::string_view part) {
+      text.append(std::to_string(part.size())).append(":").append(part);
+    };
+    const auto add_value = [&text](const ValueId& id) {
+      text.append(std::to_string(id.node)).append(".").append(std::to_string(id.output)).append(" ");
+    };
+    for (const Node& node : body.nodes()) {
+      add(op_info(node.op).name);
+      for (const ValueId& id : node.inputs) add_value(id);
+      for (const Type& type : node.outputs) add(type.text());
+      add(of(node));
+    }
+    for (const NamedValue& output : body.outputs()) {
+      add(output.name);
+      add_value(output.value);
+    }
+  }
+
+  std::map<std::string, std::vector<std::shared_ptr<const Tensor>>> large_;
+};
 
 using Key = std::tuple<Op, std::vector<ValueId>, std::string>;
 
 std::shared_ptr<const Graph> eliminate(const Graph& graph) {
   std::map<Key, std::vector<Value>> seen;
+  Payloads payloads;
   return rewrite(graph, [&](const RewriteNode& at) -> std::vector<Value> {
     std::vector<ValueId> operands;
     for (const Value& v : at.operands) operands.push_back(v.id());
     if (is_commutative(at.node.op)) std::sort(operands.begin(), operands.end());
-    std::vector<Value>& known = seen[{at.node.op, operands, payload(at.node)}];
+    std::vector<Value>& known = seen[{at.node.op, operands, payloads.of(at.node)}];
     if (known.empty()) known = at.target.append(at.node.op, at.operands, at.node.attributes, at.node.body);
     return known;
   });
@@ -84,6 +131,7 @@ bool join(Merged& merged, const Node& scan, int n_states) {
 std::shared_ptr<const Graph> merge(const Graph& graph, PassLog* log) {
   // Classes of scans with equal operands and attributes, in order of appearance.
   std::map<Key, std::vector<Merged>> classes;
+  Payloads payloads;
   std::map<std::int32_t, std::pair<Merged*, std::size_t>> member;  // scan node -> its class and place there
   const std::size_t n = graph.nodes().size();
   for (std::size_t i = 0; i < n; ++i) {
@@ -91,7 +139,7 @@ std::shared_ptr<const Graph> merge(const Graph& graph, PassLog* log) {
     if (node.op != Op::scan) continue;
     Node bare = node;
     bare.body = nullptr;
-    std::vector<Merged>& candidates = classes[{Op::scan, node.inputs, payload(bare)}];
+    std::vector<Merged>& candidates = classes[{Op::scan, node.inputs, payloads.of(bare)}];
     candidates.reserve(n);  // pointers into it stay valid
     Merged* home = nullptr;
     for (Merged& candidate : candidates)

@@ -91,6 +91,34 @@ ScanResult loop(Value h, Value x, bool second) {
   });
 }
 
+TEST_CASE("large constants are merged when every element is equal, also in bodies of loops") {
+  const auto merged = [](float last, bool in_loop) {
+    Graph g;
+    std::vector<float> values(1000, 2);
+    const Tensor first = Tensor::from<float>({1000}, values);
+    values[997] = last;  // among the bytes that are not sampled
+    const Tensor second = Tensor::from<float>({1000}, values);
+    const Value x = g.input("x", f32({2, 1000})), h = g.input("h", f32({1000}));
+    if (!in_loop) {
+      g.output("y", x + constant(g, first) + constant(g, second));
+      return count(*eliminate_common(g), Op::constant) == 1;
+    }
+    const auto loop = [&](const Tensor& bias) {
+      const ScanResult r = scan(std::vector{h}, std::vector{x}, {}, [&](const StepValues& s) -> StepResult {
+        const Value next = tanh(s.states[0] + s.sequences[0]);
+        return {{next}, {next + constant(next.graph(), bias)}};
+      });
+      return r.outputs[0];
+    };
+    g.output("y", loop(first) + loop(second));
+    return count(*eliminate_common(g), Op::scan) == 1;
+  };
+  for (const bool in_loop : {false, true}) {
+    CHECK(merged(2, in_loop));
+    CHECK_FALSE(merged(3, in_loop));
+  }
+}
+
 TEST_CASE("scans with one recurrence become one scan with the outputs of both") {
   Graph g;
   Value h = g.input("h", f32({2})), x = g.input("x", f32({5, 2}));
