@@ -4,6 +4,7 @@
 
 #include "core/passes/branches.h"
 #include "core/passes/passes.h"
+#include "core/support/interruption.h"
 #include "core/support/size_text.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
@@ -133,6 +134,7 @@ std::shared_ptr<const Graph> run_passes(const Graph& graph, const Context& conte
   for (const Pass& pass : k_passes) {
     const bool off = std::find(options.without.begin(), options.without.end(), pass.name) != options.without.end();
     if (off && !pass.required) continue;
+    check_interruption();
     context.log->begin(pass.name);
     result = pass.run(*result, context);
     if (options.verify_each) verify(*result);

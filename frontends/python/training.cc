@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/support/interruption.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/run/resume.h"
 #include "frontends/cli/run/run_folder.h"
@@ -68,16 +69,17 @@ class Listener {
   void warn(const std::string& text) {
     in_python([&] { nb::module_::import_("warnings").attr("warn")(text, nb::handle(PyExc_RuntimeWarning)); });
   }
-  // Between updates. Python is asked for signals some times a second only: other threads may hold its lock.
+  // Between updates. From the first of these calls on, a run has something to save.
   bool stops() {
-    const auto now = Clock::now();
-    if (now - asked_ >= std::chrono::milliseconds(50)) {
-      asked_ = now;
-      in_python([] {
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      });
-    }
+    updates_ = true;
+    look_for_signals();
     return stops_ || raised_;
+  }
+  // While data are read and programs planned. Throws when the run shall end.
+  void check() {
+    if (updates_) return;
+    look_for_signals();
+    if (raised_) throw Error(ErrorKind::usage, "unroll.train", "was interrupted");  // raise() has the exception
   }
   void raise() {
     if (raised_) throw std::move(*raised_);
@@ -86,6 +88,15 @@ class Listener {
  private:
   using Clock = std::chrono::steady_clock;
 
+  // Python is asked some times a second only: other threads may hold its lock.
+  void look_for_signals() {
+    const auto now = Clock::now();
+    if (now - asked_ < std::chrono::milliseconds(50)) return;
+    asked_ = now;
+    in_python([] {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    });
+  }
   template <class Call>
   void in_python(const Call& call) {
     const nb::gil_scoped_acquire lock;
@@ -97,7 +108,7 @@ class Listener {
   }
 
   const nb::object& on_report_;
-  bool stops_ = false;
+  bool stops_ = false, updates_ = false;
   std::optional<nb::python_error> raised_;
   Clock::time_point asked_ = Clock::now();
 };
@@ -142,21 +153,37 @@ FinishedRun train_with(const TrainRequest& request, Listener& listener) {
 
 }  // namespace
 
-FinishedRun train(const TrainRequest& request) {
-  Listener listener(request.on_report);
-  std::optional<FinishedRun> run;
-  {
+namespace {
+
+// Without Python's lock. An exception that the listener holds comes before that of the work.
+template <class Work>
+auto listened(Listener& listener, const Work& work) {
+  std::optional<decltype(work())> result;
+  try {
     const nb::gil_scoped_release release;
-    run.emplace(train_with(request, listener));
+    const InterruptionHook hook([&] { listener.check(); });
+    result.emplace(work());
+  } catch (...) {
+    listener.raise();
+    throw;
   }
   listener.raise();
-  return std::move(*run);
+  return std::move(*result);
+}
+
+}  // namespace
+
+FinishedRun train(const TrainRequest& request) {
+  Listener listener(request.on_report);
+  return listened(listener, [&] { return train_with(request, listener); });
 }
 
 LoadedModel build(const TrainRequest& request) {
-  const nb::gil_scoped_release release;
-  Parts parts(request);
-  return parts.model({Trainer(parts.task, *parts.backend, parts.options).parameters(), parts.task->metadata()});
+  Listener listener(request.on_report);
+  return listened(listener, [&] {
+    Parts parts(request);
+    return parts.model({Trainer(parts.task, *parts.backend, parts.options).parameters(), parts.task->metadata()});
+  });
 }
 
 }  // namespace unroll::python

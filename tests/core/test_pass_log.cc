@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes say of their work in Plan::notes.
+// What passes say of their work in Plan::notes, and how a caller ends it.
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "backends/registry.h"
 #include "core/passes/passes.h"
+#include "core/support/interruption.h"
 #include "unroll/ops.h"
 
 namespace unroll {
@@ -84,6 +86,22 @@ TEST_CASE("a refused composite is noted with the backend's reason") {
   const auto made = plan(g, *make_backend("reference"));
   REQUIRE(says(made->notes, "claim", "expanded softmax f32[2,3]"));
   CHECK(made->notes[0].why == "the reference backend runs the bodies of composites");
+}
+
+TEST_CASE("a hook of the thread ends planning, and is forgotten with its end") {
+  Graph g;
+  append_loop(g);
+  const auto backend = make_backend("reference");
+  int asked = 0;
+  {
+    const InterruptionHook outer([&] { asked = -1000; });
+    const InterruptionHook hook([&] {
+      if (++asked == 3) throw std::runtime_error("enough");
+    });
+    CHECK_THROWS_WITH(plan(g, *backend), "enough");
+  }
+  CHECK(asked == 3);
+  CHECK(plan(g, *backend)->graph->outputs().size() == 1);
 }
 
 }  // namespace

@@ -82,6 +82,9 @@ def arrays_are_not_copied(model):
     y = model.run({"x": x})["forecast"]
     check(y.dtype == np.float32 and y.shape == (1, model.outputs[0].axes[1], 1), "run() returns arrays of its outputs")
     check(y.base is not None and not y.flags.owndata, "what it returns is the memory of the library")
+    check(unroll._core._addresses({"x": x})["x"] == address(x), "run() reads a contiguous array where it is")
+    packed = np.zeros(5, np.dtype([("pad", "u1"), ("x", "f4")]))["x"].reshape(5, 1, 1)
+    check(unroll._core._addresses({"x": packed})["x"] % 4 == 0, "an array that is not aligned is copied")
     stream = model.stream()
     steps = [stream.step(x[t, 0]) for t in range(5)]
     check(np.allclose(steps[-1], y[0, :, 0], rtol=3e-5), "steps of a stream give what run() gives for the sequence")
@@ -187,6 +190,21 @@ def ctrl_c_saves_and_raises(folder):
         check((folder / "long/last.safetensors").exists(), "Ctrl-C ends a run, which is saved")
 
 
+def ctrl_c_ends_the_reading_of_data(folder):
+    words = np.random.default_rng(0).integers(0, 26**4, 300_000)
+    letters = (words[:, None] // 26 ** np.arange(4) % 26 + ord("a")).astype(np.uint8)
+    text = np.concatenate([letters, np.full((len(words), 1), ord(" "), np.uint8)], 1).tobytes()
+    (folder / "words.txt").write_bytes(text)
+    config = {"task": {"kind": "language-model"}, "data": {"path": str(folder / "words.txt"), "tokens": "bpe",
+              "vocabulary": 60_000}, "model": {"cell": "gru", "hidden": 4}, "train": {"max_updates": 10_000_000}}
+    threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        unroll.train(config, folder / "read")
+        check(False, "Ctrl-C ends a call that reads data")
+    except KeyboardInterrupt:
+        check(not (folder / "read").exists(), "Ctrl-C ends a call that reads data, and nothing is written")
+
+
 def threads_do_not_race(model):
     stream, seen = model.stream(lanes=512), []
     x = np.full((512, 1), 331, np.float32)
@@ -248,6 +266,7 @@ if __name__ == "__main__":
         parameters_go_both_ways(co2, work)
         training_is_called_from_python(work)
         ctrl_c_saves_and_raises(work)
+        ctrl_c_ends_the_reading_of_data(work)
         threads_do_not_race(co2)
         stubs_name_everything()
         examples_of_the_docs_run(work)

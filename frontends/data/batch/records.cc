@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/support/interruption.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -109,6 +110,7 @@ void RecordFile::visit(std::int64_t n, const std::function<std::int64_t(std::int
   std::string piece;
   std::size_t from = 0;  // where it begins
   for (std::int64_t i = 0; i < n; ++i) {
+    check_interruption();
     const std::int64_t record = which(i);
     const std::size_t begin = begins_[static_cast<std::size_t>(record)], end = end_of(record);
     if (begin < from || end > from + piece.size()) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/support/interruption.h"
 #include "frontends/data/file/held_text.h"
 #include "unroll/error.h"
 
@@ -49,6 +50,7 @@ void GzipUnpacker::finish() const {
 void GzipUnpacker::take_piece(std::string& text, std::size_t limit) {
   std::array<char, 65536> out;
   while (true) {
+    check_interruption();
     stream_->next_out = reinterpret_cast<Bytef*>(out.data());
     stream_->avail_out = static_cast<uInt>(out.size());
     const int status = inflate(stream_.get(), Z_NO_FLUSH);

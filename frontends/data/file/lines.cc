@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/support/interruption.h"
 #include "frontends/data/text/text.h"
 #include "unroll/error.h"
 
@@ -26,6 +27,7 @@ Lines lines_of(std::string_view text, std::size_t at, std::size_t n_before) {
       const std::size_t end = std::min(text.find('\n', i), text.size());
       std::string_view line = text.substr(i, end - i);
       if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+      check_interruption();
       take({line, ++number, at + i});
       i = end + 1;
     }

@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/support/interruption.h"
 #include "frontends/data/file/lines.h"
 #include "frontends/data/text/tokenizer_coders.h"
 #include "unroll/error.h"
@@ -148,6 +149,7 @@ std::shared_ptr<const Tokenizer::Coder> train_byte_pairs(const Tokenizer::Texts&
   auto coder = std::make_shared<BytePairs>();
   PairCounts pairs(count_pieces(texts));
   while (coder->size() < options.vocabulary) {
+    check_interruption();
     const PairCounts::Best best = pairs.best();
     if (best.count < options.min_count || best.count == 0 || !coder->add(best.pair)) break;
     pairs.merge(best.pair, static_cast<std::int32_t>(coder->size() - 1));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/support/interruption.h"
 #include "frontends/data/text/text.h"
 #include "unroll/error.h"
 
@@ -36,6 +37,7 @@ std::string TextBlocks::read(std::size_t begin, std::size_t end) const {
 
 void TextBlocks::for_each(const std::function<void(std::string_view text, std::size_t at)>& take) const {
   for (std::size_t at = begin_; at < end_;) {
+    check_interruption();
     const std::string text = read(at, std::min(end_, at + block_));
     const std::size_t size = at + text.size() < end_ ? cut_of(text) : text.size();
     take(std::string_view(text).substr(0, size), at);
