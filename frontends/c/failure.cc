@@ -48,6 +48,17 @@ const char* unroll_last_error_hint(void) { return unroll::c::last_failure().hint
 const char* unroll_version(void) { return UNROLL_VERSION; }
 int32_t unroll_abi_version(void) { return UNROLL_ABI_VERSION; }
 
+int unroll_require_abi(int32_t version) {
+  return unroll::c::guarded([&] {
+    if (version == UNROLL_ABI_VERSION) return;
+    using namespace unroll;
+    throw Error(ErrorKind::usage, "unroll_require_abi",
+                "the program needs version " + std::to_string(version) + " of the C interface; libunroll-c " +
+                    UNROLL_VERSION + " has version " + std::to_string(UNROLL_ABI_VERSION),
+                "Compile the program with the header of this library, or load the library of that header");
+  });
+}
+
 const char* unroll_code_name(int code) {
   switch (code) {
     case UNROLL_OK: return "ok";

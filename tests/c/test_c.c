@@ -123,6 +123,8 @@ int main(int argc, char** argv) {
   size_t size = sizeof task, n = 0;
   if (argc != 2) return 2;
   CHECK(unroll_abi_version() == UNROLL_ABI_VERSION && strlen(unroll_version()) > 0);
+  CHECK(unroll_require_abi(UNROLL_ABI_VERSION) == UNROLL_OK);
+  REFUSED(unroll_require_abi(UNROLL_ABI_VERSION + 1), UNROLL_USAGE, "has version 1");
   CHECK(unroll_model_open(argv[1], "backend=cpu threads=1", &model) == UNROLL_OK);
   if (!model) return 1;
   CHECK(unroll_model_metadata(model, "task", task, &size) == UNROLL_OK && strcmp(task, "forecast") == 0);

@@ -72,6 +72,8 @@ typedef struct unroll_tensor_view {
 /* Library. ------------------------------------------------------------------------------------------------------- */
 UNROLL_C_API const char* unroll_version(void); /* "0.1.0" */
 UNROLL_C_API int32_t unroll_abi_version(void);
+/* Call unroll_require_abi(UNROLL_ABI_VERSION) first: refused when the library is not of the version of the header. */
+UNROLL_C_API int unroll_require_abi(int32_t version);
 /* Of the last failed call in this thread: the whole message, and what to do next. "" when there was none. */
 UNROLL_C_API const char* unroll_last_error(void);
 UNROLL_C_API const char* unroll_last_error_hint(void);
