@@ -77,8 +77,18 @@ struct Case {
   }
 };
 
+const std::vector<TextCell> k_text_cells = {
+    {.name = "own_gate",
+     .states = {"h"},
+     .step = "f = sigmoid(affine(x, h))\nn = tanh(affine(x, f * h))\nh' = (1 - f) * h + f * n"},
+    {.name = "own_output",
+     .states = {"h", "m"},
+     .step = "n = 0.5 * m + relu(affine(x))\nm' = n\nh' = tanh(affine(n, h))\ny = softmax(affine(n, h))"},
+};
+
 std::vector<Case> random_cases(std::uint64_t n, std::uint64_t seed) {
   std::vector<std::string> cells = cell_names();
+  for (const TextCell& cell : k_text_cells) cells.push_back(cell.name);
   for (const char* name : {"rnn", "gru", "lstm"}) cells.emplace_back(name);
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t most) { return static_cast<std::int64_t>(random() % most); };
@@ -86,6 +96,7 @@ std::vector<Case> random_cases(std::uint64_t n, std::uint64_t seed) {
   for (std::uint64_t i = 0; i < n; ++i) {
     RecurrentModelOptions o;
     o.cell = cells[i < cells.size() && n >= cells.size() ? i : static_cast<std::size_t>(below(cells.size()))];
+    o.cells = k_text_cells;
     o.hidden = 1 + below(40);
     o.layers = static_cast<int>(1 + below(3));
     if (o.cell == "lstm" && o.hidden > 1 && below(2))
