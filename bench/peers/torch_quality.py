@@ -10,10 +10,10 @@ seed: loss and metrics on the test set, with the parameters that had the lowest 
 import argparse, copy, json, math, pathlib, time, tomllib
 import torch, torch.nn as nn
 
-import torch_quality_rows as rows, torch_quality_text as text
+import torch_quality_rows as rows, torch_quality_summaries as summaries, torch_quality_text as text
 
 JOBS = {"language-model": rows.LanguageModel, "classify": rows.Classify, "forecast": rows.Forecast,
-        "label": text.Label, "document": text.Document, "translate": text.Translate}
+        "label": text.Label, "document": text.Document, "translate": text.Translate, "summarize": summaries.Summarize}
 OPTIMIZERS = dict(adam=torch.optim.Adam, adamw=torch.optim.AdamW, sgd=torch.optim.SGD)
 FOLLOWED = {"schedule": ("constant", "cosine"), "average": ("none",), "optimizer": tuple(OPTIMIZERS)}
 
