@@ -20,6 +20,7 @@ struct JudgedMetric {
 constexpr JudgedMetric k_judged[] = {{"mase", false, "a longer `data.window`, "},
                                      {"mae", false, "a longer `data.window`, "},
                                      {"bleu", true},
+                                     {"rouge1", true},
                                      {"accuracy", true},
                                      {"perplexity", false},
                                      {"bits_per_character", false}};

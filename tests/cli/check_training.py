@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """new, train, eval and generate for every kind of task. usage: check_training.py UNROLL"""
+import csv
 import gzip
 import json
 import tempfile
@@ -68,8 +69,13 @@ def summarizing(folder):
     run, demo, lines = folder / "run", folder / "demo", folder / "lines"
     ok("train", config(folder, "summarize"), "--out", run)
     report = ok("eval", run, "--json", "--beam", 2).json()
-    assert {"perplexity", "p_gen", "exact_match", "rouge1", "rouge2", "rougeL"} == report["metrics"].keys(), report
+    assert {"perplexity", "p_gen", "exact_match", "rouge1", "rouge2", "rougeL",
+            "repeated_trigrams"} == report["metrics"].keys(), report
     assert report["metrics"]["rouge1"] > 0.9 > report["baselines"]["first_sentence"]["rouge1"], report
+    assert {"exact_match", "rouge1", "rouge2", "rougeL"} == report["intervals"].keys(), report
+    for name, interval in report["intervals"].items():
+        assert interval["low"] <= report["metrics"][name] <= interval["high"], (name, report)
+    assert "95 % confidence intervals" in ok("eval", run).out
     assert "first_words" in report["baselines"], report
 
     def predicted(text, *options):
@@ -83,11 +89,48 @@ def summarizing(folder):
     assert rows[0]["log_probability"] < 0 and rows[1]["log_probability"] is None, rows
     predicted(text, "--svg", folder / "map.svg")
     assert "p_gen" in (folder / "map.svg").read_text()
+    best_texts(folder, run, lines, text)
     said = predicted(" ".join(["word"] * 500)).err
     assert "1 source is cut at data.source_tokens: 100 tokens not read" in said, said
     refused(2, "predict", run, "--input", lines, "--min-length", 9, "--max-length", 3, says=["min_length"])
     lines.write_bytes(b"bad \xff text\n" + text.encode() + b"\n")
     refused(3, "predict", run, "--input", lines, says=["not UTF-8 at byte 5"])
+
+
+def best_texts(folder, run, lines, text):
+    """several texts for each line, with scores; a page of attention; a column of a table"""
+    lines.write_text(f"{text}\n\n")
+
+    def predicted(*options):
+        return ok("predict", run, "--input", lines, "--beam", 3, *options)
+
+    objects = [json.loads(line) for line in predicted("--nbest", 2, "--scores", "--json").out.splitlines()]
+    summaries = objects[0]["summaries"]
+    assert len(summaries) == 2 and summaries[0]["score"] >= summaries[1]["score"], objects
+    assert {key: objects[0][key] for key in summaries[0]} == summaries[0], objects
+    assert objects[1]["summaries"] == [] and objects[1]["summary"] == "", objects
+    rows = list(csv.DictReader(predicted("--nbest", 2, "--scores", "--format", "tsv").out.splitlines(),
+                               delimiter="\t"))
+    assert [row["rank"] for row in rows] == ["1", "2", ""], rows
+    assert [row["summary"] for row in rows] == [s["summary"] for s in summaries] + [""], rows
+    assert abs(float(rows[0]["score"]) - summaries[0]["score"]) < 1e-4, rows
+    plain = predicted("--nbest", 2).out.split("\n")
+    assert plain == [s["summary"] for s in summaries] + ["", "", "", ""], plain  # an empty line ends each list
+    scored = predicted("--scores").out.splitlines()[0].split("\t")
+    assert scored[0] == summaries[0]["summary"] and abs(float(scored[1]) - summaries[0]["score"]) < 1e-4, scored
+    refused(2, "predict", run, "--input", lines, "--nbest", 2, says=["beam of 1", "--beam 2"])
+    predicted("--explain-attention", folder / "map.html")
+    page = (folder / "map.html").read_text()
+    assert page.count("<section") == 1 and "p_gen" in page and "data-weight" in page and "uppsalia" in page, page
+    table = folder / "table"
+    answer = predicted().out.splitlines()[0]
+    for content, column in ((f"id\tbody\n1\t{text}\n", "body"), (f"id,body\n1,{text}\n", "body"),
+                            (f"1\t{text}\n", "2"), (json.dumps({"id": 1, "body": text}) + "\n", "body")):
+        table.write_text(content)
+        assert ok("predict", run, "--input", table, "--beam", 3, "--column", column).out == answer + "\n", content
+    table.write_text(f"id\tbody\n1\t{text}\n2\n")
+    refused(3, "predict", run, "--input", table, "--column", "body", says=["table:3", "1 cell"])
+    refused(3, "predict", run, "--input", table, "--column", "text", says=["line 1", "no column 'text'"])
 
 
 def packed_summaries(folder):
@@ -99,6 +142,13 @@ def packed_summaries(folder):
     assert "can be copied" in ok("data", "check", demo / "config.toml", "--set", "data.path=whole.tsv.gz").out
     refused(3, "train", demo / "config.toml", "--out", folder / "run", "--set", "data.path=short.tsv.gz",
             says=["short.tsv.gz"])
+    pairs = [line.split("\t") for line in (demo / "reports.tsv").read_text().splitlines()]
+    with gzip.open(demo / "lines.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps({"id": n, "title": summary, "body": text}) + "\n"
+                        for n, (text, summary) in enumerate(pairs))
+    run = folder / "json"
+    said = ok("train", demo / "config.toml", "--out", run, "--set", "data.path=lines.jsonl.gz", "--max-updates", 2).err
+    assert f"{len(pairs)} rows, JSON lines, members body, title" in said, said
 
 
 def translating(folder):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever bytes a file has, its lines put together are the file, or what it unpacks to, but for carriage returns
-// before line ends and a byte order mark; and a line is ready before it is read.
+// before line ends and a byte order mark; and a line is ready before it is read. A line has a cell, or is refused with
+// Error(input_file).
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include "frontends/cli/answers/line_reader.h"
 #include "frontends/data/file/gzip.h"
 #include "frontends/data/file/held_text.h"
+#include "frontends/data/text/text_column.h"
 #include "unroll/error.h"
 
 namespace {
@@ -25,6 +27,15 @@ std::string text_of(const std::string& bytes) {
   return text;
 }
 
+void check_cell(unroll::TextColumn& column, const std::string& line, std::int64_t number) {
+  try {
+    const std::optional<std::string> cell = column.cell(line, number);
+    if (cell && cell->size() > line.size()) std::abort();  // escapes of JSON are longer than their characters
+  } catch (const unroll::Error& e) {
+    if (e.kind() != unroll::ErrorKind::input_file) std::abort();
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -36,6 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::rewind(file);
   std::string wanted(reinterpret_cast<const char*>(data), size), found, line;
   bool refused = false, wanted_refused = false;
+  TextColumn numbered("2", "fuzz"), named("text", "fuzz");
   try {
     wanted = text_of(wanted);
   } catch (const Error&) {
@@ -47,6 +59,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (std::int64_t n = 1; reader.ready(0) && reader.next(line); ++n) {
       if (reader.number() != n || line.find('\n') != std::string::npos) std::abort();
       found += line + "\n";
+      check_cell(numbered, line, n);
+      check_cell(named, line, n);
     }
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::input_file) std::abort();

@@ -54,5 +54,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   summaries.split = "1";
   check(text, "fuzz", summaries);
   check(text, "fuzz.csv", summaries);
+  check(text, "fuzz.jsonl", summary_format());
   return 0;
 }

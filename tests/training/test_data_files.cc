@@ -382,6 +382,26 @@ TEST_CASE("documents: a header is no class, a CSV is read, and label and text th
   CHECK_REFUSED(read_pairs("label,text\n\"go\nod\",One.\n", "f.csv", {}, document_format()), "line 2",
                 "the label has a line break");
   CHECK_REFUSED(read_pairs("label,text\ngood,\"One.\nbad,Two.\n", "f.csv", {}, document_format()), "misplaced quote");
+  const std::string json =
+      "{\"id\": 7, \"summary\": \"One\", \"text\": \"One,\\n\\u00e9 \\\"two\\\"\", \"tags\": [{\"text\": 1}]}\n\n"
+      "{\"text\": \"Three\", \"more\": {\"text\": \"x\"}, \"summary\": \"Two\"}\n";
+  for (const char* name : {"f.jsonl", "f.jsonl.gz", "f.txt"}) {
+    const std::vector<TextPair> objects = read_pairs(json, name, {}, summary_format());
+    REQUIRE(objects.size() == 2);
+    CHECK((objects[0].source == "One, \u00e9 \"two\"" && objects[0].target == "One"));
+    CHECK((objects[1].source == "Three" && objects[1].target == "Two" && objects[1].line == 3));
+  }
+  const auto json_refused = [](const std::string& text, auto... what) {
+    CHECK_REFUSED(read_pairs(text, "f.jsonl", {}, summary_format()), what...);
+  };
+  json_refused("{\"text\": \"a\", \"summary\": \"b\"}\n{\"text\": \"a\"}\n", "line 2", "has no text 'summary'");
+  json_refused("{\"text\": \"a\", \"summary\": \"\"}\n", "line 1", "the target is empty");
+  json_refused("{\"text\": \"a\", \"summary\": 3}\n", "line 1", "an object with two texts");
+  json_refused("{\"text\": \"a\", \"summary\": \"b\"\n", "line 1", "not JSON at byte");
+  json_refused("[\"a\", \"b\"]\n", "line 1", "not an object");
+  json_refused("a\tb\n", "line 1", "not JSON at byte");
+  json_refused(std::string(100000, '[') + "\n", "line 1", "not an object");
+  json_refused("{\"text\": " + std::string(100000, '[') + "\n", "line 1", "not JSON at byte");
   const auto pairs = make_translate({}, "source,target\n\"one, two\",1 2\nthree,3\nfour,4\nfive,5\nsix,6\n", "p.csv");
   CHECK(notes_of(*pairs).find("5 rows, header found, columns source, target") != std::string::npos);
 }

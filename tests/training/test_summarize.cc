@@ -142,6 +142,7 @@ TEST_CASE("what fills sources and targets up changes neither loss nor gradient, 
       SummarizeOptions o = small_summary_options();
       o.pointer = o.coverage = pointer;
       o.chunk = chunk;
+      o.scheduled_sampling = chunk > 0 ? 0.5 : 0;
       const auto task = small_summarize(o);
       const Batch batch = task->batch(Split::train, 1, 0, 1);
       const TensorMap plain = loss_and_gradients(*task, batch);
@@ -159,6 +160,54 @@ TEST_CASE("chunks as long as the source change nothing, shorter ones do") {
   };
   CHECK(loss(0) == loss(64));
   CHECK(loss(0) != loss(2));
+}
+
+TEST_CASE("scheduled sampling reads what the network predicts, all of it at 1, none at 0") {
+  for (const bool pointer : {true, false}) {
+    CAPTURE(pointer);
+    SummarizeOptions o = small_summary_options();
+    o.pointer = o.coverage = pointer;
+    const auto loss = [&](double share, const char* schedule = "constant", std::int64_t batches = 1) {
+      o.scheduled_sampling = share;
+      o.sampling_schedule = schedule;
+      o.sampling_batches = batches;
+      const auto task = small_summarize(o);
+      return loss_and_gradients(*task, task->batch(Split::train, 1, 0, 0)).at("loss").at(0);
+    };
+    CHECK(loss(0) != loss(0.5));
+    CHECK(loss(0.5) != loss(1));
+    CHECK(loss(0.8, "linear", 4) == loss(0.4));  // the key of batch 2, from 0
+    CHECK_THROWS_WITH_AS(loss(0.5, "cosine"), doctest::Contains("inverse-sigmoid"), Error);
+    CHECK_THROWS_WITH_AS(loss(2), doctest::Contains("scheduled_sampling must be in [0,1]"), Error);
+  }
+}
+
+TEST_CASE("the likeliest word is written or copied, whichever is more probable") {
+  SummarizeNetwork n;
+  n.tokens = 3;
+  for (const bool pointer : {true, false}) {
+    n.pointer = pointer;
+    Graph graph;
+    const auto input = [&](const char* name, DType type, const Shape& shape) {
+      return graph.input(name, {type, shape});
+    };
+    const SummarizeNetwork::Written w{input("logits", DType::f32, {3, 3}),
+                                      pointer ? input("switched", DType::f32, {3, 1}) : Value(),
+                                      input("weights", DType::f32, {3, 2}),
+                                      {}};
+    graph.output("ids", n.likeliest(w, pointer ? input("words", DType::i32, {3, 2}) : Value()));
+    // Lane 0 writes, lane 1 copies its second place, lane 2 copies its first one although the gate is even.
+    TensorMap feed{{"logits", Tensor::from<float>({3, 3}, {0, 5, 0, 5, 0, 0, 1, 1.1F, 1})},
+                   {"weights", Tensor::from<float>({3, 2}, {0.9F, 0.1F, 0.2F, 0.8F, 0.7F, 0.3F})}};
+    if (pointer) {
+      feed.emplace("switched", Tensor::from<float>({3, 1}, {4, -4, 0}));
+      feed.emplace("words", Tensor::from<std::int32_t>({3, 2}, {2, 2, 0, 2, 2, 0}));
+    }
+    const auto backend = make_backend("reference");
+    const auto ids = Program(graph, *backend).run(feed).at("ids");
+    const auto found = ids.values<std::int32_t>();
+    CHECK(Ids(found.begin(), found.end()) == (pointer ? Ids{1, 2, 2} : Ids{1, 0, 1}));
+  }
 }
 
 TEST_CASE("dropout acts in training only, and no word is dropped from the source") {
@@ -309,6 +358,9 @@ TEST_CASE("the data check counts what is cut, unknown and can be copied") {
     FAIL("no figure " << name);
     return 0.0;
   };
+  CHECK(figure("source tokens, 50 %") == 5);  // "the <name> of <name> came", a third of them after "today"
+  CHECK(figure("source tokens, 90 %") == 6);
+  CHECK(figure("target tokens, 99 %") == 2);  // before the cut
   CHECK(figure("sources cut") == 0);
   CHECK(figure("targets cut") == 1);
   CHECK(figure("unknown target tokens that can be copied") == 1);

@@ -9,6 +9,7 @@
 #include "frontends/tasks/decode/beam_search.h"
 #include "frontends/tasks/decode/lanes.h"
 #include "frontends/tasks/summarize/summary_text.h"
+#include "tests/training/held_memory.h"
 #include "tests/training/small_summaries.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
@@ -38,7 +39,9 @@ struct Scorer {
     double log_probability = 0;
     std::vector<float> coverage;  // by source token, of all steps up to the end
   };
-  Score score(const Tokens& text) {
+  // log P of the words alone, without the end.
+  double prefix(const Tokens& text) { return score(text, /*ends=*/false).log_probability; }
+  Score score(const Tokens& text, bool ends = true) {
     const auto S = static_cast<std::int64_t>(source.ids.size()), T = static_cast<std::int64_t>(text.size()) + 1;
     Tokens read{coder.end()}, labels = text;
     for (const std::int32_t id : text) read.push_back(coder.known(id));
@@ -48,7 +51,7 @@ struct Scorer {
                                      {"source_lengths", lengths},
                                      {"target", Tensor::from<std::int32_t>({T, 1}, read)}});
     Score result{0, std::vector<float>(static_cast<std::size_t>(S))};
-    for (std::int64_t t = 0; t < T; ++t) {
+    for (std::int64_t t = 0; t < (ends ? T : T - 1); ++t) {
       const std::int32_t label = labels[static_cast<std::size_t>(t)];
       double p = label < coder.tokens() ? out.at("probabilities").at(t * coder.tokens() + label) : 0;
       for (std::int64_t s = 0; s < S; ++s) {
@@ -125,6 +128,82 @@ TEST_CASE("a wide beam writes the best of all texts") {
     CHECK(result.summaries[0].log_probability == doctest::Approx(best_log).epsilon(1e-4));
     CHECK(result.summaries[0].score == doctest::Approx(best_score).epsilon(1e-4));
   }
+}
+
+TEST_CASE("a beam of 4 writes what a search writes that runs every hypothesis from the beginning") {
+  Scorer s(tiny_options(), k_tiny, "a q b", 40);
+  std::size_t exact = 0;
+  const std::vector<std::string> lines{"a q b", "b q a", "a b", "q", "r q a b", "b"};
+  for (const std::string& line : lines) {
+    CAPTURE(line);
+    s.source = s.coder.source(line, "test");
+    constexpr std::size_t beam = 4, longest = 3;
+    struct Path {
+      Tokens text;
+      double log_probability;
+      bool operator<(const Path& other) const { return log_probability > other.log_probability; }  // the best first
+    };
+    std::vector<Path> live{{{}, 0}}, ended;
+    for (std::size_t length = 0; length < longest && ended.size() < beam; ++length) {
+      std::vector<Path> next;
+      for (const Path& path : live)
+        for (const Tokens& text : all_texts(s, 0, 2)) {  // each word, and the end as no word
+          Path longer = path;
+          longer.text.insert(longer.text.end(), text.begin(), text.end());
+          longer.log_probability = text.empty() ? s.score(path.text).log_probability : s.prefix(longer.text);
+          if (text.empty()) longer.text.push_back(s.coder.end());
+          next.push_back(longer);
+        }
+      std::stable_sort(next.begin(), next.end());
+      live.clear();
+      for (std::size_t rank = 0; rank < std::min(next.size(), 2 * beam) && live.size() < beam; ++rank) {
+        const bool ends = next[rank].text.back() == s.coder.end();
+        if (ends && rank < beam) ended.push_back(next[rank]);
+        if (!ends) live.push_back(next[rank]);
+      }
+    }
+    const bool cut = ended.empty();  // then the texts count that reached the longest length
+    for (Path& path : live) {
+      path.text.push_back(s.coder.end());
+      if (cut) ended.push_back(path);
+    }
+    std::stable_sort(ended.begin(), ended.end());
+    Summarizer summarizer(s.trained.metadata, s.trained.parameters, *s.trained.backend);
+    const auto result = summarizer.predict({&line, 1}, {.beam = beam})[0];
+    REQUIRE(result.summaries.size() == std::min(ended.size(), beam));
+    for (std::size_t k = 0; k < result.summaries.size(); ++k) {
+      ended[k].text.pop_back();
+      CHECK(result.summaries[k].text == s.coder.text_of(ended[k].text, s.source));
+      CHECK(result.summaries[k].log_probability == doctest::Approx(ended[k].log_probability).epsilon(1e-4));
+    }
+    Tokens best;
+    for (const Tokens& text : all_texts(s, 0, longest))
+      if (s.score(text).log_probability > s.score(best).log_probability) best = text;
+    exact += cut || result.summaries[0].text == s.coder.text_of(best, s.source);
+  }
+  CHECK(exact == lines.size());  // on so few words a beam of 4 finds the best of all texts that end
+}
+
+TEST_CASE("a thousand texts take the memory of a few") {
+  const Scorer s(small_summary_options(), small_summaries(), k_report, 5);
+  Summarizer summarizer(s.trained.metadata, s.trained.parameters, *s.trained.backend);
+  std::vector<std::string> lines;
+  for (int i = 0; i < 1000; ++i) {
+    lines.push_back("the report");
+    for (int k = 0; k < 1 + i * 7 % 60; ++k) lines.back() += " word" + std::to_string(i + k);
+  }
+  const auto peak = [&](std::span<const std::string> part) {
+    held = most_held = 0;
+    counting = true;
+    const auto results = summarizer.predict(part, {.beam = 4});
+    counting = false;
+    CHECK(results.size() == part.size());
+    return most_held;
+  };
+  const std::size_t few = peak(std::span(lines).first(200)), many = peak(lines);
+  std::size_t text = 0;  // what is held of the inputs and answers themselves grows with their number
+  for (const std::string& line : lines) text += line.size();
+  CHECK(many < 2 * few + 40 * text);
 }
 
 TEST_CASE("the model learns to copy names that it has never seen") {

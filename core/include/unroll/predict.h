@@ -102,6 +102,13 @@ struct DecodeOptions {
   double coverage_penalty = 0;
 };
 
+// A text that a search wrote.
+struct ScoredText {
+  std::string text;
+  double log_probability = 0;  // of the text and its end, natural logarithm
+  double score = 0;            // the same with the penalties of DecodeOptions
+};
+
 // Targets for source lines, from a `translate` task.
 class UNROLL_API Translator {
  public:
@@ -111,8 +118,9 @@ class UNROLL_API Translator {
   Translator& operator=(Translator&&) noexcept;
 
   struct Result {
-    std::string text;
-    double log_probability = 0;           // of the text and its end, natural logarithm, without a length penalty
+    std::string text;                      // the best one
+    double log_probability = 0;            // of the text and its end, natural logarithm, without a length penalty
+    std::vector<ScoredText> targets;       // at most `beam`, the best first; none for a source without a token
     std::int64_t tokens = 0, unknown = 0;  // of the source
   };
   void check(std::string_view source) const;  // throws Error(usage) above 1024 tokens
@@ -140,11 +148,7 @@ class UNROLL_API Summarizer {
   Summarizer(Summarizer&&) noexcept;
   Summarizer& operator=(Summarizer&&) noexcept;
 
-  struct Summary {
-    std::string text;
-    double log_probability = 0;  // of the text and its end, natural logarithm
-    double score = 0;            // the same with the penalties of DecodeOptions
-  };
+  using Summary = ScoredText;
   struct Result {
     std::vector<Summary> summaries;        // at most `beam`, the best first; none for a text without a token
     std::int64_t tokens = 0, unknown = 0;  // of the source, as far as it is read

@@ -207,17 +207,10 @@ UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& opti
                                                      std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                                                      const Metadata& fitted = {});
 
-// Sequence-to-sequence model: maps a line of text to another line. The file has one `source<TAB>target` pair per line,
-// or it is a CSV with these two columns, with a header or without.
-// An encoder reads the source. A decoder with attention over the encoder outputs writes the target. In training the
-// decoder reads the true previous token (teacher forcing) or, with scheduled_sampling, its own prediction. Metrics:
-// token_accuracy and perplexity, both with teacher forcing; use Translator and text_scores to evaluate free decoding.
-// Pairs are assigned to the splits by split_seed. The decoder has the encoder's options, but reads in one direction.
-struct TranslateOptions : TextRowsOptions {
-  std::string attention = "additive";  // dot, additive
-  std::string tokens = "characters";   // bytes, characters, words, bpe; sources and targets have separate vocabularies
-  bool tied = false;                   // share the weight of the decoder's embedding with its output layer
-  double scheduled_sampling = 0;       // maximum share s of decoder inputs that are its own predictions
+// What the decoder reads in training: the true previous token (teacher forcing) or, for a share of the tokens, what the
+// model predicts (scheduled sampling).
+struct SamplingOptions {
+  double scheduled_sampling = 0;  // maximum share s of decoder inputs that are its own predictions
   // The share at batch i, with n = sampling_batches (Bengio et al. 2015, section 2.4; their e_i = 1 - share / s):
   //   constant         s
   //   linear           s min(i / n, 1)
@@ -225,6 +218,18 @@ struct TranslateOptions : TextRowsOptions {
   //   inverse-sigmoid  s (1 - n / (n + e^(i / n)))
   std::string sampling_schedule = "constant";
   std::int64_t sampling_batches = 1000;
+};
+
+// Sequence-to-sequence model: maps a line of text to another line. The file has one `source<TAB>target` pair per line,
+// or it is a CSV with these two columns, with a header or without.
+// An encoder reads the source. A decoder with attention over the encoder outputs writes the target. In training the
+// decoder reads the true previous token (teacher forcing) or, with scheduled_sampling, its own prediction. Metrics:
+// token_accuracy and perplexity, both with teacher forcing; use Translator and text_scores to evaluate free decoding.
+// Pairs are assigned to the splits by split_seed. The decoder has the encoder's options, but reads in one direction.
+struct TranslateOptions : TextRowsOptions, SamplingOptions {
+  std::string attention = "additive";  // dot, additive
+  std::string tokens = "characters";   // bytes, characters, words, bpe; sources and targets have separate vocabularies
+  bool tied = false;                   // share the weight of the decoder's embedding with its output layer
 };
 // A task that writes a text for each text.
 class UNROLL_API PairTask : public Task {
@@ -245,7 +250,7 @@ UNROLL_API std::shared_ptr<const PairTask> make_translate(const TranslateOptions
 // has a `text<TAB>summary` pair per line, or is a CSV. Sources and targets share a vocabulary. Metrics, with teacher
 // forcing: perplexity per token; p_gen, the mean probability of writing from the vocabulary; coverage_loss. Use
 // Summarizer and text_scores to evaluate free decoding. Rows are assigned to the splits by a column or by split_seed.
-struct SummarizeOptions : TextRowsOptions {
+struct SummarizeOptions : TextRowsOptions, SamplingOptions {
   std::string tokens = "words";      // bytes, characters, words, bpe
   bool lowercase = false;            // A to Z in lower case, in sources and targets
   std::string source, target;        // columns by name or number; empty: as for PairsFormat

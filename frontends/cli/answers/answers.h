@@ -16,6 +16,7 @@
 #include "frontends/cli/run/run_folder.h"
 #include "unroll/backend.h"
 #include "unroll/error.h"
+#include "unroll/predict.h"
 
 namespace unroll::cli {
 
@@ -34,12 +35,16 @@ struct UnknownCount {
 // What `unroll predict` is asked for.
 struct PredictArguments : RunArguments {
   std::string input;   // empty or "-": stdin
+  std::string column;  // of a table, whose cells are the lines; empty: lines are texts
   std::string output;  // empty or "-": stdout
   std::string format;  // csv, tsv, jsonl, text; empty: by output or task
   std::string svg;
   std::int64_t top_k = 0;
   std::optional<std::int64_t> horizon;  // of a forecast task
-  DecodeOptions decode;                 // of a translate task
+  DecodeOptions decode;                 // of a translate or summarize task, as the two below
+  std::int64_t nbest = 1;               // texts written for each line
+  bool scores = false;                  // written beside them
+  std::string attention;                // a page of attention maps
   bool explain = false;
   bool json = false;
 };
@@ -63,6 +68,9 @@ class Answers {
   virtual UnknownCount unknown() const { return {}; }
   virtual std::string summary() const { return {}; }  // a line for stderr at the end
   virtual std::vector<Panel> panels() { return {}; }  // pictures of the first answers
+  // Whether there are attention maps of the first answers, which a page shows.
+  virtual bool explains_attention() const { return false; }
+  virtual std::vector<Summarizer::Attention> attentions() { return {}; }
 };
 
 inline constexpr std::size_t k_most_drawn = 12;  // lines of a file whose answers are drawn

@@ -12,11 +12,6 @@
 namespace unroll::cli {
 namespace {
 
-std::string words_of(std::string name) {
-  std::replace(name.begin(), name.end(), '_', ' ');
-  return name;
-}
-
 // "mae" and "promo" of "mae.promo".
 std::pair<std::string, std::string> metric_and_series(const std::string& name) {
   const std::size_t dot = std::min(name.find('.'), name.size());
@@ -80,6 +75,11 @@ void add_json(Report& report, const Tensor& confusion, const std::vector<ClassSc
 }
 
 }  // namespace
+
+std::string words_of(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
 
 void add_metric_tables(Report& report, const Metrics& model, const std::map<std::string, Metrics>& baselines) {
   std::vector<Method> methods{{"model", &model}};

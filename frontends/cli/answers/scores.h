@@ -11,6 +11,7 @@
 
 namespace unroll::cli {
 
+std::string words_of(std::string name);  // "exact match" of exact_match
 using Metrics = std::map<std::string, double>;  // of one method; "mae.promo": of one series
 
 // For people: methods as columns, the model first, and metrics as rows. Of several series a table for each metric, with

@@ -58,9 +58,25 @@ Report report_of(const Metrics& values) {
   return report;
 }
 
-void add_text_scores(PairScores scores, Metrics& metrics, std::map<std::string, Metrics>& baselines) {
+using Intervals = std::map<std::string, std::pair<double, double>>;
+
+Intervals add_text_scores(PairScores scores, Metrics& metrics, std::map<std::string, Metrics>& baselines) {
   metrics.merge(scores.model);
   baselines.merge(scores.baselines);
+  return std::move(scores.intervals);
+}
+
+// What the scores of texts would be on other pairs of the same kind.
+void add_intervals(Report& report, const Intervals& intervals, bool json) {
+  if (intervals.empty()) return;
+  Report values;
+  TextTable table{{"metric", "low", "high"}, {}};
+  for (const auto& [name, range] : intervals) {
+    values.add(name, Report().add("low", range.first).add("high", range.second));
+    table.rows.push_back({words_of(name), figure_text(range.first), figure_text(range.second)});
+  }
+  if (json) report.add("intervals", values);
+  else report.add("95 % confidence intervals of the model", table);
 }
 
 // The names that the task's metadata lists; else the numbers of the classes.
@@ -103,9 +119,10 @@ int execute(const EvalArguments& options) {
   EvaluateResult result = trainer.evaluate(split_of(options.split));
   std::map<std::string, Metrics> methods = task->baselines(split_of(options.split));
   busy.say("scoring texts");
+  Intervals intervals;
   if (const auto* pairs = dynamic_cast<const PairTask*>(task.get()))
-    add_text_scores(pair_scores(*pairs, run, *backend, split_of(options.split), options.decode), result.metrics,
-                    methods);
+    intervals = add_text_scores(pair_scores(*pairs, run, *backend, split_of(options.split), options.decode),
+                                result.metrics, methods);
   if (!options.svg.empty()) {
     busy.say("predicting examples");
     draw_examples(run, *task, *backend, split_of(options.split), options.svg);
@@ -124,6 +141,7 @@ int execute(const EvalArguments& options) {
   } else {
     add_metric_tables(report, result.metrics, methods);
   }
+  add_intervals(report, intervals, options.json);
   if (const auto counts = result.counts.find("confusion"); counts != result.counts.end())
     add_class_tables(report, counts->second, class_names(*task, counts->second.shape()[0]), options.json);
   add_advice(report, result.metrics, methods, options.json);

@@ -14,6 +14,7 @@
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/terminal/activity.h"
+#include "frontends/data/text/text_column.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
@@ -26,7 +27,13 @@ void add_options(CLI::App& app, PredictArguments& o) {
   add_set(app, o);
   group(app, "Data");
   add_text(app, "--input", o.input, "FILE", "File to predict from.", "-, standard input");
+  add_text(app, "--column", o.column, "NAME",
+           "Column of a TSV, CSV or JSON lines file whose cells are the texts: a name of its header, or a number from "
+           "1. For tasks that read texts.", "whole lines");
   add_decoding(app, o.decode);
+  show_default(add_integer(app, "--nbest", o.nbest, "Texts to write for each line, the best first; at most --beam.",
+                           {.lowest = 1, .highest = 1000, .example = 3}), "1");
+  add_flag(app, "--scores", o.scores, "Write the score and log probability of each text.");
   group(app, "Output");
   add_text(app, "--output", o.output, "FILE", "File to write; replaced when complete.", "-, standard output");
   allow_only(add_text(app, "--format", o.format, "NAME", "Format of the output.",
@@ -34,6 +41,9 @@ void add_options(CLI::App& app, PredictArguments& o) {
   add_text(app, "--svg", o.svg, "FILE",
            "Draw to this SVG file. forecast: the series and its forecast; classify, document: class probabilities of "
            "the first lines; translate, summarize: attention for the first line.");
+  add_text(app, "--explain-attention", o.attention, "FILE",
+           "Write an HTML page with the attention of each written word, and p_gen; for the first lines of translate "
+           "and summarize.");
   show_default(add_integer(app, "--top-k", o.top_k,
                            "Labels to print with their probabilities; for classify and document.",
                            {1, 65536, 3}), "1");
@@ -59,8 +69,10 @@ std::string reason_of(const Error& e) {
 
 class Session {
  public:
-  Session(LineReader& reader, Answers& answers, RowWriter& writer, bool shows_progress)
-      : reader_(reader), answers_(answers), writer_(writer), total_(reader.count_lines()) {
+  Session(LineReader& reader, std::optional<TextColumn> column, Answers& answers, RowWriter& writer,
+          bool shows_progress)
+      : reader_(reader), column_(std::move(column)), answers_(answers), writer_(writer),
+        total_(reader.count_lines()) {
     if (shows_progress) whole_.emplace("predicting", total_);
   }
 
@@ -112,10 +124,15 @@ class Session {
           return;
         }
         line.number = reader_.number();
+        if (column_) {
+          std::optional<std::string> cell = column_->cell(line.text, line.number);
+          if (!cell) continue;  // the header
+          line.text = std::move(*cell);
+        }
         if (!answers_.accepts(line)) continue;
         empty_ += line.text.find_first_not_of(" \t") == std::string::npos;
       } catch (const Error& e) {
-        if (!reader_.can_go_on() || !answers_.is_about_a_line(e)) throw;
+        if (!reader_.can_go_on() || (column_ && !column_->begun()) || !answers_.is_about_a_line(e)) throw;
         line.number = reader_.number();
         line.error = reason_of(e);
         fail(line);
@@ -137,6 +154,7 @@ class Session {
   }
 
   LineReader& reader_;
+  std::optional<TextColumn> column_;
   Answers& answers_;
   RowWriter& writer_;
   std::int64_t total_;
@@ -167,14 +185,23 @@ int execute(const PredictArguments& options) {
     return 0;
   }
   const std::unique_ptr<Answers> answers = kind->row.answers(run, *backend, options);
+  check_attention(*answers, options);
   LineReader reader(options.input, /*skips_blank=*/false, answers->unit());
   OutputFile file(options.output);
   RowWriter writer(row_format(word, options.output, answers->usual_format()), file);
   if (reader.is_terminal()) print_line("reading lines from the terminal; end with Ctrl-D");
-  Session session(reader, *answers, writer, !reader.is_terminal() && !(file.is_stdout() && ::isatty(STDOUT_FILENO)));
+  std::optional<TextColumn> column;
+  if (!options.column.empty()) {
+    if (answers->unit() != LineReader::Unit::line)
+      throw Error(ErrorKind::usage, "--column", "the model reads all columns of a row", "Leave it out");
+    column.emplace(options.column, reader.name());
+  }
+  const bool shows_progress = !reader.is_terminal() && !(file.is_stdout() && ::isatty(STDOUT_FILENO));
+  Session session(reader, std::move(column), *answers, writer, shows_progress);
   session.run();
   file.finish();
   if (!options.svg.empty()) write_picture(run, options, answers->panels());
+  write_attention(run, options, *answers);
   print_explained_after(explaining, writer.format() == RowFormat::jsonl);
   session.conclude(file.is_stdout() ? "" : options.output);
   return 0;

@@ -41,6 +41,7 @@ using Label = LabelOptions;
 using Document = DocumentOptions;
 using Translate = TranslateOptions;
 using Summarize = SummarizeOptions;
+using Sampling = SamplingOptions;
 using Optimizer = OptimizerOptions;
 using Schedule = ScheduleOptions;
 using Clip = ClipOptions;
@@ -223,14 +224,15 @@ constexpr KeySpec k_schema[] = {
         k_fixed, at<&TextRows::batch_tokens>),
     key("train.evaluation_batch", between(1, 1e5), k_language_model,
         "streams into which the evaluation text is divided", k_fixed, at<&LanguageModel::evaluation_batch>),
-    key("train.scheduled_sampling", between(0, 1), k_translate,
+    key("train.scheduled_sampling", between(0, 1), k_translate | k_summarize,
         "share of decoder inputs that are its own predictions instead of the target",
-        k_free, at<&Translate::scheduled_sampling>),
-    key("train.sampling_schedule", one_of("constant|linear|exponential|inverse-sigmoid"), k_translate,
-        "how scheduled_sampling grows from 0 to its full share", k_free, at<&Translate::sampling_schedule>),
-    key("train.sampling_batches", between(1, k_int_max), k_translate,
+        k_free, at<&Sampling::scheduled_sampling>),
+    key("train.sampling_schedule", one_of("constant|linear|exponential|inverse-sigmoid"),
+        k_translate | k_summarize,
+        "how scheduled_sampling grows from 0 to its full share", k_free, at<&Sampling::sampling_schedule>),
+    key("train.sampling_batches", between(1, k_int_max), k_translate | k_summarize,
         "linear: batches until the full share; exponential, inverse-sigmoid: n in e^(-batch / n)",
-        k_free, at<&Translate::sampling_batches>),
+        k_free, at<&Sampling::sampling_batches>),
     key("train.coverage_weight", between(0, 1e3), k_summarize, "with model.coverage: factor of the coverage loss",
         k_free, at<&Summarize::coverage_weight>),
     key("train.label_smoothing", between(0, 0.99), k_trained & ~k_forecast,

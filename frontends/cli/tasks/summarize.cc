@@ -7,32 +7,29 @@
 #include "frontends/cli/measure/sample_data.h"
 #include "frontends/cli/page/pictures.h"
 #include "frontends/cli/tasks/task_row.h"
+#include "frontends/cli/tasks/written_texts.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
 namespace {
 
-using Json = RowWriter::Json;
-
 class SummarizeAnswers : public Answers {
  public:
   SummarizeAnswers(const RunFolder& run, Backend& backend, const PredictArguments& options)
-      : summarizer_(run.model.metadata, run.model.tensors, backend), decode_(options.decode) {
+      : summarizer_(run.model.metadata, run.model.tensors, backend), decode_(options.decode),
+        written_("summary", "summaries", options) {
     unknown_.unit = unit_of_tokens(run);
   }
   RowFormat usual_format() const override { return RowFormat::text; }
-  std::vector<std::string> columns() const override { return {"source", "summary", "log_probability"}; }
+  std::vector<std::string> columns() const override { return written_.columns(); }
   bool accepts(const InputLine& line) override {
     summarizer_.check(line.text);
     return true;
   }
   void predict(const std::vector<InputLine>& lines) override {
     results_ = summarizer_.predict(texts_of(lines), decode_);
-    for (std::size_t i = 0; i < lines.size() && drawn_source_.empty(); ++i) {
-      if (results_[i].summaries.empty()) continue;
-      drawn_source_ = lines[i].text;
-      drawn_summary_ = results_[i].summaries[0].text;
-    }
+    for (std::size_t i = 0; i < lines.size() && drawn_.size() < k_most_drawn; ++i)
+      if (!results_[i].summaries.empty()) drawn_.emplace_back(lines[i].text, results_[i].summaries[0].text);
     for (const Summarizer::Result& r : results_) {
       unknown_.tokens += r.tokens;
       unknown_.unknown += r.unknown;
@@ -40,19 +37,8 @@ class SummarizeAnswers : public Answers {
       cut_tokens_ += r.cut;
     }
   }
-  // As text: the summary alone.
   void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
-    const auto& summaries = results_[i].summaries;
-    const bool answered = !summaries.empty();
-    const Summarizer::Summary best = answered ? summaries[0] : Summarizer::Summary();
-    if (writer.format() == RowFormat::jsonl)
-      return put_json({{"source", line.text},
-                       {"summary", best.text},
-                       {"log_probability", answered ? json_number(best.log_probability) : Json()}},
-                      line, writer);
-    if (writer.is_table())
-      return writer.row(std::vector{line.text, best.text, answered ? number_cell(best.log_probability) : ""});
-    writer.text(best.text + "\n");
+    written_.put(line, results_[i].summaries, writer);
   }
   UnknownCount unknown() const override { return unknown_; }
   std::string summary() const override {
@@ -61,14 +47,22 @@ class SummarizeAnswers : public Answers {
                        counted(cut_tokens_, "token"));
   }
   std::vector<Panel> panels() override {
-    if (drawn_source_.empty()) return {};
-    return {summary_panel(summarizer_.attention(drawn_source_, drawn_summary_), "Attention: " + drawn_source_)};
+    if (drawn_.empty()) return {};
+    const auto& [source, summary] = drawn_[0];
+    return {summary_panel(summarizer_.attention(source, summary), "Attention: " + source)};
+  }
+  bool explains_attention() const override { return true; }
+  std::vector<Summarizer::Attention> attentions() override {
+    std::vector<Summarizer::Attention> maps;
+    for (const auto& [source, summary] : drawn_) maps.push_back(summarizer_.attention(source, summary));
+    return maps;
   }
 
  private:
   Summarizer summarizer_;
-  std::string drawn_source_, drawn_summary_;  // the first line with tokens
+  std::vector<std::pair<std::string, std::string>> drawn_;  // the first lines with tokens, and their summaries
   DecodeOptions decode_;
+  WrittenTexts written_;
   std::vector<Summarizer::Result> results_;
   UnknownCount unknown_;
   std::int64_t cut_ = 0, cut_tokens_ = 0;

@@ -24,6 +24,7 @@ template <class TaskOptions>
 TaskOptions task_options(const Config& config, const std::string& folder) {
   TaskOptions options;
   if constexpr (std::is_base_of_v<TextRowsOptions, TaskOptions>) config.fill<TextRowsOptions>(options);
+  if constexpr (std::is_base_of_v<SamplingOptions, TaskOptions>) config.fill<SamplingOptions>(options);
   config.fill(options);
   options.model = model_options(config);
   options.validation = split_source(config, "data.validation", folder);

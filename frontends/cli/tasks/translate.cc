@@ -6,60 +6,55 @@
 #include "frontends/cli/measure/sample_data.h"
 #include "frontends/cli/page/pictures.h"
 #include "frontends/cli/tasks/task_row.h"
+#include "frontends/cli/tasks/written_texts.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
 namespace {
 
-using Json = RowWriter::Json;
-
 class TranslateAnswers : public Answers {
  public:
   TranslateAnswers(const RunFolder& run, Backend& backend, const PredictArguments& options)
-      : translator_(run.model.metadata, run.model.tensors, backend), decode_(options.decode) {
+      : translator_(run.model.metadata, run.model.tensors, backend), decode_(options.decode),
+        written_("target", "targets", options) {
     unknown_.unit = unit_of_tokens(run);
   }
   RowFormat usual_format() const override { return RowFormat::text; }
-  std::vector<std::string> columns() const override { return {"source", "target", "log_probability"}; }
+  std::vector<std::string> columns() const override { return written_.columns(); }
   bool accepts(const InputLine& line) override {
     translator_.check(line.text);
     return true;
   }
   void predict(const std::vector<InputLine>& lines) override {
     results_ = translator_.predict(texts_of(lines), decode_);
-    for (std::size_t i = 0; i < lines.size() && drawn_source_.empty(); ++i) {
-      if (results_[i].tokens == 0) continue;
-      drawn_source_ = lines[i].text;
-      drawn_target_ = results_[i].text;
-    }
+    for (std::size_t i = 0; i < lines.size() && drawn_.size() < k_most_drawn; ++i)
+      if (results_[i].tokens > 0) drawn_.emplace_back(lines[i].text, results_[i].text);
     for (const Translator::Result& r : results_) {
       unknown_.tokens += r.tokens;
       unknown_.unknown += r.unknown;
     }
   }
-  // As text: the target alone.
   void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
-    const Translator::Result& r = results_[i];
-    const bool answered = r.tokens > 0;
-    if (writer.format() == RowFormat::jsonl)
-      return put_json({{"source", line.text},
-                       {"target", r.text},
-                       {"log_probability", answered ? json_number(r.log_probability) : Json()}},
-                      line, writer);
-    if (writer.is_table())
-      return writer.row(std::vector{line.text, r.text, answered ? number_cell(r.log_probability) : ""});
-    writer.text(r.text + "\n");
+    written_.put(line, results_[i].targets, writer);
   }
   UnknownCount unknown() const override { return unknown_; }
   std::vector<Panel> panels() override {
-    if (drawn_source_.empty()) return {};
-    return {attention_panel(translator_.attention(drawn_source_, drawn_target_), "Attention: " + drawn_source_)};
+    if (drawn_.empty()) return {};
+    const auto& [source, target] = drawn_[0];
+    return {attention_panel(translator_.attention(source, target), "Attention: " + source)};
+  }
+  bool explains_attention() const override { return true; }
+  std::vector<Summarizer::Attention> attentions() override {
+    std::vector<Summarizer::Attention> maps;
+    for (const auto& [source, target] : drawn_) maps.push_back({translator_.attention(source, target), {}});
+    return maps;
   }
 
  private:
   Translator translator_;
-  std::string drawn_source_, drawn_target_;  // the first line with tokens
+  std::vector<std::pair<std::string, std::string>> drawn_;  // the first lines with tokens, and their targets
   DecodeOptions decode_;
+  WrittenTexts written_;
   std::vector<Translator::Result> results_;
   UnknownCount unknown_;
 };

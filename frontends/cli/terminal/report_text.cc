@@ -13,27 +13,30 @@ namespace unroll::cli {
 namespace {
 
 // Keys whose words say more than the key, and ends of keys that are units.
-enum class Unit { none, bytes, seconds, milliseconds, microseconds, share };
+enum class CellUnit { none, bytes, seconds, milliseconds, microseconds, share };
 struct Quantity {
   std::string_view key, words;
-  Unit unit;
+  CellUnit unit;
 };
 constexpr Quantity k_quantities[] = {
-    {"seconds", "time", Unit::seconds},
-    {"milliseconds", "time", Unit::milliseconds},
-    {"data_wait", "data wait", Unit::share},
-    {"communication_bytes", "communication, sent", Unit::bytes},
-    {"communication_gbps", "communication, GB/s", Unit::none},
-    {"share", "share", Unit::share},
-    {"spread", "spread", Unit::share},
-    {"of_roofline", "of the roofline", Unit::share},
-    {"bytes", "size", Unit::bytes},
-    {"gflops", "GFLOP/s", Unit::none},
-    {"gflops_of_roofline", "roofline, GFLOP/s", Unit::none},
-    {"gbps_of_roofline", "roofline, GB/s", Unit::none},
+    {"seconds", "time", CellUnit::seconds},
+    {"milliseconds", "time", CellUnit::milliseconds},
+    {"data_wait", "data wait", CellUnit::share},
+    {"communication_bytes", "communication, sent", CellUnit::bytes},
+    {"communication_gbps", "communication, GB/s", CellUnit::none},
+    {"share", "share", CellUnit::share},
+    {"spread", "spread", CellUnit::share},
+    {"of_roofline", "of the roofline", CellUnit::share},
+    {"bytes", "size", CellUnit::bytes},
+    {"gflops", "GFLOP/s", CellUnit::none},
+    {"gflops_of_roofline", "roofline, GFLOP/s", CellUnit::none},
+    {"gbps_of_roofline", "roofline, GB/s", CellUnit::none},
 };
-constexpr std::pair<std::string_view, Unit> k_units[] = {
-    {"_bytes", Unit::bytes}, {"_seconds", Unit::seconds}, {"_ms", Unit::milliseconds}, {"_us", Unit::microseconds}};
+constexpr std::pair<std::string_view, CellUnit> k_key_endings[] = {
+    {"_bytes", CellUnit::bytes},
+    {"_seconds", CellUnit::seconds},
+    {"_ms", CellUnit::milliseconds},
+    {"_us", CellUnit::microseconds}};
 
 std::string report_share(double share) {
   constexpr double k_whole = 0.1;  // above it the first decimal says little
@@ -48,33 +51,33 @@ std::string with_spaces(std::string_view key) {
 
 struct Label {
   std::string words;
-  Unit unit = Unit::none;
+  CellUnit unit = CellUnit::none;
 };
 Label label_of(const std::string& key) {
   for (const Quantity& q : k_quantities)
     if (key == q.key) return {std::string(q.words), q.unit};
-  for (const auto& [end, unit] : k_units)
+  for (const auto& [end, unit] : k_key_endings)
     if (key.size() > end.size() && key.ends_with(end))
       return {with_spaces(std::string_view(key).substr(0, key.size() - end.size())), unit};
-  return {with_spaces(key), Unit::none};
+  return {with_spaces(key), CellUnit::none};
 }
 
-std::string quantity_text(double value, Unit unit) {
+std::string quantity_text(double value, CellUnit unit) {
   switch (unit) {
-    case Unit::none: return figure_text(value);
-    case Unit::bytes: return bytes_text(static_cast<std::size_t>(std::max(value, 0.0)));
-    case Unit::seconds: return fmt::format("{:.3g} s", value);
-    case Unit::milliseconds: return fmt::format("{:.4g} ms", value);
-    case Unit::microseconds: return fmt::format("{:.4g} us", value);
-    case Unit::share: return report_share(value);
+    case CellUnit::none: return figure_text(value);
+    case CellUnit::bytes: return bytes_text(static_cast<std::size_t>(std::max(value, 0.0)));
+    case CellUnit::seconds: return fmt::format("{:.3g} s", value);
+    case CellUnit::milliseconds: return fmt::format("{:.4g} ms", value);
+    case CellUnit::microseconds: return fmt::format("{:.4g} us", value);
+    case CellUnit::share: return report_share(value);
   }
   return {};
 }
 
-std::string scalar_text(const ReportItem& item, Unit unit) {
+std::string scalar_text(const ReportItem& item, CellUnit unit) {
   if (const auto* b = std::get_if<bool>(&item)) return *b ? "yes" : "no";
   if (const auto* i = std::get_if<std::int64_t>(&item))
-    return unit == Unit::none ? count_text(*i) : quantity_text(static_cast<double>(*i), unit);
+    return unit == CellUnit::none ? count_text(*i) : quantity_text(static_cast<double>(*i), unit);
   if (const auto* d = std::get_if<double>(&item)) return quantity_text(*d, unit);
   if (const auto* words = std::get_if<std::vector<std::string>>(&item))
     return fmt::format("{}", fmt::join(*words, ", "));
@@ -107,14 +110,14 @@ TextTable table_of_methods(const Report& methods) {
       auto row = std::find_if(rows.begin(), rows.end(), [&, name = metric](const Report& r) {
         return std::get<std::string>(r.at("metric")) == name; });
       if (row == rows.end()) row = rows.insert(rows.end(), std::move(Report().add("metric", metric)));
-      row->add(method, scalar_text(value, Unit::none));
+      row->add(method, scalar_text(value, CellUnit::none));
     }
   return table_of(rows);
 }
 
 TextTable table_of_items(const Report& report) {
   TextTable table;
-  for (const auto& [key, item] : report.items()) table.rows.push_back({key, scalar_text(item, Unit::none)});
+  for (const auto& [key, item] : report.items()) table.rows.push_back({key, scalar_text(item, CellUnit::none)});
   return table;
 }
 

@@ -68,6 +68,7 @@ constexpr Word k_words[] = {
     {"perplexity", "Perplexity (per token)"},
     {"plan_hash", "Plan hash"},
     {"predicted_ms", "Predicted time", Unit::milliseconds},
+    {"repeated_trigrams", "Repeated trigrams", Unit::share},
     {"rmse", "Root mean squared error (RMSE)"},
     {"rouge1", "ROUGE-1"},
     {"rouge2", "ROUGE-2"},

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/support/counted.h"
+#include "frontends/data/text/json_line.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -23,10 +24,11 @@ bool is_one_of(const std::string& cell, const std::vector<std::string_view>& wor
   return std::find(words.begin(), words.end(), lowered(cell)) != words.end();
 }
 
-bool is_csv_name(std::string_view name) {
+bool has_ending(std::string_view name, std::initializer_list<std::string_view> endings) {
   if (name.ends_with(".gz")) name.remove_suffix(3);
-  return name.ends_with(".csv") || name.ends_with(".CSV");
+  return std::any_of(endings.begin(), endings.end(), [&](std::string_view ending) { return name.ends_with(ending); });
 }
+bool is_csv_name(std::string_view name) { return has_ending(name, {".csv", ".CSV"}); }
 
 std::vector<std::string> cells_at(std::string_view line, char separator) {
   std::vector<std::string> cells;
@@ -94,6 +96,25 @@ bool PairsReader::names_sides(const std::vector<std::string>& cells) const {
   return cells.size() > 1 && has(format_.source_words) && has(format_.target_words);
 }
 
+bool PairsReader::is_json(std::string_view first) const {
+  return has_ending(name_, {".jsonl", ".JSONL", ".ndjson"}) ||
+         (first.starts_with('{') && first.find('\t') == std::string_view::npos && !is_csv_name(name_));
+}
+
+// The texts of the members that `columns_` names. A line needs those of the sides and of the split.
+std::vector<std::string> PairsReader::members_in(const Line& line) const {
+  std::vector<std::string> cells(columns_.size());
+  std::vector<JsonMember> members = json_members(line.text, name_, line.number);
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    const auto at = std::find_if(members.begin(), members.end(),
+                                 [&](const JsonMember& m) { return m.is_text && m.name == columns_[c]; });
+    if (at != members.end()) cells[c] = std::move(at->text);
+    else if (c == source_ || c == target_ || (c == split_ && !format_.split.empty()))
+      refuse_line(name_, line.number, "has no text '" + columns_[c] + "'", "Give every line the same members");
+  }
+  return cells;
+}
+
 char PairsReader::separator_in(std::string_view first) const {
   if (format_.csv.separator != 0) return format_.csv.separator;
   const char seen = separator_of(first);
@@ -104,18 +125,28 @@ char PairsReader::separator_in(std::string_view first) const {
 
 // The first line says how all are read.
 void PairsReader::begin(const Line& line) {
-  format_.csv.separator = separator_in(line.text);
+  json_ = is_json(line.text);
+  format_.csv.separator = json_ ? '\t' : separator_in(line.text);
   quoted_ = format_.csv.separator != '\t';
   if (!quoted_ && line.text.find('\n') != std::string_view::npos)  // its tab is behind the line that was seen first
     refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
-  const std::optional<std::vector<std::string>> cells = cells_of(line.text);
-  if (!cells) refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
-  columns_ = *cells;
+  if (json_) {
+    for (JsonMember& member : json_members(line.text, name_, line.number))
+      if (member.is_text) columns_.push_back(std::move(member.name));
+    if (columns_.size() < 2)
+      refuse_line(name_, line.number, "expected an object with two texts",
+                  "Write {\"text\": \"...\", \"summary\": \"...\"}");
+  } else {
+    std::optional<std::vector<std::string>> cells = cells_of(line.text);
+    if (!cells) refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
+    columns_ = std::move(*cells);
+  }
   using Header = CsvFormat::Header;
-  has_header_ = format_.csv.header == Header::yes || (format_.csv.header == Header::automatic && names_sides(columns_));
+  has_header_ = json_ || format_.csv.header == Header::yes ||
+                (format_.csv.header == Header::automatic && names_sides(columns_));
   if (columns_.size() < 2) return;  // refused as any other line
   for (std::size_t c = 0; has_header_ && c < columns_.size(); ++c) {
-    columns_[c] = trimmed(columns_[c]);
+    if (!json_) columns_[c] = trimmed(columns_[c]);
     if (is_one_of(columns_[c], format_.source_words)) source_ = c;
     if (is_one_of(columns_[c], format_.target_words)) target_ = c;
   }
@@ -140,22 +171,13 @@ void PairsReader::begin(const Line& line) {
                 "Name two different columns");
 }
 
-bool PairsReader::joins(const Line& line) const { return begun_ ? quoted_ : separator_in(line.text) != '\t'; }
+bool PairsReader::joins(const Line& line) const {
+  return begun_ ? quoted_ : !is_json(line.text) && separator_in(line.text) != '\t';
+}
 
-std::optional<TextPair> PairsReader::read(const Line& line) {
-  require_utf8(line, name_);
-  if (line.text.empty()) return std::nullopt;
-  if (std::exchange(first_, false)) {
-    if (!std::exchange(begun_, true)) {
-      begin(line);
-      if (has_header_) return std::nullopt;
-    } else if (has_header_) {
-      const auto cells = cells_of(line.text);
-      if (cells && cells->size() == columns_.size() &&
-          std::equal(cells->begin(), cells->end(), columns_.begin(), [](auto& a, auto& b) { return trimmed(a) == b; }))
-        return std::nullopt;
-    }
-  }
+// As many as the first line has.
+std::vector<std::string> PairsReader::cells_in(const Line& line) const {
+  if (json_) return members_in(line);
   std::optional<std::vector<std::string>> cells = cells_of(line.text);
   if (!cells || cells->size() != columns_.size() || cells->size() < 2 ||
       (cells->size() > (format_.split.empty() ? 2U : 3U) && !has_header_ && format_.source.empty() &&
@@ -168,7 +190,25 @@ std::optional<TextPair> PairsReader::read(const Line& line) {
                 quoted_ && !cells ? k_close_quotes
                 : quoted_ ? "Quote cells that contain the separator: \"like, this\""
                         : "Write one tab. For a CSV, use a name that ends in .csv, or set data.separator");
-  TextPair pair = pair_of(*cells, line.number);
+  return std::move(*cells);
+}
+
+std::optional<TextPair> PairsReader::read(const Line& line) {
+  require_utf8(line, name_);
+  if (line.text.empty()) return std::nullopt;
+  if (std::exchange(first_, false)) {
+    if (!std::exchange(begun_, true)) {
+      begin(line);
+      if (has_header_ && !json_) return std::nullopt;
+    } else if (has_header_ && !json_) {
+      const auto cells = cells_of(line.text);
+      if (cells && cells->size() == columns_.size() &&
+          std::equal(cells->begin(), cells->end(), columns_.begin(), [](auto& a, auto& b) { return trimmed(a) == b; }))
+        return std::nullopt;
+    }
+  }
+  std::vector<std::string> cells = cells_in(line);
+  TextPair pair = pair_of(cells, line.number);
   for (const auto& [side, what] : {std::pair(&pair.source, format_.source_words[0]),
                                    std::pair(&pair.target, format_.target_words[0])}) {
     if (side->empty()) refuse_line(name_, line.number, "the " + std::string(what) + " is empty");
@@ -185,6 +225,14 @@ std::optional<TextPair> PairsReader::read(const Line& line) {
 
 TextPair PairsReader::pair_in(const RecordFile& file, std::string_view record) const {
   const std::string row = quoted_ ? first_csv_row(record) : std::string(first_line(record));
+  if (json_) {
+    try {
+      std::vector<std::string> cells = members_in({row, 0, 0});
+      return pair_of(cells, 0);
+    } catch (const Error&) {
+      file.refuse_changed();
+    }
+  }
   std::optional<std::vector<std::string>> cells = cells_of(row);
   if (!cells || cells->size() != columns_.size()) file.refuse_changed();
   return pair_of(*cells, 0);
@@ -198,7 +246,8 @@ TextPair PairsReader::pair_of(std::vector<std::string>& cells, std::size_t line)
 std::string PairsReader::found(std::int64_t n_rows) const {
   std::string text = counted(n_rows, "row") + ", ";
   if (!has_header_) return text + "no header, " + counted(columns_.size(), "column");
-  return text + "header found, columns " + columns_[source_] + ", " + columns_[target_];
+  text += json_ ? "JSON lines, members " : "header found, columns ";
+  return text + columns_[source_] + ", " + columns_[target_];
 }
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pairs of texts: a line `source<TAB>target` each, or two columns of a CSV.
+// Pairs of texts: a line `source<TAB>target` each, two columns of a CSV, or two members of JSON objects.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,9 @@ struct PairsLimits {
 };
 
 // Where the two sides stand in a row. Without a separator it is a tab, and cells are never quoted; in a file that ends
-// in .csv (or .csv.gz), or whose first line names the columns, cells are those of CsvReader.
+// in .csv (or .csv.gz), or whose first line names the columns, cells are those of CsvReader. In a file that ends in
+// .jsonl (or .jsonl.gz), or whose first line begins with { and has no tab, a row is a JSON object, and its columns are
+// the members with texts that the first line has.
 struct PairsFormat {
   CsvFormat csv;
   // A column name of the header, a number, "first" or "last". Empty: the column whose name is one of the words below,
@@ -62,8 +64,11 @@ class PairsReader {
  private:
   void begin(const Line& line);
   bool names_sides(const std::vector<std::string>& cells) const;
+  bool is_json(std::string_view first) const;
   char separator_in(std::string_view first) const;
   std::optional<std::vector<std::string>> cells_of(std::string_view line) const;
+  std::vector<std::string> cells_in(const Line& line) const;
+  std::vector<std::string> members_in(const Line& line) const;
   std::size_t place_of(const std::string& column, std::size_t otherwise) const;
   TextPair pair_of(std::vector<std::string>& cells, std::size_t line) const;
 
@@ -71,7 +76,7 @@ class PairsReader {
   PairsFormat format_;
   PairsLimits limits_;
   bool first_ = true;  // the next line is the first of its file
-  bool quoted_ = false, has_header_ = false, begun_ = false;
+  bool quoted_ = false, has_header_ = false, json_ = false, begun_ = false;
   std::vector<std::string> columns_;  // of the first line
   std::size_t source_ = 0, target_ = 1, split_ = 0;
   std::size_t n_ = 0;

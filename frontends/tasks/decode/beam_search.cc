@@ -44,6 +44,7 @@ bool allows(const BeamOptions& o, const std::vector<std::int32_t>& tokens, std::
 class BestCandidates {
  public:
   explicit BestCandidates(std::size_t count) : count_(count) {}
+  double least() const { return heap_.size() < count_ ? -HUGE_VAL : heap_.front().score; }  // of one that is taken
   bool takes(const Candidate& c) const { return heap_.size() < count_ || better(c, heap_.front()); }
   void add(const Candidate& c) {
     heap_.push_back(c);
@@ -72,8 +73,9 @@ std::vector<Candidate> best_candidates(const std::vector<Hypothesis>& live, std:
     for (std::size_t v = 0; v < V; ++v) {
       const auto token = static_cast<std::int32_t>(v);
       const Candidate c{live[lane].log_probability + static_cast<double>(logs[lane * V + v]), lane, token};
+      any_number |= !std::isnan(c.score);
+      if (!(c.score >= best.least()) && token != o.end) continue;  // NaN, too; most words are passed over here
       if (std::isnan(c.score)) continue;
-      any_number = true;
       if (token == o.end) ends.add(c);
       if (best.takes(c) && allows(o, live[lane].tokens, token)) best.add(c);
     }

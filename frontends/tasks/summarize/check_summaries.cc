@@ -16,7 +16,17 @@ struct Seen {
   std::array<DataChecker::Known, 3> source, target;  // by split
   std::int64_t unknown = 0, copyable = 0;            // unknown tokens of targets; those that the source has
   std::int64_t sources_cut = 0, targets_cut = 0;
+  std::vector<std::int64_t> source_tokens, target_tokens;  // of whole texts, also where they are cut
 };
+
+// The length that this share of texts does not exceed.
+void quantiles(DataChecker& c, const std::string& what, std::vector<std::int64_t> lengths) {
+  if (lengths.empty()) return;
+  std::sort(lengths.begin(), lengths.end());
+  for (const int percent : {50, 90, 95, 99})
+    c.figure(what + " tokens, " + std::to_string(percent) + " %",
+             static_cast<double>(lengths[(lengths.size() - 1) * static_cast<std::size_t>(percent) / 100]));
+}
 
 void see(Seen& seen, const SummaryCoder& coder, const TextPair& pair, std::size_t split, const std::string& name) {
   const SourceTokens source = coder.source(pair.source, name);
@@ -31,6 +41,8 @@ void see(Seen& seen, const SummaryCoder& coder, const TextPair& pair, std::size_
   }
   seen.sources_cut += source.cut > 0;
   seen.targets_cut += target.cut > 0;
+  seen.source_tokens.push_back(static_cast<std::int64_t>(source.ids.size()) + source.cut);
+  seen.target_tokens.push_back(static_cast<std::int64_t>(target.ids.size()) + target.cut);
 }
 
 }  // namespace
@@ -60,6 +72,8 @@ DataCheck check_data(const SummarizeOptions& o, std::shared_ptr<const Vfs::Reade
     const auto share = [](std::int64_t part, std::int64_t all) {
       return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(all, 1));
     };
+    quantiles(c, "source", std::move(seen.source_tokens));
+    quantiles(c, "target", std::move(seen.target_tokens));
     c.figure("sources cut", share(seen.sources_cut, file.size()));
     c.figure("targets cut", share(seen.targets_cut, file.size()));
     c.figure("unknown target tokens that can be copied", share(seen.copyable, seen.unknown));

@@ -6,6 +6,7 @@
 #include "core/support/counted.h"
 #include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/common/split_records.h"
+#include "frontends/tasks/decode/scheduled_sampling.h"
 #include "frontends/tasks/summarize/summarize_network.h"
 #include "frontends/tasks/summarize/summary_text.h"
 #include "unroll/error.h"
@@ -26,6 +27,7 @@ void check_options(const SummarizeOptions& o) {
   if (!(o.label_smoothing >= 0 && o.label_smoothing < 1))
     throw Error(ErrorKind::usage, "summarize",
                 "label_smoothing must be in [0,1); got " + std::to_string(o.label_smoothing));
+  check_sampling(o, "summarize");
 }
 
 class Summarize : public PairTask, public SplitExamples {
@@ -71,7 +73,10 @@ class Summarize : public PairTask, public SplitExamples {
       if (smooths) list.push_back(reduce_sum(log_softmax(w.logits), {1}) / static_cast<double>(-n.tokens));
       return list;
     };
-    std::vector<Value> written = n.decode(scope, before, e.states, e.memory, outputs).outputs;
+    const Value read = scope.training() && options_.scheduled_sampling > 0
+                           ? sampled_inputs(scope, options_, before, predicted(scope, n, e, source, before))
+                           : before;
+    std::vector<Value> written = n.decode(scope, read, e.states, e.memory, outputs).outputs;
 
     const Value real = less_equal(scalar_like(labels, 0), labels);
     const Value count = sum(cast(real, DType::f32));
@@ -163,6 +168,16 @@ class Summarize : public PairTask, public SplitExamples {
   }
 
  private:
+  // What the decoder would write after each token of `before`, as it reads it: [T,B].
+  static Value predicted(Scope& scope, const SummarizeNetwork& n, const SummarizeNetwork::Encoded& e, Value source,
+                         Value before) {
+    const Value words = transpose(source, {1, 0});  // [B,S]: a word that is copied is read as the encoder read it
+    const auto likeliest = [&](Step& step, const SummarizeNetwork::Written& w) {
+      return std::vector{n.likeliest(w, n.pointer ? step.outer(words) : Value())};
+    };
+    return n.decode(scope, before, e.states, e.memory, likeliest).outputs[0];
+  }
+
   struct Encoded {
     SourceTokens source;
     SummaryCoder::Target target;

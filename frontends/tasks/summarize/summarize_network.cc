@@ -191,4 +191,17 @@ Value SummarizeNetwork::log_probability(const Written& w, Value labels, Value co
                         log_sigmoid(-z) + log(maximum(mass, scalar_like(mass, k_tiny))), low));
 }
 
+Value SummarizeNetwork::likeliest(const Written& w, Value words) const {
+  const Value word = argmax(w.logits, -1);
+  if (!pointer) return word;
+  const Value at = argmax(w.weights, -1);  // [N]
+  const Value here = equal(iota(words.graph(), words.shape(), 1), reshape(at, {at.shape()[0], 1}));
+  const Value numbers = cast(words, w.logits.dtype());  // exact: a vocabulary has at most 2^20 words
+  const Value copied = cast(reduce_sum(select(here, numbers, scalar_like(numbers, 0)), {1}), DType::i32);
+  const Value z = reshape(w.switched, word.shape());
+  const Value writes = log_sigmoid(z) + reduce_max(log_softmax(w.logits), {1}),
+              copies = log_sigmoid(-z) + log(maximum(reduce_max(w.weights, {1}), scalar_like(z, k_tiny)));
+  return select(less(writes, copies), copied, word);
+}
+
 }  // namespace unroll

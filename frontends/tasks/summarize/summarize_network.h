@@ -60,6 +60,10 @@ struct SummarizeNetwork {
   // their number in the source. A lane whose label is neither in the vocabulary nor in the source gives about -1e30.
   Value log_probability(const Written& written, Value labels, Value copies) const;
 
+  // What is most probable for each lane [N] i32: a word of the vocabulary or, with a pointer, the word of `words` [N,S]
+  // at the place with the largest weight. Probabilities of several places of one word are not added up.
+  Value likeliest(const Written& written, Value words) const;
+
  private:
   Value embed(const Scope& scope, const char* side, Value ids) const;
   Value encoder_output(const Scope& scope, Value x, Value lengths, std::vector<Value>& ends) const;

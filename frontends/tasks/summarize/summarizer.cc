@@ -8,6 +8,7 @@
 #include "frontends/model/constants.h"
 #include "frontends/tasks/common/prediction_batches.h"
 #include "frontends/tasks/common/split_buckets.h"
+#include "frontends/tasks/decode/bound_program.h"
 #include "frontends/tasks/decode/lanes.h"
 #include "frontends/tasks/summarize/summarize_network.h"
 #include "frontends/tasks/summarize/summary_text.h"
@@ -23,15 +24,20 @@ std::string summary_state(std::size_t k) { return "state." + std::to_string(k); 
 
 using Sources = std::span<const SourceTokens* const>;
 
-// Adds what is copied to the distribution of the vocabulary, and turns it into logarithms. `written` is p_gen P_vocab
-// [V], `copied` (1 - p_gen) a [S], `to` [V + unknown words] of one lane (eq. 9).
+// The logarithms of eq. 9 for one lane: `written` log(p_gen P_vocab) [V], `copied` (1 - p_gen) a [S], `to` [V + unknown
+// words]. `mass` [V + unknown words] is zero before and after; few words of it are in the source.
 void log_distribution(std::span<const float> written, std::span<const float> copied, const SourceTokens& source,
-                      std::span<float> to) {
+                      std::vector<float>& mass, std::span<float> to) {
   std::copy(written.begin(), written.end(), to.begin());
-  std::fill(to.begin() + static_cast<std::ptrdiff_t>(written.size()), to.end(), 0.0F);
-  for (std::size_t i = 0; !copied.empty() && i < source.copies.size(); ++i)
-    to[static_cast<std::size_t>(source.copies[i])] += copied[i];
-  for (float& p : to) p = std::log(p);
+  std::fill(to.begin() + static_cast<std::ptrdiff_t>(written.size()), to.end(), -HUGE_VALF);
+  if (copied.empty()) return;
+  mass.resize(std::max(mass.size(), to.size()));
+  for (std::size_t i = 0; i < source.copies.size(); ++i) mass[static_cast<std::size_t>(source.copies[i])] += copied[i];
+  for (const std::int32_t id : source.copies) {
+    const auto word = static_cast<std::size_t>(id);
+    if (mass[word] > 0) to[word] = std::log(std::exp(to[word]) + mass[word]);
+    mass[word] = 0;  // a word that the source repeats is added once
+  }
 }
 
 }  // namespace
@@ -71,7 +77,8 @@ struct Summarizer::State {
   }
 
   // ids i32 [1,N], lengths i32 [B], values [B,S,M], keys [B,S,A], state.<k> [1,N,size], attended [1,N,S] ->
-  // written = p_gen P_vocab [N,V], copied = (1 - p_gen) a [N,S], state.<k>, attended: the attention so far. N = B * K.
+  // written = log(p_gen P_vocab) [N,V], copied = (1 - p_gen) a [N,S], state.<k>, attended: the attention so far.
+  // N = B * K.
   std::shared_ptr<Program> step(const Size& z) {
     return steppers.get(z, [&] {
       const std::int64_t N = z.rows * z.lanes;
@@ -88,10 +95,10 @@ struct Summarizer::State {
            type = output_type(encoding, summary_state(states.size())))
         states.push_back(graph.input(summary_state(states.size()), {type.dtype, {1, N, type.shape[2]}}));
       const auto outputs = [&](Step&, const SummarizeNetwork::Written& w) {
-        const Value p_vocab = softmax(w.logits);
+        const Value p_vocab = log_softmax(w.logits);
         if (!network.pointer) return std::vector{p_vocab, w.weights};
-        const Value p_gen = sigmoid(w.switched);
-        return std::vector{p_gen * p_vocab, w.weights, (1.0 - p_gen) * w.weights};
+        const Value gate = w.switched;
+        return std::vector{p_vocab - softplus(-gate), w.weights, sigmoid(-gate) * w.weights};
       };
       const CellLayerResult r = network.decode(scope, ids, states, {values, keys, lengths}, outputs);
       graph.output("written", row(r.outputs[0], 0));
@@ -144,21 +151,21 @@ std::vector<std::vector<Hypothesis>> Summarizer::State::search(Sources sources, 
                                                                .never = coder.tokenizer().unknown()}));
   const Encoding encoding = encode(sources, steps, rows);
   const std::shared_ptr<Program> program = step({steps, rows, lanes.per_row});
+  BoundProgram bound(program);
+  bound.set(encoding.memory);
   TensorMap states = encoding.states;
   states.emplace("attended", Tensor(DType::f32, {1, rows, steps}));
-  TensorMap last;
+  const TensorMap* last = nullptr;
   const RunLanes run = [&](const std::vector<std::int32_t>& tokens, TensorMap inputs) {
     std::vector<std::int32_t> read;
     for (const std::int32_t id : tokens) read.push_back(coder.known(id));
-    inputs.emplace("ids", Tensor::from<std::int32_t>({1, lanes.count()}, read));
-    for (const auto& [name, tensor] : encoding.memory) inputs.emplace(name, tensor);
-    last = program->run(inputs);
-    TensorMap next = last;
-    next.erase("written");
-    next.erase("copied");
-    return next;
+    bound.set("ids", Tensor::from<std::int32_t>({1, lanes.count()}, read));
+    bound.set(inputs);
+    last = &bound.run();
+    for (auto& [name, tensor] : inputs) tensor = last->at(name);
+    return inputs;
   };
-  std::vector<float> logs;
+  std::vector<float> logs, mass;
   const AdvanceRow advance = [&](std::size_t b, std::size_t first_lane, BeamSearch& search) {
     const SourceTokens& source = *sources[b];
     const auto V = static_cast<std::size_t>(coder.tokens()), S = static_cast<std::size_t>(steps);
@@ -167,12 +174,13 @@ std::vector<std::vector<Hypothesis>> Summarizer::State::search(Sources sources, 
     std::vector<double> bonuses;
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t lane = first_lane + i;
-      const auto copied = network.pointer ? last.at("copied").values<float>().subspan(lane * S, S) : std::span<float>();
-      log_distribution(last.at("written").values<float>().subspan(lane * V, V), copied, source,
+      std::span<const float> copied;
+      if (network.pointer) copied = last->at("copied").values<float>().subspan(lane * S, S);
+      log_distribution(last->at("written").values<float>().subspan(lane * V, V), copied, source, mass,
                        std::span(logs).subspan(i * all, all));
       if (options.coverage_penalty != 0)
         bonuses.push_back(options.coverage_penalty *
-                          coverage_penalty(last.at("attended").values<float>().subspan(lane * S, source.ids.size())));
+                          coverage_penalty(last->at("attended").values<float>().subspan(lane * S, source.ids.size())));
     }
     search.advance(logs, bonuses);
   };

@@ -2,13 +2,13 @@
 // Lines into lines: what the decoder reads in training is the target (teacher forcing) or, for a share of the tokens,
 // what it predicts itself from a first pass over the target (parallel scheduled sampling, Duckworth et al. 2019).
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "frontends/data/text/pairs.h"
 #include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/common/task_parts.h"
+#include "frontends/tasks/decode/scheduled_sampling.h"
 #include "frontends/tasks/translate/translate_network.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -17,33 +17,12 @@ namespace unroll {
 
 namespace {
 
-// What part of the share is reached at x = batch / n.
-struct SamplingRow {
-  std::string_view name;
-  Value (*share)(Value x, double n);
-};
-constexpr SamplingRow k_sampling[] = {
-    {"constant", [](Value x, double) { return scalar_like(x, 1); }},
-    {"linear", [](Value x, double) { return x; }},
-    {"exponential", [](Value x, double) { return 1 - exp(-x); }},
-    // 1 - n / (n + e^x), without overflow
-    {"inverse-sigmoid", [](Value x, double n) { return sigmoid(x - std::log(n)); }},
-};
-
 class Translate : public PairTask, public SplitExamples {
  public:
   Translate(const TranslateOptions& options, RecordFile file, const Metadata& fitted)
       : options_(options), file_(records_of(std::move(file), options.validation, options.test)),
         reader_(file_.name(), {}) {
-    if (!(options.scheduled_sampling >= 0 && options.scheduled_sampling <= 1))
-      throw Error(ErrorKind::usage, "translate",
-                  "scheduled_sampling must be in [0,1]; got " + std::to_string(options.scheduled_sampling));
-    if (std::none_of(std::begin(k_sampling), std::end(k_sampling),
-                     [&](const SamplingRow& row) { return row.name == options.sampling_schedule; }) ||
-        options.sampling_batches < 1)
-      throw Error(ErrorKind::usage, "translate",
-                  "sampling_schedule must be constant, linear, exponential or inverse-sigmoid and sampling_batches at "
-                  "least 1; got '" + options.sampling_schedule + "' and " + std::to_string(options.sampling_batches));
+    check_sampling(options, "translate");
     index_pairs(file_, reader_);
     SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
     source_.emplace(coder(&TextPair::source, "source", rows[0], fitted));
@@ -72,7 +51,7 @@ class Translate : public PairTask, public SplitExamples {
     if (scope.training() && options_.scheduled_sampling > 0) {
       TranslateNetwork first = n;  // a pass that is only looked at has nothing to be penalised for
       first.model.activation_penalty = first.model.temporal_penalty = 0;
-      read = sampled(scope, before, argmax(logits_after(first, before), -1));
+      read = sampled_inputs(scope, options_, before, transpose(argmax(logits_after(first, before), -1), {1, 0}));
     }
     const Value logits = logits_after(n, read);
     const Value real = less_equal(scalar_like(labels, 0), labels);
@@ -169,27 +148,6 @@ class Translate : public PairTask, public SplitExamples {
     if (ids.size() > k_max_line_tokens)
       file_.refuse(row, "a side has more than " + std::to_string(k_max_line_tokens) + " tokens");
     return ids;
-  }
-
-  // `before` with what the model predicted one step earlier in the place of a share of its tokens; the first one stays.
-  Value sampled(Scope& scope, Value before, Value predicted) const {
-    const std::int64_t T = before.shape()[0], B = before.shape()[1];
-    if (T < 2) return before;
-    const Value own = slice(transpose(predicted, {1, 0}), 0, 0, T - 1);  // [T-1,B]
-    const Value u = random_uniform(scope.key(), {T - 1, B}, scope.next_site());
-    const Value rest = select(less(u, share(scope)), own, slice(before, 0, 1, T - 1));
-    return concat(std::vector{slice(before, 0, 0, 1), rest}, 0);
-  }
-
-  // The share of own predictions at this batch, which the key counts from 1: []
-  Value share(Scope& scope) const {
-    const Value i = reshape(cast(slice(scope.key(), 0, 2, 1), DType::f32), {}) - 1.0;
-    const double n = static_cast<double>(options_.sampling_batches);
-    for (const SamplingRow& row : k_sampling)
-      if (row.name == options_.sampling_schedule)
-        return minimum(maximum(row.share(i / n, n), scalar_like(i, 0)), scalar_like(i, 1)) *
-               options_.scheduled_sampling;
-    throw Error(ErrorKind::internal, "translate", "no schedule '" + options_.sampling_schedule + "'");
   }
 
   TranslateOptions options_;

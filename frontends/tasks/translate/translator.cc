@@ -5,6 +5,7 @@
 #include "frontends/tasks/common/prediction_batches.h"
 #include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/common/task_parts.h"
+#include "frontends/tasks/decode/bound_program.h"
 #include "frontends/tasks/decode/lanes.h"
 #include "frontends/tasks/translate/translate_network.h"
 #include "unroll/ops.h"
@@ -100,8 +101,8 @@ struct Translator::State {
     return e;
   }
 
-  std::vector<Hypothesis> search(std::span<const std::vector<std::int32_t>* const> sources, std::int64_t steps,
-                                 std::int64_t rows, const DecodeOptions& options);
+  std::vector<std::vector<Hypothesis>> search(std::span<const std::vector<std::int32_t>* const> sources,
+                                              std::int64_t steps, std::int64_t rows, const DecodeOptions& options);
 
   Backend& backend;
   LineCoder source, target;
@@ -111,9 +112,9 @@ struct Translator::State {
   ProgramCache<Size> steppers;
 };
 
-std::vector<Hypothesis> Translator::State::search(std::span<const std::vector<std::int32_t>* const> sources,
-                                                  std::int64_t steps, std::int64_t rows,
-                                                  const DecodeOptions& options) {
+std::vector<std::vector<Hypothesis>> Translator::State::search(
+    std::span<const std::vector<std::int32_t>* const> sources, std::int64_t steps, std::int64_t rows,
+    const DecodeOptions& options) {
   const std::int64_t K = std::max<std::int64_t>(options.beam, 1), lanes = rows * K;
   std::vector<BeamSearch> searches;
   for (const std::vector<std::int32_t>* one : sources) {
@@ -131,31 +132,31 @@ std::vector<Hypothesis> Translator::State::search(std::span<const std::vector<st
   const std::shared_ptr<Program> program = step({steps, rows, K});
   TensorMap states = encoding.states;
   states.emplace("coverage", Tensor(DType::f32, {1, rows, steps}));
-  Tensor logs, coverage;
+  BoundProgram bound(program);
+  bound.set("lengths", encoding.lengths);
+  bound.set("memory", encoding.memory);
+  const TensorMap* last = nullptr;
   const RunLanes run = [&](const std::vector<std::int32_t>& tokens, TensorMap inputs) {
-    inputs.emplace("ids", Tensor::from<std::int32_t>({1, lanes}, tokens));
-    inputs.emplace("lengths", encoding.lengths);
-    inputs.emplace("memory", encoding.memory);
-    TensorMap next = program->run(inputs);
-    logs = std::move(next.at("logs"));
-    next.erase("logs");
-    coverage = next.at("coverage");
-    return next;
+    bound.set("ids", Tensor::from<std::int32_t>({1, lanes}, tokens));
+    bound.set(inputs);
+    last = &bound.run();
+    for (auto& [name, tensor] : inputs) tensor = last->at(name);
+    return inputs;
   };
   const AdvanceRow advance = [&](std::size_t b, std::size_t first_lane, BeamSearch& search) {
     const std::size_t n = search.tokens().size(), V = static_cast<std::size_t>(network.targets);
     std::vector<double> bonuses;
     for (std::size_t lane = first_lane; options.coverage_penalty != 0 && lane < first_lane + n; ++lane)
       bonuses.push_back(options.coverage_penalty *
-                        coverage_penalty(coverage.values<float>().subspan(lane * static_cast<std::size_t>(steps),
-                                                                          sources[b]->size())));
-    search.advance(logs.values<float>().subspan(first_lane * V, n * V), bonuses);
+                        coverage_penalty(last->at("coverage").values<float>().subspan(
+                            lane * static_cast<std::size_t>(steps), sources[b]->size())));
+    search.advance(last->at("logs").values<float>().subspan(first_lane * V, n * V), bonuses);
   };
   const auto end = static_cast<std::int32_t>(network.targets - 1);
   search_lanes(searches, {rows, K}, end, std::move(states), run, advance);
-  std::vector<Hypothesis> best;
-  for (const BeamSearch& s : searches) best.push_back(s.best());
-  return best;
+  std::vector<std::vector<Hypothesis>> results;
+  for (const BeamSearch& s : searches) results.push_back(s.ranked());
+  return results;
 }
 
 Translator::Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
@@ -193,10 +194,13 @@ std::vector<Translator::Result> Translator::predict(std::span<const std::string>
                    [&, steps = steps](std::span<const std::size_t> part, std::int64_t rows) {
                      std::vector<const std::vector<std::int32_t>*> batch;
                      for (const std::size_t i : part) batch.push_back(&ids[i]);
-                     const std::vector<Hypothesis> best = s.search(batch, steps, rows, options);
+                     const auto found = s.search(batch, steps, rows, options);
                      for (std::size_t b = 0; b < part.size(); ++b) {
-                       results[part[b]].text = s.target.decode(best[b].tokens);
-                       results[part[b]].log_probability = best[b].log_probability;
+                       Result& result = results[part[b]];
+                       for (const Hypothesis& h : found[b])
+                         result.targets.push_back({s.target.decode(h.tokens), h.log_probability, h.score});
+                       result.text = result.targets[0].text;
+                       result.log_probability = result.targets[0].log_probability;
                      }
                    });
   }
