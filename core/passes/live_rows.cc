@@ -94,7 +94,9 @@ bool LiveRows::goes_by_rows(std::size_t i) const {
     case Op::broadcast: return is_shared(n.inputs[0], out);
     case Op::slice:
     case Op::pad:
-    case Op::concat: return n.attributes.get<std::int64_t>("axis") >= rows;
+    case Op::concat:  // with one sequence [T,1] is rows of one element, and [T,B] too
+      return n.attributes.get<std::int64_t>("axis") >= rows &&
+             std::all_of(n.inputs.begin(), n.inputs.end(), [&](const ValueId& id) { return lines_up(id, out); });
     case Op::matmul:
       return rows == 1 && n.inputs.size() == 2 && out.rank() == 2 && !n.attributes.get<bool>("transpose_a");
     default: return false;

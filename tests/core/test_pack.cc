@@ -106,6 +106,34 @@ TEST_CASE("packed and masked loops agree; rows that ended give exact zeros and k
   }
 }
 
+TEST_CASE("columns of one sequence, [T,1], lie side by side when it is packed") {
+  Graph g;
+  const Value lengths = g.input("lengths", {DType::i32, {1}});
+  const Value states[] = {g.input("h0", f32({1, 1}))}, sequences[] = {g.input("x", f32({T, 1, 1}))};
+  const StepFunction step = [](const StepValues& v) -> StepResult {
+    const Value h = tanh(v.sequences[0] + v.states[0]);
+    return {{h}, {h}};
+  };
+  const ScanOptions options{.reverse = false, .lengths = lengths, .reset = {}, .steps = -1};
+  const ScanResult r = scan(states, sequences, {}, step, options);
+  const Value column = reshape(r.outputs[0], {T, 1});
+  const Value columns[] = {column, tanh(column)};
+  g.output("y", matmul(concat(columns, 1), g.input("w", f32({2, 3}))));
+  TensorMap inputs;
+  for (const NamedValue& input : g.inputs()) {
+    Tensor tensor(g.type(input.value));
+    if (input.name == "lengths") tensor = Tensor::from(Shape{1}, std::vector<std::int32_t>{4});
+    else
+      for (float& number : tensor.values<float>()) number = 0.5f;
+    inputs.emplace(input.name, std::move(tensor));
+  }
+  CHECK(scans_of(*lowered(g)) == std::pair{1, 0});
+  const TensorMap wanted = evaluate(g, *make_backend("cpu", {1}), inputs, {.without = {"pack"}});
+  const TensorMap got = evaluate(g, *make_backend("cpu", {1}), inputs);
+  for (std::int64_t i = 0; i < T * 3; ++i)  // sums of two products below 1
+    CHECK(std::abs(got.at("y").at(i) - wanted.at("y").at(i)) <= 4 * 0x1p-24);
+}
+
 TEST_CASE("packed results have the same bits for every number of threads") {
   Layer layer;
   layer.output(layer.run(plain_step, true), true);
