@@ -197,6 +197,12 @@ std::vector<ValueId> keys_of(const Sources& sources) {
   for (const auto& [id, source] : sources) ids.push_back(id);
   return ids;
 }
+std::vector<ValueId> constants_of(const Sources& sources) {
+  std::vector<ValueId> ids;
+  for (const auto& [id, source] : sources)
+    if (!source.per_step) ids.push_back(id);
+  return ids;
+}
 
 // The forward scan once more, with the saved values as further outputs; adds where they are to `sources`.
 void emit_forward(const Loop& loop, const Step& step, const std::vector<ValueId>& saved, Sources& sources) {
@@ -316,7 +322,9 @@ Values scan_rule(const Backward& b) {
   Values d_in(b.in.size());
   if (step->results().empty()) return d_in;
   Sources sources = available_sources(loop, *step);
-  emit_forward(loop, *step, choose_saved(step->graph, used_by_backward(*step), keys_of(sources)), sources);
+  const std::vector<ValueId> saved =
+      choose_saved(step->graph, used_by_backward(*step), keys_of(sources), constants_of(sources));
+  emit_forward(loop, *step, saved, sources);
   const Values d_loop = emit_backward(loop, *step, sources);
   const ScanLayout layout = scan_layout(b.node);
   const std::size_t n_masks =

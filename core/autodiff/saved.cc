@@ -99,11 +99,33 @@ std::set<ValueId> candidates(const Graph& graph, std::span<const ValueId> used, 
   return found;
 }
 
+// Bytes that a result is computed from through cheap ops, besides constants.
+std::size_t bytes_behind(const Graph& graph, const Node& node, const std::set<ValueId>& constant) {
+  std::set<ValueId> seen;
+  std::vector<ValueId> pending(node.inputs.begin(), node.inputs.end());
+  std::size_t bytes = 0;
+  while (!pending.empty()) {
+    const ValueId id = pending.back();
+    pending.pop_back();
+    if (constant.contains(id) || !seen.insert(id).second) continue;
+    const Node& from = graph.node(id.node);
+    if (from.op != Op::input && is_cheap(from)) pending.insert(pending.end(), from.inputs.begin(), from.inputs.end());
+    else bytes += graph.type(id).bytes();
+  }
+  return bytes;
+}
+
+constexpr std::size_t k_much_larger = 8;  // then saving and reading cost more than computing again
+
 }  // namespace
 
-std::vector<ValueId> choose_saved(const Graph& graph, std::span<const ValueId> used,
-                                  std::span<const ValueId> available) {
-  return choose_saved(graph, used, available, is_cheap);
+std::vector<ValueId> choose_saved(const Graph& graph, std::span<const ValueId> used, std::span<const ValueId> available,
+                                  std::span<const ValueId> constant) {
+  const std::set<ValueId> fixed(constant.begin(), constant.end());
+  return choose_saved(graph, used, available, [&](const Node& node) {
+    if (is_cheap(node)) return true;
+    return is_elementwise(node.op) && node.outputs[0].bytes() >= k_much_larger * bytes_behind(graph, node, fixed);
+  });
 }
 
 std::vector<ValueId> choose_saved(const Graph& graph, std::span<const ValueId> used,

@@ -201,6 +201,15 @@ TEST_CASE("what is kept is the smallest set, nearest to the inputs") {
   CHECK(saved({part, slope}, {x, y}).empty());
 }
 
+TEST_CASE("what is much larger than what it comes from is computed again") {
+  Graph g;
+  const Value keys = g.input("keys", f32({16, 8})), query = exp(g.input("q", f32({8}))), y = tanh(keys + query);
+  const Value wide = g.input("wide", f32({16, 8})), z = tanh(keys + wide);
+  const std::vector used{y.id(), z.id()}, constant{keys.id()};
+  CHECK(choose_saved(g, used, constant) == std::vector{y.id(), z.id()});
+  CHECK(choose_saved(g, used, constant, constant) == std::vector{query.id(), z.id()});
+}
+
 TEST_CASE("contributions of slices that cover a value become one concat; others are added") {
   Graph g;
   const Value x = g.input("x", f32({2, 6}));
