@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deferred accumulation: a scan state that only accumulates one term per step becomes a sum after the loop. A sum of
-// products over time becomes one product over T*K (Appleyard et al. 2016, arXiv 1604.01946, for any cell).
+// products over time becomes one product over T*K (Appleyard et al. 2016, arXiv 1604.01946, for any cell), also where
+// it is one product for each element of a batch. Before split_scans, `defer_stateless` takes the terms that no state
+// has a part in: as parts of the step they would leave the loop one by one, [T,V,H] for a weight [V,H].
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <span>
 
+#include "core/passes/live_rows.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ops.h"
@@ -21,6 +25,15 @@ struct Term {
   bool reduced = false;  // sum: the factor is the term itself, not what it sums up
   std::vector<std::int32_t> moves = {};  // slices and reshapes of the term that the state adds up, outermost first
 };
+
+// A product of matrices, or of one for each element of a batch that both operands have.
+bool is_sum_of_products(const Graph& body, const Node& node) {
+  if (node.op != Op::matmul || node.inputs.size() != 2) return false;
+  const Shape &a = body.type(node.inputs[0]).shape, &b = body.type(node.inputs[1]).shape;
+  bool same = a.rank() == b.rank() && a.rank() < Shape::k_max_rank;
+  for (int axis = 0; same && axis + 2 < a.rank(); ++axis) same = a[axis] == b[axis];
+  return same;
+}
 
 // state' = state + term where nothing else reads the state.
 std::optional<Term> find_term(const Graph& body, std::size_t state, const std::vector<std::vector<int>>& uses) {
@@ -40,7 +53,7 @@ std::optional<Term> find_term(const Graph& body, std::size_t state, const std::v
   Term t{Term::Kind::sum, {}, term.node};
   t.moves = moves;
   const Node& made = body.node(term.node);
-  if (made.op == Op::matmul && made.outputs[0].shape.rank() == 2) {
+  if (is_sum_of_products(body, made)) {
     t.kind = Term::Kind::product;
     t.factors = made.inputs;
   } else if (made.op == Op::scatter_add) {
@@ -54,11 +67,18 @@ std::optional<Term> find_term(const Graph& body, std::size_t state, const std::v
   return t;
 }
 
-// [T, a, b] -> [T*a, b], or with the time axis moved inside: [a, T*b].
-Value flatten_rows(Value x) { return reshape(x, Shape{x.shape()[0] * x.shape()[1], x.shape()[2]}); }
-Value flatten_columns(Value x) {
-  return reshape(transpose(x, {1, 0, 2}), Shape{x.shape()[1], x.shape()[0] * x.shape()[2]});
+// [T, ..., a, b] -> [..., T*a, b] for the last axis but one, [..., a, T*b] for the last axis.
+Value with_time_in(Value x, int axis) {
+  Ints permutation, dims;
+  for (int d = 1; d < x.rank(); ++d) {
+    if (d == axis) permutation.push_back(0);
+    permutation.push_back(d);
+    dims.push_back(d == axis ? x.shape()[0] * x.shape()[d] : x.shape()[d]);
+  }
+  return reshape(axis > 1 ? transpose(x, std::move(permutation)) : x, Shape(dims));
 }
+Value flatten_rows(Value x) { return with_time_in(x, x.rank() - 2); }
+Value flatten_columns(Value x) { return with_time_in(x, x.rank() - 1); }
 
 // The sum over time of what the term was in each step; `stacks` are its factors with time in front.
 Value sum_over_time(const Graph& body, const Term& term, std::span<const Value> stacks) {
@@ -85,10 +105,10 @@ Value moved(const Graph& body, const Term& term, Value total) {
   return total;
 }
 
-// A sum over the batch whose summand no other stack needs (a layer norm's weight gradient) is made in each step: a
-// large stack of summands would go through memory for nothing. A small one is reduced after the loop: a sum over rows
-// binds them together.
-void reduce_large_summands(const Graph& body, std::int64_t steps, const Tuning& tuning,
+// Large terms that no other stack needs would go through memory for nothing. A sum over the batch (a layer norm's
+// weight gradient) is made in each step; small summands are reduced after the loop: a sum over rows binds them
+// together. What is as large as the state (the gradient of the keys that every step attends to) stays in the loop.
+void keep_large_terms(const Graph& body, std::int64_t steps, const Tuning& tuning,
                            std::vector<std::optional<Term>>& terms,
                            const std::function<bool(const ValueId&)>& is_sequence) {
   const auto large_bytes = static_cast<double>(tuning.deferred_summand_bytes);
@@ -96,24 +116,32 @@ void reduce_large_summands(const Graph& body, std::int64_t steps, const Tuning& 
   for (const auto& t : terms)
     if (t && t->kind != Term::Kind::sum) stacked.insert(stacked.end(), t->factors.begin(), t->factors.end());
   for (const NamedValue& output : body.outputs()) stacked.push_back(output.value);
-  for (auto& t : terms) {
-    if (!t || t->kind != Term::Kind::sum || body.node(t->node).op != Op::reduce_sum) continue;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    std::optional<Term>& t = terms[i];
+    if (!t || t->kind != Term::Kind::sum) continue;
     const ValueId summand = t->factors[0];
     const double bytes = static_cast<double>(body.type(summand).bytes()) * static_cast<double>(steps);
-    if (bytes < large_bytes || body.type({t->node, 0}).bytes() * 2 > body.type(summand).bytes()) continue;
+    if (bytes < large_bytes) continue;
     if (is_sequence(summand) || std::find(stacked.begin(), stacked.end(), summand) != stacked.end()) continue;
+    if (body.node(t->node).op != Op::reduce_sum) {
+      if (body.type(summand).bytes() == body.type(body.inputs()[i].value).bytes()) t.reset();
+      continue;
+    }
+    if (body.type({t->node, 0}).bytes() * 2 > body.type(summand).bytes()) continue;
     t->factors = {{t->node, 0}};
     t->reduced = true;
   }
 }
 
 // What happened to a state that adds up something.
-void note_term(PassLog& log, const Graph& body, std::size_t state, const std::optional<Term>& term) {
+void note_term(PassLog& log, const Graph& body, std::size_t state, const std::optional<Term>& term, bool large) {
   const ValueId self = body.inputs()[state].value;
   const Node& next = body.node(body.outputs()[state].value.node);
   const bool adds_up = next.op == Op::add && (next.inputs[0] == self || next.inputs[1] == self);
   const std::string text = body.type(self).text();
-  if (!term && adds_up) log.add("kept accumulating " + text + " in every step", "the loop reads the partial sum");
+  if (!term && adds_up)
+    log.add("kept accumulating " + text + " in every step",
+            large ? "the terms of all steps are large" : "the loop reads the partial sum");
   if (!term) return;
   constexpr const char* k_reduced =
       "summed over the batch in each step and over time after the loop: the terms are large";
@@ -125,8 +153,30 @@ void note_term(PassLog& log, const Graph& body, std::size_t state, const std::op
   }
 }
 
+// Whether a node of the body depends on a state.
+std::vector<bool> reads_states(const Graph& body, int n_states) {
+  std::vector<bool> reads(body.nodes().size(), false);
+  for (int i = 0; i < n_states; ++i)
+    reads[static_cast<std::size_t>(body.inputs()[static_cast<std::size_t>(i)].value.node)] = true;
+  for (std::size_t n = 0; n < reads.size(); ++n)
+    for (const ValueId& id : body.nodes()[n].inputs) reads[n] = reads[n] || reads[static_cast<std::size_t>(id.node)];
+  return reads;
+}
+
+// Drops terms in whose factors a state has a part, and those that split_scans leaves in the loop anyway.
+void keep_stateless(const Graph& body, std::vector<std::optional<Term>>& terms) {
+  const std::vector<bool> reads = reads_states(body, static_cast<int>(terms.size()));
+  for (auto& t : terms) {
+    if (!t) continue;
+    const bool leaves = t->kind == Term::Kind::product || body.node(t->node).op == Op::reduce_sum;
+    if (!leaves || reads[static_cast<std::size_t>(t->node)]) t.reset();
+  }
+}
+
+enum class Which : std::uint8_t { stateless, all };
+
 // The scan with the factors of its terms as further outputs; the summed states stay in it, unread, for prune_scans.
-std::vector<Value> defer_states(const RewriteNode& at, const Tuning& tuning, PassLog* log) {
+std::vector<Value> defer_states(const RewriteNode& at, Which which, const Tuning& tuning, PassLog* log) {
   const ScanLayout l = scan_layout(at.node);
   const Graph& body = *at.node.body;
   if (l.has_lengths || l.has_reset || l.packed || l.steps == 0) return {};
@@ -141,12 +191,15 @@ std::vector<Value> defer_states(const RewriteNode& at, const Tuning& tuning, Pas
   };
   for (std::size_t i = 0; i < n_states; ++i) terms[i] = find_term(body, i, uses);
   // Masked loops keep their stacks of rows: a later pass may leave out the rows that are not there.
-  const auto inputs = body.inputs();
-  const bool masked = std::any_of(inputs.begin() + l.n_states, inputs.begin() + l.n_states + l.n_sequences,
-                                  [&](const NamedValue& input) { return body.type(input.value).dtype == DType::b8; });
-  if (!masked) reduce_large_summands(body, l.steps, tuning, terms, is_sequence);
+  const auto sequences = std::span(at.node.inputs).subspan(n_states, static_cast<std::size_t>(l.n_sequences));
+  const bool masked = std::any_of(sequences.begin(), sequences.end(),
+                                  [&](const ValueId& id) { return mask_of(at.source, id).has_value(); });
+  const std::vector<std::optional<Term>> found = terms;
+  if (which == Which::stateless) keep_stateless(body, terms);
+  else if (!masked) keep_large_terms(body, l.steps, tuning, terms, is_sequence);
   const InLoop in_loop(log, at.source, at.node);
-  for (std::size_t i = 0; log && i < n_states; ++i) note_term(*log, body, i, terms[i]);
+  for (std::size_t i = 0; log && i < n_states; ++i)
+    if (terms[i] || which == Which::all) note_term(*log, body, i, terms[i], found[i].has_value());
   for (std::size_t i = 0; i < n_states; ++i) {
     if (!terms[i]) continue;
     for (const ValueId& factor : terms[i]->factors)
@@ -173,14 +226,21 @@ std::vector<Value> defer_states(const RewriteNode& at, const Tuning& tuning, Pas
   return result;
 }
 
+std::shared_ptr<const Graph> defer_in(const Graph& graph, Which which, const Tuning& tuning, PassLog* log) {
+  return with_bodies(graph, [&](const Graph& g) -> std::shared_ptr<const Graph> {
+    return rewrite(g, [&](const RewriteNode& at) -> std::vector<Value> {
+      return at.node.op == Op::scan ? defer_states(at, which, tuning, log) : std::vector<Value>{};
+    });
+  }, log);
+}
+
 }  // namespace
 
 std::shared_ptr<const Graph> defer(const Graph& graph, const Tuning& tuning, PassLog* log) {
-  return with_bodies(graph, [&](const Graph& g) -> std::shared_ptr<const Graph> {
-    return rewrite(g, [&](const RewriteNode& at) -> std::vector<Value> {
-      return at.node.op == Op::scan ? defer_states(at, tuning, log) : std::vector<Value>{};
-    });
-  }, log);
+  return defer_in(graph, Which::all, tuning, log);
+}
+std::shared_ptr<const Graph> defer_stateless(const Graph& graph, const Tuning& tuning, PassLog* log) {
+  return defer_in(graph, Which::stateless, tuning, log);
 }
 
 }  // namespace unroll

@@ -92,6 +92,9 @@ Value fold_transpose(const RewriteNode& at) {
     x = operand_of(x, 0);
   }
   if (std::is_sorted(permutation.begin(), permutation.end())) return x;
+  Ints moved = permutation;  // axes of size 1 lie anywhere
+  std::erase_if(moved, [&](std::int64_t axis) { return x.shape()[static_cast<int>(axis)] == 1; });
+  if (std::is_sorted(moved.begin(), moved.end())) return reshape(x, type_of(at).shape);
   return x == at.operands[0] ? Value() : transpose(x, std::move(permutation));
 }
 Value part_of(Value x, int axis, std::int64_t start, std::int64_t size) {
@@ -147,6 +150,13 @@ Value fold_concat(const RewriteNode& at) {
   finish();
   return parts.size() < at.operands.size() ? concat(parts, static_cast<int>(axis)) : Value();
 }
+// An index along the last axis is the same in every row.
+Value fold_iota(const RewriteNode& at) {
+  const Shape& shape = type_of(at).shape;
+  const int last = shape.rank() - 1;
+  if (last < 1 || at.node.attributes.get<std::int64_t>("axis") != last) return {};
+  return as_output(at, iota(at.target, Shape{shape[last]}, 0));
+}
 Value fold_pad(const RewriteNode& at) { return fold_same_type(at); }
 Value fold_reduce(const RewriteNode& at) {
   return at.node.attributes.get<Ints>("axes").empty() ? at.operands[0] : Value();
@@ -187,7 +197,7 @@ const std::map<Op, Rule>& rules() {
       {Op::transpose, fold_transpose}, {Op::slice, fold_slice},
       {Op::pad, fold_pad},           {Op::reduce_sum, fold_reduce},
       {Op::reduce_max, fold_reduce}, {Op::matmul, fold_matmul},
-      {Op::concat, fold_concat},
+      {Op::concat, fold_concat},       {Op::iota, fold_iota},
   };
   return table;
 }

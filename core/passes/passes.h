@@ -45,6 +45,8 @@ std::shared_ptr<const Graph> checkpoint(const Graph& graph, PassLog* log = nullp
 std::shared_ptr<const Graph> split_scans(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
 // A state that only adds up products or sums over time becomes one product or sum after the loop.
 std::shared_ptr<const Graph> defer(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
+// The same for products and sums that need no other state, which split_scans would take apart.
+std::shared_ptr<const Graph> defer_stateless(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
 // Scans whose rows end at their lengths, and the products around them, on the rows that exist.
 std::shared_ptr<const Graph> pack(const Graph& graph, PassLog* log = nullptr);
 // Scans whose rows end at their lengths take the lengths again, and their steps no longer select.
@@ -55,6 +57,9 @@ std::shared_ptr<const Graph> bind_constants(const Graph& graph);
 std::shared_ptr<const Graph> chunk_scans(const Graph& graph, std::int64_t steps);
 // Slices of elementwise results become elementwise results of slices.
 std::shared_ptr<const Graph> sink_slices(const Graph& graph);
+// Elementwise ops on inputs and reshaped results become reshaped elementwise ops, where the reshape leaves rows as they
+// are.
+std::shared_ptr<const Graph> raise_reshapes(const Graph& graph);
 // A reduction over the last axis and the elementwise work around it become one row_group node.
 std::shared_ptr<const Graph> row_groups(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
 // A row group adds up rows of what only a sum over all rows reads.

@@ -88,6 +88,7 @@ constexpr Pass k_passes[] = {
     {"concat_products", false, tuned<concat_products>},
     {"cse", false, plain<eliminate_common>},
     {"join_parts", false, plain<join_parts>},
+    {"defer", false, tuned<defer_stateless>},
     {"split", false, tuned<split_scans>},
     {"defer", false, tuned<defer>},
     {"fold", false, plain<fold>},
@@ -101,6 +102,7 @@ constexpr Pass k_passes[] = {
     {"fold", false, plain<fold>},
     {"cse", false, plain<eliminate_common>},
     {"scan_dce", false, plain<prune_scans>},
+    {"raise_reshapes", false, plain<raise_reshapes>},
     {"row_groups", false, row_groups_if_wanted},  // within a group slices cost nothing: whole rows are fewer calls
     {"sum_rows", false, told<sum_rows>},
     {"sink_slices", false, plain<sink_slices>},

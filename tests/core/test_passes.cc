@@ -265,6 +265,95 @@ TEST_CASE("a large sum over the batch is made in each step unless its summands a
   CHECK(stacked_bytes(10, {.deferred_summand_bytes = 1000}) == 10 * 256 * 4);
 }
 
+// The largest value outside of loops, and the products there.
+struct Outside {
+  std::int64_t largest = 0;
+  std::vector<const Node*> products;
+};
+Outside outside(const Graph& graph) {
+  Outside found;
+  for (const Node& node : graph.nodes()) {
+    for (const Type& type : node.outputs) found.largest = std::max(found.largest, type.shape.elements());
+    if (node.op == Op::matmul) found.products.push_back(&node);
+  }
+  return found;
+}
+
+TEST_CASE("the gradient of an output layer in the loop is one product, not one for each step") {
+  Graph g;
+  Value w = g.input("w", f32({4, 4})), v = g.input("v", f32({4, 50})), h = g.input("h", f32({3, 4}));
+  const Value x = g.input("x", f32({7, 3, 4}));
+  const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{w, v}, [](const StepValues& s) -> StepResult {
+    const Value next = tanh(matmul(s.states[0], s.constants[0]) + s.sequences[0]);
+    return {{next}, {tanh(matmul(next, s.constants[1]))}};
+  });
+  g.output("dv", differentiate(sum(square(r.outputs[0])), std::vector{v})[0]);
+  const auto merged = prune_scans(*merge_scans(*eliminate_common(g)));
+  const auto deferred = prune_scans(*defer(*split_scans(*defer_stateless(*merged))));
+  const Outside found = outside(*deferred);
+  CHECK(found.largest == 7 * 3 * 50);  // the logits, and no [7,4,50]
+  for (const Node& node : deferred->nodes())
+    if (node.op == Op::scan) CHECK(count(*node.body, Op::matmul) <= 1);  // h W
+}
+
+TEST_CASE("a sum of batched products over time becomes one batched product") {
+  Graph g;
+  const Value values = g.input("values", f32({2, 5, 6})), h = g.input("h", f32({2, 1, 5}));
+  const Value x = g.input("x", f32({7, 2, 1, 5}));
+  const ScanResult r = scan(std::vector{h}, std::vector{x}, std::vector{values}, [](const StepValues& s) -> StepResult {
+    const Value context = matmul(s.states[0], s.constants[0]);  // [2,1,6]
+    return {{tanh(s.sequences[0] * reduce_sum(context, {2}, true))}, {}};
+  });
+  g.output("d", differentiate(sum(square(r.states[0])), std::vector{values})[0]);
+  const auto deferred = prune_scans(*defer(*prune_scans(*merge_scans(*eliminate_common(g)))));
+  const Outside found = outside(*deferred);
+  REQUIRE(found.products.size() == 1);
+  CHECK(found.products[0]->outputs[0] == f32({2, 5, 6}));
+  CHECK(deferred->type(found.products[0]->inputs[0]).shape == Shape{2, 7, 5});
+}
+
+TEST_CASE("what is as large as the state that adds it up stays in the loop, unless it is small or stacked anyway") {
+  const auto stays = [](std::int64_t steps, bool stacks) {
+    Graph g;
+    const Value keys = g.input("keys", f32({32, 64})), h = g.input("h", f32({1, 64}));
+    const Value x = g.input("x", f32({steps, 1, 64}));
+    const ScanResult r = scan(std::vector{h, keys * 0.0}, std::vector{x}, std::vector{keys},
+                              [&](const StepValues& s) -> StepResult {
+                                const Value term = tanh(s.constants[0] + s.states[0]);
+                                const Value next = tanh(s.sequences[0] + reduce_sum(term, {0}, true));
+                                const std::vector<Value> outputs = stacks ? std::vector{term} : std::vector<Value>{};
+                                return {{next, s.states[1] + term}, outputs};
+                              });
+    g.output("sum", r.states[1]);
+    if (stacks) g.output("terms", r.outputs[0]);
+    return scan_layout(only(*prune_scans(*defer(g)), Op::scan)).n_states == 2;
+  };
+  CHECK(stays(200, false));  // 1.6 MB of terms
+  CHECK_FALSE(stays(200, true));
+  CHECK_FALSE(stays(20, false));
+}
+
+TEST_CASE("an elementwise op on an input and a reshaped result joins what makes the result") {
+  Graph g;
+  const Value state = g.input("state", f32({2, 5, 6})), x = g.input("x", f32({2, 1, 5, 6}));
+  g.output("next", state + reshape(tanh(x), {2, 5, 6}));
+  g.output("other", state + reshape(tanh(x), {2, 5, 6}) * 2.0);  // no input: stays
+  const auto raised = raise_reshapes(g);
+  CHECK(raised->node(raised->outputs()[0].value.node).op == Op::reshape);
+  CHECK(raised->node(raised->outputs()[1].value.node).op == Op::add);
+  CHECK(count(*fuse(*raised), Op::fused) == 2);  // tanh and the sum; the double and the sum
+}
+
+TEST_CASE("a transposition that moves axes of size 1 only is a reshape") {
+  Graph g;
+  const Value x = g.input("x", f32({7, 1, 5}));
+  g.output("y", tanh(transpose(x, {1, 0, 2})));
+  g.output("z", tanh(transpose(x, {2, 1, 0})));
+  const auto folded = fold(g);
+  CHECK(count(*folded, Op::transpose) == 1);
+  CHECK(count(*folded, Op::reshape) == 1);
+}
+
 TEST_CASE("slices sink below elementwise ops, however many lie above each other") {
   Graph g;
   Value a = g.input("a", f32({3, 8})), b = g.input("b", f32({8}));
