@@ -56,12 +56,40 @@ void sink_loads(const Graph& graph, const std::vector<bool>& elementwise, std::v
     }
 }
 
+// What is computed from inputs and scalars alone joins the group that reads it, however late: beta * v of Adam would go
+// through memory otherwise. All readers are of one depth, and the inputs are there anyway.
+void sink_producers(const Graph& graph, const std::vector<bool>& elementwise, std::vector<int>& depth) {
+  const auto nodes = graph.nodes();
+  std::vector<int> readers(nodes.size(), -1);  // their depth; k_several: of more than one, or another op reads it
+  constexpr int k_several = -2;
+  std::vector<bool> from_inputs(nodes.size(), false);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const bool one = nodes[i].outputs.size() == 1;
+    from_inputs[i] = nodes[i].op == Op::input || nodes[i].op == Op::constant;
+    if (!elementwise[i] || !one) continue;
+    from_inputs[i] = std::all_of(nodes[i].inputs.begin(), nodes[i].inputs.end(), [&](const ValueId& id) {
+      return from_inputs[static_cast<std::size_t>(id.node)] || graph.type(id).shape.rank() == 0;
+    });
+  }
+  for (const NamedValue& output : graph.outputs()) readers[static_cast<std::size_t>(output.value.node)] = k_several;
+  for (std::size_t i = nodes.size(); i-- > 0;) {
+    if (elementwise[i] && from_inputs[i] && readers[i] > depth[i]) depth[i] = readers[i];
+    for (const ValueId& id : nodes[i].inputs) {
+      const auto from = static_cast<std::size_t>(id.node);
+      const bool fuses = elementwise[i] && nodes[i].outputs[0].shape == graph.type(id).shape;
+      if (!fuses || (readers[from] >= 0 && readers[from] != depth[i])) readers[from] = k_several;
+      else if (readers[from] == -1) readers[from] = depth[i];
+    }
+  }
+}
+
 NodeSets group(const Graph& graph) {
   const auto nodes = graph.nodes();
   std::vector<bool> elementwise;
   for (const Node& node : nodes) elementwise.push_back(is_elementwise(node.op));
   auto depth = group_depths(graph, elementwise);
   sink_loads(graph, elementwise, depth);
+  sink_producers(graph, elementwise, depth);
   NodeSets groups(nodes.size());
   std::map<ValueId, int> reader;  // elementwise siblings that read one full-size value share the load
   for (std::size_t i = 0; i < nodes.size(); ++i) {
