@@ -5,6 +5,14 @@
 
 namespace unroll {
 
+bool repeats_rows(const Shape& from, const Shape& to) {
+  const int missing = to.rank() - from.rank();
+  if (missing < 0 || from.elements() == 0) return false;
+  for (int axis = 0; axis + 1 < from.rank(); ++axis)
+    if (from[axis] != to[axis + missing] && from[axis] != 1) return false;
+  return true;
+}
+
 bool is_row_op(const Graph& graph, const Node& node) {
   if (node.outputs.size() != 1 || node.inputs.empty()) return false;
   const Shape& shape = node.outputs[0].shape;
@@ -13,9 +21,7 @@ bool is_row_op(const Graph& graph, const Node& node) {
     const Shape& in = graph.type(id).shape;
     return in.rank() == shape.rank() && leading_axes(in) == leading_axes(shape) && in.elements() > 0;
   };
-  const auto rows_or_shared = [&](const ValueId& id) {
-    return same_rows(id) || is_for_every_row(graph.type(id).shape);
-  };
+  const auto rows_or_repeated = [&](const ValueId& id) { return repeats_rows(graph.type(id).shape, shape); };
   switch (node.op) {
     case Op::slice:
     case Op::concat:
@@ -26,8 +32,8 @@ bool is_row_op(const Graph& graph, const Node& node) {
     case Op::reduce_max:
       return !is_half(graph.type(node.inputs[0]).dtype) && same_rows(node.inputs[0]) &&
              node.attributes.get<Ints>("axes") == Ints{shape.rank() - 1};
-    case Op::broadcast: return rows_or_shared(node.inputs[0]);
-    default: return is_elementwise(node.op) && std::all_of(node.inputs.begin(), node.inputs.end(), rows_or_shared);
+    case Op::broadcast: return rows_or_repeated(node.inputs[0]);
+    default: return is_elementwise(node.op) && std::all_of(node.inputs.begin(), node.inputs.end(), rows_or_repeated);
   }
 }
 

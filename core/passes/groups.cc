@@ -46,6 +46,19 @@ bool is_row_reduction(const Graph& graph, const Node& node, std::int64_t fewest_
          node.attributes.get<Ints>("axes") == Ints{x.rank() - 1} && x.removed(x.rank() - 1).elements() >= fewest_rows;
 }
 
+std::int64_t summed_rows(const Graph& graph, const Node& node) {
+  if (node.op != Op::reduce_sum) return 0;
+  const Shape& from = graph.type(node.inputs[0]).shape;
+  const Ints& axes = node.attributes.get<Ints>("axes");
+  if (from.rank() < 2 || axes.empty() || axes.back() != from.rank() - 2) return 0;
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] != axes[0] + static_cast<std::int64_t>(i)) return 0;
+    rows *= from[static_cast<int>(axes[i])];
+  }
+  return rows;
+}
+
 namespace {
 
 class Rebuild {

@@ -58,5 +58,7 @@ bool is_scalar_constant(const Graph& graph, const ValueId& id);
 
 // A reduction over the last axis of so many rows at least: of enough for a row group (row_groups.cc).
 bool is_row_reduction(const Graph& graph, const Node& node, std::int64_t fewest_rows);
+// How many rows [L, W] each element of a sum over the last axes of L adds up; 0 for other nodes.
+std::int64_t summed_rows(const Graph& graph, const Node& node);
 
 }  // namespace unroll

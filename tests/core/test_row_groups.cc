@@ -116,6 +116,63 @@ TEST_CASE("a group never reads what it makes through another op") {
   CHECK(find_groups(*graph).groups.size() == 2);
 }
 
+// Additive attention and its gradient: scores of [B,S] positions by a query for each sentence.
+struct Attention {
+  Graph g;
+  Attention(std::int64_t B, std::int64_t S, std::int64_t A) {
+    const Value keys = g.input("keys", f32({B, 1, S, A})), query = g.input("query", f32({B, 1, 1, A}));
+    const Value v = g.input("v", f32({A})), d = g.input("d", f32({B, 1, S, 1}));
+    const Value score = reduce_sum(tanh(keys + query) * v, {3}, true);
+    const std::vector<Value> scores{score}, cotangents{d}, wrt{keys, query, v};
+    const auto gradients = differentiate(scores, cotangents, wrt);
+    g.output("score", score);
+    for (std::size_t i = 0; i < wrt.size(); ++i) g.output("d" + std::to_string(i), gradients[i]);
+  }
+};
+
+TEST_CASE("rows of an operand repeat along its axes of size 1: attention has no intermediate of all positions") {
+  for (const std::int64_t B : {1, 3}) {
+    CAPTURE(B);
+    const Attention attention(B, 96, 700);
+    const auto cpu = make_backend("cpu", {1});
+    const auto graph = lower(attention.g, *cpu);
+    std::size_t large = 0;  // results of [B,S,A]
+    for (const Node& node : graph->nodes())
+      for (const Type& type : node.outputs) large += node.op != Op::input && type.shape.elements() >= B * 96 * 700;
+    CHECK(large == 1);  // the gradient of the keys
+    CHECK(find_groups(*graph).groups.size() == 1);
+  }
+}
+
+TEST_CASE("attention by rows has the results of single ops, for any number of threads") {
+  for (const std::int64_t B : {1, 2, 5}) {
+    CAPTURE(B);
+    const Attention attention(B, 96, 700);
+    TensorMap inputs;
+    for (const NamedValue& input : attention.g.inputs()) {
+      const std::vector<ParameterSpec> spec{{input.name, attention.g.type(input.value), Initializer::uniform(2)}};
+      inputs.merge(initialize(spec, 3));
+    }
+    const TensorMap plain =
+        evaluate(attention.g, *make_backend("cpu", {1}), inputs, {.without = {"row_groups", "raise_reshapes"}});
+    const TensorMap wanted = evaluate(attention.g, *make_backend("cpu", {1}), inputs);
+    for (const auto& output : plain) {
+      CAPTURE(output.first);
+      double largest = 0, off = 0;
+      for (std::int64_t i = 0; i < output.second.elements(); ++i) {
+        largest = std::max(largest, std::abs(output.second.at(i)));
+        off = std::max(off, std::abs(output.second.at(i) - wanted.at(output.first).at(i)));
+      }
+      CHECK(off <= 0x1p-23 * 700 * largest);  // sums of at most 700 terms in another order
+    }
+    for (const int threads : {2, 3, 4}) {
+      const TensorMap got = evaluate(attention.g, *make_backend("cpu", {threads}), inputs);
+      for (const auto& output : wanted)
+        CHECK(std::ranges::equal(got.at(output.first).bytes(), output.second.bytes()));
+    }
+  }
+}
+
 Value row_sum(Value x) { return reduce_sum(x, {x.rank() - 1}, true); }
 Value normalized(Value x) {
   const Value centred = x - row_sum(x) / static_cast<double>(x.shape()[x.rank() - 1]);
