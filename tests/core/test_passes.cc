@@ -390,6 +390,20 @@ TEST_CASE("a long chain becomes several groups that a kernel's tiles can hold") 
     if (node.op == Op::fused) CHECK(node.body->nodes().size() <= 4 * 48);
 }
 
+TEST_CASE("what is computed from inputs alone joins the group that reads it, behind a product too") {
+  const auto groups = [](bool another_reader) {
+    Graph g;
+    const Value x = g.input("x", f32({4, 4})), v = g.input("v", f32({4, 4}));
+    const Value scaled = v * 0.9;
+    g.output("y", scaled + tanh(matmul(x, x)));
+    if (another_reader) g.output("z", matmul(scaled, x));
+    const auto fused = fuse(g);
+    return std::pair(count(*fused, Op::fused), count(*fused, Op::mul));
+  };
+  CHECK(groups(false) == std::pair{1, 0});
+  CHECK(groups(true) == std::pair{1, 1});
+}
+
 TEST_CASE("a group never reads what it makes through another op") {
   // a -> reduce -> b and a -> c, b -> c: a and c must not share a group.
   Graph g;
