@@ -10,6 +10,7 @@
 
 #include "backends/common/print_expression.h"
 #include "backends/common/print_rows.h"
+#include "core/ir/row_ops.h"
 #include "tests/core/expression_trees.h"
 #include "tests/core/printed_code.h"
 #include "tests/support/setting.h"
@@ -92,6 +93,14 @@ std::vector<RowCase> row_cases() {
     list.back().sums = {1, 2, 3, 4, 5};
     list.back().sum_rows = at.rows % 2 == 0 ? 2 : at.rows;
   }
+  // Rows [2,3] of which one operand repeats along the last axis, one along the first, and one lacks the first.
+  auto body = std::make_shared<Graph>();
+  const Value x = body->input("x", {DType::f32, {2, 3, 7}}), q = body->input("q", {DType::f32, {2, 1, 7}});
+  const Value first = body->input("first", {DType::f32, {1, 3, 7}}), lacks = body->input("lacks", {DType::f32, {3, 1}});
+  const Value y = tanh(x + q) * first;
+  body->output("score", reduce_sum(y, {2}, true) + lacks);
+  body->output("y", y);
+  list.push_back({"repeated rows", body});
   return list;
 }
 
@@ -142,9 +151,9 @@ void check_rows(Dialect dialect) {
     void* const function = code.find("k" + std::to_string(first));
     REQUIRE(function);
     const auto sizes = packed_sizes(kernel_of(cases[k], dialect, 0).sizes, options_of(dialect), {});
-    reinterpret_cast<PrintedFunction>(function)(in.data(), out.data(), sizes.data(), x[0]);
+    reinterpret_cast<PrintedFunction>(function)(in.data(), out.data(), sizes.data(), leading_axes(x).elements());
     // Sums in any order: 2 u per term of values below 8, times what follows them.
-    const double allowed = 0x1p-23 * 8 * 8 * static_cast<double>(3 * x[1] + 8);
+    const double allowed = 0x1p-23 * 8 * 8 * static_cast<double>(3 * x[x.rank() - 1] + 8);
     for (std::size_t o = 0; o < results.size(); ++o) {
       const Tensor& tensor = wanted.at(graph->outputs()[o].name);
       CAPTURE(graph->outputs()[o].name);
