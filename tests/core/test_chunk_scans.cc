@@ -48,22 +48,26 @@ std::vector<std::int64_t> steps_of_loops(const Graph& graph) {
   return steps;
 }
 
-// On `cpu` a product of few rows takes another kernel, which sums in another order: there only chunks of many rows.
+// On `cpu` a product of few rows takes another kernel, which sums in another order: there only chunks of many rows. Row
+// groups there add up the rows of each step of a whole loop, but not of a chunk, so sum_rows is left out.
 TEST_CASE("loops in chunks give the bits of whole loops, values and gradients") {
   for (const std::string name : {"reference", "cpu"})
     for (const char* cell : {"rnn", "gru", "lstm", "lnlstm"})
       for (const bool bidirectional : {false, true}) {
         if (std::string(cell) == "lnlstm" && bidirectional) continue;
         CAPTURE(name);
-        CAPTURE(cell);
+        CAPTURE(std::string(cell));
         CAPTURE(bidirectional);
         const auto backend = make_backend(name, {.threads = 2});
         const Network n = stack(cell, bidirectional);
-        const TensorMap whole = Program(*n.graph, *backend).run(n.inputs);
+        PlanOptions options;
+        options.without = {"sum_rows"};
+        const TensorMap whole = Program(*n.graph, *backend, options).run(n.inputs);
         for (const std::int64_t steps : {1, 9, 4, 5, 10, 50}) {
           if (name == "cpu" && (steps == 1 || steps == 9)) continue;
           CAPTURE(steps);
-          const TensorMap chunks = Program(*n.graph, *backend, {.chunk_steps = steps}).run(n.inputs);
+          options.chunk_steps = steps;
+          const TensorMap chunks = Program(*n.graph, *backend, options).run(n.inputs);
           for (const auto& output : whole) {
             CAPTURE(output.first);
             REQUIRE(std::ranges::equal(output.second.bytes(), chunks.at(output.first).bytes()));
