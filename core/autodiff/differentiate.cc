@@ -77,6 +77,7 @@ class Walk {
   }
 
   void apply_rule(const Backward& call) {
+    const OriginScope of_node(graph_, {call.node.origin.layer, Origin::Phase::backward});
     const Rule rule = find_rule(call.node.op);
     if (!rule)
       throw Error(ErrorKind::unsupported, "differentiate", "op '" + name_of(call.node.op) + "' has no gradient",

@@ -25,6 +25,32 @@ const NamedValue* find_named(std::span<const NamedValue> list, std::string_view 
   return at == list.end() ? nullptr : &*at;
 }
 
+// `inner` where `outer` is around it.
+Origin nested(const Origin& outer, const Origin& inner) {
+  Origin origin{inner.layer, std::max(outer.phase, inner.phase)};
+  if (inner.layer.empty()) origin.layer = outer.layer;
+  else if (inner.layer.front() == '.')
+    origin.layer = outer.layer.empty() ? inner.layer.substr(1) : outer.layer + inner.layer;
+  return origin;
+}
+
+// Of a node that was appended outside of all scopes. Of the operands in the latest phase, an input of the graph counts
+// first: it is a parameter.
+Origin origin_of_operands(const Graph& graph, const std::vector<ValueId>& inputs) {
+  Origin origin;
+  bool of_input = false;
+  for (const ValueId& id : inputs) {
+    const Node& from = graph.node(id.node);
+    if (from.op == Op::constant || from.origin.phase < origin.phase) continue;
+    const bool is_later = from.origin.phase > origin.phase, is_input = from.op == Op::input;
+    origin.phase = from.origin.phase;
+    if (from.origin.layer.empty() || !(is_later || origin.layer.empty() || (is_input && !of_input))) continue;
+    origin.layer = from.origin.layer;
+    of_input = is_input;
+  }
+  return origin;
+}
+
 }  // namespace
 
 template <class T>
@@ -101,7 +127,9 @@ std::vector<Value> Graph::append(Op op, std::span<const Value> inputs, Attribute
   }
   std::vector<Type> outputs = infer_types({op, types, attributes, body.get()});
   const auto id = static_cast<std::int32_t>(nodes_.size());
-  nodes_.push_back({op, std::move(ids), std::move(attributes), std::move(body), std::move(outputs)});
+  Origin origin = origin_ ? *origin_ : origin_of_operands(*this, ids);
+  nodes_.push_back(
+      {op, std::move(ids), std::move(attributes), std::move(body), std::move(outputs), std::move(origin)});
   std::vector<Value> values;
   for (std::size_t i = 0; i < nodes_.back().outputs.size(); ++i)
     values.push_back({this, {id, static_cast<std::int32_t>(i)}});
@@ -111,6 +139,15 @@ std::vector<Value> Graph::append(Op op, std::span<const Value> inputs, Attribute
 Value Graph::append_one(Op op, std::span<const Value> inputs, Attributes attributes,
                         std::shared_ptr<const Graph> body) {
   return append(op, inputs, std::move(attributes), std::move(body)).at(0);
+}
+
+std::vector<Value> Graph::append_copy(const Node& node, std::span<const Value> inputs) {
+  const OriginScope of_node(*this, node.origin);
+  return append(node.op, inputs, node.attributes, node.body);
+}
+
+OriginScope::OriginScope(Graph& graph, const Origin& origin) : graph_(graph), outer_(graph.origin_) {
+  graph.origin_ = outer_ ? nested(*outer_, origin) : origin;
 }
 
 Value Graph::find_input(std::string_view name) {
@@ -150,7 +187,7 @@ std::vector<Value> inline_graph(Graph& target, const Graph& source, std::span<co
     const Node& node = source.nodes()[i];
     std::vector<Value> operands;
     for (const ValueId& id : node.inputs) operands.push_back(at(id));
-    map[i] = target.append(node.op, operands, node.attributes, node.body);
+    map[i] = target.append_copy(node, operands);
   }
   std::vector<Value> outputs;
   for (const NamedValue& output : source.outputs()) outputs.push_back(at(output.value));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors about shapes and types that name the layer.
+// Layers of a model: their nodes carry the layer's name, and so do errors about shapes and types.
 #pragma once
 
 #include <string>
@@ -21,7 +21,8 @@ class LayerError : public Error {
 // Builds a part of a model. A shape or type error in it becomes "[encoder.l0] linear: ...". At the root of a model,
 // where the path is empty, it keeps its text.
 template <class Build>
-auto in_layer(const std::string& path, const Build& build) {
+auto in_layer(Graph& graph, const std::string& path, const Build& build) {
+  const OriginScope of_layer(graph, {path});
   try {
     return build();
   } catch (const LayerError&) {
@@ -33,7 +34,7 @@ auto in_layer(const std::string& path, const Build& build) {
 }
 template <class Build>
 auto in_layer(const Scope& scope, const Build& build) {
-  return in_layer(scope.path(), build);
+  return in_layer(scope.graph(), scope.path(), build);
 }
 
 }  // namespace unroll

@@ -7,6 +7,29 @@
 
 namespace unroll {
 
+namespace {
+
+// Where "_l0" of "weight_hh_l0" or "weight_hh_l0_reverse" begins, or npos.
+std::size_t stack_suffix(std::string_view name) {
+  const std::size_t at = name.rfind("_l");
+  if (at == std::string_view::npos || at + 2 == name.size()) return std::string_view::npos;
+  const std::size_t end = name.find_first_not_of("0123456789", at + 2);
+  const bool is_suffix = end == std::string_view::npos || (end > at + 2 && name.substr(end) == "_reverse");
+  return is_suffix ? at : std::string_view::npos;
+}
+
+// "recurrent.l0" for "weight_ih_l0_reverse" at "recurrent": both directions are one layer. At the root of a model the
+// first part of the name is the layer.
+std::string layer_of_parameter(const std::string& path, std::string_view name) {
+  const std::size_t suffix = stack_suffix(name);
+  if (suffix == std::string_view::npos) return path.empty() ? std::string(name.substr(0, name.find('.'))) : path;
+  const std::size_t start = suffix + 1, end = name.find("_reverse", start);
+  const std::string_view layer = name.substr(start, end == std::string_view::npos ? end : end - start);
+  return path.empty() ? std::string(layer) : path + "." + std::string(layer);
+}
+
+}  // namespace
+
 struct Scope::Registry {
   Graph& graph;
   bool training;
@@ -49,6 +72,7 @@ Value Scope::parameter(std::string_view name, Shape shape, Initializer initializ
     return at->second;
   }
   const Type type{registry_->dtype, shape};
+  const OriginScope of_layer(registry_->graph, {layer_of_parameter(path(), name)});
   const Value value = registry_->graph.input(full, type);
   registry_->values.emplace(full, value);
   registry_->parameters.push_back({full, type, initializer});

@@ -23,7 +23,8 @@ constexpr int k_max_expansions = 32;
 // What a gradient node is the gradient of: a node of the same op, inputs and attributes.
 Node forward_of(const Node& gradient) {
   const auto n = static_cast<std::ptrdiff_t>(gradient.attributes.get<std::int64_t>("n_inputs"));
-  Node forward{find_op(gradient.attributes.get<std::string>("of"))->op, {}, gradient.attributes, nullptr, {}};
+  const Op op = find_op(gradient.attributes.get<std::string>("of"))->op;
+  Node forward{op, {}, gradient.attributes, nullptr, {}, gradient.origin};
   forward.inputs.assign(gradient.inputs.begin(), gradient.inputs.begin() + n);
   for (const char* name : {"of", "d_outputs", "d_inputs", "n_inputs"}) forward.attributes.erase(name);
   return forward;
@@ -162,11 +163,12 @@ std::shared_ptr<const Graph> claim_once(const Graph& graph, const AskClaim& ask,
     if (!is_open(at.node)) return {};
     changed = true;
     const std::string text = log ? log->named_text(at.source, at.node) : "";
-    if (log && !claims.has(at.id)) log->add("expanded " + text, claims.refusal(at.id));
+    if (log && !claims.has(at.id)) log->add("expanded " + text, claims.refusal(at.id), at.node.origin.layer);
     if (!claims.has(at.id)) require_body(at.node, claims.refusal(at.id));
     if (!claims.has(at.id)) return inline_graph(at.target, *composite_body(at.source, at.node), at.operands);
     const Claim& claim = claims.of(at.id);
-    if (log) log->add("claimed " + text, "saves " + std::to_string(claim.saved_bytes) + " bytes");
+    if (log)
+      log->add("claimed " + text, "saves " + std::to_string(claim.saved_bytes) + " bytes", at.node.origin.layer);
     std::vector<Value> operands(at.operands.begin(), at.operands.end());
     if (at.node.op == Op::gradient && claim.saved_bytes > 0) {
       const auto& results = savers.of(at, claim);

@@ -203,6 +203,7 @@ class Assign {
 
   void visit(std::int32_t n) {
     const Node& node = source_.node(n);
+    const OriginScope of_node(*target_, node.origin);
     if (node.op == Op::scan) return visit_scan(n, node);
     if (is_f32_product(source_, node)) return visit_product(n, node);
     const bool f32 = node.outputs[0].dtype == DType::f32;
@@ -219,7 +220,7 @@ class Assign {
       const bool sum = node.op == Op::reduce_sum && format_.storage && forms(id).narrow;
       operands.push_back(sum || (is_narrow && i < n_moved) ? narrow(id) : wide(id));
     }
-    keep(n, target_->append(node.op, operands, node.attributes, node.body), is_narrow);
+    keep(n, target_->append_copy(node, operands), is_narrow);
   }
 
   void visit_product(std::int32_t n, const Node& node) {
@@ -283,6 +284,7 @@ std::shared_ptr<const Graph> without_dtype(const Graph& graph, DType dtype, Valu
     for (const ValueId& id : node.inputs)
       operands.push_back(values[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)]);
     const bool stores = !node.outputs.empty() && node.outputs[0].dtype == dtype;
+    const OriginScope of_node(*target, node.origin);
     Attributes attributes = node.attributes;
     if (node.op == Op::input) {
       values.push_back({target->input(attributes.get<std::string>("name"), plain(node.outputs[0]))});

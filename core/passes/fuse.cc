@@ -136,7 +136,7 @@ void note_group(PassLog* log, const Graph& graph, const std::vector<int>& member
   log->add("fused " + std::to_string(members.size()) + " elementwise ops " + graph.type(boundary.results[0]).text() +
                ", " + std::to_string(boundary.operands.size()) + " operands, " +
                std::to_string(boundary.results.size()) + " results",
-           members.size() == most ? limit : "");
+           members.size() == most ? limit : "", boundary.origin.layer);
 }
 
 std::shared_ptr<const Graph> fuse_graph(const Graph& source, std::size_t most, PassLog* log) {

@@ -111,16 +111,34 @@ class Rebuild {
       if (stack.size() > before) continue;
       stack.pop_back();
       for (const int m : unit) done_[static_cast<std::size_t>(m)] = true;
-      if (unit.size() > 1) emit_(unit, boundary_of(unit), *target_, values_);
-      else copy(top);
+      if (unit.size() == 1) {
+        copy(top);
+        continue;
+      }
+      const Boundary boundary = boundary_of(unit);
+      const OriginScope of_unit(*target_, boundary.origin);
+      emit_(unit, boundary, *target_, values_);
     }
+  }
+
+  Origin common_origin(const std::vector<int>& unit) const {
+    Origin common{"", Origin::Phase::communication};
+    bool several = false;
+    for (const int m : unit) {
+      const Origin& origin = graph_.node(m).origin;
+      common.phase = std::min(common.phase, origin.phase);
+      several |= !origin.layer.empty() && !common.layer.empty() && origin.layer != common.layer;
+      if (common.layer.empty()) common.layer = origin.layer;
+    }
+    if (several) common.layer.clear();
+    return common;
   }
 
   void copy(int id) {
     const Node& node = graph_.node(id);
     std::vector<Value> operands;
     for (const ValueId& operand : node.inputs) operands.push_back(values_.at(operand));
-    const auto values = target_->append(node.op, operands, node.attributes, node.body);
+    const auto values = target_->append_copy(node, operands);
     for (std::size_t k = 0; k < values.size(); ++k) values_[{id, static_cast<std::int32_t>(k)}] = values[k];
   }
 
@@ -133,6 +151,7 @@ class Rebuild {
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(m).outputs.size()); ++k)
         if (outside_.count({m, k}) > 0) boundary.results.push_back({m, k});
     }
+    boundary.origin = common_origin(unit);
     return boundary;
   }
 

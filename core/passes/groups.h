@@ -37,6 +37,7 @@ struct Units {
 struct Boundary {
   std::vector<ValueId> operands;  // each once, in order of first use
   std::vector<ValueId> results;   // values that others or named outputs read
+  Origin origin;                  // the layer that the members with one have in common, and the earliest phase
 };
 using ValueMap = std::map<ValueId, Value>;  // values of the source in the target
 // Appends what stands for a unit to the target; sets `values` for each result.

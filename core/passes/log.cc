@@ -63,13 +63,17 @@ void PassLog::begin(std::string_view pass) {
 
 // Inputs of a body have no names that anybody gave.
 void PassLog::enter(const Graph& graph, const Node& scan) {
-  loops_.push_back(loop_text(scan, loops_.empty() ? constants_text(graph, scan) : ""));
+  // Inside the body of a layer's loop everything is of that layer.
+  const std::string layer = loops_.empty() || loops_.back().layer.empty() ? scan.origin.layer : loops_.back().layer;
+  loops_.push_back({loop_text(scan, loops_.empty() ? constants_text(graph, scan) : ""), layer});
 }
 
-void PassLog::add(std::string what, std::string why) {
-  PassNote note{pass_, loops_.empty() ? "" : loops_.back(), std::move(what), std::move(why), 1};
+void PassLog::add(std::string what, std::string why, const std::string& layer) {
+  PassNote note{pass_, loops_.empty() ? "" : loops_.back().text, std::move(what), std::move(why), 1,
+                loops_.empty() ? layer : loops_.back().layer};
   const auto same = [&](const PassNote& other) {
-    return other.pass == note.pass && other.where == note.where && other.what == note.what && other.why == note.why;
+    return other.pass == note.pass && other.where == note.where && other.what == note.what && other.why == note.why &&
+           other.layer == note.layer;
   };
   const auto found = std::find_if(notes_.begin(), notes_.end(), same);
   if (found == notes_.end()) notes_.push_back(std::move(note));

@@ -17,8 +17,8 @@ class PassLog {
   // Notes until leave() are about this scan of `graph` or its body; scans nest.
   void enter(const Graph& graph, const Node& scan);
   void leave() { loops_.pop_back(); }
-  // An equal note of the same pass raises its count.
-  void add(std::string what, std::string why = {});
+  // An equal note of the same pass raises its count. In a loop the layer is the loop's.
+  void add(std::string what, std::string why = {}, const std::string& layer = {});
 
   // node_text, and outside of loops the first matrix or vector among the graph's inputs that it reads, of several
   // layers also the last: "lstm f32[9,32,64] of weight_ih_l0 to bias_hh_l1".
@@ -27,8 +27,11 @@ class PassLog {
   std::vector<PassNote> take() { return std::move(notes_); }
 
  private:
+  struct Loop {
+    std::string text, layer;
+  };
   std::string pass_;
-  std::vector<std::string> loops_;
+  std::vector<Loop> loops_;
   std::vector<PassNote> notes_;
 };
 

@@ -64,11 +64,12 @@ class Packing {
     if (n.op == Op::input) return;
     std::vector<Value> operands;
     for (const ValueId& id : n.inputs) operands.push_back(padded(id));
-    const auto values = target_->append(n.op, operands, n.attributes, n.body);
+    const auto values = target_->append_copy(n, operands);
     for (std::size_t k = 0; k < values.size(); ++k) padded_values_[output_of(i, k)] = values[k];
   }
   void emit_node(std::size_t i) {
     const ValueId id{static_cast<std::int32_t>(i), 0};
+    const OriginScope of_node(*target_, node(i).origin);
     if (rows_.body(i)) emit_scan(i);
     else if (rows_.is_by_rows(i)) packed_values_[id] = emit_rows(i);
     else if (rows_.sums_rows(i)) padded_values_[id] = emit_sum(i);

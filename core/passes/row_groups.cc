@@ -241,7 +241,8 @@ Units row_units(const Rows& rows, const Tuning& tuning, PassLog* log) {
     });
     if (!reduces) continue;
     if (const std::string why = refusal(graph, members, tuning); !why.empty()) {
-      if (log) log->add("left " + node_text(graph.node(members.back())) + " and its operands ungrouped", why);
+      const Node& last = graph.node(members.back());
+      if (log) log->add("left " + node_text(last) + " and its operands ungrouped", why, last.origin.layer);
       continue;
     }
     for (const int m : members) units.of[static_cast<std::size_t>(m)] = static_cast<int>(units.members.size());
@@ -257,7 +258,8 @@ void note_group(PassLog* log, const Graph& graph, const std::vector<int>& member
   log->add("grouped " + std::to_string(members.size()) + " row ops of " + std::to_string(count_rows(graph, members)) +
                " rows, " + std::to_string(boundary.operands.size()) + " operands, " +
                std::to_string(boundary.results.size()) + " results",
-           "each row depends on its own row alone: its values stay in a cache or in shared memory");
+           "each row depends on its own row alone: its values stay in a cache or in shared memory",
+           boundary.origin.layer);
 }
 
 std::shared_ptr<const Graph> row_groups_of(const Graph& source, const Tuning& tuning, PassLog* log) {

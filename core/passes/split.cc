@@ -200,14 +200,13 @@ class BodySplit {
         operands.push_back(outside(operand));
         stacked |= operands.back().stacked;
       }
+      const OriginScope of_node(at_.target, node(i).origin);
       if (stacked) {
         result = {*batch_step(at_.target, node(i), operands, layout_.steps), true};
       } else {
         std::vector<Value> plain;
         for (const Batched& operand : operands) plain.push_back(operand.value);
-        result = {
-            at_.target.append(node(i).op, plain, node(i).attributes, node(i).body)[static_cast<std::size_t>(id.output)],
-            false};
+        result = {at_.target.append_copy(node(i), plain)[static_cast<std::size_t>(id.output)], false};
       }
     }
     outside_[id] = result;
@@ -265,7 +264,7 @@ class BodySplit {
       if (moves_[i] || node(i).op == Op::input) continue;
       std::vector<Value> in;
       for (const ValueId& id : node(i).inputs) in.push_back(map.at(id));
-      const auto values = inner->append(node(i).op, in, node(i).attributes, node(i).body);
+      const auto values = inner->append_copy(node(i), in);
       for (std::size_t k = 0; k < values.size(); ++k)
         map[{static_cast<std::int32_t>(i), static_cast<std::int32_t>(k)}] = values[k];
     }

@@ -83,40 +83,9 @@ Value n_rows(Graph& graph, const Node& node, const ScanLayout& layout, std::int6
   return maximum(sum(cast(live, DType::f32)), scalar(graph, DType::f32, 1));
 }
 
-// "_l0_reverse" of "weight_hh_l0_reverse"; empty when the name has no such end.
-std::string layer_suffix(const std::string& name) {
-  const std::size_t at = name.rfind("_l");
-  if (at == std::string::npos || at + 2 >= name.size() || name[at + 2] < '0' || name[at + 2] > '9') return {};
-  return name.substr(at);
-}
-
-// Names of the layer's parameters among what `from` is computed from.
-void parameters_behind(const Graph& graph, ValueId from, std::set<ValueId>& seen, std::vector<std::string>& names) {
-  std::vector<ValueId> open{from};
-  while (!open.empty()) {
-    const ValueId id = open.back();
-    open.pop_back();
-    if (!seen.insert(id).second) continue;
-    const Node& node = graph.node(id.node);
-    if (node.op == Op::input) {
-      const std::string& name = node.attributes.get<std::string>("name");
-      if (!layer_suffix(name).empty()) names.push_back(name);
-    }
-    open.insert(open.end(), node.inputs.begin(), node.inputs.end());
-  }
-}
-
-std::string loop_name(const Graph& graph, const Node& node, const ScanLayout& layout, std::size_t index) {
-  std::vector<std::string> names;
-  std::set<ValueId> seen;
-  for (int k = 0; k < layout.n_constants; ++k)
-    parameters_behind(graph, node.inputs[static_cast<std::size_t>(layout.n_states + layout.n_sequences + k)], seen,
-                      names);
-  if (names.empty()) return "loop" + std::to_string(index);
-  std::string common = names[0].substr(0, names[0].rfind('.') + 1);
-  for (const std::string& name : names)
-    while (!name.starts_with(common)) common = common.substr(0, common.rfind('.', common.size() - 2) + 1);
-  return common + layer_suffix(names[0]).substr(1);
+std::string loop_name(const Node& scan, std::size_t index) {
+  if (scan.origin.layer.empty()) return "loop" + std::to_string(index);
+  return scan.origin.layer + (scan.attributes.get_or<bool>("reverse", false) ? "_reverse" : "");
 }
 
 std::optional<LoopActivations> count_loop(Graph& graph, std::int32_t id, std::size_t index) {
@@ -156,7 +125,7 @@ std::optional<LoopActivations> count_loop(Graph& graph, std::int32_t id, std::si
     dead = dead + full(low) + (high ? full(high) : zero);
     n_units += static_cast<double>(width);
   }
-  return LoopActivations{loop_name(graph, node, layout, index), saturated * (1 / std::max(n_saturating, 1.0)),
+  return LoopActivations{loop_name(node, index), saturated * (1 / std::max(n_saturating, 1.0)),
                          dead * (1 / std::max(n_units, 1.0))};
 }
 
@@ -177,6 +146,7 @@ std::vector<LoopActivations> count_activations(Graph& graph) {
     std::vector<Value> inputs;
     for (const ValueId input : node.inputs) inputs.push_back(graph.value(input));
     const std::int32_t from = size();
+    const OriginScope of_node(graph, node.origin);
     inline_graph(graph, *composite_body(graph, node), inputs);
     look(from, size());
   }

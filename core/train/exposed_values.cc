@@ -75,7 +75,7 @@ class Exposing {
     }
     by_rows_.push_back(by_rows);
     if (node.op == Op::scan) return add_loop(node, id, operands);
-    values_.push_back(result_.graph->append(node.op, operands, node.attributes, node.body));
+    values_.push_back(result_.graph->append_copy(node, operands));
     if (node.op == Op::constant) return;
     const bool saves = node.op != Op::gradient && node.attributes.get_or<std::int64_t>("saved_bytes", 0) > 0;
     for (std::size_t k = 0; k + (saves ? 1 : 0) < node.outputs.size(); ++k) expose({id, static_cast<std::int32_t>(k)});
@@ -96,6 +96,7 @@ class Exposing {
       }
     }
     Exposed inner = Exposing(*node.body, &body).run();
+    const OriginScope of_node(*result_.graph, node.origin);
     values_.push_back(result_.graph->append(Op::scan, operands, node.attributes, inner.graph));
     const std::size_t n_own = node.outputs.size();
     for (std::size_t k = 0; k < n_own; ++k) expose({id, static_cast<std::int32_t>(k)});

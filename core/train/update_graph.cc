@@ -124,6 +124,8 @@ class UpdateBuilder {
   }
 
   TrainingGraph build() {
+    const bool steps = phase_ == Phase::whole || phase_ == Phase::step;
+    const OriginScope of_phase(graph(), {"", steps ? Origin::Phase::update : Origin::Phase::backward});
     if (phase_ == Phase::exchange) {
       for (const NamedType& part : t_.parts)
         exchange(part, residents_.input(accumulated_name(0, part.name), part.type));
@@ -248,6 +250,7 @@ class UpdateBuilder {
     return blocks_before_last_sum(leaves_of(share_.leaves, share_.rank, share_.ranks)).size();
   }
   Value sum_of(std::span<const Value> blocks) {
+    const OriginScope of_ranks(graph(), {"", Origin::Phase::communication});
     return all_reduce(blocks, share_.leaves, share_.rank, share_.ranks);
   }
   void exchange(const NamedType& part, Value leaf) {
@@ -311,6 +314,7 @@ class UpdateBuilder {
   void step(const std::vector<Value>& gradients, Value ok) {
     const Value rate = control_.average_rate;
     for (std::size_t k = 0; k < gradients.size(); ++k) {
+      const OriginScope of_layer(graph(), {parameters_[k].node().origin.layer, Origin::Phase::update});
       Stepped s = stepped(k, gradients[k]);
       if (recipe_.averages) {
         s.names.push_back(k_average_prefix + name(trained_[k]));

@@ -85,6 +85,7 @@ Value crf_loss(const Crf& crf, Value scores, Value labels, Value lengths) {
   const Sizes z = check(crf, scores, lengths, "crf_loss");
   if (labels.shape() != Shape{z.T, z.B})
     throw Error(ErrorKind::shape, "crf_loss", "labels must be [T,B]; got " + labels.shape().text());
+  const OriginScope of_layer(scores.graph(), crf.transition.node().origin);
   const Value loss = log_partition(crf, scores, lengths, z) - label_score(crf, scores, labels, lengths, z);
   return select(less(scalar_like(lengths, 0), lengths), loss, scalar_like(loss, 0));
 }
@@ -92,6 +93,7 @@ Value crf_loss(const Crf& crf, Value scores, Value labels, Value lengths) {
 Value crf_decode(const Crf& crf, Value scores, Value lengths) {
   const Sizes z = check(crf, scores, lengths, "crf_decode");
   Graph& graph = scores.graph();
+  const OriginScope of_layer(graph, crf.transition.node().origin);
   const Value zero = scalar_like(lengths, 0), n = steps_after_first(lengths);
   if (z.T == 1)
     return select(live(lengths, 1), reshape(argmax(last_row(crf, first_row(crf, scores, z), z), 1), {1, z.B}), zero);

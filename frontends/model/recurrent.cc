@@ -39,6 +39,8 @@ RecurrentResult composite(Scope scope, Op cell, Value x, int first, const Recurr
     for (int layer = 2; layer < o.layers; ++layer) scope.next_site();
   }
   in.parameters = built_in_parameters(scope, cell, x.shape()[2], first, o);
+  // The composite names the layers of a stack itself.
+  const OriginScope of_layer(scope.graph(), {o.layers == 1 ? ".l" + std::to_string(first) : ""});
   return recurrent(cell, in, used);
 }
 

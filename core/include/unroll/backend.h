@@ -63,6 +63,7 @@ struct PassNote {
   std::string what;   // "hoisted matmul f32[32,1024]"
   std::string why;
   int count = 1;      // number of identical notes
+  std::string layer;  // Origin::layer; empty: of no layer, or of several
 };
 
 // Adjacent nodes that form independent branches: no branch writes memory that another one reads or writes. Branch b is

@@ -6,6 +6,7 @@
 #include <compare>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -91,12 +92,24 @@ struct ValueId {
 
 class Graph;
 
+// Which layer of the model a node belongs to, and which part of an update. Reports and messages name it; results do not
+// depend on it. graph_hash, print_graph and CSE ignore it.
+struct Origin {
+  enum class Phase : std::uint8_t { forward, backward, update, communication };
+  // "encoder.l0". Empty: of no layer, or of several. In the body of a composite a layer that begins with a dot is
+  // relative to the composite's layer: ".l1" of an lstm in "encoder" is "encoder.l1".
+  std::string layer;
+  Phase phase = Phase::forward;
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
 struct Node {
   Op op;
   std::vector<ValueId> inputs;
   Attributes attributes;
   std::shared_ptr<const Graph> body;  // scan, fused and row_group only
   std::vector<Type> outputs;
+  Origin origin;
 };
 
 // A handle to one value of a graph. It is cheap to copy and valid as long as the graph exists.
@@ -142,6 +155,8 @@ class UNROLL_API Graph {
                             std::shared_ptr<const Graph> body = nullptr);
   Value append_one(Op op, std::span<const Value> inputs, Attributes attributes = {},
                    std::shared_ptr<const Graph> body = nullptr);
+  // A copy of `node`, of any graph, with these operands: its op, attributes, body and origin.
+  std::vector<Value> append_copy(const Node& node, std::span<const Value> inputs);
 
   std::span<const Node> nodes() const { return nodes_; }
   const Node& node(std::int32_t id) const { return nodes_[static_cast<std::size_t>(id)]; }
@@ -157,9 +172,26 @@ class UNROLL_API Graph {
 
  private:
   friend struct GraphEdit;  // core/ir/graph_edit.h: tests break graphs on purpose
+  friend class OriginScope;
   std::vector<Node> nodes_;
   std::vector<NamedValue> inputs_;
   std::vector<NamedValue> outputs_;
+  std::optional<Origin> origin_;
+};
+
+// Nodes appended to `graph` while this lives have this origin. In another scope, an empty layer is that of the outer
+// scope, a relative one continues it, and the later phase counts. Outside of all scopes a node has the origin of its
+// operands: the layer of the parameters among them if there are any.
+class UNROLL_API OriginScope {
+ public:
+  OriginScope(Graph& graph, const Origin& origin);
+  ~OriginScope() { graph_.origin_ = std::move(outer_); }
+  OriginScope(const OriginScope&) = delete;
+  OriginScope& operator=(const OriginScope&) = delete;
+
+ private:
+  Graph& graph_;
+  std::optional<Origin> outer_;
 };
 
 // Copies the nodes of `source` that its outputs need into `target`. `inputs` replace source.inputs(), in order. Returns

@@ -43,6 +43,9 @@ struct ParameterSpec {
 // machine and backend, in any order.
 UNROLL_API TensorMap initialize(std::span<const ParameterSpec> parameters, std::uint64_t seed);
 
+// Origin::layer of what follows the last layer of a task: the loss and the metrics.
+inline constexpr const char* k_loss_layer = "loss";
+
 // The place in a model where layers add parameters. Scopes made by child() share one registry and prefix the names.
 class UNROLL_API Scope {
  public:

@@ -201,6 +201,7 @@ Values stack_layers(Inputs in, const Attributes& attributes, SweepFunction sweep
 
   Values hn, cn;
   for (std::int64_t layer = 0; layer < n_layers; ++layer) {
+    const OriginScope of_layer(x.graph(), {n_layers == 1 ? "" : ".l" + std::to_string(layer)});
     Values y;
     for (int direction = 0; direction < n_directions; ++direction) {
       const std::int64_t slot = layer * n_directions + direction;

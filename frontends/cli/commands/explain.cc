@@ -132,12 +132,12 @@ std::string name_of(const Plan& plan, std::int64_t accumulate) {
 
 // For a backend that runs nothing: the plans that the trainer would compile for the first batch.
 std::vector<NamedPlan> planned(const CompareModel& model, ExplainingBackend& backend) {
-  const std::set<std::string> parameters = plan_training(*model.task, backend, plain_training(model.training));
+  plan_training(*model.task, backend, plain_training(model.training));
   std::vector<NamedPlan> plans;
   for (ExplainedPlan& explained : backend.plans()) {
-    PlanTable table = plan_table(explained, parameters);
+    PlanTable table = plan_table(explained);
     const std::string name = name_of(*explained.plan, model.training.accumulate);
-    plans.push_back({name, std::move(explained), std::move(table), parameters});
+    plans.push_back({name, std::move(explained), std::move(table)});
   }
   return plans;
 }
@@ -149,7 +149,6 @@ class Explaining {
         task_(std::make_shared<FirstBatches>(model.task, accumulate_)),
         trainer_(task_, backend, plain_training(model.training)) {
     if (!model.parameters.empty()) trainer_.set_parameters(model.parameters);
-    for (const auto& [name, tensor] : trainer_.parameters()) parameters_.insert(name);
   }
 
   std::vector<NamedPlan> run() {
@@ -171,8 +170,8 @@ class Explaining {
     for (; n_seen_ < all.size(); ++n_seen_) {
       const std::size_t i = n_seen_;
       if (all[i].runs == 0) continue;
-      PlanTable table = plan_table(all[i], parameters_);
-      plans_.push_back({name_of(*all[i].plan), std::move(all[i]), std::move(table), parameters_});
+      PlanTable table = plan_table(all[i]);
+      plans_.push_back({name_of(*all[i].plan), std::move(all[i]), std::move(table)});
     }
   }
   // Of batches of another shape it is another one.
@@ -187,7 +186,6 @@ class Explaining {
   std::int64_t accumulate_;
   std::shared_ptr<const Task> task_;
   Trainer trainer_;
-  std::set<std::string> parameters_;
   std::vector<NamedPlan> plans_;
   std::size_t n_seen_ = 0;            // of the backend's plans
   std::map<std::string, int> names_;  // how many plans have each

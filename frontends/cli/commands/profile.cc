@@ -114,8 +114,6 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
   options.stop_at = end + traced;
   Trainer trainer(task, backend, options);
   if (!model.parameters.empty()) trainer.set_parameters(model.parameters);
-  std::set<std::string> parameters;
-  for (const auto& [name, tensor] : trainer.parameters()) parameters.insert(name);
 
   Measured m;
   Communicator* ranks = backend.communicator();
@@ -137,7 +135,7 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
     }
     if (done == end) {
       const auto n = static_cast<double>(updates);
-      m.calls = profile_updates(backend.ran(), updates, parameters);
+      m.calls = profile_updates(backend.ran(), updates);
       m.update_ms = 1e3 * std::chrono::duration<double>(now - begin).count() / n;
       std::sort(times.begin(), times.end());
       m.least_ms = times.front();
@@ -174,8 +172,8 @@ std::vector<PhaseRow> phases_of(const Measured& m) {
   std::vector<PhaseRow> rows{{"data", m.data_ms}};
   double in_calls = 0;
   for (std::size_t p = 0; p < m.calls.phase_ms.size(); ++p) {
-    const auto phase = static_cast<PlanPhase>(p);
-    const bool exchanges = phase == PlanPhase::communication;
+    const auto phase = static_cast<Origin::Phase>(p);
+    const bool exchanges = phase == Origin::Phase::communication;
     in_calls += m.calls.phase_ms[p];
     if (exchanges && m.exchanges.empty()) continue;
     rows.push_back({std::string(phase_name(phase)),

@@ -11,7 +11,8 @@
 #include "core/support/counted.h"
 #include "frontends/cli/page/page_style.h"
 #include "frontends/cli/page/panel.h"
-#include "frontends/cli/plan/plan_phases.h"
+#include "frontends/cli/plan/plan_places.h"
+#include "unroll/scope.h"
 
 namespace unroll::cli {
 namespace {
@@ -64,9 +65,9 @@ class Layout {
     for (const std::string& layer : picture.layers)
       if (std::find(present.begin(), present.end(), layer) != present.end()) add_once(layers_, layer);
     for (const std::string& layer : present) add_once(layers_, layer);
-    for (const PlanPhase phase : {PlanPhase::update, PlanPhase::backward, PlanPhase::forward})
+    for (const Origin::Phase phase : {Origin::Phase::update, Origin::Phase::backward, Origin::Phase::forward})
       first(phases_, phase_name(phase));
-    for (const char* name : {k_loss, k_shared}) last(layers_, name);
+    for (const char* name : {k_loss_layer, k_shared}) last(layers_, name);
     choose_boxes();
     place();
   }

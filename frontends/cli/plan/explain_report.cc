@@ -20,6 +20,8 @@ double predicted_of(const PlanTable& table) {
 // 0 where nothing was timed.
 double gflops(double flop, double milliseconds) { return milliseconds > 0 ? flop / milliseconds / 1e6 : 0; }
 
+std::string layer_of(const PassNote& note) { return note.layer.empty() ? k_shared : note.layer; }
+
 // ---- what passes left as it was
 
 constexpr std::string_view k_left_columns[] = {"kept ", "left ", "expanded "};
@@ -40,7 +42,7 @@ std::vector<Left> left_of(const NamedPlan& plan) {
                                   [&](std::string_view word) { return note.what.starts_with(word); });
     if (!left || note.why == k_inherent) continue;
     // A backend that takes no composite says so once.
-    const std::string layer = note.pass == "claim" ? k_shared : layer_of_note(note, plan.parameters);
+    const std::string layer = note.pass == "claim" ? k_shared : layer_of(note);
     const auto same = std::find_if(all.begin(), all.end(), [&](const Left& l) {
       return l.pass == note.pass && l.layer == layer && l.why == note.why;
     });
@@ -88,7 +90,7 @@ ReportList notes_json(const NamedPlan& plan) {
   ReportList rows;
   for (const PassNote& note : plan.explained.plan->notes) {
     Report& row = rows.emplace_back();
-    row.add("pass", note.pass).add("layer", layer_of_note(note, plan.parameters));
+    row.add("pass", note.pass).add("layer", layer_of(note));
     row.add("count", static_cast<std::int64_t>(note.count)).add("what", note.what);
     row.add("where", note.where).add("why", note.why);
   }
@@ -112,8 +114,8 @@ std::string share_of_all(double part, double all) { return all > 0 ? fmt::format
 // What runs, without how it came to be chosen.
 std::string short_of(const std::string& implementation) { return implementation.substr(0, implementation.find(';')); }
 
-void add_times(TextTable& table, const NamedPlan& plan, PlanPhase phase) {
-  PlaceTime sum{{phase, "all"}};
+void add_times(TextTable& table, const NamedPlan& plan, Origin::Phase phase) {
+  PlaceTime sum{{"all", phase}};
   std::vector<PlaceTime> places;
   for (const PlaceTime& time : plan.table.places) {
     if (time.place.phase != phase) continue;
@@ -134,7 +136,7 @@ void add_times(TextTable& table, const NamedPlan& plan, PlanPhase phase) {
 
 TextTable times(const NamedPlan& plan) {
   TextTable table{{"phase", "layer", "ms", "share", "predicted ms", "GFLOP/s"}, {}};
-  for (const PlanPhase phase : {PlanPhase::forward, PlanPhase::backward, PlanPhase::update})
+  for (const Origin::Phase phase : {Origin::Phase::forward, Origin::Phase::backward, Origin::Phase::update})
     add_times(table, plan, phase);
   table.rows.push_back({"all calls", "", milliseconds_text(plan.table.milliseconds), "",
                         milliseconds_text(predicted_of(plan.table)), ""});
@@ -188,7 +190,7 @@ TextTable note_table(const NamedPlan& plan) {
     text += note.what;
     if (!note.why.empty()) text += ": " + note.why;
     if (!note.where.empty()) text += " (" + note.where + ")";
-    table.rows.push_back({note.pass, layer_of_note(note, plan.parameters), text});
+    table.rows.push_back({note.pass, layer_of(note), text});
   }
   return table;
 }

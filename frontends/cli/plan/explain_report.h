@@ -3,7 +3,6 @@
 // programs all of it.
 #pragma once
 
-#include <set>
 #include <string>
 
 #include "frontends/cli/plan/plan_table.h"
@@ -15,7 +14,6 @@ struct NamedPlan {
   std::string name;  // "update"
   ExplainedPlan explained;
   PlanTable table;
-  std::set<std::string> parameters;
 };
 
 // plan, runs, milliseconds, predicted_ms, memory, places, left, passes, calls, edges (by index of calls), loops.

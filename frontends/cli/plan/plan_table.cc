@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "core/support/counted.h"
 #include "unroll/ops.h"
+#include "unroll/scope.h"
 #include "unroll/work.h"
 
 namespace unroll::cli {
@@ -77,9 +79,8 @@ bool has_inner(const std::vector<ReportLine>& lines, std::size_t i) {
 
 }  // namespace
 
-std::vector<PlanCall> plan_calls(const Plan& plan, const std::vector<ReportLine>& lines,
-                                 const std::set<std::string>& parameters) {
-  const std::vector<NodePlace> places = line_places(lines, plan_phases(plan, parameters));
+std::vector<PlanCall> plan_calls(const Plan& plan, const std::vector<ReportLine>& lines) {
+  const std::vector<Origin> places = line_places(lines, plan_places(plan));
   std::vector<PlanCall> calls;
   std::vector<Inside> around{{&plan}};
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -137,7 +138,7 @@ std::vector<PlanEdge> edges_between(const Graph& graph, const std::vector<PlanCa
 std::vector<std::string> layers_of(const std::vector<PlanCall>& calls) {
   std::map<std::string, std::size_t> longest;
   const auto rank = [&](std::size_t i) {
-    return std::pair(calls[i].place.phase == PlanPhase::forward, calls[i].line.milliseconds);
+    return std::pair(calls[i].place.phase == Origin::Phase::forward, calls[i].line.milliseconds);
   };
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const auto [at, is_new] = longest.try_emplace(calls[i].place.layer, i);
@@ -146,7 +147,9 @@ std::vector<std::string> layers_of(const std::vector<PlanCall>& calls) {
   std::vector<std::string> layers;
   for (const auto& [layer, i] : longest) layers.push_back(layer);
   std::sort(layers.begin(), layers.end(), [&](const std::string& a, const std::string& b) {
-    const auto order = [&](const std::string& l) { return std::tuple(l == k_shared, l == k_loss, longest.at(l)); };
+    const auto order = [&](const std::string& l) {
+      return std::tuple(l == k_shared, l == k_loss_layer, longest.at(l));
+    };
     return order(a) < order(b);
   });
   return layers;
@@ -155,9 +158,9 @@ std::vector<std::string> layers_of(const std::vector<PlanCall>& calls) {
 std::vector<PlaceTime> times_by_place(const std::vector<PlanCall>& calls) {
   const std::vector<std::string> layers = layers_of(calls);
   std::vector<PlaceTime> times;
-  for (const PlanPhase phase : {PlanPhase::forward, PlanPhase::backward, PlanPhase::update})
+  for (const Origin::Phase phase : {Origin::Phase::forward, Origin::Phase::backward, Origin::Phase::update})
     for (const std::string& layer : layers) {
-      PlaceTime time{{phase, layer}};
+      PlaceTime time{{layer, phase}};
       for (std::size_t i = 0; i < calls.size(); ++i) {
         if (calls[i].place != time.place || !calls[i].counts) continue;
         const ReportLine& line = calls[i].line;
@@ -173,26 +176,13 @@ std::vector<PlaceTime> times_by_place(const std::vector<PlanCall>& calls) {
 
 }  // namespace
 
-PlanTable plan_table(const ExplainedPlan& explained, const std::set<std::string>& parameters) {
+PlanTable plan_table(const ExplainedPlan& explained) {
   PlanTable table;
-  table.calls = plan_calls(*explained.plan, explained.lines, parameters);
+  table.calls = plan_calls(*explained.plan, explained.lines);
   table.edges = edges_between(*explained.plan->graph, table.calls);
   table.places = times_by_place(table.calls);
   for (const PlaceTime& time : table.places) table.milliseconds += time.milliseconds;
   return table;
-}
-
-std::string layer_of_note(const PassNote& note, const std::set<std::string>& parameters) {
-  const bool bare = is_bare_stack(parameters);
-  std::set<std::string> layers;
-  for (const std::string& text : {note.what, note.where})
-    for (std::size_t from = 0; from < text.size();) {
-      const std::size_t end = std::min(text.find_first_of(" ,", from), text.size());
-      if (const std::string word = text.substr(from, end - from); parameters.contains(word))
-        layers.insert(layer_of_parameter(word, bare));
-      from = end + 1;
-    }
-  return layers.size() == 1 ? *layers.begin() : k_shared;
 }
 
 }  // namespace unroll::cli

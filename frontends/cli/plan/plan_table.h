@@ -3,28 +3,26 @@
 // it.
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
 #include "frontends/cli/plan/explain.h"
-#include "frontends/cli/plan/plan_phases.h"
+#include "frontends/cli/plan/plan_places.h"
 
 namespace unroll::cli {
 
 // A line of the report with what the plan knows of it.
 struct PlanCall {
   ReportLine line;
-  NodePlace place;
+  Origin place;
   std::string shapes;          // "f32[256,64] f32[64,1024] -> f32[256,1024]"; of a loop also its steps
   double flop = 0, bytes = 0;  // of a run of the plan, as node_work counts
   bool is_inner = false;       // in a loop
   bool counts = false;         // its time is a part of the plan's, not of another call's
   bool is_loop = false;        // over time, or a claimed composite: what data flows between is worth drawing
 };
-// `parameters` as plan_phases() takes them. Times of branches side by side are made to add up to that of all together.
-std::vector<PlanCall> plan_calls(const Plan& plan, const std::vector<ReportLine>& lines,
-                                 const std::set<std::string>& parameters);
+// Times of branches side by side are made to add up to that of all together.
+std::vector<PlanCall> plan_calls(const Plan& plan, const std::vector<ReportLine>& lines);
 
 // A value of one loop that another one is computed from, itself or through other calls.
 struct PlanEdge {
@@ -33,7 +31,7 @@ struct PlanEdge {
 };
 // All calls of one phase and layer.
 struct PlaceTime {
-  NodePlace place;
+  Origin place;
   int calls = 0;
   double milliseconds = 0, predicted_ms = 0, flop = 0;
   std::size_t longest = 0;  // the call that takes most
@@ -45,9 +43,6 @@ struct PlanTable {
   std::vector<PlaceTime> places;  // by phase, in a phase the layers in order of their first forward call
   double milliseconds = 0;        // of all calls
 };
-PlanTable plan_table(const ExplainedPlan& explained, const std::set<std::string>& parameters);
-
-// The layer that a note is about, by the parameters that it names; k_shared where it names none or several layers'.
-std::string layer_of_note(const PassNote& note, const std::set<std::string>& parameters);
+PlanTable plan_table(const ExplainedPlan& explained);
 
 }  // namespace unroll::cli

@@ -5,10 +5,9 @@
 namespace unroll::cli {
 namespace {
 
-void add_plan(const TimedBackend::Ran& ran, double updates, const std::set<std::string>& parameters,
-              UpdateProfile& profile) {
+void add_plan(const TimedBackend::Ran& ran, double updates, UpdateProfile& profile) {
   const double runs = static_cast<double>(ran.runs) / updates;
-  for (const PlanCall& call : plan_calls(*ran.plan, ran.lines, parameters)) {
+  for (const PlanCall& call : plan_calls(*ran.plan, ran.lines)) {
     const CallTime time{call.place, call.line.step, call.line.implementation, call.line.depth,
                         call.line.milliseconds / updates, call.line.predicted_ms * runs, call.flop * runs,
                         call.bytes * runs, call.counts};
@@ -22,11 +21,10 @@ void add_plan(const TimedBackend::Ran& ran, double updates, const std::set<std::
 
 }  // namespace
 
-UpdateProfile profile_updates(const std::vector<TimedBackend::Ran>& ran, std::int64_t updates,
-                              const std::set<std::string>& parameters) {
+UpdateProfile profile_updates(const std::vector<TimedBackend::Ran>& ran, std::int64_t updates) {
   UpdateProfile profile;
   for (const TimedBackend::Ran& one : ran) {
-    add_plan(one, static_cast<double>(updates), parameters, profile);
+    add_plan(one, static_cast<double>(updates), profile);
     profile.run_ms += 1e3 * one.seconds / static_cast<double>(updates);
   }
   return profile;

@@ -3,18 +3,17 @@
 #pragma once
 
 #include <array>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "frontends/cli/plan/plan_phases.h"
+#include "frontends/cli/plan/plan_places.h"
 #include "frontends/cli/plan/timed_backend.h"
 
 namespace unroll::cli {
 
 // A call of a plan, or of a loop in it.
 struct CallTime {
-  NodePlace place;
+  Origin place;
   std::string step, implementation;
   int depth = 0;         // of loops around it
   double milliseconds;   // of an update; 0: not told
@@ -25,12 +24,11 @@ struct CallTime {
 
 struct UpdateProfile {
   std::vector<CallTime> calls;               // in order of the plans
-  std::array<double, 4> phase_ms{};          // by PlanPhase
+  std::array<double, 4> phase_ms{};          // by Origin::Phase
   double run_ms = 0;        // of executables, which is more than their calls: threads begin and end
   double predicted_ms = 0;  // the same, by the backend's model; 0: it has none
 };
-// Of so many updates; `parameters` as plan_phases() takes them.
-UpdateProfile profile_updates(const std::vector<TimedBackend::Ran>& ran, std::int64_t updates,
-                              const std::set<std::string>& parameters);
+// Of this number of updates.
+UpdateProfile profile_updates(const std::vector<TimedBackend::Ran>& ran, std::int64_t updates);
 
 }  // namespace unroll::cli

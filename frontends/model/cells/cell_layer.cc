@@ -245,7 +245,7 @@ CellLayerResult cell_layer(Scope scope, const CellFactory& factory, Value x, con
       const std::string suffix = "_l" + std::to_string(layer) + (d == 1 ? "_reverse" : "");
       const std::string layer_path = (scope.path().empty() ? "" : scope.path() + ".") + suffix.substr(1);
       const Sweep swept = in_layer(
-          layer_path, [&] { return run.sweep(scope, suffix, input, start, lengths, reset, d == 1); });
+          scope.graph(), layer_path, [&] { return run.sweep(scope, suffix, input, start, lengths, reset, d == 1); });
       y.push_back(swept.y);
       if (!swept.outputs.empty() && (options.layers > 1 || options.bidirectional))
         throw Error(ErrorKind::usage, "cell_layer", "further outputs are for one layer in one direction");

@@ -71,6 +71,7 @@ class Classify : public Task, public SplitTableRows, public SplitExamples {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [T, B, I]
     const Value labels = scope.graph().input("labels", like.inputs.at("labels").type());  // [B]
     const Value logits = sequence_answers(scope, x, options_.model, options_.pooling, n_classes());
+    const OriginScope of_loss(scope.graph(), {k_loss_layer});
     TaskGraph t;
     t.weight = scalar_like(logits, static_cast<double>(labels.shape()[0]));
     t.loss = sum(smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing)) / t.weight;

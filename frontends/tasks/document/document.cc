@@ -99,6 +99,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
     const DocumentNetwork network{options_.model, options_.pooling, options_.embedding, words_.size() + 1,
                                   labels_.size()};
     const Value logits = network.build(scope, ids, words, sentences).logits;
+    const OriginScope of_loss(scope.graph(), {k_loss_layer});
     TaskGraph t;
     t.weight = add_class_metrics(t, argmax(logits, -1), labels, {labels_.size(), -1});
     t.loss = sum(smoothed_cross_entropy(scope, logits, labels, options_.label_smoothing)) /

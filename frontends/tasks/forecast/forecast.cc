@@ -54,6 +54,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [W,B,S]
     const Value target = scope.graph().input("target", like.inputs.at("target").type());  // [B,H*S]
     const Value prediction = sequence_answers(scope, x, options_.model, "final", options_.horizon * n_series());
+    const OriginScope of_loss(scope.graph(), {k_loss_layer});
     const Value observed = scope.graph().input("observed", target.type());
     const Value square = mse(prediction, target) * observed;
     TaskGraph t;

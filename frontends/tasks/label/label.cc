@@ -50,6 +50,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     const LabelNetwork network{options_.model, options_.embedding, tokens_.size() + 1, labels_.size(),
                                options_.output == "crf"};
     const Value logits = network.build(scope, ids, lengths);
+    const OriginScope of_loss(scope.graph(), {k_loss_layer});
     TaskGraph t;
     t.weight = add_class_metrics(t, network.decode(scope, logits, lengths), labels, classes_);
     const Value loss = network.crf ? crf_loss(network.field(scope), logits, labels, lengths)

@@ -66,6 +66,7 @@ class LanguageModel : public Task {
         LanguageNetwork{options_.model, options_.embedding, tokenizer_->size(), options_.tied, document_start_}.build(
             scope, ids, initial);
     for (std::size_t i = 0; i < states.size(); ++i) states[i].out = network.states[i];
+    const OriginScope of_loss(scope.graph(), {k_loss_layer});
     const Value total = sum(softmax_cross_entropy(network.y, labels)),
                 count = scalar_like(total, static_cast<double>(labels.shape().elements()));
     TaskGraph t;

@@ -78,6 +78,7 @@ class Summarize : public PairTask, public SplitExamples {
                            : before;
     std::vector<Value> written = n.decode(scope, read, e.states, e.memory, outputs).outputs;
 
+    const OriginScope of_loss(scope.graph(), {k_loss_layer});
     const Value real = less_equal(scalar_like(labels, 0), labels);
     const Value count = sum(cast(real, DType::f32));
     const auto total = [&](Value x) { return sum(select(real, x, scalar_like(x, 0))); };

@@ -54,6 +54,7 @@ class Translate : public PairTask, public SplitExamples {
       read = sampled_inputs(scope, options_, before, transpose(argmax(logits_after(first, before), -1), {1, 0}));
     }
     const Value logits = logits_after(n, read);
+    const OriginScope of_loss(scope.graph(), {k_loss_layer});
     const Value real = less_equal(scalar_like(labels, 0), labels);
     const Value count = sum(cast(real, DType::f32));
     const Value nats = sum(softmax_cross_entropy(logits, labels));

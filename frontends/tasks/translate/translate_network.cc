@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/tasks/translate/translate_network.h"
 
+#include "core/nn/in_layer.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/error.h"
@@ -58,11 +59,13 @@ TranslateNetwork::Decoded TranslateNetwork::decode(Scope& scope, Value ids, std:
   const auto weight = [&](const char* name, Shape shape) {
     return attend.parameter(name, shape, Initializer::xavier_uniform());
   };
-  const AttentionResult attended =
-      attention == "dot" ? dot_attention(linear(query, weight("weight", {M, P})), memory, memory, mask)
-                         : additive_attention(query, memory, memory, weight("w_q", {model.hidden, P}),
-                                              weight("w_k", {model.hidden, M}),
-                                              attend.parameter("v_a", {model.hidden}, Initializer::normal(0.1)), mask);
+  const AttentionResult attended = in_layer(attend, [&] {
+    return attention == "dot" ? dot_attention(linear(query, weight("weight", {M, P})), memory, memory, mask)
+                              : additive_attention(query, memory, memory, weight("w_q", {model.hidden, P}),
+                                                   weight("w_k", {model.hidden, M}),
+                                                   attend.parameter("v_a", {model.hidden}, Initializer::normal(0.1)),
+                                                   mask);
+  });
   const Value combined =
       tanh(linear_layer(scope.child("combine"), concat(std::vector{attended.y, query}, 2), model.hidden));
   const Value dropped = dropout_layer(scope, combined, model.dropout);

@@ -2,8 +2,11 @@
 // The phase and the layer of each node of a plan.
 #include <doctest/doctest.h>
 
+#include <map>
+#include <set>
+
 #include "core/train/update_graph.h"
-#include "frontends/cli/plan/plan_phases.h"
+#include "frontends/cli/plan/plan_places.h"
 #include "tests/support/backends.h"
 #include "tests/training/compare_models.h"
 #include "tests/training/small_tasks.h"
@@ -20,10 +23,10 @@ namespace {
 
 struct Placed {
   std::shared_ptr<const Plan> plan;
-  std::vector<NodePlace> places;
-  std::set<std::string> parameters;
+  std::vector<Origin> places;
+  std::map<std::string, std::string> layer_of = {};  // by parameter
 
-  double matmul_flop_of(PlanPhase phase, const std::string& layer = {}) const {
+  double matmul_flop_of(Origin::Phase phase, const std::string& layer = {}) const {
     double sum = 0;
     for (std::size_t n = 0; n < places.size(); ++n) {
       if (places[n].phase != phase || (!layer.empty() && places[n].layer != layer)) continue;
@@ -34,7 +37,7 @@ struct Placed {
     return sum;
   }
   // The layers of the loops of a phase, in order.
-  std::vector<std::string> loops(PlanPhase phase) const {
+  std::vector<std::string> loops(Origin::Phase phase) const {
     std::vector<std::string> layers;
     for (std::size_t n = 0; n < places.size(); ++n)
       if (plan->graph->nodes()[n].op == Op::scan && places[n].phase == phase) layers.push_back(places[n].layer);
@@ -42,20 +45,16 @@ struct Placed {
   }
 };
 
-std::set<std::string> names_of(const std::vector<ParameterSpec>& parameters) {
-  std::set<std::string> names;
-  for (const ParameterSpec& p : parameters) names.insert(p.name);
-  return names;
-}
-Placed placed(const Graph& graph, Backend& backend, const std::set<std::string>& parameters) {
+Placed placed(const Graph& graph, Backend& backend) {
   const auto made = plan(graph, backend);
-  return {made, plan_phases(*made, parameters), parameters};
+  Placed p{made, plan_places(*made)};
+  for (const NamedValue& input : graph.inputs()) p.layer_of[input.name] = graph.node(input.value.node).origin.layer;
+  return p;
 }
 Placed place_update(const Task& task, Backend& backend, const TrainerOptions& options = {},
                     Phase phase = Phase::whole) {
   const UpdateRecipe recipe(options);
-  const TrainingGraph t = build_update(task, task.batch(Split::train, 1, 0, 0), recipe, phase);
-  return placed(*t.graph, backend, names_of(t.parameters));
+  return placed(*build_update(task, task.batch(Split::train, 1, 0, 0), recipe, phase).graph, backend);
 }
 // Of a graph that computes nothing but the loss, as training has it.
 double forward_matmul_flop(const Task& task, Backend& backend) {
@@ -79,17 +78,22 @@ std::vector<ComparedModel> models() {
   return all;
 }
 
-TEST_CASE("the layer of a parameter is its stack's, or the first part of its name") {
-  CHECK(layer_of_parameter("recurrent.weight_ih_l0", false) == "recurrent.l0");
-  CHECK(layer_of_parameter("encoder.weight_hh_l12_reverse", false) == "encoder.l12");
-  CHECK(layer_of_parameter("recurrent.f.weight_0_l1", false) == "recurrent.l1");
-  CHECK(layer_of_parameter("f.weight_0_l1", true) == "l1");
-  CHECK(layer_of_parameter("weight_ih_l0_reverse", true) == "l0");
-  CHECK(layer_of_parameter("output.bias", false) == "output");
-  CHECK(layer_of_parameter("bridge.0.weight", false) == "bridge");
-  CHECK(layer_of_parameter("w", false) == "w");
-  CHECK(layer_of_parameter("my_label", false) == "my_label");
-  CHECK(layer_of_parameter("x_l", false) == "x_l");
+TEST_CASE("the layer of a parameter is its stack's, or the scope's where it was made") {
+  Graph graph;
+  Scope scope(graph);
+  const auto layer = [&](const Scope& in, const std::string& name) {
+    return Scope(in).parameter(name, {1}, Initializer::zeros()).node().origin.layer;
+  };
+  CHECK(layer(scope.child("recurrent"), "weight_ih_l0") == "recurrent.l0");
+  CHECK(layer(scope.child("encoder"), "weight_hh_l12_reverse") == "encoder.l12");
+  CHECK(layer(scope.child("recurrent"), "f.weight_0_l1") == "recurrent.l1");
+  CHECK(layer(scope, "f.weight_0_l1") == "l1");
+  CHECK(layer(scope, "weight_ih_l0_reverse") == "l0");
+  CHECK(layer(scope.child("output"), "bias") == "output");
+  CHECK(layer(scope.child("bridge").child("0"), "weight") == "bridge.0");
+  CHECK(layer(scope, "w") == "w");
+  CHECK(layer(scope, "my_label") == "my_label");
+  CHECK(layer(scope, "x_l") == "x_l");
 }
 
 TEST_CASE("the forward phase of an update has the products of the loss, and the backward phase about twice as many") {
@@ -100,10 +104,10 @@ TEST_CASE("the forward phase of an update has the products of the loss, and the 
       CAPTURE(model.name);
       const Placed update = place_update(*model.task, *backend);
       const double forward = forward_matmul_flop(*model.task, *backend);
-      CHECK(update.matmul_flop_of(PlanPhase::forward) == doctest::Approx(forward));
-      CHECK(update.matmul_flop_of(PlanPhase::update) == 0);
+      CHECK(update.matmul_flop_of(Origin::Phase::forward) == doctest::Approx(forward));
+      CHECK(update.matmul_flop_of(Origin::Phase::update) == 0);
       const double all = matmul_flop(*update.plan->graph);
-      CHECK(update.matmul_flop_of(PlanPhase::backward) == doctest::Approx(all - forward));
+      CHECK(update.matmul_flop_of(Origin::Phase::backward) == doctest::Approx(all - forward));
       CHECK(all > 2.2 * forward);
     }
   }
@@ -115,15 +119,14 @@ TEST_CASE("what changes a parameter is of the update phase and of the parameter'
     for (const ComparedModel& model : models()) {
       CAPTURE(name);
       CAPTURE(model.name);
-      const Placed update = place_update(*model.task, *backend);
+      Placed update = place_update(*model.task, *backend);
       std::map<std::int32_t, std::set<std::string>> givers;
       for (const NamedValue& output : update.plan->graph->outputs())
-        if (update.parameters.contains(output.name))
-          givers[output.value.node].insert(layer_of_parameter(output.name, false));
+        if (!update.layer_of[output.name].empty()) givers[output.value.node].insert(update.layer_of[output.name]);
       CHECK(!givers.empty());
       for (const auto& [node, layers] : givers) {
-        const NodePlace& place = update.places[static_cast<std::size_t>(node)];
-        CHECK(place.phase == PlanPhase::update);
+        const Origin& place = update.places[static_cast<std::size_t>(node)];
+        CHECK(place.phase == Origin::Phase::update);
         CHECK(place.layer == (layers.size() == 1 ? *layers.begin() : k_shared));
       }
     }
@@ -132,37 +135,35 @@ TEST_CASE("what changes a parameter is of the update phase and of the parameter'
 
 TEST_CASE("a loop is of its layer, forward and backward, and one that reads no parameters too") {
   const auto backend = make_backend("cpu");
-  const auto loops_of = [&](const std::string& wanted, PlanPhase phase) {
+  const auto loops_of = [&](const std::string& wanted, Origin::Phase phase) {
     for (const ComparedModel& model : models())
       if (model.name == wanted) return place_update(*model.task, *backend).loops(phase);
     return std::vector<std::string>{};
   };
   using Names = std::vector<std::string>;
   const std::string two = "gru of two layers with dropout, mean absolute error";
-  CHECK(loops_of(two, PlanPhase::forward) == Names{"rnn.l0", "rnn.l1"});
-  CHECK(loops_of(two, PlanPhase::backward) == Names{"rnn.l1", "rnn.l0"});
+  CHECK(loops_of(two, Origin::Phase::forward) == Names{"rnn.l0", "rnn.l1"});
+  CHECK(loops_of(two, Origin::Phase::backward) == Names{"rnn.l1", "rnn.l0"});
   const std::string both = "lstm in both directions, binary cross-entropy";
-  CHECK(loops_of(both, PlanPhase::forward) == Names{"rnn.l0", "rnn.l0"});
-  CHECK(loops_of(both, PlanPhase::backward) == Names{"rnn.l0", "rnn.l0"});
+  CHECK(loops_of(both, Origin::Phase::forward) == Names{"rnn.l0", "rnn.l0"});
+  CHECK(loops_of(both, Origin::Phase::backward) == Names{"rnn.l0", "rnn.l0"});
   const std::string attending = "encoder and decoder with dot attention";
-  CHECK(loops_of(attending, PlanPhase::forward) == Names{"encoder.l0", "decoder.l0"});
-  CHECK(loops_of(attending, PlanPhase::backward) == Names{"decoder.l0", "encoder.l0"});
+  CHECK(loops_of(attending, Origin::Phase::forward) == Names{"encoder.l0", "decoder.l0"});
+  CHECK(loops_of(attending, Origin::Phase::backward) == Names{"decoder.l0", "encoder.l0"});
   const std::string field = "labels by a conditional random field";
-  CHECK(loops_of(field, PlanPhase::forward).back() == "crf");
-  CHECK(loops_of(field, PlanPhase::backward).front() == "crf");
-  CHECK(loops_of(two, PlanPhase::update).empty());
+  CHECK(loops_of(field, Origin::Phase::forward).back() == "crf");
+  CHECK(loops_of(field, Origin::Phase::backward).front() == "crf");
+  CHECK(loops_of(two, Origin::Phase::update).empty());
 }
 
-TEST_CASE("a layer's products are its own, and attention without parameters is of nobody") {
+TEST_CASE("every product is of a layer, attention without parameters too, and none is of the loss") {
   const auto backend = make_backend("cpu");
   for (const ComparedModel& model : models()) {
     CAPTURE(model.name);
     const Placed update = place_update(*model.task, *backend);
-    const bool attends = model.name == "encoder and decoder with dot attention";
-    for (const PlanPhase phase : {PlanPhase::forward, PlanPhase::backward}) {
-      if (model.name != "encoder and decoder with additive attention")
-        CHECK((update.matmul_flop_of(phase, k_shared) > 0) == attends);
-      CHECK(update.matmul_flop_of(phase, k_loss) == 0);
+    for (const Origin::Phase phase : {Origin::Phase::forward, Origin::Phase::backward}) {
+      CHECK(update.matmul_flop_of(phase, k_shared) == 0);
+      CHECK(update.matmul_flop_of(phase, k_loss_layer) == 0);
     }
   }
 }
@@ -173,9 +174,9 @@ TEST_CASE("the phases are found in sums over batches, with a scaled loss, and wh
   const double forward = forward_matmul_flop(*task, *backend);
   const auto check = [&](TrainerOptions options, Phase phase) {
     const Placed update = place_update(*task, *backend, options, phase);
-    CHECK(update.matmul_flop_of(PlanPhase::forward) == doctest::Approx(forward));
-    CHECK(update.matmul_flop_of(PlanPhase::update) == 0);
-    CHECK(update.loops(PlanPhase::backward) == std::vector<std::string>{"recurrent.l0"});
+    CHECK(update.matmul_flop_of(Origin::Phase::forward) == doctest::Approx(forward));
+    CHECK(update.matmul_flop_of(Origin::Phase::update) == 0);
+    CHECK(update.loops(Origin::Phase::backward) == std::vector<std::string>{"recurrent.l0"});
   };
   TrainerOptions plain;
   check(plain, Phase::gather);
@@ -200,10 +201,10 @@ TEST_CASE("an evaluation is all forward") {
   const auto backend = make_backend("cpu");
   const auto task = small_language_model();
   const EvaluationGraph e = build_evaluation(*task, task->batch(Split::validation, 1, 0, 0));
-  const Placed evaluation = placed(*e.graph, *backend, names_of(e.parameters));
-  for (const NodePlace& place : evaluation.places) CHECK(place.phase == PlanPhase::forward);
-  CHECK(evaluation.loops(PlanPhase::forward) == std::vector<std::string>{"recurrent.l0"});
-  CHECK(evaluation.matmul_flop_of(PlanPhase::forward, "output") > 0);
+  const Placed evaluation = placed(*e.graph, *backend);
+  for (const Origin& place : evaluation.places) CHECK(place.phase == Origin::Phase::forward);
+  CHECK(evaluation.loops(Origin::Phase::forward) == std::vector<std::string>{"recurrent.l0"});
+  CHECK(evaluation.matmul_flop_of(Origin::Phase::forward, "output") > 0);
 }
 
 TEST_CASE("a loss with gradients as outputs has a forward and a backward phase") {
@@ -218,13 +219,14 @@ TEST_CASE("a loss with gradients as outputs has a forward and a backward phase")
   for (const ParameterSpec& p : scope.parameters()) parameters.push_back(graph.find_input(p.name));
   const std::vector<Value> gradients = differentiate(loss, parameters);
   for (std::size_t i = 0; i < gradients.size(); ++i) graph.output("d_" + scope.parameters()[i].name, gradients[i]);
-  const Placed pass = placed(graph, *backend, names_of(scope.parameters()));
-  CHECK(pass.loops(PlanPhase::forward) == std::vector<std::string>{"l0", "l1"});
-  CHECK(pass.loops(PlanPhase::backward) == std::vector<std::string>{"l1", "l0"});
+  const Placed pass = placed(graph, *backend);
+  CHECK(pass.loops(Origin::Phase::forward) == std::vector<std::string>{"l0", "l1"});
+  CHECK(pass.loops(Origin::Phase::backward) == std::vector<std::string>{"l1", "l0"});
 }
 
 TEST_CASE("a line in a loop is of the loop's place, a line in a branch of its own") {
-  const std::vector<NodePlace> nodes{{PlanPhase::forward, "a"}, {PlanPhase::backward, "b"}, {PlanPhase::update, "c"}};
+  using P = Origin::Phase;
+  const std::vector<Origin> nodes{{"a", P::forward}, {"b", P::backward}, {"c", P::update}};
   const auto line = [](int depth, std::int32_t node) {
     ReportLine l;
     l.depth = depth;
@@ -233,9 +235,9 @@ TEST_CASE("a line in a loop is of the loop's place, a line in a branch of its ow
   };
   const std::vector<ReportLine> lines{line(0, 1), line(1, 0), line(2, 2), line(0, -1), line(1, 0),
                                       line(2, 1), line(1, 2), line(0, 7), line(0, 0)};
-  const std::vector<NodePlace> places = line_places(lines, nodes);
-  const NodePlace nobody{PlanPhase::forward, k_shared};
-  CHECK(places == std::vector<NodePlace>{nodes[1], nodes[1], nodes[1], nobody, nodes[0], nodes[0], nodes[2], nobody,
+  const std::vector<Origin> places = line_places(lines, nodes);
+  const Origin nobody{k_shared, P::forward};
+  CHECK(places == std::vector<Origin>{nodes[1], nodes[1], nodes[1], nobody, nodes[0], nodes[0], nodes[2], nobody,
                                          nodes[0]});
 }
 
