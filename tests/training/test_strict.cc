@@ -100,7 +100,7 @@ TEST_CASE("an update is given its batch and one small buffer, and gives nothing 
   model.update(batch, {.lr = 0.1, .update = 1});  // compiles
   std::vector<std::string> wanted;
   for (const auto& input : batch.inputs) wanted.push_back("upload " + std::to_string(input.second.bytes().size()));
-  wanted.push_back("upload 40");
+  wanted.push_back("upload 44");
   wanted.push_back("run");
   for (std::int64_t update = 2; update <= 12; ++update) {
     backend.calls().clear();
