@@ -15,7 +15,7 @@ namespace {
 constexpr const char* k_fix =
     "Install NCCL 2.14 or newer (libnccl2, or pip install nvidia-nccl-cu12) and put its folder into LD_LIBRARY_PATH";
 
-NcclTamper& tamper() {
+NcclTamper& nccl_tamper() {
   static NcclTamper set = nullptr;
   return set;
 }
@@ -31,7 +31,7 @@ NcclLibraries& nccl_libraries() {
   return names;
 }
 
-void set_nccl_tamper(NcclTamper function) { tamper() = function; }
+void set_nccl_tamper(NcclTamper function) { nccl_tamper() = function; }
 
 NcclFunctions open_nccl() {
   void* library = nullptr;
@@ -51,7 +51,7 @@ NcclFunctions open_nccl() {
 #undef X
   find(f.GetErrorString, "ncclGetErrorString");
   find(f.GetLastError, "ncclGetLastError");
-  if (tamper()) tamper()(f);
+  if (nccl_tamper()) nccl_tamper()(f);
   int version = 0;
   if (f.GetVersion(&version) != nccl::Result::success || version < k_oldest_nccl)
     throw Error(ErrorKind::device, "cuda",

@@ -20,6 +20,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backends/cuda/functions.h"
@@ -70,6 +71,7 @@ struct CUfunc_st {
 struct CUstream_st {
   std::deque<Work> late;
   bool captures = false;
+  std::thread::id capturing = {};  // the only thread that a capture restricts; empty: all threads
   std::vector<Work> captured;
 };
 struct CUgraph_st {
@@ -122,7 +124,7 @@ CUresult ready() {
 // And those that must not happen while a stream captures.
 CUresult ready_outside_capture(const char* what) {
   for (const CUstream_st* stream : driver().streams)
-    if (stream->captures)
+    if (stream->captures && (stream->capturing == std::thread::id() || stream->capturing == std::this_thread::get_id()))
       return complain(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, std::string(what) + " while a stream captures");
   return ready();
 }
@@ -377,10 +379,11 @@ CUresult cuStreamQuery(CUstream stream) {
   if (const CUresult r = ready_outside_capture("cuStreamQuery")) return r;
   return finish(*stream);
 }
-CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   const std::lock_guard lock(driver().mutex);
   if (const CUresult r = ready_outside_capture("cuStreamBeginCapture")) return r;
   stream->captures = true;
+  stream->capturing = mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ? std::this_thread::get_id() : std::thread::id();
   stream->captured.clear();
   return CUDA_SUCCESS;
 }
