@@ -49,7 +49,7 @@ std::vector<std::int64_t> steps_of_loops(const Graph& graph) {
 }
 
 // On `cpu` a product of few rows takes another kernel, which sums in another order: there only chunks of many rows. Row
-// groups there add up the rows of each step of a whole loop, but not of a chunk, so sum_rows is left out.
+// groups there add up the rows of each step of a whole loop, but not of a chunk: layer norms do without sum_rows.
 TEST_CASE("loops in chunks give the bits of whole loops, values and gradients") {
   for (const std::string name : {"reference", "cpu"})
     for (const char* cell : {"rnn", "gru", "lstm", "lnlstm"})
@@ -61,7 +61,7 @@ TEST_CASE("loops in chunks give the bits of whole loops, values and gradients") 
         const auto backend = make_backend(name, {.threads = 2});
         const Network n = stack(cell, bidirectional);
         PlanOptions options;
-        options.without = {"sum_rows"};
+        if (name == "cpu" && std::string(cell) == "lnlstm") options.without = {"sum_rows"};
         const TensorMap whole = Program(*n.graph, *backend, options).run(n.inputs);
         for (const std::int64_t steps : {1, 9, 4, 5, 10, 50}) {
           if (name == "cpu" && (steps == 1 || steps == 9)) continue;
