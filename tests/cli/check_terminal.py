@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person sees while a command works: progress, widths, redrawn lines. usage: check_terminal.py UNROLL"""
 import fcntl
+import itertools
 import os
 import pty
 import re
@@ -25,7 +26,7 @@ REFERENCE = ["--backend", "reference"]  # slow by nature
 class Watched:
     """A command whose output was read with the time of each piece; stdout and stderr together."""
 
-    def __init__(self, *arguments, width=None, resize=None, **environment):
+    def __init__(self, *arguments, width=None, resize=None):
         """`width`: on a terminal of so many columns; `resize`: (seconds, columns) after which it has others."""
         ours, theirs = pty.openpty() if width else os.pipe()
         self.screens = [Screen(width, rewraps) for rewraps in (True, False)] if width else []
@@ -35,7 +36,7 @@ class Watched:
         began = time.monotonic()
         process = subprocess.Popen([UNROLL, *map(str, arguments)], stdout=theirs, stderr=theirs,
                                    stdin=subprocess.DEVNULL,
-                                   env={**os.environ, "COLUMNS": "80", "TERM": "xterm", "LINES": "50", **environment})
+                                   env={**os.environ, "COLUMNS": "80", "TERM": "xterm", "LINES": "50"})
         os.close(theirs)
         self.pieces = [(began, b"")]
         while True:
@@ -75,12 +76,25 @@ def set_width(terminal, columns):
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
 
 
-def speaks(least, *arguments, **environment):
+def long_enough(least, line, hidden=128, **watched):
+    """What is seen of a command that takes at least `least` seconds.
+
+    `line` gives its arguments for a number of hidden units, which doubles until the work is long on this machine too.
+    """
+    while True:
+        arguments = line(hidden)
+        seen = Watched(*arguments, **watched)
+        assert seen.code == 0, seen.text
+        if seen.seconds >= least:
+            return seen, arguments
+        assert hidden < 4096, f"{arguments} took {seen.seconds:.1f} s: too fast to show anything"
+        hidden *= 2
+
+
+def speaks(least, line, hidden=128):
     """The command takes at least `least` seconds, and is never silent for longer than two."""
-    watched = Watched(*arguments, **environment)
-    assert watched.code == 0, watched.text
+    watched, arguments = long_enough(least, line, hidden)
     gap, before = watched.silence()
-    assert watched.seconds >= least, f"{arguments} took {watched.seconds:.1f} s: too fast to show anything"
     assert gap <= LONGEST_SILENCE + SCHEDULING, f"{arguments} was silent for {gap:.1f} s after {before!r}"
     line = " ".join(map(str, arguments))[:60]
     print(f"     {watched.seconds:5.1f} s, longest silence {gap:.2f} s: {line}", flush=True)
@@ -102,36 +116,53 @@ def wide(text, columns=80):
 def slow_evaluation(folder):
     """eval says every two seconds how far it is, and --quiet takes that away"""
     source = config(folder, "language-model")
-    ok("train", source, "--out", folder / "run", "--max-updates", 2, "--set", "run.estimate_seconds=0")
     long = [*REFERENCE, "--split", "train"]
-    seen = speaks(3, "eval", folder / "run", *long)
+
+    def evaluation(hidden):
+        run = folder / f"run{hidden}"
+        ok("train", source, "--out", run, "--max-updates", 2, "--set", "run.estimate_seconds=0",
+           "--set", f"model.hidden={hidden}")
+        return ["eval", run, *long]
+
+    seen = speaks(3, evaluation)
     assert re.search(r"evaluating \d+/\d+, \d+ s\n", seen.text), seen.text
-    quiet = Watched("eval", folder / "run", "--quiet", *long)
+    quiet = Watched(*evaluation(16), "--quiet")
     assert quiet.code == 0 and "evaluating" not in quiet.text, quiet.text
 
 
 def slow_training(folder):
     """train speaks while it estimates, updates and validates; so do its checks of precision, resume and rate"""
     source = config(folder, "language-model")
-    large = [*REFERENCE, "--set", "model.hidden=128", "--set", "train.batch=32"]
-    seen = speaks(4, "train", source, "--out", folder / "run", "--max-updates", 6, *large)
+    runs = itertools.count()
+
+    def training(*options):
+        out = ["--out", folder / f"run{next(runs)}"] if "--max-updates" in options[:1] else []
+        return lambda hidden: ["train", source, *out, *options, *REFERENCE, "--set", f"model.hidden={hidden}",
+                               "--set", "train.batch=32"]
+
+    seen = speaks(4, training("--max-updates", 6))
     assert "training " in seen.text and wide(seen.text) == [], wide(seen.text)
-    seen = speaks(4, "train", source, "--verify-resume", "--max-updates", 4, *large)
+    seen = speaks(4, training("--verify-resume", "--max-updates", 4))
     assert "comparing a resumed run with a straight one: training " in seen.text, seen.text
-    speaks(4, "train", source, "--check-precision", 3, "--set", "train.precision=bf16", *large)
-    speaks(4, "train", source, "--find-lr", *REFERENCE, "--set", "model.hidden=32")
+    speaks(4, training("--check-precision", 3, "--set", "train.precision=bf16"))
+    speaks(4, training("--find-lr"), hidden=32)
 
 
 def slow_measurements(folder):
     """compare, explain, profile, bench and lever speak while they measure"""
-    stack = folder / "lstm.toml"
-    stack.write_text('[model]\ncell = "lstm"\ninput = 64\nhidden = 128\n[data]\nsteps = 80\n[train]\nbatch = 16\n')
-    seen = speaks(4, "compare", stack, "--grad")
+    def stack(hidden):
+        file = folder / f"lstm{hidden}.toml"
+        file.write_text(f'[model]\ncell = "lstm"\ninput = 64\nhidden = {hidden}\n[data]\nsteps = 80\n'
+                        '[train]\nbatch = 16\n')
+        return file
+
+    seen = speaks(4, lambda hidden: ["compare", stack(hidden), "--grad"])
     assert "comparing backends: " in seen.text, seen.text
-    speaks(4, "explain", stack, *REFERENCE, "--seconds", 1)
-    speaks(4, "profile", stack, *REFERENCE, "--updates", 3)
-    speaks(3, "bench", "--cell", "lstm", "--seconds", 3)
-    speaks(3, "lever", config(folder / "lever", "classify"), "batch=8", "--minutes", 0.1, "--seeds", 1)
+    speaks(4, lambda hidden: ["explain", stack(hidden), *REFERENCE, "--seconds", 1])
+    speaks(4, lambda hidden: ["profile", stack(hidden), *REFERENCE, "--updates", 3])
+    speaks(3, lambda hidden: ["bench", "--cell", "lstm", "--seconds", 3])
+    classes = config(folder / "lever", "classify")
+    speaks(3, lambda hidden: ["lever", classes, "batch=8", "--minutes", 0.1, "--seeds", 1])
 
 
 def widths(folder):
@@ -184,10 +215,9 @@ def errors_are_wrapped(folder):
 def narrowed_window(folder):
     """a terminal that is made narrower shows one bar, without fragments, and nothing of it at the end"""
     source = config(folder, "language-model")
-    slow = [*REFERENCE, "--set", "model.hidden=128", "--set", "train.batch=32", "--set", "train.log_every=1",
-            "--set", "run.estimate_seconds=0"]
-    seen = Watched("train", source, "--out", folder / "run", "--max-updates", 12, *slow, width=100, resize=(2.5, 45))
-    assert seen.code == 0 and seen.seconds > 4, (seen.seconds, seen.text)
+    slow = [*REFERENCE, "--set", "train.batch=32", "--set", "train.log_every=1", "--set", "run.estimate_seconds=0"]
+    seen, _ = long_enough(4, lambda hidden: ["train", source, "--out", folder / f"run{hidden}", "--max-updates", 12,
+                                             *slow, "--set", f"model.hidden={hidden}"], width=100, resize=(2.5, 45))
     for screen, middle in zip(seen.screens, seen.middle):
         assert middle.count("eta") <= 1 and middle.count("loss") <= 1, middle
         assert max(map(len, middle.split("\n"))) <= 45, middle
