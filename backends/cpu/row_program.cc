@@ -234,7 +234,8 @@ class RowCompiler {
     // One value per row and operation: all rows at once.
     const bool by_rows = is_elementwise(o.op) && dst.columns == 1;
     Index columns = by_rows ? 0 : dst.columns;
-    if (o.op == Op::reduce_sum || o.op == Op::reduce_max) columns = ops_.reg(o.operands[0]).columns;
+    if (o.op == Op::reduce_sum || o.op == Op::reduce_max)  // an operand with one value for all columns may come first
+      for (int k = 0; k < o.n; ++k) columns = std::max(columns, ops_.reg(o.operands[k]).columns);
     RowProgram::Step step{o.function, columns, operand_of(o.dst), {}, {}, {}};
     // Functions may look at operands that the op does not have: those repeat the first.
     Operand* const to[] = {&step.a, &step.b, &step.c};

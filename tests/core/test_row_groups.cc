@@ -216,6 +216,11 @@ const Layout k_layouts[] = {
        g.output("y", normalized(x) + broadcast(g.input("w", f32({40})), x.shape()));
        g.output("sum", row_sum(neg(x)));
      }},
+    {"one element for all rows and columns, first in a product that is summed",
+     [](Graph& g) {
+       const Value x = g.input("x", f32({9, 20})), one = broadcast(g.input("one", f32({1, 1})), x.shape());
+       g.output("y", x * row_sum(one * x) + one);
+     }},
     {"rows of one column", [](Graph& g) { g.output("y", normalized(g.input("x", f32({12, 1}))) * 2.0); }},
     {"rows longer than a piece of a sum",
      [](Graph& g) { g.output("y", softmax(g.input("x", f32({4, 20001})))); }},
@@ -315,6 +320,12 @@ TensorMap random_inputs(const Graph& g) {
 
 // y of normalized rows; sums over all rows of y, of products, of products by a value per row, and of such a value.
 // `by_hand` writes down the order in which a group adds up: eight rows, or fewer that divide their number, at a time.
+Shape shape_of_ones(int rank) {
+  Shape shape;
+  for (int axis = 0; axis < rank; ++axis) shape = shape.inserted(axis, 1);
+  return shape;
+}
+
 void add_sums(Graph& g, const Shape& shape, bool by_hand) {
   const Value x = g.input("x", f32(shape)), d = g.input("d", f32(shape));
   const Value s = g.input("s", f32(shape.with(shape.rank() - 1, 1)));
@@ -339,6 +350,9 @@ void add_sums(Graph& g, const Shape& shape, bool by_hand) {
   g.output("products", sum_of(y * d));
   g.output("scaled", sum_of(d * (y * s)));
   g.output("values", sum_of(s * reduce_max(y, {y.rank() - 1}, true)));
+  const Value one = broadcast(g.input("one", f32(shape_of_ones(shape.rank()))), shape);
+  g.output("by one element", sum_of(one * d));
+  g.output("rest", y * one);
 }
 
 TEST_CASE("a group adds up rows in a fixed order, wherever they lie and whoever computes them") {
