@@ -444,9 +444,9 @@ TEST_CASE("an operand with one value per row gives the bits of one with all its 
     team_of(2).run([&](const Part& part) { Elementwise(source).run(in, std::array<void*, 1>{z.data()}, part); });
     return z;
   };
-  for (const auto& [name, body] : bodies) {
-    CAPTURE(name);
-    CHECK(run(body, true) == run(body, false));
+  for (const auto& each : bodies) {
+    CAPTURE(each.first);
+    CHECK(run(each.second, true) == run(each.second, false));
   }
 }
 

@@ -138,18 +138,22 @@ TEST_CASE("gates of a product that one node reads are its group: their number, t
 }
 
 TEST_CASE("the step of a built-in cell is one group") {
-  for (const auto& [cell, gates] : {std::pair("lstm", 4), std::pair("gru", 3)}) {
-    CAPTURE(cell);
+  struct Row {
+    const char* cell;
+    std::int64_t gates;
+  };
+  for (const Row& row : {Row{"lstm", 4}, Row{"gru", 3}}) {
+    CAPTURE(row.cell);
     Graph graph;
     Scope scope(graph, /*training=*/false);
     const Value x = graph.input("x", {DType::f32, {7, 5, 3}});
-    graph.output("y", recurrent_model(scope, x, {.cell = cell, .hidden = 16}).y);
+    graph.output("y", recurrent_model(scope, x, {.cell = row.cell, .hidden = 16}).y);
     const auto planned = plan(graph, *make_backend("cpu"));
     for (const auto& body : planned->bodies) {
       if (!body) continue;
       const auto groups = product_groups(*body->graph);
       REQUIRE(groups.size() == 1);
-      CHECK(groups[0].gates == gates);
+      CHECK(groups[0].gates == row.gates);
       CHECK(groups[0].units == 16);
     }
   }
@@ -205,9 +209,9 @@ TEST_CASE("ranges that are no gates leave one gate: unequal ones, rows, transpos
          o.graph.output("y", tanh(slice(p, 1, 0, 20)));
          o.graph.output("p", p);
        }}};
-  for (const auto& [name, reader] : readers) {
-    CAPTURE(name);
-    const ProductGates gates = gates_of(reader);
+  for (const auto& each : readers) {
+    CAPTURE(each.first);
+    const ProductGates gates = gates_of(each.second);
     CHECK(gates.gates == 1);
     CHECK(gates.units == N);
   }
@@ -275,9 +279,11 @@ TEST_CASE("a product and its epilogue in one call have the bits of two calls, in
        }}};
   const std::array<std::int64_t, 3> shapes[] = {{1, 40, 7},    {3, 33, 64},   {4, 130, 300}, {70, 1, 9},  {1, 1, 1},
                                                 {200, 50, 20}, {130, 1100, 9}, {500, 70, 600}, {17, 2, 3}};
-  for (const auto& [name, build] : epilogues)
-    for (const auto& [m, n, k] : shapes) {
-      CAPTURE(name);
+  for (const auto& epilogue : epilogues)
+    for (const auto& shape : shapes) {
+      const Build& build = epilogue.second;
+      const std::int64_t m = shape[0], n = shape[1], k = shape[2];
+      CAPTURE(epilogue.first);
       INFO(m, " x ", n, " x ", k);
       const Computed apart = compute(build, m, n, k, 1, /*apart=*/true);
       CHECK(apart.joined == 0);
@@ -308,10 +314,12 @@ TEST_CASE("gates and their epilogue in one call have the bits of two calls, in e
                                                 {200, 48, 20},  {130, 1100, 9}, {500, 72, 600}, {17, 8, 3},
                                                 {260, 512, 130}};
   // How many of them are joined depends on the blocks, and so on the processor.
-  for (const auto& [name, build] : epilogues) {
+  for (const auto& epilogue : epilogues) {
     int joined = 0;
-    for (const auto& [m, n, k] : shapes) {
-      CAPTURE(name);
+    for (const auto& shape : shapes) {
+      const Build& build = epilogue.second;
+      const std::int64_t m = shape[0], n = shape[1], k = shape[2];
+      CAPTURE(epilogue.first);
       INFO(m, " x ", n, " x ", k);
       const Computed apart = compute(build, m, n, k, 1, /*apart=*/true);
       CHECK(apart.joined == 0);

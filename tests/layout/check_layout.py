@@ -14,6 +14,7 @@ TOP_LEVEL = {"meson.build", "meson_options.txt", "core", "backends", "frontends"
 OPTIONAL_TOP_LEVEL = {"subprojects"}  # wrap files only; dotfiles are free
 SOURCE = {".cc", ".h", ".cu", ".comp", ".py"}
 WARN_LINES, FAIL_LINES, FAIL_COLUMNS = 500, 800, 120
+BINDING = re.compile(r"( *)for \(.*\bauto&? \[([^]]+)\] :")
 GENERATED = ("_generated.h", "_generated.cc")
 
 # Which folders of core a folder may include, besides itself, support and the public headers.
@@ -249,6 +250,20 @@ class Checker:
                 if found:
                     self.error(name, f"calls {found.group(1)}: the library throws Error and never ends the process")
 
+    def check_captures(self):
+        for name in self.sources:
+            lines = self.code_of(name).splitlines()
+            for i, line in enumerate(lines):
+                bound = BINDING.match(line)
+                names = "|".join(re.findall(r"\w+", bound.group(2))) if bound else ""
+                for behind in lines[i + 1:] if names else []:
+                    if behind.strip() and len(behind) - len(behind.lstrip()) <= len(bound.group(1)):
+                        break
+                    if re.search(rf"\b(CAPTURE|INFO)\(.*(?<![\w.])({names})\b", behind):
+                        self.error(f"{name}:{i + 1}", "clang 14 captures no structured binding: "
+                                                      "CAPTURE and INFO take a variable or a member")
+                        break
+
     def check_op_tables(self):
         for name in self.sources:
             if SIZED_BY_AN_OP.search(self.code_of(name)):
@@ -295,6 +310,7 @@ class Checker:
         self.check_rooms()
         self.check_text()
         self.check_calls()
+        self.check_captures()
         self.check_op_tables()
         self.check_ops()
         return self.errors

@@ -72,6 +72,9 @@ BAD = [
     ("a place on one machine", {"docs/a.md": "see /wo" "rk/x\n"}, "a place on one machine"),
     ("abort in core/io", {"core/io/a.cc": HEAD + "std::abort();\n"}, "calls abort"),
     ("assert in core/io", {"core/io/a.cc": HEAD + "assert(x);\n"}, "calls assert"),
+    ("a structured binding in a macro that captures",
+     {"tests/core/a.cc": HEAD + "for (const auto& [name, n] : all) {\n  int x;\n  CAPTURE(name);\n}\n"},
+     "captures no structured binding"),
     ("a table sized by an op", {"core/ir/a.cc": HEAD + "int n = static_cast<int>(Op::" "less) + 1;\n"},
      "sizes a table"),
     ("an op without shape rule", {"core/ir/shape_rules.cc": HEAD + "{Op::neg, r}\n"}, "argmax: has no shape rule"),
@@ -87,6 +90,8 @@ FINE = [
     ("a build folder", {"build-x/build.ninja": "", "other/build.ninja": "", "runs/a.txt": ""}),
     ("a comment that names a call", {"core/io/a.cc": HEAD + "// never abort() here\n"}),
     ("a static assertion", {"core/io/a.cc": HEAD + "static_assert(true);\n"}),
+    ("a member of the same name in a macro that captures",
+     {"tests/core/a.cc": HEAD + "for (const auto& [name, n] : all) {\n  CAPTURE(row.name);\n}\nCAPTURE(n);\n"}),
     ("a wrap file", {"subprojects/a.wrap": ""}),
     ("a table made by a script", {"core/train/a_generated.h": HEAD + "\n" * 2000}),
 ]
