@@ -61,7 +61,7 @@ def main():
                                 "rate", a.rate, "burst", "256kb", "latency", "100ms"], check=True)
             network.launcher_on(a, 2)
             for _ in range(a.rounds):
-                for command in a.unroll:
+                for command in rows:
                     a.unroll = command
                     job = mpi.Job(a, "network", 2, "profile", config, "--updates", a.updates, "--json")
                     if job.end(300) != [0, 0]:

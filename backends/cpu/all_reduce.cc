@@ -74,7 +74,8 @@ bool may_go_on(const PlanView& view, std::int32_t id) {
   for (std::size_t n = after; n < nodes.size(); ++n) {
     for (const ValueId& from : nodes[n].inputs)
       if (from.node == id) return false;
-    pays = pays || nodes[n].op == Op::scan;
+    // A loop, or a layer that a backend has claimed.
+    pays = pays || nodes[n].op == Op::scan || nodes[n].op == Op::gradient;
   }
   return pays;
 }

@@ -10,6 +10,7 @@
 #include "core/train/activation_counts.h"
 #include "core/train/clip.h"
 #include "core/train/control.h"
+#include "core/train/exchange_buckets.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -145,33 +146,7 @@ class UpdateBuilder {
     return std::move(t_);
   }
 
-  // By the loops before each gradient: a bucket is done before the next loop begins.
-  std::vector<int> buckets() const {
-    constexpr std::size_t k_least_bytes = 64 << 10;  // of a bucket: messages of fewer take no less time
-    const Graph& graph = *t_.graph;
-    std::vector<int> loops;  // [node] on the longest path to it
-    for (const Node& node : graph.nodes()) {
-      int most = 0;
-      for (const ValueId& from : node.inputs) most = std::max(most, loops[static_cast<std::size_t>(from.node)]);
-      loops.push_back(most + (node.op == Op::scan ? 1 : 0));
-    }
-    std::map<int, std::size_t> bytes;  // by loops
-    const auto loops_of = [&](Value g) { return loops[static_cast<std::size_t>(g.id().node)]; };
-    for (const Value& g : gradients_) bytes[loops_of(g)] += g.type().bytes();
-    std::map<int, int> bucket_of;
-    int bucket = 0;
-    std::size_t so_far = 0;
-    for (const auto& [n, size] : bytes) {
-      bucket_of[n] = bucket;
-      so_far += size;
-      if (so_far < k_least_bytes) continue;
-      so_far = 0;
-      ++bucket;
-    }
-    std::vector<int> all;
-    for (const Value& g : gradients_) all.push_back(bucket_of.at(loops_of(g)));
-    return all;
-  }
+  std::vector<int> buckets() const { return exchange_buckets(gradients_); }
 
   WatchGraph watch() {
     std::vector<Value> values;

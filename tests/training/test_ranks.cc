@@ -10,6 +10,7 @@
 #include <limits>
 #include <thread>
 
+#include "core/train/update_graph.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/run_files.h"
 #include "tests/training/small_tasks.h"
@@ -319,6 +320,32 @@ TEST_CASE("a rank counts what it sends and how long exchanges take") {
     if (rank.rank() == 0 && rank.exchanged().seconds < 0.01) throw Error(ErrorKind::internal, "test", "seconds");
   });
   for (const std::string& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("the gradients of a layer travel before the loops of the layers below it") {
+  for (const std::string cell : {"lstm", "lnlstm"}) {  // a composite, and a loop of single ops
+    CAPTURE(cell);
+    LanguageModelOptions o = small_language_options();
+    o.model.cell = cell;
+    o.model.layers = 3;
+    o.model.hidden = 64;
+    o.embedding = 64;
+    const auto task = small_language_model(o);
+    const Batch batch = task->example(0);
+    const UpdateRecipe recipe{TrainerOptions{}};
+    Graph graph;
+    Scope scope(graph, /*training=*/true);
+    task->build(scope, batch);
+    const std::vector<int> buckets = gradient_buckets(*task, batch, recipe);
+    REQUIRE(buckets.size() == scope.parameters().size());
+    int of_layer[3] = {-1, -1, -1};
+    for (std::size_t i = 0; i < buckets.size(); ++i)
+      for (int layer = 0; layer < 3; ++layer)
+        if (scope.parameters()[i].name.ends_with("weight_hh_l" + std::to_string(layer))) of_layer[layer] = buckets[i];
+    CHECK(of_layer[2] >= 0);
+    CHECK(of_layer[2] < of_layer[1]);
+    CHECK(of_layer[1] < of_layer[0]);
+  }
 }
 
 TEST_CASE("a rank that does not answer is named after the time limit") {
