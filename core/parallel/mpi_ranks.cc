@@ -151,18 +151,23 @@ class MpiRank final : public Communicator {
     pending.push_back(p);
   }
 
-  // How many are not done.
-  std::size_t poll(std::vector<Pending>& pending) {
+  // How many are not done. f(peer) where a message cannot arrive.
+  template <class F>
+  std::size_t poll(std::vector<Pending>& pending, const F& on_loss) {
     std::size_t open = 0;
     for (Pending& p : pending) {
       if (p.done) continue;
       int flag = 0;
       mpi::Status status{};
-      if (mpi_.test(&p.request, &flag, &status) != 0) throw lost(p.peer);
-      p.done = flag != 0;
+      const bool is_lost = mpi_.test(&p.request, &flag, &status) != 0;
+      if (is_lost) on_loss(p.peer);
+      p.done = flag != 0 || is_lost;
       open += p.done ? 0 : 1;
     }
     return open;
+  }
+  std::size_t poll(std::vector<Pending>& pending) {
+    return poll(pending, [&](int peer) { throw lost(peer); });
   }
 
   // Whether this process was asked to end, a while ago.
@@ -187,16 +192,17 @@ class MpiRank final : public Communicator {
   // roll call is not the lost one.
   [[noreturn]] void give_up(std::vector<Pending>& pending, bool ends) {
     failed_ = true;
-    std::set<int> silent, waited_for;
+    std::set<int> silent, waited_for, lost;
     for (int r = 0; r < size_; ++r)
       if (r != rank_) silent.insert(r);
     for (const Pending& p : pending)
       if (!p.done) waited_for.insert(p.peer);
     try {
-      call_roll(pending, silent, ends ? k_grace : k_tell_seconds);
-    } catch (const std::exception&) {  // a connection is lost: what is known has to do
+      call_roll(pending, silent, lost, ends ? k_grace : k_tell_seconds);
+    } catch (const std::exception&) {  // what is known has to do
     }
-    const std::vector<int> ranks = lost_ranks(silent, waited_for);
+    std::erase_if(lost, [&](int r) { return !silent.contains(r); });  // it answered, and has ended since
+    const std::vector<int> ranks = lost.empty() ? lost_ranks(silent, waited_for) : std::vector(lost.begin(), lost.end());
     throw ends ? missing_ranks(ranks) : silent_ranks(ranks, options_.seconds);
   }
 
@@ -205,17 +211,20 @@ class MpiRank final : public Communicator {
     give_up(pending, ends);
   }
 
-  // Takes the ranks that answer within the time out of `silent`.
-  void call_roll(std::vector<Pending>& pending, std::set<int>& silent, double seconds) {
+  // Takes the ranks that answer within the time out of `silent`; `lost`: where MPI itself reports that no message
+  // arrives.
+  void call_roll(std::vector<Pending>& pending, std::set<int>& silent, std::set<int>& lost, double seconds) {
     const auto begin = Clock::now();
+    const auto note_loss = [&](int r) { lost.insert(r); };
     static constexpr std::byte present{1};  // outlives messages to the lost rank
-    for (int r = 0; r < size_; ++r)
-      if (r != rank_)
-        start(pending, r, [&](Handle* request) {
-          return mpi_.isend(&present, 1, mpi_.byte, r, k_roll_call, mpi_.world, request);
-        });
+    for (int r = 0; r < size_; ++r) {
+      Pending p{r, Handle{}};
+      if (r == rank_) continue;
+      if (mpi_.isend(&present, 1, mpi_.byte, r, k_roll_call, mpi_.world, &p.request) != 0) note_loss(r);
+      else pending.push_back(p);
+    }
     for (std::size_t answers = 0; answers + 2 < static_cast<std::size_t>(size_) && seconds_since(begin) < seconds;) {
-      poll(pending);
+      poll(pending, note_loss);
       if (const std::optional<int> from = source_of(k_roll_call)) {
         std::byte answer{};
         mpi::Status status{};
@@ -226,7 +235,7 @@ class MpiRank final : public Communicator {
       std::this_thread::sleep_for(k_nap);
     }
     const auto told = Clock::now();
-    while (poll(pending) > 0 && seconds_since(told) < k_after_roll_call) std::this_thread::sleep_for(k_nap);
+    while (poll(pending, note_loss) > 0 && seconds_since(told) < k_after_roll_call) std::this_thread::sleep_for(k_nap);
   }
 
   // Of a message with this tag that has arrived.
