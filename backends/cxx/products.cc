@@ -3,9 +3,7 @@
 // keeps the sums of a panel in registers and reads the weights once, in order.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
-#include "backends/common/print_parts.h"
 #include "backends/cxx/parts.h"
 #include "core/support/formats.h"
 #include "unroll/error.h"

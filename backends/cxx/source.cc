@@ -2,7 +2,6 @@
 // The file around the statements of one step: constants, functions, and the class with its arrays and states.
 #include "unroll/cxx_source.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "backends/common/print_parts.h"
