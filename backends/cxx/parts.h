@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,21 +24,43 @@ struct Place {
   std::string at(const std::string& from_offset) const { return array + "[" + index(from_offset) + "]"; }
 };
 
+// The arrays of constants that a step reads: in the header, or in a separate file.
+class Constants {
+ public:
+  explicit Constants(bool are_separate) : are_separate_(are_separate) {}
+
+  // T: float, int32_t, uint16_t, uint8_t or int8_t. Returns how statements of step() name the array.
+  template <class T>
+  std::string add(std::span<const T> numbers);
+  std::string includes() const;
+  std::string definitions() const;                     // before the class
+  std::string members(const std::string& name) const;  // public ones of the class of this name
+  std::string private_members() const;
+  std::string first_statements(std::int64_t outputs) const;  // of step()
+  std::string file() const;                                  // empty when the constants are in the header
+
+ private:
+  std::uint64_t hash() const;
+  bool are_separate_;
+  int n_arrays_ = 0;
+  std::string declared_;  // definitions, or members of the struct that has the layout of the file
+  std::string arrays_;    // the file behind its head
+};
+
 // The source while it is made.
 class Source {
  public:
-  explicit Source(const Plan& of) : plan(of), graph(*of.graph) {}
+  Source(const Plan& of, bool separate_weights) : plan(of), graph(*of.graph), constants(separate_weights) {}
 
   const Plan& plan;
   const Graph& graph;
-  std::string constants;  // arrays before the class
-  std::string body;       // statements of step()
+  Constants constants;
+  std::string body;  // statements of step()
 
   void place(const ValueId& id, const Place& at) { places_.insert_or_assign(id, at); }
   const Place& place_of(const ValueId& id);  // of a constant, too, whose array is then printed
   Place make(DType dtype, Index elements);   // a new one in an array of the class
   Index size(DType dtype) const;             // elements of this array of the class
-  std::string next_constant() { return "k" + std::to_string(n_constants_++); }
   void line(const std::string& text) { body += "    " + text + "\n"; }
   // for loops over a shape around `inner`, which gets the name of each axis' variable, or "0" where it has one element.
   template <class Inner>
@@ -61,20 +84,11 @@ class Source {
  private:
   std::map<ValueId, Place> places_;
   std::map<DType, Index> sizes_;
-  int n_constants_ = 0;
 };
 
 // "3 * d0 + d1"; "0" when nothing moves.
 std::string index_text(const std::vector<std::string>& names, const common::Strides& strides, Index offset = 0);
 std::string memory_type(DType dtype);  // of an element
-// The numbers of an array of constants, comma-separated, some in a line.
-template <class Numbers, class Text>
-std::string listed(const Numbers& numbers, const Text& text) {
-  std::string all;
-  int in_line = 0;
-  for (const auto& number : numbers) all += (in_line++ % 16 == 0 ? "\n    " : " ") + text(number) + ",";
-  return all;
-}
 
 void print_node(Source& source, std::int32_t node);
 void print_product(Source& source, std::int32_t node);

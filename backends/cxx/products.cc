@@ -3,9 +3,7 @@
 // keeps the sums of a panel in registers and reads the weights once, in order.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
-#include "backends/common/print_parts.h"
 #include "backends/cxx/parts.h"
 #include "core/support/formats.h"
 #include "unroll/error.h"
@@ -42,23 +40,19 @@ std::vector<float> packed(const Tensor& weight, const Product& p) {
   return all;
 }
 
-std::string print_weights(Source& source, const Tensor& weight, const Product& p, WeightFormat format) {
-  const std::string name = source.next_constant();
+struct Weights {
+  std::string array, scales;  // scales: of int8, one for each column
+};
+
+Weights print_weights(Source& source, const Tensor& weight, const Product& p, WeightFormat format) {
   std::vector<float> all = packed(weight, p);
-  const auto array = [&](const char* type, const std::string& values, std::size_t n) {
-    source.constants += "alignas(64) static const " + std::string(type) + " " + name + "[" + std::to_string(n) +
-                        "] = {" + values + "\n};\n";
-  };
+  if (format == WeightFormat::f32) return {source.constants.add<float>(all), {}};
   if (format == WeightFormat::bf16) {
-    array("uint16_t", listed(all, [](float w) { return std::to_string(to_bf16(w).bits); }), all.size());
-    return name;
+    std::vector<std::uint16_t> halves(all.size());
+    std::ranges::transform(all, halves.begin(), [](float w) { return to_bf16(w).bits; });
+    return {source.constants.add<std::uint16_t>(halves), {}};
   }
-  const auto number = [](float w) { return common::literal(common::Dialect::cpp, DType::f32, w); };
-  if (format == WeightFormat::f32) {
-    array("float", listed(all, number), all.size());
-    return name;
-  }
-  // One scale for each column: the largest weight is 127.
+  // The largest weight of a column is 127.
   const Index width = panel_of(p.n);
   std::vector<float> scales(static_cast<std::size_t>(p.n));
   const auto column = [&](std::size_t i) {
@@ -69,10 +63,8 @@ std::string print_weights(Source& source, const Tensor& weight, const Product& p
     if (column(i) < scales.size()) scales[column(i)] = std::max(scales[column(i)], std::fabs(all[i]) / 127);
   for (std::size_t i = 0; i < all.size(); ++i)
     if (column(i) < scales.size() && scales[column(i)] > 0) all[i] = std::nearbyint(all[i] / scales[column(i)]);
-  array("int8_t", listed(all, [](float w) { return std::to_string(static_cast<int>(w)); }), all.size());
-  source.constants += "static const float " + name + "s[" + std::to_string(p.n) + "] = {" + listed(scales, number) +
-                      "\n};\n";
-  return name;
+  const std::vector<std::int8_t> bytes(all.begin(), all.end());
+  return {source.constants.add<std::int8_t>(bytes), source.constants.add<float>(scales)};
 }
 
 WeightFormat format_of(const Source& source, const Product& p) {
@@ -94,15 +86,15 @@ void print_product(Source& source, std::int32_t id) {
   if (right.op == Op::constant && right.outputs[0].shape.rank() == 2 && !p.transpose_a && p.k > 0) {
     const auto& weight = *right.attributes.get<std::shared_ptr<const Tensor>>("value");
     const WeightFormat format = format_of(source, p);
-    const std::string name = print_weights(source, weight, p, format);
+    const Weights weights = print_weights(source, weight, p, format);
     const Index rows = c.shape.elements() / std::max<Index>(p.n, 1);
     const std::string row = rows > 1 ? " + d0 * " : "";
     source.line((rows > 1 ? "for (int d0 = 0; d0 < " + n(rows) + "; ++d0) " : "") + "unroll_product<" + n(p.k) + ", " +
                 n(p.n) + ", " + n(panel_of(p.n)) + ">(&" + from.at(n(0)) + (rows > 1 ? row + n(p.k) : "") + ", " +
-                name + ", &" + to.at(n(0)) + (rows > 1 ? row + n(p.n) : "") + ");");
+                weights.array + ", &" + to.at(n(0)) + (rows > 1 ? row + n(p.n) : "") + ");");
     if (format == WeightFormat::int8)
-      source.line("for (int e = 0; e < " + n(rows * p.n) + "; ++e) " + to.at("e") + " *= " + name + "s[e % " + n(p.n) +
-                  "];");
+      source.line("for (int e = 0; e < " + n(rows * p.n) + "; ++e) " + to.at("e") + " *= " + weights.scales + "[e % " +
+                  n(p.n) + "];");
     return;
   }
   // Batches of both are repeated as NumPy does.

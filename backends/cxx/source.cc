@@ -2,7 +2,6 @@
 // The file around the statements of one step: constants, functions, and the class with its arrays and states.
 #include "unroll/cxx_source.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "backends/common/print_parts.h"
@@ -57,16 +56,16 @@ const Place& Source::place_of(const ValueId& id) {
   const Node& node = graph.node(id.node);
   if (node.op != Op::constant) throw Error(ErrorKind::internal, "cxx_source", "a value is read before it is computed");
   const Tensor& tensor = *node.attributes.get<std::shared_ptr<const Tensor>>("value");
-  std::vector<double> values;
-  for (Index i = 0; i < tensor.elements(); ++i) values.push_back(tensor.at(i));
-  const Place place{next_constant(), 0, tensor.dtype()};
-  const auto text = [&](double v) {
-    if (tensor.dtype() == DType::b8) return std::to_string(v != 0);
-    return common::literal(common::Dialect::cpp, tensor.dtype(), v);
+  const auto array = [&] {
+    switch (tensor.dtype()) {
+      case DType::f32: return constants.add<float>(tensor.values<float>());
+      case DType::i32: return constants.add<std::int32_t>(tensor.values<std::int32_t>());
+      case DType::b8: return constants.add<std::uint8_t>(tensor.values<std::uint8_t>());
+      default:
+        throw Error(ErrorKind::unsupported, "cxx_source", "a constant of " + tensor.type().text() + " has no C++ form");
+    }
   };
-  constants += "alignas(64) static const " + memory_type(tensor.dtype()) + " " + place.array + "[" +
-               std::to_string(std::max<std::size_t>(values.size(), 1)) + "] = {" + listed(values, text) + "\n};\n";
-  return places_.emplace(id, place).first->second;
+  return places_.emplace(id, Place{array(), 0, tensor.dtype()}).first->second;
 }
 
 namespace {
@@ -78,9 +77,9 @@ struct Port {
 
 class File {
  public:
-  explicit File(const Plan& plan) : source_(plan) {}
+  File(const Plan& plan, bool separate_weights) : source_(plan, separate_weights) {}
 
-  std::string print(const std::string& name, const std::string& title) {
+  CxxSource print(const std::string& name, const std::string& title) {
     const Graph& graph = source_.graph;
     for (const NamedValue& input : graph.inputs()) {
       const Type& type = graph.type(input.value);
@@ -90,7 +89,7 @@ class File {
     copy("x", 0, inputs_[0]);
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(graph.nodes().size()); ++id) print_node(source_, id);
     finish();
-    return file(name, title);
+    return {file(name, title), source_.constants.file()};
   }
 
  private:
@@ -132,16 +131,18 @@ class File {
     const std::string type = x.dtype == DType::i32 ? "std::int32_t" : "float";
     const auto& w = common::words(common::Dialect::cpp);
     const auto [first, size] = states();
-    std::string text = "// " + title + "\n#pragma once\n\n" + std::string(w.includes) + "\nnamespace unroll_" + name +
-                       " {\n\n" + std::string(w.prelude) + math_functions() + product_functions() + "\n" +
-                       source_.constants + "\n";
+    std::string text = "// " + title + "\n#pragma once\n\n" + std::string(w.includes) + source_.constants.includes() +
+                       "\nnamespace unroll_" + name + " {\n\n" + std::string(w.prelude) + math_functions() +
+                       product_functions() + "\n" + source_.constants.definitions() + "\n";
     text += "class " + name + " {\n public:\n  static constexpr int lanes = " + n(lanes) + ", inputs = " + n(inputs) +
-            ", outputs = " + n(outputs) + ", state_size = " + n(size) + ";\n";
+            ", outputs = " + n(outputs) + ", state_size = " + n(size) + ";\n" + source_.constants.members(name);
     text += "  void reset() { std::memset(state(), 0, sizeof(float) * state_size); }\n";
     text += "  float* state() { return f_ + " + n(first) + "; }\n";
     text += "  void run(const " + type + "* x, float* y, int steps) {\n    for (int t = 0; t < steps; ++t) " +
             "step(x + t * " + n(lanes * inputs) + ", y + t * " + n(lanes * outputs) + ");\n  }\n";
-    text += "  void step(const " + type + "* x, float* y) {\n" + source_.body + "  }\n\n private:\n";
+    text += "  void step(const " + type + "* x, float* y) {\n" +
+            source_.constants.first_statements(lanes * outputs) + source_.body + "  }\n\n private:\n" +
+            source_.constants.private_members();
     for (const DType dtype : {DType::f32, DType::i32, DType::b8})
       if (const Index size_of = source_.size(dtype); size_of > 0)
         text += "  alignas(64) " + memory_type(dtype) + " " + array_of(dtype) + "[" + n(size_of) + "] = {};\n";
@@ -163,7 +164,7 @@ bool is_name(const std::string& text) {
 
 }  // namespace cxx
 
-std::string cxx_source(const Plan& plan, const std::string& name, const std::string& title) {
+CxxSource cxx_source(const Plan& plan, const std::string& name, const std::string& title, bool separate_weights) {
   if (!cxx::is_name(name))
     throw Error(ErrorKind::usage, "cxx_source", "'" + name.substr(0, 40) + "' is no name of a C++ class");
   const auto inputs = plan.graph->inputs(), outputs = plan.graph->outputs();
@@ -171,7 +172,7 @@ std::string cxx_source(const Plan& plan, const std::string& name, const std::str
   if (inputs.empty() || inputs.size() != outputs.size() || type(inputs[0]).shape.rank() < 2 ||
       type(outputs[0]).shape.rank() != 3 || type(inputs[0]).shape[0] != 1)
     throw Error(ErrorKind::usage, "cxx_source", "expected the plan of one step: x, states -> y, states");
-  return cxx::File(plan).print(name, title);
+  return cxx::File(plan, separate_weights).print(name, title);
 }
 
 }  // namespace unroll

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole sequences: inputs are set by name, a run gives the outputs.
+#include <cstdint>
 #include <cstring>
-#include <optional>
+#include <utility>
 
 #include "frontends/c/failure.h"
 #include "frontends/c/model.h"
@@ -18,12 +19,8 @@ struct Predictor {
 
   void run() {
     TensorMap all = zero_states(shared->inference, inputs);
-    if (all.empty()) {
-      outputs = model.run(inputs);
-    } else {
-      all.insert(inputs.begin(), inputs.end());
-      outputs = model.run(all);
-    }
+    for (auto& [name, tensor] : inputs) all.emplace(name, Tensor::borrowed(tensor.type(), tensor.bytes()));
+    outputs = model.run(all);
   }
 
   SharedModel shared;
@@ -38,18 +35,40 @@ Predictors& predictors() {
   return handles;
 }
 
-Tensor tensor_of(int dtype, const std::int64_t* dims, int rank, const void* data) {
+// `who` is the function that was called.
+Type type_of(const char* who, int dtype, const std::int64_t* dims, int rank) {
   if (dtype < 0 || dtype >= k_n_dtypes)
-    throw Error(ErrorKind::usage, "unroll_predictor_set", "there is no dtype " + std::to_string(dtype),
-                "Pass one of enum unroll_dtype");
+    throw Error(ErrorKind::usage, who, "there is no dtype " + std::to_string(dtype), "Pass one of enum unroll_dtype");
   if (rank < 0 || rank > UNROLL_MAX_RANK)
-    throw Error(ErrorKind::usage, "unroll_predictor_set", "rank must be 0 to 6; got " + std::to_string(rank));
+    throw Error(ErrorKind::usage, who, "rank must be 0 to 6; got " + std::to_string(rank));
   if (rank > 0) require(dims, "dims");
-  Tensor tensor(static_cast<DType>(dtype), Shape(std::span(dims, static_cast<std::size_t>(rank))));
+  return {static_cast<DType>(dtype), Shape(std::span(dims, static_cast<std::size_t>(rank)))};
+}
+
+Tensor copy_of(const Type& type, const void* data) {
+  Tensor tensor(type);
   if (tensor.bytes().empty()) return tensor;
   require(data, "data");
   std::memcpy(tensor.bytes().data(), data, tensor.bytes().size());
   return tensor;
+}
+
+Tensor borrowed(const Type& type, const void* data) {
+  if (type.bytes() == 0) return Tensor(type);
+  require(data, "data");
+  const std::size_t size = dtype_bytes(type.dtype);
+  if (reinterpret_cast<std::uintptr_t>(data) % size != 0)
+    throw Error(ErrorKind::usage, "unroll_predictor_borrow",
+                "data of " + type.text() + " must begin at a multiple of " + std::to_string(size) + " bytes",
+                "Use unroll_predictor_set, which copies");
+  return Tensor::borrowed(type, {const_cast<std::byte*>(static_cast<const std::byte*>(data)), type.bytes()});
+}
+
+void set_input(unroll_predictor* predictor, const char* name, Tensor tensor) {
+  require(name, "name");
+  const auto p = predictors().use(predictor);
+  (*p)->inputs.insert_or_assign(name, std::move(tensor));
+  (*p)->outputs.clear();
 }
 
 unroll_tensor_view view_of(const Tensor& tensor) {
@@ -82,10 +101,14 @@ int unroll_predictor_new(unroll_model* model, unroll_predictor** predictor) {
 int unroll_predictor_set(unroll_predictor* predictor, const char* name, int dtype, const int64_t* dims, int rank,
                          const void* data) {
   return guarded([&] {
-    require(name, "name");
-    const auto p = predictors().use(predictor);
-    (*p)->inputs.insert_or_assign(name, tensor_of(dtype, dims, rank, data));
-    (*p)->outputs.clear();
+    set_input(predictor, name, copy_of(type_of("unroll_predictor_set", dtype, dims, rank), data));
+  });
+}
+
+int unroll_predictor_borrow(unroll_predictor* predictor, const char* name, int dtype, const int64_t* dims, int rank,
+                            const void* data) {
+  return guarded([&] {
+    set_input(predictor, name, borrowed(type_of("unroll_predictor_borrow", dtype, dims, rank), data));
   });
 }
 

@@ -10,7 +10,7 @@
 
 namespace unroll {
 
-std::string stream_source(const StreamModel& model, const TensorMap& parameters, const SourceOptions& options) {
+CxxSource stream_source(const StreamModel& model, const TensorMap& parameters, const SourceOptions& options) {
   constexpr std::string_view who = "stream_source";
   if (options.lanes < 1)
     throw Error(ErrorKind::usage, std::string(who), "lanes must be at least 1; got " + std::to_string(options.lanes));
@@ -19,7 +19,7 @@ std::string stream_source(const StreamModel& model, const TensorMap& parameters,
   const auto graph = step_graph(model, 1, options.lanes, constants_of(parameters), who);
   const auto printer = make_backend("cxx:17");
   return cxx_source(*plan(*graph, *printer, {.weights = options.weights, .one_thread = true}), options.name,
-                    options.title);
+                    options.title, options.separate_weights);
 }
 
 }  // namespace unroll

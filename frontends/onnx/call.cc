@@ -48,11 +48,28 @@ Value Call::in(std::size_t input) {
   if (!has(input)) refuse("input " + std::to_string(input) + " is missing");
   read_inputs_.insert(input);
   const Value value = names.find(node.inputs[input]);
+  if (!value && names.sequences.contains(node.inputs[input]))
+    unsupported("input '" + node.inputs[input] + "' is a sequence of tensors", "SequenceAt alone reads sequences");
   if (!value) {
     refuse("input '" + node.inputs[input] + "' is not computed by an earlier node",
            "Nodes must be in topological order");
   }
   return value;
+}
+
+Sequence& Call::sequence(std::size_t input) {
+  read_inputs_.insert(input);
+  const auto found = has(input) ? names.sequences.find(node.inputs[input]) : names.sequences.end();
+  if (found == names.sequences.end())
+    unsupported("input " + std::to_string(input) + " must be the output of a SplitToSequence in the same graph");
+  return found->second;
+}
+
+void Call::define_sequence(std::size_t output, Sequence sequence) {
+  if (!wants(output)) return;
+  const std::string& name = node.outputs[output];
+  if (names.values.contains(name) || !names.sequences.emplace(name, std::move(sequence)).second)
+    refuse("the name '" + name + "' is defined twice");
 }
 
 std::vector<Value> Call::all_inputs() {

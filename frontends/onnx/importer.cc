@@ -89,7 +89,7 @@ std::string input_text(const ValueDef& input) {
 
 const OperatorRow* find_operator(std::string_view name) {
   for (const auto rows : {elementwise_rows(), movement_rows(), index_rows(), reduction_rows(), recurrent_rows(),
-                          control_rows()}) {
+                          control_rows(), sequence_rows()}) {
     for (const OperatorRow& row : rows)
       if (row.name == name) return &row;
   }
@@ -99,7 +99,7 @@ const OperatorRow* find_operator(std::string_view name) {
 std::vector<OperatorInfo> supported_operators() {
   std::vector<OperatorInfo> all;
   for (const auto rows : {elementwise_rows(), movement_rows(), index_rows(), reduction_rows(), recurrent_rows(),
-                          control_rows()}) {
+                          control_rows(), sequence_rows()}) {
     for (const OperatorRow& row : rows) all.push_back({std::string(row.name), row.since});
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
@@ -131,6 +131,7 @@ std::vector<Value> Importer::call_function(Call& call, const FunctionDef& functi
   for (std::size_t i = 0; i < call.n_inputs(); ++i)
     if (call.has(i)) inner.values.insert_or_assign(function.inputs[i], call.in(i));
   for (const NodeDef& node : function.nodes) build_node(inner, node);
+  require_whole_sequences(inner);
   std::vector<Value> outputs;
   for (const std::string& name : function.outputs) outputs.push_back(inner.find(name));
   return outputs;
@@ -160,8 +161,10 @@ void Importer::build_node(Names& names, const NodeDef& node) {
   if (observer_ && row && !names.frame.outer) observer_->built(call, *row, first, outputs);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
+    const bool is_sequence = names.sequences.contains(node.outputs[i]);
+    if (is_sequence && i >= outputs.size()) continue;
     if (i >= outputs.size() || !outputs[i]) call.unsupported("output " + std::to_string(i) + " is not supported");
-    if (!names.values.emplace(node.outputs[i], outputs[i]).second)
+    if (is_sequence || !names.values.emplace(node.outputs[i], outputs[i]).second)
       call.refuse("the name '" + node.outputs[i] + "' is defined twice");
   }
 }
@@ -172,6 +175,7 @@ std::vector<Value> Importer::build_graph(Names& names, const GraphDef& graph) {
     names.values.emplace(name, names.frame.graph.append_one(Op::constant, {}, {{"value", tensor}}));
   }
   for (const NodeDef& node : graph.nodes) build_node(names, node);
+  require_whole_sequences(names);
   std::vector<Value> outputs;
   for (const ValueDef& output : graph.outputs) {
     outputs.push_back(names.find(output.name));

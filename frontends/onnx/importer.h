@@ -26,10 +26,21 @@ struct Frame {
   std::map<ValueId, Tensor> evaluated = {};  // what `literal` has computed
 };
 
+// Tensors that are parts of one tensor along an axis.
+struct Sequence {
+  Value tensor;
+  int axis = 0;
+  bool keeps_axis = true;
+  std::vector<std::int64_t> begins = {0};  // of the parts, and the end of the last one
+  std::set<std::int64_t> read = {};        // parts that are used
+  std::int64_t n_parts() const { return static_cast<std::int64_t>(begins.size()) - 1; }
+};
+
 struct Names {
   Frame& frame;
   const Names* outer = nullptr;  // null: nothing outside is visible
   std::map<std::string, Value> values = {};
+  std::map<std::string, Sequence> sequences = {};  // of nodes of this graph; no subgraph sees them
   const std::map<std::string, AttributeDef>* attributes = nullptr;  // of the function that is being inlined
   int depth = 0;
 
@@ -56,6 +67,8 @@ class Call {
   Value in_or_none(std::size_t input) { return has(input) ? in(input) : Value(); }
   std::vector<Value> all_inputs();
   void ignore(std::size_t input) { read_inputs_.insert(input); }
+  Sequence& sequence(std::size_t input);
+  void define_sequence(std::size_t output, Sequence sequence);
 
   // Values that must be known when the graph is built, such as shapes and axes.
   Tensor literal(std::size_t input);
@@ -100,6 +113,7 @@ std::span<const OperatorRow> index_rows();
 std::span<const OperatorRow> reduction_rows();
 std::span<const OperatorRow> recurrent_rows();
 std::span<const OperatorRow> control_rows();
+std::span<const OperatorRow> sequence_rows();
 const OperatorRow* find_operator(std::string_view name);
 
 // Elements `from`, `from + step`, ... of an axis, `n` of them.
@@ -133,6 +147,7 @@ class Importer {
   void count_nodes(std::int64_t n);
 
  private:
+  void require_whole_sequences(const Names& names) const;
   void build_node(Names& names, const NodeDef& node);
   std::vector<Value> call_function(Call& call, const FunctionDef& function);
   bool collect(Frame& frame, ValueId id, std::set<ValueId>& needed);

@@ -53,6 +53,39 @@ static void predictor_agrees_with_stream(unroll_model* model) {
   free(y);
 }
 
+/* A borrowed input is read where it is: a change of the array is seen by the next run. */
+static void predictor_borrows(unroll_model* model) {
+  enum { T = 5 };
+  const int64_t dims[3] = {T, 1, 1};
+  float x[T] = {330.5f, 331.0f, 329.75f, 332.5f, 333.0f}, first[256], other[256];
+  unroll_predictor* predictor = NULL;
+  unroll_tensor_view view = {.struct_size = sizeof view};
+  CHECK(unroll_predictor_new(model, &predictor) == UNROLL_OK);
+  CHECK(unroll_predictor_set(predictor, "x", UNROLL_F32, dims, 3, x) == UNROLL_OK);
+  CHECK(unroll_predictor_run(predictor) == UNROLL_OK);
+  CHECK(unroll_predictor_get(predictor, "forecast", &view) == UNROLL_OK && view.bytes <= sizeof first);
+  memcpy(first, view.data, view.bytes);
+  CHECK(unroll_predictor_borrow(predictor, "x", UNROLL_F32, dims, 3, x) == UNROLL_OK);
+  REFUSED(unroll_predictor_get(predictor, "forecast", &view), UNROLL_USAGE, "no outputs yet");
+  CHECK(unroll_predictor_run(predictor) == UNROLL_OK);
+  CHECK(unroll_predictor_get(predictor, "forecast", &view) == UNROLL_OK);
+  CHECK(memcmp(first, view.data, view.bytes) == 0);
+  x[T - 1] += 10;
+  CHECK(unroll_predictor_run(predictor) == UNROLL_OK);
+  CHECK(unroll_predictor_get(predictor, "forecast", &view) == UNROLL_OK);
+  memcpy(other, view.data, view.bytes);
+  CHECK(memcmp(first, other, view.bytes) != 0);
+  CHECK(unroll_predictor_set(predictor, "x", UNROLL_F32, dims, 3, x) == UNROLL_OK);
+  x[T - 1] -= 10;
+  CHECK(unroll_predictor_run(predictor) == UNROLL_OK);
+  CHECK(unroll_predictor_get(predictor, "forecast", &view) == UNROLL_OK);
+  CHECK(memcmp(other, view.data, view.bytes) == 0);
+  REFUSED(unroll_predictor_borrow(predictor, "x", UNROLL_F32, dims, 3, (const char*)x + 1), UNROLL_USAGE,
+          "must begin at a multiple of 4 bytes");
+  REFUSED(unroll_predictor_borrow(predictor, "x", UNROLL_F32, dims, 3, NULL), UNROLL_USAGE, "data");
+  CHECK(unroll_predictor_free(predictor) == UNROLL_OK);
+}
+
 /* A saved state, restored or forked, goes on with the same bits. */
 static void state_is_saved_and_forked(unroll_model* model) {
   unroll_stream *a = NULL, *b = NULL, *c = NULL;
@@ -135,6 +168,7 @@ int main(int argc, char** argv) {
   CHECK(in.dims[2] == 1 && strcmp(in.axes[2], "") == 0 && in.dtype == UNROLL_F32 && !in.is_state);
   CHECK(strcmp(out.name, "forecast") == 0);
   predictor_agrees_with_stream(model);
+  predictor_borrows(model);
   state_is_saved_and_forked(model);
   wrong_calls_are_refused(model, argv[1]);
 

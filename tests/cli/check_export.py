@@ -58,6 +58,13 @@ def headers(folder):
         report = ok("export", own, "--format", "cpp", "--name", "Own", "--out", folder / "own.h", "--check", "--json",
                     *options).json()
         assert report["check"]["agrees"] and report["class"] == "Own", report
+        inside = (folder / "own.h").read_text()
+        report = ok("export", own, "--format", "cpp", "--name", "Own", "--external-data", "--out", folder / "own.h",
+                    "--check", "--json", *options).json()
+        assert report["check"]["agrees"] and pathlib.Path(report["weights_file"]).stat().st_size > 300, report
+        assert len((folder / "own.h").read_text()) < len(inside) + 3000  # the functions that load
+        ok("export", own, "--format", "cpp", "--name", "Own", "--out", folder / "own.h", *options)
+        assert (folder / "own.h").read_text() == inside and not [*folder.glob("own.h.*")], list(folder.iterdir())
     refused(2, "export", own, "--format", "cpp", "--name", "a b", "--out", folder / "x.h", says="is no name")
     refused(2, "export", own, "--lanes", 2, "--out", folder / "x.onnx", says="--lanes does not apply")
     refused(2, "export", own, "--format", "cpp", "--stream", "--out", folder / "x.h", says="--stream does not apply")
@@ -116,7 +123,7 @@ def external_data(folder):
         assert sorted(map(str, folder.iterdir())) == sorted(map(str, files)), list(folder.iterdir())
     ok("export", config, "--out", folder / "gru.onnx")
     assert sorted(p.name for p in folder.iterdir()) == ["gru.onnx", "gru.toml"]
-    refused(2, "export", config, "--format", "cpp", "--external-data", "--out", folder / "x.h",
+    refused(2, "export", config, "--format", "safetensors", "--external-data", "--out", folder / "x",
             says=["--external-data does not apply"])
 
 

@@ -6,7 +6,8 @@
 RNN, GRU and LSTM stacks (layers, directions, batch_first, projection, states), by the TorchScript exporter and by the
 default one, each at two sizes other than the exported ones; an axis that the exporter fixed keeps its size. Each case
 agrees within 1e-5 relative L2, fails, or is not there for a reason that is printed: the exporter refuses it, or ONNX
-Runtime runs what it wrote as wrongly as we do.
+Runtime runs what it wrote as wrongly as we do. A file that the exporter unrolled for its length counts as passed if it
+agrees at that length and `unroll run` refuses others.
 Needs numpy, torch, onnx, onnxscript and onnxruntime.
 """
 import contextlib
@@ -115,8 +116,9 @@ def verdict(unroll, case, default, folders, folder):
             e = e.__cause__
         return "not exported", " ".join(str(e).split())[:100]
     largest, (free_steps, free_batch) = 0.0, free_axes(path, case[3])
-    for steps, batch in OTHERS:
-        size = (steps if free_steps else EXPORTED[0], batch if free_batch else EXPORTED[1])
+
+    def compare(size):
+        """Our difference from PyTorch with its text, and that of ONNX Runtime where ours is too large."""
         x = inputs(size, case[3])
         want = model(x).detach().numpy()
         try:
@@ -125,12 +127,19 @@ def verdict(unroll, case, default, folders, folder):
             found = relative(ours, want)
             reason = f"{found:.1e}"
         except RuntimeError as e:
-            found, reason = float("inf"), str(e)[:160]
+            found, reason = float("inf"), str(e)
+        return found, reason, relative(by_onnxruntime(path, x.numpy()), want) if found > TOLERANCE else 0.0
+
+    for steps, batch in OTHERS:
+        size = (steps if free_steps else EXPORTED[0], batch if free_batch else EXPORTED[1])
+        found, reason, theirs = compare(size)
+        if free_steps and not folders and "exported for another length" in reason:
+            free_steps, size = False, (EXPORTED[0], size[1])
+            found, reason, theirs = compare(size)
         if found > TOLERANCE:
-            theirs = relative(by_onnxruntime(path, x.numpy()), want)
             if theirs > TOLERANCE:
-                reason = f"ONNX Runtime differs by {theirs:.1e}; unroll: {reason}"
-            return ("wrong file" if theirs > TOLERANCE else "FAILED"), f"T={size[0]} B={size[1]}: {reason}"
+                reason = f"ONNX Runtime differs by {theirs:.1e}; unroll: {reason[:160]}"
+            return ("wrong file" if theirs > TOLERANCE else "FAILED"), f"T={size[0]} B={size[1]}: {reason[:240]}"
         largest = max(largest, found)
     return "passed", f"{largest:.1e}" + ", T is fixed" * (not free_steps) + ", B is fixed" * (not free_batch)
 

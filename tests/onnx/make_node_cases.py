@@ -19,6 +19,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 SOURCES = pathlib.Path(__file__).resolve().parents[2] / "frontends" / "onnx"
 RECURRENT = {"RNN", "GRU", "LSTM", "Scan", "Loop"}
+UNKNOWN = {"STRING", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"}
 DTYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "bool": "BOOL"}
 
 
@@ -60,6 +61,9 @@ def tensors_of(case):
     yield "model", numpy.frombuffer(case.model.SerializeToString(), numpy.uint8)
     inputs, outputs = case.data_sets[0]
     graph = case.model.graph
+    for info in (*graph.input, *graph.output):
+        if (name := onnx.TensorProto.DataType.Name(info.type.tensor_type.elem_type)) in UNKNOWN:
+            raise TypeError(f"elements of {name}")
     for kind, values, infos in (("input", inputs, graph.input), ("output", outputs, graph.output)):
         for info, value in zip(infos, values, strict=True):
             yield f"{kind}/{info.name}", stored(value, info.type.tensor_type.elem_type)

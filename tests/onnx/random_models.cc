@@ -97,7 +97,7 @@ TensorMap expected_outputs(const RandomModel& model, TensorMap inputs) {
   return renamed(model, Model(*backend, model.inference.network, model.parameters).run(inputs));
 }
 
-double rounding_error(const RandomModel& model, TensorMap inputs, const TensorMap& outputs) {
+TensorMap exact_outputs(const RandomModel& model, TensorMap inputs) {
   const auto backend = make_backend("reference");
   add_zero_states(model, inputs);
   Graph graph;
@@ -110,10 +110,7 @@ double rounding_error(const RandomModel& model, TensorMap inputs, const TensorMa
   for (const auto& [name, value] : model.inference.network(scope, Inputs(std::move(values))).outputs)
     graph.output(name, value);
   for (const auto& [name, tensor] : model.parameters) inputs.emplace(name, tensor.cast(DType::f64));
-  double largest = 0;
-  for (const auto& [name, exact] : renamed(model, evaluate(graph, *backend, inputs)))
-    largest = std::max(largest, relative_l2(outputs.at(name), exact));
-  return largest;
+  return renamed(model, evaluate(graph, *backend, inputs));
 }
 
 double relative_l2(const Tensor& a, const Tensor& b) {

@@ -23,9 +23,8 @@ TensorMap random_inputs(const RandomModel& model, std::int64_t steps, std::int64
 // What the library computes on the reference backend; states get the suffix ".next".
 TensorMap expected_outputs(const RandomModel& model, TensorMap inputs);
 
-// How far those of f32 arithmetic are from those of f64: the largest relative L2 difference of an output. It tells how
-// much rounding a model amplifies.
-double rounding_error(const RandomModel& model, TensorMap inputs, const TensorMap& outputs);
+// The same in f64 arithmetic, as f64.
+TensorMap exact_outputs(const RandomModel& model, TensorMap inputs);
 
 // |a - b| / |b|, with the norm over all elements.
 double relative_l2(const Tensor& a, const Tensor& b);

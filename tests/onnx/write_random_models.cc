@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: write_random_models COUNT FOLDER [FIRST_SEED]. Writes FOLDER/SEED.onnx and, for each of four pairs of steps
-// and batch, FOLDER/SEED-K.safetensors with the inputs ("in.NAME") and the expected outputs ("out.NAME").
+// and batch, FOLDER/SEED-K.safetensors with the inputs ("in.NAME"), the outputs ("out.NAME") and those of f64
+// arithmetic ("exact.NAME").
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -23,11 +24,11 @@ int main(int argc, char** argv) try {
       for (const std::int64_t steps : {2, 19}) {
         const TensorMap inputs = onnx::random_inputs(model, steps, batch, seed);
         const TensorMap outputs = onnx::expected_outputs(model, inputs);
-        const double error = onnx::rounding_error(model, inputs, outputs);
+        const TensorMap exact = onnx::exact_outputs(model, inputs);
         TensorFile file{.tensors = {}, .metadata = {{"model", model.text}}};
         for (const auto& [name, tensor] : inputs) file.tensors.emplace("in." + name, tensor);
         for (const auto& [name, tensor] : outputs) file.tensors.emplace("out." + name, tensor);
-        file.tensors.emplace("rounding_error", Tensor::scalar(DType::f32, error));
+        for (const auto& [name, tensor] : exact) file.tensors.emplace("exact." + name, tensor);
         save_safetensors(stem + "-" + std::to_string(k++) + ".safetensors", file);
       }
   }

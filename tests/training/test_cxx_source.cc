@@ -34,16 +34,28 @@ constexpr double k_tolerance = 4e-6;
 float input_at(std::size_t i) { return static_cast<float>((i * 37 + 11) % 101) / 50.0f - 1.0f; }
 constexpr const char* k_program = R"(
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 template <class Model>
-void show() {
-  static Model model;
+void show(Model& model) {
   std::vector<float> x(Model::lanes * Model::inputs), y(Model::lanes * Model::outputs);
   for (int t = 0; t < STEPS; ++t) {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = float((((t * x.size() + i) * 37 + 11) % 101)) / 50.0f - 1.0f;
     model.step(x.data(), y.data());
     for (float v : y) std::printf("%a\n", double(v));
   }
+}
+template <class Model>
+void show_inside() {
+  static Model model;
+  show(model);
+}
+template <class Model>
+void show_separate(const char* path) {
+  static Model model;
+  static typename Model::Weights weights;
+  if (model.load_file(path, weights)) std::exit(1);
+  show(model);
 }
 )";
 
@@ -52,6 +64,7 @@ struct Case {
   std::int64_t inputs, lanes;
   StreamModel model;
   WeightFormat weights = WeightFormat::f32;
+  bool separate_weights = false;
   TensorMap parameters = {};
   std::vector<float> expected = {};
 
@@ -72,8 +85,8 @@ struct Case {
       expected.insert(expected.end(), y.begin(), y.end());
     }
   }
-  std::string source(const std::string& name) const {
-    return stream_source(model, parameters, {lanes, weights, name, "A model of a test: " + cell});
+  CxxSource source(const std::string& name) const {
+    return stream_source(model, parameters, {lanes, weights, name, "A model of a test: " + cell, separate_weights});
   }
 };
 
@@ -104,7 +117,7 @@ std::vector<Case> random_cases(std::uint64_t n, std::uint64_t seed) {
     if (o.cell == "gru") o.reset_after = below(2);
     const std::int64_t inputs = 1 + below(12), lanes = 1 + below(3);
     const WeightFormat weights = below(4) ? WeightFormat::f32 : WeightFormat::bf16;
-    cases.push_back({o.cell, inputs, lanes, recurrent_stream(o, inputs), weights});
+    cases.push_back({o.cell, inputs, lanes, recurrent_stream(o, inputs), weights, below(2) == 0});
     INFO(o.cell, " of ", o.hidden, ", ", o.layers, " layers, ", inputs, " inputs, ", lanes, " lanes");
     CHECK_NOTHROW(cases.back().run());
   }
@@ -142,18 +155,28 @@ std::vector<float> outputs_of(const Folder& folder, const std::string& compiler,
   return values;
 }
 
+void write(const Folder& folder, const std::string& name, const CxxSource& source) {
+  std::ofstream(folder / (name + ".h")) << source.header;
+  if (!source.weights.empty()) std::ofstream(folder / (name + ".bin"), std::ios::binary) << source.weights;
+}
+
+std::string program_text() {
+  std::string text = k_program;
+  return text.replace(text.find("STEPS"), 5, std::to_string(k_steps));
+}
+
 void write_program(const Folder& folder, const std::vector<Case>& cases) {
   std::ofstream main(folder / "main.cc");
   std::string calls;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const std::string name = "Model" + std::to_string(i);
-    std::ofstream(folder / (name + ".h")) << cases[i].source(name);
+    write(folder, name, cases[i].source(name));
     main << "#include \"" << name << ".h\"\n";
-    calls += "  show<" + name + ">();\n";
+    calls += cases[i].separate_weights
+                 ? "  show_separate<" + name + ">(\"" + (folder / (name + ".bin")).string() + "\");\n"
+                 : "  show_inside<" + name + ">();\n";
   }
-  std::string text = k_program;
-  text.replace(text.find("STEPS"), 5, std::to_string(k_steps));
-  main << text << "int main() {\n" << calls << "}\n";
+  main << program_text() << "int main() {\n" << calls << "}\n";
 }
 
 bool is_there(const char* compiler) {
@@ -198,13 +221,104 @@ TEST_CASE("models printed as C++ give the stream's outputs, and the same bits wi
       squares += d * d;
       size += static_cast<double>(wanted) * wanted;
     }
-    const double relative = std::sqrt(squares / size);
+    const double relative = std::sqrt(size > 0 ? squares / size : squares);  // relu may leave nothing but zeros
     worst = std::max(worst, relative);
     INFO("model ", i, ", ", c.cell, ", seed ", seed);
     CHECK(relative <= k_tolerance);
   }
   CHECK(at == first.size());
   std::printf("%zu models, at most %.2g from the stream\n", cases.size(), worst);
+}
+
+TEST_CASE("weights in a file of their own give the bits of weights in the header, in each format") {
+  if (!is_there("g++")) return;
+  const Folder folder;
+  std::string includes, calls;
+  for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8}) {
+    Case c{"lstm", 70, 1, recurrent_stream({.cell = "lstm", .hidden = 24, .layers = 2}, 70), format};
+    c.run();
+    const std::string name = "Model" + std::to_string(static_cast<int>(format));
+    write(folder, name + "In", c.source(name + "In"));
+    c.separate_weights = true;
+    const CxxSource apart = c.source(name + "Out");
+    CHECK(apart.header.size() < 20'000);
+    CHECK(apart.weights.size() % 64 == 0);
+    write(folder, name + "Out", apart);
+    includes += "#include \"" + name + "In.h\"\n#include \"" + name + "Out.h\"\n";
+    calls += "  show_inside<" + name + "In>();\n  show_separate<" + name + "Out>(\"" +
+             (folder / (name + "Out.bin")).string() + "\");\n";
+  }
+  std::ofstream(folder / "main.cc") << includes << program_text() << "int main() {\n" << calls << "}\n";
+  for (const char* compiler : {"g++", "clang++"}) {
+    if (!is_there(compiler)) continue;
+    const std::vector<float> values = outputs_of(folder, compiler, "-O1");
+    constexpr std::size_t k_outputs = k_steps * 24;
+    REQUIRE(values.size() == 6 * k_outputs);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (i / k_outputs % 2 == 0) CHECK(values[i] == values[i + k_outputs]);
+    CHECK(values[0] != values[2 * k_outputs]);
+    CHECK(values[0] != values[4 * k_outputs]);
+  }
+}
+
+TEST_CASE("a file of weights that is cut, longer, damaged, missing or of another model is reported and not used") {
+  if (!is_there("g++")) return;
+  Case c{"gru", 3, 1, recurrent_stream({.cell = "gru", .hidden = 5}, 3), WeightFormat::f32, true};
+  c.run();
+  const Folder folder;
+  const CxxSource source = c.source("Model");
+  write(folder, "Model", source);
+  for (auto& [name, tensor] : c.parameters) tensor.set(0, 0.25);
+  const std::string other = c.source("Model").weights;
+  REQUIRE(other.size() == source.weights.size());
+  const auto changed = [&](std::size_t at) {
+    std::string bytes = source.weights;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    return bytes;
+  };
+  const std::pair<std::string, const char*> files[] = {
+      {source.weights.substr(0, source.weights.size() - 1), "is cut"},
+      {source.weights + "x", "is cut, or was written with another header"},
+      {"", "is cut"},
+      {other, "use those of the same export"},
+      {changed(0), "no file of weights"},
+      {changed(8), "this processor is not"},
+      {changed(16), "use those of the same export"},
+      {changed(64), "are damaged"},
+      {changed(source.weights.size() - 1), "are damaged"}};
+  std::string calls;
+  for (std::size_t i = 0; i < std::size(files); ++i) {
+    const fs::path path = folder / ("wrong" + std::to_string(i));
+    std::ofstream(path, std::ios::binary) << files[i].first;
+    calls += "  refuses(model.load_file(\"" + path.string() + "\", memory), \"" + files[i].second + "\");\n";
+  }
+  std::ofstream(folder / "main.cc") << R"(#include "Model.h"
+static Model model;
+static Model::Weights memory, good;
+static void say(bool holds) { std::printf("%d\n", holds); }
+static bool is_nan() {
+  float x[3] = {1, 2, 3}, y[5] = {};
+  model.step(x, y);
+  for (float v : y)
+    if (v == v) return false;
+  return true;
+}
+static void refuses(const char* wrong, const char* text) { say(wrong && std::strstr(wrong, text) && is_nan()); }
+int main(int, char**) {
+  say(is_nan());
+  say(!model.load_file(PATH, good) && !is_nan());
+)" << calls << R"(  refuses(model.load_file("/no/such/file", memory), "cannot be opened");
+  refuses(model.load(nullptr, sizeof memory), "must have");
+  alignas(64) static unsigned char shifted[sizeof good + 8];
+  std::memcpy(shifted + 8, &good, sizeof good);
+  refuses(model.load(shifted + 8, sizeof good), "multiple of 64");
+  say(!model.load(&good, sizeof good) && !is_nan() && model.state()[0] != 0);
+  say(!model.load(&good, sizeof good) && model.state()[0] == 0);
+}
+)";
+  const std::string path = "-DPATH='\"" + (folder / "Model.bin").string() + "\"'";
+  for (const char* compiler : {"g++", "clang++"})
+    if (is_there(compiler)) CHECK(outputs_of(folder, compiler, path) == std::vector<float>(std::size(files) + 7, 1));
 }
 
 TEST_CASE("a model of tokens reads ids, its state is saved, and int8 weights change the outputs a little") {
@@ -223,9 +337,9 @@ TEST_CASE("a model of tokens reads ids, its state is saved, and int8 weights cha
   tokens.build(scope, graph.input("x", {DType::i32, {1, 1}}), std::vector{h});
   const TensorMap parameters = initialize(scope.parameters(), 3);
   const Folder folder;
-  std::ofstream(folder / "Tokens.h") << stream_source(tokens, parameters, {.name = "Tokens"});
+  std::ofstream(folder / "Tokens.h") << stream_source(tokens, parameters, {.name = "Tokens"}).header;
   std::ofstream(folder / "Small.h")
-      << stream_source(tokens, parameters, {.weights = WeightFormat::int8, .name = "Small"});
+      << stream_source(tokens, parameters, {.weights = WeightFormat::int8, .name = "Small"}).header;
   std::ofstream(folder / "main.cc") << R"(#include "Tokens.h"
 #include "Small.h"
 #include <cstdio>

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "unroll/backend.h"
+#include "unroll/cxx_source.h"
 #include "unroll/model.h"
 #include "unroll/result.h"
 #include "unroll/tensor.h"
@@ -43,13 +44,14 @@ struct StreamOptions {
 struct SourceOptions {
   std::int64_t lanes = 1;  // B
   WeightFormat weights = WeightFormat::f32;
-  std::string name = "Model";   // of the class
+  std::string name = "Model";               // of the class
   std::string title = "A recurrent model";  // a comment at the top, one line
+  bool separate_weights = false;            // in a binary file of their own, which the class loads
 };
-// A model with its weights as one C++17 header, see unroll/cxx_source.h. Throws as a Stream does, and
-// Error(unsupported) for a step that has no C++ form.
-UNROLL_API std::string stream_source(const StreamModel& model, const TensorMap& parameters,
-                                     const SourceOptions& options = {});
+// A model as one C++17 header, see unroll/cxx_source.h. Throws as a Stream does, and Error(unsupported) for a step
+// that has no C++ form.
+UNROLL_API CxxSource stream_source(const StreamModel& model, const TensorMap& parameters,
+                                   const SourceOptions& options = {});
 
 class UNROLL_API Stream {
  public:

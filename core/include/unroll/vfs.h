@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -56,5 +57,17 @@ UNROLL_API Vfs& disk();  // the local file system
 // Writes to a temporary file, syncs it, renames it and syncs the folder. After a crash, either the old or the new file
 // exists.
 UNROLL_API void write_atomically(Vfs& vfs, const std::string& path, std::span<const std::span<const std::byte>> parts);
+
+// A file and a second one in the same folder, without which it is of no use.
+struct DataFile {
+  std::string name;  // data_file_name(...), or empty: no second file
+  std::vector<std::span<const std::byte>> parts;
+};
+// "lm.onnx.0123456789abcdef.data" for a path that ends in "lm.onnx": the digits are a hash of the contents.
+UNROLL_API std::string data_file_name(const std::string& path, std::uint64_t hash);
+// Writes `data`, then `path`, then removes the data files of older contents. After a crash `path` is the old or the new
+// file, and its own data is there.
+UNROLL_API void write_with_data(Vfs& vfs, const std::string& path, std::span<const std::span<const std::byte>> parts,
+                                const DataFile& data);
 
 }  // namespace unroll

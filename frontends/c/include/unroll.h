@@ -99,6 +99,10 @@ UNROLL_C_API int unroll_predictor_new(unroll_model* model, unroll_predictor** pr
 /* Copies an input. `data` has the elements of `dims`. */
 UNROLL_C_API int unroll_predictor_set(unroll_predictor* predictor, const char* name, int dtype, const int64_t* dims,
                                       int rank, const void* data);
+/* Uses an input without a copy. `data` must stay there, and may change between runs, until the input is set again or
+ * the predictor is freed. It must be aligned for its elements. */
+UNROLL_C_API int unroll_predictor_borrow(unroll_predictor* predictor, const char* name, int dtype, const int64_t* dims,
+                                         int rank, const void* data);
 /* Inputs stay set for the next run. New sizes are compiled first, and kept. */
 UNROLL_C_API int unroll_predictor_run(unroll_predictor* predictor);
 UNROLL_C_API int unroll_predictor_get(unroll_predictor* predictor, const char* name, unroll_tensor_view* view);

@@ -29,9 +29,9 @@ constexpr FormatRow k_formats[] = {{"onnx", export_onnx}, {"cpp", export_cxx}, {
 
 void refuse_options_of_formats(const ExportArguments& o) {
   const ExportArguments plain;
-  if (o.external_data && o.format != "onnx")
-    throw Error(ErrorKind::usage, "export", fmt::format("--external-data does not apply to --format {}", o.format),
-                "It is an option of --format onnx");
+  if (o.external_data && o.format == "safetensors")
+    throw Error(ErrorKind::usage, "export", "--external-data does not apply to --format safetensors",
+                "It is an option of --format onnx and cpp");
   const std::pair<const char*, bool> given[] = {{"--name", o.name != plain.name},
                                                 {"--lanes", o.lanes != plain.lanes},
                                                 {"--weights-dtype", o.weights_dtype != plain.weights_dtype}};
@@ -48,9 +48,9 @@ void add_options(CLI::App& app, ExportArguments& o) {
   add_set(app, o);
   add_seed(app, o);
   add_flag(app, "--stream", o.stream, "Make the states inputs and outputs, to run a sequence in parts.");
-  group(app, "Model in ONNX");
+  group(app, "Model in ONNX or C++");
   add_flag(app, "--external-data", o.external_data,
-           "Write the weights to a second file beside the model, for models above 2 GiB.");
+           "Write the weights to a second file beside the model. ONNX models above 2 GiB need it.");
   group(app, "Model in C++");
   add_text(app, "--name", o.name, "NAME", "Name of the class.");
   add_integer(app, "--lanes", o.lanes, "Independent sequences that step together (B).", {1, 1e6, 4});
@@ -67,7 +67,8 @@ void add_options(CLI::App& app, ExportArguments& o) {
                "  unroll export runs/char-lm --out char-lm.onnx --check\n"
                "  unroll export runs/co2 --stream --out co2.onnx\n"
                "  unroll export lstm.toml --weights w.safetensors --out lstm.onnx\n"
-               "  unroll export runs/co2 --format cpp --name Co2 --out co2.h --check");
+               "  unroll export runs/co2 --format cpp --name Co2 --out co2.h --check\n"
+               "  unroll export runs/co2 --format cpp --external-data --out co2.h");
 }
 
 int execute(const ExportArguments& o) {

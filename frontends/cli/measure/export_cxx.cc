@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <sstream>
 
+#include "core/support/fnv.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/measure/export_model.h"
 #include "frontends/cli/measure/scripts.h"
@@ -33,8 +35,9 @@ constexpr double tolerance(WeightFormat weights) { return weights == WeightForma
 constexpr const char* k_program = R"(#include "model.h"
 #include <cstdio>
 #include <vector>
-int main() {{
+int main(int, char** words) {{
   static {0} model;
+  {4}
   std::vector<{1}> x({0}::lanes * {0}::inputs);
   std::vector<float> y({0}::lanes * {0}::outputs);
   for (std::size_t t = 0, n = 0; t < {2}; ++t) {{
@@ -44,6 +47,8 @@ int main() {{
   }}
 }}
 )";
+constexpr const char* k_load = R"(static {0}::Weights weights;
+  if (const char* wrong = model.load_file(words[1], weights)) return std::fprintf(stderr, "%s\n", wrong), 1;)";
 
 TensorMap drawn_parameters(const StreamModel& model, std::uint64_t seed) {
   Graph graph;
@@ -91,13 +96,16 @@ std::vector<float> wanted_outputs(const CxxJob& job, const StreamOptions& option
   return all;
 }
 
-std::string check_cxx(const ExportArguments& o, const CxxJob& job, const StreamOptions& options, Report& report) {
+// `weights`: the path of the file of weights, or empty.
+std::string check_cxx(const ExportArguments& o, const CxxJob& job, const StreamOptions& options,
+                      const std::string& weights, Report& report) {
   const char* named = std::getenv("CXX");
   const std::string compiler = named ? named : "c++";
   const ScratchFolder folder("export");
   const bool ids = job.model.input == DType::i32;
   const std::string main = fmt::format(k_program, o.name, ids ? "std::int32_t" : "float", k_steps,
-                                       ids ? "n++ % 16" : "float((n++ * 37 + 11) % 101) / 50.0f - 1.0f");
+                                       ids ? "n++ % 16" : "float((n++ * 37 + 11) % 101) / 50.0f - 1.0f",
+                                       weights.empty() ? "(void)words;" : fmt::format(k_load, o.name));
   write_file(folder / "main.cc", main);
   std::filesystem::copy_file(o.out, folder / "model.h");
   const std::string program = quoted(folder / "program");
@@ -106,7 +114,7 @@ std::string check_cxx(const ExportArguments& o, const CxxJob& job, const StreamO
     throw Error(ErrorKind::unsupported, "export",
                 fmt::format("--check needs a C++ compiler, and '{}' failed", compiler),
                 "Install one, or name it: CXX=clang++ unroll export ...");
-  std::istringstream lines(output_of(program));
+  std::istringstream lines(output_of(program + " " + quoted(weights)));
   std::vector<float> found;
   for (std::string line; std::getline(lines, line);) found.push_back(std::strtof(line.c_str(), nullptr));
   const std::vector<float> wanted = wanted_outputs(job, options);
@@ -128,14 +136,21 @@ std::string export_cxx(const ExportArguments& o, Report& report) {
                 "A C++ header keeps its states between steps in any case");
   const StreamOptions options{.lanes = o.lanes, .weights = weight_format_from_name(o.weights_dtype)};
   const CxxJob job = cxx_job(o);
-  const std::string source = stream_source(
+  const CxxSource source = stream_source(
       job.model, job.parameters,
-      {o.lanes, options.weights, o.name, "A recurrent model written by unroll " UNROLL_VERSION});
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(source));
-  write_atomically(disk(), o.out, std::span(&bytes, 1));
-  report.add("out", o.out).add("bytes", static_cast<std::int64_t>(source.size())).add("class", o.name);
+      {o.lanes, options.weights, o.name, "A recurrent model written by unroll " UNROLL_VERSION, o.external_data});
+  const auto bytes = [](const std::string& text) { return std::as_bytes(std::span(text)); };
+  DataFile data;
+  if (o.external_data) data = {data_file_name(o.out, fnv(source.weights)), {bytes(source.weights)}};
+  write_with_data(disk(), o.out, std::array{bytes(source.header)}, data);
+  report.add("out", o.out).add("bytes", static_cast<std::int64_t>(source.header.size())).add("class", o.name);
+  std::string weights_file;
+  if (o.external_data) {
+    weights_file = (std::filesystem::path(o.out).parent_path() / data.name).string();
+    report.add("weights_file", weights_file).add("weights_bytes", static_cast<std::int64_t>(source.weights.size()));
+  }
   report.add("weights_dtype", o.weights_dtype).add("lanes", o.lanes);
-  return o.check ? check_cxx(o, job, options, report) : "";
+  return o.check ? check_cxx(o, job, options, weights_file, report) : "";
 }
 
 }  // namespace unroll::cli

@@ -38,11 +38,6 @@ struct ContentHash {
       add(word);
     }
   }
-  std::string text() const {
-    std::string digits(16, '0');
-    for (std::size_t k = 0; k < digits.size(); ++k) digits[k] = "0123456789abcdef"[value >> (60 - 4 * k) & 15];
-    return digits;
-  }
 };
 
 }  // namespace
@@ -277,7 +272,7 @@ void Emitter::place_external(ExportedModel& model) {
     placed.push_back(&item);
   }
   if (placed.empty()) return;
-  model.location = external_data_ + "." + hash.text() + ".data";
+  model.location = data_file_name(external_data_, hash.value);
   for (std::size_t k = 0; k < placed.size(); ++k)
     placed[k]->bytes = external_tensor_bytes(placed[k]->makes[0], *placed[k]->external, model.location,
                                              model.external[k].offset);
