@@ -41,7 +41,10 @@ class CallSplit : private BodyMoves {
 
  private:
   bool is_call(std::size_t i) const {
-    return is_elementwise(node(i).op) || node(i).op == Op::concat || node(i).op == Op::pad;
+    if (node(i).op != Op::concat) return is_elementwise(node(i).op) || node(i).op == Op::pad;
+    // Elementwise pieces are written where they belong (views.cc).
+    return std::any_of(node(i).inputs.begin(), node(i).inputs.end(),
+                       [&](const ValueId& id) { return !is_elementwise(node(index(id)).op); });
   }
   bool is_free(std::size_t i) const { return op_info(node(i).op).kind == OpKind::move && !is_call(i); }
   std::size_t bytes_of(std::size_t i) const { return node(i).outputs[0].bytes(); }
@@ -52,8 +55,10 @@ class CallSplit : private BodyMoves {
     for (std::size_t i = 0; i < n(); ++i)
       for (const ValueId& id : node(i).inputs) {
         const std::size_t from = index(id);
-        if (is_elementwise(node(i).op) && is_elementwise(node(from).op) &&
-            node(i).outputs[0].shape == body().type(id).shape)
+        const auto fuses = [&](std::size_t k) {  // slices sink below elementwise ops (sink_slices.cc)
+          return is_elementwise(node(k).op) || node(k).op == Op::slice;
+        };
+        if (fuses(i) && fuses(from) && (node(i).op == Op::slice || node(i).outputs[0].shape == body().type(id).shape))
           sets_.join(static_cast<int>(from), static_cast<int>(i));
         if (is_row_op(body(), node(i)) && is_row_op(body(), node(from)) &&
             leading_axes(node(i).outputs[0].shape) == leading_axes(body().type(id).shape))
