@@ -110,6 +110,22 @@ Cut cut_of(const Matmul& matmul, const GemmKernels& kernels) {
   return {1, std::max<Index>(1, matmul.k), panels_at_once(kernels, matmul.k), std::max(kernels.tile_rows, share(rows))};
 }
 
+bool is_far_wider(const Matmul& matmul, const GemmKernels& kernels, int parts) {
+  constexpr Index k_enough_blocks = 4;
+  return parts > 1 && !matmul.transpose_a &&
+         panels_of(matmul, kernels) >= k_enough_blocks * parts * cut_of(matmul, kernels).panels;
+}
+// b is far wider than what is packed at once, and a stays in L2: each part takes blocks of b of its own. It then reads
+// what it has packed itself, and waits for nobody.
+bool takes_own_blocks(const Matmul& matmul, const GemmKernels& kernels, int parts) {
+  constexpr Index k_bytes_of_a = 1 << 20;
+  return is_far_wider(matmul, kernels, parts) && matmul.m * matmul.k * stored_bytes(matmul) <= k_bytes_of_a;
+}
+// Packed blocks of b that there is room for, for any number of rows.
+Index blocks_at_once(const Matmul& matmul, const GemmKernels& kernels, int parts) {
+  return is_far_wider(matmul, kernels, parts) ? std::max(2, parts) : 2;
+}
+
 struct Layout {
   Index block;  // bytes of one packed block of b
   Index part;   // bytes of what one part keeps to itself: a block of a, or the ragged panel of b
@@ -189,6 +205,36 @@ void multiply_rows_of(const Product& p, Range rows, const Cut& cut, Index column
   }
 }
 
+// A block of b: a step of k, columns from this one on.
+struct BlockOfB {
+  Index step, column, columns;
+};
+void pack_block(const Product& p, const BlockOfB& block, Range panels, std::byte* packed) {
+  const Matmul& mm = p.matmul;
+  const Index steps = cut_of(mm, p.kernels).k_steps, k0 = k_start(p.kernels, mm.k, block.step, steps);
+  const Index depth = k_start(p.kernels, mm.k, block.step + 1, steps) - k0;
+  const Index corner = mm.transpose_b ? block.column * mm.b_stride + k0 : k0 * mm.b_stride + block.column;
+  p.kernels.pack(p.b_at(corner), mm.b_stride, mm.transpose_b, depth, block.columns, panels.begin, panels.end,
+                 depth_of(p.kernels, depth) * p.kernels.columns, packed);
+}
+
+// Each part its own blocks of b, for all rows of c.
+void multiply_own_blocks(const Product& p, std::byte* packed, void* a_block, const Part& part) {
+  const Matmul& mm = p.matmul;
+  const Cut cut = cut_of(mm, p.kernels);
+  const Index panels = panels_of(mm, p.kernels);
+  const Range mine = part.share(panels, cut.panels);
+  for (Index first = mine.begin; first < mine.end; first += cut.panels) {
+    const Index count = std::min(cut.panels, mine.end - first);
+    const Index column = first * p.kernels.columns;
+    const Index columns = std::min(count * p.kernels.columns, mm.n - column);
+    for (Index step = 0; step < cut.k_steps; ++step) {
+      pack_block(p, {step, column, columns}, {0, count}, packed);
+      multiply_rows_of(p, {0, mm.m}, cut, column, columns, step, packed, {0, count}, a_block);
+    }
+  }
+}
+
 // All parts together. Two buffers take turns, so one barrier for each block of b is enough, and none when each part
 // packs and reads its own share of one block; `turn` goes on from one product to the next.
 void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, void* a_block, int& turn,
@@ -206,12 +252,8 @@ void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, voi
     const Index columns = std::min(count * p.kernels.columns, mm.n - column);
     const Range mine = part.share(count);
     for (Index step = 0; step < k_steps; ++step) {
-      const Index k0 = k_start(p.kernels, mm.k, step, k_steps);
-      const Index depth = k_start(p.kernels, mm.k, step + 1, k_steps) - k0;
       std::byte* packed = blocks + (turn++ % 2) * block_bytes;
-      const Index corner = mm.transpose_b ? column * mm.b_stride + k0 : k0 * mm.b_stride + column;
-      p.kernels.pack(p.b_at(corner), mm.b_stride, mm.transpose_b, depth, columns, mine.begin, mine.end,
-                     depth_of(p.kernels, depth) * p.kernels.columns, packed);
+      pack_block(p, {step, column, columns}, mine, packed);
       if (wait) part.sync();
       multiply_rows_of(p, rows, cut, column, columns, step, packed, by_rows ? Range{0, count} : mine, a_block);
     }
@@ -221,7 +263,8 @@ void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, voi
 void multiply_one(const Product& p, const Layout& layout, void* scratch, int& turn, const Part& part) {
   const Matmul& mm = p.matmul;
   const Way way = way_of(mm, p.kernels);
-  std::byte* own = at(scratch, 2 * layout.block + part.index * layout.part);
+  std::byte* own =
+      at(scratch, blocks_at_once(mm, p.kernels, part.count) * layout.block + part.index * layout.part);
   if (way == Way::dots) {
     const Range mine = part.share(mm.n, 4);
     p.kernels.multiply_dots(mm.m, mm.k, p.a, mm.a_stride, p.b, mm.b_stride, mine.begin, mine.end, p.c, mm.c_stride);
@@ -231,6 +274,8 @@ void multiply_one(const Product& p, const Layout& layout, void* scratch, int& tu
     p.kernels.multiply_rows(mm.m, mm.n, mm.k, p.a, mm.a_stride, p.b, mm.b_stride, mine.begin, mine.end, own, p.c,
                             mm.c_stride);
     p.finish({{0, mm.m}, {mine.begin * p.kernels.columns, std::min(mine.end * p.kernels.columns, mm.n)}});
+  } else if (takes_own_blocks(mm, p.kernels, part.count)) {
+    multiply_own_blocks(p, at(scratch, part.index * layout.block), own, part);
   } else {
     multiply_blocks(p, at(scratch, 0), layout.block, own, turn, part);
   }
@@ -298,9 +343,10 @@ Matmul first_rows(Matmul matmul, Index rows) {
 std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts) {
   bool swapped = false;
   const Matmul mm = turned(matmul, swapped);
-  const Layout layout = layout_of(mm, gemm_kernels(mm.dtype));
+  const GemmKernels& kernels = gemm_kernels(mm.dtype);
+  const Layout layout = layout_of(mm, kernels);
   // A batch that is shared out needs everything once for each part.
-  const Index shared = mm.single() ? 2 * layout.block : 2 * layout.block * parts;
+  const Index shared = layout.block * (mm.single() ? blocks_at_once(mm, kernels, parts) : Index{2} * parts);
   return static_cast<std::size_t>(shared + layout.part * parts);
 }
 

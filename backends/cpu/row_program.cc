@@ -19,6 +19,7 @@ using Index = std::int64_t;
 constexpr Index k_row_line = 64;                // bytes; rows of tiles begin on cache lines
 constexpr Index k_tile_memory = 24 * 1024;  // of the tiles of a block: they stay in L1
 constexpr Index k_most_rows = 128;          // of a block
+constexpr Index k_block_columns = 1024;     // of wide rows
 
 Index rounded(Index bytes) { return (bytes + k_row_line - 1) / k_row_line * k_row_line; }
 [[noreturn]] void refuse_program(const std::string& what) { throw Error(ErrorKind::internal, "cpu row group", what); }
@@ -34,6 +35,7 @@ class RowCompiler {
     place_inputs();
     place_constants();
     choose_results();
+    choose_columns();
     place_operations();
     place_results();
     choose_rows();
@@ -116,13 +118,18 @@ class RowCompiler {
       free_values_.pop_back();
     } else {
       r.home = Home::tile;
-      r.row_offset = tiles_.take(rounded(r.columns * element_bytes(r.dtype)));
+      r.row_offset = tiles_.take(tile_bytes(r));
     }
+  }
+  Index tile_bytes(const RowRegister& r) const {
+    const Index columns = t_.block_columns_ > 0 ? std::min(r.columns, t_.block_columns_) : r.columns;
+    return rounded(columns * element_bytes(r.dtype));
   }
   void release(RowRegister& r) {
     if (r.keeps) return;
-    if (r.home == Home::row_values) free_values_.push_back(r.row_offset);
-    if (r.home == Home::tile) tiles_.give_back(r.row_offset, rounded(r.columns * element_bytes(r.dtype)));
+    // Blocks of columns after the first one read the values that it computed.
+    if (r.home == Home::row_values && t_.block_columns_ == 0) free_values_.push_back(r.row_offset);
+    if (r.home == Home::tile) tiles_.give_back(r.row_offset, tile_bytes(r));
   }
 
   void place_inputs() {
@@ -163,6 +170,24 @@ class RowCompiler {
       if (whole && r.result == k_never && is_direct(s_.inputs.size() + k, r)) r.result = static_cast<int>(k);
     }
   }
+  // Tiles of rows as wide as a vocabulary would not stay in L1. Where every operation works column by column, and all
+  // that it reads and writes lies as kernels want it, a block has some of the columns.
+  void choose_columns() {
+    t_.columns_ = s_.shape[s_.shape.rank() - 1];
+    bool by_columns = t_.columns_ >= 2 * k_block_columns && loads_.empty();
+    const auto whole = [&](int r) {
+      const RowRegister& reg = ops_.reg(r);
+      return ops_.root_of(r) == r && (reg.columns == 1 || reg.columns == t_.columns_);
+    };
+    for (const RowOperation& o : ops_.operations) {
+      by_columns = by_columns && (is_elementwise(o.op) || o.op == Op::broadcast) && whole(o.dst);
+      for (int k = 0; k < o.n; ++k) by_columns = by_columns && whole(o.operands[k]);
+    }
+    for (std::size_t k = 0; k < s_.results.size(); ++k)
+      by_columns = by_columns && !s_.results[k].sums &&
+                   ops_.reg(ops_.root_of(ops_.origin(s_.results[k].from))).result == static_cast<int>(k);
+    if (by_columns) t_.block_columns_ = k_block_columns;
+  }
   void place_operations() {
     for (std::size_t o = 0; o < ops_.operations.size(); ++o) {
       const RowOperation& operation = ops_.operations[o];
@@ -185,7 +210,8 @@ class RowCompiler {
     for (int k = 0; k < operation.n && operation.in_place; ++k) {
       RowRegister& r = ops_.reg(ops_.root_of(operation.operands[k]));
       const bool same = r.columns == dst.columns && element_bytes(r.dtype) == element_bytes(dst.dtype);
-      const bool dies = r.last_use == o && !r.keeps && (r.home == Home::tile || r.home == Home::row_values);
+      const bool for_rows = r.home == Home::row_values && t_.block_columns_ == 0;
+      const bool dies = r.last_use == o && !r.keeps && (r.home == Home::tile || for_rows);
       if (!same || !dies || ops_.root_of(operation.dst) != operation.dst) continue;
       dst.home = r.home;
       dst.location = r.location;
@@ -217,7 +243,7 @@ class RowCompiler {
       if (r.home == Home::row_values)
         t_.locations_[static_cast<std::size_t>(r.location)].offset = first_value + r.row_offset * values;
     }
-    const Index widest = std::max(rows, s_.shape[s_.shape.rank() - 1]);
+    const Index widest = std::max(rows, t_.block_columns_ > 0 ? t_.block_columns_ : t_.columns_);
     for (RowProgram::Fill& fill : t_.fills_) {
       fill.n = widest;
       t_.locations_[static_cast<std::size_t>(fill.location)].offset = end;
@@ -246,8 +272,11 @@ class RowCompiler {
     const RowRegister& root = ops_.reg(ops_.root_of(r));
     Operand operand{root.location, ops_.column_of(r) * element_bytes(root.dtype)};
     switch (root.home) {
-      case Home::memory: operand.stride = is_row_value(root) ? element_bytes(root.dtype) : root.row_offset; break;
-      case Home::tile: operand.stride = rounded(root.columns * element_bytes(root.dtype)); break;
+      case Home::memory:
+        operand.stride = is_row_value(root) ? element_bytes(root.dtype) : root.row_offset;
+        operand.column_bytes = is_row_value(root) ? 0 : element_bytes(root.dtype);
+        break;
+      case Home::tile: operand.stride = tile_bytes(root); break;
       case Home::row_values: operand.stride = element_bytes(root.dtype); break;
       case Home::fill: operand.stride = 0; break;
       case Home::none: refuse_program("a register without a place");

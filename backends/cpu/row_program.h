@@ -41,6 +41,7 @@ class RowProgram {
     int location = 0;
     Index offset = 0;  // bytes within the row
     Index stride = 0;  // bytes from row to row
+    Index column_bytes = 0;  // from column to column, where blocks of columns move on
   };
   struct Step {
     Elementwise::TileFunction function;
@@ -64,6 +65,7 @@ class RowProgram {
   int rank_ = 0;  // of the rows
   std::array<Index, Shape::k_max_rank> dims_{};
   Index rows_ = 0, block_rows_ = 1;
+  Index columns_ = 0, block_columns_ = 0;  // 0: whole rows at once
   Index sum_rows_ = 1;  // rows that one part computes together, because their sum is a result
   std::size_t scratch_bytes_ = 0, places_offset_ = 0;  // places: pointers, one for each location
   std::vector<Location> locations_;

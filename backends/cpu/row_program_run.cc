@@ -132,8 +132,8 @@ struct RowProgram::Run {
       at[i] = base + offset;
     }
   }
-  std::byte* place(const Operand& operand) const {
-    return at[static_cast<std::size_t>(operand.location)] + operand.offset;
+  std::byte* place(const Operand& operand, Index column = 0) const {
+    return at[static_cast<std::size_t>(operand.location)] + operand.offset + column * operand.column_bytes;
   }
   void copy_block(const Copy& c, bool load, Index rows) const {
     const auto all = [&](const Operand& to, Index to_column, const Operand& from, Index from_column) {
@@ -155,14 +155,24 @@ struct RowProgram::Run {
     if (load) all(c.tile, c.bytes, c.memory, c.column_stride);
     else all(c.memory, c.column_stride, c.tile, c.bytes);
   }
+  // All steps on so many columns from this one on; 0: each on its own columns.
+  void compute(Index rows, Index column, Index columns) const {
+    for (const Step& s : program.steps_) {
+      const bool values = s.columns == 0;
+      if (values && column > 0) continue;  // done with the first columns
+      const Index n = values ? rows : columns > 0 ? columns : s.columns;
+      s.function({place(s.dst, column), place(s.a, column), place(s.b, column), place(s.c, column), s.dst.stride,
+                  s.a.stride, s.b.stride, s.c.stride, static_cast<std::size_t>(values ? 1 : rows),
+                  static_cast<std::size_t>(n)});
+    }
+  }
   void block(Index row, Index rows) {
     move_to(row);
     for (const Copy& load : program.loads_) copy_block(load, true, rows);
-    for (const Step& s : program.steps_) {
-      const bool values = s.columns == 0;
-      s.function({place(s.dst), place(s.a), place(s.b), place(s.c), s.dst.stride, s.a.stride, s.b.stride, s.c.stride,
-                  static_cast<std::size_t>(values ? 1 : rows), static_cast<std::size_t>(values ? rows : s.columns)});
-    }
+    const Index width = program.block_columns_;
+    for (Index column = 0; width > 0 && column < program.columns_; column += width)
+      compute(rows, column, std::min(width, program.columns_ - column));
+    if (width == 0) compute(rows, 0, 0);
     for (const Copy& store : program.stores_) copy_block(store, false, rows);
   }
 };

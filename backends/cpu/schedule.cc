@@ -47,11 +47,24 @@ std::optional<Schedule> find_schedule(std::string_view name) {
   throw Error(ErrorKind::usage, "cpu", "unknown schedule '" + std::string(name) + "'", known_names(name, known));
 }
 
-bool TimedChoice::is_done(const Way& way) const {
-  constexpr int k_runs = 3, k_most_runs = 32;
-  constexpr double k_enough_ms = 8;  // a few time slices of the operating system
-  if (!again_) return way.timed >= k_runs;
-  return way.timed >= k_most_runs || (way.timed >= k_runs && way.sum_ms >= k_enough_ms);
+// A way that has lost is done after fewer runs than the others: of long runs each one costs more than a further time of
+// it says. What another program may have taken from its runs is allowed for.
+bool TimedChoice::has_lost(std::size_t way) const {
+  constexpr double k_clearly = 1.25, k_slice_ms = 8;  // a few time slices of the operating system
+  const int fewest = again_ ? 1 : 2;  // at first a single run may be slow for reasons of its own
+  if (ways_[way].timed < fewest) return false;
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    if (ways_[i].timed > 0 && ways_[way].least_ms > k_clearly * ms(i) + k_slice_ms / ways_[way].timed) return true;
+  return false;
+}
+
+bool TimedChoice::is_done(std::size_t way) const {
+  constexpr int k_long_runs = 2, k_runs = 3, k_most_runs = 32;
+  constexpr double k_enough_ms = 8, k_long_ms = 40;  // all runs together
+  const Way& w = ways_[way];
+  if (has_lost(way) || (w.timed >= k_long_runs && w.sum_ms >= k_long_ms)) return true;
+  if (!again_) return w.timed >= k_runs;
+  return w.timed >= k_most_runs || (w.timed >= k_runs && w.sum_ms >= k_enough_ms);
 }
 
 double TimedChoice::ms(std::size_t way) const {
@@ -67,17 +80,26 @@ bool TimedChoice::add_run(double milliseconds, bool counts) {
     way.sum_ms += milliseconds;
     ++way.timed;
   }
-  bool done = true;
-  for (std::size_t i = 0; i < ways_.size(); ++i) {
-    if (is_done(ways_[i])) continue;
-    if (done || ways_[i].timed < ways_[active_].timed) active_ = i;
-    done = false;
-  }
-  if (!done) return false;
+  if (next_way()) return false;
   active_ = 0;
   for (std::size_t i = 1; i < ways_.size(); ++i)
     if (ms(i) < ms(active_)) active_ = i;
   open_ = false;
+  return true;
+}
+
+// Of the ways that are not done the first with the fewest runs becomes the active one. False: one is left, or none.
+bool TimedChoice::next_way() {
+  std::size_t left = 0, next = ways_.size();
+  bool done = true;
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    if (!has_lost(i)) ++left;
+    if (is_done(i)) continue;
+    if (done || ways_[i].timed < ways_[next].timed) next = i;
+    done = false;
+  }
+  if (done || left == 1) return false;
+  active_ = next;
   return true;
 }
 

@@ -29,6 +29,7 @@ std::optional<Schedule> find_schedule(std::string_view name);
 // Which of several ways to do the same is the fastest: runs of each are timed, in turn. At first the least time of
 // three runs counts, because nothing is warm yet. A choice that is made again is made because other programs disturb,
 // so that the mean counts, of more runs where they are short; the first run of each way is a warm-up.
+// Of long runs two are enough, and in a choice that is made again one of a way that is clearly slower.
 class TimedChoice {
  public:
   explicit TimedChoice(std::size_t n_ways = 1, bool again = false) : ways_(n_ways), again_(again) {}
@@ -45,7 +46,9 @@ class TimedChoice {
     int timed = 0;
     bool warm = false;
   };
-  bool is_done(const Way& way) const;
+  bool has_lost(std::size_t way) const;
+  bool is_done(std::size_t way) const;
+  bool next_way();
   std::vector<Way> ways_;
   bool again_;
   std::size_t active_ = 0;

@@ -28,7 +28,31 @@ Value drop_neutral(const RewriteNode& at, double neutral) {
       return as_output(at, at.operands[static_cast<std::size_t>(1 - i)]);
   return {};
 }
-Value fold_add(const RewriteNode& at) { return drop_neutral(at, 0); }
+bool is_read_once(const Graph& graph, const ValueId& id) {
+  std::ptrdiff_t readers = 0;
+  for (const Node& node : graph.nodes()) readers += std::count(node.inputs.begin(), node.inputs.end(), id);
+  for (const NamedValue& output : graph.outputs()) readers += output.value == id;
+  return readers == 1;
+}
+// The sum of two tables of added rows (the gradient of an embedding that is read twice) is one of all rows: it is
+// written once.
+Value add_scatters(const RewriteNode& at) {
+  std::vector<Value> indices, updates;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Value& table = at.operands[i];
+    if (node_of(table).op != Op::scatter_add || table.type() != type_of(at) ||
+        !is_read_once(at.source, at.node.inputs[i]))
+      return {};
+    const std::int64_t n = operand_of(table, 0).shape().elements();
+    indices.push_back(reshape(operand_of(table, 0), {n}));
+    updates.push_back(reshape(operand_of(table, 1), table.shape().with(0, n)));
+  }
+  return scatter_add(concat(indices, 0), concat(updates, 0), type_of(at).shape[0]);
+}
+Value fold_add(const RewriteNode& at) {
+  const Value other = drop_neutral(at, 0);
+  return other ? other : add_scatters(at);
+}
 Value fold_mul(const RewriteNode& at) { return drop_neutral(at, 1); }
 Value fold_sub(const RewriteNode& at) {
   return is_splat_of(at.operands[1], 0) ? as_output(at, at.operands[0]) : Value();

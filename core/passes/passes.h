@@ -43,6 +43,8 @@ std::shared_ptr<const Graph> checkpoint(const Graph& graph, PassLog* log = nullp
 // Work of scan bodies that needs no state moves before the loop, work that no state needs after it, for all steps at
 // once.
 std::shared_ptr<const Graph> split_scans(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
+// Small ops of scan bodies that need no state, or that no state needs, and that are a call of their own in every step.
+std::shared_ptr<const Graph> split_calls(const Graph& graph, PassLog* log = nullptr);
 // A state that only adds up products or sums over time becomes one product or sum after the loop.
 std::shared_ptr<const Graph> defer(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
 // The same for products and sums that need no other state, which split_scans would take apart.

@@ -96,6 +96,7 @@ constexpr Pass k_passes[] = {
     {"scan_dce", false, plain<prune_scans>},
     {"pack", false, pack_if_wanted},
     {"restore_lengths", false, restore_lengths_if_wanted},
+    {"split_calls", false, told<split_calls>},
     {"chunk_scans", false, chunk_if_wanted},
     {"precision", false, set_precision_of},
     {"bind_constants", false, plain<bind_constants>},

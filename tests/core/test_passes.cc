@@ -54,6 +54,23 @@ TEST_CASE("fold removes identities") {
   CHECK_FALSE(folded([](Value x) { return x + 1.0; }));
 }
 
+TEST_CASE("fold adds the rows of two tables to one, unless others read one of them") {
+  for (const bool read_twice : {false, true}) {
+    Graph g;
+    const Value few = g.input("few", {DType::i32, {3}}), many = g.input("many", {DType::i32, {2, 5}}),
+                x = g.input("x", f32({3, 4})), y = g.input("y", f32({2, 5, 4}));
+    const Value first = scatter_add(few, x, 9);
+    g.output("sum", first + scatter_add(many, y, 9));
+    if (read_twice) g.output("first", first);
+    const auto folded = fold(g);
+    CHECK(count(*folded, Op::scatter_add) == (read_twice ? 2 : 1));
+    if (read_twice) continue;
+    const Node& scatter = only(*folded, Op::scatter_add);
+    CHECK(folded->type(scatter.inputs[0]).shape == Shape{13});
+    CHECK(folded->type(scatter.inputs[1]).shape == Shape{13, 4});
+  }
+}
+
 TEST_CASE("fold takes transposes into products and computes on scalar constants") {
   Graph g;
   Value a = g.input("a", f32({4, 2})), b = g.input("b", f32({4, 3}));

@@ -307,6 +307,33 @@ TEST_CASE("row groups change no bit of results and gradients, for any number of 
   }
 }
 
+TEST_CASE("rows as wide as a vocabulary, in blocks of columns, have the same bits") {
+  // Values of a row are read by all blocks; the last block is narrower.
+  Graph g;
+  const Value x = g.input("x", f32({16, 5000})), top = g.input("top", f32({16, 1})),
+              label = g.input("label", {DType::i32, {16, 1}});
+  const Value scale = exp(top) * 0.5, shift = top - scale;
+  const Value here = equal(iota(g, {1, 5000}, 1), label);
+  const Value y = exp(x - shift) * scale + select(here, scale * shift, scalar_like(x, 0));
+  g.output("y", y);
+  g.output("sum", reduce_sum(y, {0}));  // for its sake the ops before it are a group
+  const std::vector<ParameterSpec> specs{{"x", x.type(), Initializer::uniform(1)},
+                                         {"top", top.type(), Initializer::uniform(1)}};
+  TensorMap inputs = initialize(specs, 1);
+  inputs.emplace("label", Tensor::filled(label.type(), 4321));
+  const auto plain = make_backend("cpu", {1});
+  CHECK(print_graph(*lower(g, *plain)).find("row_group") != std::string::npos);
+  const TensorMap wanted = evaluate(g, *plain, inputs, {.without = {"row_groups"}});
+  for (int threads = 1; threads <= 4; ++threads) {
+    CAPTURE(threads);
+    const TensorMap got = evaluate(g, *make_backend("cpu", {threads}), inputs, k_without_sums);
+    for (const char* name : {"y", "sum"}) {
+      CAPTURE(name);
+      CHECK(std::ranges::equal(got.at(name).bytes(), wanted.at(name).bytes()));
+    }
+  }
+}
+
 // ---- sums over rows
 
 TensorMap random_inputs(const Graph& g) {
