@@ -202,7 +202,8 @@ class MpiRank final : public Communicator {
     } catch (const std::exception&) {  // what is known has to do
     }
     std::erase_if(lost, [&](int r) { return !silent.contains(r); });  // it answered, and has ended since
-    const std::vector<int> ranks = lost.empty() ? lost_ranks(silent, waited_for) : std::vector(lost.begin(), lost.end());
+    const std::vector<int> ranks =
+        lost.empty() ? lost_ranks(silent, waited_for) : std::vector<int>(lost.begin(), lost.end());
     throw ends ? missing_ranks(ranks) : silent_ranks(ranks, options_.seconds);
   }
 
