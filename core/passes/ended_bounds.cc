@@ -45,7 +45,7 @@ Interval of_unary(Op op, const Interval& x) {
   switch (op) {
     case Op::neg: return {-x.high, -x.low};
     case Op::abs: {
-      const auto [low, high] = std::minmax(std::abs(x.low), std::abs(x.high));
+      const auto [low, high] = std::minmax({std::abs(x.low), std::abs(x.high)});  // by value: they are temporaries
       return {x.low <= 0 && x.high >= 0 ? 0 : low, high};
     }
     case Op::exp: return {std::max(k_positive, std::exp(x.low)), std::exp(x.high)};

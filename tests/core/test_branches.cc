@@ -14,6 +14,7 @@
 #include "unroll/model.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
+#include "unroll/trace.h"
 
 namespace unroll {
 namespace {
@@ -218,7 +219,8 @@ TEST_CASE("timings choose between side by side and in turn, for later executable
   };
   // Other programs may disturb the first one so much that it is choosing again.
   for (int attempt = 0; attempt < 5; ++attempt) {
-    const auto backend = make_backend("cpu", {.threads = 2});
+    Trace trace(1);  // with which no plan is tried on one thread instead
+    const auto backend = make_backend("cpu", {.threads = 2, .trace = &trace});
     first = forks_after(40, n, *backend);
     later = forks_after(1, n, *backend);
     if (first.size() == 2 && std::ranges::equal(later, first, follows)) break;
