@@ -60,7 +60,12 @@ std::vector<ResultCheck> checked(const TensorMap& got, const TensorMap& wanted,
   std::vector<ResultCheck> checks;
   for (const auto& [name, tensor] : wanted) {
     if (!got.contains(name)) continue;  // computed outside, where fewer results are known
-    const Distance d = distance(got.at(name), tensor);
+    const Tensor& result = got.at(name);
+    if (result.type() != tensor.type()) {  // computed outside, by other code
+      checks.push_back({name, HUGE_VAL, 0, "it has " + result.type().text() + " instead of " + tensor.type().text()});
+      continue;
+    }
+    const Distance d = distance(result, tensor);
     const bool numbers = is_float(tensor.dtype());
     ResultCheck c{name, d.relative, numbers ? allowed_distance(work(name), tensor.dtype()) : 0, d.worst};
     if (!c.agrees() && numbers) c.allowed = std::max(c.allowed, k_measured_slack * rounding.of(name));
