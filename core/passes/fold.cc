@@ -29,10 +29,7 @@ Value drop_neutral(const RewriteNode& at, double neutral) {
   return {};
 }
 bool is_read_once(const Graph& graph, const ValueId& id) {
-  std::ptrdiff_t readers = 0;
-  for (const Node& node : graph.nodes()) readers += std::count(node.inputs.begin(), node.inputs.end(), id);
-  for (const NamedValue& output : graph.outputs()) readers += output.value == id;
-  return readers == 1;
+  return count_uses(graph)[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)] == 1;
 }
 // The sum of two tables of added rows (the gradient of an embedding that is read twice) is one of all rows: it is
 // written once.

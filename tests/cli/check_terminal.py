@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person sees while a command works: progress, widths, redrawn lines. usage: check_terminal.py UNROLL"""
 import fcntl
-import itertools
 import os
 import pty
 import re
@@ -29,6 +28,7 @@ class Watched:
     def __init__(self, *arguments, width=None, resize=None):
         """`width`: on a terminal of so many columns; `resize`: (seconds, columns) after which it has others."""
         ours, theirs = pty.openpty() if width else os.pipe()
+        self.arguments = arguments
         self.screens = [Screen(width, rewraps) for rewraps in (True, False)] if width else []
         self.middle = None  # the screens' texts a second after the resize
         if width:
@@ -82,21 +82,20 @@ def long_enough(least, line, hidden=128, **watched):
     `line` gives its arguments for a number of hidden units, which doubles until the work is long on this machine too.
     """
     while True:
-        arguments = line(hidden)
-        seen = Watched(*arguments, **watched)
+        seen = Watched(*line(hidden), **watched)
         assert seen.code == 0, seen.text
         if seen.seconds >= least:
-            return seen, arguments
-        assert hidden < 4096, f"{arguments} took {seen.seconds:.1f} s: too fast to show anything"
+            return seen
+        assert hidden < 4096, f"{seen.arguments} took {seen.seconds:.1f} s: too fast to show anything"
         hidden *= 2
 
 
 def speaks(least, line, hidden=128):
     """The command takes at least `least` seconds, and is never silent for longer than two."""
-    watched, arguments = long_enough(least, line, hidden)
+    watched = long_enough(least, line, hidden)
     gap, before = watched.silence()
-    assert gap <= LONGEST_SILENCE + SCHEDULING, f"{arguments} was silent for {gap:.1f} s after {before!r}"
-    line = " ".join(map(str, arguments))[:60]
+    assert gap <= LONGEST_SILENCE + SCHEDULING, f"{watched.arguments} was silent for {gap:.1f} s after {before!r}"
+    line = " ".join(map(str, watched.arguments))[:60]
     print(f"     {watched.seconds:5.1f} s, longest silence {gap:.2f} s: {line}", flush=True)
     return watched
 
@@ -126,21 +125,19 @@ def slow_evaluation(folder):
 
     seen = speaks(3, evaluation)
     assert re.search(r"evaluating \d+/\d+, \d+ s\n", seen.text), seen.text
-    quiet = Watched(*evaluation(16), "--quiet")
+    quiet = Watched(*seen.arguments, "--quiet")
     assert quiet.code == 0 and "evaluating" not in quiet.text, quiet.text
 
 
 def slow_training(folder):
     """train speaks while it estimates, updates and validates; so do its checks of precision, resume and rate"""
     source = config(folder, "language-model")
-    runs = itertools.count()
 
     def training(*options):
-        out = ["--out", folder / f"run{next(runs)}"] if "--max-updates" in options[:1] else []
-        return lambda hidden: ["train", source, *out, *options, *REFERENCE, "--set", f"model.hidden={hidden}",
+        return lambda hidden: ["train", source, *options, *REFERENCE, "--set", f"model.hidden={hidden}",
                                "--set", "train.batch=32"]
 
-    seen = speaks(4, training("--max-updates", 6))
+    seen = speaks(4, lambda hidden: training("--max-updates", 6, "--out", folder / f"run{hidden}")(hidden))
     assert "training " in seen.text and wide(seen.text) == [], wide(seen.text)
     seen = speaks(4, training("--verify-resume", "--max-updates", 4))
     assert "comparing a resumed run with a straight one: training " in seen.text, seen.text
@@ -216,8 +213,8 @@ def narrowed_window(folder):
     """a terminal that is made narrower shows one bar, without fragments, and nothing of it at the end"""
     source = config(folder, "language-model")
     slow = [*REFERENCE, "--set", "train.batch=32", "--set", "train.log_every=1", "--set", "run.estimate_seconds=0"]
-    seen, _ = long_enough(4, lambda hidden: ["train", source, "--out", folder / f"run{hidden}", "--max-updates", 12,
-                                             *slow, "--set", f"model.hidden={hidden}"], width=100, resize=(2.5, 45))
+    seen = long_enough(4, lambda hidden: ["train", source, "--out", folder / f"run{hidden}", "--max-updates", 12,
+                                          *slow, "--set", f"model.hidden={hidden}"], width=100, resize=(2.5, 45))
     for screen, middle in zip(seen.screens, seen.middle):
         assert middle.count("eta") <= 1 and middle.count("loss") <= 1, middle
         assert max(map(len, middle.split("\n"))) <= 45, middle

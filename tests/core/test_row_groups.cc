@@ -345,14 +345,15 @@ TensorMap random_inputs(const Graph& g) {
   return inputs;
 }
 
-// y of normalized rows; sums over all rows of y, of products, of products by a value per row, and of such a value.
-// `by_hand` writes down the order in which a group adds up: eight rows, or fewer that divide their number, at a time.
 Shape shape_of_ones(int rank) {
   Shape shape;
   for (int axis = 0; axis < rank; ++axis) shape = shape.inserted(axis, 1);
   return shape;
 }
 
+// y of normalized rows; sums over all rows of y, of products, of products by a value per row, of such a value, and of
+// products by one element for all. `by_hand` writes down the order in which a group adds up: eight rows, or fewer that
+// divide their number, at a time.
 void add_sums(Graph& g, const Shape& shape, bool by_hand) {
   const Value x = g.input("x", f32(shape)), d = g.input("d", f32(shape));
   const Value s = g.input("s", f32(shape.with(shape.rank() - 1, 1)));
