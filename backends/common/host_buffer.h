@@ -51,6 +51,7 @@ class HostBackend : public Backend {
   std::unique_ptr<Buffer> borrow(std::span<std::byte> memory) override {
     return memory.empty() ? nullptr : std::make_unique<HostBuffer>(memory);
   }
+  std::span<std::byte> host_bytes(Buffer& buffer) override { return {as_host(buffer).data(), buffer.bytes()}; }
   void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
     if (!from.empty()) std::memcpy(as_host(buffer).data() + offset, from.data(), from.size());
   }

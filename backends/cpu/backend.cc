@@ -35,7 +35,7 @@ class CpuBackend final : public HostBackend {
     capabilities_.flushes_denormals = true;
     capabilities_.lengths = LengthsForm::packed;
     capabilities_.fuses = true;
-    capabilities_.groups_rows = true;
+    capabilities_.groups_rows = capabilities_.rows_in_place = true;
     capabilities_.one_arena = true;
     capabilities_.views = true;
     capabilities_.lanes = team_.size();

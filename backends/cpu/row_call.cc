@@ -9,10 +9,20 @@ namespace unroll::cpu {
 
 namespace {
 
+// [input] the result that lies in its memory, or -1.
+std::vector<int> results_over(std::span<const Ref> inputs, std::span<const Ref> results) {
+  std::vector<int> over;
+  for (const Ref& input : inputs) {
+    const auto at = std::find(results.begin(), results.end(), input);
+    over.push_back(at == results.end() ? -1 : static_cast<int>(at - results.begin()));
+  }
+  return over;
+}
+
 class RowCall : public Call {
  public:
   RowCall(const Expression& source, std::vector<Ref> inputs, std::vector<Ref> results, int parts)
-      : program_(source), inputs_(std::move(inputs)), results_(std::move(results)) {
+      : program_(source, results_over(inputs, results)), inputs_(std::move(inputs)), results_(std::move(results)) {
     pointers_.resize(static_cast<std::size_t>(parts));
     for (Pointers& p : pointers_) {
       p.in.resize(inputs_.size());

@@ -28,13 +28,14 @@ Index rounded(Index bytes) { return (bytes + k_row_line - 1) / k_row_line * k_ro
 
 class RowCompiler {
  public:
-  RowCompiler(const Expression& source, RowProgram& target) : s_(source), t_(target), ops_(source) {}
+  RowCompiler(const Expression& source, std::span<const int> written, RowProgram& target)
+      : s_(source), written_(written), t_(target), ops_(source) {}
 
   void compile() {
     collapse_rows();
+    choose_results();
     place_inputs();
     place_constants();
-    choose_results();
     choose_columns();
     place_operations();
     place_results();
@@ -139,7 +140,7 @@ class RowCompiler {
       const int input = static_cast<int>(i);
       if (r.for_all_rows) {
         place_fill(r, 0, input);
-      } else if (is_direct(i, r)) {
+      } else if (is_direct(i, r) && !is_overwritten_early(input)) {
         place_in_memory(r, i, input, k_never);
       } else {
         place_in_tile(r);
@@ -161,6 +162,20 @@ class RowCompiler {
     t_.fills_.push_back({r.location, r.dtype, value, input, 0});
   }
 
+  // Whether a result is written over the input before the last read of a block's rows: then they are copied first.
+  bool is_overwritten_early(int input) {
+    const int result = written_.empty() ? -1 : written_[static_cast<std::size_t>(input)];
+    if (result < 0) return false;
+    const int last = ops_.reg(input).last_use, n = static_cast<int>(ops_.operations.size());
+    const int root = ops_.root_of(ops_.origin(s_.results[static_cast<std::size_t>(result)].from));
+    if (ops_.reg(root).result != result) return last == n;  // stored behind all operations
+    int first = 0;
+    while (first < n && ops_.root_of(ops_.operations[static_cast<std::size_t>(first)].dst) != root) ++first;
+    if (last != first) return last > first;
+    const RowOperation& writer = ops_.operations[static_cast<std::size_t>(first)];
+    return !writer.in_place || writer.dst != root;
+  }
+
   void choose_results() {
     for (std::size_t k = 0; k < s_.results.size(); ++k) {
       if (s_.results[k].sums) continue;
@@ -179,13 +194,18 @@ class RowCompiler {
       const RowRegister& reg = ops_.reg(r);
       return ops_.root_of(r) == r && (reg.columns == 1 || reg.columns == t_.columns_);
     };
+    const auto adds_up_rows = [&](const RowOperation& o) {
+      const int result = ops_.reg(o.dst).result;
+      return o.op == Op::reduce_sum && result != k_never && s_.results[static_cast<std::size_t>(result)].sums &&
+             ops_.reg(o.dst).columns == t_.columns_;
+    };
     for (const RowOperation& o : ops_.operations) {
-      by_columns = by_columns && (is_elementwise(o.op) || o.op == Op::broadcast) && whole(o.dst);
+      by_columns = by_columns && (is_elementwise(o.op) || o.op == Op::broadcast || adds_up_rows(o)) && whole(o.dst);
       for (int k = 0; k < o.n; ++k) by_columns = by_columns && whole(o.operands[k]);
     }
     for (std::size_t k = 0; k < s_.results.size(); ++k)
-      by_columns = by_columns && !s_.results[k].sums &&
-                   ops_.reg(ops_.root_of(ops_.origin(s_.results[k].from))).result == static_cast<int>(k);
+      by_columns = by_columns && (s_.results[k].sums ||
+                   ops_.reg(ops_.root_of(ops_.origin(s_.results[k].from))).result == static_cast<int>(k));
     if (by_columns) t_.block_columns_ = k_block_columns;
   }
   void place_operations() {
@@ -296,6 +316,7 @@ class RowCompiler {
   }
 
   const Expression& s_;
+  std::span<const int> written_;
   RowProgram& t_;
   RowOperations ops_;
   std::vector<Strides> row_strides_;     // [input, then result], collapsed
@@ -306,6 +327,8 @@ class RowCompiler {
   Index n_values_ = 0;
 };
 
-RowProgram::RowProgram(const Expression& source) { RowCompiler(source, *this).compile(); }
+RowProgram::RowProgram(const Expression& source, std::span<const int> written) {
+  RowCompiler(source, written, *this).compile();
+}
 
 }  // namespace unroll::cpu

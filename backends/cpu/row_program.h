@@ -15,10 +15,10 @@ namespace unroll::cpu {
 class RowProgram {
  public:
   // Strides of operands go with the expression's rows and their own columns. Throws Error(internal) where registers do
-  // not fit together.
-  explicit RowProgram(const Expression& source);
+  // not fit together. `written`: [input] the result that lies in its memory, row on row, or -1; empty: none does.
+  explicit RowProgram(const Expression& source, std::span<const int> written = {});
 
-  // inputs and results in the source's order; results overlap nothing. Scratch of one part is its own.
+  // inputs and results in the source's order; results overlap nothing else. Scratch of one part is its own.
   void run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part, const Rows& live,
            std::byte* scratch) const;
   std::size_t scratch_bytes() const { return scratch_bytes_; }  // of one part

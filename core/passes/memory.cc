@@ -10,6 +10,7 @@
 #include "core/support/checked_size.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
+#include "unroll/row_sums.h"
 
 namespace unroll {
 
@@ -202,6 +203,14 @@ class MemoryPlanner {
     return elementwise && is_whole(operand) && graph_.type(operand).shape == node.outputs[0].shape;
   }
 
+  // The kernel of the result's node has read what it needs of this operand before it writes the same bytes.
+  bool may_continue(const ValueId& result, const ValueId& operand) const {
+    const Node& node = graph_.node(result.node);
+    if (node.op != Op::row_group) return same_index(node, operand);
+    return backend_.rows_in_place && rows_per_sum(node, static_cast<std::size_t>(result.output)) == 0 &&
+           is_whole(operand) && graph_.type(operand).shape == graph_.type(result).shape;
+  }
+
   void place_outputs() {
     const auto outputs = graph_.outputs();
     for (std::size_t k = 0; k < outputs.size(); ++k) {
@@ -242,20 +251,20 @@ class MemoryPlanner {
     return blocks;
   }
 
-  // In place: an elementwise result continues the block of an operand that is read here for the last time.
+  // In place: a result continues the block of an operand that is read here for the last time.
   std::size_t take_over(const ValueId& id, std::vector<Block>& blocks) {
     const Node& node = graph_.node(id.node);
     if (is_off(options_, "in_place") || at(life_, id).first != id.node) return k_no_block;
     for (const ValueId& operand : node.inputs) {
       const ValueId root = view(operand).root;
       const std::size_t block = at(block_of_, root);
-      if (block == k_no_block || !same_index(node, operand) || blocks[block].last != id.node) continue;
+      if (block == k_no_block || !may_continue(id, operand) || blocks[block].last != id.node) continue;
       if (graph_.type(operand).bytes() != graph_.type(id).bytes() ||
           dtype_bytes(graph_.type(operand).dtype) != dtype_bytes(graph_.type(id).dtype))
         continue;
       // Another operand of the node may read the same memory at other indices.
       const bool alone = std::all_of(node.inputs.begin(), node.inputs.end(), [&](const ValueId& other) {
-        return view(other).root != root || same_index(node, other);
+        return view(other).root != root || may_continue(id, other);
       });
       if (!alone) continue;
       blocks[block].last = at(life_, id).last;

@@ -65,7 +65,7 @@ std::shared_ptr<const Graph> raise_reshapes(const Graph& graph);
 // A reduction over the last axis and the elementwise work around it become one row_group node.
 std::shared_ptr<const Graph> row_groups(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
 // A row group adds up rows of what only a sum over all rows reads.
-std::shared_ptr<const Graph> sum_rows(const Graph& graph, PassLog* log = nullptr);
+std::shared_ptr<const Graph> sum_rows(const Graph& graph, const Tuning& tuning = {}, PassLog* log = nullptr);
 // Elementwise neighbours of one shape become fused nodes of at most so many ops.
 std::shared_ptr<const Graph> fuse(const Graph& graph, int most_ops = Capabilities().max_fused_ops,
                                   PassLog* log = nullptr);

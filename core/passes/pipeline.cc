@@ -105,7 +105,7 @@ constexpr Pass k_passes[] = {
     {"scan_dce", false, plain<prune_scans>},
     {"raise_reshapes", false, plain<raise_reshapes>},
     {"row_groups", false, row_groups_if_wanted},  // within a group slices cost nothing: whole rows are fewer calls
-    {"sum_rows", false, told<sum_rows>},
+    {"sum_rows", false, tuned<sum_rows>},
     {"sink_slices", false, plain<sink_slices>},
     {"cse", false, plain<eliminate_common>},
     {"fuse", false, fuse_if_wanted},

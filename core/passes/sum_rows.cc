@@ -3,6 +3,8 @@
 // such as the gradient of a layer norm's gain, the group adds up a few neighboring rows at a time and returns
 // [rows / n, W] (unroll/row_sums.h): the terms never go through memory. Where the result leaves a loop, a stack of
 // these sums takes the place of the stack of rows. Rows stay independent but for the few that are added up.
+// A result that others read too, such as the gradient of logits, is added up in the same way if it is too large to be
+// read again from a cache: the sums are then one more result.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -69,6 +71,7 @@ class Reads {
   int uses(const ValueId& id) const { return at(uses_, id); }
   bool only_sums_of_all(const ValueId& id) const { return uses(id) > 0 && uses(id) == at(all_, id); }
   bool only_sums(const ValueId& id) const { return uses(id) > 0 && uses(id) == at(last_, id); }
+  bool some_sums_of_all(const ValueId& id) const { return at(all_, id) > 0; }
   // What divides the numbers of rows that the sums of a value add up.
   Index summed(const ValueId& id) const { return fewest_.at(id); }
 
@@ -97,33 +100,50 @@ Index rows_of_group(const Graph& graph, std::int32_t group, const Summed& result
   return rows > 0 && rows % n == 0 ? n : 1;
 }
 
-// The group with these results added up, besides those that are already.
-std::vector<Value> with_sums(const RewriteNode& at, const Summed& results) {
+// The group with these results added up, besides those that are already. Of `kept` ones the sums are further results.
+std::vector<Value> with_sums(const RewriteNode& at, const Summed& results, const std::set<ValueId>& kept) {
   const Index n = rows_of_group(at.source, at.id, results);
   if (n == 1) return {};
   Ints sums = at.node.attributes.get_or<Ints>("sums", {});
-  for (std::size_t k = 0; k < at.node.outputs.size(); ++k)
-    if (results.contains({at.id, static_cast<std::int32_t>(k)})) sums.push_back(static_cast<Index>(k));
+  const std::shared_ptr<Graph> body = drop_dead(*at.node.body);
+  for (std::size_t k = 0; k < at.node.outputs.size(); ++k) {
+    const ValueId id{at.id, static_cast<std::int32_t>(k)};
+    if (!results.contains(id)) continue;
+    if (kept.contains(id)) {
+      const NamedValue result = body->outputs()[k];
+      body->output("sums of " + result.name, body->value(result.value));
+    }
+    sums.push_back(static_cast<Index>(kept.contains(id) ? body->outputs().size() - 1 : k));
+  }
   Attributes attributes = at.node.attributes;
   attributes.set("sums", std::move(sums));
   attributes.set("sum_rows", n);
-  return at.target.append(at.node.op, at.operands, std::move(attributes), at.node.body);
+  return at.target.append(at.node.op, at.operands, std::move(attributes), body);
 }
 
 class RowSums {
  public:
-  RowSums(const Graph& source, PassLog* log) : source_(source), reads_(source), log_(log) {
+  RowSums(const Graph& source, const Tuning& tuning, PassLog* log) : source_(source), reads_(source), log_(log) {
+    const auto is_large = [&](const ValueId& id) {
+      return source.type(id).bytes() > static_cast<std::size_t>(tuning.summed_result_bytes);
+    };
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(source.nodes().size()); ++i)
-      for (std::int32_t k = 0; k < static_cast<std::int32_t>(source.node(i).outputs.size()); ++k)
-        if (may_sum(source, {i, k}) && reads_.only_sums({i, k})) results_[{i, k}] = reads_.summed({i, k});
+      for (std::int32_t k = 0; k < static_cast<std::int32_t>(source.node(i).outputs.size()); ++k) {
+        const ValueId id{i, k};
+        if (!may_sum(source, id)) continue;
+        const bool keeps = !reads_.only_sums(id);
+        if (keeps && !(reads_.some_sums_of_all(id) && is_large(id))) continue;
+        results_[id] = reads_.summed(id);
+        if (keeps) kept_.insert(id);
+      }
   }
 
   std::vector<Value> operator()(const RewriteNode& at) {
-    if (at.node.op == Op::row_group) {
-      note(at.source, results_, at.id);
-      return with_sums(at, results_);
-    }
+    if (at.node.op == Op::row_group) return sum_in_group(at);
     if (at.node.op == Op::scan) return sum_in_steps(at);
+    if (const auto sums = kept_sums_.find(at.node.op == Op::reduce_sum ? at.node.inputs[0] : ValueId{});
+        sums != kept_sums_.end() && sums_all_rows(at.source, at.node))
+      return {reshape(reduce_sum(sums->second, all_but_last(sums->second.shape())), at.node.outputs[0].shape)};
     // The sum over rows of what is a sum of some by now.
     if (at.node.op == Op::reduce_sum && at.operands[0].type() != source_.type(at.node.inputs[0]))
       return {reshape(sum_of_sums(at), at.node.outputs[0].shape)};
@@ -131,6 +151,15 @@ class RowSums {
   }
 
  private:
+  std::vector<Value> sum_in_group(const RewriteNode& at) {
+    note(at.source, results_, at.id);
+    std::vector<Value> results = with_sums(at, results_, kept_);
+    std::size_t next = at.node.outputs.size();
+    for (std::size_t k = 0; k < at.node.outputs.size() && next < results.size(); ++k)
+      if (const ValueId id{at.id, static_cast<std::int32_t>(k)}; kept_.contains(id)) kept_sums_[id] = results[next++];
+    if (!results.empty()) results.resize(at.node.outputs.size());
+    return results;
+  }
   Value sum_of_sums(const RewriteNode& at) const {
     const Value x = at.operands[0];
     if (sums_all_rows(source_, at.node)) return reduce_sum(x, all_but_last(x.shape()));
@@ -160,7 +189,7 @@ class RowSums {
     const InLoop in_loop(log_, at.source, at.node);
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(body.nodes().size()); ++i) note(body, results, i);
     return copy_node(at, rewrite(body, [&](const RewriteNode& inner) -> std::vector<Value> {
-                       if (inner.node.op == Op::row_group) return with_sums(inner, results);
+                       if (inner.node.op == Op::row_group) return with_sums(inner, results, {});
                        if (dropped.contains(inner.id)) return {inner.operands[0]};
                        return {};
                      }));
@@ -175,20 +204,23 @@ class RowSums {
     for (const auto& [id, rows] : results)
       if (log_ && id.node == group && n > 1)
         log_->add("summed " + graph.type(id).text() + " over " + std::to_string(n) + " rows at a time in its row group",
-                  "only the sum over all rows is read");
+                  kept_.contains(id) ? "it is large, and its sum over all rows is read too"
+                                     : "only the sum over all rows is read");
   }
 
   const Graph& source_;
   const Reads reads_;
   PassLog* const log_;
   Summed results_;  // of groups in the graph
+  std::set<ValueId> kept_;  // of these, those that others read too
+  std::map<ValueId, Value> kept_sums_;  // what their groups add up, in the new graph
 };
 
 }  // namespace
 
-std::shared_ptr<const Graph> sum_rows(const Graph& graph, PassLog* log) {
+std::shared_ptr<const Graph> sum_rows(const Graph& graph, const Tuning& tuning, PassLog* log) {
   return with_bodies(graph, [&](const Graph& g) -> std::shared_ptr<const Graph> {
-    RowSums sums(g, log);
+    RowSums sums(g, tuning, log);
     return rewrite(g, [&](const RewriteNode& at) { return sums(at); });
   }, log);
 }

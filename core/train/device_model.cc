@@ -401,6 +401,12 @@ TensorMap DeviceModel::downloaded(const DeviceTensors& set) {
   return tensors;
 }
 
+TensorMap DeviceModel::views(const DeviceTensors& set) {
+  TensorMap tensors;
+  for (const std::string& name : set.names()) tensors.emplace(name, set.view(name));
+  return tensors;
+}
+
 void DeviceModel::restore(DeviceTensors& set, const TensorMap& tensors, const std::string& source) {
   NamedTypes expected, got;
   for (const std::string& name : set.names()) expected.emplace(name, set.type(name));

@@ -94,6 +94,18 @@ class DeviceModel {
 
   TensorMap parameters() const { return downloaded(parameters_); }  // as the last update left them
   TensorMap carried() const { return downloaded(carried_); }
+  // The same, valid until the next update: without a copy where the device's memory is the host's.
+  TensorMap parameter_views() const { return views(parameters_); }
+  TensorMap carried_views() const { return views(carried_); }
+  // What updates change, and back to it in every bit. Slots that are zero, as in a run that begins, have no copy.
+  struct Moment {
+    TensorMap parameters, carried;
+  };
+  Moment moment() const { return {parameters_.nonzero(), carried_.nonzero()}; }
+  void go_back(const Moment& moment) {
+    parameters_.put_back(moment.parameters);
+    carried_.put_back(moment.carried);
+  }
   Communicator* ranks() const { return ranks_; }  // null: one rank
   // After an error: what is under way uses the buffers.
   void end_exchanges() noexcept {
@@ -151,6 +163,7 @@ class DeviceModel {
   EvaluateResult result_of(const std::vector<double>& sums) const;
   void require_parameters(std::span<const ParameterSpec> wanted, const Batch& batch) const;
   static TensorMap downloaded(const DeviceTensors& set);
+  static TensorMap views(const DeviceTensors& set);
   static void restore(DeviceTensors& set, const TensorMap& tensors, const std::string& source);
 
   std::shared_ptr<const Task> task_;

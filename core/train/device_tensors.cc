@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/device_tensors.h"
 
+#include <algorithm>
+
 #include "unroll/error.h"
 
 namespace unroll {
@@ -42,10 +44,35 @@ void DeviceTensors::download_into(const std::string& name, Tensor& tensor) const
   backend_.download(*entry(name).buffer, 0, tensor.bytes());
 }
 
+Tensor DeviceTensors::view(const std::string& name) const {
+  const Entry& e = entry(name);
+  const std::span<std::byte> bytes = backend_.host_bytes(*e.buffer);
+  return bytes.empty() ? download(name) : Tensor::borrowed(e.type, bytes);
+}
+
 std::vector<std::string> DeviceTensors::names() const {
   std::vector<std::string> names;
   for (const auto& [name, e] : entries_) names.push_back(name);
   return names;
+}
+
+TensorMap DeviceTensors::nonzero() const {
+  TensorMap copies;
+  for (const auto& [name, e] : entries_) {
+    const Tensor tensor = view(name);
+    const auto bytes = tensor.bytes();
+    const bool is_zero = std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+    if (!is_zero) copies.emplace(name, tensor);
+  }
+  return copies;
+}
+
+void DeviceTensors::put_back(const TensorMap& copies) {
+  for (const auto& [name, e] : entries_) {
+    const auto copy = copies.find(name);
+    if (copy == copies.end()) clear(name);
+    else upload(name, copy->second);
+  }
 }
 
 std::size_t DeviceTensors::bytes(const std::string& prefix) const {

@@ -22,10 +22,15 @@ class DeviceTensors {
   void clear(const std::string& name);  // zeros
   Tensor download(const std::string& name) const;
   void download_into(const std::string& name, Tensor& tensor) const;
+  // In the memory of the buffer where the host can read it, until the next upload or run; a copy elsewhere.
+  Tensor view(const std::string& name) const;
   bool has(const std::string& name) const { return entries_.contains(name); }
   const Type& type(const std::string& name) const { return entry(name).type; }
   Buffer* buffer(const std::string& name) const { return entry(name).buffer.get(); }
   std::vector<std::string> names() const;
+  // Copies of all that are not zero in every bit, and back to them: the others become zero.
+  TensorMap nonzero() const;
+  void put_back(const TensorMap& copies);
   Backend& backend() const { return backend_; }
   std::size_t bytes(const std::string& prefix = {}) const;  // of those whose names begin so
 

@@ -282,10 +282,9 @@ class Trials {
 }  // namespace
 
 FurtherPrograms try_updates(DeviceModel& model, const Task& task, const Trial& trial, RunEstimate& estimate) {
-  const TensorMap parameters = model.parameters(), carried = model.carried();
+  const DeviceModel::Moment before = model.moment();
   const FurtherPrograms further = Trials(model, task, trial, estimate).all();
-  model.set_parameters(parameters, "before the trial");
-  model.set_carried(carried, "before the trial");
+  model.go_back(before);
   return further;
 }
 

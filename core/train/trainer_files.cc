@@ -113,8 +113,8 @@ TensorFile Trainer::State::model_file(TensorMap parameters) const {
 }
 
 TensorFile Trainer::State::checkpoint() {
-  TensorFile file = model_file(model.parameters());
-  file.tensors.merge(ranks ? carried_by_all() : model.carried());
+  TensorFile file = model_file(model.parameter_views());
+  file.tensors.merge(ranks ? carried_by_all() : model.carried_views());
   run.metrics_bytes = folder.metrics_bytes();
   put_run_state(file, run);
   put_digest(file);

@@ -93,7 +93,7 @@ std::optional<TensorFile> Trainer::State::from_first(const std::optional<TensorF
 }
 
 TensorMap Trainer::State::carried_by_all() const {
-  TensorMap tensors = model.carried(), states;
+  TensorMap tensors = model.carried_views(), states;
   for (const auto& [name, tensor] : tensors)
     if (name.starts_with("state.")) states.emplace(name, tensor);
   for (const ByteList& bytes : all_gather(*ranks, safetensors_bytes({states, {}})))

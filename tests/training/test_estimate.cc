@@ -81,6 +81,23 @@ constexpr bool k_keeps_freed_memory = false;
 constexpr bool k_keeps_freed_memory = false;
 #endif
 
+// Counts what is copied from buffers; its inner backend lets the host read them, or this one does not.
+class CopyCounter : public AroundBackend {
+ public:
+  CopyCounter(Backend& inner, bool lets_read) : AroundBackend(inner), lets_read_(lets_read) {}
+  std::span<std::byte> host_bytes(Buffer& buffer) override {
+    return lets_read_ ? inner_.host_bytes(buffer) : std::span<std::byte>{};
+  }
+  void download(const Buffer& from, std::size_t at, std::span<std::byte> to) override {
+    copied += to.size();
+    AroundBackend::download(from, at, to);
+  }
+  std::size_t copied = 0;
+
+ private:
+  const bool lets_read_;
+};
+
 RunEstimate estimate_of(const std::shared_ptr<const Task>& task, TrainerOptions o) {
   const auto backend = make_backend("cpu");
   RunEstimate seen;
@@ -111,6 +128,31 @@ TEST_CASE("updates on trial change no byte of a run, f16, averages, carried stat
     }
   }
   CHECK((files[0] == files[1]));
+}
+
+TEST_CASE("a checkpoint is written from where parameters and slots lie, with the bytes of one written from a copy") {
+  std::string files[2];
+  std::size_t copied[2];
+  const auto backend = make_backend("cpu");
+  for (const bool lets_read : {false, true}) {
+    MemoryVfs vfs;
+    TrainerOptions o = small_training(1);
+    o.folder = "run";
+    o.vfs = &vfs;
+    o.optimizer.name = "adam";
+    o.estimate_seconds = 0;
+    CopyCounter counter(*backend, lets_read);
+    Trainer trainer(small_language_model(), counter, o);
+    trainer.fit();
+    counter.copied = 0;
+    trainer.save("again.safetensors");
+    copied[lets_read] = counter.copied;
+    const Bytes bytes = vfs.read("again.safetensors", 1u << 24);
+    files[lets_read].assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  CHECK((files[0] == files[1]));
+  CHECK(copied[false] > files[0].size() / 2);
+  CHECK(copied[true] == 0);
 }
 
 TEST_CASE("memory is what the parts hold") {

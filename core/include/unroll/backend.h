@@ -100,6 +100,7 @@ struct Plan {
 struct Tuning {
   // Row groups. A group has one worker for each row at most.
   std::int64_t fewest_rows = 4;  // fewer rows stay apart, op by op
+  std::int64_t summed_result_bytes = 4 << 20;  // sums over rows of a larger result that others read are its group's too
   // Loops. A value over all steps that is larger than this goes through memory and not through a cache.
   std::int64_t hoisted_reduction_bytes = 2 << 20;  // a row reduction with a larger operand stays in the loop
   std::int64_t deferred_summand_bytes = 1 << 20;   // a larger summand is reduced over the batch in each step
@@ -130,6 +131,7 @@ struct Capabilities {
   bool fuses = false;     // wants elementwise groups as `fused` nodes
   int max_fused_ops = 48;  // ops of a fused node at most: their values must fit the registers or tiles of a kernel
   bool groups_rows = false;  // wants reductions over rows, and their elementwise neighbors, as `row_group` nodes
+  bool rows_in_place = false;  // a result of a row group may lie on an operand of its shape that nothing reads later
   bool one_arena = false; // executables (except one_thread ones) share one arena, sized for the largest, and take turns
   // Reads strided operands in elementwise, move and matmul nodes (matmul: strided rows only), and writes strided
   // elementwise results. Otherwise every Storage is dense.
@@ -211,6 +213,9 @@ class UNROLL_API Backend {
   // A buffer that lies in the caller's memory, so that nothing is copied; null where the backend has memory of its own.
   // The caller keeps the memory until all work with the buffer is complete.
   virtual std::unique_ptr<Buffer> borrow(std::span<std::byte>) { return nullptr; }
+  // The bytes of a buffer where they lie, valid until the next upload or run that writes it, so that nothing is copied;
+  // empty where the backend has memory of its own.
+  virtual std::span<std::byte> host_bytes(Buffer&) { return {}; }
   virtual std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) = 0;
   virtual void wait() {}  // until all submitted work is complete
   virtual Communicator* communicator() const { return nullptr; }  // BackendOptions::communicator, where it is used
