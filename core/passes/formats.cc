@@ -204,8 +204,8 @@ class Assign {
   void keep(std::int32_t n, const std::vector<Value>& results, bool is_narrow = false) {
     for (std::size_t k = 0; k < results.size(); ++k) keep({n, static_cast<std::int32_t>(k)}, results[k], is_narrow);
   }
-  // A sum reads a value as it is stored. What readers want decides that, not which of them comes first: compilers append
-  // the operands of one expression in different orders.
+  // A sum reads a value as it is stored. What readers want decides that, not which of them comes first: compilers
+  // append the operands of one expression in different orders.
   bool sums_narrow(ValueId id) {
     const bool is_at_hand = op_info(source_.node(id.node).op).kind == OpKind::source;
     return forms(id).made_narrow || (format_.storage && !is_at_hand && only_narrow(demands_.of(id)));

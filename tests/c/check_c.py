@@ -3,7 +3,8 @@
 """The C library: a C program's checks, docs/c.md as written, allocations, threads, and what it exports.
 
 usage: check_c.py UNROLL CONFIG LIBRARY TEST_C EXAMPLE [--address-sanitizer]
-With AddressSanitizer, programs that were built without it cannot load the library, and valgrind runs none built with it.
+With AddressSanitizer, programs that were built without it cannot load the library, and valgrind cannot run those that
+were built with it.
 """
 import ctypes
 import os
