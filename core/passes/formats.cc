@@ -155,7 +155,7 @@ class Assign {
       const bool narrow = !narrow_inputs.empty() && narrow_inputs[i];
       if (narrow) type.dtype = format_.storage.value_or(type.dtype);
       const Value value = target_->input(input.name, type);
-      (narrow ? forms(input.value).narrow : forms(input.value).wide) = value;
+      keep(input.value, value, narrow);
     }
     for (std::int32_t n = 0; n < static_cast<std::int32_t>(source_.nodes().size()); ++n)
       if (source_.node(n).op != Op::input) visit(n);
@@ -171,6 +171,7 @@ class Assign {
   // A value of the source in the new graph; what is missing is made when it is read.
   struct Forms {
     Value wide, narrow;
+    bool made_narrow = false;
   };
   Forms& forms(ValueId id) {
     return forms_[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
@@ -195,10 +196,19 @@ class Assign {
   }
   bool is_narrow_only(ValueId id) { return forms(id).narrow && !forms(id).wide; }
 
+  void keep(ValueId id, Value made, bool is_narrow) {
+    Forms& f = forms(id);
+    (is_narrow ? f.narrow : f.wide) = made;
+    f.made_narrow = is_narrow;
+  }
   void keep(std::int32_t n, const std::vector<Value>& results, bool is_narrow = false) {
-    for (std::size_t k = 0; k < results.size(); ++k)
-      (is_narrow ? forms_[static_cast<std::size_t>(n)][k].narrow : forms_[static_cast<std::size_t>(n)][k].wide) =
-          results[k];
+    for (std::size_t k = 0; k < results.size(); ++k) keep({n, static_cast<std::int32_t>(k)}, results[k], is_narrow);
+  }
+  // A sum reads a value as it is stored. What readers want decides that, not which of them comes first: compilers
+  // append the operands of one expression in different orders.
+  bool sums_narrow(ValueId id) {
+    const bool is_at_hand = op_info(source_.node(id.node).op).kind == OpKind::source;
+    return forms(id).made_narrow || (format_.storage && !is_at_hand && only_narrow(demands_.of(id)));
   }
 
   void visit(std::int32_t n) {
@@ -217,7 +227,7 @@ class Assign {
     std::vector<Value> operands;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
-      const bool sum = node.op == Op::reduce_sum && format_.storage && forms(id).narrow;
+      const bool sum = node.op == Op::reduce_sum && sums_narrow(id);
       operands.push_back(sum || (is_narrow && i < n_moved) ? narrow(id) : wide(id));
     }
     keep(n, target_->append_copy(node, operands), is_narrow);
@@ -248,8 +258,7 @@ class Assign {
     const auto body = Assign(*node.body, format_, log_, border.outputs).run(inputs, border.outputs);
     const auto results = target_->append(Op::scan, operands, node.attributes, body);
     for (std::size_t k = 0; k < results.size(); ++k)
-      (border.outputs[k] ? forms_[static_cast<std::size_t>(n)][k].narrow
-                         : forms_[static_cast<std::size_t>(n)][k].wide) = results[k];
+      keep({n, static_cast<std::int32_t>(k)}, results[k], border.outputs[k]);
   }
   void note(const Node& scan, const std::vector<bool>& inputs, const std::vector<bool>& outputs) const {
     if (!log_ || !format_.storage) return;

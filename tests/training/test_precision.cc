@@ -102,6 +102,32 @@ TEST_CASE("a product gets rounded operands, and what is rounded is exactly what 
   CHECK(differs);
 }
 
+TEST_CASE("a sum reads a value as it is stored, whichever of its readers comes first") {
+  const auto backend = make_backend("reference");
+  PlanOptions o;
+  o.precision = Precision::bf16;
+  const auto sum_reads = [&](Value (*make)(Value), bool is_output, bool sum_first) {
+    Graph g;
+    const Value x = make(g.input("x", {DType::f32, {3, 3}}));
+    if (sum_first) g.output("total", sum(x));
+    g.output("product", matmul(x, x));
+    if (!sum_first) g.output("total", sum(x));
+    if (is_output) g.output("x", x);
+    const auto graph = lower(g, *backend, o);
+    for (const Node& node : graph->nodes())
+      if (node.op == Op::reduce_sum) return graph->type(node.inputs[0]).dtype;
+    return DType::i32;
+  };
+  const auto given = [](Value x) { return x; };
+  const auto made = [](Value x) { return tanh(x); };
+  for (const bool sum_first : {false, true}) {
+    CAPTURE(sum_first);
+    CHECK(sum_reads(given, false, sum_first) == DType::f32);  // an input is there already
+    CHECK(sum_reads(made, false, sum_first) == DType::bf16);
+    CHECK(sum_reads(made, true, sum_first) == DType::f32);
+  }
+}
+
 TEST_CASE("a plan of bf16 stores by role: operands of products, sequences, stacks; not c, sums and gradients") {
   const auto backend = make_backend("cpu");
   const auto g = trained("lstm", 5);

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "tests/support/sanitizers.h"
 #include "unroll/stream.h"
 
 #if defined(__linux__)
@@ -21,14 +22,7 @@
 #include <unistd.h>
 #endif
 
-// The sanitizers have these functions themselves; g++ and clang say differently that one is there.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define UNROLL_SANITIZED
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define UNROLL_SANITIZED
-#endif
+// The sanitizers have these functions themselves.
 #if defined(UNROLL_SANITIZED) || !defined(__GLIBC__)
 constexpr bool k_counts = false;
 #else
