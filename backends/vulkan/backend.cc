@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vulkan backend: f32, i32 and b8 on any device with Vulkan 1.2. It claims nothing: composites run as their bodies.
+// The vulkan backend: f32, i32 and b8 on any device with Vulkan 1.2, bf16 and f16 with 16-bit storage buffers. It claims nothing: composites run as their bodies.
 #include <algorithm>
 #include <charconv>
 #include <string>
@@ -24,6 +24,7 @@ std::string described(const vulkan::Device& device) {
                      std::to_string(l.buffers) + " buffers per shader, " + std::to_string(l.local_size) +
                      " invocations per workgroup, loops of at most " + std::to_string(l.iterations) + " iterations";
   for (const std::string& other : device.others()) text += "; also " + other;
+  if (!l.halves) text += "; no bf16 and f16: it lacks storageBuffer16BitAccess";
   if (l.is_cpu) text += device.chosen_by_default() ? "; a CPU device: there is no other" : "; a CPU device";
   return text;
 }
@@ -35,6 +36,7 @@ class VulkanBackend final : public Backend {
     capabilities_.name = "vulkan";
     capabilities_.device = described(context_->device);
     capabilities_.dtypes = {DType::f32, DType::i32, DType::b8};
+    if (limits.halves) capabilities_.dtypes.insert(capabilities_.dtypes.end(), {DType::bf16, DType::f16});
     capabilities_.flushes_denormals = true;
     capabilities_.fuses = true;
     capabilities_.groups_rows = true;

@@ -118,6 +118,14 @@ Local Code::local(Term start) {
   made.set(start);
   return made;
 }
+Term Code::load_half(int buffer, Term index) {
+  const Id half = module_.emit(Spv::load, module_.half(), {module_.buffer_half(buffer, index.id)});
+  return {this, module_.emit(Spv::u_convert, module_.type(Kind::u32), {half}), Kind::u32};
+}
+void Code::store_half(int buffer, Term index, Term value) {
+  const Id half = module_.emit(Spv::u_convert, module_.half(), {value.id});
+  module_.emit_plain(Spv::store, {module_.buffer_half(buffer, index.id), half});
+}
 void Code::barrier() {
   const Id scope = u(k_scope_workgroup).id;
   const std::uint32_t memory = k_acquire_release_workgroup | (exchanges_ ? k_buffers : 0);

@@ -76,6 +76,9 @@ class Code {
   void store(int buffer, Term index, Term value);
   Term load_truth(int buffer, Term byte);
   void store_truth(int buffer, Term byte, Term value);
+  // 16-bit elements as u32, where the device has 16-bit storage; the upper bits of what is stored are dropped.
+  Term load_half(int buffer, Term index);
+  void store_half(int buffer, Term index, Term value);
 
   Local local(Term start);
   Shared shared(Kind kind, std::uint32_t size) { return {this, module_.shared(kind, size), kind}; }

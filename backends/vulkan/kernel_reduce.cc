@@ -47,12 +47,13 @@ Words reduction_shader(Reduction reduction, DType dtype, std::size_t n_kept, std
     const Term output = element / chunks, begin = (element % chunks) * length;
     const Term end = c.select(begin + length < total, begin + length, total);
     const Term base = offset_of(c, output, k_reduce_params, kept);
-    const Kind kind = kind_of(dtype);
+    const Kind kind = kind_of(arithmetic_dtype(dtype));
     const Term lowest = c.bits(kind, kind == Kind::f32 ? k_minus_infinity : k_lowest);
     const Local best = c.local(reduction == Reduction::sum ? c.zero(kind) : lowest);
     const Local at = c.local(c.i(0));
     c.loop(begin, end, c.u(1), [&](Term j) {
-      const Term x = load_element(c, 0, base + offset_of(c, j, k_reduce_params + 2 * kept, reduced), dtype);
+      const Term place = base + offset_of(c, j, k_reduce_params + 2 * kept, reduced);
+      const Term x = widened(dtype, load_element(c, 0, place, dtype));
       const Term now = best.get();
       if (reduction == Reduction::sum) {
         best.set(now + x);
@@ -63,7 +64,8 @@ Words reduction_shader(Reduction reduction, DType dtype, std::size_t n_kept, std
       best.set(c.select(wins, x, now));
       at.set(c.select(wins, c.as(Kind::i32, j), at.get()));
     });
-    store_element(c, 1, element, reduction == Reduction::argmax ? at.get() : best.get());
+    if (reduction == Reduction::argmax) store_element(c, 1, element, at.get(), DType::i32);
+    else store_element(c, 1, element, best.get(), arithmetic_dtype(dtype));
   });
   return c.finish();
 }

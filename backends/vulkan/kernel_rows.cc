@@ -129,13 +129,13 @@ void RowWriter::store(std::size_t k, Term column, Term x) {
   const std::size_t operand = e_.inputs.size() + k;
   c_.when(valid_, [&] {
     const Term place = at(operand, column);
+    const DType dtype = schedule_.dtypes()[e_.results[k].from];
     Term y = x;
     if (e_.results[k].sums) {
-      const DType dtype = schedule_.dtypes()[e_.results[k].from];
       const Term before = load_element(c_, b_.of[operand], place, dtype);
       y = combine(Op::reduce_sum, c_.select(first_row_, c_.zero(x.kind), before), x);
     }
-    store_element(c_, b_.of[operand], place, y);
+    store_element(c_, b_.of[operand], place, y, dtype);
   });
 }
 
@@ -148,7 +148,7 @@ void RowWriter::keep(std::size_t r, Term column, Term x) {
   const Term bits = to_bits(x);
   if (place_[r] < layout_.shared_words) shared_.set(team_ * c_.u(layout_.shared_words) + u(place_[r]) + column, bits);
   else c_.when(valid_, [&] {
-    store_element(c_, b_.count, spill_row_ + u(place_[r] - layout_.shared_words) + column, bits);
+    c_.store(1 + b_.count, c_.push(1 + b_.count) + spill_row_ + u(place_[r] - layout_.shared_words) + column, bits);
   });
 }
 

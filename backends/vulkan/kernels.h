@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shaders. In all of them push constant 0 is where their parameters begin in buffer 0, push constant 1 + k where
-// operand k begins in buffer 1 + k: in elements, which are words, or bytes for b8. One invocation makes one element of
+// operand k begins in buffer 1 + k: in elements, which are words, bytes for b8, or 16 bits. One invocation makes one element of
 // a result, or one partial result, unless stated. Comments give the loop iterations of an invocation.
 #pragma once
 
@@ -23,9 +23,13 @@ struct Setting {
 ModuleOptions module_options(const Setting& setting, int operands);
 // Parameter `index` of a shader.
 Term parameter(Code& c, int index);
-Kind kind_of(DType dtype);  // throws Error(unsupported) for dtypes that shaders do not compute in
+// Registers of 16-bit formats hold their bits. Throws Error(unsupported) for dtypes that shaders lack.
+Kind kind_of(DType dtype);
 Term load_element(Code& c, int operand, Term index, DType dtype);  // index from the operand's beginning
-void store_element(Code& c, int operand, Term index, Term value);
+void store_element(Code& c, int operand, Term index, Term value, DType dtype);
+// Between registers of a 16-bit format and f32. Others stay.
+Term widened(DType from, Term value);
+Term narrowed(DType to, Term value);
 
 // Bits of the start of a maximum, of f32 and of i32.
 inline constexpr std::uint32_t k_minus_infinity = 0xff800000u, k_lowest = 0x80000000u;
@@ -62,6 +66,7 @@ struct ReductionSizes {
   std::uint32_t outputs, chunks, length, total;
   std::vector<std::uint32_t> kept, kept_strides, reduced, reduced_strides;
 };
+// Numbers of 16 bits are added up in f32, and their sums are f32.
 std::string reduction_key(Reduction reduction, DType dtype, const ReductionSizes& sizes);
 Words reduction_shader(Reduction reduction, DType dtype, std::size_t kept, std::size_t reduced, const Setting& setting);
 Params reduction_params(const ReductionSizes& sizes);

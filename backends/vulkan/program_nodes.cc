@@ -69,12 +69,13 @@ void NodeCompiler::add_reduction(NodeWork& work, Reduction kind, DType dtype, Re
   while (kind != Reduction::argmax && s.total > most) {
     s.length = word(most);
     s.chunks = (s.total + s.length - 1) / s.length;
-    const Operand part = workspace(std::size_t{s.outputs} * s.chunks * dtype_bytes(dtype));
+    const Operand part = workspace(std::size_t{s.outputs} * s.chunks * dtype_bytes(arithmetic_dtype(dtype)));
     add(work, reduction_key(kind, dtype, s), {from, part}, reduction_params(s), std::uint64_t{s.outputs} * s.chunks,
         [&] { return reduction_shader(kind, dtype, s.kept.size(), s.reduced.size(), context_.setting()); })
         .follows = follows;
     follows = true;
     from = part;
+    dtype = arithmetic_dtype(dtype);  // of the sums so far
     const std::uint32_t chunks = s.chunks;
     s = {s.outputs, 1, chunks, chunks, {s.outputs}, {chunks}, {chunks}, {1}};
   }

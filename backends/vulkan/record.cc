@@ -115,7 +115,7 @@ void Recorder::dispatch(const PlanProgram& program, const Dispatch& d, const Fra
     const Place p = place(program, operand, operand.previous ? *frame.previous : frame);
     const std::size_t begin = bound_begin(p), end = (p.begin + p.bytes + 3) / 4 * 4;
     buffers.push_back({&block_of(p), {begin, end - begin}});
-    // Elements of b8 are bytes; all others are words, which lie at multiples of 4.
+    // Elements of one and two bytes lie at multiples of that, words at multiples of 4.
     push.push_back(static_cast<std::uint32_t>((p.at - begin) / operand.element));
   }
   if (bound_ != d.kernel) f_.CmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, d.kernel->pipeline);
