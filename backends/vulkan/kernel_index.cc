@@ -41,6 +41,52 @@ Words scatter_shader(DType dtype, const Setting& setting) {
   return c.finish();
 }
 
+Words links_shader(const Setting& setting) {
+  Code c(module_options(setting, 2));
+  const Term element = c.global_index(), n = parameter(c, 0);
+  c.when(element < n, [&] {
+    const auto index = [&](Term at) { return load_element(c, 0, at, DType::i32); };
+    const Term own = index(element);
+    const Local next = c.local(element + c.u(1)), before = c.local(element);
+    const Local differs = c.local(c.truth(true));
+    c.repeat([&] { return (next.get() < n) & differs.get(); },
+             [&] {
+               differs.set(index(next.get()) != own);
+               next.set(next.get() + c.convert(Kind::u32, differs.get()));
+             });
+    store_element(c, 1, element, c.select(differs.get(), c.u(k_no_link), next.get()), DType::i32);
+    differs.set(c.truth(true));
+    c.repeat([&] { return (before.get() > c.u(0)) & differs.get(); },
+             [&] {
+               before.set(before.get() - c.u(1));
+               differs.set(index(before.get()) != own);
+             });
+    store_element(c, 1, n + element, c.convert(Kind::u32, differs.get()), DType::i32);
+  });
+  return c.finish();
+}
+
+Words linked_scatter_shader(DType dtype, const Setting& setting) {
+  Code c(module_options(setting, 4));
+  const Term element = c.global_index();
+  c.when(element < parameter(c, 0), [&] {
+    const Term n = parameter(c, 1), rows = parameter(c, 2), size = parameter(c, 3);
+    const auto link = [&](Term at) { return c.as(Kind::u32, load_element(c, 2, at, DType::i32)); };
+    const Term first = element / size, column = element % size;
+    const Term row = c.as(Kind::u32, load_element(c, 0, first, DType::i32));
+    c.when((link(n + first) != c.u(0)) & (row < rows), [&] {
+      const Local at = c.local(first), sum = c.local(c.zero(kind_of(dtype)));
+      c.repeat([&] { return at.get() != c.u(k_no_link); },
+               [&] {
+                 sum.set(sum.get() + load_element(c, 1, at.get() * size + column, dtype));
+                 at.set(link(at.get()));
+               });
+      store_element(c, 3, row * size + column, sum.get(), dtype);
+    });
+  });
+  return c.finish();
+}
+
 Words iota_shader(const Setting& setting) {
   Code c(module_options(setting, 1));
   const Term element = c.global_index();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shaders. In all of them push constant 0 is where their parameters begin in buffer 0, push constant 1 + k where
-// operand k begins in buffer 1 + k: in elements, which are words, bytes for b8, or 16 bits. One invocation makes one element of
-// a result, or one partial result, unless stated. Comments give the loop iterations of an invocation.
+// operand k begins in buffer 1 + k: in elements, which are words, bytes for b8, or 16 bits. One invocation makes one
+// element of a result, or one partial result, unless stated. Comments give the loop iterations of an invocation.
 #pragma once
 
 #include <cstdint>
@@ -61,10 +61,11 @@ Term instruction_term(Code& c, const common::Instruction& i, Term a, Term b, Ter
 
 // Sums and maxima. Invocation o * chunks + c makes element [o, c] of the result from `length` elements of chunk c, in
 // order. Elements of x are those of `kept` axes for o, and of `reduced` axes. `length` iterations.
-enum class Reduction : std::uint8_t { sum, max, argmax };  // argmax: i32, the first; one chunk
+enum class Reduction : std::uint8_t { sum, max, argmax };  // argmax: i32, the first; one chunk from `first` on
 struct ReductionSizes {
   std::uint32_t outputs, chunks, length, total;
   std::vector<std::uint32_t> kept, kept_strides, reduced, reduced_strides;
+  std::uint32_t first = 0;
 };
 // Numbers of 16 bits are added up in f32, and their sums are f32.
 std::string reduction_key(Reduction reduction, DType dtype, const ReductionSizes& sizes);
@@ -76,6 +77,13 @@ Words gather_shader(DType dtype, const Setting& setting);
 // scatter_add: operands indices, updates, result; parameters n, row size, first index, end of indices, accumulates.
 // (end - first) iterations: the updates of an element are added in order.
 Words scatter_shader(DType dtype, const Setting& setting);
+// Links between updates of one row of scatter_add: operands indices, links [2, n]; parameter n. The next update of the
+// row, or k_no_link; and whether none comes before. n iterations.
+inline constexpr std::uint32_t k_no_link = 0xffffffffu;
+Words links_shader(const Setting& setting);
+// scatter_add into zeros by links: operands indices, updates, links, result; parameters n * row size, n, rows, row
+// size. n iterations: the updates of an element are added in order.
+Words linked_scatter_shader(DType dtype, const Setting& setting);
 // iota: operand result; parameters n, inner, size of the axis.
 Words iota_shader(const Setting& setting);
 // random_uniform: operands key, [step], result; parameters n, site.

@@ -106,6 +106,7 @@ class NodeCompiler : public device::Lowering {
                      bool follows);
   void gather(NodeWork& work, const Node& node);
   void scatter_add(NodeWork& work, const Node& node);
+  void linked_scatter(NodeWork& work, const Node& node);
   void iota(NodeWork& work, const Node& node);
   void random_uniform(NodeWork& work, const Node& node);
   void pack_lengths(NodeWork& work, const Node& node);

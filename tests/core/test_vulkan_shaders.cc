@@ -158,6 +158,8 @@ TEST_CASE("shaders of reductions, indices, draws and packing are valid SPIR-V") 
     CHECK(is_valid(gather_shader(DType::bf16, s), folder));
     CHECK(is_valid(gather_shader(DType::f32, s), folder));
     CHECK(is_valid(scatter_shader(DType::f32, s), folder));
+    CHECK(is_valid(links_shader(s), folder));
+    CHECK(is_valid(linked_scatter_shader(DType::f32, s), folder));
     CHECK(is_valid(scatter_shader(DType::i32, s), folder));
     CHECK(is_valid(iota_shader(s), folder));
     CHECK(is_valid(random_shader(true, s), folder));
