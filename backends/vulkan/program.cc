@@ -73,6 +73,11 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
     for (const JoinedConcat& each : concats)
       if (each.node == work.node) work.joined.push_back(each.concat);
     if (node.op == Op::scan) {
+      for (const Node& each : plan->bodies[n]->graph->nodes()) require_supported(each, context.device.limits());
+      if (compiler.whole_loop(work, *hazards->bodies[n])) {
+        made->works.push_back(std::move(work));
+        continue;
+      }
       LoopOutputs outputs{scan_layout(node).n_states};
       for (const Storage& storage : plan->storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
       work.body = compile_plan(context, out, plan->bodies[n], hazards->bodies[n], outputs);
