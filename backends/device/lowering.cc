@@ -52,6 +52,7 @@ Operand Lowering::operand(ValueId id) {
   if (!is_stored(id)) {
     Operand unread = workspace(type(id).bytes());
     unread.element = dtype_bytes(type(id).dtype);
+    unread.value = id;
     return unread;
   }
   const Storage& storage = plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
@@ -62,7 +63,7 @@ Operand Lowering::operand(ValueId id) {
       last += storage.strides[static_cast<std::size_t>(axis)] * (type(id).shape[axis] - 1);
     bytes = static_cast<std::size_t>(last + 1) * dtype_bytes(type(id).dtype);
   }
-  return {storage, bytes, false, dtype_bytes(type(id).dtype)};
+  return {.storage = storage, .bytes = bytes, .element = dtype_bytes(type(id).dtype), .value = id};
 }
 
 Strides Lowering::strides(ValueId id, const Shape& shape) const {

@@ -21,6 +21,7 @@ struct Operand {
   std::size_t element = 4;  // bytes of an element: 1 for b8
   std::size_t before = 0;   // bytes before the value that are bound too
   bool previous = false;    // of the step before
+  ValueId value = {};       // that it is, or a part of it
 };
 using Operands = std::vector<Operand>;
 

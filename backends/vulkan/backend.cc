@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vulkan backend: f32, i32 and b8 on any device with Vulkan 1.2. It claims nothing: composites run as their bodies.
+// The vulkan backend: f32, i32 and b8 on any device with Vulkan 1.2, bf16 and f16 where it has 16-bit storage buffers.
+// It claims nothing: composites run as their bodies.
 #include <algorithm>
 #include <charconv>
 #include <string>
@@ -24,6 +25,7 @@ std::string described(const vulkan::Device& device) {
                      std::to_string(l.buffers) + " buffers per shader, " + std::to_string(l.local_size) +
                      " invocations per workgroup, loops of at most " + std::to_string(l.iterations) + " iterations";
   for (const std::string& other : device.others()) text += "; also " + other;
+  if (!l.halves) text += "; no bf16 and f16: it lacks storageBuffer16BitAccess";
   if (l.is_cpu) text += device.chosen_by_default() ? "; a CPU device: there is no other" : "; a CPU device";
   return text;
 }
@@ -35,6 +37,7 @@ class VulkanBackend final : public Backend {
     capabilities_.name = "vulkan";
     capabilities_.device = described(context_->device);
     capabilities_.dtypes = {DType::f32, DType::i32, DType::b8};
+    if (limits.halves) capabilities_.dtypes.insert(capabilities_.dtypes.end(), {DType::bf16, DType::f16});
     capabilities_.flushes_denormals = true;
     capabilities_.fuses = true;
     capabilities_.groups_rows = true;
@@ -92,7 +95,11 @@ std::shared_ptr<Context> open_context(const BackendOptions& options) {
   vulkan::Choice choice{std::string(common::own_option(options, "device"))};
   if (choice.text.empty() && options.device > 0) choice.text = std::to_string(options.device);
   const bool validates = common::own_option(options, "validation") == "true";
-  return std::make_shared<Context>(choice, validates, number_option(options, "iterations"));
+  const std::string_view how = common::own_option(options, "loops");
+  const auto loops = how == "steps" ? vulkan::Loops::steps
+                     : how == "whole" ? vulkan::Loops::whole
+                                      : vulkan::Loops::automatic;
+  return std::make_shared<Context>(choice, validates, number_option(options, "iterations"), loops);
 }
 
 }  // namespace
@@ -106,6 +113,7 @@ const vulkan::DeviceBuffer& vulkan::as_device(const Buffer& buffer) {
 std::vector<BackendOption> vulkan_options() {
   return {{"device", {}, "Number of the device, or a part of its name; vulkan:NAME is short for it."},
           {"validation", {"false", "true"}, "Run under the Khronos validation layer; any message is an error."},
+          {"loops", {"auto", "steps", "whole"}, "Run loops step by step, or whole loops as one kernel where it can."},
           {"iterations", {}, "Most loop iterations of a shader's invocation, to test small limits."}};
 }
 

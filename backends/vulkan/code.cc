@@ -118,6 +118,14 @@ Local Code::local(Term start) {
   made.set(start);
   return made;
 }
+Term Code::load_half(int buffer, Term index) {
+  const Id half = module_.emit(Spv::load, module_.half(), {module_.buffer_half(buffer, index.id)});
+  return {this, module_.emit(Spv::u_convert, module_.type(Kind::u32), {half}), Kind::u32};
+}
+void Code::store_half(int buffer, Term index, Term value) {
+  const Id half = module_.emit(Spv::u_convert, module_.half(), {value.id});
+  module_.emit_plain(Spv::store, {module_.buffer_half(buffer, index.id), half});
+}
 void Code::barrier() {
   const Id scope = u(k_scope_workgroup).id;
   const std::uint32_t memory = k_acquire_release_workgroup | (exchanges_ ? k_buffers : 0);
@@ -136,6 +144,15 @@ void Code::when(Term condition, const std::function<void()>& then) {
 
 void Code::loop(Term from, Term to, Term step, const std::function<void(Term i)>& body) {
   const Local counter = local(from);
+  repeat([&] { return counter.get() < to; },
+         [&] {
+           const Term now = counter.get();
+           body(now);
+           counter.set(now + step);
+         });
+}
+
+void Code::repeat(const std::function<Term()>& goes_on, const std::function<void()>& body) {
   const Id head = module_.new_id(), test = module_.new_id(), inside = module_.new_id(), next = module_.new_id(),
            after = module_.new_id();
   module_.emit_plain(Spv::branch, {head});
@@ -143,13 +160,11 @@ void Code::loop(Term from, Term to, Term step, const std::function<void(Term i)>
   module_.emit_plain(Spv::loop_merge, {after, next, 0});
   module_.emit_plain(Spv::branch, {test});
   module_.emit_plain(Spv::label, {test});
-  const Term now = counter.get();
-  module_.emit_plain(Spv::branch_conditional, {(now < to).id, inside, after});
+  module_.emit_plain(Spv::branch_conditional, {goes_on().id, inside, after});
   module_.emit_plain(Spv::label, {inside});
-  body(now);
+  body();
   module_.emit_plain(Spv::branch, {next});
   module_.emit_plain(Spv::label, {next});
-  counter.set(now + step);
   module_.emit_plain(Spv::branch, {head});
   module_.emit_plain(Spv::label, {after});
 }
@@ -188,6 +203,11 @@ std::pair<Term, Term> Code::sum_with_carry(Term a, Term b) {
           {this, module_.emit(Spv::composite_extract, type, {both, 1}), Kind::u32}};
 }
 
+void Code::contract(const std::function<void()>& code) {
+  const bool before = std::exchange(contracts_, true);
+  code();
+  contracts_ = before;
+}
 Term Code::binary(Spv op, Kind result, Term a, Term b) {
   const Id id = module_.emit(op, module_.type(result), {a.id, b.id});
   if (!contracts_ && (op == Spv::f_add || op == Spv::f_sub || op == Spv::f_mul)) module_.no_contraction(id);

@@ -76,6 +76,9 @@ class Code {
   void store(int buffer, Term index, Term value);
   Term load_truth(int buffer, Term byte);
   void store_truth(int buffer, Term byte, Term value);
+  // 16-bit elements as u32, where the device has 16-bit storage; the upper bits of what is stored are dropped.
+  Term load_half(int buffer, Term index);
+  void store_half(int buffer, Term index, Term value);
 
   Local local(Term start);
   Shared shared(Kind kind, std::uint32_t size) { return {this, module_.shared(kind, size), kind}; }
@@ -86,6 +89,7 @@ class Code {
   // i = from, from + step, ... while i < to; u32. The most iterations of an invocation are limited on some drivers
   // (limits.h): kernels state them.
   void loop(Term from, Term to, Term step, const std::function<void(Term i)>& body);
+  void repeat(const std::function<Term()>& goes_on, const std::function<void()>& body);
 
   Term select(Term condition, Term yes, Term no);
   Term as(Kind kind, Term value);  // the same bits
@@ -96,8 +100,9 @@ class Code {
   Term binary(Spv op, Kind result, Term a, Term b);
   Term unary(Spv op, Kind result, Term a);
 
-  // Products and sums may become fused multiply-adds where the driver likes.
+  // Products and sums may become fused multiply-adds where the driver likes: in the whole shader, or in `code`.
   void allow_contraction() { contracts_ = true; }
+  void contract(const std::function<void()>& code);
 
   Words finish() { return module_.finish(); }
 

@@ -10,11 +10,15 @@
 
 namespace unroll::vulkan {
 
+// How loops run: as one kernel where it is faster by a model, always as steps, or as one kernel wherever it can.
+enum class Loops : std::uint8_t { automatic, steps, whole };
+
 struct Context {
-  Context(const Choice& choice, bool validates, std::uint32_t iterations)
-      : device(choice, validates, iterations), memory(device), pipelines(device), queue(device, memory) {}
+  Context(const Choice& choice, bool validates, std::uint32_t iterations, Loops how = Loops::automatic)
+      : loops(how), device(choice, validates, iterations), memory(device), pipelines(device), queue(device, memory) {}
   Setting setting() const { return {device.limits().local_size, device.limits().preserve_nan}; }
 
+  const Loops loops;
   // Destroyed from the last to the first.
   Device device;
   Memory memory;

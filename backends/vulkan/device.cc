@@ -163,15 +163,21 @@ void Device::read_limits(std::uint32_t iterations) {
 }
 
 void Device::make_device() {
+  VkPhysicalDeviceVulkan11Features has_11{}, wanted_11{};
+  has_11.sType = wanted_11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
   VkPhysicalDeviceVulkan12Features has{};
   has.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+  has.pNext = &has_11;
   VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &has, {}};
   f_.GetPhysicalDeviceFeatures2(physical_, &features);
   if (!has.timelineSemaphore)
     throw Error(ErrorKind::device, "vulkan", limits_.name + " has no timeline semaphores");
   VkPhysicalDeviceVulkan12Features wanted{};
   wanted.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+  wanted.pNext = &wanted_11;
   wanted.timelineSemaphore = VK_TRUE;
+  wanted_11.storageBuffer16BitAccess = has_11.storageBuffer16BitAccess;
+  limits_.halves = has_11.storageBuffer16BitAccess != 0;
   const float priority = 1;
   VkDeviceQueueCreateInfo queue{};
   queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;

@@ -32,7 +32,9 @@ void report_plan(const PlanProgram& program, int depth, const Times& millisecond
     const Node& node = program.plan->graph->node(work.node);
     ReportLine line{"%" + std::to_string(work.node) + " " + std::string(op_info(node.op).name), {}};
     const std::size_t n = work.dispatches.size();
-    line.implementation = work.body ? loop_text(scan_layout(node).steps, commands_per_step(*work.body))
+    const bool is_whole = node.op == Op::scan && !work.body;
+    line.implementation = is_whole    ? "whole loop in " + std::to_string(n) + (n == 1 ? " dispatch" : " dispatches")
+                          : work.body ? loop_text(scan_layout(node).steps, commands_per_step(*work.body))
                                     : std::to_string(n) + (n == 1 ? " dispatch" : " dispatches");
     for (const Type& type : node.outputs) line.bytes += type.bytes();
     line.depth = depth;

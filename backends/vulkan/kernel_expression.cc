@@ -7,6 +7,7 @@
 #include "backends/common/walk.h"
 #include "backends/vulkan/kernels.h"
 #include "backends/vulkan/math.h"
+#include "core/support/formats.h"
 #include "unroll/error.h"
 
 namespace unroll::vulkan {
@@ -28,9 +29,25 @@ Term saturated(Code& c, Term x) {
   return c.select(x <= low, c.bits(Kind::i32, 0x80000000u), y);
 }
 
-Term cast_term(Code& c, DType to, Term a) {
+Term absolute_term(Code& c, Term a) {
+  if (a.kind == Kind::f32) return c.as(Kind::f32, c.as(Kind::u32, a) & c.u(0x7fffffffu));
+  return c.select(a < c.i(0), c.i(0) - a, a);
+}
+
+// As f32, with the same neighbors in a 16-bit format: of 31 bits the last 8 become one that is set where any of them is
+// (rounding to odd).
+Term nearby(Code& c, Term integer) {
+  const Term size = c.as(Kind::u32, absolute_term(c, integer)), rest = size & c.u(0xff);
+  const Term odd = (size ^ rest) | c.select(rest != c.u(0), c.u(0x100), c.u(0));
+  const Term y = c.convert(Kind::f32, c.select(size < c.u(1u << 24), size, odd));
+  return c.select(integer < c.i(0), -y, y);
+}
+
+Term cast_term(Code& c, DType from, DType to, Term a) {
+  if (from == to) return a;
+  if (is_half(from)) return cast_term(c, DType::f32, to, widened(from, a));
+  if (is_half(to)) return narrowed(to, from == DType::i32 ? nearby(c, a) : c.convert(Kind::f32, a));
   const Kind kind = kind_of(to);
-  if (kind == a.kind) return a;
   if (kind == Kind::boolean) return a.kind == Kind::f32 ? (a != c.f(0)) | is_nan(a) : a != c.zero(a.kind);
   if (a.kind == Kind::f32 && kind == Kind::i32) return saturated(c, a);
   return c.convert(kind, a);
@@ -53,11 +70,6 @@ Term sign_term(Code& c, Term a) {
   const Term zero = c.zero(a.kind), one = a.kind == Kind::f32 ? c.f(1) : c.i(1);
   const Term y = c.select(a > zero, one, c.select(a < zero, zero - one, zero));
   return a.kind == Kind::f32 ? c.select(is_nan(a), a, y) : y;
-}
-
-Term absolute_term(Code& c, Term a) {
-  if (a.kind == Kind::f32) return c.as(Kind::f32, c.as(Kind::u32, a) & c.u(0x7fffffffu));
-  return c.select(a < c.i(0), c.i(0) - a, a);
 }
 
 // As on the cpu: below 1 a polynomial of erf(x) / x - 1, above it of -log(1 - erf(x)).
@@ -93,23 +105,36 @@ Kind kind_of(DType dtype) {
     case DType::f32: return Kind::f32;
     case DType::i32: return Kind::i32;
     case DType::b8: return Kind::boolean;
+    case DType::bf16:
+    case DType::f16: return Kind::u32;
     default:
       throw Error(ErrorKind::unsupported, "vulkan",
-                  "computes in f32, i32 and b8; got " + std::string(dtype_name(dtype)), "Use the cpu backend");
+                  "has f32, i32, b8, bf16 and f16; got " + std::string(dtype_name(dtype)), "Use the cpu backend");
   }
 }
 
 Term load_element(Code& c, int operand, Term index, DType dtype) {
   const Term at = c.push(1 + operand) + index;
+  if (is_half(dtype)) return c.load_half(1 + operand, at);
   return dtype == DType::b8 ? c.load_truth(1 + operand, at) : c.load(1 + operand, at, kind_of(dtype));
 }
-void store_element(Code& c, int operand, Term index, Term value) {
+void store_element(Code& c, int operand, Term index, Term value, DType dtype) {
   const Term at = c.push(1 + operand) + index;
-  if (value.kind == Kind::boolean) c.store_truth(1 + operand, at, value);
+  if (is_half(dtype)) c.store_half(1 + operand, at, value);
+  else if (dtype == DType::b8) c.store_truth(1 + operand, at, value);
   else c.store(1 + operand, at, value);
 }
 
+Term widened(DType from, Term value) {
+  return from == DType::bf16 ? from_bf16(value) : from == DType::f16 ? from_f16(value) : value;
+}
+Term narrowed(DType to, Term value) {
+  return to == DType::bf16 ? to_bf16(value) : to == DType::f16 ? to_f16(value) : value;
+}
+
 Term constant_term(Code& c, const std::pair<DType, double>& constant) {
+  if (constant.first == DType::bf16) return c.u(unroll::to_bf16(constant.second).bits);
+  if (constant.first == DType::f16) return c.u(unroll::to_f16(constant.second).bits);
   const Kind kind = kind_of(constant.first);
   if (kind == Kind::f32) return c.f(static_cast<float>(constant.second));
   return kind == Kind::i32 ? c.i(static_cast<std::int32_t>(constant.second)) : c.truth(constant.second != 0);
@@ -146,7 +171,7 @@ Term instruction_term(Code& c, const Instruction& i, Term a, Term b, Term other)
     case Op::logical_or: return a | b;
     case Op::logical_not: return !a;
     case Op::select: return c.select(a, b, other);
-    case Op::cast: return cast_term(c, i.to, a);
+    case Op::cast: return cast_term(c, i.dtype, i.to, a);
     default:
       throw Error(ErrorKind::unsupported, "vulkan", "has no instruction for " + std::string(op_info(i.op).name));
   }
@@ -250,8 +275,11 @@ void write_expression(Code& c, const Expression& e, const ExpressionPlace& place
   for (const auto& constant : e.constants) registers.push_back(constant_term(c, constant));
   for (const Instruction& i : e.instructions)
     registers.push_back(instruction_term(c, i, registers[i.a], registers[i.b], registers[i.c]));
-  for (std::size_t k = 0; k < e.results.size(); ++k, ++operand)
-    store_element(c, place.operand + buffers.of[operand], at(e.inputs.size() + k), registers[e.results[k].from]);
+  const std::vector<DType> dtypes = common::register_dtypes(e);
+  for (std::size_t k = 0; k < e.results.size(); ++k, ++operand) {
+    const std::uint16_t from = e.results[k].from;
+    store_element(c, place.operand + buffers.of[operand], at(e.inputs.size() + k), registers[from], dtypes[from]);
+  }
 }
 
 Words expression_shader(const Expression& e, const Buffers& buffers, const Setting& setting) {

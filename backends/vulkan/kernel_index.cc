@@ -20,7 +20,7 @@ Words gather_shader(DType dtype, const Setting& setting) {
     const Term index = c.as(Kind::u32, load_element(c, 1, element / size, DType::i32));
     const Local value = c.local(c.zero(kind_of(dtype)));
     c.when(index < rows, [&] { value.set(load_element(c, 0, index * size + element % size, dtype)); });
-    store_element(c, 2, element, value.get());
+    store_element(c, 2, element, value.get(), dtype);
   });
   return c.finish();
 }
@@ -36,7 +36,53 @@ Words scatter_shader(DType dtype, const Setting& setting) {
       c.when(c.as(Kind::u32, load_element(c, 0, i, DType::i32)) == row,
              [&] { sum.set(sum.get() + load_element(c, 1, i * size + column, dtype)); });
     });
-    store_element(c, 2, element, sum.get());
+    store_element(c, 2, element, sum.get(), dtype);
+  });
+  return c.finish();
+}
+
+Words links_shader(const Setting& setting) {
+  Code c(module_options(setting, 2));
+  const Term element = c.global_index(), n = parameter(c, 0);
+  c.when(element < n, [&] {
+    const auto index = [&](Term at) { return load_element(c, 0, at, DType::i32); };
+    const Term own = index(element);
+    const Local next = c.local(element + c.u(1)), before = c.local(element);
+    const Local differs = c.local(c.truth(true));
+    c.repeat([&] { return (next.get() < n) & differs.get(); },
+             [&] {
+               differs.set(index(next.get()) != own);
+               next.set(next.get() + c.convert(Kind::u32, differs.get()));
+             });
+    store_element(c, 1, element, c.select(differs.get(), c.u(k_no_link), next.get()), DType::i32);
+    differs.set(c.truth(true));
+    c.repeat([&] { return (before.get() > c.u(0)) & differs.get(); },
+             [&] {
+               before.set(before.get() - c.u(1));
+               differs.set(index(before.get()) != own);
+             });
+    store_element(c, 1, n + element, c.convert(Kind::u32, differs.get()), DType::i32);
+  });
+  return c.finish();
+}
+
+Words linked_scatter_shader(DType dtype, const Setting& setting) {
+  Code c(module_options(setting, 4));
+  const Term element = c.global_index();
+  c.when(element < parameter(c, 0), [&] {
+    const Term n = parameter(c, 1), rows = parameter(c, 2), size = parameter(c, 3);
+    const auto link = [&](Term at) { return c.as(Kind::u32, load_element(c, 2, at, DType::i32)); };
+    const Term first = element / size, column = element % size;
+    const Term row = c.as(Kind::u32, load_element(c, 0, first, DType::i32));
+    c.when((link(n + first) != c.u(0)) & (row < rows), [&] {
+      const Local at = c.local(first), sum = c.local(c.zero(kind_of(dtype)));
+      c.repeat([&] { return at.get() != c.u(k_no_link); },
+               [&] {
+                 sum.set(sum.get() + load_element(c, 1, at.get() * size + column, dtype));
+                 at.set(link(at.get()));
+               });
+      store_element(c, 3, row * size + column, sum.get(), dtype);
+    });
   });
   return c.finish();
 }
@@ -45,7 +91,7 @@ Words iota_shader(const Setting& setting) {
   Code c(module_options(setting, 1));
   const Term element = c.global_index();
   c.when(element < parameter(c, 0),
-         [&] { store_element(c, 0, element, (element / parameter(c, 1)) % parameter(c, 2)); });
+         [&] { store_element(c, 0, element, (element / parameter(c, 1)) % parameter(c, 2), DType::i32); });
   return c.finish();
 }
 
@@ -78,7 +124,8 @@ Words random_shader(bool has_step, const Setting& setting) {
     const Term lane = low & c.u(3);
     const Term word = c.select(lane < c.u(2), c.select(lane == c.u(0), x[0], x[1]),
                                c.select(lane == c.u(2), x[2], x[3]));
-    store_element(c, has_step ? 2 : 1, element, c.convert(Kind::f32, word >> c.u(8)) * c.f(0x1p-24f));
+    store_element(c, has_step ? 2 : 1, element, c.convert(Kind::f32, word >> c.u(8)) * c.f(0x1p-24f),
+                  DType::f32);
   });
   return c.finish();
 }
@@ -93,6 +140,7 @@ Words pack_shader(const Setting& setting) {
     const Term cut = c.select(l < c.i(0), c.i(0), c.select(l > most, most, l));
     return c.as(Kind::u32, cut);
   };
+  const auto store = [&](int operand, Term at, Term n) { store_element(c, operand, at, n, DType::i32); };
   const auto count = [&](Term condition) { return c.convert(Kind::u32, condition); };
   const Local own = c.local(c.u(0)), rank = c.local(c.u(0)), before = c.local(c.u(0)), total = c.local(c.u(0)),
               size = c.local(c.u(0));
@@ -104,18 +152,18 @@ Words pack_shader(const Setting& setting) {
     total.set(total.get() + length);
     size.set(size.get() + count(length > p));
   });
-  c.when(p < steps, [&] { store_element(c, 1, p, size.get()); });
+  c.when(p < steps, [&] { store(1, p, size.get()); });
   c.when(p < batch, [&] {
-    store_element(c, 2, rank.get(), b);
-    store_element(c, 3, b, rank.get());
+    store(2, rank.get(), b);
+    store(3, b, rank.get());
   });
   c.when(p < batch * steps, [&] {
     const Term row = before.get() + rank.get(), there = t < own.get();
-    c.when(there, [&] { store_element(c, 4, row, p); });
-    c.when(p >= total.get(), [&] { store_element(c, 4, p, c.u(0xffffffffu)); });
-    store_element(c, 5, p, c.select(there, row, c.u(0xffffffffu)));
+    c.when(there, [&] { store(4, row, p); });
+    c.when(p >= total.get(), [&] { store(4, p, c.u(0xffffffffu)); });
+    store(5, p, c.select(there, row, c.u(0xffffffffu)));
   });
-  c.when(p == c.u(0), [&] { store_element(c, 6, c.u(0), total.get()); });
+  c.when(p == c.u(0), [&] { store(6, c.u(0), total.get()); });
   return c.finish();
 }
 

@@ -105,7 +105,7 @@ void MatmulWriter::load(int operand, const SharedQuads& to, const std::vector<Lo
       const Term k = begin + load.k, last = end - c_.u(1), step = c_.select(k < last, k, last) * stride;
       std::array<Term, 4> values;
       for (std::uint32_t i = 0; i < k_quad; ++i) {
-        const Term x = load_element(c_, operand, load.line[i] + step, DType::f32);
+        const Term x = widened(p_.operands, load_element(c_, operand, load.line[i] + step, p_.operands));
         values[i] = c_.select(load.there[i] & (k < end), x, c_.f(0));
       }
       to.set(load.place, values);
@@ -180,7 +180,8 @@ void MatmulWriter::store_sums() {
     for (std::uint32_t r = 0; r < t_.own_rows; ++r) {
       const Term row = tile_row_ + own_row(r);
       c_.when(is_column & (row < m_), [&] {
-        store_element(c_, c_operand(), at + row * pitch, sums_[r * t_.own_columns + j].get());
+        const Term sum = sums_[r * t_.own_columns + j].get();
+        store_element(c_, c_operand(), at + row * pitch, narrowed(p_.result, sum), p_.result);
       });
     }
   }
@@ -202,8 +203,9 @@ void MatmulWriter::epilogue() {
       std::vector<Term> given(e.gates.size());
       for (std::size_t i = 0; i < given.size(); ++i)
         if (e.gates[i] >= 0)
-          given[i] = sums.get(within_row * c_.u(t_.columns) +
-                              c_.u(static_cast<std::uint32_t>(e.gates[i]) * gate_columns()) + within);
+          given[i] = narrowed(p_.result,
+                              sums.get(within_row * c_.u(t_.columns) +
+                                       c_.u(static_cast<std::uint32_t>(e.gates[i]) * gate_columns()) + within));
       const ExpressionPlace place{c_operand() + p_.stores, batch_param(4, 0), &e.buffers};
       write_expression(c_, e.expression, place, row * units_ + unit, given);
     });
@@ -265,7 +267,8 @@ std::string product_key(const Product& p) {
                     (p.a_by_k ? "a" : "") + (p.b_by_k ? "b" : "") + (p.stores ? "c" : "");
   const Tile& t = p.tile;
   for (const std::uint32_t n : {t.rows, t.columns, t.own_rows, t.own_columns, t.depth, t.unrolled,
-                                static_cast<std::uint32_t>(p.gates)})
+                                static_cast<std::uint32_t>(p.gates), static_cast<std::uint32_t>(p.operands),
+                                static_cast<std::uint32_t>(p.result)})
     key += "," + std::to_string(n);
   if (!p.epilogue) return key;
   for (const int gate : p.epilogue->gates) key += gate < 0 ? "." : std::to_string(gate) + ".";

@@ -6,7 +6,7 @@ namespace unroll::vulkan {
 
 namespace {
 
-constexpr int k_reduce_params = 4;
+constexpr int k_reduce_params = 5;
 
 // Offset of the element with this number along the axes whose sizes begin at parameter `first`, strides behind them.
 Term offset_of(Code& c, Term number, int first, int n_axes) {
@@ -32,7 +32,7 @@ std::string reduction_key(Reduction reduction, DType dtype, const ReductionSizes
 }
 
 Params reduction_params(const ReductionSizes& s) {
-  Params p{s.outputs, s.chunks, s.length, s.total};
+  Params p{s.outputs, s.chunks, s.length, s.total, s.first};
   for (const auto* list : {&s.kept, &s.kept_strides, &s.reduced, &s.reduced_strides})
     p.insert(p.end(), list->begin(), list->end());
   return p;
@@ -44,26 +44,35 @@ Words reduction_shader(Reduction reduction, DType dtype, std::size_t n_kept, std
   Code c(module_options(setting, 2));
   const Term element = c.global_index(), chunks = parameter(c, 1), length = parameter(c, 2), total = parameter(c, 3);
   c.when(element < parameter(c, 0) * chunks, [&] {
-    const Term output = element / chunks, begin = (element % chunks) * length;
+    const Term output = element / chunks, begin = (element % chunks) * length + parameter(c, 4);
     const Term end = c.select(begin + length < total, begin + length, total);
     const Term base = offset_of(c, output, k_reduce_params, kept);
-    const Kind kind = kind_of(dtype);
+    const Kind kind = kind_of(arithmetic_dtype(dtype));
     const Term lowest = c.bits(kind, kind == Kind::f32 ? k_minus_infinity : k_lowest);
     const Local best = c.local(reduction == Reduction::sum ? c.zero(kind) : lowest);
     const Local at = c.local(c.i(0));
+    const auto value = [&](Term j) {
+      return widened(dtype, load_element(c, 0, base + offset_of(c, j, k_reduce_params + 2 * kept, reduced), dtype));
+    };
+    if (reduction == Reduction::argmax)
+      c.when(begin != c.u(0), [&] {  // it goes on with what an earlier dispatch found
+        at.set(load_element(c, 1, element, DType::i32));
+        best.set(value(c.as(Kind::u32, at.get())));
+      });
     c.loop(begin, end, c.u(1), [&](Term j) {
-      const Term x = load_element(c, 0, base + offset_of(c, j, k_reduce_params + 2 * kept, reduced), dtype);
+      const Term x = value(j);
       const Term now = best.get();
       if (reduction == Reduction::sum) {
         best.set(now + x);
         return;
       }
       // The first element wins over the starting value even where it equals it.
-      const Term wins = reduction == Reduction::argmax ? beats(x, now) | (j == begin) : beats(x, now);
+      const Term wins = reduction == Reduction::argmax ? beats(x, now) | (j == c.u(0)) : beats(x, now);
       best.set(c.select(wins, x, now));
       at.set(c.select(wins, c.as(Kind::i32, j), at.get()));
     });
-    store_element(c, 1, element, reduction == Reduction::argmax ? at.get() : best.get());
+    if (reduction == Reduction::argmax) store_element(c, 1, element, at.get(), DType::i32);
+    else store_element(c, 1, element, best.get(), arithmetic_dtype(dtype));
   });
   return c.finish();
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <bit>
 #include <map>
 
-#include "backends/common/walk.h"
 #include "backends/vulkan/rows.h"
 
 namespace unroll::vulkan {
@@ -12,34 +10,38 @@ namespace {
 
 using common::Expression;
 using common::Instruction;
-using common::operands_of;
-using common::Strides;
 
 constexpr std::uint32_t k_added_in_a_row = 8;  // partial results that each lane adds up by itself
 
-std::size_t last_axis(const Expression& e) { return static_cast<std::size_t>(e.shape.rank() - 1); }
+// Of a loop over columns, whose partial results lie side by side.
+std::size_t most_reductions(const RowSchedule& schedule, const Expression& e) {
+  std::size_t most = 0;
+  for (const RowSchedule::Loop& loop : schedule.loops()) {
+    std::size_t n = 0;
+    for (const std::size_t r : loop.registers) {
+      const Op op = e.instructions[r - schedule.first()].op;
+      n += op == Op::reduce_sum || op == Op::reduce_max;
+    }
+    most = std::max(most, n);
+  }
+  return most;
+}
 
 class RowWriter {
  public:
-  RowWriter(const Expression& e, const Buffers& buffers, const RowLayout& layout, const Setting& setting)
-      : e_(e), b_(buffers), layout_(layout), schedule_(e), n_columns_(schedule_.columns()),
-        spill_(spill_words(schedule_, layout)), c_(options(buffers, spill_ > 0, layout, setting)) {}
-  Words write();
+  RowWriter(Code& c, const Expression& e, const RowLayout& layout, RowOperands& operands, int spill)
+      : c_(c), e_(e), o_(operands), layout_(layout), schedule_(e), n_columns_(schedule_.columns()),
+        spill_words_(spill_words(schedule_, layout)), spill_(spill) {}
+  void write(const RowRange& range);
 
  private:
-  static ModuleOptions options(const Buffers& buffers, bool spills, const RowLayout& layout, const Setting& setting) {
-    ModuleOptions o = module_options(setting, buffers.count + spills);
-    o.local_size = layout.lanes * layout.teams;
-    o.coherent = spills ? buffers.count + 1 : -1;
-    return o;
-  }
   Kind kind(std::size_t r) const { return kind_of(schedule_.dtypes()[r]); }
   const Instruction& instruction(std::size_t r) const { return e_.instructions[r - schedule_.first()]; }
   Term u(std::int64_t n) { return c_.u(static_cast<std::uint32_t>(n)); }
 
   void place_values();
-  void row(Term unit, Term within);
-  void places(Term row, Term unit);
+  void of_unit(Term unit, Term all, bool repeats);
+  void row(Term unit, Term within, bool repeats);
   void of_row(const RowSchedule::Loop& loop);
   void of_columns(const RowSchedule::Loop& loop);
   void reduce(const std::vector<std::size_t>& reductions, const std::vector<Local>& sums);
@@ -54,20 +56,19 @@ class RowWriter {
   void set_scalar(std::size_t r, Term x);
   Term scalar_place(std::size_t r) { return u(place_[r]) * u(layout_.lanes * layout_.teams) + own_; }
   void store(std::size_t k, Term column, Term x);
-  Term at(std::size_t operand, Term column);
 
+  Code& c_;
   const Expression& e_;
-  const Buffers& b_;
+  RowOperands& o_;
   const RowLayout& layout_;
   const RowSchedule schedule_;
   const std::vector<std::int64_t>& n_columns_;
-  const std::uint32_t spill_;
-  Code c_;
+  const std::uint32_t spill_words_;
+  const int spill_;  // operand
   Shared shared_, parts_, stored_;
   std::vector<std::uint32_t> place_;  // [register] in shared memory, or behind it in the spill buffer
   std::map<std::size_t, Term> scalars_, known_;  // of the row; of the column
   std::vector<bool> is_stored_;                  // [register] a scalar in stored_, at its place
-  std::vector<Term> offsets_;         // [operand] of the row
   Term lane_, team_, own_, valid_, first_row_, spill_row_;
 };
 
@@ -88,54 +89,13 @@ void RowWriter::place_values() {
   if (layout_.shared_words > 0) shared_ = c_.shared(Kind::u32, layout_.shared_words * layout_.teams);
 }
 
-// The offset of the row in each operand. Parameters: units, sizes of the leading axes, strides, distances.
-void RowWriter::places(Term row, Term unit) {
-  const int rank = e_.shape.rank();
-  std::vector<Term> coordinates(static_cast<std::size_t>(rank));
-  Term rest = row;
-  for (int axis = rank - 2; axis >= 0; --axis) {
-    const Term size = parameter(c_, 1 + axis);
-    coordinates[static_cast<std::size_t>(axis)] = axis > 0 ? rest % size : rest;
-    if (axis > 0) rest = rest / size;
-  }
-  const auto operands = operands_of(e_);
-  int next = rank + static_cast<int>(operands.size()) * rank;
-  offsets_.clear();
-  for (std::size_t k = 0; k < operands.size(); ++k) {
-    const int strides = rank + static_cast<int>(k) * rank;
-    const bool sums = k >= e_.inputs.size() && e_.results[k - e_.inputs.size()].sums;
-    Term at = sums ? unit * parameter(c_, strides + rank - 2) : c_.u(0);
-    for (int axis = 0; !sums && axis < rank - 1; ++axis)
-      if ((*operands[k])[static_cast<std::size_t>(axis)] != 0)
-        at = at + coordinates[static_cast<std::size_t>(axis)] * parameter(c_, strides + axis);
-    if (!b_.is_first(k)) at = at + parameter(c_, next++);
-    offsets_.push_back(at);
-  }
-}
-
-Term RowWriter::at(std::size_t operand, Term column) {
-  const std::int64_t inner = (*operands_of(e_)[operand])[last_axis(e_)];
-  if (inner == 0) return offsets_[operand];
-  if (inner == 1) return offsets_[operand] + column;
-  const int rank = e_.shape.rank();
-  return offsets_[operand] + column * parameter(c_, rank + static_cast<int>(operand) * rank + rank - 1);
-}
-
-Term RowWriter::input(std::size_t k, Term column) {
-  return load_element(c_, b_.of[k], at(k, column), e_.inputs[k].dtype);
-}
+Term RowWriter::input(std::size_t k, Term column) { return o_.load(k, column); }
 
 void RowWriter::store(std::size_t k, Term column, Term x) {
-  const std::size_t operand = e_.inputs.size() + k;
   c_.when(valid_, [&] {
-    const Term place = at(operand, column);
-    Term y = x;
-    if (e_.results[k].sums) {
-      const DType dtype = schedule_.dtypes()[e_.results[k].from];
-      const Term before = load_element(c_, b_.of[operand], place, dtype);
-      y = combine(Op::reduce_sum, c_.select(first_row_, c_.zero(x.kind), before), x);
-    }
-    store_element(c_, b_.of[operand], place, y);
+    if (!e_.results[k].sums) return o_.store(k, column, x);
+    const Term before = o_.load_sum(k, column);
+    o_.store(k, column, combine(Op::reduce_sum, c_.select(first_row_, c_.zero(x.kind), before), x));
   });
 }
 
@@ -148,7 +108,7 @@ void RowWriter::keep(std::size_t r, Term column, Term x) {
   const Term bits = to_bits(x);
   if (place_[r] < layout_.shared_words) shared_.set(team_ * c_.u(layout_.shared_words) + u(place_[r]) + column, bits);
   else c_.when(valid_, [&] {
-    store_element(c_, b_.count, spill_row_ + u(place_[r] - layout_.shared_words) + column, bits);
+    c_.store(1 + spill_, c_.push(1 + spill_) + spill_row_ + u(place_[r] - layout_.shared_words) + column, bits);
   });
 }
 
@@ -165,8 +125,8 @@ Term RowWriter::value(std::size_t r, Term column) {
   if (r < schedule_.first()) return input(r, column);
   const Term bits = place_[r] < layout_.shared_words
                         ? shared_.get(team_ * c_.u(layout_.shared_words) + u(place_[r]) + column)
-                        : c_.load(1 + b_.count, c_.push(1 + b_.count) + spill_row_ +
-                                                    u(place_[r] - layout_.shared_words) + column);
+                        : c_.load(1 + spill_, c_.push(1 + spill_) + spill_row_ +
+                                                  u(place_[r] - layout_.shared_words) + column);
   return from_bits(r, bits);
 }
 
@@ -270,12 +230,12 @@ void RowWriter::reduce(const std::vector<std::size_t>& reductions, const std::ve
   c_.barrier();
 }
 
-void RowWriter::row(Term unit, Term within) {
+void RowWriter::row(Term unit, Term within, bool repeats) {
   const std::int64_t n = std::max<std::int64_t>(e_.sum_rows, 1);
   const Term row = unit * u(n) + within;
   first_row_ = within == c_.u(0);
-  spill_row_ = row * c_.u(spill_);
-  places(row, unit);
+  spill_row_ = row * c_.u(spill_words_);
+  o_.begin_row(row, unit);
   scalars_.clear();
   known_.clear();
   is_stored_.assign(n_columns_.size(), false);
@@ -295,66 +255,42 @@ void RowWriter::row(Term unit, Term within) {
     else if (r < schedule_.first())
       c_.loop(lane_, u(n_columns_[r]), c_.u(layout_.lanes), [&](Term column) { store(k, column, input(r, column)); });
   }
-  if (crosses && n > 1) c_.barrier();  // before the next row overwrites what other lanes read
+  if (crosses && (n > 1 || repeats)) c_.barrier();  // before the next row overwrites what other lanes read
 }
 
-Words RowWriter::write() {
-  place_values();
-  std::size_t most = 0;
-  for (const RowSchedule::Loop& loop : schedule_.loops())
-    most = std::max(most, static_cast<std::size_t>(std::count_if(
-                              loop.registers.begin(), loop.registers.end(), [&](std::size_t r) {
-                                return instruction(r).op == Op::reduce_sum || instruction(r).op == Op::reduce_max;
-                              })));
-  if (most > 0)
-    parts_ = c_.shared(Kind::u32, static_cast<std::uint32_t>(most) * layout_.lanes * layout_.teams);
-  const Term local = c_.local_index(), units = parameter(c_, 0);
-  lane_ = local % c_.u(layout_.lanes);
-  team_ = local / c_.u(layout_.lanes);
-  own_ = local;
-  const Term unit = c_.group_index() * c_.u(layout_.teams) + team_;
-  valid_ = unit < units;
+void RowWriter::of_unit(Term unit, Term all, bool repeats) {
+  valid_ = unit < all;
   // Invocations without a row compute the last one and store nothing, so that all meet at the barriers.
-  const Term own = c_.select(valid_, unit, units - c_.u(1));
-  if (e_.sum_rows > 1) c_.loop(c_.u(0), u(e_.sum_rows), c_.u(1), [&](Term within) { row(own, within); });
-  else row(own, c_.u(0));
-  return c_.finish();
+  const Term own = c_.select(valid_, unit, all - c_.u(1));
+  if (e_.sum_rows > 1) c_.loop(c_.u(0), u(e_.sum_rows), c_.u(1), [&](Term within) { row(own, within, repeats); });
+  else row(own, c_.u(0), repeats);
+}
+
+void RowWriter::write(const RowRange& range) {
+  place_values();
+  if (const std::size_t most = most_reductions(schedule_, e_); most > 0)
+    parts_ = c_.shared(Kind::u32, static_cast<std::uint32_t>(most) * layout_.lanes * layout_.teams);
+  own_ = c_.local_index();
+  lane_ = own_ % c_.u(layout_.lanes);
+  team_ = own_ / c_.u(layout_.lanes);
+  if (!range.all_by_group) return of_unit(c_.group_index() * c_.u(layout_.teams) + team_, range.units, false);
+  c_.loop(c_.u(0), range.units, c_.u(layout_.teams), [&](Term first) { of_unit(first + team_, range.units, true); });
 }
 
 }  // namespace
 
-std::uint64_t row_units(const Expression& e) {
-  const std::int64_t rows = e.shape.removed(e.shape.rank() - 1).elements();
-  return static_cast<std::uint64_t>(rows / std::max<std::int64_t>(e.sum_rows, 1));
+void write_rows(Code& c, const common::Expression& e, const RowLayout& layout, RowOperands& operands, int spill,
+                const RowRange& range) {
+  RowWriter(c, e, layout, operands, spill).write(range);
 }
 
-std::string rows_key(const Expression& e, const Buffers& buffers, const RowLayout& layout) {
-  std::string key = "w" + std::to_string(layout.lanes) + "x" + std::to_string(layout.teams) + "," +
-                    std::to_string(layout.shared_words) + "," + std::to_string(e.sum_rows) + ";";
-  for (const auto& input : e.inputs) key += std::to_string(input.columns) + ",";
-  for (const Strides* strides : operands_of(e)) {
-    for (std::size_t axis = 0; axis < last_axis(e); ++axis) key += (*strides)[axis] != 0 ? '1' : '0';
-    const std::int64_t inner = (*strides)[last_axis(e)];
-    key += inner == 0 ? 's' : inner == 1 ? 'd' : 'x';
-  }
-  for (const Instruction& i : e.instructions) key += std::to_string(i.first) + "," + std::to_string(i.columns) + ",";
-  for (const auto& result : e.results) key += result.sums ? 's' : 'r';
-  return key + expression_key(e, buffers);
-}
-
-Params rows_params(const Expression& e, const Buffers& buffers) {
-  Params p{static_cast<std::uint32_t>(row_units(e))};
-  for (std::size_t axis = 0; axis < last_axis(e); ++axis)
-    p.push_back(static_cast<std::uint32_t>(e.shape[static_cast<int>(axis)]));
-  for (const Strides* strides : operands_of(e))
-    for (std::size_t axis = 0; axis <= last_axis(e); ++axis) p.push_back(static_cast<std::uint32_t>((*strides)[axis]));
-  for (std::size_t k = 0; k < buffers.of.size(); ++k)
-    if (!buffers.is_first(k)) p.push_back(buffers.distance[k]);
-  return p;
-}
-
-Words rows_shader(const Expression& e, const Buffers& buffers, const RowLayout& layout, const Setting& setting) {
-  return RowWriter(e, buffers, layout, setting).write();
+std::uint32_t row_shared_words(const common::Expression& e, const RowLayout& layout) {
+  const RowSchedule schedule(e);
+  const auto most = static_cast<std::uint32_t>(most_reductions(schedule, e));
+  std::uint32_t scalars = 0;
+  for (std::size_t r = schedule.first(); layout.stores_scalars && r < schedule.columns().size(); ++r)
+    scalars += schedule.columns()[r] == 1;
+  return (most + scalars) * layout.lanes * layout.teams + layout.shared_words * layout.teams;
 }
 
 }  // namespace unroll::vulkan

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shaders. In all of them push constant 0 is where their parameters begin in buffer 0, push constant 1 + k where
-// operand k begins in buffer 1 + k: in elements, which are words, or bytes for b8. One invocation makes one element of
-// a result, or one partial result, unless stated. Comments give the loop iterations of an invocation.
+// operand k begins in buffer 1 + k: in elements, which are words, bytes for b8, or 16 bits. One invocation makes one
+// element of a result, or one partial result, unless stated. Comments give the loop iterations of an invocation.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,13 @@ struct Setting {
 ModuleOptions module_options(const Setting& setting, int operands);
 // Parameter `index` of a shader.
 Term parameter(Code& c, int index);
-Kind kind_of(DType dtype);  // throws Error(unsupported) for dtypes that shaders do not compute in
+// Registers of 16-bit formats hold their bits. Throws Error(unsupported) for dtypes that shaders lack.
+Kind kind_of(DType dtype);
 Term load_element(Code& c, int operand, Term index, DType dtype);  // index from the operand's beginning
-void store_element(Code& c, int operand, Term index, Term value);
+void store_element(Code& c, int operand, Term index, Term value, DType dtype);
+// Between registers of a 16-bit format and f32. Others stay.
+Term widened(DType from, Term value);
+Term narrowed(DType to, Term value);
 
 // Bits of the start of a maximum, of f32 and of i32.
 inline constexpr std::uint32_t k_minus_infinity = 0xff800000u, k_lowest = 0x80000000u;
@@ -57,11 +61,13 @@ Term instruction_term(Code& c, const common::Instruction& i, Term a, Term b, Ter
 
 // Sums and maxima. Invocation o * chunks + c makes element [o, c] of the result from `length` elements of chunk c, in
 // order. Elements of x are those of `kept` axes for o, and of `reduced` axes. `length` iterations.
-enum class Reduction : std::uint8_t { sum, max, argmax };  // argmax: i32, the first; one chunk
+enum class Reduction : std::uint8_t { sum, max, argmax };  // argmax: i32, the first; one chunk from `first` on
 struct ReductionSizes {
   std::uint32_t outputs, chunks, length, total;
   std::vector<std::uint32_t> kept, kept_strides, reduced, reduced_strides;
+  std::uint32_t first = 0;
 };
+// Numbers of 16 bits are added up in f32, and their sums are f32.
 std::string reduction_key(Reduction reduction, DType dtype, const ReductionSizes& sizes);
 Words reduction_shader(Reduction reduction, DType dtype, std::size_t kept, std::size_t reduced, const Setting& setting);
 Params reduction_params(const ReductionSizes& sizes);
@@ -71,6 +77,13 @@ Words gather_shader(DType dtype, const Setting& setting);
 // scatter_add: operands indices, updates, result; parameters n, row size, first index, end of indices, accumulates.
 // (end - first) iterations: the updates of an element are added in order.
 Words scatter_shader(DType dtype, const Setting& setting);
+// Links between updates of one row of scatter_add: operands indices, links [2, n]; parameter n. The next update of the
+// row, or k_no_link; and whether none comes before. n iterations.
+inline constexpr std::uint32_t k_no_link = 0xffffffffu;
+Words links_shader(const Setting& setting);
+// scatter_add into zeros by links: operands indices, updates, links, result; parameters n * row size, n, rows, row
+// size. n iterations: the updates of an element are added in order.
+Words linked_scatter_shader(DType dtype, const Setting& setting);
 // iota: operand result; parameters n, inner, size of the axis.
 Words iota_shader(const Setting& setting);
 // random_uniform: operands key, [step], result; parameters n, site.

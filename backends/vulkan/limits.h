@@ -40,6 +40,7 @@ struct Limits {
   std::uint64_t tick_mask = 0;     // bits of a time stamp that count
   std::uint32_t iterations = k_iterations;
   bool preserve_nan = false;       // shaderSignedZeroInfNanPreserveFloat32
+  bool halves = false;             // storageBuffer16BitAccess: bf16 and f16
 };
 
 }  // namespace unroll::vulkan

@@ -146,4 +146,31 @@ Term round_f16_of(Term x) {
   return c.select(is_nan(x), x, c.select(absolute(y) > c.f(65504.0f), infinity, y));
 }
 
+Term from_bf16(Term bits) { return bits.code->as(Kind::f32, bits << bits.code->u(16)); }
+
+Term from_f16(Term bits) {
+  Code& c = *bits.code;
+  const Term sign = (bits & c.u(0x8000)) << c.u(16), rest = bits & c.u(0x7fff);
+  const Term wide = (rest << c.u(13)) + c.select(rest < c.u(0x7c00), c.u((127 - 15) << 23), c.u((255 - 31) << 23));
+  const Term tiny = bits_of(c.convert(Kind::f32, rest) * c.f(0x1p-24f));  // below 2^-14
+  return c.as(Kind::f32, sign | c.select(rest < c.u(0x400), tiny, wide));
+}
+
+Term to_bf16(Term x) {
+  Code& c = *x.code;
+  const Term quiet = bits_of(x) | c.u(0x400000);
+  return c.select(is_nan(x), quiet, bits_of(round_bits(x, 16))) >> c.u(16);
+}
+
+Term to_f16(Term x) {
+  Code& c = *x.code;
+  const Term y = absolute(round_f16_of(x)), bits = bits_of(y);
+  const Term tiny = y < c.f(0x1p-14f);
+  const Term multiple = c.as(Kind::u32, c.convert(Kind::i32, c.select(tiny, y, c.f(0)) * c.f(0x1p24f)));
+  const Term normal = (bits - c.u((127 - 15) << 23)) >> c.u(13);
+  const Term finite = c.select(tiny, multiple, normal);
+  const Term edge = c.select(bits > c.u(k_infinity), c.u(0x7e00), c.u(0x7c00));
+  return c.select(bits < c.u(k_infinity), finite, edge) | ((bits_of(x) & c.u(k_sign_bit)) >> c.u(16));
+}
+
 }  // namespace unroll::vulkan

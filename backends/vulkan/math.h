@@ -19,4 +19,10 @@ Term is_finite_of(Term x);
 Term round_bits(Term x, std::uint32_t dropped);
 Term round_f16_of(Term x);
 
+// 16-bit formats: u32 with the bits, and f32. Integers keep the numbers of f16 that are too small to be normal.
+Term from_bf16(Term bits);
+Term from_f16(Term bits);
+Term to_bf16(Term x);
+Term to_f16(Term x);
+
 }  // namespace unroll::vulkan

@@ -9,7 +9,7 @@ namespace {
 
 // Numbers of the specification that operands use.
 constexpr std::uint32_t k_spirv_magic = 0x07230203, k_version_1_3 = 0x00010300;
-constexpr std::uint32_t k_shader = 1, k_preserve_nan = 4466;                      // capabilities
+constexpr std::uint32_t k_shader = 1, k_storage_16_bit = 4433, k_preserve_nan = 4466;  // capabilities
 constexpr std::uint32_t k_glcompute = 5, k_local_size_mode = 17, k_mode_nan = 4461;    // execution model, modes
 constexpr std::uint32_t k_input = 1, k_workgroup = 4, k_function_class = 7, k_push_constant = 9, k_storage_buffer = 12;
 constexpr std::uint32_t k_block = 2, k_array_stride = 6, k_builtin = 11, k_aliased = 20, k_coherent = 23,
@@ -35,26 +35,33 @@ Module::Module(const ModuleOptions& options) : options_(options) {
   glsl_ = new_id();
   main_ = new_id();
   const Id word = type(Kind::u32);
-  const Id words = declare(Spv::type_runtime_array, {word});
-  append(decorations_, Spv::decorate, {words, k_array_stride, 4});
-  const Id block = declare(Spv::type_struct, {words});
-  append(decorations_, Spv::decorate, {block, k_block});
-  append(decorations_, Spv::member_decorate, {block, 0, k_offset, 0});
-  const Id block_pointer = pointer(k_storage_buffer, block);
+  const Id block_pointer = block_of(word, 4);
   word_pointer_ = pointer(k_storage_buffer, word);
-  for (int b = 0; b < options.buffers; ++b) {
-    buffers_.push_back(global(k_storage_buffer, block_pointer));
-    append(decorations_, Spv::decorate, {buffers_.back(), k_set, 0});
-    append(decorations_, Spv::decorate, {buffers_.back(), k_binding, static_cast<Id>(b)});
-    append(decorations_, Spv::decorate, {buffers_.back(), k_aliased});
-    if (b == options.coherent) append(decorations_, Spv::decorate, {buffers_.back(), k_coherent});
-  }
+  for (int b = 0; b < options.buffers; ++b) buffers_.push_back(buffer(block_pointer, b));
   const Id push_block = declare(Spv::type_struct, std::vector<Id>(static_cast<std::size_t>(options.push_words), word));
   append(decorations_, Spv::decorate, {push_block, k_block});
   for (Id m = 0; m < static_cast<Id>(options.push_words); ++m)
     append(decorations_, Spv::member_decorate, {push_block, m, k_offset, 4 * m});
   push_ = global(k_push_constant, pointer(k_push_constant, push_block));
   push_pointer_ = pointer(k_push_constant, word);
+}
+
+Id Module::block_of(Id element, std::uint32_t bytes) {
+  const Id elements = declare(Spv::type_runtime_array, {element});
+  append(decorations_, Spv::decorate, {elements, k_array_stride, bytes});
+  const Id block = declare(Spv::type_struct, {elements});
+  append(decorations_, Spv::decorate, {block, k_block});
+  append(decorations_, Spv::member_decorate, {block, 0, k_offset, 0});
+  return pointer(k_storage_buffer, block);
+}
+
+Id Module::buffer(Id block_pointer, int binding) {
+  const Id made = global(k_storage_buffer, block_pointer);
+  append(decorations_, Spv::decorate, {made, k_set, 0});
+  append(decorations_, Spv::decorate, {made, k_binding, static_cast<Id>(binding)});
+  append(decorations_, Spv::decorate, {made, k_aliased});
+  if (binding == options_.coherent) append(decorations_, Spv::decorate, {made, k_coherent});
+  return made;
 }
 
 Id Module::declare(Spv op, const std::vector<Id>& operands, bool typed) {
@@ -111,6 +118,13 @@ Id Module::buffer_word(int buffer, Id index) {
   return emit(Spv::access_chain, word_pointer_,
               {buffers_[static_cast<std::size_t>(buffer)], constant(Kind::u32, 0), index});
 }
+Id Module::half() { return declare(Spv::type_int, {16, 0}); }
+Id Module::buffer_half(int buffer, Id index) {
+  if (halves_.empty()) half_block_ = block_of(half(), 2);
+  const auto [at, added] = halves_.try_emplace(buffer, 0);
+  if (added) at->second = this->buffer(half_block_, buffer);
+  return emit(Spv::access_chain, pointer(k_storage_buffer, half()), {at->second, constant(Kind::u32, 0), index});
+}
 Id Module::push_word(int word) {
   const Id at = emit(Spv::access_chain, push_pointer_,
                      {push_, constant(Kind::u32, static_cast<std::uint32_t>(word))});
@@ -158,6 +172,7 @@ Words Module::finish() {
   const Id nothing = declare(Spv::type_void, {}), function_type = declare(Spv::type_function, {nothing});
   Words out{k_spirv_magic, k_version_1_3, 0, 0, 0};
   append(out, Spv::capability, {k_shader});
+  if (!halves_.empty()) append(out, Spv::capability, {k_storage_16_bit});
   if (options_.preserve_nan) {
     append(out, Spv::capability, {k_preserve_nan});
     std::vector<Id> name;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes one SPIR-V 1.3 compute shader, word by word: storage buffers of 32-bit words in set 0, push constants, one
-// function. Types and constants appear once. SPIR-V specification 1.3, sections 2.3 (layout) and 3.32 (instructions).
+// Writes one SPIR-V 1.3 compute shader, word by word: storage buffers of 32-bit words in set 0, which may be read and
+// written as 16-bit elements too, push constants, one function. Types and constants appear once. SPIR-V specification
+// 1.3, sections 2.3 (layout) and 3.32 (instructions).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ enum class Spv : std::uint16_t {
   type_runtime_array = 29, type_struct = 30, type_pointer = 32, type_function = 33, constant_true = 41,
   constant_false = 42, constant = 43, function = 54, function_end = 56, variable = 59, load = 61, store = 62,
   access_chain = 65, decorate = 71, member_decorate = 72, composite_construct = 80, composite_extract = 81,
-  f_to_s = 110, s_to_f = 111, u_to_f = 112, bitcast = 124, s_negate = 126, f_negate = 127, i_add = 128, f_add = 129,
+  f_to_s = 110, s_to_f = 111, u_to_f = 112, u_convert = 113, bitcast = 124, s_negate = 126, f_negate = 127,
+  i_add = 128, f_add = 129,
   i_sub = 130, f_sub = 131, i_mul = 132, f_mul = 133, u_div = 134, s_div = 135, f_div = 136, u_mod = 137,
   i_add_carry = 149, u_mul_extended = 151, s_mul_extended = 152, logical_equal = 164, logical_not_equal = 165,
   logical_or = 166, logical_and = 167, logical_not = 168, select = 169, i_equal = 170, i_not_equal = 171,
@@ -59,6 +61,8 @@ class Module {
   Id new_id() { return next_++; }
 
   Id buffer_word(int buffer, Id index);  // pointer to a word of a storage buffer
+  Id buffer_half(int buffer, Id index);  // pointer to 16 bits of it
+  Id half();                             // type: u16, which is only loaded, stored and converted
   Id push_word(int word);                // its value
   Id variable(Kind kind);                // function-local; pointer
   Id shared(Kind kind, std::uint32_t size);       // array of a workgroup
@@ -74,13 +78,16 @@ class Module {
  private:
   Id declare(Spv op, const std::vector<Id>& operands, bool typed = false);  // type or constant, made once
   Id pointer(std::uint32_t storage_class, Id to);
+  Id block_of(Id element, std::uint32_t bytes);  // pointer type: a buffer of such elements
+  Id buffer(Id block_pointer, int binding);
   Id global(std::uint32_t storage_class, Id type);
 
   ModuleOptions options_;
   Id next_ = 1;
   Id glsl_ = 0, main_ = 0;
-  Id word_pointer_ = 0, push_ = 0, push_pointer_ = 0;
+  Id word_pointer_ = 0, half_block_ = 0, push_ = 0, push_pointer_ = 0;
   std::vector<Id> buffers_;
+  std::map<int, Id> halves_;  // [buffer] as 16-bit elements
   std::map<Words, Id> declared_;
   std::map<std::uint32_t, Id> builtins_;
   std::map<Kind, Id> pairs_;

@@ -39,6 +39,7 @@ struct Product {
   int gates = 1;
   bool stores = true;         // c is kept
   const Epilogue* epilogue = nullptr;
+  DType operands = DType::f32, result = DType::f32;  // in memory; sums are f32, and rounded once
 };
 // Sizes and strides in elements.
 struct ProductSizes {

@@ -17,9 +17,14 @@ using device::aligned;
 
 [[noreturn]] void refuse(const std::string& what) { device::refuse("vulkan", what); }
 
-void require_supported(const Node& node) {
+void require_supported(const Node& node, const Limits& limits) {
   device::require_lowered("vulkan", node);
-  for (const Type& type : node.outputs) kind_of(type.dtype);
+  for (const Type& type : node.outputs) {
+    kind_of(type.dtype);
+    if (is_half(type.dtype) && !limits.halves)
+      refuse("stores " + std::string(dtype_name(type.dtype)) +
+             " on devices with storageBuffer16BitAccess only, which " + limits.name + " lacks");
+  }
 }
 
 // Steps of the body run one after the other.
@@ -50,7 +55,7 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
   if (made->states.two_arenas) made->second_arena = compiler.workspace(plan->arena_bytes);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const Node& node = nodes[n];
-    require_supported(node);
+    require_supported(node, context.device.limits());
     if (node.op == Op::constant) {
       const auto bytes = node.attributes.get<std::shared_ptr<const Tensor>>("value")->bytes();
       made->constants[n] = out.constants.size();
@@ -68,6 +73,11 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
     for (const JoinedConcat& each : concats)
       if (each.node == work.node) work.joined.push_back(each.concat);
     if (node.op == Op::scan) {
+      for (const Node& each : plan->bodies[n]->graph->nodes()) require_supported(each, context.device.limits());
+      if (compiler.whole_loop(work, *hazards->bodies[n])) {
+        made->works.push_back(std::move(work));
+        continue;
+      }
       LoopOutputs outputs{scan_layout(node).n_states};
       for (const Storage& storage : plan->storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
       work.body = compile_plan(context, out, plan->bodies[n], hazards->bodies[n], outputs);

@@ -11,6 +11,7 @@
 #include "backends/common/hazards.h"
 #include "backends/device/walk.h"
 #include "backends/vulkan/context.h"
+#include "backends/vulkan/loops.h"
 #include "backends/vulkan/products.h"
 #include "unroll/backend.h"
 
@@ -28,6 +29,7 @@ struct Dispatch {
   std::uint32_t params = 0;  // index of the first
   std::uint64_t groups = 0;
   bool follows = false;      // reads or overwrites what earlier dispatches of its node wrote
+  int weight = 1;            // dispatches that take as long; submissions are bounded by it
 };
 
 struct PlanProgram;
@@ -80,6 +82,8 @@ class NodeCompiler : public device::Lowering {
   };
   std::optional<JoinedWork> join(const Joined& joined);
   void compile(NodeWork& work, const JoinedWork& joined);
+  // A scan as dispatches of one kernel that runs its steps; false: its steps are dispatches (loops.h).
+  bool whole_loop(NodeWork& work, const common::Hazards& body);
   void set_concats(std::vector<JoinedConcat> concats) { concats_ = std::move(concats); }
 
  private:
@@ -99,6 +103,7 @@ class NodeCompiler : public device::Lowering {
   Buffers shared_buffers(Operands& operands, std::size_t span) const;
   void elementwise(NodeWork& work);
   void row_group(NodeWork& work, const Node& node);
+  void pack_weights(NodeWork& work, LoopStep& step, std::vector<Operand>& packed);
   void matmul(NodeWork& work, const Node& node);
   ProductSizes product_sizes(const Node& node, ValueId c, Product& product) const;
   void reduce(NodeWork& work, const Node& node);
@@ -106,6 +111,7 @@ class NodeCompiler : public device::Lowering {
                      bool follows);
   void gather(NodeWork& work, const Node& node);
   void scatter_add(NodeWork& work, const Node& node);
+  void linked_scatter(NodeWork& work, const Node& node);
   void iota(NodeWork& work, const Node& node);
   void random_uniform(NodeWork& work, const Node& node);
   void pack_lengths(NodeWork& work, const Node& node);

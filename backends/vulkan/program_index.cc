@@ -31,6 +31,7 @@ void NodeCompiler::scatter_add(NodeWork& work, const Node& node) {
   const std::int64_t n = type(node.inputs[0]).shape.elements();
   if (out.shape.elements() == 0) return;
   const std::int64_t most = context_.device.limits().iterations;
+  if (n > 0 && n <= most && n <= out.shape.elements()) return linked_scatter(work, node);
   for (std::int64_t begin = 0; begin == 0 || begin < n; begin += most)
     add(work, "s" + std::to_string(static_cast<int>(out.dtype)),
         {operand(node.inputs[0]), operand(node.inputs[1]), operand({work.node, 0})},
@@ -38,6 +39,21 @@ void NodeCompiler::scatter_add(NodeWork& work, const Node& node) {
          word(begin > 0)},
         static_cast<std::uint64_t>(out.shape.elements()), [&] { return scatter_shader(out.dtype, context_.setting()); })
         .follows = begin > 0;
+}
+
+// Links take a comparison of each update with others, at most n * n; otherwise every element compares all of them.
+void NodeCompiler::linked_scatter(NodeWork& work, const Node& node) {
+  const Type& out = node.outputs[0];
+  const std::int64_t n = type(node.inputs[0]).shape.elements(), size = row_size(out.shape);
+  const Operand indices = operand(node.inputs[0]), to = operand({work.node, 0});
+  const Operand links = workspace(static_cast<std::size_t>(2 * n) * sizeof(std::uint32_t));
+  fill_zero(out.dtype, out.shape, {to, 0, common::dense_strides(out.shape)});
+  add(work, "sl", {indices, links}, {word(n)}, static_cast<std::uint64_t>(n),
+      [&] { return links_shader(context_.setting()); });
+  add(work, "ss" + std::to_string(static_cast<int>(out.dtype)), {indices, operand(node.inputs[1]), links, to},
+      {word(n * size), word(n), word(out.shape[0]), word(size)}, static_cast<std::uint64_t>(n * size),
+      [&] { return linked_scatter_shader(out.dtype, context_.setting()); })
+      .follows = true;
 }
 
 void NodeCompiler::iota(NodeWork& work, const Node& node) {

@@ -56,10 +56,15 @@ void NodeCompiler::reduce(NodeWork& work, const Node& node) {
                                                      : Reduction::argmax;
   if (y.shape.elements() == 0) return;
   const device::ReductionShape shape = reduction_shape(node);
-  if (kind == Reduction::argmax) require_iterations(node, shape.total, "elements");
-  const ReductionSizes s{word(shape.outputs), 1, word(shape.total), word(shape.total), words(shape.kept.sizes),
-                         words(shape.kept.strides[0]), words(shape.reduced.sizes), words(shape.reduced.strides[0])};
-  add_reduction(work, kind, x.dtype, s, operand(in), operand(out), false);
+  ReductionSizes s{word(shape.outputs), 1, word(shape.total), word(shape.total), words(shape.kept.sizes),
+                   words(shape.kept.strides[0]), words(shape.reduced.sizes), words(shape.reduced.strides[0])};
+  if (kind != Reduction::argmax) return add_reduction(work, kind, x.dtype, s, operand(in), operand(out), false);
+  const std::uint32_t most = context_.device.limits().iterations;
+  do {
+    s.length = std::min(s.total - s.first, most);
+    add_reduction(work, kind, x.dtype, s, operand(in), operand(out), s.first > 0);
+    s.first += s.length;
+  } while (s.first < s.total);
 }
 
 // Sums over more elements than k_longest are made of partial sums, level by level: a fixed tree.
@@ -69,12 +74,13 @@ void NodeCompiler::add_reduction(NodeWork& work, Reduction kind, DType dtype, Re
   while (kind != Reduction::argmax && s.total > most) {
     s.length = word(most);
     s.chunks = (s.total + s.length - 1) / s.length;
-    const Operand part = workspace(std::size_t{s.outputs} * s.chunks * dtype_bytes(dtype));
+    const Operand part = workspace(std::size_t{s.outputs} * s.chunks * dtype_bytes(arithmetic_dtype(dtype)));
     add(work, reduction_key(kind, dtype, s), {from, part}, reduction_params(s), std::uint64_t{s.outputs} * s.chunks,
         [&] { return reduction_shader(kind, dtype, s.kept.size(), s.reduced.size(), context_.setting()); })
         .follows = follows;
     follows = true;
     from = part;
+    dtype = arithmetic_dtype(dtype);  // of the sums so far
     const std::uint32_t chunks = s.chunks;
     s = {s.outputs, 1, chunks, chunks, {s.outputs}, {chunks}, {chunks}, {1}};
   }

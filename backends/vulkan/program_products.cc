@@ -67,6 +67,8 @@ ProductSizes NodeCompiler::product_sizes(const Node& node, ValueId c, Product& p
   sizes.c_row = word(shape.c_row);
   sizes.sizes = words(axes.sizes);
   sizes.a = words(axes.strides[0]), sizes.b = words(axes.strides[1]), sizes.c = words(axes.strides[2]);
+  product.operands = type(node.inputs[0]).dtype;
+  product.result = type(c).dtype;
   product.has_rows = shape.has_rows;
   product.rows_limit_k = node.attributes.get_or<bool>("transpose_a", false);
   product.batch_rank = static_cast<int>(axes.sizes.size());
@@ -90,6 +92,7 @@ void NodeCompiler::matmul(NodeWork& work, const Node& node) {
   if (parts > 1) {
     const std::uint32_t outputs = word(type_c.shape.elements());
     to = workspace(std::size_t{parts} * outputs * sizeof(float));
+    product.result = DType::f32;
     sizes.c_row = sizes.units;
     sizes.c_part = outputs;
     std::uint32_t stride = sizes.m * sizes.units;
@@ -105,12 +108,16 @@ void NodeCompiler::matmul(NodeWork& work, const Node& node) {
   const std::uint32_t outputs = sizes.c_part;
   const ReductionSizes all{outputs, 1, parts, parts, {outputs}, {1}, {parts}, {outputs}};
   const common::Strides dense = common::dense_strides(type_c.shape), wanted = strides(c, type_c.shape);
-  const bool is_dense = common::walk_of(type_c.shape, wanted) == common::Walk::dense;
-  const Operand sum = is_dense ? operand(c) : workspace(type_c.bytes());
+  const bool is_dense = common::walk_of(type_c.shape, wanted) == common::Walk::dense && !is_half(type_c.dtype);
+  const Operand sum = is_dense ? operand(c) : workspace(std::size_t{outputs} * sizeof(float));
   add_reduction(work, Reduction::sum, DType::f32, all, to, sum, true);
   if (is_dense) return;
-  work_ = &work;
-  move(DType::f32, type_c.shape, {sum, 0, dense}, {operand(c), 0, wanted});
+  common::Expression rounded;
+  rounded.shape = type_c.shape;
+  rounded.inputs.push_back({DType::f32, dense});
+  rounded.instructions.push_back({Op::cast, DType::f32, type_c.dtype, 0});
+  rounded.results.push_back({1, wanted});
+  expression(work, std::move(rounded), {sum, operand(c)});
   work.dispatches.back().follows = true;
 }
 

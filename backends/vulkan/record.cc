@@ -8,7 +8,7 @@ namespace unroll::vulkan {
 
 namespace {
 
-constexpr int k_most_in_commands = 1024;  // dispatches of a command buffer: a submission stays short for watchdogs
+constexpr int k_most_in_commands = 1024;  // weight of a command buffer: a submission stays short for watchdogs
 constexpr std::uint32_t k_most_spans = 8192;  // of time in a recording
 constexpr std::int64_t k_timed_steps = 16;     // one step of so many is timed
 constexpr std::uint32_t k_pool_sets = 256, k_pool_buffers = 2048;
@@ -115,7 +115,7 @@ void Recorder::dispatch(const PlanProgram& program, const Dispatch& d, const Fra
     const Place p = place(program, operand, operand.previous ? *frame.previous : frame);
     const std::size_t begin = bound_begin(p), end = (p.begin + p.bytes + 3) / 4 * 4;
     buffers.push_back({&block_of(p), {begin, end - begin}});
-    // Elements of b8 are bytes; all others are words, which lie at multiples of 4.
+    // Elements of one and two bytes lie at multiples of that, words at multiples of 4.
     push.push_back(static_cast<std::uint32_t>((p.at - begin) / operand.element));
   }
   if (bound_ != d.kernel) f_.CmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, d.kernel->pipeline);
@@ -128,7 +128,7 @@ void Recorder::dispatch(const PlanProgram& program, const Dispatch& d, const Fra
   const std::uint64_t width = std::min<std::uint64_t>(d.groups, context_.device.limits().groups_x);
   f_.CmdDispatch(commands_, static_cast<std::uint32_t>(width),
                  static_cast<std::uint32_t>((d.groups + width - 1) / width), 1);
-  ++in_commands_;
+  in_commands_ += d.weight;
   ++out_.dispatches_;
 }
 

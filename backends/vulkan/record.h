@@ -70,7 +70,7 @@ class Recorder : private device::PlanWalk {
   VkCommandBuffer commands_ = nullptr;
   double weight_ = 1;             // of a span of time: the steps that a timed step stands for
   std::vector<double> outside_;   // [loop] the weight around it
-  int in_commands_ = 0;     // dispatches and copies of the open command buffer
+  int in_commands_ = 0;     // weight of dispatches, and copies, of the open command buffer
   std::uint64_t epoch_ = 0;  // barriers so far
   const Kernel* bound_ = nullptr;
   std::map<std::pair<const Layout*, Set>, VkDescriptorSet> sets_;

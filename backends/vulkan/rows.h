@@ -53,7 +53,27 @@ class RowSchedule {
 RowLayout row_layout(const RowSchedule& schedule, const Limits& limits);
 // Words of a row in the spill buffer, which is the last operand when there are some.
 std::uint32_t spill_words(const RowSchedule& schedule, const RowLayout& layout);
-// Operands: the inputs, the results, the spill buffer.
+
+// What the code of a row group reads and writes: column by column of the row that it is at.
+class RowOperands {
+ public:
+  virtual ~RowOperands() = default;
+  virtual void begin_row(Term row, Term unit) = 0;  // unit: number of the sum of neighboring rows
+  virtual Term load(std::size_t input, Term column) = 0;
+  virtual Term load_sum(std::size_t result, Term column) = 0;  // so far
+  virtual void store(std::size_t result, Term column, Term x) = 0;
+};
+// Rows, or sums of neighboring rows: spread over workgroups, or all of them by each workgroup, after one another.
+struct RowRange {
+  Term units;
+  bool all_by_group;
+};
+// In uniform control flow. `spill`: the operand with the spill buffer.
+void write_rows(Code& c, const common::Expression& expression, const RowLayout& layout, RowOperands& operands,
+                int spill, const RowRange& range);
+std::uint32_t row_shared_words(const common::Expression& expression, const RowLayout& layout);
+
+// A shader of its own. Operands: the inputs, the results, the spill buffer.
 std::string rows_key(const common::Expression& expression, const Buffers& buffers, const RowLayout& layout);
 Words rows_shader(const common::Expression& expression, const Buffers& buffers, const RowLayout& layout,
                   const Setting& setting);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/backends.h"
+#include "tests/support/compare.h"
 #include "tests/support/gradient_outputs.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
@@ -27,9 +28,9 @@ struct Sizes {
 // None is a multiple of a tile, and the last has several tiles in each direction.
 constexpr Sizes k_sizes[] = {{1, 2, 3, 1}, {2, 1, 5, 7}, {5, 3, 6, 9}, {4, 37, 11, 19}, {3, 34, 3, 70}};
 
-std::unique_ptr<Backend> open_or_skip() {
+std::unique_ptr<Backend> open_or_skip(BackendOptions options = {}) {
   try {
-    return testing::open_tested("vulkan");  // under the validation layer
+    return testing::open_tested("vulkan", options);  // under the validation layer
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::device) throw;
     std::printf("skipped: %s\n", error.what());
@@ -75,7 +76,7 @@ double allowed(const Sizes& s, double largest) {
 }  // namespace
 
 TEST_CASE("a step of a cell takes the dispatches that its exchanges need") {
-  const auto backend = open_or_skip();
+  const auto backend = open_or_skip({.own = {{"loops", "steps"}}});
   if (!backend) return;
   struct Row {
     std::string cell, forward, backward;
@@ -125,6 +126,52 @@ TEST_CASE("cells and their gradients have the values of cpu at odd sizes, and th
         CHECK(changed == 0);
       }
     }
+}
+
+// Rows share workgroups in blocks that do not divide them, and loops are cut where few iterations are allowed.
+TEST_CASE("whole loops have the bits of their steps: forward, gradients, 16 bits, reversed, cut into dispatches") {
+  const auto steps = open_or_skip({.own = {{"loops", "steps"}}});
+  if (!steps) return;
+  const auto whole = open_or_skip({.own = {{"loops", "whole"}}});
+  const auto cut = open_or_skip({.own = {{"loops", "whole"}, {"iterations", "600"}}});
+  struct Row {
+    std::string cell;
+    Sizes sizes;
+    Precision precision;
+  };
+  const Row rows[] = {{"rnn", {1, 2, 3, 1}, Precision::f32},     {"rnn", {9, 1, 5, 7}, Precision::bf16},
+                      {"lstm", {3, 34, 3, 70}, Precision::f32},  {"lstm", {5, 3, 6, 9}, Precision::f16},
+                      {"gru", {4, 37, 11, 19}, Precision::f32},  {"gru", {5, 6, 3, 12}, Precision::bf16},
+                      {"lnlstm", {3, 34, 3, 19}, Precision::f32}, {"lnlstm", {4, 5, 6, 9}, Precision::f16},
+                      {"indrnn", {5, 13, 6, 9}, Precision::f32}};
+  int loops = 0, dispatches[2] = {0, 0};
+  for (const Row& row : rows) {
+    CAPTURE(row.cell);
+    CAPTURE(row.sizes.H);
+    Graph graph;
+    build(graph, row.cell, row.sizes, /*trains=*/true);
+    const TensorMap inputs = numbers_for(graph);
+    PlanOptions options;
+    options.precision = row.precision;
+    const TensorMap wanted = Program(graph, *steps, options).run(inputs);
+    for (const bool is_cut : {false, true}) {
+      Program program(graph, is_cut ? *cut : *whole, options);
+      const TensorMap got = program.run(inputs);
+      for (const auto& result : wanted) {
+        CAPTURE(result.first);
+        CHECK(testing::same_bits(got.at(result.first), result.second));
+      }
+      for (const ReportLine& line : program.executable().report()) {
+        int n = 0;
+        if (std::sscanf(line.implementation.c_str(), "whole loop in %d", &n) != 1) continue;
+        ++loops;
+        dispatches[is_cut] += n;
+      }
+    }
+  }
+  std::printf("%d whole loops, in %d dispatches and in %d where they are cut\n", loops, dispatches[0], dispatches[1]);
+  CHECK(loops >= 2 * 2 * 8);  // each and its gradient, twice; some are too large for few iterations
+  CHECK(dispatches[1] > dispatches[0]);
 }
 
 TEST_CASE("values with one element per row stay what they are behind the reductions of the row") {

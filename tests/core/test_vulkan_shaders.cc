@@ -139,7 +139,9 @@ TEST_CASE("shaders of products are valid SPIR-V: tiles, batches, row counts, ord
           Product{.tile = {128, 128, 8, 8, 8, 1}, .has_rows = true, .rows_limit_k = true, .b_by_k = true},
           Product{.tile = {4, 64, 4, 4, 16, 2}, .batch_rank = 1, .has_rows = true},
           Product{.tile = {32, 64, 4, 4, 16, 4}, .gates = 2, .stores = false, .epilogue = &epilogue},
-          Product{.tile = {16, 64, 4, 4, 16, 4}, .gates = 2, .stores = true, .epilogue = &epilogue}})
+          Product{.tile = {16, 64, 4, 4, 16, 4}, .gates = 2, .stores = true, .epilogue = &epilogue},
+          Product{.tile = {64, 64, 4, 4, 16, 4}, .operands = DType::bf16, .result = DType::f16},
+          Product{.tile = {16, 64, 4, 4, 16, 4}, .operands = DType::f16, .result = DType::f32}})
       CHECK(is_valid(product_shader(product, s), folder));
   }
 }
@@ -150,9 +152,14 @@ TEST_CASE("shaders of reductions, indices, draws and packing are valid SPIR-V") 
   for (const Setting& s : {k_setting, k_preserving, k_small}) {
     for (const Reduction r : {Reduction::sum, Reduction::max, Reduction::argmax})
       for (const DType dtype : {DType::f32, DType::i32}) CHECK(is_valid(reduction_shader(r, dtype, 2, 2, s), folder));
+    for (const DType dtype : {DType::bf16, DType::f16})
+      CHECK(is_valid(reduction_shader(Reduction::sum, dtype, 2, 2, s), folder));
     CHECK(is_valid(gather_shader(DType::b8, s), folder));
+    CHECK(is_valid(gather_shader(DType::bf16, s), folder));
     CHECK(is_valid(gather_shader(DType::f32, s), folder));
     CHECK(is_valid(scatter_shader(DType::f32, s), folder));
+    CHECK(is_valid(links_shader(s), folder));
+    CHECK(is_valid(linked_scatter_shader(DType::f32, s), folder));
     CHECK(is_valid(scatter_shader(DType::i32, s), folder));
     CHECK(is_valid(iota_shader(s), folder));
     CHECK(is_valid(random_shader(true, s), folder));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "backends/registry.h"
 #include "tests/support/backend_options.h"
@@ -57,6 +58,7 @@ BackendOptions validated(const BackendOptions& options) {
     }
   }();
   BackendOptions with = options;
+  if (const char* loops = std::getenv("UNROLL_VULKAN_LOOPS")) with.own.emplace("loops", loops);
   if (installed) with.own.emplace("validation", "true");
   return with;
 }
