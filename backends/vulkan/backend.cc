@@ -92,7 +92,7 @@ std::shared_ptr<Context> open_context(const BackendOptions& options) {
   vulkan::Choice choice{std::string(common::own_option(options, "device"))};
   if (choice.text.empty() && options.device > 0) choice.text = std::to_string(options.device);
   const bool validates = common::own_option(options, "validation") == "true";
-  return std::make_shared<Context>(choice, validates, number_option(options, "iterations"));
+  return std::make_shared<Context>(choice, validates, number_option(options, "iterations"), options.cache);
 }
 
 }  // namespace

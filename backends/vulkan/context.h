@@ -11,8 +11,9 @@
 namespace unroll::vulkan {
 
 struct Context {
-  Context(const Choice& choice, bool validates, std::uint32_t iterations)
-      : device(choice, validates, iterations), memory(device), pipelines(device), queue(device, memory) {}
+  // `cache`: the folder in which compiled shaders are kept; empty: nowhere.
+  Context(const Choice& choice, bool validates, std::uint32_t iterations, const std::string& cache = {})
+      : device(choice, validates, iterations), memory(device), pipelines(device, cache), queue(device, memory) {}
   Setting setting() const { return {device.limits().local_size, device.limits().preserve_nan}; }
 
   // Destroyed from the last to the first.

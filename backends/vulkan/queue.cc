@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::size_t k_chunk = std::size_t{8} << 20;     // of a copy through staging memory
 constexpr std::size_t k_staged = std::size_t{64} << 20;   // uploads under way at most
-constexpr std::uint64_t k_timeout = 60'000'000'000;       // ns without a finished submission: the device hangs
+// ns without a finished submission: the device hangs. Drivers on the CPU compile shaders within submissions, and share
+// the machine.
+constexpr std::uint64_t k_timeout = 60'000'000'000, k_timeout_cpu = 20 * k_timeout;
 
 }  // namespace
 
@@ -72,8 +74,9 @@ std::uint64_t Queue::finished() {
 // A run may submit minutes of work; a device hangs only when none of it finishes.
 void Queue::wait_for(std::uint64_t value) {
   const VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, nullptr, 0, 1, &timeline_, &value};
+  const std::uint64_t timeout = device_.limits().is_cpu ? k_timeout_cpu : k_timeout;
   for (std::uint64_t before = finished();;) {
-    const VkResult waited = device_.f().WaitSemaphores(device_.handle(), &info, k_timeout);
+    const VkResult waited = device_.f().WaitSemaphores(device_.handle(), &info, timeout);
     if (waited != VK_TIMEOUT) return device_.check(waited, "waiting for the device");
     const std::uint64_t now = finished();
     if (now >= value) return;
