@@ -3,11 +3,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "core/support/fnv.h"
 
@@ -20,6 +24,7 @@ namespace {
 constexpr std::string_view k_mark = "unroll kernel 1 ";
 constexpr std::size_t k_number = 16, k_head = k_mark.size() + 2 * (k_number + 1);
 constexpr std::uintmax_t k_largest_file = 64u << 20;
+constexpr std::uintmax_t k_trimmed_every = 16u << 20;  // bytes written by this process
 
 // 16 digits. A single changed byte always changes them.
 std::string fnv_text(std::string_view bytes) {
@@ -36,6 +41,21 @@ std::string size_text(std::size_t size) {
 std::string head_of(std::string_view rest, std::size_t depends_on) {
   const std::string size = size_text(depends_on) + '\n';
   return std::string(k_mark) + fnv_text(size + std::string(rest)) + ' ' + size;
+}
+
+// Also of one that a killed process left half written.
+bool is_name_of_kernel(const std::string& name) {
+  return name.size() > k_number && name[k_number] == '.' &&
+         name.find_first_not_of("0123456789abcdef") == k_number;
+}
+
+// At the first file of a process, then from time to time.
+void trim_at_times(const std::string& folder, std::uintmax_t written) {
+  static std::atomic<std::uintmax_t> due{0};  // bytes until then
+  std::uintmax_t left = due;
+  while (!due.compare_exchange_weak(left, left > written ? left - written : k_trimmed_every)) {
+  }
+  if (left <= written) trim_kernels(folder, k_largest_folder);
 }
 
 }  // namespace
@@ -67,15 +87,19 @@ KeptKernel read_kernel(const std::string& path, std::string_view depends_on) {
   std::string file(size, '\0');
   std::ifstream stream(path, std::ios::binary);
   if (!stream.read(file.data(), static_cast<std::streamsize>(size))) return {{}, "it cannot be read"};
-  return parse_kernel(file, depends_on);
+  KeptKernel kept = parse_kernel(file, depends_on);
+  if (!kept.bytes.empty()) std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now(), error);
+  return kept;
 }
 
 void write_kernel(const std::string& path, std::string_view depends_on, std::string_view bytes) {
   const std::string rest = std::string(depends_on) + std::string(bytes);
   if (rest.size() + k_head > k_largest_file) return;
-  const std::string own = path + "." + std::to_string(getpid());
+  static std::atomic<int> number{0};  // threads may write the same file, too
+  const std::string own = path + "." + std::to_string(getpid()) + "." + std::to_string(++number);
   std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::filesystem::create_directories(folder, ignored);
   bool written = false;
   {
     std::ofstream stream(own, std::ios::binary);
@@ -84,6 +108,33 @@ void write_kernel(const std::string& path, std::string_view depends_on, std::str
   }
   if (written) std::filesystem::rename(own, path, ignored);
   else std::filesystem::remove(own, ignored);
+  if (written) trim_at_times(folder.string(), rest.size());
+}
+
+void trim_kernels(const std::string& folder, std::uintmax_t most_bytes) {
+  struct File {
+    std::filesystem::file_time_type used;
+    std::filesystem::path path;
+    std::uintmax_t bytes;
+  };
+  std::vector<File> files;
+  std::uintmax_t total = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;  // another process trims, too
+    const auto& path = at->path();
+    if (!is_name_of_kernel(path.filename().string()) || !at->is_regular_file(gone)) continue;
+    const File file{at->last_write_time(gone), path, at->file_size(gone)};
+    if (gone) continue;
+    files.push_back(file);
+    total += file.bytes;
+  }
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.used < b.used; });
+  for (const File& file : files) {
+    if (total <= most_bytes) return;
+    std::filesystem::remove(file.path, error);
+    total -= file.bytes;
+  }
 }
 
 }  // namespace unroll::common

@@ -3,6 +3,7 @@
 // what the kernel depends on. It holds all of that, so that a hash is never trusted alone.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,12 @@ KeptKernel read_kernel(const std::string& path, std::string_view depends_on);
 KeptKernel parse_kernel(std::string_view file, std::string_view depends_on);
 
 // Another process may write the same file: each writes its own and renames it. Nothing happens where that fails.
+// The folder stays within k_largest_folder.
 void write_kernel(const std::string& path, std::string_view depends_on, std::string_view bytes);
+
+inline constexpr std::uintmax_t k_largest_folder = std::uintmax_t{256} << 20;
+// Removes the files of kernels that were read or written longest ago until the others take at most so many bytes.
+// Other files of the folder stay.
+void trim_kernels(const std::string& folder, std::uintmax_t most_bytes);
 
 }  // namespace unroll::common

@@ -54,6 +54,15 @@ Place PlanWalk::place(const PlanPlaces& program, ValueId id, const Frame& frame)
   return place(program, Operand{storage, program.plan->graph->type(id).bytes(), false}, frame);
 }
 
+void PlanWalk::touches(const PlanPlaces& program, const std::vector<common::Region>& regions, bool writes,
+                       const Frame& frame, std::vector<Touch>& out) const {
+  for (const common::Region& region : regions) {
+    const Operand first{.storage = {region.space.place, region.space.index, 0, {}}, .bytes = 1};
+    const Place at = place(program, first, frame);
+    for (const auto& range : region.ranges) out.push_back({at.memory, at.at + range.begin, at.at + range.end, writes});
+  }
+}
+
 bool PlanWalk::copies_outputs(const PlanPlaces& program) const {
   for (std::size_t k = 0; k < program.plan->outputs.size(); ++k)
     if (program.copies_output(k)) return true;

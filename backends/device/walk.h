@@ -8,6 +8,7 @@
 
 #include "backends/device/joined.h"
 #include "backends/device/lowering.h"
+#include "backends/device/touched.h"
 #include "unroll/ops.h"
 
 namespace unroll::device {
@@ -66,6 +67,9 @@ class PlanWalk {
 
   Place place(const PlanPlaces& program, const Operand& operand, const Frame& frame) const;
   Place place(const PlanPlaces& program, ValueId id, const Frame& frame) const;
+  // Appends where regions of the plan lie.
+  void touches(const PlanPlaces& program, const std::vector<common::Region>& regions, bool writes, const Frame& frame,
+               std::vector<Touch>& out) const;
   void loop(const PlanPlaces& program, const LoopPlaces& loop, const Frame& frame);
   bool copies_outputs(const PlanPlaces& program) const;
   void output_copies(const PlanPlaces& program, const Frame& frame);

@@ -9,7 +9,7 @@ std::vector<BackendOption> vulkan_options() { return {}; }
 
 std::unique_ptr<Backend> make_vulkan_backend(const BackendOptions&) {
   throw Error(ErrorKind::device, "vulkan", "this build does not include Vulkan",
-              "Install libvulkan-dev, then run meson setup --reconfigure -Dvulkan=enabled and build again");
+              "Install libvulkan-dev, then configure a new build folder with -Dvulkan=enabled");
 }
 
 }  // namespace unroll

@@ -99,7 +99,8 @@ std::shared_ptr<Context> open_context(const BackendOptions& options) {
   const auto loops = how == "steps" ? vulkan::Loops::steps
                      : how == "whole" ? vulkan::Loops::whole
                                       : vulkan::Loops::automatic;
-  return std::make_shared<Context>(choice, validates, number_option(options, "iterations"), loops);
+  return std::make_shared<Context>(choice, validates, number_option(options, "iterations"), loops,
+                                   options.cache);
 }
 
 }  // namespace

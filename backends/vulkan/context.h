@@ -14,8 +14,14 @@ namespace unroll::vulkan {
 enum class Loops : std::uint8_t { automatic, steps, whole };
 
 struct Context {
-  Context(const Choice& choice, bool validates, std::uint32_t iterations, Loops how = Loops::automatic)
-      : loops(how), device(choice, validates, iterations), memory(device), pipelines(device), queue(device, memory) {}
+  // `cache`: the folder in which compiled shaders are kept; empty: nowhere.
+  Context(const Choice& choice, bool validates, std::uint32_t iterations, Loops how = Loops::automatic,
+          const std::string& cache = {})
+      : loops(how),
+        device(choice, validates, iterations),
+        memory(device),
+        pipelines(device, cache),
+        queue(device, memory) {}
   Setting setting() const { return {device.limits().local_size, device.limits().preserve_nan}; }
 
   const Loops loops;

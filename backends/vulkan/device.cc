@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "unroll/error.h"
 
@@ -140,6 +141,8 @@ void Device::read_limits(std::uint32_t iterations) {
   limits_.name = p.deviceName;
   limits_.driver = std::string(more.driverName) + " " + more.driverInfo;
   limits_.api = p.apiVersion;
+  limits_.vendor = p.vendorID, limits_.device = p.deviceID, limits_.driver_version = p.driverVersion;
+  std::copy(std::begin(p.pipelineCacheUUID), std::end(p.pipelineCacheUUID), limits_.cache_id.begin());
   limits_.is_cpu = p.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
   limits_.range = p.limits.maxStorageBufferRange;
   limits_.alignment = std::max<std::size_t>(4, p.limits.minStorageBufferOffsetAlignment);

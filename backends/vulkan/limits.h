@@ -2,6 +2,7 @@
 // What plans and kernels must respect on a device: limits that the driver states, and known ones that it does not.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -26,6 +27,9 @@ inline constexpr std::uint32_t k_iterations = 1u << 20;
 struct Limits {
   std::string name, driver;        // "llvmpipe (LLVM 15.0.6, 256 bits)", "llvmpipe, Mesa 22.3.6"
   std::uint32_t api = 0;           // VK_MAKE_API_VERSION
+  // Device and driver, as the driver marks what it compiled.
+  std::uint32_t vendor = 0, device = 0, driver_version = 0;
+  std::array<std::uint8_t, VK_UUID_SIZE> cache_id = {};
   bool is_cpu = false;
   std::size_t range = 0;           // maxStorageBufferRange, bytes
   std::size_t alignment = 256;     // minStorageBufferOffsetAlignment, bytes

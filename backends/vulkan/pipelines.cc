@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backends/vulkan/pipeline_file.h"
 #include "unroll/error.h"
 
 namespace unroll::vulkan {
@@ -68,7 +69,9 @@ const Kernel& Pipelines::get(const std::string& key, int buffers, const std::fun
   info.stage.pName = "main";
   info.layout = shape.pipeline;
   Kernel kernel{VK_NULL_HANDLE, &shape};
-  const VkResult made = f.CreateComputePipelines(device_.handle(), VK_NULL_HANDLE, 1, &info, nullptr, &kernel.pipeline);
+  PipelineFile file(device_, folder_, words, buffers);
+  const VkResult made = f.CreateComputePipelines(device_.handle(), file.cache(), 1, &info, nullptr, &kernel.pipeline);
+  if (made == VK_SUCCESS) file.keep();
   f.DestroyShaderModule(device_.handle(), module, nullptr);
   device_.check(made, "compiling a shader");
   return kernels_.emplace(key, kernel).first->second;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "backends/vulkan/device.h"
 #include "backends/vulkan/module.h"
@@ -25,7 +26,8 @@ struct Kernel {
 
 class Pipelines {
  public:
-  explicit Pipelines(Device& device) : device_(device) {}
+  // `folder`: where compiled shaders are kept between processes; empty: nowhere.
+  Pipelines(Device& device, std::string folder) : device_(device), folder_(std::move(folder)) {}
   ~Pipelines();
   Pipelines(const Pipelines&) = delete;
   Pipelines& operator=(const Pipelines&) = delete;
@@ -38,6 +40,7 @@ class Pipelines {
   const Layout& layout(int buffers);
 
   Device& device_;
+  std::string folder_;
   std::map<int, Layout> layouts_;
   std::map<std::string, Kernel> kernels_;
 };

@@ -41,6 +41,8 @@ struct NodeWork {
   std::vector<Dispatch> carried = {};            // in steps after the first, where there are some: with a product of
                                                  // the step before
   std::vector<std::int32_t> joined = {};         // other nodes whose work this is too
+  std::int32_t in_tile = -1;                     // product whose result the dispatch keeps to itself
+  std::int32_t carried_product = -1;             // product of `carried`
   int last_state = -1;                           // runs in the last step only, if the loop keeps this state
   std::shared_ptr<const PlanProgram> body = {};  // of a scan
   device::LoopPlaces loop = {};                  // likewise

@@ -186,10 +186,12 @@ void NodeCompiler::compile(NodeWork& work, const JoinedWork& joined) {
       local);
   if (joined.nodes.state >= 0) {
     work.carried = std::move(made.dispatches);
+    work.carried_product = joined.nodes.product;
     return;
   }
   work.dispatches = std::move(made.dispatches);
   work.joined.push_back(joined.nodes.product);
+  if (!joined.nodes.stores) work.in_tile = joined.nodes.product;
   for (const auto& [copy, gate] : joined.nodes.kept) work.joined.push_back(copy);
 }
 

@@ -30,7 +30,8 @@ Recorder::Recorder(Context& context, const Program& program, const Held& held, R
     : PlanWalk({whole(held.constants), whole(held.workspace), whole(held.copies), whole(held.params)}),
       context_(context), f_(context.device.f()), program_(program), held_(held), out_(out) {}
 
-void Recorder::record(const Frame& frame, bool timed) {
+void Recorder::record(const Frame& frame, bool timed, CommandLog* log) {
+  log_ = log;
   begin();
   if (timed) {
     out_.times_ = std::make_unique<TimeStamps>(context_);
@@ -51,56 +52,61 @@ void Recorder::begin() {
   context_.device.check(f_.BeginCommandBuffer(commands_, &start), "vkBeginCommandBuffer");
   in_commands_ = 0;
   bound_ = nullptr;
-  order();
+  barrier();
 }
 void Recorder::end() { context_.device.check(f_.EndCommandBuffer(commands_), "vkEndCommandBuffer"); }
 
-void Recorder::order() {
+void Recorder::barrier() {
   if (in_commands_ >= k_most_in_commands) {
     end();
     return begin();  // which has a barrier
   }
   context_.queue.barrier(commands_);
+  touched_.clear();
+  if (log_) log_->push_back({.is_barrier = true});
   ++out_.barriers_;
-  ++epoch_;
+}
+
+void Recorder::order_before(const std::vector<device::Touch>& touches) {
+  if (touched_.conflicts(touches)) barrier();
+  touched_.add(touches);
 }
 
 void Recorder::plan(const PlanProgram& program, const Frame& frame) {
-  const auto& edges = program.hazards->edges;
-  std::vector<std::uint64_t> done(program.hazards->tasks.size(), 0);  // [task] epoch in which it ended
-  std::map<int, std::vector<int>> before;
-  for (const auto& [a, b] : edges) before[b].push_back(a);
-  const auto order_after = [&](int task) {
-    for (const int earlier : before[task])
-      if (done[static_cast<std::size_t>(earlier)] == epoch_) return order();
-  };
   TimeStamps* const times = weight_ > 0 ? out_.times_.get() : nullptr;
   for (const NodeWork& work : program.works) {
     const auto state = static_cast<std::size_t>(std::max(work.last_state, 0));
     if (work.last_state >= 0 && !(frame.is_last && frame.kept_states[state])) continue;
-    // Spans of time do not overlap.
-    if (times) order();
-    else order_after(work.node);
-    for (const std::int32_t node : work.joined) order_after(node);
-    if (times) times->begin(commands_, &work, weight_);
+    if (times) {  // spans of time do not overlap
+      barrier();
+      times->begin(commands_, &work, weight_);
+    }
     if (work.body) {
       const double outside = weight_;
       loop(program, work.loop, frame);
       weight_ = outside;
-    }
-    const bool carries = frame.previous && !work.carried.empty();
-    for (const Dispatch& each : carries ? work.carried : work.dispatches) {
-      if (each.follows) order();
-      dispatch(program, each, frame);
+    } else {
+      dispatches(program, work, frame);
     }
     if (times) times->end(commands_);
-    done[static_cast<std::size_t>(work.node)] = epoch_;
-    for (const std::int32_t node : work.joined) done[static_cast<std::size_t>(node)] = epoch_;
   }
-  const auto copies = static_cast<int>(program.hazards->tasks.size()) - 1;
-  if (!copies_outputs(program)) return;
-  order_after(copies);
-  output_copies(program, frame);
+  if (copies_outputs(program)) output_copies(program, frame);
+}
+
+void Recorder::dispatches(const PlanProgram& program, const NodeWork& work, const Frame& frame) {
+  const auto& list = frame.previous && !work.carried.empty() ? work.carried : work.dispatches;
+  if (std::none_of(list.begin(), list.end(), [](const Dispatch& each) { return each.groups > 0; })) return;
+  const std::vector<device::Touch> touches = touches_of(program, work, frame);
+  order_before(touches);
+  ++units_;
+  for (const Dispatch& each : list) {
+    if (each.follows) {
+      barrier();
+      touched_.add(touches);
+    }
+    dispatch(program, each, frame);
+    if (log_ && each.groups > 0) log_dispatch(program, work, each, frame, touches);
+  }
 }
 
 std::size_t Recorder::bound_begin(const Place& place) const {
@@ -175,8 +181,13 @@ VkDescriptorSet Recorder::set(const Kernel& kernel, const Set& buffers) {
 
 void Recorder::copy(const Place& from, const Place& to, std::size_t bytes) {
   if (bytes == 0) return;
+  const std::vector<device::Touch> touches{{from.memory, from.at, from.at + bytes, false},
+                                           {to.memory, to.at, to.at + bytes, true}};
+  order_before(touches);
   const VkBufferCopy region{from.at, to.at, bytes};
   f_.CmdCopyBuffer(commands_, block_of(from).buffer, block_of(to).buffer, 1, &region);
+  ++units_;
+  if (log_) log_->push_back({.unit = units_, .touches = touches});
   ++in_commands_;
 }
 

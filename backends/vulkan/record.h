@@ -23,6 +23,18 @@ struct Held {
   Range copies;  // outputs that are copied, where an order of the copies does not suffice
 };
 
+// A recorded command and what it touches, for tests that check and count recordings.
+struct Command {
+  bool is_barrier = false;
+  // The run of a node that it is a part of. Of its dispatches only those that follow need a barrier before them.
+  int unit = -1;
+  bool follows = false;
+  const NodeWork* work = nullptr;           // null: a copy
+  std::vector<device::Touch> touches = {};   // of the whole unit
+  std::vector<device::Touch> operands = {};  // of the dispatch; `writes`: workspace, which only this node uses
+};
+using CommandLog = std::vector<Command>;
+
 // Command buffers, and what they refer to; freed when it is destroyed, which must be after their work.
 class Recording {
  public:
@@ -47,17 +59,26 @@ class Recording {
 class Recorder : private device::PlanWalk {
  public:
   Recorder(Context& context, const Program& program, const Held& held, Recording& out);
-  void record(const Frame& frame, bool timed = false);
+  // Appends the commands to `log`, if there is one.
+  void record(const Frame& frame, bool timed = false, CommandLog* log = nullptr);
 
  private:
   using Set = std::vector<std::pair<const Block*, std::pair<std::size_t, std::size_t>>>;
   void begin();
   void end();
-  void order() override;
+  void order() override {}  // each command is ordered by what it touches
   void plan(const PlanProgram& program, const Frame& frame);
   void step(const device::PlanPlaces& body, const Frame& frame, std::int64_t number, std::int64_t steps) override;
+  void dispatches(const PlanProgram& program, const NodeWork& work, const Frame& frame);
   void dispatch(const PlanProgram& program, const Dispatch& dispatch, const Frame& frame);
   void copy(const Place& from, const Place& to, std::size_t bytes) override;
+  void barrier();
+  // Puts a barrier before a command that touches this, if it needs one.
+  void order_before(const std::vector<device::Touch>& touches);
+  // touches.cc: of all dispatches of a node in this step.
+  std::vector<device::Touch> touches_of(const PlanProgram& program, const NodeWork& work, const Frame& frame) const;
+  void log_dispatch(const PlanProgram& program, const NodeWork& work, const Dispatch& dispatch, const Frame& frame,
+                    const std::vector<device::Touch>& touches);
   VkDescriptorSet set(const Kernel& kernel, const Set& buffers);
   VkDescriptorSet allocate(const Kernel& kernel);
   std::size_t bound_begin(const Place& place) const;
@@ -71,7 +92,9 @@ class Recorder : private device::PlanWalk {
   double weight_ = 1;             // of a span of time: the steps that a timed step stands for
   std::vector<double> outside_;   // [loop] the weight around it
   int in_commands_ = 0;     // weight of dispatches, and copies, of the open command buffer
-  std::uint64_t epoch_ = 0;  // barriers so far
+  device::Touched touched_;  // since the last barrier
+  CommandLog* log_ = nullptr;
+  int units_ = 0;  // nodes and copies so far, of the log
   const Kernel* bound_ = nullptr;
   std::map<std::pair<const Layout*, Set>, VkDescriptorSet> sets_;
   std::uint32_t free_sets_ = 0, free_buffers_ = 0;  // of the newest pool

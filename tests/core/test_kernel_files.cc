@@ -3,13 +3,18 @@
 #include <doctest/doctest.h>
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "backends/common/kernel_files.h"
 #include "tests/support/setting.h"
@@ -122,4 +127,59 @@ TEST_CASE("a folder that cannot be written is none") {
   const std::string path = kernel_path(folder.path / "file", k_needs, ".bin");
   write_kernel(path, k_needs, k_kernel);
   CHECK(read_kernel(path, k_needs).bytes.empty());
+}
+
+TEST_CASE("processes that write the same kernel, and are killed, leave a whole file") {
+  const Folder folder;
+  const std::string path = kernel_path(folder.path, k_needs, ".bin"), large(1 << 20, 'k');
+  constexpr int k_processes = 4, k_rounds = 8;
+  for (int round = 0; round < k_rounds; ++round) {
+    std::vector<pid_t> writers;
+    for (int k = 0; k < k_processes; ++k) {
+      const pid_t child = fork();
+      REQUIRE(child >= 0);
+      while (child == 0) write_kernel(path, k_needs, large);
+      writers.push_back(child);
+    }
+    // Readers find the kernel or none at any time, once it is there never damage.
+    for (int k = 0; k < 20; ++k) {
+      const KeptKernel kept = read_kernel(path, k_needs);
+      CHECK(kept.damage == "");
+      const bool is_whole = kept.bytes.empty() || kept.bytes == large;
+      CHECK(is_whole);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    for (const pid_t writer : writers) {
+      kill(writer, SIGKILL);
+      waitpid(writer, nullptr, 0);
+    }
+    CHECK(read_kernel(path, k_needs).damage == "");
+  }
+  write_kernel(path, k_needs, large);
+  const bool is_whole = read_kernel(path, k_needs).bytes == large;
+  CHECK(is_whole);
+}
+
+TEST_CASE("a folder that is too large loses the kernels that were used longest ago, and nothing else") {
+  const Folder folder;
+  const auto now = fs::file_time_type::clock::now();
+  std::vector<std::string> paths;
+  for (int k = 0; k < 6; ++k) {
+    const std::string needs = k_needs + std::to_string(k);
+    paths.push_back(kernel_path(folder.path, needs, ".bin"));
+    write_kernel(paths.back(), needs, k_kernel);
+    fs::last_write_time(paths.back(), now - std::chrono::hours(100 - k));
+  }
+  const std::string half_written = paths[0] + ".1234.1";  // of a process that was killed
+  write(half_written, std::string(100, '\0'));
+  fs::last_write_time(half_written, now - std::chrono::hours(200));
+  write(folder.path / "notes.txt", std::string(1000, '\0'));
+  CHECK(read_kernel(paths[0], k_needs + "0").bytes == k_kernel);  // used now
+  trim_kernels(folder.path, 3 * fs::file_size(paths[0]));
+  CHECK(fs::exists(paths[0]));
+  for (const int k : {1, 2, 3}) CHECK_FALSE(fs::exists(paths[static_cast<std::size_t>(k)]));
+  for (const std::size_t k : {4, 5}) CHECK(fs::exists(paths[k]));
+  CHECK_FALSE(fs::exists(half_written));
+  CHECK(fs::exists(folder.path / "notes.txt"));
+  trim_kernels(folder.path / "none", 0);
 }

@@ -3,12 +3,18 @@
 // within the device's limits, the choice of a device. Skips with the reason when there is no device.
 #include <doctest/doctest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmath>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <limits>
 #include <memory>
 
+#include "backends/vulkan/device.h"
 #include "core/support/philox.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -231,6 +237,31 @@ TEST_CASE("a device is chosen by number or by a part of its name") {
   CHECK_THROWS_AS(make_backend("vulkan:99"), Error);
   CHECK(make_backend("vulkan:lavapipe")->describe().runs == false);  // a profile keeps its name
   CHECK_THROWS_AS(make_backend("vulkan", {.own = {{"iterations", "0"}}}), Error);
+}
+
+// Tests of vulkan run under the validation layer where it is installed, see tests/meson.build.
+TEST_CASE("a mistake that the validation layer reports ends the program of a test") {
+  if (!std::getenv("VK_INSTANCE_LAYERS") || !open_or_skip()) {
+    std::printf("skipped: no validation layer\n");
+    return;
+  }
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    try {
+      vulkan::Device device({}, false, 0);
+      VkSemaphoreCreateInfo info{};
+      info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+      VkSemaphore never_destroyed = VK_NULL_HANDLE;
+      device.f().CreateSemaphore(device.handle(), &info, nullptr, &never_destroyed);
+    } catch (const Error&) {
+    }
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGTRAP);
 }
 
 TEST_CASE("f64 is refused with the reason") {

@@ -9,6 +9,9 @@
 #include <utility>
 
 #include "backends/vulkan/functions.h"
+#include "tests/support/memory_vfs.h"
+#include "tests/support/temp_folder.h"
+#include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
@@ -67,8 +70,8 @@ void tamper(Functions& functions) {
 }
 
 // Opens, uploads, compiles, runs twice and reads: x + 1, twice.
-float work() {
-  const auto backend = make_backend("vulkan");
+float work(const std::string& cache = {}) {
+  const auto backend = make_backend("vulkan", {.cache = cache});
   Graph graph;
   const Value x = graph.input("x", {DType::f32, {3}});
   const std::vector<Value> states{x};
@@ -140,8 +143,9 @@ TEST_CASE("much work may take long as long as some of it finishes; a device that
 
 TEST_CASE("each call that fails gives a typed error and no crash") {
   set_tamper(tamper);
+  const TempFolder cache;
   try {
-    REQUIRE(work() == k_wanted);
+    REQUIRE(work(cache / "kernels") == k_wanted);
   } catch (const Error& error) {
     set_tamper(nullptr);
     if (error.kind() != ErrorKind::device) throw;
@@ -153,7 +157,7 @@ TEST_CASE("each call that fails gives a typed error and no crash") {
   for (int due = 0; due < n; ++due) {
     fault() = {0, due, due % 2 ? VK_ERROR_DEVICE_LOST : VK_ERROR_OUT_OF_DEVICE_MEMORY, nullptr};
     try {
-      const float result = work();
+      const float result = work(cache / "kernels");
       CAPTURE(fault().failed);
       CHECK(result == k_wanted);  // it was a call whose failure harms nothing, such as a last wait
       ++survived;
@@ -169,5 +173,66 @@ TEST_CASE("each call that fails gives a typed error and no crash") {
   CHECK(thrown > survived);
   fault() = {};
   CHECK(work() == k_wanted);
+  set_tamper(nullptr);
+}
+
+namespace {
+
+TrainerOptions in_folder(Vfs& vfs, bool resume) {
+  TrainerOptions options = testing::small_training(14);  // a checkpoint every 6 updates
+  options.folder = "run";
+  options.vfs = &vfs;
+  options.resume = resume;
+  options.overwrite = !resume;
+  return options;
+}
+void train(Vfs& vfs, bool resume) {
+  const auto backend = make_backend("vulkan");
+  Trainer(std::make_shared<testing::TinyTask>(), *backend, in_folder(vfs, resume)).fit();
+}
+
+std::string last_checkpoint(Vfs& vfs) {
+  const Bytes bytes = vfs.read("run/last.safetensors", 1 << 24);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+TEST_CASE("training whose device fails ends with exit code 5 or 7, and resumes to the same bytes") {
+  constexpr int k_faults = 16;
+  set_tamper(tamper);
+  fault() = {};
+  MemoryVfs whole;
+  try {
+    train(whole, false);
+  } catch (const Error& error) {
+    set_tamper(nullptr);
+    if (error.kind() != ErrorKind::device) throw;
+    std::printf("skipped: %s\n", error.what());
+    return;
+  }
+  const int calls = fault().calls;
+  int thrown = 0, resumed = 0;
+  for (int k = 0; k < k_faults; ++k) {
+    MemoryVfs vfs;
+    const bool lost = k % 2 != 0;
+    fault() = {0, calls * k / k_faults + k, lost ? VK_ERROR_DEVICE_LOST : VK_ERROR_OUT_OF_DEVICE_MEMORY, nullptr};
+    CAPTURE(fault().due);
+    try {
+      train(vfs, false);
+    } catch (const Error& error) {
+      CHECK(exit_code(error.kind()) == (lost ? 5 : 7));
+      ++thrown;
+    }
+    fault() = {};
+    const bool has_checkpoint = vfs.exists("run/last.safetensors");
+    train(vfs, has_checkpoint);
+    resumed += has_checkpoint;
+    CHECK(last_checkpoint(vfs) == last_checkpoint(whole));
+  }
+  std::printf("%d of %d calls of a training failed: %d errors, %d runs resumed from a checkpoint\n", k_faults, calls,
+              thrown, resumed);
+  CHECK(thrown > k_faults / 2);
+  CHECK(resumed > 0);
   set_tamper(nullptr);
 }

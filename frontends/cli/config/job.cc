@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "frontends/cli/terminal/report.h"
@@ -93,9 +94,21 @@ TrainerOptions trainer_options(const Config& c) {
   return t;
 }
 
+std::string kernel_folder() {
+  const auto variable = [](const char* name) {
+    const char* text = std::getenv(name);
+    return std::string(text ? text : "");
+  };
+  // Relative paths are to be ignored (XDG Base Directory Specification).
+  if (const std::string folder = variable("XDG_CACHE_HOME"); folder.starts_with('/')) return folder + "/unroll";
+  const std::string home = variable("HOME");
+  return home.starts_with('/') ? home + "/.cache/unroll" : "";
+}
+
 std::unique_ptr<Backend> open_backend(const std::string& name, std::int64_t threads, bool predict, Trace* trace,
                                       Communicator* ranks) {
-  BackendOptions options{.threads = static_cast<int>(threads), .trace = trace, .communicator = ranks};
+  BackendOptions options{
+      .threads = static_cast<int>(threads), .cache = kernel_folder(), .trace = trace, .communicator = ranks};
   for (const BackendOption& option : backend_options(name))
     if (predict && option.name == "predict") options.own["predict"] = "true";
   return make_backend(name, options);

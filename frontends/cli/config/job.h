@@ -24,6 +24,8 @@ std::string data_line(const std::string& note);
 // What is odd about its data; throws as make_task where there is no such file or the config is wrong.
 DataCheck check_task_data(const Config& config, const std::string& folder);
 TrainerOptions trainer_options(const Config& config);
+// Where backends keep compiled kernels between runs: unroll in $XDG_CACHE_HOME, else in ~/.cache; empty: nowhere.
+std::string kernel_folder();
 // With `predict` reports say what calls were predicted to take, for which some backends measure the machine; others
 // do not know the option. 0 threads: as many as the backend chooses.
 std::unique_ptr<Backend> open_backend(const std::string& name, std::int64_t threads, bool predict = false,

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 
+#include "frontends/cli/config/job.h"
 #include "frontends/cli/measure/compare_model.h"
 #include "unroll/compare.h"
 #include "unroll/error.h"
@@ -22,10 +23,11 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* k_judge = "reference";
 constexpr const char* k_measured = "cpu";
 
+constexpr double k_enough = 0.1;  // seconds of calls of which the best counts
+
 // The best of some calls, in seconds.
 template <class F>
-double best_of(F call) {
-  constexpr double k_seconds = 0.1;
+double best_of(F call, double k_seconds = k_enough) {
   constexpr int k_fewest = 3;
   double best = 0, spent = 0;
   for (int n = 0; n < k_fewest || spent < k_seconds; ++n) {
@@ -39,7 +41,7 @@ double best_of(F call) {
 }
 
 // Seconds of a run of the graph on inputs of any values.
-double run_seconds(const Graph& graph, Backend& backend) {
+double run_seconds(const Graph& graph, Backend& backend, double enough = k_enough) {
   Program program(graph, backend);
   std::vector<std::unique_ptr<Buffer>> buffers;
   Bindings bindings;
@@ -54,22 +56,28 @@ double run_seconds(const Graph& graph, Backend& backend) {
   return best_of([&] {
     program.run(bindings);
     backend.wait();
-  });
+  }, enough);
 }
 
+// Of matrices of 1024 x 1024, or of smaller ones where these would take longer than a second.
 double product_rate(Backend& backend) {
-  constexpr std::int64_t k_size = 1024;
-  const Type type{DType::f32, {k_size, k_size}};
-  Graph graph;
-  graph.output("c", matmul(graph.input("a", type), graph.input("b", type)));
-  return 2.0 * k_size * k_size * k_size / run_seconds(graph, backend);
+  constexpr std::int64_t k_least = 128, k_most = 1024;
+  for (std::int64_t size = k_least;; size *= 2) {
+    const Type type{DType::f32, {size, size}};
+    Graph graph;
+    graph.output("c", matmul(graph.input("a", type), graph.input("b", type)));
+    const double flop = 2.0 * static_cast<double>(size * size * size);
+    const double seconds = run_seconds(graph, backend, size < k_most ? 0 : k_enough);
+    if (size == k_most || 8 * seconds > k_enough * 2) return flop / seconds;
+  }
 }
 
-// Of memory beyond all caches.
+// Of memory beyond all caches, or of the largest buffer.
 double stream_rate(Backend& backend) {
   std::size_t beyond = std::size_t{128} << 20;
   constexpr std::size_t k_most = std::size_t{512} << 20;
   for (const Cache& cache : data_caches()) beyond = std::max(beyond, std::min(k_most, 2 * cache.bytes));
+  if (const std::size_t most = backend.describe().largest_buffer_range; most > 0) beyond = std::min(beyond, most);
   Graph graph;
   const Type type{DType::f32, {static_cast<std::int64_t>(beyond / sizeof(float))}};
   graph.output("sum", reduce_sum(graph.input("x", type), {0}));
@@ -130,7 +138,8 @@ SelfTest self_test(bool as_json) {
   std::vector<Backend*> backends;
   owned.push_back(make_backend(k_judge));
   for (const BackendStatus& status : backends_of_machine())
-    if (status.available && status.name != k_judge && status.name != "null") owned.push_back(make_backend(status.name));
+    if (status.available && status.name != k_judge && status.name != "null")
+      owned.push_back(open_backend(status.name, 0));
   for (const auto& backend : owned) backends.push_back(backend.get());
   const auto task = stack_task({.cell = "lstm", .hidden = 16}, {.steps = 8, .batch = 4, .input = 8});
   CompareOptions how;

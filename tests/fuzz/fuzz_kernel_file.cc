@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file of a compiled kernel: whatever it holds, a kernel is read only from the file that was written, for what it
+// depends on.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "backends/common/kernel_files.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view file(reinterpret_cast<const char*>(data), size);
+  const auto kept = unroll::common::parse_kernel(file, "device");
+  if (!kept.bytes.empty() && (!kept.damage.empty() || kept.bytes.size() + 6 >= size || !file.ends_with(kept.bytes)))
+    std::abort();
+  return 0;
+}
