@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t k_chunk = std::size_t{8} << 20;     // of a copy through staging memory
 constexpr std::size_t k_staged = std::size_t{64} << 20;   // uploads under way at most
-// ns without a finished submission: the device hangs. A driver on the CPU compiles a shader in the first submission with
-// it, which takes up to 14 s of one processor (an LSTM in f16 with its gradient), and shares the machine.
+// ns without a finished submission: the device hangs. A driver on the CPU compiles a shader in the first submission
+// with it, which takes up to 14 s of one processor (an LSTM in f16 with its gradient), and shares the machine.
 constexpr std::uint64_t k_timeout = 60'000'000'000, k_timeout_cpu = 20 * k_timeout;
 
 }  // namespace
