@@ -27,6 +27,7 @@ struct Limits {
   std::string name, driver;        // "llvmpipe (LLVM 15.0.6, 256 bits)", "llvmpipe, Mesa 22.3.6"
   std::uint32_t api = 0;           // VK_MAKE_API_VERSION
   bool is_cpu = false;
+  bool small_sizes = false;          // kernels have the tiles and workgroups of CPU devices
   std::size_t range = 0;           // maxStorageBufferRange, bytes
   std::size_t alignment = 256;     // minStorageBufferOffsetAlignment, bytes
   std::uint32_t buffers = 4;       // storage buffers of a shader

@@ -58,7 +58,8 @@ BackendOptions validated(const BackendOptions& options) {
     }
   }();
   BackendOptions with = options;
-  if (const char* loops = std::getenv("UNROLL_VULKAN_LOOPS")) with.own.emplace("loops", loops);
+  for (const auto& [name, variable] : {std::pair("loops", "UNROLL_VULKAN_LOOPS"), {"sizes", "UNROLL_VULKAN_SIZES"}})
+    if (const char* value = std::getenv(variable)) with.own.emplace(name, value);
   if (installed) with.own.emplace("validation", "true");
   return with;
 }
