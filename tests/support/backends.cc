@@ -46,7 +46,8 @@ constexpr const char* k_reference = "reference";
 constexpr const char* k_inside_late = "cpu";
 constexpr const char* k_vulkan = "vulkan";
 
-// Under the validation layer where it is installed: any message of it is an error.
+// Under the validation layer where it is installed: any message of it is an error. UNROLL_VULKAN_LOOPS and
+// UNROLL_VULKAN_SIZES set the options of these names.
 BackendOptions validated(const BackendOptions& options) {
   static const bool installed = [] {
     try {
