@@ -99,8 +99,11 @@ std::shared_ptr<Context> open_context(const BackendOptions& options) {
   const auto loops = how == "steps" ? vulkan::Loops::steps
                      : how == "whole" ? vulkan::Loops::whole
                                       : vulkan::Loops::automatic;
-  return std::make_shared<Context>(choice, validates, number_option(options, "iterations"), loops,
-                                   options.cache);
+  auto context = std::make_shared<Context>(choice, validates, number_option(options, "iterations"), loops,
+                                           options.cache);
+  const std::string_view sizes = common::own_option(options, "sizes");
+  if (sizes == "small" || sizes == "large") context->device.set_small_sizes(sizes == "small");
+  return context;
 }
 
 }  // namespace
@@ -115,6 +118,7 @@ std::vector<BackendOption> vulkan_options() {
   return {{"device", {}, "Number of the device, or a part of its name; vulkan:NAME is short for it."},
           {"validation", {"false", "true"}, "Run under the Khronos validation layer; any message is an error."},
           {"loops", {"auto", "steps", "whole"}, "Run loops step by step, or whole loops as one kernel where it can."},
+          {"sizes", {"auto", "small", "large"}, "Tiles and workgroups: small ones suit CPU devices, large ones GPUs."},
           {"iterations", {}, "Most loop iterations of a shader's invocation, to test small limits."}};
 }
 

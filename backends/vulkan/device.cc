@@ -143,7 +143,7 @@ void Device::read_limits(std::uint32_t iterations) {
   limits_.api = p.apiVersion;
   limits_.vendor = p.vendorID, limits_.device = p.deviceID, limits_.driver_version = p.driverVersion;
   std::copy(std::begin(p.pipelineCacheUUID), std::end(p.pipelineCacheUUID), limits_.cache_id.begin());
-  limits_.is_cpu = p.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+  limits_.is_cpu = limits_.small_sizes = p.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
   limits_.range = p.limits.maxStorageBufferRange;
   limits_.alignment = std::max<std::size_t>(4, p.limits.minStorageBufferOffsetAlignment);
   limits_.buffers = std::min(p.limits.maxPerStageDescriptorStorageBuffers, p.limits.maxDescriptorSetStorageBuffers);

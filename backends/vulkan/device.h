@@ -32,6 +32,7 @@ class Device {
   VkQueue queue() const { return queue_; }
   std::uint32_t family() const { return family_; }
   const Limits& limits() const { return limits_; }
+  void set_small_sizes(bool has) { limits_.small_sizes = has; }
   const VkPhysicalDeviceMemoryProperties& memory_types() const { return memory_types_; }
   bool chosen_by_default() const { return by_default_; }
   const std::vector<std::string>& others() const { return others_; }

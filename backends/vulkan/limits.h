@@ -31,6 +31,7 @@ struct Limits {
   std::uint32_t vendor = 0, device = 0, driver_version = 0;
   std::array<std::uint8_t, VK_UUID_SIZE> cache_id = {};
   bool is_cpu = false;
+  bool small_sizes = false;          // kernels have the tiles and workgroups of CPU devices
   std::size_t range = 0;           // maxStorageBufferRange, bytes
   std::size_t alignment = 256;     // minStorageBufferOffsetAlignment, bytes
   std::uint32_t buffers = 4;       // storage buffers of a shader

@@ -97,7 +97,7 @@ RowLayout loop_row_layout(const common::Expression& e, std::uint32_t local_size,
 }
 
 std::optional<LoopTiling> choose_loop_tiling(const LoopStep& step, const Limits& limits, bool forced) {
-  const Machine& machine = limits.is_cpu ? k_cpu : k_gpu;
+  const Machine& machine = limits.small_sizes ? k_cpu : k_gpu;
   const bool shares = step.rows > 0;
   const Index unit = step.row_unit, wanted = (step.rows + machine.wanted_groups - 1) / machine.wanted_groups;
   const Index most = shares ? (std::clamp<Index>(wanted, 1, k_most_rows) + unit - 1) / unit * unit : 1;

@@ -62,7 +62,7 @@ std::uint64_t RowSchedule::iterations(std::uint32_t lanes) const {
 RowLayout row_layout(const RowSchedule& schedule, const Limits& limits) {
   RowLayout layout;
   const auto widest = static_cast<std::uint32_t>(schedule.widest());
-  if (limits.is_cpu) {
+  if (limits.small_sizes) {
     layout.lanes = std::min(k_cpu_lanes, limits.local_size);
     layout.stores_scalars = true;
   } else {
@@ -76,7 +76,7 @@ RowLayout row_layout(const RowSchedule& schedule, const Limits& limits) {
     reductions = std::max(reductions, static_cast<std::uint32_t>(loop.registers.size()));
   for (std::size_t r = schedule.first(); r < schedule.columns().size(); ++r)
     if (schedule.is_kept(r)) words += static_cast<std::uint32_t>(schedule.columns()[r]);
-  if (!limits.is_cpu) layout.teams = std::max(1u, std::min(k_team_lanes, limits.local_size) / layout.lanes);
+  if (!limits.small_sizes) layout.teams = std::max(1u, std::min(k_team_lanes, limits.local_size) / layout.lanes);
   // Half of the memory for values, so that two workgroups fit at once.
   const std::uint32_t most = limits.shared_bytes / 2 / 4;
   while (layout.teams > 1 && words * layout.teams > most) layout.teams /= 2;

@@ -56,7 +56,7 @@ std::uint32_t most_terms(const Tile& t, const Limits& limits) {
 }  // namespace
 
 std::optional<Tiling> choose_tiling(const ProductSizes& s, int gates, Sum sum, const Limits& limits) {
-  const Machine& machine = limits.is_cpu ? k_cpu : k_gpu;
+  const Machine& machine = limits.small_sizes ? k_cpu : k_gpu;
   std::optional<Tiling> best;
   double least = 0;
   for (const Tile& row : k_tiles) {

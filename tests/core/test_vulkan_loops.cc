@@ -130,10 +130,22 @@ TEST_CASE("cells and their gradients have the values of cpu at odd sizes, and th
 
 // Rows share workgroups in blocks that do not divide them, and loops are cut where few iterations are allowed.
 TEST_CASE("whole loops have the bits of their steps: forward, gradients, 16 bits, reversed, cut into dispatches") {
-  const auto steps = open_or_skip({.own = {{"loops", "steps"}}});
-  if (!steps) return;
-  const auto whole = open_or_skip({.own = {{"loops", "whole"}}});
-  const auto cut = open_or_skip({.own = {{"loops", "whole"}, {"iterations", "600"}}});
+  struct Way {
+    std::unique_ptr<Backend> steps, whole;
+    int dispatches = 0;
+  };
+  Way ways[3];  // cut by few iterations, then with the sizes of GPUs, where several subgroups meet at barriers
+  for (const bool whole : {false, true}) {
+    const std::string loops = whole ? "whole" : "steps";
+    const auto open = [&](Way& way, BackendOptions options) {
+      options.own.emplace("loops", loops);
+      (whole ? way.whole : way.steps) = open_or_skip(options);
+    };
+    open(ways[0], {});
+    if (whole) open(ways[1], {.own = {{"iterations", "600"}}});
+    open(ways[2], {.own = {{"sizes", "large"}}});
+  }
+  if (!ways[0].whole) return;
   struct Row {
     std::string cell;
     Sizes sizes;
@@ -144,7 +156,7 @@ TEST_CASE("whole loops have the bits of their steps: forward, gradients, 16 bits
                       {"gru", {4, 37, 11, 19}, Precision::f32},  {"gru", {5, 6, 3, 12}, Precision::bf16},
                       {"lnlstm", {3, 34, 3, 19}, Precision::f32}, {"lnlstm", {4, 5, 6, 9}, Precision::f16},
                       {"indrnn", {5, 13, 6, 9}, Precision::f32}};
-  int loops = 0, dispatches[2] = {0, 0};
+  int loops = 0;
   for (const Row& row : rows) {
     CAPTURE(row.cell);
     CAPTURE(row.sizes.H);
@@ -153,9 +165,10 @@ TEST_CASE("whole loops have the bits of their steps: forward, gradients, 16 bits
     const TensorMap inputs = numbers_for(graph);
     PlanOptions options;
     options.precision = row.precision;
-    const TensorMap wanted = Program(graph, *steps, options).run(inputs);
-    for (const bool is_cut : {false, true}) {
-      Program program(graph, is_cut ? *cut : *whole, options);
+    TensorMap wanted;
+    for (Way& way : ways) {
+      if (way.steps) wanted = Program(graph, *way.steps, options).run(inputs);
+      Program program(graph, *way.whole, options);
       const TensorMap got = program.run(inputs);
       for (const auto& result : wanted) {
         CAPTURE(result.first);
@@ -165,13 +178,14 @@ TEST_CASE("whole loops have the bits of their steps: forward, gradients, 16 bits
         int n = 0;
         if (std::sscanf(line.implementation.c_str(), "whole loop in %d", &n) != 1) continue;
         ++loops;
-        dispatches[is_cut] += n;
+        way.dispatches += n;
       }
     }
   }
-  std::printf("%d whole loops, in %d dispatches and in %d where they are cut\n", loops, dispatches[0], dispatches[1]);
-  CHECK(loops >= 2 * 2 * 8);  // each and its gradient, twice; some are too large for few iterations
-  CHECK(dispatches[1] > dispatches[0]);
+  std::printf("%d whole loops, in %d dispatches and in %d where they are cut\n", loops, ways[0].dispatches,
+              ways[1].dispatches);
+  CHECK(loops >= 3 * 2 * 8);  // each and its gradient, in three ways; some are too large for few iterations
+  CHECK(ways[1].dispatches > ways[0].dispatches);
 }
 
 TEST_CASE("values with one element per row stay what they are behind the reductions of the row") {

@@ -46,7 +46,8 @@ constexpr const char* k_reference = "reference";
 constexpr const char* k_inside_late = "cpu";
 constexpr const char* k_vulkan = "vulkan";
 
-// Under the validation layer where it is installed: any message of it is an error.
+// Under the validation layer where it is installed: any message of it is an error. UNROLL_VULKAN_LOOPS and
+// UNROLL_VULKAN_SIZES set the options of these names.
 BackendOptions validated(const BackendOptions& options) {
   static const bool installed = [] {
     try {
@@ -58,7 +59,8 @@ BackendOptions validated(const BackendOptions& options) {
     }
   }();
   BackendOptions with = options;
-  if (const char* loops = std::getenv("UNROLL_VULKAN_LOOPS")) with.own.emplace("loops", loops);
+  for (const auto& [name, variable] : {std::pair("loops", "UNROLL_VULKAN_LOOPS"), {"sizes", "UNROLL_VULKAN_SIZES"}})
+    if (const char* value = std::getenv(variable)) with.own.emplace(name, value);
   if (installed) with.own.emplace("validation", "true");
   return with;
 }
