@@ -97,12 +97,17 @@ void Recorder::dispatches(const PlanProgram& program, const NodeWork& work, cons
   const auto& list = frame.previous && !work.carried.empty() ? work.carried : work.dispatches;
   if (std::none_of(list.begin(), list.end(), [](const Dispatch& each) { return each.groups > 0; })) return;
   const std::vector<device::Touch> touches = touches_of(program, work, frame);
-  order_before(touches);
+  std::vector<device::Touch> all = touches;
+  for (const Dispatch& each : list) {
+    const auto bound = bound_by(program, each, frame, touches);
+    all.insert(all.end(), bound.begin(), bound.end());
+  }
+  order_before(all);
   ++units_;
   for (const Dispatch& each : list) {
     if (each.follows) {
       barrier();
-      touched_.add(touches);
+      touched_.add(all);
     }
     dispatch(program, each, frame);
     if (log_ && each.groups > 0) log_dispatch(program, work, each, frame, touches);

@@ -30,8 +30,9 @@ struct Command {
   int unit = -1;
   bool follows = false;
   const NodeWork* work = nullptr;           // null: a copy
-  std::vector<device::Touch> touches = {};   // of the whole unit
-  std::vector<device::Touch> operands = {};  // of the dispatch; `writes`: workspace, which only this node uses
+  std::vector<device::Touch> touches = {};   // bytes of the whole unit
+  std::vector<device::Touch> operands = {};  // what the dispatch binds: at least the bytes that it touches
+  std::size_t workspace_bytes = 0;           // of its operands
 };
 using CommandLog = std::vector<Command>;
 
@@ -75,8 +76,11 @@ class Recorder : private device::PlanWalk {
   void barrier();
   // Puts a barrier before a command that touches this, if it needs one.
   void order_before(const std::vector<device::Touch>& touches);
-  // touches.cc: of all dispatches of a node in this step.
+  // touches.cc: the bytes of all dispatches of a node in this step, and what one of them binds. The validation layer
+  // sees only the latter.
   std::vector<device::Touch> touches_of(const PlanProgram& program, const NodeWork& work, const Frame& frame) const;
+  std::vector<device::Touch> bound_by(const PlanProgram& program, const Dispatch& dispatch, const Frame& frame,
+                                      const std::vector<device::Touch>& touches) const;
   void log_dispatch(const PlanProgram& program, const NodeWork& work, const Dispatch& dispatch, const Frame& frame,
                     const std::vector<device::Touch>& touches);
   VkDescriptorSet set(const Kernel& kernel, const Set& buffers);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the dispatches of a recording touch: the bytes that the hazards of the plan state for their nodes, and
-// workspace.
+// what they bind.
 #include <algorithm>
 
 #include "backends/vulkan/record.h"
@@ -38,22 +38,30 @@ std::vector<device::Touch> Recorder::touches_of(const PlanProgram& program, cons
   std::erase_if(list, [&](const device::Touch& t) { return !t.writes && is_within(t, in_tile); });
   if (work.in_tile >= 0) touches(program, task(work.in_tile).reads, false, frame, list);
   if (carries) touches(program, task(work.carried_product).reads, false, *frame.previous, list);
-  for (const Dispatch& dispatch : carries ? work.carried : work.dispatches)
-    for (const Operand& operand : dispatch.operands) {
-      if (!operand.workspace) continue;
-      const Place p = place(program, operand, frame);
-      list.push_back({p.memory, p.begin, p.begin + p.bytes, true});
-    }
+  return list;
+}
+
+// Workspace counts as written, and so does what holds bytes that the node writes.
+std::vector<device::Touch> Recorder::bound_by(const PlanProgram& program, const Dispatch& dispatch, const Frame& frame,
+                                              const std::vector<device::Touch>& touches) const {
+  std::vector<device::Touch> list;
+  for (const Operand& operand : dispatch.operands) {
+    const Place p = place(program, operand, operand.previous ? *frame.previous : frame);
+    const auto holds = [&](const device::Touch& touch) {
+      return touch.writes && touch.memory == p.memory && touch.begin < p.begin + p.bytes && p.begin < touch.end;
+    };
+    const bool writes = operand.workspace || std::any_of(touches.begin(), touches.end(), holds);
+    list.push_back({p.memory, bound_begin(p), p.begin + p.bytes, writes});
+  }
   return list;
 }
 
 void Recorder::log_dispatch(const PlanProgram& program, const NodeWork& work, const Dispatch& dispatch,
                             const Frame& frame, const std::vector<device::Touch>& touches) {
   Command command{.unit = units_, .follows = dispatch.follows, .work = &work, .touches = touches};
-  for (const Operand& operand : dispatch.operands) {
-    const Place p = place(program, operand, operand.previous ? *frame.previous : frame);
-    command.operands.push_back({p.memory, p.at - operand.before, p.at + operand.bytes, operand.workspace});
-  }
+  command.operands = bound_by(program, dispatch, frame, touches);
+  for (const Operand& operand : dispatch.operands)
+    if (operand.workspace) command.workspace_bytes += operand.bytes;
   log_->push_back(std::move(command));
 }
 

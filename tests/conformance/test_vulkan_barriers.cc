@@ -42,18 +42,12 @@ bool clash(const std::vector<Touch>& a, const std::vector<Touch>& b) {
   return false;
 }
 
-// Operands of a dispatch that are results of its node, or workspace, count as written: which is not known.
-std::vector<Touch> operands_of(const Command& command) {
-  std::vector<Touch> list = command.operands;
-  for (Touch& operand : list)
-    for (const Touch& touch : command.touches) operand.writes |= touch.writes && overlap(operand, touch);
-  return list;
-}
-
-// Whether the second needs a barrier between the two.
+// Whether the second needs a barrier between the two. What a dispatch binds counts as touched: drivers and the
+// validation layer know no more.
 bool needs_barrier(const Command& first, const Command& second) {
-  if (first.unit != second.unit) return clash(first.touches, second.touches);
-  return second.follows && clash(operands_of(first), operands_of(second));
+  if (first.unit == second.unit) return second.follows && clash(first.operands, second.operands);
+  return clash(first.touches, second.touches) || clash(first.operands, second.operands) ||
+         clash(first.operands, second.touches) || clash(first.touches, second.operands);
 }
 
 std::string name_of(const Command& command, const Logged& logged) {

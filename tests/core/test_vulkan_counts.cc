@@ -138,14 +138,8 @@ Counted count(const testing::Logged& logged) {
     }
     if (command.unit == testing::k_uploads) continue;
     ++counted.dispatches;
-    std::vector<Touch> workspace, touches = command.touches;
-    for (const Touch& operand : command.operands)
-      if (operand.writes) workspace.push_back(operand);
-    std::erase_if(touches, [&](const Touch& t) {
-      return std::any_of(workspace.begin(), workspace.end(),
-                         [&](const Touch& w) { return t.memory == w.memory && t.begin == w.begin && t.end == w.end; });
-    });
-    counted.bytes += static_cast<double>(bytes_of(workspace, true));
+    const std::vector<Touch>& touches = command.touches;
+    counted.bytes += static_cast<double>(command.workspace_bytes);
     if (command.unit == unit) continue;  // of the same node
     unit = command.unit;
     counted.bytes += static_cast<double>(bytes_of(touches, false) + bytes_of(touches, true));

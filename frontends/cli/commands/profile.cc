@@ -40,7 +40,7 @@ void add_options(CLI::App& app, ProfileArguments& o) {
   add_set(app, o);
   add_seed(app, o);
   group(app, "Measurement");
-  show_default(add_integer(app, "--updates", o.updates, "Updates to measure, after 20 warm-up updates.",
+  show_default(add_integer(app, "--updates", o.updates, "Most updates to measure, after at most 20 warm-up updates.",
                            {1, 100000, 50}), "20");
   add_text(app, "--trace", o.trace, "FILE",
            "Write a Chrome trace of three further updates, for chrome://tracing or ui.perfetto.dev.");
@@ -56,8 +56,10 @@ void add_options(CLI::App& app, ProfileArguments& o) {
 
 using Clock = TimedBackend::Clock;
 
-// Updates before the first one that counts: schedules are chosen by timings of the first runs.
-constexpr std::int64_t k_warm_up = 20;
+// Updates before the first one that counts: schedules are chosen by timings of the first runs. On a slow device fewer,
+// and fewer are measured, unless their number is given.
+constexpr std::int64_t k_warm_up = 20, k_least_warm_up = 3, k_least_updates = 3;
+constexpr double k_long = 5;  // seconds of each
 constexpr std::int64_t k_traced_updates = 3;
 
 // Of one of several ranks, per update.
@@ -72,6 +74,7 @@ struct Exchanges {
 struct Measured {
   UpdateProfile calls;
   std::vector<Exchanges> exchanges;  // by rank; empty: alone
+  std::int64_t updates = 0;
   double update_ms = 0, least_ms = 0, median_ms = 0;  // of an update: mean, least, median
   double data_ms = 0, transfer_ms = 0, batch_ms = 0;
   Roofline roofline;
@@ -104,14 +107,14 @@ std::vector<Exchanges> of_all_ranks(Communicator& ranks, const Exchanges& own) {
   return all;
 }
 
-Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t updates, Trace* trace,
+Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t most, bool is_given, Trace* trace,
                  std::vector<HostLane>& lanes) {
   const auto task = std::make_shared<TimedTask>(model.task);
   TrainerOptions options = updates_alone(model.training);
   options.epochs = 0;
-  const std::int64_t traced = trace ? k_traced_updates : 0, end = k_warm_up + updates;
-  options.max_updates = std::max(options.max_updates, end + traced);
-  options.stop_at = end + traced;
+  const std::int64_t traced = trace ? k_traced_updates : 0;
+  options.stop_at = k_warm_up + most + traced;
+  options.max_updates = std::max(options.max_updates, options.stop_at);
   Trainer trainer(task, backend, options);
   if (!model.parameters.empty()) trainer.set_parameters(model.parameters);
 
@@ -123,19 +126,25 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
   Clock::time_point begin{}, last{};
   std::vector<double> times;  // of measured updates
   std::int64_t done = -1;     // asked before each update
+  std::int64_t warm = k_warm_up, end = warm + most;
   const auto each = [&] {
     const auto now = Clock::now();
     ++done;
-    if (done > k_warm_up && done <= end) times.push_back(1e3 * std::chrono::duration<double>(now - last).count());
+    const auto is_long = [&] { return !ranks && std::chrono::duration<double>(now - begin).count() > k_long; };
+    if (done == 0) begin = now;
+    if (done >= k_least_warm_up && done < warm && is_long()) warm = done, end = done + most;
+    if (done >= warm + k_least_updates && done < end && !is_given && is_long()) end = done;
+    if (done > warm && done <= end) times.push_back(1e3 * std::chrono::duration<double>(now - last).count());
     last = now;
-    if (done == k_warm_up) {
+    if (done == warm) {
       backend.mark();
       begin = now;
       if (ranks) exchanged_before = ranks->exchanged();
     }
     if (done == end) {
-      const auto n = static_cast<double>(updates);
-      m.calls = profile_updates(backend.ran(), updates);
+      m.updates = end - warm;
+      const auto n = static_cast<double>(m.updates);
+      m.calls = profile_updates(backend.ran(), m.updates);
       m.update_ms = 1e3 * std::chrono::duration<double>(now - begin).count() / n;
       std::sort(times.begin(), times.end());
       m.least_ms = times.front();
@@ -152,6 +161,7 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
       }
     }
     backend.await_call_from(Clock::now());
+    if (done == end + traced) return true;
     return stop_signal() != 0;  // several ranks have caught it
   };
   trainer.fit({}, each);
@@ -303,7 +313,7 @@ int profile(const ProfileArguments& options, const Config& config, Communicator*
   std::vector<HostLane> lanes;
   busy.say("profiling");
   model.training.stage = busy.stages();
-  Measured m = measure(model, backend, updates, trace.get(), lanes);
+  Measured m = measure(model, backend, updates, options.updates > 0, trace.get(), lanes);
   if (stop_signal() != 0) return 128 + stop_signal();
   if (!writes) return 0;
   busy.say("measuring the roofline");
@@ -311,7 +321,7 @@ int profile(const ProfileArguments& options, const Config& config, Communicator*
   busy.finish();
 
   Report report;
-  report.add("device", backend.describe().device).add("updates", updates).add("update_ms", m.update_ms);
+  report.add("device", backend.describe().device).add("updates", m.updates).add("update_ms", m.update_ms);
   report.add("min_ms", m.least_ms).add("median_ms", m.median_ms);
   report.add("run_ms", m.calls.run_ms);
   if (m.calls.predicted_ms > 0) report.add("predicted_ms", m.calls.predicted_ms);
