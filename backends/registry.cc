@@ -68,7 +68,9 @@ std::vector<BackendStatus> list_backends() {
   std::vector<BackendStatus> statuses;
   for (const BackendRow& row : k_backends) {
     try {
-      statuses.push_back({std::string(row.name), true, row.make({})->describe().device});
+      const auto backend = row.make({});
+      const Capabilities& can = backend->describe();
+      statuses.push_back({std::string(row.name), true, can.device, can.emulated});
     } catch (const Error& error) {
       statuses.push_back({std::string(row.name), false, error.what()});
     }

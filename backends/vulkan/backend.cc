@@ -38,6 +38,7 @@ class VulkanBackend final : public Backend {
     capabilities_.device = described(context_->device);
     capabilities_.dtypes = {DType::f32, DType::i32, DType::b8};
     if (limits.halves) capabilities_.dtypes.insert(capabilities_.dtypes.end(), {DType::bf16, DType::f16});
+    capabilities_.emulated = limits.is_cpu;
     capabilities_.flushes_denormals = true;
     capabilities_.fuses = true;
     capabilities_.groups_rows = true;

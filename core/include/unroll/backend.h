@@ -123,6 +123,7 @@ struct Capabilities {
   std::string name = {};    // "cpu"
   std::string device = {};  // description of the device
   bool runs = true;         // false: a profile, which plans and compiles for a device, but allocates and runs nothing
+  bool emulated = false;    // a driver runs the kernels on the host's processor, slowly: for tests
   std::vector<DType> dtypes = {};
   bool deterministic = true;  // bit-identical results for any number of threads
   // Results of magnitude below the smallest normal number of their dtype may be flushed to zero, in some or all nodes.
@@ -249,6 +250,7 @@ struct BackendStatus {
   std::string name;
   bool available;
   std::string detail;  // description of the device, or why it is unavailable
+  bool emulated = false;  // Capabilities::emulated
 };
 UNROLL_API std::vector<BackendStatus> list_backends();
 // Devices that plans can be made for without having them: "cuda:sm_90". make_backend takes these names too. Such a

@@ -69,7 +69,7 @@ std::vector<std::string> backend_names(const CompareArguments& o) {
   std::vector<std::string> names = o.backends;
   if (names.empty()) {
     for (const BackendStatus& status : list_backends())
-      if (status.available && status.name != "null") names.push_back(status.name);
+      if (status.available && !status.emulated && status.name != "null") names.push_back(status.name);
   }
   for (std::size_t k = 1; k < names.size(); ++k)
     if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(k), names[k]) !=
