@@ -7,6 +7,7 @@
 #include "backends/null/strict_memory.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
+#include "unroll/row_sums.h"
 
 namespace unroll::strict {
 
@@ -120,11 +121,18 @@ class Run {
     memory_.begin(task);
   }
 
+  // Elementwise nodes read an element before they write it, kernels of row groups what they need of a row.
+  static bool may_lie_under_result(const Node& node, const Shape& operand) {
+    if (is_elementwise(node.op) || node.op == Op::fused) return operand == node.outputs[0].shape;
+    if (node.op != Op::row_group) return false;
+    for (std::size_t k = 0; k < node.outputs.size(); ++k)
+      if (rows_per_sum(node, k) == 0 && operand == node.outputs[k].shape) return true;
+    return false;
+  }
   void run_plain(std::int32_t id) {
     const Node& node = graph_.node(id);
-    const bool by_element = is_elementwise(node.op) || node.op == Op::fused;
     for (const ValueId& input : node.inputs)
-      memory_.read(place(input), symbols(input), by_element && graph_.type(input).shape == node.outputs[0].shape);
+      memory_.read(place(input), symbols(input), may_lie_under_result(node, graph_.type(input).shape));
     const auto at = static_cast<std::size_t>(id);
     if (plan_.scratch_bytes[at] > 0)
       memory_.write({Storage::Place::arena, {Storage::Place::arena, 0}, plan_.scratch_offset[at], {1},
