@@ -36,7 +36,7 @@ struct Amount {
   std::uint64_t graphs, scans;
 };
 constexpr int k_most_threads = 4;
-constexpr Amount k_amounts[] = {{"cpu", 1000, 1000}, {k_late, 60, 60}, {"vulkan", 100, 24}, {"", 200, 200}};
+constexpr Amount k_amounts[] = {{"cpu", 1000, 1000}, {k_late, 60, 60}, {"vulkan", 24, 24}, {"", 200, 200}};
 Amount amount() {
   const std::vector<std::string> names = judged_backends();
   if (names.size() != 1) return k_amounts[0];
