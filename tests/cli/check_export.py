@@ -40,11 +40,15 @@ def checked(*arguments):
 
 def tasks(folder):
     """each task exports and computes the same, with the axes of a batch and of time free"""
-    for kind in KINDS:
-        run = folder / kind / "run"
-        ok("train", config(folder / kind, kind), "--out", run, "--max-updates", 3, *SMALL)
-        report = checked(run, "--out", folder / f"{kind}.onnx")
+    in_steps = ["--set", "model.input_feeding=true", "--set", "model.coverage=true"]
+    copies = ["--set", "model.pointer=true"]
+    for kind, *options in [*zip(KINDS), ("translate", *copies), ("translate", *copies, *in_steps)]:
+        run = folder / "-".join([kind, *options[1::2]]) / "run"
+        ok("train", config(run.parent, kind), "--out", run, "--max-updates", 3, *SMALL, *options)
+        report = checked(run, "--out", run.parent / "model.onnx")
         assert any("B" in text for text in report["inputs"]), report
+        has_pointer = kind == "summarize" or "model.pointer=true" in options
+        assert any("p_gen" in text for text in report["outputs"]) == has_pointer, report
 
 
 def headers(folder):
@@ -92,7 +96,8 @@ def streams(folder):
 
 def task_streams(folder):
     """tasks that read step by step export a stream; the others say why not"""
-    for kind, text in (("language-model", ""), ("forecast", ""), ("label", "no stream for task 'label'")):
+    for kind, text in (("language-model", ""), ("forecast", ""), ("label", "no stream for task 'label'"),
+                       ("translate", "no stream for task 'translate'")):
         run = folder / kind / "run"
         ok("train", config(folder / kind, kind), "--out", run, "--max-updates", 2, *SMALL)
         arguments = [run, "--stream", "--out", folder / f"{kind}.onnx"]

@@ -151,6 +151,28 @@ def packed_summaries(folder):
     assert f"{len(pairs)} rows, JSON lines, members body, title" in said, said
 
 
+def copying(folder):
+    """translate with a pointer writes names that no vocabulary has; its pictures have p_gen; it has no stream"""
+    run, lines = folder / "run", folder / "lines"
+    demo = config(folder, "translate").parent
+    names = ["".join("abcde"[(7919 * n + 13) // 5 ** k % 5] for k in range(6)) for n in range(800)]
+    (demo / "names.tsv").write_text("".join(f"the {one} of {other} came\t{one} kam\n"
+                                            for one, other in zip(names[::2], names[1::2])))
+    options = ["data.path=names.tsv", "data.tokens=words", "model.hidden=24", "train.batch=8", "train.lr=0.01"]
+    options = [part for option in options for part in ("--set", option)]
+    ok("train", demo / "config.toml", "--out", run, "--max-updates", 150, *options, "--set", "model.pointer=true")
+    assert ok("eval", run, "--json").json()["metrics"].keys() >= {"token_accuracy", "p_gen", "exact_match"}
+    lines.write_text("the rain of spain came\n\n")
+    for beam in (1, 3):
+        assert ok("predict", run, "--input", lines, "--beam", beam).out == "rain kam\n\n"
+    ok("predict", run, "--input", lines, "--svg", folder / "map.svg", "--explain-attention", folder / "map.html")
+    for picture in ("map.svg", "map.html"):
+        assert "p_gen" in (folder / picture).read_text() and "spain" in (folder / picture).read_text(), picture
+    refused(3, "stream", run, "--input", lines, says=["no stream for task 'translate'"])
+    refused(2, "train", demo / "config.toml", "--out", folder / "no", "--set", "model.coverage=true",
+            says=["coverage needs additive attention", "input_feeding = true"])
+
+
 def translating(folder):
     """predict writes targets, greedily or by beam; eval scores them; generate takes top-k and top-p"""
     run = folder / "run"
@@ -237,5 +259,5 @@ def precision_check(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, labelling, translating, summarizing, packed_summaries, documents,
+    run_checks([whole_flow, sampling, labelling, translating, copying, summarizing, packed_summaries, documents,
                 several_series, precision_check], work)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A summarize task small enough for the reference interpreter.
+// Pairs of texts small enough for the reference interpreter.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace unroll::testing {
 
-// "the <name> of <name> came" -> "<name> came": each name occurs in one line, so that no vocabulary has it.
-inline std::string small_summaries(int n = 60) {
+// "the <name> of <name> came" -> "<name> came": each name occurs in one line, so that no vocabulary has it. Targets may
+// have other words for "came" and "left".
+inline std::string small_summaries(int n = 60, const std::string& came = "came", const std::string& left = "left") {
   const auto name = [](int k) {
     std::string letters;
     for (int i = 0, rest = k * 7919 + 13; i < 6; ++i, rest /= 5) letters += static_cast<char>('a' + rest % 5);
@@ -17,9 +18,9 @@ inline std::string small_summaries(int n = 60) {
   };
   std::string text;
   for (int i = 0; i < n; ++i) {
-    const std::string who = name(2 * i), where = name(2 * i + 1), verb = i % 2 == 0 ? "came" : "left";
-    text += (i % 3 == 0 ? "today " : "") + std::string("the ") + who + " of " + where + " " + verb;
-    text += "\t" + who + " " + verb + "\n";
+    const std::string who = name(2 * i), where = name(2 * i + 1);
+    text += (i % 3 == 0 ? "today " : "") + std::string("the ") + who + " of " + where;
+    text += (i % 2 == 0 ? " came\t" : " left\t") + who + " " + (i % 2 == 0 ? came : left) + "\n";
   }
   return text;
 }

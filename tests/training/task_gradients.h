@@ -37,4 +37,18 @@ inline bool same_bits(const TensorMap& a, const TensorMap& b) {
   });
 }
 
+// A batch of pairs of texts with other numbers wherever nothing is: behind the ends of sources and of targets.
+inline Batch with_other_padding(const Batch& batch) {
+  Batch other = batch;
+  Tensor &source = other.inputs.at("source"), &before = other.inputs.at("before");
+  const Tensor &lengths = batch.inputs.at("lengths"), &labels = batch.inputs.at("labels");
+  const std::int64_t S = source.shape()[0], T = before.shape()[0], B = lengths.elements();
+  for (std::int64_t b = 0; b < B; ++b) {
+    for (auto s = static_cast<std::int64_t>(lengths.at(b)); s < S; ++s) source.set(s * B + b, 1);
+    for (std::int64_t t = 0; t < T; ++t)
+      if (labels.at(t * B + b) < 0) before.set(t * B + b, 1);
+  }
+  return other;
+}
+
 }  // namespace unroll::testing

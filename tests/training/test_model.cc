@@ -289,3 +289,35 @@ TEST_CASE("the forget bias is added to the forget gate's part only") {
   const Tensor bias = initialize(scope.parameters(), 1).at("bias_ih_l0");
   for (std::int64_t i = 0; i < 16; ++i) CHECK(bias.at(i) == (i / 4 == 1 ? 1 : 0));
 }
+
+TEST_CASE("a step reads slices of a sequence and values around the layer, and its outputs are stacked") {
+  Graph graph;
+  Scope scope(graph);
+  const Type type{DType::f32, {3, 2, 2}};
+  const Value x = graph.input("x", type), sequence = graph.input("sequence", type),
+              bias = graph.input("bias", {DType::f32, {2, 2}});
+  const CellFactory factory = [&](std::int64_t hidden) {
+    return Cell{{hidden}, [&](Step& step) {
+                  const Value h = step.state(0) + step.x() * step.slice_of(sequence) + step.outer(bias);
+                  return CellStep{{h}, h, {step.slice_of(sequence) + step.x()}};
+                }};
+  };
+  const CellLayerResult r = cell_layer(scope.child("layer"), factory, x, {.hidden = 2});
+  graph.output("y", r.y);
+  graph.output("added", r.outputs[0]);
+  TensorMap feed{{"x", Tensor(type)}, {"sequence", Tensor(type)}, {"bias", Tensor(DType::f32, {2, 2})}};
+  for (std::int64_t i = 0; i < 12; ++i) {
+    feed.at("x").set(i, static_cast<double>(i));
+    feed.at("sequence").set(i, static_cast<double>(2 - i));
+  }
+  for (std::int64_t i = 0; i < 4; ++i) feed.at("bias").set(i, static_cast<double>(10 * i));
+  for (const char* name : {"reference", "cpu"}) {
+    const TensorMap got = evaluate(graph, *make_backend(name), feed);
+    for (std::int64_t i = 0; i < 12; ++i) {
+      double h = 0;
+      for (std::int64_t k = i % 4; k <= i; k += 4) h += static_cast<double>(k * (2 - k) + 10 * (i % 4));
+      CHECK(got.at("y").at(i) == h);
+      CHECK(got.at("added").at(i) == 2);
+    }
+  }
+}

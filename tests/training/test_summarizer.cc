@@ -8,13 +8,12 @@
 
 #include "frontends/tasks/decode/beam_search.h"
 #include "frontends/tasks/decode/lanes.h"
-#include "frontends/tasks/summarize/summary_text.h"
+#include "frontends/tasks/decode/pair_text.h"
 #include "tests/training/held_memory.h"
 #include "tests/training/small_summaries.h"
 #include "tests/training/small_tasks.h"
+#include "tests/training/text_scorer.h"
 #include "unroll/error.h"
-#include "unroll/inference.h"
-#include "unroll/network.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -24,46 +23,9 @@ namespace {
 using Tokens = std::vector<std::int32_t>;
 const std::string k_report = "the rain of spain came";  // rain and spain are unknown
 
-// A trained model and what scores any text with it: the network of task_inference, run over the whole text.
-struct Scorer {
-  Trained trained;
-  SummaryCoder coder;
-  SourceTokens source;
-  Model model;
-  Scorer(const SummarizeOptions& o, const std::string& text, const std::string& line, std::int64_t updates)
-      : trained(make_summarize(o, text, "small"), updates), coder(SummaryCoder::of(trained.metadata)),
-        source(coder.source(line, "test")),
-        model(*trained.backend, task_inference(trained.metadata).network, trained.parameters) {}
-
-  struct Score {
-    double log_probability = 0;
-    std::vector<float> coverage;  // by source token, of all steps up to the end
-  };
-  // log P of the words alone, without the end.
-  double prefix(const Tokens& text) { return score(text, /*ends=*/false).log_probability; }
-  Score score(const Tokens& text, bool ends = true) {
-    const auto S = static_cast<std::int64_t>(source.ids.size()), T = static_cast<std::int64_t>(text.size()) + 1;
-    Tokens read{coder.end()}, labels = text;
-    for (const std::int32_t id : text) read.push_back(coder.known(id));
-    labels.push_back(coder.end());
-    const auto lengths = Tensor::from<std::int32_t>({1}, {static_cast<std::int32_t>(S)});
-    const TensorMap out = model.run({{"source", Tensor::from<std::int32_t>({S, 1}, source.ids)},
-                                     {"source_lengths", lengths},
-                                     {"target", Tensor::from<std::int32_t>({T, 1}, read)}});
-    Score result{0, std::vector<float>(static_cast<std::size_t>(S))};
-    for (std::int64_t t = 0; t < (ends ? T : T - 1); ++t) {
-      const std::int32_t label = labels[static_cast<std::size_t>(t)];
-      double p = label < coder.tokens() ? out.at("probabilities").at(t * coder.tokens() + label) : 0;
-      for (std::int64_t s = 0; s < S; ++s) {
-        const double a = out.at("attention").at(t * S + s);
-        result.coverage[static_cast<std::size_t>(s)] += static_cast<float>(a);
-        if (source.copies[static_cast<std::size_t>(s)] == label) p += (1 - out.at("p_gen").at(t)) * a;
-      }
-      result.log_probability += std::log(p);
-    }
-    return result;
-  }
-};
+Trained trained_summaries(const SummarizeOptions& o, const std::string& text, std::int64_t updates) {
+  return Trained(make_summarize(o, text, "small"), updates);
+}
 
 SummarizeOptions tiny_options() {
   SummarizeOptions o = small_summary_options();
@@ -77,8 +39,8 @@ const std::string k_tiny = "a x b\tx a\nb y a\ty b\na z b\tz a\nb w a\tw b\na v 
 // Every text of at most `longest` tokens without the unknown one, as the search may write it.
 std::vector<Tokens> all_texts(const Scorer& s, std::size_t shortest, std::size_t longest) {
   Tokens words;
-  for (std::int32_t id = 0; id < s.coder.tokens() + static_cast<std::int32_t>(s.source.unknown.size()); ++id)
-    if (id != s.coder.end() && id != s.coder.tokenizer().unknown()) words.push_back(id);
+  for (std::int32_t id = 0; id < s.coder.tokens() + static_cast<std::int32_t>(s.source.extended.size()); ++id)
+    if (id != s.coder.end() && id != s.coder.target_tokenizer().unknown()) words.push_back(id);
   std::vector<Tokens> all{{}}, kept;
   for (std::size_t from = 0, length = 0; length < longest; ++length) {
     const std::size_t end = all.size();
@@ -96,7 +58,7 @@ std::vector<Tokens> all_texts(const Scorer& s, std::size_t shortest, std::size_t
 }  // namespace
 
 TEST_CASE("a wide beam writes the best of all texts") {
-  Scorer s(tiny_options(), k_tiny, "a q b", 40);
+  Scorer s(trained_summaries(tiny_options(), k_tiny, 40), "a q b");
   struct Row {
     double length_penalty, coverage_penalty;
     std::int64_t min_length;
@@ -131,7 +93,7 @@ TEST_CASE("a wide beam writes the best of all texts") {
 }
 
 TEST_CASE("a beam of 4 writes what a search writes that runs every hypothesis from the beginning") {
-  Scorer s(tiny_options(), k_tiny, "a q b", 40);
+  Scorer s(trained_summaries(tiny_options(), k_tiny, 40), "a q b");
   std::size_t exact = 0;
   const std::vector<std::string> lines{"a q b", "b q a", "a b", "q", "r q a b", "b"};
   for (const std::string& line : lines) {
@@ -185,7 +147,7 @@ TEST_CASE("a beam of 4 writes what a search writes that runs every hypothesis fr
 }
 
 TEST_CASE("a thousand texts take the memory of a few") {
-  const Scorer s(small_summary_options(), small_summaries(), k_report, 5);
+  const Scorer s(trained_summaries(small_summary_options(), small_summaries(), 5), k_report);
   Summarizer summarizer(s.trained.metadata, s.trained.parameters, *s.trained.backend);
   std::vector<std::string> lines;
   for (int i = 0; i < 1000; ++i) {
@@ -212,7 +174,7 @@ TEST_CASE("the model learns to copy names that it has never seen") {
   o.embedding = 12;
   o.coverage = false;
   o.label_smoothing = 0;
-  Scorer s(o, small_summaries(400), k_report, 150);
+  Scorer s(trained_summaries(o, small_summaries(400), 150), k_report);
   Summarizer summarizer(s.trained.metadata, s.trained.parameters, *s.trained.backend);
   std::int64_t right = 0, n = 0;
   s.trained.task = make_summarize(o, small_summaries(400), "small", s.trained.metadata);
@@ -242,7 +204,7 @@ TEST_CASE("the model learns to copy names that it has never seen") {
 }
 
 TEST_CASE("texts in a batch give what each gives alone") {
-  const Scorer s(small_summary_options(), small_summaries(), k_report, 20);
+  const Scorer s(trained_summaries(small_summary_options(), small_summaries(), 20), k_report);
   Summarizer summarizer(s.trained.metadata, s.trained.parameters, *s.trained.backend);
   const std::vector<std::string> lines{k_report, "", "the a of b left", "x", "  ",
                                        "today the c of d came today the c of d",
@@ -267,7 +229,7 @@ TEST_CASE("the unknown token is never written, and lengths are kept") {
   for (const bool pointer : {true, false}) {
     SummarizeOptions o = small_summary_options();
     o.pointer = o.coverage = pointer;
-    const Scorer s(o, small_summaries(), k_report, 5);
+    const Scorer s(trained_summaries(o, small_summaries(), 5), k_report);
     Summarizer summarizer(s.trained.metadata, s.trained.parameters, *s.trained.backend);
     for (const std::int64_t beam : {1, 4, 500}) {
       const std::string line[] = {k_report};
@@ -285,7 +247,7 @@ TEST_CASE("the unknown token is never written, and lengths are kept") {
 TEST_CASE("what cannot be read is refused, and what is too long is cut and counted") {
   SummarizeOptions o = small_summary_options();
   o.source_tokens = 6;
-  const Scorer s(o, small_summaries(), k_report, 5);
+  const Scorer s(trained_summaries(o, small_summaries(), 5), k_report);
   Summarizer summarizer(s.trained.metadata, s.trained.parameters, *s.trained.backend);
   CHECK(summarizer.summarize("").empty());
   CHECK_THROWS_WITH_AS(summarizer.summarize("a\xFF"), doctest::Contains("not UTF-8 at byte 2"), Error);

@@ -46,20 +46,6 @@ std::shared_ptr<const PairTask> small_translate(const TranslateOptions& o = smal
   return make_translate(o, small_pairs(), "small pairs");
 }
 
-// The batch with other numbers wherever nothing is: behind the ends of sources and of targets.
-Batch with_other_padding(const Batch& batch) {
-  Batch other = batch;
-  Tensor &source = other.inputs.at("source"), &before = other.inputs.at("before");
-  const Tensor &lengths = batch.inputs.at("lengths"), &labels = batch.inputs.at("labels");
-  const std::int64_t S = source.shape()[0], T = before.shape()[0], B = lengths.elements();
-  for (std::int64_t b = 0; b < B; ++b) {
-    for (auto s = static_cast<std::int64_t>(lengths.at(b)); s < S; ++s) source.set(s * B + b, 1);
-    for (std::int64_t t = 0; t < T; ++t)
-      if (labels.at(b * T + t) < 0) before.set(t * B + b, 1);
-  }
-  return other;
-}
-
 // log p of the next token of two letters and the end (2), whatever came before: a table by length.
 struct Table {
   std::vector<std::vector<double>> p;                                // [step][token]
@@ -109,18 +95,25 @@ TEST_CASE("every pair is in one split and once in an epoch") {
 
 TEST_CASE("what fills sources and targets up changes neither loss nor gradient, bit for bit") {
   for (const char* attention : {"dot", "additive"})
-    for (const double sampling : {0.0, 0.5}) {
-      CAPTURE(attention);
-      CAPTURE(sampling);
-      TranslateOptions o = small_options();
-      o.attention = attention;
-      o.scheduled_sampling = sampling;
-      const auto task = small_translate(o);
-      const Batch batch = task->batch(Split::train, 1, 0, 2);
-      const TensorMap plain = loss_and_gradients(*task, batch);
-      CHECK(plain.at("loss").at(0) > 0.5);
-      CHECK(same_bits(plain, loss_and_gradients(*task, with_other_padding(batch))));
-    }
+    for (const double sampling : {0.0, 0.5})
+      for (const bool input_feeding : {false, true})
+        for (const bool pointer : {false, true}) {
+          CAPTURE(attention);
+          CAPTURE(sampling);
+          CAPTURE(input_feeding);
+          CAPTURE(pointer);
+          TranslateOptions o = small_options();
+          o.attention = attention;
+          o.scheduled_sampling = sampling;
+          o.input_feeding = input_feeding;
+          o.pointer = pointer;
+          o.coverage = input_feeding && std::string(attention) == "additive";
+          const auto task = small_translate(o);
+          const Batch batch = task->batch(Split::train, 1, 0, 2);
+          const TensorMap plain = loss_and_gradients(*task, batch);
+          CHECK(plain.at("loss").at(0) > 0.5);
+          CHECK(same_bits(plain, loss_and_gradients(*task, with_other_padding(batch))));
+        }
 }
 
 TEST_CASE("scheduled sampling feeds the model's own predictions, all of them at 1, none at 0") {
@@ -237,4 +230,11 @@ TEST_CASE("bad pairs and options are refused with the line or the rule") {
   other = o;
   other.tokens = "syllables";
   CHECK_THROWS_WITH_AS(small_translate(other), doctest::Contains("bpe"), Error);
+  other = o;
+  other.coverage = true;
+  CHECK_THROWS_WITH_AS(small_translate(other), doctest::Contains("coverage needs additive attention"), Error);
+  other.input_feeding = true;
+  CHECK_NOTHROW(small_translate(other));
+  other.attention = "dot";
+  CHECK_THROWS_WITH_AS(small_translate(other), doctest::Contains("coverage needs additive attention"), Error);
 }

@@ -43,8 +43,8 @@ struct SentenceExample {
 
 struct TranslationExample {
   std::string source, target, written;
-  double log_probability = 0;       // of `written`, natural logarithm
-  Translator::Attention attention;  // of `written` to `source`
+  double log_probability = 0;  // of `written`, natural logarithm
+  WrittenAttention attention;  // of `written` to `source`
 };
 
 // What fits the task is filled in, the rest is empty.

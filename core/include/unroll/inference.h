@@ -37,7 +37,8 @@ struct UNROLL_API TensorSpec {
 //   document        ids [W,S*B], words i32 [S*B], sentences i32 [B] -> probabilities [B,K]. Sentence s of document b is
 //                   column s * B + b; `words` counts its words, `sentences` those of a document.
 //   translate       source [S,B], source_lengths [B], target [T,B] -> log_probabilities [B,T,V] of the tokens that
-//                   follow each target token. The first target token is V - 1, which also ends a text.
+//                   follow each target token. The first target token is V - 1, which also ends a text. With
+//                   model.pointer the outputs are those of summarize.
 //   summarize       the same inputs -> probabilities [T,B,V] of writing each token, attention [T,B,S] and p_gen [T,B].
 //                   Without model.pointer there is no p_gen; else source step s is copied with probability
 //                   (1 - p_gen) attention[s].

@@ -109,7 +109,15 @@ struct ScoredText {
   double score = 0;            // the same with the penalties of DecodeOptions
 };
 
-// Targets for source lines, from a `translate` task.
+// How much each written token attends to each source token; rows sum to 1.
+struct WrittenAttention {
+  std::vector<std::string> source, target;  // tokens as text; "" for the end of the target
+  std::vector<float> weights;               // [target, source]
+  std::vector<float> p_gen;                 // [target]: that a token is not copied; empty without a pointer
+};
+
+// Targets for source lines, from a `translate` task. With a pointer, words of the source that the target vocabulary
+// lacks can be copied, and the unknown token is never written.
 class UNROLL_API Translator {
  public:
   Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
@@ -127,11 +135,7 @@ class UNROLL_API Translator {
   std::vector<Result> predict(std::span<const std::string> sources, const DecodeOptions& options = {});
   std::string translate(std::string_view source, const DecodeOptions& options = {});  // of one source
 
-  // How much each written token attends to each source token; rows sum to 1.
-  struct Attention {
-    std::vector<std::string> source, target;  // tokens as text; "" for the end of the target
-    std::vector<float> weights;               // [target, source]
-  };
+  using Attention = WrittenAttention;
   Attention attention(std::string_view source, std::string_view target);
 
  private:
@@ -158,11 +162,7 @@ class UNROLL_API Summarizer {
   std::vector<Result> predict(std::span<const std::string> sources, const DecodeOptions& options = {});
   std::string summarize(std::string_view source, const DecodeOptions& options = {});  // the best one of one source
 
-  // How much each written token attends to each source token, and p_gen, the probability that it comes from the
-  // vocabulary and is not copied (1 without a pointer).
-  struct Attention : Translator::Attention {
-    std::vector<float> p_gen;  // [target]
-  };
+  using Attention = WrittenAttention;
   Attention attention(std::string_view source, std::string_view summary);
 
  private:

@@ -220,16 +220,28 @@ struct SamplingOptions {
   std::int64_t sampling_batches = 1000;
 };
 
+// The decoder of a task that writes a text for each text.
+struct DecoderOptions : SamplingOptions {
+  std::string attention = "additive";  // dot, additive
+  // Each step of the decoder reads the context that the step before attended to (Luong et al. 2015, section 3.3); the
+  // decoder then has one layer. Without it all steps of a target are computed at once.
+  bool input_feeding = false;
+  bool pointer = false;        // copy words of the source (See, Liu, Manning 2017, section 2.2)
+  bool coverage = false;       // the attention reads the sum of its past weights (section 2.3); with input_feeding
+  double coverage_weight = 1;  // lambda of eq. 13; only with coverage
+  bool tied = false;           // share the weight of the decoder's embedding with its output layer
+};
+
 // Sequence-to-sequence model: maps a line of text to another line. The file has one `source<TAB>target` pair per line,
 // or it is a CSV with these two columns, with a header or without.
 // An encoder reads the source. A decoder with attention over the encoder outputs writes the target. In training the
 // decoder reads the true previous token (teacher forcing) or, with scheduled_sampling, its own prediction. Metrics:
-// token_accuracy and perplexity, both with teacher forcing; use Translator and text_scores to evaluate free decoding.
-// Pairs are assigned to the splits by split_seed. The decoder has the encoder's options, but reads in one direction.
-struct TranslateOptions : TextRowsOptions, SamplingOptions {
-  std::string attention = "additive";  // dot, additive
-  std::string tokens = "characters";   // bytes, characters, words, bpe; sources and targets have separate vocabularies
-  bool tied = false;                   // share the weight of the decoder's embedding with its output layer
+// token_accuracy and perplexity, p_gen with a pointer and coverage_loss, all with teacher forcing; use Translator and
+// text_scores to evaluate free decoding. Pairs are assigned to the splits by split_seed. The decoder has the encoder's
+// options, but reads in one direction. A word that is copied has its number in the target vocabulary or, where that
+// lacks it, one of its own.
+struct TranslateOptions : TextRowsOptions, DecoderOptions {
+  std::string tokens = "characters";  // bytes, characters, words, bpe; sources and targets have separate vocabularies
 };
 // A task that writes a text for each text.
 class UNROLL_API PairTask : public Task {
@@ -250,7 +262,8 @@ UNROLL_API std::shared_ptr<const PairTask> make_translate(const TranslateOptions
 // has a `text<TAB>summary` pair per line, or is a CSV. Sources and targets share a vocabulary. Metrics, with teacher
 // forcing: perplexity per token; p_gen, the mean probability of writing from the vocabulary; coverage_loss. Use
 // Summarizer and text_scores to evaluate free decoding. Rows are assigned to the splits by a column or by split_seed.
-struct SummarizeOptions : TextRowsOptions, SamplingOptions {
+struct SummarizeOptions : TextRowsOptions, DecoderOptions {
+  SummarizeOptions() { input_feeding = pointer = true; }
   std::string tokens = "words";      // bytes, characters, words, bpe
   bool lowercase = false;            // A to Z in lower case, in sources and targets
   std::string source, target;        // columns by name or number; empty: as for PairsFormat
@@ -259,11 +272,7 @@ struct SummarizeOptions : TextRowsOptions, SamplingOptions {
   std::int64_t target_tokens = 100;  // a longer target is cut, and none is decoded beyond this length
   // Source tokens that the encoder reads at a time, each chunk from a zero state; the decoder attends to all. 0: whole.
   std::int64_t chunk = 0;
-  bool pointer = true;               // copy words of the source (section 2.2)
-  bool coverage = false;             // the attention reads the sum of its past weights (section 2.3)
-  double coverage_weight = 1;        // lambda of eq. 13; only with coverage
   bool shared_embedding = true;      // encoder and decoder have one embedding
-  bool tied = false;                 // share the weight of the decoder's embedding with the output layer
 };
 UNROLL_API std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options, std::string_view text,
                                                           const std::string& name, const Metadata& fitted = {});

@@ -70,7 +70,7 @@ class Answers {
   virtual std::vector<Panel> panels() { return {}; }  // pictures of the first answers
   // Whether there are attention maps of the first answers, which a page shows.
   virtual bool explains_attention() const { return false; }
-  virtual std::vector<Summarizer::Attention> attentions() { return {}; }
+  virtual std::vector<WrittenAttention> attentions() { return {}; }
 };
 
 inline constexpr std::size_t k_most_drawn = 12;  // lines of a file whose answers are drawn

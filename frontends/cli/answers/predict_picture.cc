@@ -53,7 +53,7 @@ void check_attention(const Answers& answers, const PredictArguments& options) {
 
 void write_attention(const RunFolder& run, const PredictArguments& options, Answers& answers) {
   if (options.attention.empty()) return;
-  const std::vector<Summarizer::Attention> maps = answers.attentions();
+  const std::vector<WrittenAttention> maps = answers.attentions();
   if (maps.empty()) refuse_empty("--explain-attention", options);
   write_file(options.attention, attention_page(title_of(run, options), maps));
 }

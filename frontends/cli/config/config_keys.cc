@@ -42,6 +42,7 @@ using Document = DocumentOptions;
 using Translate = TranslateOptions;
 using Summarize = SummarizeOptions;
 using Sampling = SamplingOptions;
+using Decoder = DecoderOptions;
 using Optimizer = OptimizerOptions;
 using Schedule = ScheduleOptions;
 using Clip = ClipOptions;
@@ -161,21 +162,24 @@ constexpr KeySpec k_schema[] = {
     key("model.embedding", between(1, 1e6), k_words, "width of the token embedding",
         k_fixed, at<&LanguageModel::embedding>, at<&TextRows::embedding>),
     key("model.tied", any, k_language_model | k_pairs,
-        "share the weight of the embedding with the output layer, whose input must have the same width",
-        k_fixed, at<&LanguageModel::tied>, at<&Translate::tied>, at<&Summarize::tied>),
+        "share the weight of the (decoder's) embedding with the output layer; language-model: the input of that layer "
+        "must have the same width", k_fixed, at<&LanguageModel::tied>, at<&Decoder::tied>),
     key("model.shared_embedding", any, k_summarize, "encoder and decoder share one embedding",
         k_fixed, at<&Summarize::shared_embedding>),
-    key("model.pointer", any, k_summarize,
-        "pointer-generator: each step may copy a source word, also one that the vocabulary lacks",
-        k_fixed, at<&Summarize::pointer>),
-    key("model.coverage", any, k_summarize,
-        "the attention reads the sum of its past weights, and a loss penalizes attending twice",
-        k_fixed, at<&Summarize::coverage>),
+    key("model.input_feeding", any, k_pairs,
+        "each step of the decoder reads the context of the step before, and the decoder has one layer; false: all "
+        "steps are computed at once", k_fixed, at<&Decoder::input_feeding>),
+    key("model.pointer", any, k_pairs,
+        "pointer-generator: each step may copy a source word, also one that the (target) vocabulary lacks",
+        k_fixed, at<&Decoder::pointer>),
+    key("model.coverage", any, k_pairs,
+        "the attention reads the sum of its past weights, and a loss penalizes attending twice; needs input_feeding "
+        "and additive attention", k_fixed, at<&Decoder::coverage>),
     key("model.chunk", between(0, 1e5), k_summarize,
         "source tokens that the encoder reads from a zero state, chunk by chunk at once; 0: the whole source",
         k_fixed, at<&Summarize::chunk>),
-    key("model.attention", one_of("dot|additive"), k_translate, "attention of the decoder over the source",
-        k_fixed, at<&Translate::attention>),
+    key("model.attention", one_of("dot|additive"), k_pairs, "attention of the decoder over the source",
+        k_fixed, at<&Decoder::attention>),
     key("model.pooling", "\"final\"", one_of("final|mean|max|attention"), k_classify | k_document,
         "pooling over time: last output, mean, maximum, or attention-weighted mean",
         k_fixed, at<&Classify::pooling>, at<&Document::pooling>),
@@ -224,17 +228,16 @@ constexpr KeySpec k_schema[] = {
         k_fixed, at<&TextRows::batch_tokens>),
     key("train.evaluation_batch", between(1, 1e5), k_language_model,
         "streams into which the evaluation text is divided", k_fixed, at<&LanguageModel::evaluation_batch>),
-    key("train.scheduled_sampling", between(0, 1), k_translate | k_summarize,
+    key("train.scheduled_sampling", between(0, 1), k_pairs,
         "share of decoder inputs that are its own predictions instead of the target",
         k_free, at<&Sampling::scheduled_sampling>),
-    key("train.sampling_schedule", one_of("constant|linear|exponential|inverse-sigmoid"),
-        k_translate | k_summarize,
+    key("train.sampling_schedule", one_of("constant|linear|exponential|inverse-sigmoid"), k_pairs,
         "how scheduled_sampling grows from 0 to its full share", k_free, at<&Sampling::sampling_schedule>),
-    key("train.sampling_batches", between(1, k_int_max), k_translate | k_summarize,
+    key("train.sampling_batches", between(1, k_int_max), k_pairs,
         "linear: batches until the full share; exponential, inverse-sigmoid: n in e^(-batch / n)",
         k_free, at<&Sampling::sampling_batches>),
-    key("train.coverage_weight", between(0, 1e3), k_summarize, "with model.coverage: factor of the coverage loss",
-        k_free, at<&Summarize::coverage_weight>),
+    key("train.coverage_weight", between(0, 1e3), k_pairs, "with model.coverage: factor of the coverage loss",
+        k_free, at<&Decoder::coverage_weight>),
     key("train.label_smoothing", between(0, 0.99), k_trained & ~k_forecast,
         "share of each target that is distributed over all classes, in training",
         k_free, at<&LanguageModel::label_smoothing>, at<&Classify::label_smoothing>, at<&TextRows::label_smoothing>),
@@ -360,6 +363,8 @@ constexpr KindDefault k_kind_defaults[] = {
     {"data.steps", k_classify, "0"},
     {"data.test", k_language_model, "0.1"},
     {"model.bidirectional", k_drawn, "true"},
+    {"model.input_feeding", k_summarize, "true"},
+    {"model.pointer", k_summarize, "true"},
     {"model.pooling", k_document, "\"attention\""},
     {"train.batch", k_document, "16"},
 };

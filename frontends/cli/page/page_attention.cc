@@ -21,7 +21,7 @@ constexpr const char* k_attention_style = R"css(
 )css";
 
 // The whole source, each word shaded by its weight.
-std::string shaded_source(const Summarizer::Attention& map, std::size_t step) {
+std::string shaded_source(const WrittenAttention& map, std::size_t step) {
   std::string html;
   const std::size_t S = map.source.size();
   for (std::size_t s = 0; s < S; ++s) {
@@ -41,7 +41,7 @@ std::string gate(float p_gen) {
                      100 * std::clamp(p_gen, 0.0F, 1.0F), p_gen);
 }
 
-std::string attention_table(const Summarizer::Attention& map) {
+std::string attention_table(const WrittenAttention& map) {
   const bool copies = !map.p_gen.empty();
   std::vector<std::string> head{"Written"};
   if (copies) head.emplace_back("p_gen");
@@ -58,9 +58,9 @@ std::string attention_table(const Summarizer::Attention& map) {
 
 }  // namespace
 
-std::string attention_page(const std::string& title, const std::vector<Summarizer::Attention>& maps) {
+std::string attention_page(const std::string& title, const std::vector<WrittenAttention>& maps) {
   std::string body;
-  for (const Summarizer::Attention& map : maps) {
+  for (const WrittenAttention& map : maps) {
     std::string written;
     for (const std::string& token : map.target) written += token;
     body += fmt::format("<section class=\"attention\"><h2>{}</h2>\n{}</section>\n", escaped(written),

@@ -10,6 +10,6 @@
 namespace unroll::cli {
 
 // One HTML file that needs no other. A map without `p_gen` is shown without the column.
-std::string attention_page(const std::string& title, const std::vector<Summarizer::Attention>& maps);
+std::string attention_page(const std::string& title, const std::vector<WrittenAttention>& maps);
 
 }  // namespace unroll::cli

@@ -205,15 +205,8 @@ Panel confusion_panel(const Confusion& matrix, const std::string& title) {
   return panel;
 }
 
-Panel summary_panel(Summarizer::Attention map, const std::string& title) {
-  for (std::size_t t = 0; t < map.target.size(); ++t) map.target[t] += fmt::format(" {:.2f}", map.p_gen[t]);
-  Panel panel = attention_panel(map, title);
-  panel.note += fmt::format("{}Behind each target token: the probability p_gen that it was not copied.",
-                            panel.note.empty() ? "" : " ");
-  return panel;
-}
-
-Panel attention_panel(const Translator::Attention& map, const std::string& title) {
+Panel attention_panel(WrittenAttention map, const std::string& title) {
+  for (std::size_t t = 0; t < map.p_gen.size(); ++t) map.target[t] += fmt::format(" {:.2f}", map.p_gen[t]);
   const Grid grid{.rows = shown_tokens(map.target),
                   .columns = shown_tokens(map.source),
                   .row_title = "Target token",
@@ -229,6 +222,9 @@ Panel attention_panel(const Translator::Attention& map, const std::string& title
   if (grid.rows.size() < map.target.size() || grid.columns.size() < map.source.size())
     panel.note = fmt::format("The first {} of {} target and {} of {} source tokens.", grid.rows.size(),
                              map.target.size(), grid.columns.size(), map.source.size());
+  if (!map.p_gen.empty())
+    panel.note += fmt::format("{}Behind each target token: the probability p_gen that it was not copied.",
+                              panel.note.empty() ? "" : " ");
   return panel;
 }
 

@@ -18,8 +18,7 @@ std::vector<Panel> forecast_panels(const ForecastExample& example);
 std::vector<Panel> end_panels(const SeriesEnd& end, const Forecaster::Values& predicted);
 // The labels with most examples where there are too many to draw; the note says so.
 Panel confusion_panel(const Confusion& confusion, const std::string& title);
-Panel attention_panel(const Translator::Attention& attention, const std::string& title);
-Panel summary_panel(Summarizer::Attention attention, const std::string& title);  // each target token with its p_gen
+Panel attention_panel(WrittenAttention attention, const std::string& title);  // each target token with its p_gen
 // The words of a document, shaded by their weights; a bar before each sentence has the weight of it.
 Panel attention_panel(const DocumentReader::Attention& attention, const std::string& title);
 // Bars; the most probable labels come first.

@@ -49,11 +49,11 @@ class SummarizeAnswers : public Answers {
   std::vector<Panel> panels() override {
     if (drawn_.empty()) return {};
     const auto& [source, summary] = drawn_[0];
-    return {summary_panel(summarizer_.attention(source, summary), "Attention: " + source)};
+    return {attention_panel(summarizer_.attention(source, summary), "Attention: " + source)};
   }
   bool explains_attention() const override { return true; }
-  std::vector<Summarizer::Attention> attentions() override {
-    std::vector<Summarizer::Attention> maps;
+  std::vector<WrittenAttention> attentions() override {
+    std::vector<WrittenAttention> maps;
     for (const auto& [source, summary] : drawn_) maps.push_back(summarizer_.attention(source, summary));
     return maps;
   }

@@ -25,6 +25,7 @@ TaskOptions task_options(const Config& config, const std::string& folder) {
   TaskOptions options;
   if constexpr (std::is_base_of_v<TextRowsOptions, TaskOptions>) config.fill<TextRowsOptions>(options);
   if constexpr (std::is_base_of_v<SamplingOptions, TaskOptions>) config.fill<SamplingOptions>(options);
+  if constexpr (std::is_base_of_v<DecoderOptions, TaskOptions>) config.fill<DecoderOptions>(options);
   config.fill(options);
   options.model = model_options(config);
   options.validation = split_source(config, "data.validation", folder);

@@ -44,9 +44,9 @@ class TranslateAnswers : public Answers {
     return {attention_panel(translator_.attention(source, target), "Attention: " + source)};
   }
   bool explains_attention() const override { return true; }
-  std::vector<Summarizer::Attention> attentions() override {
-    std::vector<Summarizer::Attention> maps;
-    for (const auto& [source, target] : drawn_) maps.push_back({translator_.attention(source, target), {}});
+  std::vector<WrittenAttention> attentions() override {
+    std::vector<WrittenAttention> maps;
+    for (const auto& [source, target] : drawn_) maps.push_back(translator_.attention(source, target));
     return maps;
   }
 

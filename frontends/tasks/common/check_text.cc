@@ -14,6 +14,7 @@
 #include "frontends/data/text/tokenizer.h"
 #include "frontends/data/text/tokens.h"
 #include "frontends/tasks/common/data_rows.h"
+#include "frontends/tasks/decode/pair_text.h"
 #include "frontends/tasks/document/document_network.h"
 
 namespace unroll {
@@ -168,12 +169,7 @@ DataCheck check_data(const TranslateOptions& o, std::shared_ptr<const Vfs::Reade
     const std::string before = o.tokens == "words" || o.tokens == "bpe" ? " " : "";  // a blank stays with its word
     for (const auto& part : {std::pair(&TextPair::source, "source "), std::pair(&TextPair::target, "target ")}) {
       const auto side = part.first;
-      const Tokenizer::Texts train = [&](const auto& take) {
-        file.for_each(data.train(), [&](std::int64_t, std::string_view record) {
-          take(before + reader.pair_in(file, record).*side);
-        });
-      };
-      const Tokenizer tokenizer = Tokenizer::train(o.tokens, train, {o.vocabulary, o.min_count}, name);
+      const Tokenizer tokenizer = pair_tokenizer(file, reader, data.train(), {&part.first, 1}, o, o.tokens);
       Known known;
       data.for_each([&](const DataRows::Row& row) {
         count_ids(known[static_cast<std::size_t>(row.split)], tokenizer,

@@ -8,13 +8,12 @@
 #include "frontends/tasks/classify/features.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/task_parts.h"
+#include "frontends/tasks/decode/attention_network.h"
 #include "frontends/tasks/document/document_network.h"
 #include "frontends/tasks/forecast/series_units.h"
 #include "frontends/tasks/label/label_network.h"
 #include "frontends/tasks/language_model/language_model.h"
 #include "frontends/tasks/sequential/sequential.h"
-#include "frontends/tasks/summarize/summarize_network.h"
-#include "frontends/tasks/translate/translate_network.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -120,41 +119,29 @@ Inference document_inference(const Metadata& metadata) {
           }};
 }
 
-Inference translate_inference(const Metadata& metadata) {
-  const TranslateNetwork network = TranslateNetwork::of(metadata);
-  return {.inputs = {{"source", DType::i32, {any("S"), any("B")}},
-                     {"source_lengths", DType::i32, {any("B")}},
-                     {"target", DType::i32, {any("T"), any("B")}}},
-          .outputs = {{"log_probabilities", DType::f32, {any("B"), any("T"), fixed(network.targets)}}},
-          .network = [network](Scope& scope, const Inputs& in) {
-            const Value lengths = in["source_lengths"];
-            const TranslateNetwork::Encoded e = network.encode(scope, in["source"], lengths);
-            const Value logits = network.decode(scope, in["target"], e.states, e.memory, lengths).logits;
-            return outputs({{"log_probabilities", log_softmax(logits)}});
-          }};
-}
-
-// The distribution of the vocabulary and of copying; a caller adds up what is copied by source word.
-Inference summarize_inference(const Metadata& metadata) {
-  const SummarizeNetwork network = SummarizeNetwork::of(metadata);
-  Inference inference{.inputs = {{"source", DType::i32, {any("S"), any("B")}},
-                                 {"source_lengths", DType::i32, {any("B")}},
-                                 {"target", DType::i32, {any("T"), any("B")}}},
-                      .outputs = {{"probabilities", DType::f32, {any("T"), any("B"), fixed(network.tokens)}},
-                                  {"attention", DType::f32, {any("T"), any("B"), any("S")}}},
-                      .network = [network](Scope& scope, const Inputs& in) {
-                        const SummarizeNetwork::Encoded e = network.encode(scope, in["source"], in["source_lengths"]);
-                        const auto written = [&](Step&, const SummarizeNetwork::Written& w) {
-                          const Value p = softmax(w.logits);
-                          if (!network.pointer) return std::vector{p, w.weights};
-                          const Value p_gen = sigmoid(w.switched);  // [N,1]
-                          return std::vector{p_gen * p, w.weights, reshape(p_gen, {p_gen.shape()[0]})};
-                        };
-                        const auto all = network.decode(scope, in["target"], e.states, e.memory, written).outputs;
-                        if (!network.pointer) return outputs({{"probabilities", all[0]}, {"attention", all[1]}});
-                        return outputs({{"probabilities", all[0]}, {"attention", all[1]}, {"p_gen", all[2]}});
-                      }};
-  if (network.pointer) inference.outputs.push_back({"p_gen", DType::f32, {any("T"), any("B")}});
+// Of translate without a pointer the logarithms of the distribution. Else the distribution of the vocabulary and of
+// copying; a caller adds up what is copied by source word.
+Inference written_inference(const Metadata& metadata) {
+  const AttentionNetwork network = AttentionNetwork::of(metadata);
+  const bool only_logs = get_text(metadata, "task") == "translate" && !network.pointer;
+  const Axis S = any("S"), T = any("T"), B = any("B"), V = fixed(network.targets);
+  Inference inference{
+      .inputs = {{"source", DType::i32, {S, B}}, {"source_lengths", DType::i32, {B}}, {"target", DType::i32, {T, B}}},
+      .outputs = {{"probabilities", DType::f32, {T, B, V}}, {"attention", DType::f32, {T, B, S}}},
+      .network = [network, only_logs](Scope& scope, const Inputs& in) {
+        const AttentionNetwork::Encoded e = network.encode(scope, in["source"], in["source_lengths"]);
+        const AttentionNetwork::Written w = network.decode(scope, in["target"], e.states, e.memory);
+        if (only_logs)
+          return outputs({{"log_probabilities", transpose(network.reordered(log_softmax(w.logits)), {1, 0, 2})}});
+        const Value p = network.reordered(softmax(w.logits)), attention = network.reordered(w.weights);
+        if (!network.pointer) return outputs({{"probabilities", p}, {"attention", attention}});
+        const Value p_gen = network.reordered(sigmoid(w.switched));  // [T,B,1]
+        return outputs({{"probabilities", p_gen * p},
+                        {"attention", attention},
+                        {"p_gen", reshape(p_gen, {p_gen.shape()[0], p_gen.shape()[1]})}});
+      }};
+  if (only_logs) inference.outputs = {{"log_probabilities", DType::f32, {B, T, V}}};
+  if (network.pointer) inference.outputs.push_back({"p_gen", DType::f32, {T, B}});
   return inference;
 }
 
@@ -195,8 +182,8 @@ Inference task_inference(const Metadata& metadata) {
   };
   constexpr Row k_tasks[] = {{"language_model", language_inference}, {"classify", classify_inference},
                              {"forecast", forecast_inference},       {"label", label_inference},
-                             {"document", document_inference},       {"translate", translate_inference},
-                             {"summarize", summarize_inference},
+                             {"document", document_inference},       {"translate", written_inference},
+                             {"summarize", written_inference},
                              {"sequential", sequential_inference}};
   const std::string& task = get_text(metadata, "task");
   for (const Row& row : k_tasks)

@@ -35,10 +35,4 @@ std::string LineCoder::joined(std::span<const std::string> parts) const {
   return line;
 }
 
-std::string LineCoder::decode(std::span<const std::int32_t> ids) const {
-  std::vector<std::string> parts;
-  for (const std::int32_t id : ids) parts.push_back(tokenizer_.text(id));
-  return joined(parts);
-}
-
 }  // namespace unroll

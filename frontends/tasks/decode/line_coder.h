@@ -21,7 +21,6 @@ class LineCoder {
   std::vector<std::int32_t> encode(std::string_view line, const std::string& name) const;
   // The text of each token of a line, unknown ones too, as far as the tokenizer has unknown tokens; else empty.
   std::vector<std::string> parts(std::string_view line) const;
-  std::string decode(std::span<const std::int32_t> ids) const;
   // A line from the texts of its tokens.
   std::string joined(std::span<const std::string> parts) const;
 

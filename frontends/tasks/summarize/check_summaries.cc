@@ -6,7 +6,7 @@
 #include "core/support/counted.h"
 #include "frontends/tasks/common/row_checks.h"
 #include "frontends/tasks/common/data_rows.h"
-#include "frontends/tasks/summarize/summary_text.h"
+#include "frontends/tasks/summarize/summary_data.h"
 
 namespace unroll {
 
@@ -28,13 +28,13 @@ void quantiles(DataChecker& c, const std::string& what, std::vector<std::int64_t
              static_cast<double>(lengths[(lengths.size() - 1) * static_cast<std::size_t>(percent) / 100]));
 }
 
-void see(Seen& seen, const SummaryCoder& coder, const TextPair& pair, std::size_t split, const std::string& name) {
+void see(Seen& seen, const PairCoder& coder, const TextPair& pair, std::size_t split, const std::string& name) {
   const SourceTokens source = coder.source(pair.source, name);
-  const SummaryCoder::Target target = coder.target(pair.target, source, name);
+  const PairCoder::Target target = coder.target(pair.target, source, name);
   seen.source[split].unknown += source.n_unknown;
   seen.source[split].known += static_cast<std::int64_t>(source.ids.size()) - source.n_unknown;
   for (const std::int32_t id : target.ids) {
-    const bool copied = id >= coder.tokens(), unknown = copied || id == coder.tokenizer().unknown();
+    const bool copied = id >= coder.tokens(), unknown = copied || id == coder.target_tokenizer().unknown();
     ++(unknown ? seen.target[split].unknown : seen.target[split].known);
     seen.unknown += unknown;
     seen.copyable += copied;
@@ -53,8 +53,7 @@ DataCheck check_data(const SummarizeOptions& o, std::shared_ptr<const Vfs::Reade
     PairsReader reader = summary_reader(o, name);
     index_pairs(file, reader);
     SplitRows rows = summary_rows(file, reader, o);
-    const SummaryCoder coder(LineCoder(summary_tokenizer(file, reader, rows[0], o)), o.lowercase,
-                             {o.source_tokens, o.target_tokens});
+    const PairCoder coder = summary_coder(file, reader, rows[0], o, /*copies=*/true);
     const DataRows data(file, std::move(rows));
     std::vector<CheckedRow> checked_rows;
     Seen seen;
@@ -67,8 +66,8 @@ DataCheck check_data(const SummarizeOptions& o, std::shared_ptr<const Vfs::Reade
     data.count(c);
     c.lengths(checked_rows, "bytes per pair");
     c.duplicates(checked_rows);
-    c.vocabulary(seen.source, coder.tokenizer().size(), "source ");
-    c.vocabulary(seen.target, coder.tokenizer().size(), "target ");
+    c.vocabulary(seen.source, coder.target_tokenizer().size(), "source ");
+    c.vocabulary(seen.target, coder.target_tokenizer().size(), "target ");
     const auto share = [](std::int64_t part, std::int64_t all) {
       return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(all, 1));
     };
