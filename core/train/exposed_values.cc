@@ -50,6 +50,7 @@ class Exposing {
       Value row = at(source_.inputs()[i].value);
       if (!body_->rows[i] || row.dtype() == DType::b8 || row.shape().elements() == 0) continue;
       for (int axis = 1; axis < row.rank(); ++axis) row = slice(row, axis, 0, 1);
+      if (is_half(row.dtype())) row = cast(row, DType::f32);  // equal does not take 16-bit numbers
       Ints dims(static_cast<std::size_t>(v.rank()) + 1, 1);
       dims[0] = body_->batch;
       return select(equal(reshape(row, Shape(dims)), reshape(row, Shape(dims))), v, v);

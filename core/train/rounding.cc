@@ -113,16 +113,22 @@ Value of_select(Operands in, Value) {
   if (!in[0].bound) return chosen;
   return chosen + in[0].bound * (abs(wide(in[1].value) - wide(in[2].value)) + ea + eb);
 }
+// Digits of the significand, and the spacing of the denormal numbers.
+struct Format {
+  int digits;
+  double spacing;
+};
+constexpr Format k_bf16{8, 0x1p-133}, k_f16{11, 0x1p-24}, k_tf32{11, 0x1p-136};
+const Format& format_of(DType half) { return half == DType::bf16 ? k_bf16 : k_f16; }
 // What is near the middle of two neighbours of the format may become either.
-Value of_format(Value e, Value out, int digits) {
+Value of_format(Value e, Value out, const Format& format) {
   const Value off = one_where(less(e * 0, e));
-  return e + off * abs(wide(out)) * std::ldexp(4.0, -digits);
+  return e + off * (abs(wide(out)) * std::ldexp(4.0, -format.digits) + format.spacing);
 }
-template <int k_digits>
+template <const Format& k_format>
 Value of_format(Operands in, Value out) {
-  return of_format(bound_of(in[0]), out, k_digits);
+  return of_format(bound_of(in[0]), out, k_format);
 }
-int digits_of(DType half) { return half == DType::bf16 ? 8 : 11; }
 
 using Propagate = Value (*)(Operands in, Value out);
 struct Rule {
@@ -134,8 +140,8 @@ struct Rule {
 // Where the op table has no slope.
 constexpr std::pair<Op, Propagate> k_unbounded[] = {
     {Op::sign, of_sign},   {Op::exp, of_exp},   {Op::expm1, of_expm1},          {Op::log, of_log},
-    {Op::log1p, of_log1p}, {Op::sqrt, of_sqrt}, {Op::round_bf16, of_format<8>}, {Op::round_f16, of_format<11>},
-    {Op::round_tf32, of_format<11>},
+    {Op::log1p, of_log1p}, {Op::sqrt, of_sqrt}, {Op::round_bf16, of_format<k_bf16>}, {Op::round_f16, of_format<k_f16>},
+    {Op::round_tf32, of_format<k_tf32>},
 };
 constexpr Rule k_rules[] = {
     {Op::is_finite, nullptr, false},
@@ -175,7 +181,7 @@ Value propagated(const Rule& rule, Operands in, Value out) {
 Bounded elementwise(const Rule& rule, Operands in, Value out, DType source, bool flushes) {
   const bool exact = std::none_of(in.begin(), in.end(), [](const Bounded& x) { return static_cast<bool>(x.bound); });
   Value bound = exact ? Value() : propagated(rule, in, out);
-  if (bound && rule.op == Op::cast && is_half(source)) bound = of_format(bound, out, digits_of(source));
+  if (bound && rule.op == Op::cast && is_half(source)) bound = of_format(bound, out, format_of(source));
   if (rule.rounds && is_float(source)) {
     const Value rounding = abs(out) * (2 * k_ulps * unit_roundoff(source)) + least_error(source, flushes);
     bound = bound ? bound + rounding : rounding;
@@ -333,7 +339,7 @@ std::vector<Bounded> append_bounded(Graph& target, const Node& node, std::span<c
   if (const Value rounding = sum_rounding(target, node, operands, flushes)) results[0].bound = rounding;
   if (const auto stored = stored_dtype(node)) {
     results[0].value = cast(results[0].value, *stored);
-    if (results[0].bound) results[0].bound = of_format(results[0].bound, results[0].value, digits_of(*stored));
+    if (results[0].bound) results[0].bound = of_format(results[0].bound, results[0].value, format_of(*stored));
   }
   return results;
 }

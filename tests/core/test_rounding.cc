@@ -2,12 +2,15 @@
 // Rounding bounds of single nodes: every elementwise op has a rule, and a missing rule is an error that names the op.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 
 #include "core/train/rounding.h"
 #include "tests/core/op_examples.h"
+#include "unroll/backend.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
+#include "unroll/run.h"
 
 using namespace unroll;
 
@@ -52,4 +55,25 @@ TEST_CASE("an op without a rounding rule in a fused node is an error that names 
     CHECK(error.kind() == ErrorKind::internal);
     CHECK(std::string(error.what()).rfind("[reshape] has no rounding rule", 0) == 0);
   }
+}
+
+TEST_CASE("between two denormal numbers of f16 a result may become either") {
+  const Type f32{DType::f32, {1}};
+  auto body = std::make_shared<Graph>();
+  const Value a = body->input("a", f32), b = body->input("b", f32);
+  body->output("y", cast(a * b, DType::f16));
+  Graph target;
+  const Bounded y = append_bounded(target, fused_node(body), std::vector{target.input("a", {DType::f64, {1}}),
+                                                                         target.input("b", {DType::f64, {1}})})[0];
+  target.output("y", cast(y.value, DType::f64));
+  target.output("bound", y.bound);
+  // The product lies above the middle of two and three steps of 2^-24. In f32 it becomes the middle.
+  const double factor = 1 + 0x1p-23, other = (1.25 - 0x1p-23) * 0x1p-23;
+  const Tensor wide_a = Tensor::from<double>({1}, {factor}), wide_b = Tensor::from<double>({1}, {other});
+  const auto judge = make_backend("reference");
+  const TensorMap exact = evaluate(target, *judge, {{"a", wide_a}, {"b", wide_b}});
+  const TensorMap got = evaluate(*body, *judge, {{"a", wide_a.cast(DType::f32)}, {"b", wide_b.cast(DType::f32)}});
+  const double off = std::abs(got.at("y").at(0) - exact.at("y").at(0));
+  CHECK(off == 0x1p-24);
+  CHECK(off <= exact.at("bound").at(0));
 }

@@ -78,6 +78,20 @@ TEST_CASE("twelve models agree on every backend in results, gradients and traini
   }
 }
 
+TEST_CASE("twelve models agree on cpu in 16 bits, also where numbers of f16 are denormal") {
+  const Backends backends({"reference", "cpu"});
+  for (const Precision precision : {Precision::bf16, Precision::f16})
+    for (const ComparedModel& model : compare_models()) {
+      CAPTURE(model.name);
+      CAPTURE(precision_name(precision));
+      CompareOptions options = options_of(1);
+      options.training.precision = precision;
+      const Comparison c = compare_task(*model.task, backends.list, *backends.list[0], options);
+      CHECK_MESSAGE(c.backends[1].difference.empty(), c.backends[1].difference);
+      CHECK(c.backends[1].nodes.nodes > 0);
+    }
+}
+
 TEST_CASE("clean runs raise no alarm") {
   const Backends backends(all_backends());
   const std::vector<ComparedModel> models = compare_models();
