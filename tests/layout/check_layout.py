@@ -78,6 +78,8 @@ MARKS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 # Such a table overflows when an op is appended: core/ir/op_map.h has the size of the op table.
 SIZED_BY_AN_OP = re.compile(r"\(Op::\w+\)\s*\+\s*1\b")
 ENDS_PROCESS = re.compile(r"(?<![\w.>])(?:std::)?(abort|exit|_Exit|quick_exit|terminate|assert)\s*\(")
+OPENS_NAMESPACE = re.compile(r"namespace ([\w:]+) \{")
+DEFINES_TYPE = re.compile(r"(?:class|struct|enum class)(?: UNROLL_\w*API)? (\w+)\b(?!::)[^;(]*\{")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
 
@@ -264,6 +266,19 @@ class Checker:
                                                       "CAPTURE and INFO take a variable or a member")
                         break
 
+    def check_type_names(self):
+        """Two types of one name in a program share their inline functions: the linker keeps those of one."""
+        places = {}
+        for name in sorted(self.sources):
+            if not name.endswith(".h"):
+                continue
+            for space, kind in set(types_of(self.code_of(name))):
+                places.setdefault((space, kind), []).append(name)
+        for (space, kind), names in places.items():
+            library = [n for n in names if not n.startswith("tests/")]
+            if library and len(names) > 1:
+                self.error(names[-1], f"defines {space}::{kind}, as {names[0]} does")
+
     def check_op_tables(self):
         for name in self.sources:
             if SIZED_BY_AN_OP.search(self.code_of(name)):
@@ -311,9 +326,22 @@ class Checker:
         self.check_text()
         self.check_calls()
         self.check_captures()
+        self.check_type_names()
         self.check_op_tables()
         self.check_ops()
         return self.errors
+
+
+def types_of(code):
+    """(namespace, type) of what a header defines outside of other types."""
+    space = []
+    for line in code.splitlines():
+        if opened := OPENS_NAMESPACE.match(line):
+            space.append(opened.group(1))
+        elif line.startswith("}") and not line.startswith("};") and space:
+            space.pop()
+        elif defined := DEFINES_TYPE.match(line):
+            yield "::".join(space), defined.group(1)
 
 
 def rows_of(table):

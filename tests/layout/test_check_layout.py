@@ -75,6 +75,9 @@ BAD = [
     ("a structured binding in a macro that captures",
      {"tests/core/a.cc": HEAD + "for (const auto& [name, n] : all) {\n  int x;\n  CAPTURE(name);\n}\n"},
      "captures no structured binding"),
+    ("two types of one name", {"core/ir/a.h": HEAD + "namespace unroll {\nstruct Row {\n};\n}  // namespace unroll\n",
+                               "frontends/data/b.h": HEAD + "namespace unroll {\nclass Row {};\n}\n"},
+     "b.h: defines unroll::Row, as core/ir/a.h does"),
     ("a table sized by an op", {"core/ir/a.cc": HEAD + "int n = static_cast<int>(Op::" "less) + 1;\n"},
      "sizes a table"),
     ("an op without shape rule", {"core/ir/shape_rules.cc": HEAD + "{Op::neg, r}\n"}, "argmax: has no shape rule"),
@@ -92,6 +95,10 @@ FINE = [
     ("a static assertion", {"core/io/a.cc": HEAD + "static_assert(true);\n"}),
     ("a member of the same name in a macro that captures",
      {"tests/core/a.cc": HEAD + "for (const auto& [name, n] : all) {\n  CAPTURE(row.name);\n}\nCAPTURE(n);\n"}),
+    ("types of one name in two namespaces, and names that are only declared",
+     {"core/ir/a.h": HEAD + "namespace unroll::a {\nstruct Row {\n};\nvoid f(struct Row);\n}\n"
+                           "namespace unroll {\nclass X;\nstruct X::Row {\n};\n}\n",
+      "core/ir/b.h": HEAD + "namespace unroll::b {\nstruct Row {\n};\n}  // namespace unroll::b\n"}),
     ("a wrap file", {"subprojects/a.wrap": ""}),
     ("a table made by a script", {"core/train/a_generated.h": HEAD + "\n" * 2000}),
 ]

@@ -2,6 +2,7 @@
 #include "frontends/tasks/decode/beam_search.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -40,6 +41,18 @@ bool allows(const BeamOptions& o, const std::vector<std::int32_t>& tokens, std::
   return token != o.never && !repeats(tokens, token, o.no_repeat_ngram);
 }
 
+// The largest of these that is a number; -infinity where there is none. Four at once, because a compiler may not
+// reorder one maximum.
+float largest(std::span<const float> values) {
+  std::array<float, 4> most;
+  most.fill(-HUGE_VALF);
+  std::size_t i = 0;
+  for (; i + most.size() <= values.size(); i += most.size())
+    for (std::size_t k = 0; k < most.size(); ++k) most[k] = values[i + k] > most[k] ? values[i + k] : most[k];
+  for (; i < values.size(); ++i) most[0] = values[i] > most[0] ? values[i] : most[0];
+  return std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
+}
+
 // The `count` best candidates that were added: a heap with the worst of them on top.
 class BestCandidates {
  public:
@@ -63,26 +76,44 @@ class BestCandidates {
   std::vector<Candidate> heap_;
 };
 
-// The `count` best ways to go on from any hypothesis. Where every one is forbidden, the hypotheses end.
-std::vector<Candidate> best_candidates(const std::vector<Hypothesis>& live, std::span<const float> logs,
-                                       const BeamOptions& o, std::size_t count) {
-  const std::size_t V = logs.size() / live.size();
-  BestCandidates best(count), ends(count);
-  bool any_number = false;
-  for (std::size_t lane = 0; lane < live.size(); ++lane)
-    for (std::size_t v = 0; v < V; ++v) {
-      const auto token = static_cast<std::int32_t>(v);
-      const Candidate c{live[lane].log_probability + static_cast<double>(logs[lane * V + v]), lane, token};
-      any_number |= !std::isnan(c.score);
-      if (!(c.score >= best.least()) && token != o.end) continue;  // NaN, too; most words are passed over here
-      if (std::isnan(c.score)) continue;
-      if (token == o.end) ends.add(c);
-      if (best.takes(c) && allows(o, live[lane].tokens, token)) best.add(c);
+// The `count` best ways to go on from any hypothesis; tokens without any probability are none.
+class Candidates {
+ public:
+  Candidates(const std::vector<Hypothesis>& live, const BeamOptions& options, std::size_t count)
+      : live_(live), options_(options), best_(count), ends_(count) {}
+
+  void add(std::size_t lane, const NextTokens& next) {
+    const double before = live_[lane].log_probability + next.shift;
+    const auto score_of = [&](float logit) { return before + static_cast<double>(logit); };
+    constexpr std::size_t k_block = 64;  // most blocks hold nothing that is good enough
+    for (std::size_t at = 0; at < next.logits.size(); at += k_block) {
+      const auto block = next.logits.subspan(at, std::min(k_block, next.logits.size() - at));
+      if (!is_good(score_of(largest(block)))) continue;
+      for (std::size_t i = 0; i < block.size(); ++i)
+        offer({score_of(block[i]), lane, static_cast<std::int32_t>(at + i)});
     }
-  if (!any_number) throw Error(ErrorKind::numeric, "beam search", "the model's output is not a number");
-  std::vector<Candidate> list = std::move(best).sorted();
-  return list.empty() ? std::move(ends).sorted() : list;
-}
+    if (const auto end = static_cast<std::size_t>(options_.end); end < next.logits.size())
+      if (const double score = score_of(next.logits[end]); score > -HUGE_VAL)
+        ends_.add({score, lane, options_.end});
+    for (const NextTokens::Other& other : next.others)
+      offer({live_[lane].log_probability + other.log_probability, lane, other.token});
+  }
+  // Where every token is forbidden, the hypotheses end.
+  std::vector<Candidate> sorted() && {
+    std::vector<Candidate> list = std::move(best_).sorted();
+    return list.empty() ? std::move(ends_).sorted() : list;
+  }
+
+ private:
+  bool is_good(double score) const { return score >= best_.least() && score > -HUGE_VAL; }  // false for NaN
+  void offer(const Candidate& c) {
+    if (is_good(c.score) && best_.takes(c) && allows(options_, live_[c.lane].tokens, c.token)) best_.add(c);
+  }
+
+  const std::vector<Hypothesis>& live_;
+  const BeamOptions& options_;
+  BestCandidates best_, ends_;
+};
 
 }  // namespace
 
@@ -110,10 +141,13 @@ void BeamSearch::finish(Hypothesis hypothesis, std::size_t length) {
   finished_.push_back(std::move(hypothesis));
 }
 
-void BeamSearch::advance(std::span<const float> logs, std::span<const double> bonuses) {
+void BeamSearch::advance(std::span<const NextTokens> lanes, std::span<const double> bonuses) {
   const auto beam = static_cast<std::size_t>(options_.beam);
   // Twice as many as are kept: at most every second one ends.
-  const std::vector<Candidate> candidates = best_candidates(live_, logs, options_, 2 * beam);
+  Candidates found(live_, options_, 2 * beam);
+  for (std::size_t lane = 0; lane < live_.size(); ++lane) found.add(lane, lanes[lane]);
+  const std::vector<Candidate> candidates = std::move(found).sorted();
+  if (candidates.empty()) throw Error(ErrorKind::numeric, "beam search", "the model's output is not a number");
   std::vector<Hypothesis> next;
   tokens_.clear();
   parents_.clear();
@@ -146,7 +180,14 @@ std::vector<Hypothesis> BeamSearch::ranked() const {
 
 Hypothesis beam_search(const BeamStep& step, const BeamOptions& options) {
   BeamSearch search(options);
-  while (!search.done()) search.advance(step(search.tokens(), search.parents()));
+  std::vector<NextTokens> next;
+  while (!search.done()) {
+    const std::span<const float> logs = step(search.tokens(), search.parents());
+    const std::size_t lanes = search.tokens().size(), V = logs.size() / lanes;
+    next.clear();
+    for (std::size_t lane = 0; lane < lanes; ++lane) next.push_back({.logits = logs.subspan(lane * V, V)});
+    search.advance(next);
+  }
   return search.best();
 }
 

@@ -26,6 +26,18 @@ struct Hypothesis {
   double bonus = 0;                  // what the caller of advance() adds to the score
 };
 
+// What a lane's next token may be.
+struct NextTokens {
+  std::span<const float> logits;  // [V]: the log probability of token v is logits[v] + shift
+  double shift = 0;
+  // Further tokens, and those of the V whose logit is -infinity because their log probability stands here.
+  struct Other {
+    std::int32_t token;
+    double log_probability;
+  };
+  std::span<const Other> others = {};
+};
+
 // One search, advanced step by step, so that searches for many sources share the model's runs.
 class BeamSearch {
  public:
@@ -37,9 +49,9 @@ class BeamSearch {
   // end token.
   std::span<const std::int32_t> tokens() const { return tokens_; }
   std::span<const std::size_t> parents() const { return parents_; }
-  // Log probabilities [lanes, V] of the tokens after these. `bonuses` [lanes] are added to the scores of the hypotheses
-  // that end in this step, or are cut in it; empty: zeros. Throws Error(numeric) when no log probability is a number.
-  void advance(std::span<const float> logs, std::span<const double> bonuses = {});
+  // What may follow in each lane. `bonuses` [lanes] are added to the scores of the hypotheses that end in this step, or
+  // are cut in it; empty: zeros. Throws Error(numeric) when no log probability is a number.
+  void advance(std::span<const NextTokens> lanes, std::span<const double> bonuses = {});
   // The first `beam` hypotheses that ended, the best first; where none has ended, those that were cut. Of equal scores
   // the earlier lane and the lower token come first.
   std::vector<Hypothesis> ranked() const;

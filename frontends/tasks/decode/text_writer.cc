@@ -2,12 +2,10 @@
 #include "frontends/tasks/decode/text_writer.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
+#include <map>
 
-#include "frontends/data/batch/buckets.h"
-#include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/common/task_parts.h"
-#include "frontends/tasks/decode/bound_program.h"
 #include "unroll/ops.h"
 
 namespace unroll {
@@ -16,21 +14,17 @@ namespace {
 
 std::string state_name(std::size_t k) { return "state." + std::to_string(k); }
 
-// The logarithms of eq. 9 for one lane: `written` log(p_gen P_vocab) [V], `copied` (1 - p_gen) a [S], `to` [V + words
-// with numbers of their own]. `mass` is as long as `to`, and zero before and after; few words of it are in the source.
-void log_distribution(std::span<const float> written, std::span<const float> copied, const SourceTokens& source,
-                      std::vector<float>& mass, std::span<float> to) {
-  std::copy(written.begin(), written.end(), to.begin());
-  std::fill(to.begin() + static_cast<std::ptrdiff_t>(written.size()), to.end(), -HUGE_VALF);
-  mass.resize(std::max(mass.size(), to.size()));
-  for (std::size_t i = 0; i < source.copies.size(); ++i)
-    if (source.copies[i] != k_no_source) mass[static_cast<std::size_t>(source.copies[i])] += copied[i];
-  for (const std::int32_t id : source.copies) {
-    if (id == k_no_source) continue;
-    const auto word = static_cast<std::size_t>(id);
-    if (mass[word] > 0) to[word] = std::log(std::exp(to[word]) + mass[word]);
-    mass[word] = 0;  // a word that the source repeats is added once
-  }
+// log sum exp over the last axis: [N,V] -> [N,1]
+Value log_sum_exp(Value x) {
+  const Value top = reshape(reduce_max(x, {1}), {x.shape()[0], 1});
+  return top + log(reshape(reduce_sum(exp(x - top), {1}), top.shape()));
+}
+
+// Sources of one padded length are decoded together, and a row waits only at the end of their list. So there are few
+// lengths; the attention masks what a source lacks.
+std::int64_t padded_source(std::int64_t length, std::int64_t limit) {
+  const auto padded = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length)));
+  return std::min(std::max<std::int64_t>(padded, 8), limit);
 }
 
 const Graph& graph_of(const Program& program) { return *program.plan().graph; }
@@ -42,7 +36,7 @@ TextWriter::TextWriter(const Metadata& metadata, std::string_view task, std::str
     : who_(std::move(who)), backend_(backend),
       coder_((require_task(metadata, task, who_), PairCoder::of(metadata))), network_(AttentionNetwork::of(metadata)),
       constants_(constants_of(parameters)) {
-  step({padded_length(1), 1, 1});  // so that what does not fit together is refused here
+  step({padded_source(1, coder_.limits().source), 1, 1});  // so that what does not fit together is refused here
 }
 
 // source i32 [S,B], lengths i32 [B] -> values [B,S,M], keys [B,S,A] where there are any, state.<k> [L,B,size]
@@ -60,10 +54,8 @@ std::shared_ptr<Program> TextWriter::encoder(std::int64_t steps, std::int64_t ro
   });
 }
 
-// What the encoder gives with states [L,N,size], lengths i32 [B], ids i32 [1,N], attended [1,N,S] -> written =
-// log(p_gen P_vocab) [N,V], copied = (1 - p_gen) a [N,S] with a pointer, state.<k>, attended: the attention so far.
-// N = B * K, the lanes of a source side by side.
-std::shared_ptr<Program> TextWriter::step(const Size& z) {
+// As TextLanes::Programs says, N = B * K; the lanes of a source are side by side.
+std::shared_ptr<Program> TextWriter::step(const LaneSize& z) {
   return steppers_.get(z, [&] {
     const std::int64_t N = z.rows * z.lanes;
     const std::shared_ptr<Program> encoding = encoder(z.steps, z.rows);
@@ -82,9 +74,10 @@ std::shared_ptr<Program> TextWriter::step(const Size& z) {
                 attended = graph.input("attended", {DType::f32, {1, N, z.steps}});
     const std::size_t inputs = graph.inputs().size();
     const AttentionNetwork::Written w = network_.decode(scope, ids, states, memory);
-    const Value logs = reshape(log_softmax(w.logits), {N, network_.targets}), a = reshape(w.weights, {N, z.steps});
+    const Value logits = reshape(w.logits, {N, network_.targets}), a = reshape(w.weights, {N, z.steps});
     const Value gate = network_.pointer ? reshape(w.switched, {N, 1}) : Value();
-    graph.output("written", gate ? logs - softplus(-gate) : logs);
+    graph.output("logits", logits);
+    graph.output("shift", gate ? -log_sum_exp(logits) - softplus(-gate) : -log_sum_exp(logits));  // of eq. 9
     if (gate) graph.output("copied", sigmoid(-gate) * a);
     graph.output("attended", attended + reshape(a, attended.shape()));
     for (std::size_t k = 0; k < states.size(); ++k) graph.output(state_name(k), w.states[k]);
@@ -92,95 +85,28 @@ std::shared_ptr<Program> TextWriter::step(const Size& z) {
   });
 }
 
-TextWriter::Encoding TextWriter::encode(Sources sources, std::int64_t steps, std::int64_t rows) {
-  Tensor ids(DType::i32, {steps, rows}), lengths(DType::i32, {rows});
-  for (std::size_t b = 0; b < sources.size(); ++b) {
-    put_column(ids, static_cast<std::int64_t>(b), sources[b]->ids);
-    lengths.set(static_cast<std::int64_t>(b), static_cast<double>(sources[b]->ids.size()));
-  }
-  Encoding e;
-  e.states = encoder(steps, rows)->run({{"source", std::move(ids)}, {"lengths", lengths}});
-  for (const char* name : {"values", "keys"})
-    if (e.states.contains(name)) e.memory.insert(e.states.extract(name));
-  e.memory.emplace("lengths", std::move(lengths));
-  return e;
-}
-
-std::vector<std::vector<Hypothesis>> TextWriter::search(Sources sources, std::int64_t steps, std::int64_t rows,
-                                                        const DecodeOptions& options, const Limits& limits) {
-  const Lanes lanes{rows, std::max<std::int64_t>(options.beam, 1)};
-  std::vector<BeamSearch> searches;
-  for (const SourceTokens* source : sources)
-    searches.emplace_back(BeamOptions{
-        .beam = options.beam,
-        .length_penalty = options.length_penalty,
-        .no_repeat_ngram = options.no_repeat_ngram,
-        .min_length = options.min_length,
-        .max_length = options.max_length > 0 ? options.max_length
-                                             : std::max(limits.longest(*source, coder_), options.min_length),
-        .end = coder_.end(),
-        .never = limits.writes_unknown && !network_.pointer ? -1 : coder_.target_tokenizer().unknown()});
-  const Encoding encoding = encode(sources, steps, rows);
-  BoundProgram bound(step({steps, rows, lanes.per_row}));
-  bound.set(encoding.memory);
-  TensorMap states = encoding.states;
-  states.emplace("attended", Tensor(DType::f32, {1, rows, steps}));
-  const TensorMap* last = nullptr;
-  const RunLanes run = [&](const std::vector<std::int32_t>& tokens, TensorMap inputs) {
-    std::vector<std::int32_t> read;
-    for (const std::int32_t id : tokens) read.push_back(coder_.known(id));
-    bound.set("ids", Tensor::from<std::int32_t>({1, lanes.count()}, read));
-    bound.set(inputs);
-    last = &bound.run();
-    for (auto& [name, tensor] : inputs) tensor = last->at(name);
-    return inputs;
-  };
-  std::vector<float> logs, mass;
-  const AdvanceRow advance = [&](std::size_t b, std::size_t first_lane, BeamSearch& search) {
-    const SourceTokens& source = *sources[b];
-    const auto V = static_cast<std::size_t>(coder_.tokens()), S = static_cast<std::size_t>(steps);
-    const std::size_t n = search.tokens().size(), all = V + source.extended.size();
-    const auto of_lane = [&](const char* name, std::size_t i, std::size_t width) {
-      return last->at(name).values<float>().subspan((first_lane + i) * width, width);
-    };
-    std::vector<double> bonuses;
-    for (std::size_t i = 0; options.coverage_penalty != 0 && i < n; ++i)
-      bonuses.push_back(options.coverage_penalty *
-                        coverage_penalty(of_lane("attended", i, S).first(source.ids.size())));
-    if (!network_.pointer)
-      return search.advance(last->at("written").values<float>().subspan(first_lane * V, n * V), bonuses);
-    logs.resize(n * all);
-    for (std::size_t i = 0; i < n; ++i)
-      log_distribution(of_lane("written", i, V), of_lane("copied", i, S), source, mass,
-                       std::span(logs).subspan(i * all, all));
-    search.advance(logs, bonuses);
-  };
-  search_lanes(searches, lanes, coder_.end(), std::move(states), run, advance);
-  std::vector<std::vector<Hypothesis>> results;
-  for (const BeamSearch& s : searches) results.push_back(s.ranked());
-  return results;
-}
-
 std::vector<std::vector<ScoredText>> TextWriter::write(std::span<const SourceTokens> sources,
-                                                       const DecodeOptions& options, const Limits& limits) {
+                                                       const DecodeOptions& options, const WritingLimits& limits) {
   std::vector<std::vector<ScoredText>> results(sources.size());
   std::map<std::int64_t, std::vector<std::size_t>> by_length;
   for (std::size_t i = 0; i < sources.size(); ++i)
     if (const auto length = static_cast<std::int64_t>(sources[i].ids.size()); length > 0)
-      by_length[padded_length(length)].push_back(i);
+      by_length[padded_source(length, coder_.limits().source)].push_back(i);
+  const std::int64_t beam = std::max<std::int64_t>(options.beam, 1);
   for (const auto& [steps, items] : by_length) {
     // Memories, and the distributions of all lanes.
-    const std::int64_t elements = 4 * steps * network_.model.hidden +
-                                  std::max<std::int64_t>(options.beam, 1) * (2 * steps + network_.targets);
-    for_each_batch(items, prediction_rows(elements, std::int64_t{1} << 23),
-                   [&, steps = steps](std::span<const std::size_t> part, std::int64_t rows) {
-                     std::vector<const SourceTokens*> batch;
-                     for (const std::size_t i : part) batch.push_back(&sources[i]);
-                     const auto found = search(batch, steps, rows, options, limits);
-                     for (std::size_t b = 0; b < part.size(); ++b)
-                       for (const Hypothesis& h : found[b])
-                         results[part[b]].push_back({coder_.text_of(h.tokens, *batch[b]), h.log_probability, h.score});
-                   });
+    const std::int64_t elements = 4 * steps * network_.model.hidden + beam * (2 * steps + network_.targets);
+    const LaneSize size{steps,
+                        std::min(prediction_rows(elements, std::int64_t{1} << 23),
+                                 static_cast<std::int64_t>(std::bit_ceil(items.size()))),
+                        beam};
+    std::vector<const SourceTokens*> list;
+    for (const std::size_t i : items) list.push_back(&sources[i]);
+    TextLanes model(coder_, {encoder(steps, size.rows), step(size)}, size, list, options, limits);
+    const auto found = search_lanes(model, list.size(), {size.rows, beam}, coder_.end());
+    for (std::size_t k = 0; k < items.size(); ++k)
+      for (const Hypothesis& h : found[k])
+        results[items[k]].push_back({coder_.text_of(h.tokens, *list[k]), h.log_probability, h.score});
   }
   return results;
 }

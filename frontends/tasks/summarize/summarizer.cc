@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* k_summarizer = "Summarizer";
 
-constexpr TextWriter::Limits k_summary_limits{
+constexpr WritingLimits k_summary_limits{
     .longest = [](const SourceTokens&, const PairCoder& coder) { return coder.limits().target; },
     .writes_unknown = false};
 

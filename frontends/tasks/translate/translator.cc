@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* k_translator = "Translator";
 
-constexpr TextWriter::Limits k_translation_limits{
+constexpr WritingLimits k_translation_limits{
     .longest = [](const SourceTokens& source, const PairCoder&) {
       return 2 * static_cast<std::int64_t>(source.ids.size()) + 20;
     },
