@@ -13,14 +13,17 @@ DecoderStep::DecoderStep(std::shared_ptr<Program> program) : program_(std::move(
   const auto allocate = [&](const NamedValue& value, Ports& ports, std::vector<Buffer*>& bound) {
     const Type& type = graph.type(value.value);
     Port& port = ports[value.name];
-    port = {type, program_->backend().allocate(type.bytes())};
+    port = {type, program_->backend().allocate(type.bytes()), {}};
+    program_->backend().upload(*port.buffer, 0, Tensor(type).bytes());
     bound.push_back(port.buffer.get());
   };
   for (const NamedValue& input : graph.inputs()) allocate(input, inputs_, bindings_.inputs);
   for (const NamedValue& output : graph.outputs()) allocate(output, outputs_, bindings_.outputs);
+  for (const auto& [name, port] : outputs_)
+    if (inputs_.contains(name)) states_.push_back(name);
 }
 
-const DecoderStep::Port& DecoderStep::port(const Ports& ports, std::string_view name) const {
+DecoderStep::Port& DecoderStep::port(Ports& ports, std::string_view name) const {
   const auto found = ports.find(name);
   if (found != ports.end()) return found->second;
   throw Error(ErrorKind::usage, "DecoderStep",
@@ -28,11 +31,12 @@ const DecoderStep::Port& DecoderStep::port(const Ports& ports, std::string_view 
 }
 
 void DecoderStep::set(std::string_view name, const Tensor& tensor) {
-  const Port& to = port(inputs_, name);
+  Port& to = port(inputs_, name);
   if (tensor.type() != to.type)
     throw Error(ErrorKind::shape, "DecoderStep",
                 "input '" + std::string(name) + "' must be " + to.type.text() + "; got " + tensor.type().text());
   program_->backend().upload(*to.buffer, 0, tensor.bytes());
+  to.copy.reset();
 }
 
 void DecoderStep::set_row(std::string_view name, std::size_t row, std::span<const std::byte> bytes) {
@@ -46,21 +50,25 @@ void DecoderStep::set_row(std::string_view name, std::size_t row, std::span<cons
 }
 
 void DecoderStep::run() {
+  for (auto& [name, port] : inputs_)
+    if (port.copy) program_->backend().upload(*port.buffer, 0, port.copy->bytes());
   program_->run(bindings_);
   program_->backend().wait();
-  copies_.clear();
+  for (auto& [name, port] : outputs_) port.copy.reset();
 }
 
-const Type& DecoderStep::output_type(std::string_view name) const { return port(outputs_, name).type; }
-
-std::span<float> DecoderStep::output(std::string_view name) {
-  const Port& from = port(outputs_, name);
-  const auto n = static_cast<std::size_t>(from.type.shape.elements());
-  if (const std::span<std::byte> here = program_->backend().host_bytes(*from.buffer); !here.empty())
+// `known`: that the copy need not begin with what the buffer holds.
+std::span<float> DecoderStep::values(Port& port, bool known) {
+  const auto n = static_cast<std::size_t>(port.type.shape.elements());
+  if (const std::span<std::byte> here = program_->backend().host_bytes(*port.buffer); !here.empty())
     return {reinterpret_cast<float*>(here.data()), n};
-  const auto [copy, is_new] = copies_.try_emplace(std::string(name), from.type);
-  if (is_new) program_->backend().download(*from.buffer, 0, copy->second.bytes());
-  return copy->second.values<float>();
+  if (!port.copy) {
+    port.copy.emplace(port.type);
+    if (!known) program_->backend().download(*port.buffer, 0, port.copy->bytes());
+  }
+  return port.copy->values<float>();
 }
+std::span<float> DecoderStep::input(std::string_view name) { return values(port(inputs_, name), /*known=*/true); }
+std::span<float> DecoderStep::output(std::string_view name) { return values(port(outputs_, name), /*known=*/false); }
 
 }  // namespace unroll

@@ -14,31 +14,24 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// Entry `lane` of axis 1 of a state [L,lanes,size].
-std::span<float> entry(Tensor& state, std::size_t l, std::size_t lane) {
-  const std::size_t size = at(state.shape()[2]);
-  return state.values<float>().subspan((l * at(state.shape()[1]) + lane) * size, size);
-}
-void copy_entry(Tensor& from, std::size_t lane, Tensor& to, std::size_t to_lane) {
-  for (std::size_t l = 0; l < at(from.shape()[0]); ++l)
-    std::ranges::copy(entry(from, l, lane), entry(to, l, to_lane).begin());
-}
+// A state [L,lanes,size].
+struct State {
+  std::span<float> values;
+  std::size_t L, lanes, size;
+  State(std::span<float> v, const Shape& shape) : values(v), L(at(shape[0])), lanes(at(shape[1])), size(at(shape[2])) {}
+  void copy_lane(std::size_t lane, const State& to, std::size_t to_lane) const {
+    for (std::size_t l = 0; l < L; ++l)
+      std::ranges::copy(values.subspan((l * lanes + lane) * size, size),
+                        to.values.begin() + static_cast<std::ptrdiff_t>((l * to.lanes + to_lane) * size));
+  }
+};
 
 }  // namespace
 
 TextLanes::TextLanes(const PairCoder& coder, Programs programs, const LaneSize& size, Sources sources,
                      const DecodeOptions& options, const WritingLimits& limits)
-    : coder_(coder), encoder_(std::move(programs.encoder)), step_(programs.step), size_(size), sources_(sources),
-      options_(options), limits_(limits) {
-  const Graph& graph = *programs.step->plan().graph;
-  for (const NamedValue& input : graph.inputs()) {
-    const Tensor zeros(graph.type(input.value));
-    step_.set(input.name, zeros);
-    if (input.name == "attended" || input.name.starts_with("state.")) states_.emplace(input.name, zeros);
-  }
-  pointer_ = std::any_of(graph.outputs().begin(), graph.outputs().end(),
-                         [](const NamedValue& output) { return output.name == "copied"; });
-}
+    : coder_(coder), encoder_(std::move(programs.encoder)), step_(std::move(programs.step)), size_(size),
+      sources_(sources), options_(options), limits_(limits), pointer_(step_.has_output("copied")) {}
 
 // The next B sources, from `first` on.
 void TextLanes::encode(std::size_t first) {
@@ -66,14 +59,15 @@ BeamSearch TextLanes::start(std::size_t source, std::size_t row) {
   const std::size_t b = source % at(size_.rows), lane = row * at(size_.lanes);
   if (b == 0) encode(source);
   for (auto& [name, tensor] : encoded_) {
-    if (const auto state = states_.find(name); state != states_.end()) {
-      copy_entry(tensor, b, state->second, lane);
+    if (std::ranges::count(step_.states(), name) > 0) {
+      State(tensor.values<float>(), tensor.shape())
+          .copy_lane(b, State(step_.output(name), step_.type(name).shape), lane);
       continue;
     }
     const std::size_t bytes = tensor.bytes().size() / at(size_.rows);
     step_.set_row(name, row, tensor.bytes().subspan(b * bytes, bytes));
   }
-  std::ranges::fill(entry(states_.at("attended"), 0, lane), 0.0F);
+  std::ranges::fill(step_.output("attended").subspan(lane * at(size_.steps), at(size_.steps)), 0.0F);
   return search;
 }
 
@@ -81,15 +75,11 @@ void TextLanes::run(std::span<const std::int32_t> tokens, std::span<const std::s
   std::vector<std::int32_t> read;
   for (const std::int32_t id : tokens) read.push_back(coder_.known(id));
   step_.set("ids", Tensor::from<std::int32_t>({1, static_cast<std::int64_t>(read.size())}, read));
-  for (auto& [name, state] : states_) {
-    Tensor next(state.type());
-    for (std::size_t lane = 0; lane < parents.size(); ++lane) copy_entry(state, parents[lane], next, lane);
-    step_.set(name, next);
+  for (const std::string& name : step_.states()) {
+    const State last(step_.output(name), step_.type(name).shape), next(step_.input(name), step_.type(name).shape);
+    for (std::size_t lane = 0; lane < parents.size(); ++lane) last.copy_lane(parents[lane], next, lane);
   }
   step_.run();
-  for (auto& [name, state] : states_) {
-    std::ranges::copy(step_.output(name), state.values<float>().begin());
-  }
 }
 
 void TextLanes::copy_words(const SourceTokens& source, std::span<float> logits, double shift,

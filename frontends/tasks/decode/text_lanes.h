@@ -59,7 +59,6 @@ class TextLanes final : public LaneModel {
   const WritingLimits& limits_;
   bool pointer_;
   TensorMap encoded_;                      // of up to B sources
-  TensorMap states_;                       // of all lanes: attended, state.<k>
   std::vector<double> mass_;               // [V + words with numbers of their own], zero between calls
   std::vector<NextTokens::Other> others_;  // of all lanes of a row
 };
