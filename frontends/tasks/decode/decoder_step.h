@@ -18,8 +18,8 @@ namespace unroll {
 class DecoderStep {
  public:
   explicit DecoderStep(std::shared_ptr<Program> program);
-  // Inputs are zeros at first and keep their values until they are set again. Throws Error(usage) on an unknown name and
-  // Error(shape) on a tensor of another type.
+  // Inputs are zeros at first, and keep their values until they are set again. Throws Error(usage) on an unknown name
+  // and Error(shape) on a tensor of another type.
   void set(std::string_view name, const Tensor& tensor);
   // Entry `row` of axis 0 of an input.
   void set_row(std::string_view name, std::size_t row, std::span<const std::byte> bytes);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "frontends/tasks/common/task_parts.h"
+#include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/decode/attention_network.h"
 
 namespace unroll {
