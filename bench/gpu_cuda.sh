@@ -74,6 +74,7 @@ else
   kinds="language-model forecast classify label translate summarize document"
   check "contract" 60 "$build/tests/conformance/run_contract" "$backend"
   check "values and gradients" 200 "$build/tests/conformance/run_values" "$backend"
+  check "values with own products" 200 env UNROLL_CUDA_PRODUCTS=own "$build/tests/conformance/run_values" "$backend"
   check "random graphs and loops" 100 env UNROLL_GRAPHS=60 UNROLL_SCANS=60 \
     "$build/tests/conformance/run_random" "$backend"
   check "errors" 60 "$build/tests/core/test_cuda_faults"

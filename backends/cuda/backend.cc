@@ -17,9 +17,11 @@ using cuda::Context;
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::shared_ptr<Context> context, Communicator* communicator)
+  CudaBackend(std::shared_ptr<Context> context, Communicator* communicator, const std::string& products)
       : context_(std::move(context)), communicator_(communicator),
-        capabilities_(cuda::capabilities_of(context_->device.limits())) {}
+        capabilities_(cuda::capabilities_of(context_->device.limits())) {
+    capabilities_.device += ", " + products;
+  }
   ~CudaBackend() override {
     try {
       wait();
@@ -101,15 +103,27 @@ const cuda::DeviceBuffer& cuda::as_device(const Buffer& buffer) {
 
 std::vector<BackendOption> cuda_options() {
   return {{"device", {}, "Number of the device; cuda:1 is short for it."},
-          {"graphs", {"true", "false"}, "Capture runs as CUDA graphs from the second run on; true by default."}};
+          {"graphs", {"true", "false"}, "Capture runs as CUDA graphs from the second run on; true by default."},
+          {"products", {"auto", "cublaslt", "own"},
+           "Matrix products by cuBLASLt or by own kernels; auto (the default): by cuBLASLt where it is installed."}};
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
   const bool graphs = common::own_option(options, "graphs") != "false";
   const bool fixed = options.device > 0 || !common::own_option(options, "device").empty();
   Communicator* const ranks = options.communicator && options.communicator->size() > 1 ? options.communicator : nullptr;
-  return std::make_unique<CudaBackend>(
-      std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, ranks), ranks);
+  const auto context = std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, ranks);
+  const std::string products(common::own_option(options, "products"));
+  std::string library = "no cuBLASLt";
+  if (products == "own") return std::make_unique<CudaBackend>(context, ranks, "own products");
+  try {
+    context->device.enter();
+    context->blas = std::make_unique<cuda::Blas>();
+    library = "cuBLASLt " + context->blas->version();
+  } catch (const Error&) {
+    if (products == "cublaslt") throw;
+  }
+  return std::make_unique<CudaBackend>(context, ranks, library);
 }
 
 }  // namespace unroll

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "backends/cuda/blas.h"
 #include "backends/cuda/compiler.h"
 #include "backends/cuda/device_ranks.h"
 #include "unroll/backend.h"
@@ -30,6 +31,7 @@ struct Context {
   Device device;
   Compiler compiler;
   bool graphs;  // runs become CUDA graphs
+  std::unique_ptr<Blas> blas;  // null: products are own kernels
   std::unique_ptr<DeviceRanks> ranks;  // null: one
 };
 

@@ -34,6 +34,8 @@ void report_plan(const PlanProgram& program, int depth, std::vector<ReportLine>&
     line.implementation = work.body ? "recorded loop: " + std::to_string(scan_layout(node).steps) + " steps of " +
                                           launches_text(commands_per_step(*work.body))
                                     : launches_text(static_cast<std::int64_t>(work.launches.size()));
+    const auto by_library = [](const Launch& launch) { return launch.product != nullptr; };
+    if (std::any_of(work.launches.begin(), work.launches.end(), by_library)) line.implementation += ": cuBLASLt";
     for (const Type& type : node.outputs) line.bytes += type.bytes();
     line.depth = depth;
     line.node = work.node;
@@ -46,7 +48,7 @@ void report_plan(const PlanProgram& program, int depth, std::vector<ReportLine>&
 
 CudaExecutable::CudaExecutable(std::shared_ptr<Context> context, std::shared_ptr<const Plan> plan)
     : context_(std::move(context)), plan_(std::move(plan)),
-      program_(compile_program(plan_, context_->device.limits().multiprocessors)),
+      program_(compile_program(plan_, context_->device.limits().multiprocessors, {}, context_->blas.get())),
       module_(context_->compiler.module(program_.kernels.source(), program_.kernels.count())),
       arena_(context_, plan_->arena_bytes), constants_(context_, program_.constants.size()),
       workspace_(context_, program_.workspace_bytes), copies_(context_, copied_bytes(*plan_)) {

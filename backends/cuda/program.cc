@@ -16,12 +16,12 @@ using device::Operand;
 
 std::shared_ptr<PlanProgram> compile_plan(Program& out, std::shared_ptr<const Plan> plan,
                                           const common::Hazards& hazards, const LoopOutputs& loop,
-                                          int multiprocessors) {
+                                          int multiprocessors, const Blas* blas) {
   auto made = std::make_shared<PlanProgram>();
   made->plan = plan;
   const auto nodes = plan->graph->nodes();
   made->constants.resize(nodes.size());
-  NodeCompiler compiler(out, *plan, multiprocessors);
+  NodeCompiler compiler(out, *plan, multiprocessors, blas);
   device::set_state_places(made->states, *plan, loop);
   if (made->states.two_arenas) made->second_arena = compiler.workspace(plan->arena_bytes);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
@@ -40,7 +40,7 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, std::shared_ptr<const Pl
     } else {
       LoopOutputs outputs{scan_layout(node).n_states};
       for (const Storage& storage : plan->storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
-      work.body = compile_plan(out, plan->bodies[n], *hazards.bodies[n], outputs, multiprocessors);
+      work.body = compile_plan(out, plan->bodies[n], *hazards.bodies[n], outputs, multiprocessors, blas);
       work.loop = {work.node, work.body, {}};
       for (std::size_t k = 0; k < node.outputs.size(); ++k) {
         const bool lost = !outputs.stored[k] && static_cast<int>(k) >= outputs.n_states;
@@ -54,12 +54,12 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, std::shared_ptr<const Pl
 
 }  // namespace
 
-Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, Kernels kernels) {
+Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, Kernels kernels, const Blas* blas) {
   Program out;
   out.kernels = std::move(kernels);
   if (plan->weights != WeightFormat::f32) device::refuse("cuda", "keeps weights in f32 only");
   const common::Hazards hazards = common::hazards_of(*plan);
-  out.main = compile_plan(out, std::move(plan), hazards, {}, multiprocessors);
+  out.main = compile_plan(out, std::move(plan), hazards, {}, multiprocessors, blas);
   return out;
 }
 

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "backends/cuda/blas.h"
 #include "backends/cuda/kernels.h"
 #include "backends/device/walk.h"
 #include "unroll/backend.h"
@@ -22,11 +24,12 @@ struct Transfer {
 };
 
 struct Launch {
-  int kernel = -1;  // -1: transfers, one for each operand
+  int kernel = -1;  // -1: a product of cuBLASLt, or transfers, one for each operand
   device::Operands operands;
   std::vector<std::byte> sizes;  // the struct of sizes, as the kernel gets it
   unsigned blocks = 1, threads = 1;
   std::vector<Transfer> transfers = {};
+  std::shared_ptr<const BlasProduct> product = {};  // operands a, b, c, workspace
 };
 
 struct PlanProgram;
@@ -48,20 +51,22 @@ struct Program {
   Kernels kernels;
   std::vector<std::byte> constants;
   std::size_t workspace_bytes = 0;
+  std::optional<device::Operand> product_workspace = {};  // of all products of cuBLASLt, since a stream is in order
 };
 
 // Launches and copies of a step of a loop; of the loops within it, of all their steps.
 std::int64_t commands_per_step(const PlanProgram& body);
 
 // Throws Error(unsupported) naming the op and the reason.
-// `kernels`: those of other programs, whose module this one shares.
-Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, Kernels kernels = {});
+// `kernels`: those of other programs, whose module this one shares. `blas`: for products; null: by own kernels.
+Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, Kernels kernels = {},
+                        const Blas* blas = nullptr);
 
 // The launches of the nodes of one plan. program_nodes.cc has those of the ops.
 class NodeCompiler : public device::Lowering {
  public:
-  NodeCompiler(Program& program, const Plan& plan, int multiprocessors)
-      : Lowering(plan, program.workspace_bytes), out_(program), multiprocessors_(multiprocessors) {}
+  NodeCompiler(Program& program, const Plan& plan, int multiprocessors, const Blas* blas)
+      : Lowering(plan, program.workspace_bytes), out_(program), multiprocessors_(multiprocessors), blas_(blas) {}
   void compile(NodeWork& work);
 
  private:
@@ -71,6 +76,7 @@ class NodeCompiler : public device::Lowering {
   void expression(common::Expression expression, Operands operands) override;
   void row_group(std::int32_t id);
   void matmul(std::int32_t id);
+  bool library_product(const ProductForm& form, const device::ProductShape& shape, const Node& node, ValueId c);
   void reduce(std::int32_t id);
   void add_reduction(Reduction kind, DType dtype, device::ReductionShape shape, device::Operand from,
                      const device::Operand& to);
@@ -81,6 +87,7 @@ class NodeCompiler : public device::Lowering {
 
   Program& out_;
   int multiprocessors_;
+  const Blas* blas_;  // null: products are own kernels
   NodeWork* work_ = nullptr;  // that is being compiled
 };
 

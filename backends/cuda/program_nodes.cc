@@ -135,6 +135,19 @@ void NodeCompiler::row_group(std::int32_t id) {
       static_cast<std::uint64_t>(blocks), threads, std::move(operands));
 }
 
+bool NodeCompiler::library_product(const ProductForm& form, const device::ProductShape& shape, const Node& node,
+                                   ValueId c) {
+  const std::shared_ptr<const BlasProduct> product = blas_ ? blas_->product(form, shape) : nullptr;
+  if (!product) return false;
+  if (!out_.product_workspace) out_.product_workspace = workspace(product->workspace_bytes());
+  if (out_.product_workspace->bytes < product->workspace_bytes()) out_.product_workspace = workspace(k_blas_workspace);
+  Launch launch;
+  launch.operands = {operand(node.inputs[0]), operand(node.inputs[1]), operand(c), *out_.product_workspace};
+  launch.product = product;
+  work_->launches.push_back(std::move(launch));
+  return true;
+}
+
 void NodeCompiler::matmul(std::int32_t id) {
   const Node& node = graph().node(id);
   const ValueId c{id, 0};
@@ -142,6 +155,7 @@ void NodeCompiler::matmul(std::int32_t id) {
   if (result.shape.elements() == 0) return;
   ProductForm form{type(node.inputs[0]).dtype, result.dtype, node.inputs.size() > 2};
   ProductSizes sizes{product_shape(node, c), node.attributes.get_or<bool>("transpose_a", false)};
+  if (library_product(form, sizes.shape, node, c)) return;
   const std::int64_t outputs = result.shape.elements(), k = std::max<std::int64_t>(sizes.shape.k, 1);
   const std::int64_t parts = product_parts(sizes.shape, multiprocessors_);
   sizes.part = (k + parts - 1) / parts;

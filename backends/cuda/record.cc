@@ -58,6 +58,11 @@ void enqueue(const Device& device, const Module& module, std::span<const Command
       transfer(command, *ranks, device.stream());
       continue;
     }
+    if (launch.product) {
+      launch.product->run(command.operands[0], command.operands[1], command.operands[2], command.operands[3],
+                          device.stream());
+      continue;
+    }
     arguments.clear();
     for (const CUdeviceptr& operand : command.operands) arguments.push_back(const_cast<CUdeviceptr*>(&operand));
     arguments.push_back(const_cast<std::byte*>(launch.sizes.data()));

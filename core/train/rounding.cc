@@ -9,6 +9,7 @@
 
 #include "core/ir/row_ops.h"
 #include "core/ir/unary_ops.h"
+#include "core/support/formats.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 #include "unroll/row_sums.h"
@@ -113,17 +114,12 @@ Value of_select(Operands in, Value) {
   if (!in[0].bound) return chosen;
   return chosen + in[0].bound * (abs(wide(in[1].value) - wide(in[2].value)) + ea + eb);
 }
-// Digits of the significand, and the spacing of the denormal numbers.
-struct Format {
-  int digits;
-  double spacing;
-};
-constexpr Format k_bf16{8, 0x1p-133}, k_f16{11, 0x1p-24}, k_tf32{11, 0x1p-136};
 const Format& format_of(DType half) { return half == DType::bf16 ? k_bf16 : k_f16; }
 // What is near the middle of two neighbours of the format may become either.
 Value of_format(Value e, Value out, const Format& format) {
   const Value off = one_where(less(e * 0, e));
-  return e + off * (abs(wide(out)) * std::ldexp(4.0, -format.digits) + format.spacing);
+  const double denormal_spacing = std::ldexp(1.0, format.lowest_exponent - format.mantissa);
+  return e + off * (abs(wide(out)) * std::ldexp(2.0, -format.mantissa) + denormal_spacing);
 }
 template <const Format& k_format>
 Value of_format(Operands in, Value out) {

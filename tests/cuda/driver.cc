@@ -492,12 +492,18 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
   });
 }
 
-CUresult unroll_shim_put(CUstream stream, std::function<CUresult()> work, const void* memory, std::size_t bytes) {
+CUresult unroll_shim_work(CUstream stream, std::function<CUresult()> work, const void* memory, std::size_t bytes) {
   const std::lock_guard lock(driver().mutex);
-  if (stream->captures) return complain(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "messages while a stream captures");
   if (!driver().memory.contains(memory, bytes))
-    return complain(CUDA_ERROR_INVALID_VALUE, "a message outside of allocated memory");
+    return complain(CUDA_ERROR_INVALID_VALUE, "a library's call outside of allocated memory");
   return work ? put(stream, std::move(work)) : CUDA_SUCCESS;
+}
+CUresult unroll_shim_put(CUstream stream, std::function<CUresult()> work, const void* memory, std::size_t bytes) {
+  {
+    const std::lock_guard lock(driver().mutex);
+    if (stream->captures) return complain(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "messages while a stream captures");
+  }
+  return unroll_shim_work(stream, std::move(work), memory, bytes);
 }
 
 CUresult cuGetErrorName(CUresult result, const char** name) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nccl.cc needs of the driver beside it.
+// What nccl.cc and cublaslt.cc need of the driver beside it.
 #pragma once
 
 #include <cuda.h>
@@ -11,3 +11,6 @@
 // is called again.
 extern "C++" CUresult unroll_shim_put(CUstream stream, std::function<CUresult()> work, const void* memory,
                                       std::size_t bytes);
+// The same for work that a graph may have.
+extern "C++" CUresult unroll_shim_work(CUstream stream, std::function<CUresult()> work, const void* memory,
+                                       std::size_t bytes);

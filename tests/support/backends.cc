@@ -46,9 +46,23 @@ constexpr const char* k_reference = "reference";
 constexpr const char* k_inside_late = "cpu";
 constexpr const char* k_vulkan = "vulkan";
 
-// Under the validation layer where it is installed: any message of it is an error. UNROLL_VULKAN_LOOPS and
-// UNROLL_VULKAN_SIZES set the options of these names.
-BackendOptions validated(const BackendOptions& options) {
+// Options of backends that a test is run once more with.
+constexpr struct {
+  const char *backend, *option, *variable;
+} k_environment[] = {
+    {"vulkan", "loops", "UNROLL_VULKAN_LOOPS"},
+    {"vulkan", "sizes", "UNROLL_VULKAN_SIZES"},
+    {"cuda", "products", "UNROLL_CUDA_PRODUCTS"},
+};
+BackendOptions with_environment(const std::string& name, BackendOptions options) {
+  for (const auto& each : k_environment)
+    if (const char* value = std::getenv(each.variable); value && name == each.backend)
+      options.own.emplace(each.option, value);
+  return options;
+}
+
+// Under the validation layer where it is installed: any message of it is an error.
+BackendOptions validated(BackendOptions options) {
   static const bool installed = [] {
     try {
       make_backend(k_vulkan, {.own = {{"validation", "true"}}});
@@ -58,11 +72,8 @@ BackendOptions validated(const BackendOptions& options) {
       return false;
     }
   }();
-  BackendOptions with = options;
-  for (const auto& [name, variable] : {std::pair("loops", "UNROLL_VULKAN_LOOPS"), {"sizes", "UNROLL_VULKAN_SIZES"}})
-    if (const char* value = std::getenv(variable)) with.own.emplace(name, value);
-  if (installed) with.own.emplace("validation", "true");
-  return with;
+  if (installed) options.own.emplace("validation", "true");
+  return options;
 }
 
 std::string& only() {
@@ -88,8 +99,8 @@ std::vector<std::string> judged_backends() {
 }
 
 std::unique_ptr<Backend> open_tested(const std::string& name, const BackendOptions& options) {
-  if (name == k_vulkan) return make_backend(name, validated(options));
-  if (name != k_late) return make_backend(name, options);
+  if (name == k_vulkan) return make_backend(name, validated(with_environment(name, options)));
+  if (name != k_late) return make_backend(name, with_environment(name, options));
   return std::make_unique<LateBackend>(make_backend(k_inside_late, options));
 }
 

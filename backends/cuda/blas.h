@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products by cuBLASLt, opened at run time. Its types are declared here, so that builds need no header of it; the tests
+// of the backend compare them with the header where it is installed. Their names and numbers are the same in 12 and 13.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "backends/cuda/kernels.h"
+
+namespace unroll::cuda {
+
+namespace blas {
+
+struct Context;     // of the library, as the next four
+struct Operation;   // cublasLtMatmulDesc_t points to it
+struct Layout;      // cublasLtMatrixLayout_t
+struct Preference;  // cublasLtMatmulPreference_t
+struct Algorithm {
+  std::uint64_t data[8] = {};
+};
+enum class Status : int { success = 0, not_initialized = 1, alloc_failed = 3, invalid_value = 7, execution_failed = 13,
+                          internal_error = 14, not_supported = 15 };
+struct Heuristic {  // cublasLtMatmulHeuristicResult_t
+  Algorithm algorithm;
+  std::size_t workspace_bytes = 0;
+  Status state = Status::success;
+  float waves = 0;
+  int reserved[4] = {};
+};
+enum class Type : int { f32 = 0, f64 = 1, f16 = 2, bf16 = 14 };  // cudaDataType
+enum class Compute : int { f32 = 68, f64 = 70 };                 // cublasComputeType_t
+enum class OperationAttribute : int { transpose_a = 3, transpose_b = 4 };
+enum class LayoutAttribute : int { batch_count = 5, batch_stride = 6 };
+enum class PreferenceAttribute : int { workspace_bytes = 1, reduction_schemes = 3, alignment_a = 5, alignment_b = 6,
+                                       alignment_c = 7, alignment_d = 8 };
+// Sums of parts in the compute type, in a fixed order: no scheme depends on which part is done first.
+inline constexpr std::uint32_t k_reduction_schemes = 2;
+
+}  // namespace blas
+
+#define UNROLL_BLAS_FUNCTIONS(X)                                                                              \
+  X(Create, blas::Context**)                                                                                  \
+  X(Destroy, blas::Context*)                                                                                  \
+  X(MatmulDescCreate, blas::Operation**, blas::Compute, blas::Type)                                           \
+  X(MatmulDescDestroy, blas::Operation*)                                                                      \
+  X(MatmulDescSetAttribute, blas::Operation*, blas::OperationAttribute, const void*, std::size_t)             \
+  X(MatrixLayoutCreate, blas::Layout**, blas::Type, std::uint64_t, std::uint64_t, std::int64_t)               \
+  X(MatrixLayoutDestroy, blas::Layout*)                                                                       \
+  X(MatrixLayoutSetAttribute, blas::Layout*, blas::LayoutAttribute, const void*, std::size_t)                 \
+  X(MatmulPreferenceCreate, blas::Preference**)                                                               \
+  X(MatmulPreferenceDestroy, blas::Preference*)                                                               \
+  X(MatmulPreferenceSetAttribute, blas::Preference*, blas::PreferenceAttribute, const void*, std::size_t)     \
+  X(MatmulAlgoGetHeuristic, blas::Context*, blas::Operation*, blas::Layout*, blas::Layout*, blas::Layout*,    \
+    blas::Layout*, blas::Preference*, int, blas::Heuristic*, int*)                                            \
+  X(Matmul, blas::Context*, blas::Operation*, const void*, const void*, blas::Layout*, const void*,           \
+    blas::Layout*, const void*, const void*, blas::Layout*, void*, blas::Layout*, const blas::Algorithm*,     \
+    void*, std::size_t, CUstream)
+
+// The entry points cublasLt<name>.
+struct BlasFunctions {
+#define X(name, ...) blas::Status (*name)(__VA_ARGS__) = nullptr;
+  UNROLL_BLAS_FUNCTIONS(X)
+#undef X
+  std::size_t (*GetVersion)() = nullptr;
+};
+
+// Names of the library, tried in turn. Tests set them.
+struct BlasLibraries {
+  const char* names[3] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
+};
+BlasLibraries& blas_libraries();
+// Changes the table that was just filled; null: nothing. Tests set it to let calls fail.
+using BlasTamper = void (*)(BlasFunctions& functions);
+void set_blas_tamper(BlasTamper tamper);
+
+struct BlasLibrary;
+
+// A product of one form and size. The library sees every matrix by columns: c^T [n, m] = b^T a^T.
+class BlasProduct {
+ public:
+  ~BlasProduct();
+  BlasProduct(const BlasProduct&) = delete;
+  BlasProduct& operator=(const BlasProduct&) = delete;
+  // Bytes that run() needs at `workspace`, at most k_blas_workspace.
+  std::size_t workspace_bytes() const;
+  // Throws Error(memory) or Error(device).
+  void run(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdeviceptr workspace, CUstream stream) const;
+
+ private:
+  friend class Blas;
+  explicit BlasProduct(std::shared_ptr<const BlasLibrary> library) : library_(std::move(library)) {}
+  std::optional<blas::Heuristic> algorithm(std::size_t alignment) const;
+
+  std::shared_ptr<const BlasLibrary> library_;
+  blas::Operation* operation_ = nullptr;
+  blas::Layout *a_ = nullptr, *b_ = nullptr, *c_ = nullptr;
+  bool is_double_ = false;
+  blas::Heuristic aligned_, any_;  // for addresses that are multiples of 16 bytes, and for others
+};
+
+inline constexpr std::size_t k_blas_workspace = std::size_t{32} << 20;
+
+// cuBLASLt on the device of the current context.
+class Blas {
+ public:
+  // Throws Error(device), which names what is missing and its fix.
+  Blas();
+  std::string version() const;
+  // Null for what the library does not do: rows that are counted on the device, an axis without unit stride, more than
+  // one leading axis, sums of no terms. Its algorithm is the first one that the library proposes, so that a run can be
+  // repeated bit by bit on the same device with the same version.
+  std::shared_ptr<const BlasProduct> product(const ProductForm& form, const device::ProductShape& shape) const;
+
+ private:
+  std::shared_ptr<const BlasLibrary> library_;
+};
+
+}  // namespace unroll::cuda

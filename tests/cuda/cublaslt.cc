@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entry points of libcublasLt.so.13, for tests without devices. Products are sums in the order of k. What the
+// library forbids is an error here, with a line on stderr: objects that are not there, attributes of another size,
+// leading dimensions that are too short, an algorithm of another product or for better aligned addresses than these,
+// too little workspace, memory that is not allocated. Only what the backend calls is there.
+//
+// Environment: UNROLL_SHIM_BLAS_WORKSPACE, the bytes that every algorithm asks for.
+#include <cuda.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/blas.h"
+#include "core/support/formats.h"
+#include "tests/cuda/late_work.h"
+
+using namespace unroll::cuda;
+using unroll::Bf16;
+using unroll::F16;
+using blas::Compute;
+using blas::Status;
+using blas::Type;
+
+namespace unroll::cuda::blas {
+struct Context {};
+struct Operation {
+  Compute compute;
+  Type scale;
+  bool transpose[2] = {};
+};
+struct Layout {
+  Type type;
+  std::uint64_t rows, columns;
+  std::int64_t leading;
+  std::int32_t batches = 1;
+  std::int64_t stride = 0;
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+struct Preference {
+  std::uint64_t workspace = 0;
+  std::uint32_t schemes = 7;
+  std::uint32_t alignment = 256;
+};
+}  // namespace unroll::cuda::blas
+
+namespace {
+
+std::mutex& mutex() {
+  static std::mutex m;
+  return m;
+}
+std::set<const void*>& objects() {
+  static auto* const all = new std::set<const void*>;
+  return *all;
+}
+template <class T>
+Status made(T* object, T** to) {
+  const std::lock_guard lock(mutex());
+  objects().insert(object);
+  *to = object;
+  return Status::success;
+}
+bool is_there(const void* object) {
+  const std::lock_guard lock(mutex());
+  return objects().contains(object);
+}
+Status complain(Status status, const std::string& what) {
+  std::fprintf(stderr, "cublasLt shim: %s\n", what.c_str());
+  return status;
+}
+template <class T>
+Status destroyed(T* object) {
+  {
+    const std::lock_guard lock(mutex());
+    if (objects().erase(object) == 0) return complain(Status::invalid_value, "an object that is destroyed twice");
+  }
+  delete object;
+  return Status::success;
+}
+template <class T>
+Status read(T& to, const void* from, std::size_t bytes, const void* object) {
+  if (!is_there(object)) return complain(Status::invalid_value, "an attribute of an object that is not there");
+  if (bytes != sizeof to) return complain(Status::invalid_value, "an attribute of " + std::to_string(bytes) + " bytes");
+  std::memcpy(&to, from, bytes);
+  return Status::success;
+}
+
+std::size_t width(Type type) { return type == Type::f64 ? 8 : type == Type::f32 ? 4 : 2; }
+
+double loaded(Type type, const void* base, std::int64_t i) {
+  switch (type) {
+    case Type::f64: return static_cast<const double*>(base)[i];
+    case Type::f32: return static_cast<double>(static_cast<const float*>(base)[i]);
+    case Type::bf16: return static_cast<double>(to_float(static_cast<const Bf16*>(base)[i]));
+    case Type::f16: return static_cast<double>(to_float(static_cast<const F16*>(base)[i]));
+  }
+  return 0;
+}
+void store(Type type, void* base, std::int64_t i, double value) {
+  switch (type) {
+    case Type::f64: static_cast<double*>(base)[i] = value; return;
+    case Type::f32: static_cast<float*>(base)[i] = static_cast<float>(value); return;
+    case Type::bf16: static_cast<Bf16*>(base)[i] = unroll::to_bf16(value); return;
+    case Type::f16: static_cast<F16*>(base)[i] = unroll::to_f16(value); return;
+  }
+}
+
+struct Product {
+  blas::Operation operation;
+  blas::Layout a, b, d;
+  std::int64_t m() const { return static_cast<std::int64_t>(d.rows); }
+  std::int64_t n() const { return static_cast<std::int64_t>(d.columns); }
+  std::int64_t k() const { return static_cast<std::int64_t>(operation.transpose[0] ? a.rows : a.columns); }
+};
+
+Status refusal(const blas::Operation* operation, const blas::Layout* a, const blas::Layout* b, const blas::Layout* c,
+               const blas::Layout* d) {
+  for (const void* object : {static_cast<const void*>(operation), static_cast<const void*>(a),
+                             static_cast<const void*>(b), static_cast<const void*>(c), static_cast<const void*>(d)})
+    if (!is_there(object)) return complain(Status::invalid_value, "a description that is not there");
+  const Product p{*operation, *a, *b, *d};
+  const auto inner = static_cast<std::int64_t>(operation->transpose[1] ? b->columns : b->rows);
+  const auto rows = static_cast<std::int64_t>(operation->transpose[0] ? a->columns : a->rows);
+  const auto columns = static_cast<std::int64_t>(operation->transpose[1] ? b->rows : b->columns);
+  if (rows != p.m() || columns != p.n() || inner != p.k() || !(*c == *d))
+    return complain(Status::invalid_value, "matrices that do not fit together");
+  for (const blas::Layout* layout : {a, b, d})
+    if (layout->leading < static_cast<std::int64_t>(layout->rows) || layout->batches != d->batches)
+      return complain(Status::invalid_value, "a leading dimension or a number of matrices");
+  if (d->batches > 1 && d->stride == 0) return complain(Status::invalid_value, "results over one another");
+  const bool wide = operation->compute == Compute::f64;
+  const bool halves = a->type == Type::f16 || a->type == Type::bf16;
+  if (a->type != b->type || operation->scale != (wide ? Type::f64 : Type::f32) || (a->type == Type::f64) != wide ||
+      (d->type != a->type && !(halves && d->type == Type::f32)))
+    return complain(Status::not_supported, "types that do not go together");
+  return Status::success;
+}
+
+// What an algorithm keeps of the product that it was proposed for.
+blas::Algorithm algorithm_of(const Product& p, std::uint32_t alignment) {
+  const auto word = [](auto x) { return static_cast<std::uint64_t>(x); };
+  return {{0x756e726f6c6cu, word(p.m()), word(p.n()), word(p.k()), word(p.a.type), word(p.d.type), word(p.d.batches),
+           alignment}};
+}
+
+// Bytes from the first to the last element of all matrices.
+std::size_t extent(const blas::Layout& l) {
+  const auto one = static_cast<std::int64_t>(l.columns - 1) * l.leading + static_cast<std::int64_t>(l.rows);
+  return static_cast<std::size_t>(one + (l.batches - 1) * l.stride) * width(l.type);
+}
+
+// Element (row, column) of matrix `batch` as the product sees it.
+std::int64_t place(const blas::Layout& l, bool transposed, std::int64_t batch, std::int64_t row, std::int64_t column) {
+  return batch * l.stride + (transposed ? column + row * l.leading : row + column * l.leading);
+}
+void multiply(const Product& p, const void* a, const void* b, void* d) {
+  const bool is_wide = p.operation.compute == Compute::f64;
+  for (std::int64_t batch = 0; batch < p.d.batches; ++batch)
+    for (std::int64_t i = 0; i < p.m(); ++i)
+      for (std::int64_t j = 0; j < p.n(); ++j) {
+        float sum = 0;
+        double wide = 0;
+        for (std::int64_t k = 0; k < p.k(); ++k) {
+          const double x = loaded(p.a.type, a, place(p.a, p.operation.transpose[0], batch, i, k));
+          const double y = loaded(p.b.type, b, place(p.b, p.operation.transpose[1], batch, k, j));
+          if (is_wide) wide += x * y;
+          else sum += static_cast<float>(x) * static_cast<float>(y);
+        }
+        store(p.d.type, d, place(p.d, false, batch, i, j), is_wide ? wide : static_cast<double>(sum));
+      }
+}
+
+}  // namespace
+
+extern "C" {
+
+// Of the tests: objects that were made and not destroyed, and products so far.
+std::size_t unroll_shim_blas_objects() {
+  const std::lock_guard lock(mutex());
+  return objects().size();
+}
+int unroll_shim_blas_products = 0;
+
+std::size_t cublasLtGetVersion() { return 130100; }
+Status cublasLtCreate(blas::Context** context) { return made(new blas::Context, context); }
+Status cublasLtDestroy(blas::Context* context) { return destroyed(context); }
+Status cublasLtMatmulDescCreate(blas::Operation** operation, Compute compute, Type scale) {
+  return made(new blas::Operation{compute, scale}, operation);
+}
+Status cublasLtMatmulDescDestroy(blas::Operation* operation) { return destroyed(operation); }
+Status cublasLtMatmulDescSetAttribute(blas::Operation* operation, blas::OperationAttribute attribute, const void* from,
+                                      std::size_t bytes) {
+  std::int32_t value = 0;
+  if (const Status s = read(value, from, bytes, operation); s != Status::success) return s;
+  if (value != 0 && value != 1) return complain(Status::invalid_value, "an operation");
+  operation->transpose[attribute == blas::OperationAttribute::transpose_b] = value == 1;
+  return Status::success;
+}
+Status cublasLtMatrixLayoutCreate(blas::Layout** layout, Type type, std::uint64_t rows, std::uint64_t columns,
+                                  std::int64_t leading) {
+  return made(new blas::Layout{type, rows, columns, leading}, layout);
+}
+Status cublasLtMatrixLayoutDestroy(blas::Layout* layout) { return destroyed(layout); }
+Status cublasLtMatrixLayoutSetAttribute(blas::Layout* layout, blas::LayoutAttribute attribute, const void* from,
+                                        std::size_t bytes) {
+  return attribute == blas::LayoutAttribute::batch_count ? read(layout->batches, from, bytes, layout)
+                                                         : read(layout->stride, from, bytes, layout);
+}
+Status cublasLtMatmulPreferenceCreate(blas::Preference** preference) { return made(new blas::Preference, preference); }
+Status cublasLtMatmulPreferenceDestroy(blas::Preference* preference) { return destroyed(preference); }
+Status cublasLtMatmulPreferenceSetAttribute(blas::Preference* preference, blas::PreferenceAttribute attribute,
+                                            const void* from, std::size_t bytes) {
+  using A = blas::PreferenceAttribute;
+  if (attribute == A::workspace_bytes) return read(preference->workspace, from, bytes, preference);
+  if (attribute == A::reduction_schemes) return read(preference->schemes, from, bytes, preference);
+  return read(preference->alignment, from, bytes, preference);
+}
+Status cublasLtMatmulAlgoGetHeuristic(blas::Context* context, blas::Operation* operation, blas::Layout* a,
+                                      blas::Layout* b, blas::Layout* c, blas::Layout* d, blas::Preference* preference,
+                                      int wanted, blas::Heuristic* found, int* n) {
+  if (!is_there(context) || !is_there(preference) || wanted < 1)
+    return complain(Status::invalid_value, "a search for an algorithm");
+  if (const Status s = refusal(operation, a, b, c, d); s != Status::success) return s;
+  if (preference->schemes & 1u) return complain(Status::not_supported, "sums in the order in which parts are done");
+  const char* const text = std::getenv("UNROLL_SHIM_BLAS_WORKSPACE");
+  *found = {};
+  found->workspace_bytes = text ? static_cast<std::size_t>(std::atoll(text)) : 64;
+  *n = found->workspace_bytes <= preference->workspace;
+  found->algorithm = algorithm_of({*operation, *a, *b, *d}, preference->alignment);
+  return Status::success;
+}
+Status cublasLtMatmul(blas::Context* context, blas::Operation* operation, const void* alpha, const void* a,
+                      blas::Layout* a_layout, const void* b, blas::Layout* b_layout, const void* beta, const void* c,
+                      blas::Layout* c_layout, void* d, blas::Layout* d_layout, const blas::Algorithm* algorithm,
+                      void* workspace, std::size_t workspace_bytes, CUstream stream) {
+  if (!is_there(context)) return complain(Status::not_initialized, "a product without a context");
+  if (const Status s = refusal(operation, a_layout, b_layout, c_layout, d_layout); s != Status::success) return s;
+  const Product p{*operation, *a_layout, *b_layout, *d_layout};
+  const auto alignment = static_cast<std::uint32_t>(algorithm->data[7]);
+  if (std::memcmp(algorithm, std::vector{algorithm_of(p, alignment)}.data(), sizeof *algorithm) != 0)
+    return complain(Status::invalid_value, "an algorithm of another product");
+  for (const void* at : {a, b, static_cast<const void*>(d)})
+    if (reinterpret_cast<std::uintptr_t>(at) % alignment != 0)
+      return complain(Status::not_supported, "an address that is no multiple of " + std::to_string(alignment));
+  const bool wide = p.operation.compute == Compute::f64;
+  if ((wide ? *static_cast<const double*>(alpha) != 1 || *static_cast<const double*>(beta) != 0
+            : *static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0) ||
+      c != d)
+    return complain(Status::not_supported, "another product than d = a b");
+  const auto allocated = [&](const void* at, std::size_t bytes) {
+    return bytes == 0 || unroll_shim_work(stream, {}, at, bytes) == CUDA_SUCCESS;
+  };
+  if (!allocated(a, extent(p.a)) || !allocated(b, extent(p.b)) || !allocated(d, extent(p.d)) ||
+      !allocated(workspace, workspace_bytes))
+    return complain(Status::invalid_value, "memory that is not allocated");
+  ++unroll_shim_blas_products;
+  const auto work = [p, a, b, d, workspace, workspace_bytes] {
+    if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
+    multiply(p, a, b, d);
+    return CUDA_SUCCESS;
+  };
+  return unroll_shim_work(stream, work, d, extent(p.d)) == CUDA_SUCCESS ? Status::success : Status::execution_failed;
+}
+
+}  // extern "C"
