@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contents of checkpoint files. last.safetensors: parameters, "optimizer.*", "average.*", "state.*", "trainer.*"
-// tensors and a RunState. best.safetensors: parameters only; with weight averaging, the averages. Both have the model
-// metadata and a digest.
+// The contents of checkpoint files. last.safetensors: parameters, tensors in the other roles (core/support/tensor_role.h)
+// and a RunState. best.safetensors: parameters only; with weight averaging, the averages. Both have the model metadata
+// and a digest.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,5 @@ void check_digest(const TensorFile& file, const std::string& path);
 
 // crc32c of the names, types and bytes of a batch.
 std::string digest_of(const Batch& batch);
-
-// Whether a tensor of last.safetensors is something else than a parameter.
-bool is_run_tensor(const std::string& name);
 
 }  // namespace unroll

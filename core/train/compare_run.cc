@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/compare_run.h"
 
+#include "core/support/tensor_role.h"
 #include "core/train/control.h"
 #include "core/train/options.h"
 #include "core/train/rounding.h"
@@ -50,7 +51,7 @@ Pass build_pass(const Task& task, const Batch& batch, const CompareOptions& opti
   pass.graph->output("loss", loss);
   for (const MetricValue& m : t.metrics) pass.graph->output("metric." + m.name, m.total);
   for (const auto& [name, value] : t.outputs) pass.graph->output(name, value);
-  for (const CarriedState& s : t.states) pass.graph->output("state." + s.name + ".next", s.out);
+  for (const CarriedState& s : t.states) pass.graph->output(state_name(s.name) + ".next", s.out);
   if (options.gradients) {
     std::vector<Value> by;
     for (const ParameterSpec& p : pass.parameters) by.push_back(pass.graph->find_input(p.name));
@@ -116,7 +117,7 @@ TensorMap UpdateLoop::inputs() {
   const TrainerOptions& t = options_.training;
   const TrainingGraph& training = compiled(batch).training;
   for (auto& [name, tensor] : tensors_)
-    if ((batch.starts_stream && name.starts_with("state.")) || name == k_totals) tensor = Tensor(tensor.type());
+    if ((batch.starts_stream && role_of(name) == TensorRole::state) || name == k_totals) tensor = Tensor(tensor.type());
   TensorMap given = batch.inputs;
   const double lr = scheduled_lr(t.schedule, t.optimizer.lr, update, t.max_updates);
   given.emplace(k_control, control_of({lr, /*average_rate=*/1, t.seed, /*draw=*/update, update}));

@@ -8,6 +8,7 @@
 #include "core/support/settling.h"
 #include "core/support/size_text.h"
 #include "core/support/sum_tree.h"
+#include "core/support/tensor_role.h"
 #include "core/train/bad_value.h"
 #include "core/train/check_parameters.h"
 #include "core/train/checkpoint.h"
@@ -135,15 +136,15 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
                   forward.parameters);  // a group without parameter is an error
   require_shards(forward);
   for (const ParameterSpec& p : forward.parameters)
-    if (is_run_tensor(p.name))
+    if (role_of(p.name) != TensorRole::parameter)
       throw Error(ErrorKind::usage, "trainer", "parameter '" + p.name + "' has a name that checkpoints reserve",
-                  "Names must not begin with optimizer., average., state. or trainer.");
+                  "Names must not begin with optimizer., average., state., trainer. or accumulated.");
   refuse_too_large(forward.parameters);
   if (ranks_) recipe_.buckets = gradient_buckets(*task_, example, recipe_);
   TensorMap initial = initialize(forward.parameters, seed_);
   for (const auto& [name, tensor] : initial) {
     parameters_.add(name, tensor.type());
-    if (recipe_.averages) carried_.add(k_average_prefix + name, tensor.type());
+    if (recipe_.averages) carried_.add(average_name(name), tensor.type());
   }
   set_parameters(initial, "initial values");
 }
@@ -227,12 +228,12 @@ std::vector<DeviceModel::ProgramInfo> DeviceModel::evaluation_programs() const {
 
 std::vector<RunEstimate::Part> DeviceModel::memory(std::int64_t waiting) const {
   const ProgramBytes programs = all_programs();
-  std::size_t states = carried_.bytes("state."), one = 0;
+  std::size_t states = carried_.bytes(TensorRole::state), one = 0;
   for (const auto& [types, set] : eval_states_) states += set->bytes();
   for (const auto& [types, program] : updates_) one = std::max(one, program->own_bytes());
   return {{"parameters", parameters_.bytes()},
-          {"optimizer", carried_.bytes("optimizer.")},
-          {"averages", carried_.bytes(k_average_prefix)},
+          {"optimizer", carried_.bytes(TensorRole::slot)},
+          {"averages", carried_.bytes(TensorRole::average)},
           {"states", states},
           {"accumulated gradients", accumulated_.bytes()},
           {"arena", programs.arena},
@@ -278,7 +279,7 @@ DeviceModel::Evaluation DeviceModel::bound(const EvaluationGraph& graph, const B
   e.states = states.get();
   for (const NamedValue& output : graph.graph->outputs())
     if (!states->has(output.name)) e.results.emplace(output.name, Tensor(graph.graph->type(output.value)));
-  const Residency sets[] = {{states.get()}, {&carried_, k_average_prefix}, {&parameters_}};
+  const Residency sets[] = {{states.get()}, {&carried_, average_name("")}, {&parameters_}};
   e.program = compiled(*graph.graph, sets);
   return e;
 }
@@ -303,20 +304,20 @@ void DeviceModel::require_parameters(std::span<const ParameterSpec> wanted, cons
 TensorMap DeviceModel::averages() const {
   TensorMap tensors = parameters();
   for (auto& [name, tensor] : tensors)
-    if (const std::string average = k_average_prefix + name; carried_.has(average)) tensor = carried_.download(average);
+    if (const std::string average = average_name(name); carried_.has(average)) tensor = carried_.download(average);
   return tensors;
 }
 
 void DeviceModel::set_parameters(const TensorMap& tensors, const std::string& source) {
   restore(parameters_, tensors, source);
   for (const auto& [name, tensor] : tensors)
-    if (const std::string average = k_average_prefix + name; carried_.has(average)) carried_.upload(average, tensor);
+    if (const std::string average = average_name(name); carried_.has(average)) carried_.upload(average, tensor);
 }
 
 void DeviceModel::set_carried(const TensorMap& tensors, const std::string& source) {
   TensorMap own;
   for (const auto& [name, tensor] : tensors)
-    if (!ranks_ || !name.starts_with("state.") || carried_.has(name)) own.emplace(name, tensor);
+    if (!ranks_ || role_of(name) != TensorRole::state || carried_.has(name)) own.emplace(name, tensor);
   restore(carried_, own, source);
 }
 

@@ -75,10 +75,16 @@ void DeviceTensors::put_back(const TensorMap& copies) {
   }
 }
 
-std::size_t DeviceTensors::bytes(const std::string& prefix) const {
+std::size_t DeviceTensors::bytes() const {
+  std::size_t all = 0;
+  for (const auto& [name, e] : entries_) all += e.type.bytes();
+  return all;
+}
+
+std::size_t DeviceTensors::bytes(TensorRole role) const {
   std::size_t all = 0;
   for (const auto& [name, e] : entries_)
-    if (name.starts_with(prefix)) all += e.type.bytes();
+    if (role_of(name) == role) all += e.type.bytes();
   return all;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/support/tensor_role.h"
 #include "unroll/run.h"
 
 namespace unroll {
@@ -32,7 +33,8 @@ class DeviceTensors {
   TensorMap nonzero() const;
   void put_back(const TensorMap& copies);
   Backend& backend() const { return backend_; }
-  std::size_t bytes(const std::string& prefix = {}) const;  // of those whose names begin so
+  std::size_t bytes() const;
+  std::size_t bytes(TensorRole role) const;
 
  private:
   struct Entry {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/support/sum_tree.h"
+#include "core/support/tensor_role.h"
 #include "core/train/bad_value.h"
 #include "core/train/control.h"
 #include "core/train/device_model.h"
@@ -46,12 +47,13 @@ UpdateShare DeviceModel::share_of(std::int64_t leaves) const {
 
 void DeviceModel::add_residents(const TrainingGraph& graph) {
   for (const NamedType& r : graph.residents) {
-    if (r.name.starts_with("state.")) {
+    const TensorRole role = role_of(r.name);
+    if (role == TensorRole::state) {
       states_.insert(r.name);
       for (const std::int64_t shard : shards_) carried_.add(name_in_shard(r.name, shard), r.type);
       continue;
     }
-    DeviceTensors& set = r.name.starts_with(k_accumulated_prefix) ? accumulated_ : carried_;
+    DeviceTensors& set = role == TensorRole::accumulated ? accumulated_ : carried_;
     if (set.has(r.name) && set.type(r.name) == r.type) continue;
     set.add(r.name, r.type);
     if (r.initial != 0) set.upload(r.name, Tensor::filled(r.type, r.initial));

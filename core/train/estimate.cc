@@ -173,8 +173,10 @@ class Trials {
       const bool stops = trial_.stop && trial_.stop();
       if (!times_.enough()) begin = Clock::now();
       const double until_settled = std::min(std::max(k_until_settled * allowed_, k_short_seconds), trial_.seconds);
+      // Compiling may take longer than the whole trial: it ends when there is a time at least.
+      const bool has_time = !times_.empty() || !first_times_.empty();
       const bool is_over = times_.enough() ? seconds_since(begin) >= allowed_ : seconds_since(start) >= until_settled;
-      if (trial_.decided(stops || is_over || seconds_since(start) >= trial_.seconds)) break;
+      if (trial_.decided(stops || (has_time && (is_over || seconds_since(start) >= trial_.seconds)))) break;
       try_update(update, prefetch);
     }
     if (times_.empty()) times_ = first_times_;  // the trial was too short for more

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/support/crc32c.h"
+#include "core/support/tensor_role.h"
 #include "core/train/checkpoint.h"
 #include "unroll/error.h"
 
@@ -68,21 +69,15 @@ void check_digest(const TensorFile& file, const std::string& path) {
                 "Use an older copy of the file");
 }
 
-bool is_run_tensor(const std::string& name) {
-  for (const char* prefix : {"optimizer.", "average.", "state.", "trainer."})
-    if (name.starts_with(prefix)) return true;
-  return false;
-}
-
 namespace {
 
 TensorFile model_of(TensorFile file, const std::string& path) {
   check_digest(file, path);
   if (!file.metadata.contains("trainer.format")) return file;  // parameters only
   for (auto& [name, tensor] : file.tensors)
-    if (const auto average = file.tensors.find("average." + name); average != file.tensors.end())
+    if (const auto average = file.tensors.find(average_name(name)); average != file.tensors.end())
       tensor = average->second;
-  std::erase_if(file.tensors, [](const auto& entry) { return is_run_tensor(entry.first); });
+  std::erase_if(file.tensors, [](const auto& entry) { return role_of(entry.first) != TensorRole::parameter; });
   return file;
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/support/nearest_name.h"
+#include "core/support/tensor_role.h"
 #include "core/train/clip.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
@@ -158,7 +159,7 @@ TrainingStep append_training_step(Scope scope, Value loss, const OptimizerOption
     std::vector<std::string> names{specs[i].name};
     std::vector<Value> slots;
     for (const std::string& slot : optimizer.slots()) {
-      names.push_back("optimizer." + slot + "." + specs[i].name);
+      names.push_back(slot_name(slot, specs[i].name));
       slots.push_back(graph.input(names.back(), specs[i].type));
       step.initial_slots.emplace(names.back(), Tensor(specs[i].type));
     }

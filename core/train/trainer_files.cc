@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/support/tensor_role.h"
 #include "core/train/trainer_state.h"
 #include "unroll/error.h"
 
@@ -90,7 +91,7 @@ void Trainer::State::restore(const TensorFile& file, const std::string& path) {
   require_same_run(was, path);
   require_same_data(file, was, path);
   TensorMap parameters, carried;
-  for (const auto& [name, tensor] : file.tensors) (is_run_tensor(name) ? carried : parameters).emplace(name, tensor);
+  for (const auto& [name, tensor] : file.tensors) (role_of(name) == TensorRole::parameter ? parameters : carried).emplace(name, tensor);
   model.set_parameters(parameters, path);
   model.set_carried(carried, path);
   const RunState now = run;

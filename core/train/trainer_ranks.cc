@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/parallel/collectives.h"
+#include "core/support/tensor_role.h"
 #include "core/train/trainer_state.h"
 #include "unroll/error.h"
 
@@ -95,7 +96,7 @@ std::optional<TensorFile> Trainer::State::from_first(const std::optional<TensorF
 TensorMap Trainer::State::carried_by_all() const {
   TensorMap tensors = model.carried_views(), states;
   for (const auto& [name, tensor] : tensors)
-    if (name.starts_with("state.")) states.emplace(name, tensor);
+    if (role_of(name) == TensorRole::state) states.emplace(name, tensor);
   for (const ByteList& bytes : all_gather(*ranks, safetensors_bytes({states, {}})))
     tensors.merge(parse_safetensors(bytes, "the states of a rank").tensors);
   return tensors;

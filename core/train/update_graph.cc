@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/support/sum_tree.h"
+#include "core/support/tensor_role.h"
 #include "core/train/activation_counts.h"
 #include "core/train/clip.h"
 #include "core/train/control.h"
@@ -30,7 +31,7 @@ void require_sources(const Graph& graph, const TaskGraph& task, const Batch& lik
   std::set<std::string> known{k_control};
   for (const auto& [name, tensor] : like.inputs) known.insert(name);
   for (const ParameterSpec& p : scope.parameters()) known.insert(p.name);
-  for (const CarriedState& s : task.states) known.insert("state." + s.name);
+  for (const CarriedState& s : task.states) known.insert(state_name(s.name));
   if (!scope.training()) known.insert("key");  // of random draws: the same ones in every evaluation
   for (const NamedValue& input : graph.inputs())
     if (!known.contains(input.name))
@@ -90,8 +91,8 @@ class Residents {
     return graph_.input(name, type);
   }
   void state(const CarriedState& s, Value next) {
-    list_.push_back({"state." + s.name, s.type});
-    replace("state." + s.name, next);
+    list_.push_back({state_name(s.name), s.type});
+    replace(state_name(s.name), next);
   }
   void replace(const std::string& name, Value next) {
     if (change_) graph_.output(name, next);
@@ -276,7 +277,7 @@ class UpdateBuilder {
     const std::string& parameter = name(trained_[k]);
     Stepped s{{parameter}, {parameters_[k]}, {}};
     for (const std::string& slot : recipe_.optimizer.slots()) {
-      s.names.push_back("optimizer." + slot + "." + parameter);
+      s.names.push_back(slot_name(slot, parameter));
       s.old.push_back(residents_.input(s.names.back(), parameters_[k].type()));
     }
     const ParameterRule& rule = rules_[trained_[k]];
@@ -292,7 +293,7 @@ class UpdateBuilder {
       const OriginScope of_layer(graph(), {parameters_[k].node().origin.layer, Origin::Phase::update});
       Stepped s = stepped(k, gradients[k]);
       if (recipe_.averages) {
-        s.names.push_back(k_average_prefix + name(trained_[k]));
+        s.names.push_back(average_name(name(trained_[k])));
         s.old.push_back(residents_.input(s.names.back(), parameters_[k].type()));
         s.next.push_back(s.old.back() * (1 - rate) + s.next[0] * rate);
       }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/support/tensor_role.h"
 #include "core/train/optimizer.h"
 #include "unroll/trainer.h"
 
@@ -83,14 +84,14 @@ inline constexpr const char* k_scale_age = "trainer.loss_scale_age";
 inline constexpr const char* k_totals = "trainer.totals";
 inline constexpr const char* k_bad = "trainer.bad";
 inline constexpr const char* k_sums_part = "sums";
-inline constexpr const char* k_accumulated_prefix = "accumulated.";
 inline std::string accumulated_name(std::size_t i, const std::string& part) {
-  return k_accumulated_prefix + std::to_string(i) + "." + part;
+  return name_in_role(TensorRole::accumulated, std::to_string(i) + "." + part);
 }
-inline std::string total_name(const std::string& part) { return k_accumulated_prefix + ("total." + part); }
+inline std::string total_name(const std::string& part) {
+  return name_in_role(TensorRole::accumulated, "total." + part);
+}
 inline constexpr const char* k_asked = "accumulated.asked";
 inline constexpr const char* k_count_prefix = "count.";
-inline constexpr const char* k_average_prefix = "average.";
 inline constexpr std::size_t k_n_fixed_totals = 4;
 
 // forward -> loss -> gradients -> norm -> clip -> optimiser -> average. An update whose loss or gradient norm is not

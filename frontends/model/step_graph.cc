@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/model/step_graph.h"
 
+#include "core/support/tensor_role.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -13,8 +14,6 @@ Type input_type(const StreamModel& model, std::int64_t steps, std::int64_t lanes
 }
 
 }  // namespace
-
-std::string state_name(std::size_t k) { return "state." + std::to_string(k); }
 
 std::shared_ptr<Graph> step_graph(const StreamModel& model, std::int64_t steps, std::int64_t lanes,
                                   const Constants& weights, std::string_view who) {

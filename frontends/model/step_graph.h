@@ -11,8 +11,6 @@
 
 namespace unroll {
 
-std::string state_name(std::size_t k);  // "state.0"
-
 // Inputs "x" [T,B,I] or ids [T,B] and the states, outputs "y" and the states. Throws Error(input_file) in the name of
 // `who` where parameters are missing, unknown or of another type, and Error(shape) where y is not [T,B,O].
 std::shared_ptr<Graph> step_graph(const StreamModel& model, std::int64_t steps, std::int64_t lanes,

@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 
+#include "core/support/tensor_role.h"
 #include "frontends/model/step_graph.h"
 #include "unroll/error.h"
 #include "unroll/run.h"

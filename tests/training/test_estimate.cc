@@ -118,6 +118,16 @@ TEST_CASE("updates on trial change no byte of a run, f16, averages, carried stat
   CHECK((files[0] == files[1]));
 }
 
+TEST_CASE("a trial that is shorter than compiling times an update nevertheless") {
+  TrainerOptions o = small_training(13);
+  o.estimate_seconds = 1e-9;
+  RunEstimate seen;
+  o.estimated = [&](const RunEstimate& e) { seen = e; };
+  const auto backend = make_backend("cpu");
+  Trainer(small_language_model(), *backend, o).fit();
+  CHECK(seen.update_seconds > 0);
+}
+
 TEST_CASE("a checkpoint is written from where parameters and slots lie, with the bytes of one written from a copy") {
   std::string files[2];
   std::size_t copied[2];

@@ -44,6 +44,19 @@ constexpr std::chrono::microseconds k_usual{1000};
 
 }  // namespace
 
+TEST_CASE("runs whose updates take longer than a probe keep to the time limit") {
+  const std::chrono::microseconds slow{600000};
+  const Lever levers[] = {lever("baseline", std::make_shared<SlowTask>(slow))};
+  std::int64_t updates = 0;
+  const auto start = std::chrono::steady_clock::now();
+  pull_levers(levers, {.seeds = 1, .minutes = 0.05, .points = 2}, [&](const std::string&, const LeverRun& run) {
+    updates = std::llround(run.points.back().items);
+  });
+  // The probe, and at most half of the limit too much.
+  CHECK(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < 10);
+  CHECK(updates > 0);
+}
+
 TEST_CASE(
     "a lever that only costs time is slower, has the same losses at equal items and does not gain at equal time") {
   const Lever levers[] = {lever("baseline", std::make_shared<SlowTask>(k_usual)),

@@ -26,7 +26,7 @@ struct Lever {
 };
 struct LeverOptions {
   std::int64_t seeds = 3;    // consecutive seeds, starting with the seed of the options
-  double minutes = 3.5;      // for all runs together
+  double minutes = 3.5;      // for all runs together; each has an update and a validation at least
   std::int64_t points = 10;  // validations per run
 };
 

@@ -39,7 +39,8 @@ void add_options(CLI::App& app, LeverArguments& o) {
                "batch=64,lr=0.008.");
   group(app, "Training");
   add_integer(app, "--seeds", o.lever.seeds, "Runs per change, from train.seed on.", {1, 1000, 5});
-  add_number(app, "--minutes", o.lever.minutes, "Time limit for all runs together.", {0.001, 1e6, 10});
+  add_number(app, "--minutes", o.lever.minutes, "Time limit for all runs together; each has an update at least.",
+             {0.001, 1e6, 10});
   add_seed(app, o);
   add_set(app, o);
   group(app, "Output");

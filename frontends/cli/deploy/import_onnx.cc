@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/support/tensor_role.h"
 #include "frontends/cli/deploy/sample.h"
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/layers/import_layers.h"
@@ -136,7 +137,7 @@ Report check_sample(const onnx::Model& model, const std::string& sample, const o
     tensors.insert(std::move(entry));
   };
   const auto& x = *std::ranges::find_if(found.inputs, [](const onnx::PlacedTensor& placed) {
-    return std::ranges::none_of(placed.names, [](const std::string& n) { return n.starts_with("state."); });
+    return std::ranges::none_of(placed.names, [](const std::string& n) { return role_of(n) == TensorRole::state; });
   });
   rename("input", x.name);
   rename("output", found.outputs[0].name);

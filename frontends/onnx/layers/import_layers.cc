@@ -7,6 +7,7 @@
 #include <array>
 #include <set>
 
+#include "core/support/tensor_role.h"
 #include "frontends/onnx/layers/walk.h"
 
 namespace unroll::onnx {
@@ -160,7 +161,7 @@ void Assembly::add_parameter(const FoundParameter& parameter, const SequentialLa
 void Assembly::place_states() {
   for (const auto& [found, slot] : recurrent_) {
     for (std::size_t s = 0; s < found->final.size(); ++s) {
-      const std::string name = "state." + std::to_string(slot.first_state + s);
+      const std::string name = state_name(slot.first_state + s);
       const Shape& shape = found->final[s].shape();
       const std::int64_t first = slot.offset * shape[1] * shape[2];
       const auto element = [&](std::int64_t k) { return Element{name, static_cast<std::int32_t>(first + k)}; };

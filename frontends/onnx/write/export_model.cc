@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "core/support/tensor_role.h"
 #include "frontends/onnx/export.h"
 #include "frontends/onnx/write/emitter.h"
 #include "unroll/error.h"
@@ -136,7 +137,7 @@ Inference stream_inference(const StreamModel& stream) {
   Inference i{.inputs = {{in, stream.input, {letter("T"), letter("B")}}}, .outputs = {}, .states = {}, .network = {}};
   if (!ids) i.inputs[0].axes.push_back(fixed(stream.inputs));
   for (const Shape& shape : stream.state_shapes(1)) {
-    i.states.push_back("state." + std::to_string(i.states.size()));
+    i.states.push_back(state_name(i.states.size()));
     i.inputs.push_back({i.states.back(), DType::f32, {fixed(shape[0]), letter("B"), fixed(shape[2])}});
   }
   i.network = [stream, in, names = i.states](Scope& scope, const Inputs& inputs) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/support/nearest_name.h"
+#include "core/support/tensor_role.h"
 #include "frontends/tasks/classify/features.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/task_parts.h"
@@ -35,7 +36,7 @@ Inference language_inference(const Metadata& metadata) {
   Inference i{.inputs = {{"ids", DType::i32, {any("T"), any("B")}}},
               .outputs = {{"logits", DType::f32, {any("T"), any("B"), fixed(network.vocabulary)}}}};
   for (const Shape& shape : recurrent_state_shapes(network.model, 1)) {
-    i.states.push_back("state." + std::to_string(i.states.size()));
+    i.states.push_back(state_name(i.states.size()));
     const TensorSpec state{i.states.back(), DType::f32, {fixed(shape[0]), any("B"), fixed(shape[2])}};
     i.inputs.push_back(state);
     i.outputs.push_back(state);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/support/counted.h"
+#include "core/support/tensor_role.h"
 #include "frontends/data/batch/shuffle.h"
 #include "frontends/data/file/held_text.h"
 #include "frontends/tasks/common/task_parts.h"
@@ -17,7 +18,7 @@ std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptio
   for (const Shape& shape : recurrent_state_shapes(options, batch)) {
     const std::string name = std::to_string(states.size());
     const Type type{scope.dtype(), shape};
-    states.push_back({name, type, scope.graph().input("state." + name, type), {}});
+    states.push_back({name, type, scope.graph().input(state_name(name), type), {}});
   }
   return states;
 }

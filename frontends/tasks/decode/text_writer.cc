@@ -5,14 +5,13 @@
 #include <bit>
 #include <map>
 
+#include "core/support/tensor_role.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/ops.h"
 
 namespace unroll {
 
 namespace {
-
-std::string state_name(std::size_t k) { return "state." + std::to_string(k); }
 
 // log sum exp over the last axis: [N,V] -> [N,1]
 Value log_sum_exp(Value x) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 
+#include "core/support/tensor_role.h"
 #include "frontends/data/batch/buckets.h"
 #include "frontends/data/text/text.h"
 #include "frontends/model/constants.h"
@@ -19,8 +20,6 @@ namespace {
 
 constexpr std::string_view k_text_scorer = "TextScorer";
 constexpr std::int64_t k_most_logits = std::int64_t{1} << 22;  // [T,B,V]
-
-std::string state_name(std::size_t k) { return "state." + std::to_string(k); }
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/support/tensor_role.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/error.h"
@@ -189,7 +190,7 @@ Inference sequential_inference(const Metadata& metadata) {
   if (is_pooled(model)) i.outputs[0].axes.erase(i.outputs[0].axes.begin());
   if (is_causal(model))
     for (const Shape& shape : state_shapes(model, 1)) {
-      i.states.push_back("state." + std::to_string(i.states.size()));
+      i.states.push_back(state_name(i.states.size()));
       i.inputs.push_back({i.states.back(), DType::f32, {{"", shape[0]}, sequences, {"", shape[2]}}});
       i.outputs.push_back(i.inputs.back());
     }
