@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/common/own_options.h"
-#include "core/support/nearest_name.h"
+#include "core/support/text/nearest_name.h"
 #include "unroll/error.h"
 
 namespace unroll {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/support/nearest_name.h"
+#include "core/support/text/nearest_name.h"
 #include "unroll/backend.h"
 #include "unroll/error.h"
 

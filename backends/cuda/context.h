@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "backends/cuda/blas.h"
-#include "backends/cuda/compiler.h"
 #include "backends/cuda/device_ranks.h"
+#include "backends/cuda/library/blas.h"
+#include "backends/cuda/library/compiler.h"
 #include "unroll/backend.h"
 
 namespace unroll::cuda {

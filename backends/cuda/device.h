@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/functions.h"
+#include "backends/cuda/library/functions.h"
 
 namespace unroll::cuda {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "backends/cuda/nccl.h"
+#include "backends/cuda/library/nccl.h"
 #include "unroll/communicator.h"
 #include "unroll/types.h"
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "backends/cuda/blas.h"
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/library/blas.h"
 #include "backends/device/walk.h"
 #include "unroll/backend.h"
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "backends/cuda/compiler.h"
 #include "backends/cuda/device_ranks.h"
+#include "backends/cuda/library/compiler.h"
 #include "backends/cuda/program.h"
 
 namespace unroll::cuda {

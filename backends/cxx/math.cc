@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp, tanh and sigmoid as compilers turn them into vectors: the polynomials of backends/cpu/math-inl.h.
+// exp, tanh and sigmoid as compilers turn them into vectors: the polynomials of backends/cpu/kernels/math-inl.h.
 #include "backends/cxx/parts.h"
 
 namespace unroll::cxx {

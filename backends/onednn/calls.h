@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "backends/cpu/program.h"
+#include "backends/cpu/runtime/program.h"
 #include "unroll/backend.h"
 
 namespace unroll::onednn {

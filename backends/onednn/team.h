@@ -5,7 +5,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "backends/cpu/team.h"
+#include "backends/cpu/runtime/team.h"
 
 namespace unroll::onednn {
 

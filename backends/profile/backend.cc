@@ -6,7 +6,7 @@
 #include "backends/common/hazards.h"
 #include "backends/profile/profiles.h"
 #include "backends/registry.h"
-#include "core/support/nearest_name.h"
+#include "core/support/text/nearest_name.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 

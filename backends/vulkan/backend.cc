@@ -8,7 +8,7 @@
 
 #include "backends/common/own_options.h"
 #include "backends/registry.h"
-#include "backends/vulkan/executable.h"
+#include "backends/vulkan/program/executable.h"
 #include "unroll/error.h"
 
 namespace unroll {

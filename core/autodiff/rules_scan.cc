@@ -12,7 +12,7 @@
 #include "core/autodiff/rules.h"
 #include "core/autodiff/saved.h"
 #include "core/autodiff/transplant.h"
-#include "core/ir/recognise.h"
+#include "core/ir/match/recognise.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/ir/attribute_spec.h"
-#include "core/ir/shape_query.h"
+#include "core/ir/shapes/shape_query.h"
 #include "unroll/graph.h"
 
 namespace unroll {

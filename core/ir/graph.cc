@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/ir/shape_rules.h"
+#include "core/ir/shapes/shape_rules.h"
 #include "unroll/error.h"
 
 namespace unroll {

@@ -9,7 +9,7 @@
 
 #include "core/ir/attribute_table.h"
 #include "core/ir/row_ops.h"
-#include "core/ir/shape_rules.h"
+#include "core/ir/shapes/shape_rules.h"
 #include "unroll/error.h"
 #include "unroll/graph.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "unroll/ops.h"
 
 namespace unroll {

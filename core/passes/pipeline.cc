@@ -2,10 +2,10 @@
 // The passes, in execution order. Each maps a graph to a graph; plan_memory makes the plan.
 #include <algorithm>
 
-#include "core/passes/branches.h"
+#include "core/passes/memory/branches.h"
 #include "core/passes/passes.h"
 #include "core/support/interruption.h"
-#include "core/support/size_text.h"
+#include "core/support/text/size_text.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
 

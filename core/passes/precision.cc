@@ -7,7 +7,7 @@
 
 #include "core/passes/formats.h"
 #include "core/passes/passes.h"
-#include "core/support/nearest_name.h"
+#include "core/support/text/nearest_name.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 

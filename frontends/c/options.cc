@@ -6,7 +6,7 @@
 #include <sstream>
 #include <vector>
 
-#include "core/support/nearest_name.h"
+#include "core/support/text/nearest_name.h"
 #include "unroll/error.h"
 
 namespace unroll::c {

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "core/train/check_parameters.h"
+#include "core/train/files/check_parameters.h"
 
 namespace unroll {
 

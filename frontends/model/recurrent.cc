@@ -2,8 +2,8 @@
 // Built-in recurrent layers: the rnn, gru and lstm composites, layer by layer if there is something between them, and
 // the selection of a layer by cell name.
 #include "core/nn/in_layer.h"
-#include "core/support/counted.h"
-#include "core/support/nearest_name.h"
+#include "core/support/text/counted.h"
+#include "core/support/text/nearest_name.h"
 #include "frontends/model/cells/built_in_cells.h"
 #include "frontends/model/stack.h"
 #include "unroll/error.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "core/train/update_graph.h"
+#include "core/train/update/update_graph.h"
 #include "frontends/cli/plan/plan_places.h"
 #include "tests/support/backends.h"
 #include "tests/training/compare_models.h"

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "backends/cuda/compiler.h"
 #include "backends/cuda/context.h"
+#include "backends/cuda/library/compiler.h"
 #include "backends/cuda/program.h"
 #include "core/passes/forwarding_backend.h"
 #include "tests/support/cases.h"

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <map>
 
-#include "core/train/agreement.h"
+#include "core/train/diagnose/agreement.h"
 #include "tests/support/backends.h"
 #include "tests/support/cases.h"
 #include "tests/support/compare.h"

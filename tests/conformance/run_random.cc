@@ -14,7 +14,7 @@
 #include <random>
 #include <set>
 
-#include "core/train/rounding.h"
+#include "core/train/diagnose/rounding.h"
 #include "tests/conformance/random_graphs.h"
 #include "tests/support/backend_options.h"
 #include "tests/support/backends.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/train/update_graph.h"
+#include "core/train/update/update_graph.h"
 #include "tests/conformance/random_graphs.h"
 #include "tests/core/vulkan_log.h"
 #include "tests/support/finite_difference.h"

@@ -2,7 +2,7 @@
 // What the tests of the cpu kernels share: random values and running a kernel with teams of 1 to 4 threads.
 #pragma once
 
-#include "backends/cpu/targets.h"
+#include "backends/cpu/kernels/targets.h"
 
 #include <doctest/doctest.h>
 #include <hwy/targets.h>
@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/calls/kernels.h"
 #include "unroll/tensor.h"
 
 namespace unroll::cpu {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "backends/common/hazards.h"
-#include "core/passes/branches.h"
+#include "core/passes/memory/branches.h"
 #include "tests/support/backend_options.h"
 #include "tests/support/gradient_outputs.h"
 #include "unroll/autodiff.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/passes/branches.h"
+#include "core/passes/memory/branches.h"
 #include "core/passes/passes.h"
 #include "tests/support/gradient_outputs.h"
 #include "unroll/model.h"

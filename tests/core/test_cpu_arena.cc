@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "backends/cpu/arena.h"
+#include "backends/cpu/runtime/arena.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/model.h"

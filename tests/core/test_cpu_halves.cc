@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "backends/cpu/gemm.h"
+#include "backends/cpu/gemm/gemm.h"
 #include "core/support/formats.h"
 #include "tests/core/cpu_matmul_test.h"
 

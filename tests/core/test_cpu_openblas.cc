@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "backends/cpu/openblas.h"
+#include "backends/cpu/gemm/openblas.h"
 #include "tests/core/cpu_matmul_test.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/barriers.h"
-#include "backends/cpu/columns.h"
-#include "backends/cpu/executable.h"
-#include "backends/cpu/schedule.h"
-#include "backends/cpu/team.h"
+#include "backends/cpu/cost/schedule.h"
+#include "backends/cpu/runtime/executable.h"
+#include "backends/cpu/runtime/team.h"
+#include "backends/cpu/scan/barriers.h"
+#include "backends/cpu/scan/columns.h"
 #include "tests/support/backend_options.h"
 #include "tests/support/gradient_outputs.h"
 #include "unroll/error.h"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "backends/cpu/weights.h"
+#include "backends/cpu/gemm/weights.h"
 #include "cpu_kernel_test.h"
 
 using namespace unroll;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/work.h"
+#include "backends/cpu/cost/work.h"
 #include "unroll/model.h"
 #include "unroll/run.h"
 

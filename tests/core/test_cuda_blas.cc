@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/blas.h"
+#include "backends/cuda/library/blas.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"

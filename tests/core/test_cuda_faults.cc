@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-#include "backends/cuda/functions.h"
+#include "backends/cuda/library/functions.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "backends/cuda/nccl.h"
+#include "backends/cuda/library/nccl.h"
 #include "core/support/sum_tree.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/run_files.h"
@@ -22,7 +22,7 @@
 #include "unroll/ops.h"
 #include "unroll/run.h"
 
-#if __has_include(<nccl.h>)  // what backends/cuda/nccl.h declares is what NCCL does
+#if __has_include(<nccl.h>)  // what backends/cuda/library/nccl.h declares is what NCCL does
 #include <nccl.h>
 static_assert(sizeof(ncclUniqueId) == sizeof(unroll::cuda::nccl::UniqueId));
 static_assert(static_cast<int>(ncclInProgress) == static_cast<int>(unroll::cuda::nccl::Result::in_progress));

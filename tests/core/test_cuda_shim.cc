@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/compiler.h"
+#include "backends/cuda/library/compiler.h"
 #include "unroll/error.h"
 
 using namespace unroll;

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "backends/common/print_expression.h"
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/calls/kernels.h"
 #include "tests/core/expression_trees.h"
 #include "tests/core/printed_code.h"
 #include "tests/support/setting.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/train/rounding.h"
+#include "core/train/diagnose/rounding.h"
 #include "tests/support/gradient_outputs.h"
 #include "unroll/autodiff.h"
 #include "unroll/model.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "backends/registry.h"
-#include "core/passes/row_body.h"
+#include "core/passes/group/row_body.h"
 #include "unroll/autodiff.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "backends/registry.h"
+#include "core/passes/memory/views.h"
 #include "core/passes/passes.h"
-#include "core/passes/views.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"

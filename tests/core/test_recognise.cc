@@ -10,7 +10,7 @@
 #include <random>
 #include <set>
 
-#include "core/ir/recognise.h"
+#include "core/ir/match/recognise.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "tests/support/setting.h"

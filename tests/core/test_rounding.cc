@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "core/train/rounding.h"
+#include "core/train/diagnose/rounding.h"
 #include "tests/core/op_examples.h"
 #include "unroll/backend.h"
 #include "unroll/error.h"

@@ -5,7 +5,7 @@
 
 #include "core/ir/composite.h"
 #include "core/ir/op_map.h"
-#include "core/ir/shape_rules.h"
+#include "core/ir/shapes/shape_rules.h"
 #include "tests/core/op_examples.h"
 #include "unroll/error.h"
 

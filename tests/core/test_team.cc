@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cpu backend's threads: every part runs, barriers order memory, failures reach the caller.
-#include "backends/cpu/team.h"
+#include "backends/cpu/runtime/team.h"
 
 #include <doctest/doctest.h>
 

@@ -14,7 +14,7 @@
 #include <limits>
 #include <memory>
 
-#include "backends/vulkan/device.h"
+#include "backends/vulkan/device/device.h"
 #include "core/support/philox.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"

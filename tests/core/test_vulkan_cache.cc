@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "backends/common/kernel_files.h"
-#include "backends/vulkan/functions.h"
-#include "backends/vulkan/pipeline_file.h"
+#include "backends/vulkan/device/functions.h"
+#include "backends/vulkan/device/pipeline_file.h"
 #include "tests/support/temp_folder.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/train/update_graph.h"
+#include "core/train/update/update_graph.h"
 #include "tests/core/vulkan_log.h"
 #include "unroll/error.h"
 #include "unroll/model.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "backends/vulkan/functions.h"
+#include "backends/vulkan/device/functions.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/small_tasks.h"

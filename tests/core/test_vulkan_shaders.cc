@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "backends/common/walk.h"
-#include "backends/vulkan/products.h"
-#include "backends/vulkan/record.h"
+#include "backends/vulkan/kernels/products.h"
+#include "backends/vulkan/program/record.h"
 #include "tests/core/expression_trees.h"
 #include "tests/support/setting.h"
 #include "tests/support/temp_folder.h"

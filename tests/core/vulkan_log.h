@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "backends/vulkan/record.h"
+#include "backends/vulkan/program/record.h"
 #include "unroll/backend.h"
 
 namespace unroll::testing {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/blas.h"
+#include "backends/cuda/library/blas.h"
 #include "core/support/formats.h"
 #include "tests/cuda/late_work.h"
 

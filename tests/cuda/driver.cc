@@ -23,7 +23,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cuda/functions.h"
+#include "backends/cuda/library/functions.h"
 #include "tests/cuda/fibers.h"
 #include "tests/cuda/late_work.h"
 #include "tests/cuda/races.h"

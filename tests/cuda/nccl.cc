@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/nccl.h"
+#include "backends/cuda/library/nccl.h"
 #include "tests/cuda/late_work.h"
 
 using unroll::cuda::nccl::Config;

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "frontends/data/text/labelled.h"
-#include "frontends/data/text/lexicon.h"
+#include "frontends/data/tokens/lexicon.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/error.h"
 

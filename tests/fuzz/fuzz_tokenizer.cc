@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "frontends/data/text/tokenizer.h"
+#include "frontends/data/tokens/tokenizer.h"
 #include "unroll/error.h"
 
 namespace {

@@ -14,12 +14,12 @@ GOOD = {
     "core/include/unroll/op_table.def": HEAD + "UNROLL_UNARY(neg, numbers, yes, cheap, zero, exact, 1)\n"
                                                "UNROLL_OP(argmax, primitive, reduce, 1, 1, none, cheap)\n"
                                                "UNROLL_COMPOSITE(mse, 2, 2, yes, cheap, Value, (Value a, Value b))\n",
-    "core/ir/shape_rules.cc": HEAD + "{Op::argmax, r}\n",
+    "core/ir/shapes/shape_rules.cc": HEAD + "{Op::argmax, r}\n",
     "core/ir/composites/losses.cc": HEAD + "{Op::mse, body}\n",
-    "core/autodiff/rules_all.cc": HEAD + '#include "core/ir/shape_rules.h"\n{Op::neg, r}\n',
+    "core/autodiff/rules_all.cc": HEAD + '#include "core/ir/shapes/shape_rules.h"\n{Op::neg, r}\n',
     "backends/registry.cc": HEAD + '#include "backends/reference/backend.h"\n"reference"\n',
     "backends/reference/kernels.cc": HEAD + "{Op::neg, k}, {Op::argmax, k}\n",
-    "frontends/cli/main.cc": HEAD + '#include "core/support/counted.h"\n',
+    "frontends/cli/main.cc": HEAD + '#include "core/support/text/counted.h"\n',
     "tests/conformance/cases_all.cc": HEAD + "neg argmax mse\n",
     "docs/conventions.md": "`neg` `argmax` `mse`\n",
 }
@@ -80,7 +80,8 @@ BAD = [
      "b.h: defines unroll::Row, as core/ir/a.h does"),
     ("a table sized by an op", {"core/ir/a.cc": HEAD + "int n = static_cast<int>(Op::" "less) + 1;\n"},
      "sizes a table"),
-    ("an op without shape rule", {"core/ir/shape_rules.cc": HEAD + "{Op::neg, r}\n"}, "argmax: has no shape rule"),
+    ("an op without shape rule", {"core/ir/shapes/shape_rules.cc": HEAD + "{Op::neg, r}\n"},
+     "argmax: has no shape rule"),
     ("an op without gradient", {"core/autodiff/rules_all.cc": HEAD}, "neg: has no gradient row"),
     ("a gradient the table denies", {"core/autodiff/rules_b.cc": HEAD + "{Op::argmax, r}\n"},
      "argmax: has a gradient row"),

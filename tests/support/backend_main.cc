@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #ifdef UNROLL_HAS_VULKAN
-#include "backends/vulkan/device.h"
+#include "backends/vulkan/device/device.h"
 #endif
 #include "tests/support/backends.h"
 #include "unroll/error.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "core/train/advice.h"
-#include "core/train/judgement.h"
-#include "core/train/metrics.h"
+#include "core/train/diagnose/judgement.h"
+#include "core/train/study/advice.h"
+#include "core/train/update/metrics.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "core/train/checkpoint.h"
+#include "core/train/files/checkpoint.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/setting.h"
 #include "tests/training/small_tasks.h"

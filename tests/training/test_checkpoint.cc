@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "core/train/checkpoint.h"
+#include "core/train/files/checkpoint.h"
 #include "tests/support/failing_vfs.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"

@@ -8,9 +8,9 @@
 #include <cstdio>
 #include <random>
 
-#include "core/train/compare_run.h"
-#include "core/train/control.h"
-#include "core/train/exposed_values.h"
+#include "core/train/diagnose/compare_run.h"
+#include "core/train/diagnose/exposed_values.h"
+#include "core/train/update/control.h"
 #include "tests/support/backends.h"
 #include "tests/support/failing_vfs.h"
 #include "tests/support/faulty_backend.h"

@@ -9,7 +9,7 @@
 
 #include "core/support/machine_memory.h"
 #include "core/support/settling.h"
-#include "core/train/estimate.h"
+#include "core/train/study/estimate.h"
 #include "tests/support/around_backend.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/sanitizers.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/text/lexicon.h"
+#include "frontends/data/tokens/lexicon.h"
 #include "frontends/tasks/common/class_metrics.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"

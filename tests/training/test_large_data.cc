@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "frontends/data/batch/buckets.h"
-#include "frontends/data/text/tokens.h"
+#include "frontends/data/tokens/tokens.h"
 #include "frontends/tasks/common/split_buckets.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/held_memory.h"

@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "core/train/device_model.h"
+#include "core/train/loop/device_model.h"
 #include "tests/support/late_backend.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"

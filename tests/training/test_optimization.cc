@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "core/train/device_model.h"
-#include "core/train/schedule.h"
+#include "core/train/loop/device_model.h"
+#include "core/train/update/schedule.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"

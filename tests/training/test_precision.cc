@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "core/passes/passes.h"
-#include "core/train/device_model.h"
-#include "core/train/update_graph.h"
+#include "core/train/loop/device_model.h"
+#include "core/train/update/update_graph.h"
 #include "tests/support/gradient_outputs.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/autodiff.h"

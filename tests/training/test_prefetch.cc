@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "core/train/prefetch.h"
+#include "core/train/loop/prefetch.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 

@@ -10,7 +10,7 @@
 #include <limits>
 #include <thread>
 
-#include "core/train/update_graph.h"
+#include "core/train/update/update_graph.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/run_files.h"
 #include "tests/training/small_tasks.h"

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <ranges>
 
-#include "core/train/control.h"
-#include "core/train/device_model.h"
+#include "core/train/loop/device_model.h"
+#include "core/train/update/control.h"
 #include "tests/support/each_backend.h"
 #include "tests/support/strict_backend.h"
 #include "tests/training/small_tasks.h"

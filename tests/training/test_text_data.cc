@@ -9,7 +9,7 @@
 
 #include "frontends/data/batch/buckets.h"
 #include "frontends/data/file/lines.h"
-#include "frontends/data/text/lexicon.h"
+#include "frontends/data/tokens/lexicon.h"
 #include "unroll/error.h"
 
 using namespace unroll;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/text/tokenizer.h"
+#include "frontends/data/tokens/tokenizer.h"
 #include "unroll/error.h"
 
 using namespace unroll;

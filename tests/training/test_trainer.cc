@@ -5,9 +5,9 @@
 #include <limits>
 #include <string>
 
-#include "core/train/device_model.h"
-#include "core/train/optimizer.h"
-#include "core/train/update_graph.h"
+#include "core/train/loop/device_model.h"
+#include "core/train/update/optimizer.h"
+#include "core/train/update/update_graph.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 #include "unroll/run.h"

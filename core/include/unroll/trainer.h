@@ -205,8 +205,8 @@ struct TrainerOptions {
   std::int64_t keep = 0;             // keep this many recent checkpoints as checkpoint-UPDATE.safetensors
   std::int64_t log_every = 10;  // updates between reports
   std::int64_t watch_every = 0;      // updates between statistics of parameters and loops (Watch); 0: off, at no cost
-  // If > 0, fit() first measures trial updates (one at least), then undoes them. It spends at most these seconds and 5 %
-  // of the run (10 % until the backend has chosen its schedules, which the run keeps), of a short run 20 % and 0.3 s.
+  // If > 0, fit() first measures trial updates (one at least), then undoes them, for at most these seconds and 5 % of
+  // the run (10 % until the backend has chosen its schedules, which the run keeps), of a short run 20 % and 0.3 s.
   double estimate_seconds = 0;
   std::function<void(const RunEstimate&)> estimated;  // called before the first update
   // Bytes that the whole run may take; 0: the memory of the device, or what is free on the host. fit() checks it before

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/cli/terminal/terminal.h"
 
 namespace unroll::cli {

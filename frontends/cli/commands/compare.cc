@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "core/train/exposed_values.h"
+#include "core/train/diagnose/exposed_values.h"
 #include "frontends/cli/commands/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/measure/compare_model.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "core/train/judgement.h"
+#include "core/train/diagnose/judgement.h"
 #include "frontends/cli/answers/scores.h"
 #include "frontends/cli/answers/test_result.h"
 #include "frontends/cli/answers/pair_scores.h"

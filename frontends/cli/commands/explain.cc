@@ -7,9 +7,9 @@
 #include <map>
 
 #include "core/support/elapsed.h"
-#include "core/train/options.h"
-#include "core/train/plan_training.h"
-#include "core/train/update_graph.h"
+#include "core/train/loop/options.h"
+#include "core/train/loop/plan_training.h"
+#include "core/train/update/update_graph.h"
 #include "frontends/cli/commands/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/measure/compare_model.h"
@@ -117,7 +117,7 @@ TrainerOptions plain_training(TrainerOptions o) {
   return o;
 }
 
-// By what it gives (core/train/update_graph.h).
+// By what it gives (core/train/update/update_graph.h).
 std::string name_of(const Plan& plan, std::int64_t accumulate) {
   const auto gives = [&](std::string_view name) {
     const auto outputs = plan.graph->outputs();

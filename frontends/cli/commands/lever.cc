@@ -10,8 +10,8 @@
 #include <map>
 #include <set>
 
-#include "core/support/counted.h"
-#include "core/support/nearest_name.h"
+#include "core/support/text/counted.h"
+#include "core/support/text/nearest_name.h"
 #include "frontends/cli/commands/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/run/run_folder.h"

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/cli/answers/answers.h"
 #include "frontends/cli/answers/line_reader.h"
 #include "frontends/cli/answers/predict_picture.h"

@@ -8,7 +8,7 @@
 #include <array>
 #include <filesystem>
 
-#include "core/train/options.h"
+#include "core/train/loop/options.h"
 #include "frontends/cli/commands/commands.h"
 #include "frontends/cli/measure/compare_model.h"
 #include "frontends/cli/measure/self_test.h"

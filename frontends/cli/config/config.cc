@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/support/nearest_name.h"
+#include "core/support/text/nearest_name.h"
 #include "frontends/cli/config/toml_reader.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/support/nearest_name.h"
+#include "core/support/text/nearest_name.h"
 
 namespace unroll::cli {
 

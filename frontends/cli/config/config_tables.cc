@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "core/support/nearest_name.h"
+#include "core/support/text/nearest_name.h"
 #include "frontends/cli/config/config.h"
 #include "frontends/cli/config/toml_reader.h"
 #include "unroll/error.h"

@@ -28,7 +28,7 @@ namespace {
 constexpr int k_steps = 20;
 // Relative L2 difference by the format of the weights, which both programs round alike. Both compute in f32, with
 // functions within 4 ulp: 4e-6 is some hundred roundings of 2^-24. On processors with VNNI the stream rounds the
-// activations of int8 products by 1.5e-5 of the largest one (backends/cpu/weights.h). The largest is up to 6 times
+// activations of int8 products by 1.5e-5 of the largest one (backends/cpu/gemm/weights.h). The largest is up to 6 times
 // the root mean square, and a few steps of a recurrence add up: 30 times that. Wrong weights of int8 differ by 4e-3.
 constexpr double tolerance(WeightFormat weights) { return weights == WeightFormat::int8 ? 5e-4 : 4e-6; }
 // The first float, or id, of call i: whole numbers, so that both programs read the same.

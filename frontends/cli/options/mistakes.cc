@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/support/nearest_name.h"
+#include "core/support/text/nearest_name.h"
 #include "frontends/cli/config/config_schema.h"
 #include "frontends/cli/options/help.h"
 

@@ -6,7 +6,7 @@
 
 #include <charconv>
 
-#include "core/support/nearest_name.h"
+#include "core/support/text/nearest_name.h"
 
 namespace unroll::cli {
 namespace {

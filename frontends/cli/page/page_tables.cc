@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/cli/page/page.h"
 #include "frontends/cli/page/panel.h"
 #include "frontends/cli/page/plan_picture.h"

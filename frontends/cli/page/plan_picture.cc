@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/cli/page/page_style.h"
 #include "frontends/cli/page/panel.h"
 #include "frontends/cli/plan/plan_places.h"

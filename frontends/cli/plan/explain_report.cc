@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "unroll/product_groups.h"
 #include "unroll/scan_form.h"
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "unroll/ops.h"
 #include "unroll/scope.h"
 #include "unroll/work.h"

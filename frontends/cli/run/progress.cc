@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
 #include "unroll/error.h"

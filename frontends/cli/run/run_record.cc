@@ -11,7 +11,7 @@
 #include <optional>
 #include <sstream>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/cli/config/config.h"
 #include "frontends/cli/config/toml_reader.h"
 #include "frontends/cli/terminal/words.h"

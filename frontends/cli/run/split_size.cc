@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/tasks/common/split_records.h"
 
 namespace unroll::cli {

@@ -5,7 +5,7 @@
 #include <deque>
 #include <optional>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/cli/answers/answers.h"
 #include "frontends/cli/measure/sample_data.h"
 #include "frontends/cli/page/pictures.h"

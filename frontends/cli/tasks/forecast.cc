@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/cli/answers/answers.h"
 #include "frontends/cli/answers/line_reader.h"
 #include "frontends/cli/measure/sample_data.h"

@@ -2,7 +2,7 @@
 // Summaries of texts.
 #include <fmt/format.h>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/cli/answers/answers.h"
 #include "frontends/cli/measure/sample_data.h"
 #include "frontends/cli/page/pictures.h"

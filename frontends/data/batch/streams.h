@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "frontends/data/text/tokens.h"
+#include "frontends/data/tokens/tokens.h"
 #include "unroll/tensor.h"
 
 namespace unroll {

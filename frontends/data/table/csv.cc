@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/data/table/dates.h"
 #include "unroll/error.h"
 

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 
 namespace unroll {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "unroll/error.h"
 
 namespace unroll {

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <utility>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/data/text/json_line.h"
 #include "unroll/error.h"
 

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <vector>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/data/file/lines.h"
 #include "frontends/data/table/csv.h"
 #include "frontends/data/text/json_line.h"

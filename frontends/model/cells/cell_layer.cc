@@ -5,7 +5,7 @@
 #include <map>
 
 #include "core/nn/in_layer.h"
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/model/stack.h"
 #include "unroll/error.h"
 #include "unroll/model.h"

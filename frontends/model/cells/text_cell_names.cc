@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "core/support/counted.h"
-#include "core/support/nearest_name.h"
+#include "core/support/text/counted.h"
+#include "core/support/text/nearest_name.h"
 #include "frontends/model/cells/text_cell.h"
 
 namespace unroll::text_cell {

@@ -2,7 +2,7 @@
 // Classes and their probabilities for rows of numbers, read as sequences.
 #include <cmath>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/model/constants.h"
 #include "frontends/tasks/classify/features.h"
 #include "frontends/tasks/common/pooling.h"

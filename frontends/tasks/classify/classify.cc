@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/data/batch/shuffle.h"
 #include "frontends/data/table/csv.h"
 #include "frontends/data/table/dates.h"

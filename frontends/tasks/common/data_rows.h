@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "frontends/data/batch/records.h"
-#include "frontends/tasks/common/row_checks.h"
+#include "frontends/tasks/check/row_checks.h"
 #include "frontends/tasks/common/task_parts.h"
 
 namespace unroll {

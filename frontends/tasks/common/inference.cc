@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "core/support/nearest_name.h"
 #include "core/support/tensor_role.h"
+#include "core/support/text/nearest_name.h"
 #include "frontends/tasks/classify/features.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/task_parts.h"

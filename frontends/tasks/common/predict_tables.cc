@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/data/file/gzip.h"
 #include "frontends/data/table/csv.h"
 #include "frontends/data/table/series_rows.h"

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/support/exact_text.h"
+#include "core/support/text/exact_text.h"
 #include "frontends/data/batch/records.h"
 #include "frontends/data/table/windows.h"
-#include "frontends/data/text/lexicon.h"
+#include "frontends/data/tokens/lexicon.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
 

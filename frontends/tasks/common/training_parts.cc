@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/support/counted.h"
 #include "core/support/tensor_role.h"
+#include "core/support/text/counted.h"
 #include "frontends/data/batch/shuffle.h"
 #include "frontends/data/file/held_text.h"
 #include "frontends/tasks/common/task_parts.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/data/text/tokenizer.h"
+#include "frontends/data/tokens/tokenizer.h"
 #include "unroll/predict.h"
 
 namespace unroll {

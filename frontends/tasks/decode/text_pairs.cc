@@ -2,7 +2,7 @@
 // Batches with the extended vocabulary of each source, and the loss (See, Liu, Manning 2017, eq. 6, 9, 12 and 13).
 #include "frontends/tasks/decode/text_pairs.h"
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/decode/scheduled_sampling.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/data/text/pairs.h"
 #include "frontends/tasks/common/class_metrics.h"
 #include "frontends/tasks/common/split_buckets.h"

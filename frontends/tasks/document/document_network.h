@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "frontends/data/text/documents.h"
-#include "frontends/data/text/lexicon.h"
 #include "frontends/data/text/pairs.h"
+#include "frontends/data/tokens/lexicon.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
 

@@ -3,7 +3,7 @@
 // training split, each series by itself.
 #include <array>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/data/batch/shuffle.h"
 #include "frontends/data/file/held_text.h"
 #include "frontends/tasks/common/pooling.h"

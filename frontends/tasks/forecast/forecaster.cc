@@ -2,7 +2,7 @@
 // Forecasts of series in their own units: normalized and perhaps differenced on the way in, and back on the way out.
 #include <cmath>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/model/constants.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/prediction_batches.h"

@@ -2,7 +2,7 @@
 // The network of sequence labelling, for training on batches and for labelling a sentence.
 #pragma once
 
-#include "frontends/data/text/lexicon.h"
+#include "frontends/data/tokens/lexicon.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
 

@@ -8,11 +8,11 @@
 #include <numeric>
 #include <optional>
 
-#include "core/support/counted.h"
+#include "core/support/text/counted.h"
 #include "frontends/data/batch/streams.h"
 #include "frontends/data/file/held_text.h"
 #include "frontends/data/text/text.h"
-#include "frontends/data/text/tokens.h"
+#include "frontends/data/tokens/tokens.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "frontends/data/text/tokenizer.h"
+#include "frontends/data/tokens/tokenizer.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
 

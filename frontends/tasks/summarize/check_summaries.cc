@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "core/support/counted.h"
-#include "frontends/tasks/common/row_checks.h"
+#include "core/support/text/counted.h"
+#include "frontends/tasks/check/row_checks.h"
 #include "frontends/tasks/common/data_rows.h"
 #include "frontends/tasks/summarize/summary_data.h"
 

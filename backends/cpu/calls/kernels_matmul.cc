@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a product is cut over parts and blocks. The order in which an element of c sums its products depends on k and
+// the processor only.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "backends/cpu/calls/kernels.h"
+#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/kernels/elementwise.h"
+#include "unroll/error.h"
+
+namespace unroll::cpu {
+
+namespace {
+
+using Index = std::int64_t;
+
+constexpr Index k_rows_at_once = 240;  // a transposed block of a stays in L2
+constexpr Index k_alignment = 64;
+
+std::byte* at(void* base, Index bytes) { return static_cast<std::byte*>(base) + bytes; }
+const std::byte* at(const void* base, Index bytes) { return static_cast<const std::byte*>(base) + bytes; }
+
+Index bytes_of(DType dtype) { return static_cast<Index>(dtype_bytes(dtype)); }
+Index stored_bytes(const Matmul& matmul) { return bytes_of(matmul.dtype); }  // of an element of a and b
+Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
+Index panels_of(const Matmul& matmul, const GemmKernels& kernels) { return ceil_div(matmul.n, kernels.columns); }
+
+// Many rows: each part takes its rows of c and needs all of b. Otherwise each part takes its panels.
+bool split_by_rows(Index m, Index panels, int parts) {
+  constexpr Index k_enough_rows = 64;
+  return m >= k_enough_rows * parts || panels < parts;
+}
+
+// A single column is a single row of the transposed product, and a stored column is a row when it is contiguous.
+Matmul turned(const Matmul& matmul, bool& swapped) {
+  Matmul t = matmul;
+  swapped = matmul.n == 1 && matmul.m != 1 && matmul.c_stride == 1;
+  if (swapped) {
+    std::swap(t.m, t.n);
+    std::swap(t.a_stride, t.b_stride);
+    std::swap(t.a_batch, t.b_batch);
+    t.transpose_a = !matmul.transpose_b;
+    t.transpose_b = !matmul.transpose_a;
+    t.c_stride = t.n;
+  }
+  if (t.m == 1 && t.transpose_a && t.a_stride == 1) {
+    t.transpose_a = false;
+    t.a_stride = t.k;
+  }
+  if (t.n == 1 && !t.transpose_b && t.b_stride == 1) {
+    t.transpose_b = true;
+    t.b_stride = t.k;
+  }
+  return t;
+}
+
+enum class Way { dots, rows, blocks };
+Way way_of(const Matmul& matmul, const GemmKernels& kernels) {
+  constexpr Index k_rows_for_dots = 4;
+  if (matmul.transpose_a || is_half(matmul.dtype)) return Way::blocks;
+  if (matmul.transpose_b) return matmul.m <= k_rows_for_dots ? Way::dots : Way::blocks;
+  return matmul.m <= kernels.few_rows ? Way::rows : Way::blocks;
+}
+
+// [rows, columns], converted where the dtypes differ; strides in elements.
+void copy_rows(DType from, DType to, const void* x, Index x_stride, Index rows, Index columns, void* y,
+               Index y_stride) {
+  const Index size = bytes_of(to);
+  if (from != to)
+    return tile_function(Op::cast, from, to)({y, x, nullptr, nullptr, y_stride * size, x_stride * bytes_of(from), 0, 0,
+                                              static_cast<std::size_t>(rows), static_cast<std::size_t>(columns)});
+  for (Index i = 0; i < rows; ++i)
+    std::memcpy(at(y, i * y_stride * size), at(x, i * x_stride * size), static_cast<std::size_t>(columns * size));
+}
+
+// Whether products read another a than the one that is stored.
+bool converts_a(const Matmul& matmul, const GemmKernels& kernels) {
+  return matmul.transpose_a || matmul.dtype != kernels.operand || matmul.a_stride % kernels.a_multiple != 0;
+}
+// A packed k.
+Index depth_of(const GemmKernels& kernels, Index k) { return ceil_div(k, kernels.k_multiple) * kernels.k_multiple; }
+Index k_start(const GemmKernels& kernels, Index k, Index step, Index steps) {
+  return cpu::k_start(k, step, steps, kernels.k_multiple);
+}
+// Rows of a copied block lie this much further apart than its k, so that they fall in different sets.
+Index skew_of(const GemmKernels& kernels) { return std::max<Index>(16, kernels.k_multiple); }
+Index whole_tiles(const GemmKernels& kernels, Index rows) {
+  return std::max<Index>(1, rows / kernels.tile_rows) * kernels.tile_rows;
+}
+
+// Panels of so many k that stay in L2. More of few k pay for bf16, whose products are short beside what they write.
+Index panels_at_once(const GemmKernels& kernels, Index depth) {
+  if (kernels.operand != DType::bf16 && depth < kernels.k_block) return kernels.panels_at_once;
+  return std::max<Index>(1, kernels.panels_at_once * kernels.k_block / std::max<Index>(1, depth));
+}
+
+// How k, columns and rows are cut. Results of 16 bits are summed in one go, with fewer columns and rows at once.
+struct Cut {
+  Index k_steps, depth, panels, rows;
+};
+Cut cut_of(const Matmul& matmul, const GemmKernels& kernels) {
+  const Index most = kernels.k_block + (kernels.k_multiple == 1 ? 0 : kernels.k_multiple);  // where blocks begin varies
+  const Index depth = std::max<Index>(1, std::min(matmul.k, most));
+  const Index rows = whole_tiles(kernels, k_rows_at_once);
+  const Index blocks = k_blocks(matmul.k, kernels.k_block);
+  if (!is_half(matmul.result)) return {blocks, depth, panels_at_once(kernels, depth), rows};
+  const auto share = [&](Index n) { return std::max<Index>(1, n * depth / std::max<Index>(1, matmul.k)); };
+  return {1, std::max<Index>(1, matmul.k), panels_at_once(kernels, matmul.k), std::max(kernels.tile_rows, share(rows))};
+}
+
+bool is_far_wider(const Matmul& matmul, const GemmKernels& kernels, int parts) {
+  constexpr Index k_enough_blocks = 4;
+  return parts > 1 && !matmul.transpose_a &&
+         panels_of(matmul, kernels) >= k_enough_blocks * parts * cut_of(matmul, kernels).panels;
+}
+// b is far wider than what is packed at once, and a stays in L2: each part takes blocks of b of its own. It then reads
+// what it has packed itself, and waits for nobody.
+bool takes_own_blocks(const Matmul& matmul, const GemmKernels& kernels, int parts) {
+  constexpr Index k_bytes_of_a = 1 << 20;
+  return is_far_wider(matmul, kernels, parts) && matmul.m * matmul.k * stored_bytes(matmul) <= k_bytes_of_a;
+}
+// Packed blocks of b that there is room for, for any number of rows.
+Index blocks_at_once(const Matmul& matmul, const GemmKernels& kernels, int parts) {
+  return is_far_wider(matmul, kernels, parts) ? std::max(2, parts) : 2;
+}
+
+struct Layout {
+  Index block;  // bytes of one packed block of b
+  Index part;   // bytes of what one part keeps to itself: a block of a, or the ragged panel of b
+};
+Layout layout_of(const Matmul& matmul, const GemmKernels& kernels) {
+  const Cut cut = cut_of(matmul, kernels);
+  const Index panels = std::min(cut.panels, panels_of(matmul, kernels));
+  const Index size = bytes_of(kernels.operand);
+  const auto aligned = [](Index bytes) { return ceil_div(bytes, k_alignment) * k_alignment; };
+  switch (way_of(matmul, kernels)) {
+    case Way::dots: return {0, 0};
+    case Way::rows: return {0, aligned(kernels.columns * matmul.k * size)};
+    case Way::blocks: break;
+  }
+  const Index a_stride = depth_of(kernels, cut.depth) + skew_of(kernels);
+  const Index a_block = converts_a(matmul, kernels) ? std::min(cut.rows, matmul.m) * a_stride * size : 0;
+  return {aligned(panels * depth_of(kernels, cut.depth) * kernels.columns * size), aligned(a_block)};
+}
+
+// One product of a batch.
+struct Product {
+  const Matmul& matmul;
+  const GemmKernels& kernels;
+  const void* a;
+  const void* b;
+  void* c;
+  const Epilogue* epilogue;
+  const void* a_at(Index element) const { return at(a, element * stored_bytes(matmul)); }
+  const void* b_at(Index element) const { return at(b, element * stored_bytes(matmul)); }
+  void* c_at(Index element) const { return at(c, element * bytes_of(matmul.result)); }
+  // These elements of c are final.
+  void finish(const Block& block) const {
+    if (epilogue) epilogue->run(block);
+  }
+};
+
+// Rows whose results stay in L2 until the epilogue has read them.
+Index rows_at_once(const Product& p, const Cut& cut, Index columns) {
+  constexpr Index k_enough = 64 * 1024;  // elements
+  const Index least = std::min(whole_tiles(p.kernels, 48), cut.rows);
+  return p.epilogue ? std::clamp(k_enough / columns / least * least, least, cut.rows) : cut.rows;
+}
+
+// m rows of a from [row, k0] on, `depth` of each, as products read them.
+struct Rowwise {
+  const void* a;
+  Index stride;
+};
+Rowwise rows_of_a(const Product& p, Index row, Index m, Index k0, Index depth, void* a_block) {
+  const Matmul& mm = p.matmul;
+  if (!converts_a(mm, p.kernels)) return {p.a_at(row * mm.a_stride + k0), mm.a_stride};
+  const Index stride = depth_of(p.kernels, depth) + skew_of(p.kernels);
+  if (mm.transpose_a) {
+    p.kernels.transpose(p.a_at(k0 * mm.a_stride + row), mm.a_stride, depth, m, a_block, stride);
+  } else {
+    copy_rows(mm.dtype, p.kernels.operand, p.a_at(row * mm.a_stride + k0), mm.a_stride, m, depth, a_block, stride);
+  }
+  return {a_block, stride};
+}
+
+// Rows [range) of c, columns of panels [begin, end) of the block that starts at `column`. `step`: the block of k.
+void multiply_rows_of(const Product& p, Range rows, const Cut& cut, Index column, Index columns, Index step,
+                      const void* packed, Range panels, void* a_block) {
+  const Matmul& mm = p.matmul;
+  const Index k0 = k_start(p.kernels, mm.k, step, cut.k_steps);
+  const Index depth = k_start(p.kernels, mm.k, step + 1, cut.k_steps) - k0;
+  const Index panel_stride = depth_of(p.kernels, depth) * p.kernels.columns;
+  const Range mine{column + panels.begin * p.kernels.columns,
+                   column + std::min(panels.end * p.kernels.columns, columns)};
+  const Index at_once = rows_at_once(p, cut, columns);
+  for (Index r = rows.begin; r < rows.end; r += at_once) {
+    const Index m = std::min(at_once, rows.end - r);
+    const Rowwise a = rows_of_a(p, r, m, k0, depth, a_block);
+    p.kernels.multiply(m, columns, depth, a.a, a.stride, packed, panel_stride, panels.begin, panels.end, k0 > 0,
+                       p.c_at(r * mm.c_stride + column), mm.c_stride, mm.result);
+    if (step + 1 == cut.k_steps) p.finish({{r, r + m}, mine});
+  }
+}
+
+// A block of b: a step of k, columns from this one on.
+struct BlockOfB {
+  Index step, column, columns;
+};
+void pack_block(const Product& p, const BlockOfB& block, Range panels, std::byte* packed) {
+  const Matmul& mm = p.matmul;
+  const Index steps = cut_of(mm, p.kernels).k_steps, k0 = k_start(p.kernels, mm.k, block.step, steps);
+  const Index depth = k_start(p.kernels, mm.k, block.step + 1, steps) - k0;
+  const Index corner = mm.transpose_b ? block.column * mm.b_stride + k0 : k0 * mm.b_stride + block.column;
+  p.kernels.pack(p.b_at(corner), mm.b_stride, mm.transpose_b, depth, block.columns, panels.begin, panels.end,
+                 depth_of(p.kernels, depth) * p.kernels.columns, packed);
+}
+
+// Each part its own blocks of b, for all rows of c.
+void multiply_own_blocks(const Product& p, std::byte* packed, void* a_block, const Part& part) {
+  const Matmul& mm = p.matmul;
+  const Cut cut = cut_of(mm, p.kernels);
+  const Index panels = panels_of(mm, p.kernels);
+  const Range mine = part.share(panels, cut.panels);
+  for (Index first = mine.begin; first < mine.end; first += cut.panels) {
+    const Index count = std::min(cut.panels, mine.end - first);
+    const Index column = first * p.kernels.columns;
+    const Index columns = std::min(count * p.kernels.columns, mm.n - column);
+    for (Index step = 0; step < cut.k_steps; ++step) {
+      pack_block(p, {step, column, columns}, {0, count}, packed);
+      multiply_rows_of(p, {0, mm.m}, cut, column, columns, step, packed, {0, count}, a_block);
+    }
+  }
+}
+
+// All parts together. Two buffers take turns, so one barrier for each block of b is enough, and none when each part
+// packs and reads its own share of one block; `turn` goes on from one product to the next.
+void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, void* a_block, int& turn,
+                     const Part& part) {
+  const Matmul& mm = p.matmul;
+  const Index panels = panels_of(mm, p.kernels);
+  const bool by_rows = split_by_rows(mm.m, panels, part.count);
+  const Range rows = by_rows ? part.share(mm.m) : Range{0, mm.m};
+  const Cut cut = cut_of(mm, p.kernels);
+  const Index k_steps = cut.k_steps;
+  const bool wait = by_rows || k_steps > 1 || panels > cut.panels;
+  for (Index first = 0; first < panels; first += cut.panels) {
+    const Index count = std::min(cut.panels, panels - first);
+    const Index column = first * p.kernels.columns;
+    const Index columns = std::min(count * p.kernels.columns, mm.n - column);
+    const Range mine = part.share(count);
+    for (Index step = 0; step < k_steps; ++step) {
+      std::byte* packed = blocks + (turn++ % 2) * block_bytes;
+      pack_block(p, {step, column, columns}, mine, packed);
+      if (wait) part.sync();
+      multiply_rows_of(p, rows, cut, column, columns, step, packed, by_rows ? Range{0, count} : mine, a_block);
+    }
+  }
+}
+
+void multiply_one(const Product& p, const Layout& layout, void* scratch, int& turn, const Part& part) {
+  const Matmul& mm = p.matmul;
+  const Way way = way_of(mm, p.kernels);
+  std::byte* own =
+      at(scratch, blocks_at_once(mm, p.kernels, part.count) * layout.block + part.index * layout.part);
+  if (way == Way::dots) {
+    const Range mine = part.share(mm.n, 4);
+    p.kernels.multiply_dots(mm.m, mm.k, p.a, mm.a_stride, p.b, mm.b_stride, mine.begin, mine.end, p.c, mm.c_stride);
+    p.finish({{0, mm.m}, mine});
+  } else if (way == Way::rows) {
+    const Range mine = part.share(panels_of(mm, p.kernels));
+    p.kernels.multiply_rows(mm.m, mm.n, mm.k, p.a, mm.a_stride, p.b, mm.b_stride, mine.begin, mine.end, own, p.c,
+                            mm.c_stride);
+    p.finish({{0, mm.m}, {mine.begin * p.kernels.columns, std::min(mine.end * p.kernels.columns, mm.n)}});
+  } else if (takes_own_blocks(mm, p.kernels, part.count)) {
+    multiply_own_blocks(p, at(scratch, part.index * layout.block), own, part);
+  } else {
+    multiply_blocks(p, at(scratch, 0), layout.block, own, turn, part);
+  }
+}
+
+// Offsets of product `index` of the batch.
+struct Offsets {
+  Index a = 0, b = 0, c = 0;
+};
+Offsets offsets_of(const Matmul& matmul, Index index) {
+  Offsets offsets;
+  for (int axis = matmul.batch.rank() - 1; axis >= 0; --axis) {
+    const auto i = static_cast<std::size_t>(axis);
+    const Index position = index % matmul.batch[axis];
+    index /= matmul.batch[axis];
+    offsets.a += position * matmul.a_batch[i];
+    offsets.b += position * matmul.b_batch[i];
+    offsets.c += position * matmul.c_batch[i];
+  }
+  return offsets;
+}
+
+Shape leading(const Shape& shape) { return Shape(shape.dims().first(static_cast<std::size_t>(shape.rank() - 2))); }
+
+// Strides of dense matrices of `matrix` elements with leading dimensions `from`, read as `to`.
+Strides batch_strides(const Shape& from, const Shape& to, Index matrix) {
+  Strides strides = broadcast_strides(from, to);
+  for (auto& stride : strides) stride *= matrix;
+  return strides;
+}
+
+}  // namespace
+
+Matmul make_matmul(const Type& a, const Type& b, bool transpose_a, bool transpose_b) {
+  const int ra = a.shape.rank(), rb = b.shape.rank();
+  Matmul mm;
+  mm.dtype = a.dtype;
+  mm.result = arithmetic_dtype(a.dtype);
+  mm.transpose_a = transpose_a;
+  mm.transpose_b = transpose_b;
+  mm.m = a.shape[transpose_a ? ra - 1 : ra - 2];
+  mm.k = a.shape[transpose_a ? ra - 2 : ra - 1];
+  mm.n = b.shape[transpose_b ? rb - 2 : rb - 1];
+  mm.a_stride = a.shape[ra - 1];
+  mm.b_stride = b.shape[rb - 1];
+  mm.c_stride = mm.n;
+  const Shape a_batch = leading(a.shape), b_batch = leading(b.shape);
+  if (b_batch.elements() == 1 && !transpose_a && b_batch.rank() <= a_batch.rank()) {
+    mm.m *= a_batch.elements();
+    return mm;
+  }
+  mm.batch = broadcast_shapes(a_batch, b_batch, "matmul");
+  mm.a_batch = batch_strides(a_batch, mm.batch, mm.m * mm.k);
+  mm.b_batch = batch_strides(b_batch, mm.batch, mm.k * mm.n);
+  mm.c_batch = batch_strides(mm.batch, mm.batch, mm.m * mm.n);
+  return mm;
+}
+
+Matmul first_rows(Matmul matmul, Index rows) {
+  Index& stored = matmul.transpose_a ? matmul.k : matmul.m;
+  stored = std::clamp<Index>(rows, 0, stored);
+  return matmul;
+}
+
+std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts) {
+  bool swapped = false;
+  const Matmul mm = turned(matmul, swapped);
+  const GemmKernels& kernels = gemm_kernels(mm.dtype);
+  const Layout layout = layout_of(mm, kernels);
+  // A batch that is shared out needs everything once for each part.
+  const Index shared = layout.block * (mm.single() ? blocks_at_once(mm, kernels, parts) : Index{2} * parts);
+  return static_cast<std::size_t>(shared + layout.part * parts);
+}
+
+namespace {
+
+void run_products(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part,
+                  const Epilogue* epilogue) {
+  bool swapped = false;
+  const Matmul mm = turned(matmul, swapped);
+  if (swapped) std::swap(a, b);
+  const GemmKernels& kernels = gemm_kernels(mm.dtype);
+  const Layout layout = layout_of(mm, kernels);
+  const Index size = stored_bytes(mm);
+  const Index batch = mm.batch.elements();
+  if (mm.m == 0 || mm.n == 0) return;
+  if (mm.k == 0) a = b = c;  // operands without elements may be null: nothing of them is read
+  const bool share_batch = batch >= part.count && batch > 1;
+  const Range mine = share_batch ? part.share(batch) : Range{0, batch};
+  const Part team = share_batch ? Part{} : part;
+  if (share_batch) scratch = at(scratch, part.index * (2 * layout.block + layout.part));
+  int turn = 0;
+  for (Index i = mine.begin; i < mine.end; ++i) {
+    const Offsets offsets = offsets_of(mm, i);
+    const Product product{mm, kernels, at(a, offsets.a * size), at(b, offsets.b * size),
+                          at(c, offsets.c * bytes_of(mm.result)), epilogue};
+    multiply_one(product, layout, scratch, turn, team);
+  }
+}
+
+}  // namespace
+
+void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part) {
+  run_products(matmul, a, b, c, scratch, part, nullptr);
+}
+
+void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part,
+                const Epilogue& epilogue) {
+  if (!matmul.single() || matmul.n < 2)
+    throw Error(ErrorKind::internal, "cpu matmul", "only a plain product with several columns has an epilogue");
+  run_products(matmul, a, b, c, scratch, part, &epilogue);
+}
+
+bool computes_whole_rows(const Matmul& matmul, int parts) {
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  if (way_of(matmul, kernels) != Way::blocks) return parts == 1;
+  const Index panels = panels_of(matmul, kernels);
+  return panels <= cut_of(matmul, kernels).panels && (parts == 1 || split_by_rows(matmul.m, panels, parts));
+}
+
+bool computes_whole_rows_packed(const Matmul& matmul, int parts) {
+  return parts == 1 || split_by_rows(matmul.m, panels_of(matmul, gemm_kernels(matmul.dtype)), parts);
+}
+
+std::size_t packed_bytes(const Matmul& matmul) {
+  if (!matmul.single() || matmul.transpose_a)
+    throw Error(ErrorKind::internal, "cpu matmul", "only a plain product with a row-major a has a packed b");
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  return static_cast<std::size_t>(panels_of(matmul, kernels) * kernels.columns * depth_of(kernels, matmul.k) *
+                                  bytes_of(kernels.operand));
+}
+
+void run_pack(const Matmul& matmul, const void* b, void* packed, const Part& part) {
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  const Range mine = part.share(panels_of(matmul, kernels));
+  kernels.pack(b, matmul.b_stride, matmul.transpose_b, matmul.k, matmul.n, mine.begin, mine.end,
+               depth_of(kernels, matmul.k) * kernels.columns, packed);
+}
+
+void run_pack_columns(const Matmul& matmul, const void* b, Index groups, Range own, void* packed) {
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  const Index size = bytes_of(kernels.operand), k = matmul.k, group = matmul.n / groups, width = own.end - own.begin;
+  const Index columns = groups * width, panel_bytes = depth_of(kernels, k) * kernels.columns * size;
+  const auto column_of = [&](Index c) { return c / width * group + own.begin + c % width; };
+  const auto from = [&](Index column) {
+    return at(b, (matmul.transpose_b ? column * matmul.b_stride : column) * stored_bytes(matmul));
+  };
+  for (Index first = 0; first < columns; first += kernels.columns) {
+    std::byte* panel = at(packed, first / kernels.columns * panel_bytes);
+    const Index last = std::min(first + kernels.columns, columns);
+    const bool filled_up = last - first < kernels.columns || depth_of(kernels, k) > k;
+    if (filled_up) std::memset(panel, 0, static_cast<std::size_t>(panel_bytes));
+    for (Index c = first; c < last;) {  // a run of columns of one group
+      const Index count = std::min(last - c, width - c % width);
+      std::byte* to = at(panel, (c - first) * size * (kernels.pack_columns ? 2 : 1));  // pairs lie together
+      const void* source = from(column_of(c));
+      if (kernels.pack_columns) {
+        kernels.pack_columns(source, matmul.b_stride, matmul.transpose_b, k, count, to);
+      } else if (matmul.transpose_b) {
+        kernels.transpose(source, matmul.b_stride, count, k, to, kernels.columns);
+      } else {
+        copy_rows(matmul.dtype, kernels.operand, source, matmul.b_stride, k, count, to, kernels.columns);
+      }
+      c += count;
+    }
+  }
+}
+
+std::size_t packed_scratch_bytes(const Matmul& matmul) {
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  if (!converts_a(matmul, kernels)) return 0;
+  const Cut cut = cut_of(matmul, kernels);
+  return static_cast<std::size_t>(std::min(cut.rows, matmul.m) * depth_of(kernels, cut.depth) *
+                                  bytes_of(kernels.operand));
+}
+
+Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Part& part, void* scratch) {
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  const Index panels = panels_of(matmul, kernels);
+  const bool by_rows = split_by_rows(matmul.m, panels, part.count);
+  const Range rows = by_rows ? part.share(matmul.m) : Range{0, matmul.m};
+  const Range mine = by_rows ? Range{0, panels} : part.share(panels);
+  const Block block{rows, {mine.begin * kernels.columns, std::min(mine.end * kernels.columns, matmul.n)}};
+  if (block.empty()) return block;
+  const Index panel_stride = depth_of(kernels, matmul.k) * kernels.columns;
+  const auto a_at = [&](Index row, Index k) { return at(a, (row * matmul.a_stride + k) * stored_bytes(matmul)); };
+  const auto c_at = [&](Index row) { return at(c, row * matmul.c_stride * bytes_of(matmul.result)); };
+  if (!converts_a(matmul, kernels)) {
+    kernels.multiply(rows.end - rows.begin, matmul.n, matmul.k, a_at(rows.begin, 0), matmul.a_stride, packed,
+                     panel_stride, mine.begin, mine.end, false, c_at(rows.begin), matmul.c_stride, matmul.result);
+    return block;
+  }
+  const Cut cut = cut_of(matmul, kernels);
+  for (Index step = 0; step < cut.k_steps; ++step) {
+    const Index k0 = k_start(kernels, matmul.k, step, cut.k_steps);
+    const Index depth = k_start(kernels, matmul.k, step + 1, cut.k_steps) - k0;
+    for (Index row = rows.begin; row < rows.end; row += cut.rows) {
+      const Index m = std::min(cut.rows, rows.end - row);
+      const Index stride = depth_of(kernels, depth);
+      copy_rows(matmul.dtype, kernels.operand, a_at(row, k0), matmul.a_stride, m, depth, scratch, stride);
+      kernels.multiply(m, matmul.n, depth, scratch, stride,
+                       at(packed, k0 * kernels.columns * bytes_of(kernels.operand)), panel_stride, mine.begin, mine.end,
+                       step > 0, c_at(row), matmul.c_stride, matmul.result);
+    }
+  }
+  return block;
+}
+
+}  // namespace unroll::cpu

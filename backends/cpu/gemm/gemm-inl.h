@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix kernels for one instruction set. A tile of up to k_rows x 2 vectors of c stays in registers while k runs;
+// every element of c sums its products in the order of k, in blocks, however the work is cut.
+#if defined(UNROLL_CPU_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef UNROLL_CPU_GEMM_INL_H_
+#undef UNROLL_CPU_GEMM_INL_H_
+#else
+#define UNROLL_CPU_GEMM_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "backends/cpu/kernels/half-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace unroll::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Index = std::int64_t;
+
+// 24 accumulators of 32 registers, or 12 of 16.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+inline constexpr int k_rows = 12;
+#elif HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+inline constexpr int k_rows = 6;
+#else
+inline constexpr int k_rows = 2;
+#endif
+
+template <class T>
+struct Gemm {
+  using D = hn::ScalableTag<T>;
+  using V = hn::Vec<D>;
+  static constexpr Index k_lanes = static_cast<Index>(hn::MaxLanes(D()));
+  static constexpr Index k_columns = 2 * k_lanes;
+  static constexpr Index k_block = 384;
+  // Rows of a whose block of k stays in L2.
+  static constexpr Index k_row_block = 20 * k_rows;
+
+  // What one call of a tile sees; c starts at the tile's first column.
+  struct Tile {
+    Index k;
+    const T* a;
+    Index a_stride;
+    const T* b;
+    Index b_stride;  // elements from one k to the next
+    Index panel_stride;
+    bool accumulate;
+    T* c;
+    Index c_stride;
+  };
+
+  // R rows times P panels. Rows are addressed from every third one: R pointers would not fit in registers.
+  template <int R, int P>
+  static HWY_NOINLINE void tile(const Tile& t) {
+    const D d;
+    constexpr int k_groups = (R + 2) / 3;
+    V acc[R][2 * P];
+    UNROLL_FULLY for (int i = 0; i < R; ++i)
+      UNROLL_FULLY for (int j = 0; j < 2 * P; ++j) acc[i][j] = hn::Zero(d);
+    UNROLL_FULLY for (int i = 0; i < R; ++i)
+      UNROLL_FULLY for (int j = 0; j < 2 * P; ++j) hwy::Prefetch(t.c + i * t.c_stride + j * k_lanes);
+    const T* group[k_groups];
+    UNROLL_FULLY for (int g = 0; g < k_groups; ++g) group[g] = t.a + 3 * g * t.a_stride;
+    const T* b = t.b;
+    const Index stride = t.a_stride;
+    const Index b_stride = t.b_stride;
+    const Index panel_stride = t.panel_stride;
+    for (Index k = 0; k < t.k; ++k) {
+      V column[2 * P];
+      UNROLL_FULLY for (int j = 0; j < 2 * P; ++j)
+        column[j] = hn::LoadU(d, b + (j / 2) * panel_stride + (j % 2) * k_lanes);
+      // Without this fence the compiler loads b again for each of two or three rows.
+      if (R == 2 || R == 3) std::atomic_signal_fence(std::memory_order_seq_cst);
+      UNROLL_FULLY for (int i = 0; i < R; ++i) {
+        const V row = hn::Set(d, group[i / 3][(i % 3) * stride]);
+        UNROLL_FULLY for (int j = 0; j < 2 * P; ++j) acc[i][j] = hn::MulAdd(row, column[j], acc[i][j]);
+      }
+      UNROLL_FULLY for (int g = 0; g < k_groups; ++g) ++group[g];
+      b += b_stride;
+    }
+    UNROLL_FULLY for (int i = 0; i < R; ++i)
+      UNROLL_FULLY for (int j = 0; j < 2 * P; ++j) {
+        T* c = t.c + i * t.c_stride + j * k_lanes;
+        V sum = acc[i][j];
+        if (t.accumulate) sum = hn::Add(hn::LoadU(d, c), sum);
+        hn::StoreU(sum, d, c);
+      }
+  }
+
+  using TileFunction = void (*)(const Tile&);
+  // By number of rows. Few rows take several panels at once: the adds of one panel alone would wait for each other.
+  static TileFunction one_panel(Index rows) {
+    if constexpr (k_rows == 12) {
+      static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>,  tile<3, 1>,  tile<4, 1>,
+                                                 tile<5, 1>, tile<6, 1>,  tile<7, 1>,  tile<8, 1>,
+                                                 tile<9, 1>, tile<10, 1>, tile<11, 1>, tile<12, 1>};
+      return k_table[rows - 1];
+    } else if constexpr (k_rows == 6) {
+      static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>, tile<3, 1>,
+                                                 tile<4, 1>, tile<5, 1>, tile<6, 1>};
+      return k_table[rows - 1];
+    } else {
+      static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>};
+      return k_table[rows - 1];
+    }
+  }
+  struct Wide {
+    Index panels;
+    TileFunction function;
+  };
+  static Wide many_panels(Index rows) {
+    if (k_rows < 6 || rows > 3) return {1, nullptr};
+    if (rows == 1) return {4, tile<1, 4>};
+    if (k_rows < 12) return {1, nullptr};
+    return {2, rows == 2 ? tile<2, 2> : tile<3, 2>};
+  }
+
+  // The last panel may be wider than c: its tile goes through a buffer.
+  static void ragged_tile(Tile t, Index rows, Index columns) {
+    T buffer[k_rows * k_columns] = {};
+    T* const c = t.c;
+    const Index c_stride = t.c_stride;
+    if (t.accumulate)
+      for (Index i = 0; i < rows; ++i) std::copy_n(c + i * c_stride, columns, buffer + i * k_columns);
+    t.c = buffer;
+    t.c_stride = k_columns;
+    one_panel(rows)(t);
+    for (Index i = 0; i < rows; ++i) std::copy_n(buffer + i * k_columns, columns, c + i * c_stride);
+  }
+
+  // A tile whose result has 16 bits.
+  static void half_tile(Tile t, Index rows, Index columns, DType result, std::uint16_t* c) {
+    T buffer[k_rows * k_columns];
+    const Index c_stride = t.c_stride;
+    t.c = buffer;
+    t.c_stride = k_columns;
+    one_panel(rows)(t);
+    if constexpr (sizeof(T) == 4) {
+      for (Index i = 0; i < rows; ++i)
+        if (result == DType::bf16) narrow_row<Bf16Lanes>(buffer + i * k_columns, columns, c + i * c_stride);
+        else narrow_row<F16Lanes>(buffer + i * k_columns, columns, c + i * c_stride);
+    }
+  }
+  template <class As>
+  static void narrow_row(const T* from, Index n, std::uint16_t* to) {
+    const D d;
+    const hn::Rebind<std::uint16_t, D> d16;
+    std::uint16_t row[k_columns];
+    std::uint16_t* const at = n == k_columns ? to : row;
+    for (Index j = 0; j < k_columns; j += k_lanes) hn::StoreU(As::narrowed(d, hn::LoadU(d, from + j)), d16, at + j);
+    if (at == row) std::copy_n(row, n, to);
+  }
+  static void multiply_halves(Index m, Index n, Tile t, Index begin, Index end, DType result) {
+    auto* const c = reinterpret_cast<std::uint16_t*>(t.c);
+    const T *const a = t.a, *const packed = t.b;
+    const Index tiles = (m + k_rows - 1) / k_rows;
+    for (Index p = begin; p < end; ++p)
+      for (Index i = 0; i < tiles; ++i) {
+        const Index row = m * i / tiles, column = p * k_columns;
+        t.a = a + row * t.a_stride;
+        t.b = packed + p * t.panel_stride;
+        half_tile(t, m * (i + 1) / tiles - row, std::min(k_columns, n - column), result,
+                  c + row * t.c_stride + column);
+      }
+  }
+
+  // Row tiles of equal height, at most k_rows, over one block of k and of rows.
+  static void multiply_block(Index m, Index n, Tile t, Index begin, Index end) {
+    const Index tiles = (m + k_rows - 1) / k_rows;
+    const Wide wide = many_panels(m);
+    const T* const a = t.a;
+    T* const c = t.c;
+    const T* const packed = t.b;
+    for (Index p = begin; p < end;) {
+      const Index column = p * k_columns;
+      t.b = packed + p * t.panel_stride;
+      const bool whole = p + wide.panels <= end && (p + wide.panels) * k_columns <= n;
+      if (wide.function && whole) {
+        t.c = c + column;
+        wide.function(t);
+        p += wide.panels;
+        continue;
+      }
+      for (Index i = 0; i < tiles; ++i) {
+        const Index row = m * i / tiles;
+        const Index rows = m * (i + 1) / tiles - row;
+        t.a = a + row * t.a_stride;
+        t.c = c + row * t.c_stride + column;
+        if (column + k_columns <= n) one_panel(rows)(t);
+        else ragged_tile(t, rows, n - column);
+      }
+      t.a = a;
+      ++p;
+    }
+  }
+
+  static void multiply(Index m, Index n, Index k, const void* a, Index a_stride, const void* packed,
+                       Index panel_stride, Index begin, Index end, bool accumulate, void* c, Index c_stride,
+                       DType result) {
+    if (is_half(result)) {
+      for (Index r = 0; r < m; r += k_row_block) {
+        const Tile t{k, static_cast<const T*>(a) + r * a_stride, a_stride, static_cast<const T*>(packed), k_columns,
+                     panel_stride, false,
+                     reinterpret_cast<T*>(static_cast<std::uint16_t*>(c) + r * c_stride), c_stride};
+        multiply_halves(std::min(k_row_block, m - r), n, t, begin, end, result);
+      }
+      return;
+    }
+    const Index blocks = k_blocks(k, k_block);
+    for (Index block = 0; block < blocks; ++block) {
+      const Index k0 = k * block / blocks;
+      const Index depth = k * (block + 1) / blocks - k0;
+      for (Index r = 0; r < m; r += k_row_block) {
+        const Tile t{depth,
+                     static_cast<const T*>(a) + r * a_stride + k0,
+                     a_stride,
+                     static_cast<const T*>(packed) + k0 * k_columns,
+                     k_columns,
+                     panel_stride,
+                     accumulate || block > 0,
+                     static_cast<T*>(c) + r * c_stride,
+                     c_stride};
+        multiply_block(std::min(k_row_block, m - r), n, t, begin, end);
+      }
+    }
+  }
+
+  // b where it lies; its ragged last panel is packed first, into `tail` [k][columns].
+  static void multiply_rows(Index m, Index n, Index k, const void* a, Index a_stride, const void* b, Index b_stride,
+                            Index begin, Index end, void* tail, void* c, Index c_stride) {
+    const Index whole = std::min(end, n / k_columns);
+    const Index blocks = k_blocks(k, k_block);
+    if (whole < end) pack(b, b_stride, false, k, n, whole, end, 0, tail);
+    for (Index block = 0; block < blocks; ++block) {
+      const Index k0 = k * block / blocks;
+      Tile t{k * (block + 1) / blocks - k0,
+             static_cast<const T*>(a) + k0,
+             a_stride,
+             static_cast<const T*>(b) + k0 * b_stride,
+             b_stride,
+             k_columns,
+             block > 0,
+             static_cast<T*>(c),
+             c_stride};
+      multiply_block(m, n, t, begin, whole);
+      t.b = static_cast<const T*>(tail) + k0 * k_columns;
+      t.b_stride = k_columns;
+      t.panel_stride = 0;
+      if (whole < end) multiply_block(m, n, t, whole, end);
+    }
+  }
+
+  // c = a times the transpose of b [n, k], row by row: for few rows of a packing would cost more than the product.
+  static void multiply_dots(Index m, Index k, const void* a, Index a_stride, const void* b, Index b_stride,
+                            Index begin, Index end, void* c, Index c_stride) {
+    for (Index i = 0; i < m; ++i) {
+      const T* row = static_cast<const T*>(a) + i * a_stride;
+      T* to = static_cast<T*>(c) + i * c_stride;
+      Index j = begin;
+      for (; j + 4 <= end; j += 4) dots<4>(k, row, static_cast<const T*>(b) + j * b_stride, b_stride, to + j);
+      for (; j < end; ++j) dots<1>(k, row, static_cast<const T*>(b) + j * b_stride, b_stride, to + j);
+    }
+  }
+  template <int N>
+  static HWY_INLINE void dots(Index k, const T* a, const T* b, Index b_stride, T* c) {
+    const D d;
+    V even[N], odd[N];
+    UNROLL_FULLY for (int j = 0; j < N; ++j) even[j] = odd[j] = hn::Zero(d);
+    Index i = 0;
+    for (; i + 2 * k_lanes <= k; i += 2 * k_lanes) {
+      const V a0 = hn::LoadU(d, a + i), a1 = hn::LoadU(d, a + i + k_lanes);
+      UNROLL_FULLY for (int j = 0; j < N; ++j) {
+        even[j] = hn::MulAdd(a0, hn::LoadU(d, b + j * b_stride + i), even[j]);
+        odd[j] = hn::MulAdd(a1, hn::LoadU(d, b + j * b_stride + i + k_lanes), odd[j]);
+      }
+    }
+    UNROLL_FULLY for (int j = 0; j < N; ++j) {
+      T sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(even[j], odd[j])));
+      for (Index r = i; r < k; ++r) sum += a[r] * b[j * b_stride + r];
+      c[j] = sum;
+    }
+  }
+
+  // In squares of 16 bytes: 4 x 4 floats or 2 x 2 doubles. k_lines rows at a time fill whole cache lines of `to`, so
+  // few lines are open at once: strides that are powers of two leave room for few.
+  static void transpose(const void* from_bytes, Index from_stride, Index rows, Index columns, void* to_bytes,
+                        Index to_stride) {
+    const T* from = static_cast<const T*>(from_bytes);
+    T* to = static_cast<T*>(to_bytes);
+    constexpr Index k_side = HWY_TARGET == HWY_SCALAR ? 1 : 16 / static_cast<Index>(sizeof(T));
+    constexpr Index k_lines = 64 / static_cast<Index>(sizeof(T));
+    const Index square_rows = rows - rows % k_side;
+    const Index square_columns = columns - columns % k_side;
+    for (Index r = 0; r < square_rows; r += k_lines) {
+      const Index end = std::min(r + k_lines, square_rows);
+      for (Index j = 0; j < square_columns; j += k_side)
+        for (Index i = r; i < end; i += k_side)
+          transpose_square(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+      for (Index j = square_columns; j < columns; ++j)
+        for (Index i = r; i < end; ++i) to[j * to_stride + i] = from[i * from_stride + j];
+    }
+    for (Index i = square_rows; i < rows; ++i)
+      for (Index j = 0; j < columns; ++j) to[j * to_stride + i] = from[i * from_stride + j];
+  }
+  static HWY_INLINE void transpose_square(const T* from, Index from_stride, T* to, Index to_stride) {
+#if HWY_TARGET == HWY_SCALAR
+    *to = *from;
+    static_cast<void>(from_stride + to_stride);
+#else
+    const hn::CappedTag<T, 16 / sizeof(T)> d;
+    const auto r0 = hn::LoadU(d, from);
+    const auto r1 = hn::LoadU(d, from + from_stride);
+    if constexpr (sizeof(T) == 8) {
+      hn::StoreU(hn::InterleaveLower(d, r0, r1), d, to);
+      hn::StoreU(hn::InterleaveUpper(d, r0, r1), d, to + to_stride);
+    } else {
+      const auto r2 = hn::LoadU(d, from + 2 * from_stride);
+      const auto r3 = hn::LoadU(d, from + 3 * from_stride);
+      const auto l02 = hn::InterleaveLower(d, r0, r2), u02 = hn::InterleaveUpper(d, r0, r2);
+      const auto l13 = hn::InterleaveLower(d, r1, r3), u13 = hn::InterleaveUpper(d, r1, r3);
+      hn::StoreU(hn::InterleaveLower(d, l02, l13), d, to);
+      hn::StoreU(hn::InterleaveUpper(d, l02, l13), d, to + to_stride);
+      hn::StoreU(hn::InterleaveLower(d, u02, u13), d, to + 2 * to_stride);
+      hn::StoreU(hn::InterleaveUpper(d, u02, u13), d, to + 3 * to_stride);
+    }
+#endif
+  }
+
+  static void pack(const void* b_bytes, Index stride, bool transposed, Index k, Index n, Index begin, Index end,
+                   Index panel_stride, void* packed_bytes) {
+    const T* b = static_cast<const T*>(b_bytes);
+    for (Index p = begin; p < end; ++p) {
+      T* packed = static_cast<T*>(packed_bytes) + p * panel_stride;
+      const Index column = p * k_columns;
+      const Index columns = std::min(k_columns, n - column);
+      if (transposed) {
+        transpose(b + column * stride, stride, columns, k, packed, k_columns);
+      } else if (columns == k_columns) {
+        const D d;
+        for (Index i = 0; i < k; ++i) {
+          const T* row = b + i * stride + column;
+          hn::Store(hn::LoadU(d, row), d, packed + i * k_columns);
+          hn::Store(hn::LoadU(d, row + k_lanes), d, packed + i * k_columns + k_lanes);
+        }
+      } else {
+        for (Index i = 0; i < k; ++i) std::copy_n(b + i * stride + column, columns, packed + i * k_columns);
+      }
+      for (Index i = 0; i < k && columns < k_columns; ++i)
+        std::fill(packed + i * k_columns + columns, packed + (i + 1) * k_columns, T{0});
+    }
+  }
+
+  using Pack = decltype(GemmKernels::pack);
+  using Transpose = decltype(GemmKernels::transpose);
+  static constexpr GemmKernels of_halves(Pack packed, Transpose transposed) {
+    return {.operand = DType::f32,
+            .columns = k_columns,
+            .k_block = k_block,
+            .few_rows = 0,
+            .pack = packed,
+            .transpose = transposed,
+            .multiply = multiply,
+            .multiply_rows = nullptr,
+            .multiply_dots = nullptr,
+            .tile_rows = k_rows};
+  }
+  static constexpr GemmKernels k_kernels{.operand = sizeof(T) == 8 ? DType::f64 : DType::f32,
+                                         .columns = k_columns,
+                                         .k_block = k_block,
+                                         .few_rows = 2 * k_rows,
+                                         .pack = pack,
+                                         .transpose = transpose,
+                                         .multiply = multiply,
+                                         .multiply_rows = multiply_rows,
+                                         .multiply_dots = multiply_dots,
+                                         .tile_rows = k_rows};
+  static constexpr GemmKernels k_from_bf16 = of_halves(pack_bf16, transpose_bf16);
+  static constexpr GemmKernels k_from_f16 = of_halves(pack_f16, transpose_f16);
+};
+
+inline const GemmKernels* gemm_f32() { return &Gemm<float>::k_kernels; }
+inline const GemmKernels* gemm_f16() { return &Gemm<float>::k_from_f16; }
+inline const GemmKernels* gemm_f64() { return &Gemm<double>::k_kernels; }
+
+}  // namespace unroll::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

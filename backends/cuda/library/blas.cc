@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/library/blas.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "unroll/error.h"
+
+namespace unroll::cuda {
+
+using blas::Status;
+
+// The table and the context of one device.
+struct BlasLibrary {
+  BlasFunctions f;
+  blas::Context* context = nullptr;
+  BlasLibrary() = default;
+  ~BlasLibrary() {
+    if (context) f.Destroy(context);
+  }
+  BlasLibrary(const BlasLibrary&) = delete;
+  BlasLibrary& operator=(const BlasLibrary&) = delete;
+};
+
+namespace {
+
+constexpr const char* k_fix =
+    "Install cuBLAS of CUDA 12 or 13 (pip install nvidia-cublas-cu12) and put its folder into LD_LIBRARY_PATH";
+constexpr std::uint32_t k_alignment = 16;  // bytes of a wide load
+
+BlasTamper& blas_tamper() {
+  static BlasTamper set = nullptr;
+  return set;
+}
+
+void check(Status status, const char* what) {
+  if (status == Status::success) return;
+  const bool memory = status == Status::alloc_failed;
+  throw Error(memory ? ErrorKind::memory : ErrorKind::device, "cuda",
+              std::string("cublasLt") + what + " failed: status " + std::to_string(static_cast<int>(status)),
+              memory ? "Use a smaller batch or fewer steps, or close other programs on the device"
+                     : "Run again; the backend's option products = own does without cuBLASLt");
+}
+
+void fill(BlasFunctions& f) {
+  void* library = nullptr;
+  for (const char* name : blas_libraries().names)
+    if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    throw Error(ErrorKind::device, "cuda",
+                "cuBLASLt cannot be opened: no " + std::string(blas_libraries().names[0]), k_fix);
+  const auto find = [&](auto& entry, const char* symbol) {
+    void* const at = dlsym(library, symbol);
+    if (!at) throw Error(ErrorKind::device, "cuda", "cuBLASLt has no " + std::string(symbol), k_fix);
+    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(at);
+  };
+#define X(name, ...) find(f.name, "cublasLt" #name);
+  UNROLL_BLAS_FUNCTIONS(X)
+#undef X
+  find(f.GetVersion, "cublasLtGetVersion");
+  if (blas_tamper()) blas_tamper()(f);
+}
+
+blas::Type type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return blas::Type::f64;
+    case DType::f16: return blas::Type::f16;
+    case DType::bf16: return blas::Type::bf16;
+    default: return blas::Type::f32;
+  }
+}
+
+// A matrix [rows, columns] of ours with these strides, as the library sees its transpose: columns x rows, by columns.
+struct Stored {
+  std::int64_t rows, columns, leading;  // as it lies in memory, by columns
+  bool transposed;                      // to become our transpose
+};
+std::optional<Stored> stored(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column) {
+  // With one row or column, its stride may be anything.
+  const bool by_rows = column == 1 || columns == 1, by_columns = row == 1 || rows == 1;
+  if (by_rows && (rows == 1 || row >= columns)) return Stored{columns, rows, std::max(row, columns), false};
+  if (by_columns && (columns == 1 || column >= rows)) return Stored{rows, columns, std::max(column, rows), true};
+  return std::nullopt;
+}
+
+}  // namespace
+
+BlasLibraries& blas_libraries() {
+  static BlasLibraries names;
+  return names;
+}
+void set_blas_tamper(BlasTamper function) { blas_tamper() = function; }
+
+BlasProduct::~BlasProduct() {
+  const BlasFunctions& f = library_->f;
+  for (blas::Layout* layout : {a_, b_, c_})
+    if (layout) f.MatrixLayoutDestroy(layout);
+  if (operation_) f.MatmulDescDestroy(operation_);
+}
+
+std::size_t BlasProduct::workspace_bytes() const { return std::max(aligned_.workspace_bytes, any_.workspace_bytes); }
+
+// The first one that the library proposes where all addresses are multiples of `alignment`; none: it has none.
+std::optional<blas::Heuristic> BlasProduct::algorithm(std::size_t alignment) const {
+  const BlasFunctions& f = library_->f;
+  blas::Preference* preference = nullptr;
+  check(f.MatmulPreferenceCreate(&preference), "MatmulPreferenceCreate");
+  const std::unique_ptr<blas::Preference, Status (*)(blas::Preference*)> owner(preference, f.MatmulPreferenceDestroy);
+  const auto set = [&](blas::PreferenceAttribute attribute, const auto& value) {
+    check(f.MatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value), "MatmulPreferenceSetAttribute");
+  };
+  using A = blas::PreferenceAttribute;
+  set(A::workspace_bytes, static_cast<std::uint64_t>(k_blas_workspace));
+  set(A::reduction_schemes, blas::k_reduction_schemes);
+  for (const A each : {A::alignment_a, A::alignment_b, A::alignment_c, A::alignment_d})
+    set(each, static_cast<std::uint32_t>(alignment));
+  blas::Heuristic found;
+  int n = 0;
+  const Status status =
+      f.MatmulAlgoGetHeuristic(library_->context, operation_, a_, b_, c_, c_, preference, 1, &found, &n);
+  if (status == Status::not_supported || (status == Status::success && (n == 0 || found.state != Status::success)))
+    return std::nullopt;
+  check(status, "MatmulAlgoGetHeuristic");
+  return found;
+}
+
+void BlasProduct::run(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdeviceptr workspace, CUstream stream) const {
+  const float one = 1, zero = 0;
+  const double wide_one = 1, wide_zero = 0;
+  const bool aligned = (a | b | c) % k_alignment == 0;
+  const blas::Heuristic& algorithm = aligned ? aligned_ : any_;
+  const auto at = [](CUdeviceptr address) { return reinterpret_cast<void*>(address); };
+  check(library_->f.Matmul(library_->context, operation_,
+                           is_double_ ? static_cast<const void*>(&wide_one) : static_cast<const void*>(&one), at(b), a_,
+                           at(a), b_,
+                           is_double_ ? static_cast<const void*>(&wide_zero) : static_cast<const void*>(&zero), at(c),
+                           c_, at(c), c_, &algorithm.algorithm, at(workspace), algorithm.workspace_bytes, stream),
+        "Matmul");
+}
+
+Blas::Blas() {
+  const auto library = std::make_shared<BlasLibrary>();
+  fill(library->f);
+  check(library->f.Create(&library->context), "Create");
+  library_ = library;
+}
+
+std::string Blas::version() const {
+  const std::size_t version = library_->f.GetVersion();  // 130100 is 13.1.0
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
+}
+
+std::shared_ptr<const BlasProduct> Blas::product(const ProductForm& form, const device::ProductShape& shape) const {
+  const device::Axes& batch = shape.matrices;
+  if (form.has_rows || batch.sizes.size() > 1 || std::min({shape.m, shape.n, shape.k}) < 1) return nullptr;
+  const auto a = stored(shape.m, shape.k, shape.a_row, shape.a_column);
+  const auto b = stored(shape.k, shape.n, shape.b_row, shape.b_column);
+  const auto c = stored(shape.m, shape.n, shape.c_row, 1);
+  if (!a || !b || !c || c->transposed) return nullptr;
+  const BlasFunctions& f = library_->f;
+  const std::shared_ptr<BlasProduct> made(new BlasProduct(library_));
+  made->is_double_ = form.operands == DType::f64;
+  check(f.MatmulDescCreate(&made->operation_, made->is_double_ ? blas::Compute::f64 : blas::Compute::f32,
+                           made->is_double_ ? blas::Type::f64 : blas::Type::f32),
+        "MatmulDescCreate");
+  // The library's a is our b, and the other way round.
+  const auto transpose = [&](blas::OperationAttribute which, bool transposed) {
+    const std::int32_t operation = transposed;
+    check(f.MatmulDescSetAttribute(made->operation_, which, &operation, sizeof operation), "MatmulDescSetAttribute");
+  };
+  transpose(blas::OperationAttribute::transpose_a, b->transposed);
+  transpose(blas::OperationAttribute::transpose_b, a->transposed);
+  const auto lay = [&](blas::Layout*& layout, DType dtype, const Stored& s, std::size_t operand) {
+    check(f.MatrixLayoutCreate(&layout, type_of(dtype), static_cast<std::uint64_t>(s.rows),
+                               static_cast<std::uint64_t>(s.columns), s.leading),
+          "MatrixLayoutCreate");
+    if (batch.sizes.empty()) return;
+    const auto count = static_cast<std::int32_t>(batch.sizes[0]);
+    const std::int64_t stride = batch.strides[operand][0];
+    check(f.MatrixLayoutSetAttribute(layout, blas::LayoutAttribute::batch_count, &count, sizeof count),
+          "MatrixLayoutSetAttribute");
+    check(f.MatrixLayoutSetAttribute(layout, blas::LayoutAttribute::batch_stride, &stride, sizeof stride),
+          "MatrixLayoutSetAttribute");
+  };
+  lay(made->a_, form.operands, *b, 1);
+  lay(made->b_, form.operands, *a, 0);
+  lay(made->c_, form.result, *c, 2);
+  const auto aligned = made->algorithm(k_alignment);
+  const auto any = made->algorithm(std::min(dtype_bytes(form.operands), dtype_bytes(form.result)));
+  if (!aligned || !any) return nullptr;
+  made->aligned_ = *aligned;
+  made->any_ = *any;
+  return made;
+}
+
+}  // namespace unroll::cuda

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/vulkan/kernels/products.h"
+
+namespace unroll::vulkan {
+
+namespace {
+
+constexpr int k_matmul_params = 10;
+constexpr std::uint32_t k_quad = 4;
+
+// Writes the shader of a product. Quads are four neighbors: rows of a, or columns of b, at one k.
+class MatmulWriter {
+ public:
+  MatmulWriter(const Product& product, const Setting& setting)
+      : p_(product), t_(product.tile), c_(options(product, setting)) {
+    c_.allow_contraction();
+  }
+  Words write();
+
+ private:
+  static ModuleOptions options(const Product& p, const Setting& setting) {
+    const int own = 2 + p.has_rows + p.stores;
+    ModuleOptions o = module_options(setting, own + (p.epilogue ? p.epilogue->buffers.count : 0));
+    o.local_size = p.tile.invocations();
+    return o;
+  }
+  Term param(int index) { return parameter(c_, index); }
+  int gate_param(int gate) const { return k_matmul_params + gate; }
+  int batch_param(int list, int axis) const { return k_matmul_params + p_.gates + list * p_.batch_rank + axis; }
+  int c_operand() const { return 2 + p_.has_rows; }
+  std::uint32_t gate_columns() const { return t_.columns / static_cast<std::uint32_t>(p_.gates); }
+
+  // One quad that an invocation loads in each iteration.
+  struct Load {
+    Term line[k_quad], there[k_quad];  // offset of each neighbor, and whether it exists
+    Term k, place;                     // its k within the iteration, and its place in shared memory
+    Term used;                         // of the invocation
+    bool is_used_by_all;
+  };
+  std::vector<Load> loads(std::uint32_t lines, bool by_k, const std::function<void(Term quad, Load&)>& locate);
+  void load(int operand, const SharedQuads& to, const std::vector<Load>& list, Term begin, Term end, Term stride);
+  void multiply();
+  void locate_a(Term quad, Load& load);
+  void locate_b(Term quad, Load& load);
+  Term own_row(std::uint32_t i) const;     // within the tile
+  Term own_column(std::uint32_t j) const;  // within the tile
+  Term column_in_c(std::uint32_t j);       // of c; units() says whether it is one
+  Term unit(std::uint32_t j);
+  void store_sums();
+  void epilogue();
+
+  const Product& p_;
+  const Tile t_;
+  Code c_;
+  Term local_, across_, down_, tile_row_, tile_unit_, m_, units_, m_end_, k_begin_, k_end_, a_at_, b_at_, c_at_;
+  std::vector<Local> sums_;  // [own_rows][own_columns]
+};
+
+std::vector<MatmulWriter::Load> MatmulWriter::loads(std::uint32_t lines, bool by_k,
+                                        const std::function<void(Term, Load&)>& locate) {
+  const std::uint32_t quads = lines / k_quad, all = quads * t_.depth, size = t_.invocations();
+  std::vector<Load> list;
+  for (std::uint32_t first = 0; first < all; first += size) {
+    const Term index = first == 0 ? local_ : local_ + c_.u(first);
+    Load load;
+    const Term quad = by_k ? index / c_.u(t_.depth) : index % c_.u(quads);
+    load.k = by_k ? index % c_.u(t_.depth) : index / c_.u(quads);
+    load.place = load.k * c_.u(quads + 1) + quad;  // the padding keeps the invocations off one bank
+    load.is_used_by_all = first + size <= all;
+    load.used = index < c_.u(all);
+    locate(quad, load);
+    list.push_back(load);
+  }
+  return list;
+}
+
+// Outside of the matrix the nearest element is read, and zero is kept.
+void MatmulWriter::locate_a(Term quad, Load& load) {
+  for (std::uint32_t i = 0; i < k_quad; ++i) {
+    const Term row = tile_row_ + quad * c_.u(k_quad) + c_.u(i), last = m_ - c_.u(1);
+    load.there[i] = row < m_end_;
+    load.line[i] = a_at_ + c_.select(row < last, row, last) * param(4);
+  }
+}
+void MatmulWriter::locate_b(Term quad, Load& load) {
+  const Term column = quad * c_.u(k_quad), width = c_.u(gate_columns());
+  Term within = column, first = param(gate_param(0));
+  if (p_.gates > 1) {
+    const Term gate = column / width;
+    within = column % width;
+    for (int g = 1; g < p_.gates; ++g)
+      first = c_.select(gate == c_.u(static_cast<std::uint32_t>(g)), param(gate_param(g)), first);
+  }
+  for (std::uint32_t i = 0; i < k_quad; ++i) {
+    const Term unit = tile_unit_ + within + c_.u(i), last = units_ - c_.u(1);
+    load.there[i] = unit < units_;
+    load.line[i] = b_at_ + (first + c_.select(unit < last, unit, last)) * param(7);
+  }
+}
+
+void MatmulWriter::load(int operand, const SharedQuads& to, const std::vector<Load>& list, Term begin, Term end,
+                  Term stride) {
+  for (const Load& load : list) {
+    const auto move = [&] {
+      const Term k = begin + load.k, last = end - c_.u(1), step = c_.select(k < last, k, last) * stride;
+      std::array<Term, 4> values;
+      for (std::uint32_t i = 0; i < k_quad; ++i) {
+        const Term x = widened(p_.operands, load_element(c_, operand, load.line[i] + step, p_.operands));
+        values[i] = c_.select(load.there[i] & (k < end), x, c_.f(0));
+      }
+      to.set(load.place, values);
+    };
+    if (load.is_used_by_all) move();
+    else c_.when(load.used, move);
+  }
+}
+
+Term MatmulWriter::own_row(std::uint32_t i) const {
+  Code& c = *down_.code;
+  const std::uint32_t apart = t_.rows / t_.own_rows * k_quad;
+  return down_ * c.u(k_quad) + c.u(i / k_quad * apart + i % k_quad);
+}
+Term MatmulWriter::own_column(std::uint32_t j) const {
+  Code& c = *across_.code;
+  const std::uint32_t apart = t_.columns / t_.own_columns * k_quad;
+  return across_ * c.u(k_quad) + c.u(j / k_quad * apart + j % k_quad);
+}
+
+void MatmulWriter::multiply() {
+  const std::uint32_t a_quads = t_.rows / k_quad, b_quads = t_.columns / k_quad;
+  const SharedQuads a = c_.shared_quads((a_quads + 1) * t_.depth), b = c_.shared_quads((b_quads + 1) * t_.depth);
+  const auto a_loads = loads(t_.rows, p_.a_by_k, [&](Term quad, Load& load) { locate_a(quad, load); });
+  const auto b_loads = loads(t_.columns, p_.b_by_k, [&](Term quad, Load& load) { locate_b(quad, load); });
+  const Term a_step = param(5), b_step = param(6), depth = c_.u(t_.depth);
+  c_.loop(k_begin_, k_end_, depth, [&](Term k) {
+    load(0, a, a_loads, k, k_end_, a_step);
+    load(1, b, b_loads, k, k_end_, b_step);
+    c_.barrier();
+    c_.loop(c_.u(0), depth, c_.u(t_.unrolled), [&](Term from) {
+      for (std::uint32_t i = 0; i < t_.unrolled; ++i) {
+        const Term at = from + c_.u(i), a_row = at * c_.u(a_quads + 1), b_row = at * c_.u(b_quads + 1);
+        std::vector<Quad> x, y;
+        for (std::uint32_t q = 0; q < t_.own_rows / k_quad; ++q)
+          x.push_back(a.get(a_row + down_ + c_.u(q * (t_.rows / t_.own_rows))));
+        for (std::uint32_t q = 0; q < t_.own_columns / k_quad; ++q)
+          y.push_back(b.get(b_row + across_ + c_.u(q * (t_.columns / t_.own_columns))));
+        std::vector<Term> columns;
+        for (std::uint32_t j = 0; j < t_.own_columns; ++j)
+          columns.push_back(y[j / k_quad].at(static_cast<int>(j % k_quad)));
+        for (std::uint32_t r = 0; r < t_.own_rows; ++r) {
+          const Term row = x[r / k_quad].at(static_cast<int>(r % k_quad));
+          for (std::uint32_t j = 0; j < t_.own_columns; ++j) {
+            const Local& sum = sums_[r * t_.own_columns + j];
+            sum.set(sum.get() + row * columns[j]);
+          }
+        }
+      }
+    });
+    c_.barrier();
+  });
+}
+
+Term MatmulWriter::unit(std::uint32_t j) {
+  const Term column = own_column(j);
+  return tile_unit_ + (p_.gates > 1 ? column % c_.u(gate_columns()) : column);
+}
+Term MatmulWriter::column_in_c(std::uint32_t j) {
+  if (p_.gates == 1) return unit(j) + param(gate_param(0));
+  const Term gate = own_column(j) / c_.u(gate_columns());
+  Term first = param(gate_param(0));
+  for (int g = 1; g < p_.gates; ++g)
+    first = c_.select(gate == c_.u(static_cast<std::uint32_t>(g)), param(gate_param(g)), first);
+  return first + unit(j);
+}
+
+void MatmulWriter::store_sums() {
+  const Term pitch = param(8);
+  for (std::uint32_t j = 0; j < t_.own_columns; ++j) {
+    const Term at = c_at_ + column_in_c(j), is_column = unit(j) < units_;
+    for (std::uint32_t r = 0; r < t_.own_rows; ++r) {
+      const Term row = tile_row_ + own_row(r);
+      c_.when(is_column & (row < m_), [&] {
+        const Term sum = sums_[r * t_.own_columns + j].get();
+        store_element(c_, c_operand(), at + row * pitch, narrowed(p_.result, sum), p_.result);
+      });
+    }
+  }
+}
+
+// The sums of the tile go through shared memory, so that neighboring invocations compute neighboring units.
+void MatmulWriter::epilogue() {
+  const Epilogue& e = *p_.epilogue;
+  const Shared sums = c_.shared(Kind::f32, t_.rows * t_.columns);
+  for (std::uint32_t r = 0; r < t_.own_rows; ++r)
+    for (std::uint32_t j = 0; j < t_.own_columns; ++j)
+      sums.set(own_row(r) * c_.u(t_.columns) + own_column(j), sums_[r * t_.own_columns + j].get());
+  c_.barrier();
+  const Term width = c_.u(gate_columns());
+  c_.loop(local_, c_.u(t_.rows * gate_columns()), c_.u(t_.invocations()), [&](Term element) {
+    const Term within_row = element / width, within = element % width;
+    const Term row = tile_row_ + within_row, unit = tile_unit_ + within;
+    c_.when((row < m_) & (unit < units_), [&] {
+      std::vector<Term> given(e.gates.size());
+      for (std::size_t i = 0; i < given.size(); ++i)
+        if (e.gates[i] >= 0)
+          given[i] = narrowed(p_.result,
+                              sums.get(within_row * c_.u(t_.columns) +
+                                       c_.u(static_cast<std::uint32_t>(e.gates[i]) * gate_columns()) + within));
+      const ExpressionPlace place{c_operand() + p_.stores, batch_param(4, 0), &e.buffers};
+      write_expression(c_, e.expression, place, row * units_ + unit, given);
+    });
+  });
+}
+
+Words MatmulWriter::write() {
+  m_ = param(0), units_ = param(1);
+  local_ = c_.local_index();
+  const Term size_down = c_.u(t_.rows), size_across = c_.u(gate_columns());
+  const Term tiles_across = (units_ + c_.u(gate_columns() - 1)) / size_across;
+  const Term tiles_down = (m_ + c_.u(t_.rows - 1)) / size_down;
+  const Term group = c_.group_index();
+  tile_unit_ = group % tiles_across * size_across;
+  Term rest = group / tiles_across;
+  tile_row_ = rest % tiles_down * size_down;
+  rest = rest / tiles_down;
+  a_at_ = b_at_ = c_at_ = c_.u(0);
+  for (int axis = p_.batch_rank - 1; axis >= 0; --axis) {
+    const Term size = param(batch_param(0, axis)), coordinate = rest % size;
+    rest = rest / size;
+    a_at_ = a_at_ + coordinate * param(batch_param(1, axis));
+    b_at_ = b_at_ + coordinate * param(batch_param(2, axis));
+    c_at_ = c_at_ + coordinate * param(batch_param(3, axis));
+  }
+  // What is left of the group's number is its part.
+  const Term k = param(2), length = param(3), parts = (k + length - c_.u(1)) / length;
+  k_begin_ = rest * length;
+  k_end_ = c_.select(k_begin_ + length < k, k_begin_ + length, k);
+  c_at_ = c_at_ + rest * param(9);
+  m_end_ = m_;
+  if (p_.has_rows) {
+    const Term rows = c_.as(Kind::i32, load_element(c_, 2, c_.u(0), DType::i32));
+    const Term counted = c_.as(Kind::u32, c_.select(rows < c_.i(0), c_.i(0), rows));
+    Term& limit = p_.rows_limit_k ? k_end_ : m_end_;
+    limit = c_.select(counted < limit, counted, limit);
+  }
+  down_ = local_ / c_.u(t_.columns / t_.own_columns);
+  across_ = local_ % c_.u(t_.columns / t_.own_columns);
+  c_.when((rest < parts) | (rest == c_.u(0)), [&] {
+    for (std::uint32_t i = 0; i < t_.own_rows * t_.own_columns; ++i) sums_.push_back(c_.local(c_.f(0)));
+    multiply();
+    if (p_.stores) store_sums();
+    if (p_.epilogue) epilogue();
+  });
+  return c_.finish();
+}
+
+}  // namespace
+
+std::uint32_t ProductSizes::matrices() const {
+  std::uint32_t n = 1;
+  for (const std::uint32_t size : sizes) n *= size;
+  return n;
+}
+
+std::string product_key(const Product& p) {
+  std::string key = "m" + std::to_string(p.batch_rank) + (p.has_rows ? (p.rows_limit_k ? "k" : "m") : "") +
+                    (p.a_by_k ? "a" : "") + (p.b_by_k ? "b" : "") + (p.stores ? "c" : "");
+  const Tile& t = p.tile;
+  for (const std::uint32_t n : {t.rows, t.columns, t.own_rows, t.own_columns, t.depth, t.unrolled,
+                                static_cast<std::uint32_t>(p.gates), static_cast<std::uint32_t>(p.operands),
+                                static_cast<std::uint32_t>(p.result)})
+    key += "," + std::to_string(n);
+  if (!p.epilogue) return key;
+  for (const int gate : p.epilogue->gates) key += gate < 0 ? "." : std::to_string(gate) + ".";
+  return key + expression_key(p.epilogue->expression, p.epilogue->buffers);
+}
+
+Params product_params(const Product& product, const ProductSizes& s) {
+  Params p{s.m, s.units, s.k, s.part, s.a_row, s.a_column, s.b_row, s.b_column, s.c_row, s.c_part};
+  for (const auto* list : {&s.first, &s.sizes, &s.a, &s.b, &s.c}) p.insert(p.end(), list->begin(), list->end());
+  if (product.epilogue) {
+    const Params more = expression_params(product.epilogue->expression, product.epilogue->buffers);
+    p.insert(p.end(), more.begin(), more.end());
+  }
+  return p;
+}
+
+std::uint64_t product_groups(const Product& p, const ProductSizes& s) {
+  const std::uint32_t width = p.tile.columns / static_cast<std::uint32_t>(p.gates);
+  return std::uint64_t{(s.m + p.tile.rows - 1) / p.tile.rows} * ((s.units + width - 1) / width) * s.matrices() *
+         s.parts();
+}
+
+Words product_shader(const Product& product, const Setting& setting) { return MatmulWriter(product, setting).write(); }
+
+}  // namespace unroll::vulkan

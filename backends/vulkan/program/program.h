@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan as dispatches: which kernel, on which values, with which parameters. Where values lie is known when a program
+// is recorded for bound buffers (record.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backends/common/hazards.h"
+#include "backends/device/walk.h"
+#include "backends/vulkan/device/context.h"
+#include "backends/vulkan/kernels/products.h"
+#include "backends/vulkan/loops/loops.h"
+#include "unroll/backend.h"
+
+namespace unroll::vulkan {
+
+using device::JoinedConcat;
+using device::Joined;
+using device::LoopOutputs;
+using device::Operand;
+using device::Operands;
+
+struct Dispatch {
+  const Kernel* kernel = nullptr;
+  std::vector<Operand> operands;
+  std::uint32_t params = 0;  // index of the first
+  std::uint64_t groups = 0;
+  bool follows = false;      // reads or overwrites what earlier dispatches of its node wrote
+  int weight = 1;            // dispatches that take as long; submissions are bounded by it
+};
+
+struct PlanProgram;
+
+// A node, in order of the plan; nodes without work have none.
+struct NodeWork {
+  std::int32_t node = -1;
+  std::vector<Dispatch> dispatches = {};
+  std::vector<Dispatch> carried = {};            // in steps after the first, where there are some: with a product of
+                                                 // the step before
+  std::vector<std::int32_t> joined = {};         // other nodes whose work this is too
+  std::int32_t in_tile = -1;                     // product whose result the dispatch keeps to itself
+  std::int32_t carried_product = -1;             // product of `carried`
+  int last_state = -1;                           // runs in the last step only, if the loop keeps this state
+  std::shared_ptr<const PlanProgram> body = {};  // of a scan
+  device::LoopPlaces loop = {};                  // likewise
+};
+
+struct PlanProgram : device::PlanPlaces {
+  std::shared_ptr<const common::Hazards> hazards;
+  std::vector<NodeWork> works;
+};
+
+struct Program {
+  std::shared_ptr<const PlanProgram> main;
+  Params params;
+  std::vector<std::byte> constants;
+  std::size_t workspace_bytes = 0;
+};
+
+// Dispatches and copies of a step of a loop that is neither the first nor the last; of the loops within it, of all
+// their steps.
+std::int64_t commands_per_step(const PlanProgram& body);
+
+// Throws Error(unsupported) naming the op and the reason.
+Program compile_program(Context& context, std::shared_ptr<const Plan> plan);
+
+// The dispatches of the nodes of one plan. program_nodes.cc has those of the ops.
+class NodeCompiler : public device::Lowering {
+ public:
+  NodeCompiler(Context& context, Program& program, const Plan& plan)
+      : Lowering(plan, program.workspace_bytes), context_(context), out_(program) {}
+  // Replaces the dispatches of `work`.
+  void compile(NodeWork& work);
+  // A product with its epilogue as one dispatch, or nothing: no tile fits, or apart they are faster.
+  struct JoinedWork {
+    Joined nodes;
+    Product product;
+    ProductSizes sizes;
+    Epilogue epilogue;
+    std::vector<Operand> operands;
+  };
+  std::optional<JoinedWork> join(const Joined& joined);
+  void compile(NodeWork& work, const JoinedWork& joined);
+  // A scan as dispatches of one kernel that runs its steps; false: its steps are dispatches (loops.h).
+  bool whole_loop(NodeWork& work, const common::Hazards& body);
+  void set_concats(std::vector<JoinedConcat> concats) { concats_ = std::move(concats); }
+
+ private:
+  std::size_t most_operands() const;  // of a dispatch, beside the parameters
+  Dispatch& add(NodeWork& work, const std::string& key, Operands operands, Params params, std::uint64_t invocations,
+                const std::function<Words()>& make, std::uint32_t local_size = 0);
+
+  // An elementwise or fused node with its operands: inputs that are no gate, then the results that are kept.
+  // And copies of gates and of parts of concatenations.
+  common::Expression pointwise(std::int32_t node, const Joined& joined, Operands& operands);
+  void expression(common::Expression expression, Operands operands) override;
+  void expression(NodeWork& work, common::Expression expression, Operands operands);
+  // For more operands than a shader binds.
+  void expression_in_parts(NodeWork& work, const common::Expression& expression, const Operands& operands);
+  // Leaves one operand for each buffer.
+  Buffers shared_buffers(Operands& operands) const;
+  Buffers shared_buffers(Operands& operands, std::size_t span) const;
+  void elementwise(NodeWork& work);
+  void row_group(NodeWork& work, const Node& node);
+  void pack_weights(NodeWork& work, LoopStep& step, std::vector<Operand>& packed);
+  void matmul(NodeWork& work, const Node& node);
+  ProductSizes product_sizes(const Node& node, ValueId c, Product& product) const;
+  void reduce(NodeWork& work, const Node& node);
+  void add_reduction(NodeWork& work, Reduction kind, DType dtype, ReductionSizes sizes, Operand from, const Operand& to,
+                     bool follows);
+  void gather(NodeWork& work, const Node& node);
+  void scatter_add(NodeWork& work, const Node& node);
+  void linked_scatter(NodeWork& work, const Node& node);
+  void iota(NodeWork& work, const Node& node);
+  void random_uniform(NodeWork& work, const Node& node);
+  void pack_lengths(NodeWork& work, const Node& node);
+  // Throws Error(unsupported) where a kernel would loop too often.
+  void require_iterations(const Node& node, std::int64_t iterations, const std::string& what) const;
+
+  Context& context_;
+  Program& out_;
+  NodeWork* work_ = nullptr;  // that is being compiled
+  std::vector<JoinedConcat> concats_;
+};
+
+inline std::uint32_t word(std::int64_t n) { return static_cast<std::uint32_t>(n); }
+inline std::vector<std::uint32_t> words(const std::vector<std::int64_t>& numbers) {
+  return {numbers.begin(), numbers.end()};
+}
+
+}  // namespace unroll::vulkan

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise nodes, fused nodes and row groups as dispatches.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "backends/common/walk.h"
+#include "backends/vulkan/kernels/rows.h"
+#include "backends/vulkan/program/program.h"
+#include "unroll/error.h"
+
+namespace unroll::vulkan {
+
+using common::Expression;
+
+void NodeCompiler::expression(NodeWork& work, Expression e, Operands operands) {
+  if (e.shape.elements() == 0) return;
+  const Expression simple = common::simplified(e);
+  Operands separate = operands;
+  const Buffers buffers = shared_buffers(operands);
+  if (operands.size() > most_operands()) return expression_in_parts(work, e, separate);
+  add(work, expression_key(simple, buffers), std::move(operands), expression_params(simple, buffers),
+      static_cast<std::uint64_t>(simple.shape.elements()),
+      [&] { return expression_shader(simple, buffers, context_.setting()); });
+}
+
+// Every value that a later part reads, or that is a result, goes through workspace. Results are written at the end,
+// because they may overwrite operands.
+void NodeCompiler::expression_in_parts(NodeWork& work, const Expression& e, const Operands& operands) {
+  const std::size_t n_inputs = e.inputs.size(), first = n_inputs + e.constants.size(), n = e.instructions.size();
+  const std::vector<DType> dtypes = common::register_dtypes(e);
+  const common::Strides dense = common::dense_strides(e.shape);
+  std::vector<std::size_t> last_use(dtypes.size(), 0);  // 1 + the instruction; results are used at the end
+  for (std::size_t i = 0; i < n; ++i)
+    for (const std::uint16_t r : {e.instructions[i].a, e.instructions[i].b, e.instructions[i].c}) last_use[r] = i + 1;
+  for (const auto& result : e.results) last_use[result.from] = n + 1;
+  std::map<std::size_t, Operand> kept;  // [register] where it is in workspace
+  const auto is_ordered = !work.dispatches.empty();
+  const auto emit = [&](Expression part, Operands list) {
+    const std::size_t before = work.dispatches.size();
+    expression(work, std::move(part), std::move(list));
+    for (std::size_t k = before; k < work.dispatches.size(); ++k) work.dispatches[k].follows = is_ordered || k > 0;
+  };
+  // Instructions [begin, end), and the registers that have to be kept.
+  const auto part_of = [&](std::size_t begin, std::size_t end, const std::vector<std::size_t>& results, bool counts) {
+    Expression part;
+    part.shape = e.shape;
+    Operands list;
+    std::map<std::size_t, std::uint16_t> renamed;
+    std::vector<std::size_t> read = results;
+    for (std::size_t i = begin; i < end; ++i)
+      for (std::size_t k = 0; k < static_cast<std::size_t>(op_info(e.instructions[i].op).max_inputs); ++k)
+        read.push_back(std::array{e.instructions[i].a, e.instructions[i].b, e.instructions[i].c}[k]);
+    for (const std::size_t r : read) {
+      const bool is_constant = r >= n_inputs && r < first, is_made = r >= first + begin && r < first + end;
+      if (is_constant || is_made || renamed.count(r)) continue;
+      renamed[r] = static_cast<std::uint16_t>(part.inputs.size());
+      part.inputs.push_back(r < n_inputs ? e.inputs[r] : Expression::Input{dtypes[r], dense});
+      if (!counts) list.push_back(r < n_inputs ? operands[r] : kept.at(r));
+    }
+    part.constants = e.constants;
+    const std::size_t n_read = part.inputs.size();
+    for (std::size_t k = 0; k < e.constants.size(); ++k)
+      renamed[n_inputs + k] = static_cast<std::uint16_t>(n_read + k);
+    for (std::size_t i = begin; i < end; ++i) {
+      common::Instruction made = e.instructions[i];
+      for (std::uint16_t* r : {&made.a, &made.b, &made.c}) *r = renamed.count(*r) ? renamed.at(*r) : 0;
+      renamed[first + i] = static_cast<std::uint16_t>(n_read + e.constants.size() + part.instructions.size());
+      part.instructions.push_back(made);
+    }
+    const auto keep = [&](std::size_t r) {
+      part.results.push_back({renamed.at(r), dense});
+      if (counts) return;
+      kept[r] = workspace(static_cast<std::size_t>(e.shape.elements()) * dtype_bytes(dtypes[r]));
+      kept[r].element = dtype_bytes(dtypes[r]);
+      list.push_back(kept[r]);
+    };
+    for (const std::size_t r : results) keep(r);
+    for (std::size_t i = begin; i < end; ++i)
+      if (last_use[first + i] > end) keep(first + i);
+    if (!counts) emit(part, std::move(list));
+    return part.inputs.size() + part.results.size();
+  };
+  for (std::size_t r = 0; r < first; ++r)
+    if (last_use[r] == n + 1) part_of(0, 0, {r}, false);
+  for (std::size_t begin = 0, end; begin < n; begin = end) {
+    end = begin + 1;
+    while (end < n && part_of(begin, end + 1, {}, true) <= most_operands()) ++end;
+    part_of(begin, end, {}, false);
+  }
+  for (std::size_t k = 0; k < e.results.size(); ++k) {
+    Expression copy;
+    copy.shape = e.shape;
+    copy.inputs.push_back({dtypes[e.results[k].from], dense});
+    copy.results.push_back({0, e.results[k].strides});
+    emit(copy, {kept.at(e.results[k].from), operands[n_inputs + k]});
+  }
+}
+
+Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operands& operands) {
+  const std::vector<int>& gates = joined.gates;
+  const Node& node = graph().node(id);
+  Expression e =
+      node.op == Op::fused ? common::expression_of_body(*node.body) : common::expression_of_node(graph(), node);
+  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+    if (k < gates.size() && gates[k] >= 0) {
+      e.inputs[k].strides = common::dense_strides(e.shape);  // it is not read
+      continue;
+    }
+    e.inputs[k].strides = strides(node.inputs[k], e.shape);
+    operands.push_back(operand(node.inputs[k]));
+  }
+  std::vector<Expression::Result> kept;
+  for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+    const ValueId result{id, static_cast<std::int32_t>(k)};
+    if (!is_stored(result)) continue;
+    kept.push_back(e.results[k]);
+    kept.back().strides = strides(result, e.shape);
+    operands.push_back(operand(result));
+  }
+  for (const JoinedConcat& each : concats_) {
+    if (each.node != id) continue;
+    const ValueId whole{each.concat, 0};
+    const auto axis = static_cast<std::size_t>(device::axis_of(graph().node(each.concat)));
+    const std::int64_t step = common::strides_of(plan_, whole)[axis];
+    for (const JoinedConcat::Part& part : each.parts) {
+      kept.push_back({e.results[static_cast<std::size_t>(part.output)].from, strides(whole, e.shape)});
+      operands.push_back(operand(whole));
+      device::skip(operands.back(), part.first * step, type(whole).dtype);
+    }
+  }
+  for (const auto& [copy, gate] : joined.kept) {
+    const auto input = std::find(gates.begin(), gates.end(), gate) - gates.begin();
+    kept.push_back({static_cast<std::uint16_t>(input), strides({copy, 0}, e.shape)});
+    operands.push_back(operand({copy, 0}));
+  }
+  e.results = std::move(kept);
+  return e;
+}
+
+void NodeCompiler::elementwise(NodeWork& work) {
+  Operands operands;
+  Expression e = pointwise(work.node, {}, operands);
+  expression(work, std::move(e), std::move(operands));
+}
+
+std::optional<NodeCompiler::JoinedWork> NodeCompiler::join(const Joined& joined) {
+  const Node& node = graph().node(joined.product);
+  JoinedWork out;
+  out.nodes = joined;
+  out.product.stores = joined.stores;
+  out.product.gates = joined.n_gates;
+  out.sizes = product_sizes(node, {joined.product, 0}, out.product);
+  if (out.product.batch_rank > 0) return std::nullopt;
+  const Limits& limits = context_.device.limits();
+  const auto apart = choose_tiling(out.sizes, 1, Sum::in_parts, limits);
+  if (apart->part < out.sizes.k) return std::nullopt;  // in parts it has more workgroups
+  out.sizes.units /= static_cast<std::uint32_t>(joined.n_gates);
+  const auto tiling = choose_tiling(out.sizes, joined.n_gates, Sum::epilogue, limits);
+  if (!tiling) return std::nullopt;
+  out.product.tile = tiling->tile;
+  out.sizes.part = tiling->part;
+  out.sizes.first.clear();
+  for (std::uint32_t g = 0; g < word(joined.n_gates); ++g) out.sizes.first.push_back(g * out.sizes.units);
+
+  for (const ValueId in : node.inputs) {
+    out.operands.push_back(operand(in));
+    out.operands.back().previous = joined.state >= 0;
+  }
+  if (joined.stores) out.operands.push_back(operand({joined.product, 0}));
+  Operands others;
+  const Expression e = pointwise(joined.epilogue, joined, others);
+  out.epilogue = {common::simplified(e), joined.gates, shared_buffers(others)};
+  out.operands.insert(out.operands.end(), others.begin(), others.end());
+  if (out.operands.size() > most_operands()) return std::nullopt;
+  return out;
+}
+
+void NodeCompiler::compile(NodeWork& work, const JoinedWork& joined) {
+  Product product = joined.product;
+  product.epilogue = &joined.epilogue;
+  const std::uint32_t local = product.tile.invocations();
+  NodeWork made;
+  add(made, product_key(product), joined.operands, product_params(product, joined.sizes),
+      product_groups(product, joined.sizes) * local, [&] { return product_shader(product, context_.setting()); },
+      local);
+  if (joined.nodes.state >= 0) {
+    work.carried = std::move(made.dispatches);
+    work.carried_product = joined.nodes.product;
+    return;
+  }
+  work.dispatches = std::move(made.dispatches);
+  work.joined.push_back(joined.nodes.product);
+  if (!joined.nodes.stores) work.in_tile = joined.nodes.product;
+  for (const auto& [copy, gate] : joined.nodes.kept) work.joined.push_back(copy);
+}
+
+void NodeCompiler::row_group(NodeWork& work, const Node& node) {
+  Operands operands;
+  const Expression e = row_expression(work.node, operands);
+  const Buffers buffers = shared_buffers(operands);
+  const RowSchedule schedule(e);
+  const RowLayout layout = row_layout(schedule, context_.device.limits());
+  require_iterations(node, static_cast<std::int64_t>(schedule.iterations(layout.lanes)), "iterations");
+  if (const std::uint32_t words = spill_words(schedule, layout); words > 0) {
+    const auto rows = static_cast<std::size_t>(e.shape.removed(e.shape.rank() - 1).elements());
+    operands.push_back(workspace(rows * words * sizeof(std::uint32_t)));
+  }
+  const std::uint32_t local = layout.lanes * layout.teams;
+  const std::uint64_t groups = (row_units(e) + layout.teams - 1) / layout.teams;
+  add(work, rows_key(e, buffers, layout), std::move(operands), rows_params(e, buffers), groups * local,
+      [&] { return rows_shader(e, buffers, layout, context_.setting()); }, local);
+}
+
+}  // namespace unroll::vulkan

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops as dispatches of one kernel.
+#include <algorithm>
+#include <string>
+
+#include "backends/vulkan/loops/loops.h"
+#include "backends/vulkan/program/program.h"
+#include "unroll/ops.h"
+
+namespace unroll::vulkan {
+
+namespace {
+
+using common::Expression;
+
+// The inputs and outputs of the scan that the kernel has to do with.
+void mark(const LoopItem& item, std::vector<bool>& inputs, std::vector<bool>& outputs) {
+  for (const auto* list : {&item.inputs, &item.targets})
+    for (const LoopPlace& place : *list) {
+      if (place.where == LoopPlace::Where::input) inputs[static_cast<std::size_t>(place.index)] = true;
+      if (place.where == LoopPlace::Where::output) outputs[static_cast<std::size_t>(place.index)] = true;
+    }
+}
+
+}  // namespace
+
+// Neighboring invocations read neighboring columns of weights: those that lie by columns are copied once.
+void NodeCompiler::pack_weights(NodeWork& work, LoopStep& step, std::vector<Operand>& packed) {
+  const Node& scan = graph().node(work.node);
+  for (LoopItem& item : step.items) {
+    if (item.kind != LoopItem::Kind::product) continue;
+    LoopProduct& p = item.product;
+    LoopPlace& weight = item.inputs[1];
+    if (weight.where != LoopPlace::Where::input || p.b_column <= 1 || p.n == 1) continue;
+    const Operand from = operand(scan.inputs[static_cast<std::size_t>(weight.index)]);
+    Operand to = workspace(static_cast<std::size_t>(p.k * p.n) * dtype_bytes(p.operands));
+    to.element = dtype_bytes(p.operands);
+    Expression move;
+    move.shape = {p.k, p.n};
+    move.inputs.push_back({p.operands, {p.b_row, p.b_column}});
+    move.results.push_back({0, {p.n, 1}});
+    Operand begin = from;
+    device::skip(begin, weight.offset, p.operands);
+    expression(work, std::move(move), {begin, to});
+    weight.index = static_cast<int>(scan.inputs.size() + packed.size());
+    weight.offset = 0;
+    p.b_row = p.n, p.b_column = 1;
+    packed.push_back(to);
+  }
+}
+
+bool NodeCompiler::whole_loop(NodeWork& work, const common::Hazards& body) {
+  const Loops choice = context_.loops;
+  if (choice == Loops::steps) return false;
+  std::optional<LoopStep> step = loop_step(plan_, work.node, body);
+  if (!step) return false;
+  const Limits& limits = context_.device.limits();
+  for (LoopItem& item : step->items) {
+    if (item.kind != LoopItem::Kind::product) continue;
+    LoopProduct& p = item.product;
+    p.part = choose_tiling({.m = word(p.m), .units = word(p.n), .k = word(p.k)}, 1, Sum::in_parts, limits)->part;
+  }
+  const auto tiling = choose_loop_tiling(*step, limits, choice == Loops::whole);
+  if (!tiling) return false;
+  const Node& scan = graph().node(work.node);
+  NodeWork made{work.node};
+  std::vector<Operand> packed;
+  pack_weights(made, *step, packed);
+  const std::size_t n_inputs = scan.inputs.size() + packed.size(), n_states = step->states.size();
+  std::vector<bool> inputs(n_inputs, false), outputs(scan.outputs.size(), false);
+  for (std::size_t i = 0; i < n_states; ++i) inputs[i] = true, outputs[i] = step->kept[i];
+  for (const LoopItem& item : step->items) mark(item, inputs, outputs);
+
+  Operands operands;
+  LoopOperands places;
+  places.inputs.assign(n_inputs, -1), places.outputs.assign(outputs.size(), -1);
+  places.input_at.assign(n_inputs, 0), places.output_at.assign(outputs.size(), 0);
+  for (std::size_t i = 0; i < n_inputs; ++i) {
+    if (!inputs[i]) continue;
+    places.inputs[i] = static_cast<int>(operands.size());
+    operands.push_back(i < scan.inputs.size() ? operand(scan.inputs[i]) : packed[i - scan.inputs.size()]);
+  }
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    if (!outputs[k]) continue;
+    places.outputs[k] = static_cast<int>(operands.size());
+    operands.push_back(operand({work.node, static_cast<std::int32_t>(k)}));
+  }
+  std::size_t carried = 1;
+  for (const LoopStep::Array& state : step->states) carried += static_cast<std::size_t>(state.words);
+  places.carry = static_cast<int>(operands.size());
+  operands.push_back(workspace(carried * sizeof(std::uint32_t)));
+  const Buffers buffers = shared_buffers(operands);
+  if (operands.size() > most_operands()) return false;
+  for (auto [list, offsets] : {std::pair(&places.inputs, &places.input_at), {&places.outputs, &places.output_at}})
+    for (std::size_t k = 0; k < list->size(); ++k) {
+      int& place = (*list)[k];
+      if (place < 0) continue;
+      (*offsets)[k] = buffers.distance[static_cast<std::size_t>(place)];
+      place = buffers.of[static_cast<std::size_t>(place)];
+    }
+  places.carry = buffers.of[static_cast<std::size_t>(places.carry)];
+  places.count = buffers.count;
+
+  const Words shader = loop_shader(*step, *tiling, places, context_.setting(), limits);
+  const std::string key = "loop" + std::string(reinterpret_cast<const char*>(shader.data()), shader.size() * 4);
+  const auto steps = static_cast<std::uint64_t>(step->steps);
+  for (std::uint64_t begin = 0; begin < steps; begin += tiling->steps) {
+    const bool is_ordered = !made.dispatches.empty();
+    const std::uint64_t end = std::min(begin + tiling->steps, steps);
+    Dispatch& dispatch = add(made, key, operands, {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)},
+                             tiling->groups * tiling->local_size, [&] { return shader; }, tiling->local_size);
+    dispatch.follows = is_ordered;
+    dispatch.weight = static_cast<int>((end - begin) * step->items.size());
+  }
+  work.dispatches = std::move(made.dispatches);
+  return true;
+}
+
+}  // namespace unroll::vulkan

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the dispatches of a recording touch: the bytes that the hazards of the plan state for their nodes, and
+// what they bind.
+#include <algorithm>
+
+#include "backends/vulkan/program/record.h"
+
+namespace unroll::vulkan {
+
+namespace {
+
+bool is_within(const device::Touch& touch, const std::vector<device::Touch>& others) {
+  return std::any_of(others.begin(), others.end(), [&](const device::Touch& other) {
+    return touch.memory == other.memory && touch.begin >= other.begin && touch.end <= other.end;
+  });
+}
+
+}  // namespace
+
+std::vector<device::Touch> Recorder::touches_of(const PlanProgram& program, const NodeWork& work,
+                                                const Frame& frame) const {
+  const auto task = [&](std::int32_t node) -> const common::Task& {
+    return program.hazards->tasks[static_cast<std::size_t>(node)];
+  };
+  std::vector<device::Touch> list;
+  const auto add = [&](const common::Task& of) {
+    touches(program, of.reads, false, frame, list);
+    touches(program, of.writes, true, frame, list);
+  };
+  add(task(work.node));
+  for (const std::int32_t node : work.joined)
+    if (node != work.in_tile) add(task(node));
+  // A product that its epilogue reads in the tile is nowhere in memory.
+  std::vector<device::Touch> in_tile;
+  const bool carries = frame.previous && work.carried_product >= 0;
+  if (work.in_tile >= 0) touches(program, task(work.in_tile).writes, true, frame, in_tile);
+  if (carries) touches(program, task(work.carried_product).writes, true, *frame.previous, in_tile);
+  std::erase_if(list, [&](const device::Touch& t) { return !t.writes && is_within(t, in_tile); });
+  if (work.in_tile >= 0) touches(program, task(work.in_tile).reads, false, frame, list);
+  if (carries) touches(program, task(work.carried_product).reads, false, *frame.previous, list);
+  return list;
+}
+
+// Workspace counts as written, and so does what holds bytes that the node writes.
+std::vector<device::Touch> Recorder::bound_by(const PlanProgram& program, const Dispatch& dispatch, const Frame& frame,
+                                              const std::vector<device::Touch>& touches) const {
+  std::vector<device::Touch> list;
+  for (const Operand& operand : dispatch.operands) {
+    const Place p = place(program, operand, operand.previous ? *frame.previous : frame);
+    const auto holds = [&](const device::Touch& touch) {
+      return touch.writes && touch.memory == p.memory && touch.begin < p.begin + p.bytes && p.begin < touch.end;
+    };
+    const bool writes = operand.workspace || std::any_of(touches.begin(), touches.end(), holds);
+    list.push_back({p.memory, bound_begin(p), p.begin + p.bytes, writes});
+  }
+  return list;
+}
+
+void Recorder::log_dispatch(const PlanProgram& program, const NodeWork& work, const Dispatch& dispatch,
+                            const Frame& frame, const std::vector<device::Touch>& touches) {
+  Command command{.unit = units_, .follows = dispatch.follows, .work = &work, .touches = touches};
+  command.operands = bound_by(program, dispatch, frame, touches);
+  for (const Operand& operand : dispatch.operands)
+    if (operand.workspace) command.workspace_bytes += operand.bytes;
+  log_->push_back(std::move(command));
+}
+
+}  // namespace unroll::vulkan

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/passes/memory/views.h"
+
+#include <algorithm>
+
+#include "unroll/row_sums.h"
+
+namespace unroll {
+
+namespace {
+
+// Strides say the same as dense ones (dimensions of size 1 may have any stride).
+bool is_dense(const Shape& shape, const Ints& strides) {
+  if (strides.empty()) return true;
+  const Ints dense = dense_strides(shape);
+  for (int i = 0; i < shape.rank(); ++i)
+    if (shape[i] != 1 && strides[static_cast<std::size_t>(i)] != dense[static_cast<std::size_t>(i)]) return false;
+  return true;
+}
+
+bool rows_are_dense(const Shape& shape, const Ints& strides) {
+  const auto r = static_cast<std::size_t>(shape.rank());
+  return r == 2 && strides[0] >= shape[1] && (shape[1] == 1 || strides[1] == 1);
+}
+
+bool takes_strides(const Node& reader, const Shape& shape, const Ints& strides) {
+  if (is_dense(shape, strides)) return true;
+  switch (op_info(reader.op).kind) {
+    case OpKind::unary:
+    case OpKind::binary:
+    case OpKind::compare:
+    case OpKind::logical:
+    case OpKind::select:
+    case OpKind::cast:
+    case OpKind::move: return true;
+    case OpKind::matmul: return rows_are_dense(shape, strides);
+    case OpKind::body: return reader.op == Op::fused || reader.op == Op::row_group;
+    default: return false;
+  }
+}
+
+// Per-value tables are [node][output].
+template <class Table>
+auto& at(Table& table, const ValueId& id) {
+  return table[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+}
+
+class ViewFinder {
+ public:
+  ViewFinder(const Graph& graph, bool strided) : graph_(graph), strided_(strided) {
+    const auto nodes = graph.nodes();
+    readers_.resize(nodes.size());
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      readers_[i].resize(nodes[i].outputs.size());
+      views_.emplace_back();
+      for (std::size_t k = 0; k < nodes[i].outputs.size(); ++k)
+        views_[i].push_back({{static_cast<std::int32_t>(i), static_cast<std::int32_t>(k)}, 0, {}});
+      for (const ValueId& id : nodes[i].inputs) at(readers_, id).push_back(static_cast<std::int32_t>(i));
+    }
+    named_.resize(nodes.size());
+    for (std::size_t i = 0; i < nodes.size(); ++i) named_[i].resize(nodes[i].outputs.size());
+    for (const NamedValue& output : graph.outputs()) at(named_, output.value) = true;
+  }
+
+  std::vector<std::vector<View>> run() {
+    const auto n = static_cast<std::int32_t>(graph_.nodes().size());
+    for (std::int32_t i = 0; i < n; ++i) read_view(i);
+    if (strided_)
+      for (std::int32_t i = n; i-- > 0;)
+        if (graph_.node(i).op == Op::concat) write_views(i);
+    return std::move(views_);
+  }
+
+ private:
+  bool all_take(const ValueId& id, const Shape& shape, const Ints& strides) const {
+    if (at(named_, id)) return false;
+    return std::all_of(at(readers_, id).begin(), at(readers_, id).end(),
+                       [&](std::int32_t reader) { return takes_strides(graph_.node(reader), shape, strides); });
+  }
+
+  // A reshape, slice, transpose or broadcast that only reads its operand in another way.
+  void read_view(std::int32_t i) {
+    const Node& node = graph_.node(i);
+    if (node.inputs.empty()) return;
+    const View& from = at(views_, node.inputs[0]);
+    const Shape &x = graph_.type(node.inputs[0]).shape, &y = node.outputs[0].shape;
+    if (node.op == Op::reshape && is_dense(x, from.strides)) {
+      views_[static_cast<std::size_t>(i)][0] = {from.root, from.start, {}};
+      return;
+    }
+    if (!strided_) return;
+    View view{from.root, from.start, from.strides.empty() ? dense_strides(x) : from.strides};
+    switch (node.op) {
+      case Op::slice: {
+        const auto axis = static_cast<std::size_t>(node.attributes.get<std::int64_t>("axis"));
+        view.start += node.attributes.get<std::int64_t>("start") * view.strides[axis];
+        break;
+      }
+      case Op::transpose: {
+        Ints strides;
+        for (const std::int64_t p : node.attributes.get<Ints>("permutation"))
+          strides.push_back(view.strides[static_cast<std::size_t>(p)]);
+        view.strides = std::move(strides);
+        break;
+      }
+      case Op::broadcast: {
+        Ints strides(static_cast<std::size_t>(y.rank()), 0);
+        const int missing = y.rank() - x.rank();
+        for (int d = 0; d < x.rank(); ++d)
+          if (x[d] != 1) strides[static_cast<std::size_t>(d + missing)] = view.strides[static_cast<std::size_t>(d)];
+        view.strides = std::move(strides);
+        break;
+      }
+      default: return;
+    }
+    if (!all_take({i, 0}, y, view.strides)) return;
+    views_[static_cast<std::size_t>(i)][0] = std::move(view);
+  }
+
+  // Parts of a concat that their producer can write where the concat wants them.
+  void write_views(std::int32_t i) {
+    const Node& node = graph_.node(i);
+    const View whole = views_[static_cast<std::size_t>(i)][0];
+    const Ints strides = whole.strides.empty() ? dense_strides(node.outputs[0].shape) : whole.strides;
+    const auto axis = node.attributes.get<std::int64_t>("axis");
+    std::int64_t start = 0;
+    for (const ValueId& part : node.inputs) {
+      const Node& producer = graph_.node(part.node);
+      const Shape& shape = graph_.type(part).shape;
+      const bool owns = at(views_, part).root == part && !is_viewed(part);
+      const bool writes =
+          is_elementwise(producer.op) || producer.op == Op::fused ||
+          (producer.op == Op::row_group && rows_per_sum(producer, static_cast<std::size_t>(part.output)) == 0);
+      const bool row_dense = shape.rank() == 0 || strides.back() == 1 || shape[shape.rank() - 1] == 1;
+      const bool once = std::count(node.inputs.begin(), node.inputs.end(), part) == 1;
+      if (owns && writes && row_dense && once && all_take(part, shape, strides))
+        at(views_, part) = {whole.root, whole.start + start * strides[static_cast<std::size_t>(axis)], strides};
+      start += shape[static_cast<int>(axis)];
+    }
+  }
+
+  bool is_viewed(const ValueId& id) const {
+    for (const auto& node : views_)
+      for (const View& view : node)
+        if (view.root == id && &view != &at(views_, id)) return true;
+    return false;
+  }
+
+  const Graph& graph_;
+  const bool strided_;
+  std::vector<std::vector<View>> views_;
+  std::vector<std::vector<std::vector<std::int32_t>>> readers_;
+  std::vector<std::vector<char>> named_;
+};
+
+}  // namespace
+
+Ints dense_strides(const Shape& shape) {
+  Ints strides(static_cast<std::size_t>(shape.rank()));
+  std::int64_t stride = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    strides[static_cast<std::size_t>(i)] = stride;
+    stride *= shape[i];
+  }
+  return strides;
+}
+
+std::vector<std::vector<View>> find_views(const Graph& graph, bool strided) { return ViewFinder(graph, strided).run(); }
+
+}  // namespace unroll

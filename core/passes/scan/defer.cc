@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deferred accumulation: a scan state that only accumulates one term per step becomes a sum after the loop. A sum of
+// products over time becomes one product over T*K (Appleyard et al. 2016, arXiv 1604.01946, for any cell), also where
+// it is one product for each element of a batch. Before split_scans, `defer_stateless` takes the terms that no state
+// has a part in: as parts of the step they would leave the loop one by one, [T,V,H] for a weight [V,H].
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "core/passes/passes.h"
+#include "core/passes/rewrite.h"
+#include "core/passes/scan/live_rows.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+// What a state adds in each step: factors are values of the body, stacked over time by the scan.
+struct Term {
+  enum class Kind { sum, product, scatter } kind;
+  std::vector<ValueId> factors;
+  std::int32_t node;  // the body node that makes the term
+  bool reduced = false;  // sum: the factor is the term itself, not what it sums up
+  std::vector<std::int32_t> moves = {};  // slices and reshapes of the term that the state adds up, outermost first
+};
+
+// A product of matrices, or of one for each element of a batch that both operands have.
+bool is_sum_of_products(const Graph& body, const Node& node) {
+  if (node.op != Op::matmul || node.inputs.size() != 2) return false;
+  const Shape &a = body.type(node.inputs[0]).shape, &b = body.type(node.inputs[1]).shape;
+  bool same = a.rank() == b.rank() && a.rank() < Shape::k_max_rank;
+  for (int axis = 0; same && axis + 2 < a.rank(); ++axis) same = a[axis] == b[axis];
+  return same;
+}
+
+// state' = state + term where nothing else reads the state.
+std::optional<Term> find_term(const Graph& body, std::size_t state, const std::vector<std::vector<int>>& uses) {
+  const ValueId self = body.inputs()[state].value;
+  const ValueId next = body.outputs()[state].value;
+  if (uses[static_cast<std::size_t>(self.node)][0] != 1) return std::nullopt;
+  const Node& add = body.node(next.node);
+  if (add.op != Op::add || uses[static_cast<std::size_t>(next.node)][0] != 1) return std::nullopt;
+  const std::size_t mine = add.inputs[0] == self ? 0 : 1;
+  if (add.inputs[mine] != self) return std::nullopt;
+  ValueId term = add.inputs[1 - mine];
+  if (body.type(term) != body.type(self)) return std::nullopt;
+  std::vector<std::int32_t> moves;
+  for (; body.node(term.node).op == Op::reshape || body.node(term.node).op == Op::slice;
+       term = body.node(term.node).inputs[0])
+    moves.push_back(term.node);
+  Term t{Term::Kind::sum, {}, term.node};
+  t.moves = moves;
+  const Node& made = body.node(term.node);
+  if (is_sum_of_products(body, made)) {
+    t.kind = Term::Kind::product;
+    t.factors = made.inputs;
+  } else if (made.op == Op::scatter_add) {
+    t.kind = Term::Kind::scatter;
+    t.factors = made.inputs;
+  } else if (made.op == Op::reduce_sum) {
+    t.factors = made.inputs;
+  } else {
+    t.factors = {term};
+  }
+  return t;
+}
+
+// [T, ..., a, b] -> [..., T*a, b] for the last axis but one, [..., a, T*b] for the last axis.
+Value with_time_in(Value x, int axis) {
+  Ints permutation, dims;
+  for (int d = 1; d < x.rank(); ++d) {
+    if (d == axis) permutation.push_back(0);
+    permutation.push_back(d);
+    dims.push_back(d == axis ? x.shape()[0] * x.shape()[d] : x.shape()[d]);
+  }
+  return reshape(axis > 1 ? transpose(x, std::move(permutation)) : x, Shape(dims));
+}
+Value flatten_rows(Value x) { return with_time_in(x, x.rank() - 2); }
+Value flatten_columns(Value x) { return with_time_in(x, x.rank() - 1); }
+
+// The sum over time of what the term was in each step; `stacks` are its factors with time in front.
+Value sum_over_time(const Graph& body, const Term& term, std::span<const Value> stacks) {
+  const Node& made = body.node(term.node);
+  if (term.kind == Term::Kind::product) {
+    const Transposed t{made.attributes.get<bool>("transpose_a"), made.attributes.get<bool>("transpose_b")};
+    return matmul(t.a ? flatten_rows(stacks[0]) : flatten_columns(stacks[0]),
+                  t.b ? flatten_columns(stacks[1]) : flatten_rows(stacks[1]), t);
+  }
+  if (term.kind == Term::Kind::scatter)
+    return scatter_add(stacks[0], stacks[1], made.attributes.get<std::int64_t>("rows"));
+  Ints axes{0};
+  if (made.op == Op::reduce_sum && !term.reduced)
+    for (const std::int64_t axis : made.attributes.get<Ints>("axes")) axes.push_back(axis + 1);
+  return reduce_sum(stacks[0], std::move(axes));
+}
+
+Value moved(const Graph& body, const Term& term, Value total) {
+  if (!term.moves.empty()) total = reshape(total, body.type({term.node, 0}).shape);
+  for (std::size_t i = term.moves.size(); i-- > 0;) {
+    const Node& move = body.node(term.moves[i]);
+    total = total.graph().append_one(move.op, std::vector{total}, move.attributes);
+  }
+  return total;
+}
+
+// Large terms that no other stack needs would go through memory for nothing. A sum over the batch (a layer norm's
+// weight gradient) is made in each step; small summands are reduced after the loop: a sum over rows binds them
+// together. What is as large as the state (the gradient of the keys that every step attends to) stays in the loop.
+void keep_large_terms(const Graph& body, std::int64_t steps, const Tuning& tuning,
+                           std::vector<std::optional<Term>>& terms,
+                           const std::function<bool(const ValueId&)>& is_sequence) {
+  const auto large_bytes = static_cast<double>(tuning.deferred_summand_bytes);
+  std::vector<ValueId> stacked;
+  for (const auto& t : terms)
+    if (t && t->kind != Term::Kind::sum) stacked.insert(stacked.end(), t->factors.begin(), t->factors.end());
+  for (const NamedValue& output : body.outputs()) stacked.push_back(output.value);
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    std::optional<Term>& t = terms[i];
+    if (!t || t->kind != Term::Kind::sum) continue;
+    const ValueId summand = t->factors[0];
+    const double bytes = static_cast<double>(body.type(summand).bytes()) * static_cast<double>(steps);
+    if (bytes < large_bytes) continue;
+    if (is_sequence(summand) || std::find(stacked.begin(), stacked.end(), summand) != stacked.end()) continue;
+    if (body.node(t->node).op != Op::reduce_sum) {
+      if (body.type(summand).bytes() == body.type(body.inputs()[i].value).bytes()) t.reset();
+      continue;
+    }
+    if (body.type({t->node, 0}).bytes() * 2 > body.type(summand).bytes()) continue;
+    t->factors = {{t->node, 0}};
+    t->reduced = true;
+  }
+}
+
+// What happened to a state that adds up something.
+void note_term(PassLog& log, const Graph& body, std::size_t state, const std::optional<Term>& term, bool large) {
+  const ValueId self = body.inputs()[state].value;
+  const Node& next = body.node(body.outputs()[state].value.node);
+  const bool adds_up = next.op == Op::add && (next.inputs[0] == self || next.inputs[1] == self);
+  const std::string text = body.type(self).text();
+  if (!term && adds_up)
+    log.add("kept accumulating " + text + " in every step",
+            large ? "the terms of all steps are large" : "the loop reads the partial sum");
+  if (!term) return;
+  constexpr const char* k_reduced =
+      "summed over the batch in each step and over time after the loop: the terms are large";
+  switch (term->kind) {
+    case Term::Kind::product: return log.add("deferred the sum of products " + text, "one product over all steps");
+    case Term::Kind::scatter: return log.add("deferred the scatter-add " + text, "one scatter over all steps");
+    case Term::Kind::sum:
+      return log.add("deferred the sum " + text, term->reduced ? k_reduced : "one sum over all steps");
+  }
+}
+
+// Whether a node of the body depends on a state.
+std::vector<bool> reads_states(const Graph& body, int n_states) {
+  std::vector<bool> reads(body.nodes().size(), false);
+  for (int i = 0; i < n_states; ++i)
+    reads[static_cast<std::size_t>(body.inputs()[static_cast<std::size_t>(i)].value.node)] = true;
+  for (std::size_t n = 0; n < reads.size(); ++n)
+    for (const ValueId& id : body.nodes()[n].inputs) reads[n] = reads[n] || reads[static_cast<std::size_t>(id.node)];
+  return reads;
+}
+
+// Drops terms in whose factors a state has a part, and those that split_scans leaves in the loop anyway.
+void keep_stateless(const Graph& body, std::vector<std::optional<Term>>& terms) {
+  const std::vector<bool> reads = reads_states(body, static_cast<int>(terms.size()));
+  for (auto& t : terms) {
+    if (!t) continue;
+    const bool leaves = t->kind == Term::Kind::product || body.node(t->node).op == Op::reduce_sum;
+    if (!leaves || reads[static_cast<std::size_t>(t->node)]) t.reset();
+  }
+}
+
+enum class Which : std::uint8_t { stateless, all };
+
+// The scan with the factors of its terms as further outputs; the summed states stay in it, unread, for prune_scans.
+std::vector<Value> defer_states(const RewriteNode& at, Which which, const Tuning& tuning, PassLog* log) {
+  const ScanLayout l = scan_layout(at.node);
+  const Graph& body = *at.node.body;
+  if (l.has_lengths || l.has_reset || l.packed || l.steps == 0) return {};
+  if (at.node.attributes.get_or<bool>("segments", false)) return {};  // stacks would be as large as without segments
+  const auto uses = count_uses(body);
+  const auto n_states = static_cast<std::size_t>(l.n_states);
+  std::vector<std::optional<Term>> terms(n_states);
+  std::vector<ValueId> stacked;  // distinct factors that need a per-step output
+  const auto is_sequence = [&](const ValueId& id) {
+    const auto place = static_cast<std::size_t>(id.node);  // inputs come first in a body made by rewrite
+    return place >= n_states && place < n_states + static_cast<std::size_t>(l.n_sequences);
+  };
+  for (std::size_t i = 0; i < n_states; ++i) terms[i] = find_term(body, i, uses);
+  // Masked loops keep their stacks of rows: a later pass may leave out the rows that are not there.
+  const auto sequences = std::span(at.node.inputs).subspan(n_states, static_cast<std::size_t>(l.n_sequences));
+  const bool masked = std::any_of(sequences.begin(), sequences.end(),
+                                  [&](const ValueId& id) { return mask_of(at.source, id).has_value(); });
+  const std::vector<std::optional<Term>> found = terms;
+  if (which == Which::stateless) keep_stateless(body, terms);
+  else if (!masked) keep_large_terms(body, l.steps, tuning, terms, is_sequence);
+  const InLoop in_loop(log, at.source, at.node);
+  for (std::size_t i = 0; log && i < n_states; ++i)
+    if (terms[i] || which == Which::all) note_term(*log, body, i, terms[i], found[i].has_value());
+  for (std::size_t i = 0; i < n_states; ++i) {
+    if (!terms[i]) continue;
+    for (const ValueId& factor : terms[i]->factors)
+      if (!is_sequence(factor) && std::find(stacked.begin(), stacked.end(), factor) == stacked.end())
+        stacked.push_back(factor);
+  }
+  if (std::none_of(terms.begin(), terms.end(), [](const auto& t) { return t.has_value(); })) return {};
+
+  const auto wider = rewrite(body, [](const RewriteNode&) { return std::vector<Value>{}; }, stacked);
+  const auto outputs = copy_node(at, wider);
+  const std::size_t n_old = body.outputs().size();
+  std::vector<Value> result(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(n_old));
+  for (std::size_t i = 0; i < n_states; ++i) {
+    if (!terms[i]) continue;
+    std::vector<Value> stacks;
+    for (const ValueId& factor : terms[i]->factors) {
+      const auto place = std::find(stacked.begin(), stacked.end(), factor) - stacked.begin();
+      stacks.push_back(is_sequence(factor) ? at.operands[static_cast<std::size_t>(factor.node)]
+                                           : outputs[n_old + static_cast<std::size_t>(place)]);
+    }
+    result[i] = at.operands[i] +
+                reshape(moved(body, *terms[i], sum_over_time(body, *terms[i], stacks)), at.operands[i].shape());
+  }
+  return result;
+}
+
+std::shared_ptr<const Graph> defer_in(const Graph& graph, Which which, const Tuning& tuning, PassLog* log) {
+  return with_bodies(graph, [&](const Graph& g) -> std::shared_ptr<const Graph> {
+    return rewrite(g, [&](const RewriteNode& at) -> std::vector<Value> {
+      return at.node.op == Op::scan ? defer_states(at, which, tuning, log) : std::vector<Value>{};
+    });
+  }, log);
+}
+
+}  // namespace
+
+std::shared_ptr<const Graph> defer(const Graph& graph, const Tuning& tuning, PassLog* log) {
+  return defer_in(graph, Which::all, tuning, log);
+}
+std::shared_ptr<const Graph> defer_stateless(const Graph& graph, const Tuning& tuning, PassLog* log) {
+  return defer_in(graph, Which::stateless, tuning, log);
+}
+
+}  // namespace unroll

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What training and inference know of a model's file: its digest, and which tensors are parameters.
+#include <charconv>
+#include <string_view>
+
+#include "core/support/crc32c.h"
+#include "core/support/tensor_role.h"
+#include "core/train/files/checkpoint.h"
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+constexpr const char* k_digest = "digest";
+
+class Digest {
+ public:
+  void add(std::string_view text) {
+    const std::uint64_t size = text.size();
+    crc_.add(std::as_bytes(std::span(&size, 1)));
+    crc_.add(std::as_bytes(std::span(text.data(), text.size())));
+  }
+  void add(const TensorMap& tensors) {
+    for (const auto& [name, tensor] : tensors) {
+      add(name);
+      add(tensor.type().text());
+      crc_.add(tensor.bytes());
+    }
+  }
+  std::string text() const {
+    char hex[16];
+    const std::string digits(hex, std::to_chars(hex, hex + sizeof hex, crc_.value(), 16).ptr);
+    return "crc32c:" + std::string(8 - digits.size(), '0') + digits;
+  }
+
+ private:
+  Crc32c crc_;
+};
+
+std::string digest_of(const TensorFile& file) {
+  Digest digest;
+  digest.add(file.tensors);
+  for (const auto& [key, value] : file.metadata) {
+    if (key == k_digest) continue;
+    digest.add(key);
+    digest.add(value);
+  }
+  return digest.text();
+}
+
+}  // namespace
+
+std::string digest_of(const Batch& batch) {
+  Digest digest;
+  digest.add(batch.inputs);
+  return digest.text();
+}
+
+void put_digest(TensorFile& file) { file.metadata[k_digest] = digest_of(file); }
+
+void check_digest(const TensorFile& file, const std::string& path) {
+  const auto at = file.metadata.find(k_digest);
+  if (at == file.metadata.end()) return;
+  const std::string now = digest_of(file);
+  if (now != at->second)
+    throw Error(ErrorKind::input_file, path,
+                "is damaged: its content gives " + now + ", it was written with " + at->second.substr(0, 40),
+                "Use an older copy of the file");
+}
+
+namespace {
+
+TensorFile model_of(TensorFile file, const std::string& path) {
+  check_digest(file, path);
+  if (!file.metadata.contains("trainer.format")) return file;  // parameters only
+  for (auto& [name, tensor] : file.tensors)
+    if (const auto average = file.tensors.find(average_name(name)); average != file.tensors.end())
+      tensor = average->second;
+  std::erase_if(file.tensors, [](const auto& entry) { return role_of(entry.first) != TensorRole::parameter; });
+  return file;
+}
+
+}  // namespace
+
+TensorFile load_model(const std::string& path, Vfs& vfs) { return model_of(load_safetensors(path, vfs), path); }
+TensorFile parse_model(std::span<const std::byte> bytes, const std::string& name) {
+  return model_of(parse_safetensors(bytes, name), name);
+}
+
+Result<TensorFile> try_load_model(const std::string& path, Vfs& vfs) noexcept {
+  return attempt([&] { return load_model(path, vfs); });
+}
+
+}  // namespace unroll

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop around the update graph: selects the batch and learning rate; logs, validates and saves. The
+// results of an update depend on (task, options, seed, update) and carried state, never on logging or saving.
+#include "unroll/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "core/support/sum_tree.h"
+#include "core/support/text/counted.h"
+#include "core/train/loop/memory_limit.h"
+#include "core/train/loop/options.h"
+#include "core/train/loop/prefetch.h"
+#include "core/train/loop/trainer_state.h"
+#include "core/train/study/estimate.h"
+#include "core/train/update/metrics.h"
+#include "core/train/update/schedule.h"
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+// Counters are read at least so often, so that a run of bad updates is noticed without reading them every time.
+constexpr std::int64_t k_look_every = 16;
+constexpr double k_rollback_factor = 0.5;
+// Replays take as long as a few updates and are made for the first skipped updates only.
+constexpr int k_max_replays = 3;
+
+bool due(std::int64_t update, std::int64_t every) { return every > 0 && update % every == 0; }
+
+TrainerOptions checked(TrainerOptions o) {
+  check_options(o);
+  return o;
+}
+
+}  // namespace
+
+Trainer::State::State(std::shared_ptr<const Task> t, Backend& backend, TrainerOptions o)
+    : task(std::move(t)), options(checked(std::move(o))), model(task, backend, options),
+      ranks(model.ranks()),
+      folder(is_first() ? options.folder : "", options.vfs ? *options.vfs : disk(),
+             [this](const std::string& text) { warn(text); }, options.keep) {
+  n_batches = task->n_batches(Split::train);
+  updates_per_epoch = std::max<std::int64_t>((n_batches + options.accumulate - 1) / options.accumulate, 1);
+  if (options.epochs > 0) options.max_updates = options.epochs * updates_per_epoch;
+  run.seed = options.seed;
+  run.batches_per_epoch = n_batches;
+  run.accumulate = options.accumulate;
+}
+
+void Trainer::State::warn(const std::string& text) const {
+  if (!is_first()) return;
+  if (options.warn)
+    options.warn(text);
+  else
+    std::fprintf(stderr, "warning: %s\n", text.c_str());
+}
+
+std::vector<Batch> Trainer::State::batches_of(std::int64_t update) const {
+  const std::int64_t from = (update - 1) % updates_per_epoch * options.accumulate;
+  const Leaves own = ranks ? leaves_of(leaves_in(update), ranks->rank(), ranks->size()) : Leaves{0, leaves_in(update)};
+  const std::lock_guard one_at_a_time(making_batches);  // of the prefetch thread and of replays
+  std::vector<Batch> batches;
+  for (std::int64_t i = own.begin; i < own.end; ++i)
+    batches.push_back(task->batch(Split::train, options.seed, epoch_of(update), from + i));
+  return batches;
+}
+
+std::int64_t Trainer::State::leaves_in(std::int64_t update) const {
+  const std::int64_t from = (update - 1) % updates_per_epoch * options.accumulate;
+  return std::min(options.accumulate, n_batches - from);
+}
+
+double Trainer::State::lr_of(std::int64_t update) const {
+  const double lr = options.optimizer.lr * std::pow(k_rollback_factor, static_cast<double>(run.rollbacks));
+  return scheduled_lr(options.schedule, lr, update, options.max_updates, run.plateau.plateaus);
+}
+
+double Trainer::State::average_rate_of(std::int64_t update) const {
+  const std::int64_t nth = update - options.average.start;
+  if (nth <= 1) return 1;
+  return options.average.kind == Average::ema ? 1 - options.average.decay : 1 / static_cast<double>(nth);
+}
+
+bool Trainer::State::is_out_of_time() const {
+  const double minutes = std::chrono::duration<double>(Clock::now() - started).count() / 60;
+  return options.max_minutes > 0 && run.update > started_update && minutes >= options.max_minutes;
+}
+
+void Trainer::State::estimate(std::int64_t end, bool validates, const std::function<bool()>& stop) {
+  const auto weigh = [&] {
+    estimated.memory = model.memory(options.prefetch * options.accumulate);
+    estimated.saved_bytes = model.saved_bytes();
+    estimated.on_device = model.on_device();
+    require_memory(estimated, model.machine_memory());
+  };
+  weigh();
+  if (options.estimate_seconds <= 0) return;
+  model.tell({"estimating time and memory"});
+  estimated.updates = std::max<std::int64_t>(end - run.update, 0);
+  const std::int64_t every = options.validate_every, n = task->n_batches(Split::validation);
+  if (validates) estimated.validations = end / every - run.update / every + (end == options.max_updates && end % every);
+  const bool leaves_some = folder.is_open() && !run.best_loss;  // see leave_some_best
+  if (validates && leaves_some) estimated.validations = std::max<std::int64_t>(estimated.validations, 1);
+  Trial trial;
+  trial.batches = [this](std::int64_t update) { return batches_of(update); };
+  trial.inputs = [this](std::int64_t update) { return inputs_of(update, /*watch=*/false); };
+  trial.stop = stop;
+  trial.decided = [this](bool mine) { return ranks ? from_rank_0(mine) : mine; };
+  trial.first = run.update + 1;
+  trial.last = end;
+  trial.epoch = updates_per_epoch;
+  if (validates)
+    trial.validation_batches =
+        options.validation_batches > 0
+            ? std::min(options.validation_batches * task->evaluation_shards(Split::validation), n)
+            : n;
+  trial.prefetch = options.prefetch;
+  trial.seconds = options.estimate_seconds;
+  const FurtherPrograms further = try_updates(model, *task, trial, estimated);
+  weigh();
+  add_rest(estimated, further, model, resident_before);
+  if (options.estimated) options.estimated(estimated);
+}
+
+std::string Trainer::State::culprit(std::int64_t update, std::span<const Batch> batches) {
+  std::string found = model.first_bad_value(batches, update, ranks ? leaves_in(update) : 0);
+  if (ranks) found = first_text(*ranks, found);
+  return found.empty() ? "the norm of the gradients is too large for f32" : found;
+}
+
+bool Trainer::State::look_for_bad(std::int64_t update, std::span<const Batch> own) {
+  const DeviceModel::BadUpdates bad = model.bad();
+  if (bad.skipped == seen_skipped) return false;
+  const std::int64_t limit = options.on_bad == OnBad::stop ? 1 : options.max_bad_updates;
+  const bool stops = limit > 0 && bad.longest_row >= limit;
+  std::string what;
+  if (bad.row > 0 && (stops || ++replays <= k_max_replays))
+    what = own.empty() ? culprit(bad.last, batches_of(bad.last)) : culprit(bad.last, own);
+  const std::int64_t news = bad.skipped - seen_skipped;
+  seen_skipped = bad.skipped;
+  warn(counted(news, "update") + " up to " + std::to_string(bad.last) +
+       " had a non-finite loss or gradient and were skipped" + (what.empty() ? "" : "; first " + what));
+  if (!stops) return false;
+  if (options.on_bad == OnBad::rollback && run.rollbacks < options.max_rollbacks) {
+    roll_back(update);
+    return true;
+  }
+  throw Error(ErrorKind::numeric, "trainer",
+              counted(bad.longest_row, "update") + " in a row, the last one at most " + std::to_string(update) +
+                  ", had a non-finite loss or gradient" + (what.empty() ? "" : "; first " + what),
+              "If it is an input, clean the data; otherwise divide lr by 10 (it is " + std::to_string(lr_of(update)) +
+                  "), lower clip.norm, or shorten the sequences");
+}
+
+void Trainer::State::roll_back(std::int64_t from) {
+  const std::int64_t rollbacks = run.rollbacks + 1;
+  model.set_parameters(good.parameters, "the last checkpoint");
+  model.set_carried(good.carried, "the last checkpoint");
+  run = good.run;
+  run.rollbacks = rollbacks;
+  seen_skipped = model.bad().skipped;
+  since_update = run.update;
+  folder.log(json_line(RollbackLine{from, run.update, rollbacks}));
+  warn("back from update " + std::to_string(from) + " to " + std::to_string(run.update) + ", lr times " +
+       std::to_string(std::pow(k_rollback_factor, static_cast<double>(rollbacks))));
+}
+
+Trainer::Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options)
+    : state_(std::make_unique<State>(std::move(task), backend, std::move(options))) {}
+Trainer::~Trainer() = default;
+
+TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, const std::function<bool()>& stop) {
+  State& s = *state_;
+  return s.failing_together([&] { return s.fit(s.is_first() ? report : nullptr, stop); });
+}
+
+TrainResult Trainer::State::fit(const Report& report, const std::function<bool()>& stop) {
+  State& s = *this;
+  const TrainerOptions& o = s.options;
+  if (s.n_batches < 1)
+    throw Error(ErrorKind::usage, "trainer", "the training set has no complete batch",
+                "Reduce the batch size, or provide more data");
+  const bool validates = o.validate_every > 0 && s.task->n_batches(Split::validation) > 0;
+  s.require_equal_ranks();
+  s.open_folder();
+  const std::int64_t end = o.stop_at > 0 ? std::min(o.stop_at, o.max_updates) : o.max_updates;
+  const bool begins = s.has_updates_left(end);
+  if (begins && o.started) o.started(s.run.update);
+  if (begins) s.estimate(end, validates, stop);
+  s.recall_advice();
+  s.since = s.started = State::Clock::now();
+  s.since_update = s.started_update = s.run.update;
+  bool interrupted = false;
+  Prefetch batches([&s](std::int64_t update) { return s.batches_of(update); }, o.prefetch, o.max_updates);
+  while (s.run.update < o.max_updates && !s.out_of_patience()) {
+    // Before each update and after the last. What a rank was asked travels with the sums of an update.
+    const bool asked = (stop && stop()) || s.is_out_of_time();
+    interrupted = s.run.update >= end || (s.ranks ? s.model.asked_to_stop() : asked);
+    if (interrupted) break;
+    const std::int64_t update = s.run.update + 1;
+    s.model.tell({"training", s.run.update, end});
+    const std::vector<Batch> now = batches.take(update);
+    s.waited = batches.seconds_waited();
+    const bool watches = due(update, o.watch_every);
+    DeviceModel::UpdateInputs inputs = s.inputs_of(update, watches);
+    inputs.asked = asked;
+    s.model.update(now, inputs);
+    s.run.update = update;
+    const bool last = update == o.max_updates;
+    const bool logs = due(update, o.log_every), saves = due(update, o.checkpoint_every);
+    const bool checks = validates && (last || due(update, o.validate_every));
+    const bool looks = logs || saves || checks || last || o.on_bad == OnBad::stop || due(update, k_look_every);
+    if (looks && s.look_for_bad(update)) continue;
+    if (watches) s.note_watch();
+    if (logs) s.log(update, report);
+    if (checks) s.validate(update, report);
+    if (saves) {
+      s.save();
+      s.remember();
+    }
+  }
+  s.leave_some_best();
+  if (s.saved_update != s.run.update) s.save();
+  s.folder.require_saved();
+  if (s.out_of_patience()) s.restore_best();
+  return s.result(interrupted);
+}
+
+Result<Trainer> Trainer::try_create(std::shared_ptr<const Task> task, Backend& backend,
+                                    TrainerOptions options) noexcept {
+  return attempt([&] { return Trainer(std::move(task), backend, std::move(options)); });
+}
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+
+EvaluateResult Trainer::evaluate(Split split) { return state_->model.evaluate(split, 0, 0, /*counts=*/true); }
+TensorMap Trainer::parameters() const { return state_->model.averages(); }
+void Trainer::set_parameters(const TensorMap& parameters) { state_->model.set_parameters(parameters, "parameters"); }
+
+}  // namespace unroll

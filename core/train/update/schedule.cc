@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/update/schedule.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "core/support/text/nearest_name.h"
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+// `done`: share of the updates between warm-up and cool-down that lie behind, in [0, 1].
+struct Position {
+  double done;
+  std::int64_t update;  // from 0, after the warm-up
+  std::int64_t plateaus;
+};
+double falling_cosine(double done) { return 0.5 * (1 + std::cos(std::numbers::pi * done)); }
+double between(double from, double to, double share_of_from) { return to + (from - to) * share_of_from; }
+
+using ShapeOfSchedule = double (*)(const ScheduleOptions&, const Position&);
+double constant_shape(const ScheduleOptions&, const Position&) { return 1; }
+double linear_shape(const ScheduleOptions& s, const Position& p) { return between(1, s.final_fraction, 1 - p.done); }
+double cosine_shape(const ScheduleOptions& s, const Position& p) {
+  return between(1, s.final_fraction, falling_cosine(p.done));
+}
+double step_shape(const ScheduleOptions& s, const Position& p) {
+  return std::pow(s.factor, static_cast<double>(p.update / s.step_every));
+}
+double plateau_shape(const ScheduleOptions& s, const Position& p) {
+  return std::pow(s.factor, static_cast<double>(p.plateaus));
+}
+// As torch.optim.lr_scheduler.OneCycleLR with pct_start 0.3 and div_factor 25.
+double one_cycle_shape(const ScheduleOptions& s, const Position& p) {
+  constexpr double rising = 0.3, first = 1.0 / 25;
+  if (p.done < rising) return between(first, 1, falling_cosine(p.done / rising));
+  return between(1, s.final_fraction, falling_cosine((p.done - rising) / (1 - rising)));
+}
+
+constexpr std::array<std::pair<std::string_view, ShapeOfSchedule>, 6> k_shapes{{{"constant", constant_shape},
+                                                                      {"linear", linear_shape},
+                                                                      {"cosine", cosine_shape},
+                                                                      {"step", step_shape},
+                                                                      {"plateau", plateau_shape},
+                                                                      {"one-cycle", one_cycle_shape}}};
+
+ShapeOfSchedule find_shape(std::string_view name) {
+  for (const auto& [known, shape] : k_shapes)
+    if (known == name) return shape;
+  return nullptr;
+}
+
+void check_name(const std::string& name) {
+  if (find_shape(name)) return;
+  std::vector<std::string_view> known;
+  for (const auto& [word, shape] : k_shapes) known.push_back(word);
+  throw Error(ErrorKind::usage, "schedule", "unknown schedule '" + name + "'", known_names(name, known));
+}
+
+}  // namespace
+
+void check_schedule(const ScheduleOptions& s) {
+  check_name(s.name);
+  const auto require = [](bool ok, const char* rule, const std::string& value) {
+    if (!ok) throw Error(ErrorKind::usage, "schedule", std::string(rule) + "; got " + value);
+  };
+  require(s.warmup >= 0, "warmup must not be negative", std::to_string(s.warmup));
+  require(s.cooldown >= 0, "cooldown must not be negative", std::to_string(s.cooldown));
+  require(s.final_fraction >= 0 && s.final_fraction <= 1, "final_fraction must be in [0,1]",
+          std::to_string(s.final_fraction));
+  require(s.factor > 0 && s.factor <= 1, "factor must be in (0,1]", std::to_string(s.factor));
+  require(s.step_every > 0, "step_every must be positive", std::to_string(s.step_every));
+  require(s.plateau_patience > 0, "plateau_patience must be positive", std::to_string(s.plateau_patience));
+}
+
+double scheduled_lr(const ScheduleOptions& s, double lr, std::int64_t update, std::int64_t max_updates,
+                    std::int64_t plateaus) {
+  if (update <= s.warmup) return lr * static_cast<double>(update) / static_cast<double>(s.warmup);
+  const std::int64_t after_warmup = update - 1 - s.warmup;
+  const auto span = static_cast<double>(std::max<std::int64_t>(max_updates - s.warmup - s.cooldown, 1));
+  const double done = std::min(static_cast<double>(after_warmup) / span, 1.0);
+  const double shaped = lr * find_shape(s.name)(s, {done, after_warmup, plateaus});
+  const std::int64_t left = max_updates + 1 - update;
+  if (s.cooldown == 0 || left > s.cooldown) return shaped;
+  return shaped * between(1, s.final_fraction, static_cast<double>(left) / static_cast<double>(s.cooldown + 1));
+}
+
+void after_validation(const ScheduleOptions& s, bool better, PlateauState& state) {
+  state.waited = better ? 0 : state.waited + 1;
+  if (s.name != "plateau" || state.waited < s.plateau_patience) return;
+  state.waited = 0;
+  ++state.plateaus;
+}
+
+}  // namespace unroll

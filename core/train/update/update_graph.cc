@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/update/update_graph.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/support/sum_tree.h"
+#include "core/support/tensor_role.h"
+#include "core/train/update/activation_counts.h"
+#include "core/train/update/clip.h"
+#include "core/train/update/control.h"
+#include "core/train/update/exchange_buckets.h"
+#include "unroll/autodiff.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+struct Built {
+  TaskGraph task;
+  std::vector<ParameterSpec> parameters;
+  std::vector<MetricLayout> metrics;
+};
+
+// An input that nothing sets would be zeros in every update.
+void require_sources(const Graph& graph, const TaskGraph& task, const Batch& like, const Scope& scope) {
+  std::set<std::string> known{k_control};
+  for (const auto& [name, tensor] : like.inputs) known.insert(name);
+  for (const ParameterSpec& p : scope.parameters()) known.insert(p.name);
+  for (const CarriedState& s : task.states) known.insert(state_name(s.name));
+  if (!scope.training()) known.insert("key");  // of random draws: the same ones in every evaluation
+  for (const NamedValue& input : graph.inputs())
+    if (!known.contains(input.name))
+      throw Error(ErrorKind::usage, "Task::build",
+                  "input '" + input.name + "' is in no batch and is neither a parameter nor a carried state",
+                  "Add it to Batch::inputs, or name the state in TaskGraph::states");
+}
+
+Built build_task(const Task& task, Graph& graph, const Batch& like, bool training, Value key = {}) {
+  Scope scope(graph, training);
+  if (key) scope.use_key(key);
+  Built built{task.build(scope, like), {}, {}};
+  built.parameters = scope.parameters();
+  TaskGraph& t = built.task;
+  require_sources(graph, t, like, scope);
+  if (!t.loss || t.loss.rank() != 0 || !is_float(t.loss.dtype()))
+    throw Error(ErrorKind::usage, "Task::build",
+                "the loss must be a float scalar" + (t.loss ? "; got " + t.loss.type().text() : ""));
+  if (!t.weight) t.weight = scalar_like(t.loss, 1);
+  if (training)
+    for (const Value penalty : scope.penalties()) t.loss = t.loss + cast(penalty, t.loss.dtype());
+  for (const MetricValue& m : t.metrics) {
+    if (m.total.shape() != m.count.shape() || m.total.rank() > 1)
+      throw Error(ErrorKind::usage, "Task::build",
+                  "total and count of metric '" + m.name + "' must be scalars or of one length; got " +
+                      m.total.type().text() + " and " + m.count.type().text());
+    built.metrics.push_back({m.name, m.form, m.total.shape().elements()});
+  }
+  return built;
+}
+
+// Scalars and vectors side by side, f32 [n].
+Value row_of(const std::vector<Value>& values) {
+  std::vector<Value> parts;
+  for (const Value& v : values) parts.push_back(reshape(cast(v, DType::f32), {v.shape().elements()}));
+  return concat(parts, 0);
+}
+
+// loss * weight, weight, then total and count of each metric.
+Value sums_of(const TaskGraph& task) {
+  std::vector<Value> values{task.loss * task.weight, task.weight};
+  for (const MetricValue& m : task.metrics) {
+    values.push_back(m.total);
+    values.push_back(m.count);
+  }
+  return row_of(values);
+}
+
+// Adds residents to a graph: an input that is zero at first, and the output that replaces it, which is left out where
+// nothing may change.
+class Residents {
+ public:
+  Residents(Graph& graph, std::vector<NamedType>& list, bool change = true)
+      : graph_(graph), list_(list), change_(change) {}
+  Value input(const std::string& name, const Type& type, double initial = 0) {
+    list_.push_back({name, type, initial});
+    return graph_.input(name, type);
+  }
+  void state(const CarriedState& s, Value next) {
+    list_.push_back({state_name(s.name), s.type});
+    replace(state_name(s.name), next);
+  }
+  void replace(const std::string& name, Value next) {
+    if (change_) graph_.output(name, next);
+  }
+
+ private:
+  Graph& graph_;
+  std::vector<NamedType>& list_;
+  bool change_;
+};
+
+// The graph of one update while it grows.
+class UpdateBuilder {
+ public:
+  UpdateBuilder(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase, const UpdateShare& share,
+                bool change)
+      : recipe_(recipe), phase_(phase), share_(share), control_(*t_.graph),
+        built_(build_task(task, *t_.graph, like, true, control_.key)),
+        loops_(change ? std::vector<LoopActivations>() : count_activations(*t_.graph)),
+        residents_(*t_.graph, t_.residents, change), sums_(sums_of(built_.task)) {
+    t_.parameters = built_.parameters;
+    t_.metrics = built_.metrics;
+    rules_ = parameter_rules(recipe.optimizer_options, recipe.groups, t_.parameters);
+    for (std::size_t i = 0; i < rules_.size(); ++i)
+      if (rules_[i].lr_scale > 0) trained_.push_back(i);
+    for (const std::size_t i : trained_) parameters_.push_back(graph().find_input(name(i)));
+    if (recipe.scales) scale_ = residents_.input(k_loss_scale, {DType::f32, {}}, recipe.loss_scale.initial);
+    find_parts();
+    if (phase == Phase::step) read_sums();
+    else if (phase != Phase::exchange) find_gradients();
+  }
+
+  TrainingGraph build() {
+    const bool steps = phase_ == Phase::whole || phase_ == Phase::step;
+    const OriginScope of_phase(graph(), {"", steps ? Origin::Phase::update : Origin::Phase::backward});
+    if (phase_ == Phase::exchange) {
+      for (const NamedType& part : t_.parts)
+        exchange(part, residents_.input(accumulated_name(0, part.name), part.type));
+      return std::move(t_);
+    }
+    if (phase_ == Phase::gather || phase_ == Phase::last) {
+      give_leaf();
+      carry(is_finite(built_.task.loss));
+      return std::move(t_);
+    }
+    const Value norm = global_norm(gradients_);
+    const Value ok = logical_and(is_finite(norm), is_finite(sum(slice(sums_, 0, 0, 2))));
+    step(clipped(gradients_, parameters_, norm, recipe_.clip), ok);
+    if (phase_ == Phase::whole) carry(ok);
+    count(norm, ok);
+    if (scale_) rescale(ok);
+    return std::move(t_);
+  }
+
+  std::vector<int> buckets() const { return exchange_buckets(gradients_); }
+
+  WatchGraph watch() {
+    std::vector<Value> values;
+    WatchGraph w;
+    const std::vector<Value> gradients = clipped(gradients_, parameters_, global_norm(gradients_), recipe_.clip);
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      const Value old = parameters_[k], moved = stepped(k, gradients[k]).next[0] - old;
+      values.push_back(norm_of(gradients_[k]));
+      values.push_back(norm_of(moved) / maximum(norm_of(old), scalar_like(old, k_smallest_norm)));
+      w.parameters.push_back(name(trained_[k]));
+    }
+    for (const LoopActivations& loop : loops_) {
+      values.push_back(loop.saturated);
+      values.push_back(loop.dead);
+      w.loops.push_back(loop.loop);
+    }
+    graph().output(k_watched, row_of(values));
+    w.training = std::move(t_);
+    return w;
+  }
+
+ private:
+  // A parameter that is zero still has a ratio.
+  static constexpr double k_smallest_norm = 1e-12;
+  static Value norm_of(Value x) { return global_norm(std::span(&x, 1)); }
+
+  Graph& graph() { return *t_.graph; }
+  const std::string& name(std::size_t parameter) const { return t_.parameters[parameter].name; }
+
+  void find_gradients() {
+    Value loss = built_.task.loss;
+    if (scale_) loss = loss * cast(scale_, loss.dtype());
+    gradients_ = differentiate(loss, parameters_);
+    if (!scale_) return;
+    for (Value& g : gradients_) g = g / cast(scale_, g.dtype());
+  }
+
+  // Of trained parameters, whose gradients lie in it in this order.
+  struct Part {
+    bool has_sums = false;
+    std::vector<std::size_t> parameters = {};
+  };
+  void find_parts() {
+    std::map<std::pair<int, DType>, Part> parts;
+    parts[{0, DType::f32}].has_sums = true;
+    for (std::size_t k = 0; k < parameters_.size(); ++k) {
+      const int bucket = recipe_.buckets.empty() ? 0 : recipe_.buckets[k];
+      parts[{bucket, parameters_[k].dtype()}].parameters.push_back(k);
+    }
+    for (const auto& [key, part] : parts) {
+      std::int64_t n = part.has_sums ? sums_.shape()[0] + 1 : 0;
+      for (const std::size_t k : part.parameters) n += parameters_[k].shape().elements();
+      const auto& [bucket, dtype] = key;
+      t_.parts.push_back({"gradient." + std::to_string(bucket) + "." + std::string(dtype_name(dtype)), {dtype, {n}}});
+      parts_.push_back(part);
+    }
+  }
+
+  // The leaf of this batch. Of the last one of a rank, the sums of all ranks, too.
+  void give_leaf() {
+    graph().output(accumulated_name(0, k_sums_part), sums_);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      std::vector<Value> values;
+      if (parts_[i].has_sums) values = {sums_, reshape(control_.asked, {1})};
+      for (const std::size_t k : parts_[i].parameters) {
+        const Value& g = gradients_[k];
+        values.push_back(reshape(g * cast(built_.task.weight, g.dtype()), {g.shape().elements()}));
+      }
+      const Value leaf = concat(values, 0);
+      graph().output(accumulated_name(0, t_.parts[i].name), leaf);
+      if (phase_ == Phase::last) exchange(t_.parts[i], leaf);
+    }
+  }
+
+  std::size_t n_blocks() const {
+    return blocks_before_last_sum(leaves_of(share_.leaves, share_.rank, share_.ranks)).size();
+  }
+  Value sum_of(std::span<const Value> blocks) {
+    const OriginScope of_ranks(graph(), {"", Origin::Phase::communication});
+    return all_reduce(blocks, share_.leaves, share_.rank, share_.ranks);
+  }
+  void exchange(const NamedType& part, Value leaf) {
+    std::vector<Value> blocks;
+    for (std::size_t i = 1; i < n_blocks(); ++i)
+      blocks.push_back(residents_.input(accumulated_name(i, part.name), part.type));
+    blocks.push_back(leaf);
+    graph().output(total_name(part.name), sum_of(blocks));
+  }
+
+  Value total_of(const NamedType& part) {
+    if (share_.ranks > 1) return residents_.input(total_name(part.name), part.type);
+    std::vector<Value> blocks;
+    for (std::size_t i = 0; i < n_blocks(); ++i)
+      blocks.push_back(residents_.input(accumulated_name(i, part.name), part.type));
+    return sum_of(blocks);
+  }
+  // The sums and gradients of all leaves.
+  void read_sums() {
+    std::vector<Value> totals;
+    for (const NamedType& part : t_.parts) totals.push_back(total_of(part));
+    const std::int64_t n_sums = sums_.shape()[0];
+    Value asked;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (!parts_[i].has_sums) continue;
+      sums_ = slice(totals[i], 0, 0, n_sums);
+      asked = slice(totals[i], 0, n_sums, 1);
+    }
+    if (share_.ranks > 1) residents_.replace(k_asked, asked);
+    const Value weight = reshape(slice(sums_, 0, 1, 1), {});
+    gradients_.resize(parameters_.size());
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      std::int64_t at = parts_[i].has_sums ? n_sums + 1 : 0;
+      for (const std::size_t k : parts_[i].parameters) {
+        const Value& p = parameters_[k];
+        const std::int64_t n = p.shape().elements(), start = std::exchange(at, at + n);
+        gradients_[k] = reshape(slice(totals[i], 0, start, n), p.shape()) / cast(weight, p.dtype());
+      }
+    }
+  }
+
+  // What a step makes of a parameter and its slots.
+  struct Stepped {
+    std::vector<std::string> names;
+    std::vector<Value> old, next;
+  };
+  Stepped stepped(std::size_t k, Value gradient) {
+    const std::string& parameter = name(trained_[k]);
+    Stepped s{{parameter}, {parameters_[k]}, {}};
+    for (const std::string& slot : recipe_.optimizer.slots()) {
+      s.names.push_back(slot_name(slot, parameter));
+      s.old.push_back(residents_.input(s.names.back(), parameters_[k].type()));
+    }
+    const ParameterRule& rule = rules_[trained_[k]];
+    const Value lr = rule.lr_scale == 1 ? control_.lr : control_.lr * rule.lr_scale;
+    s.next = recipe_.optimizer.update(parameters_[k], gradient, std::span(s.old).subspan(1), lr, control_.update,
+                                      rule.weight_decay);
+    return s;
+  }
+
+  void step(const std::vector<Value>& gradients, Value ok) {
+    const Value rate = control_.average_rate;
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      const OriginScope of_layer(graph(), {parameters_[k].node().origin.layer, Origin::Phase::update});
+      Stepped s = stepped(k, gradients[k]);
+      if (recipe_.averages) {
+        s.names.push_back(average_name(name(trained_[k])));
+        s.old.push_back(residents_.input(s.names.back(), parameters_[k].type()));
+        s.next.push_back(s.old.back() * (1 - rate) + s.next[0] * rate);
+      }
+      for (std::size_t n = 0; n < s.next.size(); ++n) residents_.replace(s.names[n], select(ok, s.next[n], s.old[n]));
+    }
+  }
+
+  void carry(Value ok) {
+    for (const CarriedState& s : built_.task.states) residents_.state(s, select(ok, s.out, s.in));
+  }
+
+  void count(Value norm, Value ok) {
+    const Value one = scalar(graph(), DType::f32, 1), zero = scalar(graph(), DType::f32, 0);
+    const std::int64_t n_metrics = sums_.shape()[0] - 2;
+    const Value now = concat(
+        std::vector{slice(sums_, 0, 0, 2), row_of({norm, one}), slice(sums_, 0, 2, n_metrics)}, 0);
+    const Value totals = residents_.input(k_totals, now.type());
+    residents_.replace(k_totals, totals + select(ok, now, zero));
+
+    // While the scale can still fall, an overflow is not bad.
+    const Value good = scale_ ? logical_or(ok, less(one * recipe_.loss_scale.lowest, scale_)) : ok;
+    const Value bad = residents_.input(k_bad, {DType::f32, {4}});
+    const Value skipped = slice(bad, 0, 0, 1) + select(good, zero, one);
+    const Value run = select(good, zero, slice(bad, 0, 1, 1) + one);
+    const Value last = select(good, slice(bad, 0, 3, 1), cast(control_.update, DType::f32));
+    residents_.replace(k_bad, concat(std::vector{skipped, run, maximum(slice(bad, 0, 2, 1), run), last}, 0));
+  }
+
+  void rescale(Value ok) {
+    constexpr double highest = 16777216;
+    const Value zero = scalar_like(scale_, 0), age = residents_.input(k_scale_age, {DType::f32, {}}) + 1;
+    const Value grows = less_equal(scalar_like(scale_, static_cast<double>(recipe_.loss_scale.growth_every)), age);
+    const Value up = select(grows, minimum(scale_ * 2, scalar_like(scale_, highest)), scale_);
+    const Value down = maximum(scale_ * 0.5, scalar_like(scale_, recipe_.loss_scale.lowest));
+    residents_.replace(k_loss_scale, select(ok, up, down));
+    residents_.replace(k_scale_age, select(ok, select(grows, zero, age), zero));
+  }
+
+  TrainingGraph t_;
+  const UpdateRecipe& recipe_;
+  Phase phase_;
+  UpdateShare share_;
+  Control control_;
+  Built built_;
+  std::vector<LoopActivations> loops_;  // when watching
+  Residents residents_;
+  Value sums_;                        // f32 [2 + 2 M]
+  Value scale_;                       // of the loss; null without
+  std::vector<ParameterRule> rules_;  // of each parameter
+  std::vector<std::size_t> trained_;  // parameters that are not frozen
+  std::vector<Value> parameters_, gradients_;  // of those
+  std::vector<Part> parts_;                    // as in t_.parts
+};
+
+}  // namespace
+
+TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+                           const UpdateShare& share) {
+  return UpdateBuilder(task, like, recipe, phase, share, /*change=*/true).build();
+}
+
+WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+                       const UpdateShare& share) {
+  return UpdateBuilder(task, like, recipe, phase, share, /*change=*/false).watch();
+}
+
+std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateRecipe& recipe) {
+  return UpdateBuilder(task, like, recipe, Phase::gather, {}, /*change=*/true).buckets();
+}
+
+std::shared_ptr<const Graph> build_sum(std::size_t i, const std::map<std::string, Type>& parts) {
+  auto graph = std::make_shared<Graph>();
+  for (const auto& [part, type] : parts) {
+    const std::string left = accumulated_name(i, part);
+    graph->output(left, graph->input(left, type) + graph->input(accumulated_name(i + 1, part), type));
+  }
+  return graph;
+}
+
+EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool counts) {
+  EvaluationGraph e;
+  const Built built = build_task(task, *e.graph, like, false);
+  e.parameters = built.parameters;
+  e.metrics = built.metrics;
+  e.graph->output(k_report, sums_of(built.task));
+  if (counts)
+    for (const auto& [name, value] : built.task.counts) e.graph->output(k_count_prefix + name, value);
+  Residents residents(*e.graph, e.residents);
+  for (const CarriedState& s : built.task.states) residents.state(s, s.out);
+  return e;
+}
+
+EvaluationGraph build_prediction(const Task& task, const Batch& like) {
+  EvaluationGraph e;
+  Scope scope(*e.graph, /*training=*/false);
+  const TaskGraph built = task.build(scope, like);
+  require_sources(*e.graph, built, like, scope);
+  if (built.outputs.empty())
+    throw Error(ErrorKind::usage, "Task::build", "returns no outputs to predict", "Name them in TaskGraph::outputs");
+  e.parameters = scope.parameters();
+  for (const auto& [name, value] : built.outputs) e.graph->output(k_output_prefix + name, value);
+  Residents residents(*e.graph, e.residents);
+  for (const CarriedState& s : built.states) residents.state(s, s.out);
+  return e;
+}
+
+}  // namespace unroll

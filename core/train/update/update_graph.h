@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graphs of a training update and of an evaluation batch. An input with an output of the same name is resident: it
+// stays in a device buffer that the run overwrites.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/support/tensor_role.h"
+#include "core/train/update/optimizer.h"
+#include "unroll/trainer.h"
+
+namespace unroll {
+
+struct NamedType {
+  std::string name;
+  Type type;
+  double initial = 0;  // of every element
+};
+
+struct MetricLayout {
+  std::string name;
+  MetricForm form = MetricForm::ratio;
+  std::int64_t parts = 1;  // elements of total, and of count
+  friend bool operator==(const MetricLayout&, const MetricLayout&) = default;
+};
+
+// Which part of an update a graph does: all of it with one batch; or with several, or several ranks, the gradient of
+// one batch (a leaf), and what follows once all are known. Several ranks add up theirs in the graph of the last one of
+// each, `last`, so that sums travel while the rest of the gradient is computed; a rank without batches in `exchange`.
+enum class Phase : std::uint8_t { whole, gather, last, exchange, step };
+
+// Whose leaves an update sums up.
+struct UpdateShare {
+  std::int64_t leaves = 1;  // of all ranks
+  int rank = 0, ranks = 1;
+};
+
+// What the updates of a run have in common.
+struct UpdateRecipe {
+  explicit UpdateRecipe(const TrainerOptions& options)
+      : optimizer(options.optimizer), optimizer_options(options.optimizer), groups(options.groups), clip(options.clip),
+        averages(options.average.kind != Average::none), scales(options.precision == Precision::f16),
+        loss_scale(options.loss_scale) {}
+  Optimizer optimizer;
+  OptimizerOptions optimizer_options;
+  std::vector<ParameterGroup> groups;
+  ClipOptions clip;
+  bool averages;
+  bool scales;  // the loss
+  LossScaleOptions loss_scale;
+  // [trained parameter] the vector in which its gradient travels, in the order in which gradients are known; empty: all
+  // in one.
+  std::vector<int> buckets = {};
+};
+
+// Inputs: the batch, k_control (control.h) and the residents: the parameters, "optimizer.<slot>.<parameter>",
+// "average.<parameter>", "state.<name>", "accumulated.gradient.<parameter>", and, with M parts of metrics in all,
+//   k_totals      f32[4 + 2 M]: sums over the good updates of loss * weight, weight, gradient norm, 1, then total and
+//                 count of each metric
+//   k_bad         f32[4]: skipped updates, how many of the last ones without a break, the longest such run, and
+//                 the last one
+//   k_loss_scale, k_scale_age f32[]: the scale, and updates since it changed, with Precision::f16
+// Sums over batches consist of parts, "gradient.<bucket>.<dtype>" [N]: gradient times weight of each parameter of
+// this bucket and dtype, in their order. Before them, gradient.0.f32 has the sums loss * weight, weight, total, count
+// of each metric, and whether a rank was asked to stop.
+//   gather    has the outputs "accumulated.0.<part>", its leaf, and "accumulated.0.sums", the sums alone
+//   last      the same, and reads the blocks before it (sum_tree.h) in "accumulated.<i + 1>.<part>"; its outputs
+//             "accumulated.total.<part>" are the sums of all ranks
+//   exchange  has only these; "accumulated.0.<part>" is an operand that nobody adds
+//   step      reads them, with one rank the blocks "accumulated.<i>.<part>", the last leaf not yet added. Of several
+//             ranks its output k_asked f32[1] counts leaves of ranks that were asked to stop.
+struct TrainingGraph {
+  std::shared_ptr<Graph> graph = std::make_shared<Graph>();
+  std::vector<ParameterSpec> parameters;
+  std::vector<NamedType> residents;  // all but the parameters
+  std::vector<MetricLayout> metrics;
+  std::vector<NamedType> parts;      // of sums, in the order in which ranks add them
+};
+inline constexpr const char* k_loss_scale = "trainer.loss_scale";
+inline constexpr const char* k_scale_age = "trainer.loss_scale_age";
+inline constexpr const char* k_totals = "trainer.totals";
+inline constexpr const char* k_bad = "trainer.bad";
+inline constexpr const char* k_sums_part = "sums";
+inline std::string accumulated_name(std::size_t i, const std::string& part) {
+  return name_in_role(TensorRole::accumulated, std::to_string(i) + "." + part);
+}
+inline std::string total_name(const std::string& part) {
+  return name_in_role(TensorRole::accumulated, "total." + part);
+}
+inline constexpr const char* k_asked = "accumulated.asked";
+inline constexpr const char* k_count_prefix = "count.";
+inline constexpr std::size_t k_n_fixed_totals = 4;
+
+// forward -> loss -> gradients -> norm -> clip -> optimiser -> average. An update whose loss or gradient norm is not
+// finite leaves parameters, slots, averages and states as they were. Over several batches the loss is the mean by
+// weight, so that the gradient is that of one batch that holds them all; a state then moves on where the loss of its
+// own batch is finite.
+TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+                           const UpdateShare& share = {});
+// UpdateRecipe::buckets for several ranks: gradients that are known before another loop of the gradient begins travel
+// while it runs.
+std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateRecipe& recipe);
+// Adds the sums "accumulated.<i + 1>.*" to the sums "accumulated.<i>.*".
+std::shared_ptr<const Graph> build_sum(std::size_t i, const std::map<std::string, Type>& parts);
+
+// What update `build_update(..., phase)` is about to do, without doing it: the same inputs but no residents replaced.
+// Output k_watched f32[2 P + 2 L]: of each trained parameter the norm of its gradient before any limit, and how far the
+// update moves it divided by its own norm; of each recurrent loop the shares of saturated activations and of dead units
+// (activation_counts.h). Not for Phase::gather.
+struct WatchGraph {
+  TrainingGraph training;
+  std::vector<std::string> parameters;  // P, trained ones
+  std::vector<std::string> loops;       // L
+};
+inline constexpr const char* k_watched = "watched";
+WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+                       const UpdateShare& share = {});
+
+// The forward pass without dropout. Output "report" f32[2 + 2 M]: loss * weight, weight, then total and count of each
+// metric; with `counts` also "count.<name>" of each of the task's counts. Residents are the states.
+struct EvaluationGraph {
+  std::shared_ptr<Graph> graph = std::make_shared<Graph>();
+  std::vector<ParameterSpec> parameters;
+  std::vector<NamedType> residents;
+  std::vector<MetricLayout> metrics;
+};
+EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool counts = false);
+inline constexpr const char* k_report = "report";
+// The same with the task's outputs instead of the report, which needs no loss: output k_output_prefix + name.
+inline constexpr const char* k_output_prefix = "trainer.output.";
+EvaluationGraph build_prediction(const Task& task, const Batch& like);
+
+}  // namespace unroll
