@@ -46,7 +46,7 @@ bool sums_all_rows(const Graph& graph, const Node& node) {
 
 // Who reads each value: how many nodes and outputs, and how many of them are sums over all rows, or over the last axes
 // of the rows.
-class Reads {
+class SumReads {
   using Counts = std::vector<std::vector<int>>;  // [node][output]
   static int& at(Counts& counts, const ValueId& id) {
     return counts[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
@@ -56,7 +56,7 @@ class Reads {
   }
 
  public:
-  explicit Reads(const Graph& graph) : uses_(count_uses(graph)), all_(uses_), last_(uses_) {
+  explicit SumReads(const Graph& graph) : uses_(count_uses(graph)), all_(uses_), last_(uses_) {
     for (auto* sums : {&all_, &last_})
       for (auto& node : *sums) std::fill(node.begin(), node.end(), 0);
     for (const Node& node : graph.nodes()) {
@@ -174,7 +174,7 @@ class RowSums {
     const ScanLayout l = scan_layout(at.node);
     if (l.has_lengths || l.has_reset || l.packed) return {};
     const Graph& body = *at.node.body;
-    const Reads reads(body);
+    const SumReads reads(body);
     Summed results;  // of groups in the body
     std::set<std::int32_t> dropped;  // sums of what a group adds up already
     for (std::size_t k = static_cast<std::size_t>(l.n_states); k < at.node.outputs.size(); ++k) {
@@ -209,7 +209,7 @@ class RowSums {
   }
 
   const Graph& source_;
-  const Reads reads_;
+  const SumReads reads_;
   PassLog* const log_;
   Summed results_;  // of groups in the graph
   std::set<ValueId> kept_;  // of these, those that others read too

@@ -10,7 +10,6 @@ namespace unroll {
 namespace {
 
 constexpr std::string_view k_kept = "checkpoint-", k_kept_end = ".safetensors";
-constexpr std::size_t k_max_metrics_bytes = std::size_t{1} << 32;
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));

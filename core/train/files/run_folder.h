@@ -15,6 +15,8 @@
 
 namespace unroll {
 
+inline constexpr std::size_t k_max_metrics_bytes = std::size_t{1} << 32;
+
 class RunFolder {
  public:
   using Warn = std::function<void(const std::string&)>;

@@ -4,13 +4,13 @@
 
 #include "core/support/text/exact_text.h"
 #include "core/train/files/checkpoint.h"
+#include "core/train/files/run_folder.h"
 #include "unroll/error.h"
 
 namespace unroll {
 
 namespace {
 
-constexpr std::size_t k_max_metrics_bytes = std::size_t{1} << 32;
 constexpr std::size_t k_max_differences = 20;
 
 // Where the bytes of two tensors of one type part.
@@ -24,9 +24,9 @@ std::string first_difference(const Tensor& a, const Tensor& b) {
          exact_text(a.at(element)) + ", resumed " + exact_text(b.at(element));
 }
 
-class Comparison {
+class RunComparison {
  public:
-  explicit Comparison(std::vector<std::string>& found) : found_(found) {}
+  explicit RunComparison(std::vector<std::string>& found) : found_(found) {}
 
   void files(const std::string& name, const std::string& straight, const std::string& resumed, Vfs& vfs) {
     if (!vfs.exists(straight) || !vfs.exists(resumed)) {
@@ -96,7 +96,7 @@ ResumeCheck verify_resume(const std::shared_ptr<const Task>& task, Backend& back
   check.stopped_after = check.updates / 2;
   run("resumed", check.stopped_after, false);
   run("resumed", updates, true);
-  Comparison compare(check.differences);
+  RunComparison compare(check.differences);
   Vfs& vfs = o.vfs ? *o.vfs : disk();
   for (const char* name : {"last.safetensors", "best.safetensors"})
     compare.files(name, folder + "/straight/" + name, folder + "/resumed/" + name, vfs);

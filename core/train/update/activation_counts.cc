@@ -15,7 +15,7 @@ namespace unroll {
 
 namespace {
 
-constexpr double k_gate_low = 0.1, k_high = 0.9;
+constexpr double k_gate_low = 0.1, k_saturated_at = 0.9;
 
 // An output of a step that is an activation, and between which bounds it is not saturated.
 struct Activation {
@@ -29,8 +29,8 @@ std::optional<Activation> activation_of(Graph& body, std::int32_t id) {
   const Node& node = body.node(id);
   if (!is_float(node.outputs[0].dtype) || node.outputs[0].shape.rank() < 2) return std::nullopt;
   const ValueId value{id, 0};
-  if (node.op == Op::sigmoid) return Activation{value, k_gate_low, k_high, true, false};
-  if (node.op == Op::tanh) return Activation{value, -k_high, k_high, true, true};
+  if (node.op == Op::sigmoid) return Activation{value, k_gate_low, k_saturated_at, true, false};
+  if (node.op == Op::tanh) return Activation{value, -k_saturated_at, k_saturated_at, true, true};
   const auto is_zero = [&](ValueId operand) { return is_splat_of(body.value(operand), 0); };
   if (node.op == Op::maximum && (is_zero(node.inputs[0]) || is_zero(node.inputs[1])))
     return Activation{value, 0, HUGE_VAL, false, true};

@@ -78,7 +78,7 @@ bool is_zero(const Operand& operand) {
 }
 
 // The operand of a broadcast decides whether a state is zero.
-std::string state_name(const Site& at, std::size_t input) {
+std::string initial_state_name(const Site& at, std::size_t input) {
   const Graph& graph = *at.builds[0];
   const Node& made = graph.node(at.node().inputs[input].node);
   if (is_zero(at.inputs[input])) return "";
@@ -142,8 +142,8 @@ std::vector<Operand> emit_recurrent(const Site& at) {
   l.first_parameter += has_lengths;
   for (std::size_t k = l.first_parameter; k < at.n_inputs(); ++k)
     if (!at.inputs[k].tensor) return {};  // a weight that is computed
-  l.h0 = state_name(at, 1);
-  if (kind.has_cell) l.c0 = state_name(at, 2);
+  l.h0 = initial_state_name(at, 1);
+  if (kind.has_cell) l.c0 = initial_state_name(at, 2);
   if (has_lengths) l.lengths = at.in(kind.has_cell ? 3 : 2);
 
   Emitter& e = at.emit;
