@@ -19,7 +19,7 @@ struct BackendRow {
   std::string_view name;
   std::unique_ptr<Backend> (*make)(const BackendOptions&);
   std::vector<BackendOption> (*options)();  // null: none
-  // Set by what follows a colon in the name: "vulkan:1", "cpu:openblas". Null: nothing may follow.
+  // Set by a value without a name behind the colon: "vulkan:1", "cpu:openblas". Null: there is none.
   const char* after_colon = nullptr;
   bool has_devices() const { return after_colon == k_device; }  // several; the others run on the host
 };
@@ -32,8 +32,8 @@ constexpr BackendRow k_backends[] = {
     {"null", make_null_backend, nullptr},
 };
 
-// "vulkan:1", "vulkan:llvmpipe", "cpu:openblas": a backend, and an option of it. A profile of that name comes first;
-// one that differs in a letter is meant, too: "cuda:sm_91" is no device.
+// "vulkan:1", "vulkan:llvmpipe", "cpu:openblas", "cuda:1:loops=whole": a backend, and options of it. A profile of that
+// name comes first; one that differs in a letter is meant, too: "cuda:sm_91" is no device.
 struct Name {
   std::string backend, value;
   bool is_profile = false;
@@ -46,11 +46,28 @@ Name parse(const std::string& name) {
   const bool is_profile = std::any_of(profiles.begin(), profiles.end(), [&](const BackendStatus& profile) {
     return edit_distance(profile.name, name) <= 1;
   });
+  const bool is_named = parts.value.find('=') != std::string::npos;
   const bool takes_it = std::any_of(std::begin(k_backends), std::end(k_backends), [&](const BackendRow& row) {
-    return row.after_colon && row.name == parts.backend;
+    return (row.after_colon || is_named) && row.name == parts.backend;
   });
   if (takes_it && !is_profile) return parts;
   return {name, {}, true};
+}
+
+// What stands behind the colon, "1:loops=whole", into options.
+void add_options(const BackendRow& row, const std::string& text, BackendOptions& options) {
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(':', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    const std::size_t equals = part.find('=');
+    if (part.empty() || (equals == std::string::npos && !row.after_colon))
+      throw Error(ErrorKind::usage, row.name, "'" + part + "' is no option", "Write NAME=VALUE");
+    if (equals == std::string::npos) options.own[row.after_colon] = part;
+    else options.own[part.substr(0, equals)] = part.substr(equals + 1);
+    at = end + 1;
+  }
+  const std::vector<BackendOption> known = row.options ? row.options() : std::vector<BackendOption>();
+  common::check_own_options(row.name, known, options);
 }
 
 const BackendRow& row_of(const std::string& name) {
@@ -92,10 +109,9 @@ std::unique_ptr<Backend> make_backend(const std::string& name, const BackendOpti
   if (options.device != 0 && !(row && row->has_devices()))
     throw Error(ErrorKind::device, name, "has one device; got index " + std::to_string(options.device), "Use index 0");
   if (!row) return make_profile_backend(name);
-  if (parts.value.empty()) return row->make(options);
+  if (name.find(':') == std::string::npos) return row->make(options);
   BackendOptions with = options;
-  with.own[row->after_colon] = parts.value;
-  if (!row->has_devices()) common::check_own_options(parts.backend, row->options(), with);
+  add_options(*row, parts.value, with);
   return row->make(with);
 }
 

@@ -39,7 +39,7 @@ check() {  # name, limit in seconds, command
   note "$name" "$result" $(($(date +%s) - began))
 }
 measure() {  # arguments of `unroll bench`
-  "$unroll" bench --backend "$backend" --seconds "$seconds" --json "$@" >> "$results" 2> "$out/bench.log" || {
+  "$unroll" bench --seconds "$seconds" --json "$@" >> "$results" 2> "$out/bench.log" || {
     failed=1
     note "bench $*" failed 0
     cat "$out/bench.log" >&2
@@ -75,6 +75,7 @@ else
   check "contract" 60 "$build/tests/conformance/run_contract" "$backend"
   check "values and gradients" 200 "$build/tests/conformance/run_values" "$backend"
   check "values with own products" 200 env UNROLL_CUDA_PRODUCTS=own "$build/tests/conformance/run_values" "$backend"
+  check "values with whole loops" 200 env UNROLL_CUDA_LOOPS=whole "$build/tests/conformance/run_values" "$backend"
   check "random graphs and loops" 100 env UNROLL_GRAPHS=60 UNROLL_SCANS=60 \
     "$build/tests/conformance/run_random" "$backend"
   check "errors" 60 "$build/tests/core/test_cuda_faults"
@@ -93,7 +94,10 @@ for cell in $cells; do
   fi
   for size in $sizes; do
     hidden=${size%%:*} rest=${size#*:}
-    measure --mode train --cell "$cell" --input "$hidden" --hidden "$hidden" --batch "${rest%%:*}" --steps "${rest#*:}"
+    for form in "$backend" "$backend:loops=whole"; do
+      measure --backend "$form" --mode train --cell "$cell" --input "$hidden" --hidden "$hidden" --batch "${rest%%:*}" \
+        --steps "${rest#*:}"
+    done
   done
 done
 if [ -n "${UNROLL_PEERS:-}" ] && "$python" -c 'import torch' 2> /dev/null; then

@@ -49,6 +49,7 @@ struct PrintedKernel {
   std::string text;
   std::vector<std::int64_t> sizes;
   std::size_t scratch_bytes = 0;  // of row kernels, for each block: PrintOptions::most_shared_bytes
+  std::size_t shared_bytes = 0;   // likewise, of arrays in shared memory
 };
 PrintedKernel print_kernel(const Expression& expression, Dialect dialect, const std::string& name,
                            const PrintOptions& options = {});

@@ -39,7 +39,7 @@ class RowPrinter {
     const std::string rows = dialect_ == Dialect::cpp ? "  for (" + index_ + " row = begin; row < end; ++row) {\n"
                                                       : rows_of_block();
     const std::string inside = body(), end = dialect_ == Dialect::cpp ? "" : barrier();
-    return {head(name) + rows + inside + end + "  }\n}\n", sizes_.values, scratch_bytes()};
+    return {head(name) + rows + inside + end + "  }\n}\n", sizes_.values, scratch_bytes(), shared_bytes()};
   }
 
  private:
@@ -164,6 +164,12 @@ class RowPrinter {
     return at;
   }
   std::size_t scratch_bytes() const { return scratch_place(columns_.size()); }
+  std::size_t shared_bytes() const {
+    std::size_t bytes = 0;
+    for (std::size_t r = first_; r < columns_.size(); ++r)
+      if (is_array_[r] && !is_in_scratch(r)) bytes += array_bytes(r);
+    return bytes;
+  }
 
   // Arrays of neighboring sizes have the same text.
   static Index capacity(Index columns) {

@@ -20,7 +20,7 @@ class CudaBackend final : public Backend {
   CudaBackend(std::shared_ptr<Context> context, Communicator* communicator, const std::string& products)
       : context_(std::move(context)), communicator_(communicator),
         capabilities_(cuda::capabilities_of(context_->device.limits())) {
-    capabilities_.device += ", " + products;
+    capabilities_.device += ", " + products + (context_->whole_loops ? ", whole loops" : "");
   }
   ~CudaBackend() override {
     try {
@@ -104,6 +104,8 @@ const cuda::DeviceBuffer& cuda::as_device(const Buffer& buffer) {
 std::vector<BackendOption> cuda_options() {
   return {{"device", {}, "Number of the device; cuda:1 is short for it."},
           {"graphs", {"true", "false"}, "Capture runs as CUDA graphs from the second run on; true by default."},
+          {"loops", {"steps", "whole"},
+           "Loops step by step (the default), or as one kernel where its blocks can stay for all steps."},
           {"products", {"auto", "cublaslt", "own"},
            "Matrix products by cuBLASLt or by own kernels; auto (the default): by cuBLASLt where it is installed."}};
 }
@@ -113,6 +115,7 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
   const bool fixed = options.device > 0 || !common::own_option(options, "device").empty();
   Communicator* const ranks = options.communicator && options.communicator->size() > 1 ? options.communicator : nullptr;
   const auto context = std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, ranks);
+  context->whole_loops = common::own_option(options, "loops") == "whole";
   const std::string products(common::own_option(options, "products"));
   std::string library = "no cuBLASLt";
   if (products == "own") return std::make_unique<CudaBackend>(context, ranks, "own products");

@@ -31,6 +31,7 @@ struct Context {
   Device device;
   Compiler compiler;
   bool graphs;  // runs become CUDA graphs
+  bool whole_loops = false;  // loops become one launch where they can
   std::unique_ptr<Blas> blas;  // null: products are own kernels
   std::unique_ptr<DeviceRanks> ranks;  // null: one
 };

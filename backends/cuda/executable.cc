@@ -32,7 +32,8 @@ void report_plan(const PlanProgram& program, int depth, std::vector<ReportLine>&
     const Node& node = program.plan->graph->node(work.node);
     ReportLine line{"%" + std::to_string(work.node) + " " + std::string(op_info(node.op).name), {}};
     line.implementation = work.body ? "recorded loop: " + std::to_string(scan_layout(node).steps) + " steps of " +
-                                          launches_text(commands_per_step(*work.body))
+                                          launches_text(commands_per_step(*work.body)) +
+                                          (work.whole ? ", all in one kernel" : "")
                                     : launches_text(static_cast<std::int64_t>(work.launches.size()));
     const auto by_library = [](const Launch& launch) { return launch.product != nullptr; };
     if (std::any_of(work.launches.begin(), work.launches.end(), by_library)) line.implementation += ": cuBLASLt";
@@ -48,7 +49,8 @@ void report_plan(const PlanProgram& program, int depth, std::vector<ReportLine>&
 
 CudaExecutable::CudaExecutable(std::shared_ptr<Context> context, std::shared_ptr<const Plan> plan)
     : context_(std::move(context)), plan_(std::move(plan)),
-      program_(compile_program(plan_, context_->device.limits().multiprocessors, {}, context_->blas.get())),
+      program_(compile_program(plan_, context_->device.limits().multiprocessors, {}, context_->blas.get(),
+                               context_->whole_loops)),
       module_(context_->compiler.module(program_.kernels.source(), program_.kernels.count())),
       arena_(context_, plan_->arena_bytes), constants_(context_, program_.constants.size()),
       workspace_(context_, program_.workspace_bytes), copies_(context_, copied_bytes(*plan_)) {
@@ -78,11 +80,43 @@ CudaExecutable::Recorded& CudaExecutable::recorded_for(const Bindings& bindings)
                                 whole(copies_.at(), copies_.bytes()), whole(constants_.at(), 0)};
   Recorded made;
   made.key = std::move(key);
-  made.commands = Recorder(held).record(*program_.main, frame);
+  made.commands = Recorder(held, program_.kernels).record(*program_.main, frame);
+  place_tables(made);
   made.segments = segments_of(made.commands);
   recorded_.push_front(std::move(made));
   if (recorded_.size() > k_recordings) recorded_.pop_back();
   return recorded_.front();
+}
+
+// Tables of whole loops go to the device, each behind a zero that counts arrivals.
+void CudaExecutable::place_tables(Recorded& recorded) {
+  std::vector<std::int64_t> words;
+  std::vector<std::pair<Command*, std::size_t>> places;
+  for (Command& command : recorded.commands) {
+    if (!command.loop) continue;
+    places.emplace_back(&command, words.size() * sizeof(std::int64_t));
+    words.push_back(0);
+    words.insert(words.end(), command.loop->table.begin(), command.loop->table.end());
+    command.loop->table = {};
+    command.loop->blocks = std::min(command.loop->blocks, resident_blocks(command.loop->kernel));
+  }
+  if (words.empty()) return;
+  recorded.tables = std::make_unique<Memory>(context_, words.size() * sizeof(std::int64_t));
+  context_->device.upload(recorded.tables->at(), std::as_bytes(std::span(words)));
+  for (const auto& [command, at] : places)
+    command->operands = {recorded.tables->at() + at + sizeof(std::int64_t), recorded.tables->at() + at};
+}
+
+// Blocks of a kernel that run at the same time. More than two on each multiprocessor only make barriers slower.
+unsigned CudaExecutable::resident_blocks(int kernel) const {
+  const Device& device = context_->device;
+  int n = 0;
+  device.check(device.f().OccupancyMaxActiveBlocksPerMultiprocessor(&n, module_->kernel(kernel),
+                                                                    static_cast<int>(k_loop_threads), 0),
+               "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  if (n < 1)
+    throw Error(ErrorKind::device, "cuda", "the kernel of a loop does not fit the device", "Leave out loops=whole");
+  return static_cast<unsigned>(std::min(n, 2) * device.limits().multiprocessors);
 }
 
 void CudaExecutable::run(const Bindings& bindings) {

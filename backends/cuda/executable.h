@@ -28,8 +28,11 @@ class CudaExecutable final : public Executable {
     std::vector<CUdeviceptr> key;
     std::vector<Command> commands;
     std::vector<Segment> segments;
+    std::unique_ptr<Memory> tables = nullptr;  // of whole loops
     bool has_run = false;
   };
+  void place_tables(Recorded& recorded);
+  unsigned resident_blocks(int kernel) const;
   std::vector<Segment> segments_of(const std::vector<Command>& commands) const;
   Recorded& recorded_for(const Bindings& bindings);
 

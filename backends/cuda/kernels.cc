@@ -252,19 +252,19 @@ std::string add_text(DType dtype) {
 
 DType sum_dtype(DType dtype) { return is_half(dtype) ? DType::f32 : dtype; }
 
-int Kernels::add(const std::string& text) {
+int Kernels::add(const std::string& text, const BlockNeeds& needs) {
   const auto [found, is_new] = numbers_.try_emplace(text, count());
-  if (is_new) texts_.push_back(replaced(text, "KERNEL", name(found->second)));
+  if (is_new) all_.push_back({text, needs});
   return found->second;
 }
-int Kernels::add_rows(const std::string& text) {
+int Kernels::add_rows(const std::string& text, const BlockNeeds& needs) {
   has_rows_ = true;
-  return add(text);
+  return add(text, needs);
 }
 std::string Kernels::source() const {
   std::string text = common::print_prelude(Dialect::cuda).append(k_offset);
   if (has_rows_) text += common::print_row_prelude(Dialect::cuda);
-  for (const std::string& kernel : texts_) text += kernel;
+  for (int kernel = 0; kernel < count(); ++kernel) text += replaced(this->text(kernel), "KERNEL", name(kernel));
   return text;
 }
 
@@ -300,7 +300,10 @@ Printed print_product(const ProductForm& form, const ProductSizes& sizes) {
                                                 {"OWN", n(tile.own)},
                                                 {"THREADS", n(tile.threads())}});
   const std::int64_t parts = std::max<std::int64_t>(1, (s.k + sizes.part - 1) / std::max<std::int64_t>(sizes.part, 1));
-  return {text, all, static_cast<std::uint64_t>(tiles(s, tile) * parts), static_cast<unsigned>(tile.threads())};
+  const auto threads = static_cast<unsigned>(tile.threads());
+  const std::size_t shared = static_cast<std::size_t>(tile.depth * (tile.height + tile.width + 2)) *
+                             dtype_bytes(sum_dtype(form.operands));
+  return {text, all, static_cast<std::uint64_t>(tiles(s, tile) * parts), threads, {shared, threads}};
 }
 
 Printed print_reduction(Reduction reduction, DType dtype, const ReductionSizes& sizes) {

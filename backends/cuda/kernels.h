@@ -13,18 +13,31 @@
 
 namespace unroll::cuda {
 
+// What a kernel needs of the block that runs it, where it is a part of another kernel (WholeLoop).
+struct BlockNeeds {
+  std::size_t shared_bytes = 0;
+  unsigned threads = 0;      // exactly so many; 0: any number
+  bool shares_rows = false;  // the threads of a block share a row
+};
+
 class Kernels {
  public:
   // The number of the kernel with this text.
-  int add(const std::string& text);
-  int add_rows(const std::string& text);  // it needs the functions of row kernels
-  int count() const { return static_cast<int>(texts_.size()); }
+  int add(const std::string& text, const BlockNeeds& needs = {});
+  int add_rows(const std::string& text, const BlockNeeds& needs);  // it needs the functions of row kernels
+  int count() const { return static_cast<int>(all_.size()); }
+  const std::string& text(int kernel) const { return all_[static_cast<std::size_t>(kernel)].text; }
+  const BlockNeeds& needs(int kernel) const { return all_[static_cast<std::size_t>(kernel)].needs; }
   std::string source() const;
   static std::string name(int kernel) { return "k" + std::to_string(kernel); }
 
  private:
+  struct Kernel {
+    std::string text;
+    BlockNeeds needs;
+  };
   std::map<std::string, int> numbers_;
-  std::vector<std::string> texts_;
+  std::vector<Kernel> all_;
   bool has_rows_ = false;
 };
 
@@ -34,6 +47,7 @@ struct Printed {
   std::vector<std::int64_t> sizes;
   std::uint64_t blocks;
   unsigned threads;
+  BlockNeeds needs = {};
 };
 inline constexpr unsigned k_threads = 256;  // of a block, where nothing else is said
 

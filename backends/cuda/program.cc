@@ -16,7 +16,26 @@ using device::Operand;
 
 std::shared_ptr<PlanProgram> compile_plan(Program& out, std::shared_ptr<const Plan> plan,
                                           const common::Hazards& hazards, const LoopOutputs& loop,
-                                          int multiprocessors, const Blas* blas) {
+                                          int multiprocessors, const Blas* blas, bool whole_loops);
+
+// The body as launches, or of one kernel that runs all steps: then its products are own kernels.
+void compile_body(NodeWork& work, Program& out, const std::shared_ptr<const Plan>& body, const common::Hazards& hazards,
+                  const LoopOutputs& outputs, int multiprocessors, const Blas* blas, bool whole_loops) {
+  if (whole_loops) {
+    Program attempt = out;
+    work.body = compile_plan(attempt, body, hazards, outputs, multiprocessors, nullptr, true);
+    work.whole = whole_loop(attempt.kernels, *work.body);
+    if (work.whole) {
+      out = std::move(attempt);
+      return;
+    }
+  }
+  work.body = compile_plan(out, body, hazards, outputs, multiprocessors, blas, whole_loops);
+}
+
+std::shared_ptr<PlanProgram> compile_plan(Program& out, std::shared_ptr<const Plan> plan,
+                                          const common::Hazards& hazards, const LoopOutputs& loop,
+                                          int multiprocessors, const Blas* blas, bool whole_loops) {
   auto made = std::make_shared<PlanProgram>();
   made->plan = plan;
   const auto nodes = plan->graph->nodes();
@@ -40,7 +59,7 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, std::shared_ptr<const Pl
     } else {
       LoopOutputs outputs{scan_layout(node).n_states};
       for (const Storage& storage : plan->storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
-      work.body = compile_plan(out, plan->bodies[n], *hazards.bodies[n], outputs, multiprocessors, blas);
+      compile_body(work, out, plan->bodies[n], *hazards.bodies[n], outputs, multiprocessors, blas, whole_loops);
       work.loop = {work.node, work.body, {}};
       for (std::size_t k = 0; k < node.outputs.size(); ++k) {
         const bool lost = !outputs.stored[k] && static_cast<int>(k) >= outputs.n_states;
@@ -54,12 +73,13 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, std::shared_ptr<const Pl
 
 }  // namespace
 
-Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, Kernels kernels, const Blas* blas) {
+Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, Kernels kernels, const Blas* blas,
+                        bool whole_loops) {
   Program out;
   out.kernels = std::move(kernels);
   if (plan->weights != WeightFormat::f32) device::refuse("cuda", "keeps weights in f32 only");
   const common::Hazards hazards = common::hazards_of(*plan);
-  out.main = compile_plan(out, std::move(plan), hazards, {}, multiprocessors, blas);
+  out.main = compile_plan(out, std::move(plan), hazards, {}, multiprocessors, blas, whole_loops);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -34,12 +35,24 @@ struct Launch {
 
 struct PlanProgram;
 
+// A loop as one launch. The blocks of a cooperative kernel stay for all steps; a table in memory has the commands of
+// the loop in order, and the blocks of the grid wait for each other after each. The kernel has the text of those of the
+// body as functions, so a loop runs what its steps would, without a launch for each.
+struct WholeLoop {
+  int kernel = -1;
+  std::size_t words = 0;          // of a command: k_loop_head, then its arguments
+  std::map<int, int> parts = {};  // the number there of a kernel; a copy has the one behind them
+};
+inline constexpr unsigned k_loop_threads = 128;  // of a block
+inline constexpr std::size_t k_loop_head = 2;    // words: the number of the part, and of its blocks
+
 // A node, in order of the plan; nodes without work have none.
 struct NodeWork {
   std::int32_t node = -1;
   std::vector<Launch> launches = {};
   std::shared_ptr<const PlanProgram> body = {};  // of a scan
   device::LoopPlaces loop = {};                  // likewise
+  std::optional<WholeLoop> whole = {};           // likewise; none: its steps are launches
 };
 
 struct PlanProgram : device::PlanPlaces {
@@ -57,10 +70,15 @@ struct Program {
 // Launches and copies of a step of a loop; of the loops within it, of all their steps.
 std::int64_t commands_per_step(const PlanProgram& body);
 
+// Adds the kernel of a loop with this body. None where the body has loops, transfers or products of cuBLASLt, or
+// kernels that do not fit into blocks of k_loop_threads.
+std::optional<WholeLoop> whole_loop(Kernels& kernels, const PlanProgram& body);
+
 // Throws Error(unsupported) naming the op and the reason.
 // `kernels`: those of other programs, whose module this one shares. `blas`: for products; null: by own kernels.
+// `whole_loops`: loops become one launch where they can.
 Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, Kernels kernels = {},
-                        const Blas* blas = nullptr);
+                        const Blas* blas = nullptr, bool whole_loops = false);
 
 // The launches of the nodes of one plan. program_nodes.cc has those of the ops.
 class NodeCompiler : public device::Lowering {

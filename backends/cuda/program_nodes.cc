@@ -95,7 +95,7 @@ void NodeCompiler::add(int kernel, std::vector<std::byte> sizes, std::uint64_t b
 }
 
 void NodeCompiler::add(const Printed& printed, Operands operands) {
-  add(out_.kernels.add(printed.text), packed(printed.sizes, false), printed.blocks, printed.threads,
+  add(out_.kernels.add(printed.text, printed.needs), packed(printed.sizes, false), printed.blocks, printed.threads,
       std::move(operands));
 }
 
@@ -131,7 +131,8 @@ void NodeCompiler::row_group(std::int32_t id) {
   // Four columns for each thread, in whole warps.
   const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((columns + 3) / 4));
   const auto threads = static_cast<unsigned>(std::clamp<std::uint64_t>(wanted, 32, 256));
-  add(out_.kernels.add_rows(kernel.text), packed(kernel.sizes, options.short_indices),
+  const BlockNeeds needs{.shared_bytes = kernel.shared_bytes, .shares_rows = true};
+  add(out_.kernels.add_rows(kernel.text, needs), packed(kernel.sizes, options.short_indices),
       static_cast<std::uint64_t>(blocks), threads, std::move(operands));
 }
 

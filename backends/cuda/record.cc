@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/record.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "unroll/error.h"
 
 namespace unroll::cuda {
@@ -16,7 +19,11 @@ std::vector<Command> Recorder::record(const PlanProgram& program, const Frame& f
 
 void Recorder::plan(const PlanProgram& program, const Frame& frame) {
   for (const NodeWork& work : program.works) {
-    if (work.body) loop(program, work.loop, frame);
+    if (work.body) {
+      const std::size_t begin = commands_.size();
+      loop(program, work.loop, frame);
+      if (work.whole) join(begin, *work.whole);
+    }
     for (const Launch& launch : work.launches) {
       Command command{&launch};
       for (const device::Operand& operand : launch.operands)
@@ -35,6 +42,39 @@ void Recorder::copy(const Place& from, const Place& to, std::size_t bytes) {
   if (bytes > 0 && from.at != to.at) commands_.push_back({nullptr, {from.at, to.at}, bytes});
 }
 
+// The commands from `begin` on become one.
+void Recorder::join(std::size_t begin, const WholeLoop& loop) {
+  if (begin == commands_.size()) return;
+  const auto blocks_of = [](std::size_t threads) {
+    return static_cast<std::int64_t>((threads + k_loop_threads - 1) / k_loop_threads);
+  };
+  auto run = std::make_shared<LoopRun>();
+  run->kernel = loop.kernel;
+  run->commands = static_cast<std::int64_t>(commands_.size() - begin);
+  run->table.resize((commands_.size() - begin) * loop.words);
+  std::int64_t* words = run->table.data();
+  for (std::size_t c = begin; c < commands_.size(); ++c, words += loop.words) {
+    const Command& command = commands_[c];
+    std::int64_t* const arguments = words + k_loop_head;
+    std::copy(command.operands.begin(), command.operands.end(), arguments);
+    if (const Launch* const launch = command.launch) {
+      const BlockNeeds& needs = kernels_.needs(launch->kernel);
+      const bool is_fixed = needs.shares_rows || needs.threads != 0;
+      words[0] = loop.parts.at(launch->kernel);
+      words[1] = is_fixed ? launch->blocks : blocks_of(std::size_t{launch->blocks} * launch->threads);
+      std::memcpy(arguments + command.operands.size(), launch->sizes.data(), launch->sizes.size());
+    } else {
+      constexpr std::size_t k_most_threads = 1 << 16;
+      words[0] = static_cast<std::int64_t>(loop.parts.size());
+      words[1] = blocks_of(std::min((command.bytes + 3) / 4, k_most_threads));
+      arguments[2] = static_cast<std::int64_t>(command.bytes);
+    }
+    run->blocks = std::max(run->blocks, static_cast<unsigned>(words[1]));
+  }
+  commands_.resize(begin);
+  commands_.push_back({.loop = std::move(run)});
+}
+
 void transfer(const Command& command, DeviceRanks& ranks, CUstream stream) {
   std::vector<DeviceRanks::Message> messages;
   for (std::size_t k = 0; k < command.operands.size(); ++k) {
@@ -48,6 +88,14 @@ void enqueue(const Device& device, const Module& module, std::span<const Command
   const Functions& f = device.f();
   std::vector<void*> arguments;
   for (const Command& command : commands) {
+    if (command.loop) {
+      void* all[] = {const_cast<CUdeviceptr*>(&command.operands[0]), const_cast<CUdeviceptr*>(&command.operands[1]),
+                     const_cast<std::int64_t*>(&command.loop->commands)};
+      device.check(f.LaunchCooperativeKernel(module.kernel(command.loop->kernel), command.loop->blocks, 1, 1,
+                                             k_loop_threads, 1, 1, 0, device.stream(), all),
+                   "cuLaunchCooperativeKernel");
+      continue;
+    }
     if (!command.launch) {
       device.check(f.MemcpyDtoDAsync(command.operands[1], command.operands[0], command.bytes, device.stream()),
                    "a copy");

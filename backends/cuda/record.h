@@ -13,15 +13,24 @@
 
 namespace unroll::cuda {
 
+// A whole loop in one launch.
+struct LoopRun {
+  int kernel = -1;
+  std::int64_t commands = 0;
+  unsigned blocks = 1;  // of the grid
+  std::vector<std::int64_t> table = {};  // [commands, words]
+};
+
 struct Command {
-  const Launch* launch = nullptr;  // null: a copy
+  const Launch* launch = nullptr;  // null: a copy, or a whole loop with operands table and a word for arrivals
   std::vector<CUdeviceptr> operands = {};  // of a copy: from, to
   std::size_t bytes = 0;                   // of a copy
+  std::shared_ptr<LoopRun> loop = {};
 };
 
 class Recorder : private device::PlanWalk {
  public:
-  explicit Recorder(const device::HeldPlaces& held) : PlanWalk(held) {}
+  Recorder(const device::HeldPlaces& held, const Kernels& kernels) : PlanWalk(held), kernels_(kernels) {}
   std::vector<Command> record(const PlanProgram& program, const device::Frame& frame);
 
  private:
@@ -30,7 +39,9 @@ class Recorder : private device::PlanWalk {
             std::int64_t steps) override;
   void copy(const device::Place& from, const device::Place& to, std::size_t bytes) override;
   void order() override {}  // a stream is in order
+  void join(std::size_t begin, const WholeLoop& loop);
 
+  const Kernels& kernels_;
   std::vector<Command> commands_;
 };
 

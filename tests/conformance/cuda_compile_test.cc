@@ -46,7 +46,8 @@ TEST_CASE("NVRTC compiles the kernels of all cases for sm_80, sm_90a and sm_100"
     for (const DType dtype : {DType::f32, DType::f64}) {
       CAPTURE(c.name);
       try {
-        kernels = cuda::compile_program(plan(*testing::build_case(c, dtype), backend), 132, std::move(kernels)).kernels;
+        const auto planned = plan(*testing::build_case(c, dtype), backend);
+        kernels = cuda::compile_program(planned, 132, std::move(kernels), nullptr, /*whole_loops=*/true).kernels;
         ++plans;
       } catch (const Error& error) {
         REQUIRE(error.kind() == ErrorKind::unsupported);

@@ -60,6 +60,10 @@ TEST_CASE("options of one backend are checked by name and value, and a device in
   refused("reference", {.own = {{"predict", "true"}}}, ErrorKind::usage, "It takes no options of its own");
   refused("vulkan:generic", {.own = {{"predict", "true"}}}, ErrorKind::usage, "has no option 'predict'");
   refused("cpu:mkl", {}, ErrorKind::usage, "[cpu] option 'products' cannot be 'mkl'. Known: own, openblas");
+  refused("cpu:schedule=row", {}, ErrorKind::usage, "option 'schedule' cannot be 'row'. Did you mean 'rows'?");
+  refused("cpu:own:schedul=rows", {}, ErrorKind::usage, "[cpu] has no option 'schedul'. Did you mean 'schedule'?");
+  refused("reference:predict=true", {}, ErrorKind::usage, "It takes no options of its own");
+  CHECK(make_backend("cpu:own:schedule=rows", {.threads = 1})->describe().name == "cpu");
   refused("cpu", {.device = 1}, ErrorKind::device, "[cpu] has one device; got index 1");
   for (const BackendStatus& status : list_backends())
     for (const BackendOption& option : backend_options(status.name)) {

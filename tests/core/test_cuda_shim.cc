@@ -14,8 +14,9 @@ using namespace unroll;
 
 namespace {
 
-// Runs a kernel of two blocks of 64 threads on 128 numbers, which are their indices. Empty, or the error.
-std::string fault_of(const std::string& body, std::vector<float>* numbers = nullptr) {
+// Runs a kernel of two blocks of 64 threads on 128 numbers, which are their indices. Empty, or the error. In a
+// cooperative launch the blocks run at the same time, and the last number is a zero.
+std::string fault_of(const std::string& body, std::vector<float>* numbers = nullptr, bool cooperative = false) {
   cuda::Device device(0);
   device.enter();
   const std::string source = "struct k0_sizes { int n; };\nextern \"C\" __global__ void k0(float* x, k0_sizes n) {\n" +
@@ -24,12 +25,16 @@ std::string fault_of(const std::string& body, std::vector<float>* numbers = null
   const cuda::Module module(device, image, 1);
   std::vector<float> x(128);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  if (cooperative) x.back() = 0;
   CUdeviceptr at = device.allocate(x.size() * sizeof(float));
   device.upload(at, std::as_bytes(std::span(x)));
   std::int32_t n = 128;
   void* arguments[] = {&at, &n};
-  device.check(device.f().LaunchKernel(module.kernel(0), 2, 1, 1, 64, 1, 1, 0, device.stream(), arguments, nullptr),
-               "cuLaunchKernel");
+  const cuda::Functions& f = device.f();
+  CUfunction k = module.kernel(0);
+  device.check(cooperative ? f.LaunchCooperativeKernel(k, 2, 1, 1, 64, 1, 1, 0, device.stream(), arguments)
+                           : f.LaunchKernel(k, 2, 1, 1, 64, 1, 1, 0, device.stream(), arguments, nullptr),
+               "a launch");
   try {
     device.download(std::as_writable_bytes(std::span(x)), at);
   } catch (const Error& error) {
@@ -82,5 +87,29 @@ TEST_CASE("races, wrong addresses and barriers that not all threads reach are er
   for (const std::string& kernel : kernels) {
     CAPTURE(kernel);
     CHECK(fault_of(kernel).find("CUDA_ERROR_ILLEGAL_ADDRESS") != std::string::npos);
+  }
+}
+
+TEST_CASE("blocks of a cooperative launch wait for each other, and what no barrier of the grid orders is an error") {
+  if (!has_shim()) return;
+  const std::string arrives =
+      "  __syncthreads();\n  if (threadIdx.x == 0) {\n    unsigned* const at = (unsigned*)(x + 127);\n"
+      "    const unsigned before = atomicAdd(at, blockIdx.x == 0 ? 0x7fffffffu : 1u);\n";
+  const std::string waits = "    while (((before ^ __ldcv(at)) & 0x80000000u) == 0u) {}\n";
+  const std::string end = "  }\n  __syncthreads();\n";
+  const std::string writes = "  if (threadIdx.x == 1) x[blockIdx.x] = 7.0f + blockIdx.x;\n";
+  const std::string reads = "  if (threadIdx.x == 2) x[2 + blockIdx.x] = x[1 - blockIdx.x];\n";
+  std::vector<float> x;
+  CHECK(fault_of(writes + arrives + waits + end + reads, &x, true) == "");
+  CHECK(x[2] == 8);
+  CHECK(x[3] == 7);
+  const std::string kernels[] = {
+      writes + reads,                                                            // no barrier at all
+      writes + arrives + end + reads,                                            // arrives, and does not wait
+      "  if (blockIdx.x == 1) return;\n" + writes + arrives + waits + end,       // one block is missing
+  };
+  for (const std::string& kernel : kernels) {
+    CAPTURE(kernel);
+    CHECK(fault_of(kernel, nullptr, true).find("CUDA_ERROR_ILLEGAL_ADDRESS") != std::string::npos);
   }
 }

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +33,8 @@ namespace {
 
 using unroll::shim::Memory;
 
+constexpr int k_multiprocessors = 2, k_blocks_per_multiprocessor = 2;
+
 struct Index {
   unsigned x, y, z;
 };
@@ -40,6 +43,8 @@ struct State {
   Index thread, block, block_size, grid_size;
   void (*barrier)(void* place);
   void (*access)(const void* address, unsigned bytes, bool writes, const void* place);
+  void (*arrive)();
+  void (*yield)();
 };
 
 using Work = std::function<CUresult()>;
@@ -156,19 +161,25 @@ CUresult put(CUstream_st* stream, Work work) {
 
 void barrier(void* place) { unroll::shim::at_barrier(place); }
 
+// By words, since some memory is written in words of 8 bytes and read in words of 4.
 void access(const void* address, unsigned bytes, bool writes, const void*) {
   if (unroll::shim::is_on_stack(address)) return;
+  constexpr unsigned k_word = 4;
   Driver& d = driver();
-  const std::string wrong =
-      d.memory.check({address, bytes, writes, d.launches, unroll::shim::running_block(),
-                      unroll::shim::barriers_so_far(), static_cast<std::uint16_t>(unroll::shim::running_thread())});
-  if (!wrong.empty()) unroll::shim::fail(wrong);
+  for (unsigned at = 0; at < bytes; at += k_word) {
+    const std::string wrong = d.memory.check(
+        {static_cast<const char*>(address) + at, std::min(bytes - at, k_word), writes,
+         d.launches + unroll::shim::arrivals_so_far(), unroll::shim::running_block(), unroll::shim::barriers_so_far(),
+         static_cast<std::uint16_t>(unroll::shim::running_thread())});
+    if (!wrong.empty()) unroll::shim::fail(wrong);
+  }
 }
 
 struct Launched {
   CUfunc_st* function;
   unsigned blocks, threads;
   std::vector<std::vector<char>> arguments;
+  bool cooperative = false;
 };
 
 CUresult run(const Launched& launch) {
@@ -178,17 +189,25 @@ CUresult run(const Launched& launch) {
   std::vector<void*> arguments;
   for (const auto& bytes : launch.arguments) arguments.push_back(const_cast<char*>(bytes.data()));
   State& state = *f.library->state;
-  state = {{0, 0, 0}, {0, 0, 0}, {launch.threads, 1, 1}, {launch.blocks, 1, 1}, barrier, access};
+  state = {{0, 0, 0}, {0, 0, 0}, {launch.threads, 1, 1}, {launch.blocks, 1, 1}, barrier, access,
+           unroll::shim::arrive, unroll::shim::yield};
   if (const std::size_t n = setting("UNROLL_SHIM_FAULT", 0); n > 0 && d.launches >= n)
     return CUDA_ERROR_ILLEGAL_ADDRESS;
-  for (unsigned k = 0; k < launch.blocks; ++k) {
-    state.block.x = d.launches % 2 ? launch.blocks - 1 - k : k;
-    const std::string wrong = unroll::shim::run_block(
-        launch.threads, state.block.x, [&](unsigned) { f.launch(arguments.data()); },
-        [&](unsigned thread) { state.thread.x = thread; }, d.launches % 4 > 1);
-    if (!wrong.empty()) return complain(CUDA_ERROR_ILLEGAL_ADDRESS, f.name + ": " + wrong);
+  std::vector<unsigned> blocks;
+  for (unsigned k = 0; k < launch.blocks; ++k) blocks.push_back(d.launches % 2 ? launch.blocks - 1 - k : k);
+  const auto started = [&](const std::vector<unsigned>& some) {
+    return unroll::shim::run_blocks(
+        launch.threads, some, [&](unsigned) { f.launch(arguments.data()); },
+        [&](unsigned block, unsigned thread) { state.block.x = block, state.thread.x = thread; }, d.launches % 4 > 1);
+  };
+  std::string wrong;
+  if (launch.cooperative) {
+    wrong = started(blocks);
+    d.launches += unroll::shim::most_arrivals();  // what follows an arrival is ordered as another launch would be
+  } else {
+    for (std::size_t k = 0; k < blocks.size() && wrong.empty(); ++k) wrong = started({blocks[k]});
   }
-  return CUDA_SUCCESS;
+  return wrong.empty() ? CUDA_SUCCESS : complain(CUDA_ERROR_ILLEGAL_ADDRESS, f.name + ": " + wrong);
 }
 
 CUresult allocate(CUdeviceptr* at, std::size_t bytes) {
@@ -276,7 +295,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute what, CUdevice) {
   switch (what) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = arch / 10; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = arch % 10; break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 2; break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = k_multiprocessors; break;
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: *value = 1; break;
     default: return complain(CUDA_ERROR_INVALID_VALUE, "an attribute that the shim lacks");
   }
@@ -471,6 +490,19 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   *function = &module->functions.back();
   return CUDA_SUCCESS;
 }
+static CUresult put_launch(Launched launch, CUstream stream, void** arguments) {
+  const unsigned* const parameters = launch.function->parameters;
+  for (unsigned k = 0; k < parameters[0]; ++k) {
+    const char* const from = static_cast<const char*>(arguments[k]);
+    launch.arguments.emplace_back(from, from + parameters[1 + k]);
+  }
+  if (stream->captures) return put(stream, [launch = std::move(launch)] { return run(launch); });
+  ++launch.function->module->launches_under_way;
+  return put(stream, [launch = std::move(launch)] {
+    --launch.function->module->launches_under_way;
+    return run(launch);
+  });
+}
 CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** arguments,
                         void** extra) {
@@ -479,17 +511,23 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
   const bool fits = grid_x > 0 && grid_x <= 0x7fffffff && grid_y == 1 && grid_z == 1 && block_x > 0 &&
                     block_x <= 1024 && block_y == 1 && block_z == 1;
   if (!fits || shared_bytes > 0 || extra) return complain(CUDA_ERROR_INVALID_VALUE, f->name + ": a wrong launch");
-  Launched launch{f, grid_x, block_x, {}};
-  for (unsigned k = 0; k < f->parameters[0]; ++k) {
-    const char* const from = static_cast<const char*>(arguments[k]);
-    launch.arguments.emplace_back(from, from + f->parameters[1 + k]);
-  }
-  if (stream->captures) return put(stream, [launch = std::move(launch)] { return run(launch); });
-  ++f->module->launches_under_way;
-  return put(stream, [launch = std::move(launch)] {
-    --launch.function->module->launches_under_way;
-    return run(launch);
-  });
+  return put_launch({f, grid_x, block_x, {}}, stream, arguments);
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int, size_t) {
+  *blocks = k_blocks_per_multiprocessor;
+  return ready();
+}
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                                   unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,
+                                   void** arguments) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready()) return r;
+  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 || block_z != 1 ||
+      shared_bytes > 0)
+    return complain(CUDA_ERROR_INVALID_VALUE, f->name + ": a wrong launch");
+  if (grid_x > k_multiprocessors * k_blocks_per_multiprocessor)
+    return complain(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, f->name + ": more blocks than run at the same time");
+  return put_launch({f, grid_x, block_x, {}, /*cooperative=*/true}, stream, arguments);
 }
 
 CUresult unroll_shim_work(CUstream stream, std::function<CUresult()> work, const void* memory, std::size_t bytes) {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cuda/fibers.h"
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstddef>
 #include <memory>
 #include <ucontext.h>
-#include <vector>
 
 namespace unroll::shim {
 
 namespace {
 
 constexpr std::size_t k_stack_bytes = 256 << 10;
+constexpr int k_most_rounds = 1000;  // in which all blocks only wait
 
-enum class At { start, barrier, end };
+enum class At { start, barrier, yield, end };
 
 // A stack that runs one thread after the other. Contexts make it; jumps switch, since contexts cost system calls.
 struct Fiber {
@@ -26,39 +27,45 @@ struct Fiber {
 };
 
 struct Block {
-  std::vector<std::unique_ptr<Fiber>> fibers;
-  const std::function<void(unsigned)>* body = nullptr;
-  const std::function<void(unsigned)>* resumes = nullptr;
-  Fiber* running = nullptr;
+  std::vector<Fiber*> fibers = {};  // of threads that have not ended, in the order in which they started
   unsigned number = 0;
-  jmp_buf scheduler;
-  unsigned barriers = 0;
+  unsigned barriers = 0, arrivals = 0, ended = 0;
+};
+
+struct Scheduler {
+  std::vector<std::unique_ptr<Fiber>> fibers;  // kept from launch to launch
+  const std::function<void(unsigned)>* body = nullptr;
+  const std::function<void(unsigned, unsigned)>* resumes = nullptr;
+  Block* block = nullptr;  // that runs
+  Fiber* running = nullptr;
+  unsigned most_arrivals = 0;
+  jmp_buf here;
   std::string failure;
 };
-Block& block() {
-  static Block state;
+Scheduler& scheduler() {
+  static Scheduler state;
   return state;
 }
 
 void to_scheduler() {
-  Fiber& self = *block().running;
-  if (_setjmp(self.here) == 0) _longjmp(block().scheduler, 1);
+  Fiber& self = *scheduler().running;
+  if (_setjmp(self.here) == 0) _longjmp(scheduler().here, 1);
 }
 
 void fiber_main() {
   for (;;) {
-    Fiber& self = *block().running;
-    (*block().body)(self.thread);
+    Fiber& self = *scheduler().running;
+    (*scheduler().body)(self.thread);
     self.at = At::end;
     to_scheduler();
   }
 }
 
 void resume(Fiber& fiber) {
-  Block& b = block();
-  b.running = &fiber;
-  (*b.resumes)(fiber.thread);
-  if (_setjmp(b.scheduler) != 0) return;
+  Scheduler& s = scheduler();
+  s.running = &fiber;
+  (*s.resumes)(s.block->number, fiber.thread);
+  if (_setjmp(s.here) != 0) return;
   if (fiber.is_made) _longjmp(fiber.here, 1);
   fiber.is_made = true;
   ucontext_t context;
@@ -70,68 +77,107 @@ void resume(Fiber& fiber) {
   setcontext(&context);
 }
 
+// Threads that are not at a barrier go on; if all are at one, all do. Whether more than waiting for others was done.
+bool round(Block& block, bool descending) {
+  Scheduler& s = scheduler();
+  s.block = &block;
+  auto& fibers = block.fibers;
+  const bool waits = std::all_of(fibers.begin(), fibers.end(), [](const Fiber* f) { return f->at == At::barrier; });
+  if (waits) {
+    if (block.ended > 0) s.failure = std::to_string(block.ended) + " threads ended while others wait at a barrier";
+    for (const Fiber* fiber : fibers)
+      if (fiber->place != fibers[0]->place) s.failure = "threads of a block wait at different barriers";
+    if (!s.failure.empty()) return false;
+    ++block.barriers;
+  }
+  const unsigned arrivals = block.arrivals;
+  bool moves = waits;
+  const bool backwards = waits && (block.barriers % 2 == 1) != descending;
+  for (std::size_t k = 0; k < fibers.size() && s.failure.empty(); ++k) {
+    Fiber& fiber = *fibers[backwards ? fibers.size() - 1 - k : k];
+    const At before = fiber.at;
+    if (!waits && before == At::barrier) continue;
+    resume(fiber);
+    moves = moves || before != At::yield || fiber.at != At::yield;
+  }
+  block.ended += static_cast<unsigned>(std::erase_if(fibers, [](const Fiber* f) { return f->at == At::end; }));
+  return moves || block.arrivals != arrivals;
+}
+
+bool yields(const Block& block) {
+  return std::any_of(block.fibers.begin(), block.fibers.end(), [](const Fiber* f) { return f->at == At::yield; });
+}
+
 }  // namespace
 
-std::string run_block(unsigned n, unsigned number, const std::function<void(unsigned)>& thread,
-                      const std::function<void(unsigned)>& resumes, bool descending) {
-  Block& b = block();
-  b.number = number;
-  b.resumes = &resumes;
-  b.body = &thread;
-  b.barriers = 0;
-  b.failure.clear();
-  std::size_t waiting = 0;  // the first fibers of the list
-  unsigned ended = 0;
-  for (unsigned k = 0; k < n && b.failure.empty(); ++k) {
-    if (waiting == b.fibers.size()) b.fibers.push_back(std::make_unique<Fiber>());
-    Fiber& fiber = *b.fibers[waiting];
-    fiber.thread = descending ? n - 1 - k : k;
-    resume(fiber);
-    if (fiber.at == At::end) ++ended;
-    else ++waiting;
-  }
-  while (waiting > 0 && b.failure.empty()) {
-    if (ended > 0) b.failure = std::to_string(ended) + " threads ended while others wait at a barrier";
-    for (std::size_t k = 1; k < waiting; ++k)
-      if (b.fibers[k]->place != b.fibers[0]->place) b.failure = "threads of a block wait at different barriers";
-    if (!b.failure.empty()) break;
-    ++b.barriers;
-    const bool backwards = (b.barriers % 2 == 1) != descending;
-    std::size_t still = 0;
-    for (std::size_t k = 0; k < waiting && b.failure.empty(); ++k) {
-      Fiber& fiber = *b.fibers[backwards ? waiting - 1 - k : k];
-      resume(fiber);
-      if (fiber.at == At::end) ++ended;
-      else ++still;
+std::string run_blocks(unsigned n, const std::vector<unsigned>& numbers, const std::function<void(unsigned)>& thread,
+                       const std::function<void(unsigned, unsigned)>& resumes, bool descending) {
+  Scheduler& s = scheduler();
+  s.body = &thread;
+  s.resumes = &resumes;
+  s.failure.clear();
+  while (s.fibers.size() < n * numbers.size()) s.fibers.push_back(std::make_unique<Fiber>());
+  std::vector<Block> blocks;
+  std::size_t used = 0;
+  for (const unsigned number : numbers) {
+    Block& block = blocks.emplace_back(Block{.number = number});
+    for (unsigned k = 0; k < n; ++k) {
+      Fiber& fiber = *s.fibers[used++];
+      fiber.thread = descending ? n - 1 - k : k;
+      fiber.at = At::start;
+      block.fibers.push_back(&fiber);
     }
-    if (still != 0 && still != waiting && b.failure.empty())
-      b.failure = std::to_string(waiting - still) + " threads ended while others wait at a barrier";
-    waiting = still;
+  }
+  int waiting = 0;
+  for (bool left = true; left && s.failure.empty();) {
+    left = false;
+    bool moved = false;
+    for (Block& block : blocks) {
+      while (!block.fibers.empty() && s.failure.empty()) {
+        moved = round(block, descending) || moved;
+        if (yields(block)) break;  // for other blocks
+      }
+      left = left || !block.fibers.empty();
+    }
+    waiting = moved ? 0 : waiting + 1;
+    if (waiting > k_most_rounds) s.failure = "blocks wait for each other";
   }
   // Fibers that did not end cannot be used again.
-  if (!b.failure.empty()) b.fibers.clear();
-  b.running = nullptr;
-  return b.failure;
+  if (!s.failure.empty()) s.fibers.clear();
+  s.running = nullptr;
+  s.block = nullptr;
+  s.most_arrivals = 0;
+  for (const Block& block : blocks) s.most_arrivals = std::max(s.most_arrivals, block.arrivals);
+  return s.failure;
 }
 
 void at_barrier(void* place) {
-  Fiber& self = *block().running;
+  Fiber& self = *scheduler().running;
   self.at = At::barrier;
   self.place = place;
   to_scheduler();
 }
 
+void yield() {
+  scheduler().running->at = At::yield;
+  to_scheduler();
+}
+
+void arrive() { ++scheduler().block->arrivals; }
+
 void fail(const std::string& reason) {
-  block().failure = reason;
+  scheduler().failure = reason;
   for (;;) to_scheduler();
 }
 
-unsigned running_block() { return block().number; }
-unsigned running_thread() { return block().running->thread; }
-unsigned barriers_so_far() { return block().barriers; }
+unsigned running_block() { return scheduler().block->number; }
+unsigned running_thread() { return scheduler().running->thread; }
+unsigned barriers_so_far() { return scheduler().block->barriers; }
+unsigned arrivals_so_far() { return scheduler().block->arrivals; }
+unsigned most_arrivals() { return scheduler().most_arrivals; }
 bool is_on_stack(const void* address) {
   const char* const at = static_cast<const char*>(address);
-  const char* const stack = block().running->stack.get();
+  const char* const stack = scheduler().running->stack.get();
   return at >= stack && at < stack + k_stack_bytes;
 }
 

@@ -65,6 +65,9 @@ std::string Memory::check(const Access& a) {
   const bool shared = region->kind == Kind::shared;
   const bool written = cell.write_launch == a.launch && (!shared || cell.write_block == a.block);
   const bool read = cell.read_launch == a.launch && (!shared || cell.read_block == a.block);
+  // Of a cooperative launch: another block has passed an arrival for which this one did not wait.
+  if (!shared && (cell.write_launch > a.launch || (a.writes && cell.read_launch > a.launch)))
+    return race(a, cell.write_launch > a.launch ? "wrote" : "reads", cell);
   if (shared && !a.writes && !written) return text("of shared memory that its block has not written");
   if (written) {
     const bool ordered = cell.write_block == a.block && (cell.writer == a.thread || cell.write_barriers < a.barriers);

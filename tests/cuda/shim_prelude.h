@@ -16,6 +16,8 @@ struct UnrollState {
   UnrollIndex thread, block, block_size, grid_size;
   void (*barrier)(void* place);
   void (*access)(const void* address, unsigned bytes, bool writes, const void* place);
+  void (*arrive)();
+  void (*yield)();
 };
 extern "C" {
 UnrollState unroll_state;
@@ -57,7 +59,22 @@ UNROLL_PLAIN static inline UnrollIndex unroll_grid_size() { return unroll_state.
 #define blockIdx unroll_block()
 #define blockDim unroll_block_size()
 #define gridDim unroll_grid_size()
-UNROLL_PLAIN static void __syncthreads() { unroll_state.barrier(__builtin_return_address(0)); }
+// Told apart by where they stand in the text: g++ may make two calls of one.
+UNROLL_PLAIN static void unroll_barrier(size_t place) { unroll_state.barrier((void*)place); }
+#define __syncthreads() unroll_barrier(__COUNTER__ + 1)
+
+// The barrier of a grid (whole_loop.cc): blocks of a cooperative launch run in turn, until each waits for the others.
+UNROLL_PLAIN static void __threadfence() {}
+UNROLL_PLAIN static unsigned atomicAdd(unsigned* at, unsigned n) {
+  unroll_state.arrive();
+  const unsigned before = *at;
+  *at = before + n;
+  return before;
+}
+UNROLL_PLAIN static unsigned __ldcv(const unsigned* at) {
+  unroll_state.yield();
+  return *at;
+}
 
 static inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
 static inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }

@@ -53,6 +53,7 @@ constexpr struct {
     {"vulkan", "loops", "UNROLL_VULKAN_LOOPS"},
     {"vulkan", "sizes", "UNROLL_VULKAN_SIZES"},
     {"cuda", "products", "UNROLL_CUDA_PRODUCTS"},
+    {"cuda", "loops", "UNROLL_CUDA_LOOPS"},
 };
 BackendOptions with_environment(const std::string& name, BackendOptions options) {
   for (const auto& each : k_environment)

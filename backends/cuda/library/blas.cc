@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/library/blas.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
+#include "backends/cuda/library/open.h"
 #include "unroll/error.h"
 
 namespace unroll::cuda {
@@ -27,7 +25,7 @@ struct BlasLibrary {
 
 namespace {
 
-constexpr const char* k_fix =
+constexpr const char* k_blas_fix =
     "Install cuBLAS of CUDA 12 or 13 (pip install nvidia-cublas-cu12) and put its folder into LD_LIBRARY_PATH";
 constexpr std::uint32_t k_alignment = 16;  // bytes of a wide load
 
@@ -46,21 +44,11 @@ void check(Status status, const char* what) {
 }
 
 void fill(BlasFunctions& f) {
-  void* library = nullptr;
-  for (const char* name : blas_libraries().names)
-    if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    throw Error(ErrorKind::device, "cuda",
-                "cuBLASLt cannot be opened: no " + std::string(blas_libraries().names[0]), k_fix);
-  const auto find = [&](auto& entry, const char* symbol) {
-    void* const at = dlsym(library, symbol);
-    if (!at) throw Error(ErrorKind::device, "cuda", "cuBLASLt has no " + std::string(symbol), k_fix);
-    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(at);
-  };
-#define X(name, ...) find(f.name, "cublasLt" #name);
+  const OpenLibrary library(blas_libraries().names, "cuBLASLt", k_blas_fix);
+#define X(name, ...) library.find(f.name, "cublasLt" #name);
   UNROLL_BLAS_FUNCTIONS(X)
 #undef X
-  find(f.GetVersion, "cublasLtGetVersion");
+  library.find(f.GetVersion, "cublasLtGetVersion");
   if (blas_tamper()) blas_tamper()(f);
 }
 

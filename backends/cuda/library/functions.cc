@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/library/functions.h"
 
-#include <dlfcn.h>
+#include <span>
 
-#include <iterator>
-
-#include "unroll/error.h"
+#include "backends/cuda/library/open.h"
 
 namespace unroll::cuda {
 
@@ -20,23 +18,15 @@ Tamper& tamper() {
   return set;
 }
 
-// Libraries are never closed: the driver keeps threads of its own.
-void* open_library(const char* name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
-
 void find_driver(Functions& f) {
-  const char* const name = libraries().driver;
-  void* const library = open_library(name);
-  if (!library)
-    throw Error(ErrorKind::device, "cuda", "the driver cannot be opened: no " + std::string(name), k_driver_fix);
+  const OpenLibrary library(std::span(&libraries().driver, 1), "the driver", k_driver_fix);
   using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
-  const auto get = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
-  if (!get)
-    throw Error(ErrorKind::device, "cuda", "the driver is older than CUDA " + version_text(k_oldest_driver),
-                k_driver_fix);
+  const auto get = reinterpret_cast<GetProcAddress>(library.find_any("cuGetProcAddress_v2"));
+  if (!get) library.refuse("the driver is older than CUDA " + version_text(k_oldest_driver));
   const auto find = [&](auto& entry, const char* symbol) {
     void* at = nullptr;
     if (get(symbol, &at, k_oldest_driver, CU_GET_PROC_ADDRESS_DEFAULT, nullptr) != CUDA_SUCCESS || !at)
-      throw Error(ErrorKind::device, "cuda", "the driver has no " + std::string(symbol), k_driver_fix);
+      library.refuse("the driver has no " + std::string(symbol));
     entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(at);
   };
 #define X(name) find(f.name, "cu" #name);
@@ -54,19 +44,8 @@ Libraries& libraries() {
 }
 
 void open_compiler(Functions& f) {
-  void* library = nullptr;
-  for (const char* name : libraries().compiler)
-    if (!library) library = open_library(name);
-  if (!library)
-    throw Error(ErrorKind::device, "cuda",
-                "the compiler of kernels cannot be opened: no " + std::string(libraries().compiler[0]),
-                k_compiler_fix);
-  const auto find = [&](auto& entry, const char* symbol) {
-    void* const at = dlsym(library, symbol);
-    if (!at) throw Error(ErrorKind::device, "cuda", "NVRTC has no " + std::string(symbol), k_compiler_fix);
-    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(at);
-  };
-#define X(name) find(f.compiler.name, "nvrtc" #name);
+  const OpenLibrary library(libraries().compiler, "the compiler of kernels", k_compiler_fix);
+#define X(name) library.find(f.compiler.name, "nvrtc" #name);
   UNROLL_CUDA_COMPILER_FUNCTIONS(X)
 #undef X
 }
