@@ -55,7 +55,7 @@ same_bits() {  # two runs, each in a process of its own, save the same file
 if [ ! -x "$build/frontends/cli/unroll" ]; then
   meson setup "$build" "$source" -Dcuda=enabled -Dtests=enabled --buildtype=release > "$out/build.log" 2>&1
   ninja -C "$build" frontends/cli/unroll tests/conformance/run_contract tests/conformance/run_values \
-    tests/conformance/run_random tests/core/test_cuda_faults >> "$out/build.log" 2>&1
+    tests/conformance/run_random tests/core/test_cuda_faults tests/core/test_cuda_loops >> "$out/build.log" 2>&1
 fi
 unroll=$build/frontends/cli/unroll
 "$unroll" doctor --json > "$out/doctor.json" 2> "$out/doctor.log" || true
@@ -79,6 +79,14 @@ else
   check "random graphs and loops" 100 env UNROLL_GRAPHS=60 UNROLL_SCANS=60 \
     "$build/tests/conformance/run_random" "$backend"
   check "errors" 60 "$build/tests/core/test_cuda_faults"
+  check "bits of whole loops" 60 "$build/tests/core/test_cuda_loops"
+  for tool in memcheck racecheck; do
+    if command -v compute-sanitizer > /dev/null; then
+      check "$tool of whole loops" 60 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/tests/core/test_cuda_loops"
+    else
+      note "$tool of whole loops" skipped 0
+    fi
+  done
 fi
 for kind in $kinds; do
   "$unroll" new "$kind" "$out/$kind" --quiet > /dev/null 2>&1 || true
