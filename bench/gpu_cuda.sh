@@ -82,7 +82,8 @@ else
   check "bits of whole loops" 60 "$build/tests/core/test_cuda_loops"
   for tool in memcheck racecheck; do
     if command -v compute-sanitizer > /dev/null; then
-      check "$tool of whole loops" 60 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/tests/core/test_cuda_loops"
+      check "$tool of whole loops" 60 \
+        compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/tests/core/test_cuda_loops"
     else
       note "$tool of whole loops" skipped 0
     fi

@@ -133,7 +133,8 @@ TEST_CASE("kernels of whole loops keep all numbers in registers, and two of thei
           CAPTURE(cell);
           CAPTURE(architecture);
           CAPTURE(name);
-          const int registers = number_before(log, name, " registers"), shared = number_before(log, name, " bytes smem");
+          const int registers = number_before(log, name, " registers");
+          const int shared = number_before(log, name, " bytes smem");
           CHECK(number_before(log, name, " bytes spill stores") == 0);
           CHECK(number_before(log, name, " bytes stack frame") == 0);
           CHECK(registers > 0);
