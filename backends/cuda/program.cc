@@ -54,6 +54,7 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, std::shared_ptr<const Pl
     }
     if (hazards.tasks[n].writes.empty()) continue;  // nothing to do, or nothing that is kept
     NodeWork work{static_cast<std::int32_t>(n)};
+    work.reads = hazards.tasks[n].reads, work.writes = hazards.tasks[n].writes;
     if (node.op != Op::scan) {
       compiler.compile(work);
     } else {

@@ -36,20 +36,23 @@ struct Launch {
 struct PlanProgram;
 
 // A loop as one launch. The blocks of a cooperative kernel stay for all steps; a table in memory has the commands of
-// the loop in order, and the blocks of the grid wait for each other after each. The kernel has the text of those of the
-// body as functions, so a loop runs what its steps would, without a launch for each.
+// the loop in order, and the blocks of the grid wait for each other where a command touches what an earlier one did.
+// The kernel has the text of those of the body as functions, so a loop runs what its steps would, without a launch for
+// each.
 struct WholeLoop {
   int kernel = -1;
   std::size_t words = 0;          // of a command: k_loop_head, then its arguments
   std::map<int, int> parts = {};  // the number there of a kernel; a copy has the one behind them
 };
 inline constexpr unsigned k_loop_threads = 128;  // of a block
-inline constexpr std::size_t k_loop_head = 2;    // words: the number of the part, and of its blocks
+// Words: the number of the part, how many blocks, and whether the blocks of the grid wait for each other afterwards.
+inline constexpr std::size_t k_loop_head = 3;
 
 // A node, in order of the plan; nodes without work have none.
 struct NodeWork {
   std::int32_t node = -1;
   std::vector<Launch> launches = {};
+  std::vector<common::Region> reads = {}, writes = {};
   std::shared_ptr<const PlanProgram> body = {};  // of a scan
   device::LoopPlaces loop = {};                  // likewise
   std::optional<WholeLoop> whole = {};           // likewise; none: its steps are launches

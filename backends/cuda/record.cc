@@ -21,13 +21,17 @@ void Recorder::plan(const PlanProgram& program, const Frame& frame) {
   for (const NodeWork& work : program.works) {
     if (work.body) {
       const std::size_t begin = commands_.size();
+      is_whole_ = work.whole.has_value();
       loop(program, work.loop, frame);
       if (work.whole) join(begin, *work.whole);
+      is_whole_ = false;
     }
     for (const Launch& launch : work.launches) {
       Command command{&launch};
       for (const device::Operand& operand : launch.operands)
         command.operands.push_back(place(program, operand, frame).at);
+      if (is_whole_) command.touches = touches_of(program, work, launch, frame);
+      command.follows = &launch != &work.launches.front();
       commands_.push_back(std::move(command));
     }
   }
@@ -39,7 +43,24 @@ void Recorder::step(const device::PlanPlaces& body, const Frame& frame, std::int
 }
 
 void Recorder::copy(const Place& from, const Place& to, std::size_t bytes) {
-  if (bytes > 0 && from.at != to.at) commands_.push_back({nullptr, {from.at, to.at}, bytes});
+  if (bytes == 0 || from.at == to.at) return;
+  commands_.push_back({nullptr, {from.at, to.at}, bytes});
+  if (!is_whole_) return;
+  commands_.back().touches = {{from.memory, from.at, from.at + bytes, false}, {to.memory, to.at, to.at + bytes, true}};
+}
+
+// What the node reads and writes, and the workspace of the launch.
+std::vector<device::Touch> Recorder::touches_of(const PlanProgram& program, const NodeWork& work, const Launch& launch,
+                                                const Frame& frame) const {
+  std::vector<device::Touch> list;
+  touches(program, work.reads, false, frame, list);
+  touches(program, work.writes, true, frame, list);
+  for (const device::Operand& operand : launch.operands) {
+    if (!operand.workspace) continue;
+    const Place at = place(program, operand, frame);
+    list.push_back({at.memory, at.at, at.at + operand.bytes, true});
+  }
+  return list;
 }
 
 // The commands from `begin` on become one.
@@ -53,8 +74,14 @@ void Recorder::join(std::size_t begin, const WholeLoop& loop) {
   run->commands = static_cast<std::int64_t>(commands_.size() - begin);
   run->table.resize((commands_.size() - begin) * loop.words);
   std::int64_t* words = run->table.data();
+  device::Touched touched;  // since the last wait
   for (std::size_t c = begin; c < commands_.size(); ++c, words += loop.words) {
     const Command& command = commands_[c];
+    if (c > begin && (command.follows || touched.conflicts(command.touches))) {
+      *(words - loop.words + 2) = 1;
+      touched.clear();
+    }
+    touched.add(command.touches);
     std::int64_t* const arguments = words + k_loop_head;
     std::copy(command.operands.begin(), command.operands.end(), arguments);
     if (const Launch* const launch = command.launch) {

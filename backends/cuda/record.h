@@ -26,6 +26,9 @@ struct Command {
   std::vector<CUdeviceptr> operands = {};  // of a copy: from, to
   std::size_t bytes = 0;                   // of a copy
   std::shared_ptr<LoopRun> loop = {};
+  // Of a command in a whole loop.
+  std::vector<device::Touch> touches = {};
+  bool follows = false;  // it reads what the command before it wrote into the workspace
 };
 
 class Recorder : private device::PlanWalk {
@@ -41,7 +44,11 @@ class Recorder : private device::PlanWalk {
   void order() override {}  // a stream is in order
   void join(std::size_t begin, const WholeLoop& loop);
 
+  std::vector<device::Touch> touches_of(const PlanProgram& program, const NodeWork& work, const Launch& launch,
+                                        const device::Frame& frame) const;
+
   const Kernels& kernels_;
+  bool is_whole_ = false;  // the loop that is being recorded
   std::vector<Command> commands_;
 };
 

@@ -45,14 +45,15 @@ extern "C" __global__ void KERNEL(const long long* table, unsigned* arrived, KER
     __syncthreads();
     if (thread < WORDS && c + 1 < n.commands) next = table[(c + 1) * WORDS + thread];
     const unsigned blocks = unsigned(command[1]);
-    const long long* const a = command + 2;
+    const long long* const a = command + 3;
     for (unsigned block = blockIdx.x; block < blocks; block += gridDim.x) {
       switch (int(command[0])) {
 )";
 constexpr std::string_view k_end = R"(      }
       __syncthreads();
     }
-    KERNEL_wait(arrived);
+    if (command[2] != 0) KERNEL_wait(arrived);
+    else __syncthreads();
   }
 }
 )";

@@ -76,6 +76,20 @@ ReportList cache_rows(const std::vector<Cache>& caches, bool as_json) {
   return rows;
 }
 
+// What may follow the name of a backend of this machine: "cpu:schedule=rows".
+ReportList option_rows(const std::vector<BackendStatus>& backends) {
+  ReportList rows;
+  for (const BackendStatus& status : backends) {
+    if (!status.available || status.name.find(':') != std::string::npos) continue;
+    for (const BackendOption& option : backend_options(status.name)) {
+      const std::string values = option.values.empty() ? "text" : fmt::format("{}", fmt::join(option.values, ", "));
+      rows.push_back(Report().add("option", status.name + ":" + option.name).add("values", values)
+                         .add("meaning", option.what));
+    }
+  }
+  return rows;
+}
+
 int execute(const DoctorArguments& options) {
   Report report;
   report.add("version", UNROLL_VERSION).add("compiler", compiler()).add("cpu_features", cpu_features());
@@ -90,7 +104,8 @@ int execute(const DoctorArguments& options) {
   const std::vector<Cache> caches = data_caches();
   report.add("caches", cache_rows(caches, options.json));
   ReportList backends;
-  for (const BackendStatus& status : backends_of_machine()) {
+  const std::vector<BackendStatus> statuses = backends_of_machine();
+  for (const BackendStatus& status : statuses) {
     Report row;
     row.add("name", status.name);
     if (options.json) row.add("available", status.available);
@@ -99,7 +114,7 @@ int execute(const DoctorArguments& options) {
   }
   std::vector<std::string> cells{"rnn", "gru", "lstm"};
   for (std::string& name : cell_names()) cells.push_back(std::move(name));
-  report.add("cells", cells).add("backends", backends);
+  report.add("cells", cells).add("backends", backends).add("backend_options", option_rows(statuses));
   if (options.no_self_test) {
     report.print(options.json);
     return 0;
