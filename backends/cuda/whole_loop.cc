@@ -10,7 +10,7 @@ namespace unroll::cuda {
 
 namespace {
 
-constexpr std::size_t k_shared_bytes = 47 << 10;  // of all parts: 48 KiB are there without asking
+constexpr std::size_t k_part_bytes = 47 << 10;  // of all parts: 48 KiB are there without asking
 constexpr std::size_t k_copy_words = 3;           // from, to, bytes
 constexpr std::string_view k_head = "extern \"C\" __global__ void KERNEL(", k_last = "KERNEL_sizes n)";
 
@@ -116,7 +116,7 @@ std::optional<WholeLoop> whole_loop(Kernels& kernels, const PlanProgram& body) {
       add_part(kernels.text(launch.kernel), part->second, parts, cases);
     }
   }
-  if (loop.parts.empty() || loop.words > k_loop_threads || shared + reductions > k_shared_bytes) return std::nullopt;
+  if (loop.parts.empty() || loop.words > k_loop_threads || shared + reductions > k_part_bytes) return std::nullopt;
   cases += "        default: KERNEL_copy(block, blocks, (const char*)a[0], (char*)a[1], a[2]);\n";
   const std::string commands = replaced(std::string(k_commands), "WORDS", std::to_string(loop.words));
   loop.kernel = kernels.add(std::string(k_begin) + parts + commands + cases + std::string(k_end));

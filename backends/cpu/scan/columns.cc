@@ -38,7 +38,7 @@ bool is_concat_of_equals(const PlanView& view, const Node& node) {
 }
 
 // An operand of a pointwise call, over the call's whole shape.
-struct Operand {
+struct Strided {
   Ref ref;
   DType dtype;
   Strides strides{};
@@ -51,7 +51,7 @@ struct OwnOperand {
   Ref ref;
   Strides strides;
 };
-OwnOperand own_operand(const Operand& operand, const Shape& shape, Range units) {
+OwnOperand own_operand(const Strided& operand, const Shape& shape, Range units) {
   const Index size = element_bytes(operand.dtype);
   const auto last = static_cast<std::size_t>(shape.rank() - 1);
   const Index width = units.end - units.begin;
@@ -64,7 +64,7 @@ OwnOperand own_operand(const Operand& operand, const Shape& shape, Range units) 
   return {{operand.ref.base, operand.ref.offset + static_cast<std::size_t>(skip * size)}, strides};
 }
 
-Access access_of(const Operand& operand, const Shape& shape, bool writes) {
+Access access_of(const Strided& operand, const Shape& shape, bool writes) {
   const Index size = element_bytes(operand.dtype), units = last_of(shape);
   if (operand.apart_groups > 0) {
     const auto bytes = static_cast<std::size_t>(operand.apart_groups * shape.elements() * size);
@@ -86,7 +86,7 @@ Access access_of(const Operand& operand, const Shape& shape, bool writes) {
 // One program for each width that parts have.
 class OwnPrograms {
  public:
-  OwnPrograms(Expression source, const std::vector<Operand>& inputs, const std::vector<Operand>& results, int parts) {
+  OwnPrograms(Expression source, const std::vector<Strided>& inputs, const std::vector<Strided>& results, int parts) {
     const Shape shape = source.shape;
     const int last = shape.rank() - 1;
     Index known = -1;
@@ -130,17 +130,17 @@ class OwnPrograms {
   std::vector<Own> parts_;
 };
 
-std::vector<Access> accesses_of(const Shape& shape, const std::vector<Operand>& inputs,
-                                const std::vector<Operand>& results) {
+std::vector<Access> accesses_of(const Shape& shape, const std::vector<Strided>& inputs,
+                                const std::vector<Strided>& results) {
   std::vector<Access> accesses;
-  for (const Operand& input : inputs) accesses.push_back(access_of(input, shape, false));
-  for (const Operand& result : results) accesses.push_back(access_of(result, shape, true));
+  for (const Strided& input : inputs) accesses.push_back(access_of(input, shape, false));
+  for (const Strided& result : results) accesses.push_back(access_of(result, shape, true));
   return accesses;
 }
 
 class ColumnElementwise : public Call {
  public:
-  ColumnElementwise(const Expression& source, const std::vector<Operand>& inputs, const std::vector<Operand>& results,
+  ColumnElementwise(const Expression& source, const std::vector<Strided>& inputs, const std::vector<Strided>& results,
                     int parts)
       : programs_(source, inputs, results, parts),
         accesses_(accesses_of(source.shape, inputs, results)),
@@ -161,7 +161,7 @@ class ColumnElementwise : public Call {
 class ColumnCopies : public Call {
  public:
   explicit ColumnCopies(int parts) : parts_(parts) {}
-  void add(const Shape& shape, const Operand& from, const Operand& to) {
+  void add(const Shape& shape, const Strided& from, const Strided& to) {
     Expression source;
     source.shape = shape;
     source.inputs.push_back({from.dtype, from.strides});
@@ -208,8 +208,8 @@ bool same_places(const Shape& shape, const Strides& a, const Strides& b) {
 }
 
 // A slice of a product that is kept apart, read there.
-Operand group_of(const PlanView& view, const ColumnSplit::Product& product, const Node& slice) {
-  Operand operand{view.ref(slice.inputs[0]), slice.outputs[0].dtype};
+Strided group_of(const PlanView& view, const ColumnSplit::Product& product, const Node& slice) {
+  Strided operand{view.ref(slice.inputs[0]), slice.outputs[0].dtype};
   operand.apart_groups = product.groups;
   operand.group = slice.attributes.get<Index>("start") / last_of(slice.outputs[0].shape);
   return operand;
@@ -217,7 +217,7 @@ Operand group_of(const PlanView& view, const ColumnSplit::Product& product, cons
 
 // A value as operand of a call of this shape. A slice that is copied is read where its copy lies: by then the product's
 // memory may be another value's.
-Operand operand_of(const PlanView& view, const ColumnSplit& split, const ValueId& id, const Shape& shape) {
+Strided operand_of(const PlanView& view, const ColumnSplit& split, const ValueId& id, const Shape& shape) {
   const Node& node = view.graph().node(id.node);
   if (node.op == Op::slice && is_view(view, id.node))
     if (const auto& product = split.product(node.inputs[0].node); product.apart) return group_of(view, product, node);
@@ -276,25 +276,25 @@ std::unique_ptr<Call> make_column_call(const PlanView& view, std::int32_t id, co
   const int parts = view.parts;
   const auto output = [&](std::int32_t k) {
     const ValueId out{id, k};
-    return Operand{view.ref(out), node.outputs[static_cast<std::size_t>(k)].dtype, view.strides(out)};
+    return Strided{view.ref(out), node.outputs[static_cast<std::size_t>(k)].dtype, view.strides(out)};
   };
   if (node.op == Op::slice) {
     if (is_view(view, id)) return nullptr;
     const auto& product = split.product(node.inputs[0].node);
-    const Operand from = product.apart
+    const Strided from = product.apart
                              ? group_of(view, product, node)
-                             : Operand{slice_ref(view, node), node.outputs[0].dtype, view.strides(node.inputs[0])};
+                             : Strided{slice_ref(view, node), node.outputs[0].dtype, view.strides(node.inputs[0])};
     auto copies = std::make_unique<ColumnCopies>(parts);
     copies->add(shape, from, output(0));
     return copies;
   }
   if (node.op == Op::concat) {
     auto copies = std::make_unique<ColumnCopies>(parts);
-    const Operand to = output(0);
+    const Strided to = output(0);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Shape& piece = view.graph().type(node.inputs[i]).shape;
-      const Operand from = operand_of(view, split, node.inputs[i], piece);
-      Operand there = to;
+      const Strided from = operand_of(view, split, node.inputs[i], piece);
+      Strided there = to;
       there.ref.offset += i * static_cast<std::size_t>(last_of(piece) * element_bytes(to.dtype));
       if (from.apart_groups == 0 && from.ref == there.ref && same_places(piece, from.strides, there.strides))
         continue;  // written in place
@@ -305,10 +305,10 @@ std::unique_ptr<Call> make_column_call(const PlanView& view, std::int32_t id, co
   }
   Expression source =
       node.op == Op::fused ? common::expression_of_body(*node.body) : common::expression_of_node(view.graph(), node);
-  std::vector<Operand> inputs, results;
+  std::vector<Strided> inputs, results;
   for (const ValueId& input : node.inputs) inputs.push_back(operand_of(view, split, input, shape));
   std::vector<Ref> read;
-  for (const Operand& input : inputs) read.push_back(input.ref);
+  for (const Strided& input : inputs) read.push_back(input.ref);
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
     results.push_back(output(static_cast<std::int32_t>(k)));
     source.results[k].apart = view.is_apart(results[k].ref, read);

@@ -16,13 +16,13 @@ namespace unroll {
 namespace {
 
 // Inputs of each composite after parameter and gradient, in its order. "momentum" is there only when it is not 0.
-struct Row {
+struct OptimizerRow {
   std::string_view name;
   Op op;
   std::vector<std::string> inputs;
 };
-const std::vector<Row>& rows() {
-  static const std::vector<Row> table{
+const std::vector<OptimizerRow>& optimizer_rows() {
+  static const std::vector<OptimizerRow> table{
       {"sgd", Op::sgd, {"lr", "momentum"}},
       {"adam", Op::adam, {"mean", "square", "lr", "update"}},
       {"adamw", Op::adam, {"mean", "square", "lr", "update"}},
@@ -33,9 +33,9 @@ const std::vector<Row>& rows() {
   return table;
 }
 
-const Row& find_row(const std::string& name) {
+const OptimizerRow& find_optimizer(const std::string& name) {
   std::vector<std::string_view> known;
-  for (const Row& row : rows()) {
+  for (const OptimizerRow& row : optimizer_rows()) {
     if (row.name == name) return row;
     known.push_back(row.name);
   }
@@ -58,7 +58,7 @@ void check(const OptimizerOptions& o) {
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerOptions& o) : options_(o) {
-  const Row& row = find_row(o.name);
+  const OptimizerRow& row = find_optimizer(o.name);
   check(o);
   op_ = row.op;
   for (const std::string& input : row.inputs) {
