@@ -66,8 +66,6 @@ void add_options(const BackendRow& row, const std::string& text, BackendOptions&
     else options.own[part.substr(0, equals)] = part.substr(equals + 1);
     at = end + 1;
   }
-  const std::vector<BackendOption> known = row.options ? row.options() : std::vector<BackendOption>();
-  common::check_own_options(row.name, known, options);
 }
 
 const BackendRow& row_of(const std::string& name) {
@@ -104,14 +102,13 @@ std::vector<BackendOption> backend_options(const std::string& name) {
 
 std::unique_ptr<Backend> make_backend(const std::string& name, const BackendOptions& options) {
   const Name parts = parse(name);
-  common::check_own_options(parts.backend, backend_options(name), options);
   const BackendRow* const row = parts.is_profile ? nullptr : &row_of(parts.backend);
+  BackendOptions with = options;
+  if (row && name.find(':') != std::string::npos) add_options(*row, parts.value, with);
+  common::check_own_options(parts.backend, backend_options(name), with);
   if (options.device != 0 && !(row && row->has_devices()))
     throw Error(ErrorKind::device, name, "has one device; got index " + std::to_string(options.device), "Use index 0");
   if (!row) return make_profile_backend(name);
-  if (name.find(':') == std::string::npos) return row->make(options);
-  BackendOptions with = options;
-  add_options(*row, parts.value, with);
   return row->make(with);
 }
 

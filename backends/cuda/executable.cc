@@ -107,7 +107,7 @@ void CudaExecutable::place_tables(Recorded& recorded) {
     command->operands = {recorded.tables->at() + at + sizeof(std::int64_t), recorded.tables->at() + at};
 }
 
-// Blocks of a kernel that run at the same time. More than two on each multiprocessor only make barriers slower.
+// Blocks of a kernel that run at the same time, two on each multiprocessor at most: each more takes part in barriers.
 unsigned CudaExecutable::resident_blocks(int kernel) const {
   const Device& device = context_->device;
   int n = 0;

@@ -16,12 +16,7 @@ namespace {
 
 using common::Dialect;
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
-std::string replaced(std::string_view text, std::initializer_list<std::pair<const char*, std::string>> words) {
+std::string filled(std::string_view text, std::initializer_list<std::pair<const char*, std::string>> words) {
   std::string result(text);
   for (const auto& [from, to] : words) result = replaced(std::move(result), from, to);
   return result;
@@ -250,6 +245,12 @@ std::string add_text(DType dtype) {
 
 }  // namespace
 
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
 DType sum_dtype(DType dtype) { return is_half(dtype) ? DType::f32 : dtype; }
 
 int Kernels::add(const std::string& text, const BlockNeeds& needs) {
@@ -287,18 +288,18 @@ Printed print_product(const ProductForm& form, const ProductSizes& sizes) {
   append(all, s.matrices.sizes);
   for (const auto& strides : s.matrices.strides) append(all, strides);
   const std::string text = sizes_struct(all.size()) +
-                           replaced(k_product, {{"ROWS_PARAMETER", form.has_rows ? "const int* rows, " : ""},
-                                                {"ROWS_LIMIT", form.has_rows ? std::string(k_rows_limit) : ""},
-                                                {"IN*", memory_type(form.operands) + "*"},
-                                                {"OUT", memory_type(form.result)},
-                                                {"SUM", sum_type(form.operands)},
-                                                {"LOAD", load(form.operands)},
-                                                {"STORE", store(form.result)},
-                                                {"HEIGHT", n(tile.height)},
-                                                {"WIDTH", n(tile.width)},
-                                                {"DEPTH", n(tile.depth)},
-                                                {"OWN", n(tile.own)},
-                                                {"THREADS", n(tile.threads())}});
+                           filled(k_product, {{"ROWS_PARAMETER", form.has_rows ? "const int* rows, " : ""},
+                                              {"ROWS_LIMIT", form.has_rows ? std::string(k_rows_limit) : ""},
+                                              {"IN*", memory_type(form.operands) + "*"},
+                                              {"OUT", memory_type(form.result)},
+                                              {"SUM", sum_type(form.operands)},
+                                              {"LOAD", load(form.operands)},
+                                              {"STORE", store(form.result)},
+                                              {"HEIGHT", n(tile.height)},
+                                              {"WIDTH", n(tile.width)},
+                                              {"DEPTH", n(tile.depth)},
+                                              {"OWN", n(tile.own)},
+                                              {"THREADS", n(tile.threads())}});
   const std::int64_t parts = std::max<std::int64_t>(1, (s.k + sizes.part - 1) / std::max<std::int64_t>(sizes.part, 1));
   const auto threads = static_cast<unsigned>(tile.threads());
   const std::size_t shared = static_cast<std::size_t>(tile.depth * (tile.height + tile.width + 2)) *
@@ -320,27 +321,27 @@ Printed print_reduction(Reduction reduction, DType dtype, const ReductionSizes& 
     append(all, axes->strides[0]);
   }
   const std::string text =
-      sizes_struct(all.size()) + replaced(k_reduction, {{"STEP", sums ? k_add : finds ? k_first_largest : k_largest},
-                                                        {"ADD", add_text(dtype)},
-                                                        {"NOTHING", sums ? "SUM(0)" : lowest},
-                                                        {"IN*", memory_type(dtype) + "*"},
-                                                        {"IN ", memory_type(dtype) + " "},
-                                                        {"OUT", memory_type(result)},
-                                                        {"SUM", sum_type(dtype)},
-                                                        {"LOAD", load(dtype)},
-                                                        {"RESULT", finds  ? "place"
-                                                                   : sums ? "best"
-                                                                          : store(dtype) + "(best)"}});
+      sizes_struct(all.size()) + filled(k_reduction, {{"STEP", sums ? k_add : finds ? k_first_largest : k_largest},
+                                                      {"ADD", add_text(dtype)},
+                                                      {"NOTHING", sums ? "SUM(0)" : lowest},
+                                                      {"IN*", memory_type(dtype) + "*"},
+                                                      {"IN ", memory_type(dtype) + " "},
+                                                      {"OUT", memory_type(result)},
+                                                      {"SUM", sum_type(dtype)},
+                                                      {"LOAD", load(dtype)},
+                                                      {"RESULT", finds  ? "place"
+                                                                 : sums ? "best"
+                                                                        : store(dtype) + "(best)"}});
   return {text, all, blocks_for(s.outputs * sizes.chunks), k_threads};
 }
 
 Printed print_addition(DType dtype, std::int64_t n) {
-  return {sizes_struct(1) + replaced(k_addition, {{"TYPE", memory_type(dtype)}}), {n}, blocks_for(n), k_threads};
+  return {sizes_struct(1) + filled(k_addition, {{"TYPE", memory_type(dtype)}}), {n}, blocks_for(n), k_threads};
 }
 
 Printed print_gather(DType dtype, std::int64_t rows, std::int64_t row_size, std::int64_t n) {
   const std::vector<std::int64_t> sizes{n, rows, row_size};
-  return {sizes_struct(3) + replaced(k_gather, {{"TYPE", memory_type(dtype)}}), sizes, blocks_for(n), k_threads};
+  return {sizes_struct(3) + filled(k_gather, {{"TYPE", memory_type(dtype)}}), sizes, blocks_for(n), k_threads};
 }
 
 Printed print_links(std::int64_t n) { return {sizes_struct(1) + std::string(k_links), {n}, blocks_for(n), k_threads}; }
@@ -348,7 +349,7 @@ Printed print_links(std::int64_t n) { return {sizes_struct(1) + std::string(k_li
 Printed print_scatter(DType dtype, std::int64_t rows, std::int64_t row_size, std::int64_t n) {
   if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::i32)
     refuse("scatter_add on " + std::string(dtype_name(dtype)));
-  return {sizes_struct(3) + replaced(k_scatter, {{"TYPE", memory_type(dtype)}, {"ADD", add_text(dtype)}}),
+  return {sizes_struct(3) + filled(k_scatter, {{"TYPE", memory_type(dtype)}, {"ADD", add_text(dtype)}}),
           {n, rows, row_size},
           blocks_for(n * row_size),
           k_threads};

@@ -6,12 +6,16 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/device/lowering.h"
 #include "unroll/types.h"
 
 namespace unroll::cuda {
+
+// Every `from` in the text becomes `to`.
+std::string replaced(std::string text, std::string_view from, std::string_view to);
 
 // What a kernel needs of the block that runs it, where it is a part of another kernel (WholeLoop).
 struct BlockNeeds {

@@ -58,12 +58,6 @@ constexpr std::string_view k_end = R"(      }
 }
 )";
 
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 // Types of the pointers that a kernel takes: "const float*".
 std::vector<std::string> pointer_types(const std::string& text) {
   const std::size_t begin = text.find(k_head) + k_head.size(), end = text.find(k_last, begin);

@@ -490,6 +490,10 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   *function = &module->functions.back();
   return CUDA_SUCCESS;
 }
+static bool fits(const Index& grid, const Index& block) {
+  return grid.x > 0 && grid.x <= 0x7fffffff && grid.y == 1 && grid.z == 1 && block.x > 0 && block.x <= 1024 &&
+         block.y == 1 && block.z == 1;
+}
 static CUresult put_launch(Launched launch, CUstream stream, void** arguments) {
   const unsigned* const parameters = launch.function->parameters;
   for (unsigned k = 0; k < parameters[0]; ++k) {
@@ -508,9 +512,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
                         void** extra) {
   const std::lock_guard lock(driver().mutex);
   if (const CUresult r = ready()) return r;
-  const bool fits = grid_x > 0 && grid_x <= 0x7fffffff && grid_y == 1 && grid_z == 1 && block_x > 0 &&
-                    block_x <= 1024 && block_y == 1 && block_z == 1;
-  if (!fits || shared_bytes > 0 || extra) return complain(CUDA_ERROR_INVALID_VALUE, f->name + ": a wrong launch");
+  if (!fits({grid_x, grid_y, grid_z}, {block_x, block_y, block_z}) || shared_bytes > 0 || extra)
+    return complain(CUDA_ERROR_INVALID_VALUE, f->name + ": a wrong launch");
   return put_launch({f, grid_x, block_x, {}}, stream, arguments);
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int, size_t) {
@@ -522,8 +525,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned grid_x, unsigned grid_
                                    void** arguments) {
   const std::lock_guard lock(driver().mutex);
   if (const CUresult r = ready()) return r;
-  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 || block_z != 1 ||
-      shared_bytes > 0)
+  if (!fits({grid_x, grid_y, grid_z}, {block_x, block_y, block_z}) || shared_bytes > 0)
     return complain(CUDA_ERROR_INVALID_VALUE, f->name + ": a wrong launch");
   if (grid_x > k_multiprocessors * k_blocks_per_multiprocessor)
     return complain(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, f->name + ": more blocks than run at the same time");
