@@ -115,7 +115,7 @@ std::shared_ptr<const Graph> with_open_composites(std::shared_ptr<const Graph> b
     const bool opens = inside && !has_loop(*inside);
     opened = opened || opens;
     const OriginScope of_node(*result, node.origin);
-    const Values out = opens ? inline_graph(*result, *inside, in) : result->append_copy(node, in);
+    const Values out = opens ? inline_graph(*result, *inside, in) : result->append_copy(*body, node, in);
     for (std::size_t k = 0; k < out.size(); ++k)
       values.emplace(ValueId{static_cast<std::int32_t>(n), static_cast<std::int32_t>(k)}, out[k]);
   }

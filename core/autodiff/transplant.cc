@@ -51,7 +51,7 @@ std::vector<Value> transplant(Graph& target, const Graph& source, std::span<cons
                   "input '" + node.attributes.get<std::string>("name") + "' is not given");
     std::vector<Value> operands;
     for (const ValueId id : node.inputs) operands.push_back(given.at(id));
-    const std::vector<Value> results = target.append_copy(node, operands);
+    const std::vector<Value> results = target.append_copy(source, node, operands);
     for (std::size_t k = 0; k < results.size(); ++k)
       given.try_emplace({static_cast<std::int32_t>(n), static_cast<std::int32_t>(k)}, results[k]);
   }

@@ -16,6 +16,7 @@ bool same_attribute(const Attribute& a, const Attribute& b) {
   const auto* tensor = std::get_if<std::shared_ptr<const Tensor>>(&a);
   if (!tensor) return a == b;
   const Tensor &x = **tensor, &y = *std::get<std::shared_ptr<const Tensor>>(b);
+  if (&x == &y) return true;
   return x.type() == y.type() &&
          (x.bytes().empty() || std::memcmp(x.bytes().data(), y.bytes().data(), x.bytes().size()) == 0);
 }
@@ -114,26 +115,34 @@ void Graph::output(std::string name, Value value) {
   outputs_.push_back({std::move(name), value.id()});
 }
 
-std::vector<Value> Graph::append(Op op, std::span<const Value> inputs, Attributes attributes,
-                                 std::shared_ptr<const Graph> body) {
-  std::vector<Type> types;
+std::vector<ValueId> Graph::ids_of(Op op, std::span<const Value> inputs) const {
   std::vector<ValueId> ids;
   for (const Value& value : inputs) {
     if (!value || &value.graph() != this)
       throw Error(ErrorKind::usage, op_info(op).name,
                   "operand " + std::to_string(ids.size()) + " is empty or a value of another graph");
-    types.push_back(value.type());
     ids.push_back(value.id());
   }
-  std::vector<Type> outputs = infer_types({op, types, attributes, body.get()});
+  return ids;
+}
+
+std::vector<Value> Graph::append_node(Node node) {
   const auto id = static_cast<std::int32_t>(nodes_.size());
-  Origin origin = origin_ ? *origin_ : origin_of_operands(*this, ids);
-  nodes_.push_back(
-      {op, std::move(ids), std::move(attributes), std::move(body), std::move(outputs), std::move(origin)});
+  node.origin = origin_ ? *origin_ : origin_of_operands(*this, node.inputs);
+  nodes_.push_back(std::move(node));
   std::vector<Value> values;
   for (std::size_t i = 0; i < nodes_.back().outputs.size(); ++i)
     values.push_back({this, {id, static_cast<std::int32_t>(i)}});
   return values;
+}
+
+std::vector<Value> Graph::append(Op op, std::span<const Value> inputs, Attributes attributes,
+                                 std::shared_ptr<const Graph> body) {
+  std::vector<ValueId> ids = ids_of(op, inputs);
+  std::vector<Type> types;
+  for (const Value& value : inputs) types.push_back(value.type());
+  std::vector<Type> outputs = infer_types({op, types, attributes, body.get()});
+  return append_node({op, std::move(ids), std::move(attributes), std::move(body), std::move(outputs), {}});
 }
 
 Value Graph::append_one(Op op, std::span<const Value> inputs, Attributes attributes,
@@ -141,9 +150,13 @@ Value Graph::append_one(Op op, std::span<const Value> inputs, Attributes attribu
   return append(op, inputs, std::move(attributes), std::move(body)).at(0);
 }
 
-std::vector<Value> Graph::append_copy(const Node& node, std::span<const Value> inputs) {
+std::vector<Value> Graph::append_copy(const Graph& source, const Node& node, std::span<const Value> inputs) {
   const OriginScope of_node(*this, node.origin);
-  return append(node.op, inputs, node.attributes, node.body);
+  std::vector<ValueId> ids = ids_of(node.op, inputs);
+  const bool same_types = std::ranges::equal(
+      ids, node.inputs, [&](const ValueId& mine, const ValueId& its) { return type(mine) == source.type(its); });
+  if (!same_types) return append(node.op, inputs, node.attributes, node.body);
+  return append_node({node.op, std::move(ids), node.attributes, node.body, node.outputs, {}});
 }
 
 OriginScope::OriginScope(Graph& graph, const Origin& origin) : graph_(graph), outer_(graph.origin_) {
@@ -187,7 +200,7 @@ std::vector<Value> inline_graph(Graph& target, const Graph& source, std::span<co
     const Node& node = source.nodes()[i];
     std::vector<Value> operands;
     for (const ValueId& id : node.inputs) operands.push_back(at(id));
-    map[i] = target.append_copy(node, operands);
+    map[i] = target.append_copy(source, node, operands);
   }
   std::vector<Value> outputs;
   for (const NamedValue& output : source.outputs()) outputs.push_back(at(output.value));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ir/graph_hash.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "core/support/fnv.h"
@@ -77,6 +78,19 @@ std::uint64_t graph_hash(const Graph& graph) {
   Hash hash;
   for (const NamedValue& output : graph.outputs()) hash.add(of(output.value));
   return hash.value();
+}
+
+bool is_same_graph(const Graph& a, const Graph& b) {
+  const auto is_same_name = [](const NamedValue& x, const NamedValue& y) {
+    return x.name == y.name && x.value == y.value;
+  };
+  const auto is_same_node = [](const Node& x, const Node& y) {
+    if (x.op != y.op || x.inputs != y.inputs || x.outputs != y.outputs || !x.body != !y.body) return false;
+    return x.attributes == y.attributes && (x.body == y.body || is_same_graph(*x.body, *y.body));
+  };
+  return std::ranges::equal(a.nodes(), b.nodes(), is_same_node) &&
+         std::ranges::equal(a.inputs(), b.inputs(), is_same_name) &&
+         std::ranges::equal(a.outputs(), b.outputs(), is_same_name);
 }
 
 }  // namespace unroll

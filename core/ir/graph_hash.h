@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes as bytes, for hash tables of nodes and for graph hashes.
+// Equality of graphs, and attributes as bytes for hash tables of nodes and for graph hashes.
 #pragma once
 
 #include <functional>
@@ -15,5 +15,8 @@ namespace unroll {
 using TensorBytes = std::function<std::string(const std::shared_ptr<const Tensor>&)>;
 std::string type_and_elements(const std::shared_ptr<const Tensor>& tensor);
 std::string attribute_bytes(const Attributes& attributes, const TensorBytes& tensor_bytes = type_and_elements);
+
+// Whether both have equal nodes in the same order, and equal inputs and outputs; origins may differ.
+bool is_same_graph(const Graph& a, const Graph& b);
 
 }  // namespace unroll

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offers each composite to the backend. A refused composite is replaced by its body.
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "core/ir/composite.h"
@@ -11,6 +12,8 @@
 namespace unroll {
 
 namespace {
+
+using AskClaim = std::function<Claim(const Graph&, const Node&)>;
 
 // A composite or gradient that nobody has claimed yet.
 bool is_open(const Node& node) {
@@ -152,13 +155,15 @@ void require_body(const Node& node, const std::string& refusal) {
                 "Use a backend that works with several ranks: cpu or onednn");
 }
 
+std::shared_ptr<const Graph> claim_all(const Graph& graph, const AskClaim& ask, PassLog* log);
+
 std::shared_ptr<const Graph> claim_once(const Graph& graph, const AskClaim& ask, PassLog* log, bool& changed) {
   const Claims claims(graph, ask);
   SavingNodes savers;
   return rewrite(graph, [&](const RewriteNode& at) -> std::vector<Value> {
     if (at.node.op == Op::scan) {
       const InLoop in_loop(log, at.source, at.node);
-      return copy_node(at, claim(*at.node.body, ask, log));
+      return copy_node(at, claim_all(*at.node.body, ask, log));
     }
     if (!is_open(at.node)) return {};
     changed = true;
@@ -182,13 +187,7 @@ std::shared_ptr<const Graph> claim_once(const Graph& graph, const AskClaim& ask,
   });
 }
 
-}  // namespace
-
-std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend, PassLog* log) {
-  return claim(graph, [&](const Graph& g, const Node& node) { return backend.claim(g, node); }, log);
-}
-
-std::shared_ptr<const Graph> claim(const Graph& graph, const AskClaim& ask, PassLog* log) {
+std::shared_ptr<const Graph> claim_all(const Graph& graph, const AskClaim& ask, PassLog* log) {
   bool changed = false;
   auto result = claim_once(graph, ask, log, changed);
   for (int i = 0; changed; ++i) {
@@ -198,6 +197,15 @@ std::shared_ptr<const Graph> claim(const Graph& graph, const AskClaim& ask, Pass
     result = claim_once(*result, ask, log, changed);
   }
   return result;
+}
+
+}  // namespace
+
+std::shared_ptr<const Graph> claim(const Graph& graph, const Backend& backend, Precision precision, PassLog* log) {
+  const AskClaim ask = [&](const Graph& g, const Node& node) {
+    return precision == Precision::f32 ? backend.claim(g, node) : backend.claim_in(g, node, precision);
+  };
+  return claim_all(graph, ask, log);
 }
 
 }  // namespace unroll

@@ -230,7 +230,7 @@ class Assign {
       const bool sum = node.op == Op::reduce_sum && sums_narrow(id);
       operands.push_back(sum || (is_narrow && i < n_moved) ? narrow(id) : wide(id));
     }
-    keep(n, target_->append_copy(node, operands), is_narrow);
+    keep(n, target_->append_copy(source_, node, operands), is_narrow);
   }
 
   void visit_product(std::int32_t n, const Node& node) {

@@ -2,7 +2,7 @@
 // The passes, in execution order. Each maps a graph to a graph; plan_memory makes the plan.
 #include <algorithm>
 
-#include "core/passes/memory/branches.h"
+#include "core/ir/graph_hash.h"
 #include "core/passes/passes.h"
 #include "core/support/interruption.h"
 #include "core/support/text/size_text.h"
@@ -20,127 +20,88 @@ struct Context {
   bool checkpoints = false;
 };
 struct Pass {
-  std::string_view name;
-  bool required;  // cannot be left out
-  std::shared_ptr<const Graph> (*run)(const Graph&, const Context&);
+  std::string_view name;  // empty: all simplifiers
+  // Null where the pass does not apply.
+  std::shared_ptr<const Graph> (*run)(const Graph& graph, const Context& context);
 };
 
-template <std::shared_ptr<const Graph> (*F)(const Graph&)>
-std::shared_ptr<const Graph> plain(const Graph& graph, const Context&) {
-  return F(graph);
-}
-template <std::shared_ptr<const Graph> (*F)(const Graph&, PassLog*)>
-std::shared_ptr<const Graph> told(const Graph& graph, const Context& context) {
-  return F(graph, context.log);
-}
-template <std::shared_ptr<const Graph> (*F)(const Graph&, const Tuning&, PassLog*)>
-std::shared_ptr<const Graph> tuned(const Graph& graph, const Context& context) {
-  return F(graph, context.backend.describe().tuning, context.log);
-}
-std::shared_ptr<const Graph> claim_in_precision(const Graph& graph, const Context& context) {
-  const Precision precision = context.options.precision;
-  if (precision == Precision::f32) return claim(graph, context.backend, context.log);
-  const auto ask = [&](const Graph& g, const Node& node) { return context.backend.claim_in(g, node, precision); };
-  return claim(graph, ask, context.log);
-}
-std::shared_ptr<const Graph> set_precision_of(const Graph& graph, const Context& context) {
-  return set_precision(graph, context.options.precision, context.backend.describe().dtypes, context.log);
-}
-std::shared_ptr<const Graph> checkpoint_if_wanted(const Graph& graph, const Context& context) {
-  return context.checkpoints ? checkpoint(graph, context.log) : copy_graph(graph);
-}
-std::shared_ptr<const Graph> row_groups_if_wanted(const Graph& graph, const Context& context) {
-  const Capabilities& can = context.backend.describe();
-  return can.groups_rows ? row_groups(graph, can.tuning, context.log) : copy_graph(graph);
-}
-std::shared_ptr<const Graph> pack_if_wanted(const Graph& graph, const Context& context) {
-  return context.backend.describe().lengths == LengthsForm::packed ? pack(graph, context.log) : copy_graph(graph);
-}
-std::shared_ptr<const Graph> restore_lengths_if_wanted(const Graph& graph, const Context& context) {
-  const bool wanted = context.backend.describe().lengths == LengthsForm::restored;
-  return wanted ? restore_lengths(graph, context.log) : copy_graph(graph);
-}
-std::shared_ptr<const Graph> chunk_if_wanted(const Graph& graph, const Context& context) {
-  const std::int64_t steps = context.options.chunk_steps;
-  return steps > 0 ? chunk_scans(graph, steps) : copy_graph(graph);
-}
-std::shared_ptr<const Graph> fuse_if_wanted(const Graph& graph, const Context& context) {
-  const Capabilities& can = context.backend.describe();
-  return can.fuses ? fuse(graph, can.max_fused_ops, context.log) : copy_graph(graph);
-}
-std::shared_ptr<const Graph> order_branches_if_wanted(const Graph& graph, const Context& context) {
-  return context.backend.describe().lanes > 1 ? order_branches(graph, context.log) : copy_graph(graph);
-}
-
+constexpr Pass k_simplifiers[] = {
+#define UNROLL_PASS(...)
+#define UNROLL_SIMPLIFY()
+#define UNROLL_SIMPLIFIER(name, function) {#name, [](const Graph& graph, const Context&) { return function(graph); }},
+#include "core/passes/passes.def"
+#undef UNROLL_PASS
+#undef UNROLL_SIMPLIFY
+#undef UNROLL_SIMPLIFIER
+};
 constexpr Pass k_passes[] = {
-    {"recognize", false, told<recognise>},
-    {"fold", false, plain<fold>},
-    {"cse", false, plain<eliminate_common>},
-    {"claim", true, claim_in_precision},
-    {"lower_masks", true, plain<lower_scan_masks>},
-    {"inline_steps", false, told<inline_steps>},
-    {"fold", false, plain<fold>},
-    {"cse", false, plain<eliminate_common>},
-    {"merge_scans", false, told<merge_scans>},
-    {"scan_dce", false, plain<prune_scans>},
-    {"checkpoint", false, checkpoint_if_wanted},
-    {"scan_dce", false, plain<prune_scans>},
-    {"concat_products", false, tuned<concat_products>},
-    {"cse", false, plain<eliminate_common>},
-    {"join_parts", false, plain<join_parts>},
-    {"defer", false, tuned<defer_stateless>},
-    {"split", false, tuned<split_scans>},
-    {"defer", false, tuned<defer>},
-    {"fold", false, plain<fold>},
-    {"cse", false, plain<eliminate_common>},
-    {"scan_dce", false, plain<prune_scans>},
-    {"pack", false, pack_if_wanted},
-    {"restore_lengths", false, restore_lengths_if_wanted},
-    {"split_calls", false, told<split_calls>},
-    {"chunk_scans", false, chunk_if_wanted},
-    {"precision", false, set_precision_of},
-    {"bind_constants", false, plain<bind_constants>},
-    {"fold", false, plain<fold>},
-    {"cse", false, plain<eliminate_common>},
-    {"scan_dce", false, plain<prune_scans>},
-    {"raise_reshapes", false, plain<raise_reshapes>},
-    {"row_groups", false, row_groups_if_wanted},  // within a group slices cost nothing: whole rows are fewer calls
-    {"sum_rows", false, tuned<sum_rows>},
-    {"sink_slices", false, plain<sink_slices>},
-    {"cse", false, plain<eliminate_common>},
-    {"fuse", false, fuse_if_wanted},
-    {"branches", false, order_branches_if_wanted},
-    {"early_exchanges", false, plain<early_exchanges>},
+#define UNROLL_SIMPLIFIER(...)
+#define UNROLL_SIMPLIFY() {"", nullptr},
+#define UNROLL_PASS(name, function, parameters, arguments, condition)                           \
+  {#name, [](const Graph& graph, const Context& context) -> std::shared_ptr<const Graph> {      \
+     [[maybe_unused]] const auto& [backend, options, log, checkpoints] = context;               \
+     [[maybe_unused]] const Capabilities& can = backend.describe();                             \
+     return condition ? function arguments : nullptr;                                           \
+   }},
+#include "core/passes/passes.def"
+#undef UNROLL_PASS
+#undef UNROLL_SIMPLIFY
+#undef UNROLL_SIMPLIFIER
 };
+// No backend runs composites that it did not claim, nor masks of scans.
+constexpr std::string_view k_required[] = {"claim", "lower_masks"};
 // Switches inside plan_memory.
 constexpr std::string_view k_memory_switches[] = {"views", "in_place", "reuse"};
+constexpr std::size_t k_max_rounds = 32;  // of simplifiers
 
 }  // namespace
 
 std::vector<std::string> pass_names() {
   std::vector<std::string> names;
+  for (const Pass& pass : k_simplifiers) names.emplace_back(pass.name);
   for (const Pass& pass : k_passes)
-    if (std::find(names.begin(), names.end(), pass.name) == names.end()) names.emplace_back(pass.name);
+    if (pass.run) names.emplace_back(pass.name);
   names.insert(names.end(), std::begin(k_memory_switches), std::end(k_memory_switches));
   return names;
 }
 
 namespace {
 
+template <class Names>
+bool is_among(const Names& names, std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+std::shared_ptr<const Graph> run_pass(const Pass& pass, std::shared_ptr<const Graph> graph, const Context& context) {
+  if (is_among(context.options.without, pass.name) && !is_among(k_required, pass.name)) return graph;
+  check_interruption();
+  context.log->begin(pass.name);
+  const auto result = pass.run(*graph, context);
+  if (!result) return graph;
+  if (context.options.verify_each) verify(*result);
+  return result;
+}
+
+std::shared_ptr<const Graph> simplify(std::shared_ptr<const Graph> graph, const Context& context) {
+  constexpr std::size_t n = std::size(k_simplifiers);
+  std::size_t unchanged = 0;  // passes in a row
+  for (std::size_t i = 0; unchanged < n && i < n * k_max_rounds; ++i) {
+    const auto before = graph;
+    graph = run_pass(k_simplifiers[i % n], before, context);
+    unchanged = is_same_graph(*before, *graph) ? unchanged + 1 : 0;
+  }
+  return graph;
+}
+
 std::shared_ptr<const Graph> run_passes(const Graph& graph, const Context& context) {
-  const PlanOptions& options = context.options;
   const auto known = pass_names();
-  for (const std::string& name : options.without)
-    if (std::find(known.begin(), known.end(), name) == known.end())
+  for (const std::string& name : context.options.without)
+    if (!is_among(known, name))
       throw Error(ErrorKind::usage, "plan", "unknown pass '" + name + "'", "See pass_names()");
-  std::shared_ptr<const Graph> result = copy_graph(graph);
+  std::shared_ptr<const Graph> result = copy_graph(graph), simplified;
   for (const Pass& pass : k_passes) {
-    const bool off = std::find(options.without.begin(), options.without.end(), pass.name) != options.without.end();
-    if (off && !pass.required) continue;
-    check_interruption();
-    context.log->begin(pass.name);
-    result = pass.run(*result, context);
-    if (options.verify_each) verify(*result);
+    if (pass.run) result = run_pass(pass, result, context);
+    else if (!simplified || !is_same_graph(*simplified, *result)) simplified = result = simplify(result, context);
   }
   verify(*result, Stage::planned);
   return result;

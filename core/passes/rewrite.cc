@@ -40,7 +40,7 @@ std::shared_ptr<Graph> rewrite(const Graph& source, const RewriteRule& rule, std
     for (const ValueId& id : node.inputs) operands.push_back(at(id));
     const OriginScope of_node(*target, node.origin);
     map[i] = rule({source, static_cast<std::int32_t>(i), node, operands, *target});
-    if (map[i].empty()) map[i] = target->append_copy(node, operands);
+    if (map[i].empty()) map[i] = target->append_copy(source, node, operands);
   }
   for (const NamedValue& output : source.outputs()) target->output(output.name, at(output.value));
   for (const ValueId& id : more) target->output("extra" + std::to_string(target->outputs().size()), at(id));

@@ -39,7 +39,7 @@ Value Importer::copy(Frame& frame, Graph& to, ValueId id, std::map<ValueId, Valu
   const Node& node = frame.graph.node(id.node);
   std::vector<Value> inputs;
   for (const ValueId input : node.inputs) inputs.push_back(done.at(input));
-  const std::vector<Value> outputs = to.append_copy(node, inputs);
+  const std::vector<Value> outputs = to.append_copy(frame.graph, node, inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) done.insert({{id.node, static_cast<std::int32_t>(i)}, outputs[i]});
   return done.at(id);
 }

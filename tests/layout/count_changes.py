@@ -68,7 +68,7 @@ KINDS = {
 }
 LIMITS = {
     "files to add a primitive": 5, "files to add a composite": 2, "files to add a task": 17,
-    "files to add a config key": 4, "files to add a command": 2, "files to add a pass": 4,
+    "files to add a config key": 4, "files to add a command": 2, "files to add a pass": 3,
 }
 
 

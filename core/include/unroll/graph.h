@@ -155,8 +155,9 @@ class UNROLL_API Graph {
                             std::shared_ptr<const Graph> body = nullptr);
   Value append_one(Op op, std::span<const Value> inputs, Attributes attributes = {},
                    std::shared_ptr<const Graph> body = nullptr);
-  // A copy of `node`, of any graph, with these operands: its op, attributes, body and origin.
-  std::vector<Value> append_copy(const Node& node, std::span<const Value> inputs);
+  // A copy of `node` of `source` with these operands: its op, attributes, body and origin. Operands that have the types
+  // of those in `source` are not checked again.
+  std::vector<Value> append_copy(const Graph& source, const Node& node, std::span<const Value> inputs);
 
   std::span<const Node> nodes() const { return nodes_; }
   const Node& node(std::int32_t id) const { return nodes_[static_cast<std::size_t>(id)]; }
@@ -173,6 +174,9 @@ class UNROLL_API Graph {
  private:
   friend struct GraphEdit;  // core/ir/graph_edit.h: tests break graphs on purpose
   friend class OriginScope;
+  std::vector<ValueId> ids_of(Op op, std::span<const Value> inputs) const;
+  std::vector<Value> append_node(Node node);
+
   std::vector<Node> nodes_;
   std::vector<NamedValue> inputs_;
   std::vector<NamedValue> outputs_;

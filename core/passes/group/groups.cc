@@ -138,7 +138,7 @@ class Rebuild {
     const Node& node = graph_.node(id);
     std::vector<Value> operands;
     for (const ValueId& operand : node.inputs) operands.push_back(values_.at(operand));
-    const auto values = target_->append_copy(node, operands);
+    const auto values = target_->append_copy(graph_, node, operands);
     for (std::size_t k = 0; k < values.size(); ++k) values_[{id, static_cast<std::int32_t>(k)}] = values[k];
   }
 

@@ -165,7 +165,7 @@ class Analysis {
         operands.push_back(moves ? gather(value, order) : value);
       }
       if (n.op == Op::select && live_[index(n.inputs[0])]) map[i] = {broadcast(operands[1], shape(i))};
-      else map[i] = target->append_copy(n, operands);
+      else map[i] = target->append_copy(body_, n, operands);
     }
     for (const NamedValue& output : body_.outputs())
       target->output(output.name, map[index(output.value)][static_cast<std::size_t>(output.value.output)]);

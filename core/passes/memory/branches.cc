@@ -208,7 +208,7 @@ std::shared_ptr<const Graph> in_order(const Graph& graph, const std::vector<std:
     const Node& node = graph.nodes()[i];
     std::vector<Value> operands;
     for (const ValueId& id : node.inputs) operands.push_back(at(id));
-    map[i] = target->append_copy(node, operands);
+    map[i] = target->append_copy(graph, node, operands);
   }
   for (const NamedValue& output : graph.outputs()) target->output(output.name, at(output.value));
   return target;

@@ -28,8 +28,4 @@ std::shared_ptr<const Graph> in_order(const Graph& graph, const std::vector<std:
 // The forks whose nodes are neighbours, branch after branch.
 std::vector<Fork> neighbouring_branches(const Graph& graph);
 
-// Sums over ranks come as soon as their operands are known, in the order that they have: what none needs may run
-// while messages travel. All ranks have them in one order.
-std::shared_ptr<const Graph> early_exchanges(const Graph& graph);
-
 }  // namespace unroll

@@ -71,7 +71,7 @@ Batched BodyMoves::outside(const ValueId& id) {
     } else {
       std::vector<Value> plain;
       for (const Batched& operand : operands) plain.push_back(operand.value);
-      result = {at_.target.append_copy(node(i), plain)[static_cast<std::size_t>(id.output)], false};
+      result = {at_.target.append_copy(body_, node(i), plain)[static_cast<std::size_t>(id.output)], false};
     }
   }
   outside_[id] = result;
@@ -129,7 +129,7 @@ std::vector<Value> BodyMoves::rebuild(std::vector<bool> moves) {
     if (moves_[i] || node(i).op == Op::input) continue;
     std::vector<Value> in;
     for (const ValueId& id : node(i).inputs) in.push_back(map.at(id));
-    const auto values = inner->append_copy(node(i), in);
+    const auto values = inner->append_copy(body_, node(i), in);
     for (std::size_t k = 0; k < values.size(); ++k)
       map[{static_cast<std::int32_t>(i), static_cast<std::int32_t>(k)}] = values[k];
   }

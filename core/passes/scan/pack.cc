@@ -64,7 +64,7 @@ class Packing {
     if (n.op == Op::input) return;
     std::vector<Value> operands;
     for (const ValueId& id : n.inputs) operands.push_back(padded(id));
-    const auto values = target_->append_copy(n, operands);
+    const auto values = target_->append_copy(graph_, n, operands);
     for (std::size_t k = 0; k < values.size(); ++k) padded_values_[output_of(i, k)] = values[k];
   }
   void emit_node(std::size_t i) {

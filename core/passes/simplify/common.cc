@@ -81,7 +81,7 @@ std::shared_ptr<const Graph> eliminate(const Graph& graph) {
     for (const Value& v : at.operands) operands.push_back(v.id());
     if (is_commutative(at.node.op)) std::sort(operands.begin(), operands.end());
     std::vector<Value>& known = seen[{at.node.op, operands, payloads.of(at.node)}];
-    if (known.empty()) known = at.target.append_copy(at.node, at.operands);
+    if (known.empty()) known = at.target.append_copy(at.source, at.node, at.operands);
     return known;
   });
 }

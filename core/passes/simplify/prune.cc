@@ -48,7 +48,7 @@ std::shared_ptr<const Graph> cut(const Graph& body, const std::vector<bool>& inp
     const Node& node = marked.nodes()[i];
     std::vector<Value> operands;
     for (const ValueId& id : node.inputs) operands.push_back(at(id));
-    map[i] = result->append_copy(node, operands);
+    map[i] = result->append_copy(marked, node, operands);
   }
   for (std::size_t i = 0; i < outputs.size(); ++i)
     if (outputs[i]) result->output(body.outputs()[i].name, at(values[i].id()));

@@ -76,7 +76,7 @@ class Exposing {
     }
     by_rows_.push_back(by_rows);
     if (node.op == Op::scan) return add_loop(node, id, operands);
-    values_.push_back(result_.graph->append_copy(node, operands));
+    values_.push_back(result_.graph->append_copy(source_, node, operands));
     if (node.op == Op::constant) return;
     const bool saves = node.op != Op::gradient && node.attributes.get_or<std::int64_t>("saved_bytes", 0) > 0;
     for (std::size_t k = 0; k + (saves ? 1 : 0) < node.outputs.size(); ++k) expose({id, static_cast<std::int32_t>(k)});

@@ -250,7 +250,7 @@ Tensor LayerWalk::constant(Value value) {
     const Node& node = graph.node(each.node);
     std::vector<Value> in;
     for (const ValueId input : node.inputs) in.push_back(done.at(input));
-    const std::vector<Value> out = part.append_copy(node, in);
+    const std::vector<Value> out = part.append_copy(graph, node, in);
     for (std::size_t k = 0; k < out.size(); ++k) done.insert({{each.node, static_cast<std::int32_t>(k)}, out[k]});
   }
   part.output("value", done.at(value.id()));
