@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <string_view>
 
+#include "backends/common/print_rows.h"
 #include "core/support/formats.h"
 #include "unroll/error.h"
 
@@ -23,6 +25,62 @@ template <class... Numbers>
 std::string formatted(const std::string& format, Numbers... numbers) {
   char text[64];
   std::snprintf(text, sizeof(text), format.c_str(), numbers...);
+  return text;
+}
+
+// Partial results of the threads of a row, halved again and again: the count need not be a power of two.
+constexpr std::string_view k_cpp = R"(template <class T>
+inline T unroll_sum(T a, T b) { return a + b; }
+inline int unroll_sum(int a, int b) { return int(uint(a) + uint(b)); }
+template <class T>
+inline T unroll_max(T a, T b) { return a > b || a != a ? a : b; }
+template <class T>
+inline T unroll_row_sum(T x) { return x; }
+template <class T>
+inline T unroll_row_max(T x) { return x; }
+)";
+constexpr std::string_view k_cuda = R"(template <class T>
+__device__ inline T unroll_sum(T a, T b) { return a + b; }
+__device__ inline int unroll_sum(int a, int b) { return int(uint(a) + uint(b)); }
+template <class T>
+__device__ inline T unroll_max(T a, T b) { return a > b || a != a ? a : b; }
+#define UNROLL_ROW_REDUCTION(kind)                                      \
+  template <class T>                                                    \
+  __device__ inline T unroll_row_##kind(T x) {                          \
+    __shared__ T part[1024];                                            \
+    const unsigned lane = threadIdx.x;                                  \
+    part[lane] = x;                                                     \
+    for (unsigned n = blockDim.x; n > 1; n = (n + 1) / 2) {             \
+      const unsigned half = (n + 1) / 2;                                \
+      __syncthreads();                                                  \
+      if (lane + half < n)                                              \
+        part[lane] = unroll_##kind(part[lane], part[lane + half]);      \
+    }                                                                   \
+    __syncthreads();                                                    \
+    const T all = part[0];                                              \
+    __syncthreads();                                                    \
+    return all;                                                         \
+  }
+UNROLL_ROW_REDUCTION(sum)
+UNROLL_ROW_REDUCTION(max)
+)";
+constexpr std::string_view k_glsl = R"(float unroll_sum(float a, float b) { return a + b; }
+int unroll_sum(int a, int b) { return int(uint(a) + uint(b)); }
+float unroll_max(float a, float b) { return a > b || isnan(a) ? a : b; }
+int unroll_max(int a, int b) { return a > b ? a : b; }
+)";
+
+// GLSL has neither templates nor pasted names.
+std::string glsl_reductions(const std::string& type) {
+  const std::string part = "unroll_" + type + "_part";
+  std::string text = "shared " + type + " " + part + "[256];\n";
+  for (const std::string kind : {"sum", "max"}) {
+    text += type + " unroll_row_" + kind + "(" + type + " x) {\n  const uint lane = gl_LocalInvocationID.x;\n";
+    text += "  " + part + "[lane] = x;\n  for (uint span = 128u; span > 0u; span /= 2u) {\n    barrier();\n";
+    text += "    if (lane < span) " + part + "[lane] = unroll_" + kind + "(" + part + "[lane], " + part;
+    text += "[lane + span]);\n  }\n  barrier();\n  const " + type + " all = " + part + "[0];\n";
+    text += "  barrier();\n  return all;\n}\n";
+  }
   return text;
 }
 
@@ -141,6 +199,15 @@ std::string right_side(Dialect dialect, const Instruction& i) {
     }
   }
   return result;
+}
+
+std::string print_row_prelude(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::cpp: return std::string(k_cpp);
+    case Dialect::cuda: return std::string(k_cuda);
+    case Dialect::glsl: return std::string(k_glsl) + glsl_reductions("float") + glsl_reductions("int");
+  }
+  return {};
 }
 
 }  // namespace unroll::common

@@ -7,6 +7,7 @@
 #include "backends/cpu/calls/packed_matmul.h"
 #include "backends/cpu/gemm/openblas.h"
 #include "backends/cpu/runtime/program.h"
+#include "backends/cpu/runtime/simple_call.h"
 #include "backends/cpu/scan/state.h"
 #include "core/support/text/counted.h"
 #include "unroll/error.h"
@@ -18,23 +19,6 @@ namespace {
 using Index = std::int64_t;
 
 const std::int32_t* ints_at(const Ref& ref, const Frame& f) { return reinterpret_cast<const std::int32_t*>(ref.in(f)); }
-
-// A call that runs a function over resolved operands.
-template <class F>
-class Simple : public Call {
- public:
-  Simple(std::string implementation, F run) : implementation_(std::move(implementation)), run_(std::move(run)) {}
-  void run(const Frame& frame, const Part& part) override { run_(frame, part); }
-  std::string implementation() const override { return implementation_; }
-
- private:
-  std::string implementation_;
-  F run_;
-};
-template <class F>
-std::unique_ptr<Call> simple(std::string implementation, F run) {
-  return std::make_unique<Simple<F>>(std::move(implementation), std::move(run));
-}
 
 struct At {
   const PlanView& view;
@@ -357,125 +341,6 @@ std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t id, std::size
   for (const MakerRow& row : k_makers)
     if (row.op == node.op) return row.make(at);
   throw Error(ErrorKind::unsupported, "cpu", "no kernel for " + std::string(op_info(node.op).name));
-}
-
-Matmul matmul_of(const PlanView& view, std::int32_t id) {
-  const Node& node = view.graph().node(id);
-  const Type &a = view.graph().type(node.inputs[0]), &b = view.graph().type(node.inputs[1]);
-  Matmul m = make_matmul(a, b, node.attributes.get<bool>("transpose_a"), node.attributes.get<bool>("transpose_b"));
-  m.result = node.outputs[0].dtype;
-  // Only single matrices come with a distance of rows; strides of batches say no more than their shape does.
-  if (a.shape.rank() > 2) return m;
-  if (!view.storage(node.inputs[0]).strides.empty()) m.a_stride = view.strides(node.inputs[0])[0];
-  if (!view.storage(node.inputs[1]).strides.empty()) m.b_stride = view.strides(node.inputs[1])[0];
-  return m;
-}
-
-bool is_constant_matmul(const Plan& plan, std::int32_t id) {
-  const Node& node = plan.graph->node(id);
-  if (node.op != Op::matmul || node.inputs.size() > 2 || node.attributes.get<bool>("transpose_a")) return false;
-  const Type& type = plan.graph->type(node.inputs[1]);
-  return plan.graph->node(node.inputs[1].node).op == Op::constant && type.shape.rank() == 2 &&
-         type.shape.elements() > 0;
-}
-
-ConstantProduct::ConstantProduct(const PlanView& view, std::int32_t id) {
-  const Matmul m = matmul_of(view, id);
-  const Node& constant = view.graph().node(view.graph().node(id).inputs[1].node);
-  weights_ = view.state.weights.get(constant.attributes.get<std::shared_ptr<const Tensor>>("value"), m,
-                                    format_of(m, view.plan.weights));
-  scratch_bytes_ = aligned(packed_scratch_bytes(m));
-  scratch_ = std::make_shared<Bytes>(scratch_bytes_ * static_cast<std::size_t>(view.parts));
-}
-Block ConstantProduct::run(const Matmul& matmul, const void* a, void* c, const Part& part) const {
-  return run_weights(matmul, a, *weights_, c, part,
-                     scratch_->data() + static_cast<std::size_t>(part.index) * scratch_bytes_);
-}
-std::string ConstantProduct::name() const {
-  const bool plain = weights_->format == WeightFormat::f32;
-  return "matmul, packed once" + (plain ? "" : std::string(", ") + weight_kernels(weights_->format).name);
-}
-
-std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id) {
-  const Matmul m = matmul_of(view, id);
-  const ConstantProduct product(view, id);
-  const Ref a = view.ref(view.graph().node(id).inputs[0]), c = view.ref(ValueId{id, 0});
-  return simple(product.name(), [=](const Frame& f, const Part& part) {
-    product.run(first_rows(m, f.rows.of(m.m)), a.in(f), c.in(f), part);
-  });
-}
-
-bool is_packed_matmul(const PlanView& view, std::int32_t id, const ScanForm& form) {
-  return form.product(id) && matmul_of(view, id).single();
-}
-
-std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& view, std::int32_t id, const ColumnSplit* split) {
-  const Node& node = view.graph().node(id);
-  std::size_t none = 0;
-  const At at{view, node, id, none};
-  const PackedMatmul::Operands operands{at.in(0), at.in(1), at.out()};
-  if (!split) return std::make_unique<PackedMatmul>(matmul_of(at.view, at.id), operands, view.parts);
-  return std::make_unique<PackedMatmul>(matmul_of(at.view, at.id), operands, split->product(id), view.parts);
-}
-
-namespace {
-
-// The scan lets a next state live in the first per-step output of the same value (scan.cc).
-bool shares_state(std::span<const NamedValue> outputs, std::size_t n_states, std::size_t k) {
-  if (k < n_states) return false;
-  const auto same = [&](const NamedValue& other) { return other.value == outputs[k].value; };
-  const auto states = outputs.first(n_states), earlier = outputs.subspan(n_states, k - n_states);
-  return std::any_of(states.begin(), states.end(), same) && std::none_of(earlier.begin(), earlier.end(), same);
-}
-
-}  // namespace
-
-std::vector<OutputPiece> output_pieces(const PlanView& view, int n_states) {
-  std::vector<OutputPiece> pieces;
-  const auto outputs = view.graph().outputs();
-  for (std::size_t k = 0; k < outputs.size(); ++k) {
-    const Storage& from = view.plan.outputs[k];
-    const Ref to = view.ref(Storage{Storage::Place::output, static_cast<std::int32_t>(k), 0, {}});
-    const Type& type = view.graph().type(outputs[k].value);
-    if (view.ref(from) == to || type.bytes() == 0 || shares_state(outputs, static_cast<std::size_t>(n_states), k))
-      continue;
-    bool staged = false;
-    for (std::size_t other = 0; other < outputs.size(); ++other)
-      staged |= other != k && from.place == Storage::Place::input && view.plan.donors[other] == from.index;
-    pieces.push_back({type, view.ref(from), to, staged});
-  }
-  return pieces;
-}
-
-std::unique_ptr<Call> make_output_copies(const PlanView& view, int n_states) {
-  const std::vector<OutputPiece> pieces = output_pieces(view, n_states);
-  std::size_t staged_bytes = 0;
-  for (const OutputPiece& piece : pieces)
-    if (piece.staged) staged_bytes += piece.type.bytes();
-  if (pieces.empty()) return nullptr;
-  const auto copy_bytes = [](std::size_t bytes, const std::byte* from, std::byte* to, const Part& part) {
-    const Range r = part.share(static_cast<std::int64_t>(bytes), 64);
-    if (from != to && !r.empty()) std::copy(from + r.begin, from + r.end, to + r.begin);
-  };
-  const auto bytes_of = [](const OutputPiece& p, const Frame& f) {
-    return static_cast<std::size_t>(f.rows.of(static_cast<Index>(p.type.bytes())));
-  };
-  auto stage = std::make_shared<Bytes>(staged_bytes);
-  const std::string name = "copy of " + std::to_string(pieces.size());
-  return simple(name, [pieces, stage, copy_bytes, bytes_of](const Frame& f, const Part& part) {
-    std::byte* at = stage->data();
-    for (const OutputPiece& p : pieces)
-      if (p.staged) {
-        copy_bytes(bytes_of(p, f), p.from.in(f), at, part);
-        at += p.type.bytes();
-      }
-    if (stage->size() > 0) part.sync();
-    at = stage->data();
-    for (const OutputPiece& p : pieces) {
-      copy_bytes(bytes_of(p, f), p.staged ? at : p.from.in(f), p.to.in(f), part);
-      if (p.staged) at += p.type.bytes();
-    }
-  });
 }
 
 }  // namespace unroll::cpu

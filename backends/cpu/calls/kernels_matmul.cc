@@ -6,32 +6,16 @@
 #include <string>
 
 #include "backends/cpu/calls/kernels.h"
-#include "backends/cpu/gemm/gemm.h"
-#include "backends/cpu/kernels/elementwise.h"
+#include "backends/cpu/gemm/product_cut.h"
 #include "unroll/error.h"
 
 namespace unroll::cpu {
 
+using namespace cut;
+
 namespace {
 
-using Index = std::int64_t;
-
-constexpr Index k_rows_at_once = 240;  // a transposed block of a stays in L2
 constexpr Index k_alignment = 64;
-
-std::byte* at(void* base, Index bytes) { return static_cast<std::byte*>(base) + bytes; }
-const std::byte* at(const void* base, Index bytes) { return static_cast<const std::byte*>(base) + bytes; }
-
-Index bytes_of(DType dtype) { return static_cast<Index>(dtype_bytes(dtype)); }
-Index stored_bytes(const Matmul& matmul) { return bytes_of(matmul.dtype); }  // of an element of a and b
-Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
-Index panels_of(const Matmul& matmul, const GemmKernels& kernels) { return ceil_div(matmul.n, kernels.columns); }
-
-// Many rows: each part takes its rows of c and needs all of b. Otherwise each part takes its panels.
-bool split_by_rows(Index m, Index panels, int parts) {
-  constexpr Index k_enough_rows = 64;
-  return m >= k_enough_rows * parts || panels < parts;
-}
 
 // A single column is a single row of the transposed product, and a stored column is a row when it is contiguous.
 Matmul turned(const Matmul& matmul, bool& swapped) {
@@ -64,51 +48,8 @@ Way way_of(const Matmul& matmul, const GemmKernels& kernels) {
   return matmul.m <= kernels.few_rows ? Way::rows : Way::blocks;
 }
 
-// [rows, columns], converted where the dtypes differ; strides in elements.
-void copy_rows(DType from, DType to, const void* x, Index x_stride, Index rows, Index columns, void* y,
-               Index y_stride) {
-  const Index size = bytes_of(to);
-  if (from != to)
-    return tile_function(Op::cast, from, to)({y, x, nullptr, nullptr, y_stride * size, x_stride * bytes_of(from), 0, 0,
-                                              static_cast<std::size_t>(rows), static_cast<std::size_t>(columns)});
-  for (Index i = 0; i < rows; ++i)
-    std::memcpy(at(y, i * y_stride * size), at(x, i * x_stride * size), static_cast<std::size_t>(columns * size));
-}
-
-// Whether products read another a than the one that is stored.
-bool converts_a(const Matmul& matmul, const GemmKernels& kernels) {
-  return matmul.transpose_a || matmul.dtype != kernels.operand || matmul.a_stride % kernels.a_multiple != 0;
-}
-// A packed k.
-Index depth_of(const GemmKernels& kernels, Index k) { return ceil_div(k, kernels.k_multiple) * kernels.k_multiple; }
-Index k_start(const GemmKernels& kernels, Index k, Index step, Index steps) {
-  return cpu::k_start(k, step, steps, kernels.k_multiple);
-}
 // Rows of a copied block lie this much further apart than its k, so that they fall in different sets.
 Index skew_of(const GemmKernels& kernels) { return std::max<Index>(16, kernels.k_multiple); }
-Index whole_tiles(const GemmKernels& kernels, Index rows) {
-  return std::max<Index>(1, rows / kernels.tile_rows) * kernels.tile_rows;
-}
-
-// Panels of so many k that stay in L2. More of few k pay for bf16, whose products are short beside what they write.
-Index panels_at_once(const GemmKernels& kernels, Index depth) {
-  if (kernels.operand != DType::bf16 && depth < kernels.k_block) return kernels.panels_at_once;
-  return std::max<Index>(1, kernels.panels_at_once * kernels.k_block / std::max<Index>(1, depth));
-}
-
-// How k, columns and rows are cut. Results of 16 bits are summed in one go, with fewer columns and rows at once.
-struct Cut {
-  Index k_steps, depth, panels, rows;
-};
-Cut cut_of(const Matmul& matmul, const GemmKernels& kernels) {
-  const Index most = kernels.k_block + (kernels.k_multiple == 1 ? 0 : kernels.k_multiple);  // where blocks begin varies
-  const Index depth = std::max<Index>(1, std::min(matmul.k, most));
-  const Index rows = whole_tiles(kernels, k_rows_at_once);
-  const Index blocks = k_blocks(matmul.k, kernels.k_block);
-  if (!is_half(matmul.result)) return {blocks, depth, panels_at_once(kernels, depth), rows};
-  const auto share = [&](Index n) { return std::max<Index>(1, n * depth / std::max<Index>(1, matmul.k)); };
-  return {1, std::max<Index>(1, matmul.k), panels_at_once(kernels, matmul.k), std::max(kernels.tile_rows, share(rows))};
-}
 
 bool is_far_wider(const Matmul& matmul, const GemmKernels& kernels, int parts) {
   constexpr Index k_enough_blocks = 4;
@@ -190,8 +131,8 @@ Rowwise rows_of_a(const Product& p, Index row, Index m, Index k0, Index depth, v
 void multiply_rows_of(const Product& p, Range rows, const Cut& cut, Index column, Index columns, Index step,
                       const void* packed, Range panels, void* a_block) {
   const Matmul& mm = p.matmul;
-  const Index k0 = k_start(p.kernels, mm.k, step, cut.k_steps);
-  const Index depth = k_start(p.kernels, mm.k, step + 1, cut.k_steps) - k0;
+  const Index k0 = block_start(p.kernels, mm.k, step, cut.k_steps);
+  const Index depth = block_start(p.kernels, mm.k, step + 1, cut.k_steps) - k0;
   const Index panel_stride = depth_of(p.kernels, depth) * p.kernels.columns;
   const Range mine{column + panels.begin * p.kernels.columns,
                    column + std::min(panels.end * p.kernels.columns, columns)};
@@ -211,8 +152,8 @@ struct BlockOfB {
 };
 void pack_block(const Product& p, const BlockOfB& block, Range panels, std::byte* packed) {
   const Matmul& mm = p.matmul;
-  const Index steps = cut_of(mm, p.kernels).k_steps, k0 = k_start(p.kernels, mm.k, block.step, steps);
-  const Index depth = k_start(p.kernels, mm.k, block.step + 1, steps) - k0;
+  const Index steps = cut_of(mm, p.kernels).k_steps, k0 = block_start(p.kernels, mm.k, block.step, steps);
+  const Index depth = block_start(p.kernels, mm.k, block.step + 1, steps) - k0;
   const Index corner = mm.transpose_b ? block.column * mm.b_stride + k0 : k0 * mm.b_stride + block.column;
   p.kernels.pack(p.b_at(corner), mm.b_stride, mm.transpose_b, depth, block.columns, panels.begin, panels.end,
                  depth_of(p.kernels, depth) * p.kernels.columns, packed);
@@ -394,94 +335,6 @@ bool computes_whole_rows(const Matmul& matmul, int parts) {
   if (way_of(matmul, kernels) != Way::blocks) return parts == 1;
   const Index panels = panels_of(matmul, kernels);
   return panels <= cut_of(matmul, kernels).panels && (parts == 1 || split_by_rows(matmul.m, panels, parts));
-}
-
-bool computes_whole_rows_packed(const Matmul& matmul, int parts) {
-  return parts == 1 || split_by_rows(matmul.m, panels_of(matmul, gemm_kernels(matmul.dtype)), parts);
-}
-
-std::size_t packed_bytes(const Matmul& matmul) {
-  if (!matmul.single() || matmul.transpose_a)
-    throw Error(ErrorKind::internal, "cpu matmul", "only a plain product with a row-major a has a packed b");
-  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
-  return static_cast<std::size_t>(panels_of(matmul, kernels) * kernels.columns * depth_of(kernels, matmul.k) *
-                                  bytes_of(kernels.operand));
-}
-
-void run_pack(const Matmul& matmul, const void* b, void* packed, const Part& part) {
-  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
-  const Range mine = part.share(panels_of(matmul, kernels));
-  kernels.pack(b, matmul.b_stride, matmul.transpose_b, matmul.k, matmul.n, mine.begin, mine.end,
-               depth_of(kernels, matmul.k) * kernels.columns, packed);
-}
-
-void run_pack_columns(const Matmul& matmul, const void* b, Index groups, Range own, void* packed) {
-  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
-  const Index size = bytes_of(kernels.operand), k = matmul.k, group = matmul.n / groups, width = own.end - own.begin;
-  const Index columns = groups * width, panel_bytes = depth_of(kernels, k) * kernels.columns * size;
-  const auto column_of = [&](Index c) { return c / width * group + own.begin + c % width; };
-  const auto from = [&](Index column) {
-    return at(b, (matmul.transpose_b ? column * matmul.b_stride : column) * stored_bytes(matmul));
-  };
-  for (Index first = 0; first < columns; first += kernels.columns) {
-    std::byte* panel = at(packed, first / kernels.columns * panel_bytes);
-    const Index last = std::min(first + kernels.columns, columns);
-    const bool filled_up = last - first < kernels.columns || depth_of(kernels, k) > k;
-    if (filled_up) std::memset(panel, 0, static_cast<std::size_t>(panel_bytes));
-    for (Index c = first; c < last;) {  // a run of columns of one group
-      const Index count = std::min(last - c, width - c % width);
-      std::byte* to = at(panel, (c - first) * size * (kernels.pack_columns ? 2 : 1));  // pairs lie together
-      const void* source = from(column_of(c));
-      if (kernels.pack_columns) {
-        kernels.pack_columns(source, matmul.b_stride, matmul.transpose_b, k, count, to);
-      } else if (matmul.transpose_b) {
-        kernels.transpose(source, matmul.b_stride, count, k, to, kernels.columns);
-      } else {
-        copy_rows(matmul.dtype, kernels.operand, source, matmul.b_stride, k, count, to, kernels.columns);
-      }
-      c += count;
-    }
-  }
-}
-
-std::size_t packed_scratch_bytes(const Matmul& matmul) {
-  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
-  if (!converts_a(matmul, kernels)) return 0;
-  const Cut cut = cut_of(matmul, kernels);
-  return static_cast<std::size_t>(std::min(cut.rows, matmul.m) * depth_of(kernels, cut.depth) *
-                                  bytes_of(kernels.operand));
-}
-
-Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Part& part, void* scratch) {
-  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
-  const Index panels = panels_of(matmul, kernels);
-  const bool by_rows = split_by_rows(matmul.m, panels, part.count);
-  const Range rows = by_rows ? part.share(matmul.m) : Range{0, matmul.m};
-  const Range mine = by_rows ? Range{0, panels} : part.share(panels);
-  const Block block{rows, {mine.begin * kernels.columns, std::min(mine.end * kernels.columns, matmul.n)}};
-  if (block.empty()) return block;
-  const Index panel_stride = depth_of(kernels, matmul.k) * kernels.columns;
-  const auto a_at = [&](Index row, Index k) { return at(a, (row * matmul.a_stride + k) * stored_bytes(matmul)); };
-  const auto c_at = [&](Index row) { return at(c, row * matmul.c_stride * bytes_of(matmul.result)); };
-  if (!converts_a(matmul, kernels)) {
-    kernels.multiply(rows.end - rows.begin, matmul.n, matmul.k, a_at(rows.begin, 0), matmul.a_stride, packed,
-                     panel_stride, mine.begin, mine.end, false, c_at(rows.begin), matmul.c_stride, matmul.result);
-    return block;
-  }
-  const Cut cut = cut_of(matmul, kernels);
-  for (Index step = 0; step < cut.k_steps; ++step) {
-    const Index k0 = k_start(kernels, matmul.k, step, cut.k_steps);
-    const Index depth = k_start(kernels, matmul.k, step + 1, cut.k_steps) - k0;
-    for (Index row = rows.begin; row < rows.end; row += cut.rows) {
-      const Index m = std::min(cut.rows, rows.end - row);
-      const Index stride = depth_of(kernels, depth);
-      copy_rows(matmul.dtype, kernels.operand, a_at(row, k0), matmul.a_stride, m, depth, scratch, stride);
-      kernels.multiply(m, matmul.n, depth, scratch, stride,
-                       at(packed, k0 * kernels.columns * bytes_of(kernels.operand)), panel_stride, mine.begin, mine.end,
-                       step > 0, c_at(row), matmul.c_stride, matmul.result);
-    }
-  }
-  return block;
 }
 
 }  // namespace unroll::cpu

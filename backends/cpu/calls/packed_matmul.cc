@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/calls/packed_matmul.h"
 
+#include "backends/cpu/runtime/program.h"
+#include "backends/cpu/runtime/simple_call.h"
 #include "unroll/ops.h"
 
 namespace unroll::cpu {
@@ -83,6 +85,63 @@ std::vector<Access> PackedMatmul::accesses() const {
   const Owner owner{split_.units, split_.apart ? offset : offset % (split_.units * size), size, split_.apart};
   return {{at_.a, bytes_of(matmul_.dtype, (matmul_.m - 1) * matmul_.a_stride + matmul_.k)},
           {at_.c, bytes_of(matmul_.result, matmul_.m * matmul_.c_stride), owner, true}};
+}
+
+Matmul matmul_of(const PlanView& view, std::int32_t id) {
+  const Node& node = view.graph().node(id);
+  const Type &a = view.graph().type(node.inputs[0]), &b = view.graph().type(node.inputs[1]);
+  Matmul m = make_matmul(a, b, node.attributes.get<bool>("transpose_a"), node.attributes.get<bool>("transpose_b"));
+  m.result = node.outputs[0].dtype;
+  // Only single matrices come with a distance of rows; strides of batches say no more than their shape does.
+  if (a.shape.rank() > 2) return m;
+  if (!view.storage(node.inputs[0]).strides.empty()) m.a_stride = view.strides(node.inputs[0])[0];
+  if (!view.storage(node.inputs[1]).strides.empty()) m.b_stride = view.strides(node.inputs[1])[0];
+  return m;
+}
+
+bool is_constant_matmul(const Plan& plan, std::int32_t id) {
+  const Node& node = plan.graph->node(id);
+  if (node.op != Op::matmul || node.inputs.size() > 2 || node.attributes.get<bool>("transpose_a")) return false;
+  const Type& type = plan.graph->type(node.inputs[1]);
+  return plan.graph->node(node.inputs[1].node).op == Op::constant && type.shape.rank() == 2 &&
+         type.shape.elements() > 0;
+}
+
+ConstantProduct::ConstantProduct(const PlanView& view, std::int32_t id) {
+  const Matmul m = matmul_of(view, id);
+  const Node& constant = view.graph().node(view.graph().node(id).inputs[1].node);
+  weights_ = view.state.weights.get(constant.attributes.get<std::shared_ptr<const Tensor>>("value"), m,
+                                    format_of(m, view.plan.weights));
+  scratch_bytes_ = aligned(packed_scratch_bytes(m));
+  scratch_ = std::make_shared<Bytes>(scratch_bytes_ * static_cast<std::size_t>(view.parts));
+}
+Block ConstantProduct::run(const Matmul& matmul, const void* a, void* c, const Part& part) const {
+  return run_weights(matmul, a, *weights_, c, part,
+                     scratch_->data() + static_cast<std::size_t>(part.index) * scratch_bytes_);
+}
+std::string ConstantProduct::name() const {
+  const bool plain = weights_->format == WeightFormat::f32;
+  return "matmul, packed once" + (plain ? "" : std::string(", ") + weight_kernels(weights_->format).name);
+}
+
+std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id) {
+  const Matmul m = matmul_of(view, id);
+  const ConstantProduct product(view, id);
+  const Ref a = view.ref(view.graph().node(id).inputs[0]), c = view.ref(ValueId{id, 0});
+  return simple(product.name(), [=](const Frame& f, const Part& part) {
+    product.run(first_rows(m, f.rows.of(m.m)), a.in(f), c.in(f), part);
+  });
+}
+
+bool is_packed_matmul(const PlanView& view, std::int32_t id, const ScanForm& form) {
+  return form.product(id) && matmul_of(view, id).single();
+}
+
+std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& view, std::int32_t id, const ColumnSplit* split) {
+  const Node& node = view.graph().node(id);
+  const PackedMatmul::Operands operands{view.ref(node.inputs[0]), view.ref(node.inputs[1]), view.ref(ValueId{id, 0})};
+  if (!split) return std::make_unique<PackedMatmul>(matmul_of(view, id), operands, view.parts);
+  return std::make_unique<PackedMatmul>(matmul_of(view, id), operands, split->product(id), view.parts);
 }
 
 }  // namespace unroll::cpu

@@ -7,9 +7,12 @@
 #include <array>
 #include <variant>
 
+#include "core/ir/match/polynomial.h"
 #include "unroll/ops.h"
 
 namespace unroll {
+
+using namespace polynomials;
 
 int Atoms::intern(Atom atom) {
   const auto [at, is_new] = ids_.try_emplace(atom, static_cast<int>(atoms_.size()));
@@ -19,39 +22,10 @@ int Atoms::intern(Atom atom) {
 
 namespace {
 
-constexpr std::size_t k_most_terms = 64, k_most_atoms = 4096;
-struct TooLarge {};
+constexpr std::size_t k_most_atoms = 4096;
 
 using Grid = std::vector<std::vector<MatrixPart>>;  // rows of blocks, each row of blocks of one height
 using Known = std::variant<std::monostate, Row, Grid>;
-
-Polynomial number(double x) { return x == 0 ? Polynomial{} : Polynomial{{{}, x}}; }
-bool is_number(const Polynomial& p) { return p.empty() || (p.size() == 1 && p.begin()->first.empty()); }
-double number_of(const Polynomial& p) { return p.empty() ? 0 : p.begin()->second; }
-
-Polynomial sum(const Polynomial& a, const Polynomial& b, double scale) {
-  Polynomial result = a;
-  for (const auto& [monomial, coefficient] : b) {
-    double& c = result[monomial];
-    c += scale * coefficient;
-    if (c == 0) result.erase(monomial);
-  }
-  if (result.size() > k_most_terms) throw TooLarge{};
-  return result;
-}
-Polynomial scaled(const Polynomial& p, double scale) { return sum({}, p, scale); }
-
-Polynomial product(const Polynomial& a, const Polynomial& b) {
-  Polynomial result;
-  for (const auto& [ma, ca] : a)
-    for (const auto& [mb, cb] : b) {
-      Monomial m;
-      std::merge(ma.begin(), ma.end(), mb.begin(), mb.end(), std::back_inserter(m));
-      if (m.size() > k_most_terms) throw TooLarge{};
-      result = sum(result, {{std::move(m), ca * cb}}, 1);
-    }
-  return result;
-}
 
 class Forms {
  public:

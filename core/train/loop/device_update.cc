@@ -20,6 +20,16 @@ std::string name_in_shard(const std::string& state, std::int64_t shard) {
   return shard == 0 ? state : state + "@" + std::to_string(shard);
 }
 
+// Adds the sums "accumulated.<i + 1>.*" to the sums "accumulated.<i>.*".
+std::shared_ptr<const Graph> build_sum(std::size_t i, const std::map<std::string, Type>& parts) {
+  auto graph = std::make_shared<Graph>();
+  for (const auto& [part, type] : parts) {
+    const std::string left = accumulated_name(i, part);
+    graph->output(left, graph->input(left, type) + graph->input(accumulated_name(i + 1, part), type));
+  }
+  return graph;
+}
+
 }  // namespace
 
 void DeviceModel::require_shards(const EvaluationGraph& forward) const {

@@ -364,15 +364,6 @@ std::vector<int> gradient_buckets(const Task& task, const Batch& like, const Upd
   return UpdateBuilder(task, like, recipe, Phase::gather, {}, /*change=*/true).buckets();
 }
 
-std::shared_ptr<const Graph> build_sum(std::size_t i, const std::map<std::string, Type>& parts) {
-  auto graph = std::make_shared<Graph>();
-  for (const auto& [part, type] : parts) {
-    const std::string left = accumulated_name(i, part);
-    graph->output(left, graph->input(left, type) + graph->input(accumulated_name(i + 1, part), type));
-  }
-  return graph;
-}
-
 EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool counts) {
   EvaluationGraph e;
   const Built built = build_task(task, *e.graph, like, false);

@@ -103,8 +103,6 @@ TrainingGraph build_update(const Task& task, const Batch& like, const UpdateReci
 // UpdateRecipe::buckets for several ranks: gradients that are known before another loop of the gradient begins travel
 // while it runs.
 std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateRecipe& recipe);
-// Adds the sums "accumulated.<i + 1>.*" to the sums "accumulated.<i>.*".
-std::shared_ptr<const Graph> build_sum(std::size_t i, const std::map<std::string, Type>& parts);
 
 // What update `build_update(..., phase)` is about to do, without doing it: the same inputs but no residents replaced.
 // Output k_watched f32[2 P + 2 L]: of each trained parameter the norm of its gradient before any limit, and how far the

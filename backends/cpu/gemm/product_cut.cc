@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/gemm/product_cut.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels/elementwise.h"
+
+namespace unroll::cpu::cut {
+
+namespace {
+
+constexpr Index k_rows_at_once = 240;  // a transposed block of a stays in L2
+
+// Panels of so many k that stay in L2. More of few k pay for bf16, whose products are short beside what they write.
+Index panels_at_once(const GemmKernels& kernels, Index depth) {
+  if (kernels.operand != DType::bf16 && depth < kernels.k_block) return kernels.panels_at_once;
+  return std::max<Index>(1, kernels.panels_at_once * kernels.k_block / std::max<Index>(1, depth));
+}
+
+}  // namespace
+
+bool split_by_rows(Index m, Index panels, int parts) {
+  constexpr Index k_enough_rows = 64;
+  return m >= k_enough_rows * parts || panels < parts;
+}
+
+void copy_rows(DType from, DType to, const void* x, Index x_stride, Index rows, Index columns, void* y,
+               Index y_stride) {
+  const Index size = bytes_of(to);
+  if (from != to)
+    return tile_function(Op::cast, from, to)({y, x, nullptr, nullptr, y_stride * size, x_stride * bytes_of(from), 0, 0,
+                                              static_cast<std::size_t>(rows), static_cast<std::size_t>(columns)});
+  for (Index i = 0; i < rows; ++i)
+    std::memcpy(at(y, i * y_stride * size), at(x, i * x_stride * size), static_cast<std::size_t>(columns * size));
+}
+
+bool converts_a(const Matmul& matmul, const GemmKernels& kernels) {
+  return matmul.transpose_a || matmul.dtype != kernels.operand || matmul.a_stride % kernels.a_multiple != 0;
+}
+
+Cut cut_of(const Matmul& matmul, const GemmKernels& kernels) {
+  const Index most = kernels.k_block + (kernels.k_multiple == 1 ? 0 : kernels.k_multiple);  // where blocks begin varies
+  const Index depth = std::max<Index>(1, std::min(matmul.k, most));
+  const Index rows = whole_tiles(kernels, k_rows_at_once);
+  const Index blocks = k_blocks(matmul.k, kernels.k_block);
+  if (!is_half(matmul.result)) return {blocks, depth, panels_at_once(kernels, depth), rows};
+  const auto share = [&](Index n) { return std::max<Index>(1, n * depth / std::max<Index>(1, matmul.k)); };
+  return {1, std::max<Index>(1, matmul.k), panels_at_once(kernels, matmul.k), std::max(kernels.tile_rows, share(rows))};
+}
+
+}  // namespace unroll::cpu::cut
