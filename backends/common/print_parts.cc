@@ -7,7 +7,6 @@
 #include <limits>
 #include <string_view>
 
-#include "backends/common/print_rows.h"
 #include "core/support/formats.h"
 #include "unroll/error.h"
 

@@ -63,4 +63,7 @@ void check_short_indices(const Shape& shape, const Strides& strides, const Print
 // What an elementwise instruction is of its operands' variables. Throws Error(unsupported) when the dialect lacks it.
 std::string right_side(Dialect dialect, const Instruction& instruction);
 
+// What goes once before the row kernels of a file, after print_prelude.
+std::string print_row_prelude(Dialect dialect);
+
 }  // namespace unroll::common

@@ -7,11 +7,9 @@
 #include "backends/common/dialect.h"
 #include "backends/common/expression.h"
 #include "backends/common/print_expression.h"
+#include "backends/common/print_parts.h"
 
 namespace unroll::common {
-
-// What goes once before the row kernels of a file, after print_prelude.
-std::string print_row_prelude(Dialect dialect);
 
 // A whole kernel and its run-time sizes; results overlap nothing. Values that other columns need, or that are needed
 // after a reduction, are arrays of a row: on the stack in C++, else in memory that the threads of a row share. An array

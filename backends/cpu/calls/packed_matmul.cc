@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/calls/packed_matmul.h"
 
-#include "backends/cpu/runtime/program.h"
-#include "backends/cpu/runtime/simple_call.h"
 #include "unroll/ops.h"
 
 namespace unroll::cpu {
@@ -105,32 +103,6 @@ bool is_constant_matmul(const Plan& plan, std::int32_t id) {
   const Type& type = plan.graph->type(node.inputs[1]);
   return plan.graph->node(node.inputs[1].node).op == Op::constant && type.shape.rank() == 2 &&
          type.shape.elements() > 0;
-}
-
-ConstantProduct::ConstantProduct(const PlanView& view, std::int32_t id) {
-  const Matmul m = matmul_of(view, id);
-  const Node& constant = view.graph().node(view.graph().node(id).inputs[1].node);
-  weights_ = view.state.weights.get(constant.attributes.get<std::shared_ptr<const Tensor>>("value"), m,
-                                    format_of(m, view.plan.weights));
-  scratch_bytes_ = aligned(packed_scratch_bytes(m));
-  scratch_ = std::make_shared<Bytes>(scratch_bytes_ * static_cast<std::size_t>(view.parts));
-}
-Block ConstantProduct::run(const Matmul& matmul, const void* a, void* c, const Part& part) const {
-  return run_weights(matmul, a, *weights_, c, part,
-                     scratch_->data() + static_cast<std::size_t>(part.index) * scratch_bytes_);
-}
-std::string ConstantProduct::name() const {
-  const bool plain = weights_->format == WeightFormat::f32;
-  return "matmul, packed once" + (plain ? "" : std::string(", ") + weight_kernels(weights_->format).name);
-}
-
-std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id) {
-  const Matmul m = matmul_of(view, id);
-  const ConstantProduct product(view, id);
-  const Ref a = view.ref(view.graph().node(id).inputs[0]), c = view.ref(ValueId{id, 0});
-  return simple(product.name(), [=](const Frame& f, const Part& part) {
-    product.run(first_rows(m, f.rows.of(m.m)), a.in(f), c.in(f), part);
-  });
 }
 
 bool is_packed_matmul(const PlanView& view, std::int32_t id, const ScanForm& form) {

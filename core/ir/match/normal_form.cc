@@ -7,23 +7,15 @@
 #include <array>
 #include <variant>
 
-#include "core/ir/match/polynomial.h"
 #include "unroll/ops.h"
 
 namespace unroll {
 
-using namespace polynomials;
-
-int Atoms::intern(Atom atom) {
-  const auto [at, is_new] = ids_.try_emplace(atom, static_cast<int>(atoms_.size()));
-  if (is_new) atoms_.push_back(std::move(atom));
-  return at->second;
-}
-
 namespace {
 
-constexpr std::size_t k_most_atoms = 4096;
+using namespace polynomials;
 
+constexpr std::size_t k_most_atoms = 4096;
 using Grid = std::vector<std::vector<MatrixPart>>;  // rows of blocks, each row of blocks of one height
 using Known = std::variant<std::monostate, Row, Grid>;
 

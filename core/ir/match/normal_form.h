@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/ir/match/polynomial.h"
 #include "unroll/graph.h"
 
 namespace unroll {
@@ -22,9 +23,6 @@ struct MatrixPart {
   std::int64_t row = 0, rows = 0, column = 0, columns = 0;
   auto operator<=>(const MatrixPart&) const = default;
 };
-
-using Monomial = std::vector<int>;              // atoms, ascending, with repetition; empty: the number 1
-using Polynomial = std::map<Monomial, double>;  // coefficients, none of them zero
 
 // What a monomial is a product of; each is a row of some width, or of width 1 and then the same for every element.
 struct Atom {
@@ -47,7 +45,11 @@ using Row = std::vector<Segment>;  // side by side
 // Equal atoms are one atom.
 class Atoms {
  public:
-  int intern(Atom atom);
+  int intern(Atom atom) {
+    const auto [at, is_new] = ids_.try_emplace(atom, static_cast<int>(atoms_.size()));
+    if (is_new) atoms_.push_back(std::move(atom));
+    return at->second;
+  }
   const Atom& operator[](int id) const { return atoms_[static_cast<std::size_t>(id)]; }
   std::size_t size() const { return atoms_.size(); }
 
@@ -57,8 +59,7 @@ class Atoms {
 };
 
 // The outputs of `graph` in terms of its inputs, of which the first n_rows are rows [...,B,n] and the others vectors
-// [n]
-// and matrices. No value where an output has no such form (row reductions, draws, indices), or too large a one.
+// [n] and matrices. No value where an output has no such form (row reductions, draws, indices), or too large a one.
 // A scan inside must have one step.
 std::vector<std::optional<Row>> normal_forms(Atoms& atoms, const Graph& graph, std::size_t n_rows);
 

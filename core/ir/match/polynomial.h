@@ -2,9 +2,15 @@
 // Arithmetic on sums of products of atoms.
 #pragma once
 
-#include "core/ir/match/normal_form.h"
+#include <map>
+#include <vector>
 
-namespace unroll::polynomials {
+namespace unroll {
+
+using Monomial = std::vector<int>;              // atoms, ascending, with repetition; empty: the number 1
+using Polynomial = std::map<Monomial, double>;  // coefficients, none of them zero
+
+namespace polynomials {
 
 // A form has more terms or factors than are worth comparing.
 struct TooLarge {};
@@ -18,4 +24,6 @@ inline Polynomial scaled(const Polynomial& p, double scale) { return sum({}, p, 
 // Throws TooLarge.
 Polynomial product(const Polynomial& a, const Polynomial& b);
 
-}  // namespace unroll::polynomials
+}  // namespace polynomials
+
+}  // namespace unroll
