@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <utility>
+#include <variant>
 
 #include "frontends/python/one_at_a_time.h"
 #include "unroll/error.h"
@@ -35,19 +36,6 @@ void check_same_parameters(const TensorMap& known, const TensorMap& given) {
     if (!known.contains(name)) refuse(name, "is no parameter of the model");
 }
 
-struct Request {
-  const TensorFile& file;
-  Backend& backend;
-  const nb::object& inputs;
-  std::int64_t top_k, steps, beam;
-};
-
-std::vector<std::string> texts_of(const nb::object& inputs) {
-  if (nb::isinstance<nb::str>(inputs))
-    throw Error(ErrorKind::usage, "predict", "expected a list of texts, got one text", "Write model.predict([text])");
-  return cast_to<std::vector<std::string>>(inputs, "predict", "a list of texts");
-}
-
 // Calls work() without Python's lock.
 template <class Work>
 auto released(const Work& work) {
@@ -55,109 +43,51 @@ auto released(const Work& work) {
   return work();
 }
 
-nb::list ranked(const std::vector<ScoredLabel>& labels) {
-  nb::list list;
-  for (const ScoredLabel& l : labels) list.append(nb::make_tuple(l.label, l.probability));
+using Inputs = std::vector<PredictInput>;
+
+Inputs texts_in(const nb::object& inputs) {
+  if (nb::isinstance<nb::str>(inputs))
+    throw Error(ErrorKind::usage, "predict", "expected a list of texts, got one text", "Write model.predict([text])");
+  const auto texts = cast_to<std::vector<std::string>>(inputs, "predict", "a list of texts");
+  return {texts.begin(), texts.end()};
+}
+
+Inputs sentences_in(const nb::object& inputs) {
+  Inputs list;
+  for (const nb::handle line : inputs) {
+    if (nb::isinstance<nb::str>(line)) list.emplace_back(nb::cast<std::string>(line));
+    else list.emplace_back(cast_to<std::vector<std::string>>(line, "predict", "a text or a list of tokens"));
+  }
   return list;
 }
 
 // Numbers row by row, from lists or arrays of any dtype.
-std::vector<std::vector<double>> rows_of(const nb::object& inputs) {
-  std::vector<std::vector<double>> rows;
+Inputs rows_in(const nb::object& inputs) {
+  Inputs rows;
   for (const nb::handle row : inputs) {
     const std::string what = "inputs[" + std::to_string(rows.size()) + "]";
     using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
     const auto numbers = cast_to<Numbers>(contiguous_array(row, "float64", what), what, "numbers");
-    rows.emplace_back(numbers.data(), numbers.data() + numbers.size());
+    rows.emplace_back(std::vector<double>(numbers.data(), numbers.data() + numbers.size()));
   }
   return rows;
 }
 
-nb::list predict_classify(const Request& r) {
-  const auto rows = rows_of(r.inputs);
-  const auto results = released([&] {
-    return Classifier(r.file.metadata, r.file.tensors, r.backend).predict(rows, r.top_k);
-  });
-  nb::list list;
-  for (const auto& labels : results) list.append(ranked(labels));
-  return list;
+Inputs inputs_in(const nb::object& inputs, InputForm form) {
+  if (form == InputForm::numbers) return rows_in(inputs);
+  return form == InputForm::tokens ? sentences_in(inputs) : texts_in(inputs);
 }
 
-nb::list predict_forecast(const Request& r) {
-  const auto histories = rows_of(r.inputs);
-  std::int64_t series = 0;
-  const auto results = released([&] {
-    Forecaster forecaster(r.file.metadata, r.file.tensors, r.backend);
-    series = static_cast<std::int64_t>(forecaster.columns().size());
-    return forecaster.predict(histories, r.steps);
-  });
+// Objects of Python: str, float, a list of str or of (label, probability), an array.
+nb::object object_of(const std::string& text) { return nb::cast(text); }
+nb::object object_of(double number) { return nb::cast(number); }
+nb::object object_of(const std::vector<std::string>& labels) { return nb::cast(labels); }
+nb::object object_of(const Tensor& numbers) { return array_of(numbers); }
+nb::object object_of(const std::vector<ScoredLabel>& labels) {
   nb::list list;
-  for (const auto& values : results)
-    list.append(array_of(Tensor::from<double>({static_cast<std::int64_t>(values.size()) / series, series}, values)));
+  for (const ScoredLabel& l : labels) list.append(nb::make_tuple(l.label, l.probability));
   return list;
 }
-
-nb::list predict_document(const Request& r) {
-  const auto texts = texts_of(r.inputs);
-  const auto results = released([&] {
-    return DocumentReader(r.file.metadata, r.file.tensors, r.backend).predict(texts, r.top_k);
-  });
-  nb::list list;
-  for (const auto& result : results) list.append(ranked(result.labels));
-  return list;
-}
-
-nb::list predict_label(const Request& r) {
-  Labeller labeller(r.file.metadata, r.file.tensors, r.backend);
-  std::vector<Labeller::Sentence> sentences;
-  for (const nb::handle line : r.inputs)
-    sentences.push_back(nb::isinstance<nb::str>(line) ? labeller.cut(nb::cast<std::string>(line))
-                                                      : cast_to<Labeller::Sentence>(line, "predict", "a text or a list "
-                                                                                                     "of tokens"));
-  const auto results = released([&] { return labeller.predict(sentences); });
-  nb::list list;
-  for (const auto& result : results) list.append(nb::cast(result.labels));
-  return list;
-}
-
-nb::list predict_translate(const Request& r) {
-  const auto lines = texts_of(r.inputs);
-  const auto results = released([&] {
-    return Translator(r.file.metadata, r.file.tensors, r.backend).predict(lines, {.beam = r.beam});
-  });
-  nb::list list;
-  for (const auto& result : results) list.append(nb::cast(result.text));
-  return list;
-}
-
-nb::list predict_summarize(const Request& r) {
-  const auto texts = texts_of(r.inputs);
-  const auto results = released([&] {
-    return Summarizer(r.file.metadata, r.file.tensors, r.backend).predict(texts, {.beam = r.beam});
-  });
-  nb::list list;
-  for (const auto& result : results)
-    list.append(nb::cast(result.summaries.empty() ? std::string() : result.summaries[0].text));
-  return list;
-}
-
-nb::list predict_language_model(const Request& r) {
-  const auto lines = texts_of(r.inputs);
-  const auto results =
-      released([&] { return TextScorer(r.file.metadata, r.file.tensors, r.backend).predict(lines); });
-  nb::list list;
-  for (const auto& result : results) list.append(result.log_probability);
-  return list;
-}
-
-struct Row {
-  std::string_view task;
-  nb::list (*predict)(const Request&);
-};
-constexpr Row k_tasks[] = {{"classify", predict_classify},   {"forecast", predict_forecast},
-                           {"document", predict_document},   {"label", predict_label},
-                           {"translate", predict_translate}, {"summarize", predict_summarize},
-                           {"language_model", predict_language_model}};
 
 }  // namespace
 
@@ -188,6 +118,7 @@ void LoadedModel::load_state_dict(const nb::dict& parameters) {
   check_same_parameters(file_.tensors, tensors);
   auto model = std::make_unique<unroll::Model>(*backend_, inference_.network, tensors);
   file_.tensors = std::move(tensors);
+  predictor_.reset();
   model_ = std::move(model);
 }
 
@@ -195,10 +126,16 @@ void LoadedModel::save(const std::filesystem::path& path) const { save_safetenso
 
 nb::list LoadedModel::predict(const nb::object& inputs, std::int64_t top_k, std::int64_t steps, std::int64_t beam) {
   const OneAtATime use(*used_, "Model");
-  for (const Row& row : k_tasks)
-    if (row.task == task()) return row.predict({file_, *backend_, inputs, top_k, steps, beam});
   require_task("Model.predict");
-  throw Error(ErrorKind::input_file, "Model.predict", "unknown task '" + task() + "'");
+  if (!predictor_) predictor_ = released([&] { return make_predictor(file_.metadata, file_.tensors, *backend_); });
+  const Inputs given = inputs_in(inputs, predictor_->reads());
+  const auto predictions = released([&] {
+    return predictor_->predict(given, {.top_k = top_k, .steps = steps, .decode = {.beam = beam}});
+  });
+  nb::list list;
+  for (const Prediction& prediction : predictions)
+    list.append(std::visit([](const auto& one) { return object_of(one); }, prediction));
+  return list;
 }
 
 void LoadedModel::require_task(const char* what) const {

@@ -13,6 +13,7 @@
 #include "frontends/python/arrays.h"
 #include "unroll/backend.h"
 #include "unroll/inference.h"
+#include "unroll/predict.h"
 #include "unroll/safetensors.h"
 #include "unroll/stream.h"
 
@@ -74,6 +75,7 @@ class LoadedModel {
   Inference inference_;
   std::shared_ptr<Backend> backend_, for_streams_;
   std::unique_ptr<unroll::Model> model_;
+  std::unique_ptr<Predictor> predictor_;  // from the first call of predict() on
   std::unique_ptr<std::atomic_flag> used_ = std::make_unique<std::atomic_flag>();
 };
 

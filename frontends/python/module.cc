@@ -50,6 +50,14 @@ int clear_model(PyObject* self) {
     nb::inst_ptr<LoadedModel>(self)->function->reset();
   return 0;
 }
+const std::string& predict_doc() {
+  static const std::string doc = [] {
+    std::string text = "Predict from raw inputs, one result for each, in the same order:";
+    for (const auto& [task, form] : prediction_forms()) text += "\n  " + task + ": " + form;
+    return text;
+  }();
+  return doc;
+}
 PyType_Slot k_model_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_model)},
                                {Py_tp_clear, reinterpret_cast<void*>(clear_model)}, {0, nullptr}};
 
@@ -73,14 +81,7 @@ void add_model(nb::module_& module) {
       .def("run", &LoadedModel::run, "inputs"_a,
            "Run whole sequences: a dict of arrays by name to a dict of arrays. Inputs that are states may be left out.")
       .def("predict", &LoadedModel::predict, "inputs"_a, "top_k"_a = 1, "steps"_a = 0, "beam"_a = 1,
-           "Predict from raw inputs, one result for each, in the same order:\n"
-           "  classify    rows of numbers -> lists of (label, probability)\n"
-           "  forecast    histories [rows, series] -> arrays [steps, series] in the units of the data\n"
-           "  document    texts -> lists of (label, probability)\n"
-           "  label       lines or lists of tokens -> lists of labels\n"
-           "  translate   lines -> lines\n"
-           "  summarize   texts -> lines\n"
-           "  language model  lines -> natural logarithms of their probabilities")
+           predict_doc().c_str())
       .def("generate", &LoadedModel::generate, "prompt"_a = "\n", "length"_a = 400, "temperature"_a = 0.8,
            "top_k"_a = 0, "top_p"_a = 1.0, "seed"_a = 0, "Sample text from a language model.")
       .def("stream", &LoadedModel::stream, "lanes"_a = 1, "chunk"_a = 1, "weights"_a = "f32",

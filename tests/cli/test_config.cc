@@ -70,7 +70,28 @@ TEST_CASE("a kind of task may have a default of its own, which what is set goes 
   CHECK(config.text("data.tokens") == "words");
   config.apply_setting("task.kind=forecast");
   CHECK_FALSE(config.boolean("model.bidirectional"));
-  for (const KindDefault& row : kind_defaults()) CHECK(find_key(row.path) != nullptr);
+}
+
+TEST_CASE("a key has in each task the default of the task's options") {
+  const auto of = [](const std::string& kind) { return config_of("[task]\nkind = \"" + kind + "\"\n"); };
+  CHECK(of("document").integer("train.batch") == DocumentOptions().batch);
+  CHECK(of("document").text("model.pooling") == DocumentOptions().pooling);
+  CHECK(of("classify").text("data.missing") == ClassifyOptions().missing);
+  CHECK(of("forecast").text("data.missing") == ForecastOptions().missing);
+  CHECK(of("summarize").boolean("model.pointer") == SummarizeOptions().pointer);
+  CHECK(of("language-model").number("data.test") == LanguageModelOptions().test.share);
+  CHECK(of("translate").number("data.test") == TranslateOptions().test.share);
+}
+
+TEST_CASE("a key is read by the tasks whose options have its field") {
+  const auto readers = [](std::string_view path) { return find_key(path)->uses; };
+  CHECK(readers("data.outside") == k_label);
+  CHECK(readers("data.steps") == (k_language_model | k_classify));
+  CHECK(readers("train.batch_tokens") == (k_label | k_translate | k_summarize | k_document));
+  CHECK(readers("train.scheduled_sampling") == (k_translate | k_summarize));
+  CHECK(readers("train.batch") == k_trained);
+  CHECK(readers("train.lr") == k_trained);
+  CHECK(readers("model.hidden") == k_every);
 }
 
 TEST_CASE("a key of the library fills the fields that its row names") {
@@ -96,19 +117,18 @@ TEST_CASE("a key of the library fills the fields that its row names") {
   CHECK(translate.batch == 3);
 }
 
-// Where the command and the library differ on purpose: a run of the command is estimated, and its rows have one feature
-// for each step.
+// Where the command and the library differ on purpose: a run of the command is estimated.
 TEST_CASE("a field of the library has the default of the key that fills it") {
   std::vector<std::string_view> other;
   for (const KeySpec& key : config_schema())
     for (const Field& field : key.fields) {
       if (!field.owner) continue;
-      bool same = default_value(key) == field.fallback();
+      bool same = default_value(key) == field.fallback(0);
       for (const TaskKind& kind : task_kinds())
-        same = same || (key.uses & kind.bit && default_value(key, kind.bit) == field.fallback());
+        same = same || (key.uses & kind.bit && default_value(key, kind.bit) == field.fallback(kind.bit));
       if (!same) other.push_back(key.path);
     }
-  CHECK(other == std::vector<std::string_view>{"data.steps", "run.estimate_seconds"});
+  CHECK(other == std::vector<std::string_view>{"run.estimate_seconds"});
 }
 
 TEST_CASE("every default lies in its own range and reads back from its own text") {

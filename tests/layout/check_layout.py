@@ -46,6 +46,7 @@ PUBLIC_ROOMS = {
 ROOM_ORDER = list(PUBLIC_ROOMS)
 ROOM_OF_HEADER = {f"unroll/{word}" + ("" if "." in word else ".h"): room
                   for room, words in PUBLIC_ROOMS.items() for word in words.split()}
+TASK_HEADERS = "unroll/tasks/"  # those of each task, which unroll/tasks.h includes
 BACKENDS_MAY_SEE = {"support", "parallel", "ir", "passes"}
 # Folders of frontends: the folders of frontends and the rooms of public headers that each may include.
 FRONTENDS_MAY_INCLUDE = {
@@ -82,6 +83,11 @@ ENDS_PROCESS = re.compile(r"(?<![\w.>])(?:std::)?(abort|exit|_Exit|quick_exit|te
 OPENS_NAMESPACE = re.compile(r"namespace ([\w:]+) \{")
 DEFINES_TYPE = re.compile(r"(?:class|struct|enum class)(?: UNROLL_\w*API)? (\w+)\b(?!::)[^;(]*\{")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+
+
+def room_of(header):
+    """The room that implements a public header, by its name in #include, or None."""
+    return "tasks" if header.startswith(TASK_HEADERS) else ROOM_OF_HEADER.get(header)
 
 
 def is_script(name):
@@ -186,13 +192,24 @@ class Checker:
     def check_umbrella(self):
         folder, umbrella = "core/include/unroll/", "core/include/unroll/unroll.h"
         for name in self.texts:
-            if name.startswith(folder) and name != umbrella and name[len("core/include/"):] not in ROOM_OF_HEADER:
+            if name.startswith(folder) and name != umbrella and not room_of(name[len("core/include/"):]):
                 self.error(name, "belongs to no room of PUBLIC_ROOMS")
-        included = set(INCLUDE.findall(self.texts.get(umbrella, "")))
         for name in self.sources:
             if name.startswith(folder) and name.endswith(".h") and name != umbrella:
-                if "unroll/" + name[len(folder):] not in included:
-                    self.error(umbrella, f"does not include {name[len(folder):]}")
+                header = name[len("core/include/"):]
+                by = folder + "tasks.h" if header.startswith(TASK_HEADERS) else umbrella
+                if header not in self.reached_from(by, TASK_HEADERS):
+                    self.error(by, f"does not include {name[len(folder):]}")
+
+    def reached_from(self, name, through):
+        """What a public header includes, itself or through headers whose names begin with `through`."""
+        found, waiting = set(), [name]
+        while waiting:
+            for header in INCLUDE.findall(self.texts.get(waiting.pop(), "")):
+                if header not in found:
+                    found.add(header)
+                    waiting += [f"core/include/{header}"] if header.startswith(through) else []
+        return found
 
     def check_backend_names(self):
         names = {p.name for p in (self.root / "backends").iterdir() if p.is_dir()}
@@ -394,11 +411,11 @@ def strongly_connected(edges):
 
 def public_refusal(name, target):
     """Why the file `name` may not include the public header, or None."""
-    parts, room = name.split("/"), ROOM_OF_HEADER.get(target)
+    parts, room = name.split("/"), room_of(target)
     if name == "core/include/unroll/unroll.h" or room is None or parts[0] == "tests":
         return None
     if name.startswith("core/include/"):
-        own = ROOM_OF_HEADER.get(name[len("core/include/"):])
+        own = room_of(name[len("core/include/"):])
         if own is None:
             return "PUBLIC_ROOMS does not say which room implements this header"
         seen = ROOM_ORDER[:ROOM_ORDER.index(own) + 1]

@@ -9,6 +9,7 @@
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 #include "unroll/examples.h"
+#include "unroll/predict.h"
 #include "unroll/stream.h"
 
 using namespace unroll;
@@ -340,4 +341,38 @@ TEST_CASE("a model of another task is refused by name") {
   CHECK_THROWS_WITH_AS(Labeller(m.metadata, m.parameters, *m.backend), doctest::Contains("'language_model'"), Error);
   CHECK_THROWS_WITH_AS(Translator(m.metadata, m.parameters, *m.backend), doctest::Contains("expected 'translate'"),
                        Error);
+}
+
+TEST_CASE("a predictor of any task gives what the class of the task gives") {
+  const Trained classes(small_classify(), 12), labels = labels_of_words("softmax");
+  const auto of_rows = make_predictor(classes.metadata, classes.parameters, *classes.backend);
+  REQUIRE(of_rows->reads() == InputForm::numbers);
+  const std::vector<Classifier::Row> rows{{0, 1, 2, 3}, {4, 3, 2, 1}};
+  const auto ranked = Classifier(classes.metadata, classes.parameters, *classes.backend).predict(rows, 2);
+  const std::vector<PredictInput> inputs(rows.begin(), rows.end());
+  const std::vector<Prediction> predictions = of_rows->predict(inputs, {.top_k = 2});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto& given = std::get<std::vector<ScoredLabel>>(predictions.at(i));
+    REQUIRE(given.size() == 2);
+    CHECK(given[0].label == ranked[i][0].label);
+    CHECK(given[1].probability == ranked[i][1].probability);
+  }
+  const auto of_sentences = make_predictor(labels.metadata, labels.parameters, *labels.backend);
+  const PredictInput mixed[] = {std::string("w1 w2"), std::vector<std::string>{"w1", "w2"}};
+  const std::vector<Prediction> words = of_sentences->predict(mixed);
+  CHECK(std::get<std::vector<std::string>>(words.at(0)).size() == 2);
+  CHECK(words.at(0).index() == words.at(1).index());
+  CHECK(std::get<std::vector<std::string>>(words[0]) == std::get<std::vector<std::string>>(words[1]));
+}
+
+TEST_CASE("a predictor refuses inputs of another form, and a model without a task") {
+  const Trained m(small_classify(), 1);
+  const PredictInput inputs[] = {Classifier::Row{0, 1, 2, 3}, std::string("a text")};
+  CHECK_THROWS_WITH_AS(make_predictor(m.metadata, m.parameters, *m.backend)->predict(inputs),
+                       doctest::Contains("input 1: expected numbers"), Error);
+  Metadata other = m.metadata;
+  other["task"] = "paint";
+  CHECK_THROWS_WITH_AS(make_predictor(other, m.parameters, *m.backend), doctest::Contains("unknown task 'paint'"),
+                       Error);
+  for (const auto& [task, form] : prediction_forms()) CHECK(form.find(" -> ") != std::string::npos);
 }

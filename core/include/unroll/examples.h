@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/predict.h"
+#include "unroll/tasks/shared.h"
 #include "unroll/trainer.h"
 
 namespace unroll {
@@ -27,7 +27,7 @@ struct ClassExample {
   std::string input;  // the text, or the row of the table
   std::string truth, predicted;
   double probability = 0;  // of `predicted`
-  DocumentReader::Attention attention;  // of a document to its words
+  TextAttention attention;  // of a model that attends to words
 };
 // How often each class was taken for each.
 struct Confusion {
@@ -49,14 +49,15 @@ struct TranslationExample {
 
 // What fits the task is filled in, the rest is empty.
 struct Examples {
-  std::string task;  // of the metadata: language_model, forecast, classify, label, translate, summarize, document
+  std::string task;  // of the metadata
   Split split = Split::test;
   std::vector<ForecastExample> forecasts;        // one for each series
-  std::vector<ClassExample> classes;             // classify, document
-  Confusion confusion;                           // classify, document: of the whole split; label: of all its tokens
-  std::vector<SentenceExample> sentences;        // label
-  std::vector<TranslationExample> translations;  // translate, summarize
-  std::string prompt, text;                      // language-model: a sample that follows the prompt
+  std::vector<ClassExample> classes;             // of texts or rows
+  bool are_rows = false;                         // the inputs of `classes` are rows of a table
+  Confusion confusion;                           // of the whole split; of sentences, of all its tokens
+  std::vector<SentenceExample> sentences;        // with labels for their tokens
+  std::vector<TranslationExample> translations;  // texts written for texts
+  std::string prompt, text;                      // a sample that follows the prompt
 };
 
 // At most `most` examples (values of each series, tokens of a sample), half of them wrong where there are enough of

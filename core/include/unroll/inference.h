@@ -9,7 +9,7 @@
 
 #include "unroll/export.h"
 #include "unroll/network.h"
-#include "unroll/predict.h"
+#include "unroll/tasks/shared.h"
 #include "unroll/tensor.h"
 #include "unroll/types.h"
 
@@ -27,21 +27,8 @@ struct UNROLL_API TensorSpec {
   std::string text() const;  // "f32[T,B,28]"
 };
 
-// Inputs and outputs by task. T steps, B sequences, V tokens, S series, H horizon, K labels; lengths i32 [B] count the
-// steps of each sequence, and what lies behind them is not read.
-//   language_model  ids [T,B] -> logits [T,B,V] of the next token, and the states
-//   classify        x [T,B,I] as in the data, without missing values -> probabilities [B,K]
-//   forecast        x [T,B,S] in the units of the columns -> forecast [B,H,S] in the same units. A model of changes
-//                   reads one row more than its window.
-//   label           ids [T,B], lengths -> labels i32 [T,B], and probabilities [T,B,K]; with a CRF scores [T,B,K]
-//   document        ids [W,S*B], words i32 [S*B], sentences i32 [B] -> probabilities [B,K]. Sentence s of document b is
-//                   column s * B + b; `words` counts its words, `sentences` those of a document.
-//   translate       source [S,B], source_lengths [B], target [T,B] -> log_probabilities [B,T,V] of the tokens that
-//                   follow each target token. The first target token is V - 1, which also ends a text. With
-//                   model.pointer the outputs are those of summarize.
-//   summarize       the same inputs -> probabilities [T,B,V] of writing each token, attention [T,B,S] and p_gen [T,B].
-//                   Without model.pointer there is no p_gen; else source step s is copied with probability
-//                   (1 - p_gen) attention[s].
+// unroll/tasks/NAME.h has the inputs and outputs of each task. T steps, B sequences, V tokens, S series, H horizon, K
+// labels; `lengths` i32 [B] count the steps of each sequence, and what lies behind them is not read.
 struct Inference {
   std::vector<TensorSpec> inputs = {}, outputs = {};
   // Inputs that continue a sequence: the output of the same name is the value after the last step. Zeros at the start.

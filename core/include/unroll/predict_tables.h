@@ -9,13 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "unroll/predict.h"
+#include "unroll/tasks/shared.h"
 #include "unroll/vfs.h"
 
 namespace unroll {
 
-// Rows of a CSV or TSV file for a Classifier. Columns are found by their names; in a file without a header by their
-// places, with or without the label's column.
+// Rows of a CSV or TSV file for a task on rows of a table. Columns are found by their names; in a file without a header
+// by their places, with or without the columns of the targets, such as the label's.
 class UNROLL_API FeatureReader {
  public:
   // `name` is the file's name in messages. Throws Error(usage) when the model is of another task.
@@ -25,8 +25,9 @@ class UNROLL_API FeatureReader {
   FeatureReader& operator=(FeatureReader&&) noexcept;
 
   struct Row {
-    Classifier::Row values;  // NaN where one is missing
-    std::string label;       // "" where the file has no label column, or no label in it
+    std::vector<double> values;  // NaN where one is missing
+    // As the file has them, by target; "" where one is missing. Empty where the file lacks a target column.
+    std::vector<std::string> targets;
   };
   // The row of the next line; nothing for the header and for a blank line. Throws Error(input_file) with the line and
   // the column on what is no row of numbers, and Error(usage) when a column is not there.
@@ -37,10 +38,10 @@ class UNROLL_API FeatureReader {
   std::unique_ptr<State> state_;
 };
 
-// The end of the series in a file, for a Forecaster.
+// The end of the series in a file, for a forecast.
 struct SeriesEnd {
   std::vector<std::string> columns;  // names of the series
-  Forecaster::Values values;         // [rows, S], missing values filled
+  std::vector<double> values;        // [rows, S], missing values filled
   std::string date;                  // the date column; "" where there is none
   std::vector<std::string> next;     // the dates of the steps that follow, or 1, 2, ...
   std::vector<std::string> at;       // of the rows and of `next`: the date, or the row's number from 0

@@ -9,7 +9,7 @@
 
 #include "unroll/export.h"
 #include "unroll/model.h"
-#include "unroll/predict.h"
+#include "unroll/tasks/shared.h"
 #include "unroll/tensor.h"
 
 namespace unroll {

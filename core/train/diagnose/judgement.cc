@@ -15,16 +15,15 @@ namespace {
 struct JudgedMetric {
   const char* name;
   bool higher_is_better;
-  const char* remedy = "";  // of the task that has it
 };
-constexpr JudgedMetric k_judged[] = {{"mase", false, "a longer `data.window`, "},
-                                     {"mae", false, "a longer `data.window`, "},
+constexpr JudgedMetric k_judged[] = {{"mase", false},
+                                     {"mae", false},
                                      {"bleu", true},
                                      {"rouge1", true},
                                      {"accuracy", true},
                                      {"perplexity", false},
                                      {"bits_per_character", false}};
-const std::set<std::string> k_constant{"most_frequent", "frequency"};  // baselines that ignore the input
+const std::set<std::string> k_constant{"most_frequent", "frequency", "mean"};  // baselines that ignore the input
 
 struct Rival {
   std::string name;
@@ -45,10 +44,10 @@ std::string text_of(const std::vector<Rival>& rivals) {
   return text;
 }
 
-Advice advice_of(const Symptom& symptom, const JudgedMetric& metric, double value, const std::vector<Rival>& rivals) {
+Advice advice_of(const Symptom& symptom, const JudgedMetric& metric, double value, const std::vector<Rival>& rivals,
+                 const char* remedy) {
   return {std::string(symptom.name), std::string(metric.name) + " is " + text_of(value) + ", the baseline " +
-                                         text_of(rivals) + ". Try " + metric.remedy +
-                                         std::string(symptom.remedies)};
+                                         text_of(rivals) + ". Try " + remedy + std::string(symptom.remedies)};
 }
 
 }  // namespace
@@ -56,6 +55,7 @@ Advice advice_of(const Symptom& symptom, const JudgedMetric& metric, double valu
 std::optional<Advice> compare_with_baselines(
     const std::map<std::string, double>& metrics,
     const std::map<std::string, std::map<std::string, double>>& baselines) {
+  const char* const remedy = baselines.contains("persistence") ? "a longer `data.window`, " : "";  // of series
   for (const JudgedMetric& metric : k_judged) {
     const auto own = metrics.find(metric.name);
     if (own == metrics.end()) continue;
@@ -69,8 +69,8 @@ std::optional<Advice> compare_with_baselines(
       if (lead > 0 || std::isnan(own->second)) better.push_back({name, at->second});
       if (k_constant.contains(name) && !(lead < 0)) constant.push_back({name, at->second});
     }
-    if (!constant.empty()) return advice_of(k_no_learning, metric, own->second, constant);
-    if (!better.empty()) return advice_of(k_worse_than_baseline, metric, own->second, better);
+    if (!constant.empty()) return advice_of(k_no_learning, metric, own->second, constant, remedy);
+    if (!better.empty()) return advice_of(k_worse_than_baseline, metric, own->second, better, remedy);
     if (compared) return std::nullopt;
   }
   return std::nullopt;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/answers/pair_scores.h"
 
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,69 +14,25 @@ namespace {
 constexpr std::size_t k_batch = 256;  // sources that are decoded together
 
 using Texts = std::vector<std::string>;
-using Writer = std::function<Texts(const Texts& sources)>;
 
-// What is scored of a kind of task, and how.
-struct ScoredRow {
-  std::string_view task;
-  Writer (*writer)(const RunFolder&, Backend&, const DecodeOptions&);
-  TextScoreOptions options;
-  Metrics (*metrics)(const TextScores& scores);
-};
-
-Writer translator(const RunFolder& run, Backend& backend, const DecodeOptions& decode) {
-  const auto model = std::make_shared<Translator>(run.model.metadata, run.model.tensors, backend);
-  return [=](const Texts& sources) {
-    Texts written;
-    for (auto& result : model->predict(sources, decode)) written.push_back(std::move(result.text));
-    return written;
-  };
-}
-
-Writer summarizer(const RunFolder& run, Backend& backend, const DecodeOptions& decode) {
-  const auto model = std::make_shared<Summarizer>(run.model.metadata, run.model.tensors, backend);
-  return [=](const Texts& sources) {
-    Texts written;
-    for (auto& result : model->predict(sources, decode))
-      written.push_back(result.summaries.empty() ? "" : std::move(result.summaries[0].text));
-    return written;
-  };
-}
-
-const ScoredRow k_rows[] = {
-    {"translate", translator,
-     {},
-     [](const TextScores& s) {
-       return Metrics{{"exact_match", s.exact_match}, {"bleu", s.bleu},       {"chrf", s.chrf},
-                      {"rouge1", s.rouge1.f},         {"rouge2", s.rouge2.f}, {"rougeL", s.rougeL.f}};
-     }},
-    {"summarize", summarizer,
-     {.stem = true},
-     [](const TextScores& s) {
-       return Metrics{{"exact_match", s.exact_match},
-                      {"rouge1", s.rouge1.f},
-                      {"rouge2", s.rouge2.f},
-                      {"rougeL", s.rougeL.f}};
-     }},
-};
-
-const ScoredRow& scored_row(const RunFolder& run) {
-  const std::string& task = run.model.metadata.at("task");
-  for (const ScoredRow& row : k_rows)
-    if (row.task == task) return row;
-  throw Error(ErrorKind::internal, "eval", "no scores for texts of task '" + task + "'");
+const TextScoring& scoring_of(const RunFolder& run) {
+  const TaskKind* kind = find_task_kind(run.config.uses());
+  if (kind && kind->row.scoring) return *kind->row.scoring;
+  throw Error(ErrorKind::internal, "eval", "no scores for texts of task '" + run.model.metadata.at("task") + "'");
 }
 
 }  // namespace
 
 PairScores pair_scores(const PairTask& task, const RunFolder& run, Backend& backend, Split split,
                        const DecodeOptions& decode, std::int64_t most) {
-  const ScoredRow& row = scored_row(run);
-  const Writer write = row.writer(run, backend, decode);
+  const TextScoring& scoring = scoring_of(run);
+  const std::unique_ptr<Predictor> writer = make_predictor(run.model.metadata, run.model.tensors, backend);
   PairScores result;
-  Texts sources, targets, written, batch;
+  Texts sources, targets, written;
+  std::vector<PredictInput> batch;
   const auto write_batch = [&] {
-    for (std::string& text : write(batch)) written.push_back(std::move(text));
+    for (Prediction& text : writer->predict(batch, {.decode = decode}))
+      written.push_back(std::move(std::get<std::string>(text)));
     batch.clear();
   };
   task.for_each_pair(split, [&](const PairTask::Pair& pair) {
@@ -88,20 +43,20 @@ PairScores pair_scores(const PairTask& task, const RunFolder& run, Backend& back
     ++result.n;
     sources.push_back(pair.source);
     targets.push_back(pair.target);
-    batch.push_back(pair.source);
+    batch.emplace_back(pair.source);
     if (batch.size() == k_batch) write_batch();
   });
   write_batch();
   const auto scored = [&](const Texts& texts) {
-    Metrics metrics = row.metrics(text_scores(texts, targets, row.options));
-    if (row.task == "summarize") metrics["repeated_trigrams"] = repeated_trigrams(texts);
+    Metrics metrics = scoring.metrics(text_scores(texts, targets, scoring.options));
+    if (scoring.counts_trigrams) metrics["repeated_trigrams"] = repeated_trigrams(texts);
     return metrics;
   };
   result.model = scored(written);
-  const TextScoreIntervals intervals = text_score_intervals(written, targets, row.options);
-  const Metrics low = row.metrics(intervals.low), high = row.metrics(intervals.high);
+  const TextScoreIntervals intervals = text_score_intervals(written, targets, scoring.options);
+  const Metrics low = scoring.metrics(intervals.low), high = scoring.metrics(intervals.high);
   for (const auto& [name, value] : low) result.intervals[name] = {value, high.at(name)};
-  for (const auto& [name, method] : text_baselines(row.task, task)) {
+  for (const auto& [name, method] : scoring.baselines(task)) {
     Texts texts;
     for (const std::string& source : sources) texts.push_back(method(source));
     result.baselines[name] = scored(texts);

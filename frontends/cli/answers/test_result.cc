@@ -95,9 +95,10 @@ TestResult test_result(const std::string& folder) {
 }
 
 void check_drawable(const RunFolder& run, const std::string& folder) {
-  if (run.config.uses() == k_language_model)
-    throw Error(ErrorKind::usage, "--svg", "a language model predicts text, which is not drawn",
-                fmt::format("`unroll generate {}` writes text", folder));
+  const TaskKind* kind = find_task_kind(run.config.uses());
+  if (kind && !kind->row.draws_examples)
+    throw Error(ErrorKind::usage, "--svg", kind->row.undrawn,
+                fmt::format(fmt::runtime(kind->row.undrawn_hint), folder));
 }
 
 void draw_examples(const RunFolder& run, const Task& task, Backend& backend, Split split, const std::string& path) {

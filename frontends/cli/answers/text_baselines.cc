@@ -77,9 +77,10 @@ class FirstWords {
 
 }  // namespace
 
-std::map<std::string, Guess> text_baselines(std::string_view task, const PairTask& data) {
-  if (task == "translate")
-    return {{"source_as_it_is", [](const std::string& source) { return source; }}, {"word_by_word", WordByWord(data)}};
+std::map<std::string, Guess> translation_baselines(const PairTask& data) {
+  return {{"source_as_it_is", [](const std::string& source) { return source; }}, {"word_by_word", WordByWord(data)}};
+}
+std::map<std::string, Guess> summary_baselines(const PairTask& data) {
   return {{"first_sentence", first_sentence}, {"first_words", FirstWords(data)}};
 }
 

@@ -6,15 +6,14 @@
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "unroll/tasks.h"
 
 namespace unroll::cli {
 
 using Guess = std::function<std::string(const std::string& source)>;
-// translate: source_as_it_is, word_by_word; summarize: first_sentence, first_words
-std::map<std::string, Guess> text_baselines(std::string_view task, const PairTask& data);
+std::map<std::string, Guess> translation_baselines(const PairTask& data);  // source_as_it_is, word_by_word
+std::map<std::string, Guess> summary_baselines(const PairTask& data);      // first_sentence, first_words
 
 // The share of trigrams of words, without regard to case, that occur earlier in the same text; 0 without a trigram.
 double repeated_trigrams(std::span<const std::string> texts);

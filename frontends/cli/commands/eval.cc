@@ -89,8 +89,7 @@ std::vector<std::string> class_names(const Task& task, std::int64_t n) {
 }
 
 std::string next_step(const std::string& folder, unsigned kind) {
-  if (kind == k_language_model) return fmt::format("unroll generate {} --length 200", folder);
-  return fmt::format("unroll predict {} --input FILE", folder);
+  return fmt::format(fmt::runtime(find_task_kind(kind)->row.next), folder);
 }
 
 // Says on stderr, or in the JSON, when a baseline is as good as the model or better.

@@ -189,6 +189,8 @@ unsigned Config::uses() const {
   return kind ? kind->bit : k_tensors;
 }
 
+bool Config::reads(std::string_view path) const { return find_key(path)->uses & uses(); }
+
 std::string Config::toml(unsigned uses) const {
   std::string out;
   std::string_view section;

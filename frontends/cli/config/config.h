@@ -46,6 +46,7 @@ class Config {
   // same config.
   std::string toml(unsigned uses) const;
   unsigned uses() const;  // from task.kind
+  bool reads(std::string_view path) const;  // whether task.kind reads the key
 
   // Throws when a key was set that task.kind does not read.
   void refuse_unread() const;

@@ -17,25 +17,30 @@ constexpr auto k_int = KeyType::integer;
 constexpr auto k_num = KeyType::number;
 constexpr auto k_text = KeyType::text;
 constexpr auto k_texts = KeyType::texts;
-constexpr auto k_source = KeyType::number_or_text;
 constexpr auto k_fixed = AtResume::fixed;
 constexpr auto k_free = AtResume::free;
 constexpr auto k_free_file = AtResume::free_file;
 
+// Of the options of tasks: read by those that have one of the fields.
 template <class... More>
-constexpr KeySpec key(std::string_view path, Allowed allowed, unsigned uses, std::string_view doc, AtResume at_resume,
-                      Field field, More... more) {
-  return {path, allowed, uses, doc, at_resume, Fields{field, more...}};
+constexpr KeySpec key(std::string_view path, Allowed allowed, std::string_view doc, AtResume at_resume, Field field,
+                      More... more) {
+  return {path, {}, allowed, (field.readers | ... | more.readers), doc, at_resume, Fields{field, more...}};
 }
-template <class... More>
+// Of other options.
+constexpr KeySpec key(std::string_view path, Allowed allowed, unsigned uses, std::string_view doc, AtResume at_resume,
+                      Field field) {
+  return {path, {}, allowed, uses, doc, at_resume, Fields{field}};
+}
 constexpr KeySpec key(std::string_view path, std::string_view fallback, Allowed allowed, unsigned uses,
-                      std::string_view doc, AtResume at_resume, Field field, More... more) {
-  return {path, fallback, allowed, uses, doc, at_resume, Fields{field, more...}};
+                      std::string_view doc, AtResume at_resume, Field field) {
+  return {path, fallback, allowed, uses, doc, at_resume, Fields{field}};
 }
 using Trainer = TrainerOptions;
 using LanguageModel = LanguageModelOptions;
 using Forecast = ForecastOptions;
 using Classify = ClassifyOptions;
+using TableRows = TableRowsOptions;
 using TextRows = TextRowsOptions;
 using Label = LabelOptions;
 using Document = DocumentOptions;
@@ -52,144 +57,146 @@ using Model = RecurrentModelOptions;
 
 // "language-model|forecast|...|"
 constexpr std::string_view k_task_words =
-#define UNROLL_TASK(name, word) word "|"
-#include "frontends/cli/config/tasks.def"
+#define UNROLL_TASK(name, Title, word) word "|"
+    UNROLL_TASKS(UNROLL_TASK)
 #undef UNROLL_TASK
     ;
 
-// A key of the library: path, [default where it is not that of the field,] allowed values, read by, meaning, whether a
-// resumed run may change it, fields. Another key: path, type, default, allowed values, read by, meaning, [the same].
+// A key of the library: path, [default where it is not that of the field,] allowed values, [read by, where the fields
+// do not say it,] meaning, whether a resumed run may change it, fields. Another key: path, type, default, allowed
+// values, read by, meaning, [the same].
 constexpr KeySpec k_schema[] = {
     {"task.kind", k_text, "\"\"", one_of(k_task_words), k_every,
      "task; empty for `unroll run`, which needs only [model]"},
 
     {"data.path", k_text, "\"\"", any, k_trained,
      "data file; a relative path starts at the folder of this config", k_free},
-    key("data.tokens", "\"characters\"", one_of("bytes|characters|words|bpe"), k_tokens,
+    key("data.tokens", one_of("bytes|characters|words|bpe"),
         "tokenizer; label: words or characters, for lines given to `predict`",
         k_fixed, at<&LanguageModel::tokens>, at<&Label::tokens>, at<&Translate::tokens>, at<&Summarize::tokens>),
-    key("data.vocabulary", between(1, 1048576), k_words, "words, bpe: maximum vocabulary size",
+    key("data.vocabulary", between(1, 1048576), "words, bpe: maximum vocabulary size",
         k_fixed, at<&LanguageModel::vocabulary>, at<&TextRows::vocabulary>),
-    key("data.min_count", from(1), k_words,
+    key("data.min_count", from(1),
         "words, bpe: minimum count in the training set; rarer words become the unknown token",
         k_fixed, at<&LanguageModel::min_count>, at<&TextRows::min_count>),
-    key("data.lowercase", any, k_summarize, "read A to Z in lower case, in sources and targets",
+    key("data.lowercase", any, "read A to Z in lower case, in sources and targets",
         k_fixed, at<&Summarize::lowercase>),
-    key("data.source", any, k_summarize,
+    key("data.source", any,
         "source column: its name or number, first or last; empty: the one whose header is source, text, article or "
         "similar, else the first", k_fixed, at<&Summarize::source>),
-    key("data.target", any, k_summarize,
+    key("data.target", any,
         "target column: its name or number, first or last; empty: the one whose header is target, summary, title or "
         "similar, else the second", k_fixed, at<&Summarize::target>),
-    key("data.split", any, k_summarize,
+    key("data.split", any,
         "column whose cells are train, validation or test: its name or number; empty: data.validation and data.test "
         "say which rows these are", k_fixed, at<&Summarize::split>),
-    key("data.source_tokens", between(1, 1e5), k_summarize, "tokens of a source that are read; the rest is cut",
+    key("data.source_tokens", between(1, 1e5), "tokens of a source that are read; the rest is cut",
         k_fixed, at<&Summarize::source_tokens>),
-    key("data.target_tokens", between(1, 1e5), k_summarize,
+    key("data.target_tokens", between(1, 1e5),
         "tokens of a target in training; the rest is cut. No longer text is decoded, unless --max-length allows it",
         k_fixed, at<&Summarize::target_tokens>),
-    key("data.document_start", any, k_language_model,
+    key("data.document_start", any,
         "token that starts each document: the carried state is reset before it; empty: one document",
         k_fixed, at<&LanguageModel::document_start>),
-    key("data.carry_state", any, k_language_model,
+    key("data.carry_state", any,
         "start each window from the final state of the previous one; false: from zeros, also in evaluation",
         k_fixed, at<&LanguageModel::carry_state>),
-    key("data.shards", between(1, 4096), k_language_model,
+    key("data.shards", between(1, 4096),
         "groups of train.batch streams, one for each batch of an update (train.accumulate), for training on several "
         "ranks", k_fixed, at<&LanguageModel::shards>),
     {"data.memory_limit", k_text, "\"1GiB\"", any, k_trained,
      "maximum memory for the data; a larger file is streamed; empty: no limit", k_free},
-    key("data.outside", any, k_label, "label that F1 excludes, such as O; empty: none", k_fixed, at<&Label::outside>),
-    key("data.steps", "64", between(0, 1e5), k_language_model | k_classify,
+    key("data.outside", any, "label that F1 excludes, such as O; empty: none", k_fixed, at<&Label::outside>),
+    key("data.steps", between(0, 1e5),
         "language-model: T, tokens per window of truncated backpropagation; classify: time steps per row, 0: one per "
-        "feature", k_fixed, at<&LanguageModel::steps>, at<&Classify::steps>),
-    key("data.label", any, k_classify | k_document,
+        "feature", k_fixed, at<&LanguageModel::steps>, at<&TableRows::steps>),
+    key("data.label", any,
         "label column: its name or number; document: also first or last; empty: classify: the last one, document: the "
         "one whose header is label or similar, else the first", k_fixed, at<&Classify::label>, at<&Document::label>),
-    key("data.text", any, k_document,
+    key("data.text", any,
         "text column: its name or number, first or last; empty: the one whose header is text or similar, else the "
         "second", k_fixed, at<&Document::text>),
-    key("data.date", any, k_forecast,
+    key("data.date", any,
         "date column: its name or number; empty: the first one with a date in its first row; none: no dates, rows are "
         "one step apart", k_fixed, at<&Forecast::date>),
-    key("data.divide", between(1e-30, 1e30), k_classify, "divide all features by this number",
-        k_fixed, at<&Classify::divide>),
-    key("data.normalize", any, k_classify,
+    key("data.divide", between(1e-30, 1e30), "divide all features by this number",
+        k_fixed, at<&TableRows::divide>),
+    key("data.normalize", any,
         "standardize each feature: subtract its mean in the training set, divide by its standard deviation",
-        k_fixed, at<&Classify::normalize>),
-    key("data.header", one_of("auto|yes|no"), k_table | k_document,
+        k_fixed, at<&TableRows::normalize>),
+    key("data.header", one_of("auto|yes|no"),
         "whether the first line has column names; auto: yes if no cell is a number, a date or missing; document: yes "
         "if it names a label and a text column",
-        k_fixed, at<&Forecast::header>, at<&Classify::header>, at<&Document::header>),
-    key("data.separator", any, k_table | k_document,
+        k_fixed, at<&Forecast::header>, at<&TableRows::header>, at<&Document::header>),
+    key("data.separator", any,
         "cell separator: one character or tab; empty: the first of tab, semicolon and comma that the first line "
         "contains; document: tab, unless the file is a CSV",
-        k_fixed, at<&Forecast::separator>, at<&Classify::separator>, at<&Document::separator>),
-    key("data.missing", "\"error\"", one_of("error|previous|interpolate|mean"), k_table,
+        k_fixed, at<&Forecast::separator>, at<&TableRows::separator>, at<&Document::separator>),
+    key("data.missing", one_of("error|previous|interpolate|mean"),
         "missing values: refuse them (error), repeat the previous value, interpolate between the neighbors, or "
         "(classify) use the training mean; forecast fills inputs only, never targets",
-        k_fixed, at<&Forecast::missing>, at<&Classify::missing>),
-    key("data.split_seed", from(0), k_classify | k_drawn, "seed of the random assignment of rows to the splits",
-        k_fixed, at<&Classify::split_seed>, at<&TextRows::split_seed>),
-    key("data.column", any, k_forecast,
+        k_fixed, at<&TableRows::missing>, at<&Forecast::missing>),
+    key("data.split_seed", from(0), "seed of the random assignment of rows to the splits",
+        k_fixed, at<&TableRows::split_seed>, at<&TextRows::split_seed>),
+    key("data.column", any,
         "column of the series; empty: the last one. Columns of a file without a header are \"1\", \"2\", ...",
         k_fixed, at<&Forecast::column>),
-    key("data.columns", any, k_forecast | k_classify,
+    key("data.columns", any,
         "forecast: columns of several series, instead of data.column; classify: feature columns, empty: all but the "
-        "label", k_fixed, at<&Forecast::columns>, at<&Classify::columns>),
-    key("data.window", between(1, 1e6), k_forecast, "number of past values that a forecast reads",
+        "label", k_fixed, at<&Forecast::columns>, at<&TableRows::columns>),
+    key("data.window", between(1, 1e6), "number of past values that a forecast reads",
         k_fixed, at<&Forecast::window>),
-    key("data.horizon", between(1, 1e5), k_forecast, "number of future values that are predicted at once",
+    key("data.horizon", between(1, 1e5), "number of future values that are predicted at once",
         k_fixed, at<&Forecast::horizon>),
-    key("data.stride", between(1, 1e6), k_forecast, "distance between training windows, in values",
+    key("data.stride", between(1, 1e6), "distance between training windows, in values",
         k_fixed, at<&Forecast::stride>),
-    key("data.period", between(1, 1e6), k_forecast, "length of the season for the seasonal-naive baseline, in values",
+    key("data.period", between(1, 1e6), "length of the season for the seasonal-naive baseline, in values",
         k_fixed, at<&Forecast::period>),
-    key("data.difference", any, k_forecast,
+    key("data.difference", any,
         "read changes between values, and predict the change from the last value of the window",
         k_fixed, at<&Forecast::difference>),
-    {"data.validation", k_source, "0.1", between(0, 0.9), k_trained,
-     "validation set: a share of the data, or a file; a text or series is cut in order: training, validation, test",
-     k_free_file},
-    {"data.test", k_source, "0.2", between(0, 0.9), k_trained,
-     "test set: a share of the data, or a file; of a text or series the last part", k_free_file},
+    key("data.validation", between(0, 0.9),
+        "validation set: a share of the data, or a file; a text or series is cut in order: training, validation, test",
+        k_free_file, at<&LanguageModel::validation>, at<&Forecast::validation>, at<&TableRows::validation>,
+        at<&TextRows::validation>),
+    key("data.test", between(0, 0.9), "test set: a share of the data, or a file; of a text or series the last part",
+        k_free_file, at<&Forecast::test>, at<&LanguageModel::test>, at<&TableRows::test>, at<&TextRows::test>),
 
     key("model.cell", any, k_every,
         "rnn, gru, lstm, another built-in cell (see `unroll doctor`), or the NAME of a table [cells.NAME]",
         k_fixed, at<&Model::cell>),
     {"model.input", k_int, "1", between(1, 1e6), k_tensors, "width I of the input x [T,B,I]"},
-    key("model.embedding", between(1, 1e6), k_words, "width of the token embedding",
+    key("model.embedding", between(1, 1e6), "width of the token embedding",
         k_fixed, at<&LanguageModel::embedding>, at<&TextRows::embedding>),
-    key("model.tied", any, k_language_model | k_pairs,
+    key("model.tied", any,
         "share the weight of the (decoder's) embedding with the output layer; language-model: the input of that layer "
         "must have the same width", k_fixed, at<&LanguageModel::tied>, at<&Decoder::tied>),
-    key("model.shared_embedding", any, k_summarize, "encoder and decoder share one embedding",
+    key("model.shared_embedding", any, "encoder and decoder share one embedding",
         k_fixed, at<&Summarize::shared_embedding>),
-    key("model.input_feeding", any, k_pairs,
+    key("model.input_feeding", any,
         "each step of the decoder reads the context of the step before, and the decoder has one layer; false: all "
         "steps are computed at once", k_fixed, at<&Decoder::input_feeding>),
-    key("model.pointer", any, k_pairs,
+    key("model.pointer", any,
         "pointer-generator: each step may copy a source word, also one that the (target) vocabulary lacks",
         k_fixed, at<&Decoder::pointer>),
-    key("model.coverage", any, k_pairs,
+    key("model.coverage", any,
         "the attention reads the sum of its past weights, and a loss penalizes attending twice; needs input_feeding "
         "and additive attention", k_fixed, at<&Decoder::coverage>),
-    key("model.chunk", between(0, 1e5), k_summarize,
+    key("model.chunk", between(0, 1e5),
         "source tokens that the encoder reads from a zero state, chunk by chunk at once; 0: the whole source",
         k_fixed, at<&Summarize::chunk>),
-    key("model.attention", one_of("dot|additive"), k_pairs, "attention of the decoder over the source",
+    key("model.attention", one_of("dot|additive"), "attention of the decoder over the source",
         k_fixed, at<&Decoder::attention>),
-    key("model.pooling", "\"final\"", one_of("final|mean|max|attention"), k_classify | k_document,
+    key("model.pooling", one_of("final|mean|max|attention"),
         "pooling over time: last output, mean, maximum, or attention-weighted mean",
-        k_fixed, at<&Classify::pooling>, at<&Document::pooling>),
-    key("model.output", one_of("softmax|crf"), k_label,
+        k_fixed, at<&TableRows::pooling>, at<&Document::pooling>),
+    key("model.output", one_of("softmax|crf"),
         "softmax: independent labels; crf: a conditional random field over the sentence", k_fixed, at<&Label::output>),
     key("model.hidden", between(1, 1e6), k_every, "width H of the state", k_fixed, at<&Model::hidden>),
     key("model.layers", between(1, 64), k_every, "number of stacked layers L", k_fixed, at<&Model::layers>),
     key("model.stack", one_of("plain|residual|highway"), k_every,
         "skip connections between layers of equal width: none, residual, or highway", k_fixed, at<&Model::stack>),
-    key("model.bidirectional", "false", any, k_every & ~k_language_model,
+    key("model.bidirectional", any, k_every & ~k_language_model,
         "add a second direction that reads the sequence in reverse", k_fixed, at<&Model::bidirectional>),
     key("model.projection", between(0, 1e6), k_every, "lstm: width P of the projected output; 0: no projection",
         k_fixed, at<&Model::projection>),
@@ -222,23 +229,23 @@ constexpr KeySpec k_schema[] = {
     key("model.forget_bias", between(-10, 10), k_trained, "lstm: added to the initial bias of the forget gate",
         k_fixed, at<&Model::forget_bias>),
 
-    key("train.batch", "32", between(1, 1e5), k_trained, "sequences per batch (B)",
-        k_fixed, at<&LanguageModel::batch>, at<&Forecast::batch>, at<&Classify::batch>, at<&TextRows::batch>),
-    key("train.batch_tokens", from(0), k_drawn, "maximum tokens per batch, padding included; 0: no limit",
+    key("train.batch", between(1, 1e5), "sequences per batch (B)",
+        k_fixed, at<&LanguageModel::batch>, at<&Forecast::batch>, at<&TableRows::batch>, at<&TextRows::batch>),
+    key("train.batch_tokens", from(0), "maximum tokens per batch, padding included; 0: no limit",
         k_fixed, at<&TextRows::batch_tokens>),
-    key("train.evaluation_batch", between(1, 1e5), k_language_model,
+    key("train.evaluation_batch", between(1, 1e5),
         "streams into which the evaluation text is divided", k_fixed, at<&LanguageModel::evaluation_batch>),
-    key("train.scheduled_sampling", between(0, 1), k_pairs,
+    key("train.scheduled_sampling", between(0, 1),
         "share of decoder inputs that are its own predictions instead of the target",
         k_free, at<&Sampling::scheduled_sampling>),
-    key("train.sampling_schedule", one_of("constant|linear|exponential|inverse-sigmoid"), k_pairs,
+    key("train.sampling_schedule", one_of("constant|linear|exponential|inverse-sigmoid"),
         "how scheduled_sampling grows from 0 to its full share", k_free, at<&Sampling::sampling_schedule>),
-    key("train.sampling_batches", between(1, k_int_max), k_pairs,
+    key("train.sampling_batches", between(1, k_int_max),
         "linear: batches until the full share; exponential, inverse-sigmoid: n in e^(-batch / n)",
         k_free, at<&Sampling::sampling_batches>),
-    key("train.coverage_weight", between(0, 1e3), k_pairs, "with model.coverage: factor of the coverage loss",
+    key("train.coverage_weight", between(0, 1e3), "with model.coverage: factor of the coverage loss",
         k_free, at<&Decoder::coverage_weight>),
-    key("train.label_smoothing", between(0, 0.99), k_trained & ~k_forecast,
+    key("train.label_smoothing", between(0, 0.99),
         "share of each target that is distributed over all classes, in training",
         k_free, at<&LanguageModel::label_smoothing>, at<&Classify::label_smoothing>, at<&TextRows::label_smoothing>),
     key("train.optimizer", one_of("sgd|adam|adamw|rmsprop|adagrad|lion"), k_trained, "optimizer",
@@ -356,23 +363,9 @@ constexpr TableKeySpec k_table_keys[] = {
     {"groups", "weight_decay", TableKeyType::number, "replaces `train.weight_decay`"},
 };
 
-// path, read by, default for these tasks
-constexpr KindDefault k_kind_defaults[] = {
-    {"data.tokens", k_label | k_summarize, "\"words\""},
-    {"data.missing", k_forecast, "\"previous\""},
-    {"data.steps", k_classify, "0"},
-    {"data.test", k_language_model, "0.1"},
-    {"model.bidirectional", k_drawn, "true"},
-    {"model.input_feeding", k_summarize, "true"},
-    {"model.pointer", k_summarize, "true"},
-    {"model.pooling", k_document, "\"attention\""},
-    {"train.batch", k_document, "16"},
-};
-
 }  // namespace
 
 std::span<const KeySpec> config_schema() { return k_schema; }
 std::span<const TableKeySpec> table_schema() { return k_table_keys; }
-std::span<const KindDefault> kind_defaults() { return k_kind_defaults; }
 
 }  // namespace unroll::cli

@@ -2,6 +2,7 @@
 // Generates docs/config.md from the config schema.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -47,11 +48,19 @@ std::string range_text(const KeySpec& key) {
   return fmt::format("{} … {}", key.allowed.lowest, key.allowed.highest);
 }
 
+// The default, then those of the kinds that have another one: "`0.2`; language-model: `0.1`".
 std::string defaults_text(const KeySpec& key) {
-  std::string text = fmt::format("`{}`", default_text(key));
-  for (const KindDefault& row : kind_defaults()) {
-    if (row.path == key.path) text += fmt::format("; {}: `{}`", uses_text(row.uses), row.fallback);
+  const std::string usual = default_text(key);
+  std::vector<std::pair<std::string, unsigned>> others;  // and the kinds that have them
+  for (const TaskKind& kind : task_kinds()) {
+    if (!(key.uses & kind.bit)) continue;
+    const std::string own = default_text(key, kind.bit);
+    const auto at = std::ranges::find(others, own, &std::pair<std::string, unsigned>::first);
+    if (at != others.end()) at->second |= kind.bit;
+    else if (own != usual) others.emplace_back(own, kind.bit);
   }
+  std::string text = fmt::format("`{}`", usual);
+  for (const auto& [own, kinds] : others) text += fmt::format("; {}: `{}`", uses_text(kinds), own);
   return text;
 }
 

@@ -54,13 +54,12 @@ std::string nearest_key(std::string_view path) {
   return std::string(best);
 }
 
-
 ConfigValue default_value(const KeySpec& key, unsigned uses) {
-  std::string_view text = key.fallback;
-  for (const KindDefault& row : kind_defaults()) {
-    if (row.path == key.path && row.uses & uses) text = row.fallback;
+  const std::string_view text = key.fallback;
+  if (text.empty()) {
+    const auto read = std::ranges::find_if(key.fields, [&](const Field& field) { return field.readers & uses; });
+    return (read == key.fields.end() ? key.fields[0] : *read).fallback(uses);
   }
-  if (text.empty()) return key.fields[0].fallback();
   switch (key.type) {
     case KeyType::boolean:
       return text == "true";
@@ -117,6 +116,6 @@ std::string toml_text(const ConfigValue& value) {
   return fmt::format("[{}]", fmt::join(all, ", "));
 }
 
-std::string default_text(const KeySpec& key) { return toml_text(default_value(key)); }
+std::string default_text(const KeySpec& key, unsigned uses) { return toml_text(default_value(key, uses)); }
 
 }  // namespace unroll::cli

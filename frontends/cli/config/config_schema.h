@@ -40,13 +40,10 @@ struct KeySpec {
                     std::string_view doc_, AtResume at_resume_, Fields fields_)
       : path(path_), type(fields_[0].type), fallback(fallback_), allowed(allowed_), uses(uses_), doc(doc_),
         at_resume(at_resume_), fields(fields_) {}
-  constexpr KeySpec(std::string_view path_, Allowed allowed_, unsigned uses_, std::string_view doc_,
-                    AtResume at_resume_, Fields fields_)
-      : KeySpec(path_, {}, allowed_, uses_, doc_, at_resume_, fields_) {}
 
   std::string_view path;
   KeyType type;
-  std::string_view fallback;  // the default, as TOML; empty: that of the first field
+  std::string_view fallback;  // the default, as TOML; empty: that of the fields
   Allowed allowed;
   unsigned uses;
   std::string_view doc;
@@ -55,14 +52,6 @@ struct KeySpec {
 };
 
 std::span<const KeySpec> config_schema();
-
-// A default that holds for some kinds only.
-struct KindDefault {
-  std::string_view path;
-  unsigned uses;
-  std::string_view fallback;
-};
-std::span<const KindDefault> kind_defaults();
 
 // The keys of a table such as [cells.NAME]. Any number of such tables may stand in a config.
 enum class TableKeyType : std::uint8_t { text, texts, number };
@@ -80,8 +69,8 @@ const KeySpec* find_key(std::string_view path);
 std::string_view successor_of(std::string_view path);
 // The known path that a mistyped one most likely means.
 std::string nearest_key(std::string_view path);
-ConfigValue default_value(const KeySpec& key, unsigned uses = 0);
-std::string default_text(const KeySpec& key);  // as TOML
+ConfigValue default_value(const KeySpec& key, unsigned uses = 0);  // for a kind; 0: where no kind is known
+std::string default_text(const KeySpec& key, unsigned uses = 0);  // as TOML
 std::string toml_text(const ConfigValue& value);
 // As a string over several lines, for texts that have them.
 std::string toml_lines(std::string_view text);

@@ -119,11 +119,11 @@ std::unique_ptr<Backend> open_backend(const Config& config, bool predict, Trace*
 }
 
 RecurrentSizes recurrent_sizes(const Config& config) {
-  if (config.uses() == k_forecast)
+  if (config.reads("data.window"))
     return {.steps = config.integer("data.window"),
             .batch = config.integer("train.batch"),
             .input = std::max<std::int64_t>(static_cast<std::int64_t>(config.texts("data.columns").size()), 1)};
-  const bool embedded = config.uses() & k_words;
+  const bool embedded = config.reads("model.embedding");
   return {.steps = std::max<std::int64_t>(config.integer("data.steps"), 1),
           .batch = config.integer("train.batch"),
           .input = config.integer(embedded ? "model.embedding" : "model.input")};

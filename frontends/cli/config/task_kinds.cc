@@ -17,8 +17,8 @@ const TaskKind* find_kind(const Fits& fits) {
 
 std::span<const TaskKind> task_kinds() {
   static const TaskKind k_kinds[] = {
-#define UNROLL_TASK(name, word) {word, k_##name, name##_row},
-#include "frontends/cli/config/tasks.def"
+#define UNROLL_TASK(name, Title, word) {word, k_##name, name##_row},
+      UNROLL_TASKS(UNROLL_TASK)
 #undef UNROLL_TASK
   };
   return k_kinds;

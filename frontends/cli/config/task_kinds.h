@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kind of task is one row: its words, sample data, and the functions that make a task of a config, check its data and
-// predict with it. The row stands in frontends/cli/tasks/NAME.cc; tasks.def lists the kinds.
+// predict with it. The row stands in frontends/cli/tasks/NAME.cc; UNROLL_TASKS (unroll/tasks.h) lists the kinds.
 #pragma once
 
 #include <array>
@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
-#include "unroll/data_check.h"
 #include "unroll/tasks.h"
 
 namespace unroll::cli {
@@ -22,28 +22,32 @@ class RowWriter;
 struct Panel;
 struct PredictArguments;
 struct RunFolder;
+struct TextScoring;
 
 enum TaskIndex : unsigned {
-#define UNROLL_TASK(name, word) k_index_of_##name,
-#include "frontends/cli/config/tasks.def"
+#define UNROLL_TASK(name, Title, word) k_index_of_##name,
+  UNROLL_TASKS(UNROLL_TASK)
 #undef UNROLL_TASK
   k_n_tasks,
 };
 
 // Which kinds of job read a config key; `tensors` is `unroll run` on tensors from outside.
 enum Uses : unsigned {
-#define UNROLL_TASK(name, word) k_##name = 1u << k_index_of_##name,
-#include "frontends/cli/config/tasks.def"
+#define UNROLL_TASK(name, Title, word) k_##name = 1u << k_index_of_##name,
+  UNROLL_TASKS(UNROLL_TASK)
 #undef UNROLL_TASK
   k_tensors = 1u << k_n_tasks,
-  k_pairs = k_translate | k_summarize,  // which write texts for texts
-  k_tokens = k_language_model | k_label | k_pairs,
-  k_words = k_tokens | k_document,  // whose input are numbers of tokens
-  k_drawn = k_label | k_pairs | k_document,  // whose rows are drawn into train, validation and test
-  k_table = k_classify | k_forecast,  // whose data are a table of numbers
   k_trained = k_tensors - 1,
   k_every = k_trained | k_tensors,
 };
+
+// The tasks whose options have the fields of `Owner`: that are it, or derive from it.
+template <class Owner>
+inline constexpr unsigned k_readers = 0
+#define UNROLL_TASK(name, Title, word) | (std::is_base_of_v<Owner, Title##Options> ? k_##name : 0u)
+    UNROLL_TASKS(UNROLL_TASK)
+#undef UNROLL_TASK
+    ;
 
 // Where the data of a task are.
 struct DataPlace {
@@ -75,14 +79,17 @@ struct TaskRow {
   // One of the two: `predict` answers each line, or the file as a whole. The latter returns its pictures.
   std::unique_ptr<Answers> (*answers)(const RunFolder&, Backend&, const PredictArguments&) = nullptr;
   std::vector<Panel> (*answer_file)(const RunFolder&, Backend&, const PredictArguments&, RowWriter&) = nullptr;
+  const TextScoring* scoring = nullptr;  // of texts written for texts, by `eval` and reports
   std::size_t n_examples = 10;    // that a report shows: examples, values of a series, tokens of a text
   bool counts_confusion = false;  // over the test set
   // Why `predict --svg` draws nothing, and what to do instead, with {} for the run.
   const char *undrawn = nullptr, *undrawn_hint = nullptr;
+  bool draws_examples = true;  // `eval --svg`; else for the same reason
+  const char* next = "unroll predict {} --input FILE";  // what `eval` suggests, with {} for the run
 };
 
-#define UNROLL_TASK(name, word) extern const TaskRow name##_row;
-#include "frontends/cli/config/tasks.def"
+#define UNROLL_TASK(name, Title, word) extern const TaskRow name##_row;
+UNROLL_TASKS(UNROLL_TASK)
 #undef UNROLL_TASK
 
 struct TaskKind {

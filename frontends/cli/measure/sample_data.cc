@@ -23,8 +23,6 @@ std::uint64_t mixed(std::uint64_t n) {
   return n ^ (n >> 31);
 }
 
-double uniform(std::uint64_t n) { return static_cast<double>(mixed(n) >> 11) * 0x1p-53; }
-
 template <std::size_t N>
 std::string_view pick(const std::array<std::string_view, N>& words, std::uint64_t n) {
   return words[mixed(n) % N];
@@ -51,6 +49,8 @@ std::string made_up_name(std::uint64_t n) {
 }
 
 }  // namespace
+
+double sample_uniform(std::uint64_t n) { return static_cast<double>(mixed(n) >> 11) * 0x1p-53; }
 
 std::string sample_text() {
   std::string text;
@@ -132,7 +132,7 @@ std::string sample_series() {
   for (std::uint64_t i = 0; i < 1040; ++i) {
     const double t = static_cast<double>(i);
     const double season = 5 * std::sin(2 * std::numbers::pi * t / 52);
-    csv += fmt::format("{},{:.3f}\n", i, 100 + 0.03 * t + season + uniform(i) - 0.5);
+    csv += fmt::format("{},{:.3f}\n", i, 100 + 0.03 * t + season + sample_uniform(i) - 0.5);
   }
   return csv;
 }
@@ -141,10 +141,10 @@ std::string sample_patterns() {
   std::string csv;
   for (std::uint64_t i = 0; i < 900; ++i) {
     const std::uint64_t label = i % 3;
-    const double phase = 2 * std::numbers::pi * uniform(1000000 + i);
+    const double phase = 2 * std::numbers::pi * sample_uniform(1000000 + i);
     for (std::uint64_t j = 0; j < 64; ++j) {
       const double wave = std::sin(2 * std::numbers::pi * static_cast<double>((label + 1) * j) / 64 + phase);
-      csv += fmt::format("{:.3f},", wave + uniform(64 * i + j) - 0.5);
+      csv += fmt::format("{:.3f},", wave + sample_uniform(64 * i + j) - 0.5);
     }
     csv += fmt::format("{}\n", label);
   }

@@ -2,9 +2,13 @@
 // Small made-up data for `unroll new`, so that a fresh folder trains at once.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace unroll::cli {
+
+// From 0 to 1: the n-th number of a fixed random sequence.
+double sample_uniform(std::uint64_t n);
 
 std::string sample_text();      // sentences from a small grammar
 std::string sample_series();    // CSV: week, value with trend, season and noise

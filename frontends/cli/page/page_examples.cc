@@ -70,7 +70,7 @@ std::string examples_html(const Examples& e) {
   std::string html = figures(panels_of(e));
   if (e.forecasts.size() > k_most_series)
     html += fmt::format("<p class=\"note\">The first {} of {} series.</p>\n", k_most_series, e.forecasts.size());
-  const std::size_t letters = e.task == "classify" ? k_most_row_letters : k_most_letters;
+  const std::size_t letters = e.are_rows ? k_most_row_letters : k_most_letters;
   const auto add = [&](bool any, const char* title, const auto& table) {
     if (any) html += fmt::format("<h4>{}</h4>\n{}", title, table());
   };

@@ -156,7 +156,7 @@ std::vector<Panel> forecast_panels(const ForecastExample& example) {
   return panels;
 }
 
-std::vector<Panel> end_panels(const SeriesEnd& end, const Forecaster::Values& predicted) {
+std::vector<Panel> end_panels(const SeriesEnd& end, const std::vector<double>& predicted) {
   std::vector<Panel> panels;
   const std::size_t S = end.columns.size(), n = end.values.size() / S;
   for (std::size_t s = 0; s < std::min(S, k_most_series); ++s) {
@@ -228,7 +228,7 @@ Panel attention_panel(WrittenAttention map, const std::string& title) {
   return panel;
 }
 
-Panel attention_panel(const DocumentReader::Attention& attention, const std::string& title) {
+Panel attention_panel(const TextAttention& attention, const std::string& title) {
   constexpr double k_line = 24, k_bar = 56, k_space = 6;
   Panel panel{.title = title, .body = {}, .width = k_picture_width, .height = 0};
   panel.attributes = "data-kind=\"document-attention\"";
@@ -237,7 +237,7 @@ Panel attention_panel(const DocumentReader::Attention& attention, const std::str
   std::size_t shown = 0;
   const auto& sentences = attention.sentences;
   for (; shown < sentences.size() && y < k_most_height; ++shown, y += k_line) {
-    const DocumentReader::Attention::Sentence& s = sentences[shown];
+    const TextAttention::Sentence& s = sentences[shown];
     panel.body += fmt::format("<g data-weight=\"{0:.6g}\"><title>Sentence {1}: {2}</title>", s.weight, shown + 1,
                               share_text(s.weight)) +
                   shade("off", 0, y, std::max((k_bar - 8) * static_cast<double>(s.weight), 1.0), 0.6) + "</g>";

@@ -36,9 +36,6 @@ std::shared_ptr<const Vfs::Reader> series_file(const std::string& path, const st
   return split_from_text(std::move(text), name).file;
 }
 
-// Eight significant digits: more than the model's numbers have.
-std::string value_cell(double value) { return fmt::format("{:.8g}", value); }
-
 // The steps behind the end of the input's series, one row each. Returns their pictures.
 std::vector<Panel> answer_series(const RunFolder& run, Backend& backend, const PredictArguments& options,
                                 RowWriter& writer) {

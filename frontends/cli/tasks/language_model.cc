@@ -75,6 +75,8 @@ const TaskRow language_model_row = {
     .n_examples = 600,
     .undrawn = "a language model predicts text, which is not drawn",
     .undrawn_hint = "`unroll generate {}` writes text",
+    .draws_examples = false,
+    .next = "unroll generate {} --length 200",
 };
 
 }  // namespace unroll::cli

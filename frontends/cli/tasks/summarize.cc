@@ -4,6 +4,7 @@
 
 #include "core/support/text/counted.h"
 #include "frontends/cli/answers/answers.h"
+#include "frontends/cli/answers/pair_scores.h"
 #include "frontends/cli/measure/sample_data.h"
 #include "frontends/cli/page/pictures.h"
 #include "frontends/cli/tasks/task_row.h"
@@ -68,6 +69,17 @@ class SummarizeAnswers : public Answers {
   std::int64_t cut_ = 0, cut_tokens_ = 0;
 };
 
+constexpr TextScoring k_summary_scoring{
+    .options = {.stem = true},
+    .metrics = [](const TextScores& s) {
+      return Metrics{{"exact_match", s.exact_match},
+                     {"rouge1", s.rouge1.f},
+                     {"rouge2", s.rouge2.f},
+                     {"rougeL", s.rougeL.f}};
+    },
+    .baselines = summary_baselines,
+    .counts_trigrams = true};
+
 }  // namespace
 
 const TaskRow summarize_row = {
@@ -81,6 +93,7 @@ const TaskRow summarize_row = {
     .make = make_of<SummarizeOptions, PairTask, make_summarize, task_options<SummarizeOptions>>,
     .check = check_of<task_options<SummarizeOptions>>,
     .answers = answer_with<SummarizeAnswers>,
+    .scoring = &k_summary_scoring,
 };
 
 }  // namespace unroll::cli

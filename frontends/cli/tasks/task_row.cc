@@ -25,6 +25,8 @@ SplitSource split_source(const Config& config, std::string_view key, const std::
   return {data_file(config, path), path};
 }
 
+std::string value_cell(double value) { return fmt::format("{:.8g}", value); }
+
 std::vector<std::string> texts_of(const std::vector<InputLine>& lines) {
   std::vector<std::string> texts;
   for (const InputLine& line : lines) texts.push_back(line.error.empty() ? line.text : "");

@@ -23,6 +23,7 @@ std::size_t data_memory_limit(const Config& config);
 template <class TaskOptions>
 TaskOptions task_options(const Config& config, const std::string& folder) {
   TaskOptions options;
+  if constexpr (std::is_base_of_v<TableRowsOptions, TaskOptions>) config.fill<TableRowsOptions>(options);
   if constexpr (std::is_base_of_v<TextRowsOptions, TaskOptions>) config.fill<TextRowsOptions>(options);
   if constexpr (std::is_base_of_v<SamplingOptions, TaskOptions>) config.fill<SamplingOptions>(options);
   if constexpr (std::is_base_of_v<DecoderOptions, TaskOptions>) config.fill<DecoderOptions>(options);
@@ -39,6 +40,8 @@ std::vector<std::string> ranking_columns(std::int64_t top_k);
 std::vector<std::string> ranking_cells(const std::vector<ScoredLabel>& labels, std::int64_t top_k);
 // "label" and "probability", and with a top_k above 1 the list "top".
 void put_ranking(RowWriter::Json& object, const std::vector<ScoredLabel>& labels, std::int64_t top_k);
+// A predicted number: eight significant digits, more than the model's numbers have.
+std::string value_cell(double value);
 std::vector<std::string> texts_of(const std::vector<InputLine>& lines);  // empty where a line has an error
 // "words", "characters"; of subwords or bytes none is unknown.
 std::string unit_of_tokens(const RunFolder& run);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "frontends/cli/answers/answers.h"
+#include "frontends/cli/answers/pair_scores.h"
 #include "frontends/cli/measure/sample_data.h"
 #include "frontends/cli/page/pictures.h"
 #include "frontends/cli/tasks/task_row.h"
@@ -59,6 +60,14 @@ class TranslateAnswers : public Answers {
   UnknownCount unknown_;
 };
 
+constexpr TextScoring k_translation_scoring{
+    .options = {},
+    .metrics = [](const TextScores& s) {
+      return Metrics{{"exact_match", s.exact_match}, {"bleu", s.bleu},       {"chrf", s.chrf},
+                     {"rouge1", s.rouge1.f},         {"rouge2", s.rouge2.f}, {"rougeL", s.rougeL.f}};
+    },
+    .baselines = translation_baselines};
+
 }  // namespace
 
 const TaskRow translate_row = {
@@ -71,6 +80,7 @@ const TaskRow translate_row = {
     .make = make_of<TranslateOptions, PairTask, make_translate, task_options<TranslateOptions>>,
     .check = check_of<task_options<TranslateOptions>>,
     .answers = answer_with<TranslateAnswers>,
+    .scoring = &k_translation_scoring,
 };
 
 }  // namespace unroll::cli

@@ -92,7 +92,7 @@ void DataChecker::duplicates(const std::vector<CheckedRow>& rows) {
   }
 }
 
-void DataChecker::vocabulary(const std::array<Known, 3>& tokens, std::int64_t size, const std::string& prefix) {
+void DataChecker::vocabulary(const BySplit& tokens, std::int64_t size, const std::string& prefix) {
   figure(prefix + "vocabulary", static_cast<double>(size));
   for (std::size_t split = 0; split < tokens.size(); ++split) {
     const std::int64_t all = tokens[split].known + tokens[split].unknown;

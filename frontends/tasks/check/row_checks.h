@@ -11,6 +11,7 @@
 
 #include "frontends/data/batch/records.h"
 #include "unroll/data_check.h"
+#include "unroll/trainer.h"
 
 namespace unroll {
 
@@ -46,8 +47,9 @@ class DataChecker {
   struct Known {
     std::int64_t known = 0, unknown = 0;
   };
+  using BySplit = std::array<Known, 3>;
   // Tokens by split, and how many tokens have a number of their own.
-  void vocabulary(const std::array<Known, 3>& tokens, std::int64_t size, const std::string& prefix = {});
+  void vocabulary(const BySplit& tokens, std::int64_t size, const std::string& prefix = {});
   // Counts by label and split.
   void labels(const std::map<std::string, std::array<std::int64_t, 3>>& counts);
   DataCheck take() { return std::move(check_); }

@@ -8,7 +8,7 @@
 #include "frontends/data/file/gzip.h"
 #include "frontends/data/table/csv.h"
 #include "frontends/data/table/series_rows.h"
-#include "frontends/tasks/classify/features.h"
+#include "frontends/tasks/table/features.h"
 #include "frontends/tasks/common/prediction_batches.h"
 #include "frontends/tasks/common/task_parts.h"
 
@@ -34,33 +34,35 @@ std::string text_or(const Metadata& metadata, const std::string& key, const std:
 
 struct FeatureReader::State {
   State(const Metadata& metadata, const std::string& name)
-      : features(Features::of(metadata)), label(text_or(metadata, "label", "")),
+      : features(Features::of(metadata)), targets(get_targets(metadata)),
         reader(name, CsvLimits{}.max_columns, format_of(metadata)),
         missing(features.missing == "error" ? CsvReader::Missing::refused : CsvReader::Missing::as_nan) {}
 
   void find_columns() {
-    places = features.places(reader, label);
-    const bool is_named = !reader.header().empty();
-    for (std::size_t c = 0; c < reader.n_columns(); ++c) {
-      const bool is_feature = std::find(places.begin(), places.end(), c) != places.end();
-      const bool is_last = c + 1 == reader.n_columns();
-      if (is_feature) continue;
-      if (label.empty() ? is_last : (is_named || reader.n_columns() > places.size()) && reader.column_name(c) == label)
-        label_place = c;
-    }
+    places = features.places(reader, targets);
+    const auto is_feature = [&](std::size_t c) { return std::find(places.begin(), places.end(), c) != places.end(); };
+    const bool has_more = !reader.header().empty() || reader.n_columns() > places.size();
+    for (const std::string& target : targets)
+      for (std::size_t c = 0; c < reader.n_columns() && has_more; ++c)
+        if (!is_feature(c) && reader.column_name(c) == target) target_places.push_back(c);
+    const std::size_t last = reader.n_columns() - 1;
+    if (targets.empty() && !is_feature(last)) target_places.push_back(last);  // models that do not name the label
+    if (target_places.size() < targets.size()) target_places.clear();
   }
 
   Features features;
-  std::string label;
+  std::vector<std::string> targets;
   CsvReader reader;
   CsvReader::Missing missing;
   std::vector<std::size_t> places;  // of the features; none before the first row
-  std::optional<std::size_t> label_place;
+  std::vector<std::size_t> target_places;
   std::vector<std::string> cells;
 };
 
 FeatureReader::FeatureReader(const Metadata& metadata, std::string name) {
-  require_task(metadata, "classify", "FeatureReader");
+  if (!metadata.contains("width"))
+    throw Error(ErrorKind::usage, "FeatureReader",
+                "a model for the task '" + get_text(metadata, "task").substr(0, 40) + "' reads no rows of a table");
   state_ = std::make_unique<State>(metadata, name);
 }
 FeatureReader::~FeatureReader() = default;
@@ -74,7 +76,8 @@ std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std
   if (s.places.empty()) s.find_columns();
   Row row;
   for (const std::size_t c : s.places) row.values.push_back(s.reader.number(s.cells[c], n, c, s.missing));
-  if (s.label_place && !is_missing(s.cells[*s.label_place])) row.label = class_name(s.cells[*s.label_place]);
+  for (const std::size_t c : s.target_places)
+    row.targets.push_back(is_missing(s.cells[c]) ? std::string() : target_text(s.cells[c]));
   return row;
 }
 

@@ -28,13 +28,13 @@ class SplitRecords {
   virtual void for_each_record(Split split, const std::function<void(std::string_view record)>& take) const = 0;
 };
 
-// Implemented by the task whose data are rows of features with a label.
+// Implemented by the tasks whose data are rows of features with targets, such as a label.
 class SplitTableRows {
  public:
   virtual ~SplitTableRows() = default;
-  // Values as they stand in the file, NaN where missing.
-  using TakeRow =
-      std::function<void(std::span<const double> values, const std::string& label, std::string_view record)>;
+  // Values as they stand in the file, NaN where missing, and the cells of the targets.
+  using TakeRow = std::function<void(std::span<const double> values, std::span<const std::string> targets,
+                                     std::string_view record)>;
   virtual void for_each_row(Split split, const TakeRow& take) const = 0;
 };
 

@@ -2,8 +2,8 @@
 #include "frontends/tasks/decode/attention_network.h"
 
 #include "core/nn/in_layer.h"
+#include "frontends/tasks/common/network_parts.h"
 #include "frontends/tasks/common/pooling.h"
-#include "frontends/tasks/common/task_parts.h"
 #include "frontends/tasks/decode/line_coder.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -287,6 +287,30 @@ Value AttentionNetwork::likeliest(const Written& w, Value words) const {
   const Value writes = log_sigmoid(z) + reduce_max(log_softmax(w.logits), {2}),
               copies = log_sigmoid(-z) + log(maximum(reduce_max(w.weights, {2}), scalar_like(z, k_tiny)));
   return select(less(writes, copies), copied, word);
+}
+
+Inference written_inference(const Metadata& metadata, bool logs) {
+  const AttentionNetwork network = AttentionNetwork::of(metadata);
+  const bool only_logs = logs && !network.pointer;
+  const Axis S = any("S"), T = any("T"), B = any("B"), V = fixed(network.targets);
+  Inference inference{
+      .inputs = {{"source", DType::i32, {S, B}}, {"source_lengths", DType::i32, {B}}, {"target", DType::i32, {T, B}}},
+      .outputs = {{"probabilities", DType::f32, {T, B, V}}, {"attention", DType::f32, {T, B, S}}},
+      .network = [network, only_logs](Scope& scope, const Inputs& in) {
+        const AttentionNetwork::Encoded e = network.encode(scope, in["source"], in["source_lengths"]);
+        const AttentionNetwork::Written w = network.decode(scope, in["target"], e.states, e.memory);
+        if (only_logs)
+          return outputs({{"log_probabilities", transpose(network.reordered(log_softmax(w.logits)), {1, 0, 2})}});
+        const Value p = network.reordered(softmax(w.logits)), attention = network.reordered(w.weights);
+        if (!network.pointer) return outputs({{"probabilities", p}, {"attention", attention}});
+        const Value p_gen = network.reordered(sigmoid(w.switched));  // [T,B,1]
+        return outputs({{"probabilities", p_gen * p},
+                        {"attention", attention},
+                        {"p_gen", reshape(p_gen, {p_gen.shape()[0], p_gen.shape()[1]})}});
+      }};
+  if (only_logs) inference.outputs = {{"log_probabilities", DType::f32, {B, T, V}}};
+  if (network.pointer) inference.outputs.push_back({"p_gen", DType::f32, {T, B}});
+  return inference;
 }
 
 }  // namespace unroll

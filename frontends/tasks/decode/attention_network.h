@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "unroll/inference.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
 
@@ -89,5 +90,10 @@ struct AttentionNetwork {
 
 // A copied token's place where there is no source word, or none that can be written.
 inline constexpr std::int32_t k_no_source = -2;
+
+// The network from named inputs to outputs. With `logs` and without a pointer it gives the logarithms of the
+// distribution. Else it gives the distribution of the vocabulary and of copying; a caller adds up what is copied by
+// source word.
+Inference written_inference(const Metadata& metadata, bool logs);
 
 }  // namespace unroll

@@ -4,12 +4,14 @@
 #include <cmath>
 
 #include "core/support/text/counted.h"
+#include "frontends/data/text/documents.h"
 #include "frontends/data/text/pairs.h"
+#include "frontends/tasks/check/text_checks.h"
 #include "frontends/tasks/common/class_metrics.h"
 #include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/common/task_parts.h"
-#include "frontends/tasks/document/document_network.h"
+#include "frontends/tasks/document/network.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -247,6 +249,46 @@ std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::s
 std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::shared_ptr<const Vfs::Reader> file,
                                           const std::string& name, const Metadata& fitted) {
   return std::make_shared<DocumentTask>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
+}
+
+DataCheck check_data(const DocumentOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
+  return checked([&](DataChecker& c) {
+    RecordFile file = records_at(std::move(from), name, o);
+    PairsReader reader(name, document_format(o), {.max_side = std::size_t{1} << 20});
+    c.empty_lines(file, 0, joins_lines(file, reader));
+    index_pairs(file, reader);
+    const DataRows data(file, o.validation, o.test, o.split_seed);
+    const auto for_each_word = [&](std::string_view text, const std::function<void(const std::string&)>& see) {
+      for (const std::vector<std::string>& sentence : document_of(text))
+        for (const std::string& word : sentence) see(word);
+    };
+    std::vector<CheckedRow> rows;
+    std::map<std::string, std::array<std::int64_t, 3>> labels;
+    Lexicon::Counts counts;
+    data.for_each([&](const DataRows::Row& row) {
+      const TextPair pair = reader.pair_in(file, row.record);
+      std::int64_t n = 0;
+      for_each_word(pair.target, [&](const std::string& word) {
+        ++n;
+        if (row.split == Split::train) ++counts[word];
+      });
+      rows.push_back({content_of(pair.target), n, row.line, row.split});
+      ++labels[pair.source][static_cast<std::size_t>(row.split)];
+    });
+    const Lexicon lexicon = Lexicon::of(counts, o.min_count, static_cast<std::size_t>(o.vocabulary));
+    DataChecker::BySplit known;
+    data.for_each([&](const DataRows::Row& row) {
+      DataChecker::Known& part = known[static_cast<std::size_t>(row.split)];
+      for_each_word(reader.pair_in(file, row.record).target, [&](const std::string& word) {
+        ++(lexicon.id(word) == lexicon.size() ? part.unknown : part.known);
+      });
+    });
+    data.count(c);
+    c.lengths(rows, "words");
+    c.duplicates(rows);
+    c.vocabulary(known, lexicon.size());
+    c.labels(labels);
+  });
 }
 
 }  // namespace unroll

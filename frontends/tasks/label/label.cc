@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "frontends/data/text/labelled.h"
+#include "frontends/data/tokens/lexicon.h"
+#include "frontends/tasks/check/text_checks.h"
 #include "frontends/tasks/common/class_metrics.h"
 #include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/common/task_parts.h"
-#include "frontends/tasks/label/label_network.h"
+#include "frontends/tasks/label/network.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -195,6 +197,39 @@ std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_
 std::shared_ptr<const Task> make_label(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
                                        const std::string& name, const Metadata& fitted) {
   return std::make_shared<Label>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
+}
+
+DataCheck check_data(const LabelOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
+  return checked([&](DataChecker& c) {
+    RecordFile file = records_at(std::move(from), name, o);
+    c.empty_lines(file, 1);  // one ends a sentence
+    index_labelled(file);
+    const DataRows data(file, o.validation, o.test, o.split_seed);
+    std::vector<CheckedRow> rows;
+    std::map<std::string, std::array<std::int64_t, 3>> labels;
+    Lexicon::Counts counts;
+    data.for_each([&](const DataRows::Row& row) {
+      const LabelledSentence s = sentence_in(file, row.record);
+      std::string content;
+      for (const std::string& token : s.tokens) content += token + "\t";
+      rows.push_back({content_of(content), static_cast<std::int64_t>(s.tokens.size()), row.line, row.split});
+      for (const std::string& label : s.labels) ++labels[label][static_cast<std::size_t>(row.split)];
+      if (row.split == Split::train)
+        for (const std::string& token : s.tokens) ++counts[token];
+    });
+    const Lexicon lexicon = Lexicon::of(counts, o.min_count, static_cast<std::size_t>(o.vocabulary));
+    DataChecker::BySplit known;
+    data.for_each([&](const DataRows::Row& row) {
+      DataChecker::Known& part = known[static_cast<std::size_t>(row.split)];
+      for (const std::string& token : sentence_in(file, row.record).tokens)
+        ++(lexicon.id(token) == lexicon.size() ? part.unknown : part.known);
+    });
+    data.count(c);
+    c.lengths(rows, "tokens");
+    c.duplicates(rows);
+    c.vocabulary(known, lexicon.size());
+    c.labels(labels);
+  });
 }
 
 }  // namespace unroll

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines into lines, each side with a vocabulary of its own.
+#include "frontends/tasks/check/text_checks.h"
 #include "frontends/tasks/decode/text_pairs.h"
 
 namespace unroll {
@@ -47,6 +48,36 @@ std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options,
                                                std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                                                const Metadata& fitted) {
   return translate_of(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
+}
+
+DataCheck check_data(const TranslateOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
+  return checked([&](DataChecker& c) {
+    RecordFile file = records_at(std::move(from), name, o);
+    PairsReader reader(name, {});
+    c.empty_lines(file, 0, joins_lines(file, reader));
+    index_pairs(file, reader);
+    const DataRows data(file, o.validation, o.test, o.split_seed);
+    std::vector<CheckedRow> rows;
+    data.for_each([&](const DataRows::Row& row) {
+      const TextPair pair = reader.pair_in(file, row.record);
+      rows.push_back({content_of(pair.source), static_cast<std::int64_t>(pair.source.size() + pair.target.size()),
+                      row.line, row.split});
+    });
+    data.count(c);
+    c.lengths(rows, "bytes per pair");
+    c.duplicates(rows);
+    const std::string before = o.tokens == "words" || o.tokens == "bpe" ? " " : "";  // a blank stays with its word
+    for (const auto& part : {std::pair(&TextPair::source, "source "), std::pair(&TextPair::target, "target ")}) {
+      const auto side = part.first;
+      const Tokenizer tokenizer = pair_tokenizer(file, reader, data.train(), {&part.first, 1}, o, o.tokens);
+      DataChecker::BySplit known;
+      data.for_each([&](const DataRows::Row& row) {
+        count_ids(known[static_cast<std::size_t>(row.split)], tokenizer,
+                  before + reader.pair_in(file, row.record).*side, name);
+      });
+      c.vocabulary(known, tokenizer.size(), part.second);
+    }
+  });
 }
 
 }  // namespace unroll

@@ -6,10 +6,11 @@
 #include "frontends/data/file/lines.h"
 #include "frontends/data/text/text.h"
 #include "frontends/model/constants.h"
+#include "frontends/tasks/common/example_parts.h"
 #include "frontends/tasks/common/prediction_batches.h"
 #include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/common/task_parts.h"
-#include "frontends/tasks/label/label_network.h"
+#include "frontends/tasks/label/network.h"
 #include "unroll/autodiff.h"
 #include "unroll/ops.h"
 
@@ -150,5 +151,53 @@ std::vector<std::string> Labeller::label(std::span<const std::string> tokens) {
   check(one[0]);
   return std::move(predict(one)[0].labels);
 }
+
+namespace {
+
+std::vector<Prediction> label_inputs(Labeller& labeller, std::span<const PredictInput> inputs, const PredictOptions&) {
+  std::vector<Labeller::Sentence> sentences;
+  for (const PredictInput& input : inputs) {
+    const auto* tokens = std::get_if<Labeller::Sentence>(&input);
+    sentences.push_back(tokens ? *tokens : labeller.cut(texts_in({&input, 1})[0]));
+  }
+  return predictions_of(labeller.predict(sentences), &Labeller::Result::labels);
+}
+
+void label_examples(const ExampleRequest& r, Examples& examples) {
+  Labeller labeller(r.metadata, r.parameters, r.backend);
+  ConfusionCount confusion(labeller.labels());
+  Chosen<SentenceExample> chosen(r.most);
+  const auto read = [](std::string_view record) {
+    SentenceExample s;
+    lines_of(record, k_inside)([&](const Line& line) {
+      const std::size_t tab = line.text.find('\t');
+      if (tab == std::string_view::npos) return;
+      s.tokens.emplace_back(line.text.substr(0, tab));
+      s.truth.emplace_back(line.text.substr(tab + 1));
+    });
+    return s;
+  };
+  for_each_batch_of<SentenceExample>(r.task, examples.split, read, [&](std::vector<SentenceExample>& batch) {
+    std::vector<Labeller::Sentence> sentences;
+    for (const SentenceExample& s : batch) sentences.push_back(s.tokens);
+    const std::vector<Labeller::Result> results = labeller.predict(sentences);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      SentenceExample& s = batch[i];
+      s.predicted = results[i].labels;
+      s.probabilities = results[i].probabilities;
+      for (std::size_t t = 0; t < s.truth.size(); ++t) confusion.add(s.truth[t], s.predicted[t]);
+      const bool right = s.predicted == s.truth;
+      chosen.add(std::move(s), right);
+    }
+  });
+  examples.sentences = chosen.take();
+  examples.confusion = std::move(confusion.result);
+}
+
+}  // namespace
+
+const PredictionRow label_prediction_row{
+    "lines or lists of tokens -> lists of labels",
+    PredictorWith<Labeller, InputForm::tokens, label_inputs>::make, label_examples};
 
 }  // namespace unroll

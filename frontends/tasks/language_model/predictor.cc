@@ -11,6 +11,7 @@
 #include "frontends/model/constants.h"
 #include "frontends/tasks/common/prediction_batches.h"
 #include "frontends/tasks/common/split_buckets.h"
+#include "frontends/tasks/common/task_rows.h"
 #include "frontends/tasks/language_model/language_model.h"
 #include "unroll/ops.h"
 
@@ -162,5 +163,24 @@ std::vector<std::string> unknown_tokens(const Metadata& metadata, std::string_vi
   }
   return unknown;
 }
+
+namespace {
+
+std::vector<Prediction> score_inputs(TextScorer& scorer, std::span<const PredictInput> inputs, const PredictOptions&) {
+  return predictions_of(scorer.predict(texts_in(inputs)), &TextScorer::Result::log_probability);
+}
+
+void sample_text(const ExampleRequest& r, Examples& examples) {
+  examples.prompt = "\n";
+  generate(r.metadata, r.parameters, r.backend,
+           {.prompt = examples.prompt, .length = static_cast<std::int64_t>(r.most), .temperature = 0.8},
+           [&](std::string_view text) { examples.text += text; });
+}
+
+}  // namespace
+
+const PredictionRow language_model_prediction_row{
+    "lines -> natural logarithms of their probabilities",
+    PredictorWith<TextScorer, InputForm::text, score_inputs>::make, sample_text};
 
 }  // namespace unroll

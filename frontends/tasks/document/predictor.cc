@@ -2,9 +2,10 @@
 // Labels and their probabilities for documents.
 #include "frontends/data/batch/buckets.h"
 #include "frontends/model/constants.h"
+#include "frontends/tasks/common/example_parts.h"
 #include "frontends/tasks/common/prediction_batches.h"
 #include "frontends/tasks/common/task_parts.h"
-#include "frontends/tasks/document/document_network.h"
+#include "frontends/tasks/document/network.h"
 #include "unroll/ops.h"
 
 namespace unroll {
@@ -130,5 +131,45 @@ std::string DocumentReader::label(std::string_view text) {
   const std::vector<Result> results = predict(one);
   return results[0].labels.empty() ? "" : results[0].labels[0].label;
 }
+
+namespace {
+
+std::vector<Prediction> read_inputs(DocumentReader& reader, std::span<const PredictInput> inputs,
+                                    const PredictOptions& options) {
+  return predictions_of(reader.predict(texts_in(inputs), options.top_k), &DocumentReader::Result::labels);
+}
+
+void document_examples(const ExampleRequest& r, Examples& examples) {
+  DocumentReader reader(r.metadata, r.parameters, r.backend);
+  ConfusionCount confusion(reader.labels());
+  Chosen<ClassExample> chosen(r.most);
+  struct Record {
+    std::string label, text;
+  };
+  const auto read = [](std::string_view record) {
+    const std::size_t tab = std::min(record.find('\t'), record.size());
+    return Record{std::string(record.substr(0, tab)), std::string(record.substr(std::min(tab + 1, record.size())))};
+  };
+  for_each_batch_of<Record>(r.task, examples.split, read, [&](const std::vector<Record>& batch) {
+    std::vector<std::string> texts;
+    for (const Record& record : batch) texts.push_back(record.text);
+    const std::vector<DocumentReader::Result> results = reader.predict(texts);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (results[i].labels.empty()) continue;
+      const ScoredLabel& best = results[i].labels[0];
+      confusion.add(batch[i].label, best.label);
+      chosen.add({batch[i].text, batch[i].label, best.label, best.probability, {}}, best.label == batch[i].label);
+    }
+  });
+  examples.classes = chosen.take();
+  for (ClassExample& e : examples.classes) e.attention = reader.attention(e.input);
+  examples.confusion = std::move(confusion.result);
+}
+
+}  // namespace
+
+const PredictionRow document_prediction_row{
+    "texts -> lists of (label, probability)",
+    PredictorWith<DocumentReader, InputForm::text, read_inputs>::make, document_examples};
 
 }  // namespace unroll

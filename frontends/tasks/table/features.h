@@ -18,7 +18,7 @@ namespace unroll {
 struct Features {
   std::vector<std::string> columns;  // by feature: names, or numbers in a file without a header
   std::int64_t steps = 1;            // features are steps * width()
-  std::string missing = "error";     // see ClassifyOptions
+  std::string missing = "error";     // see TableRowsOptions
   double divide = 1;
   bool normalize = false;
   std::vector<double> mean, deviation;  // by feature, of the training set
@@ -28,17 +28,25 @@ struct Features {
   void put(Metadata& metadata) const;
 
   std::int64_t width() const { return static_cast<std::int64_t>(columns.size()) / steps; }
-  // Where they are in a file: by name when it has a header, else by their numbers. A file without the label column
-  // has one column fewer. Throws Error(usage).
-  std::vector<std::size_t> places(const CsvReader& reader, const std::string& label) const;
+  // Where they are in a file: by name when it has a header, else by their numbers. A file without the columns of the
+  // targets has fewer. Throws Error(usage).
+  std::vector<std::size_t> places(const CsvReader& reader, std::span<const std::string> targets) const;
   // Values as they stand in a row, NaN where missing: filled and scaled.
   void apply(std::span<double> values) const;
   // The same scaling inside a graph, of x [T,B,width()] without missing values.
   Value scaled(Value x) const;
 };
 
-// The class that a cell of the label column names: "2", "2.0" and " 2" are one.
-std::string class_name(std::string_view cell);
+// A list of n numbers. Throws Error(input_file) where it holds something else.
+void put_numbers(Metadata& metadata, const std::string& key, std::span<const double> values);
+std::vector<double> get_numbers(const Metadata& metadata, const std::string& key, std::size_t n);
+
+// Names of the target columns of a model: of `targets`, or of the one `label`.
+std::vector<std::string> get_targets(const Metadata& metadata);
+// What a cell of a target column says: "2", "2.0" and " 2" are one class.
+std::string target_text(std::string_view cell);
+// The values of row b of B, T * I of them, into x [T,B,I].
+void put_sequence(std::span<const double> values, std::span<float> x, std::int64_t b, std::int64_t B, std::int64_t I);
 
 // The mean and deviation of every column over the values shown, NaN left out; 0 and 1 where there are none.
 class FeatureFit {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "frontends/tasks/classify/features.h"
+#include "frontends/tasks/table/features.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/error.h"
 
@@ -31,16 +31,20 @@ void fill_along(std::span<double> values, std::size_t first, std::size_t stride,
 
 }  // namespace
 
-std::vector<std::size_t> Features::places(const CsvReader& reader, const std::string& label) const {
+std::vector<std::size_t> Features::places(const CsvReader& reader, std::span<const std::string> targets) const {
   std::vector<std::size_t> places;
-  // Numbers count the label's column too: behind it they are one less in a file without it.
-  const bool without_label = reader.header().empty() && reader.n_columns() == columns.size();
-  const double label_number = without_label ? number_in(label).value_or(0) : 0;
+  // Numbers count the columns of the targets too: behind each they are one less in a file without them.
+  const bool without_targets = reader.header().empty() && reader.n_columns() == columns.size();
+  std::vector<double> left_out;
+  for (const std::string& target : targets)
+    if (const double number = number_in(target).value_or(0); number > 0) left_out.push_back(number);
   for (const std::string& column : columns) {
     const double number = number_in(column).value_or(0);
-    if (without_label && label_number == 0) places.push_back(places.size());
-    else if (label_number > 0 && number > label_number) places.push_back(static_cast<std::size_t>(number) - 2);
-    else places.push_back(reader.column(column));
+    const auto before = std::ranges::count_if(left_out, [&](double target) { return target < number; });
+    const double place = number - 1 - static_cast<double>(before);
+    const bool is_place = without_targets && place >= 0 && place < static_cast<double>(reader.n_columns());
+    if (without_targets && left_out.empty()) places.push_back(places.size());
+    else places.push_back(is_place ? static_cast<std::size_t>(place) : reader.column(column));
   }
   return places;
 }
@@ -55,9 +59,15 @@ void Features::apply(std::span<double> values) const {
   }
 }
 
-std::string class_name(std::string_view cell) {
+std::string target_text(std::string_view cell) {
   const std::optional<double> number = number_in(cell);
   return number ? exact_text(*number) : std::string(trimmed(cell));
+}
+
+void put_sequence(std::span<const double> values, std::span<float> x, std::int64_t b, std::int64_t B, std::int64_t I) {
+  const auto width = static_cast<std::size_t>(I), row = static_cast<std::size_t>(b), rows = static_cast<std::size_t>(B);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    x[(i / width * rows + row) * width + i % width] = static_cast<float>(values[i]);
 }
 
 // Welford's method, by column.

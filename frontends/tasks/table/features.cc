@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/tasks/classify/features.h"
+#include "frontends/tasks/table/features.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,21 +12,6 @@
 namespace unroll {
 
 namespace {
-
-std::string numbers_text(std::span<const double> values) {
-  std::vector<std::string> texts;
-  for (const double v : values) texts.push_back(exact_text(v));
-  return entry_lines(texts);
-}
-
-std::vector<double> get_numbers(const Metadata& m, const std::string& key, std::size_t n) {
-  std::vector<double> values;
-  for (const std::string& text : get_list(m, key)) values.push_back(number_in(text).value_or(std::nan("")));
-  const bool finite = std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
-  if (values.size() != n || !finite)
-    throw Error(ErrorKind::input_file, "model", "metadata '" + key + "' must hold " + std::to_string(n) + " numbers");
-  return values;
-}
 
 // What models had before their columns had names.
 std::vector<std::string> numbered_columns(std::int64_t n) {
@@ -72,8 +57,28 @@ void Features::put(Metadata& m) const {
   m["divide"] = exact_text(divide);
   m["normalize"] = normalize ? "1" : "0";
   if (!normalize && missing == "error") return;  // nothing reads them
-  m["mean"] = numbers_text(mean);
-  m["deviation"] = numbers_text(deviation);
+  put_numbers(m, "mean", mean);
+  put_numbers(m, "deviation", deviation);
+}
+
+void put_numbers(Metadata& m, const std::string& key, std::span<const double> values) {
+  std::vector<std::string> texts;
+  for (const double v : values) texts.push_back(exact_text(v));
+  m[key] = entry_lines(texts);
+}
+
+std::vector<double> get_numbers(const Metadata& m, const std::string& key, std::size_t n) {
+  std::vector<double> values;
+  for (const std::string& text : get_list(m, key)) values.push_back(number_in(text).value_or(std::nan("")));
+  const bool finite = std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+  if (values.size() != n || !finite)
+    throw Error(ErrorKind::input_file, "model", "metadata '" + key + "' must hold " + std::to_string(n) + " numbers");
+  return values;
+}
+
+std::vector<std::string> get_targets(const Metadata& m) {
+  if (m.contains("targets")) return get_list(m, "targets");
+  return m.contains("label") ? std::vector{get_text(m, "label")} : std::vector<std::string>();
 }
 
 Value Features::scaled(Value x) const {

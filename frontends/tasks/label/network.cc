@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/tasks/label/label_network.h"
+#include "frontends/tasks/common/network_parts.h"
+#include "frontends/tasks/label/network.h"
 
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/error.h"
@@ -23,5 +24,25 @@ Value LabelNetwork::build(Scope& scope, Value ids, Value lengths) const {
 Value LabelNetwork::decode(Scope& scope, Value logits, Value lengths) const {
   return crf ? crf_decode(field(scope), logits, lengths) : argmax(logits, -1);
 }
+
+namespace {
+
+Inference label_inference(const Metadata& metadata) {
+  const LabelNetwork network =
+      LabelNetwork::of(metadata, get_lexicon(metadata, "vocabulary"), get_lexicon(metadata, "labels"));
+  const char* const scores = network.crf ? "scores" : "probabilities";
+  return {.inputs = {{"ids", DType::i32, {any("T"), any("B")}}, {"lengths", DType::i32, {any("B")}}},
+          .outputs = {{"labels", DType::i32, {any("T"), any("B")}},
+                      {scores, DType::f32, {any("T"), any("B"), fixed(network.labels)}}},
+          .network = [=](Scope& scope, const Inputs& in) {
+            const Value logits = network.build(scope, in["ids"], in["lengths"]);
+            return outputs({{"labels", network.decode(scope, logits, in["lengths"])},
+                            {scores, network.crf ? logits : softmax(logits)}});
+          }};
+}
+
+}  // namespace
+
+const NetworkRow label_network_row{label_inference};
 
 }  // namespace unroll

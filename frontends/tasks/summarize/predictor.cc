@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/data/text/text.h"
+#include "frontends/tasks/common/example_parts.h"
 #include "frontends/tasks/decode/text_writer.h"
 
 namespace unroll {
@@ -56,5 +57,33 @@ Summarizer::Attention Summarizer::attention(std::string_view source, std::string
   check(summary);
   return state_->writer.attention(source, summary);
 }
+
+namespace {
+
+std::vector<Prediction> summarize_inputs(Summarizer& summarizer, std::span<const PredictInput> inputs,
+                                         const PredictOptions& options) {
+  std::vector<Prediction> list;
+  for (Summarizer::Result& result : summarizer.predict(texts_in(inputs), options.decode))
+    list.emplace_back(result.summaries.empty() ? std::string() : std::move(result.summaries[0].text));
+  return list;
+}
+
+void summarize_examples(const ExampleRequest& r, Examples& examples) {
+  const auto* task = dynamic_cast<const PairTask*>(&r.task);
+  if (!task) return;
+  const auto [sources, targets] = FirstPairs(*task, examples.split, r.most);
+  Summarizer summarizer(r.metadata, r.parameters, r.backend);
+  const auto results = summarizer.predict(sources);
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    if (const auto& summaries = results[i].summaries; !summaries.empty())
+      examples.translations.push_back({sources[i], targets[i], summaries[0].text, summaries[0].log_probability,
+                                       summarizer.attention(sources[i], summaries[0].text)});
+}
+
+}  // namespace
+
+const PredictionRow summarize_prediction_row{
+    "texts -> lines",
+    PredictorWith<Summarizer, InputForm::text, summarize_inputs>::make, summarize_examples};
 
 }  // namespace unroll

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/support/tensor_role.h"
+#include "frontends/tasks/common/network_parts.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "frontends/tasks/language_model/language_model.h"
 #include "unroll/error.h"
@@ -36,5 +38,44 @@ Tokenizer language_tokenizer(const Metadata& metadata, const std::string& name) 
   const std::string kind = metadata.contains("tokens") ? get_text(metadata, "tokens") : "characters";
   return Tokenizer::from_stored(kind, get_text(metadata, "vocabulary"), name);
 }
+
+namespace {
+
+Inference language_inference(const Metadata& metadata) {
+  const LanguageNetwork network = LanguageNetwork::of(metadata);
+  Inference i{.inputs = {{"ids", DType::i32, {any("T"), any("B")}}},
+              .outputs = {{"logits", DType::f32, {any("T"), any("B"), fixed(network.vocabulary)}}}};
+  for (const Shape& shape : recurrent_state_shapes(network.model, 1)) {
+    i.states.push_back(state_name(i.states.size()));
+    const TensorSpec state{i.states.back(), DType::f32, {fixed(shape[0]), any("B"), fixed(shape[2])}};
+    i.inputs.push_back(state);
+    i.outputs.push_back(state);
+  }
+  i.network = [network, names = i.states](Scope& scope, const Inputs& in) {
+    std::vector<Value> states;
+    for (const std::string& name : names) states.push_back(in[name]);
+    const CellLayerResult r = network.build(scope, in["ids"], states);
+    TaskGraph graph = outputs({{"logits", r.y}});
+    for (std::size_t k = 0; k < names.size(); ++k) graph.outputs.emplace_back(names[k], r.states[k]);
+    return graph;
+  };
+  return i;
+}
+
+StreamModel language_stream(const Metadata& metadata) {
+  const RecurrentModelOptions model = get_model_options(metadata);
+  StreamModel stream = recurrent_stream(model, 1);
+  stream.input = DType::i32;
+  LanguageNetwork network = LanguageNetwork::of(metadata);
+  network.document_start = -1;  // who owns the stream resets it
+  stream.build = [network](Scope& scope, Value ids, std::span<const Value> states) {
+    return network.build(scope, ids, states);
+  };
+  return stream;
+}
+
+}  // namespace
+
+const NetworkRow language_model_network_row{language_inference, language_stream};
 
 }  // namespace unroll

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/tasks/document/document_network.h"
+#include "frontends/tasks/common/network_parts.h"
+#include "frontends/tasks/document/network.h"
 
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/task_parts.h"
@@ -29,5 +30,29 @@ DocumentNetwork::Outputs DocumentNetwork::build(Scope& scope, Value ids, Value n
   const Value last = dropout_layer(scope, document.output, model.dropout);
   return {linear_layer(scope.child("output"), last, labels), sentences.weights, document.weights};
 }
+
+namespace {
+
+Inference document_inference(const Metadata& metadata) {
+  const DocumentNetwork network =
+      DocumentNetwork::of(metadata, get_lexicon(metadata, "vocabulary"), get_lexicon(metadata, "labels"));
+  return {.inputs = {{"ids", DType::i32, {any("W"), any("S*B")}},
+                     {"words", DType::i32, {any("S*B")}},
+                     {"sentences", DType::i32, {any("B")}}},
+          .outputs = {{"probabilities", DType::f32, {any("B"), fixed(network.labels)}}},
+          .network = [network](Scope& scope, const Inputs& in) {
+            const std::int64_t columns = in["words"].shape()[0], B = in["sentences"].shape()[0];
+            if (B == 0 || columns % B != 0)
+              throw Error(ErrorKind::shape, "document",
+                          "'words' has " + std::to_string(columns) + " columns, not the same number for each of " +
+                              std::to_string(B) + " documents");
+            const Value logits = network.build(scope, in["ids"], in["words"], in["sentences"]).logits;
+            return outputs({{"probabilities", softmax(logits)}});
+          }};
+}
+
+}  // namespace
+
+const NetworkRow document_network_row{document_inference};
 
 }  // namespace unroll

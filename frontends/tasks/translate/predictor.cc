@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/tasks/common/example_parts.h"
 #include "frontends/tasks/decode/text_writer.h"
 
 namespace unroll {
@@ -72,5 +73,32 @@ Translator::Attention Translator::attention(std::string_view source, std::string
     throw Error(ErrorKind::usage, k_translator, what);
   return state_->writer.attention(source, target);
 }
+
+namespace {
+
+std::vector<Prediction> translate_inputs(Translator& translator, std::span<const PredictInput> inputs,
+                                         const PredictOptions& options) {
+  return predictions_of(translator.predict(texts_in(inputs), options.decode), &Translator::Result::text);
+}
+
+void translate_examples(const ExampleRequest& r, Examples& examples) {
+  const auto* task = dynamic_cast<const PairTask*>(&r.task);
+  if (!task) return;
+  const auto [sources, targets] = FirstPairs(*task, examples.split, 4 * r.most);
+  Translator translator(r.metadata, r.parameters, r.backend);
+  const std::vector<Translator::Result> results = translator.predict(sources);
+  Chosen<TranslationExample> chosen(r.most);
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    chosen.add({sources[i], targets[i], results[i].text, results[i].log_probability, {}},
+               results[i].text == targets[i]);
+  examples.translations = chosen.take();
+  for (TranslationExample& e : examples.translations) e.attention = translator.attention(e.source, e.written);
+}
+
+}  // namespace
+
+const PredictionRow translate_prediction_row{
+    "lines -> lines",
+    PredictorWith<Translator, InputForm::text, translate_inputs>::make, translate_examples};
 
 }  // namespace unroll

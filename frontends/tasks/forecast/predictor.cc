@@ -4,6 +4,7 @@
 
 #include "core/support/text/counted.h"
 #include "frontends/model/constants.h"
+#include "frontends/tasks/common/example_parts.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/prediction_batches.h"
 #include "frontends/tasks/common/task_parts.h"
@@ -134,5 +135,60 @@ std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> hist
                  });
   return results;
 }
+
+namespace {
+
+std::vector<Prediction> forecast_inputs(Forecaster& forecaster, std::span<const PredictInput> inputs,
+                                        const PredictOptions& options) {
+  const auto series = static_cast<std::int64_t>(forecaster.columns().size());
+  std::vector<Prediction> list;
+  for (const Forecaster::Values& values : forecaster.predict(rows_in(inputs), options.steps))
+    list.emplace_back(Tensor::from<double>({static_cast<std::int64_t>(values.size()) / series, series}, values));
+  return list;
+}
+
+// The last windows that follow each other without overlap.
+std::vector<std::int64_t> last_windows(const Runs& windows, std::int64_t horizon, std::size_t most) {
+  std::vector<std::int64_t> starts;
+  for (std::int64_t i = windows.size() - 1; i >= 0 && starts.size() * static_cast<std::size_t>(horizon) < most; --i)
+    if (starts.empty() || windows[i] + horizon <= starts.back()) starts.push_back(windows[i]);
+  std::reverse(starts.begin(), starts.end());
+  return starts;
+}
+
+void forecast_examples(const ExampleRequest& r, Examples& examples) {
+  const auto* task = dynamic_cast<const SplitSeries*>(&r.task);
+  if (!task) return;
+  Forecaster forecaster(r.metadata, r.parameters, r.backend);
+  const SeriesRows& rows = task->series(examples.split);
+  const std::int64_t H = forecaster.horizon(), period = task->period();
+  const std::vector<std::int64_t> starts = last_windows(task->windows(examples.split), H, r.most);
+  const std::size_t S = rows.n_series();
+  for (std::size_t s = 0; s < S; ++s) examples.forecasts.emplace_back().series = rows.column_name(s);
+  SeriesPiece piece;
+  for (const std::int64_t t : starts) {
+    rows.read(t - forecaster.history(), t, piece);
+    if (task->interpolates()) piece.interpolate(t);
+    const Forecaster::Values values = forecaster.predict({&piece.levels, 1})[0];
+    rows.read(std::max<std::int64_t>(t - std::max<std::int64_t>(period, 1), 0), t + H, piece);
+    for (std::int64_t h = 0; h < H; ++h)
+      for (std::size_t s = 0; s < S; ++s) {
+        ForecastExample& e = examples.forecasts[s];
+        e.at.push_back(rows.place(t + h));
+        e.actual.push_back(piece.is_observed(t + h, s) ? piece.level(t + h, s) : std::nan(""));
+        e.predicted.push_back(values[static_cast<std::size_t>(h) * S + s]);
+        e.ahead.push_back(h + 1);
+        e.baselines["persistence"].push_back(piece.level(t - 1, s));
+        const std::int64_t before = t + h - (h / period + 1) * period;
+        e.baselines["seasonal_naive"].push_back(before >= piece.begin ? piece.level(before, s) : std::nan(""));
+      }
+  }
+}
+
+}  // namespace
+
+const PredictionRow forecast_prediction_row{
+    "histories [rows, series] -> arrays [steps, series] in the units of the data",
+    PredictorWith<Forecaster, InputForm::numbers, forecast_inputs>::make, forecast_examples};
 
 }  // namespace unroll

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classes of sequences.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/tasks/shared.h"
+
+namespace unroll {
+
+// Network: x [T,B,I] as in the data, without missing values -> probabilities [B,K]. Stream: x [T,B,I] -> logits [T,B,K]
+// after each step.
+//
+// Metadata (lists have one entry per line; a newline in an entry is \n, a backslash \\):
+//   columns, label      list of feature columns in order; label column. Names, or numbers without a header
+//   labels              list, by class number
+//   header, separator   "1" or "0"; one character
+//   steps, width        of a row: steps * width features
+//   missing             see TableRowsOptions
+//   divide, normalize   a number; "1" or "0"
+//   mean, deviation     lists of numbers by feature: standardization, and what missing values become; only when one of
+//                       them needs it
+
+// Classifies each row of a table as a sequence: its feature columns, in `steps` steps of equal width. The label is a
+// text or a number; classes are numbered in its order (of numbers by value, of texts by bytes). Metrics: accuracy,
+// f1_micro, f1_macro. Baseline: most_frequent. Rows are assigned to the splits by split_seed.
+struct ClassifyOptions : TableRowsOptions {
+  std::string label = {};  // label column by name or number; empty: the last column. A missing label is an error
+  double label_smoothing = 0;
+};
+UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::string_view csv,
+                                                     const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options,
+                                                     std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+                                                     const Metadata& fitted = {});
+UNROLL_API DataCheck check_data(const ClassifyOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
+
+// Classes of sequences, from a `classify` task. Bidirectional models and every pooling are supported.
+class UNROLL_API Classifier {
+ public:
+  Classifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  ~Classifier();
+  Classifier(Classifier&&) noexcept;
+  Classifier& operator=(Classifier&&) noexcept;
+
+  const std::vector<std::string>& labels() const;
+  std::int64_t steps() const;  // T
+  std::int64_t width() const;  // I, values of a step
+  // T * I values as they stand in the data, step by step. NaN is a missing value, which is filled as in training;
+  // a model trained with missing = "error" refuses it.
+  using Row = std::vector<double>;
+  // At most `top_k` labels for each row, the most probable first; 0: all. Throws Error(usage) on another number of
+  // values and on infinite ones.
+  std::vector<std::vector<ScoredLabel>> predict(std::span<const Row> rows, std::int64_t top_k = 1);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace unroll

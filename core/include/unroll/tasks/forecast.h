@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forecasts of series.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/tasks/shared.h"
+
+namespace unroll {
+
+// Network: x [T,B,S] in the units of the S columns -> forecast [B,H,S] in the same units. A model of changes reads one
+// row more than its window. Stream: x [T,B,S] -> [T,B,H*S]: all columns one step ahead, then two steps ahead, ...
+// Training used windows; a stream continues without limit.
+//
+// Metadata: window, horizon, difference ("1": changes are modeled), series (how many)
+//   column, series.1.column, ...   the columns
+//   scaler.mean, scaler.deviation, series.1.scaler.mean, ...   standardization; scaler.H of horizon H
+//   header, separator, missing     as for classify
+//   date, date_form, date_time, date_step   only with a date column: its name, iso, slashes, dots, month, compact or
+//                                  year, "1" with a time of day, and the step: "1 day", "3 months"
+
+// Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target.
+// Rows before the first value of every column are skipped. With a date column rows must be in order and a whole number
+// of steps apart; the most frequent distance of neighbors is the step; rows of missing dates are missing values.
+// Metrics over all columns: mae and rmse in the units of the data, and mase. mase is mae divided by the training error
+// of the one-step seasonal naive forecast (Hyndman & Koehler 2006), per column. With several columns each metric is
+// also reported per column as "mae.NAME"; across columns with different units only mase is meaningful.
+// Baselines, per column: persistence, seasonal_naive, and linear_ar, an autoregression of order
+// `window` fitted by least squares (with `difference`: ARIMA(window, 1, 0)). linear_ar feeds its own predictions back.
+struct ForecastOptions {
+  RecurrentModelOptions model;
+  std::string column;              // empty: the last column
+  std::vector<std::string> columns = {};  // several columns by name or number, instead of `column`
+  std::string date = {};           // date column; empty: the first other column with a date in its first row; "none"
+  std::string header = "auto";     // as in ClassifyOptions
+  std::string separator = {};
+  // What a missing value or date becomes where it is an input. "previous": the last value. "interpolate": a value on a
+  // line between its neighbors within the window; behind the last one, which may not look ahead, the last value.
+  // "error": none may be missing.
+  std::string missing = "previous";
+  std::int64_t window = 52;
+  std::int64_t horizon = 1;
+  std::int64_t stride = 1;  // distance between training windows, in values; validation and test use every window
+  std::int64_t period = 52;        // season length of seasonal_naive, in values
+  bool difference = false;         // model changes between values; predict the change from the window's last value
+  std::int64_t batch = 32;
+  SplitSource validation = 0.1;    // shares of the series, in time order: train, validation, test
+  SplitSource test = 0.2;          // a file of its own is a series of its own, with the same columns
+  std::size_t memory_limit = 0;
+};
+UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::string_view csv,
+                                                     const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options,
+                                                     std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+                                                     const Metadata& fitted = {});
+UNROLL_API DataCheck check_data(const ForecastOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
+
+// The next values of S series, from a `forecast` task, in the units of the columns.
+class UNROLL_API Forecaster {
+ public:
+  Forecaster(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  ~Forecaster();
+  Forecaster(Forecaster&&) noexcept;
+  Forecaster& operator=(Forecaster&&) noexcept;
+
+  const std::vector<std::string>& columns() const;  // S; "" for the only one of a model that does not name it
+  std::int64_t horizon() const;  // steps that the model forecasts at once
+  std::int64_t history() const;  // rows that it reads: its window, and one more for a model of differences
+  using Values = std::vector<double>;  // [rows, S], oldest first
+  // Each history has history() rows or more; the last ones are read and must be finite. The result has `steps` rows,
+  // 0: horizon(). Beyond the horizon the model reads its own forecasts. Throws Error(usage) on a shorter history.
+  std::vector<Values> predict(std::span<const Values> histories, std::int64_t steps = 0);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace unroll

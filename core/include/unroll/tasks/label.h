@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Labels for the tokens of sentences.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/tasks/shared.h"
+
+namespace unroll {
+
+// Network: ids [T,B], lengths [B] -> labels i32 [T,B], and probabilities [T,B,K]; with a CRF scores [T,B,K]. Metadata:
+// `labels` lists them by class number.
+
+// Assigns a label to every token of a sentence. The file has one `token<TAB>label` line per token and an empty line
+// after each sentence. Batches group sentences of similar length; padding changes neither the loss nor the gradient.
+// Sentences are assigned to the splits by split_seed. Metrics: accuracy, f1_micro, f1_macro. Baselines: most_frequent
+// (one label for everything) and most_frequent_of_token (each token's most frequent label in the training set).
+struct LabelOptions : TextRowsOptions {
+  std::string tokens = "words";    // how Labeller::cut tokenizes a line: words (separated by blanks), characters
+  std::string outside;             // a label that F1 ignores, such as O; empty: none
+  std::string output = "softmax";  // softmax: independent labels; crf: one score for the whole sentence, see crf_loss
+};
+UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text,
+                                                  const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                                  const std::string& name, const Metadata& fitted = {});
+UNROLL_API DataCheck check_data(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
+
+// Labels for the tokens of a sentence, from a `label` task.
+class UNROLL_API Labeller {
+ public:
+  Labeller(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  ~Labeller();
+  Labeller(Labeller&&) noexcept;
+  Labeller& operator=(Labeller&&) noexcept;
+
+  using Sentence = std::vector<std::string>;
+  struct Result {
+    std::vector<std::string> labels;    // one for each token
+    std::vector<double> probabilities;  // of each of these labels; with a CRF its marginal given the whole sentence
+    double probability = 1;             // of all labels together
+    std::int64_t unknown = 0;           // tokens outside the vocabulary
+  };
+  const std::vector<std::string>& labels() const;
+  // Splits a line of plain text into tokens.
+  Sentence cut(std::string_view line) const;
+  void check(const Sentence& sentence) const;  // throws Error(usage) above 4096 tokens
+  std::vector<Result> predict(std::span<const Sentence> sentences);
+  std::vector<std::string> label(std::span<const std::string> tokens);  // of one sentence
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace unroll

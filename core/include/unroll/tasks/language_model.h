@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Language models: the next token of a text, samples, and the probability of lines.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/tasks/shared.h"
+
+namespace unroll {
+
+// Network and stream: ids [T,B] -> logits [T,B,V] of the next token, and the states of the network.
+
+// Predicts the next token. A batch holds B contiguous streams, read in windows of T steps with carried state. Metrics:
+// perplexity per token and bits_per_character. Only bits_per_character is comparable between tokenizers; word models do
+// not have it, because unknown words have no length. The test set is the last share of the text, the validation set the
+// share before it; the carried state starts from zeros at the start of each split.
+struct LanguageModelOptions {
+  RecurrentModelOptions model;
+  std::string tokens = "characters";  // bytes, characters, words, bpe (subwords)
+  std::int64_t vocabulary = 10000;    // words, bpe: maximum vocabulary size
+  std::int64_t min_count = 2;         // words, bpe: minimum frequency of a token
+  double label_smoothing = 0;
+  std::int64_t embedding = 64;
+  bool tied = false;                  // share the weight of the embedding with the output layer, see tied_linear_layer
+  std::int64_t batch = 32;
+  std::int64_t steps = 64;
+  // Groups of `batch` streams each that several ranks share; TrainerOptions::accumulate must be the same number.
+  std::int64_t shards = 1;
+  SplitSource validation = 0.1;
+  SplitSource test = 0.1;
+  std::int64_t evaluation_batch = 8;  // streams into which the evaluation text is divided
+  // A token that starts every document. The carried state is reset before it, so no information crosses documents.
+  // Empty: the text is one document.
+  std::string document_start = {};
+  // Start each window from the final state of the previous window. False: start from zeros, also in evaluation.
+  bool carry_state = true;
+  // Files only: maximum bytes of tokens in memory; 0: no limit. A longer text is read again in blocks, which gives the
+  // same batches. Only the current block of each stream and an index of the blocks stay in memory.
+  std::size_t memory_limit = 0;
+};
+UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, std::string_view text,
+                                                           const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options,
+                                                           std::shared_ptr<const Vfs::Reader> file,
+                                                           const std::string& name, const Metadata& fitted = {});
+UNROLL_API DataCheck check_data(const LanguageModelOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
+
+// The probability of lines of text under a language model. Each line is read on its own after a line break, or after
+// the model's document start; where the vocabulary has neither, its first token is not scored.
+class UNROLL_API TextScorer {
+ public:
+  TextScorer(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  ~TextScorer();
+  TextScorer(TextScorer&&) noexcept;
+  TextScorer& operator=(TextScorer&&) noexcept;
+
+  struct Result {
+    std::int64_t tokens = 0, unknown = 0;
+    std::int64_t scored = 0;      // tokens whose probability counts
+    std::int64_t characters = 0;  // in the scored tokens; 0 for models of words, whose unknown word has no length
+    double log_probability = 0;   // of the scored tokens, natural logarithm
+    double perplexity() const;    // exp(-log_probability / scored), NaN without a scored token
+    double bits_per_character() const;  // NaN without a character
+  };
+  void check(std::string_view line) const;  // throws Error(usage) when it is not UTF-8 and the tokens are characters
+  std::vector<Result> predict(std::span<const std::string> lines);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The tokens of a text that the vocabulary of a language model lacks, each once.
+UNROLL_API std::vector<std::string> unknown_tokens(const Metadata& metadata, std::string_view text);
+
+struct GenerateOptions {
+  std::string prompt = "\n";
+  std::int64_t length = 400;  // tokens
+  double temperature = 0.8;   // 0: always the most likely token
+  std::int64_t top_k = 0;     // sample from the k most likely tokens; 0: all
+  // nucleus sampling: from the smallest set whose probabilities sum to top_p (Holtzman et al. 2020)
+  double top_p = 1;
+  std::uint64_t seed = 0;
+};
+// Samples text from a language model, one token at a time with carried state. `metadata` and `parameters` come from its
+// checkpoint, or from its task and trainer. `sink` receives each token. A bytes or bpe token may be a part of a UTF-8
+// character.
+UNROLL_API void generate(const Metadata& metadata, const TensorMap& parameters, Backend& backend,
+                         const GenerateOptions& options, const std::function<void(std::string_view)>& sink);
+
+}  // namespace unroll

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Translations of lines.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/tasks/shared.h"
+
+namespace unroll {
+
+// Network: source [S,B], source_lengths [B], target [T,B] -> log_probabilities [B,T,V] of the tokens that follow each
+// target token. The first target token is V - 1, which also ends a text. With `pointer` the outputs are those of
+// summarize.
+
+// Sequence-to-sequence model: maps a line of text to another line. The file has one `source<TAB>target` pair per line,
+// or it is a CSV with these two columns, with a header or without.
+// An encoder reads the source. A decoder with attention over the encoder outputs writes the target. In training the
+// decoder reads the true previous token (teacher forcing) or, with scheduled_sampling, its own prediction. Metrics:
+// token_accuracy and perplexity, p_gen with a pointer and coverage_loss, all with teacher forcing; use Translator and
+// text_scores to evaluate free decoding. Pairs are assigned to the splits by split_seed. The decoder has the encoder's
+// options, but reads in one direction. A word that is copied has its number in the target vocabulary or, where that
+// lacks it, one of its own.
+struct TranslateOptions : TextRowsOptions, DecoderOptions {
+  std::string tokens = "characters";  // bytes, characters, words, bpe; sources and targets have separate vocabularies
+};
+UNROLL_API std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options, std::string_view text,
+                                                          const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options,
+                                                          std::shared_ptr<const Vfs::Reader> file,
+                                                          const std::string& name, const Metadata& fitted = {});
+UNROLL_API DataCheck check_data(const TranslateOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
+
+// Targets for source lines, from a `translate` task. With a pointer, words of the source that the target vocabulary
+// lacks can be copied, and the unknown token is never written.
+class UNROLL_API Translator {
+ public:
+  Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  ~Translator();
+  Translator(Translator&&) noexcept;
+  Translator& operator=(Translator&&) noexcept;
+
+  struct Result {
+    std::string text;                      // the best one
+    double log_probability = 0;            // of the text and its end, natural logarithm, without a length penalty
+    std::vector<ScoredText> targets;       // at most `beam`, the best first; none for a source without a token
+    std::int64_t tokens = 0, unknown = 0;  // of the source
+  };
+  void check(std::string_view source) const;  // throws Error(usage) above 1024 tokens
+  std::vector<Result> predict(std::span<const std::string> sources, const DecodeOptions& options = {});
+  std::string translate(std::string_view source, const DecodeOptions& options = {});  // of one source
+
+  using Attention = WrittenAttention;
+  Attention attention(std::string_view source, std::string_view target);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace unroll

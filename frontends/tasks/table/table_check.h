@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of tables: cells that must be numbers, rows of features with targets.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "frontends/data/table/csv.h"
+#include "frontends/tasks/check/row_checks.h"
+#include "unroll/tasks.h"
+
+namespace unroll {
+
+// Cells that must be numbers; the first ones that are not, in the reader's words.
+class NumberCheck {
+ public:
+  explicit NumberCheck(bool gaps_allowed)
+      : missing_(gaps_allowed ? CsvReader::Missing::as_nan : CsvReader::Missing::refused) {}
+  // NaN where there is none.
+  double see(const CsvReader& reader, const std::string& cell, std::size_t line, std::size_t column);
+  void report(DataChecker& checker) const;
+
+ private:
+  CsvReader::Missing missing_;
+  std::int64_t bad_ = 0, empty_ = 0;
+  std::string first_;
+};
+
+using TakeTargets = std::function<void(std::span<const std::string> targets, Split split)>;
+// `take` sees the cells of the target columns of each row; `finish` adds what was found in them.
+DataCheck check_table_rows(const TableRowsOptions& options, std::span<const std::string> targets,
+                           std::shared_ptr<const Vfs::Reader> file, const std::string& name, const TakeTargets& take,
+                           const std::function<void(DataChecker&)>& finish);
+
+}  // namespace unroll

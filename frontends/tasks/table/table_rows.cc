@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/tasks/table/table_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/support/text/counted.h"
+#include "frontends/data/table/dates.h"
+#include "unroll/error.h"
+
+namespace unroll {
+
+namespace {
+
+void check_options(const TableRowsOptions& o, const std::string& task) {
+  if (o.batch < 1) throw Error(ErrorKind::usage, task, "batch must be at least 1; got " + std::to_string(o.batch));
+  if (!(std::fabs(o.divide) > 0) || !std::isfinite(o.divide))
+    throw Error(ErrorKind::usage, task, "divide must not be 0");
+  if (o.normalize && o.divide != 1)
+    throw Error(ErrorKind::usage, task, "normalize and divide are both set", "Set only one of the two");
+  constexpr std::string_view k_missing[] = {"error", "previous", "interpolate", "mean"};
+  if (std::find(std::begin(k_missing), std::end(k_missing), o.missing) == std::end(k_missing))
+    throw Error(ErrorKind::usage, task,
+                "missing must be error, previous, interpolate or mean; got '" + o.missing.substr(0, 40) + "'");
+}
+
+}  // namespace
+
+TableRows::TableRows(const TableRowsOptions& options, RecordFile file, TableWords words)
+    : options_(options), batch_(options.batch), words_(std::move(words)),
+      file_(records_of(std::move(file), options.validation, options.test)),
+      reader_(file_.name(), CsvLimits{}.max_columns, CsvFormat::of(options.header, options.separator)) {
+  check_options(options_, words_.task);
+}
+
+void TableRows::read(std::span<const std::string> targets, const TakeCells& take) {
+  index_rows(file_, reader_, [&](std::span<const std::string> cells, std::size_t line) {
+    if (places_.empty()) choose_columns(targets);
+    for (const std::size_t c : places_) check_feature(cells[c], line, c);
+    for (const std::size_t c : targets_)
+      if (is_missing(cells[c])) reader_.refuse(line, c, "the " + words_.target + " is missing", "Remove the line");
+    take(cells, line);
+  });
+}
+
+void TableRows::draw_splits(const Metadata& fitted) {
+  rows_ = split_rows(file_, options_.validation, options_.test, options_.split_seed);
+  if (!fitted.empty()) {
+    Features features = Features::of(fitted);
+    places_ = features.places(reader_, target_names());
+    features_ = std::move(features);
+    return;
+  }
+  features_.mean.assign(places_.size(), 0.0);
+  features_.deviation.assign(places_.size(), 1.0);
+  if (!options_.normalize && options_.missing == "error") return;
+  FeatureFit fit(places_.size());
+  std::vector<double> values(places_.size());
+  for_each_record(Split::train, [&](std::string_view record) {
+    numbers_in(file_, reader_, record, places_, values);
+    fit.add(values);
+  });
+  fit.put(features_);
+}
+
+std::vector<std::string> TableRows::target_names() const {
+  std::vector<std::string> names;
+  for (const std::size_t c : targets_) names.push_back(reader_.column_name(c));
+  return names;
+}
+
+std::vector<std::string> TableRows::targets_in(std::string_view record) const {
+  const std::vector<std::string> cells = cells_in(file_, reader_, record);
+  std::vector<std::string> of_targets;
+  for (const std::size_t c : targets_) of_targets.push_back(cells[c]);
+  return of_targets;
+}
+
+void TableRows::for_each_record(Split split, const std::function<void(std::string_view record)>& take) const {
+  file_.for_each(rows(split), [&](std::int64_t, std::string_view record) { take(record); });
+}
+
+void TableRows::for_each_row(Split split, const TakeRow& take) const {
+  std::vector<double> values(places_.size());
+  for_each_record(split, [&](std::string_view record) {
+    numbers_in(file_, reader_, record, places_, values);
+    take(values, targets_in(record), record);
+  });
+}
+
+Tensor TableRows::inputs(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index,
+                         const std::function<void(std::int64_t b, std::string_view record)>& take) const {
+  const std::vector<std::int64_t>& from = rows(split);
+  const std::int64_t n = n_examples(split), begin = index * batch_, B = batch_rows(split, index);
+  const std::int64_t T = features_.steps, I = features_.width();
+  Tensor x(DType::f32, {T, B, I});
+  const auto xs = x.values<float>();
+  std::vector<double> values(places_.size());
+  for (std::int64_t b = 0; b < B; ++b) {
+    const std::int64_t k =
+        split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
+    const std::string record = file_.text(from[static_cast<std::size_t>(k)]);
+    numbers_in(file_, reader_, record, places_, values);
+    features_.apply(values);
+    put_sequence(values, xs, b, B, I);
+    take(b, record);
+  }
+  return x;
+}
+
+void TableRows::put(Metadata& m) const {
+  m["header"] = reader_.header().empty() ? "0" : "1";
+  m["separator"] = std::string(1, reader_.separator());
+  features_.put(m);
+}
+
+std::vector<std::string> TableRows::notes_on(const std::string& of_targets) const {
+  std::vector<std::string> notes{file_.name() + ": " + reader_.found(file_.size()) + "; " + of_targets + ", " +
+                                 counted(places_.size(), "feature") + " in " + counted(features_.steps, "step")};
+  if (n_missing_ > 0)
+    notes.push_back(file_.name() + ": " + std::to_string(n_missing_) + " missing values filled (data.missing = \"" +
+                    options_.missing + "\")");
+  return notes;
+}
+
+void TableRows::choose_columns(std::span<const std::string> targets) {
+  const auto is_target = [&](std::size_t c) { return std::ranges::find(targets_, c) != targets_.end(); };
+  for (const std::string& column : targets) targets_.push_back(reader_.column(column));
+  for (const std::string& column : options_.columns) places_.push_back(reader_.column(column));
+  for (const std::size_t c : places_)
+    if (is_target(c))
+      throw Error(ErrorKind::usage, file_.name(),
+                  "column '" + reader_.column_name(c) + "' is the " + words_.target + " and one of columns",
+                  "Remove it from data.columns, or set " + words_.key);
+  for (std::size_t c = 0; options_.columns.empty() && c < reader_.n_columns(); ++c)
+    if (!is_target(c)) places_.push_back(c);
+  const auto n = static_cast<std::int64_t>(places_.size());
+  features_.steps = options_.steps == 0 ? n : options_.steps;
+  if (n == 0)
+    throw Error(ErrorKind::input_file, file_.name(), "has only one column; expected features and a " + words_.target,
+                "Set data.separator if cells are not separated by tab, semicolon or comma");
+  if (features_.steps < 1 || n % features_.steps != 0)
+    throw Error(ErrorKind::usage, file_.name(),
+                counted(n, "feature") + " cannot be divided into " + std::to_string(options_.steps) + " equal steps",
+                "Set steps to a divisor of the number of features, or to 0 for one step per feature");
+  for (const std::size_t c : places_) features_.columns.push_back(reader_.column_name(c));
+  features_.missing = options_.missing;
+  features_.divide = options_.divide;
+  features_.normalize = options_.normalize;
+}
+
+void TableRows::check_feature(const std::string& cell, std::size_t line, std::size_t column) {
+  const std::string_view text = trimmed(cell);
+  if (!is_missing(text) && !number_in(text) && text.find(' ') != std::string_view::npos && !date_in(text))
+    reader_.refuse(line, column, "'" + std::string(text.substr(0, 40)) + "' is a text, not a number",
+                   "A text with one label is read by task.kind = \"document\"; other columns are left out with "
+                   "data.columns");
+  n_missing_ += std::isnan(reader_.number(
+      cell, line, column,
+      options_.missing == "error" ? CsvReader::Missing::refused : CsvReader::Missing::as_nan));
+}
+
+}  // namespace unroll
