@@ -8,7 +8,7 @@
 #include <string>
 
 #include "unroll/error.h"
-#include "unroll/row_sums.h"
+#include "unroll/plan/row_sums.h"
 #include "unroll/tensor.h"
 
 namespace unroll::common {

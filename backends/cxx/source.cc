@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file around the statements of one step: constants, functions, and the class with its arrays and states.
-#include "unroll/cxx_source.h"
+#include "unroll/plan/cxx_source.h"
 
 #include <utility>
 

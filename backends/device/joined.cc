@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "unroll/ops.h"
-#include "unroll/product_groups.h"
+#include "unroll/plan/product_groups.h"
 
 namespace unroll::device {
 

@@ -7,7 +7,7 @@
 #include "backends/null/strict_memory.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
-#include "unroll/row_sums.h"
+#include "unroll/plan/row_sums.h"
 
 namespace unroll::strict {
 

@@ -11,7 +11,7 @@
 #include "backends/reference/kernels.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
-#include "unroll/row_sums.h"
+#include "unroll/plan/row_sums.h"
 #include "unroll/tensor.h"
 
 namespace unroll::reference {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/cell_equations.h"
+#include "unroll/plan/cell_equations.h"
 
 #include "unroll/ops.h"
 

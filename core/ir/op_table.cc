@@ -11,7 +11,7 @@ namespace {
 constexpr OpInfo k_table[] = {
 #define UNROLL_OP(name, tier, kind, min_inputs, max_inputs, gradient, cost) \
   {Op::name, #name, OpTier::tier, OpKind::kind, min_inputs, max_inputs, OpGradient::gradient, OpCost::cost},
-#include "unroll/op_table.def"
+#include "unroll/detail/op_table.def"
 };
 
 }  // namespace

@@ -40,7 +40,7 @@ Value random_uniform(Value key, Shape shape, std::int64_t site, Value step) {
   Value name(Value x) { return append(Op::name, {x}); }
 #define UNROLL_BINARY(name, ...) \
   Value name(Value a, Value b) { return append(Op::name, {a, b}); }
-#include "unroll/op_table.def"
+#include "unroll/detail/op_table.def"
 Value is_finite(Value x) { return append(Op::is_finite, {x}); }
 Value logical_not(Value a) { return append(Op::logical_not, {a}); }
 Value select(Value condition, Value a, Value b) { return append(Op::select, {condition, a, b}); }

@@ -18,7 +18,7 @@ constexpr UnaryOp k_unary_rows[] = {
 #define UNROLL_COMPOSITE(...)
 #define UNROLL_UNARY(name, operand, gradient, cost, at_zero, result, slope) \
   {Op::name, UnaryOperand::operand, at_zero, result, slope},
-#include "unroll/op_table.def"
+#include "unroll/detail/op_table.def"
 };
 
 }  // namespace

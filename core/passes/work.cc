@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/work.h"
+#include "unroll/plan/work.h"
 
 #include "unroll/autodiff.h"
 #include "unroll/ops.h"

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "unroll/export.h"
+#include "unroll/detail/export.h"
 
 namespace unroll {
 

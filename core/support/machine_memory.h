@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "unroll/export.h"
+#include "unroll/detail/export.h"
 
 namespace unroll {
 

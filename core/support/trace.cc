@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/trace.h"
+#include "unroll/plan/trace.h"
 
 #include <new>
 

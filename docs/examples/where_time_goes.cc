@@ -2,7 +2,7 @@
 // Prints the measured and predicted time of each call of a program, and what each thread did when.
 #include <unroll/model.h>
 #include <unroll/run.h>
-#include <unroll/trace.h>
+#include <unroll/plan/trace.h>
 
 #include <cstdio>
 

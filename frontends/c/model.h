@@ -12,7 +12,7 @@
 #include "frontends/c/include/unroll.h"
 #include "unroll/backend.h"
 #include "unroll/error.h"
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 #include "unroll/safetensors.h"
 
 namespace unroll::c {

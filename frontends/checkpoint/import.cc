@@ -7,7 +7,7 @@
 
 #include "frontends/checkpoint/modules.h"
 #include "unroll/error.h"
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 
 namespace unroll::checkpoint {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "frontends/checkpoint/checkpoint.h"
-#include "unroll/sequential.h"
+#include "unroll/trained/sequential.h"
 
 namespace unroll::checkpoint {
 

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/options/command_line.h"
 #include "frontends/cli/terminal/terminal.h"
 #include "unroll/error.h"

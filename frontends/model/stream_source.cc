@@ -3,7 +3,7 @@
 #include <string>
 
 #include "frontends/model/step_graph.h"
-#include "unroll/cxx_source.h"
+#include "unroll/plan/cxx_source.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
 #include "unroll/stream.h"

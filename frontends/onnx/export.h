@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 #include "unroll/stream.h"
 #include "unroll/vfs.h"
 

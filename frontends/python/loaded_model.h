@@ -12,7 +12,7 @@
 
 #include "frontends/python/arrays.h"
 #include "unroll/backend.h"
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 #include "unroll/predict.h"
 #include "unroll/safetensors.h"
 #include "unroll/stream.h"

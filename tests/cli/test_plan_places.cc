@@ -13,7 +13,7 @@
 #include "unroll/autodiff.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
-#include "unroll/work.h"
+#include "unroll/plan/work.h"
 
 using namespace unroll;
 using namespace unroll::testing;

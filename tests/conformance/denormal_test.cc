@@ -10,7 +10,7 @@
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"
 #include "tests/support/each_backend.h"
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
 

@@ -7,7 +7,7 @@
 #include "tests/support/backends.h"
 #include "tests/support/cases.h"
 #include "tests/support/finite_difference.h"
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
 

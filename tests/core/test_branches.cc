@@ -14,7 +14,7 @@
 #include "unroll/model.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
-#include "unroll/trace.h"
+#include "unroll/plan/trace.h"
 
 namespace unroll {
 namespace {

@@ -8,7 +8,7 @@
 #include "unroll/error.h"
 #include "unroll/model.h"
 #include "unroll/ops.h"
-#include "unroll/plan_hash.h"
+#include "unroll/plan/plan_hash.h"
 #include "unroll/run.h"
 
 using namespace unroll;

@@ -12,7 +12,7 @@
 
 #include "unroll/model.h"
 #include "unroll/ops.h"
-#include "unroll/product_groups.h"
+#include "unroll/plan/product_groups.h"
 #include "unroll/run.h"
 
 namespace unroll {

@@ -17,7 +17,7 @@
 #include "unroll/autodiff.h"
 #include "unroll/model.h"
 #include "unroll/ops.h"
-#include "unroll/plan_hash.h"
+#include "unroll/plan/plan_hash.h"
 #include "unroll/run.h"
 
 namespace unroll {

@@ -12,7 +12,7 @@
 #include "unroll/model.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
-#include "unroll/scan_form.h"
+#include "unroll/plan/scan_form.h"
 
 namespace unroll {
 namespace {

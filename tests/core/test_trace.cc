@@ -6,7 +6,7 @@
 #include "tests/support/backend_options.h"
 #include "unroll/model.h"
 #include "unroll/run.h"
-#include "unroll/trace.h"
+#include "unroll/plan/trace.h"
 
 namespace unroll {
 namespace {

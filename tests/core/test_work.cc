@@ -3,7 +3,7 @@
 
 #include "unroll/model.h"
 #include "unroll/ops.h"
-#include "unroll/work.h"
+#include "unroll/plan/work.h"
 
 namespace unroll {
 namespace {

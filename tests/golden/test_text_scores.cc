@@ -8,7 +8,7 @@
 
 #include "frontends/data/file/gzip.h"
 #include "unroll/error.h"
-#include "unroll/text_scores.h"
+#include "unroll/data/text_scores.h"
 #include "unroll/vfs.h"
 
 using namespace unroll;

@@ -11,7 +11,7 @@ HEAD = "// SPDX-License-Identifier: Apache-2.0\n"
 GOOD = {
     **{name: "" for name in ("meson.build", "meson_options.txt", "README.md", "LICENSE", "bench/meson.build")},
     ".gitignore": "/build*\n/runs/\n",
-    "core/include/unroll/op_table.def": HEAD + "UNROLL_UNARY(neg, numbers, yes, cheap, zero, exact, 1)\n"
+    "core/include/unroll/detail/op_table.def": HEAD + "UNROLL_UNARY(neg, numbers, yes, cheap, zero, exact, 1)\n"
                                                "UNROLL_OP(argmax, primitive, reduce, 1, 1, none, cheap)\n"
                                                "UNROLL_COMPOSITE(mse, 2, 2, yes, cheap, Value, (Value a, Value b))\n",
     "core/ir/shapes/shape_rules.cc": HEAD + "{Op::argmax, r}\n",

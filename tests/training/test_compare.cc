@@ -17,7 +17,7 @@
 #include "tests/support/memory_vfs.h"
 #include "tests/support/setting.h"
 #include "tests/training/compare_models.h"
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 #include "unroll/error.h"
 #include "unroll/safetensors.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/training/small_tasks.h"
-#include "unroll/data_check.h"
+#include "unroll/data/data_check.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -8,7 +8,7 @@
 
 #include "frontends/tasks/common/task_parts.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/data_check.h"
+#include "unroll/data/data_check.h"
 #include "unroll/error.h"
 #include "unroll/stream.h"
 

@@ -8,7 +8,7 @@
 
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 #include "unroll/stream.h"
 
 using namespace unroll;

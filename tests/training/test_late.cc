@@ -12,7 +12,7 @@
 #include "tests/support/late_backend.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 #include "unroll/error.h"
 #include "unroll/stream.h"
 

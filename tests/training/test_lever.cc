@@ -8,7 +8,7 @@
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
-#include "unroll/lever.h"
+#include "unroll/train/lever.h"
 
 using namespace unroll;
 using namespace unroll::testing;

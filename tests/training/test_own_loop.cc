@@ -9,7 +9,7 @@
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 #include "unroll/network.h"
-#include "unroll/optimizer.h"
+#include "unroll/train/optimizer.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -8,7 +8,7 @@
 
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
-#include "unroll/examples.h"
+#include "unroll/trained/examples.h"
 #include "unroll/predict.h"
 #include "unroll/stream.h"
 

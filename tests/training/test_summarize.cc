@@ -13,7 +13,7 @@
 #include "tests/training/small_summaries.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
-#include "unroll/data_check.h"
+#include "unroll/data/data_check.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
 

@@ -8,7 +8,7 @@
 
 #include "frontends/tasks/decode/pair_text.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 #include "unroll/network.h"
 
 namespace unroll::testing {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/runtime/plan_view.h"
-#include "unroll/product_groups.h"
+#include "unroll/plan/product_groups.h"
 
 namespace unroll::cpu {
 

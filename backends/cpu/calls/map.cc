@@ -5,7 +5,7 @@
 #include "backends/common/host_buffer.h"
 #include "backends/cpu/calls/packed_matmul.h"
 #include "backends/cpu/runtime/program.h"
-#include "unroll/scan_form.h"
+#include "unroll/plan/scan_form.h"
 
 namespace unroll::cpu {
 

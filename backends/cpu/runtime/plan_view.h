@@ -12,7 +12,7 @@
 #include "backends/cpu/cost/costs.h"
 #include "backends/cpu/scan/steps.h"
 #include "unroll/backend.h"
-#include "unroll/scan_form.h"
+#include "unroll/plan/scan_form.h"
 
 namespace unroll::cpu {
 

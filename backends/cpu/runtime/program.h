@@ -12,7 +12,7 @@
 #include "backends/cpu/cost/schedule.h"
 #include "backends/cpu/runtime/plan_view.h"
 #include "backends/cpu/scan/state.h"
-#include "unroll/scan_form.h"
+#include "unroll/plan/scan_form.h"
 
 namespace unroll::cpu {
 

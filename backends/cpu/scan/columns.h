@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/runtime/plan_view.h"
-#include "unroll/scan_form.h"
+#include "unroll/plan/scan_form.h"
 
 namespace unroll::cpu {
 

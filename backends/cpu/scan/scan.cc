@@ -9,7 +9,7 @@
 #include "backends/cpu/scan/state.h"
 #include "core/support/text/counted.h"
 #include "unroll/error.h"
-#include "unroll/scan_form.h"
+#include "unroll/plan/scan_form.h"
 
 namespace unroll::cpu {
 

@@ -14,7 +14,7 @@
 #include "backends/cpu/cost/schedule.h"
 #include "backends/cpu/cost/work.h"
 #include "backends/cpu/runtime/program.h"
-#include "unroll/scan_form.h"
+#include "unroll/plan/scan_form.h"
 
 namespace unroll::cpu {
 

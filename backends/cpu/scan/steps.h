@@ -11,7 +11,7 @@
 
 #include "backends/cpu/calls/kernels.h"
 #include "unroll/backend.h"
-#include "unroll/trace.h"
+#include "unroll/plan/trace.h"
 
 namespace unroll::cpu {
 

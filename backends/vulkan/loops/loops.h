@@ -11,7 +11,7 @@
 
 #include "backends/common/hazards.h"
 #include "backends/vulkan/kernels/rows.h"
-#include "unroll/scan_form.h"
+#include "unroll/plan/scan_form.h"
 
 namespace unroll::vulkan {
 

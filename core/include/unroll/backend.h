@@ -222,7 +222,7 @@ class UNROLL_API Backend {
   virtual Communicator* communicator() const { return nullptr; }  // BackendOptions::communicator, where it is used
 };
 
-class Trace;  // unroll/trace.h
+class Trace;  // unroll/plan/trace.h
 
 struct BackendOptions {
   int threads = 0;  // of the host; 0: all available processors, but one for plans that are faster on one

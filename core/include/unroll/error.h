@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "unroll/export.h"
+#include "unroll/detail/export.h"
 
 namespace unroll {
 

@@ -21,7 +21,7 @@ namespace unroll {
 // Ops in the order of op_table.def. docs/conventions.md documents each of them.
 enum class Op : std::uint16_t {
 #define UNROLL_OP(name, ...) name,
-#include "unroll/op_table.def"
+#include "unroll/detail/op_table.def"
 };
 
 enum class OpTier : std::uint8_t { primitive, structured, composite };

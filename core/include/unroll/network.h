@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "unroll/dataset.h"
+#include "unroll/data/dataset.h"
 #include "unroll/model.h"
 #include "unroll/result.h"
 #include "unroll/run.h"

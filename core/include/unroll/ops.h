@@ -28,7 +28,7 @@ UNROLL_API Value random_uniform(Value key, Shape shape, std::int64_t site, Value
 #define UNROLL_UNARY(name, ...) UNROLL_API Value name(Value x);
 #define UNROLL_BINARY(name, ...) UNROLL_API Value name(Value a, Value b);
 #define UNROLL_COMPOSITE(...)
-#include "unroll/op_table.def"
+#include "unroll/detail/op_table.def"
 UNROLL_API Value is_finite(Value x);
 UNROLL_API Value logical_not(Value a);
 UNROLL_API Value select(Value condition, Value a, Value b);
@@ -192,6 +192,6 @@ struct AttentionResult {
 #define UNROLL_BINARY(...)
 #define UNROLL_COMPOSITE(name, min_inputs, max_inputs, gradient, cost, result, parameters) \
   UNROLL_API result name parameters;
-#include "unroll/op_table.def"
+#include "unroll/detail/op_table.def"
 
 }  // namespace unroll

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "unroll/backend.h"
-#include "unroll/cxx_source.h"
+#include "unroll/plan/cxx_source.h"
 #include "unroll/model.h"
 #include "unroll/result.h"
 #include "unroll/tensor.h"
@@ -48,7 +48,7 @@ struct SourceOptions {
   std::string title = "A recurrent model";  // a comment at the top, one line
   bool separate_weights = false;            // in a binary file of their own, which the class loads
 };
-// A model as one C++17 header, see unroll/cxx_source.h. Throws as a Stream does, and Error(unsupported) for a step
+// A model as one C++17 header, see unroll/plan/cxx_source.h. Throws as a Stream does, and Error(unsupported) for a step
 // that has no C++ form.
 UNROLL_API CxxSource stream_source(const StreamModel& model, const TensorMap& parameters,
                                    const SourceOptions& options = {});

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "unroll/export.h"
+#include "unroll/detail/export.h"
 
 namespace unroll {
 

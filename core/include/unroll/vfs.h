@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/export.h"
+#include "unroll/detail/export.h"
 #include "unroll/tensor.h"
 
 namespace unroll {

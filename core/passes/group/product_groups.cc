@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/product_groups.h"
+#include "unroll/plan/product_groups.h"
 
 #include <algorithm>
 #include <optional>

@@ -10,7 +10,7 @@
 #include "core/support/checked_size.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
-#include "unroll/row_sums.h"
+#include "unroll/plan/row_sums.h"
 
 namespace unroll {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "unroll/row_sums.h"
+#include "unroll/plan/row_sums.h"
 
 namespace unroll {
 

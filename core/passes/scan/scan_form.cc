@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/scan_form.h"
+#include "unroll/plan/scan_form.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "unroll/product_groups.h"
-#include "unroll/row_sums.h"
+#include "unroll/plan/product_groups.h"
+#include "unroll/plan/row_sums.h"
 
 namespace unroll {
 

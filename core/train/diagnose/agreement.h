@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 #include "unroll/run.h"
 
 namespace unroll {

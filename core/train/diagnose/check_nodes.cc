@@ -11,7 +11,7 @@
 #include "core/train/diagnose/exposed_values.h"
 #include "core/train/diagnose/node_judge.h"
 #include "core/train/diagnose/node_words.h"
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 #include "unroll/ops.h"
 
 namespace unroll {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares a model on several backends with the first of them.
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 
 #include <algorithm>
 #include <chrono>

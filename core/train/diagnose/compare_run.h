@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/train/update/update_graph.h"
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 
 namespace unroll {
 

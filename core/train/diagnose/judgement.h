@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/train/study/advice.h"
-#include "unroll/export.h"
+#include "unroll/detail/export.h"
 
 namespace unroll {
 

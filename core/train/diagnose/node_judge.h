@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/train/diagnose/rounding.h"
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 #include "unroll/run.h"
 
 namespace unroll {

@@ -12,7 +12,7 @@
 #include "core/support/formats.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
-#include "unroll/row_sums.h"
+#include "unroll/plan/row_sums.h"
 
 namespace unroll {
 

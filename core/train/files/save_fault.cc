@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 #include "unroll/error.h"
 #include "unroll/safetensors.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "unroll/export.h"
+#include "unroll/detail/export.h"
 #include "unroll/run.h"
 #include "unroll/trainer.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/lever.h"
+#include "unroll/train/lever.h"
 
 #include <algorithm>
 #include <chrono>

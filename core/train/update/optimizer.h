@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/optimizer.h"
+#include "unroll/train/optimizer.h"
 #include "unroll/scope.h"
 #include "unroll/trainer.h"
 

@@ -6,7 +6,7 @@
 
 #include "frontends/cli/answers/text_baselines.h"
 #include "unroll/error.h"
-#include "unroll/text_scores.h"
+#include "unroll/data/text_scores.h"
 
 namespace unroll::cli {
 namespace {

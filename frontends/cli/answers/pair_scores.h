@@ -13,7 +13,7 @@
 #include "frontends/cli/run/run_folder.h"
 #include "unroll/predict.h"
 #include "unroll/tasks.h"
-#include "unroll/text_scores.h"
+#include "unroll/data/text_scores.h"
 
 namespace unroll::cli {
 

@@ -12,7 +12,7 @@
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/words.h"
 #include "unroll/error.h"
-#include "unroll/examples.h"
+#include "unroll/trained/examples.h"
 
 namespace unroll::cli {
 namespace {

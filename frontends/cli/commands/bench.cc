@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <chrono>
 
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/measure/bench_job.h"
 #include "frontends/cli/measure/stream_job.h"
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/terminal/activity.h"
 #include "unroll/error.h"
-#include "unroll/plan_hash.h"
+#include "unroll/plan/plan_hash.h"
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `unroll compare`: the same model on several backends.
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/train/diagnose/exposed_values.h"
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/measure/compare_model.h"
 #include "frontends/cli/measure/peers.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/options/command_line.h"
 
 namespace unroll::cli {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/measure/self_test.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"

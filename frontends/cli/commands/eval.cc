@@ -7,7 +7,7 @@
 #include "frontends/cli/answers/scores.h"
 #include "frontends/cli/answers/test_result.h"
 #include "frontends/cli/answers/pair_scores.h"
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/run/progress.h"

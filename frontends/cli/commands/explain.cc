@@ -10,7 +10,7 @@
 #include "core/train/loop/options.h"
 #include "core/train/loop/plan_training.h"
 #include "core/train/update/update_graph.h"
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/measure/compare_model.h"
 #include "frontends/cli/page/plan_picture.h"

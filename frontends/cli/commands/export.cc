@@ -2,7 +2,7 @@
 // `unroll export`: a trained model for other programs. A format is a row.
 #include <fmt/format.h>
 
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/measure/export_model.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/terminal/activity.h"

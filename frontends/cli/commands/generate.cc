@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/run/run_folder.h"

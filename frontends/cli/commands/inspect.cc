@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/error.h"

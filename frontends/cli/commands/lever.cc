@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `unroll lever`: a config, each change of it alone, and all of them together, side by side.
-#include "unroll/lever.h"
+#include "unroll/train/lever.h"
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/nearest_name.h"
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/terminal/activity.h"

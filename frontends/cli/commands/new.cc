@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"

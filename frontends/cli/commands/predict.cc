@@ -10,7 +10,7 @@
 #include "frontends/cli/answers/answers.h"
 #include "frontends/cli/answers/line_reader.h"
 #include "frontends/cli/answers/predict_picture.h"
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/terminal/activity.h"

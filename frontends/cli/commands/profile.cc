@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "core/train/loop/options.h"
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/measure/compare_model.h"
 #include "frontends/cli/measure/self_test.h"
 #include "frontends/cli/plan/chrome_trace.h"
@@ -19,7 +19,7 @@
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/signals.h"
 #include "unroll/error.h"
-#include "unroll/trace.h"
+#include "unroll/plan/trace.h"
 #include "unroll/vfs.h"
 
 namespace unroll::cli {

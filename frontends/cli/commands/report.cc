@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "frontends/cli/answers/test_result.h"
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/page/page.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"

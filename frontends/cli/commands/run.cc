@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/deploy/run_model.h"
 #include "frontends/cli/measure/run_onnx.h"

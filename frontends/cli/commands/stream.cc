@@ -6,7 +6,7 @@
 
 #include "frontends/cli/answers/line_reader.h"
 #include "frontends/cli/answers/number_lines.h"
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/measure/stream_job.h"
 #include "frontends/cli/plan/explain.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/support/machine_memory.h"
-#include "frontends/cli/commands/commands.h"
+#include "frontends/cli/commands.h"
 #include "frontends/cli/run/resume.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/plan/explain.h"

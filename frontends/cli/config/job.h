@@ -9,7 +9,7 @@
 
 #include "frontends/cli/config/config.h"
 #include "unroll/backend.h"
-#include "unroll/data_check.h"
+#include "unroll/data/data_check.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
 #include "unroll/trainer.h"

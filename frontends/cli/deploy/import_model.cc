@@ -11,7 +11,7 @@
 #include "frontends/cli/deploy/sample.h"
 #include "frontends/cli/run/run_folder.h"
 #include "unroll/error.h"
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 #include "unroll/safetensors.h"
 
 namespace unroll::cli {

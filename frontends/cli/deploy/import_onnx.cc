@@ -12,7 +12,7 @@
 #include "frontends/onnx/layers/import_layers.h"
 #include "unroll/backend.h"
 #include "unroll/error.h"
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "frontends/cli/terminal/report.h"
-#include "unroll/sequential.h"
+#include "unroll/trained/sequential.h"
 
 namespace unroll::cli {
 

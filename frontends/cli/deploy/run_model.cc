@@ -9,7 +9,7 @@
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/error.h"
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 #include "unroll/safetensors.h"
 
 namespace unroll::cli {

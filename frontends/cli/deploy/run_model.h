@@ -7,7 +7,7 @@
 
 namespace unroll::cli {
 
-// Inputs and outputs have the names of unroll/inference.h; states may be left out. Returns the exit code.
+// Inputs and outputs have the names of unroll/trained/inference.h; states may be left out. Returns the exit code.
 int run_model(const RunArguments& run, const TensorFiles& options);
 
 }  // namespace unroll::cli

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "frontends/cli/terminal/report.h"
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 
 namespace unroll::cli {
 

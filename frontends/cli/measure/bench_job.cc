@@ -12,7 +12,7 @@
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
-#include "unroll/work.h"
+#include "unroll/plan/work.h"
 
 namespace unroll::cli {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "frontends/cli/options/command_options.h"
 #include "frontends/cli/terminal/report.h"
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 
 namespace unroll::cli {
 

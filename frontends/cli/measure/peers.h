@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "frontends/cli/measure/compare_model.h"
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 
 namespace unroll::cli {
 

@@ -10,7 +10,7 @@
 
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/measure/compare_model.h"
-#include "unroll/compare.h"
+#include "unroll/train/compare.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A command is one row: its name and purpose in --help, its options, and the function that runs it. The row stands in
-// the command's own file, and commands/commands.def lists the commands.
+// the command's own file, and commands.def lists the commands.
 #pragma once
 
 #include <functional>

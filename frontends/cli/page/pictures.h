@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "frontends/cli/page/panel.h"
-#include "unroll/examples.h"
-#include "unroll/predict_tables.h"
+#include "unroll/trained/examples.h"
+#include "unroll/trained/predict_tables.h"
 
 namespace unroll::cli {
 

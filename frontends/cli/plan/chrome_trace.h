@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "frontends/cli/plan/timed_backend.h"
-#include "unroll/trace.h"
+#include "unroll/plan/trace.h"
 
 namespace unroll::cli {
 

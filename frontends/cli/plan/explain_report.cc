@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "core/support/text/counted.h"
-#include "unroll/product_groups.h"
-#include "unroll/scan_form.h"
+#include "unroll/plan/product_groups.h"
+#include "unroll/plan/scan_form.h"
 
 namespace unroll::cli {
 namespace {

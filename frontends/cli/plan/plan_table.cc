@@ -11,7 +11,7 @@
 #include "core/support/text/counted.h"
 #include "unroll/ops.h"
 #include "unroll/scope.h"
-#include "unroll/work.h"
+#include "unroll/plan/work.h"
 
 namespace unroll::cli {
 namespace {

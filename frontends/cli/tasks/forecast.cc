@@ -11,7 +11,7 @@
 #include "frontends/cli/tasks/task_row.h"
 #include "frontends/cli/terminal/activity.h"
 #include "unroll/error.h"
-#include "unroll/predict_tables.h"
+#include "unroll/trained/predict_tables.h"
 
 namespace unroll::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "frontends/cli/answers/answers.h"
-#include "unroll/predict_tables.h"
+#include "unroll/trained/predict_tables.h"
 
 namespace unroll::cli {
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "frontends/data/batch/shuffle.h"
-#include "unroll/dataset.h"
+#include "unroll/data/dataset.h"
 #include "unroll/error.h"
 
 namespace unroll {

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "unroll/export.h"
+#include "unroll/detail/export.h"
 #include "unroll/vfs.h"
 
 struct z_stream_s;  // of zlib.h

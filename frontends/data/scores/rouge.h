@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "unroll/text_scores.h"
+#include "unroll/data/text_scores.h"
 
 namespace unroll {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every score is a function of sums over pairs, so that a resampled corpus costs additions only.
-#include "unroll/text_scores.h"
+#include "unroll/data/text_scores.h"
 
 #include <algorithm>
 #include <cmath>

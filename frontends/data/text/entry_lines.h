@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "unroll/export.h"
+#include "unroll/detail/export.h"
 
 namespace unroll {
 

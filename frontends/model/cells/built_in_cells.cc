@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "unroll/cell_equations.h"
+#include "unroll/plan/cell_equations.h"
 
 namespace unroll {
 

@@ -3,7 +3,7 @@
 // weight and bias. Use this file as a template for new cells: see docs/adding-a-cell.md.
 #include <cmath>
 
-#include "unroll/cell_equations.h"
+#include "unroll/plan/cell_equations.h"
 #include "unroll/model.h"
 
 namespace unroll {

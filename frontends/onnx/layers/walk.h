@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "frontends/onnx/importer.h"
-#include "unroll/sequential.h"
+#include "unroll/trained/sequential.h"
 
 namespace unroll::onnx {
 

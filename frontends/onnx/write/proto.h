@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 #include "unroll/tensor.h"
 
 namespace unroll::onnx {

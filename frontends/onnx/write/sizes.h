@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 
 namespace unroll::onnx {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "frontends/data/batch/records.h"
-#include "unroll/data_check.h"
+#include "unroll/data/data_check.h"
 #include "unroll/trainer.h"
 
 namespace unroll {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trained tasks as networks from named inputs to named outputs, and as streams.
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/predict_tables.h"
+#include "unroll/trained/predict_tables.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "unroll/examples.h"
-#include "unroll/inference.h"
+#include "unroll/trained/examples.h"
+#include "unroll/trained/inference.h"
 #include "unroll/predict.h"
 #include "unroll/stream.h"
 #include "unroll/tasks.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/inference.h"
+#include "unroll/trained/inference.h"
 #include "unroll/model.h"
 #include "unroll/tasks.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "unroll/inference.h"
-#include "unroll/sequential.h"
+#include "unroll/trained/inference.h"
+#include "unroll/trained/sequential.h"
 #include "unroll/stream.h"
 
 namespace unroll {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "unroll/backend.h"
-#include "unroll/data_check.h"
+#include "unroll/data/data_check.h"
 #include "unroll/model.h"
 #include "unroll/trainer.h"
 #include "unroll/vfs.h"

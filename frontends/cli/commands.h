@@ -9,7 +9,7 @@
 namespace unroll::cli {
 
 #define UNROLL_COMMAND(name) extern const Command name##_command;
-#include "frontends/cli/commands/commands.def"
+#include "frontends/cli/commands.def"
 #undef UNROLL_COMMAND
 
 // In the order of `unroll help`.

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "unroll/export.h"
+#include "unroll/detail/export.h"
 
 namespace unroll {
 

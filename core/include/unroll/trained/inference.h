@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/export.h"
+#include "unroll/detail/export.h"
 #include "unroll/network.h"
 #include "unroll/tasks/shared.h"
 #include "unroll/tensor.h"

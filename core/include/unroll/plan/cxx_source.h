@@ -5,7 +5,7 @@
 #include <string>
 
 #include "unroll/backend.h"
-#include "unroll/export.h"
+#include "unroll/detail/export.h"
 
 namespace unroll {
 

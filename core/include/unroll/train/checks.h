@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of a training setup: exact resume, precision, learning rate range test.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "unroll/backend.h"
+#include "unroll/train/options.h"
+#include "unroll/train/task.h"
+
+namespace unroll {
+
+// Checks that an interrupted and resumed run writes the same bytes as an uninterrupted one. It fails for tasks whose
+// batches are not a pure function of (seed, epoch, index) and for tasks with hidden state.
+struct ResumeCheck {
+  std::int64_t updates = 0, stopped_after = 0;
+  // "last.safetensors: 'w' differs first at [3]: 0.5, resumed 0.25"; empty: equal
+  std::vector<std::string> differences;
+};
+// Trains for `updates` updates in folder/straight, and with one interruption in folder/resumed. Reports, validations
+// and checkpoints happen before and after the interruption.
+UNROLL_API ResumeCheck verify_resume(const std::shared_ptr<const Task>& task, Backend& backend,
+                                     const TrainerOptions& options, std::int64_t updates, const std::string& folder);
+
+// Compares the first updates of a run in the options' precision with the same updates in f32 (same seed, same data).
+struct PrecisionCheck {
+  struct Point {
+    std::int64_t update;
+    double f32, own;  // smoothed training losses; NaN after that run stopped
+  };
+  std::vector<Point> points;
+  double largest = 0;           // largest |own - f32| / |f32| over the points
+  std::int64_t largest_at = 0;  // the update with that difference
+  std::int64_t skipped_updates = 0;  // in the options' precision
+  std::string failure;          // error that stopped the run in the options' precision; empty: none
+  bool agrees = false;          // no failure, and `largest` is within the tolerance
+};
+// Throws Error(usage) when the options' precision is f32, and Error(numeric) when the f32 run stops.
+UNROLL_API PrecisionCheck check_precision(const std::shared_ptr<const Task>& task, Backend& backend,
+                                          const TrainerOptions& options, std::int64_t updates, double tolerance);
+
+// Learning rate range test (Smith 2017): updates with an exponentially growing rate. It writes no files and changes no
+// trainer.
+struct LrSearchOptions {
+  double from = 1e-6, to = 1;
+  std::int64_t updates = 100;
+};
+struct LrPoint {
+  double lr, loss, smoothed;
+};
+struct LrSearch {
+  std::vector<LrPoint> points;  // ends when the smoothed loss exceeds 4x its minimum or is not finite
+  double suggested = 0;         // the rate at which the loss falls fastest
+};
+// Throws Error(numeric) when the loss is not finite at the first update.
+UNROLL_API LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const TrainerOptions& options,
+                            const LrSearchOptions& search = {}, const std::function<void(const LrPoint&)>& report = {});
+
+}  // namespace unroll

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is trained: data, model and loss.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "unroll/scope.h"
+#include "unroll/tensor.h"
+
+namespace unroll {
+
+// A state that the model carries from one batch to the next, such as the hidden state of a language model.
+struct CarriedState {
+  std::string name;  // Names the graph input "state.<name>". Zeros at the start of a stream.
+  Type type;
+  Value in;
+  Value out;  // The value after the window. Detached: no gradient flows between windows.
+};
+// How to compute a metric from r = total / count: r itself, sqrt(r) or e^r.
+enum class MetricForm : std::uint8_t { ratio, root, exponential };
+struct MetricValue {
+  std::string name;  // "accuracy"
+  Value total;       // A scalar, summed over batches. Or [K]: r is then the mean over all k with count[k] > 0.
+  Value count;       // The same shape as `total`.
+  MetricForm form = MetricForm::ratio;
+};
+// What Task::build returns.
+struct TaskGraph {
+  Value loss;                         // Scalar.
+  Value weight;                       // Scalar: the weight of this batch's loss in an average. Empty: 1.
+  std::vector<MetricValue> metrics;
+  std::vector<CarriedState> states;
+  std::vector<std::pair<std::string, Value>> outputs = {};  // Predictions by name; Trainer::predict returns them.
+  // Sums over batches that only Trainer::evaluate() computes: "confusion" f32[K,K], labels by predictions.
+  std::vector<std::pair<std::string, Value>> counts = {};
+};
+
+enum class Split : std::uint8_t { train, validation, test };
+
+struct Batch {
+  TensorMap inputs;            // Keyed by graph input name.
+  bool starts_stream = false;  // Reset the carried states to zero before this batch.
+};
+
+// Batches are a pure function of (seed, epoch, index), so a checkpoint stores no generator state. With
+// TrainerOptions::prefetch a second thread calls batch() for training batches, one call at a time, while an update
+// runs. Validation batches are made in the caller's thread.
+class UNROLL_API Task {
+ public:
+  virtual ~Task() = default;
+  // Appends the model and the loss. `like` is a batch with the shapes to build for. Each entry of like.inputs becomes
+  // one graph input.
+  virtual TaskGraph build(Scope& scope, const Batch& like) const = 0;
+  virtual std::int64_t n_batches(Split split) const = 0;
+  virtual Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const = 0;
+  // With S > 1 shards, batch i of the training set has rows of group i % S, and continues the states that batch i - S
+  // left. An update takes one batch of each shard: TrainerOptions::accumulate is S. Several ranks can train a task that
+  // carries states only if it has shards.
+  virtual std::int64_t shards() const { return 1; }
+  // The same for batches of the other splits, with which no update has to do. Several ranks share the evaluation of a
+  // task that carries states by these.
+  virtual std::int64_t evaluation_shards(Split) const { return 1; }
+  // A batch that shows names and types of the inputs; the parameters' shapes follow from it. The first batch of the
+  // first split that has one. Throws Error(usage) when no split has one.
+  virtual Batch example(std::uint64_t seed) const;
+  // Stored with the model, so that a checkpoint is sufficient to use it: vocabulary, normalizer, sizes.
+  virtual std::map<std::string, std::string> metadata() const { return {}; }
+  // Results of simple reference methods on a split: method -> metric -> value. They are fitted to the training set.
+  virtual std::map<std::string, std::map<std::string, double>> baselines(Split) const { return {}; }
+  // Properties detected in the data files, one line of text each: "data.csv: 900 rows, header found, ...".
+  virtual std::vector<std::string> notes() const { return {}; }
+};
+
+}  // namespace unroll
