@@ -27,7 +27,7 @@ struct Axis {
   std::int64_t size, stride;  // stride in bytes
 };
 
-// Byte ranges of a strided value: neighbours that lie side by side become one run, the other axes are walked.
+// Byte ranges of a strided value: neighbors that lie side by side become one run, the other axes are walked.
 std::vector<ByteRange> ranges_of(std::size_t begin, const Shape& shape, const Ints& strides, std::size_t element) {
   if (shape.elements() == 0) return {};
   std::vector<Axis> axes;

@@ -24,7 +24,7 @@ Desc plain_desc(const Recurrent& r, std::int64_t layer, Weight weight) {
   return dense_desc({1, D, G + (r.cell == Op::gru && r.reset_after), H});
 }
 
-// Collects pieces, joining neighbours.
+// Collects pieces, joining neighbors.
 class Pieces {
  public:
   Pieces(const Recurrent& r, std::vector<Piece>& list) : r_(r), list_(list) {}

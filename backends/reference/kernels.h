@@ -64,7 +64,7 @@ void for_dtype(DType dtype, F f) {
   for_number(dtype, f);
 }
 
-// Distance in elements between neighbours along each axis of a dense row-major array.
+// Distance in elements between neighbors along each axis of a dense row-major array.
 std::vector<std::int64_t> dense_strides(const Shape& shape);
 // Strides with which an array of shape `from` is read as if it had shape `to`: 0 along broadcast axes.
 std::vector<std::int64_t> broadcast_strides(const Shape& from, const Shape& to);

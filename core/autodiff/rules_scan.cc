@@ -12,7 +12,7 @@
 #include "core/autodiff/rules.h"
 #include "core/autodiff/saved.h"
 #include "core/autodiff/transplant.h"
-#include "core/ir/match/recognise.h"
+#include "core/ir/match/recognize.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -316,7 +316,7 @@ Values scan_rule(const Backward& b) {
   if (scan_layout(b.node).packed)
     throw Error(ErrorKind::unsupported, "differentiate", "a packed scan has no gradient",
                 "differentiate before planning: packed scans are made by passes");
-  if (const auto composite = recognise_scan(b.graph, b.node)) return as_composite(b, *composite);
+  if (const auto composite = recognize_scan(b.graph, b.node)) return as_composite(b, *composite);
   const Loop loop = without_masks(b);
   const auto step = differentiate_step(loop, carried_states(loop));
   Values d_in(b.in.size());

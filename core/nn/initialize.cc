@@ -83,7 +83,7 @@ double normal_quantile(double p) {
 
 // Orthonormal rows (or columns, where there are fewer) by Gram-Schmidt, twice against cancellation.
 // `rows` holds n vectors of the longer dimension.
-void orthonormalise(std::vector<double>& vectors, std::size_t n, std::size_t width) {
+void orthonormalize(std::vector<double>& vectors, std::size_t n, std::size_t width) {
   for (std::size_t i = 0; i < n; ++i) {
     double* v = &vectors[i * width];
     for (int pass = 0; pass < 2; ++pass)
@@ -113,7 +113,7 @@ std::vector<double> orthogonal_block(Draws& draws, const Block& block) {
   std::vector<double> vectors(n * width);
   for (std::size_t e = 0; e < vectors.size(); ++e)
     vectors[e] = normal_quantile(draws.open_unit(block.first + static_cast<std::int64_t>(e)));
-  orthonormalise(vectors, n, width);
+  orthonormalize(vectors, n, width);
   if (!tall) return vectors;
   std::vector<double> turned(vectors.size());
   for (std::size_t i = 0; i < n; ++i)

@@ -40,7 +40,7 @@ std::string constants_text(const Graph& graph, const Node& scan) {
   return names.empty() ? "" : ", reads " + list_text(names, names.size(), k_most);
 }
 
-// "loop of 100 steps, backwards, reads w, states f32[32,256] f32[32,256]": what stays recognisable from pass to pass.
+// "loop of 100 steps, backwards, reads w, states f32[32,256] f32[32,256]": what stays recognizable from pass to pass.
 std::string loop_text(const Node& scan, const std::string& constants) {
   const ScanLayout l = scan_layout(scan);
   std::string text = "loop of " + counted(l.steps, "step");

@@ -13,7 +13,7 @@
 namespace unroll {
 
 #define UNROLL_PASS(name, function, parameters, arguments, condition) std::shared_ptr<const Graph> function parameters;
-#define UNROLL_SIMPLIFIER(name, function) std::shared_ptr<const Graph> function(const Graph& graph);
+#define UNROLL_SIMPLIFIER(name) std::shared_ptr<const Graph> name(const Graph& graph);
 #define UNROLL_SIMPLIFY()
 #include "core/passes/passes.def"
 #undef UNROLL_PASS

@@ -28,7 +28,7 @@ struct Pass {
 constexpr Pass k_simplifiers[] = {
 #define UNROLL_PASS(...)
 #define UNROLL_SIMPLIFY()
-#define UNROLL_SIMPLIFIER(name, function) {#name, [](const Graph& graph, const Context&) { return function(graph); }},
+#define UNROLL_SIMPLIFIER(name) {#name, [](const Graph& graph, const Context&) { return name(graph); }},
 #include "core/passes/passes.def"
 #undef UNROLL_PASS
 #undef UNROLL_SIMPLIFY

@@ -119,7 +119,7 @@ def tensorboard(folder):
 
 
 def displays(folder):
-    """a terminal gets a bar, NO_COLOR takes its colour, TERM=dumb gets lines"""
+    """a terminal gets a bar, NO_COLOR takes its color, TERM=dumb gets lines"""
     source = config(folder)
     if not os.path.exists("/dev/pts/ptmx"):
         print("     no pseudo-terminals here: not looked at")

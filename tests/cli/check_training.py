@@ -45,7 +45,7 @@ def sampling(folder):
     assert call("generate", folder / "c").code in (2, 3)
 
 
-def labelling(folder):
+def labeling(folder):
     """predict gives every token of a line a label, in the form of the training file or as JSON"""
     run = folder / "run"
     ok("train", config(folder, "label"), "--out", run, "--max-updates", 60, "--set", "model.hidden=16")
@@ -259,5 +259,5 @@ def precision_check(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([whole_flow, sampling, labelling, translating, copying, summarizing, packed_summaries, documents,
+    run_checks([whole_flow, sampling, labeling, translating, copying, summarizing, packed_summaries, documents,
                 several_series, precision_check], work)

@@ -128,7 +128,7 @@ Case case_of(const Example& e, int layers, bool bidirectional, bool lengths) {
   o.bidirectional = bidirectional;
   Graph probe;
   std::map<std::string, Range> ranges{{"lengths", {.low = 0, .high = T}}, {"key", {.low = 0, .high = 99999}}};
-  // Sizes that default initialisation gives; a normaliser starts above zero.
+  // Sizes that default initialization gives; a normalizer starts above zero.
   for (const ParameterSpec& p : build(probe, DType::f64, o, lengths, true))
     ranges[p.name] = {.low = -0.7, .high = 0.7};
   if (std::string(e.file) == "slstm.toml") ranges["initial2"] = {.low = 0.5, .high = 2};

@@ -251,8 +251,8 @@ void add_chains(Cases& cases) {
                      const Type row{d, {6, 5}}, value{d, {6, 1}}, shared{d, {5}};
                      auto body = std::make_shared<Graph>();
                      const Value p = body->input("p", row), q = body->input("q", value), w = body->input("w", shared);
-                     const Value centred = p - reduce_sum(p, {1}, true) * 0.2;
-                     const Value parts[] = {slice(centred, 1, 2, 3) * q, tanh(centred * w)};
+                     const Value centered = p - reduce_sum(p, {1}, true) * 0.2;
+                     const Value parts[] = {slice(centered, 1, 2, 3) * q, tanh(centered * w)};
                      const Value both = concat(parts, 1);
                      body->output("both", both);
                      body->output("largest", reduce_max(both, {1}, true));
@@ -267,10 +267,10 @@ void add_chains(Cases& cases) {
                      const Type row{d, {3, 4, 5}}, value{d, {3, 4, 1}};
                      auto body = std::make_shared<Graph>();
                      const Value p = body->input("p", row), q = body->input("q", value);
-                     const Value centred = p - reduce_sum(p, {2}, true) * 0.2;
-                     body->output("centred", centred);
-                     body->output("sum", centred);
-                     body->output("product", p * (centred * q));
+                     const Value centered = p - reduce_sum(p, {2}, true) * 0.2;
+                     body->output("centered", centered);
+                     body->output("sum", centered);
+                     body->output("product", p * (centered * q));
                      body->output("q", q);
                      const Value inputs[] = {g.input("p", row), g.input("q", value)};
                      const Attributes sums{{"sums", Ints{1, 2, 3}}, {"sum_rows", std::int64_t{6}}};

@@ -78,7 +78,7 @@ void add_case(Cases& cases, Layer layer, const Sizes& s, bool with_gradient) {
   std::map<std::string, Range> ranges{{"lengths", between(0, static_cast<double>(s.T))}, {"key", between(0, 99999)}};
   Graph probe;
   build_layer(probe, DType::f32, layer, s);
-  // Weights of the size that default initialisation gives, so that gates do not saturate.
+  // Weights of the size that default initialization gives, so that gates do not saturate.
   for (const NamedValue& input : probe.inputs())
     if (input.name.rfind("weight", 0) == 0 || input.name.rfind("bias", 0) == 0) ranges[input.name] = between(-0.7, 0.7);
   const int depth = static_cast<int>((s.I + s.H) * std::max<std::int64_t>(s.T, 1) * layer.options.layers);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses and optimiser updates, and the list of all families.
+// Losses and optimizer updates, and the list of all families.
 #include <set>
 
 #include "tests/conformance/families.h"
@@ -130,7 +130,7 @@ static void add_sums_of_leaves(Cases& cases) {
                      .differentiable = false});
 }
 
-void add_optimiser_cases(Cases& cases) {
+void add_optimizer_cases(Cases& cases) {
   add_sums_of_leaves(cases);
   for (const Update& u : k_updates)
     for (const Shape& shape : {Shape{6}, Shape{0}, Shape{37, 29}})
@@ -149,7 +149,7 @@ const std::vector<Case>& all_cases() {
     std::vector<Case> list;
     for (const auto add :
          {add_elementwise_cases, add_move_cases, add_linear_cases, add_reduce_cases, add_index_cases, add_scan_cases,
-          add_recurrent_cases, add_layer_cases, add_attention_cases, add_loss_cases, add_optimiser_cases,
+          add_recurrent_cases, add_layer_cases, add_attention_cases, add_loss_cases, add_optimizer_cases,
           add_half_cases})
       add(list);
     std::set<std::string> names;

@@ -20,7 +20,7 @@ void add_recurrent_cases(Cases& cases);
 void add_layer_cases(Cases& cases);
 void add_attention_cases(Cases& cases);
 void add_loss_cases(Cases& cases);
-void add_optimiser_cases(Cases& cases);
+void add_optimizer_cases(Cases& cases);
 void add_half_cases(Cases& cases);
 
 // Numbers that keep at least `margin` from zero, on a grid; used where a function has a kink at 0.

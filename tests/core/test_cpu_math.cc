@@ -87,7 +87,7 @@ Worst<float> sweep(const Function& f, std::uint64_t stride) {
 }
 
 // Every float within 4096 of the places where formulas change or results leave the range.
-Worst<float> neighbourhoods(const Function& f) {
+Worst<float> neighborhoods(const Function& f) {
   const float limits[] = {0.0f, 1.0f, 0.70710678f, 1.41421356f, 0.29289322f, 0.41421356f, 0.34657359f, 0.69314718f,
                           1.03972077f, 2.0f, 9.0109f, 10.0f, 17.32868f, 4.0f, 30.0f, 87.3365448f, 88.3762626f,
                           88.7228394f, 89.0f, 103.278930f, 103.972084f, 104.0f, 1.17549435e-38f, 0x1p25f, 0x1p60f,
@@ -97,8 +97,8 @@ Worst<float> neighbourhoods(const Function& f) {
   Worst<float> worst;
   for (const float limit : limits)
     for (const std::uint32_t sign : {0u, 0x80000000u}) {
-      const std::uint32_t centre = std::bit_cast<std::uint32_t>(limit);
-      std::uint32_t bits = centre < k_batch / 2 ? 0 : centre - static_cast<std::uint32_t>(k_batch / 2);
+      const std::uint32_t center = std::bit_cast<std::uint32_t>(limit);
+      std::uint32_t bits = center < k_batch / 2 ? 0 : center - static_cast<std::uint32_t>(k_batch / 2);
       for (float& v : x) v = std::bit_cast<float>(bits++ | sign);
       measure(program, f.f64, x, worst);
     }
@@ -161,7 +161,7 @@ TEST_CASE("vector functions of f32 are within 4 ulp, denormal results included")
     for (const Function& f : k_functions) {
       const bool all = exhaustive && best && op_info(f.op).name == exhaustive;
       report(all ? "all floats" : "the sweep", f.op, sweep(f, all ? 1 : best ? 1021 : 16381));
-      report("neighbourhoods", f.op, neighbourhoods(f));
+      report("neighborhoods", f.op, neighborhoods(f));
     }
   });
 }

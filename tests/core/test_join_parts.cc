@@ -46,7 +46,7 @@ std::size_t n_stacks(const Graph& graph) { return scan_of(graph, 0).outputs.size
 int n_sequences(const Graph& graph) { return scan_layout(scan_of(graph, 1)).n_sequences; }
 
 TEST_CASE("a product whose parts one loop stacks and the next takes is stacked and taken whole") {
-  const auto joined = prune_scans(*join_parts(*two_loops(3, 3)));
+  const auto joined = scan_dce(*join_parts(*two_loops(3, 3)));
   CHECK(n_stacks(*joined) == 1);
   CHECK(n_sequences(*joined) == 1);
   CHECK(scan_of(*joined, 0).outputs[1].shape == Shape{T, B, 3 * H});
@@ -54,10 +54,10 @@ TEST_CASE("a product whose parts one loop stacks and the next takes is stacked a
 }
 
 TEST_CASE("parts stay apart where not all of the value is stacked, or not all of it is taken") {
-  const auto some_stacked = prune_scans(*join_parts(*two_loops(2, 2)));
+  const auto some_stacked = scan_dce(*join_parts(*two_loops(2, 2)));
   CHECK(n_stacks(*some_stacked) == 2);
   CHECK(n_sequences(*some_stacked) == 2);
-  const auto some_taken = prune_scans(*join_parts(*two_loops(3, 2)));
+  const auto some_taken = scan_dce(*join_parts(*two_loops(3, 2)));
   CHECK(n_sequences(*some_taken) == 2);
 }
 

@@ -161,8 +161,8 @@ TEST_CASE("row groups inside a packed loop stop at the last live row") {
     options.lengths = g.input("lengths", {DType::i32, {batch}});
     const ScanResult r = scan(states, sequences, {}, [](const StepValues& v) {
       const Value s = v.states[0] + v.sequences[0];
-      const Value centred = s - reduce_sum(s, {1}, true) * (1.0 / width);
-      const Value h = centred / sqrt(reduce_sum(square(centred), {1}, true) * (1.0 / width) + 0.1);
+      const Value centered = s - reduce_sum(s, {1}, true) * (1.0 / width);
+      const Value h = centered / sqrt(reduce_sum(square(centered), {1}, true) * (1.0 / width) + 0.1);
       return StepResult{{h}, {h}};
     }, options);
     g.output("y", r.outputs[0]);

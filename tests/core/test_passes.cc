@@ -88,15 +88,15 @@ TEST_CASE("equal nodes become one, whatever the order of commutative operands") 
   g.output("b", tanh(y + x));
   g.output("c", x - y);
   g.output("d", y - x);
-  const auto one = eliminate_common(g);
+  const auto one = cse(g);
   CHECK(count(*one, Op::tanh) == 1);
   CHECK(count(*one, Op::sub) == 2);
 }
 
 Value layer_norm_of_row(Value x) {
   const double width = static_cast<double>(x.shape()[1]);
-  const Value centred = x - reduce_sum(x, {1}, true) * (1 / width);
-  return centred / sqrt(reduce_sum(square(centred), {1}, true) * (1 / width) + 1e-5);
+  const Value centered = x - reduce_sum(x, {1}, true) * (1 / width);
+  return centered / sqrt(reduce_sum(square(centered), {1}, true) * (1 / width) + 1e-5);
 }
 
 // h' = tanh(h + x), giving h' and, when asked, x * h.
@@ -118,7 +118,7 @@ TEST_CASE("large constants are merged when every element is equal, also in bodie
     const Value x = g.input("x", f32({2, 1000})), h = g.input("h", f32({1000}));
     if (!in_loop) {
       g.output("y", x + constant(g, first) + constant(g, second));
-      return count(*eliminate_common(g), Op::constant) == 1;
+      return count(*cse(g), Op::constant) == 1;
     }
     const auto loop = [&](const Tensor& bias) {
       const ScanResult r = scan(std::vector{h}, std::vector{x}, {}, [&](const StepValues& s) -> StepResult {
@@ -128,7 +128,7 @@ TEST_CASE("large constants are merged when every element is equal, also in bodie
       return r.outputs[0];
     };
     g.output("y", loop(first) + loop(second));
-    return count(*eliminate_common(g), Op::scan) == 1;
+    return count(*cse(g), Op::scan) == 1;
   };
   for (const bool in_loop : {false, true}) {
     CHECK(merged(2, in_loop));
@@ -168,7 +168,7 @@ TEST_CASE("prune drops states, sequences and outputs that nothing needs") {
                 {first * v.states[1], v.sequences[1]}};
       });
   g.output("y", r.states[0]);
-  const auto pruned = prune_scans(g);
+  const auto pruned = scan_dce(g);
   const ScanLayout l = scan_layout(only(*pruned, Op::scan));
   CHECK(l.n_states == 1);
   CHECK(l.n_sequences == 1);
@@ -187,7 +187,7 @@ TEST_CASE("a weight gradient over time becomes one product over T*B") {
   const auto gradients = differentiate(sum(square(r.outputs[0])), std::vector{w, b});
   g.output("dw", gradients[0]);
   g.output("db", gradients[1]);
-  const auto deferred = prune_scans(*defer(*prune_scans(*merge_scans(*eliminate_common(g)))));
+  const auto deferred = scan_dce(*defer(*scan_dce(*merge_scans(*cse(g)))));
   int inside = 0;
   for (const Node& node : deferred->nodes())
     if (node.op == Op::scan) inside += count(*node.body, Op::matmul) + count(*node.body, Op::reduce_sum);
@@ -209,7 +209,7 @@ TEST_CASE("products without the state move before the loop, products no state ne
         return {{next}, {sigmoid(matmul(next, s.constants[2]))}};
       });
   g.output("y", r.outputs[0]);
-  const auto split = prune_scans(*split_scans(g));
+  const auto split = scan_dce(*split_scans(g));
   CHECK(count(*only(*split, Op::scan).body, Op::matmul) == 1);
   CHECK(count(*split, Op::matmul) == 2);
   CHECK(count(*split, Op::sigmoid) == 1);
@@ -227,7 +227,7 @@ TEST_CASE("of the work before a loop so much moves that the fewest bytes enter i
       return {{next}, {next}};
     });
     g.output("y", r.outputs[0]);
-    const auto split = prune_scans(*split_scans(g, tuning));
+    const auto split = scan_dce(*split_scans(g, tuning));
     CHECK(count(*only(*split, Op::scan).body, Op::matmul) == 0);
     const Node& node = only(*split, Op::scan);
     REQUIRE(scan_layout(node).n_sequences == 1);
@@ -255,7 +255,7 @@ TEST_CASE("a saved value leaves the loop with the product that is computed from 
   });
   g.output("h", r.states[0]);
   g.output("gate", r.outputs[0]);
-  const auto split = prune_scans(*split_scans(g));
+  const auto split = scan_dce(*split_scans(g));
   CHECK(count(*only(*split, Op::scan).body, Op::sigmoid) == 0);
   CHECK(count(*split, Op::sigmoid) == 1);
   CHECK(scan_layout(only(*split, Op::scan)).n_sequences == 1);
@@ -271,7 +271,7 @@ TEST_CASE("a large sum over the batch is made in each step unless its summands a
       return {{next}, {next}};
     });
     g.output("db", differentiate(sum(square(r.outputs[0])), std::vector{b})[0]);
-    const auto deferred = prune_scans(*defer(*prune_scans(*merge_scans(*eliminate_common(g))), tuning));
+    const auto deferred = scan_dce(*defer(*scan_dce(*merge_scans(*cse(g))), tuning));
     std::size_t least = SIZE_MAX;
     for (const Node& node : deferred->nodes())
       if (node.op == Op::reduce_sum) least = std::min(least, deferred->type(node.inputs[0]).bytes());
@@ -305,8 +305,8 @@ TEST_CASE("the gradient of an output layer in the loop is one product, not one f
     return {{next}, {tanh(matmul(next, s.constants[1]))}};
   });
   g.output("dv", differentiate(sum(square(r.outputs[0])), std::vector{v})[0]);
-  const auto merged = prune_scans(*merge_scans(*eliminate_common(g)));
-  const auto deferred = prune_scans(*defer(*split_scans(*defer_stateless(*merged))));
+  const auto merged = scan_dce(*merge_scans(*cse(g)));
+  const auto deferred = scan_dce(*defer(*split_scans(*defer_stateless(*merged))));
   const Outside found = outside(*deferred);
   CHECK(found.largest == 7 * 3 * 50);  // the logits, and no [7,4,50]
   for (const Node& node : deferred->nodes())
@@ -322,7 +322,7 @@ TEST_CASE("a sum of batched products over time becomes one batched product") {
     return {{tanh(s.sequences[0] * reduce_sum(context, {2}, true))}, {}};
   });
   g.output("d", differentiate(sum(square(r.states[0])), std::vector{values})[0]);
-  const auto deferred = prune_scans(*defer(*prune_scans(*merge_scans(*eliminate_common(g)))));
+  const auto deferred = scan_dce(*defer(*scan_dce(*merge_scans(*cse(g)))));
   const Outside found = outside(*deferred);
   REQUIRE(found.products.size() == 1);
   CHECK(found.products[0]->outputs[0] == f32({2, 5, 6}));
@@ -343,7 +343,7 @@ TEST_CASE("what is as large as the state that adds it up stays in the loop, unle
                               });
     g.output("sum", r.states[1]);
     if (stacks) g.output("terms", r.outputs[0]);
-    return scan_layout(only(*prune_scans(*defer(g)), Op::scan)).n_states == 2;
+    return scan_layout(only(*scan_dce(*defer(g)), Op::scan)).n_states == 2;
   };
   CHECK(stays(200, false));  // 1.6 MB of terms
   CHECK_FALSE(stays(200, true));
@@ -382,7 +382,7 @@ TEST_CASE("slices sink below elementwise ops, however many lie above each other"
   CHECK(count(*sunk, Op::tanh) == 2);
 }
 
-TEST_CASE("elementwise neighbours fuse; what lies across another op does not") {
+TEST_CASE("elementwise neighbors fuse; what lies across another op does not") {
   Graph g;
   Value x = g.input("x", f32({4, 4}));
   const Value y = tanh(x) * 2.0 + x;

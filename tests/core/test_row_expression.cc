@@ -61,9 +61,9 @@ std::vector<RowCase> row_cases() {
   const auto sum_of = [](Value x) { return reduce_sum(x, {1}, true); };
   for (const Shapes at : {Shapes{4, 7}, Shapes{5, 64}, Shapes{3, 1}, Shapes{2, 300}, Shapes{6, 300}, Shapes{9, 317}}) {
     add("layer norm", at, [&](Graph& g, std::vector<Value> in) {
-      const Value centred = in[0] - sum_of(in[0]) / static_cast<double>(at.columns);
-      const Value scale = 1 / sqrt(sum_of(square(centred)) + 1e-5);
-      g.output("y", centred * scale * in[2] + in[3]);
+      const Value centered = in[0] - sum_of(in[0]) / static_cast<double>(at.columns);
+      const Value scale = 1 / sqrt(sum_of(square(centered)) + 1e-5);
+      g.output("y", centered * scale * in[2] + in[3]);
       g.output("scale", scale);
     });
     add("softmax", at, [&](Graph& g, std::vector<Value> in) {
@@ -82,10 +82,10 @@ std::vector<RowCase> row_cases() {
       g.output("x", in[0]);
     });
     add("sums over rows", at, [&](Graph& g, std::vector<Value> in) {
-      const Value centred = in[0] - sum_of(in[0]) / static_cast<double>(at.columns), y = centred * in[1];
+      const Value centered = in[0] - sum_of(in[0]) / static_cast<double>(at.columns), y = centered * in[1];
       g.output("rows", y);
       g.output("sum", y);
-      g.output("products", in[0] * (centred * in[1]));
+      g.output("products", in[0] * (centered * in[1]));
       g.output("of operands", in[0]);
       g.output("of values", in[1] * in[3]);
       g.output("count", cast(less(y, in[2]), DType::i32));

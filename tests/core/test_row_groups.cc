@@ -60,8 +60,8 @@ TEST_CASE("what only the group reads joins it; what others read stays readable")
   Graph g;
   const Value x = g.input("x", f32({16, 512}));
   const Value half = slice(x, 1, 0, 256), other = slice(x, 1, 256, 256);
-  const Value centred = half - reduce_sum(half, {1}, true) * (1.0 / 256);
-  g.output("y", centred * other);
+  const Value centered = half - reduce_sum(half, {1}, true) * (1.0 / 256);
+  g.output("y", centered * other);
   g.output("other", other);
   const auto graph = row_groups(g);
   const Found found = find_groups(*graph);
@@ -180,8 +180,8 @@ TEST_CASE("attention by rows has the results of single ops, for any number of th
 
 Value row_sum(Value x) { return reduce_sum(x, {x.rank() - 1}, true); }
 Value normalized(Value x) {
-  const Value centred = x - row_sum(x) / static_cast<double>(x.shape()[x.rank() - 1]);
-  return centred / sqrt(row_sum(square(centred)) + 1e-5);
+  const Value centered = x - row_sum(x) / static_cast<double>(x.shape()[x.rank() - 1]);
+  return centered / sqrt(row_sum(square(centered)) + 1e-5);
 }
 
 // Operands and results that do not lie row by row, parts of rows, values of several dtypes, rows of one column, rows

@@ -36,7 +36,7 @@ TEST_CASE("small calls that no state needs, or that need no state, leave the loo
         return {{next}, {concat(std::vector{next, s.sequences[0]}, 1), is_label, next * 2.0}};
       });
   for (std::size_t k = 0; k < r.outputs.size(); ++k) g.output("y" + std::to_string(k), r.outputs[k]);
-  const auto split = prune_scans(*split_calls(g));
+  const auto split = scan_dce(*split_calls(g));
   const Graph& body = body_of(*split);
   CHECK(count(body, Op::concat) == 0);
   CHECK(count(body, Op::equal) == 0);
@@ -55,7 +55,7 @@ TEST_CASE("what enters a loop instead of being computed there is small") {
           return {{reshape(reshape(s.states[0], {width}) + row, {1, width})}, {}};
         });
     g.output("h", r.states[0]);
-    return count(body_of(*prune_scans(*split_calls(g))), Op::mul) == 0;
+    return count(body_of(*scan_dce(*split_calls(g))), Op::mul) == 0;
   };
   CHECK(left(1000));
   CHECK_FALSE(left(100'000));

@@ -31,7 +31,7 @@ TEST_CASE("every part runs exactly once in every run") {
 TEST_CASE("what is written before a barrier is seen after it") {
   for (int n = 1; n <= 4; ++n) {
     Team team(n);
-    // A ring: each part adds its left neighbour's last value to its own; two buffers, one barrier per round.
+    // A ring: each part adds its left neighbor's last value to its own; two buffers, one barrier per round.
     const auto size = static_cast<std::size_t>(n);
     std::array<std::vector<long>, 2> values{std::vector<long>(size, 1), std::vector<long>(size, 0)};
     const int rounds = 30;

@@ -12,9 +12,9 @@ import sys
 MOST_WORDS = 40  # of one sentence; aim for 20
 
 BRITISH = re.compile(
-    r"\b(optimis|normalis|initialis|tokenis|recognis|quantis|regularis|materialis|serialis|parallelis|summaris|"
-    r"minimis|maximis|randomis|generalis|standardis|synchronis|visualis|colour|behaviour|neighbour|favour|labell|"
-    r"modell|cancell(?!ation)|centre|learnt|analyse)\w*", re.I)
+    r"\b(optimiz|normaliz|initializ|tokeniz|recogniz|quantis|regularis|materializ|serializ|paralleliz|summariz|"
+    r"minimiz|maximiz|randomis|generaliz|standardiz|synchroniz|visualis|color|behavior|neighbor|favor|labell|"
+    r"modell|cancell(?!ation)|center|learnt|analyse)\w*", re.I)
 
 # Phrases that a reader has to decode. Each was once in these texts.
 UNCLEAR = [
@@ -25,7 +25,7 @@ UNCLEAR = [
     "in the place of", "and said to be", "found out", "as they come", "stand in training", "wrong way round",
 ]
 UNCLEAR = re.compile(r"\b(" + "|".join(re.escape(phrase) for phrase in UNCLEAR) + r")\b", re.I)
-NAMES = {"Labeller", "LabelledSentence", "recognise.cc", "labeller.cc", "labelled.h"}  # identifiers, not prose
+NAMES = {"Labeler", "LabeledSentence", "recognize.cc", "labeler.cc", "labeled.h"}  # identifiers, not prose
 
 
 def paragraphs_of_page(text):

@@ -141,7 +141,7 @@ def recurrent_goldens():
     return tensors, cases
 
 
-# --- losses, layers, optimisers ---------------------------------------------------------------------------------
+# --- losses, layers, optimizers ---------------------------------------------------------------------------------
 
 
 def with_gradients(wrt, compute):
@@ -223,24 +223,24 @@ OPTIMISERS = {
 }
 
 
-def optimiser_cases(rng):
+def optimizer_cases(rng):
     """`gradients` [10, 9] are given, `parameters` [10, 9] is the parameter after each update."""
     for name, (op, make, settings) in OPTIMISERS.items():
         given = {"parameter": normal(rng, 9), "gradients": normal(rng, UPDATES, 9)}
 
         def run(v, make=make, settings=settings):
             p = torch.nn.Parameter(v["parameter"].clone())
-            optimiser = make([p], lr=0.02, **settings)
+            optimizer = make([p], lr=0.02, **settings)
             trail = []
             for g in v["gradients"]:
                 p.grad = g.clone()
-                optimiser.step()
+                optimizer.step()
                 trail.append(p.detach().clone())
             return {"parameters": torch.stack(trail)}
 
         defaults = make([torch.nn.Parameter(torch.zeros(1))], lr=0.02, **settings).defaults
         beta1, beta2 = defaults.get("betas", (0, 0))
-        yield "optimiser_" + name, {
+        yield "optimizer_" + name, {
             "op": op, "lr": 0.02, "momentum": defaults.get("momentum", 0), "nesterov": defaults.get("nesterov", False),
             "weight_decay": defaults["weight_decay"], "decoupled": make is torch.optim.AdamW, "beta1": beta1,
             "beta2": beta2, "epsilon": defaults.get("eps", 0), "alpha": defaults.get("alpha", 0)}, given, run
@@ -249,7 +249,7 @@ def optimiser_cases(rng):
 def op_goldens():
     rng = np.random.default_rng(7)
     tensors, cases = {}, {}
-    for family in (loss_cases, layer_cases, optimiser_cases):
+    for family in (loss_cases, layer_cases, optimizer_cases):
         for case, settings, given, compute in family(rng):
             cases[case] = settings
             store(tensors, case, given, exact(case, given, compute))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses, layer norm, embedding, multi-head attention and optimisers against PyTorch.
+// Losses, layer norm, embedding, multi-head attention and optimizers against PyTorch.
 #include <functional>
 
 #include "tests/golden/golden_file.h"
@@ -79,15 +79,15 @@ void check_op(const OpRow& row, const GoldenCase& golden, Backend& backend, cons
 }
 
 // Inputs after the parameter and the gradient; a name other than lr and update is a slot that starts at zero.
-struct OptimiserRow {
+struct OptimizerRow {
   const char* op;
   std::vector<std::string> inputs;
   const char* momentum;  // slot that is there only with momentum
   std::vector<const char*> numbers;
   std::vector<const char*> switches;
 };
-const std::vector<OptimiserRow>& optimisers() {
-  static const std::vector<OptimiserRow> k_rows{
+const std::vector<OptimizerRow>& optimizers() {
+  static const std::vector<OptimizerRow> k_rows{
       {"sgd", {"lr", "m"}, "m", {"momentum", "weight_decay"}, {"nesterov"}},
       {"adam", {"m", "v", "lr", "update"}, "", {"beta1", "beta2", "epsilon", "weight_decay"}, {"decoupled"}},
       {"rmsprop", {"v", "lr", "m"}, "m", {"alpha", "epsilon", "momentum", "weight_decay"}, {}},
@@ -96,7 +96,7 @@ const std::vector<OptimiserRow>& optimisers() {
   return k_rows;
 }
 
-void check_optimiser(const OptimiserRow& row, const GoldenCase& golden, Backend& backend, const Comparison& compare) {
+void check_optimizer(const OptimizerRow& row, const GoldenCase& golden, Backend& backend, const Comparison& compare) {
   const Tensor& gradients = golden.tensors.at("gradients");
   Graph graph;
   TensorMap feed{{"p", golden.tensors.at("parameter")},
@@ -134,7 +134,7 @@ void check_optimiser(const OptimiserRow& row, const GoldenCase& golden, Backend&
   compare("parameters", trail, k_update_tolerance);
 }
 
-TEST_CASE("losses, layers and optimisers agree with PyTorch") {
+TEST_CASE("losses, layers and optimizers agree with PyTorch") {
   const auto cases = load_goldens("ops.safetensors");
   for (const std::string& name : golden_backends()) {
     const auto backend = make_backend(name);
@@ -144,8 +144,8 @@ TEST_CASE("losses, layers and optimisers agree with PyTorch") {
       const std::string op = golden.settings.at("op");
       for (const OpRow& row : rows())
         if (row.op == op) check_op(row, golden, *backend, {golden, name, worst}), ++n_run;
-      for (const OptimiserRow& row : optimisers())
-        if (row.op == op) check_optimiser(row, golden, *backend, {golden, name, worst}), ++n_run;
+      for (const OptimizerRow& row : optimizers())
+        if (row.op == op) check_optimizer(row, golden, *backend, {golden, name, worst}), ++n_run;
     }
     CHECK(n_run == cases.size());
     MESSAGE(name << ": " << n_run << " cases, worst relative L2 " << worst);

@@ -53,7 +53,7 @@ KINDS = {
     "primitive": {name: op(name) for name in ("sign", "log1p", "erf", "argmax")},
     "composite": {name: op(name) for name in ("mse", "mae", "huber", "pinball", "bce")},
     "task": {  # not forecast, summarize and language_model, which have files for readers and samplers of their own
-        "label": task("label", "Label", "Labeller", "LabelNetwork"),
+        "label": task("label", "Label", "Labeler", "LabelNetwork"),
         "document": task("document", "Document", "DocumentReader", "DocumentNetwork"),
         "classify": task("classify", "Classify", "Classifier"),
         "translate": task("translate", "Translate", "Translator"),

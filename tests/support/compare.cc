@@ -15,7 +15,7 @@ constexpr double k_contraction = 4;
 constexpr double k_norm = 4, k_norm_peak = 16;
 // A result below this size is the rest of a cancellation of numbers of order one, like 1 - y^2 in the gradient of tanh,
 // where 4 ulp of y become 8 s in absolute terms: 0.1 of the 80 s that the norm rule gives at its default depth.
-constexpr double k_cancelled = 0.1;
+constexpr double k_canceled = 0.1;
 constexpr double k_zeros = 0.9, k_saturated = 0.999;
 
 // Binary digits, and the least exponent of a normal number as frexp counts.
@@ -32,7 +32,7 @@ double roundoff(DType dtype) { return std::ldexp(1.0, -format_of(arithmetic_dtyp
 double smallest_normal(DType dtype) { return std::ldexp(0.5, format_of(arithmetic_dtype(dtype)).lowest); }
 double levels(int depth) { return std::ceil(std::log2(std::max(depth, 2))); }
 
-// Distance of neighbouring numbers of `dtype` around x.
+// Distance of neighboring numbers of `dtype` around x.
 double ulp(DType dtype, double x) {
   const Format& format = format_of(dtype);
   int exponent = format.lowest;
@@ -67,7 +67,7 @@ double norm2(const Tensor& t) {
 Comparison compare_norm(const Tensor& got, const Tensor& wanted, int depth, bool backward) {
   const double tolerance = k_norm * (backward ? 2 : 1) * levels(depth) * roundoff(got.dtype());
   const double n = static_cast<double>(wanted.elements());
-  double peak = k_cancelled, error2 = 0;
+  double peak = k_canceled, error2 = 0;
   Comparison c;
   for (std::int64_t i = 0; i < wanted.elements(); ++i) peak = std::max(peak, std::abs(wanted.at(i)));
   for (std::int64_t i = 0; i < wanted.elements(); ++i) {
@@ -76,7 +76,7 @@ Comparison compare_norm(const Tensor& got, const Tensor& wanted, int depth, bool
     error2 += error * error;
     note(c, error, k_norm_peak * tolerance * peak, i, got.at(i), wanted.at(i));
   }
-  const double allowed = tolerance * std::max(norm2(wanted), k_cancelled * std::sqrt(n));
+  const double allowed = tolerance * std::max(norm2(wanted), k_canceled * std::sqrt(n));
   if (error2 > 0 && std::sqrt(error2) / allowed > c.ratio) {
     c.ratio = std::sqrt(error2) / allowed;
     c.worst = "L2 error " + std::to_string(c.ratio) + " of the allowed; " + c.worst;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files in memory that know what a power cut would leave: bytes become durable with sync(), names with sync_folder().
-// Folders are not modelled: every folder exists.
+// Folders are not modeled: every folder exists.
 #pragma once
 
 #include <algorithm>

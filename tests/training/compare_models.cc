@@ -108,7 +108,7 @@ std::shared_ptr<const Task> attending(bool additive) {
       });
 }
 
-std::shared_ptr<const Task> labelling_crf() {
+std::shared_ptr<const Task> labeling_crf() {
   return std::make_shared<RandomTask>(
       std::map<std::string, Type>{{"x", f32({T, B, I})}, {"labels", i32({T, B})}, {"lengths", i32({B})}},
       [](Scope& scope, const Batch& like) {
@@ -146,7 +146,7 @@ std::vector<ComparedModel> compare_models() {
       {"layer-norm lstm, cross-entropy", layers({.cell = "lnlstm"}, cross_entropy)},
       {"encoder and decoder with dot attention", attending(false)},
       {"encoder and decoder with additive attention", attending(true)},
-      {"labels by a conditional random field", labelling_crf()},
+      {"labels by a conditional random field", labeling_crf()},
   };
 }
 

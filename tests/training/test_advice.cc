@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each symptom is recognised by what the table says, once, and by nothing less.
+// Each symptom is recognized by what the table says, once, and by nothing less.
 #include <doctest/doctest.h>
 
 #include <algorithm>

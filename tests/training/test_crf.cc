@@ -185,15 +185,15 @@ LabelOptions crf_options() {
 
 }  // namespace
 
-TEST_CASE("a labeller with a field: padding changes nothing, metrics are those of the labels it gives") {
+TEST_CASE("a labeler with a field: padding changes nothing, metrics are those of the labels it gives") {
   const auto task = make_label(crf_options(), cycles(), "t");
   const auto backend = make_backend("cpu");
   Trainer trainer(task, *backend, small_training(150));
   trainer.fit();
   const EvaluateResult result = trainer.evaluate(Split::test);
   CHECK(result.metrics.at("accuracy") > 0.9);
-  Labeller labeller(task->metadata(), trainer.parameters(), *backend);
-  const auto labels = labeller.label(labeller.cut("s1 w w w w"));
+  Labeler labeler(task->metadata(), trainer.parameters(), *backend);
+  const auto labels = labeler.label(labeler.cut("s1 w w w w"));
   CHECK(labels == std::vector<std::string>{"b", "c", "a", "b", "c"});
 
   Batch batch = task->batch(Split::train, 3, 0, 0);

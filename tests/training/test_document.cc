@@ -18,15 +18,15 @@ using namespace unroll::testing;
 
 namespace {
 
-// The label is the colour in the sentence that has a "here": what another sentence says of colours does not count.
+// The label is the color in the sentence that has a "here": what another sentence says of colors does not count.
 std::string small_documents(int n = 120) {
-  const char* colours[] = {"red", "green", "blue"};
+  const char* colors[] = {"red", "green", "blue"};
   std::string text;
   for (int i = 0; i < n; ++i) {
     const int label = i * 7 % 3, at = i % 4;
-    text += std::string(colours[label]) + "\t";
+    text += std::string(colors[label]) + "\t";
     for (int s = 0; s < 4; ++s)
-      text += std::string(s == at ? "A here " : "A there ") + colours[s == at ? label : (i * 5 + s) % 3] + " thing. ";
+      text += std::string(s == at ? "A here " : "A there ") + colors[s == at ? label : (i * 5 + s) % 3] + " thing. ";
     text += "\n";
   }
   return text;

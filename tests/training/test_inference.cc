@@ -118,7 +118,7 @@ TEST_CASE("the network of a language model gives the logits of its stream, and g
   }
 }
 
-TEST_CASE("the network of a labeller gives its labels and probabilities, or the scores of its CRF") {
+TEST_CASE("the network of a labeler gives its labels and probabilities, or the scores of its CRF") {
   for (const char* output : {"softmax", "crf"}) {
     CAPTURE(output);
     LabelOptions o;
@@ -127,19 +127,19 @@ TEST_CASE("the network of a labeller gives its labels and probabilities, or the 
     o.output = output;
     o.min_count = 1;
     const Trained m(make_label(o, "a\tX\nb\tY\n\nb\tX\nc\tZ\na\tY\n\nc\tX\nb\tY\n\na\tX\nb\tZ\n\nc\tZ\n", "t"));
-    Labeller labeller(m.metadata, m.parameters, *m.backend);
-    const std::vector<Labeller::Sentence> sentences{{"a", "b", "c"}, {"b", "b"}};
+    Labeler labeler(m.metadata, m.parameters, *m.backend);
+    const std::vector<Labeler::Sentence> sentences{{"a", "b", "c"}, {"b", "b"}};
     std::vector<std::int32_t> ids(6);
     const std::string& words = m.metadata.at("vocabulary");  // one a line
     for (std::size_t b = 0; b < 2; ++b)
       for (std::size_t t = 0; t < sentences[b].size(); ++t)
         ids[t * 2 + b] = static_cast<std::int32_t>(words.find(sentences[b][t]) / 2);
     const TensorMap outputs = run(m, {{"ids", ids_of({3, 2}, ids)}, {"lengths", ids_of({2}, {3, 2})}});
-    const auto results = labeller.predict(sentences);
+    const auto results = labeler.predict(sentences);
     for (std::size_t b = 0; b < 2; ++b)
       for (std::size_t t = 0; t < sentences[b].size(); ++t) {
         const auto k = static_cast<std::size_t>(outputs.at("labels").values<std::int32_t>()[t * 2 + b]);
-        CHECK(labeller.labels()[k] == results[b].labels[t]);
+        CHECK(labeler.labels()[k] == results[b].labels[t]);
         if (outputs.contains("probabilities"))
           CHECK(std::fabs(outputs.at("probabilities").values<float>()[(t * 2 + b) * 3 + k] -
                           results[b].probabilities[t]) <= k_tolerance);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequence labelling: batches, masks, metrics, labels of new sentences.
+// Sequence labeling: batches, masks, metrics, labels of new sentences.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -143,7 +143,7 @@ TEST_CASE("F1 is what scikit-learn gives for its own example, and leaves out the
   CHECK(perfect.at("f1_macro") == 1);
 }
 
-TEST_CASE("the graph's metrics, summed over batches, are those of the labels that a labeller gives") {
+TEST_CASE("the graph's metrics, summed over batches, are those of the labels that a labeler gives") {
   for (const char* outside : {"", "none"}) {
     LabelOptions o = small_options();
     o.outside = outside;
@@ -153,12 +153,12 @@ TEST_CASE("the graph's metrics, summed over batches, are those of the labels tha
     trainer.fit();
     const Lexicon words = Lexicon::from_lines(task->metadata().at("vocabulary"), "t"),
                   labels = Lexicon::from_lines(task->metadata().at("labels"), "t");
-    Labeller labeller(task->metadata(), trainer.parameters(), *backend);
+    Labeler labeler(task->metadata(), trainer.parameters(), *backend);
     std::vector<std::int32_t> predicted, wanted;
     for (const Sentence& s : all_sentences(*task, Split::test, 0)) {
       std::vector<std::string> tokens;
       for (const std::int32_t id : s.ids) tokens.push_back(words.text(id));
-      for (const std::string& label : labeller.label(tokens)) predicted.push_back(labels.id(label));
+      for (const std::string& label : labeler.label(tokens)) predicted.push_back(labels.id(label));
       wanted.insert(wanted.end(), s.labels.begin(), s.labels.end());
     }
     const ClassSet classes{labels.size(), *outside ? labels.id(outside) : -1};
@@ -172,7 +172,7 @@ TEST_CASE("the graph's metrics, summed over batches, are those of the labels tha
   }
 }
 
-TEST_CASE("a labeller learns what depends on the word before, and beats the baselines") {
+TEST_CASE("a labeler learns what depends on the word before, and beats the baselines") {
   LabelOptions o = small_options();
   o.model.hidden = 12;
   const auto task = small_label(o);
@@ -182,11 +182,11 @@ TEST_CASE("a labeller learns what depends on the word before, and beats the base
   const double accuracy = trainer.evaluate(Split::test).metrics.at("accuracy");
   CHECK(accuracy > 0.95);
   for (const auto& [method, metrics] : task->baselines(Split::test)) CHECK(metrics.at("accuracy") < 0.8);
-  Labeller labeller(task->metadata(), trainer.parameters(), *backend);
-  CHECK(labeller.label(labeller.cut(" w0 w3\tw0  ")) == std::vector<std::string>{"none", "up", "down"});
-  CHECK(labeller.label({}).empty());
+  Labeler labeler(task->metadata(), trainer.parameters(), *backend);
+  CHECK(labeler.label(labeler.cut(" w0 w3\tw0  ")) == std::vector<std::string>{"none", "up", "down"});
+  CHECK(labeler.label({}).empty());
   const std::vector<std::string> long_one(4097, "w0");
-  CHECK_THROWS_WITH_AS(labeller.label(long_one), doctest::Contains("4096"), Error);
+  CHECK_THROWS_WITH_AS(labeler.label(long_one), doctest::Contains("4096"), Error);
 }
 
 TEST_CASE("most_frequent_of_token knows each token's usual label") {
@@ -206,12 +206,12 @@ TEST_CASE("tokens may be characters, which a plain line is then cut into") {
   const auto task = make_label(o, text, "t");
   const auto backend = make_backend("reference");
   Trainer trainer(task, *backend, small_training(1));
-  Labeller labeller(task->metadata(), trainer.parameters(), *backend);
-  CHECK(labeller.cut("a \xC3\xA9") == std::vector<std::string>{"a", " ", "\xC3\xA9"});
+  Labeler labeler(task->metadata(), trainer.parameters(), *backend);
+  CHECK(labeler.cut("a \xC3\xA9") == std::vector<std::string>{"a", " ", "\xC3\xA9"});
   CHECK_THROWS_WITH_AS(make_label(o, text + "ab\tvowel\n", "t"), doctest::Contains("line 121"), Error);
 }
 
-TEST_CASE("bad labelled files and options are refused with the line or the rule") {
+TEST_CASE("bad labeled files and options are refused with the line or the rule") {
   const LabelOptions o = small_options();
   const std::string good = "a\tx\n\nb\ty\n\nc\tx\n\nd\ty\n";
   CHECK_THROWS_WITH_AS(make_label(o, "a\tx\n\nb y\n", "l.tsv"), doctest::Contains("line 3: expected a token"), Error);

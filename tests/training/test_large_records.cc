@@ -53,7 +53,7 @@ void put_number(std::string& to, std::size_t n) {
   n = n * 2654435761u >> 7;
   for (int k = 0; k < 3; ++k, n /= 10) to += static_cast<char>('0' + n % 10);
 }
-void labelled(std::size_t number, std::string& text) {
+void labeled(std::size_t number, std::string& text) {
   text.clear();
   for (std::size_t t = 0; t < 40; ++t) {
     text += "word";
@@ -106,7 +106,7 @@ struct Kind {
 };
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> list = {
-      {"label", labelled,
+      {"label", labeled,
        [](auto file, std::size_t limit, const Metadata& fitted) -> std::shared_ptr<const Task> {
          return make_label(small<LabelOptions>(limit), file, "data.txt", fitted);
        }},

@@ -64,13 +64,13 @@ TEST_CASE("a batch of sentences has the labels and probabilities of each sentenc
   for (const char* output : {"softmax", "crf"}) {
     CAPTURE(output);
     Trained m = labels_of_words(output);
-    Labeller labeller(m.metadata, m.parameters, *m.backend);
-    std::vector<Labeller::Sentence> sentences;
-    for (const std::string& line : mixed_lines()) sentences.push_back(labeller.cut(line));
-    const auto many = labeller.predict(sentences);
-    std::vector<Labeller::Result> single;
-    for (const auto& sentence : sentences) single.push_back(labeller.predict({&sentence, 1})[0]);
-    check_same(many, single, [](const Labeller::Result& a, const Labeller::Result& b) {
+    Labeler labeler(m.metadata, m.parameters, *m.backend);
+    std::vector<Labeler::Sentence> sentences;
+    for (const std::string& line : mixed_lines()) sentences.push_back(labeler.cut(line));
+    const auto many = labeler.predict(sentences);
+    std::vector<Labeler::Result> single;
+    for (const auto& sentence : sentences) single.push_back(labeler.predict({&sentence, 1})[0]);
+    check_same(many, single, [](const Labeler::Result& a, const Labeler::Result& b) {
       return a.labels == b.labels && close(a.probabilities, b.probabilities) && close(a.probability, b.probability) &&
              a.unknown == b.unknown;
     });
@@ -80,23 +80,23 @@ TEST_CASE("a batch of sentences has the labels and probabilities of each sentenc
     for (const auto& r : many) unknown += r.unknown;
     CHECK(unknown > 0);
     sentences.emplace_back(4097, "w");
-    CHECK_THROWS_WITH_AS(labeller.predict(sentences), doctest::Contains("input 90: a sentence"), Error);
+    CHECK_THROWS_WITH_AS(labeler.predict(sentences), doctest::Contains("input 90: a sentence"), Error);
   }
 }
 
 TEST_CASE("a CRF's marginals lie between the probability of the whole sequence and 1, and are it for one token") {
   Trained m = labels_of_words("crf");
-  Labeller labeller(m.metadata, m.parameters, *m.backend);
-  const std::vector<Labeller::Sentence> sentence{{"w1", "w4", "w2"}};
-  const Labeller::Result result = labeller.predict(sentence)[0];
+  Labeler labeler(m.metadata, m.parameters, *m.backend);
+  const std::vector<Labeler::Sentence> sentence{{"w1", "w4", "w2"}};
+  const Labeler::Result result = labeler.predict(sentence)[0];
   REQUIRE(result.labels.size() == 3);
   for (const double p : result.probabilities) {
     CHECK(p >= result.probability - 1e-6);
     CHECK(p <= 1);
   }
   CHECK(result.probability > 1.0 / 27 - 1e-6);  // the best of 27 sequences
-  const std::vector<Labeller::Sentence> one{{"w1"}};
-  const Labeller::Result single = labeller.predict(one)[0];
+  const std::vector<Labeler::Sentence> one{{"w1"}};
+  const Labeler::Result single = labeler.predict(one)[0];
   CHECK(single.probabilities[0] == doctest::Approx(single.probability).epsilon(1e-5));
 }
 
@@ -338,7 +338,7 @@ TEST_CASE("examples of a split: confusion counts every token or document once, a
 
 TEST_CASE("a model of another task is refused by name") {
   const Trained m(small_language_model(), 1);
-  CHECK_THROWS_WITH_AS(Labeller(m.metadata, m.parameters, *m.backend), doctest::Contains("'language_model'"), Error);
+  CHECK_THROWS_WITH_AS(Labeler(m.metadata, m.parameters, *m.backend), doctest::Contains("'language_model'"), Error);
   CHECK_THROWS_WITH_AS(Translator(m.metadata, m.parameters, *m.backend), doctest::Contains("expected 'translate'"),
                        Error);
 }

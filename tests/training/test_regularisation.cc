@@ -242,7 +242,7 @@ TEST_CASE("penalties are the mean squares of activations and of their changes, o
 namespace {
 
 // Nothing but a penalty.
-class Penalised : public TinyTask {
+class Penalized : public TinyTask {
  public:
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());
@@ -258,7 +258,7 @@ class Penalised : public TinyTask {
 
 TEST_CASE("training adds the penalties to the loss, validation does not") {
   const auto backend = make_backend("cpu");
-  Trainer trainer(std::make_shared<Penalised>(), *backend, small_training(60));
+  Trainer trainer(std::make_shared<Penalized>(), *backend, small_training(60));
   double first = -1;
   trainer.fit([&](const Progress& p) { first = first < 0 ? p.loss : first; });
   CHECK(first > 10);  // near 2 * 3^2

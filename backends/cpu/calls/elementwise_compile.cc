@@ -159,7 +159,7 @@ class ElementwiseCompiler {
     std::erase_if(operations_, [](const Operation& operation) { return !operation.function; });
   }
 
-  // Drops dimensions of size 1 and joins neighbours that every operand walks as one, but those of a matrix.
+  // Drops dimensions of size 1 and joins neighbors that every operand walks as one, but those of a matrix.
   void collapse() {
     std::vector<Strides> strides;
     for (const auto& input : s_.inputs) strides.push_back(input.strides);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "unroll/result.h"
+#include "unroll/run.h"
 #include "unroll/safetensors.h"
 #include "unroll/train/checks.h"
 #include "unroll/train/options.h"

@@ -65,9 +65,9 @@ Values log_softmax_body(Inputs in, const Attributes&) {
 Values layer_norm_body(Inputs in, const Attributes& attributes) {
   const Value x = in[0], weight = in[1], bias = in[2];
   const double n = static_cast<double>(x.shape()[x.rank() - 1]);
-  const Value centred = x - reduce_sum(x, last_axis(x), true) / n;
-  const Value variance = reduce_sum(square(centred), last_axis(x), true) / n;
-  return {centred * (1 / sqrt(variance + attributes.get<double>("epsilon"))) * weight + bias};
+  const Value centered = x - reduce_sum(x, last_axis(x), true) / n;
+  const Value variance = reduce_sum(square(centered), last_axis(x), true) / n;
+  return {centered * (1 / sqrt(variance + attributes.get<double>("epsilon"))) * weight + bias};
 }
 
 // y = 0 where u < rate, else x / (1 - rate), with u uniform in [0,1) (Srivastava et al. 2014).

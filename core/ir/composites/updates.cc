@@ -83,7 +83,7 @@ Values adam_body(Inputs in, const Attributes& attributes) {
   return {p - step_size * (m / denominator), m, v};
 }
 
-// torch.optim.RMSprop, not centred (Tieleman & Hinton 2012): in p, g, v, lr, [m]; out p', v', [m'].
+// torch.optim.RMSprop, not centered (Tieleman & Hinton 2012): in p, g, v, lr, [m]; out p', v', [m'].
 //   v' = alpha v + (1 - alpha) g^2;  u = g / (sqrt(v') + epsilon);  m' = momentum m + u;  p' = p - lr m' (or lr u)
 Values rmsprop_body(Inputs in, const Attributes& attributes) {
   const double alpha = attributes.get<double>("alpha");

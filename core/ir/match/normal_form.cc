@@ -112,7 +112,7 @@ class Forms {
     }
     return result;
   }
-  // Neighbouring parts of one input, and products of one row with neighbouring rows of one matrix, are one segment.
+  // Neighboring parts of one input, and products of one row with neighboring rows of one matrix, are one segment.
   void append(Row& row, const Segment& s) {
     const auto single = [](const Polynomial& p) { return p.size() == 1 && p.begin()->first.size() == 1; };
     if (!row.empty() && single(row.back().value) && single(s.value) &&
@@ -286,7 +286,7 @@ class Forms {
     }
     return result;
   }
-  // Neighbouring parts of one matrix are one part.
+  // Neighboring parts of one matrix are one part.
   static void append_columns(std::vector<MatrixPart>& blocks, const MatrixPart& m) {
     if (!blocks.empty()) {
       MatrixPart next = blocks.back();

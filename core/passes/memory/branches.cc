@@ -94,7 +94,7 @@ class BranchFinder {
   std::vector<std::vector<std::size_t>> users_;
 };
 
-// The order of the nodes in which those of a fork are neighbours; otherwise as near as can be to the order they have.
+// The order of the nodes in which those of a fork are neighbors; otherwise as near as can be to the order they have.
 std::vector<std::size_t> order_nodes(const Graph& graph, const std::vector<BranchOf>& of) {
   const std::size_t n = graph.nodes().size();
   std::size_t n_forks = 0;
@@ -177,7 +177,7 @@ class EarlyOrder {
 
 std::vector<BranchOf> find_branches(const Graph& graph) { return BranchFinder(graph).run(); }
 
-std::vector<Fork> neighbouring_branches(const Graph& graph) {
+std::vector<Fork> neighboring_branches(const Graph& graph) {
   std::vector<Fork> forks;
   const std::vector<BranchOf> of = find_branches(graph);
   std::vector<std::int32_t> nodes_in(of.size() + 1, 0);
@@ -216,7 +216,7 @@ std::shared_ptr<const Graph> in_order(const Graph& graph, const std::vector<std:
 
 std::shared_ptr<const Graph> order_branches(const Graph& graph, PassLog* log) {
   const std::shared_ptr<const Graph> target = in_order(graph, order_nodes(graph, find_branches(graph)));
-  for (const Fork& fork : neighbouring_branches(*target))
+  for (const Fork& fork : neighboring_branches(*target))
     if (log) log->add("scheduled " + std::to_string(fork.n_branches()) + " branches in parallel",
                       "they are independent");
   return target;

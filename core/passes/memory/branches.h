@@ -25,7 +25,7 @@ std::vector<BranchOf> find_branches(const Graph& graph);
 // The graph with its nodes in this order, in which operands come first.
 std::shared_ptr<const Graph> in_order(const Graph& graph, const std::vector<std::size_t>& order);
 
-// The forks whose nodes are neighbours, branch after branch.
-std::vector<Fork> neighbouring_branches(const Graph& graph);
+// The forks whose nodes are neighbors, branch after branch.
+std::vector<Fork> neighboring_branches(const Graph& graph);
 
 }  // namespace unroll

@@ -93,7 +93,7 @@ class MemoryPlanner {
     plan_->one_thread = options.one_thread;
     plan_->alignment = backend.alignment;
     if (backend.lanes > 1 && !options.one_thread && !is_off(options, "branches"))
-      plan_->forks = neighbouring_branches(graph_);
+      plan_->forks = neighboring_branches(graph_);
     concurrency_.emplace(graph_.nodes().size(), plan_->forks);
     const auto nodes = graph_.nodes();
     const auto n = nodes.size();

@@ -301,7 +301,7 @@ std::shared_ptr<const Graph> concat_in(const Graph& graph, const Surroundings& a
   Concat products(*inner, around, tuning);
   products.join_products();
   if (log) products.note(*log);
-  const auto joined = eliminate_common(*products.result());
+  const auto joined = cse(*products.result());
   Concat reductions(*joined, around, tuning);
   reductions.join_reductions();
   if (log) reductions.note(*log);

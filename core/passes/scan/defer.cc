@@ -175,7 +175,7 @@ void keep_stateless(const Graph& body, std::vector<std::optional<Term>>& terms) 
 
 enum class Which : std::uint8_t { stateless, all };
 
-// The scan with the factors of its terms as further outputs; the summed states stay in it, unread, for prune_scans.
+// The scan with the factors of its terms as further outputs; the summed states stay in it, unread, for scan_dce.
 std::vector<Value> defer_states(const RewriteNode& at, Which which, const Tuning& tuning, PassLog* log) {
   const ScanLayout l = scan_layout(at.node);
   const Graph& body = *at.node.body;

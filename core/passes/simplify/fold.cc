@@ -145,7 +145,7 @@ Value fold_slice(const RewriteNode& at) {
   }
   return {};
 }
-// Neighbouring slices of one value side by side are one slice of it.
+// Neighboring slices of one value side by side are one slice of it.
 Value fold_concat(const RewriteNode& at) {
   const auto axis = at.node.attributes.get<std::int64_t>("axis");
   if (at.operands.size() == 1) return at.operands[0];

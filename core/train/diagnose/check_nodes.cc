@@ -9,7 +9,7 @@
 #include "core/passes/rewrite.h"
 #include "core/support/machine_memory.h"
 #include "core/train/diagnose/exposed_values.h"
-#include "core/train/diagnose/node_judge.h"
+#include "core/train/diagnose/node_verifier.h"
 #include "core/train/diagnose/node_words.h"
 #include "unroll/train/compare.h"
 #include "unroll/ops.h"
@@ -174,7 +174,7 @@ class Walk {
     }
     if (stage_) stage_({"checking node", check_.nodes});
     ++check_.nodes;
-    const NodeJudge::Verdict verdict = judge_.judge(level.prefix + std::to_string(id), node, operands, got, live);
+    const NodeVerifier::Verdict verdict = judge_.judge(level.prefix + std::to_string(id), node, operands, got, live);
     if (verdict.ratio <= 1) {
       check_.tightest = std::max(check_.tightest, verdict.ratio);
       return true;
@@ -309,7 +309,7 @@ class Walk {
 
   const TensorMap& values_;
   Backend& backend_;
-  NodeJudge judge_;
+  NodeVerifier judge_;
   NodeCheck& check_;
   const StageReport& stage_;
 };

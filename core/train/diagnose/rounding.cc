@@ -115,7 +115,7 @@ Value of_select(Operands in, Value) {
   return chosen + in[0].bound * (abs(wide(in[1].value) - wide(in[2].value)) + ea + eb);
 }
 const Format& format_of(DType half) { return half == DType::bf16 ? k_bf16 : k_f16; }
-// What is near the middle of two neighbours of the format may become either.
+// What is near the middle of two neighbors of the format may become either.
 Value of_format(Value e, Value out, const Format& format) {
   const Value off = one_where(less(e * 0, e));
   const double denormal_spacing = std::ldexp(1.0, format.lowest_exponent - format.mantissa);

@@ -9,7 +9,7 @@
 #include "core/support/sum_tree.h"
 #include "core/support/tensor_role.h"
 #include "core/support/text/size_text.h"
-#include "core/train/diagnose/bad_value.h"
+#include "core/train/diagnose/first_nonfinite.h"
 #include "core/train/files/check_parameters.h"
 #include "core/train/files/checkpoint.h"
 #include "core/train/loop/evaluation_order.h"

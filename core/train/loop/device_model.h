@@ -73,7 +73,7 @@ class DeviceModel {
   double loss_scale() const { return carried_.has(k_loss_scale) ? carried_.download(k_loss_scale).at(0) : 1; }
   // Replays an update with what is carried now, which is exact while no later update was good: what was not finite
   // first. Empty when all is.
-  std::string first_bad_value(std::span<const Batch> batches, std::int64_t update, std::int64_t leaves = 0) const;
+  std::string first_nonfinite(std::span<const Batch> batches, std::int64_t update, std::int64_t leaves = 0) const;
   std::size_t n_programs() const { return updates_.size() + sums_.size() + evaluations_.size() + watching_.size(); }
   // By name, of what is there and compiled now. `waiting` batches lie on the host.
   std::vector<RunEstimate::Part> memory(std::int64_t waiting) const;

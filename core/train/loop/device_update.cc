@@ -6,7 +6,7 @@
 
 #include "core/support/sum_tree.h"
 #include "core/support/tensor_role.h"
-#include "core/train/diagnose/bad_value.h"
+#include "core/train/diagnose/first_nonfinite.h"
 #include "core/train/loop/device_model.h"
 #include "core/train/update/control.h"
 #include "unroll/error.h"
@@ -217,7 +217,7 @@ void DeviceModel::watch(Watching& w, const Batch& batch, const Tensor& control, 
   }
 }
 
-std::string DeviceModel::first_bad_value(std::span<const Batch> batches, std::int64_t update,
+std::string DeviceModel::first_nonfinite(std::span<const Batch> batches, std::int64_t update,
                                          std::int64_t leaves) const {
   const UpdateShare share = share_of(leaves > 0 ? leaves : static_cast<std::int64_t>(batches.size()));
   std::int64_t leaf = leaves_of(share.leaves, share.rank, share.ranks).begin;
@@ -226,7 +226,7 @@ std::string DeviceModel::first_bad_value(std::span<const Batch> batches, std::in
     for (const std::string& state : states_)
       tensors.insert_or_assign(state, carried_.download(name_in_shard(state, leaf % task_->shards())));
     tensors.insert_or_assign("key", key_of(seed_, draw_of(update) + leaf++));
-    const std::string found = unroll::first_bad_value(*task_, batch, tensors, backend_, plan_options_.precision,
+    const std::string found = unroll::first_nonfinite(*task_, batch, tensors, backend_, plan_options_.precision,
                                                       loss_scale());
     if (!found.empty()) return found;
   }

@@ -126,8 +126,8 @@ void Trainer::State::estimate(std::int64_t end, bool validates, const std::funct
   if (options.estimated) options.estimated(estimated);
 }
 
-std::string Trainer::State::culprit(std::int64_t update, std::span<const Batch> batches) {
-  std::string found = model.first_bad_value(batches, update, ranks ? leaves_in(update) : 0);
+std::string Trainer::State::first_nonfinite(std::int64_t update, std::span<const Batch> batches) {
+  std::string found = model.first_nonfinite(batches, update, ranks ? leaves_in(update) : 0);
   if (ranks) found = first_text(*ranks, found);
   return found.empty() ? "the norm of the gradients is too large for f32" : found;
 }
@@ -139,7 +139,7 @@ bool Trainer::State::look_for_bad(std::int64_t update, std::span<const Batch> ow
   const bool stops = limit > 0 && bad.longest_row >= limit;
   std::string what;
   if (bad.row > 0 && (stops || ++replays <= k_max_replays))
-    what = own.empty() ? culprit(bad.last, batches_of(bad.last)) : culprit(bad.last, own);
+    what = own.empty() ? first_nonfinite(bad.last, batches_of(bad.last)) : first_nonfinite(bad.last, own);
   const std::int64_t news = bad.skipped - seen_skipped;
   seen_skipped = bad.skipped;
   warn(counted(news, "update") + " up to " + std::to_string(bad.last) +

@@ -90,7 +90,7 @@ struct Trainer::State {
   // Before the first update, of those up to `end`.
   void estimate(std::int64_t end, bool validates, const std::function<bool()>& stop);
   // What was not finite first in an update after which none was good.
-  std::string culprit(std::int64_t update, std::span<const Batch> batches);
+  std::string first_nonfinite(std::int64_t update, std::span<const Batch> batches);
   // True when the run went back to an earlier point. Throws Error(numeric) where the policy stops it. The batches of a
   // past update come from the task, or are those of `update` itself where the caller made them.
   bool look_for_bad(std::int64_t update, std::span<const Batch> own = {});

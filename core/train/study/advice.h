@@ -16,7 +16,7 @@ namespace unroll {
 
 struct Symptom {
   std::string_view name;      // "overfitting"
-  std::string_view seen;      // how it is recognised
+  std::string_view seen;      // how it is recognized
   std::string_view remedies;  // config keys in backticks
 };
 // Those that only a comparison with baselines shows (judgement.h).

@@ -94,7 +94,7 @@ inline constexpr const char* k_asked = "accumulated.asked";
 inline constexpr const char* k_count_prefix = "count.";
 inline constexpr std::size_t k_n_fixed_totals = 4;
 
-// forward -> loss -> gradients -> norm -> clip -> optimiser -> average. An update whose loss or gradient norm is not
+// forward -> loss -> gradients -> norm -> clip -> optimizer -> average. An update whose loss or gradient norm is not
 // finite leaves parameters, slots, averages and states as they were. Over several batches the loss is the mean by
 // weight, so that the gradient is that of one batch that holds them all; a state then moves on where the loss of its
 // own batch is finite.

@@ -17,6 +17,6 @@ std::string sample_pairs();     // numbers below 1,000 in figures, and in words
 std::string sample_summaries();  // reports with made-up names, and a line that names who did what where
 std::string sample_labels();    // the sentences of sample_text as words, each with its part: who, does, what, when
 
-std::string sample_documents();  // a few sentences of sample_text each, labelled with who acts in the last one
+std::string sample_documents();  // a few sentences of sample_text each, labeled with who acts in the last one
 
 }  // namespace unroll::cli

@@ -35,9 +35,9 @@ class ClassAnswers : public TableAnswers {
     writer.text(labels.empty() ? "\n" : fmt::format("{}\n", fmt::join(cells, "\t")));
   }
   std::string summary() const override {
-    if (labelled_ == 0) return {};
-    const double accuracy = static_cast<double>(right_) / static_cast<double>(labelled_);
-    return fmt::format("accuracy {:.4g} on {} with a label", accuracy, counted(labelled_, "row"));
+    if (labeled_ == 0) return {};
+    const double accuracy = static_cast<double>(right_) / static_cast<double>(labeled_);
+    return fmt::format("accuracy {:.4g} on {} with a label", accuracy, counted(labeled_, "row"));
   }
   std::vector<Panel> panels() override {
     std::vector<Panel> panels;
@@ -57,7 +57,7 @@ class ClassAnswers : public TableAnswers {
         drawn_lines_.push_back(lines[i]);
       }
       if (targets[i].empty() || targets[i][0].empty()) continue;
-      ++labelled_;
+      ++labeled_;
       right_ += results_[i][0].label == targets[i][0];
     }
   }
@@ -66,7 +66,7 @@ class ClassAnswers : public TableAnswers {
   Classifier classifier_;
   std::int64_t top_k_;
   std::vector<std::vector<ScoredLabel>> results_;
-  std::int64_t labelled_ = 0, right_ = 0;
+  std::int64_t labeled_ = 0, right_ = 0;
   std::vector<Classifier::Row> drawn_;  // the first rows, and their lines
   std::vector<std::int64_t> drawn_lines_;
 };

@@ -22,28 +22,28 @@ using Json = RowWriter::Json;
 class LabelAnswers : public Answers {
  public:
   LabelAnswers(const RunFolder& run, Backend& backend, const PredictArguments&)
-      : labeller_(run.model.metadata, run.model.tensors, backend) {
+      : labeler_(run.model.metadata, run.model.tensors, backend) {
     unknown_.unit = unit_of_tokens(run);
   }
   RowFormat usual_format() const override { return RowFormat::text; }
   std::vector<std::string> columns() const override { return {"line", "token", "label", "probability"}; }
   bool accepts(const InputLine& line) override {
-    labeller_.check(labeller_.cut(line.text));
+    labeler_.check(labeler_.cut(line.text));
     return true;
   }
   void predict(const std::vector<InputLine>& lines) override {
     sentences_.clear();
-    for (const std::string& text : texts_of(lines)) sentences_.push_back(labeller_.cut(text));
-    results_ = labeller_.predict(sentences_);
-    for (const Labeller::Result& r : results_) {
+    for (const std::string& text : texts_of(lines)) sentences_.push_back(labeler_.cut(text));
+    results_ = labeler_.predict(sentences_);
+    for (const Labeler::Result& r : results_) {
       unknown_.tokens += static_cast<std::int64_t>(r.labels.size());
       unknown_.unknown += r.unknown;
     }
   }
   // As text: the form of the training file.
   void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
-    const Labeller::Sentence& tokens = sentences_[i];
-    const Labeller::Result& r = results_[i];
+    const Labeler::Sentence& tokens = sentences_[i];
+    const Labeler::Result& r = results_[i];
     if (writer.format() == RowFormat::jsonl) {
       Json probabilities = Json::array();
       for (const double p : r.probabilities) probabilities.push_back(json_number(p));
@@ -66,9 +66,9 @@ class LabelAnswers : public Answers {
   UnknownCount unknown() const override { return unknown_; }
 
  private:
-  Labeller labeller_;
-  std::vector<Labeller::Sentence> sentences_;
-  std::vector<Labeller::Result> results_;
+  Labeler labeler_;
+  std::vector<Labeler::Sentence> sentences_;
+  std::vector<Labeler::Result> results_;
   UnknownCount unknown_;
 };
 

@@ -88,7 +88,7 @@ class BytePairs : public Tokenizer::Coder {
   std::map<Pair, std::int32_t> ranks_;  // the token that a pair becomes
 };
 
-// How often each pair of neighbours occurs in the pieces, most frequent first.
+// How often each pair of neighbors occurs in the pieces, most frequent first.
 class PairCounts {
  public:
   explicit PairCounts(const Lexicon::Counts& counts) {

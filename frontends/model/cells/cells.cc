@@ -45,7 +45,7 @@ CellStep lstm_cell(Step& step) {
   return {{next.h, next.c}, {}};
 }
 
-// Ba et al. 2016: the gates are LN(W x) + LN(U h) and the cell is normalised on its way out: h' = s(o) * tanh(LN(c')).
+// Ba et al. 2016: the gates are LN(W x) + LN(U h) and the cell is normalized on its way out: h' = s(o) * tanh(LN(c')).
 CellStep lnlstm(Step& step) {
   const std::int64_t H = step.hidden();
   const Value w_ih = step.parameter("weight_ih", {4 * H, step.x().shape()[1]}, uniform_of(H));
@@ -75,7 +75,7 @@ CellStep mgu(Step& step) {
   return {{h + f * (n - h)}, {}};
 }
 
-// Ravanelli et al. 2018, light GRU with LN in the place of batch normalisation:
+// Ravanelli et al. 2018, light GRU with LN in the place of batch normalization:
 // z = s(LN(W x) + U h);  n = relu(LN(W' x) + U' h);  h' = z * h + (1 - z) * n
 CellStep ligru(Step& step) {
   const std::int64_t H = step.hidden();

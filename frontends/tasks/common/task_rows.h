@@ -40,7 +40,7 @@ struct PredictionRow {
 UNROLL_TASKS(UNROLL_DECLARE_TASK)
 #undef UNROLL_DECLARE_TASK
 
-// `predict` answers with a model of the class of the task: labels with a Labeller.
+// `predict` answers with a model of the class of the task: labels with a Labeler.
 template <class Model, InputForm form,
           std::vector<Prediction> (*predict_with)(Model&, std::span<const PredictInput>, const PredictOptions&)>
 class PredictorWith : public Predictor {

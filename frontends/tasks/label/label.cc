@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequence labelling: embedding, recurrent layers that know where each sentence ends, a linear layer at every token.
+// Sequence labeling: embedding, recurrent layers that know where each sentence ends, a linear layer at every token.
 #include <algorithm>
 
-#include "frontends/data/text/labelled.h"
+#include "frontends/data/text/labeled.h"
 #include "frontends/data/tokens/lexicon.h"
 #include "frontends/tasks/check/text_checks.h"
 #include "frontends/tasks/common/class_metrics.h"
@@ -22,7 +22,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
   Label(const LabelOptions& options, RecordFile file, const Metadata& fitted)
       : options_(options), file_(records_of(std::move(file), options.validation, options.test)) {
     check(options);
-    index_labelled(file_);
+    index_labeled(file_);
     const std::string& name = file_.name();
     SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
     if (fitted.empty()) {
@@ -39,7 +39,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     std::vector<Buckets::Lengths> lengths;
     lengths.reserve(static_cast<std::size_t>(file_.size()));
     file_.for_each([&](std::int64_t row, std::string_view record) {
-      const LabelledSentence sentence = sentence_in(file_, record);
+      const LabeledSentence sentence = sentence_in(file_, record);
       check(row, sentence);
       lengths.push_back({static_cast<std::int64_t>(sentence.tokens.size()), 0});
     });
@@ -127,7 +127,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     std::vector<std::int32_t> ids, labels;  // of one size
   };
   Encoded encoded(std::string_view record) const {
-    const LabelledSentence sentence = sentence_in(file_, record);
+    const LabeledSentence sentence = sentence_in(file_, record);
     Encoded e;
     for (const std::string& token : sentence.tokens) e.ids.push_back(tokens_.id(token));
     for (const std::string& label : sentence.labels) e.labels.push_back(labels_.id(label));
@@ -159,7 +159,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     labels_ = Lexicon::of(labels, 1, Lexicon::k_max_entries);
   }
 
-  void check(std::int64_t row, const LabelledSentence& s) const {
+  void check(std::int64_t row, const LabeledSentence& s) const {
     for (std::size_t t = 0; t < s.tokens.size(); ++t) {
       if (labels_.id(s.labels[t]) == labels_.size())
         file_.refuse(row, "the model has no label '" + s.labels[t].substr(0, 40) + "'", {}, t);
@@ -203,13 +203,13 @@ DataCheck check_data(const LabelOptions& o, std::shared_ptr<const Vfs::Reader> f
   return checked([&](DataChecker& c) {
     RecordFile file = records_at(std::move(from), name, o);
     c.empty_lines(file, 1);  // one ends a sentence
-    index_labelled(file);
+    index_labeled(file);
     const DataRows data(file, o.validation, o.test, o.split_seed);
     std::vector<CheckedRow> rows;
     std::map<std::string, std::array<std::int64_t, 3>> labels;
     Lexicon::Counts counts;
     data.for_each([&](const DataRows::Row& row) {
-      const LabelledSentence s = sentence_in(file, row.record);
+      const LabeledSentence s = sentence_in(file, row.record);
       std::string content;
       for (const std::string& token : s.tokens) content += token + "\t";
       rows.push_back({content_of(content), static_cast<std::int64_t>(s.tokens.size()), row.line, row.split});

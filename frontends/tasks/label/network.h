@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network of sequence labelling, for training on batches and for labelling a sentence.
+// The network of sequence labeling, for training on batches and for labeling a sentence.
 #pragma once
 
 #include "frontends/data/tokens/lexicon.h"

@@ -18,7 +18,7 @@ namespace unroll {
 
 namespace {
 
-constexpr std::string_view k_labeller = "Labeller";
+constexpr std::string_view k_labeler = "Labeler";
 constexpr std::size_t k_max_length = 4096;
 
 std::string excess(std::size_t tokens) {
@@ -38,7 +38,7 @@ Value marginals(Value scores, Value labels, Value loss) {
 
 }  // namespace
 
-struct Labeller::State {
+struct Labeler::State {
   State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
       : backend(b), by_characters(get_text(metadata, "tokens") == "characters"),
         tokens(get_lexicon(metadata, "vocabulary")), lexicon(get_lexicon(metadata, "labels")),
@@ -64,7 +64,7 @@ struct Labeller::State {
       } else {
         graph.output("probabilities", reduce_max(softmax(logits), {2}));
       }
-      return std::make_shared<Program>(*with_constants(graph, 2, constants, k_labeller), backend);
+      return std::make_shared<Program>(*with_constants(graph, 2, constants, k_labeler), backend);
     });
   }
 
@@ -109,31 +109,31 @@ struct Labeller::State {
   ProgramCache<std::pair<std::int64_t, std::int64_t>> programs;  // by T and B
 };
 
-Labeller::Labeller(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
-  require_task(metadata, "label", k_labeller);
+Labeler::Labeler(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+  require_task(metadata, "label", k_labeler);
   state_ = std::make_unique<State>(metadata, parameters, backend);
 }
-Labeller::~Labeller() = default;
-Labeller::Labeller(Labeller&&) noexcept = default;
-Labeller& Labeller::operator=(Labeller&&) noexcept = default;
+Labeler::~Labeler() = default;
+Labeler::Labeler(Labeler&&) noexcept = default;
+Labeler& Labeler::operator=(Labeler&&) noexcept = default;
 
-const std::vector<std::string>& Labeller::labels() const { return state_->labels; }
+const std::vector<std::string>& Labeler::labels() const { return state_->labels; }
 
-Labeller::Sentence Labeller::cut(std::string_view line) const {
+Labeler::Sentence Labeler::cut(std::string_view line) const {
   if (!state_->by_characters) return words_of(line);
   Sentence characters;
-  for (const char32_t c : decode_utf8(line, k_labeller.data())) append_utf8(characters.emplace_back(), c);
+  for (const char32_t c : decode_utf8(line, k_labeler.data())) append_utf8(characters.emplace_back(), c);
   return characters;
 }
 
-void Labeller::check(const Sentence& sentence) const {
-  if (const std::string what = excess(sentence.size()); !what.empty()) throw Error(ErrorKind::usage, k_labeller, what);
+void Labeler::check(const Sentence& sentence) const {
+  if (const std::string what = excess(sentence.size()); !what.empty()) throw Error(ErrorKind::usage, k_labeler, what);
 }
 
-std::vector<Labeller::Result> Labeller::predict(std::span<const Sentence> sentences) {
+std::vector<Labeler::Result> Labeler::predict(std::span<const Sentence> sentences) {
   std::map<std::int64_t, std::vector<std::size_t>> by_length;
   for (std::size_t i = 0; i < sentences.size(); ++i) {
-    if (const std::string what = excess(sentences[i].size()); !what.empty()) refuse_input(k_labeller, i, what);
+    if (const std::string what = excess(sentences[i].size()); !what.empty()) refuse_input(k_labeler, i, what);
     if (!sentences[i].empty())
       by_length[padded_length(static_cast<std::int64_t>(sentences[i].size()))].push_back(i);
   }
@@ -146,7 +146,7 @@ std::vector<Labeller::Result> Labeller::predict(std::span<const Sentence> senten
   return results;
 }
 
-std::vector<std::string> Labeller::label(std::span<const std::string> tokens) {
+std::vector<std::string> Labeler::label(std::span<const std::string> tokens) {
   const Sentence one[] = {Sentence(tokens.begin(), tokens.end())};
   check(one[0]);
   return std::move(predict(one)[0].labels);
@@ -154,18 +154,18 @@ std::vector<std::string> Labeller::label(std::span<const std::string> tokens) {
 
 namespace {
 
-std::vector<Prediction> label_inputs(Labeller& labeller, std::span<const PredictInput> inputs, const PredictOptions&) {
-  std::vector<Labeller::Sentence> sentences;
+std::vector<Prediction> label_inputs(Labeler& labeler, std::span<const PredictInput> inputs, const PredictOptions&) {
+  std::vector<Labeler::Sentence> sentences;
   for (const PredictInput& input : inputs) {
-    const auto* tokens = std::get_if<Labeller::Sentence>(&input);
-    sentences.push_back(tokens ? *tokens : labeller.cut(texts_in({&input, 1})[0]));
+    const auto* tokens = std::get_if<Labeler::Sentence>(&input);
+    sentences.push_back(tokens ? *tokens : labeler.cut(texts_in({&input, 1})[0]));
   }
-  return predictions_of(labeller.predict(sentences), &Labeller::Result::labels);
+  return predictions_of(labeler.predict(sentences), &Labeler::Result::labels);
 }
 
 void label_examples(const ExampleRequest& r, Examples& examples) {
-  Labeller labeller(r.metadata, r.parameters, r.backend);
-  ConfusionCount confusion(labeller.labels());
+  Labeler labeler(r.metadata, r.parameters, r.backend);
+  ConfusionCount confusion(labeler.labels());
   Chosen<SentenceExample> chosen(r.most);
   const auto read = [](std::string_view record) {
     SentenceExample s;
@@ -178,9 +178,9 @@ void label_examples(const ExampleRequest& r, Examples& examples) {
     return s;
   };
   for_each_batch_of<SentenceExample>(r.task, examples.split, read, [&](std::vector<SentenceExample>& batch) {
-    std::vector<Labeller::Sentence> sentences;
+    std::vector<Labeler::Sentence> sentences;
     for (const SentenceExample& s : batch) sentences.push_back(s.tokens);
-    const std::vector<Labeller::Result> results = labeller.predict(sentences);
+    const std::vector<Labeler::Result> results = labeler.predict(sentences);
     for (std::size_t i = 0; i < batch.size(); ++i) {
       SentenceExample& s = batch[i];
       s.predicted = results[i].labels;
@@ -198,6 +198,6 @@ void label_examples(const ExampleRequest& r, Examples& examples) {
 
 const PredictionRow label_prediction_row{
     "lines or lists of tokens -> lists of labels",
-    PredictorWith<Labeller, InputForm::tokens, label_inputs>::make, label_examples};
+    PredictorWith<Labeler, InputForm::tokens, label_inputs>::make, label_examples};
 
 }  // namespace unroll

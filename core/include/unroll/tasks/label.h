@@ -21,7 +21,7 @@ namespace unroll {
 // Sentences are assigned to the splits by split_seed. Metrics: accuracy, f1_micro, f1_macro. Baselines: most_frequent
 // (one label for everything) and most_frequent_of_token (each token's most frequent label in the training set).
 struct LabelOptions : TextRowsOptions {
-  std::string tokens = "words";    // how Labeller::cut tokenizes a line: words (separated by blanks), characters
+  std::string tokens = "words";    // how Labeler::cut tokenizes a line: words (separated by blanks), characters
   std::string outside;             // a label that F1 ignores, such as O; empty: none
   std::string output = "softmax";  // softmax: independent labels; crf: one score for the whole sentence, see crf_loss
 };
@@ -33,12 +33,12 @@ UNROLL_API DataCheck check_data(const LabelOptions& options, std::shared_ptr<con
                                 const std::string& name);
 
 // Labels for the tokens of a sentence, from a `label` task.
-class UNROLL_API Labeller {
+class UNROLL_API Labeler {
  public:
-  Labeller(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Labeller();
-  Labeller(Labeller&&) noexcept;
-  Labeller& operator=(Labeller&&) noexcept;
+  Labeler(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  ~Labeler();
+  Labeler(Labeler&&) noexcept;
+  Labeler& operator=(Labeler&&) noexcept;
 
   using Sentence = std::vector<std::string>;
   struct Result {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/diagnose/node_judge.h"
+#include "core/train/diagnose/node_verifier.h"
 
 #include <algorithm>
 #include <cmath>
@@ -33,8 +33,8 @@ Precision precision_of(const Node& node) {
   return format == DType::bf16 ? Precision::bf16 : format == DType::f16 ? Precision::f16 : Precision::f32;
 }
 
-NodeJudge::Verdict judge_elements(const Tensor& got, const Tensor& wanted, const Tensor* bound, std::int64_t n) {
-  NodeJudge::Verdict verdict;
+NodeVerifier::Verdict judge_elements(const Tensor& got, const Tensor& wanted, const Tensor* bound, std::int64_t n) {
+  NodeVerifier::Verdict verdict;
   for (std::int64_t i = 0; i < n; ++i) {
     const double a = got.at(i), exact = wanted.at(i);
     const double b = got.dtype() == DType::f32 ? static_cast<double>(static_cast<float>(exact)) : exact;
@@ -63,7 +63,7 @@ std::shared_ptr<const Graph> node_alone(const Node& node, const std::vector<Tens
   return graph;
 }
 
-NodeJudge::Programs& NodeJudge::programs(const std::string& name, const Node& node,
+NodeVerifier::Programs& NodeVerifier::programs(const std::string& name, const Node& node,
                                          const std::vector<Tensor>& operands) {
   Programs& p = programs_[name];
   if (p.wide) return p;
@@ -80,8 +80,9 @@ NodeJudge::Programs& NodeJudge::programs(const std::string& name, const Node& no
   return p;
 }
 
-NodeJudge::Verdict NodeJudge::judge(const std::string& name, const Node& node, const std::vector<Tensor>& operands,
-                                    const std::vector<const Tensor*>& got, Live live) {
+NodeVerifier::Verdict NodeVerifier::judge(const std::string& name, const Node& node,
+                                          const std::vector<Tensor>& operands, const std::vector<const Tensor*>& got,
+                                          Live live) {
   Programs& p = programs(name, node, operands);
   TensorMap wide_inputs, inputs;
   for (const NamedValue& input : p.wide->plan().graph->inputs()) {

@@ -10,7 +10,7 @@
 #include <random>
 #include <set>
 
-#include "core/ir/match/recognise.h"
+#include "core/ir/match/recognize.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "tests/support/setting.h"
@@ -245,7 +245,7 @@ TEST_CASE("random algebra on the equations of a cell does not change its plan") 
   }
 }
 
-TEST_CASE("what a rewritten cell computes is what it computes without being recognised") {
+TEST_CASE("what a rewritten cell computes is what it computes without being recognized") {
   Random random(seed());
   const auto reference = make_backend("reference");
   for (const Kind& kind : k_kinds) {
@@ -268,11 +268,11 @@ TEST_CASE("what a rewritten cell computes is what it computes without being reco
 }
 
 // The scan of the layer as the passes see it.
-bool is_recognised(const Kind& kind, const Body& change) {
+bool is_recognized(const Kind& kind, const Body& change) {
   Layer layer(kind);
   build_written_layer(layer, kind, change);
   for (const Node& node : layer.graph.nodes())
-    if (node.op == Op::scan) return recognise_scan(layer.graph, node) != nullptr;
+    if (node.op == Op::scan) return recognize_scan(layer.graph, node) != nullptr;
   return false;
 }
 Body replacing(Op op, const std::function<Value(const RewriteNode&)>& with) {
@@ -305,14 +305,14 @@ TEST_CASE("cells of one unit, whose parts of a bias have one element each, are r
 
 TEST_CASE("a cell that is nearly one of the library's is none of them") {
   const Kind& lstm = k_kinds[0];
-  CHECK(is_recognised(lstm, [](const Graph& body) { return copy_graph(body); }));
-  CHECK_FALSE(is_recognised(lstm, replacing(Op::tanh, [](const RewriteNode& at) { return relu(at.operands[0]); })));
-  CHECK_FALSE(is_recognised(lstm, replacing(Op::sigmoid,
+  CHECK(is_recognized(lstm, [](const Graph& body) { return copy_graph(body); }));
+  CHECK_FALSE(is_recognized(lstm, replacing(Op::tanh, [](const RewriteNode& at) { return relu(at.operands[0]); })));
+  CHECK_FALSE(is_recognized(lstm, replacing(Op::sigmoid,
       [](const RewriteNode& at) { return sigmoid(2.0 * at.operands[0]); })));
-  CHECK_FALSE(is_recognised(lstm, replacing(Op::tanh,
+  CHECK_FALSE(is_recognized(lstm, replacing(Op::tanh,
       [](const RewriteNode& at) { return tanh(at.operands[0]) + 0.01; })));
   int products = 0;
-  CHECK_FALSE(is_recognised(lstm, replacing(Op::mul, [&](const RewriteNode& at) {
+  CHECK_FALSE(is_recognized(lstm, replacing(Op::mul, [&](const RewriteNode& at) {
     return ++products == 1 ? at.operands[0] * at.operands[1] * at.operands[1] : at.operands[0] * at.operands[1];
   })));
 }

@@ -13,7 +13,7 @@ namespace unroll {
 // computes them. `tensors` has the graph's other inputs: parameters, states, key. Says what it is, where the first bad
 // element lies, and what it was made of; empty when all are finite.
 // As in the update, products are of `precision` and the loss is multiplied by `loss_scale`.
-std::string first_bad_value(const Task& task, const Batch& batch, const TensorMap& tensors, Backend& backend,
+std::string first_nonfinite(const Task& task, const Batch& batch, const TensorMap& tensors, Backend& backend,
                             Precision precision, double loss_scale);
 
 }  // namespace unroll

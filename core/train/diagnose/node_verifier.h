@@ -19,10 +19,10 @@ struct Live {
   std::int64_t elements(const Tensor& tensor) const { return tensor.elements() * count / of; }
 };
 
-class NodeJudge {
+class NodeVerifier {
  public:
   // `flushes`: the backend whose nodes are judged may flush denormal numbers.
-  NodeJudge(Backend& judge, bool flushes) : judge_(judge), flushes_(flushes) {}
+  NodeVerifier(Backend& judge, bool flushes) : judge_(judge), flushes_(flushes) {}
 
   struct Verdict {
     double ratio = 0;   // worst error as a part of the allowed one; above 1: wrong

@@ -154,7 +154,7 @@ std::vector<Value> prune(const RewriteNode& at, const std::vector<int>& uses) {
 
 }  // namespace
 
-std::shared_ptr<const Graph> prune_scans(const Graph& graph) {
+std::shared_ptr<const Graph> scan_dce(const Graph& graph) {
   // Outer loops first: what an outer body drops, inner ones need not give.
   const auto pruned = [](const Graph& g) {
     const auto uses = count_uses(g);
@@ -163,7 +163,7 @@ std::shared_ptr<const Graph> prune_scans(const Graph& graph) {
     });
   }(graph);
   return rewrite(*pruned, [](const RewriteNode& at) -> std::vector<Value> {
-    return at.node.op == Op::scan ? copy_node(at, prune_scans(*at.node.body)) : std::vector<Value>{};
+    return at.node.op == Op::scan ? copy_node(at, scan_dce(*at.node.body)) : std::vector<Value>{};
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/diagnose/bad_value.h"
+#include "core/train/diagnose/first_nonfinite.h"
 
 #include <cmath>
 #include <vector>
@@ -67,7 +67,7 @@ bool is_recurrent(const Node& node) {
 
 }  // namespace
 
-std::string first_bad_value(const Task& task, const Batch& batch, const TensorMap& tensors, Backend& backend,
+std::string first_nonfinite(const Task& task, const Batch& batch, const TensorMap& tensors, Backend& backend,
                             Precision precision, double loss_scale) {
   PlanOptions options;
   options.precision = precision;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text is labelled sentences or is refused with Error(input_file); what was read makes a lexicon that survives its
+// Any text is labeled sentences or is refused with Error(input_file); what was read makes a lexicon that survives its
 // own text. Any text as a lexicon's is one whose text reads back, or is refused.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
-#include "frontends/data/text/labelled.h"
+#include "frontends/data/text/labeled.h"
 #include "frontends/data/tokens/lexicon.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/error.h"
@@ -21,12 +21,12 @@ void read_back(const Lexicon& lexicon) {
 
 // The same sentences from a file that is read in parts.
 void check_records(std::string_view text) {
-  const std::vector<LabelledSentence> held = read_labelled(text, "fuzz");
+  const std::vector<LabeledSentence> held = read_labeled(text, "fuzz");
   RecordFile file = testing::read_in_parts(text);
-  index_labelled(file);
+  index_labeled(file);
   if (file.size() != static_cast<std::int64_t>(held.size())) std::abort();
   for (std::size_t i = 0; i < held.size(); ++i) {
-    const LabelledSentence s = sentence_in(file, file.text(static_cast<std::int64_t>(i)));
+    const LabeledSentence s = sentence_in(file, file.text(static_cast<std::int64_t>(i)));
     if (s.tokens != held[i].tokens || s.labels != held[i].labels) std::abort();
   }
 }
@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     Lexicon::Counts counts;
-    for (const LabelledSentence& s : read_labelled(text, "fuzz", {.max_tokens = 1000, .max_length = 50})) {
+    for (const LabeledSentence& s : read_labeled(text, "fuzz", {.max_tokens = 1000, .max_length = 50})) {
       if (s.tokens.empty() || s.tokens.size() != s.labels.size() || s.tokens.size() > 50) std::abort();
       for (const std::string& token : s.tokens) ++counts[token];
     }

@@ -94,7 +94,7 @@ std::shared_ptr<const Graph> join_bodies(const Graph& a, const Graph& b) {
   int n = 0;
   for (const Graph* body : {&a, &b})
     for (const Value& output : inline_graph(both, *body, inputs)) both.output("out" + std::to_string(n++), output);
-  return eliminate_common(both);
+  return cse(both);
 }
 
 struct Merged {
@@ -176,7 +176,7 @@ std::shared_ptr<const Graph> merge(const Graph& graph, PassLog* log) {
 
 }  // namespace
 
-std::shared_ptr<const Graph> eliminate_common(const Graph& graph) { return with_bodies(graph, eliminate); }
+std::shared_ptr<const Graph> cse(const Graph& graph) { return with_bodies(graph, eliminate); }
 std::shared_ptr<const Graph> merge_scans(const Graph& graph, PassLog* log) {
   return with_bodies(graph, [log](const Graph& g) { return merge(g, log); }, log);
 }

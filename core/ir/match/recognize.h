@@ -11,6 +11,6 @@ namespace unroll {
 // For a scan node of `graph` whose step equals that of a composite over the reals (see normal_form.h): a graph from the
 // operands of the node to its results with that composite in it. Null when there is none. Weights and biases that the
 // step takes apart or together in another way are joined to the composite's. A scan in reverse is none.
-std::shared_ptr<const Graph> recognise_scan(const Graph& graph, const Node& scan);
+std::shared_ptr<const Graph> recognize_scan(const Graph& graph, const Node& scan);
 
 }  // namespace unroll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/data/text/labelled.h"
+#include "frontends/data/text/labeled.h"
 
 #include "unroll/error.h"
 
@@ -13,7 +13,7 @@ struct Token {
   bool first;  // of its sentence
 };
 
-void for_each_token(const Lines& lines, const std::string& name, const LabelledLimits& limits,
+void for_each_token(const Lines& lines, const std::string& name, const LabeledLimits& limits,
                     const std::function<void(const Token&)>& take) {
   std::size_t n_tokens = 0, length = 0;
   lines([&](const Line& line) {
@@ -39,8 +39,8 @@ void for_each_token(const Lines& lines, const std::string& name, const LabelledL
   if (n_tokens == 0) throw Error(ErrorKind::input_file, name, "has no sentences");
 }
 
-std::vector<LabelledSentence> sentences_in(const Lines& lines, const std::string& name, const LabelledLimits& limits) {
-  std::vector<LabelledSentence> sentences;
+std::vector<LabeledSentence> sentences_in(const Lines& lines, const std::string& name, const LabeledLimits& limits) {
+  std::vector<LabeledSentence> sentences;
   for_each_token(lines, name, limits, [&](const Token& token) {
     if (token.first) sentences.emplace_back().line = token.line.number;
     sentences.back().tokens.emplace_back(token.text);
@@ -51,21 +51,21 @@ std::vector<LabelledSentence> sentences_in(const Lines& lines, const std::string
 
 }  // namespace
 
-std::vector<LabelledSentence> read_labelled(std::string_view text, const std::string& name,
-                                            const LabelledLimits& limits) {
+std::vector<LabeledSentence> read_labeled(std::string_view text, const std::string& name,
+                                            const LabeledLimits& limits) {
   return sentences_in(lines_of(text), name, limits);
 }
 
-void index_labelled(RecordFile& file, const LabelledLimits& limits) {
+void index_labeled(RecordFile& file, const LabeledLimits& limits) {
   for (std::size_t f = 0; f < file.n_files(); ++f)
     for_each_token(file.lines(f), file.name(f), limits, [&](const Token& token) {
     if (token.first) file.add(token.line.at);
   });
 }
 
-LabelledSentence sentence_in(const RecordFile& file, std::string_view record) {
+LabeledSentence sentence_in(const RecordFile& file, std::string_view record) {
   try {
-    std::vector<LabelledSentence> one = sentences_in(lines_of(record, k_inside), file.name(), {});
+    std::vector<LabeledSentence> one = sentences_in(lines_of(record, k_inside), file.name(), {});
     if (one.size() == 1) return std::move(one[0]);
   } catch (const Error&) {  // it was read before
   }

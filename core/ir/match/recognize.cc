@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unifies the step of a scan with the one-step body of each composite, both in normal form. The parameters of the
 // composite are then assembled from parts of the loop's constants.
-#include "core/ir/match/recognise.h"
+#include "core/ir/match/recognize.h"
 
 #include <algorithm>
 #include <set>
@@ -271,7 +271,7 @@ std::shared_ptr<const Graph> match(const Subject& s, const Form& form, const std
 
 }  // namespace
 
-std::shared_ptr<const Graph> recognise_scan(const Graph& graph, const Node& scan) {
+std::shared_ptr<const Graph> recognize_scan(const Graph& graph, const Node& scan) {
   const auto s = subject_of(graph, scan);
   if (!s) return nullptr;
   Atoms atoms;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labelled sequences: a line `token<TAB>label` for each token, a blank line after each sentence (CoNLL's form).
+// Labeled sequences: a line `token<TAB>label` for each token, a blank line after each sentence (CoNLL's form).
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace unroll {
 
-struct LabelledLimits {
+struct LabeledLimits {
   std::size_t max_tokens = std::size_t{1} << 40;  // of the file
   std::size_t max_length = 4096;                  // of a sentence
 };
 
-struct LabelledSentence {
+struct LabeledSentence {
   std::vector<std::string> tokens, labels;  // of one size, at least 1
   std::size_t line = 0;                     // of its first token, from 1
 };
 
 // Throws Error(input_file) with the line on a line without exactly one tab, an empty token or label, what is not UTF-8,
 // anything above the limits, and a file without a sentence.
-std::vector<LabelledSentence> read_labelled(std::string_view text, const std::string& name,
-                                            const LabelledLimits& limits = {});
+std::vector<LabeledSentence> read_labeled(std::string_view text, const std::string& name,
+                                            const LabeledLimits& limits = {});
 // The same of a file, of which each sentence becomes a record.
-void index_labelled(RecordFile& file, const LabelledLimits& limits = {});
+void index_labeled(RecordFile& file, const LabeledLimits& limits = {});
 // A record of such a file; its line is not known.
-LabelledSentence sentence_in(const RecordFile& file, std::string_view record);
+LabeledSentence sentence_in(const RecordFile& file, std::string_view record);
 
 }  // namespace unroll
