@@ -163,6 +163,46 @@ def classes(folder):
     refused(2, "predict", run, "--input", flowers(9, "few.csv", ("length", "kind")), says=["width", "length, kind"])
 
 
+def numbers(folder):
+    """regress: predict and eval have the same errors on a file, for several targets in units of their own"""
+    def boxes(n, name, columns=("a", "b", "c", "area", "price")):
+        lines = [",".join(columns)]
+        for i in range(n):
+            row = {"a": i * 7 % 11, "b": i * 5 % 13, "c": i * 3 % 7}
+            row |= {"area": row["a"] * 2 + row["b"], "price": 1000 * row["c"]}
+            lines.append(",".join(str(row[c]) for c in columns))
+        (folder / name).write_text("\n".join(lines) + "\n")
+        return folder / name
+
+    test = boxes(77, "test.csv")
+    ok("new", "regress", folder / "demo", "--data", boxes(300, "train.csv"))
+    run = folder / "run"
+    ok("train", folder / "demo/config.toml", "--out", run, "--max-updates", 60, "--set", f"data.test={test}", "--set",
+       "data.targets=area,price", *SMALL)
+    report = ok("eval", run, "--json").json()
+    done = ok("predict", run, "--input", test, "--json")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    truth = table(test.read_text())
+    errors = {name: [abs(row[name] - float(true[name])) for row, true in zip(rows, truth, strict=True)]
+              for name in ("area", "price")}
+    for name, own in errors.items():
+        assert abs(sum(own) / 77 - report["metrics"][f"mae.{name}"]) < 1e-4 * max(own), (name, report["metrics"])
+    every = sum(errors.values(), [])
+    assert f"mae {sum(every) / len(every):.4g}, " in done.err and "on 77 rows with targets" in done.err, done.err
+    assert report["metrics"]["r2"] < 1 and report["baselines"]["mean"]["r2"] == 0, report
+    # Columns in another order and without the targets: the same answers.
+    other = table(ok("predict", run, "--input", boxes(77, "other.csv", ("c", "a", "b"))).out)
+    assert [float(row["area"]) for row in other] == [row["area"] for row in rows], other[0]
+    bad = fed("a,b,c\n1,2,3\n1,x,3\n", "predict", run, code=3)
+    assert [bool(row["price"]) for row in table(bad.stdout)] == [True, False], bad.stdout
+    assert "stdin:3" in bad.stderr and "'x' is not a number" in bad.stderr, bad.stderr
+    refused(2, "predict", run, "--input", test, "--svg", folder / "x.svg", says="unroll eval")
+    refused(2, "train", folder / "demo/config.toml", "--out", folder / "x", "--set", "data.targets=d",
+            says="area, price")
+    stream = fed("1\n2\n3\n", "stream", run, code=2)
+    assert "standardizes each column of a row" in stream.stderr, stream.stderr
+
+
 def forecasts(folder):
     """forecast: dates continue, values are in the data's units and give eval's error; longer horizons feed back"""
     days = [datetime.date(2023, 1, 1) + datetime.timedelta(i) for i in range(200)]
@@ -272,4 +312,5 @@ def slow_input(folder):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as work:
-        run_checks([words, documents, targets, scores, classes, forecasts, output_file, memory, slow_input], work)
+        run_checks([words, documents, targets, scores, classes, numbers, forecasts, output_file, memory, slow_input],
+                   work)

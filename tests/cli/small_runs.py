@@ -5,7 +5,7 @@ from command import ok
 SMALL = ["--set", "model.hidden=8", "--set", "train.batch=4", "--set", "train.checkpoint_every=5", "--set",
          "train.validate_every=20", "--threads", "1"]
 FILES = ["best.safetensors", "last.safetensors", "metrics.jsonl"]
-KINDS = ["language-model", "forecast", "classify", "label", "translate", "summarize", "document"]
+KINDS = ["language-model", "forecast", "classify", "regress", "label", "translate", "summarize", "document"]
 
 
 def config(folder, kind="classify", *settings):

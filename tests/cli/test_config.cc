@@ -86,7 +86,7 @@ TEST_CASE("a key has in each task the default of the task's options") {
 TEST_CASE("a key is read by the tasks whose options have its field") {
   const auto readers = [](std::string_view path) { return find_key(path)->uses; };
   CHECK(readers("data.outside") == k_label);
-  CHECK(readers("data.steps") == (k_language_model | k_classify));
+  CHECK(readers("data.steps") == (k_language_model | k_classify | k_regress));
   CHECK(readers("train.batch_tokens") == (k_label | k_translate | k_summarize | k_document));
   CHECK(readers("train.scheduled_sampling") == (k_translate | k_summarize));
   CHECK(readers("train.batch") == k_trained);

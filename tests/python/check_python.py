@@ -18,7 +18,7 @@ import unroll
 
 ROOT = pathlib.Path(__file__).parents[2]
 FAILED, SKIPPED = [], []
-KINDS = ["language-model", "document", "label", "translate", "summarize", "forecast", "classify"]
+KINDS = ["language-model", "document", "label", "translate", "summarize", "forecast", "classify", "regress"]
 
 
 def check(ok, what):
@@ -71,6 +71,9 @@ def every_task_predicts(folder):
     rows = np.zeros((2, int(model.metadata.get("steps", 1) or 1) * int(columns)))
     labels = model.predict(rows.tolist(), top_k=1)
     check(len(labels) == 2, f"rows are classified: {labels[0]}")
+    values = models["regress"].predict(rows[:1])
+    check(values[0].shape == (1,) and np.isfinite(values[0]).all(), f"numbers are predicted for rows: {values[0]}")
+    check("regress: rows of numbers -> " in unroll.Model.predict.__doc__, "the help lists every task")
     for kind in KINDS:
         names = [spec.name for spec in models[kind].inputs]
         check(names and models[kind].task.replace("_", "-") == kind, f"{kind}: reads {names}")

@@ -132,6 +132,10 @@ const std::vector<Kind>& kinds() {
        [](auto file, std::size_t limit, const Metadata& fitted) -> std::shared_ptr<const Task> {
          return make_classify(small<ClassifyOptions>(limit), file, "data.txt", fitted);
        }},
+      {"regress", row,
+       [](auto file, std::size_t limit, const Metadata& fitted) -> std::shared_ptr<const Task> {
+         return make_regress(small<RegressOptions>(limit), file, "data.txt", fitted);
+       }},
   };
   return list;
 }

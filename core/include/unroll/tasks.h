@@ -16,6 +16,7 @@
 #include "unroll/tasks/forecast.h"
 #include "unroll/tasks/label.h"
 #include "unroll/tasks/language_model.h"
+#include "unroll/tasks/regress.h"
 #include "unroll/tasks/summarize.h"
 #include "unroll/tasks/translate.h"
 
@@ -24,6 +25,7 @@
   X(language_model, LanguageModel, "language-model") \
   X(forecast, Forecast, "forecast")                 \
   X(classify, Classify, "classify")                 \
+  X(regress, Regress, "regress")                    \
   X(label, Label, "label")                          \
   X(translate, Translate, "translate")              \
   X(summarize, Summarize, "summarize")              \

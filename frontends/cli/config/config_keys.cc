@@ -42,6 +42,7 @@ using Forecast = ForecastOptions;
 using Classify = ClassifyOptions;
 using TableRows = TableRowsOptions;
 using TextRows = TextRowsOptions;
+using Regress = RegressOptions;
 using Label = LabelOptions;
 using Document = DocumentOptions;
 using Translate = TranslateOptions;
@@ -108,11 +109,13 @@ constexpr KeySpec k_schema[] = {
      "maximum memory for the data; a larger file is streamed; empty: no limit", k_free},
     key("data.outside", any, "label that F1 excludes, such as O; empty: none", k_fixed, at<&Label::outside>),
     key("data.steps", between(0, 1e5),
-        "language-model: T, tokens per window of truncated backpropagation; classify: time steps per row, 0: one per "
-        "feature", k_fixed, at<&LanguageModel::steps>, at<&TableRows::steps>),
+        "language-model: T, tokens per window of truncated backpropagation; classify, regress: time steps per row, 0: "
+        "one per feature", k_fixed, at<&LanguageModel::steps>, at<&TableRows::steps>),
     key("data.label", any,
         "label column: its name or number; document: also first or last; empty: classify: the last one, document: the "
         "one whose header is label or similar, else the first", k_fixed, at<&Classify::label>, at<&Document::label>),
+    key("data.targets", any, "target columns by name or number; empty: the last column",
+        k_fixed, at<&Regress::targets>),
     key("data.text", any,
         "text column: its name or number, first or last; empty: the one whose header is text or similar, else the "
         "second", k_fixed, at<&Document::text>),
@@ -134,7 +137,7 @@ constexpr KeySpec k_schema[] = {
         k_fixed, at<&Forecast::separator>, at<&TableRows::separator>, at<&Document::separator>),
     key("data.missing", one_of("error|previous|interpolate|mean"),
         "missing values: refuse them (error), repeat the previous value, interpolate between the neighbors, or "
-        "(classify) use the training mean; forecast fills inputs only, never targets",
+        "(classify, regress) use the training mean; forecast fills inputs only, never targets",
         k_fixed, at<&TableRows::missing>, at<&Forecast::missing>),
     key("data.split_seed", from(0), "seed of the random assignment of rows to the splits",
         k_fixed, at<&TableRows::split_seed>, at<&TextRows::split_seed>),
@@ -142,8 +145,8 @@ constexpr KeySpec k_schema[] = {
         "column of the series; empty: the last one. Columns of a file without a header are \"1\", \"2\", ...",
         k_fixed, at<&Forecast::column>),
     key("data.columns", any,
-        "forecast: columns of several series, instead of data.column; classify: feature columns, empty: all but the "
-        "label", k_fixed, at<&Forecast::columns>, at<&TableRows::columns>),
+        "forecast: columns of several series, instead of data.column; classify, regress: feature columns, empty: all "
+        "others", k_fixed, at<&Forecast::columns>, at<&TableRows::columns>),
     key("data.window", between(1, 1e6), "number of past values that a forecast reads",
         k_fixed, at<&Forecast::window>),
     key("data.horizon", between(1, 1e5), "number of future values that are predicted at once",

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/tasks/common/task_parts.h"
 #include "frontends/tasks/table/table_network.h"
 #include "unroll/ops.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Classes and their probabilities for rows of numbers, read as sequences.
 #include "frontends/tasks/common/example_parts.h"
+#include "frontends/tasks/common/task_parts.h"
 #include "frontends/tasks/table/row_predictor.h"
 #include "unroll/ops.h"
 

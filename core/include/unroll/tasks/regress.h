@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers for sequences.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/tasks/shared.h"
+
+namespace unroll {
+
+// Network: x [T,B,I] as in the data, without missing values -> values [B,K] in the units of the K targets. Stream:
+// x [T,B,I] -> values [T,B,K] after each step.
+//
+// Metadata: that of a table as for classify, and `targets`, `target_mean` and `target_deviation`, lists by target.
+
+// Predicts one number, or several, for each row of a table, which is read as a sequence. The loss is the mean squared
+// error of the standardized targets. Metrics: mae and rmse over all targets in the units of the data, in evaluations
+// also of each of several targets as "mae.NAME"; and r2, 1 - squared error / squared error of the mean of the training
+// set, which is the mean over the targets. Baseline: mean, that of the training set.
+struct RegressOptions : TableRowsOptions {
+  // Columns by name or number; empty: the last column. A missing target is an error.
+  std::vector<std::string> targets = {};
+};
+UNROLL_API std::shared_ptr<const Task> make_regress(const RegressOptions& options, std::string_view csv,
+                                                    const std::string& name, const Metadata& fitted = {});
+UNROLL_API std::shared_ptr<const Task> make_regress(const RegressOptions& options,
+                                                    std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+                                                    const Metadata& fitted = {});
+UNROLL_API DataCheck check_data(const RegressOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                const std::string& name);
+
+// Numbers for rows, from a `regress` task.
+class UNROLL_API Regressor {
+ public:
+  Regressor(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  ~Regressor();
+  Regressor(Regressor&&) noexcept;
+  Regressor& operator=(Regressor&&) noexcept;
+
+  const std::vector<std::string>& targets() const;  // K column names
+  using Row = std::vector<double>;  // as of a Classifier
+  // The K targets of each row, in the units of the data. Throws Error(usage) on another number of values and on
+  // infinite ones.
+  std::vector<std::vector<double>> predict(std::span<const Row> rows);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace unroll

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers for short sequences, one per row: the pooled outputs go through dropout into a linear layer, which gives the
+// standardized targets. Shapes: B rows, K targets.
+#include <cmath>
+#include <optional>
+
+#include "core/support/text/counted.h"
+#include "frontends/data/table/windows.h"
+#include "frontends/data/text/entry_lines.h"
+#include "frontends/tasks/common/pooling.h"
+#include "frontends/tasks/table/table_check.h"
+#include "frontends/tasks/table/table_rows.h"
+#include "unroll/error.h"
+#include "unroll/ops.h"
+
+namespace unroll {
+
+namespace {
+
+std::vector<std::string> target_columns(const RegressOptions& options) {
+  return options.targets.empty() ? std::vector<std::string>{""} : options.targets;
+}
+
+// Sums over rows of one target, in its units.
+struct RegressErrors {
+  double n = 0, absolute = 0, square = 0;
+  void add(double error) {
+    ++n;
+    absolute += std::fabs(error);
+    square += error * error;
+  }
+  RegressErrors& operator+=(const RegressErrors& e) {
+    n += e.n;
+    absolute += e.absolute;
+    square += e.square;
+    return *this;
+  }
+  void put(std::map<std::string, double>& metrics, const std::string& suffix) const {
+    metrics["mae" + suffix] = absolute / n;
+    metrics["rmse" + suffix] = std::sqrt(square / n);
+  }
+};
+
+class Regress : public Task, public TableRows {
+ public:
+  Regress(const RegressOptions& options, RecordFile file, const Metadata& fitted)
+      : TableRows(options, std::move(file), {"regress", "target", "data.targets"}), options_(options) {
+    read(target_columns(options), [&](std::span<const std::string> cells, std::size_t line) {
+      for (const std::size_t c : targets()) reader().number(cells[c], line, c);
+    });
+    draw_splits(fitted);
+    if (fitted.empty()) fit();
+    else use(fitted);
+  }
+
+  TaskGraph build(Scope& scope, const Batch& like) const override {
+    const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [T,B,I]
+    const Value target = scope.graph().input("target", like.inputs.at("target").type());  // [B,K]
+    const Value predicted = sequence_answers(scope, x, options_.model, options_.pooling, n_targets());
+    const OriginScope of_loss(scope.graph(), {k_loss_layer});
+    const Value square = mse(predicted, target);
+    TaskGraph t;
+    t.weight = scalar_like(predicted, static_cast<double>(target.shape()[0] * n_targets()));
+    t.loss = sum(square) / t.weight;
+    add_metrics(t, scope, mae(predicted, target), square, target);
+    return t;
+  }
+
+  std::int64_t n_batches(Split split) const override { return n_batches_of(split); }
+
+  Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+    Tensor target(DType::f32, {batch_rows(split, index), n_targets()});
+    Batch result;
+    result.inputs.emplace("x", inputs(split, seed, epoch, index, [&](std::int64_t b, std::string_view record) {
+                            const std::vector<double> values = values_in(record);
+                            for (std::size_t k = 0; k < values.size(); ++k)
+                              target.set(b * n_targets() + static_cast<std::int64_t>(k), scales_[k].apply(values[k]));
+                          }));
+    result.inputs.emplace("target", std::move(target));
+    return result;
+  }
+
+  Metadata metadata() const override {
+    Metadata m{{"task", "regress"}, {"targets", entry_lines(target_names())}, {"pooling", options_.pooling}};
+    std::vector<double> mean, deviation;
+    for (const ZScore& scale : scales_) {
+      mean.push_back(scale.mean);
+      deviation.push_back(scale.deviation);
+    }
+    put_numbers(m, "target_mean", mean);
+    put_numbers(m, "target_deviation", deviation);
+    put(m);
+    put_model_options(m, options_.model);
+    return m;
+  }
+
+  // Always the mean of the training set, whose r2 is 0 by definition.
+  std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
+    if (rows(split).empty()) return {};
+    std::vector<RegressErrors> errors(scales_.size());
+    for_each_record(split, [&](std::string_view record) {
+      const std::vector<double> values = values_in(record);
+      for (std::size_t k = 0; k < values.size(); ++k) errors[k].add(values[k] - scales_[k].mean);
+    });
+    RegressErrors all;
+    std::map<std::string, double> metrics{{"r2", 0}};
+    for (std::size_t k = 0; k < errors.size(); ++k) {
+      if (errors.size() > 1) errors[k].put(metrics, "." + target_names()[k]);
+      all += errors[k];
+    }
+    all.put(metrics, "");
+    return {{"mean", metrics}};
+  }
+
+  std::vector<std::string> notes() const override {
+    std::string names;
+    for (const std::string& name : target_names()) names += (names.empty() ? "'" : ", '") + name + "'";
+    return notes_on((n_targets() > 1 ? "targets " : "target ") + names);
+  }
+
+ private:
+  void fit() {
+    const std::int64_t n = n_examples(Split::train);
+    std::vector<ZScoreFit> fits(targets().size(), ZScoreFit(n));
+    for (void (ZScoreFit::*see)(double) : {&ZScoreFit::first, &ZScoreFit::second})
+      for_each_record(Split::train, [&](std::string_view record) {
+        const std::vector<double> values = values_in(record);
+        for (std::size_t k = 0; k < values.size(); ++k) (fits[k].*see)(values[k]);
+      });
+    for (const ZScoreFit& of_target : fits) scales_.push_back(of_target.score());
+  }
+
+  void use(const Metadata& fitted) {
+    const std::vector<std::string> names = get_targets(fitted);
+    if (names != target_names())
+      throw Error(ErrorKind::usage, file().name(),
+                  "the model predicts other columns: '" + (names.empty() ? "" : names[0].substr(0, 40)) + "' ...",
+                  "Set data.targets to its targets");
+    const std::vector<double> mean = get_numbers(fitted, "target_mean", names.size()),
+                              deviation = get_numbers(fitted, "target_deviation", names.size());
+    for (std::size_t k = 0; k < names.size(); ++k) scales_.push_back({mean[k], deviation[k]});
+  }
+
+  // By target.
+  std::vector<double> values_in(std::string_view record) const {
+    std::vector<double> values(targets().size());
+    numbers_in(file(), reader(), record, targets(), values);
+    return values;
+  }
+
+  // absolute, square, target [B,K] in standardized units. Each target by itself in evaluations only: a training report
+  // with those of a hundred would bury the rest.
+  void add_metrics(TaskGraph& t, const Scope& scope, Value absolute, Value square, Value target) const {
+    const std::int64_t B = target.shape()[0], K = n_targets();
+    const Value around_mean = reduce_sum(target * target, {0});  // [K]; the mean is 0
+    t.metrics.push_back({"r2", around_mean - reduce_sum(square, {0}), around_mean});
+    Tensor units(DType::f32, {K});
+    for (std::size_t k = 0; k < scales_.size(); ++k) units.set(static_cast<std::int64_t>(k), scales_[k].deviation);
+    const Value unit = constant(scope.graph(), units);
+    const Value absolutes = reduce_sum(absolute * unit, {0}), squares = reduce_sum(square * unit * unit, {0});
+    const Value count = scalar_like(t.weight, static_cast<double>(B));
+    t.metrics.push_back({"mae", sum(absolutes), t.weight});
+    t.metrics.push_back({"rmse", sum(squares), t.weight, MetricForm::root});
+    if (K == 1 || scope.training()) return;
+    for (std::int64_t k = 0; k < K; ++k) {
+      const std::string name = target_names()[static_cast<std::size_t>(k)];
+      t.metrics.push_back({"mae." + name, row(absolutes, k), count});
+      t.metrics.push_back({"rmse." + name, row(squares, k), count, MetricForm::root});
+    }
+  }
+
+  std::int64_t n_targets() const { return static_cast<std::int64_t>(targets().size()); }
+
+  RegressOptions options_;
+  std::vector<ZScore> scales_;  // by target
+};
+
+}  // namespace
+
+std::shared_ptr<const Task> make_regress(const RegressOptions& options, std::string_view csv, const std::string& name,
+                                         const Metadata& fitted) {
+  return std::make_shared<Regress>(options, RecordFile(csv, name), fitted);
+}
+
+std::shared_ptr<const Task> make_regress(const RegressOptions& options, std::shared_ptr<const Vfs::Reader> file,
+                                         const std::string& name, const Metadata& fitted) {
+  return std::make_shared<Regress>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
+}
+
+DataCheck check_data(const RegressOptions& options, std::shared_ptr<const Vfs::Reader> file, const std::string& name) {
+  std::int64_t bad = 0;
+  return check_table_rows(
+      options, target_columns(options), std::move(file), name,
+      [&](std::span<const std::string> targets, Split) {
+        for (const std::string& cell : targets) {
+          const std::optional<double> value = number_in(cell);
+          bad += !value || !std::isfinite(*value);
+        }
+      },
+      [&](DataChecker& checker) {
+        checker.figure("invalid targets", static_cast<double>(bad));
+        if (bad > 0) checker.error("numbers", counted_are(bad, "target") + " missing, infinite or not a number");
+      });
+}
+
+}  // namespace unroll
