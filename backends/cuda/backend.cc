@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cuda backend: generated kernels on NVIDIA devices. It claims nothing: composites run as their bodies.
+// The cuda backend: generated kernels on NVIDIA devices, and NVIDIA's libraries where they are installed. It claims
+// recurrent layers for cuDNN; other composites run as their bodies.
 #include <charconv>
 #include <string>
 #include <typeinfo>
@@ -17,10 +18,10 @@ using cuda::Context;
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::shared_ptr<Context> context, Communicator* communicator, const std::string& products)
+  CudaBackend(std::shared_ptr<Context> context, Communicator* communicator, const std::string& libraries)
       : context_(std::move(context)), communicator_(communicator),
         capabilities_(cuda::capabilities_of(context_->device.limits())) {
-    capabilities_.device += ", " + products + (context_->whole_loops ? ", whole loops" : "");
+    capabilities_.device += ", " + libraries + (context_->whole_loops ? ", whole loops" : "");
   }
   ~CudaBackend() override {
     try {
@@ -31,11 +32,13 @@ class CudaBackend final : public Backend {
   }
 
   const Capabilities& describe() const override { return capabilities_; }
-  Claim claim(const Graph&, const Node& node) const override {
+  Claim claim(const Graph& graph, const Node& node) const override { return claim_in(graph, node, Precision::f32); }
+  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
     if (context_->ranks && node.op == Op::all_reduce) return {.yes = true};
-    return {.reason = "the cuda backend has no kernels for whole layers yet: it runs their bodies"};
+    if (!context_->rnn) return {.reason = "layers run as their bodies: " + context_->why_no_rnn};
+    context_->device.enter();
+    return claim_recurrent(*context_->rnn, graph, node, precision);
   }
-  Claim claim_in(const Graph& graph, const Node& node, Precision) const override { return claim(graph, node); }
   Communicator* communicator() const override { return communicator_; }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override {
     context_->device.enter();
@@ -76,6 +79,35 @@ int device_index(const BackendOptions& options) {
   return index;
 }
 
+// "cuBLASLt 13.1", or why not.
+std::string open_products(Context& context, std::string_view option) {
+  if (option == "own") return "own products";
+  try {
+    context.blas = std::make_unique<cuda::Blas>();
+    return "cuBLASLt " + context.blas->version();
+  } catch (const Error&) {
+    if (option == "cublaslt") throw;
+    return "no cuBLASLt";
+  }
+}
+
+// `own_kernels`: the caller has asked for kernels of the backend elsewhere.
+std::string open_layers(Context& context, std::string_view option, bool own_kernels) {
+  if (option == "own" || (option != "cudnn" && own_kernels)) {
+    context.why_no_rnn = option == "own" ? "option rnn=own" : "another option asks for own kernels";
+    return "own layers";
+  }
+  try {
+    const auto dnn = std::make_shared<const cuda::Dnn>();
+    context.rnn = std::make_unique<cuda::RnnLibrary>(cuda::RnnLibrary{dnn, &context.device});
+    return "cuDNN " + dnn->version();
+  } catch (const Error& error) {
+    if (option == "cudnn") throw;
+    context.why_no_rnn = error.what();
+    return "no cuDNN";
+  }
+}
+
 }  // namespace
 
 Capabilities cuda::capabilities_of(const Limits& l) {
@@ -107,7 +139,10 @@ std::vector<BackendOption> cuda_options() {
           {"loops", {"steps", "whole"},
            "Loops step by step (the default), or as one kernel where its blocks can stay for all steps."},
           {"products", {"auto", "cublaslt", "own"},
-           "Matrix products by cuBLASLt or by own kernels; auto (the default): by cuBLASLt where it is installed."}};
+           "Matrix products by cuBLASLt or by own kernels; auto (the default): by cuBLASLt where it is installed."},
+          {"rnn", {"auto", "cudnn", "own"},
+           "Recurrent layers by cuDNN or by own kernels; auto (the default): by cuDNN where it is installed, unless "
+           "loops=whole or products=own."}};
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
@@ -116,17 +151,12 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
   Communicator* const ranks = options.communicator && options.communicator->size() > 1 ? options.communicator : nullptr;
   const auto context = std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, ranks);
   context->whole_loops = common::own_option(options, "loops") == "whole";
-  const std::string products(common::own_option(options, "products"));
-  std::string library = "no cuBLASLt";
-  if (products == "own") return std::make_unique<CudaBackend>(context, ranks, "own products");
-  try {
-    context->device.enter();
-    context->blas = std::make_unique<cuda::Blas>();
-    library = "cuBLASLt " + context->blas->version();
-  } catch (const Error&) {
-    if (products == "cublaslt") throw;
-  }
-  return std::make_unique<CudaBackend>(context, ranks, library);
+  context->device.enter();
+  const std::string_view products = common::own_option(options, "products");
+  const std::string libraries = open_products(*context, products) + ", " +
+                                open_layers(*context, common::own_option(options, "rnn"),
+                                            context->whole_loops || products == "own");
+  return std::make_unique<CudaBackend>(context, ranks, libraries);
 }
 
 }  // namespace unroll

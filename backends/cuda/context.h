@@ -8,6 +8,7 @@
 #include "backends/cuda/device_ranks.h"
 #include "backends/cuda/library/blas.h"
 #include "backends/cuda/library/compiler.h"
+#include "backends/cuda/library/recurrent.h"
 #include "unroll/backend.h"
 
 namespace unroll::cuda {
@@ -33,6 +34,8 @@ struct Context {
   bool graphs;  // runs become CUDA graphs
   bool whole_loops = false;  // loops become one launch where they can
   std::unique_ptr<Blas> blas;  // null: products are own kernels
+  std::unique_ptr<RnnLibrary> rnn;  // null: layers are not claimed
+  std::string why_no_rnn;           // then
   std::unique_ptr<DeviceRanks> ranks;  // null: one
 };
 
