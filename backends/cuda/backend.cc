@@ -7,6 +7,7 @@
 
 #include "backends/common/own_options.h"
 #include "backends/cuda/executable.h"
+#include "backends/cuda/library/nccl.h"
 #include "backends/registry.h"
 #include "unroll/error.h"
 
@@ -131,6 +132,52 @@ const cuda::DeviceBuffer& cuda::as_device(const Buffer& buffer) {
   if (typeid(buffer) == typeid(DeviceBuffer)) return static_cast<const DeviceBuffer&>(buffer);
   throw Error(ErrorKind::usage, "Buffer", "the buffer was allocated by another backend",
               "allocate it with the backend that compiled the plan");
+}
+
+std::vector<LibraryStatus> cuda_libraries() {
+  using namespace cuda;
+  const struct {
+    const char *name, *use;
+    std::string (*version)();  // throws Error(device)
+  } rows[] = {
+      {"driver", "needed",
+       [] {
+         Functions f;
+         open_driver(f);
+         int version = 0;
+         check(f, f.DriverGetVersion(&version), "cuDriverGetVersion");
+         if (version < k_oldest_driver) refuse_driver(version);
+         return "CUDA " + version_text(version);
+       }},
+      {"NVRTC", "needed",
+       [] {
+         Functions f;
+         open_compiler(f);
+         int major = 0, minor = 0;
+         check(f, f.compiler.Version(&major, &minor), "nvrtcVersion");
+         return std::to_string(major) + "." + std::to_string(minor);
+       }},
+      {"cuBLASLt", "matrix products; without it own kernels", [] { return blas_version(open_blas()); }},
+      {"cuDNN", "rnn, gru and lstm; without it loops of own kernels", [] { return dnn_version(open_dnn()); }},
+      {"NCCL", "training by several ranks",
+       [] {
+         int version = 0;
+         open_nccl().GetVersion(&version);
+         return nccl_version(version);
+       }},
+  };
+  std::vector<LibraryStatus> statuses;
+  for (const auto& row : rows) {
+    LibraryStatus status{"cuda", row.name, row.use, true, {}};
+    try {
+      status.detail = row.version();
+    } catch (const Error& error) {
+      status.available = false;
+      status.detail = error.what();
+    }
+    statuses.push_back(std::move(status));
+  }
+  return statuses;
 }
 
 std::vector<BackendOption> cuda_options() {

@@ -44,8 +44,8 @@ Capabilities capabilities_of(const Limits& limits);
 // Memory of the device.
 class Memory {
  public:
-  Memory(std::shared_ptr<Context> context, std::size_t bytes)
-      : context_(std::move(context)), bytes_(bytes), at_(context_->device.allocate(bytes)) {}
+  Memory(std::shared_ptr<Context> context, std::size_t bytes, const char* what)
+      : context_(std::move(context)), bytes_(bytes), at_(context_->device.allocate(bytes, what)) {}
   ~Memory() { context_->device.release(at_); }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -60,7 +60,7 @@ class Memory {
 
 class DeviceBuffer final : public Buffer {
  public:
-  DeviceBuffer(std::shared_ptr<Context> context, std::size_t bytes) : memory_(std::move(context), bytes) {}
+  DeviceBuffer(std::shared_ptr<Context> context, std::size_t bytes) : memory_(std::move(context), bytes, "buffers") {}
   std::size_t bytes() const override { return memory_.bytes(); }
   CUdeviceptr at() const { return memory_.at(); }
 

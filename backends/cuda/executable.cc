@@ -78,8 +78,10 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Context> context, std::shared_ptr
       program_(compile_program(plan_, context_->device.limits().multiprocessors, {}, context_->blas.get(),
                                context_->whole_loops, context_->rnn.get())),
       module_(context_->compiler.module(program_.kernels.source(), program_.kernels.count())),
-      arena_(context_, plan_->arena_bytes), constants_(context_, program_.constants.size()),
-      workspace_(context_, program_.workspace_bytes), copies_(context_, copied_bytes(*plan_)) {
+      arena_(context_, plan_->arena_bytes, "arenas of plans"),
+      constants_(context_, program_.constants.size(), "constants"),
+      workspace_(context_, program_.workspace_bytes, "workspace"),
+      copies_(context_, copied_bytes(*plan_), "copies of outputs") {
   context_->device.upload(constants_.at(), program_.constants);
   program_.constants = {};
 }
@@ -127,7 +129,7 @@ void CudaExecutable::place_tables(Recorded& recorded) {
     command.loop->blocks = std::min(command.loop->blocks, resident_blocks(command.loop->kernel));
   }
   if (words.empty()) return;
-  recorded.tables = std::make_unique<Memory>(context_, words.size() * sizeof(std::int64_t));
+  recorded.tables = std::make_unique<Memory>(context_, words.size() * sizeof(std::int64_t), "tables of loops");
   context_->device.upload(recorded.tables->at(), std::as_bytes(std::span(words)));
   for (const auto& [command, at] : places)
     command->operands = {recorded.tables->at() + at + sizeof(std::int64_t), recorded.tables->at() + at};

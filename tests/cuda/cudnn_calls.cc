@@ -45,15 +45,16 @@ struct Span {
   const void* at;
   std::size_t bytes;
   const char* name;
+  bool writes;
 };
-// A call on the stream of the handle, with memory that must be allocated and apart. `optional` ones may be null.
+// A call on the stream of the handle. Its memory must be allocated, and what it writes must be apart from all else.
 struct Job {
   dnn::Context* context;
   std::vector<Span> memory;
 
-  void add(const char* name, const void* at, std::int64_t elements, unroll::DType type) {
+  void add(const char* name, const void* at, std::int64_t elements, unroll::DType type, bool writes = false) {
     if (!at || elements == 0) return;
-    memory.push_back({at, static_cast<std::size_t>(elements) * unroll::shim::width_of(type), name});
+    memory.push_back({at, static_cast<std::size_t>(elements) * unroll::shim::width_of(type), name, writes});
   }
   Status put(std::function<CUresult()> work) const {
     const CUstream stream = context->stream;
@@ -62,7 +63,7 @@ struct Job {
         return complain(Status::bad_param, std::string(memory[i].name) + " is not allocated");
       for (std::size_t k = 0; k < i; ++k) {
         const char *a = static_cast<const char*>(memory[i].at), *b = static_cast<const char*>(memory[k].at);
-        if (a < b + memory[k].bytes && b < a + memory[i].bytes)
+        if ((memory[i].writes || memory[k].writes) && a < b + memory[k].bytes && b < a + memory[i].bytes)
           return complain(Status::bad_param, std::string(memory[i].name) + " overlaps " + memory[k].name);
       }
     }
@@ -134,13 +135,13 @@ Status cudnnRNNForward(dnn::Context* context, dnn::Rnn* rnn, dnn::Mode mode, con
   if (lengths || !x || !y || !weights || (training && !reserve)) return complain(Status::bad_param, "an operand");
   const Layers s = layers_of(*rnn, *x_of);
   Job job{context, {}};
-  job.add("x", x, s.T * s.B * s.I, s.type), job.add("y", y, s.T * s.B * s.D * s.P, s.type);
-  job.add("h0", h0, s.L * s.D * s.B * s.P, s.type), job.add("hn", hn, s.L * s.D * s.B * s.P, s.type);
+  job.add("x", x, s.T * s.B * s.I, s.type), job.add("y", y, s.T * s.B * s.D * s.P, s.type, true);
+  job.add("h0", h0, s.L * s.D * s.B * s.P, s.type), job.add("hn", hn, s.L * s.D * s.B * s.P, s.type, true);
   job.add("weights", weights, static_cast<std::int64_t>(weight_space), unroll::DType::b8);
-  job.add("workspace", work, static_cast<std::int64_t>(workspace), unroll::DType::b8);
-  if (training) job.add("reserve", reserve, static_cast<std::int64_t>(reserve_space), unroll::DType::b8);
+  job.add("workspace", work, static_cast<std::int64_t>(workspace), unroll::DType::b8, true);
+  if (training) job.add("reserve", reserve, static_cast<std::int64_t>(reserve_space), unroll::DType::b8, true);
   if (s.cell == dnn::Cell::lstm)
-    job.add("c0", c0, s.L * s.D * s.B * s.H, s.type), job.add("cn", cn, s.L * s.D * s.B * s.H, s.type);
+    job.add("c0", c0, s.L * s.D * s.B * s.H, s.type), job.add("cn", cn, s.L * s.D * s.B * s.H, s.type, true);
   ++unroll_shim_dnn_forward;
   unroll_shim_dnn_algorithm = rnn->algorithm;
   return job.put([=, head = head_of(*rnn, s, 1)] {
@@ -166,12 +167,12 @@ Status cudnnRNNBackwardData_v8(dnn::Context* context, dnn::Rnn* rnn, const std::
   const std::int64_t h = s.L * s.D * s.B * s.P, c = s.cell == dnn::Cell::lstm ? s.L * s.D * s.B * s.H : 0;
   Job job{context, {}};
   job.add("y", y, s.T * s.B * s.D * s.P, s.type), job.add("d_y", d_y, s.T * s.B * s.D * s.P, s.type);
-  job.add("d_x", d_x, s.T * s.B * s.I, s.type), job.add("h0", h0, h, s.type), job.add("d_hn", d_hn, h, s.type);
-  job.add("d_h0", d_h0, h, s.type), job.add("c0", c0, c, s.type), job.add("d_cn", d_cn, c, s.type);
-  job.add("d_c0", d_c0, c, s.type);
+  job.add("d_x", d_x, s.T * s.B * s.I, s.type, true), job.add("h0", h0, h, s.type), job.add("d_hn", d_hn, h, s.type);
+  job.add("d_h0", d_h0, h, s.type, true), job.add("c0", c0, c, s.type), job.add("d_cn", d_cn, c, s.type);
+  job.add("d_c0", d_c0, c, s.type, true);
   job.add("weights", weights, static_cast<std::int64_t>(weight_space), unroll::DType::b8);
-  job.add("workspace", work, static_cast<std::int64_t>(workspace), unroll::DType::b8);
-  job.add("reserve", reserve, static_cast<std::int64_t>(reserve_space), unroll::DType::b8);
+  job.add("workspace", work, static_cast<std::int64_t>(workspace), unroll::DType::b8, true);
+  job.add("reserve", reserve, static_cast<std::int64_t>(reserve_space), unroll::DType::b8, true);
   ++unroll_shim_dnn_gradients;
   return job.put([=, left = head_of(*rnn, s, 1), head = head_of(*rnn, s, 2)] {
     if (std::memcmp(reserve, &left, sizeof left) != 0) return wrong("the reserve is not of this forward pass");
@@ -196,9 +197,9 @@ Status cudnnRNNBackwardWeights_v8(dnn::Context* context, dnn::Rnn* rnn, dnn::Gra
   Job job{context, {}};
   job.add("x", x, s.T * s.B * s.I, s.type), job.add("y", y, s.T * s.B * s.D * s.P, s.type);
   job.add("h0", h0, s.L * s.D * s.B * s.P, s.type);
-  job.add("d_weights", d_weights, static_cast<std::int64_t>(weight_space), unroll::DType::b8);
-  job.add("workspace", work, static_cast<std::int64_t>(workspace), unroll::DType::b8);
-  job.add("reserve", reserve, static_cast<std::int64_t>(reserve_space), unroll::DType::b8);
+  job.add("d_weights", d_weights, static_cast<std::int64_t>(weight_space), unroll::DType::b8, true);
+  job.add("workspace", work, static_cast<std::int64_t>(workspace), unroll::DType::b8, true);
+  job.add("reserve", reserve, static_cast<std::int64_t>(reserve_space), unroll::DType::b8, true);
   return job.put([=, left = head_of(*rnn, s, 2)] {
     if (std::memcmp(reserve, &left, sizeof left) != 0) return wrong("the gradient of data comes first");
     if (!unroll::shim::gaps_are_zero(s, d_weights)) return wrong("gradients of weights do not begin at zero");

@@ -43,14 +43,25 @@ void check(Status status, const char* what) {
                      : "Run again; the backend's option products = own does without cuBLASLt");
 }
 
-void fill(BlasFunctions& f) {
+}  // namespace
+
+BlasFunctions open_blas() {
+  BlasFunctions f;
   const OpenLibrary library(blas_libraries().names, "cuBLASLt", k_blas_fix);
 #define X(name, ...) library.find(f.name, "cublasLt" #name);
   UNROLL_BLAS_FUNCTIONS(X)
 #undef X
   library.find(f.GetVersion, "cublasLtGetVersion");
   if (blas_tamper()) blas_tamper()(f);
+  return f;
 }
+
+std::string blas_version(const BlasFunctions& f) {
+  const std::size_t version = f.GetVersion();  // 130100 is 13.1.0
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
+}
+
+namespace {
 
 blas::Type type_of(DType dtype) {
   switch (dtype) {
@@ -156,15 +167,12 @@ void BlasProduct::run(std::span<const CUdeviceptr> operands, CUstream stream) co
 
 Blas::Blas() {
   const auto library = std::make_shared<BlasLibrary>();
-  fill(library->f);
+  library->f = open_blas();
   check(library->f.Create(&library->context), "Create");
   library_ = library;
 }
 
-std::string Blas::version() const {
-  const std::size_t version = library_->f.GetVersion();  // 130100 is 13.1.0
-  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
-}
+std::string Blas::version() const { return blas_version(library_->f); }
 
 std::shared_ptr<const BlasProduct> Blas::product(const ProductForm& form, const device::ProductShape& shape,
                                                  const BlasExtras& extras) const {

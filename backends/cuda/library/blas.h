@@ -82,6 +82,10 @@ BlasLibraries& blas_libraries();
 using BlasTamper = void (*)(BlasFunctions& functions);
 void set_blas_tamper(BlasTamper tamper);
 
+// Opens the library on the first call and keeps it. Throws Error(device), which names what is missing and its fix.
+BlasFunctions open_blas();
+std::string blas_version(const BlasFunctions& functions);  // "13.1"
+
 struct BlasLibrary;
 
 // What the library does with c before it stores it, element by element.

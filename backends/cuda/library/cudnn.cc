@@ -19,7 +19,10 @@ DnnTamper& dnn_tamper() {
   return set;
 }
 
-void fill_dnn(DnnFunctions& f) {
+}  // namespace
+
+DnnFunctions open_dnn() {
+  DnnFunctions f;
   // Read when cuDNN first multiplies: with it, sums have the same order in every run.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   const OpenLibrary library(dnn_libraries().names, "cuDNN", k_dnn_fix);
@@ -32,9 +35,13 @@ void fill_dnn(DnnFunctions& f) {
   library.find(f.GetErrorString, "cudnnGetErrorString");
   library.find(f.GetLastErrorString, "cudnnGetLastErrorString");
   if (dnn_tamper()) dnn_tamper()(f);
+  return f;
 }
 
-}  // namespace
+std::string dnn_version(const DnnFunctions& f) {
+  const std::size_t version = f.GetVersion();  // 91900 is 9.19.0
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
+}
 
 DnnLibraries& dnn_libraries() {
   static DnnLibraries names;
@@ -42,17 +49,11 @@ DnnLibraries& dnn_libraries() {
 }
 void set_dnn_tamper(DnnTamper function) { dnn_tamper() = function; }
 
-Dnn::Dnn() {
-  fill_dnn(f_);
+Dnn::Dnn() : f_(open_dnn()) {
   check(f_.Create(&context_), "Create");
 }
 Dnn::~Dnn() {
   if (context_) f_.Destroy(context_);
-}
-
-std::string Dnn::version() const {
-  const std::size_t version = f_.GetVersion();  // 91900 is 9.19.0
-  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
 }
 
 std::string Dnn::text(dnn::Status status) const {

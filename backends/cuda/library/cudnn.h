@@ -89,6 +89,10 @@ DnnLibraries& dnn_libraries();
 using DnnTamper = void (*)(DnnFunctions& functions);
 void set_dnn_tamper(DnnTamper tamper);
 
+// Opens the library on the first call and keeps it. Throws Error(device), which names what is missing and its fix.
+DnnFunctions open_dnn();
+std::string dnn_version(const DnnFunctions& functions);  // "9.19"
+
 // cuDNN on the device of the current context.
 class Dnn {
  public:
@@ -100,7 +104,7 @@ class Dnn {
 
   const DnnFunctions& f() const { return f_; }
   dnn::Context* context() const { return context_; }
-  std::string version() const;  // "9.19"
+  std::string version() const { return dnn_version(f_); }
   // Throws Error(memory), or Error(device) with what the library says of its last error.
   void check(dnn::Status status, const char* call) const;
   // "NOT_SUPPORTED: the reason", as the library puts it.

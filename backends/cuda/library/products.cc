@@ -7,7 +7,7 @@
 #include "backends/common/expression.h"
 #include "core/support/formats.h"
 #include "unroll/ops.h"
-#include "unroll/product_groups.h"
+#include "unroll/plan/product_groups.h"
 
 namespace unroll::cuda {
 

@@ -27,7 +27,7 @@ class NodeCompiler::RnnNode {
                     gradient || node_.attributes.get_or<std::int64_t>("saved_bytes", 0) > 0, why);
     if (!rnn_) throw Error(ErrorKind::internal, "cuda", "a claimed layer is refused: " + why);
     const Device& device = *library.device;
-    const CUdeviceptr weights = device.allocate(rnn_->weight_bytes());
+    const CUdeviceptr weights = device.allocate(rnn_->weight_bytes(), "weights");
     try {
       pieces_ = rnn_->pieces(weights);
     } catch (...) {
