@@ -77,6 +77,7 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const 
   const auto nodes = plan.graph->nodes();
   made->constants.resize(nodes.size());
   NodeCompiler compiler(out, plan, means, part.tf32);
+  compiler.set_constants(made->constants);
   device::set_state_places(made->states, plan, part.loop ? *part.loop : LoopOutputs{});
   if (made->states.two_arenas) made->second_arena = compiler.workspace(plan.arena_bytes);
   Joined joined(part, means);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "backends/cuda/kernels.h"
@@ -101,10 +102,13 @@ class NodeCompiler : public device::Lowering {
       : Lowering(plan, program.workspace_bytes), out_(program), multiprocessors_(means.multiprocessors),
         blas_(means.blas), rnn_(means.rnn), tf32_(tf32) {}
   void compile(NodeWork& work);
+  // Where constants lie: PlanPlaces::constants of the plan.
+  void set_constants(std::vector<std::size_t>& offsets) { constants_ = &offsets; }
   // The product with its epilogue, in one call. False: the library does not take it.
   bool compile(NodeWork& work, const BlasGroup& group);
 
  private:
+  using Operand = device::Operand;
   using Operands = device::Operands;
   void add(const Printed& printed, Operands operands);
   void add(int kernel, std::vector<std::byte> sizes, std::uint64_t blocks, unsigned threads, Operands operands);
@@ -121,6 +125,7 @@ class NodeCompiler : public device::Lowering {
   void all_reduce(std::int32_t id);
   void recurrent(std::int32_t id);  // rnn, gru, lstm and their gradients
   class RnnNode;
+  Operand constant_block(std::span<const std::byte> bytes);
 
   Program& out_;
   int multiprocessors_;
@@ -128,6 +133,7 @@ class NodeCompiler : public device::Lowering {
   const RnnLibrary* rnn_;
   const Tf32Values& tf32_;
   NodeWork* work_ = nullptr;  // that is being compiled
+  std::vector<std::size_t>* constants_ = nullptr;
 };
 
 }  // namespace unroll::cuda

@@ -50,7 +50,9 @@ enum Number : int {
 #undef X
 };
 
-inline void injected(CUresult& result) { result = fault().memory ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_LAUNCH_FAILED; }
+inline void injected(CUresult& result) {
+  result = fault().memory ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_LAUNCH_FAILED;
+}
 inline void injected(nvrtcResult& result) {
   result = fault().memory ? NVRTC_ERROR_OUT_OF_MEMORY : NVRTC_ERROR_INTERNAL_ERROR;
 }

@@ -147,6 +147,11 @@ class Bound {
     }
     return results;
   }
+  std::string report() const {
+    std::string text;
+    for (const ReportLine& line : executable_->report()) text += line.implementation + "\n";
+    return text;
+  }
 
  private:
   Backend& backend_;

@@ -107,7 +107,7 @@ GradientInputs::GradientInputs(const Node& node, const Recurrent& r) : wanted(r.
 }
 
 dnn::Algorithm algorithm_for(const Recurrent& r, bool training, int arch, int multiprocessors) {
-  const bool has_persistent = r.dtype == DType::f32 && r.format != DType::bf16 && r.bias && !r.projects;
+  const bool has_persistent = r.dtype == DType::f32 && r.format != DType::bf16 && !r.projects;
   if (!has_persistent) return dnn::Algorithm::standard;
   const std::int64_t small = r.cell == Op::rnn ? (training ? 256 : 384) : (training ? 128 : 192);
   if (r.H <= small) return dnn::Algorithm::small_h;

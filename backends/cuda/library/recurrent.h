@@ -23,11 +23,11 @@ struct RnnLibrary {
 Claim claim_recurrent(const RnnLibrary& library, const Graph& graph, const Node& node, Precision precision);
 
 // PyTorch's rule, with the limits of the gradient for a forward pass that saves, since both take the same algorithm:
-//   PERSIST_STATIC_SMALL_H  f32 and f16 with two biases, without a projection, H <= 192 (rnn: 384), and where a
-//                           gradient follows H <= 128 (rnn: 256)
-//   PERSIST_STATIC          f16 with two biases, without a projection, one layer in one direction, rnn or lstm,
-//                           H <= 1024, H and I multiples of 128, B a multiple of 8 and at most 128 (rnn: B < 96 or
-//                           H < 896), from sm_80 on with 98 multiprocessors, but not sm_86
+//   PERSIST_STATIC_SMALL_H  f32 and f16 without a projection, H <= 192 (rnn: 384), and where a gradient follows
+//                           H <= 128 (rnn: 256)
+//   PERSIST_STATIC          f16 without a projection, one layer in one direction, rnn or lstm, H <= 1024, H and I
+//                           multiples of 128, B a multiple of 8 and at most 128 (rnn: B < 96 or H < 896), from sm_80
+//                           on with 98 multiprocessors, but not sm_86
 //   STANDARD                all else, and where the library refuses the others
 dnn::Algorithm algorithm_for(const common::Recurrent& r, bool training, int arch, int multiprocessors);
 

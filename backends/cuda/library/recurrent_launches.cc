@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A claimed layer as launches: parameters and operands go where cuDNN reads them, its calls, and results back.
 #include <algorithm>
+#include <cstring>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,8 +62,11 @@ class NodeCompiler::RnnNode {
   }
   Operand saved(Slot slot, const Operand& all) const { return part(memory_.in_saved(slot), all); }
 
+  // The weights, where all parameters are constants; none: they are copied in every run.
+  std::optional<Operand> constant_weights();
   void convert(DType from_dtype, const Operand& from, DType to_dtype, const Operand& to, std::size_t elements);
   void zero(const Operand& at, std::size_t bytes);
+  void place_weights(const Operand& weights);
   void bind(Slot slot, Operand at) {
     slots_.push_back(slot);
     operands_.push_back(std::move(at));
@@ -91,6 +97,16 @@ void NodeCompiler::RnnNode::convert(DType from_dtype, const Operand& from, DType
   compiler_.expression(std::move(e), {from, to});
 }
 
+void NodeCompiler::RnnNode::place_weights(const Operand& weights) {
+  zero(weights, rnn_->weight_bytes());  // also what lies between the parameters
+  for (const RnnPiece& piece : pieces_) {
+    Operand from = input(static_cast<int>(layers().first_parameter + piece.parameter)), to = weights;
+    device::skip(from, static_cast<std::int64_t>(piece.from), outside());
+    device::skip(to, static_cast<std::int64_t>(piece.to), DType::b8);
+    convert(outside(), from, inside(), to, piece.elements);
+  }
+}
+
 void NodeCompiler::RnnNode::zero(const Operand& at, std::size_t bytes) {
   const std::size_t width = dtype_bytes(inside());
   compiler_.fill_zero(inside(), Shape{static_cast<std::int64_t>(bytes / width)}, {at, 0, {1}});
@@ -109,6 +125,18 @@ void NodeCompiler::RnnNode::call(RnnCall::Kind kind) {
   compiler_.work_->launches.push_back(std::move(launch));
 }
 
+std::optional<Operand> NodeCompiler::RnnNode::constant_weights() {
+  const std::size_t width = dtype_bytes(inside());
+  std::vector<std::byte> bytes(rnn_->weight_bytes());
+  for (const RnnPiece& piece : pieces_) {
+    const Node& from = compiler_.graph().node(node_.inputs[layers().first_parameter + piece.parameter].node);
+    if (from.op != Op::constant) return std::nullopt;
+    const Tensor values = from.attributes.get<std::shared_ptr<const Tensor>>("value")->cast(inside());
+    std::memcpy(bytes.data() + piece.to, values.bytes().data() + piece.from * width, piece.elements * width);
+  }
+  return compiler_.constant_block(bytes);
+}
+
 void NodeCompiler::RnnNode::forward() {
   const Recurrent& r = layers();
   memory_ = forward_memory(*rnn_);
@@ -116,14 +144,9 @@ void NodeCompiler::RnnNode::forward() {
   const auto n_outputs = static_cast<int>(r.n_outputs());
   const Operand all_saved = training ? result(n_outputs) : Operand{};
   const auto kept = [&](Slot slot) { return training ? saved(slot, all_saved) : scratch(slot); };
-  zero(kept(Slot::weights), rnn_->weight_bytes());  // also what lies between the parameters
-  for (const RnnPiece& piece : pieces_) {
-    Operand from = input(static_cast<int>(r.first_parameter + piece.parameter)), to = kept(Slot::weights);
-    device::skip(from, static_cast<std::int64_t>(piece.from), outside());
-    device::skip(to, static_cast<std::int64_t>(piece.to), DType::b8);
-    convert(outside(), from, inside(), to, piece.elements);
-  }
-  bind(Slot::weights, kept(Slot::weights));
+  const std::optional<Operand> known = training ? std::nullopt : constant_weights();
+  if (!known) place_weights(kept(Slot::weights));
+  bind(Slot::weights, known ? *known : kept(Slot::weights));
   bind(Slot::workspace, scratch(Slot::workspace));
   if (training) bind(Slot::reserve, saved(Slot::reserve, all_saved));
   const Slot inputs[] = {Slot::x, Slot::h0, Slot::c0};
@@ -180,6 +203,13 @@ void NodeCompiler::RnnNode::gradient() {
     device::skip(to, static_cast<std::int64_t>(piece.from), outside());
     convert(inside(), from, outside(), to, piece.elements);
   }
+}
+
+Operand NodeCompiler::constant_block(std::span<const std::byte> bytes) {
+  constants_->push_back(out_.constants.size());
+  out_.constants.insert(out_.constants.end(), bytes.begin(), bytes.end());
+  out_.constants.resize(device::aligned(out_.constants.size()));
+  return {{Storage::Place::constant, static_cast<std::int32_t>(constants_->size()) - 1, 0, {}}, bytes.size()};
 }
 
 void NodeCompiler::recurrent(std::int32_t id) {

@@ -100,7 +100,7 @@ dnn::Status Rnn::describe() {
   for (dnn::Data** data : {&x_, &y_}) dnn_->check(f.CreateRNNDataDescriptor(data), "CreateRNNDataDescriptor");
   for (dnn::Tensor** tensor : {&h_, &c_}) dnn_->check(f.CreateTensorDescriptor(tensor), "CreateTensorDescriptor");
   const auto n = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
-  const auto biases = r.bias ? dnn::Biases::two : dnn::Biases::none;
+  const auto biases = dnn::Biases::two;  // zeros where the layer has none: persistent algorithms want two
   const auto direction = r.D == 2 ? dnn::Direction::both : dnn::Direction::one;
   dnn::Status status =
       f.SetRNNDescriptor_v8(rnn_, form_.algorithm, cell_of(r), biases, direction, dnn::Input::linear, type, math_in,
