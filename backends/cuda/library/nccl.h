@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <string>
 
 namespace unroll::cuda {
 
