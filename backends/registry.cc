@@ -19,16 +19,17 @@ struct BackendRow {
   std::string_view name;
   std::unique_ptr<Backend> (*make)(const BackendOptions&);
   std::vector<BackendOption> (*options)();  // null: none
+  std::vector<LibraryStatus> (*libraries)() = nullptr;  // null: none
   // Set by a value without a name behind the colon: "vulkan:1", "cpu:openblas". Null: there is none.
   const char* after_colon = nullptr;
   bool has_devices() const { return after_colon == k_device; }  // several; the others run on the host
 };
 constexpr BackendRow k_backends[] = {
-    {"cpu", make_cpu_backend, cpu_options, "products"},
+    {"cpu", make_cpu_backend, cpu_options, nullptr, "products"},
     {"onednn", make_onednn_backend, onednn_options},
     {"reference", make_reference_backend, nullptr},
-    {"vulkan", make_vulkan_backend, vulkan_options, k_device},
-    {"cuda", make_cuda_backend, cuda_options, k_device},
+    {"vulkan", make_vulkan_backend, vulkan_options, nullptr, k_device},
+    {"cuda", make_cuda_backend, cuda_options, cuda_libraries, k_device},
     {"null", make_null_backend, nullptr},
 };
 
@@ -91,6 +92,15 @@ std::vector<BackendStatus> list_backends() {
     }
   }
   return statuses;
+}
+
+std::vector<LibraryStatus> list_libraries() {
+  std::vector<LibraryStatus> all;
+  for (const BackendRow& row : k_backends) {
+    if (!row.libraries) continue;
+    for (LibraryStatus& each : row.libraries()) all.push_back(std::move(each));
+  }
+  return all;
 }
 
 std::vector<BackendOption> backend_options(const std::string& name) {

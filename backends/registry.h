@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "unroll/backend.h"
+#include "unroll/plan/libraries.h"
 
 namespace unroll {
 
@@ -23,5 +24,8 @@ std::vector<BackendOption> cpu_options();
 std::vector<BackendOption> onednn_options();
 std::vector<BackendOption> vulkan_options();
 std::vector<BackendOption> cuda_options();
+
+// The libraries that each opens at run time.
+std::vector<LibraryStatus> cuda_libraries();
 
 }  // namespace unroll

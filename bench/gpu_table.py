@@ -9,6 +9,7 @@ import pathlib
 import sys
 
 PEER_CELL = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}
+PEER_PRECISION = {"f32": "float32", "tf32": "tf32", "bf16": "bfloat16", "f16": "float16"}
 
 
 def lines_of(path):
@@ -16,9 +17,10 @@ def lines_of(path):
 
 
 def peer_of(run, peers):
-    """The median of PyTorch's layer of the same shape in f32, or None."""
+    """The median of PyTorch's layer of the same shape and precision, or None."""
     cell = PEER_CELL.get(run["cell"])
-    name = f"{cell} I{run['input']} H{run['hidden']} B{run['batch']} T{run['steps']} L{run['layers']} float32 train"
+    name = f"{cell} I{run['input']} H{run['hidden']} B{run['batch']} T{run['steps']} L{run['layers']} " \
+           f"{PEER_PRECISION[run['precision']]} train"
     return next((peer["median_ms"] for peer in peers if peer["name"] == name and "median_ms" in peer), None)
 
 
@@ -30,13 +32,14 @@ def main():
     (out / "results.json").write_text(json.dumps({"checks": checks, "runs": runs, "peers": peers}, indent=1) + "\n")
     text = [runs[0]["device"] if runs else "no measurement", "", "| check | result | seconds |", "|---|---|---|"]
     text += [f"| {row['check']} | {row['result']} | {row['seconds']} |" for row in checks]
-    text += ["", "| training, f32 | ours, ms | PyTorch, ms | PyTorch / ours |", "|---|---|---|---|"]
+    text += ["", "| training | precision | ours, ms | PyTorch, ms | PyTorch / ours |", "|---|---|---|---|---|"]
     for run in runs:
         peer = peer_of(run, peers)
         loops = ", whole loops" if "whole loops" in run["device"] else ""
+        loops += ", own layers" if "own layers" in run["device"] and not loops else ""
         size = f"I=H={run['hidden']} B={run['batch']} T={run['steps']}"
         ratio = f"{peer:.3f} | {peer / run['median_ms']:.2f}" if peer else "- | -"
-        text.append(f"| {run['cell']} {size}{loops} | {run['median_ms']:.3f} | {ratio} |")
+        text.append(f"| {run['cell']} {size}{loops} | {run['precision']} | {run['median_ms']:.3f} | {ratio} |")
     (out / "results.md").write_text("\n".join(text) + "\n")
     print("\n".join(text))
 

@@ -4,6 +4,7 @@
 
 usage: bench/sweep.py layers --vary batch=1,2,4,8,16,32,64,128 [--cells rnn,gru,lstm] [--hidden 256]
        bench/sweep.py gemm --vary hidden=64,128,256,512,1024 [--backends cpu,onednn] [--with openblas]
+       bench/sweep.py gemm --vary hidden=256,512,1024,1028,1032,2048,4096 --backends cuda --precisions tf32,f16 --svg F
 `layers` varies batch, steps, hidden, layers or input; `gemm` varies hidden, batch or steps. bench/README.md has the
 meaning of the columns. T time, B batch, I input, H hidden, G gates.
 """
@@ -12,6 +13,7 @@ import json
 import pathlib
 import sys
 
+import sweep_picture
 from run import FOLDER, Absent, best_of, timed
 
 START = {"input": 128, "hidden": 256, "layers": 1, "batch": 32, "steps": 100}
@@ -72,7 +74,10 @@ def sweep_layers(o, name, values, common):
 
 def sweep_gemm(o, name, values, common):
     """Per product and value: GFLOP/s of each backend and peer."""
-    sides = {backend: [*common, "--backend", backend] for backend in o.backends.split(",")}
+    precisions = o.precisions.split(",")
+    sides = {backend + (f" {precision}" if len(precisions) > 1 or precision != "f32" else ""):
+             [*common, "--backend", backend, "--precision", precision]
+             for backend in o.backends.split(",") for precision in precisions}
     for peer in filter(None, o.peers.split(",")):
         sides[peer] = [o.python, FOLDER / f"peers/{peer}_peer.py", *common[2:]]
     print(f"| product, gates {GATES[o.gates]} | {name} | M x K x N | " +
@@ -99,6 +104,8 @@ def main():
     parser.add_argument("--gates", default="lstm", choices=GATES, help="whose products `gemm` takes")
     parser.add_argument("--mode", default="train", choices=["infer", "train"])
     parser.add_argument("--backends", default="cpu", help="`layers` takes the first")
+    parser.add_argument("--precisions", default="f32", help="`gemm`: of f32,tf32,bf16,f16; tf32 rounds both operands "
+                                                            "in the measured time")
     parser.add_argument("--with", dest="peers", default="", help="openblas: `gemm` times it as well")
     parser.add_argument("--python", default="python3", help="an interpreter that has numpy, for the peer")
     parser.add_argument("--unroll", default="build/frontends/cli/unroll")
@@ -108,6 +115,7 @@ def main():
     for name, value in START.items():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--json", help="file that gets everything measured")
+    parser.add_argument("--svg", help="`gemm`: file that gets a picture of the rates")
     o = parser.parse_args()
     START.update({name: getattr(o, name) for name in START})
     name, _, values = o.vary.partition("=")
@@ -119,6 +127,8 @@ def main():
     rows = sweep(o, name, [int(v) for v in values.split(",")], common)
     if o.json:
         pathlib.Path(o.json).write_text(json.dumps({"options": vars(o), "rows": rows}, indent=1))
+    if o.svg and o.what == "gemm":
+        pathlib.Path(o.svg).write_text(sweep_picture.svg(rows, name))
     return 0
 
 

@@ -6,6 +6,7 @@
 namespace unroll {
 
 std::vector<BackendOption> cuda_options() { return {}; }
+std::vector<LibraryStatus> cuda_libraries() { return {}; }
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&) {
   throw Error(ErrorKind::device, "cuda", "this build does not include CUDA",

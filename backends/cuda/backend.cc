@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cuda backend: generated kernels on NVIDIA devices. It claims nothing: composites run as their bodies.
+// The cuda backend: generated kernels on NVIDIA devices, and NVIDIA's libraries where they are installed. It claims
+// recurrent layers for cuDNN; other composites run as their bodies.
 #include <charconv>
 #include <string>
 #include <typeinfo>
 
 #include "backends/common/own_options.h"
 #include "backends/cuda/executable.h"
+#include "backends/cuda/library/nccl.h"
 #include "backends/registry.h"
 #include "unroll/error.h"
 
@@ -17,10 +19,10 @@ using cuda::Context;
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::shared_ptr<Context> context, Communicator* communicator, const std::string& products)
+  CudaBackend(std::shared_ptr<Context> context, Communicator* communicator, const std::string& libraries)
       : context_(std::move(context)), communicator_(communicator),
         capabilities_(cuda::capabilities_of(context_->device.limits())) {
-    capabilities_.device += ", " + products + (context_->whole_loops ? ", whole loops" : "");
+    capabilities_.device += ", " + libraries + (context_->whole_loops ? ", whole loops" : "");
   }
   ~CudaBackend() override {
     try {
@@ -31,11 +33,13 @@ class CudaBackend final : public Backend {
   }
 
   const Capabilities& describe() const override { return capabilities_; }
-  Claim claim(const Graph&, const Node& node) const override {
+  Claim claim(const Graph& graph, const Node& node) const override { return claim_in(graph, node, Precision::f32); }
+  Claim claim_in(const Graph& graph, const Node& node, Precision precision) const override {
     if (context_->ranks && node.op == Op::all_reduce) return {.yes = true};
-    return {.reason = "the cuda backend has no kernels for whole layers yet: it runs their bodies"};
+    if (!context_->rnn) return {.reason = "layers run as their bodies: " + context_->why_no_rnn};
+    context_->device.enter();
+    return claim_recurrent(*context_->rnn, graph, node, precision);
   }
-  Claim claim_in(const Graph& graph, const Node& node, Precision) const override { return claim(graph, node); }
   Communicator* communicator() const override { return communicator_; }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override {
     context_->device.enter();
@@ -76,6 +80,35 @@ int device_index(const BackendOptions& options) {
   return index;
 }
 
+// "cuBLASLt 13.1", or why not.
+std::string open_products(Context& context, std::string_view option) {
+  if (option == "own") return "own products";
+  try {
+    context.blas = std::make_unique<cuda::Blas>();
+    return "cuBLASLt " + context.blas->version();
+  } catch (const Error&) {
+    if (option == "cublaslt") throw;
+    return "no cuBLASLt";
+  }
+}
+
+// `own_kernels`: the caller has asked for kernels of the backend elsewhere.
+std::string open_layers(Context& context, std::string_view option, bool own_kernels) {
+  if (option == "own" || (option != "cudnn" && own_kernels)) {
+    context.why_no_rnn = option == "own" ? "option rnn=own" : "another option asks for own kernels";
+    return "own layers";
+  }
+  try {
+    const auto dnn = std::make_shared<const cuda::Dnn>();
+    context.rnn = std::make_unique<cuda::RnnLibrary>(cuda::RnnLibrary{dnn, &context.device});
+    return "cuDNN " + dnn->version();
+  } catch (const Error& error) {
+    if (option == "cudnn") throw;
+    context.why_no_rnn = error.what();
+    return "no cuDNN";
+  }
+}
+
 }  // namespace
 
 Capabilities cuda::capabilities_of(const Limits& l) {
@@ -101,13 +134,62 @@ const cuda::DeviceBuffer& cuda::as_device(const Buffer& buffer) {
               "allocate it with the backend that compiled the plan");
 }
 
+std::vector<LibraryStatus> cuda_libraries() {
+  using namespace cuda;
+  const struct {
+    const char *name, *use;
+    std::string (*version)();  // throws Error(device)
+  } rows[] = {
+      {"driver", "needed",
+       [] {
+         Functions f;
+         open_driver(f);
+         int version = 0;
+         check(f, f.DriverGetVersion(&version), "cuDriverGetVersion");
+         if (version < k_oldest_driver) refuse_driver(version);
+         return "CUDA " + version_text(version);
+       }},
+      {"NVRTC", "needed",
+       [] {
+         Functions f;
+         open_compiler(f);
+         int major = 0, minor = 0;
+         check(f, f.compiler.Version(&major, &minor), "nvrtcVersion");
+         return std::to_string(major) + "." + std::to_string(minor);
+       }},
+      {"cuBLASLt", "matrix products; without it own kernels", [] { return blas_version(open_blas()); }},
+      {"cuDNN", "rnn, gru and lstm; without it loops of own kernels", [] { return dnn_version(open_dnn()); }},
+      {"NCCL", "training by several ranks",
+       [] {
+         int version = 0;
+         open_nccl().GetVersion(&version);
+         return nccl_version(version);
+       }},
+  };
+  std::vector<LibraryStatus> statuses;
+  for (const auto& row : rows) {
+    LibraryStatus status{"cuda", row.name, row.use, true, {}};
+    try {
+      status.detail = row.version();
+    } catch (const Error& error) {
+      status.available = false;
+      status.detail = error.what();
+    }
+    statuses.push_back(std::move(status));
+  }
+  return statuses;
+}
+
 std::vector<BackendOption> cuda_options() {
   return {{"device", {}, "Number of the device; cuda:1 is short for it."},
           {"graphs", {"true", "false"}, "Capture runs as CUDA graphs from the second run on; true by default."},
           {"loops", {"steps", "whole"},
            "Loops step by step (the default), or as one kernel where its blocks can stay for all steps."},
           {"products", {"auto", "cublaslt", "own"},
-           "Matrix products by cuBLASLt or by own kernels; auto (the default): by cuBLASLt where it is installed."}};
+           "Matrix products by cuBLASLt or by own kernels; auto (the default): by cuBLASLt where it is installed."},
+          {"rnn", {"auto", "cudnn", "own"},
+           "Recurrent layers by cuDNN or by own kernels; auto (the default): by cuDNN where it is installed, unless "
+           "loops=whole or products=own."}};
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
@@ -116,17 +198,12 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
   Communicator* const ranks = options.communicator && options.communicator->size() > 1 ? options.communicator : nullptr;
   const auto context = std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, ranks);
   context->whole_loops = common::own_option(options, "loops") == "whole";
-  const std::string products(common::own_option(options, "products"));
-  std::string library = "no cuBLASLt";
-  if (products == "own") return std::make_unique<CudaBackend>(context, ranks, "own products");
-  try {
-    context->device.enter();
-    context->blas = std::make_unique<cuda::Blas>();
-    library = "cuBLASLt " + context->blas->version();
-  } catch (const Error&) {
-    if (products == "cublaslt") throw;
-  }
-  return std::make_unique<CudaBackend>(context, ranks, library);
+  context->device.enter();
+  const std::string_view products = common::own_option(options, "products");
+  const std::string libraries = open_products(*context, products) + ", " +
+                                open_layers(*context, common::own_option(options, "rnn"),
+                                            context->whole_loops || products == "own");
+  return std::make_unique<CudaBackend>(context, ranks, libraries);
 }
 
 }  // namespace unroll

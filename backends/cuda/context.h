@@ -8,6 +8,7 @@
 #include "backends/cuda/device_ranks.h"
 #include "backends/cuda/library/blas.h"
 #include "backends/cuda/library/compiler.h"
+#include "backends/cuda/library/recurrent.h"
 #include "unroll/backend.h"
 
 namespace unroll::cuda {
@@ -33,6 +34,8 @@ struct Context {
   bool graphs;  // runs become CUDA graphs
   bool whole_loops = false;  // loops become one launch where they can
   std::unique_ptr<Blas> blas;  // null: products are own kernels
+  std::unique_ptr<RnnLibrary> rnn;  // null: layers are not claimed
+  std::string why_no_rnn;           // then
   std::unique_ptr<DeviceRanks> ranks;  // null: one
 };
 
@@ -41,8 +44,8 @@ Capabilities capabilities_of(const Limits& limits);
 // Memory of the device.
 class Memory {
  public:
-  Memory(std::shared_ptr<Context> context, std::size_t bytes)
-      : context_(std::move(context)), bytes_(bytes), at_(context_->device.allocate(bytes)) {}
+  Memory(std::shared_ptr<Context> context, std::size_t bytes, const char* what)
+      : context_(std::move(context)), bytes_(bytes), at_(context_->device.allocate(bytes, what)) {}
   ~Memory() { context_->device.release(at_); }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -57,7 +60,7 @@ class Memory {
 
 class DeviceBuffer final : public Buffer {
  public:
-  DeviceBuffer(std::shared_ptr<Context> context, std::size_t bytes) : memory_(std::move(context), bytes) {}
+  DeviceBuffer(std::shared_ptr<Context> context, std::size_t bytes) : memory_(std::move(context), bytes, "buffers") {}
   std::size_t bytes() const override { return memory_.bytes(); }
   CUdeviceptr at() const { return memory_.at(); }
 

@@ -7,7 +7,9 @@
 #include <cstring>
 #include <limits>
 #include <thread>
+#include <utility>
 
+#include "core/support/text/size_text.h"
 #include "unroll/error.h"
 
 namespace unroll::cuda {
@@ -38,11 +40,7 @@ void Device::choose(int index, bool turns) {
                 "Check that nvidia-smi lists the device");
   check(started, "cuInit");
   check(f_.DriverGetVersion(&limits_.driver), "cuDriverGetVersion");
-  if (limits_.driver < k_oldest_driver)
-    throw Error(ErrorKind::device, "cuda",
-                "the driver has CUDA " + version_text(limits_.driver) + "; " + version_text(k_oldest_driver) +
-                    " is needed",
-                "Install NVIDIA's driver, version 525 or newer");
+  if (limits_.driver < k_oldest_driver) refuse_driver(limits_.driver);
   int count = 0, major = 0, minor = 0;
   check(f_.DeviceGetCount(&count), "cuDeviceGetCount");
   if (turns && count > 0) index %= count;
@@ -115,15 +113,34 @@ void Device::wait() const {
   }
 }
 
-CUdeviceptr Device::allocate(std::size_t bytes) const {
+// "arenas of plans 812 MiB, buffers 64 MiB"
+std::string Device::largest_held() const {
+  std::map<std::string, std::size_t> sums;
+  for (const auto& each : held_) sums[each.second.what] += each.second.bytes;
+  std::vector<std::pair<std::size_t, std::string>> list;
+  for (const auto& [what, bytes] : sums) list.emplace_back(bytes, what);
+  std::sort(list.rbegin(), list.rend());
+  std::string text;
+  for (const auto& [bytes, what] : list) text += (text.empty() ? "" : ", ") + what + " " + size_text(bytes);
+  return text.empty() ? "nothing" : text;
+}
+
+CUdeviceptr Device::allocate(std::size_t bytes, const char* what) const {
   CUdeviceptr memory = 0;
   const std::size_t n = std::max<std::size_t>(bytes, 1);
-  check(limits_.has_pools ? f_.MemAllocAsync(&memory, n, stream_) : f_.MemAlloc(&memory, n),
-        "allocating " + std::to_string((n + (1u << 20) - 1) >> 20) + " MiB");
+  const CUresult made = limits_.has_pools ? f_.MemAllocAsync(&memory, n, stream_) : f_.MemAlloc(&memory, n);
+  if (made == CUDA_ERROR_OUT_OF_MEMORY)
+    throw Error(ErrorKind::memory, "cuda",
+                "the device has no " + size_text(n) + " for " + what + ". Of its " + size_text(limits_.memory) +
+                    " this run holds: " + largest_held(),
+                "Use a smaller batch or fewer steps, or close other programs on the device");
+  check(made, "allocating " + size_text(n) + " for " + what);
+  held_[memory] = {n, what};
   return memory;
 }
 
 void Device::release(CUdeviceptr memory) const noexcept {
+  held_.erase(memory);
   if (memory == 0 || f_.CtxSetCurrent(context_) != CUDA_SUCCESS) return;
   if (limits_.has_pools) {
     f_.MemFreeAsync(memory, stream_);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,8 +46,9 @@ class Device {
   using Watch = std::function<void(double seconds)>;
   void set_watch(Watch watch) { watch_ = std::move(watch); }
 
-  // Freed memory may be handed out again at once: work on the stream is in order.
-  CUdeviceptr allocate(std::size_t bytes) const;
+  // Freed memory may be handed out again at once: work on the stream is in order. `what`: for whom, in the plural.
+  // Throws Error(memory), which says what holds the most.
+  CUdeviceptr allocate(std::size_t bytes, const char* what = "buffers") const;
   void release(CUdeviceptr memory) const noexcept;
   void upload(CUdeviceptr to, std::span<const std::byte> from);
   void download(std::span<std::byte> to, CUdeviceptr from) const;
@@ -58,6 +60,11 @@ class Device {
     CUevent copied = nullptr;
     bool in_use = false;
   };
+  struct Held {
+    std::size_t bytes;
+    const char* what;
+  };
+  std::string largest_held() const;
   void choose(int index, bool turns);
   void open();
   void close() noexcept;
@@ -69,6 +76,7 @@ class Device {
   CUstream stream_ = nullptr;
   std::array<Staging, 2> staging_;
   std::size_t next_ = 0;
+  mutable std::map<CUdeviceptr, Held> held_;
   Watch watch_;
 };
 

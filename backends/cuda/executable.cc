@@ -2,6 +2,9 @@
 #include "backends/cuda/executable.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
+#include <utility>
 
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -25,6 +28,29 @@ std::size_t copied_bytes(const Plan& plan) {
   return has_donors ? bytes : 0;
 }
 
+bool transfers(const Command& command) { return command.launch && !command.launch->transfers.empty(); }
+bool refuses(const Command& command) {
+  const LibraryCall* const call = command.launch ? command.launch->library.get() : nullptr;
+  return transfers(command) || (call && call->may_refuse_capture());
+}
+
+std::span<const Command> span_of(const std::vector<Command>& commands, std::size_t begin, std::size_t end) {
+  return std::span<const Command>(commands).subspan(begin, end - begin);
+}
+
+// Commands [begin, end) in parts, those between the ones that are `apart` as graphs.
+template <class Segment>
+std::vector<Segment> segments_of(const std::vector<Command>& commands, std::size_t begin, std::size_t end, bool graphs,
+                                 bool (*apart)(const Command&)) {
+  std::vector<Segment> segments;
+  for (std::size_t last = begin; begin < end; begin = last) {
+    const bool is_apart = apart(commands[begin]);
+    for (last = begin + 1; last < end && apart(commands[last]) == is_apart;) ++last;
+    segments.push_back({begin, last, graphs && !is_apart && last - begin > 1});
+  }
+  return segments;
+}
+
 std::string launches_text(std::int64_t n) { return std::to_string(n) + (n == 1 ? " launch" : " launches"); }
 
 void report_plan(const PlanProgram& program, int depth, std::vector<ReportLine>& lines) {
@@ -35,8 +61,8 @@ void report_plan(const PlanProgram& program, int depth, std::vector<ReportLine>&
                                           launches_text(commands_per_step(*work.body)) +
                                           (work.whole ? ", all in one kernel" : "")
                                     : launches_text(static_cast<std::int64_t>(work.launches.size()));
-    const auto by_library = [](const Launch& launch) { return launch.product != nullptr; };
-    if (std::any_of(work.launches.begin(), work.launches.end(), by_library)) line.implementation += ": cuBLASLt";
+    for (const Launch& launch : work.launches)
+      if (launch.library) line.implementation += ": " + launch.library->name();
     for (const Type& type : node.outputs) line.bytes += type.bytes();
     line.depth = depth;
     line.node = work.node;
@@ -50,10 +76,12 @@ void report_plan(const PlanProgram& program, int depth, std::vector<ReportLine>&
 CudaExecutable::CudaExecutable(std::shared_ptr<Context> context, std::shared_ptr<const Plan> plan)
     : context_(std::move(context)), plan_(std::move(plan)),
       program_(compile_program(plan_, context_->device.limits().multiprocessors, {}, context_->blas.get(),
-                               context_->whole_loops)),
+                               context_->whole_loops, context_->rnn.get())),
       module_(context_->compiler.module(program_.kernels.source(), program_.kernels.count())),
-      arena_(context_, plan_->arena_bytes), constants_(context_, program_.constants.size()),
-      workspace_(context_, program_.workspace_bytes), copies_(context_, copied_bytes(*plan_)) {
+      arena_(context_, plan_->arena_bytes, "arenas of plans"),
+      constants_(context_, program_.constants.size(), "constants"),
+      workspace_(context_, program_.workspace_bytes, "workspace"),
+      copies_(context_, copied_bytes(*plan_), "copies of outputs") {
   context_->device.upload(constants_.at(), program_.constants);
   program_.constants = {};
 }
@@ -82,7 +110,7 @@ CudaExecutable::Recorded& CudaExecutable::recorded_for(const Bindings& bindings)
   made.key = std::move(key);
   made.commands = Recorder(held, program_.kernels).record(*program_.main, frame);
   place_tables(made);
-  made.segments = segments_of(made.commands);
+  made.segments = segments_of<Segment>(made.commands, 0, made.commands.size(), context_->graphs, transfers);
   recorded_.push_front(std::move(made));
   if (recorded_.size() > k_recordings) recorded_.pop_back();
   return recorded_.front();
@@ -101,7 +129,7 @@ void CudaExecutable::place_tables(Recorded& recorded) {
     command.loop->blocks = std::min(command.loop->blocks, resident_blocks(command.loop->kernel));
   }
   if (words.empty()) return;
-  recorded.tables = std::make_unique<Memory>(context_, words.size() * sizeof(std::int64_t));
+  recorded.tables = std::make_unique<Memory>(context_, words.size() * sizeof(std::int64_t), "tables of loops");
   context_->device.upload(recorded.tables->at(), std::as_bytes(std::span(words)));
   for (const auto& [command, at] : places)
     command->operands = {recorded.tables->at() + at + sizeof(std::int64_t), recorded.tables->at() + at};
@@ -122,25 +150,33 @@ unsigned CudaExecutable::resident_blocks(int kernel) const {
 void CudaExecutable::run(const Bindings& bindings) {
   context_->device.enter();
   Recorded& recorded = recorded_for(bindings);
-  for (Segment& s : recorded.segments) {
-    const auto commands = std::span<const Command>(recorded.commands).subspan(s.begin, s.end - s.begin);
-    if (recorded.has_run && s.captures && !s.graph)
-      s.graph = std::make_unique<CapturedGraph>(context_->device, *module_, commands);
+  std::vector<Segment>& segments = recorded.segments;
+  for (std::size_t k = 0; k < segments.size();) {
+    if (recorded.has_run && segments[k].captures && !segments[k].graph && !capture(segments[k], recorded.commands)) {
+      // The calls that refuse stay between graphs.
+      auto parts =
+          segments_of<Segment>(recorded.commands, segments[k].begin, segments[k].end, context_->graphs, refuses);
+      const auto at = segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(k));
+      segments.insert(at, std::make_move_iterator(parts.begin()), std::make_move_iterator(parts.end()));
+      continue;
+    }
+    const Segment& s = segments[k++];
     if (s.graph) s.graph->launch();
-    else enqueue(context_->device, *module_, commands, context_->ranks.get());
+    else enqueue(context_->device, *module_, span_of(recorded.commands, s.begin, s.end), context_->ranks.get());
   }
   recorded.has_run = true;
 }
 
-std::vector<CudaExecutable::Segment> CudaExecutable::segments_of(const std::vector<Command>& commands) const {
-  std::vector<Segment> segments;
-  const auto is_transfer = [&](std::size_t i) { return commands[i].launch && !commands[i].launch->transfers.empty(); };
-  for (std::size_t begin = 0, end = 0; begin < commands.size(); begin = end) {
-    const bool transfers = is_transfer(begin);
-    for (end = begin + 1; end < commands.size() && is_transfer(end) == transfers;) ++end;
-    segments.push_back({begin, end, context_->graphs && !transfers && end - begin > 1});
+// False: a call of a library refuses to be captured.
+bool CudaExecutable::capture(Segment& s, const std::vector<Command>& commands) const {
+  const auto part = span_of(commands, s.begin, s.end);
+  try {
+    s.graph = std::make_unique<CapturedGraph>(context_->device, *module_, part);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::device || std::none_of(part.begin(), part.end(), refuses)) throw;
+    return false;
   }
-  return segments;
 }
 
 std::vector<ReportLine> CudaExecutable::report() const {

@@ -18,7 +18,8 @@ class CudaExecutable final : public Executable {
   std::size_t workspace_bytes() const override;
 
  private:
-  // Of one binding tuple. The first run warms up, the second is captured, but for transfers between ranks.
+  // Of one binding tuple. The first run warms up, the second is captured, but for transfers between ranks and for calls
+  // of a library that refuse it.
   struct Segment {
     std::size_t begin, end;  // of the commands
     bool captures;
@@ -33,7 +34,7 @@ class CudaExecutable final : public Executable {
   };
   void place_tables(Recorded& recorded);
   unsigned resident_blocks(int kernel) const;
-  std::vector<Segment> segments_of(const std::vector<Command>& commands) const;
+  bool capture(Segment& segment, const std::vector<Command>& commands) const;
   Recorded& recorded_for(const Bindings& bindings);
 
   std::shared_ptr<Context> context_;

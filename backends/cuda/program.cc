@@ -14,37 +14,76 @@ namespace {
 using device::LoopOutputs;
 using device::Operand;
 
-std::shared_ptr<PlanProgram> compile_plan(Program& out, std::shared_ptr<const Plan> plan,
-                                          const common::Hazards& hazards, const LoopOutputs& loop,
-                                          int multiprocessors, const Blas* blas, bool whole_loops);
+// A plan, or the body of a loop (then `loop` says what it keeps).
+struct Part {
+  std::shared_ptr<const Plan> plan;
+  const common::Hazards& hazards;
+  const Tf32Values& tf32;
+  const LoopOutputs* loop = nullptr;
+};
+std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const Means& means);
 
 // The body as launches, or of one kernel that runs all steps: then its products are own kernels.
-void compile_body(NodeWork& work, Program& out, const std::shared_ptr<const Plan>& body, const common::Hazards& hazards,
-                  const LoopOutputs& outputs, int multiprocessors, const Blas* blas, bool whole_loops) {
-  if (whole_loops) {
+void compile_body(NodeWork& work, Program& out, const Part& body, const Means& means) {
+  if (means.whole_loops) {
     Program attempt = out;
-    work.body = compile_plan(attempt, body, hazards, outputs, multiprocessors, nullptr, true);
+    work.body = compile_plan(attempt, body, {means.multiprocessors, nullptr, means.rnn, true});
     work.whole = whole_loop(attempt.kernels, *work.body);
     if (work.whole) {
       out = std::move(attempt);
       return;
     }
   }
-  work.body = compile_plan(out, body, hazards, outputs, multiprocessors, blas, whole_loops);
+  work.body = compile_plan(out, body, means);
 }
 
-std::shared_ptr<PlanProgram> compile_plan(Program& out, std::shared_ptr<const Plan> plan,
-                                          const common::Hazards& hazards, const LoopOutputs& loop,
-                                          int multiprocessors, const Blas* blas, bool whole_loops) {
+// Products that run with the node behind them: [epilogue] its work, which takes the place of both.
+class Joined {
+ public:
+  Joined(const Part& part, const Means& means) {
+    if (means.blas) groups_ = blas_groups(*part.plan, part.hazards, part.loop != nullptr);
+  }
+  // Whether the node is such a product.
+  bool takes(std::int32_t node, const common::Hazards& hazards, NodeCompiler& compiler) {
+    for (const BlasGroup& group : groups_) {
+      if (group.product != node) continue;
+      NodeWork work{group.epilogue};
+      if (!compiler.compile(work, group)) return false;
+      work.writes = hazards.tasks[static_cast<std::size_t>(group.epilogue)].writes;
+      for (const std::int32_t each : {group.product, group.epilogue}) {
+        const auto& reads = hazards.tasks[static_cast<std::size_t>(each)].reads;
+        work.reads.insert(work.reads.end(), reads.begin(), reads.end());
+      }
+      works_.emplace(group.epilogue, std::move(work));
+      return true;
+    }
+    return false;
+  }
+  // Null: the node is no epilogue.
+  NodeWork* of(std::int32_t node) {
+    const auto at = works_.find(node);
+    return at == works_.end() ? nullptr : &at->second;
+  }
+
+ private:
+  std::vector<BlasGroup> groups_;
+  std::map<std::int32_t, NodeWork> works_;
+};
+
+std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const Means& means) {
+  const Plan& plan = *part.plan;
   auto made = std::make_shared<PlanProgram>();
-  made->plan = plan;
-  const auto nodes = plan->graph->nodes();
+  made->plan = part.plan;
+  const auto nodes = plan.graph->nodes();
   made->constants.resize(nodes.size());
-  NodeCompiler compiler(out, *plan, multiprocessors, blas);
-  device::set_state_places(made->states, *plan, loop);
-  if (made->states.two_arenas) made->second_arena = compiler.workspace(plan->arena_bytes);
+  NodeCompiler compiler(out, plan, means, part.tf32);
+  compiler.set_constants(made->constants);
+  device::set_state_places(made->states, plan, part.loop ? *part.loop : LoopOutputs{});
+  if (made->states.two_arenas) made->second_arena = compiler.workspace(plan.arena_bytes);
+  Joined joined(part, means);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const Node& node = nodes[n];
+    const auto id = static_cast<std::int32_t>(n);
     device::require_lowered("cuda", node);
     if (node.op == Op::constant) {
       const auto bytes = node.attributes.get<std::shared_ptr<const Tensor>>("value")->bytes();
@@ -52,15 +91,20 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, std::shared_ptr<const Pl
       out.constants.resize(device::aligned(out.constants.size() + std::max<std::size_t>(bytes.size(), 1)));
       if (!bytes.empty()) std::memcpy(out.constants.data() + made->constants[n], bytes.data(), bytes.size());
     }
-    if (hazards.tasks[n].writes.empty()) continue;  // nothing to do, or nothing that is kept
-    NodeWork work{static_cast<std::int32_t>(n)};
-    work.reads = hazards.tasks[n].reads, work.writes = hazards.tasks[n].writes;
+    if (part.hazards.tasks[n].writes.empty()) continue;  // nothing to do, or nothing that is kept
+    if (joined.takes(id, part.hazards, compiler)) continue;
+    if (NodeWork* const work = joined.of(id)) {
+      made->works.push_back(std::move(*work));
+      continue;
+    }
+    NodeWork work{id};
+    work.reads = part.hazards.tasks[n].reads, work.writes = part.hazards.tasks[n].writes;
     if (node.op != Op::scan) {
       compiler.compile(work);
     } else {
       LoopOutputs outputs{scan_layout(node).n_states};
-      for (const Storage& storage : plan->storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
-      compile_body(work, out, plan->bodies[n], *hazards.bodies[n], outputs, multiprocessors, blas, whole_loops);
+      for (const Storage& storage : plan.storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
+      compile_body(work, out, {plan.bodies[n], *part.hazards.bodies[n], part.tf32.body(id), &outputs}, means);
       work.loop = {work.node, work.body, {}};
       for (std::size_t k = 0; k < node.outputs.size(); ++k) {
         const bool lost = !outputs.stored[k] && static_cast<int>(k) >= outputs.n_states;
@@ -75,12 +119,13 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, std::shared_ptr<const Pl
 }  // namespace
 
 Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, Kernels kernels, const Blas* blas,
-                        bool whole_loops) {
+                        bool whole_loops, const RnnLibrary* rnn) {
   Program out;
   out.kernels = std::move(kernels);
   if (plan->weights != WeightFormat::f32) device::refuse("cuda", "keeps weights in f32 only");
   const common::Hazards hazards = common::hazards_of(*plan);
-  out.main = compile_plan(out, std::move(plan), hazards, {}, multiprocessors, blas, whole_loops);
+  const Tf32Values tf32(*plan);
+  out.main = compile_plan(out, {std::move(plan), hazards, tf32}, {multiprocessors, blas, rnn, whole_loops});
   return out;
 }
 

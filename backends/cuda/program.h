@@ -7,10 +7,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/library/blas.h"
+#include "backends/cuda/library/products.h"
+#include "backends/cuda/library/recurrent.h"
 #include "backends/device/walk.h"
 #include "unroll/backend.h"
 
@@ -25,12 +28,12 @@ struct Transfer {
 };
 
 struct Launch {
-  int kernel = -1;  // -1: a product of cuBLASLt, or transfers, one for each operand
+  int kernel = -1;  // -1: a call of a library, or transfers, one for each operand
   device::Operands operands;
   std::vector<std::byte> sizes;  // the struct of sizes, as the kernel gets it
   unsigned blocks = 1, threads = 1;
   std::vector<Transfer> transfers = {};
-  std::shared_ptr<const BlasProduct> product = {};  // operands a, b, c, workspace
+  std::shared_ptr<const LibraryCall> library = {};
 };
 
 struct PlanProgram;
@@ -79,25 +82,40 @@ std::optional<WholeLoop> whole_loop(Kernels& kernels, const PlanProgram& body);
 
 // Throws Error(unsupported) naming the op and the reason.
 // `kernels`: those of other programs, whose module this one shares. `blas`: for products; null: by own kernels.
-// `whole_loops`: loops become one launch where they can.
+// `whole_loops`: loops become one launch where they can. `rnn`: for claimed layers; null: there are none.
 Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, Kernels kernels = {},
-                        const Blas* blas = nullptr, bool whole_loops = false);
+                        const Blas* blas = nullptr, bool whole_loops = false, const RnnLibrary* rnn = nullptr);
+
+// What programs are made with.
+struct Means {
+  int multiprocessors;
+  const Blas* blas;       // null: products are own kernels
+  const RnnLibrary* rnn;  // of claimed layers; null: there are none
+  bool whole_loops;       // loops become one launch where they can
+};
 
 // The launches of the nodes of one plan. program_nodes.cc has those of the ops.
 class NodeCompiler : public device::Lowering {
  public:
-  NodeCompiler(Program& program, const Plan& plan, int multiprocessors, const Blas* blas)
-      : Lowering(plan, program.workspace_bytes), out_(program), multiprocessors_(multiprocessors), blas_(blas) {}
+  // `tf32`: the values of the plan that are tf32 numbers.
+  NodeCompiler(Program& program, const Plan& plan, const Means& means, const Tf32Values& tf32)
+      : Lowering(plan, program.workspace_bytes), out_(program), multiprocessors_(means.multiprocessors),
+        blas_(means.blas), rnn_(means.rnn), tf32_(tf32) {}
   void compile(NodeWork& work);
+  // Where constants lie: PlanPlaces::constants of the plan.
+  void set_constants(std::vector<std::size_t>& offsets) { constants_ = &offsets; }
+  // The product with its epilogue, in one call. False: the library does not take it.
+  bool compile(NodeWork& work, const BlasGroup& group);
 
  private:
+  using Operand = device::Operand;
   using Operands = device::Operands;
   void add(const Printed& printed, Operands operands);
   void add(int kernel, std::vector<std::byte> sizes, std::uint64_t blocks, unsigned threads, Operands operands);
   void expression(common::Expression expression, Operands operands) override;
   void row_group(std::int32_t id);
   void matmul(std::int32_t id);
-  bool library_product(const ProductForm& form, const device::ProductShape& shape, const Node& node, ValueId c);
+  bool library_product(const Node& node, ValueId c, BlasExtras extras = {}, ValueId bias = {});
   void reduce(std::int32_t id);
   void add_reduction(Reduction kind, DType dtype, device::ReductionShape shape, device::Operand from,
                      const device::Operand& to);
@@ -105,11 +123,17 @@ class NodeCompiler : public device::Lowering {
   void scatter_add(std::int32_t id);
   void pack_lengths(std::int32_t id);
   void all_reduce(std::int32_t id);
+  void recurrent(std::int32_t id);  // rnn, gru, lstm and their gradients
+  class RnnNode;
+  Operand constant_block(std::span<const std::byte> bytes);
 
   Program& out_;
   int multiprocessors_;
-  const Blas* blas_;  // null: products are own kernels
+  const Blas* blas_;
+  const RnnLibrary* rnn_;
+  const Tf32Values& tf32_;
   NodeWork* work_ = nullptr;  // that is being compiled
+  std::vector<std::size_t>* constants_ = nullptr;
 };
 
 }  // namespace unroll::cuda

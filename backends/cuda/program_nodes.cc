@@ -75,6 +75,10 @@ void NodeCompiler::compile(NodeWork& work) {
     case Op::scatter_add: return scatter_add(work.node);
     case Op::pack_lengths: return pack_lengths(work.node);
     case Op::all_reduce: return all_reduce(work.node);
+    case Op::rnn:
+    case Op::gru:
+    case Op::lstm:
+    case Op::gradient: return recurrent(work.node);
     default:
       throw Error(ErrorKind::unsupported, "cuda", "has no kernel for " + std::string(op_info(node.op).name),
                   "Use the cpu backend");
@@ -136,17 +140,25 @@ void NodeCompiler::row_group(std::int32_t id) {
       static_cast<std::uint64_t>(blocks), threads, std::move(operands));
 }
 
-bool NodeCompiler::library_product(const ProductForm& form, const device::ProductShape& shape, const Node& node,
-                                   ValueId c) {
-  const std::shared_ptr<const BlasProduct> product = blas_ ? blas_->product(form, shape) : nullptr;
+bool NodeCompiler::library_product(const Node& node, ValueId c, BlasExtras extras, ValueId bias) {
+  if (!blas_) return false;
+  extras.tf32 = tf32_.has(node.inputs[0]) && tf32_.has(node.inputs[1]);
+  const ProductForm form{type(node.inputs[0]).dtype, type(c).dtype, node.inputs.size() > 2};
+  const std::shared_ptr<const BlasProduct> product = blas_->product(form, product_shape(node, c), extras);
   if (!product) return false;
   if (!out_.product_workspace) out_.product_workspace = workspace(product->workspace_bytes());
   if (out_.product_workspace->bytes < product->workspace_bytes()) out_.product_workspace = workspace(k_blas_workspace);
   Launch launch;
   launch.operands = {operand(node.inputs[0]), operand(node.inputs[1]), operand(c), *out_.product_workspace};
-  launch.product = product;
+  if (extras.bias) launch.operands.push_back(operand(bias));
+  launch.library = product;
   work_->launches.push_back(std::move(launch));
   return true;
+}
+
+bool NodeCompiler::compile(NodeWork& work, const BlasGroup& group) {
+  work_ = &work;
+  return library_product(graph().node(group.product), group.result, group.extras, group.bias);
 }
 
 void NodeCompiler::matmul(std::int32_t id) {
@@ -156,7 +168,7 @@ void NodeCompiler::matmul(std::int32_t id) {
   if (result.shape.elements() == 0) return;
   ProductForm form{type(node.inputs[0]).dtype, result.dtype, node.inputs.size() > 2};
   ProductSizes sizes{product_shape(node, c), node.attributes.get_or<bool>("transpose_a", false)};
-  if (library_product(form, sizes.shape, node, c)) return;
+  if (library_product(node, c)) return;
   const std::int64_t outputs = result.shape.elements(), k = std::max<std::int64_t>(sizes.shape.k, 1);
   const std::int64_t parts = product_parts(sizes.shape, multiprocessors_);
   sizes.part = (k + parts - 1) / parts;

@@ -133,9 +133,8 @@ void enqueue(const Device& device, const Module& module, std::span<const Command
       transfer(command, *ranks, device.stream());
       continue;
     }
-    if (launch.product) {
-      launch.product->run(command.operands[0], command.operands[1], command.operands[2], command.operands[3],
-                          device.stream());
+    if (launch.library) {
+      launch.library->run(command.operands, device.stream());
       continue;
     }
     arguments.clear();

@@ -19,7 +19,7 @@ void refuse(const char* backend, const std::string& what) {
 
 void require_lowered(const char* backend, const Node& node) {
   const bool is_claimed = node.attributes.get_or<bool>("claimed", false);
-  if (node.op == Op::gradient || (op_info(node.op).tier == OpTier::composite && !is_claimed))
+  if (!is_claimed && (node.op == Op::gradient || op_info(node.op).tier == OpTier::composite))
     refuse(backend, "runs primitive ops only; the plan contains " + std::string(op_info(node.op).name));
   if (node.op != Op::scan) return;
   const ScanLayout l = scan_layout(node);

@@ -26,7 +26,9 @@ struct PlanPlaces {
   std::shared_ptr<const Plan> plan;
   StatePlaces states = {};                  // of a body
   Operand second_arena = {};                // of a body whose steps use two in turn
-  std::vector<std::size_t> constants = {};  // [node] offset of a constant among the constants of the executable
+  // [node] offset of a constant among the constants of the executable; behind them those of other blocks, to which the
+  // backend's own operands refer.
+  std::vector<std::size_t> constants = {};
   bool copies_output(std::size_t output) const;  // it is computed elsewhere, and not read there by the next step
 };
 

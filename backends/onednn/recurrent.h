@@ -1,57 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // A recurrent composite as oneDNN sees it: one primitive per layer, both directions in one, states and sequences in
-// the layouts they have in the plan.
-// T time, B batch, I input of the layer, H hidden, P output (projection, or H), G gates, L layers, D directions.
+// the layouts they have in the plan. Letters for sizes are those of backends/common/claims/recurrent.h.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "backends/common/claims/recurrent.h"
 #include "backends/onednn/primitives.h"
-#include "unroll/graph.h"
 
 namespace unroll::onednn {
 
-// What a node says, or the node that a gradient node is of.
-struct Recurrent {
-  Op cell;  // rnn, gru, lstm
-  DType dtype;
-  DType format;  // of x, h and the weights inside: f32, or a 16-bit format; c, biases and gradients are f32
-  std::int64_t T, B, I, H, P, L, D;
-  bool bias, relu, reset_after, projects, peephole, lengths;
-  double dropout;
-  std::size_t n_inputs;         // of the forward node
-  std::size_t first_parameter;  // among them
-  std::size_t n_parameters;     // of one layer and direction
-
-  std::int64_t gates() const { return cell == Op::lstm ? 4 : cell == Op::gru ? 3 : 1; }
-  bool has_c() const { return cell == Op::lstm; }
-  std::size_t n_outputs() const { return has_c() ? 3 : 2; }
-  std::int64_t width_in(std::int64_t layer) const { return layer == 0 ? I : D * P; }
-  std::size_t x_elements() const { return static_cast<std::size_t>(T * B * I); }
-  std::size_t y_elements() const { return static_cast<std::size_t>(T * B * D * P); }
-  std::size_t h_elements() const { return static_cast<std::size_t>(L * D * B * P); }  // of all layers
-  std::size_t y_bytes() const { return y_elements() * dtype_bytes(format); }
-};
-Recurrent recurrent_of(const Graph& graph, const Node& node, DType format);
+using common::Parameter;
+using common::position_of;
+using common::Recurrent;  // its format is that of x, h and the weights inside; c, biases and gradients are f32
+using common::recurrent_of;
 
 // Why oneDNN cannot take it, in words; empty when it can, as far as its attributes and types say.
 std::string refusal(const Recurrent& r);
-
-// The parameters of a layer, in the order in which a node lists them.
-enum class Parameter : std::uint8_t {
-  weight_ih,
-  weight_hh,
-  bias_ih,
-  bias_hh,
-  weight_hr,
-  weight_ci,
-  weight_cf,
-  weight_co
-};
-// Position among the parameters of one layer and direction, or -1 when this one is absent.
-int position_of(const Recurrent& r, Parameter parameter);
 
 // gate_order(r)[k] is PyTorch's number of oneDNN's gate k: lstm i f c o is i f g o; gru u r o is z r n.
 std::vector<std::int64_t> gate_order(const Recurrent& r);

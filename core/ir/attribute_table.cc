@@ -69,6 +69,7 @@ constexpr AttributeSpec k_claimed[] = {
     {"saved_bytes", K::integer, true},
     {"scratch_bytes", K::integer, true},
     {"format", K::dtype, true},
+    {"tf32", K::flag, true},
 };
 
 }  // namespace

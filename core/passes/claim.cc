@@ -40,6 +40,7 @@ Claim saving(const Claim& gradient) {
   claim.saved_bytes = gradient.saved_bytes;
   claim.scratch_bytes = gradient.saving_scratch_bytes;
   claim.format = gradient.format;
+  claim.tf32 = gradient.tf32;
   return claim;
 }
 
@@ -116,6 +117,7 @@ Attributes claimed(Attributes attributes, const Claim& claim) {
   if (claim.saved_bytes > 0) attributes.set("saved_bytes", static_cast<std::int64_t>(claim.saved_bytes));
   if (claim.scratch_bytes > 0) attributes.set("scratch_bytes", static_cast<std::int64_t>(claim.scratch_bytes));
   if (claim.format != DType::f32) attributes.set("format", claim.format);
+  if (claim.tf32) attributes.set("tf32", true);
   return attributes;
 }
 

@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 from command import UNROLL, run_checks
 
@@ -70,6 +71,14 @@ def sweeps(folder):
     rows = json.loads((folder / "o.json").read_text())["rows"]
     assert [r["m"] for r in rows if r["product"] == "layer to layer, forward"] == [4, 6], rows
     assert all(g > 0 for r in rows for g in r["gflops"].values()) and len(rows) == 10, rows
+    done = script("sweep.py", "gemm", "--vary", "hidden=4,8", "--batch", 2, "--steps", 2, *QUICK, "--precisions",
+                  "tf32,bf16", "--json", folder / "o.json", "--svg", folder / "o.svg")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((folder / "o.json").read_text())["rows"]
+    assert list(rows[0]["gflops"]) == ["cpu tf32", "cpu bf16"], rows
+    picture = xml.etree.ElementTree.parse(folder / "o.svg").getroot()
+    lines = [line for line in picture.iter() if line.tag.endswith("polyline")]
+    assert len(lines) == 10 and all(len(line.get("points").split()) == 2 for line in lines), len(lines)
 
 
 with tempfile.TemporaryDirectory() as work:

@@ -1,87 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors of the CUDA driver and of NVRTC, through the function table: typed, no crash, and a backend that is opened
-// afterwards works. On the driver of the tests (tests/cuda), or on a device.
+// afterwards works; and what is said of libraries that are missing. On the driver of the tests (tests/cuda), or on a
+// device.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 #include <cstdio>
 #include <string>
 
-#include "backends/cuda/library/functions.h"
+#include "backends/cuda/library/nccl.h"
+#include "tests/core/cuda_hooks.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
+#include "unroll/plan/libraries.h"
 #include "unroll/run.h"
 
 using namespace unroll;
 using namespace unroll::cuda;
+using namespace unroll::cuda_hooks;
 
 namespace {
 
-struct Fault {
-  int calls = 0;   // so far
-  int due = -1;    // number of the call that fails; -1: none
-  bool memory = false;
-  const char* failed = nullptr;
-};
-Fault& fault() {
-  static Fault state;
-  return state;
-}
-
-constexpr const char* k_names[] = {
-#define X(name) "cu" #name,
-    UNROLL_CUDA_DRIVER_FUNCTIONS(X)
-#undef X
-#define X(name) "nvrtc" #name,
-    UNROLL_CUDA_COMPILER_FUNCTIONS(X)
-#undef X
-};
-enum Number : int {
-#define X(name) cu_##name,
-  UNROLL_CUDA_DRIVER_FUNCTIONS(X)
-#undef X
-#define X(name) nvrtc_##name,
-  UNROLL_CUDA_COMPILER_FUNCTIONS(X)
-#undef X
-};
-
-void injected(CUresult& result) { result = fault().memory ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_LAUNCH_FAILED; }
-void injected(nvrtcResult& result) {
-  result = fault().memory ? NVRTC_ERROR_OUT_OF_MEMORY : NVRTC_ERROR_INTERNAL_ERROR;
-}
-
-// Puts itself before an entry that returns a result.
-template <int N, class F>
-struct Hook {
-  static void install(F&) {}
-};
-template <int N, class R, class... A>
-struct Hook<N, R (*)(A...)> {
-  static inline R (*real)(A...) = nullptr;
-  static R call(A... arguments) {
-    if (fault().calls++ != fault().due) return real(arguments...);
-    fault().failed = k_names[N];
-    R result;
-    injected(result);
-    return result;
-  }
-  static void install(R (*&entry)(A...)) {
-    real = entry;
-    entry = call;
-  }
-};
-template <int N, class... A>
-struct Hook<N, const char* (*)(A...)> {
-  static void install(const char* (*&)(A...)) {}
-};
-void tamper(Functions& f) {
-#define X(name) Hook<cu_##name, decltype(f.name)>::install(f.name);
-  UNROLL_CUDA_DRIVER_FUNCTIONS(X)
-#undef X
-#define X(name) Hook<nvrtc_##name, decltype(f.compiler.name)>::install(f.compiler.name);
-  UNROLL_CUDA_COMPILER_FUNCTIONS(X)
-#undef X
-}
 void make_old(Functions& f) {
   f.DriverGetVersion = [](int* version) {
     *version = 11080;
@@ -141,9 +80,46 @@ TEST_CASE("what is missing is named, with its fix") {
   CHECK(work() == k_wanted);
 }
 
+TEST_CASE("every library is listed with its version, or what is missing and the fix, also several at once") {
+  const auto listed = [] {
+    std::string text;
+    for (const LibraryStatus& status : list_libraries())
+      text += status.name + (status.available ? ": " : " missing: ") + status.detail + "\n";
+    return text;
+  };
+  const bool has_shim = contains(listed(), "cuDNN: 9.19");
+  if (has_shim)
+    CHECK(listed() == "driver: CUDA 13.0\nNVRTC: 13.0\ncuBLASLt: 13.1\ncuDNN: 9.19\nNCCL: " +
+                          listed().substr(listed().find("NCCL: ") + 6));
+  const Libraries real = libraries();
+  const BlasLibraries real_blas = blas_libraries();
+  const DnnLibraries real_dnn = dnn_libraries();
+  const NcclLibraries real_nccl = nccl_libraries();
+  libraries() = {"libcuda-absent.so", {"libnvrtc-absent.so", "libnvrtc-absent.so", "libnvrtc-absent.so"}};
+  blas_libraries() = {{"libblas-absent.so", "libblas-absent.so", "libblas-absent.so"}};
+  dnn_libraries() = {{"libdnn-absent.so", "libdnn-absent.so"}};
+  nccl_libraries() = {{"libnccl-absent.so", "libnccl-absent.so"}};
+  const std::string missing = listed();
+  for (const char* part : {"driver missing: ", "no libcuda-absent.so", "Install NVIDIA's driver", "NVRTC missing: ",
+                           "no libnvrtc-absent.so", "Install NVRTC", "cuBLASLt missing: ", "no libblas-absent.so",
+                           "Install cuBLAS", "cuDNN missing: ", "no libdnn-absent.so", "Install cuDNN 9",
+                           "NCCL missing: ", "no libnccl-absent.so"}) {
+    CAPTURE(part);
+    CHECK(contains(missing, part));
+  }
+  libraries() = real, blas_libraries() = real_blas, dnn_libraries() = real_dnn, nccl_libraries() = real_nccl;
+  if (!has_shim) return;
+  set_dnn_tamper([](DnnFunctions& f) { f.GetVersion = [] { return std::size_t{91900}; }; });
+  CHECK(contains(listed(), "cuDNN: 9.19"));
+  set_dnn_tamper(nullptr);
+  setenv("UNROLL_SHIM_DRIVER", "11080", 1);
+  CHECK(contains(listed(), "the driver has CUDA 11.8; 12.0 is needed"));
+  unsetenv("UNROLL_SHIM_DRIVER");
+}
+
 TEST_CASE("each call that fails gives a typed error and no crash") {
   if (const std::string why = absent(); !why.empty()) return void(std::printf("skipped: %s\n", why.c_str()));
-  set_tamper(tamper);
+  set_tamper(tamper_driver);
   fault() = {};
   REQUIRE(work() == k_wanted);
   const int n = fault().calls;

@@ -2,11 +2,14 @@
 // The entry points of libcublasLt.so.13, for tests without devices. Products are sums in the order of k. What the
 // library forbids is an error here, with a line on stderr: objects that are not there, attributes of another size,
 // leading dimensions that are too short, an algorithm of another product or for better aligned addresses than these,
-// too little workspace, memory that is not allocated. Only what the backend calls is there.
+// too little workspace, memory that is not allocated, a bias that is missing or not aligned, an epilogue in f64. What
+// it would do in silence is an error, too: operands that tf32 rounds. Only what the backend calls is there.
 //
 // Environment: UNROLL_SHIM_BLAS_WORKSPACE, the bytes that every algorithm asks for.
 #include <cuda.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,12 +20,10 @@
 #include <vector>
 
 #include "backends/cuda/library/blas.h"
-#include "core/support/formats.h"
+#include "tests/cuda/elements.h"
 #include "tests/cuda/late_work.h"
 
 using namespace unroll::cuda;
-using unroll::Bf16;
-using unroll::F16;
 using blas::Compute;
 using blas::Status;
 using blas::Type;
@@ -33,6 +34,10 @@ struct Operation {
   Compute compute;
   Type scale;
   bool transpose[2] = {};
+  blas::Epilogue epilogue = blas::Epilogue::none;
+  const void* bias = nullptr;
+  bool has_bias() const { return (static_cast<unsigned>(epilogue) & static_cast<unsigned>(Epilogue::bias)) != 0; }
+  bool has_relu() const { return (static_cast<unsigned>(epilogue) & static_cast<unsigned>(Epilogue::relu)) != 0; }
 };
 struct Layout {
   Type type;
@@ -91,24 +96,16 @@ Status read(T& to, const void* from, std::size_t bytes, const void* object) {
   return Status::success;
 }
 
-std::size_t width(Type type) { return type == Type::f64 ? 8 : type == Type::f32 ? 4 : 2; }
-
-double loaded(Type type, const void* base, std::int64_t i) {
-  switch (type) {
-    case Type::f64: return static_cast<const double*>(base)[i];
-    case Type::f32: return static_cast<double>(static_cast<const float*>(base)[i]);
-    case Type::bf16: return static_cast<double>(to_float(static_cast<const Bf16*>(base)[i]));
-    case Type::f16: return static_cast<double>(to_float(static_cast<const F16*>(base)[i]));
-  }
-  return 0;
+unroll::DType dtype_of(Type type) {
+  return type == Type::f64    ? unroll::DType::f64
+         : type == Type::f16  ? unroll::DType::f16
+         : type == Type::bf16 ? unroll::DType::bf16
+                              : unroll::DType::f32;
 }
+std::size_t width(Type type) { return unroll::shim::width_of(dtype_of(type)); }
+double loaded(Type type, const void* base, std::int64_t i) { return unroll::shim::loaded(dtype_of(type), base, i); }
 void store(Type type, void* base, std::int64_t i, double value) {
-  switch (type) {
-    case Type::f64: static_cast<double*>(base)[i] = value; return;
-    case Type::f32: static_cast<float*>(base)[i] = static_cast<float>(value); return;
-    case Type::bf16: static_cast<Bf16*>(base)[i] = unroll::to_bf16(value); return;
-    case Type::f16: static_cast<F16*>(base)[i] = unroll::to_f16(value); return;
-  }
+  unroll::shim::store(dtype_of(type), base, i, value);
 }
 
 struct Product {
@@ -139,14 +136,21 @@ Status refusal(const blas::Operation* operation, const blas::Layout* a, const bl
   if (a->type != b->type || operation->scale != (wide ? Type::f64 : Type::f32) || (a->type == Type::f64) != wide ||
       (d->type != a->type && !(halves && d->type == Type::f32)))
     return complain(Status::not_supported, "types that do not go together");
+  if (operation->compute == Compute::tf32 && a->type != Type::f32)
+    return complain(Status::not_supported, "tf32 of other numbers than f32");
+  if (operation->epilogue != blas::Epilogue::none && (wide || d->batches > 1))
+    return complain(Status::not_supported, "an epilogue in f64, or of several matrices with one bias");
+  if (operation->has_bias() && (!operation->bias || reinterpret_cast<std::uintptr_t>(operation->bias) % 16 != 0))
+    return complain(Status::invalid_value, "a bias that is missing, or no multiple of 16 bytes");
   return Status::success;
 }
 
 // What an algorithm keeps of the product that it was proposed for.
 blas::Algorithm algorithm_of(const Product& p, std::uint32_t alignment) {
   const auto word = [](auto x) { return static_cast<std::uint64_t>(x); };
-  return {{0x756e726f6c6cu, word(p.m()), word(p.n()), word(p.k()), word(p.a.type), word(p.d.type), word(p.d.batches),
-           alignment}};
+  const std::uint64_t types = word(p.a.type) | word(p.d.type) << 8 | word(p.operation.compute) << 16;
+  return {{0x756e726f6c6cu, word(p.m()), word(p.n()), word(p.k()), types, word(p.operation.epilogue),
+           word(p.d.batches), alignment}};
 }
 
 // Bytes from the first to the last element of all matrices.
@@ -158,6 +162,16 @@ std::size_t extent(const blas::Layout& l) {
 // Element (row, column) of matrix `batch` as the product sees it.
 std::int64_t place(const blas::Layout& l, bool transposed, std::int64_t batch, std::int64_t row, std::int64_t column) {
   return batch * l.stride + (transposed ? column + row * l.leading : row + column * l.leading);
+}
+// Whether tf32 keeps all elements of a matrix as they are.
+bool is_tf32(const blas::Layout& l, const void* base) {
+  for (std::int64_t batch = 0; batch < l.batches; ++batch)
+    for (std::int64_t column = 0; column < static_cast<std::int64_t>(l.columns); ++column)
+      for (std::int64_t row = 0; row < static_cast<std::int64_t>(l.rows); ++row) {
+        const double x = loaded(l.type, base, place(l, false, batch, row, column));
+        if (x == x && unroll::round_to(unroll::k_tf32, x) != x) return false;
+      }
+  return true;
 }
 void multiply(const Product& p, const void* a, const void* b, void* d) {
   const bool is_wide = p.operation.compute == Compute::f64;
@@ -172,6 +186,9 @@ void multiply(const Product& p, const void* a, const void* b, void* d) {
           if (is_wide) wide += x * y;
           else sum += static_cast<float>(x) * static_cast<float>(y);
         }
+        // The bias goes along the rows of d, which lies by columns.
+        if (p.operation.has_bias()) sum += static_cast<float>(loaded(p.d.type, p.operation.bias, i));
+        if (p.operation.has_relu() && sum < 0) sum = 0;
         store(p.d.type, d, place(p.d, false, batch, i, j), is_wide ? wide : static_cast<double>(sum));
       }
 }
@@ -186,6 +203,9 @@ std::size_t unroll_shim_blas_objects() {
   return objects().size();
 }
 int unroll_shim_blas_products = 0;
+// Of them those with an epilogue, and those in tf32.
+int unroll_shim_blas_epilogues = 0;
+int unroll_shim_blas_tf32 = 0;
 
 std::size_t cublasLtGetVersion() { return 130100; }
 Status cublasLtCreate(blas::Context** context) { return made(new blas::Context, context); }
@@ -196,6 +216,8 @@ Status cublasLtMatmulDescCreate(blas::Operation** operation, Compute compute, Ty
 Status cublasLtMatmulDescDestroy(blas::Operation* operation) { return destroyed(operation); }
 Status cublasLtMatmulDescSetAttribute(blas::Operation* operation, blas::OperationAttribute attribute, const void* from,
                                       std::size_t bytes) {
+  if (attribute == blas::OperationAttribute::epilogue) return read(operation->epilogue, from, bytes, operation);
+  if (attribute == blas::OperationAttribute::bias) return read(operation->bias, from, bytes, operation);
   std::int32_t value = 0;
   if (const Status s = read(value, from, bytes, operation); s != Status::success) return s;
   if (value != 0 && value != 1) return complain(Status::invalid_value, "an operation");
@@ -229,10 +251,15 @@ Status cublasLtMatmulAlgoGetHeuristic(blas::Context* context, blas::Operation* o
   if (const Status s = refusal(operation, a, b, c, d); s != Status::success) return s;
   if (preference->schemes & 1u) return complain(Status::not_supported, "sums in the order in which parts are done");
   const char* const text = std::getenv("UNROLL_SHIM_BLAS_WORKSPACE");
-  *found = {};
-  found->workspace_bytes = text ? static_cast<std::size_t>(std::atoll(text)) : 64;
-  *n = found->workspace_bytes <= preference->workspace;
-  found->algorithm = algorithm_of({*operation, *a, *b, *d}, preference->alignment);
+  // The first proposal cannot run, as sometimes in the library.
+  *n = std::min(wanted, 2);
+  for (int k = 0; k < *n; ++k) {
+    found[k] = {};
+    found[k].workspace_bytes = text ? static_cast<std::size_t>(std::atoll(text)) : 64;
+    found[k].algorithm = algorithm_of({*operation, *a, *b, *d}, preference->alignment);
+  }
+  if (*n == 2) found[0].state = Status::not_supported;
+  if (found[0].workspace_bytes > preference->workspace) *n = 0;
   return Status::success;
 }
 Status cublasLtMatmul(blas::Context* context, blas::Operation* operation, const void* alpha, const void* a,
@@ -259,8 +286,17 @@ Status cublasLtMatmul(blas::Context* context, blas::Operation* operation, const 
   if (!allocated(a, extent(p.a)) || !allocated(b, extent(p.b)) || !allocated(d, extent(p.d)) ||
       !allocated(workspace, workspace_bytes))
     return complain(Status::invalid_value, "memory that is not allocated");
+  const std::size_t bias_bytes = static_cast<std::size_t>(p.m()) * width(p.d.type);
+  if (p.operation.has_bias() && !allocated(p.operation.bias, bias_bytes))
+    return complain(Status::invalid_value, "a bias that is not allocated");
   ++unroll_shim_blas_products;
+  if (p.operation.epilogue != blas::Epilogue::none) ++unroll_shim_blas_epilogues;
+  if (p.operation.compute == Compute::tf32) ++unroll_shim_blas_tf32;
   const auto work = [p, a, b, d, workspace, workspace_bytes] {
+    if (p.operation.compute == Compute::tf32 && (!is_tf32(p.a, a) || !is_tf32(p.b, b))) {
+      complain(Status::execution_failed, "operands that tf32 rounds");
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
     if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
     multiply(p, a, b, d);
     return CUDA_SUCCESS;

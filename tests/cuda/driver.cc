@@ -538,6 +538,10 @@ CUresult unroll_shim_work(CUstream stream, std::function<CUresult()> work, const
     return complain(CUDA_ERROR_INVALID_VALUE, "a library's call outside of allocated memory");
   return work ? put(stream, std::move(work)) : CUDA_SUCCESS;
 }
+bool unroll_shim_captures(CUstream stream) {
+  const std::lock_guard lock(driver().mutex);
+  return stream->captures;
+}
 CUresult unroll_shim_put(CUstream stream, std::function<CUresult()> work, const void* memory, std::size_t bytes) {
   {
     const std::lock_guard lock(driver().mutex);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nccl.cc and cublaslt.cc need of the driver beside it.
+// What nccl.cc, cublaslt.cc and cudnn.cc need of the driver beside it.
 #pragma once
 
 #include <cuda.h>
@@ -14,3 +14,4 @@ extern "C++" CUresult unroll_shim_put(CUstream stream, std::function<CUresult()>
 // The same for work that a graph may have.
 extern "C++" CUresult unroll_shim_work(CUstream stream, std::function<CUresult()> work, const void* memory,
                                        std::size_t bytes);
+extern "C++" bool unroll_shim_captures(CUstream stream);

@@ -38,7 +38,7 @@ PUBLIC_ROOMS = {
     "ir": "graph ops plan/cell_equations plan/row_sums",
     "nn": "scope",
     "autodiff": "autodiff",
-    "passes": "backend plan/cxx_source plan/plan_hash plan/product_groups plan/scan_form plan/work run",
+    "passes": "backend plan/cxx_source plan/libraries plan/plan_hash plan/product_groups plan/scan_form plan/work run",
     "train": "train/checks train/compare train/lever train/optimizer train/options train/reports train/task trainer",
     "data": "data/data_check data/dataset data/text_scores",
     "model": "model network stream",

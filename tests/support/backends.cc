@@ -54,6 +54,7 @@ constexpr struct {
     {"vulkan", "sizes", "UNROLL_VULKAN_SIZES"},
     {"cuda", "products", "UNROLL_CUDA_PRODUCTS"},
     {"cuda", "loops", "UNROLL_CUDA_LOOPS"},
+    {"cuda", "rnn", "UNROLL_CUDA_RNN"},
 };
 BackendOptions with_environment(const std::string& name, BackendOptions options) {
   for (const auto& each : k_environment)

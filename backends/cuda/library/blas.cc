@@ -43,14 +43,25 @@ void check(Status status, const char* what) {
                      : "Run again; the backend's option products = own does without cuBLASLt");
 }
 
-void fill(BlasFunctions& f) {
+}  // namespace
+
+BlasFunctions open_blas() {
+  BlasFunctions f;
   const OpenLibrary library(blas_libraries().names, "cuBLASLt", k_blas_fix);
 #define X(name, ...) library.find(f.name, "cublasLt" #name);
   UNROLL_BLAS_FUNCTIONS(X)
 #undef X
   library.find(f.GetVersion, "cublasLtGetVersion");
   if (blas_tamper()) blas_tamper()(f);
+  return f;
 }
+
+std::string blas_version(const BlasFunctions& f) {
+  const std::size_t version = f.GetVersion();  // 130100 is 13.1.0
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
+}
+
+namespace {
 
 blas::Type type_of(DType dtype) {
   switch (dtype) {
@@ -74,6 +85,12 @@ std::optional<Stored> stored(std::int64_t rows, std::int64_t columns, std::int64
   return std::nullopt;
 }
 
+blas::Epilogue epilogue_of(const BlasExtras& extras) {
+  using E = blas::Epilogue;
+  if (extras.bias) return extras.relu ? E::bias_relu : E::bias;
+  return extras.relu ? E::relu : E::none;
+}
+
 }  // namespace
 
 BlasLibraries& blas_libraries() {
@@ -91,76 +108,98 @@ BlasProduct::~BlasProduct() {
 
 std::size_t BlasProduct::workspace_bytes() const { return std::max(aligned_.workspace_bytes, any_.workspace_bytes); }
 
-// The first one that the library proposes where all addresses are multiples of `alignment`; none: it has none.
+template <class T>
+void BlasProduct::set(blas::OperationAttribute attribute, const T& value) const {
+  check(library_->f.MatmulDescSetAttribute(operation_, attribute, &value, sizeof value), "MatmulDescSetAttribute");
+}
+
+// The first of the library's proposals where all addresses are multiples of `alignment`; none: it has none.
 std::optional<blas::Heuristic> BlasProduct::algorithm(std::size_t alignment) const {
   const BlasFunctions& f = library_->f;
   blas::Preference* preference = nullptr;
   check(f.MatmulPreferenceCreate(&preference), "MatmulPreferenceCreate");
   const std::unique_ptr<blas::Preference, Status (*)(blas::Preference*)> owner(preference, f.MatmulPreferenceDestroy);
-  const auto set = [&](blas::PreferenceAttribute attribute, const auto& value) {
+  const auto prefer = [&](blas::PreferenceAttribute attribute, const auto& value) {
     check(f.MatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value), "MatmulPreferenceSetAttribute");
   };
   using A = blas::PreferenceAttribute;
-  set(A::workspace_bytes, static_cast<std::uint64_t>(k_blas_workspace));
-  set(A::reduction_schemes, blas::k_reduction_schemes);
+  prefer(A::workspace_bytes, static_cast<std::uint64_t>(k_blas_workspace));
+  prefer(A::reduction_schemes, blas::k_reduction_schemes);
   for (const A each : {A::alignment_a, A::alignment_b, A::alignment_c, A::alignment_d})
-    set(each, static_cast<std::uint32_t>(alignment));
-  blas::Heuristic found;
+    prefer(each, static_cast<std::uint32_t>(alignment));
+  blas::Heuristic found[k_proposals];
   int n = 0;
   const Status status =
-      f.MatmulAlgoGetHeuristic(library_->context, operation_, a_, b_, c_, c_, preference, 1, &found, &n);
-  if (status == Status::not_supported || (status == Status::success && (n == 0 || found.state != Status::success)))
-    return std::nullopt;
+      f.MatmulAlgoGetHeuristic(library_->context, operation_, a_, b_, c_, c_, preference, k_proposals, found, &n);
+  if (status == Status::not_supported) return std::nullopt;
   check(status, "MatmulAlgoGetHeuristic");
-  return found;
+  const auto runs = [](const blas::Heuristic& proposal) {
+    return proposal.state == Status::success && proposal.workspace_bytes <= k_blas_workspace;
+  };
+  const auto end = found + std::clamp(n, 0, k_proposals);
+  const auto first = std::find_if(found, end, runs);
+  return first == end ? std::nullopt : std::optional(*first);
 }
 
-void BlasProduct::run(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdeviceptr workspace, CUstream stream) const {
+std::string BlasProduct::name() const {
+  std::string text = "cuBLASLt";
+  if (extras_.tf32) text += " in tf32";
+  if (extras_.bias) text += ", with bias";
+  if (extras_.relu) text += extras_.bias ? " and relu" : ", with relu";
+  return text + advised_;
+}
+
+void BlasProduct::run(std::span<const CUdeviceptr> operands, CUstream stream) const {
   const float one = 1, zero = 0;
   const double wide_one = 1, wide_zero = 0;
+  const CUdeviceptr a = operands[0], b = operands[1], c = operands[2];
   const bool aligned = (a | b | c) % k_alignment == 0;
   const blas::Heuristic& algorithm = aligned ? aligned_ : any_;
   const auto at = [](CUdeviceptr address) { return reinterpret_cast<void*>(address); };
+  if (extras_.bias) set(blas::OperationAttribute::bias, at(operands[4]));
   check(library_->f.Matmul(library_->context, operation_,
                            is_double_ ? static_cast<const void*>(&wide_one) : static_cast<const void*>(&one), at(b), a_,
                            at(a), b_,
                            is_double_ ? static_cast<const void*>(&wide_zero) : static_cast<const void*>(&zero), at(c),
-                           c_, at(c), c_, &algorithm.algorithm, at(workspace), algorithm.workspace_bytes, stream),
+                           c_, at(c), c_, &algorithm.algorithm, at(operands[3]), algorithm.workspace_bytes, stream),
         "Matmul");
 }
 
 Blas::Blas() {
   const auto library = std::make_shared<BlasLibrary>();
-  fill(library->f);
+  library->f = open_blas();
   check(library->f.Create(&library->context), "Create");
   library_ = library;
 }
 
-std::string Blas::version() const {
-  const std::size_t version = library_->f.GetVersion();  // 130100 is 13.1.0
-  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
-}
+std::string Blas::version() const { return blas_version(library_->f); }
 
-std::shared_ptr<const BlasProduct> Blas::product(const ProductForm& form, const device::ProductShape& shape) const {
+std::shared_ptr<const BlasProduct> Blas::product(const ProductForm& form, const device::ProductShape& shape,
+                                                 const BlasExtras& extras) const {
   const device::Axes& batch = shape.matrices;
+  const bool is_double = form.operands == DType::f64, has_epilogue = extras.bias || extras.relu;
+  if (has_epilogue && (is_double || !batch.sizes.empty())) return nullptr;
   if (form.has_rows || batch.sizes.size() > 1 || std::min({shape.m, shape.n, shape.k}) < 1) return nullptr;
   const auto a = stored(shape.m, shape.k, shape.a_row, shape.a_column);
   const auto b = stored(shape.k, shape.n, shape.b_row, shape.b_column);
   const auto c = stored(shape.m, shape.n, shape.c_row, 1);
   if (!a || !b || !c || c->transposed) return nullptr;
   const BlasFunctions& f = library_->f;
-  const std::shared_ptr<BlasProduct> made(new BlasProduct(library_));
-  made->is_double_ = form.operands == DType::f64;
-  check(f.MatmulDescCreate(&made->operation_, made->is_double_ ? blas::Compute::f64 : blas::Compute::f32,
-                           made->is_double_ ? blas::Type::f64 : blas::Type::f32),
+  const std::int64_t multiple = is_half(form.operands) ? 8 : extras.tf32 ? 4 : 1;
+  const std::shared_ptr<BlasProduct> made(
+      new BlasProduct(library_, extras, advice(multiple, {{"M", shape.m}, {"N", shape.n}, {"K", shape.k}})));
+  made->is_double_ = is_double;
+  const blas::Compute compute = is_double ? blas::Compute::f64
+                                : extras.tf32 && form.operands == DType::f32 ? blas::Compute::tf32
+                                                                             : blas::Compute::f32;
+  check(f.MatmulDescCreate(&made->operation_, compute, is_double ? blas::Type::f64 : blas::Type::f32),
         "MatmulDescCreate");
   // The library's a is our b, and the other way round.
-  const auto transpose = [&](blas::OperationAttribute which, bool transposed) {
-    const std::int32_t operation = transposed;
-    check(f.MatmulDescSetAttribute(made->operation_, which, &operation, sizeof operation), "MatmulDescSetAttribute");
-  };
-  transpose(blas::OperationAttribute::transpose_a, b->transposed);
-  transpose(blas::OperationAttribute::transpose_b, a->transposed);
+  made->set(blas::OperationAttribute::transpose_a, std::int32_t{b->transposed});
+  made->set(blas::OperationAttribute::transpose_b, std::int32_t{a->transposed});
+  if (has_epilogue) made->set(blas::OperationAttribute::epilogue, epilogue_of(extras));
+  // Proposals depend on the alignment of the bias: any address will do that run() may get.
+  if (extras.bias) made->set(blas::OperationAttribute::bias, reinterpret_cast<const void*>(k_bias_alignment));
   const auto lay = [&](blas::Layout*& layout, DType dtype, const Stored& s, std::size_t operand) {
     check(f.MatrixLayoutCreate(&layout, type_of(dtype), static_cast<std::uint64_t>(s.rows),
                                static_cast<std::uint64_t>(s.columns), s.leading),

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/library/call.h"
 
 namespace unroll::cuda {
 
@@ -35,8 +36,9 @@ struct Heuristic {  // cublasLtMatmulHeuristicResult_t
   int reserved[4] = {};
 };
 enum class Type : int { f32 = 0, f64 = 1, f16 = 2, bf16 = 14 };  // cudaDataType
-enum class Compute : int { f32 = 68, f64 = 70 };                 // cublasComputeType_t
-enum class OperationAttribute : int { transpose_a = 3, transpose_b = 4 };
+enum class Compute : int { f32 = 68, f64 = 70, tf32 = 77 };      // cublasComputeType_t
+enum class OperationAttribute : int { transpose_a = 3, transpose_b = 4, epilogue = 7, bias = 8 };
+enum class Epilogue : std::uint32_t { none = 1, relu = 2, bias = 4, bias_relu = 6 };  // cublasLtEpilogue_t
 enum class LayoutAttribute : int { batch_count = 5, batch_stride = 6 };
 enum class PreferenceAttribute : int { workspace_bytes = 1, reduction_schemes = 3, alignment_a = 5, alignment_b = 6,
                                        alignment_c = 7, alignment_d = 8 };
@@ -80,25 +82,44 @@ BlasLibraries& blas_libraries();
 using BlasTamper = void (*)(BlasFunctions& functions);
 void set_blas_tamper(BlasTamper tamper);
 
+// Opens the library on the first call and keeps it. Throws Error(device), which names what is missing and its fix.
+BlasFunctions open_blas();
+std::string blas_version(const BlasFunctions& functions);  // "13.1"
+
 struct BlasLibrary;
 
-// A product of one form and size. The library sees every matrix by columns: c^T [n, m] = b^T a^T.
-class BlasProduct {
+// What the library does with c before it stores it, element by element.
+struct BlasExtras {
+  bool bias = false;  // adds [n], the same in every row, of the dtype of c, at a multiple of k_bias_alignment bytes
+  bool relu = false;  // afterwards
+  bool tf32 = false;  // the operands are tf32 numbers in f32, whose products tensor cores compute without an error
+};
+inline constexpr std::size_t k_bias_alignment = 16;
+
+// A product of one form and size. The library sees every matrix by columns: c^T [n, m] = b^T a^T. Its bias goes along
+// the rows of a matrix, which are the columns of ours.
+class BlasProduct final : public LibraryCall {
  public:
-  ~BlasProduct();
+  ~BlasProduct() override;
   BlasProduct(const BlasProduct&) = delete;
   BlasProduct& operator=(const BlasProduct&) = delete;
-  // Bytes that run() needs at `workspace`, at most k_blas_workspace.
+  // Bytes that run() needs at its workspace, at most k_blas_workspace.
   std::size_t workspace_bytes() const;
-  // Throws Error(memory) or Error(device).
-  void run(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdeviceptr workspace, CUstream stream) const;
+  std::string name() const override;
+  // Operands a, b, c, workspace, [bias].
+  void run(std::span<const CUdeviceptr> operands, CUstream stream) const override;
 
  private:
   friend class Blas;
-  explicit BlasProduct(std::shared_ptr<const BlasLibrary> library) : library_(std::move(library)) {}
+  BlasProduct(std::shared_ptr<const BlasLibrary> library, const BlasExtras& extras, std::string advised)
+      : library_(std::move(library)), extras_(extras), advised_(std::move(advised)) {}
   std::optional<blas::Heuristic> algorithm(std::size_t alignment) const;
+  template <class T>
+  void set(blas::OperationAttribute attribute, const T& value) const;
 
   std::shared_ptr<const BlasLibrary> library_;
+  BlasExtras extras_;
+  std::string advised_;
   blas::Operation* operation_ = nullptr;
   blas::Layout *a_ = nullptr, *b_ = nullptr, *c_ = nullptr;
   bool is_double_ = false;
@@ -106,6 +127,7 @@ class BlasProduct {
 };
 
 inline constexpr std::size_t k_blas_workspace = std::size_t{32} << 20;
+inline constexpr int k_proposals = 8;  // that the library is asked for
 
 // cuBLASLt on the device of the current context.
 class Blas {
@@ -114,9 +136,11 @@ class Blas {
   Blas();
   std::string version() const;
   // Null for what the library does not do: rows that are counted on the device, an axis without unit stride, more than
-  // one leading axis, sums of no terms. Its algorithm is the first one that the library proposes, so that a run can be
-  // repeated bit by bit on the same device with the same version.
-  std::shared_ptr<const BlasProduct> product(const ProductForm& form, const device::ProductShape& shape) const;
+  // one leading axis, sums of no terms; extras in f64, or with a leading axis. Its algorithm is the first of the
+  // library's proposals that it can run. No timing chooses, so that a run can be repeated bit by bit on the same device
+  // with the same version, in any process.
+  std::shared_ptr<const BlasProduct> product(const ProductForm& form, const device::ProductShape& shape,
+                                             const BlasExtras& extras = {}) const;
 
  private:
   std::shared_ptr<const BlasLibrary> library_;

@@ -18,7 +18,9 @@ Tamper& tamper() {
   return set;
 }
 
-void find_driver(Functions& f) {
+}  // namespace
+
+void open_driver(Functions& f) {
   const OpenLibrary library(std::span(&libraries().driver, 1), "the driver", k_driver_fix);
   using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
   const auto get = reinterpret_cast<GetProcAddress>(library.find_any("cuGetProcAddress_v2"));
@@ -33,8 +35,6 @@ void find_driver(Functions& f) {
   UNROLL_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
 }
-
-}  // namespace
 
 void set_tamper(Tamper function) { tamper() = function; }
 
@@ -52,7 +52,7 @@ void open_compiler(Functions& f) {
 
 Functions open_functions() {
   Functions f;
-  find_driver(f);
+  open_driver(f);
   open_compiler(f);
   if (tamper()) tamper()(f);
   return f;
@@ -76,6 +76,12 @@ void check(const Functions& f, nvrtcResult result, const std::string& what) {
   const char* const text = f.compiler.GetErrorString(result);
   throw Error(result == NVRTC_ERROR_OUT_OF_MEMORY ? ErrorKind::memory : ErrorKind::device, "cuda",
               what + " failed: " + (text ? text : "error " + std::to_string(static_cast<int>(result))));
+}
+
+void refuse_driver(int version) {
+  throw Error(ErrorKind::device, "cuda",
+              "the driver has CUDA " + version_text(version) + "; " + version_text(k_oldest_driver) + " is needed",
+              k_driver_fix);
 }
 
 std::string version_text(int version) {

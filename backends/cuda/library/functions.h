@@ -50,12 +50,15 @@ Libraries& libraries();
 
 // Opens the libraries on the first call and keeps them. Throws Error(device), which names what is missing and its fix.
 Functions open_functions();
+// Without NVRTC.
+void open_driver(Functions& functions);
 // Fills Functions::compiler only.
 void open_compiler(Functions& functions);
 
 // Throws Error(memory) when memory is exhausted, else Error(device), naming what failed.
 void check(const Functions& functions, CUresult result, const std::string& what);
 void check(const Functions& functions, nvrtcResult result, const std::string& what);
+[[noreturn]] void refuse_driver(int version);  // that is older than k_oldest_driver
 std::string version_text(int version);  // 13000 is "13.0"
 
 }  // namespace unroll::cuda

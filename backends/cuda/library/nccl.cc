@@ -17,10 +17,6 @@ NcclTamper& nccl_tamper() {
   return set;
 }
 
-std::string version_of(int version) {
-  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
-}
-
 }  // namespace
 
 NcclLibraries& nccl_libraries() {
@@ -29,6 +25,10 @@ NcclLibraries& nccl_libraries() {
 }
 
 void set_nccl_tamper(NcclTamper function) { nccl_tamper() = function; }
+
+std::string nccl_version(int version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
+}
 
 NcclFunctions open_nccl() {
   const OpenLibrary library(nccl_libraries().names, "NCCL, which several ranks need,", k_nccl_fix);
@@ -41,7 +41,7 @@ NcclFunctions open_nccl() {
   if (nccl_tamper()) nccl_tamper()(f);
   int version = 0;
   if (f.GetVersion(&version) != nccl::Result::success || version < k_oldest_nccl)
-    library.refuse("NCCL has version " + version_of(version) + "; " + version_of(k_oldest_nccl) + " is needed");
+    library.refuse("NCCL has version " + nccl_version(version) + "; " + nccl_version(k_oldest_nccl) + " is needed");
   return f;
 }
 

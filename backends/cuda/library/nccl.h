@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <string>
 
 namespace unroll::cuda {
 
@@ -70,5 +71,6 @@ void set_nccl_tamper(NcclTamper tamper);
 
 // Opens the library on the first call and keeps it. Throws Error(device), which names what is missing and its fix.
 NcclFunctions open_nccl();
+std::string nccl_version(int version);  // 22905 is "2.29"
 
 }  // namespace unroll::cuda

@@ -159,6 +159,7 @@ struct Claim {
   std::size_t scratch_bytes = 0;         // arena bytes needed while the node runs, at plan.scratch_offset
   // In which the kernel stores operands of products and what it saves. Other than f32, it is the attribute `format`.
   DType format = DType::f32;
+  bool tf32 = false;  // in f32, whose products round their operands to tf32: the attribute `tf32`
   std::string reason = {};               // if not claimed: why
 };
 

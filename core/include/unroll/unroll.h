@@ -15,6 +15,7 @@
 #include "unroll/ops.h"
 #include "unroll/plan/cell_equations.h"
 #include "unroll/plan/cxx_source.h"
+#include "unroll/plan/libraries.h"
 #include "unroll/plan/plan_hash.h"
 #include "unroll/plan/product_groups.h"
 #include "unroll/plan/row_sums.h"

@@ -29,6 +29,7 @@ std::vector<Value> input_operands(Graph& graph, const std::vector<Tensor>& opera
 
 // That a claimed node computes in.
 Precision precision_of(const Node& node) {
+  if (node.attributes.get_or<bool>("tf32", false)) return Precision::tf32;
   const DType format = node.attributes.get_or<DType>("format", DType::f32);
   return format == DType::bf16 ? Precision::bf16 : format == DType::f16 ? Precision::f16 : Precision::f32;
 }

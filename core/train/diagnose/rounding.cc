@@ -304,7 +304,7 @@ std::size_t n_operands(const Node& node) {
 
 Attributes unclaimed(const Node& node) {
   Attributes attributes = node.attributes;
-  for (const char* name : {"claimed", "saved_bytes", "scratch_bytes", "format"}) attributes.erase(name);
+  for (const char* name : {"claimed", "saved_bytes", "scratch_bytes", "format", "tf32"}) attributes.erase(name);
   return attributes;
 }
 

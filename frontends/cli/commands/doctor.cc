@@ -13,6 +13,7 @@
 #include "unroll/communicator.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
+#include "unroll/plan/libraries.h"
 
 namespace unroll::cli {
 namespace {
@@ -90,6 +91,19 @@ ReportList option_rows(const std::vector<BackendStatus>& backends) {
   return rows;
 }
 
+// What backends open at run time, each with its version, or what is missing and the fix.
+ReportList library_rows(bool as_json) {
+  ReportList rows;
+  for (const LibraryStatus& status : list_libraries()) {
+    Report row;
+    row.add("backend", status.backend).add("library", status.name).add("use", status.use);
+    if (as_json) row.add("available", status.available);
+    else row.add("available", status.available ? "present" : "absent");
+    rows.push_back(row.add("detail", status.detail));
+  }
+  return rows;
+}
+
 int execute(const DoctorArguments& options) {
   Report report;
   report.add("version", UNROLL_VERSION).add("compiler", compiler()).add("cpu_features", cpu_features());
@@ -114,7 +128,10 @@ int execute(const DoctorArguments& options) {
   }
   std::vector<std::string> cells{"rnn", "gru", "lstm"};
   for (std::string& name : cell_names()) cells.push_back(std::move(name));
-  report.add("cells", cells).add("backends", backends).add("backend_options", option_rows(statuses));
+  report.add("cells", cells).add("backends", backends);
+  if (ReportList libraries = library_rows(options.json); options.json || !libraries.empty())
+    report.add("libraries", std::move(libraries));
+  report.add("backend_options", option_rows(statuses));
   if (options.no_self_test) {
     report.print(options.json);
     return 0;

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recurrent layers that cuDNN runs whole: what is claimed, and where the memory of a claim lies.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/device.h"
+#include "backends/cuda/library/rnn.h"
+#include "unroll/backend.h"
+
+namespace unroll::cuda {
+
+struct RnnLibrary {
+  std::shared_ptr<const Dnn> dnn;
+  const Device* device;
+};
+
+// rnn, gru (reset after the product) and lstm, with any number of layers and directions, with a projection, in f32,
+// f64, tf32, bf16 and f16. Not with lengths, which cuDNN reads on the host, nor with dropout, whose masks are not ours.
+Claim claim_recurrent(const RnnLibrary& library, const Graph& graph, const Node& node, Precision precision);
+
+// PyTorch's rule, with the limits of the gradient for a forward pass that saves, since both take the same algorithm:
+//   PERSIST_STATIC_SMALL_H  f32 and f16 without a projection, H <= 192 (rnn: 384), and where a gradient follows
+//                           H <= 128 (rnn: 256)
+//   PERSIST_STATIC          f16 without a projection, one layer in one direction, rnn or lstm, H <= 1024, H and I
+//                           multiples of 128, B a multiple of 8 and at most 128 (rnn: B < 96 or H < 896), from sm_80
+//                           on with 98 multiprocessors, but not sm_86
+//   STANDARD                all else, and where the library refuses the others
+dnn::Algorithm algorithm_for(const common::Recurrent& r, bool training, int arch, int multiprocessors);
+
+// The node as cuDNN runs it. Null: it is refused, and `why` says it.
+std::shared_ptr<const Rnn> make_rnn(const RnnLibrary& library, const Graph& graph, const Node& node,
+                                    Precision precision, bool training, std::string& why);
+
+Precision claimed_precision(const Node& node);
+// In which cuDNN keeps values, and how many a slot has.
+DType inside_dtype(const common::Recurrent& r);
+std::size_t elements_of(const common::Recurrent& r, RnnSlot slot);
+
+// The operands of a gradient node: those of the forward node, then its cotangents, outputs and what was saved.
+struct GradientInputs {
+  std::array<int, 3> cotangents{-1, -1, -1};  // [output] operand of the node, or -1
+  std::array<int, 3> outputs{};               // likewise
+  int saved = -1;
+  std::vector<int> wanted;  // [input of the forward node] result of the node, or -1
+
+  GradientInputs(const Node& node, const common::Recurrent& r);
+  bool has_d_y() const { return cotangents[0] >= 0; }
+  bool wants_d_x() const { return wanted[0] >= 0; }
+};
+
+// Bytes [at, at + bytes) of a block of memory.
+struct RnnSpace {
+  std::size_t at = 0, bytes = 0;
+};
+// The memory of a node besides its operands, by slot; a slot is in `saved` or in `scratch`, or the value of the plan.
+// The gradient finds what the forward node saved: the reserve, the weights, and its operands in the 16-bit format.
+struct RnnMemory {
+  std::array<RnnSpace, 16> saved = {}, scratch = {};
+  std::size_t saved_bytes = 0, scratch_bytes = 0;
+  const RnnSpace& in_saved(RnnSlot slot) const { return saved[static_cast<std::size_t>(slot)]; }
+  const RnnSpace& in_scratch(RnnSlot slot) const { return scratch[static_cast<std::size_t>(slot)]; }
+};
+RnnMemory forward_memory(const Rnn& rnn);  // of inference, or of training
+// `has_d_y`: y has a cotangent. `wants_d_x`: somebody reads the gradient of x.
+RnnMemory gradient_memory(const Rnn& rnn, bool has_d_y, bool wants_d_x);
+
+}  // namespace unroll::cuda
