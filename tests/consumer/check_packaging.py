@@ -101,8 +101,8 @@ def check_subproject(work, kind):
 
 def check_installed(work, kind, prefix):
     environment = dict(os.environ, PKG_CONFIG_PATH=str(prefix / "lib/pkgconfig"), LD_LIBRARY_PATH=str(prefix / "lib"))
-    headers = {p.name for p in (work / "project/subprojects/unroll/core/include/unroll").iterdir()}
-    installed = {p.name for p in (prefix / "include/unroll").iterdir()}
+    headers = {p.name for p in (work / "project/subprojects/unroll/core/include/unroll").rglob("*")}
+    installed = {p.name for p in (prefix / "include/unroll").rglob("*")}
     check(headers == installed, f"{kind}: all public headers are installed")
     cflags = run("pkg-config", "--cflags", "unroll", env=environment).split()
     check(cflags == [f"-I{prefix}/include"], f"{kind}: pkg-config gives the include folder and no other flag {cflags}")
