@@ -1,69 +1,134 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Check and measure the vulkan backend on a machine with a GPU, in one run of about ten minutes: shaders, values and
-# gradients against the reference, equal bits when programs run again, then times of cells and products.
+# Check and measure the vulkan backend on a machine with a GPU, in one run under ten minutes: conformance, equal bits in
+# a second run, 50 updates of models against `cpu`, then training times and products, beside `cuda` and PyTorch on the
+# same card where they are there.
 #   bench/gpu_vulkan.sh BUILD [DEVICE] > results.txt
 # BUILD is a build folder with -Dvulkan=enabled and tests. DEVICE is a number or a part of the name: `vulkan:DEVICE`.
-# UNROLL_SECONDS=n repeats each measurement for n seconds (3), UNROLL_QUICK=1 takes small sizes, to try the script.
+# UNROLL_SECONDS=N      seconds of each measurement (2)
+# UNROLL_LIMIT=N        seconds after which what is left is skipped (570)
+# UNROLL_PEERS=FILE     a Python script that times PyTorch; it gets a folder for gpu_peers.jsonl
+# UNROLL_PYTHON=COMMAND the Python that has torch (python3)
+# UNROLL_QUICK=1        small sizes and few checks, to try the script
 set -eu
 if [ $# -lt 1 ]; then
-  sed -n 3,8p "$0" >&2
+  sed -n 3,12p "$0" >&2
   exit 2
 fi
 build=$1
 backend=vulkan${2:+:$2}
-seconds=${UNROLL_SECONDS:-3}
+seconds=${UNROLL_SECONDS:-2}
+limit=${UNROLL_LIMIT:-570}
+python=${UNROLL_PYTHON:-python3}
 unroll=$build/frontends/cli/unroll
+began=$(date +%s)
 failed=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+log=$work/log
 
 title() { printf '\n## %s\n' "$1"; }
-check() {  # name, command: a line that says whether it passed, its last lines where it did not
-  name=$1
-  shift
-  if "$@" > "$log" 2>&1; then echo "passed  $name"
+left() { echo $((limit - $(date +%s) + began)); }
+check() {  # name, limit in seconds, command: a line that says whether it passed, its last lines where it did not
+  name=$1 most=$2
+  shift 2
+  [ "$(left)" -lt "$most" ] && most=$(left)
+  if [ "$most" -le 0 ]; then
+    failed=1
+    echo "SKIPPED $name: no time left"
+    return
+  fi
+  start=$(date +%s)
+  if timeout "$most" "$@" > "$log" 2>&1; then echo "passed  $name, $(($(date +%s) - start)) s"
   else
     failed=1
-    echo "FAILED  $name"
+    echo "FAILED  $name, $(($(date +%s) - start)) s"
     tail -n 20 "$log"
   fi
 }
-measure() {  # arguments of `unroll bench`
+same_bits() {  # two runs, each in a process of its own, save the same file
+  for run in 1 2; do
+    "$unroll" bench --backend "$backend" --seconds 0 --seed 7 --save "$work/run$run.safetensors" "$@"
+  done
+  cmp "$work/run1.safetensors" "$work/run2.safetensors"
+}
+measure() {  # backend, then arguments of `unroll bench`
+  if [ "$(left)" -le 0 ]; then
+    failed=1
+    echo "SKIPPED $*: no time left"
+    return
+  fi
   printf '%s\n' "$*"
-  "$unroll" bench --backend "$backend" --seconds "$seconds" "$@" > "$log" 2>&1 || failed=1
+  on=$1
+  shift
+  "$unroll" bench --backend "$on" --seconds "$seconds" "$@" > "$log" 2>&1 || failed=1
   grep -E '^(median|spread|GFLOP|compile|peak)' "$log" || tail -n 3 "$log"
 }
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
 title "Device"
 date -u +%Y-%m-%d
 "$unroll" doctor 2>&1 | grep -i vulkan || true
+tiny="--mode train --cell rnn --input 4 --hidden 4 --batch 1 --steps 2"
+if ! "$unroll" bench --backend "$backend" $tiny --seconds 0 > "$log" 2>&1; then
+  echo "No measurement: the vulkan backend does not open." >&2
+  cat "$log" >&2
+  exit 5
+fi
+backends=$backend
+"$unroll" bench --backend cuda $tiny --seconds 0 > "$log" 2>&1 && backends="$backend cuda"
+echo "measured: $backends"
 
 title "Checks"
-check "shaders are valid and compute what they mean" "$build/tests/core/test_vulkan_shaders"
-check "functions, limits, long sums" "$build/tests/core/test_vulkan"
-check "cells: dispatches of a step, values at odd sizes, equal bits" "$build/tests/core/test_vulkan_loops"
-if [ -z "${UNROLL_QUICK:-}" ]; then
-  check "every case of the conformance list" "$build/tests/conformance/run_values" vulkan
-  check "random graphs and loops" env UNROLL_GRAPHS=100 UNROLL_SCANS=100 "$build/tests/conformance/run_random" vulkan
+if [ -n "${UNROLL_QUICK:-}" ]; then
+  sizes="32:4:5" products="64x64x64" cells="lstm lnlstm" kinds="language-model" updates=1
+  small="--set model.hidden=8 --set train.batch=2 --set data.steps=4"
+else
+  sizes="256:32:100 512:32:100" products="2048x2048x2048 3200x512x2048 32x512x2048" cells="lstm gru lnlstm"
+  kinds="language-model forecast classify label translate summarize document" updates=50
+  check "contract" 60 "$build/tests/conformance/run_contract" "$backend"
+  check "values and gradients of every case" 120 "$build/tests/conformance/run_values" "$backend"
+  check "values and gradients, loops step by step" 120 env UNROLL_VULKAN_LOOPS=steps \
+    "$build/tests/conformance/run_values" "$backend"
+  check "random graphs and loops" 100 env UNROLL_GRAPHS=100 UNROLL_SCANS=100 \
+    "$build/tests/conformance/run_random" "$backend"
+  check "functions, limits, long sums" 30 "$build/tests/core/test_vulkan"
+  check "bits of whole loops, values at odd sizes" 60 "$build/tests/core/test_vulkan_loops"
+  check "shaders" 60 "$build/tests/core/test_vulkan_shaders"
 fi
+for kind in $kinds; do
+  "$unroll" new "$kind" "$work/$kind" --quiet > /dev/null 2>&1 || true
+  check "$updates updates of $kind against cpu" 30 \
+    "$unroll" compare "$work/$kind/config.toml" --backend "cpu,$backend" --grad --updates "$updates" ${small:-}
+done
+for cell in $cells; do
+  check "equal bits of $cell" 30 same_bits --mode train --cell "$cell" --input 24 --hidden 24 --batch 3 --steps 7
+done
 
 title "Training, forward and backward"
-if [ -n "${UNROLL_QUICK:-}" ]; then
-  sizes="32:4:5" products="64x64x64"
-else
-  sizes="256:32:100 512:32:100" products="2048x2048x2048 3200x512x2048 32x512x2048"
-fi
-for cell in lstm gru lnlstm; do
+for cell in $cells; do
   for size in $sizes; do
     hidden=${size%%:*} rest=${size#*:}
-    measure --cell $cell --input "$hidden" --hidden "$hidden" --batch "${rest%%:*}" --steps "${rest#*:}"
+    for on in $backends; do
+      measure "$on" --mode train --cell "$cell" --input "$hidden" --hidden "$hidden" --batch "${rest%%:*}" \
+        --steps "${rest#*:}"
+    done
   done
 done
 
 title "Products, M x K x N"
+# The fp32 rate of the card: vkpeak measures it, and cuBLAS comes near it.
+if command -v vkpeak > /dev/null; then timeout 60 vkpeak 0 2> /dev/null | grep fp32 || true; fi
 for shape in $products; do
-  measure --mode gemm --shape "$shape"
-  measure --mode gemm --shape "$shape" --transpose-a
+  for on in $backends; do
+    measure "$on" --mode gemm --shape "$shape"
+    measure "$on" --mode gemm --shape "$shape" --transpose-a
+  done
 done
+
+if [ -n "${UNROLL_PEERS:-}" ] && "$python" -c 'import torch' 2> /dev/null; then
+  title "PyTorch"
+  check "PyTorch" 120 "$python" "$UNROLL_PEERS" "$work" --seconds 0.2 ${UNROLL_QUICK:+--tiny}
+  cat "$work/gpu_peers.jsonl"
+fi
+printf '\n%s s\n' $(($(date +%s) - began))
 exit $failed

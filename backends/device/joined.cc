@@ -58,6 +58,22 @@ class Finder {
     if (!joined && loop_.n_states > 0) joined = of_state(product, gates);
     return joined;
   }
+  // With the next step, by way of the node that makes a state of the product.
+  std::optional<Joined> through_state(const Joined& joined) const {
+    const ProductGates gates = product_gates(graph_, joined.product);
+    const Node& maker = graph_.node(joined.epilogue);
+    if (loop_.n_states == 0 || joined.state >= 0 || joined.stores || !joined.kept.empty() || joined.n_gates != 1 ||
+        maker.outputs.size() != 1 || gates.reads.size() != 1 || gates.reads[0].value.node != joined.product)
+      return std::nullopt;
+    const auto reads_it = [&](const ValueId& id) { return id.node == joined.epilogue; };
+    for (const Node& node : graph_.nodes())
+      if (std::any_of(node.inputs.begin(), node.inputs.end(), reads_it)) return std::nullopt;
+    std::optional<Joined> next = made_by(joined.product, ValueId{joined.epilogue, 0});
+    if (!next || !reads_stay(joined.epilogue)) return std::nullopt;
+    next->through = joined.epilogue;
+    next->otherwise = {joined};
+    return next;
+  }
 
  private:
   bool has_elements(const Node& node, std::int64_t n) const {
@@ -121,11 +137,16 @@ class Finder {
 
   std::optional<Joined> of_state(std::int32_t product, const ProductGates& gates) const {
     if (gates.reads.size() != 1 || gates.reads[0].node >= 0) return std::nullopt;
-    const ValueId value{product, 0};
+    return made_by(product, ValueId{product, 0});
+  }
+  // `value`: the product, or what is made of it.
+  std::optional<Joined> made_by(std::int32_t product, ValueId value) const {
     const auto outputs = graph_.outputs();
-    const auto output = std::find_if(outputs.begin(), outputs.end(), [&](const auto& o) { return o.value == value; });
+    const auto is_value = [&](const NamedValue& o) { return o.value == value; };
+    const auto output = std::find_if(outputs.begin(), outputs.end(), is_value);
     const int state = static_cast<int>(output - outputs.begin());
-    if (output == outputs.end() || state >= loop_.n_states) return std::nullopt;
+    if (output == outputs.end() || state >= loop_.n_states || std::count_if(output, outputs.end(), is_value) != 1)
+      return std::nullopt;
     const ValueId input = graph_.inputs()[static_cast<std::size_t>(state)].value;
     Joined joined{.product = product, .state = state};
     for (std::int32_t n = 0; n < static_cast<std::int32_t>(graph_.nodes().size()); ++n)
@@ -174,6 +195,13 @@ std::vector<Joined> joined_products(const Plan& plan, const common::Hazards& haz
       // A product of the same step is computed anyway; one of the state saves a dispatch as well.
       if (other.product < 0 || other.state >= 0 || joined->state < 0) other = std::move(*joined);
     }
+  std::vector<Joined> through;
+  for (const auto& [epilogue, joined] : by_epilogue)
+    if (auto next = finder.through_state(joined); next && !by_epilogue.count(next->epilogue))
+      through.push_back(std::move(*next));
+  for (Joined& joined : through)
+    if (by_epilogue.count(joined.through) && by_epilogue.try_emplace(joined.epilogue, joined).second)
+      by_epilogue.erase(joined.through);
   std::vector<Joined> all;
   for (auto& [epilogue, joined] : by_epilogue) all.push_back(std::move(joined));
   return all;

@@ -21,6 +21,10 @@ struct Joined {
   // The state that the product is: then it runs with the epilogue of the next step, which reads that state. -1: both
   // are of one step.
   int state = -1;
+  // Elementwise node whose result that state is, and which reads the product: it runs with the next step too. -1: the
+  // product is the state.
+  std::int32_t through = -1;
+  std::vector<Joined> otherwise = {};  // in one step, for kernels that cannot do this
 };
 
 // Of the loop whose body a plan is; none: no loop.
@@ -49,14 +53,16 @@ std::vector<Joined> joined_products(const Plan& plan, const common::Hazards& haz
 // the next step reads it there: its stack after each step, or its stack before each step, one slice ahead.
 struct StatePlaces {
   struct Shifted {
-    int output;  // a stack of the state before each step, filled after the loop from the other one
+    int output;  // a stack of the state before each step, beside the one after each step or another one before it
     int state;
+    bool in_step = false;  // the step stores the state there too, one slice ahead; else it is copied after the loop
   };
   std::vector<int> after = {}, before = {};  // [state] output of the loop; -1: none
   std::vector<bool> in_arena = {};           // [state] where this step computed it: steps then use two arenas in turn
   std::vector<Shifted> shifted = {};
   std::vector<bool> settled = {};            // [output] of the body: no step copies it
   bool two_arenas = false;                   // also where a step reads what the one before computed
+  int stored_ahead(std::size_t output) const;  // the state that a step stores in this output, for the next; -1: none
 };
 void set_state_places(StatePlaces& places, const Plan& body, const LoopOutputs& loop);
 

@@ -149,10 +149,19 @@ Frame PlanWalk::step_frame(const Loop& loop, std::int64_t step, const Frame* pre
       inner.outputs.push_back(inner.is_last && is_kept ? place(loop.program, id, loop.frame) : loop.copies[parity][k]);
     else if (!is_kept)
       inner.outputs.push_back(place(loop.program, loop.places.unread[k], loop.frame));
+    else if (const int state = states.stored_ahead(k); state >= 0)  // in the last step nobody reads it
+      inner.outputs.push_back(inner.is_last ? loop.copies[parity][static_cast<std::size_t>(state)]
+                                            : slice(loop, static_cast<int>(k), step + 1));
     else
       inner.outputs.push_back(slice(loop, static_cast<int>(k), step));
   }
   return inner;
+}
+
+int StatePlaces::stored_ahead(std::size_t output) const {
+  for (const Shifted& each : shifted)
+    if (each.in_step && each.output == static_cast<int>(output)) return each.state;
+  return -1;
 }
 
 Place PlanWalk::state_after(const Loop& loop, std::size_t state, const Frame& step) const {
@@ -179,11 +188,11 @@ void PlanWalk::after_steps(const Loop& loop, const Frame& last) {
   }
   const auto n = static_cast<std::size_t>(loop.layout.steps - 1);
   const std::int64_t lower = loop.layout.reverse ? loop.layout.steps - 1 : 0;  // the step of slice 0
-  for (const auto& [output, i] : states.shifted) {
+  for (const auto& [output, i, in_step] : states.shifted) {
     const auto state = static_cast<std::size_t>(i);
     const std::size_t bytes = node.outputs[state].bytes();
     copy_after(place(loop.program, node.inputs[state], loop.frame), slice(loop, output, 0), bytes);
-    if (states.before[state] == output) continue;
+    if (in_step || states.before[state] == output) continue;
     // Steps 1, 2, .. of this stack are steps 0, 1, .. of the one after each step, or those of the other one.
     const bool is_after = states.after[state] >= 0;
     const std::int64_t first = loop.layout.reverse ? lower : 1;

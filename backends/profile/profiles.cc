@@ -40,6 +40,8 @@ void describe_vulkan(Capabilities& c) {
   c.alignment = 256;
   c.largest_buffer_range = 128 * k_mib;
   c.memory_bytes = 2048 * k_mib;
+  c.tuning.sums_in_steps = false;  // a node of a step is a dispatch
+  c.tuning.operands_in_steps = c.tuning.joins_products = true;
 }
 // Mesa 22.3 with LLVM 15: 64-bit floats, a heap of 2 GiB, shaders on the threads of the host.
 void describe_lavapipe(Capabilities& c) {

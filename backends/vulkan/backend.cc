@@ -43,6 +43,8 @@ class VulkanBackend final : public Backend {
     capabilities_.fuses = true;
     capabilities_.groups_rows = true;
     capabilities_.tuning.fewest_rows = 1;  // the invocations of a workgroup share a row
+    capabilities_.tuning.sums_in_steps = false;
+    capabilities_.tuning.operands_in_steps = capabilities_.tuning.joins_products = true;
     capabilities_.views = true;
     capabilities_.alignment = 256;
     // A range begins at a multiple of the device's alignment, which may be before the value.

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <random>
 #include <set>
 
@@ -92,6 +93,16 @@ bool tame(const TensorMap& results) {
   return true;
 }
 
+// A device has no threads of the host: all graphs run on the one that was opened first, with the kernels that earlier
+// graphs have compiled.
+std::shared_ptr<Backend> opened(const std::string& name, int threads, const std::string& schedule = "") {
+  static std::map<std::string, std::shared_ptr<Backend>> devices;
+  if (const auto device = devices.find(name); device != devices.end()) return device->second;
+  if (std::shared_ptr<Backend> one = open_tested(name, {.threads = k_most_threads}); one->describe().threads == 1)
+    return devices[name] = one;
+  return open_tested(name, scheduled(threads, schedule));
+}
+
 using Make = RandomGraph (*)(std::uint64_t seed, DType dtype);
 RandomGraph cells(std::uint64_t seed, DType dtype) {
   static const auto most_steps = static_cast<std::int64_t>(setting("UNROLL_STEPS", 1000));
@@ -128,7 +139,7 @@ class Trial {
     counts_.with_scan += std::find(ops.begin(), ops.end(), Op::scan) != ops.end();
     counts_.ops.insert(ops.begin(), ops.end());
     for (const std::string& name : judged_backends()) {
-      const auto passed = ops_of(*lower(*narrow_, *open_tested(name, {.threads = 1})));
+      const auto passed = ops_of(*lower(*narrow_, *opened(name, 1)));
       counts_.ops.insert(passed.begin(), passed.end());  // some ops are made by passes
       check_backend(name);
     }
@@ -176,7 +187,7 @@ class Trial {
     std::vector<std::string> schedules = tested_schedules(name);
     schedules.emplace_back();
     // Only as many threads as make a difference: a device has none of the host's.
-    const int most = open_tested(name, {.threads = k_most_threads})->describe().threads;
+    const int most = opened(name, k_most_threads)->describe().threads;
     for (int threads = 2; threads <= most; ++threads) {  // each with another schedule, others in the next trial
       const std::string& schedule = schedules[(seed_ + static_cast<std::uint64_t>(threads)) % schedules.size()];
       CAPTURE(threads);
@@ -217,7 +228,7 @@ class Trial {
 
   TensorMap run_on(const std::string& name, int threads, std::vector<std::string> without,
                    const std::string& schedule = "", Precision precision = Precision::f32) {
-    const auto backend = open_tested(name, scheduled(threads, schedule));
+    const auto backend = opened(name, threads, schedule);
     try {
       PlanOptions options;
       options.without = std::move(without);

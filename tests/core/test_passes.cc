@@ -11,6 +11,7 @@
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
+#include "unroll/run.h"
 
 namespace unroll {
 namespace {
@@ -280,6 +281,38 @@ TEST_CASE("a large sum over the batch is made in each step unless its summands a
   CHECK(stacked_bytes(10) == 10 * 32 * 256 * 4);   // 320 KB stay in cache
   CHECK(stacked_bytes(1000) == 1000 * 256 * 4);    // 32 MB would not
   CHECK(stacked_bytes(10, {.deferred_summand_bytes = 1000}) == 10 * 256 * 4);
+  CHECK(stacked_bytes(1000, {.sums_in_steps = false}) == 1000 * 32 * 256 * 4);
+}
+
+TEST_CASE("an elementwise operand of one loop alone is computed in its steps, to the same bits") {
+  Graph g;
+  const Value h = g.input("h", f32({3, 4})), x = g.input("x", f32({7, 3, 4})), c = g.input("c", f32({}));
+  const Value lone = (x * 2.0 + c), mixed = x * g.input("z", f32({7, 3, 4})), seen = tanh(x);
+  const std::vector<Value> sequences{lone, mixed, seen, x};
+  const auto body = [](const StepValues& s) -> StepResult {
+    Value next = s.states[0];
+    for (const Value& value : s.sequences) next = next * 0.5 + value;
+    return {{next}, {next}};
+  };
+  const ScanResult r = scan(std::vector{h}, sequences, {}, body);
+  g.output("y", r.outputs[0]);
+  g.output("seen", seen);
+  const auto after = operands_in_steps(g);
+  const Node& loop = only(*after, Op::scan);
+  CHECK(scan_layout(loop).n_sequences == 3);        // mixed, seen and x; lone is made of x
+  CHECK(count(*after, Op::add) == 0);               // neither op of it is left outside
+  CHECK(count(*after, Op::mul) == 1);               // two values would be read in place of one
+  CHECK(count(*after, Op::tanh) == 1);              // an output needs it anyway
+  CHECK(loop.inputs.size() == 1 + 3 + 1);           // c is a constant of the loop
+  TensorMap inputs;
+  for (const NamedValue& input : g.inputs()) {
+    Tensor tensor(g.type(input.value));
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, 0.25 * static_cast<double>(i % 11) - 1);
+    inputs.emplace(input.name, std::move(tensor));
+  }
+  const auto reference = make_backend("reference");
+  const TensorMap wanted = evaluate(g, *reference, inputs), got = evaluate(*after, *reference, inputs);
+  for (std::int64_t i = 0; i < wanted.at("y").elements(); ++i) CHECK(got.at("y").at(i) == wanted.at("y").at(i));
 }
 
 // The largest value outside of loops, and the products there.

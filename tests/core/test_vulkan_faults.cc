@@ -3,10 +3,13 @@
 // that is opened afterwards works.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/vulkan/device/functions.h"
 #include "tests/support/memory_vfs.h"
@@ -21,22 +24,25 @@ using namespace unroll::vulkan;
 
 namespace {
 
-struct Fault {
-  int calls = 0;   // so far
-  int due = -1;    // number of the call that fails; -1: none
-  VkResult error = VK_ERROR_DEVICE_LOST;
-  const char* failed = nullptr;  // what failed
-};
-Fault& fault() {
-  static Fault state;
-  return state;
-}
-
 constexpr const char* k_names[] = {
 #define X(name) "vk" #name,
     UNROLL_VULKAN_FUNCTIONS(X)
 #undef X
 };
+constexpr std::size_t k_functions = std::size(k_names);
+
+struct Fault {
+  int calls = 0;   // so far
+  int due = -1;    // number of the call that fails; -1: none
+  VkResult error = VK_ERROR_DEVICE_LOST;
+  const char* failed = nullptr;  // what failed
+  int function = -1;             // `due` counts the calls of this one; -1: of all
+  std::array<int, k_functions> calls_of = {};
+};
+Fault& fault() {
+  static Fault state;
+  return state;
+}
 
 // Puts itself before an entry of the table that returns a VkResult.
 template <int N, auto Entry, class F>
@@ -47,7 +53,9 @@ template <int N, auto Entry, class... A>
 struct Hook<N, Entry, VkResult (*)(A...)> {
   static inline VkResult (*real)(A...) = nullptr;
   static VkResult call(A... arguments) {
-    if (fault().calls++ != fault().due) return real(arguments...);
+    const int of_all = fault().calls++, of_this = fault().calls_of[N]++;
+    const bool counts = fault().function < 0 || fault().function == N;
+    if (!counts || fault().due != (fault().function < 0 ? of_all : of_this)) return real(arguments...);
     fault().failed = k_names[N];
     return fault().error;
   }
@@ -198,8 +206,9 @@ std::string last_checkpoint(Vfs& vfs) {
 
 }  // namespace
 
+// Calls spread over the training, and one of each function.
 TEST_CASE("training whose device fails ends with exit code 5 or 7, and resumes to the same bytes") {
-  constexpr int k_faults = 16;
+  constexpr int k_spread = 16;
   set_tamper(tamper);
   fault() = {};
   MemoryVfs whole;
@@ -212,12 +221,20 @@ TEST_CASE("training whose device fails ends with exit code 5 or 7, and resumes t
     return;
   }
   const int calls = fault().calls;
+  const auto calls_of = fault().calls_of;
+  std::vector<std::pair<int, int>> faults;  // function, number of the call
+  for (int k = 0; k < k_spread; ++k) faults.emplace_back(-1, calls * k / k_spread + k);
+  for (std::size_t f = 0; f < k_functions; ++f)
+    if (calls_of[f] > 0) faults.emplace_back(static_cast<int>(f), calls_of[f] / 2);
+  const int k_faults = static_cast<int>(faults.size());
   int thrown = 0, resumed = 0;
   for (int k = 0; k < k_faults; ++k) {
     MemoryVfs vfs;
     const bool lost = k % 2 != 0;
-    fault() = {0, calls * k / k_faults + k, lost ? VK_ERROR_DEVICE_LOST : VK_ERROR_OUT_OF_DEVICE_MEMORY, nullptr};
-    CAPTURE(fault().due);
+    const auto [function, due] = faults[static_cast<std::size_t>(k)];
+    fault() = {0, due, lost ? VK_ERROR_DEVICE_LOST : VK_ERROR_OUT_OF_DEVICE_MEMORY, nullptr, function};
+    CAPTURE(function < 0 ? "any" : k_names[function]);
+    CAPTURE(due);
     try {
       train(vfs, false);
     } catch (const Error& error) {
@@ -230,8 +247,8 @@ TEST_CASE("training whose device fails ends with exit code 5 or 7, and resumes t
     resumed += has_checkpoint;
     CHECK(last_checkpoint(vfs) == last_checkpoint(whole));
   }
-  std::printf("%d of %d calls of a training failed: %d errors, %d runs resumed from a checkpoint\n", k_faults, calls,
-              thrown, resumed);
+  std::printf("%d of %d calls of a training failed, one of each of %d functions: %d errors, %d runs resumed from a "
+              "checkpoint\n", k_faults, calls, k_faults - k_spread, thrown, resumed);
   CHECK(thrown > k_faults / 2);
   CHECK(resumed > 0);
   set_tamper(nullptr);

@@ -83,7 +83,7 @@ TEST_CASE("a step of a cell takes the dispatches that its exchanges need") {
   };
   const Row rows[] = {{"rnn", "steps of 1 dispatch", "steps of 1 dispatch"},
                       {"lstm", "steps of 1 dispatch", "steps of 1 dispatch"},
-                      {"gru", "steps of 1 dispatch", "steps of 2 dispatches"},
+                      {"gru", "steps of 1 dispatch", "steps of 1 dispatch"},
                       {"lnlstm", "steps of 2 dispatches", "steps of 2 dispatches"}};
   for (const Row& row : rows)
     for (const bool trains : {false, true}) {
@@ -186,6 +186,58 @@ TEST_CASE("whole loops have the bits of their steps: forward, gradients, 16 bits
               ways[1].dispatches);
   CHECK(loops >= 3 * 2 * 8);  // each and its gradient, in three ways; some are too large for few iterations
   CHECK(ways[1].dispatches > ways[0].dispatches);
+}
+
+// d^T x, d^T h, and the sums of d over its rows.
+TEST_CASE("products of one matrix and the sums of its rows are one dispatch, with the values of cpu") {
+  const auto cpu = make_backend("cpu");
+  struct Row {
+    std::int64_t rows, d, x, h;
+  };
+  // One tile, and several that end within a product.
+  for (const Row& row : {Row{5, 3, 2, 7}, Row{37, 70, 65, 9}, Row{200, 130, 1, 130}})
+    for (const std::string size : {"small", "large"}) {
+      const auto backend = open_or_skip({.own = {{"sizes", size}}});
+      if (!backend) return;
+      CAPTURE(row.rows);
+      CAPTURE(size);
+      Graph graph;
+      const Value d = graph.input("d", {DType::f32, {row.rows, row.d}});
+      graph.output("by x", matmul(d, graph.input("x", {DType::f32, {row.rows, row.x}}), {true, false}));
+      graph.output("sums", reduce_sum(d, {0}));
+      graph.output("by h", matmul(d, graph.input("h", {DType::f32, {row.rows, row.h}}), {true, false}));
+      const TensorMap inputs = numbers_for(graph), wanted = evaluate(graph, *cpu, inputs);
+      Program program(graph, *backend);
+      std::string report;
+      for (const ReportLine& line : program.executable().report()) report += line.step + line.implementation + "; ";
+      CAPTURE(report);
+      CHECK(program.executable().report().size() == 1);
+      const TensorMap got = program.run(inputs), again = program.run(inputs);
+      for (const auto& result : wanted) {
+        CAPTURE(result.first);
+        const Tensor& y = got.at(result.first);
+        CHECK(testing::same_bits(y, again.at(result.first)));
+        for (std::int64_t i = 0; i < y.elements(); ++i)  // |d|, |x| < 1/2: one rounding for each term of a sum
+          REQUIRE(std::abs(y.at(i) - result.second.at(i)) <= 0x1p-24 * static_cast<double>(row.rows * row.rows));
+      }
+    }
+}
+
+TEST_CASE("products that other work stands between run where they stood") {
+  const auto backend = open_or_skip();
+  if (!backend) return;
+  const auto cpu = make_backend("cpu");
+  Graph graph;
+  const Value d = graph.input("d", {DType::f32, {9, 6}}), x = graph.input("x", {DType::f32, {9, 5}});
+  const Value first = matmul(d, x, {true, false});
+  const Value second = matmul(d, broadcast(reshape(reduce_sum(first, {0}), {1, 5}), {9, 5}) + x, {true, false});
+  graph.output("first", first);
+  graph.output("second", second);
+  const TensorMap inputs = numbers_for(graph), wanted = evaluate(graph, *cpu, inputs);
+  for (const auto& [name, result] : evaluate(graph, *backend, inputs))
+    for (std::int64_t i = 0; i < result.elements(); ++i)
+      // sums of 9, 6 and 9 terms, results below 63: 24 roundings, in either of the two
+      CHECK(std::abs(result.at(i) - wanted.at(name).at(i)) <= 2 * 24 * 63 * 0x1p-24);
 }
 
 TEST_CASE("values with one element per row stay what they are behind the reductions of the row") {

@@ -19,7 +19,7 @@ class MatmulWriter {
 
  private:
   static ModuleOptions options(const Product& p, const Setting& setting) {
-    const int own = 2 + p.has_rows + p.stores;
+    const int own = 1 + p.members + p.has_rows + (p.stores ? p.members : 0) + p.sums;
     ModuleOptions o = module_options(setting, own + (p.epilogue ? p.epilogue->buffers.count : 0));
     o.local_size = p.tile.invocations();
     return o;
@@ -27,7 +27,10 @@ class MatmulWriter {
   Term param(int index) { return parameter(c_, index); }
   int gate_param(int gate) const { return k_matmul_params + gate; }
   int batch_param(int list, int axis) const { return k_matmul_params + p_.gates + list * p_.batch_rank + axis; }
-  int c_operand() const { return 2 + p_.has_rows; }
+  int member_param(int member, int index) const {
+    return k_matmul_params + p_.gates + 4 * p_.batch_rank + 4 * (member - 1) + index;
+  }
+  int c_operand(int member = 0) const { return 1 + p_.members + p_.has_rows + member; }
   std::uint32_t gate_columns() const { return t_.columns / static_cast<std::uint32_t>(p_.gates); }
 
   // One quad that an invocation loads in each iteration.
@@ -39,6 +42,8 @@ class MatmulWriter {
   };
   std::vector<Load> loads(std::uint32_t lines, bool by_k, const std::function<void(Term quad, Load&)>& locate);
   void load(int operand, const SharedQuads& to, const std::vector<Load>& list, Term begin, Term end, Term stride);
+  void choose_member(Term tile);
+  void each_member(const std::function<void(int member)>& code);
   void multiply();
   void locate_a(Term quad, Load& load);
   void locate_b(Term quad, Load& load);
@@ -47,13 +52,16 @@ class MatmulWriter {
   Term column_in_c(std::uint32_t j);       // of c; units() says whether it is one
   Term unit(std::uint32_t j);
   void store_sums();
+  void store_row_sums(const std::vector<Load>& list);
   void epilogue();
 
   const Product& p_;
   const Tile t_;
   Code c_;
   Term local_, across_, down_, tile_row_, tile_unit_, m_, units_, m_end_, k_begin_, k_end_, a_at_, b_at_, c_at_;
+  Term tile_across_, member_, b_row_, b_column_, c_row_;
   std::vector<Local> sums_;  // [own_rows][own_columns]
+  std::vector<Local> row_sums_;  // [load of a][k_quad]: of the elements that this invocation loads
 };
 
 std::vector<MatmulWriter::Load> MatmulWriter::loads(std::uint32_t lines, bool by_k,
@@ -94,19 +102,23 @@ void MatmulWriter::locate_b(Term quad, Load& load) {
   for (std::uint32_t i = 0; i < k_quad; ++i) {
     const Term unit = tile_unit_ + within + c_.u(i), last = units_ - c_.u(1);
     load.there[i] = unit < units_;
-    load.line[i] = b_at_ + (first + c_.select(unit < last, unit, last)) * param(7);
+    load.line[i] = b_at_ + (first + c_.select(unit < last, unit, last)) * b_column_;
   }
 }
 
 void MatmulWriter::load(int operand, const SharedQuads& to, const std::vector<Load>& list, Term begin, Term end,
                   Term stride) {
-  for (const Load& load : list) {
+  for (std::size_t n = 0; n < list.size(); ++n) {
+    const Load& load = list[n];
     const auto move = [&] {
       const Term k = begin + load.k, last = end - c_.u(1), step = c_.select(k < last, k, last) * stride;
       std::array<Term, 4> values;
       for (std::uint32_t i = 0; i < k_quad; ++i) {
         const Term x = widened(p_.operands, load_element(c_, operand, load.line[i] + step, p_.operands));
         values[i] = c_.select(load.there[i] & (k < end), x, c_.f(0));
+        if (operand > 0 || !p_.sums) continue;
+        const Local& sum = row_sums_[n * k_quad + i];
+        sum.set(sum.get() + values[i]);
       }
       to.set(load.place, values);
     };
@@ -131,10 +143,11 @@ void MatmulWriter::multiply() {
   const SharedQuads a = c_.shared_quads((a_quads + 1) * t_.depth), b = c_.shared_quads((b_quads + 1) * t_.depth);
   const auto a_loads = loads(t_.rows, p_.a_by_k, [&](Term quad, Load& load) { locate_a(quad, load); });
   const auto b_loads = loads(t_.columns, p_.b_by_k, [&](Term quad, Load& load) { locate_b(quad, load); });
-  const Term a_step = param(5), b_step = param(6), depth = c_.u(t_.depth);
+  const Term a_step = param(5), depth = c_.u(t_.depth);
+  for (std::size_t i = 0; p_.sums && i < a_loads.size() * k_quad; ++i) row_sums_.push_back(c_.local(c_.f(0)));
   c_.loop(k_begin_, k_end_, depth, [&](Term k) {
     load(0, a, a_loads, k, k_end_, a_step);
-    load(1, b, b_loads, k, k_end_, b_step);
+    each_member([&](int member) { load(1 + member, b, b_loads, k, k_end_, b_row_); });
     c_.barrier();
     c_.loop(c_.u(0), depth, c_.u(t_.unrolled), [&](Term from) {
       for (std::uint32_t i = 0; i < t_.unrolled; ++i) {
@@ -158,6 +171,31 @@ void MatmulWriter::multiply() {
     });
     c_.barrier();
   });
+  if (p_.sums) store_row_sums(a_loads);
+}
+
+// The elements of a row that lie `depth` apart were added up by one invocation. Its sums follow in that order.
+void MatmulWriter::store_row_sums(const std::vector<Load>& list) {
+  const Shared parts = c_.shared(Kind::f32, t_.rows * t_.depth);
+  const Term depth = c_.u(t_.depth), quads = c_.u(t_.rows / k_quad + 1);
+  for (std::size_t n = 0; n < list.size(); ++n) {
+    const auto keep = [&] {
+      const Term line = (list[n].place - list[n].k * quads) * c_.u(k_quad);
+      for (std::uint32_t i = 0; i < k_quad; ++i)
+        parts.set((line + c_.u(i)) * depth + list[n].k, row_sums_[n * k_quad + i].get());
+    };
+    if (list[n].is_used_by_all) keep();
+    else c_.when(list[n].used, keep);
+  }
+  c_.barrier();
+  c_.loop(local_, c_.u(t_.rows), c_.u(t_.invocations()), [&](Term line) {
+    const Term row = tile_row_ + line;
+    c_.when((tile_across_ == c_.u(0)) & (row < m_), [&] {
+      Term sum = parts.get(line * depth);
+      for (std::uint32_t i = 1; i < t_.depth; ++i) sum = sum + parts.get(line * depth + c_.u(i));
+      store_element(c_, c_operand(p_.members), row, sum, DType::f32);
+    });
+  });
 }
 
 Term MatmulWriter::unit(std::uint32_t j) {
@@ -174,14 +212,13 @@ Term MatmulWriter::column_in_c(std::uint32_t j) {
 }
 
 void MatmulWriter::store_sums() {
-  const Term pitch = param(8);
   for (std::uint32_t j = 0; j < t_.own_columns; ++j) {
     const Term at = c_at_ + column_in_c(j), is_column = unit(j) < units_;
     for (std::uint32_t r = 0; r < t_.own_rows; ++r) {
       const Term row = tile_row_ + own_row(r);
       c_.when(is_column & (row < m_), [&] {
-        const Term sum = sums_[r * t_.own_columns + j].get();
-        store_element(c_, c_operand(), at + row * pitch, narrowed(p_.result, sum), p_.result);
+        const Term sum = narrowed(p_.result, sums_[r * t_.own_columns + j].get());
+        each_member([&](int member) { store_element(c_, c_operand(member), at + row * c_row_, sum, p_.result); });
       });
     }
   }
@@ -212,14 +249,46 @@ void MatmulWriter::epilogue() {
   });
 }
 
+// Tiles of the first member's columns come first, then those of the second.
+void MatmulWriter::choose_member(Term tile) {
+  tile_across_ = tile;
+  member_ = c_.u(0);
+  const Term width = c_.u(gate_columns());
+  Term begin = c_.u(0);
+  for (int member = 0; member < p_.members; ++member) {
+    const Term units = member == 0 ? param(1) : param(member_param(member, 0));
+    if (member == 0) units_ = units, b_row_ = param(6), b_column_ = param(7), c_row_ = param(8), tile_unit_ = tile;
+    else {
+      const Term is_it = tile >= begin;
+      const auto take = [&](Term& value, Term own) { value = c_.select(is_it, own, value); };
+      take(member_, c_.u(static_cast<std::uint32_t>(member)));
+      take(units_, units);
+      take(b_row_, param(member_param(member, 1)));
+      take(b_column_, param(member_param(member, 2)));
+      take(c_row_, param(member_param(member, 3)));
+      take(tile_unit_, tile - begin);
+    }
+    begin = begin + (units + width - c_.u(1)) / width;
+  }
+  tile_unit_ = tile_unit_ * width;
+}
+void MatmulWriter::each_member(const std::function<void(int member)>& code) {
+  for (int member = 0; member < p_.members; ++member) {
+    if (p_.members == 1) code(0);
+    else c_.when(member_ == c_.u(static_cast<std::uint32_t>(member)), [&] { code(member); });
+  }
+}
+
 Words MatmulWriter::write() {
-  m_ = param(0), units_ = param(1);
+  m_ = param(0);
   local_ = c_.local_index();
   const Term size_down = c_.u(t_.rows), size_across = c_.u(gate_columns());
-  const Term tiles_across = (units_ + c_.u(gate_columns() - 1)) / size_across;
+  Term tiles_across = (param(1) + c_.u(gate_columns() - 1)) / size_across;
+  for (int member = 1; member < p_.members; ++member)
+    tiles_across = tiles_across + (param(member_param(member, 0)) + c_.u(gate_columns() - 1)) / size_across;
   const Term tiles_down = (m_ + c_.u(t_.rows - 1)) / size_down;
   const Term group = c_.group_index();
-  tile_unit_ = group % tiles_across * size_across;
+  choose_member(group % tiles_across);
   Term rest = group / tiles_across;
   tile_row_ = rest % tiles_down * size_down;
   rest = rest / tiles_down;
@@ -264,7 +333,8 @@ std::uint32_t ProductSizes::matrices() const {
 
 std::string product_key(const Product& p) {
   std::string key = "m" + std::to_string(p.batch_rank) + (p.has_rows ? (p.rows_limit_k ? "k" : "m") : "") +
-                    (p.a_by_k ? "a" : "") + (p.b_by_k ? "b" : "") + (p.stores ? "c" : "");
+                    (p.a_by_k ? "a" : "") + (p.b_by_k ? "b" : "") + (p.stores ? "c" : "") + (p.sums ? "s" : "") +
+                    std::to_string(p.members);
   const Tile& t = p.tile;
   for (const std::uint32_t n : {t.rows, t.columns, t.own_rows, t.own_columns, t.depth, t.unrolled,
                                 static_cast<std::uint32_t>(p.gates), static_cast<std::uint32_t>(p.operands),
@@ -278,6 +348,8 @@ std::string product_key(const Product& p) {
 Params product_params(const Product& product, const ProductSizes& s) {
   Params p{s.m, s.units, s.k, s.part, s.a_row, s.a_column, s.b_row, s.b_column, s.c_row, s.c_part};
   for (const auto* list : {&s.first, &s.sizes, &s.a, &s.b, &s.c}) p.insert(p.end(), list->begin(), list->end());
+  for (const ProductSizes::Member& each : s.others)
+    p.insert(p.end(), {each.units, each.b_row, each.b_column, each.c_row});
   if (product.epilogue) {
     const Params more = expression_params(product.epilogue->expression, product.epilogue->buffers);
     p.insert(p.end(), more.begin(), more.end());
@@ -287,8 +359,9 @@ Params product_params(const Product& product, const ProductSizes& s) {
 
 std::uint64_t product_groups(const Product& p, const ProductSizes& s) {
   const std::uint32_t width = p.tile.columns / static_cast<std::uint32_t>(p.gates);
-  return std::uint64_t{(s.m + p.tile.rows - 1) / p.tile.rows} * ((s.units + width - 1) / width) * s.matrices() *
-         s.parts();
+  std::uint64_t across = (s.units + width - 1) / width;
+  for (const ProductSizes::Member& each : s.others) across += (each.units + width - 1) / width;
+  return std::uint64_t{(s.m + p.tile.rows - 1) / p.tile.rows} * across * s.matrices() * s.parts();
 }
 
 Words product_shader(const Product& product, const Setting& setting) { return MatmulWriter(product, setting).write(); }

@@ -75,8 +75,7 @@ class RowWriter {
 void RowWriter::place_values() {
   place_.assign(n_columns_.size(), 0);
   std::uint32_t shared = 0, spilled = 0;
-  for (std::size_t r = schedule_.first(); r < n_columns_.size(); ++r) {
-    if (!schedule_.is_kept(r)) continue;
+  for (const std::size_t r : schedule_.kept()) {
     const auto words = static_cast<std::uint32_t>(n_columns_[r]);
     std::uint32_t& from = shared + words <= layout_.shared_words ? shared : spilled;
     place_[r] = from + (&from == &spilled ? layout_.shared_words : 0);
@@ -123,6 +122,11 @@ Term RowWriter::value(std::size_t r, Term column) {
   if (const auto scalar = scalars_.find(r); scalar != scalars_.end()) return scalar->second;
   if (const auto known = known_.find(r); known != known_.end()) return known->second;
   if (r < schedule_.first()) return input(r, column);
+  if (!schedule_.is_kept(r)) {
+    const Term x = computed(r, column);
+    known_[r] = x;
+    return x;
+  }
   const Term bits = place_[r] < layout_.shared_words
                         ? shared_.get(team_ * c_.u(layout_.shared_words) + u(place_[r]) + column)
                         : c_.load(1 + spill_, c_.push(1 + spill_) + spill_row_ +
@@ -143,8 +147,9 @@ Term RowWriter::computed(std::size_t r, Term column) {
         x = value(i.a, column + u(i.first));
       } else {
         const Term n = u(n_columns_[i.a]), left = column < n;
-        x = c_.select(left, value(i.a, c_.select(left, column, c_.u(0))),
-                      value(i.b, c_.select(left, c_.u(0), column - n)));
+        const Term a = value(i.a, c_.select(left, column, c_.u(0)));
+        known_.clear();
+        x = c_.select(left, a, value(i.b, c_.select(left, c_.u(0), column - n)));
       }
       known_ = known;
       return x;

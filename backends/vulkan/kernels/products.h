@@ -27,7 +27,9 @@ struct Epilogue {
   Buffers buffers = {};         // of the operands that are left, then of the results
 };
 
-// Operands of the shader: a, b, [rows i32], [c], and those of the epilogue.
+// Operands of the shader: a, b, [rows i32], [c], and those of the epilogue. Products of one a, each with its b and c,
+// may share a dispatch (`members`), and with them the sums of the rows of a (`sums`): the gradients of weights and
+// biases. Operands are then a, each b, each c, [the sums]; there are no matrices, rows, gates, parts and epilogue.
 struct Product {
   Tile tile = {};
   int batch_rank = 0;         // axes of matrices, at most 4
@@ -38,6 +40,8 @@ struct Product {
   // of each.
   int gates = 1;
   bool stores = true;         // c is kept
+  int members = 1;
+  bool sums = false;
   const Epilogue* epilogue = nullptr;
   DType operands = DType::f32, result = DType::f32;  // in memory; sums are f32, and rounded once
 };
@@ -48,6 +52,10 @@ struct ProductSizes {
   std::uint32_t a_row = 0, a_column = 0, b_row = 0, b_column = 0, c_row = 0, c_part = 0;
   std::vector<std::uint32_t> first = {0};    // [gates] column of b, and of c
   std::vector<std::uint32_t> sizes = {}, a = {}, b = {}, c = {};  // [batch_rank] sizes and strides
+  struct Member {
+    std::uint32_t units, b_row, b_column, c_row;
+  };
+  std::vector<Member> others = {};               // behind the first
   std::uint32_t matrices() const;
   std::uint32_t parts() const { return k == 0 ? 1 : (k + part - 1) / part; }
 };

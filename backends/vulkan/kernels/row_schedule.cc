@@ -11,6 +11,30 @@ namespace {
 bool is_reduction(Op op) { return op == Op::reduce_sum || op == Op::reduce_max; }
 bool reads_other_columns(Op op) { return op == Op::slice || op == Op::concat; }
 
+// What costs no more than reading a value back.
+bool is_cheap(Op op) {
+  switch (op) {
+    case Op::neg:
+    case Op::abs:
+    case Op::add:
+    case Op::sub:
+    case Op::mul:
+    case Op::maximum:
+    case Op::minimum:
+    case Op::less:
+    case Op::less_equal:
+    case Op::equal:
+    case Op::logical_and:
+    case Op::logical_or:
+    case Op::logical_not:
+    case Op::select:
+    case Op::broadcast:
+    case Op::slice: return true;
+    default: return false;
+  }
+}
+
+constexpr int k_most_repeated = 24, k_most_parts = 96;  // instructions; of the parts of a concatenation
 constexpr std::uint32_t k_cpu_lanes = 8;  // a subgroup of llvmpipe: barriers then cost nothing
 constexpr std::uint32_t k_least_lanes = 32, k_most_lanes = 256, k_team_lanes = 128, k_columns_each = 4;
 
@@ -19,8 +43,37 @@ constexpr std::uint32_t k_least_lanes = 32, k_most_lanes = 256, k_team_lanes = 1
 RowSchedule::RowSchedule(const common::Expression& expression)
     : e_(expression), dtypes_(common::register_dtypes(expression)), columns_(common::register_columns(expression)),
       first_(expression.inputs.size() + expression.constants.size()), loop_of_(columns_.size(), -1),
-      kept_(columns_.size(), false), crossed_(columns_.size(), false) {
+      kept_(columns_.size(), false), crossed_(columns_.size(), false),
+      costs_(columns_.size(), 0) {
   for (std::size_t r = first_; r < columns_.size(); ++r) join_loop(r);
+  repeat_cheap();
+}
+
+// A value that a few cheap instructions make from operands of the group, numbers of the row and values that are kept
+// anyway is computed again, with the same bits, instead of being kept: memory for a row is scarce.
+// What is only a part of a longer concatenation is never kept.
+void RowSchedule::repeat_cheap() {
+  const auto is_concat = [&](std::size_t r) { return e_.instructions[r - first_].op == Op::concat; };
+  std::vector<bool> is_part(columns_.size(), true);
+  for (std::size_t r = first_; r < columns_.size(); ++r)
+    for (const std::size_t o : operands_of(r)) is_part[o] = is_part[o] && is_concat(r);
+  for (const auto& result : e_.results) is_part[result.from] = false;
+  for (std::size_t r = first_; r < columns_.size(); ++r) {
+    if (columns_[r] == 1) continue;
+    const bool joins = is_concat(r) && is_part[r];
+    costs_[r] = joins || is_cheap(e_.instructions[r - first_].op) ? 1 : -1;
+    for (const std::size_t o : operands_of(r)) {
+      if (kept_[o] || costs_[r] < 0) continue;
+      costs_[r] = costs_[o] < 0 ? -1 : costs_[r] + costs_[o];
+    }
+    if (costs_[r] > (joins ? k_most_parts : k_most_repeated)) costs_[r] = -1;
+    kept_[r] = kept_[r] && costs_[r] < 0;
+  }
+  // What is read at other columns needs its operands there.
+  for (std::size_t r = columns_.size(); r-- > first_;) {
+    if (!crossed_[r] || kept_[r]) continue;
+    for (const std::size_t o : operands_of(r)) crossed_[o] = crossed_[o] || (o >= first_ && columns_[o] > 1);
+  }
 }
 
 std::vector<std::size_t> RowSchedule::operands_of(std::size_t r) const {
@@ -49,6 +102,14 @@ void RowSchedule::join_loop(std::size_t r) {
   }
 }
 
+std::vector<std::size_t> RowSchedule::kept() const {
+  std::vector<std::size_t> list;
+  for (std::size_t r = first_; r < columns_.size(); ++r)
+    if (kept_[r]) list.push_back(r);
+  std::stable_sort(list.begin(), list.end(), [&](std::size_t a, std::size_t b) { return columns_[a] > columns_[b]; });
+  return list;
+}
+
 std::int64_t RowSchedule::widest() const { return *std::max_element(columns_.begin(), columns_.end()); }
 
 std::uint64_t RowSchedule::iterations(std::uint32_t lanes) const {
@@ -74,8 +135,7 @@ RowLayout row_layout(const RowSchedule& schedule, const Limits& limits) {
   std::uint32_t reductions = 0, words = 0;
   for (const auto& loop : schedule.loops())
     reductions = std::max(reductions, static_cast<std::uint32_t>(loop.registers.size()));
-  for (std::size_t r = schedule.first(); r < schedule.columns().size(); ++r)
-    if (schedule.is_kept(r)) words += static_cast<std::uint32_t>(schedule.columns()[r]);
+  for (const std::size_t r : schedule.kept()) words += static_cast<std::uint32_t>(schedule.columns()[r]);
   if (!limits.small_sizes) layout.teams = std::max(1u, std::min(k_team_lanes, limits.local_size) / layout.lanes);
   // Half of the memory for values, so that two workgroups fit at once.
   const std::uint32_t most = limits.shared_bytes / 2 / 4;
@@ -86,8 +146,7 @@ RowLayout row_layout(const RowSchedule& schedule, const Limits& limits) {
 
 std::uint32_t spill_words(const RowSchedule& schedule, const RowLayout& layout) {
   std::uint32_t shared = 0, spilled = 0;
-  for (std::size_t r = schedule.first(); r < schedule.columns().size(); ++r) {
-    if (!schedule.is_kept(r)) continue;
+  for (const std::size_t r : schedule.kept()) {
     const auto words = static_cast<std::uint32_t>(schedule.columns()[r]);
     if (shared + words <= layout.shared_words) shared += words;
     else spilled += words;

@@ -31,15 +31,17 @@ class RowSchedule {
   const std::vector<Loop>& loops() const { return loops_; }
   const std::vector<DType>& dtypes() const { return dtypes_; }            // [register]
   const std::vector<std::int64_t>& columns() const { return columns_; }  // [register]
-  bool is_kept(std::size_t r) const { return kept_[r]; }        // a later loop reads it
-  bool is_crossed(std::size_t r) const { return crossed_[r]; }  // other columns of it are read
+  bool is_kept(std::size_t r) const { return kept_[r]; }  // a later loop reads it; what is not kept is computed again
+  bool is_crossed(std::size_t r) const { return kept_[r] && crossed_[r]; }  // other columns of it are read
   std::size_t first() const { return first_; }                  // register of an instruction
   std::vector<std::size_t> operands_of(std::size_t r) const;
+  std::vector<std::size_t> kept() const;  // registers, the widest first: shared memory goes to as much as fits
   std::int64_t widest() const;
   std::uint64_t iterations(std::uint32_t lanes) const;  // of an invocation, for a row
 
  private:
   void join_loop(std::size_t r);
+  void repeat_cheap();
 
   const common::Expression& e_;
   std::vector<DType> dtypes_;
@@ -48,6 +50,7 @@ class RowSchedule {
   std::vector<Loop> loops_;
   std::vector<int> loop_of_;  // [register]
   std::vector<bool> kept_, crossed_;
+  std::vector<int> costs_;  // [register] instructions that compute it from memory and numbers of the row; -1: too many
 };
 
 RowLayout row_layout(const RowSchedule& schedule, const Limits& limits);

@@ -17,8 +17,14 @@ constexpr Tile k_tiles[] = {
     {128, 128, 8, 8, 8, 1}, {64, 64, 8, 8, 16, 1}, {64, 64, 4, 4, 16, 4}, {32, 64, 8, 8, 16, 1}, {32, 64, 4, 4, 16, 4},
     {32, 32, 4, 4, 16, 4},  {16, 64, 4, 4, 16, 4}, {8, 64, 8, 8, 16, 1},  {8, 64, 4, 4, 16, 4},  {4, 64, 4, 4, 16, 4},
 };
+// llvmpipe compiles the shaders of other tiles for seconds, which small products never win back.
+constexpr Tile k_lean_tile{16, 16, 4, 4, 8, 1};
+constexpr double k_lean_terms = 1 << 20;  // of all sums
 constexpr std::uint32_t k_epilogue_elements = 2048;  // of a tile whose sums go through shared memory
 constexpr std::uint32_t k_least_part = 128;          // terms
+// Terms that one sum adds up one after the other: its rounding errors grow with them (docs/numerics.md allows for the
+// logarithm of all).
+constexpr std::uint32_t k_most_terms = 4096;
 constexpr std::uint64_t k_most_part_bytes = 8u << 20;  // of sums in parts
 
 // Workgroups at once, invocations of one that advance together, multiplications for which a load counts, terms for
@@ -50,12 +56,18 @@ double cost(const Tile& t, const ProductSizes& s, int gates, std::uint32_t part,
 // Terms of a part that the device's loops allow, in whole iterations.
 std::uint32_t most_terms(const Tile& t, const Limits& limits) {
   const std::uint32_t each = 1 + t.depth / t.unrolled, rest = k_epilogue_elements / t.invocations();
-  return std::max(1u, (limits.iterations - std::min(limits.iterations, rest)) / each) * t.depth;
+  const std::uint32_t fits = std::max(1u, (limits.iterations - std::min(limits.iterations, rest)) / each) * t.depth;
+  return std::min(fits, k_most_terms);
 }
 
 }  // namespace
 
 std::optional<Tiling> choose_tiling(const ProductSizes& s, int gates, Sum sum, const Limits& limits) {
+  const std::optional<Tile> lean = fitted(k_lean_tile, gates);
+  const double terms = double(s.m) * s.units * gates * s.matrices() * s.k;
+  if (limits.small_sizes && lean && lean->invocations() <= limits.local_size && terms <= k_lean_terms &&
+      s.k <= most_terms(*lean, limits))
+    return Tiling{*lean, (std::max(s.k, 1u) + 15) / 16 * 16};
   const Machine& machine = limits.small_sizes ? k_cpu : k_gpu;
   std::optional<Tiling> best;
   double least = 0;

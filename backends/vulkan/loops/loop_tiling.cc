@@ -91,8 +91,8 @@ RowLayout loop_row_layout(const common::Expression& e, std::uint32_t local_size,
   RowLayout layout = row_layout(schedule, limits);  // its lanes decide about the order of sums
   layout.teams = local_size / layout.lanes;
   layout.shared_words = 0;
-  for (std::size_t r = schedule.first(); r < schedule.columns().size(); ++r)
-    if (schedule.is_kept(r)) layout.shared_words += static_cast<std::uint32_t>(schedule.columns()[r]);
+  for (const std::size_t r : schedule.kept())
+    layout.shared_words += static_cast<std::uint32_t>(schedule.columns()[r]);
   return layout;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "unroll/ops.h"
@@ -38,20 +39,46 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
   NodeCompiler compiler(context, out, *plan);
   std::map<std::int32_t, const NodeCompiler::JoinedWork*> by_product, by_epilogue;
   std::list<NodeCompiler::JoinedWork> joined;
+  std::map<std::int32_t, int> last_states;  // nodes that make a state which the next step computes itself
   const std::vector<JoinedConcat> concats = device::joined_concats(*plan, *hazards);
   compiler.set_concats(concats);
+  device::set_state_places(made->states, *plan, loop);
+  compiler.store_ahead(made->states);
   for (const Joined& each : device::joined_products(*plan, *hazards, loop, concats)) {
     auto work = compiler.join(each);
+    if (!work && !each.otherwise.empty()) work = compiler.join(each.otherwise[0]);
     if (!work) continue;
     joined.push_back(std::move(*work));
-    by_product[each.product] = by_epilogue[each.epilogue] = &joined.back();
-    made->states.two_arenas = made->states.two_arenas || each.state >= 0;
+    const Joined& nodes = joined.back().nodes;
+    by_product[nodes.product] = by_epilogue[nodes.epilogue] = &joined.back();
+    if (nodes.state < 0) continue;
+    made->states.two_arenas = true;
+    last_states[nodes.product] = nodes.state;
+    if (nodes.through >= 0) last_states[nodes.through] = nodes.state;
   }
   std::set<std::int32_t> absorbed;  // nodes whose work others do
   for (const JoinedConcat& each : concats) absorbed.insert(each.concat);
   for (const auto& work : joined)
     for (const auto& [copy, gate] : work.nodes.kept) absorbed.insert(copy);
-  device::set_state_places(made->states, *plan, loop);
+  std::vector<SharedProducts> shared;
+  if (loop.stored.empty()) {  // weight gradients are products outside of loops
+    std::vector<std::int32_t> runs_at(nodes.size());
+    std::iota(runs_at.begin(), runs_at.end(), 0);
+    std::set<std::int32_t> taken = absorbed;
+    for (const auto& work : joined) {
+      taken.insert({work.nodes.product, work.nodes.epilogue});
+      runs_at[static_cast<std::size_t>(work.nodes.product)] = work.nodes.epilogue;
+      for (const auto& [copy, gate] : work.nodes.kept) runs_at[static_cast<std::size_t>(copy)] = work.nodes.epilogue;
+    }
+    shared = compiler.shared_products(*hazards, runs_at, taken);
+  }
+  std::map<std::int32_t, const SharedProducts*> by_first;
+  for (const SharedProducts& each : shared) {
+    by_first[each.first] = &each;
+    absorbed.insert(each.products.begin(), each.products.end());
+    if (each.sum >= 0) absorbed.insert(each.sum);
+    absorbed.erase(each.first);
+  }
   if (made->states.two_arenas) made->second_arena = compiler.workspace(plan->arena_bytes);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const Node& node = nodes[n];
@@ -65,13 +92,14 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
     if (hazards->tasks[n].writes.empty()) continue;  // nothing to do, or nothing that is kept
     NodeWork work{static_cast<std::int32_t>(n)};
     const auto product = by_product.find(work.node), epilogue = by_epilogue.find(work.node);
-    if (product != by_product.end()) {
-      work.last_state = product->second->nodes.state;
-      if (work.last_state < 0) continue;
-    }
+    if (const auto state = last_states.find(work.node); state != last_states.end()) work.last_state = state->second;
+    else if (product != by_product.end()) continue;
     if (absorbed.count(work.node)) continue;
     for (const JoinedConcat& each : concats)
       if (each.node == work.node) work.joined.push_back(each.concat);
+    for (const auto& each : made->states.shifted)
+      if (each.in_step && plan->graph->outputs()[static_cast<std::size_t>(each.state)].value.node == work.node)
+        work.ahead.push_back(each.output);
     if (node.op == Op::scan) {
       for (const Node& each : plan->bodies[n]->graph->nodes()) require_supported(each, context.device.limits());
       if (compiler.whole_loop(work, *hazards->bodies[n])) {
@@ -88,6 +116,8 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
       }
       work.loop.node = work.node;
       work.loop.body = work.body;
+    } else if (const auto group = by_first.find(work.node); group != by_first.end()) {
+      compiler.compile(work, *group->second);
     } else {
       const bool is_joined = epilogue != by_epilogue.end();
       if (!is_joined || epilogue->second->nodes.state >= 0) compiler.compile(work);

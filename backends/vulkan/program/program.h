@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "backends/common/hazards.h"
@@ -43,6 +45,8 @@ struct NodeWork {
   std::vector<std::int32_t> joined = {};         // other nodes whose work this is too
   std::int32_t in_tile = -1;                     // product whose result the dispatch keeps to itself
   std::int32_t carried_product = -1;             // product of `carried`
+  std::int32_t carried_through = -1;             // what makes a state of that product; -1: it is the state
+  std::vector<int> ahead = {};                   // outputs of the body that get a state for the next step
   int last_state = -1;                           // runs in the last step only, if the loop keeps this state
   std::shared_ptr<const PlanProgram> body = {};  // of a scan
   device::LoopPlaces loop = {};                  // likewise
@@ -67,6 +71,12 @@ std::int64_t commands_per_step(const PlanProgram& body);
 // Throws Error(unsupported) naming the op and the reason.
 Program compile_program(Context& context, std::shared_ptr<const Plan> plan);
 
+// Products of one matrix, and the sum of its rows, that run as one dispatch where the first of them stands.
+struct SharedProducts {
+  std::vector<std::int32_t> products;
+  std::int32_t sum = -1, first = -1;  // nodes
+};
+
 // The dispatches of the nodes of one plan. program_nodes.cc has those of the ops.
 class NodeCompiler : public device::Lowering {
  public:
@@ -84,9 +94,15 @@ class NodeCompiler : public device::Lowering {
   };
   std::optional<JoinedWork> join(const Joined& joined);
   void compile(NodeWork& work, const JoinedWork& joined);
+  // program_shared.cc. `runs_at`: [node] the node whose work it is a part of; `joined`: nodes of other groups.
+  std::vector<SharedProducts> shared_products(const common::Hazards& hazards, const std::vector<std::int32_t>& runs_at,
+                                              const std::set<std::int32_t>& joined);
+  void compile(NodeWork& work, const SharedProducts& group);
   // A scan as dispatches of one kernel that runs its steps; false: its steps are dispatches (loops.h).
   bool whole_loop(NodeWork& work, const common::Hazards& body);
   void set_concats(std::vector<JoinedConcat> concats) { concats_ = std::move(concats); }
+  // Lets nodes that compute a state store it for the next step too, where the loop stacks it (StatePlaces::shifted).
+  void store_ahead(device::StatePlaces& states);
 
  private:
   std::size_t most_operands() const;  // of a dispatch, beside the parameters
@@ -94,8 +110,11 @@ class NodeCompiler : public device::Lowering {
                 const std::function<Words()>& make, std::uint32_t local_size = 0);
 
   // An elementwise or fused node with its operands: inputs that are no gate, then the results that are kept.
-  // And copies of gates and of parts of concatenations.
-  common::Expression pointwise(std::int32_t node, const Joined& joined, Operands& operands);
+  // And copies of gates and of parts of concatenations. `gates` becomes that of the expression's inputs.
+  common::Expression pointwise(std::int32_t node, const Joined& joined, Operands& operands, std::vector<int>& gates);
+  common::Expression with_inputs(std::int32_t node, const std::vector<int>& gates, Operands& operands);
+  // Appends what a node stores ahead to the results of its expression.
+  void add_ahead(std::int32_t node, common::Expression& expression, Operands& operands);
   void expression(common::Expression expression, Operands operands) override;
   void expression(NodeWork& work, common::Expression expression, Operands operands);
   // For more operands than a shader binds.
@@ -103,6 +122,22 @@ class NodeCompiler : public device::Lowering {
   // Leaves one operand for each buffer.
   Buffers shared_buffers(Operands& operands) const;
   Buffers shared_buffers(Operands& operands, std::size_t span) const;
+  // What a product, or a sum over rows, reads as its matrix a.
+  struct Factor {
+    std::int32_t node = -1;
+    bool is_product = false;
+    Product product = {};
+    ProductSizes sizes = {};
+    Operand a = {};
+  };
+  struct SharedWork {
+    Product product;
+    ProductSizes sizes;
+    Operands operands = {};
+  };
+  std::optional<Factor> factor_of(std::int32_t node);
+  bool shares(const Factor& product, const Factor& other) const;
+  std::optional<SharedWork> tile_of(const SharedProducts& group);
   void elementwise(NodeWork& work);
   void row_group(NodeWork& work, const Node& node);
   void pack_weights(NodeWork& work, LoopStep& step, std::vector<Operand>& packed);
@@ -124,6 +159,7 @@ class NodeCompiler : public device::Lowering {
   Program& out_;
   NodeWork* work_ = nullptr;  // that is being compiled
   std::vector<JoinedConcat> concats_;
+  std::vector<std::pair<ValueId, int>> ahead_;  // values that are states, and the outputs that get them too
 };
 
 inline std::uint32_t word(std::int64_t n) { return static_cast<std::uint32_t>(n); }

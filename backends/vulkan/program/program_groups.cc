@@ -97,8 +97,65 @@ void NodeCompiler::expression_in_parts(NodeWork& work, const Expression& e, cons
   }
 }
 
-Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operands& operands) {
-  const std::vector<int>& gates = joined.gates;
+namespace {
+
+// The expression with its inputs that are gates replaced by what `maker` computes; its inputs come last.
+Expression inlined(const Expression& e, const std::vector<int>& gates, const Expression& maker) {
+  Expression out;
+  out.shape = e.shape;
+  const auto n = [](const auto& list) { return list.size(); };
+  const std::size_t kept = n(e.inputs) - static_cast<std::size_t>(std::count(gates.begin(), gates.end(), 0));
+  const std::size_t constants = kept + n(maker.inputs), instructions = constants + n(e.constants) + n(maker.constants);
+  std::vector<std::size_t> of_maker, of_e;  // [register] where it is now
+  for (std::size_t k = 0; k < n(maker.inputs); ++k) of_maker.push_back(kept + k);
+  for (std::size_t k = 0; k < n(maker.constants); ++k) of_maker.push_back(constants + n(e.constants) + k);
+  for (std::size_t k = 0; k < n(maker.instructions); ++k) of_maker.push_back(instructions + k);
+  for (std::size_t k = 0; k < n(e.inputs); ++k) {
+    of_e.push_back(gates[k] == 0 ? of_maker[maker.results[0].from] : n(out.inputs));
+    if (gates[k] != 0) out.inputs.push_back(e.inputs[k]);
+  }
+  for (std::size_t k = 0; k < n(e.constants); ++k) of_e.push_back(constants + k);
+  for (std::size_t k = 0; k < n(e.instructions); ++k) of_e.push_back(instructions + n(maker.instructions) + k);
+  out.inputs.insert(out.inputs.end(), maker.inputs.begin(), maker.inputs.end());
+  for (const auto& [from, places] : {std::pair(&maker, &of_maker), std::pair(&e, &of_e)})
+    for (common::Instruction i : from->instructions) {
+      for (std::uint16_t* r : {&i.a, &i.b, &i.c}) *r = static_cast<std::uint16_t>((*places)[*r]);
+      out.instructions.push_back(i);
+    }
+  out.constants = e.constants;
+  out.constants.insert(out.constants.end(), maker.constants.begin(), maker.constants.end());
+  out.results = e.results;
+  for (auto& result : out.results) result.from = static_cast<std::uint16_t>(of_e[result.from]);
+  return out;
+}
+
+}  // namespace
+
+void NodeCompiler::store_ahead(device::StatePlaces& states) {
+  for (auto& each : states.shifted) {
+    const auto state = static_cast<std::size_t>(each.state);
+    const ValueId value = graph().outputs()[state].value;
+    const Node& node = graph().node(value.node);
+    const bool can = node.op == Op::row_group || node.op == Op::fused || is_elementwise(node.op);
+    if (states.after[state] < 0 || !can) continue;
+    each.in_step = true;
+    ahead_.emplace_back(value, each.output);
+  }
+}
+
+void NodeCompiler::add_ahead(std::int32_t node, Expression& e, Operands& operands) {
+  for (const auto& [value, output] : ahead_) {
+    if (value.node != node) continue;
+    std::size_t k = 0;  // among the results that are kept
+    for (std::int32_t before = 0; before < value.output; ++before) k += is_stored({node, before});
+    e.results.push_back({e.results[k].from, strides(value, e.shape)});
+    Operand to{{Storage::Place::output, output, 0, {}}, type(value).bytes()};
+    to.element = dtype_bytes(type(value).dtype);
+    operands.push_back(to);
+  }
+}
+
+Expression NodeCompiler::with_inputs(std::int32_t id, const std::vector<int>& gates, Operands& operands) {
   const Node& node = graph().node(id);
   Expression e =
       node.op == Op::fused ? common::expression_of_body(*node.body) : common::expression_of_node(graph(), node);
@@ -109,6 +166,25 @@ Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operan
     }
     e.inputs[k].strides = strides(node.inputs[k], e.shape);
     operands.push_back(operand(node.inputs[k]));
+  }
+  return e;
+}
+
+Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operands& operands, std::vector<int>& gates) {
+  const Node& node = graph().node(id);
+  gates = joined.gates;
+  Expression e = with_inputs(id, gates, operands);
+  if (joined.through >= 0) {
+    std::vector<int> maker_gates;
+    for (const ValueId in : graph().node(joined.through).inputs)
+      maker_gates.push_back(in.node == joined.product ? 0 : -1);
+    Operands before;
+    const Expression maker = with_inputs(joined.through, maker_gates, before);
+    for (Operand& operand : before) operand.previous = true;
+    operands.insert(operands.end(), before.begin(), before.end());
+    e = inlined(e, gates, maker);
+    gates.assign(e.inputs.size() - maker_gates.size(), -1);
+    gates.insert(gates.end(), maker_gates.begin(), maker_gates.end());
   }
   std::vector<Expression::Result> kept;
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
@@ -135,12 +211,14 @@ Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operan
     operands.push_back(operand({copy, 0}));
   }
   e.results = std::move(kept);
+  add_ahead(id, e, operands);
   return e;
 }
 
 void NodeCompiler::elementwise(NodeWork& work) {
   Operands operands;
-  Expression e = pointwise(work.node, {}, operands);
+  std::vector<int> gates;
+  Expression e = pointwise(work.node, {}, operands, gates);
   expression(work, std::move(e), std::move(operands));
 }
 
@@ -169,8 +247,9 @@ std::optional<NodeCompiler::JoinedWork> NodeCompiler::join(const Joined& joined)
   }
   if (joined.stores) out.operands.push_back(operand({joined.product, 0}));
   Operands others;
-  const Expression e = pointwise(joined.epilogue, joined, others);
-  out.epilogue = {common::simplified(e), joined.gates, shared_buffers(others)};
+  std::vector<int> gates;
+  const Expression e = pointwise(joined.epilogue, joined, others, gates);
+  out.epilogue = {common::simplified(e), gates, shared_buffers(others)};
   out.operands.insert(out.operands.end(), others.begin(), others.end());
   if (out.operands.size() > most_operands()) return std::nullopt;
   return out;
@@ -187,6 +266,7 @@ void NodeCompiler::compile(NodeWork& work, const JoinedWork& joined) {
   if (joined.nodes.state >= 0) {
     work.carried = std::move(made.dispatches);
     work.carried_product = joined.nodes.product;
+    work.carried_through = joined.nodes.through;
     return;
   }
   work.dispatches = std::move(made.dispatches);
@@ -197,7 +277,8 @@ void NodeCompiler::compile(NodeWork& work, const JoinedWork& joined) {
 
 void NodeCompiler::row_group(NodeWork& work, const Node& node) {
   Operands operands;
-  const Expression e = row_expression(work.node, operands);
+  Expression e = row_expression(work.node, operands);
+  add_ahead(work.node, e, operands);
   const Buffers buffers = shared_buffers(operands);
   const RowSchedule schedule(e);
   const RowLayout layout = row_layout(schedule, context_.device.limits());

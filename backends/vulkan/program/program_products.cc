@@ -15,7 +15,7 @@ namespace {
 // the arena within so many bytes are, too.
 bool touch(const Operand& a, const Operand& b, std::size_t span) {
   const Storage &s = a.storage, &t = b.storage;
-  if (a.bytes == 0 || b.bytes == 0 || a.element != b.element) return false;
+  if (a.bytes == 0 || b.bytes == 0 || a.element != b.element || a.previous != b.previous) return false;
   if (a.workspace != b.workspace || s.place != t.place || s.index != t.index) return false;
   if (!a.workspace && (s.place == Storage::Place::input || s.place == Storage::Place::output)) return true;
   const std::size_t begin = std::min(s.offset - a.before, t.offset - b.before);

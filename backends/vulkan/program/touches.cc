@@ -2,6 +2,7 @@
 // What the dispatches of a recording touch: the bytes that the hazards of the plan state for their nodes, and
 // what they bind.
 #include <algorithm>
+#include <iterator>
 
 #include "backends/vulkan/program/record.h"
 
@@ -30,14 +31,29 @@ std::vector<device::Touch> Recorder::touches_of(const PlanProgram& program, cons
   add(task(work.node));
   for (const std::int32_t node : work.joined)
     if (node != work.in_tile) add(task(node));
+  for (const int output : work.ahead) {
+    const auto k = static_cast<std::size_t>(output);
+    const Place& to = frame.outputs[k];
+    const Graph& body = *program.plan->graph;
+    list.push_back({to.memory, to.at, to.at + body.type(body.outputs()[k].value).bytes(), true});
+  }
   // A product that its epilogue reads in the tile is nowhere in memory.
   std::vector<device::Touch> in_tile;
   const bool carries = frame.previous && work.carried_product >= 0;
   if (work.in_tile >= 0) touches(program, task(work.in_tile).writes, true, frame, in_tile);
-  if (carries) touches(program, task(work.carried_product).writes, true, *frame.previous, in_tile);
+  const std::int32_t product = work.carried_product, maker = work.carried_through;
+  if (carries) touches(program, task(maker < 0 ? product : maker).writes, true, *frame.previous, in_tile);
   std::erase_if(list, [&](const device::Touch& t) { return !t.writes && is_within(t, in_tile); });
   if (work.in_tile >= 0) touches(program, task(work.in_tile).reads, false, frame, list);
-  if (carries) touches(program, task(work.carried_product).reads, false, *frame.previous, list);
+  if (!carries) return list;
+  touches(program, task(product).reads, false, *frame.previous, list);
+  if (maker < 0) return list;
+  // What makes the state reads the product from the tile, too.
+  std::vector<device::Touch> reads, tile;
+  touches(program, task(maker).reads, false, *frame.previous, reads);
+  touches(program, task(product).writes, true, *frame.previous, tile);
+  std::copy_if(reads.begin(), reads.end(), std::back_inserter(list),
+               [&](const device::Touch& t) { return !is_within(t, tile); });
   return list;
 }
 

@@ -104,6 +104,12 @@ struct Tuning {
   // Loops. A value over all steps that is larger than this goes through memory and not through a cache.
   std::int64_t hoisted_reduction_bytes = 2 << 20;  // a row reduction with a larger operand stays in the loop
   std::int64_t deferred_summand_bytes = 1 << 20;   // a larger summand is reduced over the batch in each step
+  bool sums_in_steps = true;  // false: it is not, for each reduction is one more dispatch of a step
+  // Elementwise values that only a loop reads, slice by slice, are computed in its steps: they take no memory.
+  bool operands_in_steps = false;
+  // Products a^T b of one matrix a and the sums of its rows may run at once: nothing that one of them writes lies where
+  // another one reads.
+  bool joins_products = false;
   // Fewest rows or steps for which concatenated products (h U_f, h U_n -> h [U_f U_n]) pay for copying the weights.
   std::int64_t fewest_product_rows = 32;  // outside loops
   std::int64_t fewest_product_steps = 4;  // in loops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory plan assigns a location to every value. Values with disjoint lifetimes share bytes of the arena.
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -162,6 +163,36 @@ class MemoryPlanner {
       life.last = n;
       life.read = true;
     }
+    if (backend_.tuning.joins_products) live_together();
+  }
+
+  // Over all axes but the last one.
+  bool sums_rows(const Node& node) const {
+    if (node.op != Op::reduce_sum) return false;
+    Ints leading(static_cast<std::size_t>(graph_.type(node.inputs[0]).shape.rank()));
+    std::iota(leading.begin(), leading.end(), 0);
+    if (!leading.empty()) leading.pop_back();
+    return node.attributes.get<Ints>("axes") == leading;
+  }
+  // Weight gradients d^T x and d^T h, and the sums of d: what they read lives until the last of them has run, and what
+  // they write from the first of them on.
+  void live_together() {
+    std::map<ValueId, std::vector<std::int32_t>> readers;  // of the value behind the views
+    const auto n = static_cast<std::int32_t>(graph_.nodes().size());
+    for (std::int32_t i = 0; i < n; ++i) {
+      const Node& node = graph_.node(i);
+      const bool is_product = node.op == Op::matmul && node.attributes.get_or<bool>("transpose_a", false);
+      if (is_product || sums_rows(node)) readers[view(node.inputs[0]).root].push_back(i);
+    }
+    for (const auto& [root, nodes] : readers)
+      for (const std::int32_t i : nodes) {
+        Life& made = at(life_, view({i, 0}).root);
+        made.first = std::min(made.first, nodes.front());
+        for (const ValueId& id : graph_.node(i).inputs) {
+          Life& read = at(life_, view(id).root);
+          read.last = std::max(read.last, nodes.back());
+        }
+      }
   }
 
   void resolve_donors() {

@@ -24,6 +24,8 @@ struct Term {
   std::int32_t node;  // the body node that makes the term
   bool reduced = false;  // sum: the factor is the term itself, not what it sums up
   std::vector<std::int32_t> moves = {};  // slices and reshapes of the term that the state adds up, outermost first
+  // Columns of the factor that the sum is of; 0: all.
+  std::int64_t first = 0, columns = 0;
 };
 
 // A product of matrices, or of one for each element of a batch that both operands have.
@@ -93,7 +95,8 @@ Value sum_over_time(const Graph& body, const Term& term, std::span<const Value> 
   Ints axes{0};
   if (made.op == Op::reduce_sum && !term.reduced)
     for (const std::int64_t axis : made.attributes.get<Ints>("axes")) axes.push_back(axis + 1);
-  return reduce_sum(stacks[0], std::move(axes));
+  const Value sum = reduce_sum(stacks[0], std::move(axes));
+  return term.columns > 0 ? slice(sum, sum.rank() - 1, term.first, term.columns) : sum;
 }
 
 Value moved(const Graph& body, const Term& term, Value total) {
@@ -127,9 +130,34 @@ void keep_large_terms(const Graph& body, std::int64_t steps, const Tuning& tunin
       if (body.type(summand).bytes() == body.type(body.inputs()[i].value).bytes()) t.reset();
       continue;
     }
-    if (body.type({t->node, 0}).bytes() * 2 > body.type(summand).bytes()) continue;
+    if (!tuning.sums_in_steps || body.type({t->node, 0}).bytes() * 2 > body.type(summand).bytes()) continue;
     t->factors = {{t->node, 0}};
     t->reduced = true;
+  }
+}
+
+// A summand that is a part of a stacked concatenation, the gradient of one gate among those of all, is no stack of its
+// own: the concatenation is summed up, and the sum cut.
+void sum_whole_stacks(const Graph& body, std::vector<std::optional<Term>>& terms) {
+  for (auto& t : terms) {
+    if (!t || t->kind != Term::Kind::sum || t->reduced || body.node(t->node).op != Op::reduce_sum) continue;
+    const ValueId summand = t->factors[0];
+    const int last = body.type(summand).shape.rank() - 1;
+    const Ints axes = body.node(t->node).attributes.get<Ints>("axes");
+    if (std::find(axes.begin(), axes.end(), last) != axes.end()) continue;
+    for (const auto& other : terms) {
+      if (!other || other->kind != Term::Kind::product || t->columns > 0) continue;
+      for (const ValueId& factor : other->factors) {
+        const Node& whole = body.node(factor.node);
+        if (whole.op != Op::concat || whole.attributes.get<std::int64_t>("axis") != last) continue;
+        const auto part = std::find(whole.inputs.begin(), whole.inputs.end(), summand);
+        if (part == whole.inputs.end()) continue;
+        for (auto before = whole.inputs.begin(); before != part; ++before) t->first += body.type(*before).shape[last];
+        t->columns = body.type(summand).shape[last];
+        t->factors = {factor};
+        break;
+      }
+    }
   }
 }
 
@@ -197,6 +225,7 @@ std::vector<Value> defer_states(const RewriteNode& at, Which which, const Tuning
   const std::vector<std::optional<Term>> found = terms;
   if (which == Which::stateless) keep_stateless(body, terms);
   else if (!masked) keep_large_terms(body, l.steps, tuning, terms, is_sequence);
+  if (!tuning.sums_in_steps) sum_whole_stacks(body, terms);
   const InLoop in_loop(log, at.source, at.node);
   for (std::size_t i = 0; log && i < n_states; ++i)
     if (terms[i] || which == Which::all) note_term(*log, body, i, terms[i], found[i].has_value());
