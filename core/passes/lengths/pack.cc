@@ -10,7 +10,7 @@
 
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "core/passes/scan/live_rows.h"
+#include "core/passes/lengths/live_rows.h"
 #include "unroll/ops.h"
 
 namespace unroll {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/passes/scan/ended_bounds.h"
+#include "core/passes/lengths/ended_bounds.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 // zero, also those that were not in the masked form and that nobody reads there (live_rows.h).
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "core/passes/scan/live_rows.h"
+#include "core/passes/lengths/live_rows.h"
 
 namespace unroll {
 

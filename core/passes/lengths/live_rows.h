@@ -14,7 +14,7 @@
 
 #include "core/passes/group/row_body.h"
 #include "core/passes/log.h"
-#include "core/passes/scan/ended_bounds.h"
+#include "core/passes/lengths/ended_bounds.h"
 #include "unroll/graph.h"
 #include "unroll/ops.h"
 

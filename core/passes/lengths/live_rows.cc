@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/passes/scan/live_rows.h"
+#include "core/passes/lengths/live_rows.h"
 
 #include <algorithm>
 
