@@ -96,9 +96,13 @@ ReportList library_rows(bool as_json) {
   ReportList rows;
   for (const LibraryStatus& status : list_libraries()) {
     Report row;
-    row.add("backend", status.backend).add("library", status.name).add("use", status.use);
-    if (as_json) row.add("available", status.available);
-    else row.add("available", status.available ? "present" : "absent");
+    if (as_json) {
+      row.add("backend", status.backend).add("library", status.name).add("use", status.use);
+      row.add("available", status.available);
+    } else {  // what it is for would not fit the line
+      row.add("library", status.backend + ": " + status.name);
+      row.add("available", status.available ? "present" : "absent");
+    }
     rows.push_back(row.add("detail", status.detail));
   }
   return rows;
