@@ -84,6 +84,7 @@ if [ ! -x "$build/frontends/cli/unroll" ]; then
   meson setup "$build" "$source" -Dcuda=enabled -Dtests=enabled --buildtype=release > "$out/build.log" 2>&1
   ninja -C "$build" frontends/cli/unroll tests/conformance/run_contract tests/conformance/run_values \
     tests/conformance/run_random tests/core/test_cuda_faults tests/core/test_cuda_loops tests/core/test_cuda_products \
+    tests/core/test_cuda_resident \
     >> "$out/build.log" 2>&1
 fi
 unroll=$build/frontends/cli/unroll
@@ -108,6 +109,7 @@ else
   check "errors" 30 "$build/tests/core/test_cuda_faults"
   check "epilogues" 20 "$build/tests/core/test_cuda_products"
   check "bits of whole loops" 30 "$build/tests/core/test_cuda_loops"
+  check "resident loops" 30 "$build/tests/core/test_cuda_resident"
 fi
 for cell in rnn lstm gru lnlstm; do
   for precision in f32 bf16; do
@@ -131,10 +133,11 @@ for size in $sizes; do
 done
 for size in $sizes; do
   for precision in f32 bf16; do
-    for form in "$backend" "$backend:loops=whole"; do
+    for form in "$backend" "$backend:loops=whole" "$backend:loops=resident"; do
       train "$form" lnlstm "$size" "$precision"
     done
     train "$backend:rnn=own" lstm "$size" "$precision"
+    train "$backend:loops=resident" lstm "$size" "$precision"
   done
 done
 if [ -n "${UNROLL_PEERS:-}" ] && "$python" -c 'import torch' 2> /dev/null; then
@@ -158,13 +161,16 @@ done
 if [ -z "${UNROLL_QUICK:-}" ]; then
   for tool in memcheck racecheck; do
     if command -v compute-sanitizer > /dev/null; then
-      check "$tool of whole loops" 60 \
-        compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/tests/core/test_cuda_loops"
+      for loops in loops resident; do
+        check "$tool of test_cuda_$loops" 60 \
+          compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/tests/core/test_cuda_$loops"
+      done
     else
-      note "$tool of whole loops" skipped 0
+      note "$tool of loops" skipped 0
     fi
   done
   check "values with own kernels" 90 env UNROLL_CUDA_PRODUCTS=own "$build/tests/conformance/run_values" "$backend"
+  check "values with resident loops" 90 env UNROLL_CUDA_LOOPS=resident "$build/tests/conformance/run_values" "$backend"
   check "values with whole loops" 90 env UNROLL_CUDA_LOOPS=whole "$build/tests/conformance/run_values" "$backend"
   check "random graphs and loops" 60 env UNROLL_GRAPHS=60 UNROLL_SCANS=60 \
     "$build/tests/conformance/run_random" "$backend"

@@ -35,7 +35,7 @@ def main():
     text += ["", "| training | precision | ours, ms | PyTorch, ms | PyTorch / ours |", "|---|---|---|---|---|"]
     for run in runs:
         peer = peer_of(run, peers)
-        loops = ", whole loops" if "whole loops" in run["device"] else ""
+        loops = "".join(f", {form} loops" for form in ("whole", "resident") if f"{form} loops" in run["device"])
         loops += ", own layers" if "own layers" in run["device"] and not loops else ""
         size = f"I=H={run['hidden']} B={run['batch']} T={run['steps']}"
         ratio = f"{peer:.3f} | {peer / run['median_ms']:.2f}" if peer else "- | -"

@@ -288,6 +288,17 @@ Region region_of(const Plan& plan, ValueId id) {
           ranges_of(storage.offset, type.shape, strides_of(plan, id), dtype_bytes(type.dtype))};
 }
 
+bool touch(const std::vector<Region>& a, const std::vector<Region>& b) {
+  for (const Region& x : a)
+    for (const Region& y : b) {
+      if (x.space != y.space) continue;
+      for (const auto& r : x.ranges)
+        for (const auto& s : y.ranges)
+          if (r.begin < s.end && s.begin < r.end) return true;
+    }
+  return false;
+}
+
 Hazards hazards_of(const Plan& plan) {
   Hazards hazards;
   hazards.tasks = TaskFinder(plan).run();

@@ -34,6 +34,8 @@ struct Region {
 Ints strides_of(const Plan& plan, ValueId id);
 // The bytes of a value that has a place.
 Region region_of(const Plan& plan, ValueId id);
+// Whether they have bytes in common.
+bool touch(const std::vector<Region>& a, const std::vector<Region>& b);
 
 // What one node touches. Empty for inputs, constants, and nodes whose result is only another reading of their operand.
 // Parts of a concat that their producers write in place are not touched by it. A node that works in place (elementwise

@@ -2,7 +2,9 @@
 // The cuda backend: generated kernels on NVIDIA devices, and NVIDIA's libraries where they are installed. It claims
 // recurrent layers for cuDNN; other composites run as their bodies.
 #include <charconv>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <typeinfo>
 
 #include "backends/common/own_options.h"
@@ -17,12 +19,27 @@ namespace {
 
 using cuda::Context;
 
+struct FormWords {
+  std::string_view option;
+  const char* described;
+};
+constexpr FormWords k_form_words[] = {{"steps", ""}, {"whole", ", whole loops"}, {"resident", ", resident loops"}};
+
+cuda::LoopOptions loop_options(std::string_view form, const cuda::Limits& limits) {
+  cuda::LoopOptions loops{
+      .arch = limits.arch, .multiprocessors = limits.multiprocessors, .shared_bytes = limits.shared_bytes};
+  for (std::size_t k = 0; k < std::size(k_form_words); ++k)
+    if (form.substr(0, form.find('-')) == k_form_words[k].option) loops.form = static_cast<cuda::LoopForm>(k);
+  loops.shares_units = form == "resident-units";
+  return loops;
+}
+
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::shared_ptr<Context> context, Communicator* communicator, const std::string& libraries)
       : context_(std::move(context)), communicator_(communicator),
         capabilities_(cuda::capabilities_of(context_->device.limits())) {
-    capabilities_.device += ", " + libraries + (context_->whole_loops ? ", whole loops" : "");
+    capabilities_.device += ", " + libraries + k_form_words[static_cast<int>(context_->loops.form)].described;
   }
   ~CudaBackend() override {
     try {
@@ -183,13 +200,15 @@ std::vector<LibraryStatus> cuda_libraries() {
 std::vector<BackendOption> cuda_options() {
   return {{"device", {}, "Number of the device; cuda:1 is short for it."},
           {"graphs", {"true", "false"}, "Capture runs as CUDA graphs from the second run on; true by default."},
-          {"loops", {"steps", "whole"},
-           "Loops step by step (the default), or as one kernel where its blocks can stay for all steps."},
+          {"loops", {"steps", "whole", "resident", "resident-units"},
+           "Loops step by step (the default); as one kernel where its blocks can stay for all steps; or as one whose "
+           "blocks also keep weights in shared memory or registers, where they fit. resident-units shares units among "
+           "blocks also in small models."},
           {"products", {"auto", "cublaslt", "own"},
            "Matrix products by cuBLASLt or by own kernels; auto (the default): by cuBLASLt where it is installed."},
           {"rnn", {"auto", "cudnn", "own"},
            "Recurrent layers by cuDNN or by own kernels; auto (the default): by cuDNN where it is installed, unless "
-           "loops=whole or products=own."}};
+           "loops is whole or resident, or products=own."}};
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
@@ -197,12 +216,13 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
   const bool fixed = options.device > 0 || !common::own_option(options, "device").empty();
   Communicator* const ranks = options.communicator && options.communicator->size() > 1 ? options.communicator : nullptr;
   const auto context = std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, ranks);
-  context->whole_loops = common::own_option(options, "loops") == "whole";
+  context->loops = loop_options(common::own_option(options, "loops"), context->device.limits());
   context->device.enter();
   const std::string_view products = common::own_option(options, "products");
-  const std::string libraries = open_products(*context, products) + ", " +
-                                open_layers(*context, common::own_option(options, "rnn"),
-                                            context->whole_loops || products == "own");
+  const std::string libraries =
+      open_products(*context, products) + ", " +
+      open_layers(*context, common::own_option(options, "rnn"),
+                  context->loops.form != cuda::LoopForm::steps || products == "own");
   return std::make_unique<CudaBackend>(context, ranks, libraries);
 }
 

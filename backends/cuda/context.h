@@ -9,6 +9,7 @@
 #include "backends/cuda/library/blas.h"
 #include "backends/cuda/library/compiler.h"
 #include "backends/cuda/library/recurrent.h"
+#include "backends/cuda/loops/loops.h"
 #include "unroll/backend.h"
 
 namespace unroll::cuda {
@@ -32,7 +33,7 @@ struct Context {
   Device device;
   Compiler compiler;
   bool graphs;  // runs become CUDA graphs
-  bool whole_loops = false;  // loops become one launch where they can
+  LoopOptions loops;
   std::unique_ptr<Blas> blas;  // null: products are own kernels
   std::unique_ptr<RnnLibrary> rnn;  // null: layers are not claimed
   std::string why_no_rnn;           // then

@@ -23,6 +23,7 @@ struct Limits {
   int compiler = 0;           // of NVRTC
   std::size_t memory = 0;     // bytes
   bool has_pools = false;     // memory is allocated in the order of the stream
+  std::size_t shared_bytes = 48 << 10;  // shared memory of a block at most, where its kernel asks for it
 };
 
 class Device {

@@ -53,13 +53,40 @@ std::vector<Segment> segments_of(const std::vector<Command>& commands, std::size
 
 std::string launches_text(std::int64_t n) { return std::to_string(n) + (n == 1 ? " launch" : " launches"); }
 
-void report_plan(const PlanProgram& program, int depth, std::vector<ReportLine>& lines) {
+// Of the tables of loops that are one kernel, for one recording.
+std::size_t table_bytes(const PlanProgram& program) {
+  std::size_t words = 0;
+  for (const NodeWork& work : program.works) {
+    if (!work.body) continue;
+    const auto steps = static_cast<std::size_t>(scan_layout(program.plan->graph->node(work.node)).steps);
+    const auto commands = static_cast<std::size_t>(commands_per_step(*work.body));
+    if (!work.whole) words += steps * table_bytes(*work.body) / sizeof(std::int64_t);
+    else
+      words += k_counter_words * (2 + work.whole->blocks) + work.whole->weights.size() +
+               steps * commands * work.whole->words;
+  }
+  return words * sizeof(std::int64_t);
+}
+
+// Of the loop's kernel, in a run that was recorded.
+std::string whole_text(const WholeLoop& loop, std::span<const Command> commands) {
+  for (const Command& command : commands)
+    if (command.loop && command.loop->of == &loop)
+      return ", " + loop.what + ", " + std::to_string(command.loop->waits) + " waits of the grid, " +
+             std::to_string(command.loop->group_waits) + " of the blocks of some rows" +
+             (command.loop->cluster > 0 ? ", which are a cluster" : "");
+  return ", " + loop.what;
+}
+
+void report_plan(const PlanProgram& program, int depth, std::span<const Command> recorded,
+                 std::vector<ReportLine>& lines) {
   for (const NodeWork& work : program.works) {
     const Node& node = program.plan->graph->node(work.node);
     ReportLine line{"%" + std::to_string(work.node) + " " + std::string(op_info(node.op).name), {}};
     line.implementation = work.body ? "recorded loop: " + std::to_string(scan_layout(node).steps) + " steps of " +
                                           launches_text(commands_per_step(*work.body)) +
-                                          (work.whole ? ", all in one kernel" : "")
+                                          (work.whole ? whole_text(*work.whole, recorded) : "") +
+                                          (work.note.empty() ? "" : "; " + work.note)
                                     : launches_text(static_cast<std::int64_t>(work.launches.size()));
     for (const Launch& launch : work.launches)
       if (launch.library) line.implementation += ": " + launch.library->name();
@@ -67,7 +94,7 @@ void report_plan(const PlanProgram& program, int depth, std::vector<ReportLine>&
     line.depth = depth;
     line.node = work.node;
     lines.push_back(std::move(line));
-    if (work.body) report_plan(*work.body, depth + 1, lines);
+    if (work.body) report_plan(*work.body, depth + 1, recorded, lines);
   }
 }
 
@@ -76,7 +103,7 @@ void report_plan(const PlanProgram& program, int depth, std::vector<ReportLine>&
 CudaExecutable::CudaExecutable(std::shared_ptr<Context> context, std::shared_ptr<const Plan> plan)
     : context_(std::move(context)), plan_(std::move(plan)),
       program_(compile_program(plan_, context_->device.limits().multiprocessors, {}, context_->blas.get(),
-                               context_->whole_loops, context_->rnn.get())),
+                               context_->loops, context_->rnn.get())),
       module_(context_->compiler.module(program_.kernels.source(), program_.kernels.count())),
       arena_(context_, plan_->arena_bytes, "arenas of plans"),
       constants_(context_, program_.constants.size(), "constants"),
@@ -108,7 +135,7 @@ CudaExecutable::Recorded& CudaExecutable::recorded_for(const Bindings& bindings)
                                 whole(copies_.at(), copies_.bytes()), whole(constants_.at(), 0)};
   Recorded made;
   made.key = std::move(key);
-  made.commands = Recorder(held, program_.kernels).record(*program_.main, frame);
+  made.commands = Recorder(held).record(*program_.main, frame);
   place_tables(made);
   made.segments = segments_of<Segment>(made.commands, 0, made.commands.size(), context_->graphs, transfers);
   recorded_.push_front(std::move(made));
@@ -116,35 +143,61 @@ CudaExecutable::Recorded& CudaExecutable::recorded_for(const Bindings& bindings)
   return recorded_.front();
 }
 
-// Tables of whole loops go to the device, each behind a zero that counts arrivals.
+// Tables of whole loops go to the device, each behind zeros that count arrivals.
 void CudaExecutable::place_tables(Recorded& recorded) {
   std::vector<std::int64_t> words;
   std::vector<std::pair<Command*, std::size_t>> places;
   for (Command& command : recorded.commands) {
     if (!command.loop) continue;
     places.emplace_back(&command, words.size() * sizeof(std::int64_t));
-    words.push_back(0);
+    words.resize(words.size() + command.loop->counters * k_counter_words);
     words.insert(words.end(), command.loop->table.begin(), command.loop->table.end());
     command.loop->table = {};
-    command.loop->blocks = std::min(command.loop->blocks, resident_blocks(command.loop->kernel));
+    const unsigned most = resident_blocks(*command.loop);
+    if (command.loop->is_fixed && command.loop->blocks > most)
+      throw Error(ErrorKind::device, "cuda",
+                  "a loop needs " + std::to_string(command.loop->blocks) + " blocks at the same time; the device has " +
+                      std::to_string(most),
+                  "Leave out loops=resident");
+    command.loop->blocks = std::min(command.loop->blocks, most);
+    choose_cluster(*command.loop);
   }
   if (words.empty()) return;
   recorded.tables = std::make_unique<Memory>(context_, words.size() * sizeof(std::int64_t), "tables of loops");
   context_->device.upload(recorded.tables->at(), std::as_bytes(std::span(words)));
   for (const auto& [command, at] : places)
-    command->operands = {recorded.tables->at() + at + sizeof(std::int64_t), recorded.tables->at() + at};
+    command->operands = {recorded.tables->at() + at + command->loop->counters * k_counter_words * sizeof(std::int64_t),
+                         recorded.tables->at() + at};
 }
 
 // Blocks of a kernel that run at the same time, two on each multiprocessor at most: each more takes part in barriers.
-unsigned CudaExecutable::resident_blocks(int kernel) const {
+unsigned CudaExecutable::resident_blocks(const LoopRun& loop) const {
   const Device& device = context_->device;
+  const CUfunction kernel = module_->kernel(loop.kernel);
+  if (loop.shared_bytes > 0)
+    device.check(device.f().FuncSetAttribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                             static_cast<int>(loop.shared_bytes)),
+                 "cuFuncSetAttribute");
   int n = 0;
-  device.check(device.f().OccupancyMaxActiveBlocksPerMultiprocessor(&n, module_->kernel(kernel),
-                                                                    static_cast<int>(k_loop_threads), 0),
+  device.check(device.f().OccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, static_cast<int>(loop.threads),
+                                                                    loop.shared_bytes),
                "cuOccupancyMaxActiveBlocksPerMultiprocessor");
   if (n < 1)
-    throw Error(ErrorKind::device, "cuda", "the kernel of a loop does not fit the device", "Leave out loops=whole");
+    throw Error(ErrorKind::device, "cuda", "the kernel of a loop does not fit the device", "Write loops=steps");
   return static_cast<unsigned>(std::min(n, 2) * device.limits().multiprocessors);
+}
+
+// Blocks that have the same rows become a cluster where the device can run all clusters at the same time.
+void CudaExecutable::choose_cluster(LoopRun& loop) const {
+  constexpr int k_first_arch = 90;
+  if (!loop.of->can_cluster() || loop.group_waits == 0 || context_->device.limits().arch < k_first_arch) return;
+  loop.cluster = loop.of->group_blocks;
+  const ClusterLaunch launch(loop, context_->device.stream());
+  int n = 0;
+  const CUresult known =
+      context_->device.f().OccupancyMaxActiveClusters(&n, module_->kernel(loop.kernel), &launch.config);
+  if (known != CUDA_SUCCESS || n < static_cast<int>(loop.blocks / loop.cluster)) loop.cluster = 0;
+  loop.sizes.clustered = loop.cluster > 0;
 }
 
 void CudaExecutable::run(const Bindings& bindings) {
@@ -181,12 +234,16 @@ bool CudaExecutable::capture(Segment& s, const std::vector<Command>& commands) c
 
 std::vector<ReportLine> CudaExecutable::report() const {
   std::vector<ReportLine> lines;
-  report_plan(*program_.main, 0, lines);
+  report_plan(*program_.main, 0,
+              recorded_.empty() ? std::span<const Command>() : std::span<const Command>(recorded_.front().commands),
+              lines);
   return lines;
 }
 
 std::size_t CudaExecutable::workspace_bytes() const {
-  return constants_.bytes() + workspace_.bytes() + copies_.bytes();
+  std::size_t tables = 0;
+  for (const Recorded& recorded : recorded_) tables += recorded.tables ? recorded.tables->bytes() : 0;
+  return constants_.bytes() + workspace_.bytes() + copies_.bytes() + std::max(tables, table_bytes(*program_.main));
 }
 
 }  // namespace unroll::cuda

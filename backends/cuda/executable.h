@@ -33,7 +33,8 @@ class CudaExecutable final : public Executable {
     bool has_run = false;
   };
   void place_tables(Recorded& recorded);
-  unsigned resident_blocks(int kernel) const;
+  unsigned resident_blocks(const LoopRun& loop) const;
+  void choose_cluster(LoopRun& loop) const;
   bool capture(Segment& segment, const std::vector<Command>& commands) const;
   Recorded& recorded_for(const Bindings& bindings);
 

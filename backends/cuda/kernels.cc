@@ -8,6 +8,7 @@
 
 #include "backends/common/print_expression.h"
 #include "backends/common/print_rows.h"
+#include "backends/cuda/loops/prelude.h"
 #include "unroll/error.h"
 
 namespace unroll::cuda {
@@ -262,9 +263,15 @@ int Kernels::add_rows(const std::string& text, const BlockNeeds& needs) {
   has_rows_ = true;
   return add(text, needs);
 }
+int Kernels::add_loop(const std::string& text, bool has_rows, bool is_resident) {
+  has_rows_ = has_rows_ || has_rows;
+  has_resident_ = has_resident_ || is_resident;
+  return add(text);
+}
 std::string Kernels::source() const {
   std::string text = common::print_prelude(Dialect::cuda).append(k_offset);
   if (has_rows_) text += common::print_row_prelude(Dialect::cuda);
+  if (has_resident_) text += resident_prelude();
   for (int kernel = 0; kernel < count(); ++kernel) text += replaced(this->text(kernel), "KERNEL", name(kernel));
   return text;
 }

@@ -29,6 +29,9 @@ class Kernels {
   // The number of the kernel with this text.
   int add(const std::string& text, const BlockNeeds& needs = {});
   int add_rows(const std::string& text, const BlockNeeds& needs);  // it needs the functions of row kernels
+  // The kernel of a loop: whether parts of it are row kernels, and whether weights are resident.
+  int add_loop(const std::string& text, bool has_rows, bool is_resident);
+  bool has_rows() const { return has_rows_; }
   int count() const { return static_cast<int>(all_.size()); }
   const std::string& text(int kernel) const { return all_[static_cast<std::size_t>(kernel)].text; }
   const BlockNeeds& needs(int kernel) const { return all_[static_cast<std::size_t>(kernel)].needs; }
@@ -42,7 +45,7 @@ class Kernels {
   };
   std::map<std::string, int> numbers_;
   std::vector<Kernel> all_;
-  bool has_rows_ = false;
+  bool has_rows_ = false, has_resident_ = false;
 };
 
 // A kernel, its sizes and how it is launched.

@@ -23,17 +23,36 @@ struct Part {
 };
 std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const Means& means);
 
-// The body as launches, or of one kernel that runs all steps: then its products are own kernels.
-void compile_body(NodeWork& work, Program& out, const Part& body, const Means& means) {
-  if (means.whole_loops) {
-    Program attempt = out;
-    work.body = compile_plan(attempt, body, {means.multiprocessors, nullptr, means.rnn, true});
-    work.whole = whole_loop(attempt.kernels, *work.body);
-    if (work.whole) {
-      out = std::move(attempt);
+// A loop as one kernel that runs all steps: then its products are own kernels. The kernels of its body are texts only.
+bool compile_whole(NodeWork& work, Program& out, const Part& body, Means means) {
+  Program attempt = out;
+  attempt.kernels = {};
+  means.blas = nullptr;
+  work.body = compile_plan(attempt, body, means);
+  WholeLoop loop{.threads = k_loop_threads, .what = "all in one kernel"};
+  std::string reason;
+  if (!print_loop({attempt.kernels, *work.body}, loop, out.kernels, reason)) {
+    work.note += (work.note.empty() ? "" : "; ") + std::string("steps, because ") + reason;
+    return false;
+  }
+  attempt.kernels = std::move(out.kernels);
+  out = std::move(attempt);
+  work.whole = std::move(loop);
+  return true;
+}
+
+// The body of a loop of `plan`: as launches, or as parts of one kernel.
+void compile_body(NodeWork& work, Program& out, const Plan& plan, const Part& body, const Means& means) {
+  if (means.loops.form == LoopForm::resident) {
+    ResidentLoop made = compile_resident(out, plan, work.node, body.hazards, *body.loop, means.loops);
+    if (made.loop) {
+      work.body = std::move(made.body);
+      work.whole = std::move(made.loop);
       return;
     }
+    work.note = "not resident, because " + made.reason;
   }
+  if (means.loops.form != LoopForm::steps && compile_whole(work, out, body, means)) return;
   work.body = compile_plan(out, body, means);
 }
 
@@ -72,25 +91,14 @@ class Joined {
 
 std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const Means& means) {
   const Plan& plan = *part.plan;
-  auto made = std::make_shared<PlanProgram>();
-  made->plan = part.plan;
-  const auto nodes = plan.graph->nodes();
-  made->constants.resize(nodes.size());
   NodeCompiler compiler(out, plan, means, part.tf32);
+  const std::shared_ptr<PlanProgram> made = places_of(out, part.plan, part.loop ? *part.loop : LoopOutputs{}, compiler);
   compiler.set_constants(made->constants);
-  device::set_state_places(made->states, plan, part.loop ? *part.loop : LoopOutputs{});
-  if (made->states.two_arenas) made->second_arena = compiler.workspace(plan.arena_bytes);
+  const auto nodes = plan.graph->nodes();
   Joined joined(part, means);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const Node& node = nodes[n];
     const auto id = static_cast<std::int32_t>(n);
-    device::require_lowered("cuda", node);
-    if (node.op == Op::constant) {
-      const auto bytes = node.attributes.get<std::shared_ptr<const Tensor>>("value")->bytes();
-      made->constants[n] = out.constants.size();
-      out.constants.resize(device::aligned(out.constants.size() + std::max<std::size_t>(bytes.size(), 1)));
-      if (!bytes.empty()) std::memcpy(out.constants.data() + made->constants[n], bytes.data(), bytes.size());
-    }
     if (part.hazards.tasks[n].writes.empty()) continue;  // nothing to do, or nothing that is kept
     if (joined.takes(id, part.hazards, compiler)) continue;
     if (NodeWork* const work = joined.of(id)) {
@@ -104,7 +112,7 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const 
     } else {
       LoopOutputs outputs{scan_layout(node).n_states};
       for (const Storage& storage : plan.storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
-      compile_body(work, out, {plan.bodies[n], *part.hazards.bodies[n], part.tf32.body(id), &outputs}, means);
+      compile_body(work, out, plan, {plan.bodies[n], *part.hazards.bodies[n], part.tf32.body(id), &outputs}, means);
       work.loop = {work.node, work.body, {}};
       for (std::size_t k = 0; k < node.outputs.size(); ++k) {
         const bool lost = !outputs.stored[k] && static_cast<int>(k) >= outputs.n_states;
@@ -118,14 +126,33 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const 
 
 }  // namespace
 
+std::shared_ptr<PlanProgram> places_of(Program& out, std::shared_ptr<const Plan> plan, const LoopOutputs& loop,
+                                       device::Lowering& compiler) {
+  auto made = std::make_shared<PlanProgram>();
+  made->plan = plan;
+  const auto nodes = plan->graph->nodes();
+  made->constants.resize(nodes.size());
+  device::set_state_places(made->states, *plan, loop);
+  if (made->states.two_arenas) made->second_arena = compiler.workspace(plan->arena_bytes);
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    device::require_lowered("cuda", nodes[n]);
+    if (nodes[n].op != Op::constant) continue;
+    const auto bytes = nodes[n].attributes.get<std::shared_ptr<const Tensor>>("value")->bytes();
+    made->constants[n] = out.constants.size();
+    out.constants.resize(device::aligned(out.constants.size() + std::max<std::size_t>(bytes.size(), 1)));
+    if (!bytes.empty()) std::memcpy(out.constants.data() + made->constants[n], bytes.data(), bytes.size());
+  }
+  return made;
+}
+
 Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, Kernels kernels, const Blas* blas,
-                        bool whole_loops, const RnnLibrary* rnn) {
+                        const LoopOptions& loops, const RnnLibrary* rnn) {
   Program out;
   out.kernels = std::move(kernels);
   if (plan->weights != WeightFormat::f32) device::refuse("cuda", "keeps weights in f32 only");
   const common::Hazards hazards = common::hazards_of(*plan);
   const Tf32Values tf32(*plan);
-  out.main = compile_plan(out, {std::move(plan), hazards, tf32}, {multiprocessors, blas, rnn, whole_loops});
+  out.main = compile_plan(out, {std::move(plan), hazards, tf32}, {multiprocessors, blas, rnn, loops});
   return out;
 }
 

@@ -14,6 +14,7 @@
 #include "backends/cuda/library/blas.h"
 #include "backends/cuda/library/products.h"
 #include "backends/cuda/library/recurrent.h"
+#include "backends/cuda/loops/loops.h"
 #include "backends/device/walk.h"
 #include "unroll/backend.h"
 
@@ -34,22 +35,11 @@ struct Launch {
   unsigned blocks = 1, threads = 1;
   std::vector<Transfer> transfers = {};
   std::shared_ptr<const LibraryCall> library = {};
+  std::vector<UnitAccess> accesses = {};  // by units, in a resident loop; none: by any block
+  std::size_t alignment = 1;              // of operand 0
 };
 
 struct PlanProgram;
-
-// A loop as one launch. The blocks of a cooperative kernel stay for all steps; a table in memory has the commands of
-// the loop in order, and the blocks of the grid wait for each other where a command touches what an earlier one did.
-// The kernel has the text of those of the body as functions, so a loop runs what its steps would, without a launch for
-// each.
-struct WholeLoop {
-  int kernel = -1;
-  std::size_t words = 0;          // of a command: k_loop_head, then its arguments
-  std::map<int, int> parts = {};  // the number there of a kernel; a copy has the one behind them
-};
-inline constexpr unsigned k_loop_threads = 128;  // of a block
-// Words: the number of the part, how many blocks, and whether the blocks of the grid wait for each other afterwards.
-inline constexpr std::size_t k_loop_head = 3;
 
 // A node, in order of the plan; nodes without work have none.
 struct NodeWork {
@@ -59,6 +49,7 @@ struct NodeWork {
   std::shared_ptr<const PlanProgram> body = {};  // of a scan
   device::LoopPlaces loop = {};                  // likewise
   std::optional<WholeLoop> whole = {};           // likewise; none: its steps are launches
+  std::string note = {};                         // likewise: why it has not the form that was asked for
 };
 
 struct PlanProgram : device::PlanPlaces {
@@ -76,22 +67,21 @@ struct Program {
 // Launches and copies of a step of a loop; of the loops within it, of all their steps.
 std::int64_t commands_per_step(const PlanProgram& body);
 
-// Adds the kernel of a loop with this body. None where the body has loops, transfers or products of cuBLASLt, or
-// kernels that do not fit into blocks of k_loop_threads.
-std::optional<WholeLoop> whole_loop(Kernels& kernels, const PlanProgram& body);
-
 // Throws Error(unsupported) naming the op and the reason.
 // `kernels`: those of other programs, whose module this one shares. `blas`: for products; null: by own kernels.
-// `whole_loops`: loops become one launch where they can. `rnn`: for claimed layers; null: there are none.
+// `rnn`: for claimed layers; null: there are none.
 Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, Kernels kernels = {},
-                        const Blas* blas = nullptr, bool whole_loops = false, const RnnLibrary* rnn = nullptr);
+                        const Blas* blas = nullptr, const LoopOptions& loops = {}, const RnnLibrary* rnn = nullptr);
+// A program without works yet: places of constants and of the states of a loop. `compiler` gives workspace.
+std::shared_ptr<PlanProgram> places_of(Program& out, std::shared_ptr<const Plan> plan, const device::LoopOutputs& loop,
+                                       device::Lowering& compiler);
 
 // What programs are made with.
 struct Means {
   int multiprocessors;
   const Blas* blas;       // null: products are own kernels
   const RnnLibrary* rnn;  // of claimed layers; null: there are none
-  bool whole_loops;       // loops become one launch where they can
+  LoopOptions loops;
 };
 
 // The launches of the nodes of one plan. program_nodes.cc has those of the ops.
@@ -107,13 +97,18 @@ class NodeCompiler : public device::Lowering {
   // The product with its epilogue, in one call. False: the library does not take it.
   bool compile(NodeWork& work, const BlasGroup& group);
 
- private:
+ protected:
   using Operand = device::Operand;
   using Operands = device::Operands;
   void add(const Printed& printed, Operands operands);
   void add(int kernel, std::vector<std::byte> sizes, std::uint64_t blocks, unsigned threads, Operands operands);
   void expression(common::Expression expression, Operands operands) override;
-  void row_group(std::int32_t id);
+  virtual void row_group(std::int32_t id);
+
+  Program& out_;
+  NodeWork* work_ = nullptr;  // that is being compiled
+
+ private:
   void matmul(std::int32_t id);
   bool library_product(const Node& node, ValueId c, BlasExtras extras = {}, ValueId bias = {});
   void reduce(std::int32_t id);
@@ -127,12 +122,10 @@ class NodeCompiler : public device::Lowering {
   class RnnNode;
   Operand constant_block(std::span<const std::byte> bytes);
 
-  Program& out_;
   int multiprocessors_;
   const Blas* blas_;
   const RnnLibrary* rnn_;
   const Tf32Values& tf32_;
-  NodeWork* work_ = nullptr;  // that is being compiled
   std::vector<std::size_t>* constants_ = nullptr;
 };
 

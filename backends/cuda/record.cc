@@ -21,37 +21,55 @@ void Recorder::plan(const PlanProgram& program, const Frame& frame) {
   for (const NodeWork& work : program.works) {
     if (work.body) {
       const std::size_t begin = commands_.size();
-      is_whole_ = work.whole.has_value();
+      whole_ = work.whole ? &*work.whole : nullptr;
+      weights_.clear();
       loop(program, work.loop, frame);
       if (work.whole) join(begin, *work.whole);
-      is_whole_ = false;
+      whole_ = nullptr;
     }
     for (const Launch& launch : work.launches) {
       Command command{&launch};
       for (const device::Operand& operand : launch.operands)
         command.operands.push_back(place(program, operand, frame).at);
-      if (is_whole_) command.touches = touches_of(program, work, launch, frame);
-      command.follows = &launch != &work.launches.front();
+      if (!command.operands.empty() && command.operands[0] % launch.alignment != 0)
+        throw Error(ErrorKind::unsupported, "cuda",
+                    "a resident loop reads a state that begins at no multiple of 16 bytes", "Leave out loops=resident");
+      if (whole_) command.touches = touches_of(program, work, launch, frame);
+      command.follows = &launch != &work.launches.front() && launch.accesses.empty();
       commands_.push_back(std::move(command));
     }
   }
   output_copies(program, frame);
 }
 
-void Recorder::step(const device::PlanPlaces& body, const Frame& frame, std::int64_t, std::int64_t) {
+void Recorder::step(const device::PlanPlaces& body, const Frame& frame, std::int64_t number, std::int64_t) {
+  for (std::size_t k = 0; whole_ && number == 0 && k < whole_->weights.size(); ++k)
+    weights_.push_back(static_cast<std::int64_t>(place(body, whole_->weights[k], frame).at));
   plan(static_cast<const PlanProgram&>(body), frame);
 }
 
 void Recorder::copy(const Place& from, const Place& to, std::size_t bytes) {
   if (bytes == 0 || from.at == to.at) return;
   commands_.push_back({nullptr, {from.at, to.at}, bytes});
-  if (!is_whole_) return;
-  commands_.back().touches = {{from.memory, from.at, from.at + bytes, false}, {to.memory, to.at, to.at + bytes, true}};
+  if (!whole_) return;
+  commands_.back().touches = {{{from.memory, from.at, from.at + bytes, false}},
+                              {{to.memory, to.at, to.at + bytes, true}}};
 }
 
-// What the node reads and writes, and the workspace of the launch.
-std::vector<device::Touch> Recorder::touches_of(const PlanProgram& program, const NodeWork& work, const Launch& launch,
-                                                const Frame& frame) const {
+// What the node reads and writes, and the workspace of the launch; or what its operands are read and written for.
+std::vector<LoopTouch> Recorder::touches_of(const PlanProgram& program, const NodeWork& work, const Launch& launch,
+                                            const Frame& frame) const {
+  std::vector<LoopTouch> all;
+  for (const UnitAccess& access : launch.accesses) {
+    const Place at = place(program, launch.operands[access.operand], frame);
+    const std::size_t begin = at.at + access.offset;
+    all.push_back({{at.memory, begin, begin + access.bytes, access.writes},
+                   access.row_bytes,
+                   access.width,
+                   access.rows,
+                   access.units});
+  }
+  if (!all.empty()) return all;
   std::vector<device::Touch> list;
   touches(program, work.reads, false, frame, list);
   touches(program, work.writes, true, frame, list);
@@ -60,35 +78,46 @@ std::vector<device::Touch> Recorder::touches_of(const PlanProgram& program, cons
     const Place at = place(program, operand, frame);
     list.push_back({at.memory, at.at, at.at + operand.bytes, true});
   }
-  return list;
+  for (const device::Touch& touch : list) all.push_back({touch});
+  return all;
 }
 
 // The commands from `begin` on become one.
 void Recorder::join(std::size_t begin, const WholeLoop& loop) {
-  if (begin == commands_.size()) return;
-  const auto blocks_of = [](std::size_t threads) {
-    return static_cast<std::int64_t>((threads + k_loop_threads - 1) / k_loop_threads);
+  if (begin == commands_.size() || weights_.size() < loop.weights.size()) return;  // no steps: copies at most
+  const auto blocks_of = [&](std::size_t threads) {
+    return static_cast<std::int64_t>((threads + loop.threads - 1) / loop.threads);
   };
   auto run = std::make_shared<LoopRun>();
   run->kernel = loop.kernel;
-  run->commands = static_cast<std::int64_t>(commands_.size() - begin);
-  run->table.resize((commands_.size() - begin) * loop.words);
-  std::int64_t* words = run->table.data();
-  device::Touched touched;  // since the last wait
+  run->of = &loop;
+  run->sizes.commands = static_cast<std::int64_t>(commands_.size() - begin);
+  run->threads = loop.threads;
+  run->shared_bytes = loop.shared_bytes;
+  run->is_fixed = loop.blocks > 0;
+  run->table = weights_;
+  run->table.resize(weights_.size() + (commands_.size() - begin) * loop.words);
+  std::int64_t* words = run->table.data() + weights_.size();
+  if (loop.group_blocks > 0) run->counters += loop.blocks / loop.group_blocks;
+  Exchange exchange;
   for (std::size_t c = begin; c < commands_.size(); ++c, words += loop.words) {
     const Command& command = commands_[c];
-    if (c > begin && (command.follows || touched.conflicts(command.touches))) {
-      *(words - loop.words + 2) = 1;
-      touched.clear();
+    if (c > begin) {
+      Wait wait = command.follows ? Wait::grid : exchange.wait_for(command.touches);
+      if (wait == Wait::group && loop.group_blocks == 1) wait = Wait::none;
+      if (wait == Wait::group && loop.group_blocks == loop.blocks) wait = Wait::grid;
+      *(words - loop.words + 2) = static_cast<std::int64_t>(wait);
+      run->waits += wait == Wait::grid;
+      run->group_waits += wait == Wait::group;
+      exchange.waited(wait);
     }
-    touched.add(command.touches);
+    exchange.add(command.touches);
     std::int64_t* const arguments = words + k_loop_head;
     std::copy(command.operands.begin(), command.operands.end(), arguments);
     if (const Launch* const launch = command.launch) {
-      const BlockNeeds& needs = kernels_.needs(launch->kernel);
-      const bool is_fixed = needs.shares_rows || needs.threads != 0;
-      words[0] = loop.parts.at(launch->kernel);
-      words[1] = is_fixed ? launch->blocks : blocks_of(std::size_t{launch->blocks} * launch->threads);
+      const LoopPart& part = loop.parts.at(launch->kernel);
+      words[0] = part.number;
+      words[1] = part.is_fixed ? launch->blocks : blocks_of(std::size_t{launch->blocks} * launch->threads);
       std::memcpy(arguments + command.operands.size(), launch->sizes.data(), launch->sizes.size());
     } else {
       constexpr std::size_t k_most_threads = 1 << 16;
@@ -98,6 +127,7 @@ void Recorder::join(std::size_t begin, const WholeLoop& loop) {
     }
     run->blocks = std::max(run->blocks, static_cast<unsigned>(words[1]));
   }
+  if (loop.blocks > 0) run->blocks = loop.blocks;
   commands_.resize(begin);
   commands_.push_back({.loop = std::move(run)});
 }
@@ -111,15 +141,36 @@ void transfer(const Command& command, DeviceRanks& ranks, CUstream stream) {
   ranks.exchange(messages, stream);
 }
 
+ClusterLaunch::ClusterLaunch(const LoopRun& loop, CUstream stream) {
+  attributes[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attributes[0].value.clusterDim.x = loop.cluster;
+  attributes[0].value.clusterDim.y = attributes[0].value.clusterDim.z = 1;
+  attributes[1].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+  attributes[1].value.cooperative = 1;
+  config.gridDimX = loop.blocks, config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = loop.threads, config.blockDimY = config.blockDimZ = 1;
+  config.sharedMemBytes = static_cast<unsigned>(loop.shared_bytes);
+  config.hStream = stream;
+  config.attrs = attributes;
+  config.numAttrs = loop.waits > 0 ? 2 : 1;  // without waits of the grid, clusters may run one after the other
+}
+
 void enqueue(const Device& device, const Module& module, std::span<const Command> commands, DeviceRanks* ranks) {
   const Functions& f = device.f();
   std::vector<void*> arguments;
   for (const Command& command : commands) {
     if (command.loop) {
       void* all[] = {const_cast<CUdeviceptr*>(&command.operands[0]), const_cast<CUdeviceptr*>(&command.operands[1]),
-                     const_cast<std::int64_t*>(&command.loop->commands)};
+                     &command.loop->sizes};
+      if (command.loop->cluster > 0) {
+        ClusterLaunch launch(*command.loop, device.stream());
+        device.check(f.LaunchKernelEx(&launch.config, module.kernel(command.loop->kernel), all, nullptr),
+                     "cuLaunchKernelEx");
+        continue;
+      }
       device.check(f.LaunchCooperativeKernel(module.kernel(command.loop->kernel), command.loop->blocks, 1, 1,
-                                             k_loop_threads, 1, 1, 0, device.stream(), all),
+                                             command.loop->threads, 1, 1,
+                                             static_cast<unsigned>(command.loop->shared_bytes), device.stream(), all),
                    "cuLaunchCooperativeKernel");
       continue;
     }

@@ -9,6 +9,7 @@
 
 #include "backends/cuda/device_ranks.h"
 #include "backends/cuda/library/compiler.h"
+#include "backends/cuda/loops/exchange.h"
 #include "backends/cuda/program.h"
 
 namespace unroll::cuda {
@@ -16,9 +17,26 @@ namespace unroll::cuda {
 // A whole loop in one launch.
 struct LoopRun {
   int kernel = -1;
-  std::int64_t commands = 0;
-  unsigned blocks = 1;  // of the grid
-  std::vector<std::int64_t> table = {};  // [commands, words]
+  const WholeLoop* of = nullptr;
+  struct Sizes {
+    std::int64_t commands = 0, clustered = 0;
+  } sizes = {};
+  unsigned blocks = 1, threads = 1;  // of the grid, of a block
+  std::size_t shared_bytes = 0;      // of a block
+  bool is_fixed = false;             // it has all blocks or cannot run
+  std::vector<std::int64_t> table = {};  // addresses of weights, then [commands, words]
+  unsigned cluster = 0;                  // blocks that are launched as one; 0: none
+  std::size_t counters = 1;              // of arrivals
+  std::int64_t waits = 0, group_waits = 0;  // of all blocks, and of those that have the same rows
+};
+
+// How a loop is launched whose groups of blocks are clusters.
+struct ClusterLaunch {
+  ClusterLaunch(const LoopRun& loop, CUstream stream);
+  ClusterLaunch(const ClusterLaunch&) = delete;
+  ClusterLaunch& operator=(const ClusterLaunch&) = delete;
+  CUlaunchConfig config = {};
+  CUlaunchAttribute attributes[2] = {};
 };
 
 struct Command {
@@ -27,13 +45,13 @@ struct Command {
   std::size_t bytes = 0;                   // of a copy
   std::shared_ptr<LoopRun> loop = {};
   // Of a command in a whole loop.
-  std::vector<device::Touch> touches = {};
+  std::vector<LoopTouch> touches = {};
   bool follows = false;  // it reads what the command before it wrote into the workspace
 };
 
 class Recorder : private device::PlanWalk {
  public:
-  Recorder(const device::HeldPlaces& held, const Kernels& kernels) : PlanWalk(held), kernels_(kernels) {}
+  explicit Recorder(const device::HeldPlaces& held) : PlanWalk(held) {}
   std::vector<Command> record(const PlanProgram& program, const device::Frame& frame);
 
  private:
@@ -44,11 +62,11 @@ class Recorder : private device::PlanWalk {
   void order() override {}  // a stream is in order
   void join(std::size_t begin, const WholeLoop& loop);
 
-  std::vector<device::Touch> touches_of(const PlanProgram& program, const NodeWork& work, const Launch& launch,
-                                        const device::Frame& frame) const;
+  std::vector<LoopTouch> touches_of(const PlanProgram& program, const NodeWork& work, const Launch& launch,
+                                    const device::Frame& frame) const;
 
-  const Kernels& kernels_;
-  bool is_whole_ = false;  // the loop that is being recorded
+  const WholeLoop* whole_ = nullptr;    // the loop that is being recorded
+  std::vector<std::int64_t> weights_;   // their addresses
   std::vector<Command> commands_;
 };
 

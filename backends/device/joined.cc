@@ -13,17 +13,7 @@ namespace unroll::device {
 namespace {
 
 using common::Region;
-
-bool touch(const std::vector<Region>& a, const std::vector<Region>& b) {
-  for (const Region& x : a)
-    for (const Region& y : b) {
-      if (x.space != y.space) continue;
-      for (const auto& r : x.ranges)
-        for (const auto& s : y.ranges)
-          if (r.begin < s.end && s.begin < r.end) return true;
-    }
-  return false;
-}
+using common::touch;
 
 // Whether a part of a concatenation is computed where it belongs.
 bool is_in_place(const Plan& plan, ValueId part, ValueId whole, int axis, std::int64_t first) {

@@ -2,15 +2,11 @@
 // NVRTC compiles the kernels of all conformance cases for three architectures, where it is installed. No device runs.
 #include <doctest/doctest.h>
 
-#include <cctype>
 #include <cstdio>
 #include <memory>
 #include <string>
 
-#include "backends/cuda/context.h"
-#include "backends/cuda/library/compiler.h"
-#include "backends/cuda/program.h"
-#include "core/passes/forwarding_backend.h"
+#include "tests/conformance/cuda_compiler.h"
 #include "tests/support/cases.h"
 #include "tests/support/gradient_outputs.h"
 #include "unroll/autodiff.h"
@@ -20,57 +16,10 @@
 #include "unroll/run.h"
 
 using namespace unroll;
-
-namespace {
-
-// Plans as the backend would.
-class PlansForCuda final : public ForwardingBackend {
- public:
-  PlansForCuda() : ForwardingBackend(make_backend("cuda:sm_90")) {}
-  const Capabilities& describe() const override { return capabilities_; }
-
- private:
-  Capabilities capabilities_ = cuda::capabilities_of({"a device", 90, 132, 13000, 13000, std::size_t{80} << 30, true});
-};
-
-bool has_compiler(cuda::Functions& functions) {
-  cuda::libraries().compiler[2] = "/usr/local/cuda/lib64/libnvrtc.so";
-  try {
-    cuda::open_compiler(functions);
-    return true;
-  } catch (const Error& error) {
-    std::printf("skipped: %s\n", error.what());
-    return false;
-  }
-}
-
-// What ptxas says of each kernel of a module.
-std::string ptxas_log(const cuda::Functions& f, const std::string& source, const std::string& architecture) {
-  nvrtcProgram program = nullptr;
-  cuda::check(f, f.compiler.CreateProgram(&program, source.c_str(), "kernels.cu", 0, nullptr, nullptr), "creating");
-  const std::string target = "--gpu-architecture=" + architecture;
-  const char* const options[] = {target.c_str(), "--std=c++17", "--ptxas-options=-v"};
-  const nvrtcResult compiled = f.compiler.CompileProgram(program, 3, options);
-  std::size_t n = 0;
-  cuda::check(f, f.compiler.GetProgramLogSize(program, &n), "the size of a log");
-  std::string log(n, '\0');
-  cuda::check(f, f.compiler.GetProgramLog(program, log.data()), "a log");
-  f.compiler.DestroyProgram(&program);
-  cuda::check(f, compiled, "compiling");
-  return log;
-}
-
-// The number before `word` in what the log says of a kernel; -1: it is not there.
-int number_before(const std::string& log, const std::string& kernel, const std::string& word) {
-  const std::size_t begin = log.find("Function properties for " + kernel + "\n");
-  const std::size_t at = begin == std::string::npos ? begin : log.find(word, begin);
-  if (at == std::string::npos) return -1;
-  std::size_t first = at;
-  while (first > 0 && std::isdigit(static_cast<unsigned char>(log[first - 1]))) --first;
-  return first == at ? -1 : std::stoi(log.substr(first, at - first));
-}
-
-}  // namespace
+using testing::has_compiler;
+using testing::number_before;
+using testing::PlansForCuda;
+using testing::ptxas_log;
 
 TEST_CASE("NVRTC compiles the kernels of all cases for sm_80, sm_90a and sm_100") {
   cuda::Functions functions;
@@ -81,9 +30,11 @@ TEST_CASE("NVRTC compiles the kernels of all cases for sm_80, sm_90a and sm_100"
   for (const testing::Case& c : testing::all_cases())
     for (const DType dtype : {DType::f32, DType::f64}) {
       CAPTURE(c.name);
+      // Loops of f32 keep their weights where they can; those of f64 are whole.
+      const cuda::LoopOptions loops{cuda::LoopForm::resident, 90, 132, 227 << 10};
       try {
         const auto planned = plan(*testing::build_case(c, dtype), backend);
-        kernels = cuda::compile_program(planned, 132, std::move(kernels), nullptr, /*whole_loops=*/true).kernels;
+        kernels = cuda::compile_program(planned, 132, std::move(kernels), nullptr, loops).kernels;
         ++plans;
       } catch (const Error& error) {
         REQUIRE(error.kind() == ErrorKind::unsupported);
@@ -121,7 +72,8 @@ TEST_CASE("kernels of whole loops keep all numbers in registers, and two of thei
       testing::output_gradients(scope, mean(square(y)));
       PlanOptions options;
       options.precision = dtype == DType::bf16 ? Precision::bf16 : Precision::f32;
-      const cuda::Program program = cuda::compile_program(plan(graph, backend, options), 132, {}, nullptr, true);
+      const cuda::Program program =
+          cuda::compile_program(plan(graph, backend, options), 132, {}, nullptr, {.form = cuda::LoopForm::whole});
       const std::string source = program.kernels.source();
       for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
         const std::string log = ptxas_log(functions, source, architecture);

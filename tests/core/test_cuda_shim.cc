@@ -16,10 +16,12 @@ namespace {
 
 // Runs a kernel of two blocks of 64 threads on 128 numbers, which are their indices. Empty, or the error. In a
 // cooperative launch the blocks run at the same time, and the last number is a zero.
-std::string fault_of(const std::string& body, std::vector<float>* numbers = nullptr, bool cooperative = false) {
+std::string fault_of(const std::string& body, std::vector<float>* numbers = nullptr, bool cooperative = false,
+                     const std::string& functions = {}) {
   cuda::Device device(0);
   device.enter();
-  const std::string source = "struct k0_sizes { int n; };\nextern \"C\" __global__ void k0(float* x, k0_sizes n) {\n" +
+  const std::string source = functions + "struct k0_sizes { int n; };\nextern \"C\" __global__ void " +
+                             "k0(float* x, k0_sizes n) {\n" +
                              body + "}\n";
   const std::string image = cuda::compile_image(device.f(), source, {"--gpu-architecture=sm_90"});
   const cuda::Module module(device, image, 1);
@@ -88,6 +90,51 @@ TEST_CASE("races, wrong addresses and barriers that not all threads reach are er
     CAPTURE(kernel);
     CHECK(fault_of(kernel).find("CUDA_ERROR_ILLEGAL_ADDRESS") != std::string::npos);
   }
+}
+
+// PTX ISA, "Matrix Fragments for mma": where a warp holds a[16, terms] and b[terms, 8]. Thread 4g + q has rows g and
+// g + 8 of a and of the sums, column g of b, and columns 2q and 2q + 1 of the sums.
+TEST_CASE("tensor cores of the shim multiply small whole numbers in three formats") {
+  if (!has_shim()) return;
+  const std::string functions =
+      "__device__ inline int a_of(int row, int k) { return (row * 5 + k * 3) % 7 - 3; }\n"
+      "__device__ inline int b_of(int k, int column) { return (k * 2 + column * 3) % 7 - 3; }\n"
+      "__device__ inline unsigned f16_of(int n) {\n"
+      "  const int size = n < 0 ? -n : n;\n"
+      "  return (n < 0 ? 0x8000u : 0u) | (size == 0 ? 0u : size == 1 ? 0x3c00u : size == 2 ? 0x4000u : 0x4200u);\n}\n"
+      "__device__ inline unsigned bf16_of(int n) { return __float_as_uint(float(n)) >> 16; }\n"
+      "__device__ inline unsigned tf32_of(int n) { return __float_as_uint(float(n)); }\n";
+  for (const std::string kind : {"bf16", "f16", "tf32"}) {
+    CAPTURE(kind);
+    const bool is_wide = kind == "tf32";
+    const auto word = [&](const std::string& of, const std::string& k) {
+      const auto call = [&](const std::string& term) {
+        const std::string arguments = of[0] == 'b' ? term + ", g" : of.substr(1) + ", " + term;
+        return kind + "_of(" + of[0] + std::string("_of(") + arguments + "))";
+      };
+      return is_wide ? call(k) : call(k) + " | " + call(k + " + 1") + " << 16";
+    };
+    const std::string low = is_wide ? "q" : "2 * q", high = is_wide ? "q + 4" : "2 * q + 8";
+    const std::string body = "  if (blockIdx.x > 0 || threadIdx.x >= 32) return;\n"
+                             "  const int g = threadIdx.x / 4, q = threadIdx.x % 4;\n  float sums[4] = {1, 1, 1, 1};\n"
+                             "  const uint4 a = {" + word("ag", low) + ", " + word("ag + 8", low) + ", " +
+                             word("ag", high) + ", " + word("ag + 8", high) + "};\n  unroll_mma_" + kind +
+                             "(sums, a, " + word("b", low) + ", " + word("b", high) + ");\n"
+                             "  for (int i = 0; i < 4; ++i) x[(g + i / 2 * 8) * 8 + 2 * q + i % 2] = sums[i];\n";
+    std::vector<float> x;
+    REQUIRE(fault_of(body, &x, false, functions) == "");
+    for (int row = 0; row < 16; ++row)
+      for (int column = 0; column < 8; ++column) {
+        int sum = 1;
+        for (int k = 0; k < (is_wide ? 8 : 16); ++k)
+          sum += ((row * 5 + k * 3) % 7 - 3) * ((k * 2 + column * 3) % 7 - 3);
+        CHECK(x[static_cast<std::size_t>(row * 8 + column)] == static_cast<float>(sum));
+      }
+  }
+  // A lane that does not take part.
+  const std::string alone = "  float sums[4] = {0, 0, 0, 0};\n  const uint4 a = {0, 0, 0, 0};\n"
+                            "  if (threadIdx.x != 5) unroll_mma_bf16(sums, a, 0u, 0u);\n  __syncthreads();\n";
+  CHECK(fault_of(alone).find("CUDA_ERROR_ILLEGAL_ADDRESS") != std::string::npos);
 }
 
 TEST_CASE("blocks of a cooperative launch wait for each other, and what no barrier of the grid orders is an error") {

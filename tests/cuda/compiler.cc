@@ -35,6 +35,7 @@ std::string launchers(const std::string& source) {
   std::string text;
   for (std::size_t at = 0; (at = source.find(head, at)) != std::string::npos;) {
     at += head.size();
+    if (source.compare(at, 2, "__") == 0) at = source.find('\n', at) + 1;  // launch bounds, and a line break
     const std::size_t open = source.find('(', at), close = source.find(')', open);
     const std::string name = source.substr(at, open - at);
     std::istringstream parameters(source.substr(open + 1, close - open - 1));

@@ -4,7 +4,8 @@
 // refuse are errors here, with a line on stderr; kernels are checked (races.h). Only what the backend calls is there.
 //
 // Environment: UNROLL_SHIM_DRIVER, the CUDA version of the driver; UNROLL_SHIM_ARCH; UNROLL_SHIM_MEMORY, bytes;
-// UNROLL_SHIM_FAULT, the number of the launch that fails.
+// UNROLL_SHIM_FAULT, the number of the launch that fails; UNROLL_SHIM_MULTIPROCESSORS; UNROLL_SHIM_SHARED, bytes that a
+// block may ask for.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <link.h>
@@ -33,7 +34,8 @@ namespace {
 
 using unroll::shim::Memory;
 
-constexpr int k_multiprocessors = 2, k_blocks_per_multiprocessor = 2;
+constexpr int k_blocks_per_multiprocessor = 2;
+constexpr std::size_t k_plain_shared_bytes = 48 << 10;  // of a launch that does not ask for more
 
 struct Index {
   unsigned x, y, z;
@@ -43,8 +45,11 @@ struct State {
   Index thread, block, block_size, grid_size;
   void (*barrier)(void* place);
   void (*access)(const void* address, unsigned bytes, bool writes, const void* place);
-  void (*arrive)();
+  void (*arrive)(const void* barrier, bool completes);
   void (*yield)();
+  void (*meet)();
+  char* shared;
+  unsigned cluster;
 };
 
 using Work = std::function<CUresult()>;
@@ -72,6 +77,7 @@ struct CUfunc_st {
   std::string name;
   void (*launch)(void** arguments);
   const unsigned* parameters;  // how many, then their sizes
+  std::size_t shared_bytes = k_plain_shared_bytes;  // that a launch may ask for
 };
 struct CUstream_st {
   std::deque<Work> late;
@@ -115,6 +121,9 @@ std::size_t setting(const char* name, std::size_t otherwise) {
   const char* const text = std::getenv(name);
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
+
+int multiprocessors() { return static_cast<int>(setting("UNROLL_SHIM_MULTIPROCESSORS", 2)); }
+std::size_t most_shared_bytes() { return setting("UNROLL_SHIM_SHARED", 227 << 10); }
 
 CUresult complain(CUresult result, const std::string& what) {
   std::fprintf(stderr, "cuda shim: %s\n", what.c_str());
@@ -169,7 +178,8 @@ void access(const void* address, unsigned bytes, bool writes, const void*) {
   for (unsigned at = 0; at < bytes; at += k_word) {
     const std::string wrong = d.memory.check(
         {static_cast<const char*>(address) + at, std::min(bytes - at, k_word), writes,
-         d.launches + unroll::shim::arrivals_so_far(), unroll::shim::running_block(), unroll::shim::barriers_so_far(),
+         d.launches, unroll::shim::epoch(), unroll::shim::seen_of, unroll::shim::running_block(),
+         unroll::shim::barriers_so_far(),
          static_cast<std::uint16_t>(unroll::shim::running_thread())});
     if (!wrong.empty()) unroll::shim::fail(wrong);
   }
@@ -180,6 +190,32 @@ struct Launched {
   unsigned blocks, threads;
   std::vector<std::vector<char>> arguments;
   bool cooperative = false;
+  std::size_t shared_bytes = 0;
+  unsigned cluster = 1;  // blocks that run at the same time in any case
+};
+
+// Of each block of a launch; poisoned, and checked as other shared memory is.
+class BlockMemory {
+ public:
+  BlockMemory(std::size_t blocks, std::size_t bytes) {
+    for (std::size_t k = 0; bytes > 0 && k < blocks; ++k) {
+      all_.push_back(static_cast<char*>(std::aligned_alloc(256, (bytes + 255) / 256 * 256)));
+      std::memset(all_.back(), 0xff, bytes);
+      driver().memory.add(all_.back(), bytes, Memory::Kind::shared);
+    }
+  }
+  ~BlockMemory() {
+    for (char* each : all_) {
+      driver().memory.remove(each);
+      std::free(each);
+    }
+  }
+  BlockMemory(const BlockMemory&) = delete;
+  BlockMemory& operator=(const BlockMemory&) = delete;
+  char* of(std::size_t block) const { return all_.empty() ? nullptr : all_[block]; }
+
+ private:
+  std::vector<char*> all_;
 };
 
 CUresult run(const Launched& launch) {
@@ -190,7 +226,8 @@ CUresult run(const Launched& launch) {
   for (const auto& bytes : launch.arguments) arguments.push_back(const_cast<char*>(bytes.data()));
   State& state = *f.library->state;
   state = {{0, 0, 0}, {0, 0, 0}, {launch.threads, 1, 1}, {launch.blocks, 1, 1}, barrier, access,
-           unroll::shim::arrive, unroll::shim::yield};
+           unroll::shim::arrive, unroll::shim::yield, unroll::shim::meet, nullptr, launch.cluster};
+  const BlockMemory shared(launch.blocks, launch.shared_bytes);
   if (const std::size_t n = setting("UNROLL_SHIM_FAULT", 0); n > 0 && d.launches >= n)
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   std::vector<unsigned> blocks;
@@ -198,14 +235,21 @@ CUresult run(const Launched& launch) {
   const auto started = [&](const std::vector<unsigned>& some) {
     return unroll::shim::run_blocks(
         launch.threads, some, [&](unsigned) { f.launch(arguments.data()); },
-        [&](unsigned block, unsigned thread) { state.block.x = block, state.thread.x = thread; }, d.launches % 4 > 1);
+        [&](unsigned block, unsigned thread) {
+          state.block.x = block, state.thread.x = thread, state.shared = shared.of(block);
+        },
+        d.launches % 4 > 1);
   };
   std::string wrong;
   if (launch.cooperative) {
     wrong = started(blocks);
-    d.launches += unroll::shim::most_arrivals();  // what follows an arrival is ordered as another launch would be
+    d.launches += unroll::shim::last_epoch();  // what follows a barrier of blocks is ordered as another launch would be
   } else {
-    for (std::size_t k = 0; k < blocks.size() && wrong.empty(); ++k) wrong = started({blocks[k]});
+    for (std::size_t k = 0; k < blocks.size() && wrong.empty(); k += launch.cluster) {
+      const auto first = blocks.begin() + static_cast<std::ptrdiff_t>(k);
+      wrong = started({first, first + static_cast<std::ptrdiff_t>(launch.cluster)});
+      d.launches += launch.cluster > 1 ? unroll::shim::last_epoch() : 0;
+    }
   }
   return wrong.empty() ? CUDA_SUCCESS : complain(CUDA_ERROR_ILLEGAL_ADDRESS, f.name + ": " + wrong);
 }
@@ -295,7 +339,10 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute what, CUdevice) {
   switch (what) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = arch / 10; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = arch % 10; break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = k_multiprocessors; break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = multiprocessors(); break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      *value = static_cast<int>(most_shared_bytes());
+      break;
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: *value = 1; break;
     default: return complain(CUDA_ERROR_INVALID_VALUE, "an attribute that the shim lacks");
   }
@@ -494,6 +541,15 @@ static bool fits(const Index& grid, const Index& block) {
   return grid.x > 0 && grid.x <= 0x7fffffff && grid.y == 1 && grid.z == 1 && block.x > 0 && block.x <= 1024 &&
          block.y == 1 && block.z == 1;
 }
+static Launched launched_of(const CUlaunchConfig& config, CUfunction f) {
+  Launched launch{f, config.gridDimX, config.blockDimX, {}, false, config.sharedMemBytes};
+  for (unsigned k = 0; k < config.numAttrs; ++k) {
+    const CUlaunchAttribute& each = config.attrs[k];
+    if (each.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) launch.cluster = each.value.clusterDim.x;
+    if (each.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) launch.cooperative = each.value.cooperative != 0;
+  }
+  return launch;
+}
 static CUresult put_launch(Launched launch, CUstream stream, void** arguments) {
   const unsigned* const parameters = launch.function->parameters;
   for (unsigned k = 0; k < parameters[0]; ++k) {
@@ -516,8 +572,17 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
     return complain(CUDA_ERROR_INVALID_VALUE, f->name + ": a wrong launch");
   return put_launch({f, grid_x, block_x, {}}, stream, arguments);
 }
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int, size_t) {
-  *blocks = k_blocks_per_multiprocessor;
+CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute what, int value) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready()) return r;
+  if (what != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+      static_cast<std::size_t>(value) > most_shared_bytes())
+    return complain(CUDA_ERROR_INVALID_VALUE, f->name + ": more shared memory than a block may have");
+  f->shared_bytes = static_cast<std::size_t>(value);
+  return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f, int, size_t shared_bytes) {
+  *blocks = shared_bytes > f->shared_bytes ? 0 : shared_bytes > 0 ? 1 : k_blocks_per_multiprocessor;
   return ready();
 }
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
@@ -525,11 +590,30 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned grid_x, unsigned grid_
                                    void** arguments) {
   const std::lock_guard lock(driver().mutex);
   if (const CUresult r = ready()) return r;
-  if (!fits({grid_x, grid_y, grid_z}, {block_x, block_y, block_z}) || shared_bytes > 0)
+  if (!fits({grid_x, grid_y, grid_z}, {block_x, block_y, block_z}) || shared_bytes > f->shared_bytes)
     return complain(CUDA_ERROR_INVALID_VALUE, f->name + ": a wrong launch");
-  if (grid_x > k_multiprocessors * k_blocks_per_multiprocessor)
+  if (grid_x > static_cast<unsigned>(multiprocessors() * (shared_bytes > 0 ? 1 : k_blocks_per_multiprocessor)))
     return complain(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, f->name + ": more blocks than run at the same time");
-  return put_launch({f, grid_x, block_x, {}, /*cooperative=*/true}, stream, arguments);
+  return put_launch({f, grid_x, block_x, {}, /*cooperative=*/true, shared_bytes}, stream, arguments);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** arguments, void** extra) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready()) return r;
+  const Launched launch = launched_of(*config, f);
+  const bool is_cluster = launch.cluster > 1 && launch.cluster <= 8 && launch.blocks % launch.cluster == 0;
+  if (!fits({config->gridDimX, config->gridDimY, config->gridDimZ},
+            {config->blockDimX, config->blockDimY, config->blockDimZ}) ||
+      launch.shared_bytes > f->shared_bytes || extra || !is_cluster || setting("UNROLL_SHIM_ARCH", 90) < 90)
+    return complain(CUDA_ERROR_INVALID_VALUE, f->name + ": a wrong launch");
+  if (launch.cooperative && launch.blocks > static_cast<unsigned>(multiprocessors()))
+    return complain(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, f->name + ": more blocks than run at the same time");
+  return put_launch(launch, config->hStream, arguments);
+}
+CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction f, const CUlaunchConfig* config) {
+  const std::lock_guard lock(driver().mutex);
+  *clusters = multiprocessors() / static_cast<int>(launched_of(*config, f).cluster);
+  return ready();
 }
 
 CUresult unroll_shim_work(CUstream stream, std::function<CUresult()> work, const void* memory, std::size_t bytes) {

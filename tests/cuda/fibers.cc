@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <ucontext.h>
 
@@ -14,14 +15,16 @@ namespace {
 constexpr std::size_t k_stack_bytes = 256 << 10;
 constexpr int k_most_rounds = 1000;  // in which all blocks only wait
 
-enum class At { start, barrier, yield, end };
+constexpr unsigned k_warp = 32;
+
+enum class At { start, barrier, warp, yield, end };
 
 // A stack that runs one thread after the other. Contexts make it; jumps switch, since contexts cost system calls.
 struct Fiber {
   std::unique_ptr<char[]> stack{new char[k_stack_bytes]};
   jmp_buf here;
   bool is_made = false;
-  unsigned thread = 0;
+  unsigned thread = 0, meetings = 0;
   At at = At::start;
   void* place = nullptr;
 };
@@ -30,6 +33,12 @@ struct Block {
   std::vector<Fiber*> fibers = {};  // of threads that have not ended, in the order in which they started
   unsigned number = 0;
   unsigned barriers = 0, arrivals = 0, ended = 0;
+  unsigned epoch = 0;
+  std::map<unsigned, unsigned> seen = {};  // [block] epochs below are over
+  struct Warp {
+    unsigned threads = 0, waiting = 0, meetings = 0;
+  };
+  std::vector<Warp> warps = {};
 };
 
 struct Scheduler {
@@ -38,7 +47,8 @@ struct Scheduler {
   const std::function<void(unsigned, unsigned)>* resumes = nullptr;
   Block* block = nullptr;  // that runs
   Fiber* running = nullptr;
-  unsigned most_arrivals = 0;
+  unsigned last_epoch = 0;
+  std::map<const void*, std::vector<Block*>> arrived;  // at barriers that are not complete
   jmp_buf here;
   std::string failure;
 };
@@ -97,6 +107,7 @@ bool round(Block& block, bool descending) {
     Fiber& fiber = *fibers[backwards ? fibers.size() - 1 - k : k];
     const At before = fiber.at;
     if (!waits && before == At::barrier) continue;
+    if (before == At::warp && fiber.meetings == block.warps[fiber.thread / k_warp].meetings) continue;
     resume(fiber);
     moves = moves || before != At::yield || fiber.at != At::yield;
   }
@@ -118,10 +129,13 @@ std::string run_blocks(unsigned n, const std::vector<unsigned>& numbers, const s
   s.failure.clear();
   while (s.fibers.size() < n * numbers.size()) s.fibers.push_back(std::make_unique<Fiber>());
   std::vector<Block> blocks;
+  blocks.reserve(numbers.size());
   std::size_t used = 0;
   for (const unsigned number : numbers) {
     Block& block = blocks.emplace_back(Block{.number = number});
+    block.warps.resize((n + k_warp - 1) / k_warp);
     for (unsigned k = 0; k < n; ++k) {
+      ++block.warps[k / k_warp].threads;
       Fiber& fiber = *s.fibers[used++];
       fiber.thread = descending ? n - 1 - k : k;
       fiber.at = At::start;
@@ -134,8 +148,9 @@ std::string run_blocks(unsigned n, const std::vector<unsigned>& numbers, const s
     bool moved = false;
     for (Block& block : blocks) {
       while (!block.fibers.empty() && s.failure.empty()) {
-        moved = round(block, descending) || moved;
-        if (yields(block)) break;  // for other blocks
+        const bool did = round(block, descending);
+        moved = did || moved;
+        if (!did || yields(block)) break;  // for other blocks
       }
       left = left || !block.fibers.empty();
     }
@@ -146,8 +161,9 @@ std::string run_blocks(unsigned n, const std::vector<unsigned>& numbers, const s
   if (!s.failure.empty()) s.fibers.clear();
   s.running = nullptr;
   s.block = nullptr;
-  s.most_arrivals = 0;
-  for (const Block& block : blocks) s.most_arrivals = std::max(s.most_arrivals, block.arrivals);
+  s.arrived.clear();
+  s.last_epoch = 0;
+  for (const Block& block : blocks) s.last_epoch = std::max(s.last_epoch, block.epoch);
   return s.failure;
 }
 
@@ -158,12 +174,40 @@ void at_barrier(void* place) {
   to_scheduler();
 }
 
+void meet() {
+  Fiber& self = *scheduler().running;
+  Block::Warp& warp = scheduler().block->warps[self.thread / k_warp];
+  if (++warp.waiting == warp.threads) {
+    warp.waiting = 0;
+    ++warp.meetings;
+    return;
+  }
+  self.meetings = warp.meetings;
+  self.at = At::warp;
+  to_scheduler();
+}
+
 void yield() {
   scheduler().running->at = At::yield;
   to_scheduler();
 }
 
-void arrive() { ++scheduler().block->arrivals; }
+void arrive(const void* barrier, bool completes) {
+  Scheduler& s = scheduler();
+  ++s.block->arrivals;
+  std::vector<Block*>& here = s.arrived[barrier];
+  here.push_back(s.block);
+  if (!completes) return;
+  std::map<unsigned, unsigned> seen;
+  unsigned epoch = 0;
+  for (const Block* block : here) {
+    epoch = std::max(epoch, block->epoch + 1);
+    for (const auto& [other, below] : block->seen) seen[other] = std::max(seen[other], below);
+  }
+  for (const Block* block : here) seen[block->number] = epoch;
+  for (Block* block : here) block->seen = seen, block->epoch = epoch;
+  s.arrived.erase(barrier);
+}
 
 void fail(const std::string& reason) {
   scheduler().failure = reason;
@@ -173,8 +217,13 @@ void fail(const std::string& reason) {
 unsigned running_block() { return scheduler().block->number; }
 unsigned running_thread() { return scheduler().running->thread; }
 unsigned barriers_so_far() { return scheduler().block->barriers; }
-unsigned arrivals_so_far() { return scheduler().block->arrivals; }
-unsigned most_arrivals() { return scheduler().most_arrivals; }
+unsigned epoch() { return scheduler().block->epoch; }
+unsigned seen_of(unsigned block) {
+  const auto& seen = scheduler().block->seen;
+  const auto found = seen.find(block);
+  return found == seen.end() ? 0 : found->second;
+}
+unsigned last_epoch() { return scheduler().last_epoch; }
 bool is_on_stack(const void* address) {
   const char* const at = static_cast<const char*>(address);
   const char* const stack = scheduler().running->stack.get();

@@ -19,16 +19,21 @@ std::string run_blocks(unsigned n, const std::vector<unsigned>& blocks, const st
 void at_barrier(void* place);
 // Called by a running thread: other threads run before it goes on.
 void yield();
-// Called by a running thread: its block has done what others may wait for.
-void arrive();
+// Called by a running thread: returns when all threads of its warp that have not ended are here.
+void meet();
+// Called by a running thread: its block is one more that has arrived at a barrier of blocks. `completes`: the last one,
+// so that they have all seen what the others did before.
+void arrive(const void* barrier, bool completes);
 // Called by a running thread: ends all threads of the block, with this reason.
 [[noreturn]] void fail(const std::string& reason);
 
 unsigned running_thread();
 unsigned running_block();
 unsigned barriers_so_far();           // of the block
-unsigned arrivals_so_far();           // likewise
-unsigned most_arrivals();             // of a block of the last run_blocks
+// Counts barriers of blocks: what the running block does now, and what it has seen of another one.
+unsigned epoch();
+unsigned seen_of(unsigned block);
+unsigned last_epoch();                // of the last run_blocks
 bool is_on_stack(const void* address);  // of the running thread
 
 }  // namespace unroll::shim

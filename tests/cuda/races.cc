@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cuda/races.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace unroll::shim {
@@ -63,28 +64,40 @@ std::string Memory::check(const Access& a) {
     region->cells.reset(static_cast<Cell*>(std::calloc(region->end - region->begin, sizeof(Cell))));
   Cell& cell = region->cells[at - region->begin];
   const bool shared = region->kind == Kind::shared;
-  const bool written = cell.write_launch == a.launch && (!shared || cell.write_block == a.block);
-  const bool read = cell.read_launch == a.launch && (!shared || cell.read_block == a.block);
-  // Of a cooperative launch: another block has passed an arrival for which this one did not wait.
-  if (!shared && (cell.write_launch > a.launch || (a.writes && cell.read_launch > a.launch)))
-    return race(a, cell.write_launch > a.launch ? "wrote" : "reads", cell);
+  // What a block writes into its shared memory stays there behind barriers of blocks.
+  const std::uint32_t now = a.launch + a.epoch;
+  const auto is_over = [&](std::uint32_t block, std::uint32_t when) { return when < a.launch + a.seen_of(block); };
+  const bool written = cell.write_launch >= a.launch && (!shared || cell.write_block == a.block);
+  const bool read = cell.read_launch >= a.launch && (!shared || cell.read_block == a.block);
   if (shared && !a.writes && !written) return text("of shared memory that its block has not written");
   if (written) {
-    const bool ordered = cell.write_block == a.block && (cell.writer == a.thread || cell.write_barriers < a.barriers);
+    const bool own = cell.write_block == a.block;
+    const bool ordered = own ? cell.writer == a.thread || cell.write_barriers < a.barriers
+                             : is_over(cell.write_block, cell.write_launch);
     if (!ordered) return race(a, "wrote", cell);
   }
+  constexpr std::uint32_t k_counted_blocks = 64;
+  const std::uint64_t bit = a.block < k_counted_blocks ? std::uint64_t{1} << a.block : 0;
   if (a.writes) {
-    const bool own = cell.n_readers == 1 && cell.readers[0] == a.thread;
-    const bool ordered = !cell.many_blocks && cell.read_block == a.block && (own || cell.read_barriers < a.barriers);
+    // By the latest of the reads: barriers of blocks make their epochs equal.
+    bool ordered = !cell.many_blocks;
+    for (std::uint32_t block = 0; block < k_counted_blocks && ordered; ++block)
+      if ((cell.read_blocks >> block & 1) != 0 && block != a.block) ordered = is_over(block, cell.read_launch);
+    const bool alone = cell.n_readers == 1 && cell.readers[0] == a.thread;
+    if (cell.read_block == a.block) ordered = ordered && (alone || cell.read_barriers < a.barriers);
+    else if (bit == 0) ordered = false;
+    else if ((cell.read_blocks & bit) != 0) ordered = ordered && cell.read_launch < now;
     if (read && !ordered) return race(a, "reads", cell);
-    cell.write_launch = a.launch, cell.write_block = a.block, cell.write_barriers = a.barriers;
+    cell.write_launch = now, cell.write_block = a.block, cell.write_barriers = a.barriers;
     cell.writer = a.thread;
+    cell.read_launch = 0, cell.read_blocks = 0, cell.n_readers = 0, cell.many_blocks = false;
     return {};
   }
-  if (!read) cell.n_readers = 0, cell.many_blocks = false;
-  else if (cell.read_block != a.block) cell.many_blocks = true, cell.n_readers = 0;
+  if (!read) cell.read_blocks = 0, cell.n_readers = 0, cell.many_blocks = false, cell.read_launch = 0;
+  else if (cell.read_block != a.block) cell.many_blocks = cell.many_blocks || bit == 0, cell.n_readers = 0;
   else if (cell.read_barriers != a.barriers) cell.n_readers = 0;
-  cell.read_launch = a.launch, cell.read_block = a.block, cell.read_barriers = a.barriers;
+  cell.read_blocks |= bit;
+  cell.read_launch = std::max(cell.read_launch, now), cell.read_block = a.block, cell.read_barriers = a.barriers;
   const bool known = (cell.n_readers > 0 && cell.readers[0] == a.thread) || cell.n_readers > 1;
   if (!known) cell.readers[cell.n_readers++] = a.thread;
   return {};

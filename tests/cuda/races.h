@@ -24,7 +24,10 @@ class Memory {
     const void* address;
     unsigned bytes;
     bool writes;
-    std::uint32_t launch, block, barriers;
+    // `epoch` counts the barriers of blocks in the launch; epochs of another block below seen_of are over.
+    std::uint32_t launch, epoch;
+    unsigned (*seen_of)(unsigned block);
+    std::uint32_t block, barriers;
     std::uint16_t thread;
   };
   // Empty, or what is wrong.
@@ -32,13 +35,14 @@ class Memory {
   std::uint64_t checked() const { return checked_; }
 
  private:
-  // The last accesses of an address; of others of the same launch, where they count.
+  // The last accesses of an address. Launches are counted with the epochs of those before.
   struct Cell {
     std::uint32_t write_launch, write_block, write_barriers;
     std::uint32_t read_launch, read_block, read_barriers;
+    std::uint64_t read_blocks;  // a bit for each that has read it since it was written, of blocks below 64
     std::uint16_t writer, readers[2];
     std::uint8_t n_readers;
-    bool many_blocks;  // have read it
+    bool many_blocks;  // have read it, one of them not below 64
   };
   struct FreeCells {
     void operator()(Cell* cells) const;

@@ -3,7 +3,10 @@
 // time (fibers.h). With -fsanitize=thread, g++ calls __tsan_read4 and the like before each access to memory that other
 // threads may see: here they lead to the race checker (races.h), not to the library of that name.
 typedef __SIZE_TYPE__ size_t;
+#define UNROLL_SHIM
 #define __device__
+#define __forceinline__
+#define __launch_bounds__(...)
 #define __global__ __attribute__((noinline))
 #define __shared__ static
 #define UNROLL_PLAIN __attribute__((no_sanitize("thread"), noinline))
@@ -11,13 +14,22 @@ typedef __SIZE_TYPE__ size_t;
 struct UnrollIndex {
   unsigned x, y, z;
 };
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
 // Set by the driver before it runs a thread.
 struct UnrollState {
   UnrollIndex thread, block, block_size, grid_size;
   void (*barrier)(void* place);
   void (*access)(const void* address, unsigned bytes, bool writes, const void* place);
-  void (*arrive)();
+  void (*arrive)(const void* barrier, bool completes);
   void (*yield)();
+  void (*meet)();
+  char* shared;
+  unsigned cluster;
 };
 extern "C" {
 UnrollState unroll_state;
@@ -66,14 +78,76 @@ UNROLL_PLAIN static void unroll_barrier(size_t place) { unroll_state.barrier((vo
 // The barrier of a grid (whole_loop.cc): blocks of a cooperative launch run in turn, until each waits for the others.
 UNROLL_PLAIN static void __threadfence() {}
 UNROLL_PLAIN static unsigned atomicAdd(unsigned* at, unsigned n) {
-  unroll_state.arrive();
   const unsigned before = *at;
   *at = before + n;
+  unroll_state.arrive(at, ((before ^ *at) & 0x80000000u) != 0u);
   return before;
 }
 UNROLL_PLAIN static unsigned __ldcv(const unsigned* at) {
   unroll_state.yield();
   return *at;
+}
+
+// The barrier of a cluster: as the one of a grid, for the blocks of the cluster.
+UNROLL_PLAIN static void unroll_cluster_wait(unsigned blocks) {
+  static unsigned arrived[1024];
+  const unsigned block = unroll_state.block.x;
+  if (unroll_state.cluster != blocks) unroll_state.access(nullptr, 1, true, nullptr);  // fails
+  __syncthreads();
+  if (unroll_state.thread.x == 0) {
+    unsigned* const at = arrived + block / blocks;
+    const unsigned before = atomicAdd(at, block % blocks == 0 ? 0x80000000u - (blocks - 1u) : 1u);
+    while (((before ^ __ldcv(at)) & 0x80000000u) == 0u) {}
+  }
+  __syncthreads();
+}
+// Shared memory that the launch asks for, of the running block.
+UNROLL_PLAIN static char* unroll_shared_memory() { return unroll_state.shared; }
+
+// mma.sync: every lane leaves its fragments, and when the warp has met computes its own four sums. The fragments of
+// the next call go elsewhere, since lanes go on one after the other. "PTX ISA, Matrix Fragments for mma": thread 4g + q
+// holds rows g and g + 8 of a and sums, column g of b, and columns 2q and 2q + 1 of sums; in 16 bits terms 2q, 2q + 1,
+// 2q + 8 and 2q + 9, in tf32 q and q + 4.
+struct UnrollFragments {
+  unsigned a[32][4], b[32][2];
+};
+static UnrollFragments unroll_fragments[32][2];  // [warp][odd or even call]
+UNROLL_PLAIN static float unroll_number_of(unsigned bits, int kind) {
+  if (kind == 1) return __builtin_bit_cast(float, bits << 16);
+  const unsigned e = bits >> 10 & 31u, m = bits & 1023u;
+  const float size = e == 0u ? m * 5.9604644775390625e-8f
+                             : __builtin_bit_cast(float, (e == 31u ? 255u : e + 112u) << 23 | m << 13);
+  return bits & 0x8000u ? -size : size;
+}
+// Term k of row `row` of fragments with `words` words a lane.
+UNROLL_PLAIN static float unroll_term(const unsigned* words, unsigned stride, unsigned row, unsigned k, int kind) {
+  const unsigned high = kind == 3 ? k / 4 : k / 8, q = kind == 3 ? k % 4 : k % 8 / 2;
+  const unsigned word = stride == 4 ? row / 8 + 2 * high : high, bits = words[(row % 8 * 4 + q) * stride + word];
+  if (kind == 3) return __builtin_bit_cast(float, bits & 0xffffe000u);  // as tensor cores do
+  return unroll_number_of(k % 2 ? bits >> 16 : bits & 0xffffu, kind);
+}
+UNROLL_PLAIN static void unroll_mma(float* sums, const uint4& a, unsigned b, unsigned c, int kind) {
+  const unsigned thread = unroll_state.thread.x, lane = thread % 32;
+  static unsigned calls[1024];
+  UnrollFragments& all = unroll_fragments[thread / 32][calls[thread]++ % 2];
+  const unsigned words[4] = {a.x, a.y, a.z, a.w};
+  for (int i = 0; i < 4; ++i) all.a[lane][i] = words[i];
+  all.b[lane][0] = b, all.b[lane][1] = c;
+  unroll_state.meet();
+  const unsigned terms = kind == 3 ? 8 : 16;
+  for (unsigned i = 0; i < 4; ++i)
+    for (unsigned k = 0; k < terms; ++k)
+      sums[i] += unroll_term(all.a[0], 4, lane / 4 + i / 2 * 8, k, kind) *
+                 unroll_term(all.b[0], 2, lane % 4 * 2 + i % 2, k, kind);
+}
+static inline void unroll_mma_bf16(float (&sums)[4], const uint4& a, unsigned b, unsigned c) {
+  unroll_mma(sums, a, b, c, 1);
+}
+static inline void unroll_mma_f16(float (&sums)[4], const uint4& a, unsigned b, unsigned c) {
+  unroll_mma(sums, a, b, c, 2);
+}
+static inline void unroll_mma_tf32(float (&sums)[4], const uint4& a, unsigned b, unsigned c) {
+  unroll_mma(sums, a, b, c, 3);
 }
 
 static inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }

@@ -21,7 +21,8 @@ inline constexpr int k_oldest_driver = 12000;
   X(StreamDestroy) X(StreamSynchronize) X(StreamQuery) X(StreamBeginCapture) X(StreamEndCapture)                   \
   X(GraphInstantiate) X(GraphLaunch) X(GraphExecDestroy) X(GraphDestroy) X(EventCreate) X(EventDestroy)            \
   X(EventRecord) X(EventSynchronize) X(ModuleLoadData) X(ModuleUnload) X(ModuleGetFunction) X(LaunchKernel)        \
-  X(LaunchCooperativeKernel) X(OccupancyMaxActiveBlocksPerMultiprocessor) X(GetErrorName) X(GetErrorString)
+  X(LaunchCooperativeKernel) X(LaunchKernelEx) X(FuncSetAttribute)             \
+  X(OccupancyMaxActiveClusters) X(OccupancyMaxActiveBlocksPerMultiprocessor) X(GetErrorName) X(GetErrorString)
 #define UNROLL_CUDA_COMPILER_FUNCTIONS(X)                                                                          \
   X(Version) X(GetNumSupportedArchs) X(GetSupportedArchs) X(CreateProgram) X(CompileProgram) X(DestroyProgram)     \
   X(GetCUBINSize) X(GetCUBIN) X(GetPTXSize) X(GetPTX) X(GetProgramLogSize) X(GetProgramLog) X(GetErrorString)

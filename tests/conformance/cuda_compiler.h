@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans as the cuda backend makes them, and NVRTC where it is installed: what can be said of kernels without a device.
+#pragma once
+
+#include <cctype>
+#include <cstdio>
+#include <string>
+
+#include "backends/cuda/context.h"
+#include "backends/cuda/library/compiler.h"
+#include "backends/cuda/program.h"
+#include "core/passes/forwarding_backend.h"
+#include "unroll/error.h"
+
+namespace unroll::testing {
+
+// Plans as the backend would.
+class PlansForCuda final : public ForwardingBackend {
+ public:
+  PlansForCuda() : ForwardingBackend(make_backend("cuda:sm_90")) {}
+  const Capabilities& describe() const override { return capabilities_; }
+
+ private:
+  Capabilities capabilities_ = cuda::capabilities_of({"a device", 90, 132, 13000, 13000, std::size_t{80} << 30, true});
+};
+
+inline bool has_compiler(cuda::Functions& functions) {
+  cuda::libraries().compiler[2] = "/usr/local/cuda/lib64/libnvrtc.so";
+  try {
+    cuda::open_compiler(functions);
+    return true;
+  } catch (const Error& error) {
+    std::printf("skipped: %s\n", error.what());
+    return false;
+  }
+}
+
+// What ptxas says of each kernel of a module.
+inline std::string ptxas_log(const cuda::Functions& f, const std::string& source, const std::string& architecture) {
+  nvrtcProgram program = nullptr;
+  cuda::check(f, f.compiler.CreateProgram(&program, source.c_str(), "kernels.cu", 0, nullptr, nullptr), "creating");
+  const std::string target = "--gpu-architecture=" + architecture;
+  const char* const options[] = {target.c_str(), "--std=c++17", "--ptxas-options=-v"};
+  const nvrtcResult compiled = f.compiler.CompileProgram(program, 3, options);
+  std::size_t n = 0;
+  cuda::check(f, f.compiler.GetProgramLogSize(program, &n), "the size of a log");
+  std::string log(n, '\0');
+  cuda::check(f, f.compiler.GetProgramLog(program, log.data()), "a log");
+  f.compiler.DestroyProgram(&program);
+  cuda::check(f, compiled, "compiling");
+  return log;
+}
+
+// The number before `word` in what the log says of a kernel; -1: it is not there.
+inline int number_before(const std::string& log, const std::string& kernel, const std::string& word) {
+  const std::size_t begin = log.find("Function properties for " + kernel + "\n");
+  const std::size_t at = begin == std::string::npos ? begin : log.find(word, begin);
+  if (at == std::string::npos) return -1;
+  std::size_t first = at;
+  while (first > 0 && std::isdigit(static_cast<unsigned char>(log[first - 1]))) --first;
+  return first == at ? -1 : std::stoi(log.substr(first, at - first));
+}
+
+}  // namespace unroll::testing

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// What NVRTC and ptxas say of resident loops at the sizes they are for: registers, spills, shared memory, tensor cores.
+// No device runs.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/conformance/cuda_compiler.h"
+#include "tests/support/gradient_outputs.h"
+#include "unroll/model.h"
+#include "unroll/ops.h"
+#include "unroll/run.h"
+
+using namespace unroll;
+
+namespace {
+
+// The least of its compute capability with that many multiprocessors: A100, H100, B200. Of a multiprocessor and block.
+struct Architecture {
+  const char* name;
+  int arch, multiprocessors, shared_bytes;
+};
+constexpr Architecture k_architectures[] = {
+    {"sm_80", 80, 108, 163 << 10}, {"sm_90a", 90, 132, 227 << 10}, {"sm_100", 100, 148, 227 << 10}};
+constexpr int k_registers = 65536;  // of a multiprocessor
+
+// Made up: three exchanges forward.
+const TextCell k_text_cell{.name = "blend",
+                           .states = {"h", "s"},
+                           .step = "g = sigmoid(affine(x, h))\n"
+                                   "n = tanh(layer_norm(affine(x, g * h)))\n"
+                                   "s' = 0.5 * s + n\n"
+                                   "h' = (1 - g) * h + g * n + 0.1 * s"};
+
+std::shared_ptr<const Plan> planned(const std::string& cell, std::int64_t hidden, Precision precision) {
+  const testing::PlansForCuda backend;
+  Graph graph;
+  Scope scope(graph);
+  const Value x = graph.input("x", {DType::f32, {100, 16, hidden}});
+  const Value y = recurrent_model(scope, x, {.cell = cell, .hidden = hidden, .cells = {k_text_cell}}).y;
+  testing::output_gradients(scope, mean(square(y)));
+  PlanOptions options;
+  options.precision = precision;
+  return plan(graph, backend, options);
+}
+
+int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++n;
+  return n;
+}
+
+// The PTX of a source for the architecture, where inline PTX is to be seen.
+std::string ptx_of(const cuda::Functions& f, const std::string& source, const Architecture& architecture) {
+  return cuda::compile_image(f, source, {"--gpu-architecture=compute_" + std::to_string(architecture.arch), true});
+}
+
+void check_loop(const cuda::Functions& f, const cuda::Program& program, const cuda::WholeLoop& loop,
+                const std::string& what, const Architecture& architecture, bool narrow) {
+  cuda::Kernels only;
+  only.add_loop(program.kernels.text(loop.kernel), program.kernels.has_rows(), true);
+  const std::string source = only.source(), log = testing::ptxas_log(f, source, architecture.name);
+  const int registers = testing::number_before(log, "k0", " registers");
+  const int shared = testing::number_before(log, "k0", " bytes smem") + static_cast<int>(loop.shared_bytes);
+  CHECK(testing::number_before(log, "k0", " bytes spill stores") == 0);
+  CHECK(testing::number_before(log, "k0", " bytes spill loads") == 0);
+  CHECK(testing::number_before(log, "k0", " bytes stack frame") == 0);
+  CHECK(registers > 0);
+  CHECK(registers * static_cast<int>(loop.threads) <= k_registers);  // so a multiprocessor has a block
+  CHECK(shared <= architecture.shared_bytes);
+  CHECK(static_cast<int>(loop.blocks) <= architecture.multiprocessors);
+  int mma = 0;
+  if (architecture.arch == 90) {
+    mma = count(ptx_of(f, source, architecture), "mma.sync.aligned.m16n8k16.row.col.f32.bf16");
+    CHECK((mma > 0) == narrow);
+  }
+  std::printf("%s %s: %d registers, %d bytes of shared memory, %u blocks%s\n", what.c_str(), architecture.name,
+              registers, shared, loop.blocks, mma > 0 ? (", " + std::to_string(mma) + " mma").c_str() : "");
+}
+
+}  // namespace
+
+TEST_CASE("resident loops of H 256, 512 and 768 keep all numbers in registers, and their weights fit") {
+  cuda::Functions functions;
+  if (!testing::has_compiler(functions)) return;
+  for (const std::string cell : {"lstm", "gru", "lnlstm", "blend"})
+    for (const std::int64_t hidden : {256, 512, 768})
+      for (const Precision precision : {Precision::f32, Precision::bf16})
+        for (const Architecture& architecture : k_architectures) {
+          CAPTURE(cell);
+          CAPTURE(hidden);
+          CAPTURE(architecture.name);
+          const bool narrow = precision == Precision::bf16;
+          const cuda::LoopOptions options{cuda::LoopForm::resident, architecture.arch, architecture.multiprocessors,
+                                          static_cast<std::size_t>(architecture.shared_bytes)};
+          const cuda::Program program = cuda::compile_program(planned(cell, hidden, precision),
+                                                              architecture.multiprocessors, {}, nullptr, options);
+          int loops = 0;
+          for (const cuda::NodeWork& work : program.main->works) {
+            if (!work.body) continue;
+            CAPTURE(work.note);
+            REQUIRE(work.whole);
+            REQUIRE(work.whole->blocks > 0);
+            ++loops;
+            check_loop(functions, program, *work.whole,
+                       cell + " H" + std::to_string(hidden) + (narrow ? " bf16" : " f32") +
+                           (loops == 1 ? " forward" : " backward"),
+                       architecture, narrow);
+          }
+          CHECK(loops == 2);
+        }
+}
