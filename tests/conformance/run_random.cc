@@ -95,11 +95,15 @@ bool tame(const TensorMap& results) {
 
 // A device has no threads of the host: all graphs run on the one that was opened first, with the kernels that earlier
 // graphs have compiled.
+using Devices = std::map<std::string, std::shared_ptr<Backend>>;
+Devices& devices() {
+  static Devices all;  // run_all closes them: a driver may be gone when the program ends
+  return all;
+}
 std::shared_ptr<Backend> opened(const std::string& name, int threads, const std::string& schedule = "") {
-  static std::map<std::string, std::shared_ptr<Backend>> devices;
-  if (const auto device = devices.find(name); device != devices.end()) return device->second;
+  if (const auto device = devices().find(name); device != devices().end()) return device->second;
   if (std::shared_ptr<Backend> one = open_tested(name, {.threads = k_most_threads}); one->describe().threads == 1)
-    return devices[name] = one;
+    return devices()[name] = one;
   return open_tested(name, scheduled(threads, schedule));
 }
 
@@ -265,6 +269,7 @@ Counts run_all(const char* what, Make make, std::uint64_t n) {
     CAPTURE(replay);
     CHECK_NOTHROW(Trial(make, mixed(seed, k), counts).run());
   }
+  devices().clear();
   std::printf(
       "%d graphs judged, %d of them with a scan, %d in bf16 or f16 too; %d rejected as ill-conditioned or unbounded; "
       "%d runs unsupported; at most %.1f %% of the allowed error\n",

@@ -49,12 +49,12 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
     if (!work && !each.otherwise.empty()) work = compiler.join(each.otherwise[0]);
     if (!work) continue;
     joined.push_back(std::move(*work));
-    const Joined& nodes = joined.back().nodes;
-    by_product[nodes.product] = by_epilogue[nodes.epilogue] = &joined.back();
-    if (nodes.state < 0) continue;
+    const Joined& group = joined.back().nodes;
+    by_product[group.product] = by_epilogue[group.epilogue] = &joined.back();
+    if (group.state < 0) continue;
     made->states.two_arenas = true;
-    last_states[nodes.product] = nodes.state;
-    if (nodes.through >= 0) last_states[nodes.through] = nodes.state;
+    last_states[group.product] = group.state;
+    if (group.through >= 0) last_states[group.through] = group.state;
   }
   std::set<std::int32_t> absorbed;  // nodes whose work others do
   for (const JoinedConcat& each : concats) absorbed.insert(each.concat);
