@@ -23,6 +23,7 @@ std::unique_ptr<Backend> make_profile_backend(const std::string&) { refuse(); }
 std::vector<BackendOption> onednn_options() { return {}; }
 std::vector<BackendOption> vulkan_options() { return {}; }
 std::vector<BackendOption> cuda_options() { return {}; }
+std::vector<LibraryStatus> cuda_libraries() { return {}; }
 std::vector<BackendStatus> list_profiles() { return {}; }
 
 }  // namespace unroll

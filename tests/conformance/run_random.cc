@@ -29,7 +29,7 @@ using namespace unroll::testing;
 
 namespace {
 
-// How many of each kind a backend gets: most goes to the one whose plans have the most forms; few to vulkan, because
+// How many of each kind a backend gets: most goes to the one whose plans have the most forms; fewer to vulkan, because
 // lavapipe compiles shaders slowly. Another backend gets as many as the last row, all of
 // them together as many as the first.
 struct Amount {
@@ -37,7 +37,7 @@ struct Amount {
   std::uint64_t graphs, scans;
 };
 constexpr int k_most_threads = 4;
-constexpr Amount k_amounts[] = {{"cpu", 1000, 1000}, {k_late, 60, 60}, {"vulkan", 24, 24}, {"", 200, 200}};
+constexpr Amount k_amounts[] = {{"cpu", 1000, 1000}, {k_late, 60, 60}, {"vulkan", 100, 100}, {"", 200, 200}};
 Amount amount() {
   const std::vector<std::string> names = judged_backends();
   if (names.size() != 1) return k_amounts[0];

@@ -11,8 +11,6 @@ namespace unroll::cuda {
 
 namespace {
 
-std::string text(std::int64_t n) { return std::to_string(n); }
-
 // "struct UNROLL_LOOP_weight0 { static constexpr int K = 256, ...; };": UNROLL_LOOP is the name of the loop's kernel.
 std::string constants(const ResidentProduct& p, const std::string& name) {
   const std::pair<const char*, std::int64_t> all[] = {

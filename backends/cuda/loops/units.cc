@@ -15,8 +15,6 @@ using common::Dialect;
 using common::Expression;
 using common::Strides;
 
-std::string text(std::int64_t n) { return std::to_string(n); }
-
 // Offsets of the leading axes of an operand: joined, outermost first.
 device::Axes leading_axes(const Shape& shape, const Strides& strides) {
   std::vector<std::int64_t> sizes, steps;
