@@ -163,7 +163,11 @@ TEST_CASE("what the library has no epilogue for is a node of its own") {
 }
 
 TEST_CASE("relu keeps NaN, as that of all backends does") {
-  if (!has_shim()) return;
+  try {
+    make_backend("cuda");
+  } catch (const Error& error) {
+    return void(std::printf("skipped: %s\n", error.what()));
+  }
   Tensor a = numbers({DType::f32, {M, K}}, 1);
   a.set(K, std::numeric_limits<double>::quiet_NaN());
   const Outcome o = outcome([](const Operands& in) { return relu(biased(in)); }, DType::f32, {{"a", a}});
