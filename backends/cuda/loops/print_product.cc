@@ -41,7 +41,7 @@ std::string constants(const ResidentProduct& p, const std::string& name) {
   };
   std::string list;
   for (const auto& [word, value] : all)
-    list += (list.empty() ? "" : ", ") + std::string(word) + " = " + text(value);
+    list += (list.empty() ? "" : ", ") + std::string(word) + " = " + decimal(value);
   return "struct " + name + " {\n  static constexpr int " + list + ";\n};\n";
 }
 
@@ -63,7 +63,7 @@ std::string print_resident_product(const ResidentPlan& plan, int number, const U
          "KERNEL_sizes n) {\n  typedef " + weight_name(number) + " P;\n" + print_owned(plan.map, p.m, p.units);
   all += "  if (first_unit >= P::UNITS) return;\n  const int thread = int(threadIdx.x);\n";
   all += "  float* const all_sums = (float*)(unroll_shared_memory() + " +
-         text(static_cast<std::int64_t>(plan.sums_at)) + ");\n";
+         decimal(static_cast<std::int64_t>(plan.sums_at)) + ");\n";
   all += "  for (int tile = rows_begin; tile < rows_end; tile += P::ROWS) {\n";
   if (early)  // what does not wait for the product is on its way meanwhile
     all += element(printer, "thread", "    ") +
@@ -76,21 +76,21 @@ std::string print_resident_product(const ResidentPlan& plan, int number, const U
            "    unroll_tensor_sums<P>(a, weights, all_sums, tile, rows_end);\n";
   all += "    __syncthreads();\n";
   all += early ? "    if (there) {\n      const int e = thread;\n"
-               : "    for (int e = thread; e < P::ROWS * P::OWN; e += " + text(k_resident_threads) + ") {\n" +
+               : "    for (int e = thread; e < P::ROWS * P::OWN; e += " + decimal(k_resident_threads) + ") {\n" +
                      element(printer, "e", "      ") + "      if (unit >= P::UNITS || row >= rows_end) continue;\n" +
                      printer.places("      ");
   all += "      const float* const sums = all_sums + e / P::OWN * P::PITCH + e % P::OWN;\n";
   for (std::int64_t gate = 0; gate < p.gates; ++gate)
-    all += "      const float s" + text(gate) + " = unroll_add_slices<P>(sums + " + text(gate) + " * P::OWN);\n";
+    all += "      const float s" + decimal(gate) + " = unroll_add_slices<P>(sums + " + decimal(gate) + " * P::OWN);\n";
   return all + printer.statements("      ", early) + "    }\n    __syncthreads();\n  }\n}\n";
 }
 
 ResidentPart print_resident_weight(const ResidentPlan& plan, int number) {
   const ResidentProduct& p = plan.products[static_cast<std::size_t>(number)];
   const bool is_narrow = p.kind == ProductKind::bf16 || p.kind == ProductKind::f16;
-  const std::string name = weight_name(number), n = text(number);
+  const std::string name = weight_name(number), n = decimal(number);
   const std::string from = std::string("(const ") + (is_narrow ? "uint16_t" : "float") + "*)table[" + n +
-                           "], int(blockIdx.x % " + text(plan.map.blocks) + "u) * " + name + "::OWN);\n";
+                           "], int(blockIdx.x % " + decimal(plan.map.blocks) + "u) * " + name + "::OWN);\n";
   ResidentPart part;
   part.prologue = constants(p, name);
   if (p.in_registers) {

@@ -95,12 +95,12 @@ std::string UnitPrinter::places(const std::string& indent) const {
     for (std::size_t axis = axes.sizes.size(); axis-- > 0; inner *= axes.sizes[axis]) {
       const std::int64_t stride = axes.strides[0][axis];
       if (stride == 0) continue;
-      std::string at = inner == 1 ? "row" : "row / " + text(inner);
-      if (axis > 0) at += " % " + text(axes.sizes[axis]);
-      sum += (sum.empty() ? "" : " + ") + at + " * " + text(stride);
+      std::string at = inner == 1 ? "row" : "row / " + decimal(inner);
+      if (axis > 0) at += " % " + decimal(axes.sizes[axis]);
+      sum += (sum.empty() ? "" : " + ") + at + " * " + decimal(stride);
     }
     const std::int64_t unit = own[static_cast<std::size_t>(e_.shape.rank() - 1)];
-    if (unit != 0) sum += (sum.empty() ? "" : " + ") + std::string("unit") + (unit == 1 ? "" : " * " + text(unit));
+    if (unit != 0) sum += (sum.empty() ? "" : " + ") + std::string("unit") + (unit == 1 ? "" : " * " + decimal(unit));
     all += (sum.empty() ? "0" : sum) + ";\n";
   }
   return all;
@@ -133,7 +133,7 @@ std::string UnitPrinter::statements(const std::string& indent, bool loaded_early
     const std::size_t operand = e_.inputs.size() + result;
     return common::store_of(dtypes_[operand], name(operand), "i" + std::to_string(operand), variable, {});
   };
-  splice.element = "(row * " + text(units()) + " + unit)";
+  splice.element = "(row * " + decimal(units()) + " + unit)";
   return common::print_statements(e_, Dialect::cuda, splice, indent);
 }
 
@@ -187,20 +187,21 @@ std::vector<UnitAccess> row_accesses(const Expression& e, const device::Operands
 }
 
 std::string print_owned(const UnitMap& map, std::int64_t rows, std::int64_t units) {
-  const std::string own = text(map.own_units(units)), group = text(map.own_rows(rows));
-  std::string at = "  const int first_unit = int(blockIdx.x % " + text(map.blocks) + "u) * " + own + ", rows_begin = ";
-  at += map.groups == 1 ? "0" : "int(blockIdx.x / " + text(map.blocks) + "u) * " + group;
-  at += ", rows_end = rows_begin + " + group + " < " + text(rows) + " ? rows_begin + " + group + " : " + text(rows);
-  return at + ";\n";
+  const std::string own = decimal(map.own_units(units)), group = decimal(map.own_rows(rows));
+  std::string at =
+      "  const int first_unit = int(blockIdx.x % " + decimal(map.blocks) + "u) * " + own + ", rows_begin = ";
+  at += map.groups == 1 ? "0" : "int(blockIdx.x / " + decimal(map.blocks) + "u) * " + group;
+  const std::string end = "rows_begin + " + group, all = decimal(rows);
+  return at + ", rows_end = " + end + " < " + all + " ? " + end + " : " + all + ";\n";
 }
 
 std::string print_unit_kernel(const UnitPrinter& printer, const UnitMap& map) {
-  const std::string own = text(map.own_units(printer.units())), index = printer.index();
+  const std::string own = decimal(map.own_units(printer.units())), index = printer.index();
   return "struct KERNEL_sizes { long long none; };\nextern \"C\" __global__ void KERNEL(" + printer.parameters() +
          "KERNEL_sizes n) {\n" + print_owned(map, printer.rows(), printer.units()) +
          "  for (int e = int(threadIdx.x); e < (rows_end - rows_begin) * " + own + "; e += int(blockDim.x)) {\n" +
          "    const " + index + " unit = first_unit + e % " + own + ", row = rows_begin + e / " + own + ";\n" +
-         "    if (unit >= " + text(printer.units()) + ") continue;\n" + printer.places("    ") +
+         "    if (unit >= " + decimal(printer.units()) + ") continue;\n" + printer.places("    ") +
          printer.statements("    ", false) + "  }\n}\n";
 }
 

@@ -12,7 +12,7 @@
 
 namespace unroll::cuda {
 
-inline std::string text(std::int64_t n) { return std::to_string(n); }
+inline std::string decimal(std::int64_t n) { return std::to_string(n); }
 
 // Which block owns which elements: of values [rows, ..., units], a block has some units and, if rows are independent,
 // some rows. Blocks of the grid are numbered [groups, blocks].
