@@ -21,7 +21,7 @@ struct Symptom {
 };
 // Those that only a comparison with baselines shows (judgement.h).
 inline constexpr Symptom k_no_learning{
-    "no learning", "the model is no better than a constant prediction (`most_frequent`, `frequency`)",
+    "no learning", "the model is no better than a constant prediction (`most_frequent`, `frequency`, `mean`)",
     "`unroll train CONFIG --find-lr`, a longer run, a larger `model.hidden`, `unroll data check CONFIG` for wrong "
     "labels"};
 inline constexpr Symptom k_worse_than_baseline{
