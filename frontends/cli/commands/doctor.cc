@@ -25,7 +25,7 @@ struct DoctorArguments {
 
 void add_options(CLI::App& app, DoctorArguments& o) {
   group(app, "Output");
-  add_flag(app, "--no-self-test", o.no_self_test, "Skip the self-test and the roofline measurement.");
+  add_flag(app, "--no-self-test", o.no_self_test, "Skip the libraries, the self-test and the roofline measurement.");
   add_json(app, o.json);
   add_examples(app,
                "  unroll doctor\n"
@@ -133,8 +133,6 @@ int execute(const DoctorArguments& options) {
   std::vector<std::string> cells{"rnn", "gru", "lstm"};
   for (std::string& name : cell_names()) cells.push_back(std::move(name));
   report.add("cells", cells).add("backends", backends);
-  if (ReportList libraries = library_rows(options.json); options.json || !libraries.empty())
-    report.add("libraries", std::move(libraries));
   report.add("backend_options", option_rows(statuses));
   if (options.no_self_test) {
     report.print(options.json);
@@ -143,7 +141,10 @@ int execute(const DoctorArguments& options) {
   Activity busy("testing the backends");
   const SelfTest test = self_test(options.json);
   busy.say("measuring the roofline");
-  const std::vector<std::string> mpi = mpi_libraries();  // takes too long to load for a doctor without self-test
+  // Libraries take too long to load for a doctor without self-test.
+  if (ReportList libraries = library_rows(options.json); options.json || !libraries.empty())
+    report.add("libraries", std::move(libraries));
+  const std::vector<std::string> mpi = mpi_libraries();
   if (options.json || !mpi.empty()) report.add("mpi", mpi);
   else report.add("mpi", "absent: neither Open MPI 4 nor MPICH 4 is installed (docs/scaling.md)");
   report.add("self_test", test.backends).add("roofline", roofline(caches, options.json));
