@@ -59,7 +59,7 @@ class Finder {
     for (const Node& node : graph_.nodes())
       if (std::any_of(node.inputs.begin(), node.inputs.end(), reads_it)) return std::nullopt;
     std::optional<Joined> next = made_by(joined.product, ValueId{joined.epilogue, 0});
-    if (!next || !reads_stay(joined.epilogue)) return std::nullopt;
+    if (!next || !reads_stay(joined.epilogue) || !is_last(joined.epilogue, -1)) return std::nullopt;
     next->through = joined.epilogue;
     next->otherwise = {joined};
     return next;
@@ -153,7 +153,14 @@ class Finder {
     if (!is_pointwise(node) || !has_elements(node, shape.elements())) return std::nullopt;
     if (shape != graph_.type(input).shape || shape != node.outputs[0].shape) return std::nullopt;
     for (const ValueId& id : node.inputs) joined.gates.push_back(id == input ? 0 : -1);
-    return reads_stay(product) ? std::optional(joined) : std::nullopt;
+    return reads_stay(product) && is_last(product, value.node) ? std::optional(joined) : std::nullopt;
+  }
+  // Whether nothing of this step but `maker` has to come after the node: what it reads is there until the next step.
+  bool is_last(std::int32_t node, std::int32_t maker) const {
+    return std::none_of(hazards_.edges.begin(), hazards_.edges.end(), [&](const auto& edge) {
+      return edge.first == node && edge.second != maker &&
+             edge.second < static_cast<std::int32_t>(graph_.nodes().size());
+    });
   }
   // Whether the next step leaves the operands of a product alone: it overwrites the states that this step read, and
   // outputs that the loop does not keep.
