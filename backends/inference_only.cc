@@ -18,7 +18,6 @@ std::unique_ptr<Backend> make_reference_backend(const BackendOptions&) { refuse(
 std::unique_ptr<Backend> make_onednn_backend(const BackendOptions&) { refuse(); }
 std::unique_ptr<Backend> make_vulkan_backend(const BackendOptions&) { refuse(); }
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&) { refuse(); }
-std::unique_ptr<Backend> make_null_backend(const BackendOptions&) { refuse(); }
 std::unique_ptr<Backend> make_profile_backend(const std::string&) { refuse(); }
 std::vector<BackendOption> onednn_options() { return {}; }
 std::vector<BackendOption> vulkan_options() { return {}; }

@@ -30,7 +30,6 @@ constexpr BackendRow k_backends[] = {
     {"reference", make_reference_backend, nullptr},
     {"vulkan", make_vulkan_backend, vulkan_options, nullptr, k_device},
     {"cuda", make_cuda_backend, cuda_options, cuda_libraries, k_device},
-    {"null", make_null_backend, nullptr},
 };
 
 // "vulkan:1", "vulkan:llvmpipe", "cpu:openblas", "cuda:1:loops=whole": a backend, and options of it. A profile of that

@@ -16,7 +16,6 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_onednn_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_vulkan_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options);
-std::unique_ptr<Backend> make_null_backend(const BackendOptions& options);
 std::unique_ptr<Backend> make_profile_backend(const std::string& name);  // "cuda:sm_90"
 
 // The options that each knows by name; the others know none.

@@ -90,9 +90,6 @@ Value row(Value x, std::int64_t index) {
   return reshape(part, part.shape().removed(0));
 }
 
-Value matmul_rows(Value a, Value b, Value rows, Transposed transposed) {
-  return append(Op::matmul, {a, b, rows}, {{"transpose_a", transposed.a}, {"transpose_b", transposed.b}});
-}
 Value matmul(Value a, Value b, Transposed transposed) {
   return append(Op::matmul, {a, b}, {{"transpose_a", transposed.a}, {"transpose_b", transposed.b}});
 }
@@ -125,10 +122,6 @@ Value masked_mean(Value x, Value mask) {
   return sum(x * weights) / maximum(sum(weights), scalar_like(x, 1));
 }
 
-PackedRows pack_lengths(Value lengths, std::int64_t steps) {
-  const auto v = lengths.graph().append(Op::pack_lengths, std::vector{lengths}, {{"steps", steps}});
-  return {v[0], v[1], v[2], v[3], v[4], v[5]};
-}
 Value gather(Value table, Value indices) { return append(Op::gather, {table, indices}); }
 Value scatter_add(Value indices, Value updates, std::int64_t rows) {
   return append(Op::scatter_add, {indices, updates}, {{"rows", rows}});

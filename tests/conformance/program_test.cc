@@ -2,7 +2,7 @@
 // What the checked wrapper around an executable refuses, and donated buffers.
 #include <doctest/doctest.h>
 
-#include "backends/null/backend.h"
+#include "tests/support/null_backend.h"
 #include "core/passes/forwarding_backend.h"
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"

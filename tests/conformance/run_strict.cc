@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <random>
 
-#include "backends/null/strict.h"
+#include "tests/support/strict.h"
 #include "tests/conformance/random_graphs.h"
 #include "tests/support/backends.h"
 #include "tests/support/cases.h"

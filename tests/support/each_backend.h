@@ -26,12 +26,12 @@ inline std::vector<std::string> backends_asked_for(const std::vector<std::string
   return names;
 }
 
-// Available backends that compute, the reference among them.
+// The available backends, the reference among them.
 inline const std::vector<std::string>& computing_backends() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> list;
     for (const BackendStatus& status : list_backends())
-      if (status.available && status.name != "null") list.push_back(status.name);
+      if (status.available) list.push_back(status.name);
     const std::vector<std::string> asked_for = backends_asked_for(list);
     return asked_for.empty() ? list : asked_for;
   }();

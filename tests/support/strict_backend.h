@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/null/strict.h"
+#include "tests/support/strict.h"
 #include "core/passes/forwarding_backend.h"
 #include "unroll/error.h"
 

@@ -3,94 +3,20 @@
 // and checks types, so every Graph is well typed. Most users call the functions in ops.h instead.
 #pragma once
 
-#include <compare>
-#include <map>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "unroll/tensor.h"
+#include "unroll/graph/attributes.h"
+#include "unroll/graph/op.h"
+#include "unroll/graph/value.h"
 #include "unroll/types.h"
 
 namespace unroll {
-
-// Ops in the order of op_table.def. docs/conventions.md documents each of them.
-enum class Op : std::uint16_t {
-#define UNROLL_OP(name, ...) name,
-#include "unroll/detail/op_table.def"
-};
-
-enum class OpTier : std::uint8_t { primitive, structured, composite };
-enum class OpKind : std::uint8_t {
-  source,
-  unary,
-  binary,
-  compare,
-  logical,
-  select,
-  cast,
-  move,
-  matmul,
-  reduce,
-  index,
-  random,
-  body,
-  composite
-};
-enum class OpCost : std::uint8_t { free, cheap, expensive };  // the cost to recompute it
-enum class OpGradient : std::uint8_t { yes, none };
-
-struct OpInfo {
-  Op op;
-  std::string_view name;
-  OpTier tier;
-  OpKind kind;
-  int min_inputs;
-  int max_inputs;  // -1: any number
-  OpGradient gradient;
-  OpCost cost;
-};
-UNROLL_API const OpInfo& op_info(Op op);
-UNROLL_API std::span<const OpInfo> op_table();
-UNROLL_API const OpInfo* find_op(std::string_view name);  // null when unknown
-// True for ops that work element by element with NumPy broadcasting: unary, binary, compare, logical, select, cast.
-UNROLL_API bool is_elementwise(Op op);
-
-using Ints = std::vector<std::int64_t>;
-using Attribute = std::variant<std::int64_t, double, bool, std::string, Ints, DType, std::shared_ptr<const Tensor>>;
-
-// Named attributes, sorted by name. `get` throws Error(graph) when the name is missing or the attribute has another
-// type.
-class UNROLL_API Attributes {
- public:
-  Attributes() = default;
-  Attributes(std::initializer_list<std::pair<const std::string, Attribute>> list) : map_(list) {}
-
-  template <class T> const T& get(std::string_view name) const;
-  template <class T> T get_or(std::string_view name, T fallback) const;
-  bool has(std::string_view name) const { return map_.find(name) != map_.end(); }
-  void set(std::string name, Attribute value) { map_.insert_or_assign(std::move(name), std::move(value)); }
-  void erase(std::string_view name);
-  const std::map<std::string, Attribute, std::less<>>& all() const { return map_; }
-  // Compares tensors by content.
-  friend UNROLL_API bool operator==(const Attributes& a, const Attributes& b);
-
- private:
-  std::map<std::string, Attribute, std::less<>> map_;
-};
-
-// Output `output` of node `node`.
-struct ValueId {
-  std::int32_t node = -1;
-  std::int32_t output = 0;
-  friend auto operator<=>(const ValueId&, const ValueId&) = default;
-};
-
-class Graph;
 
 // Which layer of the model a node belongs to, and which part of an update. Reports and messages name it; results do not
 // depend on it. graph_hash, print_graph and CSE ignore it.
@@ -110,27 +36,6 @@ struct Node {
   std::shared_ptr<const Graph> body;  // scan, fused and row_group only
   std::vector<Type> outputs;
   Origin origin;
-};
-
-// A handle to one value of a graph. It is cheap to copy and valid as long as the graph exists.
-class UNROLL_API Value {
- public:
-  Value() = default;
-  Value(Graph* graph, ValueId id) : graph_(graph), id_(id) {}
-
-  explicit operator bool() const { return graph_ != nullptr; }
-  Graph& graph() const { return *graph_; }
-  ValueId id() const { return id_; }
-  const Type& type() const;
-  const Shape& shape() const { return type().shape; }
-  DType dtype() const { return type().dtype; }
-  int rank() const { return shape().rank(); }
-  const Node& node() const;
-  friend bool operator==(const Value& a, const Value& b) { return a.graph_ == b.graph_ && a.id_ == b.id_; }
-
- private:
-  Graph* graph_ = nullptr;
-  ValueId id_;
 };
 
 struct NamedValue {

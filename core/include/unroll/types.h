@@ -74,4 +74,25 @@ struct UNROLL_API Type {
   friend bool operator==(const Type&, const Type&) = default;
 };
 
+// Storage format of constants that are the second operand of matrix products. Results are f32, and so is all
+// arithmetic, with one exception: where the processor sums products of bytes (VNNI), int8 rounds the other operand to
+// 16 bits.
+//   bf16  rounded to nearest, 8 bits of precision
+//   int8  w[n,k] = scale[n] * q[n,k] with scale[n] = max over k of |w[n,k]| / 127: one scale per output
+// Products with few weights keep f32; quantizing them saves nothing.
+enum class WeightFormat : std::uint8_t { f32, bf16, int8 };
+
+// The number formats of the f32 values of a graph, by role. Rounding is to nearest, ties to even. A backend without the
+// dtype gets the same graph with the values rounded and kept in f32.
+//   role                                                          f32   tf32  bf16  f16
+//   operands of matrix products (weights, activations, gradients) f32   tf32  bf16  f16
+//   what loops with products read and stack step by step:
+//     activations, saved activations, their gradients             f32   f32   bf16  f16
+//   states that a step reads as operands of products only         f32   f32   bf16  f16
+//   accumulation, and all other arithmetic                        f32   f32   f32   f32
+//   parameters (master weights), slots, other states, losses,
+//     gradients of parameters, named outputs                      f32   f32   f32   f32
+// The range of f16 is 6e-8 to 65504, so training scales the loss (LossScaleOptions).
+enum class Precision : std::uint8_t { f32, tf32, bf16, f16 };
+
 }  // namespace unroll

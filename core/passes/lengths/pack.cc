@@ -8,9 +8,10 @@
 #include <cstdint>
 #include <map>
 
+#include "core/passes/lengths/live_rows.h"
+#include "core/passes/lengths/packed_ops.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "core/passes/lengths/live_rows.h"
 #include "unroll/ops.h"
 
 namespace unroll {

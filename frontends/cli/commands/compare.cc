@@ -69,15 +69,13 @@ std::vector<std::string> backend_names(const CompareArguments& o) {
   std::vector<std::string> names = o.backends;
   if (names.empty()) {
     for (const BackendStatus& status : list_backends())
-      if (status.available && !status.emulated && status.name != "null") names.push_back(status.name);
+      if (status.available && !status.emulated) names.push_back(status.name);
   }
   for (std::size_t k = 1; k < names.size(); ++k)
     if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(k), names[k]) !=
         names.begin() + static_cast<std::ptrdiff_t>(k))
       throw Error(ErrorKind::usage, "compare", "backend '" + names[k] + "' is named twice");
   std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == k_reference; });
-  if (std::find(names.begin(), names.end(), "null") != names.end())
-    throw Error(ErrorKind::unsupported, "compare", "backend 'null' computes nothing", "Leave it out");
   return names;
 }
 

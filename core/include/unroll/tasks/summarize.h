@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/tasks/attention.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {

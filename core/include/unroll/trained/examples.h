@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "unroll/tasks/attention.h"
 #include "unroll/tasks/shared.h"
 #include "unroll/trainer.h"
 

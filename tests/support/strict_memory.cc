@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/null/strict_memory.h"
+#include "tests/support/strict_memory.h"
 
 #include <algorithm>
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/null/backend.h"
+#include "tests/support/null_backend.h"
 
 #include <cstring>
 
 #include "backends/common/host_buffer.h"
-#include "backends/null/strict.h"
-#include "backends/registry.h"
+#include "tests/support/strict.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -71,6 +70,5 @@ std::unique_ptr<Executable> NullBackend::compile(std::shared_ptr<const Plan> pla
 
 void NullBackend::wait() { calls_->push_back("wait"); }
 
-std::unique_ptr<Backend> make_null_backend(const BackendOptions&) { return std::make_unique<NullBackend>(); }
 
 }  // namespace unroll

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/null/strict.h"
+#include "tests/support/strict.h"
 
 #include <algorithm>
 #include <map>
 
-#include "backends/null/strict_memory.h"
+#include "tests/support/strict_memory.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 #include "unroll/plan/row_sums.h"

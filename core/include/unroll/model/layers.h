@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers: functions that append nodes and create parameters in a Scope.
+// Shapes: T time, B batch, I input, H hidden, P output of a recurrent layer, L layers, D directions.
+#pragma once
+
+#include <cstdint>
+
+#include "unroll/ops.h"
+#include "unroll/scope.h"
+
+namespace unroll {
+
+// Layers. Parameters have PyTorch's names, layouts and default initialization.
+// "weight" [O, I], "bias" [O]
+UNROLL_API Value linear_layer(Scope scope, Value x, std::int64_t outputs, bool bias = true);
+// "weight" [V, E]
+UNROLL_API Value embedding_layer(Scope scope, Value ids, std::int64_t n_ids, std::int64_t width,
+                                 Initializer start = Initializer::normal(1));
+// Output layer with the transposed embedding weight: logits y E^T + b [...,V]. E [V,E] is the weight of the embedding
+// layer of scope `embedding`; its width must equal that of y (Press & Wolf 2017, section 3; Inan et al. 2017, section
+// 3.2). "bias" [V] starts at zero. Initialize the embedding with U(-0.1, 0.1), because it is also the weight of a
+// product.
+UNROLL_API Value tied_linear_layer(Scope scope, Scope embedding, Value y, std::int64_t outputs);
+inline constexpr double k_tied_embedding_start = 0.1;
+// "weight", "bias" [width of x]
+UNROLL_API Value layer_norm_layer(Scope scope, Value x, double epsilon = 1e-5);
+// How dropout draws its mask for a sequence [T,B,...].
+enum class DropoutMask : std::uint8_t {
+  step,      // a new mask in every step
+  sequence,  // one mask [B,...] for all steps (variational dropout, Gal & Ghahramani 2016, section 4)
+};
+// The identity when not training or when rate is 0. With DropoutMask::sequence, axis 0 of x is time.
+UNROLL_API Value dropout_layer(Scope scope, Value x, double rate, DropoutMask mask = DropoutMask::step);
+// Activation regularization of y [T,B,P], which must be zero at t >= lengths[b]. Adds two penalties to the scope:
+//   activation * mean over t of y[t]^2             (AR)
+//   temporal   * mean over t of (y[t+1] - y[t])^2  (TAR)
+// Means are over existing steps, or pairs of them (Merity et al. 2017, "Revisiting Activation Regularization for
+// Language RNNs"; "Regularizing and Optimizing LSTM Language Models", section 4.6). Adds nothing when not training or
+// if both are 0.
+UNROLL_API void activation_penalties(Scope scope, Value y, double activation, double temporal, Value lengths = {});
+
+// Skip connections between recurrent layers of equal width. x is the input of a layer, H(x) its output.
+enum class Stack : std::uint8_t {
+  plain,     // no skip connection: H(x)
+  residual,  // H(x) + x (He et al. 2016, eq. 1; between recurrent layers Wu et al. 2016, eq. 6)
+  highway,   // H(x) * g + x * (1 - g), g = s(W x + b) (Srivastava et al. 2015, eq. 3). Parameters:
+             // "highway.weight_l0" [W,W], "highway.bias_l0" [W] (initially -1)
+};
+
+// Linear-chain conditional random field over K labels (Lafferty et al. 2001). The score of labels y for a row of n
+// steps is (Lample et al. 2016, section 2.2)
+//   start[y_0] + sum over t of scores[t][y_t] + sum over t > 0 of transition[y_(t-1)][y_t] + end[y_(n-1)]
+// Its probability is e^score / Z. The forward algorithm, as a scan, computes Z, the sum over all label sequences.
+struct Crf {
+  Value start, transition, end;  // [K], [K,K] from one label to the next, [K]
+};
+// "start", "transition", "end"; all start at zero
+UNROLL_API Crf crf_parameters(Scope scope, std::int64_t labels);
+// Negative log-likelihood of each row [B]: scores [T,B,K], labels i32 [T,B], lengths i32 [B]. Padding is not read. A
+// row of length 0 gives 0. A label outside [0,K) contributes no score, so the result is then not a probability.
+UNROLL_API Value crf_loss(const Crf& crf, Value scores, Value labels, Value lengths);
+// The most likely labels, i32 [T,B], by the Viterbi algorithm; ties go to the lower label. Padding is 0.
+UNROLL_API Value crf_decode(const Crf& crf, Value scores, Value lengths);
+
+// pytorch: U(-1/sqrt(H), 1/sqrt(H)) for everything. xavier: Xavier-uniform weights. orthogonal: orthogonal recurrent
+// weights, other weights as xavier. With xavier and orthogonal each gate is drawn separately and biases are zero.
+enum class RecurrentInit : std::uint8_t { pytorch, xavier, orthogonal };
+struct RecurrentLayerOptions : RecurrentOptions {
+  RecurrentInit init = RecurrentInit::pytorch;
+  double forget_bias = 0;  // lstm: added to the forget gate's block of bias_ih
+  Stack stack = Stack::plain;
+  DropoutMask mask = DropoutMask::step;  // for `dropout` and `recurrent_dropout`
+  // Recurrent dropout rate, in training. d is dropout with this rate.
+  //   mask step      gru, lstm: on the candidate state, h' = (1 - z) d(n) + z h, c' = f c + i d(g), with a new mask in
+  //                  every step (Semeniuta et al. 2016)
+  //   mask sequence  on the previous hidden state in every product, W_hh d(h), with one mask for all steps (Gal &
+  //                  Ghahramani 2016, eq. 7)
+  double recurrent_dropout = 0;
+  // DropConnect on weight_hh, in training: one mask for all steps and rows (Merity et al. 2017, "Regularizing and
+  // Optimizing LSTM Language Models", section 2).
+  double weight_drop = 0;
+};
+// Stacked rnn, gru or lstm layers. x [T,B,I]; h0, c0 [L*D,B,...], empty: zeros; lengths i32 [B]. reset b8 [T,B]: where
+// true, the row's states are set to zero before the step; not supported with lengths or two directions. Parameters:
+// "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0", and "..._reverse".
+UNROLL_API RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options,
+                                           Value h0 = {}, Value c0 = {}, Value lengths = {}, Value reset = {});
+
+}  // namespace unroll
