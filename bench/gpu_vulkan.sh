@@ -107,7 +107,8 @@ name_driver() {
     for path in $(ldconfig -p | sed -n "s/.*$library .*=> //p") /usr/local/nvidia/lib64/$library \
       /usr/lib/x86_64-linux-gnu/$library; do
       [ -e "$path" ] || continue
-      printf '{"file_format_version":"1.0.0","ICD":{"library_path":"%s","api_version":"1.3.0"}}' "$path" > "$work/icd.json"
+      printf '{"file_format_version":"1.0.0","ICD":{"library_path":"%s","api_version":"1.3.0"}}' "$path" \
+        > "$work/icd.json"
       export VK_DRIVER_FILES="$work/icd.json" VK_ICD_FILENAMES="$work/icd.json"
       echo "driver: $path"
       opens && return 0

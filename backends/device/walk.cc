@@ -184,7 +184,8 @@ Frame PlanWalk::step_frame(const Loop& loop, std::int64_t step, const Frame* pre
     else if (k < n_states && states.before[k] >= 0 && !inner.is_last)
       inner.outputs.push_back(slice(loop, states.before[k], step + 1));
     else if (k < n_states)
-      inner.outputs.push_back(inner.is_last && is_kept && !l.packed ? place(loop.program, id, loop.frame) : loop.copies[parity][k]);
+      inner.outputs.push_back(inner.is_last && is_kept && !l.packed ? place(loop.program, id, loop.frame)
+                                                                    : loop.copies[parity][k]);
     else if (!is_kept)
       inner.outputs.push_back(place(loop.program, loop.places.unread[k], loop.frame));
     else if (const int state = states.stored_ahead(k); state >= 0)  // in the last step nobody reads it

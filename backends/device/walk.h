@@ -38,8 +38,8 @@ struct LoopPlaces {
   std::int32_t node = -1;
   std::shared_ptr<const PlanPlaces> body = {};
   std::vector<Operand> unread = {};  // [output] workspace for those that are not stored
-  // Of a packed loop: [T, 2] rows of each step, and of all steps before it. A step gets its pair as an input behind those
-  // of the body. Each state lies in the two copies alone; what follows the loop finds the final ones there.
+  // Of a packed loop: [T, 2] rows of each step, and of all steps before it. A step gets its pair as an input behind
+  // those of the body. Each state lies in the two copies alone; what follows the loop finds the final ones there.
   std::optional<Operand> live_rows = {};
 };
 

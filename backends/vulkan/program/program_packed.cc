@@ -98,7 +98,8 @@ void NodeCompiler::mark_live(std::string& key, Operands& operands, Params& param
   }
   if (!any) return;
   key += "," + std::to_string(live.param);
-  operands.push_back({.storage = {Storage::Place::input, packed_->n_inputs, 0, {}}, .bytes = 2 * sizeof(std::uint32_t)});
+  const Storage pair{Storage::Place::input, packed_->n_inputs, 0, {}};
+  operands.push_back({.storage = pair, .bytes = 2 * sizeof(std::uint32_t)});
   live_ = std::move(live);
 }
 
