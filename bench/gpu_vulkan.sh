@@ -4,16 +4,38 @@
 # a second run, 50 updates of models against `cpu`, then training times and products, beside `cuda` and PyTorch on the
 # same card where they are there.
 #   bench/gpu_vulkan.sh BUILD [DEVICE] > results.txt
+#   bench/gpu_vulkan.sh --pack BUILD FOLDER
 # BUILD is a build folder with -Dvulkan=enabled and tests. DEVICE is a number or a part of the name: `vulkan:DEVICE`.
+# --pack copies what a run needs from BUILD, without debug symbols, and libraries for UNROLL_LIBRARIES: for a machine on
+# which nothing can be built or installed. FOLDER is then the BUILD of the run.
 # UNROLL_SECONDS=N      seconds of each measurement (2)
 # UNROLL_LIMIT=N        seconds after which what is left is skipped (570)
 # UNROLL_PEERS=FILE     a Python script that times PyTorch; it gets a folder for gpu_peers.jsonl
 # UNROLL_PYTHON=COMMAND the Python that has torch (python3)
 # UNROLL_QUICK=1        small sizes and few checks, to try the script
+# UNROLL_LIBRARIES=FOLDER  libraries that the machine lacks (BUILD/libraries)
 set -eu
 if [ $# -lt 1 ]; then
-  sed -n 3,12p "$0" >&2
+  sed -n 3,16p "$0" >&2
   exit 2
+fi
+tests="conformance/run_contract conformance/run_values conformance/run_random core/test_vulkan core/test_vulkan_loops
+  core/test_vulkan_lengths core/test_vulkan_shaders"
+if [ "$1" = --pack ]; then
+  from=$2 to=$3
+  mkdir -p "$to/libraries"
+  for file in frontends/cli/unroll libunroll.so.0 $(printf 'tests/%s ' $tests); do
+    mkdir -p "$to/$(dirname "$file")"
+    strip -o "$to/$file" "$from/$file"
+  done
+  # What the programs link, then the loader, then what NVIDIA's driver links beyond the C library.
+  linked=$(ldd "$from/frontends/cli/unroll" "$from"/tests/core/test_vulkan | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' |
+    grep -vE '/(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|libunroll)\.so' || true)
+  for name in libvulkan.so.1 libX11.so.6 libXext.so.6 libxcb.so.1 libXau.so.6 libXdmcp.so.6 libbsd.so.0 libmd.so.0; do
+    linked="$linked $(ldconfig -p | sed -n "s/.*$name .*x86-64.*=> //p" | head -n 1)"
+  done
+  for library in $linked; do cp -L "$library" "$to/libraries/"; done
+  exit 0
 fi
 build=$1
 backend=vulkan${2:+:$2}
@@ -26,6 +48,15 @@ failed=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 log=$work/log
+
+libraries=${UNROLL_LIBRARIES:-$build/libraries}
+mkdir "$work/libraries"
+for library in "$libraries"/*; do  # those of the machine are better
+  if [ -e "$library" ] && ! ldconfig -p | grep -q "^[[:space:]]*${library##*/} "; then
+    cp "$library" "$work/libraries/"
+  fi
+done
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$work/libraries"
 
 title() { printf '\n## %s\n' "$1"; }
 left() { echo $((limit - $(date +%s) + began)); }
@@ -69,7 +100,24 @@ title "Device"
 date -u +%Y-%m-%d
 "$unroll" doctor 2>&1 | grep -i vulkan || true
 tiny="--mode train --cell rnn --input 4 --hidden 4 --batch 1 --steps 2"
-if ! "$unroll" bench --backend "$backend" $tiny --seconds 0 > "$log" 2>&1; then
+opens() { "$unroll" bench --backend "$backend" $tiny --seconds 0 > "$log" 2>&1; }
+# Machines for computing may have NVIDIA's driver without the file that tells the loader about it.
+name_driver() {
+  for library in libGLX_nvidia.so.0 libEGL_nvidia.so.0; do
+    for path in $(ldconfig -p | sed -n "s/.*$library .*=> //p") /usr/local/nvidia/lib64/$library \
+      /usr/lib/x86_64-linux-gnu/$library; do
+      [ -e "$path" ] || continue
+      printf '{"file_format_version":"1.0.0","ICD":{"library_path":"%s","api_version":"1.3.0"}}' "$path" \
+        > "$work/icd.json"
+      export VK_DRIVER_FILES="$work/icd.json" VK_ICD_FILENAMES="$work/icd.json"
+      echo "driver: $path"
+      opens && return 0
+      ldd "$path" | grep 'not found' || true
+    done
+  done
+  return 1
+}
+if ! opens && { [ -n "${VK_DRIVER_FILES:-}${VK_ICD_FILENAMES:-}" ] || ! name_driver; }; then
   echo "No measurement: the vulkan backend does not open." >&2
   cat "$log" >&2
   exit 5
@@ -93,6 +141,7 @@ else
     "$build/tests/conformance/run_random" "$backend"
   check "functions, limits, long sums" 30 "$build/tests/core/test_vulkan"
   check "bits of whole loops, values at odd sizes" 60 "$build/tests/core/test_vulkan_loops"
+  check "loops with lengths" 60 "$build/tests/core/test_vulkan_lengths"
   check "shaders" 60 "$build/tests/core/test_vulkan_shaders"
 fi
 for kind in $kinds; do

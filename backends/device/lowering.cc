@@ -17,13 +17,13 @@ void refuse(const char* backend, const std::string& what) {
   throw Error(ErrorKind::unsupported, backend, what, "Use the cpu backend");
 }
 
-void require_lowered(const char* backend, const Node& node) {
+void require_lowered(const char* backend, const Node& node, bool runs_packed) {
   const bool is_claimed = node.attributes.get_or<bool>("claimed", false);
   if (!is_claimed && (node.op == Op::gradient || op_info(node.op).tier == OpTier::composite))
     refuse(backend, "runs primitive ops only; the plan contains " + std::string(op_info(node.op).name));
   if (node.op != Op::scan) return;
   const ScanLayout l = scan_layout(node);
-  if (l.packed) refuse(backend, "has no kernels for packed scans");
+  if (l.packed && !runs_packed) refuse(backend, "has no kernels for packed scans");
   if (l.has_lengths || l.has_reset) refuse(backend, "has no kernels for scans with masks: passes lower them");
 }
 

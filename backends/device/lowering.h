@@ -27,8 +27,9 @@ using Operands = std::vector<Operand>;
 
 // Throws Error(unsupported) of the backend.
 [[noreturn]] void refuse(const char* backend, const std::string& what);
-// Refuses what passes should have replaced: composites, gradients, and scans with masks or packed rows.
-void require_lowered(const char* backend, const Node& node);
+// Refuses what passes should have replaced: composites, gradients, scans with masks, and packed ones unless the
+// backend runs them.
+void require_lowered(const char* backend, const Node& node, bool runs_packed = false);
 
 int axis_of(const Node& node);
 // The operand without its first elements.

@@ -24,6 +24,26 @@ std::size_t slice_bytes(const Type& stacked) {
 
 }  // namespace
 
+// Behind the arena of the body.
+StateCopies state_copies(const Plan& plan, std::int32_t scan, std::size_t state) {
+  const auto index = static_cast<std::size_t>(scan);
+  const auto size = [&](std::size_t i) {
+    return (plan.graph->node(scan).outputs[i].bytes() + plan.alignment - 1) / plan.alignment * plan.alignment;
+  };
+  std::size_t at = plan.scratch_offset[index] + plan.bodies[index]->arena_bytes;
+  for (std::size_t i = 0; i < state; ++i) at += 2 * size(i);
+  return {at, size(state)};
+}
+
+bool is_packed_sequence(const Plan& plan, std::int32_t scan, std::size_t input) {
+  const Node& node = plan.graph->node(scan);
+  const ScanLayout layout = scan_layout(node);
+  const auto first = static_cast<std::size_t>(layout.n_states);
+  if (!layout.packed || input < first || input >= first + static_cast<std::size_t>(layout.n_sequences)) return false;
+  const Graph& body = *plan.bodies[static_cast<std::size_t>(scan)]->graph;
+  return plan.graph->type(node.inputs[input]).shape.rank() == body.type(body.inputs()[input].value).shape.rank();
+}
+
 bool PlanPlaces::copies_output(std::size_t k) const {
   const Storage& s = plan->outputs[k];
   const bool is_there = s.place == Storage::Place::output && s.index == static_cast<std::int32_t>(k);
@@ -59,6 +79,15 @@ void PlanWalk::touches(const PlanPlaces& program, const std::vector<common::Regi
   for (const common::Region& region : regions) {
     const Operand first{.storage = {region.space.place, region.space.index, 0, {}}, .bytes = 1};
     const Place at = place(program, first, frame);
+    const auto index = static_cast<std::size_t>(region.space.index);
+    const auto is_packed = [&](Storage::Place kind, const std::vector<bool>& packed) {
+      return region.space.place == kind && index < packed.size() && packed[index];
+    };
+    if (is_packed(Storage::Place::input, frame.packed_inputs) ||
+        is_packed(Storage::Place::output, frame.packed_outputs)) {
+      out.push_back({at.memory, at.begin, at.begin + at.bytes, writes});
+      continue;
+    }
     for (const auto& range : region.ranges) out.push_back({at.memory, at.at + range.begin, at.at + range.end, writes});
   }
 }
@@ -110,6 +139,7 @@ bool PlanWalk::Loop::is_kept(std::size_t output) const {
 Place PlanWalk::slice(const Loop& loop, int output, std::int64_t step) const {
   const ScanLayout& l = loop.layout;
   const Type& stacked = loop.program.plan->graph->type({loop.places.node, output});
+  if (loop.layout.packed) return place(loop.program, ValueId{loop.places.node, output}, loop.frame);
   const auto t = static_cast<std::size_t>(l.reverse ? l.steps - 1 - step : step);
   return moved(place(loop.program, ValueId{loop.places.node, output}, loop.frame), t * slice_bytes(stacked));
 }
@@ -130,23 +160,32 @@ Frame PlanWalk::step_frame(const Loop& loop, std::int64_t step, const Frame* pre
   for (std::size_t i = 0; i < body.inputs().size(); ++i) {
     if (i < n_states && previous) {
       inner.inputs.push_back(state_after(loop, i, *previous));
+      inner.packed_inputs.push_back(false);
       continue;
     }
     Place at = place(loop.program, node.inputs[i], loop.frame);
-    if (i >= n_states && i < n_states + n_sequences)
+    const bool is_packed = is_packed_sequence(*loop.program.plan, loop.places.node, i);
+    inner.packed_inputs.push_back(is_packed);
+    if (i >= n_states && i < n_states + n_sequences && !is_packed)
       at = moved(at, t * slice_bytes(loop.program.plan->graph->type(node.inputs[i])));
     inner.inputs.push_back(at);
+  }
+  if (const auto& live = loop.places.live_rows) {
+    const Place rows = place(loop.program, *live, loop.frame);
+    inner.inputs.push_back(moved(rows, t * live->bytes / static_cast<std::size_t>(l.steps)));
   }
   const StatePlaces& states = loop.places.body->states;
   for (std::size_t k = 0; k < body.outputs().size(); ++k) {
     const ValueId id{loop.places.node, static_cast<std::int32_t>(k)};
     const bool is_kept = loop.is_kept(k);
+    inner.packed_outputs.push_back(l.packed && k >= n_states && is_kept);
     if (k < n_states && states.after[k] >= 0)
       inner.outputs.push_back(slice(loop, states.after[k], step));
     else if (k < n_states && states.before[k] >= 0 && !inner.is_last)
       inner.outputs.push_back(slice(loop, states.before[k], step + 1));
     else if (k < n_states)
-      inner.outputs.push_back(inner.is_last && is_kept ? place(loop.program, id, loop.frame) : loop.copies[parity][k]);
+      inner.outputs.push_back(inner.is_last && is_kept && !l.packed ? place(loop.program, id, loop.frame)
+                                                                    : loop.copies[parity][k]);
     else if (!is_kept)
       inner.outputs.push_back(place(loop.program, loop.places.unread[k], loop.frame));
     else if (const int state = states.stored_ahead(k); state >= 0)  // in the last step nobody reads it
@@ -207,15 +246,13 @@ void PlanWalk::loop(const PlanPlaces& program, const LoopPlaces& places, const F
   const Plan& body = *places.body->plan;
   Loop loop{program, places, frame, scan_layout(node), {}, {}};
   const ScanLayout& l = loop.layout;
-  // The arena of the body, then two copies of each state.
   const std::size_t scratch = frame.arena.at + program.plan->scratch_offset[static_cast<std::size_t>(places.node)];
-  std::size_t at = scratch + body.arena_bytes;
-  for (std::size_t i = 0; i < loop.n_states(); ++i)
-    for (auto& copy : loop.copies) {
-      const std::size_t bytes = node.outputs[i].bytes(), unit = program.plan->alignment;
-      copy.push_back(only(frame.arena.memory, at, std::max<std::size_t>(bytes, 1)));
-      at += (bytes + unit - 1) / unit * unit;
-    }
+  for (std::size_t i = 0; i < loop.n_states(); ++i) {
+    const StateCopies at = state_copies(*program.plan, places.node, i);
+    for (std::size_t parity = 0; parity < 2; ++parity)
+      loop.copies[parity].push_back(only(frame.arena.memory, frame.arena.at + at.first + parity * at.apart,
+                                         std::max<std::size_t>(node.outputs[i].bytes(), 1)));
+  }
   loop.arenas.push_back(only(frame.arena.memory, scratch, body.arena_bytes));
   if (places.body->states.two_arenas) loop.arenas.push_back(place(*places.body, places.body->second_arena, frame));
   Frame steps[2];

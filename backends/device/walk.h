@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backends/device/joined.h"
@@ -37,6 +38,9 @@ struct LoopPlaces {
   std::int32_t node = -1;
   std::shared_ptr<const PlanPlaces> body = {};
   std::vector<Operand> unread = {};  // [output] workspace for those that are not stored
+  // Of a packed loop: [T, 2] rows of each step, and of all steps before it. A step gets its pair as an input behind
+  // those of the body. Each state lies in the two copies alone; what follows the loop finds the final ones there.
+  std::optional<Operand> live_rows = {};
 };
 
 // Places for the inputs and outputs of a plan.
@@ -47,6 +51,8 @@ struct Frame {
   const Frame* previous = nullptr;
   bool is_last = false;
   std::vector<bool> kept_states = {};  // [state] the loop keeps it
+  // In a step of a packed loop: inputs and outputs that begin where the device finds out, within what is bound.
+  std::vector<bool> packed_inputs = {}, packed_outputs = {};
 };
 
 // Memory of an executable.
@@ -55,6 +61,14 @@ struct HeldPlaces {
   Place copies;   // of outputs that are copied, where an order of the copies does not suffice
   Place nothing;  // where values without bytes are bound
 };
+
+// Where the two copies of a state of a loop lie, one after the other, in the arena of the plan with the loop.
+struct StateCopies {
+  std::size_t first, apart;
+};
+StateCopies state_copies(const Plan& plan, std::int32_t scan, std::size_t state);
+// Whether an input of a packed scan has the rows of all steps, below each other.
+bool is_packed_sequence(const Plan& plan, std::int32_t scan, std::size_t input);
 
 class PlanWalk {
  public:

@@ -34,7 +34,7 @@ void describe_sm_90(Capabilities& c) { describe_cuda(c, 50 * k_mib, 80 * k_gb); 
 void describe_vulkan(Capabilities& c) {
   c.dtypes = {DType::f32, DType::i32, DType::b8};
   c.flushes_denormals = true;
-  c.lengths = LengthsForm::restored;
+  c.lengths = LengthsForm::packed;
   c.fuses = c.groups_rows = c.views = c.one_arena = true;
   c.lanes = 2;
   c.alignment = 256;

@@ -46,6 +46,7 @@ class VulkanBackend final : public Backend {
     capabilities_.tuning.sums_in_steps = false;
     capabilities_.tuning.operands_in_steps = capabilities_.tuning.joins_products = true;
     capabilities_.views = true;
+    capabilities_.lengths = LengthsForm::packed;
     capabilities_.alignment = 256;
     // A range begins at a multiple of the device's alignment, which may be before the value.
     capabilities_.largest_buffer_range = limits.range - limits.alignment;

@@ -39,12 +39,15 @@ enum class Spv : std::uint16_t {
 // Numbers of the set GLSL.std.450.
 enum class Ext : std::uint32_t { round_even = 2, fabs = 4, floor = 8, sqrt = 31, fma = 50 };
 
+struct LiveRows;  // code.h
+
 struct ModuleOptions {
   int buffers = 1;
   std::uint32_t local_size = 64;
   int push_words = 1;
   int coherent = -1;  // buffer through which invocations of a workgroup exchange values
   bool preserve_nan = false;  // SignedZeroInfNanPreserve, where the device has it
+  const LiveRows* live = nullptr;
 };
 
 class Module {

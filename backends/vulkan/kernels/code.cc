@@ -85,6 +85,41 @@ void SharedQuads::set(Term index, const std::array<Term, 4>& values) const {
   code->module_.emit_plain(Spv::store, {code->module_.shared_quad(array, index.id), made});
 }
 
+Code::Code(const ModuleOptions& options)
+    : module_(options), local_size_(options.local_size), exchanges_(options.coherent >= 0), live_(options.live) {
+  if (!live_) return;
+  const int n = static_cast<int>(live_->operands.size());
+  const Term at = push(1 + n), before = live_->reverse ? at + u(2) : at - u(2);
+  rows_ = load(1 + n, at);
+  const Term first = load(1 + n, at + u(1));
+  Term first_before;
+  for (const LiveRows::Operand& each : live_->operands)
+    if (each.previous && !rows_before_.code) {
+      rows_before_ = load(1 + n, before);
+      first_before = load(1 + n, before + u(1));
+    }
+  int next = live_->param + live_->by_rows;
+  for (int k = 0; k < n; ++k) {
+    const LiveRows::Operand& each = live_->operands[static_cast<std::size_t>(k)];
+    base_.push_back(push(1 + k));
+    bounds_.emplace_back();
+    if (each.is_plain()) continue;
+    const Term row = parameter(next), skipped = parameter(next + 1);
+    next += 2;
+    if (each.moves) base_.back() = base_.back() + (each.previous ? first_before : first) * row;
+    if (each.guards) bounds_.back() = {rows_ * row, skipped};
+  }
+}
+
+Term Code::parameter(int index) { return load(0, push(0) + u(static_cast<std::uint32_t>(index))); }
+Term Code::base(int operand) { return live_ ? base_[static_cast<std::size_t>(operand)] : push(1 + operand); }
+void Code::guard(int operand, Term index, const std::function<void()>& store) {
+  if (!live_ || !live_->operands[static_cast<std::size_t>(operand)].guards) return store();
+  const auto& [end, skipped] = bounds_[static_cast<std::size_t>(operand)];
+  when(index + skipped < end, store);
+}
+Term Code::live_items(Term all) { return has_live_rows() ? rows_ * parameter(live_->param) : all; }
+
 Term Code::f(float value) { return bits(Kind::f32, std::bit_cast<std::uint32_t>(value)); }
 
 Term Code::group_index() {

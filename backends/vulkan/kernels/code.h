@@ -53,10 +53,26 @@ struct SharedQuads {
   void set(Term index, const std::array<Term, 4>& values) const;
 };
 
+// A step of a packed loop. An operand behind all others holds the number of rows of the step, which lie first, and the
+// number of rows of earlier steps.
+struct LiveRows {
+  struct Operand {
+    bool moves = false;   // a packed sequence: it begins at the rows of the step
+    bool guards = false;  // what is stored beyond the rows of the step is dropped
+    bool previous = false;  // the rows are those of the step that ran before
+    bool is_plain() const { return !moves && !guards; }
+  };
+  std::vector<Operand> operands = {};
+  // Parameters from here on: items of a row if `by_rows`, then of each operand that is not plain the elements of a row,
+  // and those of its value before the first that is bound.
+  int param = 0;
+  bool by_rows = false;  // the work of an invocation, or of several, is that of a row
+  bool reverse = false;  // the step that ran before is the next one in memory
+};
+
 class Code {
  public:
-  explicit Code(const ModuleOptions& options)
-      : module_(options), local_size_(options.local_size), exchanges_(options.coherent >= 0) {}
+  explicit Code(const ModuleOptions& options);
 
   Term u(std::uint32_t value) { return {this, module_.constant(Kind::u32, value), Kind::u32}; }
   Term i(std::int32_t value) { return bits(Kind::i32, static_cast<std::uint32_t>(value)); }
@@ -70,6 +86,13 @@ class Code {
   Term local_index() { return {this, module_.builtin(27, 0), Kind::u32}; }  // LocalInvocationId.x
   Term group_index();   // of the workgroup, in a grid of two axes
   Term global_index();  // of the invocation
+  Term base(int operand);  // where it begins in its buffer, in elements
+  void guard(int operand, Term index, const std::function<void()>& store);
+  // Of `all` items of work, those of live rows; of a live row's number, whether it ran in the step before.
+  Term live_items(Term all);
+  bool has_live_rows() const { return live_ && live_->by_rows; }
+  Term live_rows() const { return rows_; }
+  Term rows_before() const { return rows_before_; }
 
   // Words of buffers. Truths are bytes; their writes are atomic, because neighbors share a word.
   Term load(int buffer, Term index, Kind kind = Kind::u32);
@@ -111,9 +134,15 @@ class Code {
   friend struct Shared;
   friend struct Quad;
   friend struct SharedQuads;
+  Term parameter(int index);
+
   Module module_;
   std::uint32_t local_size_;
   bool contracts_ = false, exchanges_;
+  const LiveRows* const live_;
+  Term rows_, rows_before_;
+  std::vector<Term> base_;                    // [operand]
+  std::vector<std::pair<Term, Term>> bounds_;  // [operand] elements of live rows, and those before the bound ones
 };
 
 Term operator+(Term a, Term b);

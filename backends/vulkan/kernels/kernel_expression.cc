@@ -93,10 +93,12 @@ Term erf_term(Code& c, Term x) {
 }  // namespace
 
 ModuleOptions module_options(const Setting& setting, int operands) {
-  return {.buffers = operands + 1,
+  const int words = operands + 1 + (setting.live ? 1 : 0);
+  return {.buffers = words,
           .local_size = setting.local_size,
-          .push_words = operands + 1,
-          .preserve_nan = setting.preserve_nan};
+          .push_words = words,
+          .preserve_nan = setting.preserve_nan,
+          .live = setting.live};
 }
 Term parameter(Code& c, int index) { return c.load(0, c.push(0) + c.u(static_cast<std::uint32_t>(index))); }
 
@@ -114,15 +116,17 @@ Kind kind_of(DType dtype) {
 }
 
 Term load_element(Code& c, int operand, Term index, DType dtype) {
-  const Term at = c.push(1 + operand) + index;
+  const Term at = c.base(operand) + index;
   if (is_half(dtype)) return c.load_half(1 + operand, at);
   return dtype == DType::b8 ? c.load_truth(1 + operand, at) : c.load(1 + operand, at, kind_of(dtype));
 }
 void store_element(Code& c, int operand, Term index, Term value, DType dtype) {
-  const Term at = c.push(1 + operand) + index;
-  if (is_half(dtype)) c.store_half(1 + operand, at, value);
-  else if (dtype == DType::b8) c.store_truth(1 + operand, at, value);
-  else c.store(1 + operand, at, value);
+  c.guard(operand, index, [&] {
+    const Term at = c.base(operand) + index;
+    if (is_half(dtype)) c.store_half(1 + operand, at, value);
+    else if (dtype == DType::b8) c.store_truth(1 + operand, at, value);
+    else c.store(1 + operand, at, value);
+  });
 }
 
 Term widened(DType from, Term value) {
@@ -285,7 +289,7 @@ void write_expression(Code& c, const Expression& e, const ExpressionPlace& place
 Words expression_shader(const Expression& e, const Buffers& buffers, const Setting& setting) {
   Code c(module_options(setting, buffers.count));
   const Term element = c.global_index();
-  c.when(element < parameter(c, 0), [&] { write_expression(c, e, {0, 0, &buffers}, element); });
+  c.when(element < c.live_items(parameter(c, 0)), [&] { write_expression(c, e, {0, 0, &buffers}, element); });
   return c.finish();
 }
 

@@ -32,6 +32,7 @@ class MatmulWriter {
   }
   int c_operand(int member = 0) const { return 1 + p_.members + p_.has_rows + member; }
   std::uint32_t gate_columns() const { return t_.columns / static_cast<std::uint32_t>(p_.gates); }
+  bool limits_rows() { return (p_.has_rows && !p_.rows_limit_k) || c_.has_live_rows(); }
 
   // One quad that an invocation loads in each iteration.
   struct Load {
@@ -216,7 +217,7 @@ void MatmulWriter::store_sums() {
     const Term at = c_at_ + column_in_c(j), is_column = unit(j) < units_;
     for (std::uint32_t r = 0; r < t_.own_rows; ++r) {
       const Term row = tile_row_ + own_row(r);
-      c_.when(is_column & (row < m_), [&] {
+      c_.when(is_column & (row < m_end_), [&] {
         const Term sum = narrowed(p_.result, sums_[r * t_.own_columns + j].get());
         each_member([&](int member) { store_element(c_, c_operand(member), at + row * c_row_, sum, p_.result); });
       });
@@ -236,10 +237,11 @@ void MatmulWriter::epilogue() {
   c_.loop(local_, c_.u(t_.rows * gate_columns()), c_.u(t_.invocations()), [&](Term element) {
     const Term within_row = element / width, within = element % width;
     const Term row = tile_row_ + within_row, unit = tile_unit_ + within;
-    c_.when((row < m_) & (unit < units_), [&] {
+    c_.when((row < m_end_) & (unit < units_), [&] {
       std::vector<Term> given(e.gates.size());
       for (std::size_t i = 0; i < given.size(); ++i)
-        if (e.gates[i] >= 0)
+        if (e.gates[i] == Epilogue::k_ran_before) given[i] = row < c_.rows_before();
+        else if (e.gates[i] >= 0)
           given[i] = narrowed(p_.result,
                               sums.get(within_row * c_.u(t_.columns) +
                                        c_.u(static_cast<std::uint32_t>(e.gates[i]) * gate_columns()) + within));
@@ -312,6 +314,9 @@ Words MatmulWriter::write() {
     Term& limit = p_.rows_limit_k ? k_end_ : m_end_;
     limit = c_.select(counted < limit, counted, limit);
   }
+  if (c_.has_live_rows()) m_end_ = c_.select(c_.live_rows() < m_end_, c_.live_rows(), m_end_);
+  // A tile without rows adds up nothing.
+  if (limits_rows()) k_end_ = c_.select(tile_row_ < m_end_, k_end_, k_begin_);
   down_ = local_ / c_.u(t_.columns / t_.own_columns);
   across_ = local_ % c_.u(t_.columns / t_.own_columns);
   c_.when((rest < parts) | (rest == c_.u(0)), [&] {
@@ -341,7 +346,8 @@ std::string product_key(const Product& p) {
                                 static_cast<std::uint32_t>(p.result)})
     key += "," + std::to_string(n);
   if (!p.epilogue) return key;
-  for (const int gate : p.epilogue->gates) key += gate < 0 ? "." : std::to_string(gate) + ".";
+  for (const int gate : p.epilogue->gates)
+    key += gate == Epilogue::k_ran_before ? "<." : gate < 0 ? "." : std::to_string(gate) + ".";
   return key + expression_key(p.epilogue->expression, p.epilogue->buffers);
 }
 

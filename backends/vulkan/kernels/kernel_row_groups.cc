@@ -113,7 +113,7 @@ Words rows_shader(const Expression& e, const Buffers& buffers, const RowLayout& 
   options.coherent = spills ? buffers.count + 1 : -1;
   Code c(options);
   BufferRows operands(c, e, buffers);
-  write_rows(c, e, layout, operands, buffers.count, {parameter(c, 0), false});
+  write_rows(c, e, layout, operands, buffers.count, {c.live_items(parameter(c, 0)), false});
   return c.finish();
 }
 

@@ -266,7 +266,7 @@ void RowWriter::row(Term unit, Term within, bool repeats) {
 void RowWriter::of_unit(Term unit, Term all, bool repeats) {
   valid_ = unit < all;
   // Invocations without a row compute the last one and store nothing, so that all meet at the barriers.
-  const Term own = c_.select(valid_, unit, all - c_.u(1));
+  const Term last = c_.select(all == c_.u(0), all, all - c_.u(1)), own = c_.select(valid_, unit, last);
   if (e_.sum_rows > 1) c_.loop(c_.u(0), u(e_.sum_rows), c_.u(1), [&](Term within) { row(own, within, repeats); });
   else row(own, c_.u(0), repeats);
 }

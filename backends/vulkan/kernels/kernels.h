@@ -19,6 +19,7 @@ using Params = std::vector<std::uint32_t>;
 struct Setting {
   std::uint32_t local_size;
   bool preserve_nan;
+  const LiveRows* live = nullptr;  // of a step of a packed loop
 };
 ModuleOptions module_options(const Setting& setting, int operands);
 // Parameter `index` of a shader.
@@ -88,6 +89,13 @@ Words linked_scatter_shader(DType dtype, const Setting& setting);
 Words iota_shader(const Setting& setting);
 // random_uniform: operands key, [step], result; parameters n, site.
 Words random_shader(bool has_step, const Setting& setting);
+// Rows of each step of a packed loop, and of all steps before it: operands batch_sizes, result [T, 2]; parameters T, B.
+// T iterations.
+Words live_rows_shader(const Setting& setting);
+// The states behind a packed loop: operands the rows of each step, first states, two copies that steps wrote in turn,
+// result; parameters n, row size, T, elements from copy to copy, whether the loop is reversed. About log2(T)
+// iterations.
+Words final_states_shader(DType dtype, const Setting& setting);
 // pack_lengths: operands lengths, batch_sizes, order, rank, pack, unpack, rows; parameters B, T. B iterations.
 Words pack_shader(const Setting& setting);
 

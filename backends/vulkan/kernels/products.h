@@ -23,7 +23,8 @@ struct Tile {
 // An elementwise node on the product. Its shape has m * units elements, row by row.
 struct Epilogue {
   common::Expression expression;
-  std::vector<int> gates = {};  // [input] the gate of the product that it is; -1: an operand
+  std::vector<int> gates = {};  // [input] the gate of the product that it is; -1: an operand; or
+  static constexpr int k_ran_before = -2;  // whether the row ran in the step before, too
   Buffers buffers = {};         // of the operands that are left, then of the results
 };
 

@@ -45,7 +45,7 @@ Term LoopWriter::operand_at(const LoopPlace& place) {
   const auto index = static_cast<std::size_t>(place.index);
   const std::uint32_t before = place.where == Where::input ? o_.input_at[index] : o_.output_at[index];
   Term at = c_.u(before + static_cast<std::uint32_t>(place.offset));
-  if (place.step != 0) at = at + times(step_, place.step);
+  if (place.step != 0) at = at + times(place.is_packed ? position_ : step_, place.step);
   if (!shares_rows() || place.row == 0) return at;
   return at + (place.sums > 0 ? times(group_, t_.rows / place.sums * place.row) : times(first_row_, place.row));
 }
@@ -97,14 +97,34 @@ void LoopWriter::enter() {
     c_.when(begin_ != c_.u(0),
             [&] { bits.set(c_.load(1 + o_.carry, c_.push(1 + o_.carry) + u(carry_at_[i]) + outside)); });
     memory_.set(shared_at(here) + element, bits.get());
+    // A row begins later, or has ended: then no step of this dispatch makes the other one.
+    const LoopPlace other{.where = Where::after, .index = index};
+    if (s_.packed) memory_.set(shared_at(other) + element, bits.get());
   });
   c_.barrier();
 }
 
+Term LoopWriter::live(Term step, std::uint32_t which) {
+  return c_.load(1 + o_.live, c_.push(1 + o_.live) + step + step + c_.u(which));
+}
+
+// Rows end from the last to the first: the steps of one are as many as have more rows than its number.
+Term LoopWriter::last_parity(Term row) {
+  if (!s_.packed || s_.reverse) return end_ & c_.u(1);
+  const Local low = c_.local(c_.u(0)), high = c_.local(end_);
+  c_.repeat([&] { return low.get() < high.get(); },
+            [&] {
+              const Term middle = (low.get() + high.get()) >> c_.u(1), is_there = row < live(middle, 0);
+              low.set(c_.select(is_there, middle + c_.u(1), low.get()));
+              high.set(c_.select(is_there, high.get(), middle));
+            });
+  return low.get() & c_.u(1);
+}
+
 void LoopWriter::leave() {
-  parity_ = end_ & c_.u(1);
   states([&](std::size_t i, Term element, Term outside) {
     const DType dtype = s_.states[i].dtype;
+    parity_ = last_parity(shares_rows() ? outside / u(s_.states[i].row_words) : outside);
     const LoopPlace here{.where = Where::before, .index = static_cast<int>(i)};
     const Term x = load(here, element, dtype);
     c_.when(end_ != u(s_.steps), [&] {
@@ -251,6 +271,13 @@ void LoopWriter::item(const LoopItem& item) {
     if (place.where == Where::local) written_.insert(place.index);
 }
 
+void LoopWriter::step(Term number) {
+  parity_ = number & c_.u(1);
+  written_.clear();
+  for (const LoopItem& each : s_.items) item(each);
+  c_.barrier();
+}
+
 Words LoopWriter::write() {
   place_arrays();
   lane_ = c_.local_index();
@@ -261,11 +288,16 @@ Words LoopWriter::write() {
   valid_rows_ = c_.select(left < c_.u(t_.rows), left, c_.u(t_.rows));
   enter();
   c_.loop(begin_, end_, c_.u(1), [&](Term number) {
-    parity_ = number & c_.u(1);
     step_ = s_.reverse ? u(s_.steps - 1) - number : number;
-    written_.clear();
-    for (const LoopItem& each : s_.items) item(each);
-    c_.barrier();
+    if (!s_.packed) return step(number);
+    const Term rows = live(step_, 0), all = valid_rows_;
+    position_ = live(step_, 1);
+    c_.when(rows > first_row_, [&] {
+      const Term left_over = rows - first_row_;
+      valid_rows_ = c_.select(left_over < all, left_over, all);
+      step(number);
+    });
+    valid_rows_ = all;
   });
   leave();
   return c_.finish();

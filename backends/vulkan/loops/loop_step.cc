@@ -6,7 +6,7 @@
 #include <set>
 
 #include "backends/common/walk.h"
-#include "backends/device/lowering.h"
+#include "backends/device/walk.h"
 #include "backends/vulkan/loops/loops.h"
 #include "unroll/ops.h"
 
@@ -66,6 +66,7 @@ class StepBuilder final : device::Lowering {
     LoopPlace place;
     Strides strides;
   };
+  LoopPlace stack(int output, const Shape& shape) const;
   const std::vector<Target>& targets(ValueId id);
   LoopPlace read(const Operand& operand, const Strides& strides);
   void add_step(std::int32_t id);
@@ -141,6 +142,11 @@ int StepBuilder::local(ValueId id) {
   return at->second;
 }
 
+LoopPlace StepBuilder::stack(int output, const Shape& shape) const {
+  const Index rows = form_.layout.packed ? out_.rows : 1;
+  return {.where = Where::output, .index = output, .step = shape.elements() / rows, .is_packed = form_.layout.packed};
+}
+
 const std::vector<StepBuilder::Target>& StepBuilder::targets(ValueId id) {
   const auto [at, added] = targets_.try_emplace(id);
   std::vector<Target>& all = at->second;
@@ -152,8 +158,7 @@ const std::vector<StepBuilder::Target>& StepBuilder::targets(ValueId id) {
     if (graph().outputs()[k].value != id) continue;
     const int index = static_cast<int>(k);
     if (k < n_states()) all.push_back({{.where = Where::after, .index = index}, dense});
-    else if (out_.kept[k])
-      all.push_back({{.where = Where::output, .index = index, .step = shape.elements()}, dense});
+    else if (out_.kept[k]) all.push_back({stack(index, shape), dense});
   }
   for (const ValueId whole : concats_[static_cast<std::size_t>(id.node)]) {
     const Node& concat = node(whole);
@@ -185,6 +190,8 @@ LoopPlace StepBuilder::read(const Operand& operand, const Strides& over) {
     place.where = is_state ? Where::before : Where::input;
     if (place.index >= form_.layout.n_states && place.index < form_.layout.n_states + form_.layout.n_sequences)
       place.step = type(from).shape.elements();
+    place.is_packed = device::is_packed_sequence(outer_, scan_, static_cast<std::size_t>(place.index));
+    if (place.is_packed) place.step /= out_.rows;
   } else {
     place.index = local(from);
     // A view that leaves its row would read rows of other workgroups.
@@ -325,10 +332,9 @@ void StepBuilder::add_outputs() {
     item.expression.results.push_back({0, common::dense_strides(shape)});
     item.inputs.push_back(read(operand(value), item.expression.inputs[0].strides));
     const bool is_state = k < n_states();
-    item.targets.push_back({.where = is_state ? Where::after : Where::output,
-                            .index = static_cast<int>(k),
-                            .step = is_state ? 0 : shape.elements(),
-                            .row = first_stride(item.expression.results[0].strides)});
+    item.targets.push_back(is_state ? LoopPlace{.where = Where::after, .index = static_cast<int>(k)}
+                                    : stack(static_cast<int>(k), shape));
+    item.targets.back().row = first_stride(item.expression.results[0].strides);
     if (!goes_by_rows(shape)) fail();
     if (shape.elements() > 0) out_.items.push_back(std::move(item));
   }
@@ -336,10 +342,11 @@ void StepBuilder::add_outputs() {
 
 std::optional<LoopStep> StepBuilder::run() {
   const ScanLayout& layout = form_.layout;
-  if (!form_ || layout.packed || layout.has_lengths || layout.steps < 1) return std::nullopt;
+  if (!form_ || layout.has_lengths || layout.steps < 1) return std::nullopt;
   out_.steps = layout.steps;
   out_.reverse = layout.reverse;
-  out_.rows = form_.rows;
+  out_.packed = layout.packed;
+  out_.rows = layout.packed ? type(graph().outputs()[0].value).shape[0] : form_.rows;
   for (const Storage& s : outer_.storage[static_cast<std::size_t>(scan_)])
     out_.kept.push_back(s.place != Storage::Place::none);
   for (std::size_t i = 0; i < n_states(); ++i) {

@@ -3,6 +3,7 @@
 // step, as tiling.cc does, and compares them with what the dispatches of a step cost to start.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -112,6 +113,7 @@ std::optional<LoopTiling> choose_loop_tiling(const LoopStep& step, const Limits&
     std::uint64_t around = 0;  // iterations before and after the steps
     for (const LoopStep::Array& state : step.states)
       around += 2 * (static_cast<std::uint64_t>(shares ? state.row_words * t.rows : state.words) / local_size + 1);
+    if (step.packed) around *= 1 + static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(step.steps)));
     const std::uint64_t each = loop_items_iterations(step, t, limits);
     if (around + each > limits.iterations) continue;
     t.steps = std::min((limits.iterations - around) / each, static_cast<std::uint64_t>(step.steps));

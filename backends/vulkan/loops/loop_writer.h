@@ -38,6 +38,9 @@ class LoopWriter {
   Term operand_at(const LoopPlace& place);
   void enter(), leave();  // states from and to memory
   void states(const std::function<void(std::size_t state, Term element, Term outside)>& each);
+  Term live(Term step, std::uint32_t which);  // rows of a step; 1: of all before it
+  Term last_parity(Term row);                 // of the state that a row has in the end
+  void step(Term number);
   void item(const LoopItem& item);
   void pointwise(const LoopItem& item);
   void terms(Term first, std::int64_t count, const std::function<void(Term k)>& add);
@@ -52,6 +55,7 @@ class LoopWriter {
   Shared memory_;
   std::vector<std::int64_t> state_at_, local_at_, carry_at_;  // first words; of a state, which has two in turn
   Term lane_, group_, first_row_, valid_rows_, begin_, end_, parity_, step_;
+  Term position_;  // of a packed loop: rows of all steps before this one
   std::set<int> written_;  // arrays since the last barrier
 };
 

@@ -28,10 +28,11 @@ struct LoopPlace {
   Where where = Where::local;
   int index = 0;
   std::int64_t offset = 0;
-  std::int64_t step = 0;  // inputs and outputs: from step to step
+  std::int64_t step = 0;  // inputs and outputs: from step to step; packed ones: from row to row
   std::int64_t row = 0;   // inputs and outputs: from row to row, or from sum to sum of neighboring rows
   std::int64_t sums = 0;  // rows of each sum
   double number = 0;
+  bool is_packed = false;  // it begins at the rows of the step
 };
 
 // c [m, n] = a [m, k] b [k, n]. The sum is that of a step's dispatch: in parts of so many terms, in order.
@@ -55,7 +56,7 @@ struct LoopItem {
 struct LoopStep {
   std::int64_t steps = 0;
   std::int64_t rows = 0, row_unit = 1;  // that workgroups share out, in multiples of the unit; 0: each has all
-  bool reverse = false;
+  bool reverse = false, packed = false;  // packed: a step runs on its first rows
   struct Array {
     std::int64_t row_words = 0, words = 0;  // of a row; of all, where rows are not shared out
     DType dtype = DType::f32;
@@ -93,6 +94,7 @@ RowLayout loop_row_layout(const common::Expression& expression, std::uint32_t lo
 struct LoopOperands {
   std::vector<int> inputs, outputs;  // [number] operand; -1: unused
   int carry = 0, count = 0;          // buffers: operand of the states, number of all
+  int live = -1;                     // of a packed loop: rows of each step and of those before it (kernels.h)
   std::vector<std::uint32_t> input_at, output_at;  // [number] elements before it in a buffer that it shares
 };
 // Parameters: first step, last step + 1.

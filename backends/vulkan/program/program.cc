@@ -19,7 +19,7 @@ using device::aligned;
 [[noreturn]] void refuse(const std::string& what) { device::refuse("vulkan", what); }
 
 void require_supported(const Node& node, const Limits& limits) {
-  device::require_lowered("vulkan", node);
+  device::require_lowered("vulkan", node, true);
   for (const Type& type : node.outputs) {
     kind_of(type.dtype);
     if (is_half(type.dtype) && !limits.halves)
@@ -30,7 +30,8 @@ void require_supported(const Node& node, const Limits& limits) {
 
 // Steps of the body run one after the other.
 std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::shared_ptr<const Plan> plan,
-                                          std::shared_ptr<const common::Hazards> hazards, const LoopOutputs& loop) {
+                                          std::shared_ptr<const common::Hazards> hazards, const LoopOutputs& loop,
+                                          const Plan* outer = nullptr, std::int32_t scan = -1) {
   auto made = std::make_shared<PlanProgram>();
   made->plan = plan;
   made->hazards = hazards;
@@ -42,10 +43,17 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
   std::map<std::int32_t, int> last_states;  // nodes that make a state which the next step computes itself
   const std::vector<JoinedConcat> concats = device::joined_concats(*plan, *hazards);
   compiler.set_concats(concats);
-  device::set_state_places(made->states, *plan, loop);
-  compiler.store_ahead(made->states);
+  const bool is_packed = outer && scan_layout(outer->graph->node(scan)).packed;
+  std::vector<int> moved;  // outputs
+  if (is_packed) {
+    compiler.set_packed(*outer, scan);
+    compiler.store_packed_outputs(made->states, *hazards, moved);
+  } else {
+    device::set_state_places(made->states, *plan, loop);
+    compiler.store_ahead(made->states);
+  }
   for (const Joined& each : device::joined_products(*plan, *hazards, loop, concats)) {
-    auto work = compiler.join(each);
+    auto work = compiler.may_carry(each.state) ? compiler.join(each) : std::nullopt;
     if (!work && !each.otherwise.empty()) work = compiler.join(each.otherwise[0]);
     if (!work) continue;
     joined.push_back(std::move(*work));
@@ -97,9 +105,7 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
     if (absorbed.count(work.node)) continue;
     for (const JoinedConcat& each : concats)
       if (each.node == work.node) work.joined.push_back(each.concat);
-    for (const auto& each : made->states.shifted)
-      if (each.in_step && plan->graph->outputs()[static_cast<std::size_t>(each.state)].value.node == work.node)
-        work.ahead.push_back(each.output);
+    work.ahead = compiler.stored_ahead(work.node);
     if (node.op == Op::scan) {
       for (const Node& each : plan->bodies[n]->graph->nodes()) require_supported(each, context.device.limits());
       if (compiler.whole_loop(work, *hazards->bodies[n])) {
@@ -108,7 +114,7 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
       }
       LoopOutputs outputs{scan_layout(node).n_states};
       for (const Storage& storage : plan->storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
-      work.body = compile_plan(context, out, plan->bodies[n], hazards->bodies[n], outputs);
+      work.body = compile_plan(context, out, plan->bodies[n], hazards->bodies[n], outputs, plan.get(), work.node);
       const int n_states = outputs.n_states;
       for (std::size_t k = 0; k < node.outputs.size(); ++k) {
         const bool lost = plan->storage[n][k].place == Storage::Place::none && static_cast<int>(k) >= n_states;
@@ -116,6 +122,7 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
       }
       work.loop.node = work.node;
       work.loop.body = work.body;
+      if (scan_layout(node).packed) compiler.around_packed(work);
     } else if (const auto group = by_first.find(work.node); group != by_first.end()) {
       compiler.compile(work, *group->second);
     } else {
@@ -123,6 +130,11 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
       if (!is_joined || epilogue->second->nodes.state >= 0) compiler.compile(work);
       if (is_joined) compiler.compile(work, *epilogue->second);
     }
+    made->works.push_back(std::move(work));
+  }
+  for (const int output : moved) {
+    NodeWork work{plan->graph->outputs()[static_cast<std::size_t>(output)].value.node};
+    compiler.move_output(work, output);
     made->works.push_back(std::move(work));
   }
   return made;
@@ -142,12 +154,14 @@ Program compile_program(Context& context, std::shared_ptr<const Plan> plan) {
 
 std::size_t NodeCompiler::most_operands() const {
   const Limits& limits = context_.device.limits();
-  return std::min(limits.buffers, limits.push_words) - 1;
+  return std::min(limits.buffers, limits.push_words) - (packed_ ? 2 : 1);
 }
 
-Dispatch& NodeCompiler::add(NodeWork& work, const std::string& key, Operands operands, Params params,
-                            std::uint64_t invocations, const std::function<Words()>& make, std::uint32_t local_size) {
+Dispatch& NodeCompiler::add(NodeWork& work, std::string key, Operands operands, Params params,
+                            std::uint64_t invocations, const std::function<Words()>& make, std::uint32_t local_size,
+                            std::uint32_t row_items) {
   const Limits& limits = context_.device.limits();
+  mark_live(key, operands, params, row_items);
   Dispatch dispatch;
   dispatch.kernel = &context_.pipelines.get(key, static_cast<int>(operands.size()) + 1, make);
   dispatch.operands = std::move(operands);

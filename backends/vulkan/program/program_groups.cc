@@ -21,7 +21,8 @@ void NodeCompiler::expression(NodeWork& work, Expression e, Operands operands) {
   if (operands.size() > most_operands()) return expression_in_parts(work, e, separate);
   add(work, expression_key(simple, buffers), std::move(operands), expression_params(simple, buffers),
       static_cast<std::uint64_t>(simple.shape.elements()),
-      [&] { return expression_shader(simple, buffers, context_.setting()); });
+      [&] { return expression_shader(simple, buffers, setting()); }, 0,
+      row_items(work.node, e.shape, e.shape.elements()));
 }
 
 // Every value that a later part reads, or that is a result, goes through workspace. Results are written at the end,
@@ -99,8 +100,34 @@ void NodeCompiler::expression_in_parts(NodeWork& work, const Expression& e, cons
 
 namespace {
 
+std::size_t append_input(Expression& e, const Expression::Input& input) {
+  const std::size_t at = e.inputs.size();
+  const auto rename = [&](std::uint16_t& r) { r = static_cast<std::uint16_t>(r + (r >= at)); };
+  for (common::Instruction& i : e.instructions)
+    for (std::uint16_t* r : {&i.a, &i.b, &i.c}) rename(*r);
+  for (auto& result : e.results) rename(result.from);
+  e.inputs.push_back(input);
+  return at;
+}
+
+// Where it reads register `from`, it reads that of the select c ? from : b instead.
+void insert_select(Expression& e, std::size_t from, std::size_t c, std::size_t b) {
+  const std::size_t first = e.inputs.size() + e.constants.size(), at = std::max(from + 1, first);
+  const DType dtype = common::register_dtypes(e)[from];
+  const auto rename = [&](std::uint16_t& r) {
+    r = static_cast<std::uint16_t>(r == from ? at : r >= at ? r + 1u : r);
+  };
+  const auto place = e.instructions.begin() + static_cast<std::ptrdiff_t>(at - first);
+  for (auto i = place; i != e.instructions.end(); ++i)
+    for (std::uint16_t* r : {&i->a, &i->b, &i->c}) rename(*r);
+  for (auto& result : e.results) rename(result.from);
+  const auto r = [](std::size_t k) { return static_cast<std::uint16_t>(k); };
+  e.instructions.insert(place, {Op::select, dtype, dtype, r(c), r(from), r(b)});
+}
+
 // The expression with its inputs that are gates replaced by what `maker` computes; its inputs come last.
-Expression inlined(const Expression& e, const std::vector<int>& gates, const Expression& maker) {
+// `made`: the register of what it computes.
+Expression inlined(const Expression& e, const std::vector<int>& gates, const Expression& maker, std::size_t& made) {
   Expression out;
   out.shape = e.shape;
   const auto n = [](const auto& list) { return list.size(); };
@@ -110,8 +137,9 @@ Expression inlined(const Expression& e, const std::vector<int>& gates, const Exp
   for (std::size_t k = 0; k < n(maker.inputs); ++k) of_maker.push_back(kept + k);
   for (std::size_t k = 0; k < n(maker.constants); ++k) of_maker.push_back(constants + n(e.constants) + k);
   for (std::size_t k = 0; k < n(maker.instructions); ++k) of_maker.push_back(instructions + k);
+  made = of_maker[maker.results[0].from];
   for (std::size_t k = 0; k < n(e.inputs); ++k) {
-    of_e.push_back(gates[k] == 0 ? of_maker[maker.results[0].from] : n(out.inputs));
+    of_e.push_back(gates[k] == 0 ? made : n(out.inputs));
     if (gates[k] != 0) out.inputs.push_back(e.inputs[k]);
   }
   for (std::size_t k = 0; k < n(e.constants); ++k) of_e.push_back(constants + k);
@@ -143,15 +171,71 @@ void NodeCompiler::store_ahead(device::StatePlaces& states) {
   }
 }
 
+std::vector<int> NodeCompiler::stored_ahead(std::int32_t node) const {
+  std::vector<int> outputs;
+  for (const auto& [value, output] : ahead_)
+    if (value.node == node) outputs.push_back(output);
+  for (const Through& each : through_)
+    if (each.node == node) outputs.push_back(each.output);
+  return outputs;
+}
+
 void NodeCompiler::add_ahead(std::int32_t node, Expression& e, Operands& operands) {
   for (const auto& [value, output] : ahead_) {
     if (value.node != node) continue;
     std::size_t k = 0;  // among the results that are kept
     for (std::int32_t before = 0; before < value.output; ++before) k += is_stored({node, before});
     e.results.push_back({e.results[k].from, strides(value, e.shape)});
-    Operand to{{Storage::Place::output, output, 0, {}}, type(value).bytes()};
-    to.element = dtype_bytes(type(value).dtype);
-    operands.push_back(to);
+    operands.push_back(output_operand(output));
+  }
+}
+
+Operand NodeCompiler::output_operand(int output) const {
+  const Type& type = this->type(graph().outputs()[static_cast<std::size_t>(output)].value);
+  Operand to{{Storage::Place::output, output, 0, {}}, type.bytes()};
+  to.element = dtype_bytes(type.dtype);
+  return to;
+}
+
+// The registers of inputs of the body that the node stores, and the outputs; what it does not read becomes an input.
+std::vector<std::pair<std::uint16_t, int>> NodeCompiler::pass_through(std::int32_t id, Expression& e,
+                                                                      Operands& operands, std::vector<int>& gates) {
+  std::vector<std::pair<std::uint16_t, int>> passed;
+  const Node& node = graph().node(id);
+  for (const Through& each : through_) {
+    if (each.node != id) continue;
+    std::size_t at = 0;
+    while (at < node.inputs.size() && (node.inputs[at] != each.input || (at < gates.size() && gates[at] >= 0))) ++at;
+    if (at == node.inputs.size()) {
+      const bool is_rows = node.op == Op::row_group;
+      at = append_input(e, {type(each.input).dtype, strides(each.input, e.shape),
+                            is_rows ? type(each.input).shape[e.shape.rank() - 1] : 0});
+      operands.push_back(operand(each.input));
+      if (!gates.empty()) gates.push_back(-1);
+    }
+    passed.emplace_back(static_cast<std::uint16_t>(at), each.output);
+  }
+  return passed;
+}
+
+// Rows that did not run in the step before begin with the state as it lies in memory.
+void NodeCompiler::start_rows(int state, std::vector<std::size_t> registers, Expression& e, Operands& operands,
+                              std::vector<int>& gates) {
+  const ValueId input = graph().inputs()[static_cast<std::size_t>(state)].value;
+  for (std::size_t& r : registers) r += r >= e.inputs.size() ? 2 : 0;
+  const std::size_t start = append_input(e, {type(input).dtype, strides(input, e.shape)});
+  const std::size_t ran = append_input(e, {DType::b8, common::dense_strides(e.shape)});
+  operands.push_back(operand(input));
+  gates.insert(gates.end(), {-1, Epilogue::k_ran_before});
+  for (const std::size_t r : registers) insert_select(e, r, ran, start);
+}
+
+void NodeCompiler::store_passed(const std::vector<std::pair<std::uint16_t, int>>& passed, Expression& e,
+                                Operands& operands) const {
+  for (const auto& [from, output] : passed) {
+    const ValueId value = graph().outputs()[static_cast<std::size_t>(output)].value;
+    e.results.push_back({from, common::dense_strides(type(value).shape)});
+    operands.push_back(output_operand(output));
   }
 }
 
@@ -174,6 +258,9 @@ Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operan
   const Node& node = graph().node(id);
   gates = joined.gates;
   Expression e = with_inputs(id, gates, operands);
+  std::vector<std::size_t> states;  // registers of the state that a product is
+  for (std::size_t k = 0; k < gates.size() && joined.state >= 0; ++k)
+    if (gates[k] == 0) states.push_back(k);
   if (joined.through >= 0) {
     std::vector<int> maker_gates;
     for (const ValueId in : graph().node(joined.through).inputs)
@@ -182,10 +269,13 @@ Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operan
     const Expression maker = with_inputs(joined.through, maker_gates, before);
     for (Operand& operand : before) operand.previous = true;
     operands.insert(operands.end(), before.begin(), before.end());
-    e = inlined(e, gates, maker);
+    states.resize(1);
+    e = inlined(e, gates, maker, states[0]);
     gates.assign(e.inputs.size() - maker_gates.size(), -1);
     gates.insert(gates.end(), maker_gates.begin(), maker_gates.end());
   }
+  if (packed_ && joined.state >= 0) start_rows(joined.state, std::move(states), e, operands, gates);
+  const std::vector<std::pair<std::uint16_t, int>> passed = pass_through(id, e, operands, gates);
   std::vector<Expression::Result> kept;
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
     const ValueId result{id, static_cast<std::int32_t>(k)};
@@ -212,6 +302,7 @@ Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operan
   }
   e.results = std::move(kept);
   add_ahead(id, e, operands);
+  store_passed(passed, e, operands);
   return e;
 }
 
@@ -261,8 +352,8 @@ void NodeCompiler::compile(NodeWork& work, const JoinedWork& joined) {
   const std::uint32_t local = product.tile.invocations();
   NodeWork made;
   add(made, product_key(product), joined.operands, product_params(product, joined.sizes),
-      product_groups(product, joined.sizes) * local, [&] { return product_shader(product, context_.setting()); },
-      local);
+      product_groups(product, joined.sizes) * local, [&] { return product_shader(product, setting()); }, local,
+      row_items(joined.nodes.product, type({joined.nodes.product, 0}).shape, joined.sizes.m));
   if (joined.nodes.state >= 0) {
     work.carried = std::move(made.dispatches);
     work.carried_product = joined.nodes.product;
@@ -277,8 +368,15 @@ void NodeCompiler::compile(NodeWork& work, const JoinedWork& joined) {
 
 void NodeCompiler::row_group(NodeWork& work, const Node& node) {
   Operands operands;
+  std::vector<int> gates;
   Expression e = row_expression(work.node, operands);
+  // The operands of results come last.
+  const Operands results(operands.begin() + static_cast<std::ptrdiff_t>(node.inputs.size()), operands.end());
+  operands.resize(node.inputs.size());
+  const auto passed = pass_through(work.node, e, operands, gates);
+  operands.insert(operands.end(), results.begin(), results.end());
   add_ahead(work.node, e, operands);
+  store_passed(passed, e, operands);
   const Buffers buffers = shared_buffers(operands);
   const RowSchedule schedule(e);
   const RowLayout layout = row_layout(schedule, context_.device.limits());
@@ -290,7 +388,8 @@ void NodeCompiler::row_group(NodeWork& work, const Node& node) {
   const std::uint32_t local = layout.lanes * layout.teams;
   const std::uint64_t groups = (row_units(e) + layout.teams - 1) / layout.teams;
   add(work, rows_key(e, buffers, layout), std::move(operands), rows_params(e, buffers), groups * local,
-      [&] { return rows_shader(e, buffers, layout, context_.setting()); }, local);
+      [&] { return rows_shader(e, buffers, layout, setting()); }, local,
+      row_items(work.node, e.shape, static_cast<std::int64_t>(row_units(e))));
 }
 
 }  // namespace unroll::vulkan

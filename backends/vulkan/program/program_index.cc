@@ -23,7 +23,7 @@ void NodeCompiler::gather(NodeWork& work, const Node& node) {
   add(work, "g" + std::to_string(static_cast<int>(out.dtype)),
       {operand(node.inputs[0]), operand(node.inputs[1]), operand({work.node, 0})},
       {word(out.shape.elements()), word(table.shape[0]), word(row_size(table.shape))},
-      static_cast<std::uint64_t>(out.shape.elements()), [&] { return gather_shader(out.dtype, context_.setting()); });
+      static_cast<std::uint64_t>(out.shape.elements()), [&] { return gather_shader(out.dtype, setting()); });
 }
 
 void NodeCompiler::scatter_add(NodeWork& work, const Node& node) {
@@ -37,7 +37,7 @@ void NodeCompiler::scatter_add(NodeWork& work, const Node& node) {
         {operand(node.inputs[0]), operand(node.inputs[1]), operand({work.node, 0})},
         {word(out.shape.elements()), word(row_size(out.shape)), word(begin), word(std::min(n, begin + most)),
          word(begin > 0)},
-        static_cast<std::uint64_t>(out.shape.elements()), [&] { return scatter_shader(out.dtype, context_.setting()); })
+        static_cast<std::uint64_t>(out.shape.elements()), [&] { return scatter_shader(out.dtype, setting()); })
         .follows = begin > 0;
 }
 
@@ -49,10 +49,10 @@ void NodeCompiler::linked_scatter(NodeWork& work, const Node& node) {
   const Operand links = workspace(static_cast<std::size_t>(2 * n) * sizeof(std::uint32_t));
   fill_zero(out.dtype, out.shape, {to, 0, common::dense_strides(out.shape)});
   add(work, "sl", {indices, links}, {word(n)}, static_cast<std::uint64_t>(n),
-      [&] { return links_shader(context_.setting()); });
+      [&] { return links_shader(setting()); });
   add(work, "ss" + std::to_string(static_cast<int>(out.dtype)), {indices, operand(node.inputs[1]), links, to},
       {word(n * size), word(n), word(out.shape[0]), word(size)}, static_cast<std::uint64_t>(n * size),
-      [&] { return linked_scatter_shader(out.dtype, context_.setting()); })
+      [&] { return linked_scatter_shader(out.dtype, setting()); })
       .follows = true;
 }
 
@@ -63,7 +63,7 @@ void NodeCompiler::iota(NodeWork& work, const Node& node) {
   const int axis = static_cast<int>(node.attributes.get<std::int64_t>("axis"));
   for (int other = axis + 1; other < shape.rank(); ++other) inner *= shape[other];
   add(work, "i", {operand({work.node, 0})}, {word(shape.elements()), word(inner), word(shape[axis])},
-      static_cast<std::uint64_t>(shape.elements()), [&] { return iota_shader(context_.setting()); });
+      static_cast<std::uint64_t>(shape.elements()), [&] { return iota_shader(setting()); });
 }
 
 void NodeCompiler::random_uniform(NodeWork& work, const Node& node) {
@@ -75,7 +75,7 @@ void NodeCompiler::random_uniform(NodeWork& work, const Node& node) {
   const bool has_step = node.inputs.size() > 1;
   add(work, has_step ? "p1" : "p0", std::move(operands),
       {word(shape.elements()), word(node.attributes.get<std::int64_t>("site"))},
-      static_cast<std::uint64_t>(shape.elements()), [&] { return random_shader(has_step, context_.setting()); });
+      static_cast<std::uint64_t>(shape.elements()), [&] { return random_shader(has_step, setting()); });
 }
 
 void NodeCompiler::pack_lengths(NodeWork& work, const Node& node) {
@@ -87,7 +87,7 @@ void NodeCompiler::pack_lengths(NodeWork& work, const Node& node) {
     operands.push_back(operand({work.node, k}));
   const std::int64_t invocations = std::max({batch * steps, batch, steps, std::int64_t{1}});
   add(work, "l", std::move(operands), {word(batch), word(steps)}, static_cast<std::uint64_t>(invocations),
-      [&] { return pack_shader(context_.setting()); });
+      [&] { return pack_shader(setting()); });
 }
 
 }  // namespace unroll::vulkan

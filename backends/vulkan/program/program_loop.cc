@@ -89,6 +89,10 @@ bool NodeCompiler::whole_loop(NodeWork& work, const common::Hazards& body) {
   for (const LoopStep::Array& state : step->states) carried += static_cast<std::size_t>(state.words);
   places.carry = static_cast<int>(operands.size());
   operands.push_back(workspace(carried * sizeof(std::uint32_t)));
+  if (step->packed) {
+    places.live = static_cast<int>(operands.size());
+    operands.push_back(live_rows(made));
+  }
   const Buffers buffers = shared_buffers(operands);
   if (operands.size() > most_operands()) return false;
   for (auto [list, offsets] : {std::pair(&places.inputs, &places.input_at), {&places.outputs, &places.output_at}})
@@ -99,9 +103,10 @@ bool NodeCompiler::whole_loop(NodeWork& work, const common::Hazards& body) {
       place = buffers.of[static_cast<std::size_t>(place)];
     }
   places.carry = buffers.of[static_cast<std::size_t>(places.carry)];
+  if (step->packed) places.live = buffers.of[static_cast<std::size_t>(places.live)];
   places.count = buffers.count;
 
-  const Words shader = loop_shader(*step, *tiling, places, context_.setting(), limits);
+  const Words shader = loop_shader(*step, *tiling, places, setting(), limits);
   const std::string key = "loop" + std::string(reinterpret_cast<const char*>(shader.data()), shader.size() * 4);
   const auto steps = static_cast<std::uint64_t>(step->steps);
   for (std::uint64_t begin = 0; begin < steps; begin += tiling->steps) {

@@ -76,7 +76,7 @@ void NodeCompiler::add_reduction(NodeWork& work, Reduction kind, DType dtype, Re
     s.chunks = (s.total + s.length - 1) / s.length;
     const Operand part = workspace(std::size_t{s.outputs} * s.chunks * dtype_bytes(arithmetic_dtype(dtype)));
     add(work, reduction_key(kind, dtype, s), {from, part}, reduction_params(s), std::uint64_t{s.outputs} * s.chunks,
-        [&] { return reduction_shader(kind, dtype, s.kept.size(), s.reduced.size(), context_.setting()); })
+        [&] { return reduction_shader(kind, dtype, s.kept.size(), s.reduced.size(), setting()); })
         .follows = follows;
     follows = true;
     from = part;
@@ -85,7 +85,7 @@ void NodeCompiler::add_reduction(NodeWork& work, Reduction kind, DType dtype, Re
     s = {s.outputs, 1, chunks, chunks, {s.outputs}, {chunks}, {chunks}, {1}};
   }
   add(work, reduction_key(kind, dtype, s), {from, to}, reduction_params(s), s.outputs,
-      [&] { return reduction_shader(kind, dtype, s.kept.size(), s.reduced.size(), context_.setting()); })
+      [&] { return reduction_shader(kind, dtype, s.kept.size(), s.reduced.size(), setting()); })
       .follows = follows;
 }
 

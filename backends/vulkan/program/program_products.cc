@@ -103,7 +103,8 @@ void NodeCompiler::matmul(NodeWork& work, const Node& node) {
   operands.push_back(to);
   const std::uint32_t local = product.tile.invocations();
   add(work, product_key(product), std::move(operands), product_params(product, sizes),
-      product_groups(product, sizes) * local, [&] { return product_shader(product, context_.setting()); }, local);
+      product_groups(product, sizes) * local, [&] { return product_shader(product, setting()); }, local,
+      product.batch_rank == 0 ? row_items(work.node, type_c.shape, sizes.m) : 0);
   if (parts == 1) return;
   const std::uint32_t outputs = sizes.c_part;
   const ReductionSizes all{outputs, 1, parts, parts, {outputs}, {1}, {parts}, {outputs}};

@@ -126,7 +126,7 @@ void NodeCompiler::compile(NodeWork& work, const SharedProducts& group) {
   const std::uint32_t local = made.product.tile.invocations();
   add(work, product_key(made.product), made.operands, product_params(made.product, made.sizes),
       product_groups(made.product, made.sizes) * local,
-      [&] { return product_shader(made.product, context_.setting()); }, local);
+      [&] { return product_shader(made.product, setting()); }, local);
   for (const std::int32_t n : group.products)
     if (n != work.node) work.joined.push_back(n);
   if (group.sum >= 0 && group.sum != work.node) work.joined.push_back(group.sum);

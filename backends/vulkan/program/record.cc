@@ -83,7 +83,9 @@ void Recorder::plan(const PlanProgram& program, const Frame& frame) {
     }
     if (work.body) {
       const double outside = weight_;
+      around(program, work, work.before, frame);
       loop(program, work.loop, frame);
+      around(program, work, work.after, frame);
       weight_ = outside;
     } else {
       dispatches(program, work, frame);
@@ -111,6 +113,19 @@ void Recorder::dispatches(const PlanProgram& program, const NodeWork& work, cons
     }
     dispatch(program, each, frame);
     if (log_ && each.groups > 0) log_dispatch(program, work, each, frame, touches);
+  }
+}
+
+// Dispatches before or behind a loop.
+void Recorder::around(const PlanProgram& program, const NodeWork& work, const std::vector<Dispatch>& list,
+                      const Frame& frame) {
+  for (const Dispatch& each : list) {
+    std::vector<device::Touch> touches = bound_by(program, each, frame, {});
+    for (std::size_t k = 0; k < touches.size(); ++k) touches[k].writes = k + each.results >= touches.size();
+    order_before(touches);
+    ++units_;
+    dispatch(program, each, frame);
+    if (log_) log_->push_back({.unit = units_, .work = &work, .touches = touches, .operands = touches});
   }
 }
 

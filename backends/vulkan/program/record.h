@@ -71,6 +71,7 @@ class Recorder : private device::PlanWalk {
   void plan(const PlanProgram& program, const Frame& frame);
   void step(const device::PlanPlaces& body, const Frame& frame, std::int64_t number, std::int64_t steps) override;
   void dispatches(const PlanProgram& program, const NodeWork& work, const Frame& frame);
+  void around(const PlanProgram& program, const NodeWork& work, const std::vector<Dispatch>& list, const Frame& frame);
   void dispatch(const PlanProgram& program, const Dispatch& dispatch, const Frame& frame);
   void copy(const Place& from, const Place& to, std::size_t bytes) override;
   void barrier();

@@ -35,7 +35,10 @@ std::vector<device::Touch> Recorder::touches_of(const PlanProgram& program, cons
     const auto k = static_cast<std::size_t>(output);
     const Place& to = frame.outputs[k];
     const Graph& body = *program.plan->graph;
-    list.push_back({to.memory, to.at, to.at + body.type(body.outputs()[k].value).bytes(), true});
+    const bool is_packed = k < frame.packed_outputs.size() && frame.packed_outputs[k];
+    const std::size_t begin = is_packed ? to.begin : to.at;
+    list.push_back({to.memory, begin,
+                    begin + (is_packed ? to.bytes : body.type(body.outputs()[k].value).bytes()), true});
   }
   // A product that its epilogue reads in the tile is nowhere in memory.
   std::vector<device::Touch> in_tile;
