@@ -420,6 +420,16 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstr
   if (const CUresult r = ready()) return r;
   return copy(stream, reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes, true, true);
 }
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready()) return r;
+  return put(stream, [=] {
+    void* const at = reinterpret_cast<void*>(to);
+    if (!driver().memory.contains(at, bytes)) return complain(CUDA_ERROR_INVALID_VALUE, "zeros outside of memory");
+    std::memset(at, value, bytes);
+    return CUDA_SUCCESS;
+  });
+}
 
 CUresult cuStreamCreate(CUstream* stream, unsigned) {
   const std::lock_guard lock(driver().mutex);
@@ -460,9 +470,9 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   *graph = new CUgraph_st{std::move(stream->captured)};
   return driver().broken;
 }
-CUresult cuGraphInstantiate(CUgraphExec* made, CUgraph graph, unsigned long long) {
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph, unsigned long long) {
   const std::lock_guard lock(driver().mutex);
-  if (const CUresult r = ready_outside_capture("cuGraphInstantiate")) return r;
+  if (const CUresult r = ready_outside_capture("cuGraphInstantiateWithFlags")) return r;
   *made = new CUgraphExec_st{graph->work};
   return CUDA_SUCCESS;
 }
@@ -649,7 +659,7 @@ CUresult cuGetErrorString(CUresult, const char** text) {
 }
 CUresult cuGetProcAddress(const char* symbol, void** entry, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
   *entry = nullptr;
-#define X(name) \
+#define X(name, version) \
   if (std::strcmp(symbol, "cu" #name) == 0) *entry = reinterpret_cast<void*>(&cu##name);
   UNROLL_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
