@@ -7,14 +7,16 @@
 #   bench/gpu_cuda.sh OUT [DEVICE]
 # OUT gets results.jsonl and log.txt as parts end, results.json and results.md after each stage, and SVGs of products.
 # DEVICE is a number: `cuda:DEVICE`.
-# UNROLL_BUILD=FOLDER   a build folder with cuda and tests, or what bench/gpu_pack.sh made of one; without it, one is made
+# UNROLL_BUILD=FOLDER   a build folder with cuda and tests, or what bench/gpu_pack.sh made of one; without it, one is
+#                       made
 # UNROLL_PYTHON=COMMAND the Python that has torch (python3)
 # UNROLL_LIMIT=N        seconds of all parts (520); UNROLL_SECONDS=N of each measurement (0.4)
 # UNROLL_JOBS=N         checks that run at the same time (half of the cores); measurements run alone
 # UNROLL_QUICK=1        small sizes, to try the script
 set -euo pipefail
+shopt -s nullglob
 if [ $# -lt 1 ]; then
-  sed -n 3,16p "$0" >&2
+  sed -n 3,17p "$0" >&2
   exit 2
 fi
 mkdir -p "$1"
@@ -68,7 +70,7 @@ beside() {  # as check, while others run
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
   check "$@" &
 }
-table() { "$python" "$source/bench/gpu_table.py" "$out" > /dev/null || true; }
+table() { "$python" "$source/bench/gpu_table.py" "$out" "$work"/products_*.json > /dev/null || true; }
 same_bits() {  # two runs, each in a process of its own, save the same file
   local folder run
   folder=$(mktemp -d -p "$work")
@@ -96,7 +98,8 @@ export unroll=$build/frontends/cli/unroll
 started=$(date +%s)
 # NVIDIA's libraries may lie in Python packages, and others beside the programs.
 packages=$("$python" -c 'import glob, site
-print(":".join(p for s in site.getsitepackages() for p in sorted(glob.glob(s + "/nvidia/*/lib"))))' 2> /dev/null || true)
+folders = [p for s in site.getsitepackages() for p in sorted(glob.glob(s + "/nvidia/*/lib"))]
+print(":".join(folders))' 2> /dev/null || true)
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$build/lib${packages:+:$packages}
 "$unroll" doctor > "$work/doctor" 2>&1 || true
 cat "$work/doctor" >> "$out/log.txt"
@@ -135,9 +138,10 @@ if [ -z "$quick" ]; then
   beside "bits of whole loops" 90 "$tests/core/test_cuda_loops"
   beside "resident loops" 120 "$tests/core/test_cuda_resident"
   beside "values and gradients" 200 "$tests/conformance/run_values" "$backend"
-  beside "values with resident loops" 200 env UNROLL_CUDA_LOOPS=resident-units "$tests/conformance/run_values" "$backend"
-  beside "values with whole loops" 200 env UNROLL_CUDA_LOOPS=whole "$tests/conformance/run_values" "$backend"
-  beside "values with own kernels" 200 env UNROLL_CUDA_PRODUCTS=own "$tests/conformance/run_values" "$backend"
+  values=$tests/conformance/run_values
+  beside "values with resident loops" 200 env UNROLL_CUDA_LOOPS=resident-units "$values" "$backend"
+  beside "values with whole loops" 200 env UNROLL_CUDA_LOOPS=whole "$values" "$backend"
+  beside "values with own kernels" 200 env UNROLL_CUDA_PRODUCTS=own "$values" "$backend"
   beside "epilogues" 30 "$tests/core/test_cuda_products"
 fi
 for model in "${models[@]}"; do
@@ -174,7 +178,7 @@ table
 products() {  # name, size and its values, another size and its value
   check "products by $2" 90 "$python" "$source/bench/sweep.py" gemm --vary "$2=$3" "--$4" "$5" --steps 16 \
     --backends "$backend:rnn=own" --precisions tf32,f16 --rounds 1 --seconds 0.05 --unroll "$unroll" \
-    --svg "$out/$1.svg"
+    --json "$work/$1.json" --svg "$out/$1.svg"
 }
 products products_by_hidden hidden "$widths" batch 64
 products products_by_batch batch "$batches" hidden "$width"

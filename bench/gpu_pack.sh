@@ -18,7 +18,8 @@ while read -r program; do
   strip -o "$folder/$program" "$build/$program"
   ldd "$build/$program" | awk '$3 ~ /^\// { print $3 }' >> "$folder/libraries"
 done < "$source/bench/gpu_programs.txt"
-sort -u "$folder/libraries" | grep -v -E '/(libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+)\.so' > "$folder/own" || true
+everywhere='/(libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+|libz)\.so'
+sort -u "$folder/libraries" | grep -v -E "$everywhere" > "$folder/own" || true
 while read -r library; do
   strip -o "$folder/lib/$(basename "$library")" "$library" 2> /dev/null || cp -L "$library" "$folder/lib/"
 done < "$folder/own"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results of bench/gpu_cuda.sh as one JSON file and one Markdown table, beside PyTorch's and what is expected.
 
-Usage: gpu_table.py OUT. Reads OUT/results.jsonl; writes OUT/results.json and OUT/results.md.
+Usage: gpu_table.py OUT [PRODUCTS.json]... Reads OUT/results.jsonl, and what bench/sweep.py measured; writes
+OUT/results.json and OUT/results.md.
 """
 import json
 import pathlib
@@ -33,9 +34,12 @@ def main():
     checks = [row for row in rows if "check" in row]
     runs = [row for row in rows if row.get("by") == "unroll"]
     peers = [row for row in rows if row.get("by", "unroll") != "unroll"]
-    (out / "results.json").write_text(json.dumps({"checks": checks, "runs": runs, "peers": peers}, indent=1) + "\n")
+    products = [json.loads(pathlib.Path(path).read_text()) for path in sys.argv[2:]]
+    everything = {"checks": checks, "runs": runs, "peers": peers, "products": products}
+    (out / "results.json").write_text(json.dumps(everything, indent=1) + "\n")
     by = [next((row[key] for row in some if key in row), "") for some, key in ((runs, "device"), (peers, "by"))]
-    text = [", ".join(part for part in by if part) or "no measurement", "", "| check | result | seconds |", "|---|---|---|"]
+    text = [", ".join(part for part in by if part) or "no measurement", ""]
+    text += ["| check | result | seconds |", "|---|---|---|"]
     text += [f"| {row['check']} | {row['result']} | {row['seconds']} |" for row in checks]
     text += ["", "| training | precision | ours, ms | PyTorch, ms | PyTorch / ours | H100 on paper, ms |",
              "|---|---|---|---|---|---|"]
@@ -43,7 +47,8 @@ def main():
     for run in runs:
         peer = next((p.get("median_ms") for p in peers if all(p[key] == run[key] for key in same)), None)
         mine = run.get("median_ms")
-        form = {"": "", ":rnn=own": ", own kernels"}.get(run["form"], ", " + run["form"].removeprefix(":loops=") + " loops")
+        loops = ", " + run["form"].removeprefix(":loops=") + " loops"
+        form = {"": "", ":rnn=own": ", own kernels"}.get(run["form"], loops)
         size = f"{run['cell']} I=H={run['hidden']} B={run['batch']} T={run['steps']}{form}"
         ratio = peer / mine if peer and mine else None
         text.append(f"| {size} | {run['precision']} | {number(mine) if mine else run['failed'].splitlines()[-1:]} | "

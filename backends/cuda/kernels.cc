@@ -47,7 +47,8 @@ void append(std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& m
   sizes.insert(sizes.end(), more.begin(), more.end());
 }
 
-// What the shim of the tests has in another form; then numbers of an element along axes whose sizes begin at n[first], and their offset by strides behind them.
+// Fused multiply-adds, which the tests on the host have in another form. Numbers of an element along axes whose sizes
+// begin at n[first], and their offset by strides behind them.
 constexpr std::string_view k_offset = R"(
 #ifndef UNROLL_SHIM
 __device__ inline float unroll_fma(float a, float b, float c) { return fmaf(a, b, c); }

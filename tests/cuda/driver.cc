@@ -520,8 +520,8 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (!std::getline(lines, line) || line != "cuda shim") return complain(CUDA_ERROR_INVALID_IMAGE, "not an image");
   auto made = std::make_unique<CUmod_st>();
   while (lines >> name >> symbol && std::getline(lines >> std::ws, path)) {
-    Library* const library = library_at(path);
-    if (!library) return complain(CUDA_ERROR_INVALID_IMAGE, dlerror());
+    Library* const library = path == "later" ? nullptr : library_at(path);
+    if (!library && path != "later") return complain(CUDA_ERROR_INVALID_IMAGE, dlerror());
     made->kernels[name] = {library, symbol};
   }
   *module = made.release();
@@ -539,6 +539,11 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   const auto kernel = module->kernels.find(name);
   if (kernel == module->kernels.end()) return CUDA_ERROR_NOT_FOUND;
   const auto& [library, symbol] = kernel->second;
+  if (!library) {  // it is compiled later, for another module
+    module->functions.push_back({module, nullptr, symbol, nullptr, nullptr});
+    *function = &module->functions.back();
+    return CUDA_SUCCESS;
+  }
   void* const launch = dlsym(library->handle, (symbol + "_launch").c_str());
   const void* const parameters = dlsym(library->handle, (symbol + "_parameters").c_str());
   if (!launch || !parameters) return CUDA_ERROR_NOT_FOUND;
@@ -562,6 +567,7 @@ static Launched launched_of(const CUlaunchConfig& config, CUfunction f) {
 }
 static CUresult put_launch(Launched launch, CUstream stream, void** arguments) {
   const unsigned* const parameters = launch.function->parameters;
+  if (!parameters) return complain(CUDA_ERROR_INVALID_HANDLE, launch.function->name + ": it is not compiled yet");
   for (unsigned k = 0; k < parameters[0]; ++k) {
     const char* const from = static_cast<const char*>(arguments[k]);
     launch.arguments.emplace_back(from, from + parameters[1 + k]);

@@ -86,7 +86,7 @@ UNROLL_PLAIN static inline UnrollIndex unroll_grid_size() { return unroll_state.
 UNROLL_PLAIN static void unroll_barrier(size_t place) { unroll_state.barrier((void*)place); }
 #define __syncthreads() unroll_barrier(__COUNTER__ + 1)
 
-// The barrier of a grid (loops/prelude.cc): blocks of a cooperative launch run in turn, until each waits for the others.
+// The barrier of a grid (loops/prelude.cc): blocks of a cooperative launch run in turn, until each waits for others.
 UNROLL_PLAIN static unsigned unroll_arrive(unsigned* at, unsigned n) {
   const unsigned before = *at;
   *at = before + n;

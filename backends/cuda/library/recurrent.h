@@ -15,8 +15,8 @@
 
 namespace unroll::cuda {
 
-// Whether the library runs what it accepts (rnn_trial.cc). A trial's outcome holds for the device and the library, so it
-// is the same in every process.
+// Whether the library runs what it accepts (rnn_trial.cc). The outcome of a trial follows from the device and the
+// library, so it is the same in every process.
 class RnnTrials {
  public:
   using Key = std::array<std::int64_t, 12>;

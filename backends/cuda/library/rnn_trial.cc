@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN describes layers that it then refuses to run: its persistent algorithms have kernels for some devices, sizes and
-// formats only, and no setter says which.
+// cuDNN describes layers that it then refuses to run: its persistent algorithms have kernels for some devices, sizes
+// and formats only, and no setter says which.
 #include <array>
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of loops that are one kernel, and of resident ones. P has the constants of a product (print_product.cc). What only a device has is
-// inline PTX, which tests on the host replace.
+// Functions of loops that are one kernel, and of resident ones. P has the constants of a product (print_product.cc).
+// What only a device has is inline PTX, which tests on the host replace.
 #include <string_view>
 
 #include "backends/cuda/loops/prelude.h"
