@@ -1,45 +1,58 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The results of bench/gpu_cuda.sh as one JSON file and one Markdown table, beside PyTorch's where they are there.
+"""The results of bench/gpu_cuda.sh as one JSON file and one Markdown table, beside PyTorch's and what is expected.
 
-Usage: gpu_table.py OUT. Reads OUT/results.jsonl and OUT/gpu_peers.jsonl; writes OUT/results.json and OUT/results.md.
+Usage: gpu_table.py OUT [PRODUCTS.json]... Reads OUT/results.jsonl, and what bench/sweep.py measured; writes
+OUT/results.json and OUT/results.md.
 """
 import json
 import pathlib
 import sys
 
-PEER_CELL = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}
-PEER_PRECISION = {"f32": "float32", "tf32": "tf32", "bf16": "bfloat16", "f16": "float16"}
+import gpu_floors
+
+CELLS = {"lstm": "LSTM", "gru": "GRU", "lnlstm": "layer-norm LSTM"}
+FORMATS = {"bf16": "f16"}
 
 
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()] if path.exists() else []
+def expected_ms(run):
+    """Of a persistent kernel on an H100, by bench/gpu_floors.py."""
+    if run["cell"] not in CELLS:
+        return None
+    step = gpu_floors.training_ms(gpu_floors.DEVICES["H100 SXM"], CELLS[run["cell"]], run["hidden"], run["batch"],
+                                  FORMATS.get(run["precision"], run["precision"]))
+    return step * run["steps"] / gpu_floors.STEPS
 
 
-def peer_of(run, peers):
-    """The median of PyTorch's layer of the same shape and precision, or None."""
-    cell = PEER_CELL.get(run["cell"])
-    name = f"{cell} I{run['input']} H{run['hidden']} B{run['batch']} T{run['steps']} L{run['layers']} " \
-           f"{PEER_PRECISION[run['precision']]} train"
-    return next((peer["median_ms"] for peer in peers if peer["name"] == name and "median_ms" in peer), None)
+def number(value, digits=3):
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def main():
     out = pathlib.Path(sys.argv[1])
-    results, peers = lines_of(out / "results.jsonl"), lines_of(out / "gpu_peers.jsonl")
-    checks = [row for row in results if "check" in row]
-    runs = [row for row in results if "cell" in row]
-    (out / "results.json").write_text(json.dumps({"checks": checks, "runs": runs, "peers": peers}, indent=1) + "\n")
-    text = [runs[0]["device"] if runs else "no measurement", "", "| check | result | seconds |", "|---|---|---|"]
+    rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines() if line.strip()]
+    checks = [row for row in rows if "check" in row]
+    runs = [row for row in rows if row.get("by") == "unroll"]
+    peers = [row for row in rows if row.get("by", "unroll") != "unroll"]
+    products = [json.loads(pathlib.Path(path).read_text()) for path in sys.argv[2:]]
+    everything = {"checks": checks, "runs": runs, "peers": peers, "products": products}
+    (out / "results.json").write_text(json.dumps(everything, indent=1) + "\n")
+    by = [next((row[key] for row in some if key in row), "") for some, key in ((runs, "device"), (peers, "by"))]
+    text = [", ".join(part for part in by if part) or "no measurement", ""]
+    text += ["| check | result | seconds |", "|---|---|---|"]
     text += [f"| {row['check']} | {row['result']} | {row['seconds']} |" for row in checks]
-    text += ["", "| training | precision | ours, ms | PyTorch, ms | PyTorch / ours |", "|---|---|---|---|---|"]
+    text += ["", "| training | precision | ours, ms | PyTorch, ms | PyTorch / ours | H100 on paper, ms |",
+             "|---|---|---|---|---|---|"]
+    same = ("cell", "hidden", "batch", "steps", "precision")
     for run in runs:
-        peer = peer_of(run, peers)
-        loops = "".join(f", {form} loops" for form in ("whole", "resident") if f"{form} loops" in run["device"])
-        loops += ", own layers" if "own layers" in run["device"] and not loops else ""
-        size = f"I=H={run['hidden']} B={run['batch']} T={run['steps']}"
-        ratio = f"{peer:.3f} | {peer / run['median_ms']:.2f}" if peer else "- | -"
-        text.append(f"| {run['cell']} {size}{loops} | {run['precision']} | {run['median_ms']:.3f} | {ratio} |")
+        peer = next((p.get("median_ms") for p in peers if all(p[key] == run[key] for key in same)), None)
+        mine = run.get("median_ms")
+        loops = ", " + run["form"].removeprefix(":loops=") + " loops"
+        form = {"": "", ":rnn=own": ", own kernels"}.get(run["form"], loops)
+        size = f"{run['cell']} I=H={run['hidden']} B={run['batch']} T={run['steps']}{form}"
+        ratio = peer / mine if peer and mine else None
+        text.append(f"| {size} | {run['precision']} | {number(mine) if mine else run['failed'].splitlines()[-1:]} | "
+                    f"{number(peer)} | {number(ratio, 2)} | {number(expected_ms(run), 2)} |")
     (out / "results.md").write_text("\n".join(text) + "\n")
     print("\n".join(text))
 

@@ -68,6 +68,12 @@ void Device::choose(int index, bool turns) {
   int compiler_major = 0, compiler_minor = 0;
   cuda::check(f_, f_.compiler.Version(&compiler_major, &compiler_minor), "nvrtcVersion");
   limits_.compiler = compiler_major * 1000 + compiler_minor * 10;
+  if (compiler_major > limits_.driver / 1000)
+    throw Error(ErrorKind::device, "cuda",
+                "the driver has CUDA " + version_text(limits_.driver) + ", and does not load kernels of NVRTC " +
+                    version_text(limits_.compiler),
+                "Install a driver of CUDA " + std::to_string(compiler_major) + ", or NVRTC of CUDA " +
+                    std::to_string(limits_.driver / 1000));
 }
 
 void Device::open() {

@@ -47,8 +47,13 @@ void append(std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& m
   sizes.insert(sizes.end(), more.begin(), more.end());
 }
 
-// Numbers of an element along axes whose sizes begin at n[first], and their offset by strides behind them.
+// Fused multiply-adds, which the tests on the host have in another form. Numbers of an element along axes whose sizes
+// begin at n[first], and their offset by strides behind them.
 constexpr std::string_view k_offset = R"(
+#ifndef UNROLL_SHIM
+__device__ inline float unroll_fma(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ inline double unroll_fma(double a, double b, double c) { return fma(a, b, c); }
+#endif
 __device__ inline long long unroll_offset(long long number, const long long* axes, int rank) {
   if (rank == 1) return number * axes[1];
   long long at = 0;
@@ -106,7 +111,7 @@ ROWS_LIMIT
       for (int j = 0; j < OWN; ++j) own[j] = bs[depth][x + j * (WIDTH / OWN)];
       for (int i = 0; i < OWN; ++i) {
         const SUM left = as[depth][y + i * (HEIGHT / OWN)];
-        for (int j = 0; j < OWN; ++j) sums[i][j] += left * own[j];
+        for (int j = 0; j < OWN; ++j) sums[i][j] = unroll_fma(left, own[j], sums[i][j]);
       }
     }
     __syncthreads();
@@ -265,12 +270,14 @@ int Kernels::add_rows(const std::string& text, const BlockNeeds& needs) {
 }
 int Kernels::add_loop(const std::string& text, bool has_rows, bool is_resident) {
   has_rows_ = has_rows_ || has_rows;
+  has_loops_ = true;
   has_resident_ = has_resident_ || is_resident;
   return add(text);
 }
 std::string Kernels::source() const {
   std::string text = common::print_prelude(Dialect::cuda).append(k_offset);
   if (has_rows_) text += common::print_row_prelude(Dialect::cuda);
+  if (has_loops_) text += loop_prelude();
   if (has_resident_) text += resident_prelude();
   for (int kernel = 0; kernel < count(); ++kernel) text += replaced(this->text(kernel), "KERNEL", name(kernel));
   return text;

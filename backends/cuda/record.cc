@@ -209,9 +209,9 @@ CapturedGraph::CapturedGraph(const Device& device, const Module& module, std::sp
     throw;
   }
   device_.check(f.StreamEndCapture(device_.stream(), &graph), "cuStreamEndCapture");
-  const CUresult made = f.GraphInstantiate(&graph_, graph, 0);
+  const CUresult made = f.GraphInstantiateWithFlags(&graph_, graph, 0);
   f.GraphDestroy(graph);
-  device_.check(made, "cuGraphInstantiate");
+  device_.check(made, "cuGraphInstantiateWithFlags");
 }
 
 CapturedGraph::~CapturedGraph() {

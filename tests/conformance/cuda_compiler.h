@@ -4,7 +4,9 @@
 
 #include <cctype>
 #include <cstdio>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/library/compiler.h"
@@ -40,8 +42,9 @@ inline std::string ptxas_log(const cuda::Functions& f, const std::string& source
   nvrtcProgram program = nullptr;
   cuda::check(f, f.compiler.CreateProgram(&program, source.c_str(), "kernels.cu", 0, nullptr, nullptr), "creating");
   const std::string target = "--gpu-architecture=" + architecture;
-  const char* const options[] = {target.c_str(), "--std=c++17", "--ptxas-options=-v"};
-  const nvrtcResult compiled = f.compiler.CompileProgram(program, 3, options);
+  std::vector<const char*> options{target.c_str(), "--ptxas-options=-v"};
+  options.insert(options.end(), std::begin(cuda::k_compiler_options), std::end(cuda::k_compiler_options));
+  const nvrtcResult compiled = f.compiler.CompileProgram(program, static_cast<int>(options.size()), options.data());
   std::size_t n = 0;
   cuda::check(f, f.compiler.GetProgramLogSize(program, &n), "the size of a log");
   std::string log(n, '\0');

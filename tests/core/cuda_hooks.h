@@ -22,7 +22,7 @@ inline Fault& fault() {
 }
 
 inline constexpr const char* k_names[] = {
-#define X(name) "cu" #name,
+#define X(name, version) "cu" #name,
     UNROLL_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
 #define X(name) "nvrtc" #name,
@@ -36,7 +36,7 @@ inline constexpr const char* k_names[] = {
 #undef X
 };
 enum Number : int {
-#define X(name) cu_##name,
+#define X(name, version) cu_##name,
   UNROLL_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
 #define X(name) nvrtc_##name,
@@ -88,7 +88,7 @@ struct Hook<N, const char* (*)(A...)> {
   static void install(const char* (*&)(A...)) {}
 };
 inline void tamper_driver(Functions& f) {
-#define X(name) Hook<cu_##name, decltype(f.name)>::install(f.name);
+#define X(name, version) Hook<cu_##name, decltype(f.name)>::install(f.name);
   UNROLL_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
 #define X(name) Hook<nvrtc_##name, decltype(f.compiler.name)>::install(f.compiler.name);

@@ -2,9 +2,15 @@
 // The driver and the compiler of tests/cuda find the faults of kernels for which they are there.
 #include <doctest/doctest.h>
 
+#if __has_include(<cudaTypedefs.h>)
+#include <cudaTypedefs.h>
+#define UNROLL_HAS_TYPEDEFS
+#endif
+
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "backends/cuda/library/compiler.h"
@@ -63,6 +69,16 @@ bool has_shim() {
   return false;
 }
 
+// cuGetProcAddress has cuGraphInstantiate with other parameters than cuda.h, for one.
+#ifdef UNROLL_HAS_TYPEDEFS
+#define X(name, version)                                                                     \
+  static_assert(version <= cuda::k_oldest_driver, "cu" #name " is newer than the oldest driver"); \
+  static_assert(std::is_same_v<decltype(cuda::Functions::name), PFN_cu##name##_v##version>,  \
+                "cu" #name " of that version has other parameters");
+UNROLL_CUDA_DRIVER_FUNCTIONS(X)
+#undef X
+#endif
+
 }  // namespace
 
 TEST_CASE("a kernel with its barriers gives the right numbers") {
@@ -80,6 +96,7 @@ TEST_CASE("races, wrong addresses and barriers that not all threads reach are er
       "  x[0] = 1.0f;\n",                                             // all threads write one number
       "  if (threadIdx.x == 0) x[blockIdx.x] = x[1 - blockIdx.x];\n",  // blocks in no order
       "  x[n.n] = 1.0f;\n",                                           // behind the end
+      "  const float4 v = unroll_vector<float4>(x + 1);\n  if (n.n == 0) x[threadIdx.x] = v.x;\n",  // not aligned
       // shared memory that is not written
       "  __shared__ float s[64];\n  if (n.n == 0) s[threadIdx.x] = 1.0f;\n"
       "  x[blockIdx.x * 64 + threadIdx.x] = s[threadIdx.x];\n",
@@ -141,8 +158,8 @@ TEST_CASE("blocks of a cooperative launch wait for each other, and what no barri
   if (!has_shim()) return;
   const std::string arrives =
       "  __syncthreads();\n  if (threadIdx.x == 0) {\n    unsigned* const at = (unsigned*)(x + 127);\n"
-      "    const unsigned before = atomicAdd(at, blockIdx.x == 0 ? 0x7fffffffu : 1u);\n";
-  const std::string waits = "    while (((before ^ __ldcv(at)) & 0x80000000u) == 0u) {}\n";
+      "    const unsigned before = unroll_arrive(at, blockIdx.x == 0 ? 0x7fffffffu : 1u);\n";
+  const std::string waits = "    while (((before ^ unroll_arrivals(at)) & 0x80000000u) == 0u) {}\n";
   const std::string end = "  }\n  __syncthreads();\n";
   const std::string writes = "  if (threadIdx.x == 1) x[blockIdx.x] = 7.0f + blockIdx.x;\n";
   const std::string reads = "  if (threadIdx.x == 2) x[2 + blockIdx.x] = x[1 - blockIdx.x];\n";

@@ -206,6 +206,14 @@ TEST_CASE("the algorithm follows PyTorch's rule, with the limits of the gradient
   CHECK(differs([&] { r.cell = Op::rnn, r.B = 96, r.H = r.P = 896; }));
 }
 
+TEST_CASE("where the library does not run a persistent algorithm that it accepts, layers take STANDARD") {
+  if (!has_shim()) return;
+  setenv("UNROLL_SHIM_DNN_STANDARD", "1", 1);
+  for (const bool gradient : {false, true})
+    CHECK(contains(report_of({Op::lstm}, gradient), "cuDNN 9.19 STANDARD in f32"));
+  unsetenv("UNROLL_SHIM_DNN_STANDARD");
+}
+
 TEST_CASE("reports name the algorithm, the format and sizes that tensor cores would like better") {
   if (!has_shim()) return;
   CHECK(contains(report_of({Op::lstm}, false), "cuDNN 9.19 PERSIST_STATIC_SMALL_H in f32\n"));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVRTC's entry points, for tests without a device: modules are compiled by g++, as shared libraries that the driver
 // beside it loads. Only what the backend calls is there.
+//
+// A call of g++ takes most of its time to start, so while UNROLL_SHIM_COLLECT is set, kernels are only collected. The
+// first module after that compiles all of them.
 #include <nvrtc.h>
 
 #include <algorithm>
@@ -11,6 +14,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <string>
 #include <unistd.h>
@@ -86,6 +90,8 @@ Split split(const std::string& source) {
   const auto head = [](int number) { return "struct k" + std::to_string(number) + "_sizes"; };
   std::size_t begin = source.find(head(0));
   Split all{source.substr(0, begin), {}};
+  // The first functions are in every module; the others only where a kernel needs them, and most do not.
+  const std::string first = all.functions.substr(0, all.functions.find("unroll_offset("));
   for (int number = 0; begin != std::string::npos; ++number) {
     const std::size_t end = source.find(head(number + 1), begin);
     std::string name = "k";
@@ -93,49 +99,81 @@ Split split(const std::string& source) {
     const std::string text = source.substr(begin, end - begin);
     const std::string plain = renamed(text, name, "kernel");
     std::string symbol = "h";
-    symbol += std::to_string(std::hash<std::string>()(prelude + plain));
+    const bool calls_others =
+        plain.find("unroll_row_") != std::string::npos || plain.find("unroll_wait(") != std::string::npos;
+    symbol += std::to_string(std::hash<std::string>()(prelude + (calls_others ? all.functions : first) + plain));
     all.kernels.push_back({name, symbol, renamed(text, name, symbol)});
     begin = end;
   }
   return all;
 }
 
-// Compiles kernels into one library of the cache; a file for each kernel names it.
-bool compile_missing(const Split& module, const std::vector<const Kernel*>& missing, std::string& log) {
+// Compiles kernels into one library of the cache; a file for each kernel names it. Loops of one kernel run long enough
+// to be worth optimizing.
+bool compile_missing(const std::string& functions, const std::vector<Kernel>& missing, std::string& log) {
   std::string folder = cache() / "compiling_XXXXXX";
   if (!mkdtemp(folder.data())) return false;
   const std::string path = folder + "/kernels", unique = folder.substr(folder.size() - 6);
-  const std::string library = cache() / (missing[0]->symbol + "-" + unique + ".so");
+  const std::string library = cache() / (missing[0].symbol + "-" + unique + ".so");
   std::string kernels;
-  for (const Kernel* kernel : missing) kernels += kernel->text;
+  for (const Kernel& kernel : missing) kernels += kernel.text;
   std::ofstream(path + ".cc") << "#include \"" UNROLL_SHIM_PRELUDE "\"\n#line 1 \"kernels.cu\"\n"
-                              << module.functions << kernels << "\n" << launchers(kernels);
-  const std::string command = std::string("'" UNROLL_CPP_COMPILER "' -std=c++17 -w -O1 -fsanitize=thread -fPIC -shared "
-                                          "-nostdlib -fno-exceptions -fno-gnu-unique -ffp-contract=off -o '") +
+                              << functions << kernels << "\n" << launchers(kernels);
+  const std::string optimization = functions.find("unroll_wait(") == std::string::npos ? "-O0" : "-O1";
+  const std::string command = "'" UNROLL_CPP_COMPILER "' " + optimization +
+                              " -std=c++17 -w -fsanitize=thread -fPIC -shared -nostdlib -fno-exceptions "
+                              "-fno-gnu-unique -ffp-contract=off -o '" +
                               path + ".so' '" + path + ".cc' > '" + path + ".log' 2>&1";
   const bool compiled = std::system(command.c_str()) == 0;
   log = text_in(path + ".log");
   if (compiled) {
     std::filesystem::rename(path + ".so", library);
-    for (const Kernel* kernel : missing) {
+    for (const Kernel& kernel : missing) {
       std::ofstream(path + ".name") << library;
-      std::filesystem::rename(path + ".name", cache() / kernel->symbol);
+      std::filesystem::rename(path + ".name", cache() / kernel.symbol);
     }
   }
   std::filesystem::remove_all(folder);
   return compiled;
 }
 
-// The image of a module is a text: for each kernel its name, its symbol and its library.
+// Kernels that wait to be compiled, by the functions that they call and by their symbols.
+std::map<std::string, std::map<std::string, Kernel>>& collected() {
+  static std::map<std::string, std::map<std::string, Kernel>> all;
+  return all;
+}
+bool compile_collected(std::string& log) {
+  constexpr std::size_t k_most = 100;  // of a call
+  for (const auto& [functions, kernels] : collected()) {
+    std::vector<Kernel> some;
+    for (auto next = kernels.begin(); next != kernels.end();) {
+      some.push_back(next->second);
+      if (++next != kernels.end() && some.size() < k_most) continue;
+      if (!compile_missing(functions, some, log)) return false;
+      some.clear();
+    }
+  }
+  collected().clear();
+  return true;
+}
+
+// The image of a module is a text: for each kernel its name, its symbol and its library, or "later".
 nvrtcResult compile(_nvrtcProgram& program) {
+  const bool collects = std::getenv("UNROLL_SHIM_COLLECT");
+  if (!collects && !compile_collected(program.log)) return NVRTC_ERROR_COMPILATION;
   const Split module = split(program.source);
-  std::vector<const Kernel*> missing;
+  std::vector<Kernel> missing;
   for (const Kernel& kernel : module.kernels)
-    if (!std::filesystem::exists(cache() / kernel.symbol)) missing.push_back(&kernel);
-  if (!missing.empty() && !compile_missing(module, missing, program.log)) return NVRTC_ERROR_COMPILATION;
+    if (!std::filesystem::exists(cache() / kernel.symbol)) missing.push_back(kernel);
+  for (const Kernel& kernel : missing)
+    if (collects) collected()[module.functions].try_emplace(kernel.symbol, kernel);
+  if (!collects && !missing.empty() && !compile_missing(module.functions, missing, program.log))
+    return NVRTC_ERROR_COMPILATION;
   program.image = "cuda shim\n";
-  for (const Kernel& kernel : module.kernels)
-    program.image += kernel.name + " " + kernel.symbol + " " + text_in(cache() / kernel.symbol) + "\n";
+  for (const Kernel& kernel : module.kernels) {
+    const std::string library = text_in(cache() / kernel.symbol);
+    program.image += kernel.name + " " + kernel.symbol + " " + (library.empty() ? "later" : library) + "\n";
+  }
   return NVRTC_SUCCESS;
 }
 

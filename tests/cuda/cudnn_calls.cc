@@ -99,6 +99,8 @@ Status refusal(dnn::Context* context, const dnn::Rnn* r, const dnn::Data* x, con
   const bool has_full_rows = std::all_of(x->lengths.begin(), x->lengths.end(), [&](int n) { return n == x->T; });
   if (is_persistent(r->algorithm) && (!has_full_rows || r->type == Type::bf16 || s.H > 1024))
     return complain(Status::not_supported, "no persistent kernel in bf16, beyond 1,024 units, or of unequal lengths");
+  if (is_persistent(r->algorithm) && std::getenv("UNROLL_SHIM_DNN_STANDARD"))
+    return complain(Status::not_supported, "the device has no persistent kernel");
   if (!(r->flags & dnn::k_padded)) return complain(Status::not_supported, "a padded layout without padded_io");
   if (!has_full_rows) return complain(Status::not_supported, "unequal lengths, which the shim does not compute");
   if (weight_space != unroll::shim::weight_bytes(s)) return complain(Status::bad_param, "the size of the weights");

@@ -420,6 +420,16 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstr
   if (const CUresult r = ready()) return r;
   return copy(stream, reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes, true, true);
 }
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready()) return r;
+  return put(stream, [=] {
+    void* const at = reinterpret_cast<void*>(to);
+    if (!driver().memory.contains(at, bytes)) return complain(CUDA_ERROR_INVALID_VALUE, "zeros outside of memory");
+    std::memset(at, value, bytes);
+    return CUDA_SUCCESS;
+  });
+}
 
 CUresult cuStreamCreate(CUstream* stream, unsigned) {
   const std::lock_guard lock(driver().mutex);
@@ -460,9 +470,9 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   *graph = new CUgraph_st{std::move(stream->captured)};
   return driver().broken;
 }
-CUresult cuGraphInstantiate(CUgraphExec* made, CUgraph graph, unsigned long long) {
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph, unsigned long long) {
   const std::lock_guard lock(driver().mutex);
-  if (const CUresult r = ready_outside_capture("cuGraphInstantiate")) return r;
+  if (const CUresult r = ready_outside_capture("cuGraphInstantiateWithFlags")) return r;
   *made = new CUgraphExec_st{graph->work};
   return CUDA_SUCCESS;
 }
@@ -510,8 +520,8 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (!std::getline(lines, line) || line != "cuda shim") return complain(CUDA_ERROR_INVALID_IMAGE, "not an image");
   auto made = std::make_unique<CUmod_st>();
   while (lines >> name >> symbol && std::getline(lines >> std::ws, path)) {
-    Library* const library = library_at(path);
-    if (!library) return complain(CUDA_ERROR_INVALID_IMAGE, dlerror());
+    Library* const library = path == "later" ? nullptr : library_at(path);
+    if (!library && path != "later") return complain(CUDA_ERROR_INVALID_IMAGE, dlerror());
     made->kernels[name] = {library, symbol};
   }
   *module = made.release();
@@ -529,6 +539,11 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   const auto kernel = module->kernels.find(name);
   if (kernel == module->kernels.end()) return CUDA_ERROR_NOT_FOUND;
   const auto& [library, symbol] = kernel->second;
+  if (!library) {  // it is compiled later, for another module
+    module->functions.push_back({module, nullptr, symbol, nullptr, nullptr});
+    *function = &module->functions.back();
+    return CUDA_SUCCESS;
+  }
   void* const launch = dlsym(library->handle, (symbol + "_launch").c_str());
   const void* const parameters = dlsym(library->handle, (symbol + "_parameters").c_str());
   if (!launch || !parameters) return CUDA_ERROR_NOT_FOUND;
@@ -552,6 +567,7 @@ static Launched launched_of(const CUlaunchConfig& config, CUfunction f) {
 }
 static CUresult put_launch(Launched launch, CUstream stream, void** arguments) {
   const unsigned* const parameters = launch.function->parameters;
+  if (!parameters) return complain(CUDA_ERROR_INVALID_HANDLE, launch.function->name + ": it is not compiled yet");
   for (unsigned k = 0; k < parameters[0]; ++k) {
     const char* const from = static_cast<const char*>(arguments[k]);
     launch.arguments.emplace_back(from, from + parameters[1 + k]);
@@ -649,7 +665,7 @@ CUresult cuGetErrorString(CUresult, const char** text) {
 }
 CUresult cuGetProcAddress(const char* symbol, void** entry, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
   *entry = nullptr;
-#define X(name) \
+#define X(name, version) \
   if (std::strcmp(symbol, "cu" #name) == 0) *entry = reinterpret_cast<void*>(&cu##name);
   UNROLL_CUDA_DRIVER_FUNCTIONS(X)
 #undef X

@@ -63,6 +63,17 @@ UNROLL_PLAIN void __tsan_write_range(void* at, size_t n) {
   unroll_state.access(at, unsigned(n), true, __builtin_return_address(0));
 }
 }
+// A device reads such a vector at once, and only where its address is a multiple of 16. g++ may believe that it is.
+UNROLL_PLAIN static inline void unroll_check_vector(const void* at) {
+  size_t address = size_t(at);
+  asm("" : "+r"(address));
+  if (address % 16 != 0) unroll_state.access(nullptr, 1, true, nullptr);  // fails
+}
+template <class Vector>
+static inline Vector unroll_vector(const void* at) {
+  unroll_check_vector(at);
+  return *(const Vector*)at;
+}
 UNROLL_PLAIN static inline UnrollIndex unroll_thread() { return unroll_state.thread; }
 UNROLL_PLAIN static inline UnrollIndex unroll_block() { return unroll_state.block; }
 UNROLL_PLAIN static inline UnrollIndex unroll_block_size() { return unroll_state.block_size; }
@@ -75,15 +86,14 @@ UNROLL_PLAIN static inline UnrollIndex unroll_grid_size() { return unroll_state.
 UNROLL_PLAIN static void unroll_barrier(size_t place) { unroll_state.barrier((void*)place); }
 #define __syncthreads() unroll_barrier(__COUNTER__ + 1)
 
-// The barrier of a grid (whole_loop.cc): blocks of a cooperative launch run in turn, until each waits for the others.
-UNROLL_PLAIN static void __threadfence() {}
-UNROLL_PLAIN static unsigned atomicAdd(unsigned* at, unsigned n) {
+// The barrier of a grid (loops/prelude.cc): blocks of a cooperative launch run in turn, until each waits for others.
+UNROLL_PLAIN static unsigned unroll_arrive(unsigned* at, unsigned n) {
   const unsigned before = *at;
   *at = before + n;
   unroll_state.arrive(at, ((before ^ *at) & 0x80000000u) != 0u);
   return before;
 }
-UNROLL_PLAIN static unsigned __ldcv(const unsigned* at) {
+UNROLL_PLAIN static unsigned unroll_arrivals(const unsigned* at) {
   unroll_state.yield();
   return *at;
 }
@@ -96,8 +106,8 @@ UNROLL_PLAIN static void unroll_cluster_wait(unsigned blocks) {
   __syncthreads();
   if (unroll_state.thread.x == 0) {
     unsigned* const at = arrived + block / blocks;
-    const unsigned before = atomicAdd(at, block % blocks == 0 ? 0x80000000u - (blocks - 1u) : 1u);
-    while (((before ^ __ldcv(at)) & 0x80000000u) == 0u) {}
+    const unsigned before = unroll_arrive(at, block % blocks == 0 ? 0x80000000u - (blocks - 1u) : 1u);
+    while (((before ^ unroll_arrivals(at)) & 0x80000000u) == 0u) {}
   }
   __syncthreads();
 }
@@ -150,6 +160,9 @@ static inline void unroll_mma_tf32(float (&sums)[4], const uint4& a, unsigned b,
   unroll_mma(sums, a, b, c, 3);
 }
 
+// In two roundings: processors without the instruction compute the other form slowly.
+static inline float unroll_fma(float a, float b, float c) { return a * b + c; }
+static inline double unroll_fma(double a, double b, double c) { return a * b + c; }
 static inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
 static inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
 static inline double __longlong_as_double(long long x) { return __builtin_bit_cast(double, x); }

@@ -10,7 +10,8 @@ cd "$(dirname "$0")/../.."
 build=${FUZZ_BUILD:-build-fuzz}
 [ -f "$build/build.ninja" ] || CXX=clang++ meson setup "$build" -Dbuildtype=debugoptimized -Doptimization=1 \
   -Dunity_build=true -Dcpp_args=-gline-tables-only \
-  -Db_sanitize=address,undefined -Db_lundef=false -Dpython=disabled -Dvulkan=disabled -Dfuzz=enabled >/dev/null
+  -Db_sanitize=address,undefined -Db_lundef=false -Dpython=disabled -Dvulkan=disabled -Dcuda=disabled \
+  -Dfuzz=enabled >/dev/null
 targets=("$@")
 # All that this build has: without its packages the command line, and with it a target, is left out.
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(ninja -C "$build" -t targets all |

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
 
 #include "backends/common/kernel_files.h"
@@ -60,8 +61,9 @@ std::string compile_image(const Functions& f, const std::string& source, const T
     nvrtcProgram& program;
     ~Destroy() { f.compiler.DestroyProgram(&program); }
   } const destroy{f, program};
-  const char* const options[] = {target.option.c_str(), "--std=c++17"};
-  const nvrtcResult compiled = f.compiler.CompileProgram(program, 2, options);
+  std::vector<const char*> options{target.option.c_str()};
+  options.insert(options.end(), std::begin(k_compiler_options), std::end(k_compiler_options));
+  const nvrtcResult compiled = f.compiler.CompileProgram(program, static_cast<int>(options.size()), options.data());
   if (compiled == NVRTC_ERROR_COMPILATION) {
     std::size_t n = 0;
     std::string log;
@@ -109,8 +111,9 @@ Compiler::Compiler(const Device& device, std::string folder)
       target_(target_for(device.limits().arch, supported_architectures(device.f()))) {}
 
 std::string Compiler::image(const std::string& source) {
-  const std::string depends_on =
-      target_.option + ", NVRTC " + version_text(device_.limits().compiler) + "\n" + source + '\0';
+  std::string depends_on = target_.option;
+  for (const char* option : k_compiler_options) depends_on.append(" ").append(option);
+  depends_on += ", NVRTC " + version_text(device_.limits().compiler) + "\n" + source + '\0';
   const std::string path =
       folder_.empty() ? "" : common::kernel_path(folder_, depends_on, target_.is_ptx ? ".ptx" : ".cubin");
   if (!path.empty())

@@ -20,6 +20,10 @@ struct Target {
 // `supported`: architectures, ascending. Throws Error(device) when none runs on `arch`.
 Target target_for(int arch, const std::vector<int>& supported);
 
+// Besides the architecture. Products and sums are not contracted, so that an expression has the same bits in every
+// kernel that has it; products of matrices ask for fused multiply-adds.
+inline constexpr const char* k_compiler_options[] = {"--std=c++17", "--fmad=false"};
+
 // The image of a module. Throws Error(internal) with NVRTC's log and the numbered line that it complains about.
 std::string compile_image(const Functions& functions, const std::string& source, const Target& target);
 

@@ -25,13 +25,13 @@ void open_driver(Functions& f) {
   using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
   const auto get = reinterpret_cast<GetProcAddress>(library.find_any("cuGetProcAddress_v2"));
   if (!get) library.refuse("the driver is older than CUDA " + version_text(k_oldest_driver));
-  const auto find = [&](auto& entry, const char* symbol) {
+  const auto find = [&](auto& entry, const char* symbol, int version) {
     void* at = nullptr;
-    if (get(symbol, &at, k_oldest_driver, CU_GET_PROC_ADDRESS_DEFAULT, nullptr) != CUDA_SUCCESS || !at)
+    if (get(symbol, &at, version, CU_GET_PROC_ADDRESS_DEFAULT, nullptr) != CUDA_SUCCESS || !at)
       library.refuse("the driver has no " + std::string(symbol));
     entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(at);
   };
-#define X(name) find(f.name, "cu" #name);
+#define X(name, version) find(f.name, "cu" #name, version);
   UNROLL_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
 }

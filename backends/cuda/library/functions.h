@@ -10,26 +10,32 @@
 
 namespace unroll::cuda {
 
-// The oldest CUDA version of a driver that runs the backend. Entry points have the signatures of this version.
+// The oldest CUDA version of a driver that runs the backend.
 inline constexpr int k_oldest_driver = 12000;
 
+// Entry points and the CUDA versions whose signatures they have: of some names the driver has several.
 #define UNROLL_CUDA_DRIVER_FUNCTIONS(X)                                                                            \
-  X(Init) X(DriverGetVersion) X(DeviceGetCount) X(DeviceGet) X(DeviceGetName) X(DeviceGetAttribute)                \
-  X(DeviceTotalMem) X(DevicePrimaryCtxRetain) X(DevicePrimaryCtxRelease) X(CtxSetCurrent)                          \
-  X(DeviceGetDefaultMemPool) X(MemPoolSetAttribute) X(MemAlloc) X(MemFree) X(MemAllocAsync) X(MemFreeAsync)        \
-  X(MemHostAlloc) X(MemFreeHost) X(MemcpyHtoDAsync) X(MemcpyDtoHAsync) X(MemcpyDtoDAsync) X(StreamCreate)          \
-  X(StreamDestroy) X(StreamSynchronize) X(StreamQuery) X(StreamBeginCapture) X(StreamEndCapture)                   \
-  X(GraphInstantiate) X(GraphLaunch) X(GraphExecDestroy) X(GraphDestroy) X(EventCreate) X(EventDestroy)            \
-  X(EventRecord) X(EventSynchronize) X(ModuleLoadData) X(ModuleUnload) X(ModuleGetFunction) X(LaunchKernel)        \
-  X(LaunchCooperativeKernel) X(LaunchKernelEx) X(FuncSetAttribute)             \
-  X(OccupancyMaxActiveClusters) X(OccupancyMaxActiveBlocksPerMultiprocessor) X(GetErrorName) X(GetErrorString)
+  X(Init, 2000) X(DriverGetVersion, 2020) X(DeviceGetCount, 2000) X(DeviceGet, 2000) X(DeviceGetName, 2000)        \
+  X(DeviceGetAttribute, 2000) X(DeviceTotalMem, 3020) X(DevicePrimaryCtxRetain, 7000)                              \
+  X(DevicePrimaryCtxRelease, 11000) X(CtxSetCurrent, 4000) X(DeviceGetDefaultMemPool, 11020)                       \
+  X(MemPoolSetAttribute, 11020) X(MemAlloc, 3020) X(MemFree, 3020) X(MemAllocAsync, 11020)                         \
+  X(MemFreeAsync, 11020) X(MemHostAlloc, 2020) X(MemFreeHost, 2000) X(MemcpyHtoDAsync, 3020)                       \
+  X(MemcpyDtoHAsync, 3020) X(MemcpyDtoDAsync, 3020) X(MemsetD8Async, 3020) X(StreamCreate, 2000)                   \
+  X(StreamDestroy, 4000) X(StreamSynchronize, 2000) X(StreamQuery, 2000) X(StreamBeginCapture, 10010)              \
+  X(StreamEndCapture, 10000)                                                                                       \
+  X(GraphInstantiateWithFlags, 11040) X(GraphLaunch, 10000) X(GraphExecDestroy, 10000) X(GraphDestroy, 10000)      \
+  X(EventCreate, 2000) X(EventDestroy, 4000) X(EventRecord, 2000) X(EventSynchronize, 2000)                        \
+  X(ModuleLoadData, 2000) X(ModuleUnload, 2000) X(ModuleGetFunction, 2000) X(LaunchKernel, 4000)                   \
+  X(LaunchCooperativeKernel, 9000) X(LaunchKernelEx, 11060) X(FuncSetAttribute, 9000)                              \
+  X(OccupancyMaxActiveClusters, 11070) X(OccupancyMaxActiveBlocksPerMultiprocessor, 6050) X(GetErrorName, 6000)    \
+  X(GetErrorString, 6000)
 #define UNROLL_CUDA_COMPILER_FUNCTIONS(X)                                                                          \
   X(Version) X(GetNumSupportedArchs) X(GetSupportedArchs) X(CreateProgram) X(CompileProgram) X(DestroyProgram)     \
   X(GetCUBINSize) X(GetCUBIN) X(GetPTXSize) X(GetPTX) X(GetProgramLogSize) X(GetProgramLog) X(GetErrorString)
 
 // The entry points cu<name> and nvrtc<name>.
 struct Functions {
-#define X(name) decltype(&cu##name) name = nullptr;
+#define X(name, version) decltype(&cu##name) name = nullptr;
   UNROLL_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
   struct Compiler {

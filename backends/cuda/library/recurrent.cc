@@ -129,7 +129,8 @@ std::shared_ptr<const Rnn> make_rnn(const RnnLibrary& library, const Graph& grap
   const Limits& limits = library.device->limits();
   form.algorithm = algorithm_for(form.layers, training, limits.arch, limits.multiprocessors);
   auto made = Rnn::make(library.dnn, form, why);
-  if (made || form.algorithm == dnn::Algorithm::standard) return made;
+  if (form.algorithm == dnn::Algorithm::standard || (made && library.trials->runs(*library.device, made, why)))
+    return made;
   form.algorithm = dnn::Algorithm::standard;
   return Rnn::make(library.dnn, form, why);
 }

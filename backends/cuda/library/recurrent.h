@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,9 +15,22 @@
 
 namespace unroll::cuda {
 
+// Whether the library runs what it accepts (rnn_trial.cc). The outcome of a trial follows from the device and the
+// library, so it is the same in every process.
+class RnnTrials {
+ public:
+  using Key = std::array<std::int64_t, 12>;
+  // False, and `why`, where a call fails. Throws Error(memory).
+  bool runs(const Device& device, const std::shared_ptr<const Rnn>& rnn, std::string& why);
+
+ private:
+  std::map<Key, std::string> failures_;
+};
+
 struct RnnLibrary {
   std::shared_ptr<const Dnn> dnn;
   const Device* device;
+  std::shared_ptr<RnnTrials> trials = std::make_shared<RnnTrials>();
 };
 
 // rnn, gru (reset after the product) and lstm, with any number of layers and directions, with a projection, in f32,
@@ -28,7 +43,7 @@ Claim claim_recurrent(const RnnLibrary& library, const Graph& graph, const Node&
 //   PERSIST_STATIC          f16 without a projection, one layer in one direction, rnn or lstm, H <= 1024, H and I
 //                           multiples of 128, B a multiple of 8 and at most 128 (rnn: B < 96 or H < 896), from sm_80
 //                           on with 98 multiprocessors, but not sm_86
-//   STANDARD                all else, and where the library refuses the others
+//   STANDARD                all else, and where the library refuses the others or does not run them
 dnn::Algorithm algorithm_for(const common::Recurrent& r, bool training, int arch, int multiprocessors);
 
 // The node as cuDNN runs it. Null: it is refused, and `why` says it.

@@ -10,22 +10,11 @@ namespace unroll::cuda {
 
 namespace {
 
-constexpr std::size_t k_part_bytes = 47 << 10;  // of all parts: 48 KiB are there without asking
+constexpr std::size_t k_static_bytes = 48 << 10;  // of a kernel, with the words of a command
 constexpr std::size_t k_copy_words = 3;         // from, to, bytes
 constexpr std::string_view k_head = "extern \"C\" __global__ void KERNEL(", k_last = "KERNEL_sizes n)";
 
-// The barrier is that of cooperative groups: the first block adds what takes the count of all to the highest bit.
 constexpr std::string_view k_begin = R"(struct KERNEL_sizes { long long commands, clustered; };
-__device__ inline void KERNEL_wait(unsigned* arrived, unsigned first, unsigned blocks) {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    const unsigned before = atomicAdd(arrived, blockIdx.x == first ? 0x80000000u - (blocks - 1u) : 1u);
-    while (((before ^ __ldcv(arrived)) & 0x80000000u) == 0u) {}
-    __threadfence();
-  }
-  __syncthreads();
-}
 __device__ void KERNEL_copy(unsigned block, unsigned blocks, const char* from, char* to, long long bytes) {
   const long long step = (long long)blocks * blockDim.x, first = (long long)block * blockDim.x + threadIdx.x;
   if ((((long long)from | (long long)to | bytes) & 3) == 0)
@@ -56,9 +45,9 @@ constexpr std::string_view k_end = R"(      }
       __syncthreads();
     }
     const int wait = int(command[2]);
-    if (wait == 2) KERNEL_wait(arrived, 0u, gridDim.x);
+    if (wait == 2) unroll_wait(arrived, 0u, gridDim.x);
 CLUSTER    else if (wait == 1)
-      KERNEL_wait(arrived + (blockIdx.x / GROUPu + 1u) * LINEu, blockIdx.x / GROUPu * GROUPu, GROUPu);
+      unroll_wait(arrived + (blockIdx.x / GROUPu + 1u) * LINEu, blockIdx.x / GROUPu * GROUPu, GROUPu);
     else __syncthreads();
   }
 }
@@ -143,10 +132,10 @@ bool print_loop(const LoopText& text, WholeLoop& loop, Kernels& kernels, std::st
   }
   if (loop.parts.empty()) return reason = "a step has no work", false;
   if (loop.words > loop.threads) return reason = "a command has " + std::to_string(loop.words) + " words", false;
-  if (shared + reductions > k_part_bytes)
+  loop.static_bytes = shared + reductions + loop.words * sizeof(std::int64_t);
+  if (loop.static_bytes > k_static_bytes)
     return reason = "rows of its row groups need " + std::to_string(shared + reductions) + " bytes of shared memory",
            false;
-  loop.static_bytes = shared + reductions + loop.words * sizeof(std::int64_t);
   cases += "        default: KERNEL_copy(block, blocks, (const char*)a[0], (char*)a[1], a[2]);\n";
   std::string commands = replaced(std::string(k_commands), "WORDS", std::to_string(loop.words));
   commands = replaced(std::move(commands), "WEIGHTS", std::to_string(loop.weights.size()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of all resident loops. P has the constants of a product (print_product.cc). What only a device has is
-// inline PTX, which tests on the host replace.
+// Functions of loops that are one kernel, and of resident ones. P has the constants of a product (print_product.cc).
+// What only a device has is inline PTX, which tests on the host replace.
 #include <string_view>
 
 #include "backends/cuda/loops/prelude.h"
@@ -9,10 +9,49 @@ namespace unroll::cuda {
 
 namespace {
 
+// The barrier is that of cooperative groups: the first block adds what takes the count of all to the highest bit. A
+// compiler may leave out a loop that only reads until a value changes, unless its loads are volatile: hence the PTX.
+constexpr std::string_view k_waits = R"(
+#ifndef UNROLL_SHIM
+__device__ inline unsigned unroll_arrive(unsigned* arrived, unsigned n) {
+#if __CUDA_ARCH__ >= 700
+  unsigned before;
+  asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;" : "=r"(before) : "l"(arrived), "r"(n) : "memory");
+  return before;
+#else
+  __threadfence();
+  return atomicAdd(arrived, n);
+#endif
+}
+__device__ inline unsigned unroll_arrivals(const unsigned* arrived) {
+  unsigned n;
+#if __CUDA_ARCH__ >= 700
+  asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(n) : "l"(arrived) : "memory");
+#else
+  n = *(const volatile unsigned*)arrived;
+  __threadfence();
+#endif
+  return n;
+}
+#endif
+__device__ inline void unroll_wait(unsigned* arrived, unsigned first, unsigned blocks) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const unsigned before = unroll_arrive(arrived, blockIdx.x == first ? 0x80000000u - (blocks - 1u) : 1u);
+    while (((before ^ unroll_arrivals(arrived)) & 0x80000000u) == 0u) {}
+  }
+  __syncthreads();
+}
+)";
+
 constexpr std::string_view k_device = R"(
 #ifndef UNROLL_SHIM
 extern __shared__ uint4 unroll_dynamic_memory[];
 __device__ inline char* unroll_shared_memory() { return (char*)unroll_dynamic_memory; }
+template <class Vector>
+__device__ inline Vector unroll_vector(const void* at) {
+  return *(const Vector*)at;
+}
 #define UNROLL_MMA(kind, shape)                                                                                  \
   __device__ inline void unroll_mma_##kind(float (&sums)[4], const uint4& a, unsigned b, unsigned c) {           \
     asm volatile("mma.sync.aligned." shape ".row.col.f32." #kind "." #kind ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, " \
@@ -37,7 +76,7 @@ template <bool VECTORS>
 __device__ inline float4 unroll_load_four(const float* at, int n) {  // n of them are there
   float4 x = {0.0f, 0.0f, 0.0f, 0.0f};
   if (VECTORS) {
-    if (n > 0) x = *(const float4*)at;
+    if (n > 0) x = unroll_vector<float4>(at);
     return x;
   }
   if (n > 0) x.x = at[0];
@@ -57,7 +96,7 @@ template <class P>
 __device__ inline uint4 unroll_load_terms(const uint16_t* at, int n) {
   uint4 x = {0u, 0u, 0u, 0u};
   if (P::VECTORS) {
-    if (n > 0) x = *(const uint4*)at;
+    if (n > 0) x = unroll_vector<uint4>(at);
     return x;
   }
   x.x = unroll_pair(n > 0 ? at[0] : 0u, n > 1 ? at[1] : 0u);
@@ -208,10 +247,10 @@ __device__ __forceinline__ void unroll_fma_sums(const float* a, float* to, int t
 #pragma unroll
         for (int i = 0; i < P::THREAD_ROWS; ++i) {
           const float x = t == 0 ? state[i].x : t == 1 ? state[i].y : t == 2 ? state[i].z : state[i].w;
-          sums[i][j][0] += x * w.x;
-          sums[i][j][1] += x * w.y;
-          sums[i][j][2] += x * w.z;
-          sums[i][j][3] += x * w.w;
+          sums[i][j][0] = unroll_fma(x, w.x, sums[i][j][0]);
+          sums[i][j][1] = unroll_fma(x, w.y, sums[i][j][1]);
+          sums[i][j][2] = unroll_fma(x, w.z, sums[i][j][2]);
+          sums[i][j][3] = unroll_fma(x, w.w, sums[i][j][3]);
         }
       }
   }
@@ -235,6 +274,8 @@ __device__ inline float unroll_add_slices(const float* at) {
 )";
 
 }  // namespace
+
+std::string loop_prelude() { return std::string(k_waits); }
 
 std::string resident_prelude() {
   return std::string(k_device).append(k_loads).append(k_weights).append(k_sums);
