@@ -34,7 +34,7 @@ bool is_valid(const Words& words, const TempFolder& folder) {
   return std::system((std::string(UNROLL_SPIRV_VAL) + " --target-env vulkan1.2 " + path).c_str()) == 0;
 }
 bool have_validator() {
-  const bool found = std::string(UNROLL_SPIRV_VAL) != "";
+  const bool found = std::ifstream(UNROLL_SPIRV_VAL).good();  // the test may run on another machine
   if (!found) std::printf("skipped: no spirv-val\n");
   return found;
 }
