@@ -84,9 +84,9 @@ TEST_CASE("kernels of whole loops keep all numbers in registers, and two of thei
       const cuda::Program program =
           cuda::compile_program(plan(graph, backend, options), 132, {}, nullptr, {.form = cuda::LoopForm::whole});
       const std::string source = program.kernels.source();
-      for (int k = 0; k < 3; ++k) {
-        if (!is_compiled_for(turn, k)) continue;
-        const std::string architecture = k_compiled_for[k];
+      for (int number = 0; number < 3; ++number) {
+        if (!is_compiled_for(turn, number)) continue;
+        const std::string architecture = k_compiled_for[number];
         const std::string log = ptxas_log(functions, source, architecture);
         int loops = 0;
         for (int k = 0; k < program.kernels.count(); ++k) {
