@@ -138,10 +138,12 @@ if [ -z "$quick" ]; then
   beside "bits of whole loops" 90 "$tests/core/test_cuda_loops"
   beside "resident loops" 120 "$tests/core/test_cuda_resident"
   beside "values and gradients" 200 "$tests/conformance/run_values" "$backend"
-  values=$tests/conformance/run_values
-  beside "values with resident loops" 200 env UNROLL_CUDA_LOOPS=resident-units "$values" "$backend"
-  beside "values with whole loops" 200 env UNROLL_CUDA_LOOPS=whole "$values" "$backend"
-  beside "values with own kernels" 200 env UNROLL_CUDA_PRODUCTS=own "$values" "$backend"
+  # Of cases that have other kernels then.
+  values=$tests/conformance/run_values loops=UNROLL_OPS=scan,rnn,gru,lstm
+  beside "values with resident loops" 200 env $loops UNROLL_CUDA_LOOPS=resident-units "$values" "$backend"
+  beside "values with whole loops" 200 env $loops UNROLL_CUDA_LOOPS=whole "$values" "$backend"
+  beside "values with own kernels" 200 env "$loops,matmul,dot_attention,additive_attention,multi_head_attention" \
+    UNROLL_CUDA_PRODUCTS=own "$values" "$backend"
   beside "epilogues" 30 "$tests/core/test_cuda_products"
 fi
 for model in "${models[@]}"; do

@@ -170,4 +170,5 @@ def main():
                     relative_l2=protocol.relative_l2(saved, computed) if saved.keys() & computed.keys() else None)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -35,6 +36,13 @@ inline bool has_compiler(cuda::Functions& functions) {
     std::printf("skipped: %s\n", error.what());
     return false;
   }
+}
+
+// What tests compile for. Each kernel is compiled for one of them in turn, or with UNROLL_ARCHITECTURES=all for all.
+inline constexpr const char* k_compiled_for[] = {"sm_80", "sm_90a", "sm_100"};
+inline bool is_compiled_for(int turn, int architecture) {
+  const char* const text = std::getenv("UNROLL_ARCHITECTURES");
+  return (text && std::string(text) == "all") || turn % 3 == architecture;
 }
 
 // What ptxas says of each kernel of a module.

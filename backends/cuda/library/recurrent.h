@@ -20,7 +20,7 @@ namespace unroll::cuda {
 class RnnTrials {
  public:
   using Key = std::array<std::int64_t, 12>;
-  // False, and `why`, where a call fails. Throws Error(memory).
+  // False, and `why`, where a call fails.
   bool runs(const Device& device, const std::shared_ptr<const Rnn>& rnn, std::string& why);
 
  private:

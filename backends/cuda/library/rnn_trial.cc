@@ -78,9 +78,16 @@ std::string failure_of(const Device& device, const std::shared_ptr<const Rnn>& r
 }  // namespace
 
 bool RnnTrials::runs(const Device& device, const std::shared_ptr<const Rnn>& rnn, std::string& why) {
-  const auto [trial, is_new] = failures_.try_emplace(key_of(rnn->form()));
-  if (is_new) trial->second = failure_of(device, rnn);
-  why = trial->second;
+  const Key key = key_of(rnn->form());
+  if (!failures_.count(key)) {
+    try {
+      failures_[key] = failure_of(device, rnn);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::memory) throw;
+      return true;  // a run needs as much, and says what holds it
+    }
+  }
+  why = failures_[key];
   return why.empty();
 }
 
