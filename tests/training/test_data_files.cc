@@ -257,7 +257,7 @@ TEST_CASE("a header that is said to be there is no row, and one that is said not
   CHECK(make_classify(o, csv, "f")->metadata().at("columns") == "2019\n2020\n");
   o.header = "auto";
   CHECK(make_classify(o, csv, "f")->metadata().at("labels") == "a\nb\nkind\n");
-  CHECK_REFUSED((o.header = "maybe", make_classify(o, csv, "f")), "auto, yes or no");
+  CHECK_REFUSED((o.header = "maybe", make_classify(o, csv, "f")), "Use one of auto|yes|no");
 }
 
 TEST_CASE("train, validation and test are apart for every task, and sum up to the data") {

@@ -32,7 +32,7 @@ constexpr int k_max_replays = 3;
 bool due(std::int64_t update, std::int64_t every) { return every > 0 && update % every == 0; }
 
 TrainerOptions checked(TrainerOptions o) {
-  check_options(o);
+  check_training(o);
   return o;
 }
 

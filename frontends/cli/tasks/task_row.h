@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "frontends/cli/answers/answers.h"
@@ -23,11 +22,7 @@ std::size_t data_memory_limit(const Config& config);
 template <class TaskOptions>
 TaskOptions task_options(const Config& config, const std::string& folder) {
   TaskOptions options;
-  if constexpr (std::is_base_of_v<TableRowsOptions, TaskOptions>) config.fill<TableRowsOptions>(options);
-  if constexpr (std::is_base_of_v<TextRowsOptions, TaskOptions>) config.fill<TextRowsOptions>(options);
-  if constexpr (std::is_base_of_v<SamplingOptions, TaskOptions>) config.fill<SamplingOptions>(options);
-  if constexpr (std::is_base_of_v<DecoderOptions, TaskOptions>) config.fill<DecoderOptions>(options);
-  config.fill(options);
+  for_each_part<TaskOptions>([&]<class Part>() { config.fill<Part>(options); });
   options.model = model_options(config);
   options.validation = split_source(config, "data.validation", folder);
   options.test = split_source(config, "data.test", folder);

@@ -53,7 +53,8 @@ std::vector<std::string> class_names_of(const Metadata& fitted) {
 class Classify : public Task, public TableRows {
  public:
   Classify(const ClassifyOptions& options, RecordFile file, const Metadata& fitted)
-      : TableRows(options, std::move(file), {"classify", "label", "data.label"}), options_(options) {
+      : TableRows(checked_options(options, "classify"), std::move(file), {"classify", "label", "data.label"}),
+        options_(options) {
     read_classes(fitted.empty() ? std::vector<std::string>() : class_names_of(fitted));
     draw_splits(fitted);
   }

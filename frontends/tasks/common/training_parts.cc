@@ -57,8 +57,6 @@ SplitRows split_rows(const RecordFile& file, const SplitSource& validation, cons
 }
 
 Value smoothed_cross_entropy(const Scope& scope, Value logits, Value labels, double smoothing) {
-  if (!(smoothing >= 0 && smoothing < 1))
-    throw Error(ErrorKind::usage, "task", "label_smoothing must be in [0,1); got " + std::to_string(smoothing));
   const Value loss = softmax_cross_entropy(logits, labels);
   if (!scope.training() || smoothing == 0) return loss;
   const std::int64_t classes = logits.shape()[logits.rank() - 1];

@@ -63,10 +63,9 @@ namespace {
 class DocumentTask : public Task, public SplitRecords, public SplitExamples {
  public:
   DocumentTask(const DocumentOptions& options, RecordFile file, const Metadata& fitted)
-      : options_(options), file_(records_of(std::move(file), options.validation, options.test)),
+      : options_(checked_options(options, "document")),
+        file_(records_of(std::move(file), options.validation, options.test)),
         reader_(file_.name(), document_format(options), {.max_side = std::size_t{1} << 20}) {
-    if (options.embedding < 1 || options.vocabulary < 1 || options.min_count < 1)
-      throw Error(ErrorKind::usage, "document", "embedding, vocabulary and min_count must be at least 1");
     index_pairs(file_, reader_);
     SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
     std::vector<Buckets::Lengths> lengths;

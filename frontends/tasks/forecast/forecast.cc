@@ -22,10 +22,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   // rows: of data.path, and of the files that validation and test have for themselves.
   Forecast(const ForecastOptions& options, std::array<std::shared_ptr<const SeriesRows>, 3> rows,
            const std::string& name, const Metadata& fitted)
-      : options_(options), rows_(std::move(rows)) {
+      : options_(checked_options(options, "forecast")), rows_(std::move(rows)) {
     for (std::size_t s = 0; s < rows_[0]->n_series(); ++s) names_.push_back(rows_[0]->column_name(s));
-    if (options.window < 1 || options.horizon < 1 || options.stride < 1 || options.period < 1 || options.batch < 1)
-      throw Error(ErrorKind::usage, "forecast", "window, horizon, stride, period and batch must be at least 1");
     const std::int64_t n = rows_[0]->size();
     const auto share = [&](std::size_t split, const SplitSource& source, const char* key) {
       return rows_[split] == rows_[0] ? part_of(n, source.share, key) : 0;

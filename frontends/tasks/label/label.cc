@@ -135,15 +135,12 @@ class Label : public Task, public SplitRecords, public SplitExamples {
   }
 
   static void check(const LabelOptions& o) {
+    checked_options(o, "label");
     if (o.tokens != "words" && o.tokens != "characters")
       throw Error(ErrorKind::usage, "label", "tokens must be words or characters; got '" + o.tokens + "'");
-    if (o.output != "softmax" && o.output != "crf")
-      throw Error(ErrorKind::usage, "label", "output must be softmax or crf; got '" + o.output + "'");
     if (o.output == "crf" && o.label_smoothing != 0)
       throw Error(ErrorKind::usage, "label", "label_smoothing needs output = softmax; a crf scores whole sentences",
                   "Set label_smoothing = 0");
-    if (o.embedding < 1 || o.vocabulary < 1 || o.min_count < 1)
-      throw Error(ErrorKind::usage, "label", "embedding, vocabulary and min_count must be at least 1");
   }
 
   // Labels are those of the whole file: they are the question, not the data.

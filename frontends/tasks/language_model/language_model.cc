@@ -30,10 +30,7 @@ class LanguageModel : public Task {
  public:
   LanguageModel(const LanguageModelOptions& options, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                 const Metadata& fitted)
-      : options_(options), file_(std::move(file)), name_(name) {
-    if (options.embedding < 1)
-      throw Error(ErrorKind::usage, "language_model",
-                  "embedding must be at least 1; got " + std::to_string(options.embedding));
+      : options_(checked_options(options, "language_model")), file_(std::move(file)), name_(name) {
     choose_block();
     // The text is cut into splits before anything is fitted to it.
     const std::array<Region, 3> regions = cut_text();

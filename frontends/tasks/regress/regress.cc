@@ -44,7 +44,8 @@ struct RegressErrors {
 class Regress : public Task, public TableRows {
  public:
   Regress(const RegressOptions& options, RecordFile file, const Metadata& fitted)
-      : TableRows(options, std::move(file), {"regress", "target", "data.targets"}), options_(options) {
+      : TableRows(checked_options(options, "regress"), std::move(file), {"regress", "target", "data.targets"}),
+        options_(options) {
     read(target_columns(options), [&](std::span<const std::string> cells, std::size_t line) {
       for (const std::size_t c : targets()) reader().number(cells[c], line, c);
     });

@@ -20,6 +20,7 @@ PairCoder translate_coder(const TranslateOptions& o, const RecordFile& file, con
 }
 
 std::shared_ptr<const PairTask> translate_of(const TranslateOptions& o, RecordFile data, const Metadata& fitted) {
+  checked_options(o, "translate");
   RecordFile file = records_of(std::move(data), o.validation, o.test);
   PairsReader reader(file.name(), {});
   index_pairs(file, reader);

@@ -30,8 +30,13 @@ namespace unroll {
 // text or a number; classes are numbered in its order (of numbers by value, of texts by bytes). Metrics: accuracy,
 // f1_micro, f1_macro. Baseline: most_frequent. Rows are assigned to the splits by split_seed.
 struct ClassifyOptions : TableRowsOptions {
-  std::string label = {};  // label column by name or number; empty: the last column. A missing label is an error
+  std::string label = {};  // a missing label is an error
   double label_smoothing = 0;
+};
+template <>
+inline constexpr auto k_options<ClassifyOptions> = std::array{
+    option<&ClassifyOptions::label>(keys::label),
+    option<&ClassifyOptions::label_smoothing>(keys::label_smoothing),
 };
 UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::string_view csv,
                                                      const std::string& name, const Metadata& fitted = {});

@@ -24,12 +24,21 @@ namespace unroll {
 // Baselines: most_frequent and naive_bayes (multinomial over words, add-one smoothing).
 struct DocumentOptions : TextRowsOptions {  // the model options apply to words and to sentences
   DocumentOptions() { batch = 16; }
-  std::string pooling = "attention";  // over words and over sentences: final, mean, max, attention
-  // Columns by name or number, "first" or "last"; empty: those that the header calls label and text, else the first and
-  // the second one.
+  std::string pooling = "attention";  // over words and over sentences
   std::string label, text;
-  std::string header = "auto";  // auto: the first line has the names of the columns when it says label or text
-  std::string separator;        // empty: tab; of a file that ends in .csv or has such a header semicolon or comma
+  std::string header = "auto";
+  std::string separator;
+};
+template <>
+inline constexpr auto k_options<DocumentOptions> = std::array{
+    option<&DocumentOptions::label>(keys::label),
+    option<&DocumentOptions::text>(
+        {"data.text", any_value,
+         "text column: its name or number, first or last; empty: the one whose header is text or similar, else the "
+         "second"}),
+    option<&DocumentOptions::header>(keys::header),
+    option<&DocumentOptions::separator>(keys::separator),
+    option<&DocumentOptions::pooling>(keys::pooling),
 };
 UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::string_view text,
                                                      const std::string& name, const Metadata& fitted = {});

@@ -21,9 +21,17 @@ namespace unroll {
 // Sentences are assigned to the splits by split_seed. Metrics: accuracy, f1_micro, f1_macro. Baselines: most_frequent
 // (one label for everything) and most_frequent_of_token (each token's most frequent label in the training set).
 struct LabelOptions : TextRowsOptions {
-  std::string tokens = "words";    // how Labeler::cut tokenizes a line: words (separated by blanks), characters
-  std::string outside;             // a label that F1 ignores, such as O; empty: none
-  std::string output = "softmax";  // softmax: independent labels; crf: one score for the whole sentence, see crf_loss
+  std::string tokens = "words";  // how Labeler::cut tokenizes a line: words (separated by blanks), characters
+  std::string outside;
+  std::string output = "softmax";  // see crf_loss
+};
+template <>
+inline constexpr auto k_options<LabelOptions> = std::array{
+    option<&LabelOptions::tokens>(keys::tokens),
+    option<&LabelOptions::outside>({"data.outside", any_value, "label that F1 excludes, such as O; empty: none"}),
+    option<&LabelOptions::output>(
+        {"model.output", one_of("softmax|crf"),
+         "softmax: independent labels; crf: a conditional random field over the sentence"}),
 };
 UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text,
                                                   const std::string& name, const Metadata& fitted = {});

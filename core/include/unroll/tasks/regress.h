@@ -23,8 +23,12 @@ namespace unroll {
 // also of each of several targets as "mae.NAME"; and r2, 1 - squared error / squared error of the mean of the training
 // set, which is the mean over the targets. Baseline: mean, that of the training set.
 struct RegressOptions : TableRowsOptions {
-  // Columns by name or number; empty: the last column. A missing target is an error.
-  std::vector<std::string> targets = {};
+  std::vector<std::string> targets = {};  // a missing target is an error
+};
+template <>
+inline constexpr auto k_options<RegressOptions> = std::array{
+    option<&RegressOptions::targets>(
+        {"data.targets", any_value, "target columns by name or number; empty: the last column"}),
 };
 UNROLL_API std::shared_ptr<const Task> make_regress(const RegressOptions& options, std::string_view csv,
                                                     const std::string& name, const Metadata& fitted = {});

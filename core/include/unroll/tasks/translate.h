@@ -26,8 +26,10 @@ namespace unroll {
 // options, but reads in one direction. A word that is copied has its number in the target vocabulary or, where that
 // lacks it, one of its own.
 struct TranslateOptions : TextRowsOptions, DecoderOptions {
-  std::string tokens = "characters";  // bytes, characters, words, bpe; sources and targets have separate vocabularies
+  std::string tokens = "characters";  // sources and targets have separate vocabularies
 };
+template <>
+inline constexpr auto k_options<TranslateOptions> = std::array{option<&TranslateOptions::tokens>(keys::tokens)};
 UNROLL_API std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options, std::string_view text,
                                                           const std::string& name, const Metadata& fitted = {});
 UNROLL_API std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options,
