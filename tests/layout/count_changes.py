@@ -62,7 +62,8 @@ KINDS = {
     "config key": {
         path: key(path, path.split(".")[1])
         for path in ("train.max_rollbacks", "train.watch_every", "train.sampling_batches", "train.validation_batches",
-                     "model.temporal_penalty", "data.document_start", "data.carry_state", "run.tensorboard")
+                     "model.temporal_penalty", "data.document_start", "data.carry_state", "run.tensorboard",
+                     "train.min_lr")
     },
     "command": {},  # every one, see commands_of
     "pass": {name: re.compile(rf"\b{name}\b|'{name}\.cc'")

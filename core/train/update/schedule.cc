@@ -61,7 +61,8 @@ double scheduled_lr(const ScheduleOptions& s, double lr, std::int64_t update, st
   const std::int64_t after_warmup = update - 1 - s.warmup;
   const auto span = static_cast<double>(std::max<std::int64_t>(max_updates - s.warmup - s.cooldown, 1));
   const double done = std::min(static_cast<double>(after_warmup) / span, 1.0);
-  const double shaped = lr * find_shape(s.name)(s, {done, after_warmup, plateaus});
+  const double shaped =
+      std::max(lr * find_shape(s.name)(s, {done, after_warmup, plateaus}), std::min(s.min_lr, lr));
   const std::int64_t left = max_updates + 1 - update;
   if (s.cooldown == 0 || left > s.cooldown) return shaped;
   return shaped * between(1, s.final_fraction, static_cast<double>(left) / static_cast<double>(s.cooldown + 1));

@@ -67,6 +67,7 @@ struct ScheduleOptions {
   double final_fraction = 0;  // with a cool-down: of the schedule's lr
   std::int64_t cooldown = 0;
   double factor = 0.5;
+  double min_lr = 0;
   std::int64_t step_every = 1000;
   std::int64_t plateau_patience = 5;
 };
@@ -83,6 +84,9 @@ inline constexpr auto k_options<ScheduleOptions> = std::array{
         {"train.cooldown", from(0), "last updates, in which the learning rate falls linearly", AtResume::free}),
     option<&ScheduleOptions::factor>(
         {"train.lr_factor", between(1e-6, 1), "step, plateau: factor for the learning rate", AtResume::free}),
+    option<&ScheduleOptions::min_lr>(
+        {"train.min_lr", from(0), "lowest learning rate of the schedule between warm-up and cool-down",
+         AtResume::free}),
     option<&ScheduleOptions::step_every>(
         {"train.step_every", from(1), "step: updates between changes", AtResume::free}),
     option<&ScheduleOptions::plateau_patience>(
