@@ -108,22 +108,6 @@ TEST_CASE("fill writes every element and nothing else") {
   }
 }
 
-TEST_CASE("rows of finished sequences keep their state and give zeros; reset rows become zero") {
-  const std::vector<std::int32_t> lengths{3, 0, 5, 4};
-  const auto live = random_values<float>(4 * 7), old = random_values<float>(4 * 7);
-  for (const bool outputs : {false, true}) {
-    const auto got = run_with_every_team(live, [&](const Part& part, float* out) {
-      run_live_rows(lengths.data(), 3, 4, 7 * 4, out, outputs ? nullptr : old.data(), out, part);
-    });
-    for (std::size_t e = 0; e < got.size(); ++e)
-      CHECK(got[e] == (lengths[e / 7] > 3 ? live[e] : outputs ? 0.0f : old[e]));
-  }
-  const std::vector<std::uint8_t> reset{0, 1, 1, 0};
-  const auto got = run_with_every_team(
-      live, [&](const Part& part, float* out) { run_reset_rows(reset.data(), 4, 7 * 4, out, part); });
-  for (std::size_t e = 0; e < got.size(); ++e) CHECK(got[e] == (reset[e / 7] ? 0.0f : live[e]));
-}
-
 TEST_CASE("reductions over any axes agree with a plain loop") {
   for_each_instruction_set([](bool best) {
     for (const Op op : {Op::reduce_sum, Op::reduce_max}) {

@@ -171,13 +171,14 @@ TEST_CASE("dates are read in the notations people use, and written back") {
     const auto date = date_in(text);
     REQUIRE(date);
     CHECK(date_text(date->at, date->form, date->has_time) == text);
-    CHECK(date_form_in(date_form_name(date->form)) == date->form);
   }
   CHECK(date_in("2024-02-29T13:45Z")->at == date_in("2024-02-29 13:45:00")->at);
   for (const char* text : {"2023-02-29", "2024-13-01", "24-01-01", "2024-1-1", "x", "", "2024-01-01 25:00", "1.5"})
     CHECK_FALSE(date_in(text));
-  for (const DateStep step : {DateStep{86400, 0}, {604800, 0}, {900, 0}, {0, 1}, {0, 3}, {0, 12}})
-    CHECK(step_in(step_text(step)) == step);
+  CHECK(step_text({86400, 0}) == "1 day");
+  CHECK(step_text({604800, 0}) == "1 week");
+  CHECK(step_text({900, 0}) == "15 minutes");
+  CHECK(step_text({0, 12}) == "1 year");
   CHECK(step_text({0, 3}) == "3 months");
   const auto at = [](const char* text) { return date_in(text)->at; };
   CHECK(after(at("2024-01-31"), 1, {0, 1}) == at("2024-02-29"));

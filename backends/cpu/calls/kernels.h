@@ -179,13 +179,6 @@ void run_copy(const Copy& copy, const void* src, void* dst, const Part& part);
 // Offsets of slice, pad and concat are added to the pointers by the caller. pad = run_fill of all, sync, run_copy.
 void run_fill(DType dtype, double value, std::int64_t elements, void* dst, const Part& part);
 
-// out row r = live row r where keep[r] > step, else otherwise row r (zeros when null). For scan lengths: states take
-// `otherwise` = the old state, outputs null. out may be live or otherwise.
-void run_live_rows(const std::int32_t* keep, std::int64_t step, std::int64_t rows, std::int64_t row_bytes,
-                   const void* live, const void* otherwise, void* out, const Part& part);
-// Zeroes row r of x where reset[r] is set.
-void run_reset_rows(const std::uint8_t* reset, std::int64_t rows, std::int64_t row_bytes, void* x, const Part& part);
-
 // ---- reductions --------------------------------------------------------------------------------------------------
 
 // reduce_sum and reduce_max of a dense x over any axes. Sums are added in a fixed tree; max of nothing is the lowest

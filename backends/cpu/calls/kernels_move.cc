@@ -183,22 +183,4 @@ void run_fill(DType dtype, double value, Index elements, void* dst, const Part& 
   }
 }
 
-void run_live_rows(const std::int32_t* keep, Index step, Index rows, Index row_bytes, const void* live,
-                   const void* otherwise, void* out, const Part& part) {
-  const Range mine = part.share(rows);
-  const auto size = static_cast<std::size_t>(row_bytes);
-  for (Index r = mine.begin; r < mine.end; ++r) {
-    const void* from = keep[r] > step ? live : otherwise;
-    std::byte* to = static_cast<std::byte*>(out) + r * row_bytes;
-    if (!from) std::memset(to, 0, size);
-    else if (from != out) std::memcpy(to, static_cast<const std::byte*>(from) + r * row_bytes, size);
-  }
-}
-
-void run_reset_rows(const std::uint8_t* reset, Index rows, Index row_bytes, void* x, const Part& part) {
-  const Range mine = part.share(rows);
-  for (Index r = mine.begin; r < mine.end; ++r)
-    if (reset[r]) std::memset(static_cast<std::byte*>(x) + r * row_bytes, 0, static_cast<std::size_t>(row_bytes));
-}
-
 }  // namespace unroll::cpu
