@@ -43,11 +43,7 @@ std::string unit_of_tokens(const RunFolder& run);
 // With the line's error, if it has one.
 void put_json(RowWriter::Json object, const InputLine& line, RowWriter& writer);
 
-// make_X has an overload for texts too.
-template <class TaskOptions, class Made>
-using FromFile = std::shared_ptr<const Made> (*)(const TaskOptions&, std::shared_ptr<const Vfs::Reader>,
-                                                 const std::string&, const Metadata&);
-template <class TaskOptions, class Made, FromFile<TaskOptions, Made> make, auto options_of>
+template <auto make, auto options_of>
 std::shared_ptr<const Task> make_of(const Config& config, const DataPlace& at, const Metadata& fitted) {
   return make(options_of(config, at.folder), data_file(config, at.path), at.path, fitted);
 }

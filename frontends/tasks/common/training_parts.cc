@@ -66,6 +66,8 @@ Value smoothed_cross_entropy(const Scope& scope, Value logits, Value labels, dou
   return loss * (1 - smoothing) + select(real, even * smoothing, scalar_like(even, 0));
 }
 
+DataSource::DataSource(std::string_view text) : file(std::make_shared<HeldText>(text)), in_memory(true) {}
+
 SplitSource split_from_text(std::string text, std::string name) {
   return {std::make_shared<OwnedText>(std::move(text)), std::move(name)};
 }

@@ -240,19 +240,14 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
 
 }  // namespace
 
-std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::string_view text,
-                                          const std::string& name, const Metadata& fitted) {
-  return std::make_shared<DocumentTask>(options, RecordFile(text, name), fitted);
+std::shared_ptr<const Task> make_document(const DocumentOptions& options, DataSource data, const std::string& name,
+                                          const Metadata& fitted) {
+  return std::make_shared<DocumentTask>(options, record_file(data, name, options), fitted);
 }
 
-std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                          const std::string& name, const Metadata& fitted) {
-  return std::make_shared<DocumentTask>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
-}
-
-DataCheck check_data(const DocumentOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
+DataCheck check_data(const DocumentOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
-    RecordFile file = records_at(std::move(from), name, o);
+    RecordFile file = records_at(from.file, name, o);
     PairsReader reader(name, document_format(o), {.max_side = std::size_t{1} << 20});
     c.empty_lines(file, 0, joins_lines(file, reader));
     index_pairs(file, reader);

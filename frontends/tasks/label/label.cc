@@ -186,19 +186,14 @@ class Label : public Task, public SplitRecords, public SplitExamples {
 
 }  // namespace
 
-std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text, const std::string& name,
+std::shared_ptr<const Task> make_label(const LabelOptions& options, DataSource data, const std::string& name,
                                        const Metadata& fitted) {
-  return std::make_shared<Label>(options, RecordFile(text, name), fitted);
+  return std::make_shared<Label>(options, record_file(data, name, options), fitted);
 }
 
-std::shared_ptr<const Task> make_label(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                       const std::string& name, const Metadata& fitted) {
-  return std::make_shared<Label>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
-}
-
-DataCheck check_data(const LabelOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
+DataCheck check_data(const LabelOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
-    RecordFile file = records_at(std::move(from), name, o);
+    RecordFile file = records_at(from.file, name, o);
     c.empty_lines(file, 1);  // one ends a sentence
     index_labeled(file);
     const DataRows data(file, o.validation, o.test, o.split_seed);

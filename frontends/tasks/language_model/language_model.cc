@@ -10,7 +10,6 @@
 
 #include "core/support/text/counted.h"
 #include "frontends/data/batch/streams.h"
-#include "frontends/data/file/held_text.h"
 #include "frontends/data/text/text.h"
 #include "frontends/data/tokens/tokens.h"
 #include "frontends/tasks/common/task_parts.h"
@@ -262,17 +261,11 @@ class LanguageModel : public Task {
 
 }  // namespace
 
-std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options,
-                                                std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                                const Metadata& fitted) {
-  return std::make_shared<LanguageModel>(options, std::move(file), name, fitted);
-}
-
-std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, std::string_view text,
+std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, DataSource data,
                                                 const std::string& name, const Metadata& fitted) {
-  LanguageModelOptions whole = options;
-  whole.memory_limit = 0;  // all is read before this returns
-  return make_language_model(whole, std::make_shared<HeldText>(text), name, fitted);
+  LanguageModelOptions used = options;
+  used.memory_limit = data.memory_limit(options.memory_limit);
+  return std::make_shared<LanguageModel>(used, data.file, name, fitted);
 }
 
 }  // namespace unroll

@@ -68,15 +68,9 @@ std::shared_ptr<const PairTask> summarize_of(const SummarizeOptions& o, RecordFi
 
 }  // namespace
 
-std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options, std::string_view text,
+std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options, DataSource data,
                                                const std::string& name, const Metadata& fitted) {
-  return summarize_of(options, RecordFile(text, name), fitted);
-}
-
-std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options,
-                                               std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                               const Metadata& fitted) {
-  return summarize_of(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
+  return summarize_of(options, record_file(data, name, options), fitted);
 }
 
 }  // namespace unroll

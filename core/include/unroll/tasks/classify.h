@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -38,21 +39,14 @@ inline constexpr auto k_options<ClassifyOptions> = std::array{
     option<&ClassifyOptions::label>(keys::label),
     option<&ClassifyOptions::label_smoothing>(keys::label_smoothing),
 };
-UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::string_view csv,
+UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, DataSource data,
                                                      const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options,
-                                                     std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                                     const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const ClassifyOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const ClassifyOptions& options, DataSource data, const std::string& name);
 
 // Classes of sequences, from a `classify` task. Bidirectional models and every pooling are supported.
 class UNROLL_API Classifier {
  public:
   Classifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Classifier();
-  Classifier(Classifier&&) noexcept;
-  Classifier& operator=(Classifier&&) noexcept;
 
   const std::vector<std::string>& labels() const;
   std::int64_t steps() const;  // T
@@ -66,7 +60,7 @@ class UNROLL_API Classifier {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

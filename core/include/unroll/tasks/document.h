@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -40,21 +41,14 @@ inline constexpr auto k_options<DocumentOptions> = std::array{
     option<&DocumentOptions::separator>(keys::separator),
     option<&DocumentOptions::pooling>(keys::pooling),
 };
-UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::string_view text,
+UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options, DataSource data,
                                                      const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options,
-                                                     std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                                     const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const DocumentOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const DocumentOptions& options, DataSource data, const std::string& name);
 
 // Labels for documents, from a `document` task.
 class UNROLL_API DocumentReader {
  public:
   DocumentReader(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~DocumentReader();
-  DocumentReader(DocumentReader&&) noexcept;
-  DocumentReader& operator=(DocumentReader&&) noexcept;
 
   struct Result {
     std::vector<ScoredLabel> labels;       // the most probable first; none for a text without a word
@@ -73,7 +67,7 @@ class UNROLL_API DocumentReader {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

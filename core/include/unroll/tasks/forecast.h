@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -81,21 +82,14 @@ inline constexpr auto k_options<ForecastOptions> = std::array{
     option<&ForecastOptions::test>(keys::test),
     option<&ForecastOptions::batch>(keys::batch),
 };
-UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::string_view csv,
+UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, DataSource data,
                                                      const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options,
-                                                     std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                                     const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const ForecastOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const ForecastOptions& options, DataSource data, const std::string& name);
 
 // The next values of S series, from a `forecast` task, in the units of the columns.
 class UNROLL_API Forecaster {
  public:
   Forecaster(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Forecaster();
-  Forecaster(Forecaster&&) noexcept;
-  Forecaster& operator=(Forecaster&&) noexcept;
 
   const std::vector<std::string>& columns() const;  // S; "" for the only one of a model that does not name it
   std::int64_t horizon() const;  // steps that the model forecasts at once
@@ -107,7 +101,7 @@ class UNROLL_API Forecaster {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -33,20 +34,14 @@ inline constexpr auto k_options<LabelOptions> = std::array{
         {"model.output", one_of("softmax|crf"),
          "softmax: independent labels; crf: a conditional random field over the sentence"}),
 };
-UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text,
-                                                  const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                                  const std::string& name, const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, DataSource data, const std::string& name,
+                                                  const Metadata& fitted = {});
+UNROLL_API DataCheck check_data(const LabelOptions& options, DataSource data, const std::string& name);
 
 // Labels for the tokens of a sentence, from a `label` task.
 class UNROLL_API Labeler {
  public:
   Labeler(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Labeler();
-  Labeler(Labeler&&) noexcept;
-  Labeler& operator=(Labeler&&) noexcept;
 
   using Sentence = std::vector<std::string>;
   struct Result {
@@ -64,7 +59,7 @@ class UNROLL_API Labeler {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -66,22 +67,15 @@ inline constexpr auto k_options<LanguageModelOptions> = std::array{
         {"train.evaluation_batch", between(1, 1e5), "streams into which the evaluation text is divided"}),
     option<&LanguageModelOptions::label_smoothing>(keys::label_smoothing),
 };
-UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, std::string_view text,
+UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, DataSource data,
                                                            const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options,
-                                                           std::shared_ptr<const Vfs::Reader> file,
-                                                           const std::string& name, const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const LanguageModelOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const LanguageModelOptions& options, DataSource data, const std::string& name);
 
 // The probability of lines of text under a language model. Each line is read on its own after a line break, or after
 // the model's document start; where the vocabulary has neither, its first token is not scored.
 class UNROLL_API TextScorer {
  public:
   TextScorer(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~TextScorer();
-  TextScorer(TextScorer&&) noexcept;
-  TextScorer& operator=(TextScorer&&) noexcept;
 
   struct Result {
     std::int64_t tokens = 0, unknown = 0;
@@ -96,7 +90,7 @@ class UNROLL_API TextScorer {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 // The tokens of a text that the vocabulary of a language model lacks, each once.

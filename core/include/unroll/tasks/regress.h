@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -30,21 +31,14 @@ inline constexpr auto k_options<RegressOptions> = std::array{
     option<&RegressOptions::targets>(
         {"data.targets", any_value, "target columns by name or number; empty: the last column"}),
 };
-UNROLL_API std::shared_ptr<const Task> make_regress(const RegressOptions& options, std::string_view csv,
+UNROLL_API std::shared_ptr<const Task> make_regress(const RegressOptions& options, DataSource data,
                                                     const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const Task> make_regress(const RegressOptions& options,
-                                                    std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                                    const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const RegressOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const RegressOptions& options, DataSource data, const std::string& name);
 
 // Numbers for rows, from a `regress` task.
 class UNROLL_API Regressor {
  public:
   Regressor(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Regressor();
-  Regressor(Regressor&&) noexcept;
-  Regressor& operator=(Regressor&&) noexcept;
 
   const std::vector<std::string>& targets() const;  // K column names
   using Row = std::vector<double>;  // as of a Classifier
@@ -54,7 +48,7 @@ class UNROLL_API Regressor {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

@@ -3,6 +3,7 @@
 // predictions are made of. unroll/tasks.h has the tasks.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -32,6 +33,18 @@ struct SplitSource {
   std::string name = {};                         // of the file, for messages
 };
 UNROLL_API SplitSource split_from_text(std::string text, std::string name);
+
+// The data of a task: a file, or a text in memory, of which nothing is read after the function has returned.
+struct UNROLL_API DataSource {
+  template <std::convertible_to<std::shared_ptr<const Vfs::Reader>> File>
+  DataSource(File file_) : file(std::move(file_)) {}
+  template <std::convertible_to<std::string_view> Text>
+  DataSource(const Text& text) : DataSource(std::string_view(text)) {}
+  DataSource(std::string_view text);
+  std::shared_ptr<const Vfs::Reader> file;
+  bool in_memory = false;
+  std::size_t memory_limit(std::size_t of_files) const { return in_memory ? 0 : of_files; }
+};
 
 // Keys that several structs below and in the headers of the tasks have a field for.
 namespace keys {
@@ -231,12 +244,6 @@ class UNROLL_API PairTask : public Task {
   };
   virtual void for_each_pair(Split split, const std::function<void(const Pair&)>& take) const = 0;
 };
-
-// The findings of a check of a text in memory.
-template <class TaskOptions>
-DataCheck check_data(const TaskOptions& options, std::string_view text, const std::string& name) {
-  return check_data(options, split_from_text(std::string(text), name).file, name);
-}
 
 struct ScoredLabel {
   std::string label;

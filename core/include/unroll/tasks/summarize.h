@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -61,22 +62,15 @@ inline constexpr auto k_options<SummarizeOptions> = std::array{
     option<&SummarizeOptions::shared_embedding>(
         {"model.shared_embedding", any_value, "encoder and decoder share one embedding"}),
 };
-UNROLL_API std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options, std::string_view text,
+UNROLL_API std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options, DataSource data,
                                                           const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options,
-                                                          std::shared_ptr<const Vfs::Reader> file,
-                                                          const std::string& name, const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const SummarizeOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const SummarizeOptions& options, DataSource data, const std::string& name);
 
 // Summaries of texts, from a `summarize` task. Words of the source that the vocabulary lacks can be copied; the unknown
 // token is never written.
 class UNROLL_API Summarizer {
  public:
   Summarizer(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Summarizer();
-  Summarizer(Summarizer&&) noexcept;
-  Summarizer& operator=(Summarizer&&) noexcept;
 
   using Summary = ScoredText;
   struct Result {
@@ -93,7 +87,7 @@ class UNROLL_API Summarizer {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll
