@@ -162,8 +162,8 @@ void check_text_cells(const std::vector<TextCell>& cells) {
   }
 }
 
-// Options that only some cells have.
 void check_model(const RecurrentModelOptions& o) {
+  check_options(o, "recurrent_model");
   check_text_cells(o.cells);
   const auto only = [&](bool given, const char* key, const char* cell) {
     if (given && o.cell != cell)
@@ -174,8 +174,6 @@ void check_model(const RecurrentModelOptions& o) {
   only(o.forget_bias != 0, "forget_bias", "lstm");
   only(!o.reset_after, "reset_after", "gru");
   only(o.nonlinearity != "tanh", "nonlinearity", "rnn");
-  if (o.nonlinearity != "tanh" && o.nonlinearity != "relu")
-    refuse("nonlinearity must be tanh or relu; got '" + o.nonlinearity + "'");
   if (!find_built_in(o.cell) && !o.bias)
     refuse("bias = false is for rnn, gru and lstm; cell '" + o.cell + "' sets its own parameters");
   if (!find_built_in(o.cell) && init_of(o.init) != RecurrentInit::pytorch)
@@ -183,13 +181,7 @@ void check_model(const RecurrentModelOptions& o) {
   if (!find_built_in(o.cell) && (o.recurrent_dropout != 0 || o.weight_drop != 0))
     refuse("recurrent_dropout and weight_drop are for rnn, gru and lstm; cell '" + o.cell + "' has its own equations",
            "Write dropout(...) into the cell");
-  if (o.hidden < 1 || o.layers < 1) refuse("hidden and layers must be at least 1");
-  if (o.projection < 0 || o.projection >= o.hidden) {
-    if (o.projection != 0) refuse("projection must be below hidden; got " + std::to_string(o.projection));
-  }
-  for (const double rate : {o.dropout, o.recurrent_dropout, o.weight_drop})
-    if (!(rate >= 0 && rate < 1))
-      refuse("dropout, recurrent_dropout and weight_drop must be in [0,1); got " + std::to_string(rate));
+  if (o.projection >= o.hidden) refuse("projection must be below hidden; got " + std::to_string(o.projection));
 }
 
 RecurrentLayerOptions layer_options(const RecurrentModelOptions& o) {

@@ -19,7 +19,6 @@ using namespace unroll;
 
 void check_steps(Moment from, Moment to) {
   for (const DateStep step : {DateStep{86400, 0}, {60, 0}, {0, 1}, {0, 12}}) {
-    if (step_in(step_text(step)) != step) std::abort();
     const auto n = steps_between(from, to, step);
     if (!n || *n < 0) continue;
     if (step.months == 0 && after(from, *n, step) != to) std::abort();

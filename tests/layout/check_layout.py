@@ -32,7 +32,8 @@ CORE_MAY_INCLUDE = {
 # The room that implements each public header; unroll.h has them all. A header may include those of its own room and of
 # the rooms before it.
 PUBLIC_ROOMS = {
-    "support": "error detail/export detail/op_table.def plan/trace result tensor types vfs",
+    "support": "error detail/export detail/hidden_state detail/op_table.def detail/option plan/trace result tensor "
+               "types vfs",
     "io": "safetensors",
     "parallel": "communicator",
     "ir": "graph graph/attributes graph/op graph/value ops ops/recurrent ops/scan plan/cell_equations "

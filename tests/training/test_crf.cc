@@ -215,7 +215,7 @@ TEST_CASE("a labeler with a field: padding changes nothing, metrics are those of
 TEST_CASE("an output of another name, and smoothed labels of a field, are refused") {
   LabelOptions o = crf_options();
   o.output = "crv";
-  CHECK_THROWS_WITH_AS(make_label(o, cycles(), "t"), doctest::Contains("softmax or crf"), Error);
+  CHECK_THROWS_WITH_AS(make_label(o, cycles(), "t"), doctest::Contains("Use one of softmax|crf"), Error);
   o.output = "crf";
   o.label_smoothing = 0.1;
   CHECK_THROWS_WITH_AS(make_label(o, cycles(), "t"), doctest::Contains("Set label_smoothing = 0"), Error);

@@ -171,13 +171,14 @@ TEST_CASE("dates are read in the notations people use, and written back") {
     const auto date = date_in(text);
     REQUIRE(date);
     CHECK(date_text(date->at, date->form, date->has_time) == text);
-    CHECK(date_form_in(date_form_name(date->form)) == date->form);
   }
   CHECK(date_in("2024-02-29T13:45Z")->at == date_in("2024-02-29 13:45:00")->at);
   for (const char* text : {"2023-02-29", "2024-13-01", "24-01-01", "2024-1-1", "x", "", "2024-01-01 25:00", "1.5"})
     CHECK_FALSE(date_in(text));
-  for (const DateStep step : {DateStep{86400, 0}, {604800, 0}, {900, 0}, {0, 1}, {0, 3}, {0, 12}})
-    CHECK(step_in(step_text(step)) == step);
+  CHECK(step_text({86400, 0}) == "1 day");
+  CHECK(step_text({604800, 0}) == "1 week");
+  CHECK(step_text({900, 0}) == "15 minutes");
+  CHECK(step_text({0, 12}) == "1 year");
   CHECK(step_text({0, 3}) == "3 months");
   const auto at = [](const char* text) { return date_in(text)->at; };
   CHECK(after(at("2024-01-31"), 1, {0, 1}) == at("2024-02-29"));
@@ -257,7 +258,7 @@ TEST_CASE("a header that is said to be there is no row, and one that is said not
   CHECK(make_classify(o, csv, "f")->metadata().at("columns") == "2019\n2020\n");
   o.header = "auto";
   CHECK(make_classify(o, csv, "f")->metadata().at("labels") == "a\nb\nkind\n");
-  CHECK_REFUSED((o.header = "maybe", make_classify(o, csv, "f")), "auto, yes or no");
+  CHECK_REFUSED((o.header = "maybe", make_classify(o, csv, "f")), "Use one of auto|yes|no");
 }
 
 TEST_CASE("train, validation and test are apart for every task, and sum up to the data") {

@@ -101,6 +101,20 @@ TEST_CASE("the learning rate warms up, then follows its shape, then cools down")
   CHECK(scheduled_lr(cooled, 1, 10, 10) == doctest::Approx(0.2));
 }
 
+TEST_CASE("a schedule stays above its lowest learning rate, and a lower rate of the run stays as it is") {
+  const ScheduleOptions step{
+      .name = "step", .warmup = 2, .cooldown = 4, .factor = 0.1, .min_lr = 0.05, .step_every = 3};
+  CHECK(scheduled_lr(step, 1, 1, 100) == 0.5);
+  CHECK(scheduled_lr(step, 1, 6, 100) == doctest::Approx(0.1));
+  CHECK(scheduled_lr(step, 1, 9, 100) == 0.05);
+  CHECK(scheduled_lr(step, 1, 96, 100) == 0.05);
+  CHECK(scheduled_lr(step, 1, 100, 100) == doctest::Approx(0.01));
+  CHECK(scheduled_lr(step, 0.01, 6, 100) == 0.01);
+  const ScheduleOptions plateau{.name = "plateau", .factor = 0.5, .min_lr = 0.3};
+  CHECK(scheduled_lr(plateau, 1, 1, 10, 1) == 0.5);
+  CHECK(scheduled_lr(plateau, 1, 1, 10, 2) == 0.3);
+}
+
 TEST_CASE("a plateau of validations multiplies the learning rate, and a resumed run remembers it") {
   const ScheduleOptions s{.name = "plateau", .factor = 0.5, .plateau_patience = 2};
   PlateauState state;

@@ -433,7 +433,7 @@ TEST_CASE("options of regularisation that a cell does not have are refused") {
   };
   refused([](auto& o) { o.cell = "mgu", o.weight_drop = 0.1; }, "are for rnn, gru and lstm");
   refused([](auto& o) { o.cell = "rnn", o.recurrent_dropout = 0.1; }, "needs variational = true");
-  refused([](auto& o) { o.recurrent_dropout = 1; }, "must be in [0,1)");
-  refused([](auto& o) { o.stack = "dense"; }, "plain, residual or highway");
-  refused([](auto& o) { o.activation_penalty = -1; }, "must not be negative");
+  refused([](auto& o) { o.recurrent_dropout = 1; }, "must lie between 0 and 0.99");
+  refused([](auto& o) { o.stack = "dense"; }, "Use one of plain|residual|highway");
+  refused([](auto& o) { o.activation_penalty = -1; }, "model.activation_penalty is -1");
 }

@@ -131,7 +131,7 @@ TEST_CASE("scheduled sampling reads what the network predicts, all of it at 1, n
     CHECK(loss(0.5) != loss(1));
     CHECK(loss(0.8, "linear", 4) == loss(0.4));  // the key of batch 2, from 0
     CHECK_THROWS_WITH_AS(loss(0.5, "cosine"), doctest::Contains("inverse-sigmoid"), Error);
-    CHECK_THROWS_WITH_AS(loss(2), doctest::Contains("scheduled_sampling must be in [0,1]"), Error);
+    CHECK_THROWS_WITH_AS(loss(2), doctest::Contains("train.scheduled_sampling is 2. It must"), Error);
   }
 }
 
@@ -275,8 +275,8 @@ TEST_CASE("bad pairs and options are refused with the line or the rule") {
   };
   refuses_option([](auto& other) { other.tokens = "syllables"; }, "bpe");
   refuses_option([](auto& other) { other.source_tokens = 0; }, "source_tokens");
-  refuses_option([](auto& other) { other.chunk = -1; }, "chunk must be at least 0");
-  refuses_option([](auto& other) { other.embedding = 0; }, "embedding must be at least 1");
+  refuses_option([](auto& other) { other.chunk = -1; }, "model.chunk is -1");
+  refuses_option([](auto& other) { other.embedding = 0; }, "model.embedding is 0");
   refuses_option([](auto& other) { other.coverage_weight = -1; }, "coverage_weight");
   refuses_option([](auto& other) { other.label_smoothing = 1; }, "label_smoothing");
   refuses_option([](auto& other) { other.model.cell = "lsmt"; }, "unknown cell");

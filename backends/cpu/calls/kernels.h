@@ -179,7 +179,6 @@ void run_copy(const Copy& copy, const void* src, void* dst, const Part& part);
 // Offsets of slice, pad and concat are added to the pointers by the caller. pad = run_fill of all, sync, run_copy.
 void run_fill(DType dtype, double value, std::int64_t elements, void* dst, const Part& part);
 
-
 // ---- reductions --------------------------------------------------------------------------------------------------
 
 // reduce_sum and reduce_max of a dense x over any axes. Sums are added in a fixed tree; max of nothing is the lowest

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/result.h"
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
@@ -34,9 +35,6 @@ class UNROLL_API Trainer {
   Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options);
   static Result<Trainer> try_create(std::shared_ptr<const Task> task, Backend& backend,
                                     TrainerOptions options) noexcept;
-  ~Trainer();
-  Trainer(Trainer&&) noexcept;
-  Trainer& operator=(Trainer&&) noexcept;
 
   // Trains until max_updates, a limit, or until stop() returns true; stop() is called between updates. Saves, then
   // returns. Throws Error(numeric) when on_bad stops the run, and Error(storage) at the end when the last save failed.
@@ -70,7 +68,7 @@ class UNROLL_API Trainer {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

@@ -9,6 +9,8 @@
 #include "unroll/data/dataset.h"
 #include "unroll/data/text_scores.h"
 #include "unroll/detail/export.h"
+#include "unroll/detail/hidden_state.h"
+#include "unroll/detail/option.h"
 #include "unroll/error.h"
 #include "unroll/graph.h"
 #include "unroll/graph/attributes.h"

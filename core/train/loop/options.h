@@ -8,7 +8,7 @@
 namespace unroll {
 
 // Throws Error(usage) on numbers out of range and on options that exclude each other.
-void check_options(const TrainerOptions& options);
+void check_training(const TrainerOptions& options);
 // For tools that need updates alone: no files, resume, validations, statistics, early stopping, estimate or time limit.
 UNROLL_API TrainerOptions updates_alone(TrainerOptions options);
 // How the graphs of a run are planned.

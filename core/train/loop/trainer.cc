@@ -32,7 +32,7 @@ constexpr int k_max_replays = 3;
 bool due(std::int64_t update, std::int64_t every) { return every > 0 && update % every == 0; }
 
 TrainerOptions checked(TrainerOptions o) {
-  check_options(o);
+  check_training(o);
   return o;
 }
 
@@ -170,8 +170,7 @@ void Trainer::State::roll_back(std::int64_t from) {
 }
 
 Trainer::Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options)
-    : state_(std::make_unique<State>(std::move(task), backend, std::move(options))) {}
-Trainer::~Trainer() = default;
+    : state_(hidden_state<State>(std::move(task), backend, std::move(options))) {}
 
 TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, const std::function<bool()>& stop) {
   State& s = *state_;
@@ -234,8 +233,6 @@ Result<Trainer> Trainer::try_create(std::shared_ptr<const Task> task, Backend& b
                                     TrainerOptions options) noexcept {
   return attempt([&] { return Trainer(std::move(task), backend, std::move(options)); });
 }
-Trainer::Trainer(Trainer&&) noexcept = default;
-Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 EvaluateResult Trainer::evaluate(Split split) { return state_->model.evaluate(split, 0, 0, /*counts=*/true); }
 TensorMap Trainer::parameters() const { return state_->model.averages(); }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/update/clip.h"
 
-#include <cmath>
 #include <numeric>
-#include <string>
 
-#include "unroll/error.h"
 #include "unroll/ops.h"
 
 namespace unroll {
@@ -27,15 +24,6 @@ Value adaptive(Value gradient, Value parameter, double limit) {
 }
 
 }  // namespace
-
-void check_clip(const ClipOptions& o) {
-  const std::pair<const char*, double> numbers[] = {
-      {"clip.value", o.value}, {"clip.adaptive", o.adaptive}, {"clip.norm", o.norm}};
-  for (const auto& [name, value] : numbers)
-    if (!(value >= 0 && std::isfinite(value)))
-      throw Error(ErrorKind::usage, "trainer",
-                  std::string(name) + " must not be negative; got " + std::to_string(value), "0 turns it off");
-}
 
 Value global_norm(std::span<const Value> gradients) {
   Value total;

@@ -42,24 +42,11 @@ const OptimizerRow& find_optimizer(const std::string& name) {
   throw Error(ErrorKind::usage, "optimizer", "unknown optimizer '" + name + "'", known_names(name, known));
 }
 
-void check(const OptimizerOptions& o) {
-  const auto require = [](bool ok, const char* rule, double value) {
-    if (!ok) throw Error(ErrorKind::usage, "optimizer", std::string(rule) + "; got " + std::to_string(value));
-  };
-  require(o.lr > 0 && std::isfinite(o.lr), "lr must be positive", o.lr);
-  require(o.momentum >= 0 && o.momentum < 1, "momentum must be in [0,1)", o.momentum);
-  require(o.beta1 >= 0 && o.beta1 < 1, "beta1 must be in [0,1)", o.beta1);
-  require(o.beta2 >= 0 && o.beta2 < 1, "beta2 must be in [0,1)", o.beta2);
-  require(o.alpha >= 0 && o.alpha < 1, "alpha must be in [0,1)", o.alpha);
-  require(o.epsilon > 0 && std::isfinite(o.epsilon), "epsilon must be positive", o.epsilon);
-  require(o.weight_decay >= 0 && std::isfinite(o.weight_decay), "weight_decay must not be negative", o.weight_decay);
-}
-
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerOptions& o) : options_(o) {
+  check_options(o, "optimizer");
   const OptimizerRow& row = find_optimizer(o.name);
-  check(o);
   op_ = row.op;
   for (const std::string& input : row.inputs) {
     if (input == "momentum" && o.momentum == 0) continue;
@@ -144,7 +131,7 @@ std::vector<ParameterRule> parameter_rules(const OptimizerOptions& optimizer, st
 
 TrainingStep append_training_step(Scope scope, Value loss, const OptimizerOptions& options, const ClipOptions& clip) {
   const Optimizer optimizer(options);
-  check_clip(clip);
+  check_options(clip, "trainer");
   const std::vector<ParameterSpec> specs = scope.parameters();
   const std::vector<ParameterRule> rules = parameter_rules(options, {}, specs);
   Graph& graph = scope.graph();

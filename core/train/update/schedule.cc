@@ -5,9 +5,8 @@
 #include <array>
 #include <cmath>
 #include <numbers>
-
-#include "core/support/text/nearest_name.h"
-#include "unroll/error.h"
+#include <string_view>
+#include <utility>
 
 namespace unroll {
 
@@ -54,28 +53,7 @@ ShapeOfSchedule find_shape(std::string_view name) {
   return nullptr;
 }
 
-void check_name(const std::string& name) {
-  if (find_shape(name)) return;
-  std::vector<std::string_view> known;
-  for (const auto& [word, shape] : k_shapes) known.push_back(word);
-  throw Error(ErrorKind::usage, "schedule", "unknown schedule '" + name + "'", known_names(name, known));
-}
-
 }  // namespace
-
-void check_schedule(const ScheduleOptions& s) {
-  check_name(s.name);
-  const auto require = [](bool ok, const char* rule, const std::string& value) {
-    if (!ok) throw Error(ErrorKind::usage, "schedule", std::string(rule) + "; got " + value);
-  };
-  require(s.warmup >= 0, "warmup must not be negative", std::to_string(s.warmup));
-  require(s.cooldown >= 0, "cooldown must not be negative", std::to_string(s.cooldown));
-  require(s.final_fraction >= 0 && s.final_fraction <= 1, "final_fraction must be in [0,1]",
-          std::to_string(s.final_fraction));
-  require(s.factor > 0 && s.factor <= 1, "factor must be in (0,1]", std::to_string(s.factor));
-  require(s.step_every > 0, "step_every must be positive", std::to_string(s.step_every));
-  require(s.plateau_patience > 0, "plateau_patience must be positive", std::to_string(s.plateau_patience));
-}
 
 double scheduled_lr(const ScheduleOptions& s, double lr, std::int64_t update, std::int64_t max_updates,
                     std::int64_t plateaus) {
@@ -83,7 +61,8 @@ double scheduled_lr(const ScheduleOptions& s, double lr, std::int64_t update, st
   const std::int64_t after_warmup = update - 1 - s.warmup;
   const auto span = static_cast<double>(std::max<std::int64_t>(max_updates - s.warmup - s.cooldown, 1));
   const double done = std::min(static_cast<double>(after_warmup) / span, 1.0);
-  const double shaped = lr * find_shape(s.name)(s, {done, after_warmup, plateaus});
+  const double shaped =
+      std::max(lr * find_shape(s.name)(s, {done, after_warmup, plateaus}), std::min(s.min_lr, lr));
   const std::int64_t left = max_updates + 1 - update;
   if (s.cooldown == 0 || left > s.cooldown) return shaped;
   return shaped * between(1, s.final_fraction, static_cast<double>(left) / static_cast<double>(s.cooldown + 1));

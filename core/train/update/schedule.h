@@ -7,7 +7,6 @@
 namespace unroll {
 
 // Throws Error(usage) on an unknown name, with the nearest known one, and on a number out of range.
-void check_schedule(const ScheduleOptions& schedule);
 
 // Learning rate of `update` (from 1) of `max_updates`. `plateaus`: how many there have been.
 double scheduled_lr(const ScheduleOptions& schedule, double lr, std::int64_t update, std::int64_t max_updates,

@@ -5,9 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "core/support/text/nearest_name.h"
 #include "frontends/cli/config/toml_reader.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
@@ -15,22 +13,10 @@
 namespace unroll::cli {
 namespace {
 
-constexpr std::size_t k_longest_typo = 256;  // a distance costs |a| * |b|
 constexpr std::string_view k_command_line = "--";  // origins that start like this are options
 
 ErrorKind kind_of(std::string_view origin) {
   return origin.starts_with(k_command_line) ? ErrorKind::usage : ErrorKind::input_file;
-}
-
-// "a|b" as words.
-std::vector<std::string_view> choices_in(std::string_view text) {
-  std::vector<std::string_view> choices;
-  while (true) {
-    const auto bar = text.find('|');
-    choices.push_back(text.substr(0, bar));
-    if (bar == std::string_view::npos) return choices;
-    text.remove_prefix(bar + 1);
-  }
 }
 
 std::string example_of(const KeySpec& key) {
@@ -59,23 +45,12 @@ bool convert(const TomlValue& from, KeyType type, ConfigValue& to) {
 }
 
 void check_range(const KeySpec& key, const ConfigValue& value, const std::string& origin) {
-  if (key.type == KeyType::text) {
-    const auto& word = std::get<std::string>(value);
-    if (key.allowed.choices.empty()) return;
-    const std::vector<std::string_view> choices = choices_in(key.allowed.choices);
-    if (std::find(choices.begin(), choices.end(), word) != choices.end()) return;
-    const std::string_view near = nearest_name(word.substr(0, k_longest_typo), choices);
-    const std::string hint = near.empty() ? "" : fmt::format("Did you mean {}? ", near);
-    throw Error(kind_of(origin), origin, fmt::format("{} is {}", key.path, toml_text(value)),
-                fmt::format("{}Use one of {}", hint, key.allowed.choices));
-  }
-  if (key.type == KeyType::boolean || key.type == KeyType::texts) return;
-  if (key.type == KeyType::number_or_text && std::holds_alternative<std::string>(value)) return;
-  const double number =
-      key.type == KeyType::integer ? static_cast<double>(std::get<std::int64_t>(value)) : std::get<double>(value);
-  if (std::isfinite(number) && number >= key.allowed.lowest && number <= key.allowed.highest) return;
-  throw Error(kind_of(origin), origin, fmt::format("{} is {}", key.path, toml_text(value)),
-              fmt::format("It must lie between {} and {}", key.allowed.lowest, key.allowed.highest));
+  constexpr std::int64_t k_largest = 1'000'000'000'000'000;  // sums of a few such numbers do not overflow
+  std::string rule = broken_rule(key.allowed, value);
+  if (const auto* integer = std::get_if<std::int64_t>(&value); integer && *integer > k_largest && rule.empty())
+    rule = fmt::format("It must be at most {}", k_largest);
+  if (rule.empty()) return;
+  throw Error(kind_of(origin), origin, fmt::format("{} is {}", key.path, toml_text(value)), rule);
 }
 
 // "a,b" as a shell passes it.
@@ -116,8 +91,8 @@ void Config::set(std::string_view path, ConfigValue value, std::string origin) {
 
 void Config::fill_fields(const void* owner, void* options) const {
   for (const KeySpec& key : config_schema())
-    for (const Field& field : key.fields)
-      if (field.owner == owner) field.set(options, value(key.path));
+    for (const KeyField& field : key.fields)
+      if (field.owner == owner) field.option->set(options, value(key.path), key.allowed.words);
 }
 
 void Config::apply_toml(std::string_view text, const std::string& name) {
@@ -202,9 +177,9 @@ std::string Config::toml(unsigned uses) const {
       out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section);
     }
     const std::string line = fmt::format("{} = {}", key.path.substr(dot + 1), toml_text(entry(key.path).value));
-    std::string_view choices = key.allowed.choices;
-    if (choices.ends_with('|')) choices.remove_suffix(1);  // the last one is empty
-    out += fmt::format("{:<32}# {}{}\n", line, key.doc, choices.empty() ? "" : fmt::format(" ({})", choices));
+    std::string_view words = key.allowed.words;
+    if (words.ends_with('|')) words.remove_suffix(1);  // the last one is empty
+    out += fmt::format("{:<32}# {}{}\n", line, key.meaning, words.empty() ? "" : fmt::format(" ({})", words));
   }
   out += tables_toml(uses);
   return out;

@@ -35,7 +35,7 @@ class Config {
   const std::vector<std::string>& texts(std::string_view path) const { return get<std::vector<std::string>>(path); }
   std::vector<TextCell> cells() const;  // the tables [cells.NAME], checked
   std::vector<ParameterGroup> groups() const;  // the tables [groups.NAME], in the order of the file
-  // Sets the fields of the library's options that keys name (fields.h). Fields of a base class are those of the base.
+  // Sets the fields of the library's options that have a key. Fields of a base class are those of the base.
   template <class Options>
   void fill(Options& options) const {
     fill_fields(&k_owner<Options>, &options);

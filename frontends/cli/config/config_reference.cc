@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -34,9 +35,9 @@ std::string uses_text(unsigned uses) {
 }
 
 std::string range_text(const KeySpec& key) {
-  if (!key.allowed.choices.empty()) {
+  if (!key.allowed.words.empty()) {
     std::string words = "`";
-    for (const char c : key.allowed.choices) words += c == '|' ? std::string("`, `") : std::string(1, c);
+    for (const char c : key.allowed.words) words += c == '|' ? std::string("`, `") : std::string(1, c);
     words += "`";
     return words.ends_with(", ``") ? words.substr(0, words.size() - 4) + " or empty" : words;
   }
@@ -44,7 +45,7 @@ std::string range_text(const KeySpec& key) {
   if (key.type == KeyType::text || key.type == KeyType::texts) return "text";
   if (key.type == KeyType::number_or_text)
     return fmt::format("{} … {}, or a file", key.allowed.lowest, key.allowed.highest);
-  if (key.allowed.highest == k_unbounded) return fmt::format("from {}", key.allowed.lowest);
+  if (std::isinf(key.allowed.highest)) return fmt::format("from {}", key.allowed.lowest);
   return fmt::format("{} … {}", key.allowed.lowest, key.allowed.highest);
 }
 
@@ -82,7 +83,7 @@ std::string config_reference() {
       section = of;
     }
     text += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", leaf(key.path), key_type_name(key.type),
-                        defaults_text(key), range_text(key), uses_text(key.uses), key.doc);
+                        defaults_text(key), range_text(key), uses_text(key.uses), key.meaning);
   }
   for (const auto& [table, doc] : k_table_docs) {
     text += fmt::format("\n## [{}.NAME]\n\n{}\n| key | type | meaning |\n|---|---|---|\n", table, doc);

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <vector>
 
 #include "core/support/text/nearest_name.h"
@@ -54,31 +52,9 @@ std::string nearest_key(std::string_view path) {
   return std::string(best);
 }
 
-ConfigValue default_value(const KeySpec& key, unsigned uses) {
-  const std::string_view text = key.fallback;
-  if (text.empty()) {
-    const auto read = std::ranges::find_if(key.fields, [&](const Field& field) { return field.readers & uses; });
-    return (read == key.fields.end() ? key.fields[0] : *read).fallback(uses);
-  }
-  switch (key.type) {
-    case KeyType::boolean:
-      return text == "true";
-    case KeyType::text:
-      return std::string(text.substr(1, text.size() - 2));
-    case KeyType::texts:
-      return std::vector<std::string>{};
-    case KeyType::integer: {
-      std::int64_t value = 0;
-      std::from_chars(text.data(), text.data() + text.size(), value);
-      return value;
-    }
-    case KeyType::number:
-    case KeyType::number_or_text:
-      break;
-  }
-  double value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
+const ConfigValue& default_value(const KeySpec& key, unsigned uses) {
+  const auto own = key.own.find(uses);
+  return own == key.own.end() ? key.fallback : own->second;
 }
 
 namespace {

@@ -12,20 +12,6 @@
 #include "unroll/error.h"
 
 namespace unroll::cli {
-namespace {
-
-Average average_kind(const std::string& word) {
-  if (word == "ema") return Average::ema;
-  return word == "mean" ? Average::mean : Average::none;
-}
-
-OnBad on_bad(const std::string& word) {
-  if (word == "stop") return OnBad::stop;
-  return word == "rollback" ? OnBad::rollback : OnBad::skip;
-}
-
-}  // namespace
-
 RecurrentModelOptions model_options(const Config& c) {
   RecurrentModelOptions options;
   c.fill(options);
@@ -85,12 +71,14 @@ DataCheck check_task_data(const Config& config, const std::string& folder) {
 
 TrainerOptions trainer_options(const Config& c) {
   TrainerOptions t;
+  c.fill(t.optimizer);
+  c.fill(t.schedule);
+  c.fill(t.clip);
+  c.fill(t.average);
+  c.fill(t.loss_scale);
   c.fill(t);
   t.groups = c.groups();
-  t.average.kind = average_kind(c.text("train.average"));
-  t.precision = precision_from_name(c.text("train.precision"));
   t.memory_limit = bytes_of("run.memory_limit", c.text("run.memory_limit"));
-  t.on_bad = on_bad(c.text("train.on_bad"));
   return t;
 }
 

@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "unroll/tasks.h"
@@ -40,14 +39,6 @@ enum Uses : unsigned {
   k_trained = k_tensors - 1,
   k_every = k_trained | k_tensors,
 };
-
-// The tasks whose options have the fields of `Owner`: that are it, or derive from it.
-template <class Owner>
-inline constexpr unsigned k_readers = 0
-#define UNROLL_TASK(name, Title, word) | (std::is_base_of_v<Owner, Title##Options> ? k_##name : 0u)
-    UNROLL_TASKS(UNROLL_TASK)
-#undef UNROLL_TASK
-    ;
 
 // Where the data of a task are.
 struct DataPlace {

@@ -81,7 +81,7 @@ const TaskRow classify_row = {
                sample_patterns,
                {"data.steps=8", "model.hidden=32", "train.lr=0.005", "train.max_updates=300"},
                {"data.steps=0", "data.normalize=true"}},
-    .make = make_of<ClassifyOptions, Task, make_classify, task_options<ClassifyOptions>>,
+    .make = make_of<make_classify, task_options<ClassifyOptions>>,
     .check = check_of<task_options<ClassifyOptions>>,
     .answers = answer_with<ClassAnswers>,
     .counts_confusion = true,

@@ -74,7 +74,7 @@ const TaskRow document_row = {
     .sample = {"documents.tsv",
                sample_documents,
                {"model.hidden=24", "model.embedding=16", "train.lr=0.01", "train.max_updates=200"}},
-    .make = make_of<DocumentOptions, Task, make_document, task_options<DocumentOptions>>,
+    .make = make_of<make_document, task_options<DocumentOptions>>,
     .check = check_of<task_options<DocumentOptions>>,
     .answers = answer_with<DocumentAnswers>,
     .counts_confusion = true,

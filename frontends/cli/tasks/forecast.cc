@@ -78,7 +78,7 @@ const TaskRow forecast_row = {
     .loss = "Loss (squared error, standardized)",
     .metrics = {{{"mase", "MASE"}, {"mae", "MAE"}}},
     .sample = {"series.csv", sample_series, {"model.hidden=32", "train.lr=0.005", "train.max_updates=300"}},
-    .make = make_of<ForecastOptions, Task, make_forecast, forecast_options>,
+    .make = make_of<make_forecast, forecast_options>,
     .check = check_of<forecast_options>,
     .answer_file = answer_series,
     .n_examples = 400,

@@ -81,7 +81,7 @@ const TaskRow label_row = {
     .sample = {"tokens.tsv",
                sample_labels,
                {"model.hidden=32", "model.embedding=32", "train.lr=0.005", "train.max_updates=200"}},
-    .make = make_of<LabelOptions, Task, make_label, label_options>,
+    .make = make_of<make_label, label_options>,
     .check = check_of<label_options>,
     .answers = answer_with<LabelAnswers>,
     .counts_confusion = true,

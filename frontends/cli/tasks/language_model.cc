@@ -69,7 +69,7 @@ const TaskRow language_model_row = {
     .loss = "Loss (nats per token)",
     .metrics = {{{"bits_per_character", "bits per character"}, {"perplexity", "perplexity"}}},
     .sample = {"text.txt", sample_text, {"train.lr=0.004", "train.max_updates=300", "train.batch=16"}},
-    .make = make_of<LanguageModelOptions, Task, make_language_model, task_options<LanguageModelOptions>>,
+    .make = make_of<make_language_model, task_options<LanguageModelOptions>>,
     .check = check_of<task_options<LanguageModelOptions>>,
     .answers = answer_with<LineScores>,
     .n_examples = 600,

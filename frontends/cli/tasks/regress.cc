@@ -91,7 +91,7 @@ const TaskRow regress_row = {
                sample_waves,
                {"data.steps=8", "model.hidden=32", "train.lr=0.005", "train.max_updates=300"},
                {"data.steps=0", "data.normalize=true"}},
-    .make = make_of<RegressOptions, Task, make_regress, task_options<RegressOptions>>,
+    .make = make_of<make_regress, task_options<RegressOptions>>,
     .check = check_of<task_options<RegressOptions>>,
     .answers = answer_with<ValueAnswers>,
     .undrawn = "there is no picture of the numbers for rows",

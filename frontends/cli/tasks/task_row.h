@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "frontends/cli/answers/answers.h"
@@ -23,11 +22,7 @@ std::size_t data_memory_limit(const Config& config);
 template <class TaskOptions>
 TaskOptions task_options(const Config& config, const std::string& folder) {
   TaskOptions options;
-  if constexpr (std::is_base_of_v<TableRowsOptions, TaskOptions>) config.fill<TableRowsOptions>(options);
-  if constexpr (std::is_base_of_v<TextRowsOptions, TaskOptions>) config.fill<TextRowsOptions>(options);
-  if constexpr (std::is_base_of_v<SamplingOptions, TaskOptions>) config.fill<SamplingOptions>(options);
-  if constexpr (std::is_base_of_v<DecoderOptions, TaskOptions>) config.fill<DecoderOptions>(options);
-  config.fill(options);
+  for_each_part<TaskOptions>([&]<class Part>() { config.fill<Part>(options); });
   options.model = model_options(config);
   options.validation = split_source(config, "data.validation", folder);
   options.test = split_source(config, "data.test", folder);
@@ -48,11 +43,7 @@ std::string unit_of_tokens(const RunFolder& run);
 // With the line's error, if it has one.
 void put_json(RowWriter::Json object, const InputLine& line, RowWriter& writer);
 
-// make_X has an overload for texts too.
-template <class TaskOptions, class Made>
-using FromFile = std::shared_ptr<const Made> (*)(const TaskOptions&, std::shared_ptr<const Vfs::Reader>,
-                                                 const std::string&, const Metadata&);
-template <class TaskOptions, class Made, FromFile<TaskOptions, Made> make, auto options_of>
+template <auto make, auto options_of>
 std::shared_ptr<const Task> make_of(const Config& config, const DataPlace& at, const Metadata& fitted) {
   return make(options_of(config, at.folder), data_file(config, at.path), at.path, fitted);
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "frontends/cli/tasks/task_row.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 
@@ -101,12 +100,6 @@ constexpr std::string_view k_form_names[] = {"iso", "slashes", "dots", "month", 
 
 std::string_view date_form_name(DateForm form) { return k_form_names[static_cast<std::size_t>(form)]; }
 
-std::optional<DateForm> date_form_in(std::string_view name) {
-  const auto* at = std::find(std::begin(k_form_names), std::end(k_form_names), name);
-  if (at == std::end(k_form_names)) return std::nullopt;
-  return static_cast<DateForm>(at - std::begin(k_form_names));
-}
-
 std::optional<DateCell> date_in(std::string_view cell) {
   while (!cell.empty() && cell.front() == ' ') cell.remove_prefix(1);
   while (!cell.empty() && cell.back() == ' ') cell.remove_suffix(1);
@@ -195,18 +188,6 @@ std::string step_text(DateStep step) {
     return counted(n / size, unit.name);
   }
   return "";
-}
-
-std::optional<DateStep> step_in(std::string_view text) {
-  std::int64_t n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc() || n < 1 || n > 1'000'000'000 || end == text.data() + text.size() || *end != ' ')
-    return std::nullopt;
-  std::string_view name = text.substr(static_cast<std::size_t>(end - text.data()) + 1);
-  if (n > 1 && name.ends_with('s')) name.remove_suffix(1);
-  for (const StepUnit& unit : k_units)
-    if (unit.name == name) return DateStep{n * unit.step.seconds, n * unit.step.months};
-  return std::nullopt;
 }
 
 std::optional<std::int64_t> steps_between(Moment from, Moment to, DateStep step) {

@@ -24,7 +24,6 @@ enum class DateForm : std::uint8_t {
   year,     // 2024: the same, or year
 };
 std::string_view date_form_name(DateForm form);
-std::optional<DateForm> date_form_in(std::string_view name);
 struct DateCell {
   Moment at;
   DateForm form = DateForm::iso;
@@ -43,7 +42,6 @@ struct DateStep {
   bool operator==(const DateStep&) const = default;
 };
 std::string step_text(DateStep step);  // "1 day", "3 months", "15 minutes"
-std::optional<DateStep> step_in(std::string_view text);  // of step_text
 // How many steps lead from one to the other, nothing when no whole number does. A step of months from the last day of a
 // month leads to the last day of a month.
 std::optional<std::int64_t> steps_between(Moment from, Moment to, DateStep step);

@@ -53,7 +53,8 @@ std::vector<std::string> class_names_of(const Metadata& fitted) {
 class Classify : public Task, public TableRows {
  public:
   Classify(const ClassifyOptions& options, RecordFile file, const Metadata& fitted)
-      : TableRows(options, std::move(file), {"classify", "label", "data.label"}), options_(options) {
+      : TableRows(checked_options(options, "classify"), std::move(file), {"classify", "label", "data.label"}),
+        options_(options) {
     read_classes(fitted.empty() ? std::vector<std::string>() : class_names_of(fitted));
     draw_splits(fitted);
   }
@@ -152,22 +153,16 @@ class Classify : public Task, public TableRows {
 
 }  // namespace
 
-std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::string_view csv, const std::string& name,
+std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, DataSource data, const std::string& name,
                                           const Metadata& fitted) {
-  return std::make_shared<Classify>(options, RecordFile(csv, name), fitted);
+  return std::make_shared<Classify>(options, record_file(data, name, options), fitted);
 }
 
-std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                          const std::string& name, const Metadata& fitted) {
-  return std::make_shared<Classify>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
-}
-
-DataCheck check_data(const ClassifyOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                     const std::string& name) {
+DataCheck check_data(const ClassifyOptions& options, DataSource from, const std::string& name) {
   std::map<std::string, std::array<std::int64_t, 3>> labels;
   const std::string column[] = {options.label};
   return check_table_rows(
-      options, column, std::move(file), name,
+      options, column, from.file, name,
       [&](std::span<const std::string> targets, Split split) {
         ++labels[std::string(trimmed(targets[0]))][static_cast<std::size_t>(split)];
       },

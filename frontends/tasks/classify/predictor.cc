@@ -39,11 +39,8 @@ struct Classifier::State {
 
 Classifier::Classifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
   require_task(metadata, "classify", k_classifier);
-  state_ = std::make_unique<State>(metadata, parameters, backend);
+  state_ = hidden_state<State>(metadata, parameters, backend);
 }
-Classifier::~Classifier() = default;
-Classifier::Classifier(Classifier&&) noexcept = default;
-Classifier& Classifier::operator=(Classifier&&) noexcept = default;
 
 const std::vector<std::string>& Classifier::labels() const { return state_->labels; }
 std::int64_t Classifier::steps() const { return state_->rows.features().steps; }

@@ -63,11 +63,8 @@ FeatureReader::FeatureReader(const Metadata& metadata, std::string name) {
   if (!metadata.contains("width"))
     throw Error(ErrorKind::usage, "FeatureReader",
                 "a model for the task '" + get_text(metadata, "task").substr(0, 40) + "' reads no rows of a table");
-  state_ = std::make_unique<State>(metadata, name);
+  state_ = hidden_state<State>(metadata, name);
 }
-FeatureReader::~FeatureReader() = default;
-FeatureReader::FeatureReader(FeatureReader&&) noexcept = default;
-FeatureReader& FeatureReader::operator=(FeatureReader&&) noexcept = default;
 
 std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std::int64_t number) {
   State& s = *state_;

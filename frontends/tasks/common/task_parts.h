@@ -51,6 +51,19 @@ std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptio
 std::vector<std::string> get_list(const Metadata& metadata, const std::string& key);
 Lexicon get_lexicon(const Metadata& metadata, const std::string& key);
 
+// The options, whose values are in range; throws Error(usage) from `where` otherwise.
+template <class TaskOptions>
+const TaskOptions& checked_options(const TaskOptions& options, std::string_view where) {
+  for_each_part<TaskOptions>([&]<class Part>() { check_options<Part>(options, where); });
+  return options;
+}
+
+// The records of the data. A file above options.memory_limit bytes is not held.
+template <class TaskOptions>
+RecordFile record_file(const DataSource& data, const std::string& name, const TaskOptions& options) {
+  return {data.file, name, data.memory_limit(options.memory_limit)};
+}
+
 // How many of n fall into a part; throws Error(usage) naming the key unless 0 <= part < 1.
 std::int64_t part_of(std::int64_t n, double part, const char* key);
 

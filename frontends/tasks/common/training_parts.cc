@@ -57,8 +57,6 @@ SplitRows split_rows(const RecordFile& file, const SplitSource& validation, cons
 }
 
 Value smoothed_cross_entropy(const Scope& scope, Value logits, Value labels, double smoothing) {
-  if (!(smoothing >= 0 && smoothing < 1))
-    throw Error(ErrorKind::usage, "task", "label_smoothing must be in [0,1); got " + std::to_string(smoothing));
   const Value loss = softmax_cross_entropy(logits, labels);
   if (!scope.training() || smoothing == 0) return loss;
   const std::int64_t classes = logits.shape()[logits.rank() - 1];
@@ -67,6 +65,8 @@ Value smoothed_cross_entropy(const Scope& scope, Value logits, Value labels, dou
                                  less(labels, scalar_like(labels, static_cast<double>(classes))));
   return loss * (1 - smoothing) + select(real, even * smoothing, scalar_like(even, 0));
 }
+
+DataSource::DataSource(std::string_view text) : file(std::make_shared<HeldText>(text)), in_memory(true) {}
 
 SplitSource split_from_text(std::string text, std::string name) {
   return {std::make_shared<OwnedText>(std::move(text)), std::move(name)};

@@ -62,10 +62,6 @@ void AttentionNetwork::check() const {
   const auto refuse = [](const std::string& what, const char* next = "") {
     throw Error(ErrorKind::usage, "model", what, next);
   };
-  if (attention != "dot" && attention != "additive")
-    refuse("attention must be dot or additive; got '" + attention + "'");
-  if (embedding < 1) refuse("embedding must be at least 1; got " + std::to_string(embedding));
-  if (chunk < 0) refuse("chunk must be at least 0; got " + std::to_string(chunk));
   if (coverage && !has_keys())
     refuse("coverage needs additive attention in every step of the decoder",
            "Set input_feeding = true and attention = \"additive\"");

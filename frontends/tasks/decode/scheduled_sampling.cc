@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/tasks/decode/scheduled_sampling.h"
 
-#include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -35,18 +35,6 @@ Value share_of(Scope& scope, const SamplingOptions& options) {
 }
 
 }  // namespace
-
-void check_sampling(const SamplingOptions& o, std::string_view task) {
-  if (!(o.scheduled_sampling >= 0 && o.scheduled_sampling <= 1))
-    throw Error(ErrorKind::usage, std::string(task),
-                "scheduled_sampling must be in [0,1]; got " + std::to_string(o.scheduled_sampling));
-  if (std::none_of(std::begin(k_sampling), std::end(k_sampling),
-                   [&](const SamplingRow& row) { return row.name == o.sampling_schedule; }) ||
-      o.sampling_batches < 1)
-    throw Error(ErrorKind::usage, std::string(task),
-                "sampling_schedule must be constant, linear, exponential or inverse-sigmoid and sampling_batches at "
-                "least 1; got '" + o.sampling_schedule + "' and " + std::to_string(o.sampling_batches));
-}
 
 Value sampled_inputs(Scope& scope, const SamplingOptions& options, Value before, Value own) {
   const std::int64_t T = before.shape()[0], B = before.shape()[1];

@@ -3,15 +3,11 @@
 // the first one predicted for a share of the tokens.
 #pragma once
 
-#include <string_view>
-
 #include "unroll/scope.h"
 #include "unroll/tasks.h"
 
 namespace unroll {
 
-// Throws Error(usage) in the name of `task` on options out of range.
-void check_sampling(const SamplingOptions& options, std::string_view task);
 // `before` [T,B] with `own` [T,B], what the model predicts at each step, one step later in place of a share of its
 // tokens. The first token stays.
 Value sampled_inputs(Scope& scope, const SamplingOptions& options, Value before, Value own);

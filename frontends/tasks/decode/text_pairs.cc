@@ -6,7 +6,6 @@
 #include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/decode/scheduled_sampling.h"
-#include "unroll/error.h"
 #include "unroll/ops.h"
 
 namespace unroll {
@@ -19,12 +18,6 @@ class TextPairsTask : public PairTask, public SplitExamples {
  public:
   TextPairsTask(TextPairs pairs, const TextRowsOptions& rows, const DecoderOptions& decoder)
       : pairs_(std::move(pairs)), decoder_(decoder), smoothing_(rows.label_smoothing) {
-    const auto refuse = [&](const std::string& what) { throw Error(ErrorKind::usage, pairs_.task, what); };
-    if (!(decoder.coverage_weight >= 0))
-      refuse("coverage_weight must be at least 0; got " + std::to_string(decoder.coverage_weight));
-    if (!(smoothing_ >= 0 && smoothing_ < 1))
-      refuse("label_smoothing must be in [0,1); got " + std::to_string(smoothing_));
-    check_sampling(decoder, pairs_.task);
     pairs_.network.check();
     std::vector<Buckets::Lengths> lengths;
     lengths.reserve(static_cast<std::size_t>(file().size()));
@@ -50,7 +43,7 @@ class TextPairsTask : public PairTask, public SplitExamples {
     Value read = before;
     if (scope.training() && decoder_.scheduled_sampling > 0) {
       AttentionNetwork first = n;  // a pass that is only looked at has nothing to be penalized for
-      first.model.activation_penalty = first.model.temporal_penalty = 0;
+      first.model = first.model.without_penalties();
       const Written seen = first.decode(scope, before, e.states, e.memory);
       const Value own = n.likeliest(seen, n.pointer ? as_read(copies) : Value());
       read = sampled_inputs(scope, decoder_, before, n.reordered(own));

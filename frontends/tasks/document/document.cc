@@ -63,10 +63,9 @@ namespace {
 class DocumentTask : public Task, public SplitRecords, public SplitExamples {
  public:
   DocumentTask(const DocumentOptions& options, RecordFile file, const Metadata& fitted)
-      : options_(options), file_(records_of(std::move(file), options.validation, options.test)),
+      : options_(checked_options(options, "document")),
+        file_(records_of(std::move(file), options.validation, options.test)),
         reader_(file_.name(), document_format(options), {.max_side = std::size_t{1} << 20}) {
-    if (options.embedding < 1 || options.vocabulary < 1 || options.min_count < 1)
-      throw Error(ErrorKind::usage, "document", "embedding, vocabulary and min_count must be at least 1");
     index_pairs(file_, reader_);
     SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
     std::vector<Buckets::Lengths> lengths;
@@ -241,19 +240,14 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
 
 }  // namespace
 
-std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::string_view text,
-                                          const std::string& name, const Metadata& fitted) {
-  return std::make_shared<DocumentTask>(options, RecordFile(text, name), fitted);
+std::shared_ptr<const Task> make_document(const DocumentOptions& options, DataSource data, const std::string& name,
+                                          const Metadata& fitted) {
+  return std::make_shared<DocumentTask>(options, record_file(data, name, options), fitted);
 }
 
-std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                          const std::string& name, const Metadata& fitted) {
-  return std::make_shared<DocumentTask>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
-}
-
-DataCheck check_data(const DocumentOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
+DataCheck check_data(const DocumentOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
-    RecordFile file = records_at(std::move(from), name, o);
+    RecordFile file = records_at(from.file, name, o);
     PairsReader reader(name, document_format(o), {.max_side = std::size_t{1} << 20});
     c.empty_lines(file, 0, joins_lines(file, reader));
     index_pairs(file, reader);

@@ -55,11 +55,8 @@ struct DocumentReader::State {
 
 DocumentReader::DocumentReader(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
   require_task(metadata, "document", k_document_reader);
-  state_ = std::make_unique<State>(metadata, parameters, backend);
+  state_ = hidden_state<State>(metadata, parameters, backend);
 }
-DocumentReader::~DocumentReader() = default;
-DocumentReader::DocumentReader(DocumentReader&&) noexcept = default;
-DocumentReader& DocumentReader::operator=(DocumentReader&&) noexcept = default;
 
 const std::vector<std::string>& DocumentReader::labels() const { return state_->labels; }
 

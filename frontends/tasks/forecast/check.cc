@@ -39,9 +39,9 @@ void check_series(DataChecker& c, const std::vector<double>& values, std::int64_
 
 }  // namespace
 
-DataCheck check_data(const ForecastOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
+DataCheck check_data(const ForecastOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
-    const RecordFile file(std::move(from), name, o.memory_limit);
+    const RecordFile file(from.file, name, o.memory_limit);
     CsvReader reader(name, CsvLimits{}.max_columns, CsvFormat::of(o.header, o.separator));
     std::vector<std::size_t> columns;
     std::vector<std::vector<double>> values;  // the numbers of each column

@@ -5,7 +5,6 @@
 
 #include "core/support/text/counted.h"
 #include "frontends/data/batch/shuffle.h"
-#include "frontends/data/file/held_text.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/common/task_parts.h"
@@ -22,10 +21,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   // rows: of data.path, and of the files that validation and test have for themselves.
   Forecast(const ForecastOptions& options, std::array<std::shared_ptr<const SeriesRows>, 3> rows,
            const std::string& name, const Metadata& fitted)
-      : options_(options), rows_(std::move(rows)) {
+      : options_(checked_options(options, "forecast")), rows_(std::move(rows)) {
     for (std::size_t s = 0; s < rows_[0]->n_series(); ++s) names_.push_back(rows_[0]->column_name(s));
-    if (options.window < 1 || options.horizon < 1 || options.stride < 1 || options.period < 1 || options.batch < 1)
-      throw Error(ErrorKind::usage, "forecast", "window, horizon, stride, period and batch must be at least 1");
     const std::int64_t n = rows_[0]->size();
     const auto share = [&](std::size_t split, const SplitSource& source, const char* key) {
       return rows_[split] == rows_[0] ? part_of(n, source.share, key) : 0;
@@ -221,23 +218,17 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
 }  // namespace
 
-std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::string_view csv, const std::string& name,
+std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, DataSource data, const std::string& name,
                                           const Metadata& fitted) {
-  ForecastOptions whole = options;
-  whole.memory_limit = 0;  // all is read before this returns
-  return make_forecast(whole, std::make_shared<HeldText>(csv), name, fitted);
-}
-
-std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                          const std::string& name, const Metadata& fitted) {
   const SeriesFormat format = series_format(options);
   const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of) {
-    const bool hold = options.memory_limit == 0 || from->size() <= options.memory_limit;
+    const std::size_t limit = data.memory_limit(options.memory_limit);
+    const bool hold = limit == 0 || from->size() <= limit;
     constexpr std::size_t k_no_text = 1;  // numbers are held, or nothing
     return std::make_shared<const SeriesRows>(RecordFile(std::move(from), of, k_no_text), format, hold);
   };
   std::array<std::shared_ptr<const SeriesRows>, 3> rows;
-  rows.fill(read(std::move(file), name));
+  rows.fill(read(data.file, name));
   if (options.validation.file) rows[1] = read(options.validation.file, options.validation.name);
   if (options.test.file) rows[2] = read(options.test.file, options.test.name);
   return std::make_shared<Forecast>(options, std::move(rows), name, fitted);

@@ -96,11 +96,8 @@ struct Forecaster::State {
 
 Forecaster::Forecaster(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
   require_task(metadata, "forecast", k_forecaster);
-  state_ = std::make_unique<State>(metadata, parameters, backend);
+  state_ = hidden_state<State>(metadata, parameters, backend);
 }
-Forecaster::~Forecaster() = default;
-Forecaster::Forecaster(Forecaster&&) noexcept = default;
-Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 
 const std::vector<std::string>& Forecaster::columns() const { return state_->columns; }
 std::int64_t Forecaster::horizon() const { return state_->horizon(); }

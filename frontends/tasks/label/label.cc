@@ -135,15 +135,12 @@ class Label : public Task, public SplitRecords, public SplitExamples {
   }
 
   static void check(const LabelOptions& o) {
+    checked_options(o, "label");
     if (o.tokens != "words" && o.tokens != "characters")
       throw Error(ErrorKind::usage, "label", "tokens must be words or characters; got '" + o.tokens + "'");
-    if (o.output != "softmax" && o.output != "crf")
-      throw Error(ErrorKind::usage, "label", "output must be softmax or crf; got '" + o.output + "'");
     if (o.output == "crf" && o.label_smoothing != 0)
       throw Error(ErrorKind::usage, "label", "label_smoothing needs output = softmax; a crf scores whole sentences",
                   "Set label_smoothing = 0");
-    if (o.embedding < 1 || o.vocabulary < 1 || o.min_count < 1)
-      throw Error(ErrorKind::usage, "label", "embedding, vocabulary and min_count must be at least 1");
   }
 
   // Labels are those of the whole file: they are the question, not the data.
@@ -189,19 +186,14 @@ class Label : public Task, public SplitRecords, public SplitExamples {
 
 }  // namespace
 
-std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text, const std::string& name,
+std::shared_ptr<const Task> make_label(const LabelOptions& options, DataSource data, const std::string& name,
                                        const Metadata& fitted) {
-  return std::make_shared<Label>(options, RecordFile(text, name), fitted);
+  return std::make_shared<Label>(options, record_file(data, name, options), fitted);
 }
 
-std::shared_ptr<const Task> make_label(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                       const std::string& name, const Metadata& fitted) {
-  return std::make_shared<Label>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
-}
-
-DataCheck check_data(const LabelOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
+DataCheck check_data(const LabelOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
-    RecordFile file = records_at(std::move(from), name, o);
+    RecordFile file = records_at(from.file, name, o);
     c.empty_lines(file, 1);  // one ends a sentence
     index_labeled(file);
     const DataRows data(file, o.validation, o.test, o.split_seed);

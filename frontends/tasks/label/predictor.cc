@@ -111,11 +111,8 @@ struct Labeler::State {
 
 Labeler::Labeler(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
   require_task(metadata, "label", k_labeler);
-  state_ = std::make_unique<State>(metadata, parameters, backend);
+  state_ = hidden_state<State>(metadata, parameters, backend);
 }
-Labeler::~Labeler() = default;
-Labeler::Labeler(Labeler&&) noexcept = default;
-Labeler& Labeler::operator=(Labeler&&) noexcept = default;
 
 const std::vector<std::string>& Labeler::labels() const { return state_->labels; }
 

@@ -42,13 +42,13 @@ std::vector<TextRegion> regions_of(const LanguageModelOptions& o, const std::sha
 
 }  // namespace
 
-DataCheck check_data(const LanguageModelOptions& o, std::shared_ptr<const Vfs::Reader> file, const std::string& name) {
+DataCheck check_data(const LanguageModelOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
     constexpr std::size_t k_block = std::size_t{1} << 18;
-    const std::vector<TextRegion> regions = regions_of(o, file, name);
+    const std::vector<TextRegion> regions = regions_of(o, from.file, name);
     std::vector<CheckedRow> rows;
     std::int64_t empty = 0;
-    RecordFile lines(file, name, o.memory_limit);
+    RecordFile lines(from.file, name, o.memory_limit);
     for (const SplitSource* own : {&o.validation, &o.test})
       if (own->file) lines.append(own->file, own->name);
     for (std::size_t f = 0; f < lines.n_files(); ++f)
@@ -59,7 +59,7 @@ DataCheck check_data(const LanguageModelOptions& o, std::shared_ptr<const Vfs::R
             Split split = f == 0 ? Split::train : f + 1 == lines.n_files() && o.test.file ? Split::test
                                                                                           : Split::validation;
             for (const TextRegion& r : regions)
-              if (f == 0 && r.file == file && line.at >= r.begin && line.at < r.end) split = r.split;
+              if (f == 0 && r.file == from.file && line.at >= r.begin && line.at < r.end) split = r.split;
             rows.push_back({content_of(line.text), static_cast<std::int64_t>(line.text.size()), line.number, split});
           },
           f);

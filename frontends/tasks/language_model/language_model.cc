@@ -10,7 +10,6 @@
 
 #include "core/support/text/counted.h"
 #include "frontends/data/batch/streams.h"
-#include "frontends/data/file/held_text.h"
 #include "frontends/data/text/text.h"
 #include "frontends/data/tokens/tokens.h"
 #include "frontends/tasks/common/task_parts.h"
@@ -30,10 +29,7 @@ class LanguageModel : public Task {
  public:
   LanguageModel(const LanguageModelOptions& options, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                 const Metadata& fitted)
-      : options_(options), file_(std::move(file)), name_(name) {
-    if (options.embedding < 1)
-      throw Error(ErrorKind::usage, "language_model",
-                  "embedding must be at least 1; got " + std::to_string(options.embedding));
+      : options_(checked_options(options, "language_model")), file_(std::move(file)), name_(name) {
     choose_block();
     // The text is cut into splits before anything is fitted to it.
     const std::array<Region, 3> regions = cut_text();
@@ -265,17 +261,11 @@ class LanguageModel : public Task {
 
 }  // namespace
 
-std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options,
-                                                std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                                const Metadata& fitted) {
-  return std::make_shared<LanguageModel>(options, std::move(file), name, fitted);
-}
-
-std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, std::string_view text,
+std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, DataSource data,
                                                 const std::string& name, const Metadata& fitted) {
-  LanguageModelOptions whole = options;
-  whole.memory_limit = 0;  // all is read before this returns
-  return make_language_model(whole, std::make_shared<HeldText>(text), name, fitted);
+  LanguageModelOptions used = options;
+  used.memory_limit = data.memory_limit(options.memory_limit);
+  return std::make_shared<LanguageModel>(used, data.file, name, fitted);
 }
 
 }  // namespace unroll

@@ -97,11 +97,8 @@ struct TextScorer::State {
 
 TextScorer::TextScorer(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
   require_task(metadata, "language_model", k_text_scorer);
-  state_ = std::make_unique<State>(metadata, parameters, backend);
+  state_ = hidden_state<State>(metadata, parameters, backend);
 }
-TextScorer::~TextScorer() = default;
-TextScorer::TextScorer(TextScorer&&) noexcept = default;
-TextScorer& TextScorer::operator=(TextScorer&&) noexcept = default;
 
 double TextScorer::Result::perplexity() const {
   if (scored == 0) return std::numeric_limits<double>::quiet_NaN();

@@ -23,11 +23,8 @@ struct Regressor::State {
 
 Regressor::Regressor(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
   require_task(metadata, "regress", k_regressor);
-  state_ = std::make_unique<State>(metadata, parameters, backend);
+  state_ = hidden_state<State>(metadata, parameters, backend);
 }
-Regressor::~Regressor() = default;
-Regressor::Regressor(Regressor&&) noexcept = default;
-Regressor& Regressor::operator=(Regressor&&) noexcept = default;
 
 const std::vector<std::string>& Regressor::targets() const { return state_->targets; }
 

@@ -44,7 +44,8 @@ struct RegressErrors {
 class Regress : public Task, public TableRows {
  public:
   Regress(const RegressOptions& options, RecordFile file, const Metadata& fitted)
-      : TableRows(options, std::move(file), {"regress", "target", "data.targets"}), options_(options) {
+      : TableRows(checked_options(options, "regress"), std::move(file), {"regress", "target", "data.targets"}),
+        options_(options) {
     read(target_columns(options), [&](std::span<const std::string> cells, std::size_t line) {
       for (const std::size_t c : targets()) reader().number(cells[c], line, c);
     });
@@ -177,20 +178,15 @@ class Regress : public Task, public TableRows {
 
 }  // namespace
 
-std::shared_ptr<const Task> make_regress(const RegressOptions& options, std::string_view csv, const std::string& name,
+std::shared_ptr<const Task> make_regress(const RegressOptions& options, DataSource data, const std::string& name,
                                          const Metadata& fitted) {
-  return std::make_shared<Regress>(options, RecordFile(csv, name), fitted);
+  return std::make_shared<Regress>(options, record_file(data, name, options), fitted);
 }
 
-std::shared_ptr<const Task> make_regress(const RegressOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                         const std::string& name, const Metadata& fitted) {
-  return std::make_shared<Regress>(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
-}
-
-DataCheck check_data(const RegressOptions& options, std::shared_ptr<const Vfs::Reader> file, const std::string& name) {
+DataCheck check_data(const RegressOptions& options, DataSource from, const std::string& name) {
   std::int64_t bad = 0;
   return check_table_rows(
-      options, target_columns(options), std::move(file), name,
+      options, target_columns(options), from.file, name,
       [&](std::span<const std::string> targets, Split) {
         for (const std::string& cell : targets) {
           const std::optional<double> value = number_in(cell);

@@ -47,9 +47,9 @@ void see(Seen& seen, const PairCoder& coder, const TextPair& pair, std::size_t s
 
 }  // namespace
 
-DataCheck check_data(const SummarizeOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
+DataCheck check_data(const SummarizeOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
-    RecordFile file = records_of(RecordFile(std::move(from), name, o.memory_limit), o.validation, o.test);
+    RecordFile file = records_of(RecordFile(from.file, name, o.memory_limit), o.validation, o.test);
     PairsReader reader = summary_reader(o, name);
     index_pairs(file, reader);
     SplitRows rows = summary_rows(file, reader, o);

@@ -20,10 +20,7 @@ struct Summarizer::State {
 };
 
 Summarizer::Summarizer(const Metadata& metadata, const TensorMap& parameters, Backend& backend)
-    : state_(new State{TextWriter(metadata, "summarize", k_summarizer, parameters, backend)}) {}
-Summarizer::~Summarizer() = default;
-Summarizer::Summarizer(Summarizer&&) noexcept = default;
-Summarizer& Summarizer::operator=(Summarizer&&) noexcept = default;
+    : state_(hidden_state<State>(TextWriter(metadata, "summarize", k_summarizer, parameters, backend))) {}
 
 void Summarizer::check(std::string_view source) const {
   if (const std::size_t at = first_not_utf8(source); at != std::string_view::npos)

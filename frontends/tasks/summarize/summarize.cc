@@ -37,10 +37,6 @@ SplitRows summary_rows(const RecordFile& file, const PairsReader& reader, const 
 
 PairCoder summary_coder(const RecordFile& file, const PairsReader& reader, const std::vector<std::int64_t>& train,
                         const SummarizeOptions& o, bool copies, const Metadata& fitted) {
-  if (o.source_tokens < 1 || o.target_tokens < 1)
-    throw Error(ErrorKind::usage, "summarize",
-                "source_tokens and target_tokens must be at least 1; got " + std::to_string(o.source_tokens) + " and " +
-                    std::to_string(o.target_tokens));
   constexpr std::string TextPair::* k_sides[] = {&TextPair::source, &TextPair::target};
   Tokenizer tokenizer = fitted.empty() ? pair_tokenizer(file, reader, train, k_sides, o, o.tokens, o.lowercase)
                                        : Tokenizer::from_stored(get_text(fitted, "tokens"),
@@ -51,6 +47,7 @@ PairCoder summary_coder(const RecordFile& file, const PairsReader& reader, const
 namespace {
 
 std::shared_ptr<const PairTask> summarize_of(const SummarizeOptions& o, RecordFile data, const Metadata& fitted) {
+  checked_options(o, "summarize");
   RecordFile file = records_of(std::move(data), o.validation, o.test);
   PairsReader reader = summary_reader(o, file.name());
   index_pairs(file, reader);
@@ -71,15 +68,9 @@ std::shared_ptr<const PairTask> summarize_of(const SummarizeOptions& o, RecordFi
 
 }  // namespace
 
-std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options, std::string_view text,
+std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options, DataSource data,
                                                const std::string& name, const Metadata& fitted) {
-  return summarize_of(options, RecordFile(text, name), fitted);
-}
-
-std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options,
-                                               std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                               const Metadata& fitted) {
-  return summarize_of(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
+  return summarize_of(options, record_file(data, name, options), fitted);
 }
 
 }  // namespace unroll

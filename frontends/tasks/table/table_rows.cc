@@ -12,16 +12,9 @@ namespace unroll {
 
 namespace {
 
-void check_options(const TableRowsOptions& o, const std::string& task) {
-  if (o.batch < 1) throw Error(ErrorKind::usage, task, "batch must be at least 1; got " + std::to_string(o.batch));
-  if (!(std::fabs(o.divide) > 0) || !std::isfinite(o.divide))
-    throw Error(ErrorKind::usage, task, "divide must not be 0");
+void check_scaling(const TableRowsOptions& o, const std::string& task) {
   if (o.normalize && o.divide != 1)
     throw Error(ErrorKind::usage, task, "normalize and divide are both set", "Set only one of the two");
-  constexpr std::string_view k_missing[] = {"error", "previous", "interpolate", "mean"};
-  if (std::find(std::begin(k_missing), std::end(k_missing), o.missing) == std::end(k_missing))
-    throw Error(ErrorKind::usage, task,
-                "missing must be error, previous, interpolate or mean; got '" + o.missing.substr(0, 40) + "'");
 }
 
 }  // namespace
@@ -30,7 +23,7 @@ TableRows::TableRows(const TableRowsOptions& options, RecordFile file, TableWord
     : options_(options), batch_(options.batch), words_(std::move(words)),
       file_(records_of(std::move(file), options.validation, options.test)),
       reader_(file_.name(), CsvLimits{}.max_columns, CsvFormat::of(options.header, options.separator)) {
-  check_options(options_, words_.task);
+  check_scaling(options_, words_.task);
 }
 
 void TableRows::read(std::span<const std::string> targets, const TakeCells& take) {

@@ -28,10 +28,7 @@ struct Translator::State {
 };
 
 Translator::Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend)
-    : state_(new State{TextWriter(metadata, "translate", k_translator, parameters, backend)}) {}
-Translator::~Translator() = default;
-Translator::Translator(Translator&&) noexcept = default;
-Translator& Translator::operator=(Translator&&) noexcept = default;
+    : state_(hidden_state<State>(TextWriter(metadata, "translate", k_translator, parameters, backend))) {}
 
 void Translator::check(std::string_view source) const {
   const SourceTokens tokens = state_->read(source);

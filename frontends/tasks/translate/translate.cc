@@ -20,6 +20,7 @@ PairCoder translate_coder(const TranslateOptions& o, const RecordFile& file, con
 }
 
 std::shared_ptr<const PairTask> translate_of(const TranslateOptions& o, RecordFile data, const Metadata& fitted) {
+  checked_options(o, "translate");
   RecordFile file = records_of(std::move(data), o.validation, o.test);
   PairsReader reader(file.name(), {});
   index_pairs(file, reader);
@@ -39,20 +40,14 @@ std::shared_ptr<const PairTask> translate_of(const TranslateOptions& o, RecordFi
 
 }  // namespace
 
-std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options, std::string_view text,
+std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options, DataSource data,
                                                const std::string& name, const Metadata& fitted) {
-  return translate_of(options, RecordFile(text, name), fitted);
+  return translate_of(options, record_file(data, name, options), fitted);
 }
 
-std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options,
-                                               std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                               const Metadata& fitted) {
-  return translate_of(options, RecordFile(std::move(file), name, options.memory_limit), fitted);
-}
-
-DataCheck check_data(const TranslateOptions& o, std::shared_ptr<const Vfs::Reader> from, const std::string& name) {
+DataCheck check_data(const TranslateOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
-    RecordFile file = records_at(std::move(from), name, o);
+    RecordFile file = records_at(from.file, name, o);
     PairsReader reader(name, {});
     c.empty_lines(file, 0, joins_lines(file, reader));
     index_pairs(file, reader);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -30,24 +31,22 @@ namespace unroll {
 // text or a number; classes are numbered in its order (of numbers by value, of texts by bytes). Metrics: accuracy,
 // f1_micro, f1_macro. Baseline: most_frequent. Rows are assigned to the splits by split_seed.
 struct ClassifyOptions : TableRowsOptions {
-  std::string label = {};  // label column by name or number; empty: the last column. A missing label is an error
+  std::string label = {};  // a missing label is an error
   double label_smoothing = 0;
 };
-UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, std::string_view csv,
+template <>
+inline constexpr auto k_options<ClassifyOptions> = std::array{
+    option<&ClassifyOptions::label>(keys::label),
+    option<&ClassifyOptions::label_smoothing>(keys::label_smoothing),
+};
+UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, DataSource data,
                                                      const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& options,
-                                                     std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                                     const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const ClassifyOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const ClassifyOptions& options, DataSource data, const std::string& name);
 
 // Classes of sequences, from a `classify` task. Bidirectional models and every pooling are supported.
 class UNROLL_API Classifier {
  public:
   Classifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Classifier();
-  Classifier(Classifier&&) noexcept;
-  Classifier& operator=(Classifier&&) noexcept;
 
   const std::vector<std::string>& labels() const;
   std::int64_t steps() const;  // T
@@ -61,7 +60,7 @@ class UNROLL_API Classifier {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/attention.h"
 #include "unroll/tasks/shared.h"
 
@@ -25,28 +26,30 @@ namespace unroll {
 // Baselines: most_frequent and naive_bayes (multinomial over words, add-one smoothing).
 struct DocumentOptions : TextRowsOptions {  // the model options apply to words and to sentences
   DocumentOptions() { batch = 16; }
-  std::string pooling = "attention";  // over words and over sentences: final, mean, max, attention
-  // Columns by name or number, "first" or "last"; empty: those that the header calls label and text, else the first and
-  // the second one.
+  std::string pooling = "attention";  // over words and over sentences
   std::string label, text;
-  std::string header = "auto";  // auto: the first line has the names of the columns when it says label or text
-  std::string separator;        // empty: tab; of a file that ends in .csv or has such a header semicolon or comma
+  std::string header = "auto";
+  std::string separator;
 };
-UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options, std::string_view text,
+template <>
+inline constexpr auto k_options<DocumentOptions> = std::array{
+    option<&DocumentOptions::label>(keys::label),
+    option<&DocumentOptions::text>(
+        {"data.text", any_value,
+         "text column: its name or number, first or last; empty: the one whose header is text or similar, else the "
+         "second"}),
+    option<&DocumentOptions::header>(keys::header),
+    option<&DocumentOptions::separator>(keys::separator),
+    option<&DocumentOptions::pooling>(keys::pooling),
+};
+UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options, DataSource data,
                                                      const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& options,
-                                                     std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                                     const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const DocumentOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const DocumentOptions& options, DataSource data, const std::string& name);
 
 // Labels for documents, from a `document` task.
 class UNROLL_API DocumentReader {
  public:
   DocumentReader(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~DocumentReader();
-  DocumentReader(DocumentReader&&) noexcept;
-  DocumentReader& operator=(DocumentReader&&) noexcept;
 
   struct Result {
     std::vector<ScoredLabel> labels;       // the most probable first; none for a text without a word
@@ -65,7 +68,7 @@ class UNROLL_API DocumentReader {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -34,10 +35,10 @@ namespace unroll {
 // `window` fitted by least squares (with `difference`: ARIMA(window, 1, 0)). linear_ar feeds its own predictions back.
 struct ForecastOptions {
   RecurrentModelOptions model;
-  std::string column;              // empty: the last column
-  std::vector<std::string> columns = {};  // several columns by name or number, instead of `column`
-  std::string date = {};           // date column; empty: the first other column with a date in its first row; "none"
-  std::string header = "auto";     // as in ClassifyOptions
+  std::string column;
+  std::vector<std::string> columns = {};
+  std::string date = {};
+  std::string header = "auto";
   std::string separator = {};
   // What a missing value or date becomes where it is an input. "previous": the last value. "interpolate": a value on a
   // line between its neighbors within the window; behind the last one, which may not look ahead, the last value.
@@ -45,29 +46,50 @@ struct ForecastOptions {
   std::string missing = "previous";
   std::int64_t window = 52;
   std::int64_t horizon = 1;
-  std::int64_t stride = 1;  // distance between training windows, in values; validation and test use every window
-  std::int64_t period = 52;        // season length of seasonal_naive, in values
-  bool difference = false;         // model changes between values; predict the change from the window's last value
+  std::int64_t stride = 1;  // validation and test use every window
+  std::int64_t period = 52;
+  bool difference = false;
   std::int64_t batch = 32;
   SplitSource validation = 0.1;    // shares of the series, in time order: train, validation, test
   SplitSource test = 0.2;          // a file of its own is a series of its own, with the same columns
   std::size_t memory_limit = 0;
 };
-UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, std::string_view csv,
+template <>
+inline constexpr auto k_options<ForecastOptions> = std::array{
+    option<&ForecastOptions::date>(
+        {"data.date", any_value,
+         "date column: its name or number; empty: the first one with a date in its first row; none: no dates, rows are "
+         "one step apart"}),
+    option<&ForecastOptions::column>(
+        {"data.column", any_value,
+         "column of the series; empty: the last one. Columns of a file without a header are \"1\", \"2\", ..."}),
+    option<&ForecastOptions::columns>(keys::columns),
+    option<&ForecastOptions::header>(keys::header),
+    option<&ForecastOptions::separator>(keys::separator),
+    option<&ForecastOptions::missing>(keys::missing),
+    option<&ForecastOptions::window>(
+        {"data.window", between(1, 1e6), "number of past values that a forecast reads"}),
+    option<&ForecastOptions::horizon>(
+        {"data.horizon", between(1, 1e5), "number of future values that are predicted at once"}),
+    option<&ForecastOptions::stride>(
+        {"data.stride", between(1, 1e6), "distance between training windows, in values"}),
+    option<&ForecastOptions::period>(
+        {"data.period", between(1, 1e6), "length of the season for the seasonal-naive baseline, in values"}),
+    option<&ForecastOptions::difference>(
+        {"data.difference", any_value,
+         "read changes between values, and predict the change from the last value of the window"}),
+    option<&ForecastOptions::validation>(keys::validation),
+    option<&ForecastOptions::test>(keys::test),
+    option<&ForecastOptions::batch>(keys::batch),
+};
+UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, DataSource data,
                                                      const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& options,
-                                                     std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                                     const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const ForecastOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const ForecastOptions& options, DataSource data, const std::string& name);
 
 // The next values of S series, from a `forecast` task, in the units of the columns.
 class UNROLL_API Forecaster {
  public:
   Forecaster(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Forecaster();
-  Forecaster(Forecaster&&) noexcept;
-  Forecaster& operator=(Forecaster&&) noexcept;
 
   const std::vector<std::string>& columns() const;  // S; "" for the only one of a model that does not name it
   std::int64_t horizon() const;  // steps that the model forecasts at once
@@ -79,7 +101,7 @@ class UNROLL_API Forecaster {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

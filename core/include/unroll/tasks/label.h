@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -21,24 +22,26 @@ namespace unroll {
 // Sentences are assigned to the splits by split_seed. Metrics: accuracy, f1_micro, f1_macro. Baselines: most_frequent
 // (one label for everything) and most_frequent_of_token (each token's most frequent label in the training set).
 struct LabelOptions : TextRowsOptions {
-  std::string tokens = "words";    // how Labeler::cut tokenizes a line: words (separated by blanks), characters
-  std::string outside;             // a label that F1 ignores, such as O; empty: none
-  std::string output = "softmax";  // softmax: independent labels; crf: one score for the whole sentence, see crf_loss
+  std::string tokens = "words";  // how Labeler::cut tokenizes a line: words (separated by blanks), characters
+  std::string outside;
+  std::string output = "softmax";  // see crf_loss
 };
-UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::string_view text,
-                                                  const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                                  const std::string& name, const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const LabelOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+template <>
+inline constexpr auto k_options<LabelOptions> = std::array{
+    option<&LabelOptions::tokens>(keys::tokens),
+    option<&LabelOptions::outside>({"data.outside", any_value, "label that F1 excludes, such as O; empty: none"}),
+    option<&LabelOptions::output>(
+        {"model.output", one_of("softmax|crf"),
+         "softmax: independent labels; crf: a conditional random field over the sentence"}),
+};
+UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, DataSource data, const std::string& name,
+                                                  const Metadata& fitted = {});
+UNROLL_API DataCheck check_data(const LabelOptions& options, DataSource data, const std::string& name);
 
 // Labels for the tokens of a sentence, from a `label` task.
 class UNROLL_API Labeler {
  public:
   Labeler(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Labeler();
-  Labeler(Labeler&&) noexcept;
-  Labeler& operator=(Labeler&&) noexcept;
 
   using Sentence = std::vector<std::string>;
   struct Result {
@@ -56,7 +59,7 @@ class UNROLL_API Labeler {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

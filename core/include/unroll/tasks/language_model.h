@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -22,44 +23,59 @@ namespace unroll {
 // share before it; the carried state starts from zeros at the start of each split.
 struct LanguageModelOptions {
   RecurrentModelOptions model;
-  std::string tokens = "characters";  // bytes, characters, words, bpe (subwords)
-  std::int64_t vocabulary = 10000;    // words, bpe: maximum vocabulary size
-  std::int64_t min_count = 2;         // words, bpe: minimum frequency of a token
+  std::string tokens = "characters";
+  std::int64_t vocabulary = 10000;
+  std::int64_t min_count = 2;
   double label_smoothing = 0;
   std::int64_t embedding = 64;
-  bool tied = false;                  // share the weight of the embedding with the output layer, see tied_linear_layer
+  bool tied = false;  // see tied_linear_layer
   std::int64_t batch = 32;
   std::int64_t steps = 64;
   // Groups of `batch` streams each that several ranks share; TrainerOptions::accumulate must be the same number.
   std::int64_t shards = 1;
   SplitSource validation = 0.1;
   SplitSource test = 0.1;
-  std::int64_t evaluation_batch = 8;  // streams into which the evaluation text is divided
-  // A token that starts every document. The carried state is reset before it, so no information crosses documents.
-  // Empty: the text is one document.
-  std::string document_start = {};
-  // Start each window from the final state of the previous window. False: start from zeros, also in evaluation.
+  std::int64_t evaluation_batch = 8;
+  std::string document_start = {};  // no information crosses documents
   bool carry_state = true;
   // Files only: maximum bytes of tokens in memory; 0: no limit. A longer text is read again in blocks, which gives the
   // same batches. Only the current block of each stream and an index of the blocks stay in memory.
   std::size_t memory_limit = 0;
 };
-UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, std::string_view text,
+template <>
+inline constexpr auto k_options<LanguageModelOptions> = std::array{
+    option<&LanguageModelOptions::tokens>(keys::tokens),
+    option<&LanguageModelOptions::vocabulary>(keys::vocabulary),
+    option<&LanguageModelOptions::min_count>(keys::min_count),
+    option<&LanguageModelOptions::steps>(keys::steps),
+    option<&LanguageModelOptions::document_start>(
+        {"data.document_start", any_value,
+         "token that starts each document: the carried state is reset before it; empty: one document"}),
+    option<&LanguageModelOptions::carry_state>(
+        {"data.carry_state", any_value,
+         "start each window from the final state of the previous one; false: from zeros, also in evaluation"}),
+    option<&LanguageModelOptions::shards>(
+        {"data.shards", between(1, 4096),
+         "groups of train.batch streams, one for each batch of an update (train.accumulate), for training on several "
+         "ranks"}),
+    option<&LanguageModelOptions::validation>(keys::validation),
+    option<&LanguageModelOptions::test>(keys::test),
+    option<&LanguageModelOptions::embedding>(keys::embedding),
+    option<&LanguageModelOptions::tied>(keys::tied),
+    option<&LanguageModelOptions::batch>(keys::batch),
+    option<&LanguageModelOptions::evaluation_batch>(
+        {"train.evaluation_batch", between(1, 1e5), "streams into which the evaluation text is divided"}),
+    option<&LanguageModelOptions::label_smoothing>(keys::label_smoothing),
+};
+UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options, DataSource data,
                                                            const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOptions& options,
-                                                           std::shared_ptr<const Vfs::Reader> file,
-                                                           const std::string& name, const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const LanguageModelOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const LanguageModelOptions& options, DataSource data, const std::string& name);
 
 // The probability of lines of text under a language model. Each line is read on its own after a line break, or after
 // the model's document start; where the vocabulary has neither, its first token is not scored.
 class UNROLL_API TextScorer {
  public:
   TextScorer(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~TextScorer();
-  TextScorer(TextScorer&&) noexcept;
-  TextScorer& operator=(TextScorer&&) noexcept;
 
   struct Result {
     std::int64_t tokens = 0, unknown = 0;
@@ -74,7 +90,7 @@ class UNROLL_API TextScorer {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 // The tokens of a text that the vocabulary of a language model lacks, each once.

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -23,24 +24,21 @@ namespace unroll {
 // also of each of several targets as "mae.NAME"; and r2, 1 - squared error / squared error of the mean of the training
 // set, which is the mean over the targets. Baseline: mean, that of the training set.
 struct RegressOptions : TableRowsOptions {
-  // Columns by name or number; empty: the last column. A missing target is an error.
-  std::vector<std::string> targets = {};
+  std::vector<std::string> targets = {};  // a missing target is an error
 };
-UNROLL_API std::shared_ptr<const Task> make_regress(const RegressOptions& options, std::string_view csv,
+template <>
+inline constexpr auto k_options<RegressOptions> = std::array{
+    option<&RegressOptions::targets>(
+        {"data.targets", any_value, "target columns by name or number; empty: the last column"}),
+};
+UNROLL_API std::shared_ptr<const Task> make_regress(const RegressOptions& options, DataSource data,
                                                     const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const Task> make_regress(const RegressOptions& options,
-                                                    std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                                                    const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const RegressOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const RegressOptions& options, DataSource data, const std::string& name);
 
 // Numbers for rows, from a `regress` task.
 class UNROLL_API Regressor {
  public:
   Regressor(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Regressor();
-  Regressor(Regressor&&) noexcept;
-  Regressor& operator=(Regressor&&) noexcept;
 
   const std::vector<std::string>& targets() const;  // K column names
   using Row = std::vector<double>;  // as of a Classifier
@@ -50,7 +48,7 @@ class UNROLL_API Regressor {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

@@ -3,12 +3,14 @@
 // predictions are made of. unroll/tasks.h has the tasks.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "unroll/backend.h"
@@ -32,41 +34,137 @@ struct SplitSource {
 };
 UNROLL_API SplitSource split_from_text(std::string text, std::string name);
 
+// The data of a task: a file, or a text in memory, of which nothing is read after the function has returned.
+struct UNROLL_API DataSource {
+  template <std::convertible_to<std::shared_ptr<const Vfs::Reader>> File>
+  DataSource(File file_) : file(std::move(file_)) {}
+  template <std::convertible_to<std::string_view> Text>
+  DataSource(const Text& text) : DataSource(std::string_view(text)) {}
+  DataSource(std::string_view text);
+  std::shared_ptr<const Vfs::Reader> file;
+  bool in_memory = false;
+  std::size_t memory_limit(std::size_t of_files) const { return in_memory ? 0 : of_files; }
+};
+
+// Keys that several structs below and in the headers of the tasks have a field for.
+namespace keys {
+inline constexpr OptionKey tokens = {"data.tokens", one_of("bytes|characters|words|bpe"),
+                                     "tokenizer; label: words or characters, for lines given to `predict`"};
+inline constexpr OptionKey vocabulary = {"data.vocabulary", between(1, 1048576),
+                                         "words, bpe: maximum vocabulary size"};
+inline constexpr OptionKey min_count = {
+    "data.min_count", from(1), "words, bpe: minimum count in the training set; rarer words become the unknown token"};
+inline constexpr OptionKey steps = {
+    "data.steps", between(0, 1e5),
+    "language-model: T, tokens per window of truncated backpropagation; classify, regress: time steps per row, 0: one "
+    "per feature"};
+inline constexpr OptionKey label = {
+    "data.label", any_value,
+    "label column: its name or number; document: also first or last; empty: classify: the last one, document: the one "
+    "whose header is label or similar, else the first"};
+inline constexpr OptionKey header = {
+    "data.header", one_of("auto|yes|no"),
+    "whether the first line has column names; auto: yes if no cell is a number, a date or missing; document: yes if it "
+    "names a label and a text column"};
+inline constexpr OptionKey separator = {
+    "data.separator", any_value,
+    "cell separator: one character or tab; empty: the first of tab, semicolon and comma that the first line contains; "
+    "document: tab, unless the file is a CSV"};
+inline constexpr OptionKey missing = {
+    "data.missing", one_of("error|previous|interpolate|mean"),
+    "missing values: refuse them (error), repeat the previous value, interpolate between the neighbors, or (classify, "
+    "regress) use the training mean; forecast fills inputs only, never targets"};
+inline constexpr OptionKey columns = {
+    "data.columns", any_value,
+    "forecast: columns of several series, instead of data.column; classify, regress: feature columns, empty: all "
+    "others"};
+inline constexpr OptionKey split_seed = {"data.split_seed", from(0),
+                                         "seed of the random assignment of rows to the splits"};
+inline constexpr OptionKey validation = {
+    "data.validation", between(0, 0.9),
+    "validation set: a share of the data, or a file; a text or series is cut in order: training, validation, test",
+    AtResume::free_file};
+inline constexpr OptionKey test = {
+    "data.test", between(0, 0.9), "test set: a share of the data, or a file; of a text or series the last part",
+    AtResume::free_file};
+inline constexpr OptionKey embedding = {"model.embedding", between(1, 1e6), "width of the token embedding"};
+inline constexpr OptionKey tied = {
+    "model.tied", any_value,
+    "share the weight of the (decoder's) embedding with the output layer; language-model: the input of that layer must "
+    "have the same width"};
+inline constexpr OptionKey pooling = {
+    "model.pooling", one_of("final|mean|max|attention"),
+    "pooling over time: last output, mean, maximum, or attention-weighted mean"};
+inline constexpr OptionKey batch = {"train.batch", between(1, 1e5), "sequences per batch (B)"};
+inline constexpr OptionKey label_smoothing = {
+    "train.label_smoothing", between(0, 0.99), "share of each target that is distributed over all classes, in training",
+    AtResume::free};
+}  // namespace keys
+
 // Options shared by the tasks on rows of a table, each of which is a sequence: its feature columns, in `steps` steps of
 // equal width. Rows are assigned to the splits by split_seed.
 struct TableRowsOptions {
   RecurrentModelOptions model;
-  std::string pooling = "final";          // of the outputs over time: final, mean, max, attention
+  std::string pooling = "final";
   std::vector<std::string> columns = {};  // feature columns by name or number; empty: all other columns
-  std::string header = "auto";     // auto, yes, no: whether the first line has the names of the columns
-  std::string separator = {};      // of cells: one character; empty: tab, semicolon or comma, found in the first line
+  std::string header = "auto";
+  std::string separator = {};
   // Missing features: "error"; "previous" and "interpolate" fill along the steps of a row, "mean" with the mean of the
   // training set, which the other two use where a row has nothing to fill from.
   std::string missing = "error";
-  std::int64_t steps = 0;          // 0: each feature is a step
-  double divide = 1;               // divide all features by this
-  bool normalize = false;          // standardize each feature with its mean and deviation in the training set, instead
+  std::int64_t steps = 0;
+  double divide = 1;
+  bool normalize = false;
   std::int64_t batch = 32;
   SplitSource validation = 0.1;
   SplitSource test = 0.2;
   std::uint64_t split_seed = 0;
   std::size_t memory_limit = 0;
 };
+template <>
+inline constexpr auto k_options<TableRowsOptions> = std::array{
+    option<&TableRowsOptions::steps>(keys::steps),
+    option<&TableRowsOptions::columns>(keys::columns),
+    option<&TableRowsOptions::header>(keys::header),
+    option<&TableRowsOptions::separator>(keys::separator),
+    option<&TableRowsOptions::missing>(keys::missing),
+    option<&TableRowsOptions::divide>({"data.divide", between(1e-30, 1e30), "divide all features by this number"}),
+    option<&TableRowsOptions::normalize>(
+        {"data.normalize", any_value,
+         "standardize each feature: subtract its mean in the training set, divide by its standard deviation"}),
+    option<&TableRowsOptions::split_seed>(keys::split_seed),
+    option<&TableRowsOptions::validation>(keys::validation),
+    option<&TableRowsOptions::test>(keys::test),
+    option<&TableRowsOptions::pooling>(keys::pooling),
+    option<&TableRowsOptions::batch>(keys::batch),
+};
 
 // Options shared by the tasks on rows of text.
 struct TextRowsOptions {
   RecurrentModelOptions model = {.bidirectional = true};
   std::int64_t embedding = 64;
-  std::int64_t vocabulary = 10000;  // maximum vocabulary size: the most frequent tokens of the training set
-  std::int64_t min_count = 2;       // minimum frequency; rarer tokens map to the unknown token
+  std::int64_t vocabulary = 10000;  // the most frequent tokens of the training set
+  std::int64_t min_count = 2;
   double label_smoothing = 0;
   std::int64_t batch = 32;
-  // maximum tokens per batch, padding included; a longer row is a batch of its own; 0: no limit
-  std::int64_t batch_tokens = 0;
-  SplitSource validation = 0.1;     // shares of the rows, or files
+  std::int64_t batch_tokens = 0;  // a longer row is a batch of its own
+  SplitSource validation = 0.1;   // shares of the rows, or files
   SplitSource test = 0.2;
   std::uint64_t split_seed = 0;
   std::size_t memory_limit = 0;
+};
+template <>
+inline constexpr auto k_options<TextRowsOptions> = std::array{
+    option<&TextRowsOptions::vocabulary>(keys::vocabulary),
+    option<&TextRowsOptions::min_count>(keys::min_count),
+    option<&TextRowsOptions::split_seed>(keys::split_seed),
+    option<&TextRowsOptions::validation>(keys::validation),
+    option<&TextRowsOptions::test>(keys::test),
+    option<&TextRowsOptions::embedding>(keys::embedding),
+    option<&TextRowsOptions::batch>(keys::batch),
+    option<&TextRowsOptions::batch_tokens>(
+        {"train.batch_tokens", from(0), "maximum tokens per batch, padding included; 0: no limit"}),
+    option<&TextRowsOptions::label_smoothing>(keys::label_smoothing),
 };
 
 // What the decoder reads in training: the true previous token (teacher forcing) or, for a share of the tokens, what the
@@ -81,18 +179,62 @@ struct SamplingOptions {
   std::string sampling_schedule = "constant";
   std::int64_t sampling_batches = 1000;
 };
+template <>
+inline constexpr auto k_options<SamplingOptions> = std::array{
+    option<&SamplingOptions::scheduled_sampling>(
+        {"train.scheduled_sampling", between(0, 1),
+         "share of decoder inputs that are its own predictions instead of the target", AtResume::free}),
+    option<&SamplingOptions::sampling_schedule>(
+        {"train.sampling_schedule", one_of("constant|linear|exponential|inverse-sigmoid"),
+         "how scheduled_sampling grows from 0 to its full share", AtResume::free}),
+    option<&SamplingOptions::sampling_batches>(
+        {"train.sampling_batches", between(1, 2147483646),
+         "linear: batches until the full share; exponential, inverse-sigmoid: n in e^(-batch / n)", AtResume::free}),
+};
 
 // The decoder of a task that writes a text for each text.
 struct DecoderOptions : SamplingOptions {
-  std::string attention = "additive";  // dot, additive
-  // Each step of the decoder reads the context that the step before attended to (Luong et al. 2015, section 3.3); the
-  // decoder then has one layer. Without it all steps of a target are computed at once.
-  bool input_feeding = false;
-  bool pointer = false;        // copy words of the source (See, Liu, Manning 2017, section 2.2)
-  bool coverage = false;       // the attention reads the sum of its past weights (section 2.3); with input_feeding
-  double coverage_weight = 1;  // lambda of eq. 13; only with coverage
-  bool tied = false;           // share the weight of the decoder's embedding with its output layer
+  std::string attention = "additive";
+  bool input_feeding = false;  // the context that the step before attended to (Luong et al. 2015, section 3.3)
+  bool pointer = false;        // See, Liu, Manning 2017, section 2.2
+  bool coverage = false;       // section 2.3
+  double coverage_weight = 1;  // lambda of eq. 13
+  bool tied = false;
 };
+template <>
+inline constexpr auto k_options<DecoderOptions> = std::array{
+    option<&DecoderOptions::tied>(keys::tied),
+    option<&DecoderOptions::attention>(
+        {"model.attention", one_of("dot|additive"), "attention of the decoder over the source"}),
+    option<&DecoderOptions::input_feeding>(
+        {"model.input_feeding", any_value,
+         "each step of the decoder reads the context of the step before, and the decoder has one layer; false: all "
+         "steps are computed at once"}),
+    option<&DecoderOptions::pointer>(
+        {"model.pointer", any_value,
+         "pointer-generator: each step may copy a source word, also one that the (target) vocabulary lacks"}),
+    option<&DecoderOptions::coverage>(
+        {"model.coverage", any_value,
+         "the attention reads the sum of its past weights, and a loss penalizes attending twice; needs input_feeding "
+         "and additive attention"}),
+    option<&DecoderOptions::coverage_weight>(
+        {"train.coverage_weight", between(0, 1e3), "with model.coverage: factor of the coverage loss",
+         AtResume::free}),
+};
+
+// Calls visit.operator()<Part>() for each struct that the options of a task consist of: those that it derives from,
+// then its own.
+template <class TaskOptions, class Visit>
+void for_each_part(const Visit& visit) {
+  const auto visit_base = [&]<class Base>() {
+    if constexpr (std::is_base_of_v<Base, TaskOptions>) visit.template operator()<Base>();
+  };
+  visit_base.template operator()<TableRowsOptions>();
+  visit_base.template operator()<TextRowsOptions>();
+  visit_base.template operator()<SamplingOptions>();
+  visit_base.template operator()<DecoderOptions>();
+  visit.template operator()<TaskOptions>();
+}
 
 // A task that writes a text for each text.
 class UNROLL_API PairTask : public Task {
@@ -102,12 +244,6 @@ class UNROLL_API PairTask : public Task {
   };
   virtual void for_each_pair(Split split, const std::function<void(const Pair&)>& take) const = 0;
 };
-
-// The findings of a check of a text in memory.
-template <class TaskOptions>
-DataCheck check_data(const TaskOptions& options, std::string_view text, const std::string& name) {
-  return check_data(options, split_from_text(std::string(text), name).file, name);
-}
 
 struct ScoredLabel {
   std::string label;

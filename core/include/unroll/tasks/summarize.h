@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/attention.h"
 #include "unroll/tasks/shared.h"
 
@@ -25,32 +26,52 @@ namespace unroll {
 // Summarizer and text_scores to evaluate free decoding. Rows are assigned to the splits by a column or by split_seed.
 struct SummarizeOptions : TextRowsOptions, DecoderOptions {
   SummarizeOptions() { input_feeding = pointer = true; }
-  std::string tokens = "words";      // bytes, characters, words, bpe
-  bool lowercase = false;            // A to Z in lower case, in sources and targets
-  std::string source, target;        // columns by name or number; empty: as for PairsFormat
-  std::string split;                 // column whose cells are train, validation or test; empty: none
-  std::int64_t source_tokens = 400;  // a longer source is cut
-  std::int64_t target_tokens = 100;  // a longer target is cut, and none is decoded beyond this length
-  // Source tokens that the encoder reads at a time, each chunk from a zero state; the decoder attends to all. 0: whole.
-  std::int64_t chunk = 0;
-  bool shared_embedding = true;      // encoder and decoder have one embedding
+  std::string tokens = "words";
+  bool lowercase = false;
+  std::string source, target;
+  std::string split;
+  std::int64_t source_tokens = 400;
+  std::int64_t target_tokens = 100;
+  std::int64_t chunk = 0;  // the decoder attends to all chunks
+  bool shared_embedding = true;
 };
-UNROLL_API std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options, std::string_view text,
+template <>
+inline constexpr auto k_options<SummarizeOptions> = std::array{
+    option<&SummarizeOptions::tokens>(keys::tokens),
+    option<&SummarizeOptions::lowercase>(
+        {"data.lowercase", any_value, "read A to Z in lower case, in sources and targets"}),
+    option<&SummarizeOptions::source>(
+        {"data.source", any_value,
+         "source column: its name or number, first or last; empty: the one whose header is source, text, article or "
+         "similar, else the first"}),
+    option<&SummarizeOptions::target>(
+        {"data.target", any_value,
+         "target column: its name or number, first or last; empty: the one whose header is target, summary, title or "
+         "similar, else the second"}),
+    option<&SummarizeOptions::split>(
+        {"data.split", any_value,
+         "column whose cells are train, validation or test: its name or number; empty: data.validation and data.test "
+         "say which rows these are"}),
+    option<&SummarizeOptions::source_tokens>(
+        {"data.source_tokens", between(1, 1e5), "tokens of a source that are read; the rest is cut"}),
+    option<&SummarizeOptions::target_tokens>(
+        {"data.target_tokens", between(1, 1e5),
+         "tokens of a target in training; the rest is cut. No longer text is decoded, unless --max-length allows it"}),
+    option<&SummarizeOptions::chunk>(
+        {"model.chunk", between(0, 1e5),
+         "source tokens that the encoder reads from a zero state, chunk by chunk at once; 0: the whole source"}),
+    option<&SummarizeOptions::shared_embedding>(
+        {"model.shared_embedding", any_value, "encoder and decoder share one embedding"}),
+};
+UNROLL_API std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options, DataSource data,
                                                           const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const PairTask> make_summarize(const SummarizeOptions& options,
-                                                          std::shared_ptr<const Vfs::Reader> file,
-                                                          const std::string& name, const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const SummarizeOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const SummarizeOptions& options, DataSource data, const std::string& name);
 
 // Summaries of texts, from a `summarize` task. Words of the source that the vocabulary lacks can be copied; the unknown
 // token is never written.
 class UNROLL_API Summarizer {
  public:
   Summarizer(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Summarizer();
-  Summarizer(Summarizer&&) noexcept;
-  Summarizer& operator=(Summarizer&&) noexcept;
 
   using Summary = ScoredText;
   struct Result {
@@ -67,7 +88,7 @@ class UNROLL_API Summarizer {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/attention.h"
 #include "unroll/tasks/shared.h"
 
@@ -27,24 +28,19 @@ namespace unroll {
 // options, but reads in one direction. A word that is copied has its number in the target vocabulary or, where that
 // lacks it, one of its own.
 struct TranslateOptions : TextRowsOptions, DecoderOptions {
-  std::string tokens = "characters";  // bytes, characters, words, bpe; sources and targets have separate vocabularies
+  std::string tokens = "characters";  // sources and targets have separate vocabularies
 };
-UNROLL_API std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options, std::string_view text,
+template <>
+inline constexpr auto k_options<TranslateOptions> = std::array{option<&TranslateOptions::tokens>(keys::tokens)};
+UNROLL_API std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options, DataSource data,
                                                           const std::string& name, const Metadata& fitted = {});
-UNROLL_API std::shared_ptr<const PairTask> make_translate(const TranslateOptions& options,
-                                                          std::shared_ptr<const Vfs::Reader> file,
-                                                          const std::string& name, const Metadata& fitted = {});
-UNROLL_API DataCheck check_data(const TranslateOptions& options, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name);
+UNROLL_API DataCheck check_data(const TranslateOptions& options, DataSource data, const std::string& name);
 
 // Targets for source lines, from a `translate` task. With a pointer, words of the source that the target vocabulary
 // lacks can be copied, and the unknown token is never written.
 class UNROLL_API Translator {
  public:
   Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
-  ~Translator();
-  Translator(Translator&&) noexcept;
-  Translator& operator=(Translator&&) noexcept;
 
   struct Result {
     std::string text;                      // the best one
@@ -61,7 +57,7 @@ class UNROLL_API Translator {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 }  // namespace unroll

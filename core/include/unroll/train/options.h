@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of training. docs/training.md explains them; field names are those of the config keys.
+// Options of training. docs/training.md explains them. The rows of k_options have their ranges and config keys
+// (unroll/detail/option.h).
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "unroll/backend.h"
+#include "unroll/detail/option.h"
 #include "unroll/train/reports.h"
 #include "unroll/vfs.h"
 
@@ -17,14 +19,34 @@ namespace unroll {
 
 // The update rules are those of torch.optim, except lion (Chen et al. 2023).
 struct OptimizerOptions {
-  std::string name = "adam";  // sgd, adam, adamw, rmsprop, adagrad, lion
+  std::string name = "adam";
   double lr = 1e-3;
   double momentum = 0;
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  double alpha = 0.99;  // rmsprop
+  double alpha = 0.99;
   double weight_decay = 0;
-  bool decay_vectors = false;  // Apply weight decay to parameters of rank < 2 too: biases and norm gains.
+  bool decay_vectors = false;
+};
+template <>
+inline constexpr auto k_options<OptimizerOptions> = std::array{
+    option<&OptimizerOptions::name>({"train.optimizer", one_of("sgd|adam|adamw|rmsprop|adagrad|lion"), "optimizer"}),
+    option<&OptimizerOptions::lr>({"train.lr", from(0), "learning rate", AtResume::free}),
+    option<&OptimizerOptions::momentum>({"train.momentum", between(0, 0.999999), "sgd, rmsprop: momentum"}),
+    option<&OptimizerOptions::nesterov>({"train.nesterov", any_value, "sgd: Nesterov momentum"}),
+    option<&OptimizerOptions::beta1>(
+        {"train.beta1", between(0, 0.999999), "adam, adamw, lion: decay of the first moment", AtResume::free}),
+    option<&OptimizerOptions::beta2>(
+        {"train.beta2", between(0, 0.999999999), "adam, adamw, lion: decay of the second moment", AtResume::free}),
+    option<&OptimizerOptions::epsilon>(
+        {"train.epsilon", between(1e-30, 1), "adaptive optimizers: added to the denominator", AtResume::free}),
+    option<&OptimizerOptions::alpha>(
+        {"train.alpha", between(0, 0.999999999), "rmsprop: decay of the squared gradient", AtResume::free}),
+    option<&OptimizerOptions::weight_decay>(
+        {"train.weight_decay", between(0, 10),
+         "L2 penalty; decoupled for adamw and lion; not applied to biases and norm gains", AtResume::free}),
+    option<&OptimizerOptions::decay_vectors>(
+        {"train.decay_vectors", any_value, "apply weight decay to biases and norm gains too", AtResume::free}),
 };
 // Options for the parameters whose name matches. The first matching group applies.
 struct ParameterGroup {
@@ -41,21 +63,53 @@ struct ScheduleOptions {
   //   plateau          multiply by `factor` after `plateau_patience` validations without progress (ReduceLROnPlateau)
   //   one-cycle        rise from lr / 25 over the first 30 %, then fall, both cosine (Smith & Topin 2018, OneCycleLR)
   std::string name = "constant";
-  std::int64_t warmup = 0;    // updates in which lr rises linearly from 0
-  // linear, cosine, one-cycle: final lr / lr; with a cool-down: final fraction of the schedule's lr
-  double final_fraction = 0;
-  std::int64_t cooldown = 0;  // updates of the final linear decay
-  double factor = 0.5;        // step, plateau
+  std::int64_t warmup = 0;
+  double final_fraction = 0;  // with a cool-down: of the schedule's lr
+  std::int64_t cooldown = 0;
+  double factor = 0.5;
+  double min_lr = 0;
   std::int64_t step_every = 1000;
   std::int64_t plateau_patience = 5;
 };
+template <>
+inline constexpr auto k_options<ScheduleOptions> = std::array{
+    option<&ScheduleOptions::name>({"train.schedule", one_of("constant|linear|cosine|step|plateau|one-cycle"),
+                                    "learning rate schedule between warm-up and cool-down", AtResume::free}),
+    option<&ScheduleOptions::warmup>(
+        {"train.warmup", from(0), "updates in which the learning rate rises linearly from 0", AtResume::free}),
+    option<&ScheduleOptions::final_fraction>(
+        {"train.final_fraction", between(0, 1),
+         "linear, cosine, one-cycle, cool-down: final learning rate / initial one", AtResume::free}),
+    option<&ScheduleOptions::cooldown>(
+        {"train.cooldown", from(0), "last updates, in which the learning rate falls linearly", AtResume::free}),
+    option<&ScheduleOptions::factor>(
+        {"train.lr_factor", between(1e-6, 1), "step, plateau: factor for the learning rate", AtResume::free}),
+    option<&ScheduleOptions::min_lr>(
+        {"train.min_lr", from(0), "lowest learning rate of the schedule between warm-up and cool-down",
+         AtResume::free}),
+    option<&ScheduleOptions::step_every>(
+        {"train.step_every", from(1), "step: updates between changes", AtResume::free}),
+    option<&ScheduleOptions::plateau_patience>(
+        {"train.plateau_patience", from(1), "plateau: validations without improvement before the learning rate falls",
+         AtResume::free}),
+};
 // Gradient clipping, applied in this order. 0 turns a method off.
 struct ClipOptions {
-  double value = 0;     // clip each element to [-value, value]
+  double value = 0;
   // Adaptive gradient clipping (Brock et al. 2021, eq. 3): clip the norm of each unit (row of a matrix) to `adaptive`
   // times the norm of its weights, with at least 1e-3 for the latter. Vectors are not clipped.
   double adaptive = 0;
-  double norm = 1;      // clip the global norm, as torch.nn.utils.clip_grad_norm_
+  double norm = 1;  // as torch.nn.utils.clip_grad_norm_
+};
+template <>
+inline constexpr auto k_options<ClipOptions> = std::array{
+    option<&ClipOptions::norm>(
+        {"train.clip_norm", between(0, 1e9), "maximum global norm of the gradient; 0: off", AtResume::free}),
+    option<&ClipOptions::value>(
+        {"train.clip_value", between(0, 1e9), "maximum absolute value of a gradient element; 0: off", AtResume::free}),
+    option<&ClipOptions::adaptive>(
+        {"train.clip_adaptive", between(0, 1e3),
+         "adaptive clipping: maximum gradient norm / weight norm of a unit; 0: off; typical 0.01", AtResume::free}),
 };
 // Weight averaging: a second set of parameters, averaged over the updates. The average is what is validated, saved as
 // best.safetensors and returned by Trainer::parameters(). After n averaged updates, the weight of the next one is:
@@ -67,7 +121,17 @@ enum class Average : std::uint8_t {
 struct AverageOptions {
   Average kind = Average::none;
   double decay = 0.999;
-  std::int64_t start = 0;  // first update that is averaged
+  std::int64_t start = 0;
+};
+template <>
+inline constexpr auto k_options<AverageOptions> = std::array{
+    option<&AverageOptions::kind>(
+        {"train.average", one_of("none|ema|mean"),
+         "weight averaging over updates; the average is validated and saved as best"}),
+    option<&AverageOptions::decay>(
+        {"train.average_decay", between(0, 0.9999999), "ema: decay of the average per update", AtResume::free}),
+    option<&AverageOptions::start>(
+        {"train.average_start", from(0), "first update that is averaged", AtResume::free}),
 };
 // Dynamic loss scaling for Precision::f16 (Micikevicius et al. 2018, section 3.2). The loss is multiplied by the scale
 // before differentiation and the gradients are divided by it, so that small gradients do not underflow. A non-finite
@@ -75,8 +139,16 @@ struct AverageOptions {
 // of two, so scaling never rounds.
 struct LossScaleOptions {
   double initial = 65536;
-  std::int64_t growth_every = 2000;  // double the scale after this many finite updates in a row, up to 2^24
+  std::int64_t growth_every = 2000;  // up to 2^24
   double lowest = 1;
+};
+template <>
+inline constexpr auto k_options<LossScaleOptions> = std::array{
+    option<&LossScaleOptions::initial>(
+        {"train.loss_scale", between(1, 16777216), "f16: initial loss scale, a power of two"}),
+    option<&LossScaleOptions::growth_every>(
+        {"train.loss_scale_every", from(1), "f16: updates without overflow before the loss scale doubles",
+         AtResume::free}),
 };
 // What to do when the loss or a gradient is not finite. Such an update never changes parameters, optimizer slots,
 // averages or states.
@@ -96,32 +168,30 @@ struct TrainerOptions {
   AverageOptions average;
   Precision precision = Precision::f32;
   LossScaleOptions loss_scale;
-  std::size_t memory_limit = 0;      // bytes that one plan may need, see PlanOptions; 0: no limit
-  std::int64_t chunk_steps = 0;      // steps of the loops that stacked layers overlap by, see PlanOptions; 0: whole
-  std::int64_t accumulate = 1;       // batches per update; the gradient is that of one large batch
+  std::size_t memory_limit = 0;  // bytes that one plan may need, see PlanOptions; 0: no limit
+  std::int64_t chunk_steps = 0;
+  std::int64_t accumulate = 1;
   std::int64_t max_updates = 1000;
-  std::int64_t epochs = 0;           // if > 0, max_updates = epochs * batches per epoch
+  std::int64_t epochs = 0;
   std::int64_t stop_at = 0;  // if > 0, stop after this update; the schedule still spans max_updates
-  double max_minutes = 0;    // if > 0, stop after this many minutes
-  std::int64_t validate_every = 100;  // updates between validations
-  std::int64_t validation_batches = 0;  // maximum per validation; 0: all
-  // stop after this many validations without improvement and restore the best parameters; 0: off
-  std::int64_t patience = 0;
-  std::int64_t checkpoint_every = 100;  // updates between checkpoints
-  std::int64_t keep = 0;             // keep this many recent checkpoints as checkpoint-UPDATE.safetensors
-  std::int64_t log_every = 10;  // updates between reports
-  std::int64_t watch_every = 0;      // updates between statistics of parameters and loops (Watch); 0: off, at no cost
-  // If > 0, fit() first measures trial updates (one at least), then undoes them, for at most these seconds and 5 % of
-  // the run (10 % until the backend has chosen its schedules, which the run keeps), of a short run 20 % and 0.3 s.
+  double max_minutes = 0;
+  std::int64_t validate_every = 100;
+  std::int64_t validation_batches = 0;
+  std::int64_t patience = 0;  // the best parameters are restored
+  std::int64_t checkpoint_every = 100;
+  std::int64_t keep = 0;
+  std::int64_t log_every = 10;
+  std::int64_t watch_every = 0;  // statistics of parameters and loops (Watch); 0: at no cost
+  // If > 0, fit() first measures trial updates (one at least), then undoes them.
   double estimate_seconds = 0;
   std::function<void(const RunEstimate&)> estimated;  // called before the first update
   // Bytes that the whole run may take; 0: the memory of the device, or what is free on the host. fit() checks it before
   // the first update and throws Error(memory), which names the largest parts.
   std::size_t machine_memory = 0;
-  int prefetch = 2;  // updates whose batches a second thread prepares in advance; 0: none
-  OnBad on_bad = OnBad::skip;        // when it stops the run, Error(numeric) names the first non-finite value
-  std::int64_t max_bad_updates = 3;  // 0: never stop
-  std::int64_t max_rollbacks = 5;  // rollback: stop after this many
+  int prefetch = 2;
+  OnBad on_bad = OnBad::skip;  // when it stops the run, Error(numeric) names the first non-finite value
+  std::int64_t max_bad_updates = 3;
+  std::int64_t max_rollbacks = 5;
   std::uint64_t seed = 0;
   // Folder for last.safetensors, best.safetensors and metrics.jsonl. Empty: write nothing.
   std::string folder;
@@ -139,6 +209,64 @@ struct TrainerOptions {
   std::function<void(const std::string&)> warn;       // failed saves, skipped updates; empty: print to stderr
   StageReport stage;  // before each update, evaluated batch and compilation, in the caller's thread; keep it short
   Vfs* vfs = nullptr;                                 // null: disk()
+};
+template <>
+inline constexpr auto k_options<TrainerOptions> = std::array{
+    option<&TrainerOptions::precision>(
+        {"train.precision", one_of("f32|tf32|bf16|f16"),
+         "number formats by role: operands of products, and in bf16 and f16 what loops read and save. f16 scales the "
+         "loss"}),
+    option<&TrainerOptions::accumulate>(
+        {"train.accumulate", between(1, 1e5),
+         "batches per update (gradient accumulation): the gradient of `batch * accumulate` sequences"}),
+    option<&TrainerOptions::max_updates>(
+        {"train.max_updates", between(0, 2147483646), "total number of updates", AtResume::free}),
+    option<&TrainerOptions::epochs>(
+        {"train.epochs", between(0, 2147483646), "if set, max_updates is this number of passes over the training set",
+         AtResume::free}),
+    option<&TrainerOptions::max_minutes>(
+        {"train.max_minutes", between(0, 1e6),
+         "if set, stop after this many minutes; the run can be resumed; 0: no limit", AtResume::free}),
+    option<&TrainerOptions::validate_every>(
+        {"train.validate_every", from(0), "updates between validations; 0: never", AtResume::free}),
+    option<&TrainerOptions::validation_batches>(
+        {"train.validation_batches", from(0), "maximum batches per validation; 0: all", AtResume::free}),
+    option<&TrainerOptions::patience>(
+        {"train.patience", from(0),
+         "early stopping: stop after this many validations without improvement; 0: off", AtResume::free}),
+    option<&TrainerOptions::checkpoint_every>(
+        {"train.checkpoint_every", from(0), "updates between checkpoints; 0: only at the end", AtResume::free}),
+    option<&TrainerOptions::keep>(
+        {"train.keep", between(0, 1e6), "number of recent checkpoints to keep as checkpoint-UPDATE.safetensors",
+         AtResume::free}),
+    option<&TrainerOptions::log_every>(
+        {"train.log_every", from(0), "updates between reports; 0: none", AtResume::free}),
+    option<&TrainerOptions::watch_every>(
+        {"train.watch_every", from(0),
+         "updates between training statistics (gradients, updates, saturated gates by layer); 0: off",
+         AtResume::free}),
+    option<&TrainerOptions::on_bad>(
+        {"train.on_bad", one_of("skip|stop|rollback"),
+         "what to do after a non-finite update: skip it, stop, or return to the last checkpoint with half the rate",
+         AtResume::free}),
+    option<&TrainerOptions::prefetch>(
+        {"train.prefetch", between(0, 1024), "updates whose batches a second thread prepares in advance; 0: none",
+         AtResume::free}),
+    option<&TrainerOptions::max_bad_updates>(
+        {"train.max_bad_updates", from(0),
+         "skip, rollback: non-finite updates in a row before the run stops or returns; 0: no limit", AtResume::free}),
+    option<&TrainerOptions::max_rollbacks>(
+        {"train.max_rollbacks", from(0), "rollback: maximum number of returns before the run stops", AtResume::free}),
+    option<&TrainerOptions::seed>({"train.seed", from(0), "seed of all random numbers"}),
+    option<&TrainerOptions::estimate_seconds>(
+        {"run.estimate_seconds", between(0, 60),
+         "time limit, in seconds, of the trial updates that estimate a run; those that count take at most 5 % of the "
+         "run (of a short run 20 % and 0.3 seconds), those before the backend has chosen its schedules 10 %; 0: no "
+         "estimate", AtResume::free}),
+    option<&TrainerOptions::chunk_steps>(
+        {"run.chunk_steps", between(0, 1e6),
+         "steps after which the next layer may begin, so that stacked layers run at once on several threads; costs "
+         "memory; 0: off"}),
 };
 
 }  // namespace unroll

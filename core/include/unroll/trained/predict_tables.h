@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unroll/detail/hidden_state.h"
 #include "unroll/tasks/shared.h"
 #include "unroll/vfs.h"
 
@@ -20,9 +21,6 @@ class UNROLL_API FeatureReader {
  public:
   // `name` is the file's name in messages. Throws Error(usage) when the model is of another task.
   FeatureReader(const Metadata& metadata, std::string name);
-  ~FeatureReader();
-  FeatureReader(FeatureReader&&) noexcept;
-  FeatureReader& operator=(FeatureReader&&) noexcept;
 
   struct Row {
     std::vector<double> values;  // NaN where one is missing
@@ -35,7 +33,7 @@ class UNROLL_API FeatureReader {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  HiddenState<State> state_;
 };
 
 // The end of the series in a file, for a forecast.
