@@ -12,11 +12,9 @@
 #include "core/support/text/counted.h"
 #include "unroll/run.h"
 
-namespace unroll {
+namespace unroll::onednn {
 
 namespace {
-
-using namespace onednn;
 
 struct ClaimRow {
   Op op;
@@ -99,13 +97,17 @@ class OnednnBackend final : public HostBackend {
 
 }  // namespace
 
+}  // namespace unroll::onednn
+
+namespace unroll {
+
 std::vector<BackendOption> onednn_options() {
   return {{"emulate_formats", {"false", "true"}, "Use oneDNN's 16-bit kernels on processors without the instructions."},
           common::predict_option()};
 }
 
 std::unique_ptr<Backend> make_onednn_backend(const BackendOptions& options) {
-  return std::make_unique<OnednnBackend>(options);
+  return std::make_unique<onednn::OnednnBackend>(options);
 }
 
 }  // namespace unroll

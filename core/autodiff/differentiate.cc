@@ -16,7 +16,7 @@ namespace unroll {
 
 namespace {
 
-OpMap<Rule> make_table() {
+OpMap<Rule> make_rules() {
   OpMap<Rule> table;
   for (const auto rows : {elementwise_rules(), linear_rules(), scan_rules(), gradient_rules()})
     for (const RuleRow& row : rows) table.set(row.op, row.rule);
@@ -33,9 +33,9 @@ std::vector<ValueId> ids_of(std::span<const Value> values) {
   return ids;
 }
 
-class Walk {
+class BackwardWalk {
  public:
-  Walk(Graph& graph, std::span<const Value> wrt)
+  BackwardWalk(Graph& graph, std::span<const Value> wrt)
       : graph_(graph),
         active_(reached_from(graph, ids_of(wrt))),
         n_nodes_(static_cast<std::int32_t>(graph.nodes().size())) {}
@@ -125,14 +125,14 @@ void check(std::span<const Value> outputs, std::span<const Value> cotangents, st
 }  // namespace
 
 Rule find_rule(Op op) {
-  static const OpMap<Rule> table = make_table();
+  static const OpMap<Rule> table = make_rules();
   return table.find(op);
 }
 
 std::vector<Value> pull_back(std::span<const Value> outputs, std::span<const Value> cotangents,
                              std::span<const Value> wrt) {
   if (wrt.empty()) return {};
-  Walk walk(wrt[0].graph(), wrt);
+  BackwardWalk walk(wrt[0].graph(), wrt);
   for (std::size_t i = 0; i < outputs.size(); ++i)
     if (cotangents[i]) walk.contribute(outputs[i].id(), cotangents[i]);
   walk.run();

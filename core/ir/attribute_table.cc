@@ -9,14 +9,14 @@ namespace unroll {
 
 namespace {
 
-struct Row {
+struct AttributeRow {
   Op op;
   AttributeSpec attribute;
 };
 using K = AttributeKind;
 
 // Of the primitives; those of a composite are in its own row.
-constexpr Row k_rows[] = {
+constexpr AttributeRow k_rows[] = {
     {Op::input, {"name", K::text}},
     {Op::input, {"dtype", K::dtype}},
     {Op::input, {"shape", K::integers}},
@@ -77,7 +77,7 @@ constexpr AttributeSpec k_claimed[] = {
 std::vector<AttributeSpec> attributes_of(Op op) {
   std::vector<AttributeSpec> list;
   if (const Composite* composite = find_composite(op)) list = composite->attributes;
-  for (const Row& row : k_rows)
+  for (const AttributeRow& row : k_rows)
     if (row.op == op) list.push_back(row.attribute);
   const bool claimable = op_info(op).tier == OpTier::composite || op == Op::gradient;
   if (claimable) list.insert(list.end(), std::begin(k_claimed), std::end(k_claimed));

@@ -10,7 +10,7 @@ namespace unroll {
 
 namespace {
 
-OpMap<const Composite*> make_table() {
+OpMap<const Composite*> make_composites() {
   OpMap<const Composite*> table;
   for (const auto rows : {recurrent_composites(), layer_composites(), attention_composites(), loss_composites(),
                           update_composites()})
@@ -34,7 +34,7 @@ std::vector<Value> append_body(Graph& graph, const Composite& composite, std::sp
 }  // namespace
 
 const Composite* find_composite(Op op) {
-  static const OpMap<const Composite*> table = make_table();
+  static const OpMap<const Composite*> table = make_composites();
   return table.find(op);
 }
 

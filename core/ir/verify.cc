@@ -17,8 +17,6 @@ namespace unroll {
 
 namespace {
 
-constexpr int k_max_depth = 64;
-
 constexpr VerifyRule k_rules[] = {
     {1, "every node has an op of the table"},
     {2, "every operand is an output of an earlier node of the same graph"},

@@ -7,6 +7,8 @@
 
 namespace unroll {
 
+inline constexpr int k_max_depth = 64;  // of bodies in bodies
+
 struct VerifyRule {
   int number;
   std::string_view text;

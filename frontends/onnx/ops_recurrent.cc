@@ -119,7 +119,7 @@ Value reordered(Value x, const std::vector<int>& order, std::int64_t hidden) {
   return blocks.size() == 1 ? blocks[0] : concat(blocks, 0);
 }
 
-struct Outputs {
+struct LayerOutputs {
   Value y;                    // [T,D,B,H]
   std::vector<Value> states;  // [D,B,H]
 };
@@ -131,7 +131,7 @@ bool has_composite(const Layer& layer) {
          layer.steps > 0;
 }
 
-Outputs by_composite(const Layer& layer) {
+LayerOutputs by_composite(const Layer& layer) {
   const Kind& kind = layer.kind;
   const std::int64_t h = layer.hidden, gh = kind.gates * h;
   RecurrentInputs in{.x = layer.x, .h0 = layer.states[0], .c0 = {}, .lengths = layer.lengths, .key = {},
@@ -150,7 +150,7 @@ Outputs by_composite(const Layer& layer) {
       recurrent(kind.op, in, {.hidden = h, .bidirectional = layer.directions == 2, .bias = bool(layer.b),
                               .relu = is_relu, .reset_after = layer.reset_after, .peephole = bool(layer.p)});
   const Value y = reshape(result.y, {layer.steps, layer.batch, layer.directions, h});
-  Outputs outputs{transpose(y, {0, 2, 1, 3}), {result.hn}};
+  LayerOutputs outputs{transpose(y, {0, 2, 1, 3}), {result.hn}};
   if (kind.states > 1) outputs.states.push_back(result.cn);
   return outputs;
 }
@@ -221,7 +221,7 @@ ScanResult direction_scan(const Layer& layer, int d) {
               {.reverse = layer.is_reverse || d == 1, .lengths = layer.lengths, .reset = {}});
 }
 
-Outputs by_scan(const Layer& layer) {
+LayerOutputs by_scan(const Layer& layer) {
   std::vector<ScanResult> parts;
   for (int d = 0; d < layer.directions; ++d) parts.push_back(direction_scan(layer, d));
   const auto joined = [&](auto&& of, int axis) {
@@ -229,7 +229,7 @@ Outputs by_scan(const Layer& layer) {
     for (const ScanResult& part : parts) values.push_back(reshape(of(part), of(part).shape().inserted(axis, 1)));
     return values.size() == 1 ? values[0] : concat(values, axis);
   };
-  Outputs outputs{joined([](const ScanResult& part) { return part.outputs[0]; }, 1), {}};
+  LayerOutputs outputs{joined([](const ScanResult& part) { return part.outputs[0]; }, 1), {}};
   for (std::size_t s = 0; s < layer.states.size(); ++s)
     outputs.states.push_back(joined([s](const ScanResult& part) { return part.states[s]; }, 0));
   return outputs;
@@ -237,7 +237,7 @@ Outputs by_scan(const Layer& layer) {
 
 std::vector<Value> recurrent_node(Call& call, const Kind& kind) {
   const Layer layer = read_layer(call, kind);
-  const Outputs outputs = has_composite(layer) ? by_composite(layer) : by_scan(layer);
+  const LayerOutputs outputs = has_composite(layer) ? by_composite(layer) : by_scan(layer);
   std::vector<Value> values{layer.batch_first ? transpose(outputs.y, {2, 0, 1, 3}) : outputs.y};
   for (const Value& state : outputs.states)
     values.push_back(layer.batch_first ? transpose(state, {1, 0, 2}) : state);

@@ -11,11 +11,9 @@
 #include "backends/registry.h"
 #include "core/support/text/counted.h"
 
-namespace unroll {
+namespace unroll::cpu {
 
 namespace {
-
-using namespace cpu;
 
 class CpuBackend final : public HostBackend {
  public:
@@ -75,8 +73,12 @@ class CpuBackend final : public HostBackend {
 
 }  // namespace
 
+}  // namespace unroll::cpu
+
+namespace unroll {
+
 std::vector<BackendOption> cpu_options() {
-  return {{"schedule", schedule_names(),
+  return {{"schedule", cpu::schedule_names(),
            "How threads share the steps of a scan, where the scan allows it. Unset: measure the alternatives in the "
            "first runs. Results are bit-identical."},
           {"products", {"own", "openblas"},
@@ -85,7 +87,7 @@ std::vector<BackendOption> cpu_options() {
 }
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options) {
-  return std::make_unique<CpuBackend>(options);
+  return std::make_unique<cpu::CpuBackend>(options);
 }
 
 }  // namespace unroll

@@ -9,7 +9,7 @@ namespace unroll {
 
 namespace {
 
-OpMap<ShapeRule> make_table() {
+OpMap<ShapeRule> make_shape_rules() {
   OpMap<ShapeRule> table;
   for (const OpInfo& info : op_table()) table.set(info.op, elementwise_shape_rule(info.op));
   for (const auto rows : {basic_shape_rules(), structured_shape_rules()})
@@ -26,7 +26,7 @@ void add_saved(const ShapeQuery& q, std::vector<Type>& outputs) {
 }  // namespace
 
 std::vector<Type> infer_types(const ShapeQuery& query) {
-  static const OpMap<ShapeRule> table = make_table();
+  static const OpMap<ShapeRule> table = make_shape_rules();
   const OpInfo& info = op_info(query.op);
   const int n = static_cast<int>(query.inputs.size());
   if (n < info.min_inputs || (info.max_inputs >= 0 && n > info.max_inputs))

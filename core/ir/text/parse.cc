@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/ir/text/text_reader.h"
+#include "core/ir/verify.h"
 #include "unroll/error.h"
 #include "unroll/graph.h"
 
@@ -13,7 +14,6 @@ namespace unroll {
 
 namespace {
 
-constexpr int k_max_depth = 64;
 constexpr std::int64_t k_max_nodes = 1'000'000;
 constexpr std::int64_t k_max_names = 16'384;           // inputs and outputs: names are looked up one by one
 constexpr std::int64_t k_max_elements = 16'777'216;    // of all constants together

@@ -55,9 +55,9 @@ struct Level {
   Live live = {};
 };
 
-class Walk {
+class NodeWalk {
  public:
-  Walk(const TensorMap& values, const Backend& tested, Backend& judge, NodeCheck& check, const StageReport& stage)
+  NodeWalk(const TensorMap& values, const Backend& tested, Backend& judge, NodeCheck& check, const StageReport& stage)
       : values_(values),
         backend_(judge),
         judge_(judge, tested.describe().flushes_denormals),
@@ -346,7 +346,7 @@ NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& test
   const TensorMap values = evaluate(*exposed.graph, tested, inputs, as_it_is);
   Level top{{*lowered}, {}, {}, {}, {}};
   for (const NamedValue& input : lowered->inputs()) top.inputs.push_back(&inputs.at(input.name));
-  Walk(values, tested, judge, check, stage).graph(top);
+  NodeWalk(values, tested, judge, check, stage).graph(top);
   return check;
 }
 

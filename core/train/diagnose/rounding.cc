@@ -71,45 +71,45 @@ std::vector<Value> append_stored(Graph& target, const Node& node, std::span<cons
 }
 
 // What the errors of the operands make of the result's, e the operands' bounds: first-order bounds.
-using Operands = std::span<const Bounded>;
+using BoundedOperands = std::span<const Bounded>;
 Value bound_of(const Bounded& x) { return x.bound ? x.bound : scalar(x.value.graph(), DType::f64, 0); }
 Value one_where(Value condition) { return cast(condition, DType::f64); }
 Value positive(Value x) { return maximum(x, scalar_like(x, k_nothing)); }
 
-Value sum_of_bounds(Operands in, Value) { return bound_of(in[0]) + bound_of(in[1]); }
-Value same_bound(Operands in, Value) { return bound_of(in[0]); }
-Value larger_bound(Operands in, Value) {
+Value sum_of_bounds(BoundedOperands in, Value) { return bound_of(in[0]) + bound_of(in[1]); }
+Value same_bound(BoundedOperands in, Value) { return bound_of(in[0]); }
+Value larger_bound(BoundedOperands in, Value) {
   return in.size() == 1 ? bound_of(in[0]) : maximum(bound_of(in[0]), bound_of(in[1]));
 }
-Value of_product(Operands in, Value) {
+Value of_product(BoundedOperands in, Value) {
   const Value ea = bound_of(in[0]), eb = bound_of(in[1]);
   return abs(in[0].value) * eb + abs(in[1].value) * ea + ea * eb;
 }
-Value of_quotient(Operands in, Value out) {
+Value of_quotient(BoundedOperands in, Value out) {
   const Value eb = bound_of(in[1]);
   return (bound_of(in[0]) + abs(out) * eb) / positive(abs(in[1].value) - eb);
 }
-Value of_exp(Operands in, Value out) { return abs(out) * expm1(bound_of(in[0])); }
-Value of_expm1(Operands in, Value out) { return (abs(out) + 1) * expm1(bound_of(in[0])); }
-Value of_log(Operands in, Value) {
+Value of_exp(BoundedOperands in, Value out) { return abs(out) * expm1(bound_of(in[0])); }
+Value of_expm1(BoundedOperands in, Value out) { return (abs(out) + 1) * expm1(bound_of(in[0])); }
+Value of_log(BoundedOperands in, Value) {
   const Value e = bound_of(in[0]);
   return e / positive(abs(in[0].value) - e);
 }
-Value of_log1p(Operands in, Value) {
+Value of_log1p(BoundedOperands in, Value) {
   const Value e = bound_of(in[0]);
   return e / positive(in[0].value + 1 - e);
 }
-Value of_sqrt(Operands in, Value out) {
+Value of_sqrt(BoundedOperands in, Value out) {
   const Value e = bound_of(in[0]);
   return minimum(sqrt(e), e / positive(out));
 }
-Value of_comparison(Operands in, Value) {
+Value of_comparison(BoundedOperands in, Value) {
   return one_where(less_equal(abs(wide(in[0].value) - wide(in[1].value)), bound_of(in[0]) + bound_of(in[1])));
 }
-Value of_sign(Operands in, Value) {
+Value of_sign(BoundedOperands in, Value) {
   return one_where(less_equal(abs(in[0].value), bound_of(in[0]))) * 2;
 }
-Value of_select(Operands in, Value) {
+Value of_select(BoundedOperands in, Value) {
   const Value ea = bound_of(in[1]), eb = bound_of(in[2]), chosen = select(in[0].value, ea, eb);
   if (!in[0].bound) return chosen;
   return chosen + in[0].bound * (abs(wide(in[1].value) - wide(in[2].value)) + ea + eb);
@@ -122,11 +122,11 @@ Value of_format(Value e, Value out, const Format& format) {
   return e + off * (abs(wide(out)) * std::ldexp(2.0, -format.mantissa) + denormal_spacing);
 }
 template <const Format& k_format>
-Value of_format(Operands in, Value out) {
+Value of_format(BoundedOperands in, Value out) {
   return of_format(bound_of(in[0]), out, k_format);
 }
 
-using Propagate = Value (*)(Operands in, Value out);
+using Propagate = Value (*)(BoundedOperands in, Value out);
 struct Rule {
   Op op;
   Propagate propagate;
@@ -157,7 +157,7 @@ constexpr Rule k_rules[] = {
     {Op::cast, same_bound, true},
 };
 
-std::optional<Rule> find_rule(Op op) {
+std::optional<Rule> find_bound_rule(Op op) {
   if (const UnaryOp* unary = find_unary(op)) {
     if (std::isfinite(unary->slope)) return Rule{op, nullptr, unary->rounds, unary->slope};
     for (const auto& [known, propagate] : k_unbounded)
@@ -168,13 +168,13 @@ std::optional<Rule> find_rule(Op op) {
   return found == std::end(k_rules) ? std::nullopt : std::optional(*found);
 }
 
-Value propagated(const Rule& rule, Operands in, Value out) {
+Value propagated(const Rule& rule, BoundedOperands in, Value out) {
   if (rule.slope != 0) return rule.slope == 1 ? bound_of(in[0]) : bound_of(in[0]) * rule.slope;
   return rule.propagate ? rule.propagate(in, out) : Value();
 }
 
 // `source` is the dtype that the result has in the graph that is judged.
-Bounded elementwise(const Rule& rule, Operands in, Value out, DType source, bool flushes) {
+Bounded elementwise(const Rule& rule, BoundedOperands in, Value out, DType source, bool flushes) {
   const bool exact = std::none_of(in.begin(), in.end(), [](const Bounded& x) { return static_cast<bool>(x.bound); });
   Value bound = exact ? Value() : propagated(rule, in, out);
   if (bound && rule.op == Op::cast && is_half(source)) bound = of_format(bound, out, format_of(source));
@@ -185,10 +185,10 @@ Bounded elementwise(const Rule& rule, Operands in, Value out, DType source, bool
   return {out, bound};
 }
 
-Bounded append_elementwise(Graph& target, const Node& node, Operands in, bool flushes) {
+Bounded append_elementwise(Graph& target, const Node& node, BoundedOperands in, bool flushes) {
   std::vector<Value> operands;
   for (const Bounded& x : in) operands.push_back(x.value);
-  const std::optional<Rule> rule = find_rule(node.op);
+  const std::optional<Rule> rule = find_bound_rule(node.op);
   if (!rule)
     throw Error(ErrorKind::internal, op_info(node.op).name, "has no rounding rule, so its result cannot be verified",
                 "Add a row to k_unbounded or k_rules in core/train/diagnose/rounding.cc");
@@ -219,7 +219,7 @@ Value sum_rounding(Graph& target, const Node& node, std::span<const Value> opera
 }
 
 // A move or a reduction in a row group: it does to the bounds what it does to the values.
-Bounded append_row_op(Graph& target, const Node& node, Operands in, bool flushes) {
+Bounded append_row_op(Graph& target, const Node& node, BoundedOperands in, bool flushes) {
   std::vector<Value> operands, bounds;
   bool exact = true;
   for (const Bounded& x : in) {
@@ -286,7 +286,7 @@ std::shared_ptr<Graph> copied(const Graph& graph, std::mt19937_64* noise) {
     std::vector<Value> operands;
     for (const ValueId& id : node.inputs) operands.push_back(noise && sums(node.op) ? noisy(at(id), *noise) : at(id));
     values.push_back(append_stored(*target, node, operands, node.body ? copied(*node.body, noise) : nullptr));
-    const std::optional<Rule> rule = find_rule(node.op);
+    const std::optional<Rule> rule = find_bound_rule(node.op);
     const bool rounds = rule && rule->rounds && node.op != Op::cast;  // whole numbers mostly, which decide what happens
     if (noise && (sums(node.op) || rounds)) values.back()[0] = noisy(values.back()[0], *noise);
   }
@@ -324,7 +324,7 @@ bool is_whole(const Node& node) { return op_info(node.op).kind == OpKind::compos
 
 std::vector<Bounded> append_bounded(Graph& target, const Node& node, std::span<const Value> operands, bool flushes) {
   if (node.op == Op::fused || node.op == Op::row_group) return append_group(target, node, operands, flushes);
-  if (find_rule(node.op)) {
+  if (find_bound_rule(node.op)) {
     std::vector<Bounded> in;
     for (const Value x : operands) in.push_back({x, {}});
     return {append_elementwise(target, node, in, flushes)};

@@ -193,14 +193,14 @@ int run_find_lr(const Config& config, TrainerOptions trainer, const TrainArgumen
 }
 
 // A folder that is removed again unless there is something to look at in it.
-class ScratchFolder {
+class ResumeFolder {
  public:
-  ScratchFolder() : path_((fs::temp_directory_path() / "unroll-resume.XXXXXX").string()) {
+  ResumeFolder() : path_((fs::temp_directory_path() / "unroll-resume.XXXXXX").string()) {
     if (!::mkdtemp(path_.data())) throw Error(ErrorKind::storage, path_, "cannot make a temporary folder");
   }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() {
+  ResumeFolder(const ResumeFolder&) = delete;
+  ResumeFolder& operator=(const ResumeFolder&) = delete;
+  ~ResumeFolder() {
     std::error_code ignored;
     if (!kept_) fs::remove_all(path_, ignored);
   }
@@ -217,7 +217,7 @@ int run_verify_resume(const Config& config, TrainerOptions trainer, const TrainA
   Activity busy("loading the data");
   const auto backend = open_backend(config);
   const auto task = make_task(config, "");
-  ScratchFolder folder;
+  ResumeFolder folder;
   busy.say("comparing a resumed run with a straight one");
   trainer.stage = busy.stages();
   trainer.warn = [](const std::string& text) { print_line("warning: " + text); };

@@ -13,7 +13,7 @@
 namespace unroll::cli {
 namespace {
 
-[[noreturn]] void refuse(const std::string& name, std::uint32_t line, std::uint32_t column, std::string_view what,
+[[noreturn]] void refuse_toml(const std::string& name, std::uint32_t line, std::uint32_t column, std::string_view what,
                          std::string_view next = {}) {
   throw Error(ErrorKind::input_file, fmt::format("{}:{}:{}", name, line, column), what, next);
 }
@@ -61,7 +61,7 @@ class BudgetScan {
         return;
     }
     if (depth_ > k_max_toml_depth || dots_ >= k_max_toml_depth) {
-      refuse(name_, line_, column_, fmt::format("nesting deeper than {} levels", k_max_toml_depth),
+      refuse_toml(name_, line_, column_, fmt::format("nesting deeper than {} levels", k_max_toml_depth),
              "A config is two levels deep: [section] and key");
     }
   }
@@ -173,7 +173,7 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
       continue;
     }
     if (entries.size() == k_max_toml_entries) {
-      refuse(name, where.line, where.column, fmt::format("more than {} keys", k_max_toml_entries));
+      refuse_toml(name, where.line, where.column, fmt::format("more than {} keys", k_max_toml_entries));
     }
     entries.push_back({path, value_of(node), type_of(node), where.line, where.column});
     if (const auto* s = node.as_string()) lines.place_text(node.source().begin, s->get(), entries.back());
@@ -184,14 +184,14 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
 
 std::vector<TomlEntry> read_toml(std::string_view text, const std::string& name) {
   if (text.size() > k_max_toml_bytes) {
-    refuse(name, 1, 1, fmt::format("a config of {} bytes; at most {} are read", text.size(), k_max_toml_bytes));
+    refuse_toml(name, 1, 1, fmt::format("a config of {} bytes; at most {} are read", text.size(), k_max_toml_bytes));
   }
   BudgetScan(text, name).run();
   std::vector<TomlEntry> entries;
   try {
     flatten(toml::parse(text, name), "", name, Lines(text), entries);
   } catch (const toml::parse_error& e) {
-    refuse(name, e.source().begin.line, e.source().begin.column, fmt::format("not TOML: {}", e.description()),
+    refuse_toml(name, e.source().begin.line, e.source().begin.column, fmt::format("not TOML: {}", e.description()),
            "Write [section] lines and key = value lines, as `unroll new KIND PATH` does");
   }
   return entries;

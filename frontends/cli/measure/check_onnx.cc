@@ -138,12 +138,13 @@ std::vector<TensorMap> by_importer(const std::string& file, const std::vector<On
 std::vector<TensorMap> by_onnxruntime(const std::string& python, const std::string& file,
                                       const std::vector<OnnxCase>& cases, std::string& version) {
   const ScratchFolder folder("export");
-  std::string command = fmt::format("{} {} {}", quoted(python),
-                                    quoted((folder_of_scripts("export") / "run_onnx_model.py").string()), quoted(file));
+  std::string command = fmt::format("{} {} {}", shell_word(python),
+                                    shell_word((folder_of_scripts("export") / "run_onnx_model.py").string()),
+                                    shell_word(file));
   for (std::size_t k = 0; k < cases.size(); ++k) {
     const std::string in = folder / fmt::format("in-{}", k), out = folder / fmt::format("out-{}", k);
     save_safetensors(in, {.tensors = cases[k].inputs, .metadata = {}});
-    command += fmt::format(" {} {}", quoted(in), quoted(out));
+    command += fmt::format(" {} {}", shell_word(in), shell_word(out));
   }
   version = output_of(command);
   while (!version.empty() && version.back() == '\n') version.pop_back();

@@ -108,13 +108,14 @@ std::string check_cxx(const ExportArguments& o, const CxxJob& job, const StreamO
                                        weights.empty() ? "(void)words;" : fmt::format(k_load, o.name));
   write_file(folder / "main.cc", main);
   std::filesystem::copy_file(o.out, folder / "model.h");
-  const std::string program = quoted(folder / "program");
-  const std::string compile = fmt::format("{} -std=c++17 -O2 -o {} {}", compiler, program, quoted(folder / "main.cc"));
+  const std::string program = shell_word(folder / "program");
+  const std::string compile =
+      fmt::format("{} -std=c++17 -O2 -o {} {}", compiler, program, shell_word(folder / "main.cc"));
   if (output_of(compile + " 2>&1 && echo compiled").empty())
     throw Error(ErrorKind::unsupported, "export",
                 fmt::format("--check needs a C++ compiler, and '{}' failed", compiler),
                 "Install one, or name it: CXX=clang++ unroll export ...");
-  std::istringstream lines(output_of(program + " " + quoted(weights)));
+  std::istringstream lines(output_of(program + " " + shell_word(weights)));
   std::vector<float> found;
   for (std::string line; std::getline(lines, line);) found.push_back(std::strtof(line.c_str(), nullptr));
   const std::vector<float> wanted = wanted_outputs(job, options);

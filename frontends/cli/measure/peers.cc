@@ -54,7 +54,7 @@ std::string cell_options(const PeerRow& peer, const RecurrentModelOptions& m, co
   if (text && peer.text_cells) {
     const std::string path = (folder / "cell.json").string();
     write_file(path, nlohmann::json{{"states", text->states}, {"step", text->step}, {"y", text->y}}.dump());
-    return "--text-cell " + quoted(path);
+    return "--text-cell " + shell_word(path);
   }
   if (m.cell == "lnlstm" && !text && peer.variants && m.layers == 1 && !m.bidirectional) return "--cell lnlstm";
   throw refuse(fmt::format("model.cell = \"{}\"; known are rnn, gru and lstm, and torch runs text cells and one layer "
@@ -71,9 +71,10 @@ OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs
   std::string command = fmt::format(
       "{} {} {} --mode {} --input {} --hidden {} --layers {} --batch {} --steps {} --threads {} --seconds 0 "
       "--check {} --save {}",
-      quoted(o.python), quoted((folder_of_scripts("compare") / peer.script).string()), cell_options(peer, m, folder),
+      shell_word(o.python), shell_word((folder_of_scripts("compare") / peer.script).string()),
+      cell_options(peer, m, folder),
       mode, s.input, m.hidden, m.layers, s.batch, s.steps, std::max<std::int64_t>(o.threads.value_or(1), 1),
-      quoted((folder / "case.safetensors").string()), quoted(out));
+      shell_word((folder / "case.safetensors").string()), shell_word(out));
   if (m.bidirectional) command += " --bidirectional";
   if (!m.bias && peer.variants) command += " --no-bias";
   if (m.projection > 0) command += fmt::format(" --projection {}", m.projection);

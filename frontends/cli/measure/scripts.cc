@@ -21,7 +21,7 @@ fs::path folder_of_scripts(const std::string& who) {
               "They are bench/peers in the sources");
 }
 
-std::string quoted(const std::string& word) {
+std::string shell_word(const std::string& word) {
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";
@@ -37,7 +37,7 @@ std::string output_of(const std::string& command) {
 }
 
 bool can_import(const std::string& python, const std::string& modules) {
-  return std::system(fmt::format("{} -c 'import {}' 2>/dev/null", quoted(python), modules).c_str()) == 0;
+  return std::system(fmt::format("{} -c 'import {}' 2>/dev/null", shell_word(python), modules).c_str()) == 0;
 }
 
 ScratchFolder::ScratchFolder(const std::string& who)

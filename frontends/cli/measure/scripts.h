@@ -10,7 +10,7 @@ namespace unroll::cli {
 // Beside an installed command, or bench/peers in the sources that a build folder lies in. Throws Error(unsupported) in
 // the name of `who` when there is none.
 std::filesystem::path folder_of_scripts(const std::string& who);
-std::string quoted(const std::string& word);  // for the shell
+std::string shell_word(const std::string& word);  // for the shell
 // What a command wrote to stdout; empty when it failed.
 std::string output_of(const std::string& command);
 // "torch, numpy"
