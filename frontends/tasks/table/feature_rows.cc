@@ -29,6 +29,14 @@ void fill_along(std::span<double> values, std::size_t first, std::size_t stride,
   for (; open < values.size(); open += stride) values[open] = before;
 }
 
+// Older models have the name "" for a column whose cell of the header is empty.
+std::size_t column_of(const CsvReader& reader, const std::string& name) {
+  if (!name.empty() || reader.header().empty()) return reader.column(name);
+  const auto unnamed = std::ranges::find(reader.header(), name);
+  if (unnamed == reader.header().end()) return reader.column("(no name)");  // refuses
+  return static_cast<std::size_t>(unnamed - reader.header().begin());
+}
+
 }  // namespace
 
 std::vector<std::size_t> Features::places(const CsvReader& reader, std::span<const std::string> targets) const {
@@ -44,7 +52,7 @@ std::vector<std::size_t> Features::places(const CsvReader& reader, std::span<con
     const double place = number - 1 - static_cast<double>(before);
     const bool is_place = without_targets && place >= 0 && place < static_cast<double>(reader.n_columns());
     if (without_targets && left_out.empty()) places.push_back(places.size());
-    else places.push_back(is_place ? static_cast<std::size_t>(place) : reader.column(column));
+    else places.push_back(is_place ? static_cast<std::size_t>(place) : column_of(reader, column));
   }
   return places;
 }
