@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/support/text/counted.h"
 #include "frontends/tasks/table/features.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/error.h"
@@ -43,6 +44,10 @@ std::vector<std::size_t> Features::places(const CsvReader& reader, std::span<con
   std::vector<std::size_t> places;
   // Numbers count the columns of the targets too: behind each they are one less in a file without them.
   const bool without_targets = reader.header().empty() && reader.n_columns() == columns.size();
+  if (reader.header().empty() && reader.n_columns() < columns.size())
+    reader.refuse(1, reader.n_columns() - 1,
+                  counted(reader.n_columns(), "column") + "; the model reads " + counted(columns.size(), "feature"),
+                  "Give every row all features of the training data");
   std::vector<double> left_out;
   for (const std::string& target : targets)
     if (const double number = number_in(target).value_or(0); number > 0) left_out.push_back(number);
