@@ -277,7 +277,22 @@ Vfs& disk() {
   return the_disk;
 }
 
+namespace {
+
+// /dev/null, a pipe and their like, or a link to one: renaming a file to it would remove it.
+bool is_device_or_pipe(const std::string& path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+}  // namespace
+
 void write_atomically(Vfs& vfs, const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  if (is_device_or_pipe(path)) {
+    const std::unique_ptr<Vfs::File> device = vfs.append(path);
+    for (const auto part : parts) device->write(part);
+    return device->close();
+  }
   // One name: kills leave one stale file at most, and the next write replaces it.
   const std::string temporary = path + ".tmp";
   const std::unique_ptr<Vfs::File> file = vfs.create(temporary);

@@ -44,6 +44,8 @@ OPTIONS = [
     ("bench --batch 3 --batch 4", 2, ["--batch is given more than once"]),
     ("bench --mode trian", 2, ["infer, train, stream, gemm", 'got "trian"', "Did you mean train? `unroll bench"]),
     ("eval run --split tset", 2, ["Did you mean test?"]),
+    ("eval run --split nope", 2, ['got "nope". `unroll eval']),
+    ("new classify demo --data none.csv", 3, ["[none.csv]", "there is no such file"]),
     ("new classifier demo", 2, ["KIND: expected one of", "Did you mean classify?"]),
     ("data chekc c.toml", 2, ["Did you mean check?"]),
     ("generate run And then", 2, ['unexpected argument "And"', "Quote"]),

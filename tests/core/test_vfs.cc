@@ -101,6 +101,15 @@ TEST_CASE("reading refuses what is not a regular file of the right size") {
   check_refused(ErrorKind::input_file, "not a regular file", [&] { disk().read(folder / "pipe", 4); });
 }
 
+TEST_CASE("a device stays a device, also behind a link") {
+  const TempFolder folder;
+  const std::string link = folder.path() + "/null";
+  std::filesystem::create_symlink("/dev/null", link);
+  replace(disk(), link, "gone");
+  CHECK(std::filesystem::is_character_file(link));
+  CHECK(std::filesystem::is_symlink(link));
+}
+
 TEST_CASE("writing names the path and the reason") {
   const TempFolder folder;
   const std::string missing = folder / "missing/f";

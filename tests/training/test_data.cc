@@ -112,7 +112,7 @@ TEST_CASE("CSV: a missing value is a NaN only where it is allowed") {
 }
 
 TEST_CASE("CSV: what is not a finite number is refused with line and column") {
-  for (const std::string cell : {"nan", "inf", "-inf", "1e999", "0x10", "1,5x", "abc", "1 2"}) {
+  for (const std::string cell : {"nan", "inf", "-inf", "1e999", "1e39", "0x10", "1,5x", "abc", "1 2"}) {
     CAPTURE(cell);
     const std::string text = "1,2\n3,\"" + cell + "\"\n";
     const std::string error =
@@ -130,6 +130,10 @@ TEST_CASE("CSV: damaged structure is refused") {
   CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("a,b\n", "f"); }), "no data rows"));
   CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,2,3\n", "f", {2, 100}); }), "columns"));
   CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,2\n1,2\n", "f", {2, 3}); }), "cells"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("a,b\n1,\xFC\n", "f"); }),
+                 "line 2: is not UTF-8 at byte 3. Convert it, for example with iconv -f LATIN1"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("\xFF\xFE" "a", "f"); }), "iconv -f UTF-16"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("a,b\r1,2\r", "f"); }), "must end in LF"));
 }
 
 TEST_CASE("streams cut a text into B pieces side by side that predict the next character") {

@@ -380,6 +380,10 @@ TEST_CASE("documents: a header is no class, a CSV is read, and label and text th
   CHECK((documents.size() == 2 && documents[0].target == "One.\n\nTwo \"tabs\"" && documents[1].line == 5));
   CHECK(document_of(documents[0].target).size() == 2);
   CHECK_REFUSED(read_pairs(broken, "f.csv"), "line 2", "the target has a line break");
+  CHECK(read_pairs("text,title\n\"One.\nTwo\",\"a\nb\"\n", "f.csv", {}, summary_format())[0].source == "One. Two");
+  CHECK_REFUSED(labels("id,text,stars\n1,Good.,5\n", "f.csv"), "3 columns, and no header that names a label and a text",
+                "data.label and data.text");
+  CHECK_REFUSED(labels("a\tb\tc\n", "f.txt"), "3 columns, and no header that names a label and a text");
   CHECK_REFUSED(read_pairs("label,text\n\"go\nod\",One.\n", "f.csv", {}, document_format()), "line 2",
                 "the label has a line break");
   CHECK_REFUSED(read_pairs("label,text\ngood,\"One.\nbad,Two.\n", "f.csv", {}, document_format()), "misplaced quote");

@@ -272,7 +272,8 @@ TEST_CASE("columns that are missing, repeated or of text are refused with what t
   refused({"fast", "quick"}, table(), "has no column 'quick'. Columns: day, slow, word, fast");
   refused({"fast", "slow", "fast"}, table(), "columns lists 'fast' twice");
   refused({"fast", ""}, table(), "columns has an empty name");
-  refused({"fast", "word"}, table(), "line 2, column 3 ('word'): 'w' is not a number. Choose numeric columns");
+  refused({"fast", "word"}, table(), "line 2, column 3 ('word'): 'w' is not a number. "
+          "Name the columns of numbers in data.columns");
   refused({"fast", "slow"}, "fast,slow,fast\n1,2,3\n", "columns 1 and 3 are both 'fast'");
   ForecastOptions o = two_series();
   o.column = "fast";

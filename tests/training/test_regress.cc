@@ -205,6 +205,32 @@ TEST_CASE("without a header a file may have the target columns or not") {
   CHECK(row->values == std::vector<double>{1, 3, 4, 6});
   CHECK(row->targets == std::vector<std::string>{"5", "2"});
   CHECK(without.read("1,3,4,6", 1)->values == std::vector<double>{1, 3, 4, 6});
+  FeatureReader few(m.metadata, "f");
+  CHECK_THROWS_WITH_AS(few.read("1,3", 1), doctest::Contains("2 columns; the model reads 4 features"), Error);
+}
+
+TEST_CASE("a column without a name is found again by its place in the header") {
+  std::string csv = ",a,slope\n";
+  for (int i = 0; i < 40; ++i)
+    csv += std::to_string(i) + "," + std::to_string(i % 7) + "," + std::to_string(i % 5) + "\n";
+  RegressOptions o = line_options({"slope"});
+  o.columns = {};
+  const Trained m(make_regress(o, csv, "index"), 1);
+  CHECK(m.task->batch(Split::test, 0, 0, 0).inputs.at("x").shape()[0] == 2);
+  Metadata of_before = m.metadata;  // models of before have no name for it
+  const std::size_t at = of_before["columns"].find("column 1");
+  REQUIRE(at != std::string::npos);
+  of_before["columns"].erase(at, 8);
+  for (const Metadata& metadata : {m.metadata, of_before}) {
+    FeatureReader reader(metadata, "f");
+    CHECK_FALSE(reader.read(",slope,a", 1));
+    CHECK(reader.read("1,3,2", 2)->values == std::vector<double>{1, 2});
+    FeatureReader without(metadata, "f");
+    CHECK_FALSE(without.read("a,slope", 1));
+    CHECK_THROWS_WITH_AS(without.read("1,2", 2), doctest::Contains("has no column"), Error);
+    const auto again = make_regress(o, csv, "index", metadata);
+    CHECK(same_bits(again->batch(Split::test, 0, 0, 0).inputs, m.task->batch(Split::test, 0, 0, 0).inputs));
+  }
 }
 
 TEST_CASE("what is no target is refused with its place and what to do") {
@@ -227,6 +253,10 @@ TEST_CASE("what is no target is refused with its place and what to do") {
   CHECK(has(refusal(both, lines_csv()), "column 'slope' is the target and one of columns"));
   CHECK(has(refusal(both, lines_csv()), "data.targets"));
   CHECK(has(refusal(line_options({"height"}), lines_csv()), "height"));
+  CHECK(has(refusal(line_options({"slope", "slope"}), lines_csv()), "column 'slope' is named twice"));
+  RegressOptions all = line_options({"slope"});
+  all.columns = {};
+  CHECK(has(refusal(all, "a,a,slope\n1,2,3\n"), "columns 1 and 2 are both 'a'"));
   const Metadata fitted = make_regress(line_options(), lines_csv(), "f.csv")->metadata();
   CHECK(has(refusal(line_options({"slope"}), lines_csv(), fitted), "the model predicts other columns"));
   CHECK(refusal(line_options(), lines_csv(), fitted) == "accepted");

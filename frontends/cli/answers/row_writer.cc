@@ -33,13 +33,13 @@ OutputFile::OutputFile(const std::string& path, Vfs& vfs) : path_(path), vfs_(vf
   std::error_code ignored;
   if (fs::is_directory(path, ignored))
     throw Error(ErrorKind::usage, "--output", fmt::format("'{}' is a folder", path), "Name a file in it");
-  if (fs::is_symlink(path, ignored)) path_ = fs::weakly_canonical(path, ignored).string();
   if (fs::exists(path_, ignored) && !fs::is_regular_file(path_, ignored)) {
     stream_ = std::fopen(path_.c_str(), "wb");
     if (!stream_)
       throw Error(ErrorKind::storage, path, fmt::format("cannot be opened: {}", std::strerror(errno)));
     return;
   }
+  if (fs::is_symlink(path, ignored)) path_ = fs::weakly_canonical(path, ignored).string();
   temporary_ = path_ + ".tmp";
   file_ = vfs_.create(temporary_);
 }

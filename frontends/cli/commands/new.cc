@@ -66,6 +66,8 @@ int execute(const NewArguments& options) {
   const SampleData& from = kind.row.sample;
   if (options.path.empty())
     throw Error(ErrorKind::usage, "new", "no path given", "Name a folder, or a file that ends in .toml");
+  if (!options.data.empty() && !disk().exists(options.data))
+    throw Error(ErrorKind::input_file, options.data, "there is no such file", "Check the path after --data");
   Config config;
   config.set("task.kind", std::string(kind.word), "new");
   for (const char* setting : from.settings) {

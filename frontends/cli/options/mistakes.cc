@@ -136,6 +136,7 @@ Error wrong_value(const CLI::App& command, std::string text) {
   const CLI::Option* option = command.get_option_no_throw(text.substr(0, colon));
   if (option && option->get_positional()) text.replace(0, colon, shown_name(*option));
   const std::size_t hint = text.rfind("\". ");
+  if (text.ends_with('.')) text.pop_back();
   if (hint == std::string::npos) return {ErrorKind::usage, command.get_name(), text, help_of(command)};
   const std::string next = text.substr(hint + 3);
   return {ErrorKind::usage, command.get_name(), text.substr(0, hint + 1),

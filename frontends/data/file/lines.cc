@@ -16,7 +16,7 @@ void refuse_line(const std::string& name, std::size_t number, const std::string&
 void require_utf8(const Line& line, const std::string& name) {
   if (const std::size_t bad = first_not_utf8(line.text); bad != std::string_view::npos)
     refuse_line(name, line.number, "is not UTF-8 at byte " + std::to_string(bad + 1),
-                "Convert it, for example with iconv -f LATIN1 -t UTF-8");
+                std::string(how_to_convert(line.number == 1 ? line.text : "")));
 }
 
 Lines lines_of(std::string_view text, std::size_t at, std::size_t n_before) {

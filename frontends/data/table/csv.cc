@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "core/support/text/counted.h"
@@ -138,7 +139,8 @@ char separator_of(std::string_view line) {
 }
 
 void CsvReader::refuse(std::size_t line, std::size_t column, const std::string& what, const std::string& next) const {
-  const std::string title = column < header_.size() ? " ('" + header_[column].substr(0, 40) + "')" : "";
+  const bool named = column < header_.size() && !header_[column].empty();
+  const std::string title = named ? " ('" + header_[column].substr(0, 40) + "')" : "";
   throw Error(ErrorKind::input_file, name_,
               "line " + std::to_string(line) + ", column " + std::to_string(column + 1) + title + ": " + what, next);
 }
@@ -146,6 +148,10 @@ void CsvReader::refuse(std::size_t line, std::size_t column, const std::string& 
 bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
   cells.clear();
   if (trimmed(line.text).empty()) return false;
+  require_utf8(line, name_);
+  if (n_columns_ == 0 && line.text.find('\r') != std::string_view::npos)
+    refuse_line(name_, line.number, "has a carriage return inside: lines must end in LF or CRLF",
+                "Convert the file, for example with tr '\\r' '\\n'");
   if (format_.separator == 0) format_.separator = separator_of(line.text);
   if (const std::size_t bad = split_csv_line(line.text, format_.separator, cells); bad != std::string::npos)
     refuse(line.number, bad, "misplaced quote", k_close_quotes);
@@ -190,7 +196,7 @@ std::string CsvReader::found(std::int64_t n_rows) const {
   std::string text = counted(n_rows, "row") + ", ";
   if (header_.empty()) return text + "no header, " + counted(n_columns_, "column");
   text += "header found, columns ";
-  for (std::size_t c = 0; c < std::min(n_columns_, k_shown); ++c) text += (c > 0 ? ", " : "") + header_[c];
+  for (std::size_t c = 0; c < std::min(n_columns_, k_shown); ++c) text += (c > 0 ? ", " : "") + column_name(c);
   if (n_columns_ > k_shown) text += ", ... (" + std::to_string(n_columns_) + ")";
   return text;
 }
@@ -259,15 +265,26 @@ std::size_t CsvReader::column(const std::string& name) const {
   if (error == std::errc() && end == name.data() + name.size() && number >= 1 && number <= n_columns_)
     return number - 1;
   std::string known;
-  for (const std::string& column : header_) known += (known.empty() ? "" : ", ") + column;
+  for (std::size_t c = 0; c < header_.size(); ++c) known += (c > 0 ? ", " : "") + column_name(c);
   throw Error(ErrorKind::usage, name_, "has no column '" + name + "'",
               header_.empty() ? "The file has no header line; give a column's number, 1 to " +
                                     std::to_string(n_columns_) + ", or set data.header = \"yes\""
                               : "Columns: " + known);
 }
 
+void CsvReader::refuse_repeated(std::span<const std::size_t> columns) const {
+  std::set<std::string> names;
+  for (const std::size_t c : columns) {
+    const std::string name = column_name(c);
+    if (names.insert(name).second) continue;
+    column(name);  // two columns of this name?
+    throw Error(ErrorKind::usage, name_, "column '" + name + "' is named twice", "Name each column once");
+  }
+}
+
 std::string CsvReader::column_name(std::size_t column) const {
-  return header_.empty() ? std::to_string(column + 1) : header_[column];
+  if (header_.empty()) return std::to_string(column + 1);
+  return header_[column].empty() ? "column " + std::to_string(column + 1) : header_[column];
 }
 
 double CsvReader::number(const std::string& cell, std::size_t line, std::size_t column, Missing missing) const {
@@ -281,8 +298,12 @@ double CsvReader::number(const std::string& cell, std::size_t line, std::size_t 
     refuse(line, column, shown + " is not a number",
            separator() == ';' && cell.find(',') != std::string::npos
                ? "Write decimals with a point, such as 1.5"
-               : "Choose numeric columns. Missing values are written as an empty cell, NaN, NA, N/A, null or ?");
+               : "Name the columns of numbers in data.columns. A missing value is an empty cell, NaN, NA, N/A, null "
+                 "or ?");
   if (!std::isfinite(*value)) refuse(line, column, shown + " is not finite");
+  if (!std::isfinite(static_cast<float>(*value)))
+    refuse(line, column, shown + " is too large: models compute with numbers up to 3.4e38",
+           "Write the column in a larger unit");
   return *value;
 }
 

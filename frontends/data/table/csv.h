@@ -69,7 +69,7 @@ class CsvReader {
       : name_(std::move(name)), max_columns_(max_columns), format_(format) {}
 
   // The cells of the next row; false when it is blank or the header. Throws Error(input_file) on a row of another width
-  // than the first one, a quote out of place and too many columns.
+  // than the first one, a quote out of place, too many columns, and text that is not UTF-8.
   bool read(const Line& row, std::vector<std::string>& cells);
   // The lines of another file of the same columns follow; its header, where it has one, must be the same.
   void begin_file(std::string name);
@@ -82,7 +82,11 @@ class CsvReader {
   // Index of a header name, of a number from 1, or of the last column for "". Throws
   // Error(usage) with the names there are, also when the header has the name twice.
   std::size_t column(const std::string& name) const;
-  std::string column_name(std::size_t column) const;  // column() finds it
+  // A model finds its columns by their names again: throws Error(usage) when two of them have the same one.
+  void refuse_repeated(std::span<const std::size_t> columns) const;
+  // column() finds it. Without a header "1", "2", ...; "column 1" where the header leaves its cell empty, as in
+  // an index of pandas.
+  std::string column_name(std::size_t column) const;
 
   enum class Missing { refused, as_nan };
   // The number in a cell of this line. Throws Error(input_file) when it is not a finite number, or missing and refused.

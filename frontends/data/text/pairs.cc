@@ -47,6 +47,7 @@ PairsFormat document_format() {
   format.source_words = {"label", "labels", "class", "category", "sentiment", "y"};
   format.target_words = {"text", "review", "document", "content", "sentence", "comment", "message", "body"};
   format.expected = "expected a label, one tab and a text";
+  format.naming = "Set data.label and data.text to their columns";
   format.target_lines = true;
   return format;
 }
@@ -56,6 +57,8 @@ PairsFormat summary_format() {
   format.source_words = {"source", "text", "article", "document", "body", "content", "description", "input", "src"};
   format.target_words = {"target", "summary", "highlights", "abstract", "headline", "title",
                          "synopsis", "output", "tgt"};
+  format.naming = "Set data.source and data.target to their columns";
+  format.joins_lines = true;
   return format;
 }
 
@@ -175,6 +178,23 @@ bool PairsReader::joins(const Line& line) const {
   return begun_ ? quoted_ : !is_json(line.text) && separator_in(line.text) != '\t';
 }
 
+// `n` cells, 0 where a quote is out of place.
+void PairsReader::refuse_row(const Line& line, std::size_t n) const {
+  if (quoted_ && n == 0) refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
+  if (n == columns_.size() && (quoted_ || n > 2))
+    refuse_line(name_, line.number,
+                counted(n, "column") + ", and no header that names a " + std::string(format_.source_words[0]) +
+                    " and a " + std::string(format_.target_words[0]),
+                format_.naming);
+  if (quoted_)
+    refuse_line(name_, line.number,
+                counted(n, "cell") + ", but the first line has " + std::to_string(columns_.size()),
+                "Quote cells that contain the separator: \"like, this\"");
+  refuse_line(name_, line.number,
+              std::string(format_.expected) + "; got '" + std::string(line.text.substr(0, 40)) + "'",
+              "Write one tab. For a CSV, use a name that ends in .csv");
+}
+
 // As many as the first line has.
 std::vector<std::string> PairsReader::cells_in(const Line& line) const {
   if (json_) return members_in(line);
@@ -182,14 +202,7 @@ std::vector<std::string> PairsReader::cells_in(const Line& line) const {
   if (!cells || cells->size() != columns_.size() || cells->size() < 2 ||
       (cells->size() > (format_.split.empty() ? 2U : 3U) && !has_header_ && format_.source.empty() &&
        format_.target.empty()))
-    refuse_line(name_, line.number,
-                quoted_ && !cells ? "misplaced quote"
-                : quoted_ ? counted(cells->size(), "cell") + ", but the first line has " +
-                              std::to_string(columns_.size())
-                        : std::string(format_.expected) + "; got '" + std::string(line.text.substr(0, 40)) + "'",
-                quoted_ && !cells ? k_close_quotes
-                : quoted_ ? "Quote cells that contain the separator: \"like, this\""
-                        : "Write one tab. For a CSV, use a name that ends in .csv, or set data.separator");
+    refuse_row(line, cells ? cells->size() : 0);
   return std::move(*cells);
 }
 
@@ -211,7 +224,7 @@ std::optional<TextPair> PairsReader::read(const Line& line) {
   TextPair pair = pair_of(cells, line.number);
   for (const auto& [side, what] : {std::pair(&pair.source, format_.source_words[0]),
                                    std::pair(&pair.target, format_.target_words[0])}) {
-    if (side->empty()) refuse_line(name_, line.number, "the " + std::string(what) + " is empty");
+    if (side->empty()) refuse_line(name_, line.number, "the " + std::string(what) + " is empty", "Remove the line");
     if (side->find('\n') != std::string::npos && !(side == &pair.target && format_.target_lines))
       refuse_line(name_, line.number, "the " + std::string(what) + " has a line break", "Write it on one line");
     if (side->size() > limits_.max_side)
@@ -239,6 +252,8 @@ TextPair PairsReader::pair_in(const RecordFile& file, std::string_view record) c
 }
 
 TextPair PairsReader::pair_of(std::vector<std::string>& cells, std::size_t line) const {
+  for (const std::size_t side : {source_, target_})
+    if (format_.joins_lines) std::replace(cells[side].begin(), cells[side].end(), '\n', ' ');
   return {std::move(cells[source_]), std::move(cells[target_]),
           format_.split.empty() ? "" : std::move(cells[split_]), line};
 }

@@ -33,7 +33,9 @@ struct PairsFormat {
   std::vector<std::string_view> source_words = {"source", "src", "input"};
   std::vector<std::string_view> target_words = {"target", "tgt", "output"};
   std::string_view expected = "expected a source, one tab and its target";
+  const char* naming = "Keep these two columns";  // what to do about a file with more columns and no such header
   bool target_lines = false;  // whether a target may have line breaks; a source may not
+  bool joins_lines = false;   // whether line breaks are read as blanks, in both sides
 };
 // label and text of documents.
 PairsFormat document_format();
@@ -68,6 +70,7 @@ class PairsReader {
   char separator_in(std::string_view first) const;
   std::optional<std::vector<std::string>> cells_of(std::string_view line) const;
   std::vector<std::string> cells_in(const Line& line) const;
+  [[noreturn]] void refuse_row(const Line& line, std::size_t n) const;
   std::vector<std::string> members_in(const Line& line) const;
   std::size_t place_of(const std::string& column, std::size_t otherwise) const;
   TextPair pair_of(std::vector<std::string>& cells, std::size_t line) const;

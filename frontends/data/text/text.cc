@@ -47,6 +47,12 @@ std::size_t first_not_utf8(std::string_view bytes) {
   return std::string_view::npos;
 }
 
+std::string_view how_to_convert(std::string_view start) {
+  return start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")  // byte order marks
+             ? "Convert it, for example with iconv -f UTF-16 -t UTF-8"
+             : "Convert it, for example with iconv -f LATIN1 -t UTF-8";
+}
+
 std::vector<char32_t> decode_utf8(std::string_view bytes, const std::string& name) {
   std::vector<char32_t> text;
   text.reserve(bytes.size());
@@ -54,7 +60,7 @@ std::vector<char32_t> decode_utf8(std::string_view bytes, const std::string& nam
     char32_t value = 0;
     if (!next_character(bytes, at, value))
       throw Error(ErrorKind::input_file, name, "is not UTF-8: bad sequence at byte " + std::to_string(at),
-                  "Convert it, for example with iconv -f LATIN1 -t UTF-8");
+                  how_to_convert(bytes));
     text.push_back(value);
   }
   return text;

@@ -135,8 +135,8 @@ class Classify : public Task, public TableRows {
     throw Error(ErrorKind::input_file, file().name(),
                 "column '" + target_names()[0] + "' has " + counted(n, "different label") + " in " +
                     counted(file().size(), "row"),
-                "Is it the label? Set data.label to the column of the classes; numbers are forecast by task.kind = "
-                "\"forecast\"");
+                "Is it the label? Set data.label to the column of the classes; numbers are predicted by task.kind = "
+                "\"regress\"");
   }
 
   std::int32_t label_in(std::string_view record) const {

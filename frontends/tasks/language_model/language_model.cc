@@ -212,7 +212,7 @@ class LanguageModel : public Task {
       blocks(r).for_each([&](std::string_view text, std::size_t at) {
         if (const std::size_t bad = first_not_utf8(text); bad != std::string_view::npos)
           throw Error(ErrorKind::input_file, r.name, "is not UTF-8: bad sequence at byte " + std::to_string(at + bad),
-                      "Convert it, for example with iconv -f LATIN1 -t UTF-8");
+                      how_to_convert(at == 0 ? text : ""));
         n += static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
       });
     }

@@ -47,7 +47,12 @@ class Regress : public Task, public TableRows {
       : TableRows(checked_options(options, "regress"), std::move(file), {"regress", "target", "data.targets"}),
         options_(options) {
     read(target_columns(options), [&](std::span<const std::string> cells, std::size_t line) {
-      for (const std::size_t c : targets()) reader().number(cells[c], line, c);
+      for (const std::size_t c : targets()) {
+        if (!number_in(cells[c]))
+          reader().refuse(line, c, "the target '" + cells[c].substr(0, 40) + "' is not a number",
+                          "Set data.targets to columns of numbers; a label is learned by task.kind = \"classify\"");
+        reader().number(cells[c], line, c);
+      }
     });
     draw_splits(fitted);
     if (fitted.empty()) fit();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/support/text/counted.h"
 #include "frontends/tasks/table/features.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/error.h"
@@ -29,12 +30,24 @@ void fill_along(std::span<double> values, std::size_t first, std::size_t stride,
   for (; open < values.size(); open += stride) values[open] = before;
 }
 
+// Older models have the name "" for a column whose cell of the header is empty.
+std::size_t column_of(const CsvReader& reader, const std::string& name) {
+  if (!name.empty() || reader.header().empty()) return reader.column(name);
+  const auto unnamed = std::ranges::find(reader.header(), name);
+  if (unnamed == reader.header().end()) return reader.column("(no name)");  // refuses
+  return static_cast<std::size_t>(unnamed - reader.header().begin());
+}
+
 }  // namespace
 
 std::vector<std::size_t> Features::places(const CsvReader& reader, std::span<const std::string> targets) const {
   std::vector<std::size_t> places;
   // Numbers count the columns of the targets too: behind each they are one less in a file without them.
   const bool without_targets = reader.header().empty() && reader.n_columns() == columns.size();
+  if (reader.header().empty() && reader.n_columns() < columns.size())
+    reader.refuse(1, reader.n_columns() - 1,
+                  counted(reader.n_columns(), "column") + "; the model reads " + counted(columns.size(), "feature"),
+                  "Give every row all features of the training data");
   std::vector<double> left_out;
   for (const std::string& target : targets)
     if (const double number = number_in(target).value_or(0); number > 0) left_out.push_back(number);
@@ -44,7 +57,7 @@ std::vector<std::size_t> Features::places(const CsvReader& reader, std::span<con
     const double place = number - 1 - static_cast<double>(before);
     const bool is_place = without_targets && place >= 0 && place < static_cast<double>(reader.n_columns());
     if (without_targets && left_out.empty()) places.push_back(places.size());
-    else places.push_back(is_place ? static_cast<std::size_t>(place) : reader.column(column));
+    else places.push_back(is_place ? static_cast<std::size_t>(place) : column_of(reader, column));
   }
   return places;
 }

@@ -43,6 +43,8 @@ struct Columns {
     for (const std::string& column : o.columns) features.push_back(reader.column(column));
     for (std::size_t k = 0; o.columns.empty() && k < cells.size(); ++k)
       if (std::find(targets.begin(), targets.end(), k) == targets.end()) features.push_back(k);
+    reader.refuse_repeated(targets);
+    reader.refuse_repeated(features);
   }
 };
 

@@ -127,6 +127,8 @@ void TableRows::choose_columns(std::span<const std::string> targets) {
                   "Remove it from data.columns, or set " + words_.key);
   for (std::size_t c = 0; options_.columns.empty() && c < reader_.n_columns(); ++c)
     if (!is_target(c)) places_.push_back(c);
+  reader_.refuse_repeated(targets_);
+  reader_.refuse_repeated(places_);
   const auto n = static_cast<std::int64_t>(places_.size());
   features_.steps = options_.steps == 0 ? n : options_.steps;
   if (n == 0)
