@@ -182,10 +182,10 @@ TEST_CASE("a state that a reduction makes stays as it is in rows that have ended
     graph.output("y", result.outputs[0]);
     const TensorMap inputs = numbers_for(graph, sizes), wanted = evaluate(graph, *cpu, inputs);
     const TensorMap got = evaluate(graph, *backend, inputs);
-    for (const auto& result : wanted) {
-      CAPTURE(result.first);
-      for (std::int64_t i = 0; i < result.second.elements(); ++i)  // three terms, of at most (3 / 2) ^ T in the end
-        REQUIRE(std::abs(got.at(result.first).at(i) - result.second.at(i)) <=
+    for (const auto& expected : wanted) {
+      CAPTURE(expected.first);
+      for (std::int64_t i = 0; i < expected.second.elements(); ++i)  // three terms, of at most (3 / 2) ^ T in the end
+        REQUIRE(std::abs(got.at(expected.first).at(i) - expected.second.at(i)) <=
                 0x1p-23 * 8 * static_cast<double>(sizes.T) * 12);
     }
   }
