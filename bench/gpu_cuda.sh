@@ -101,10 +101,10 @@ packages=$("$python" -c 'import glob, site
 folders = [p for s in site.getsitepackages() for p in sorted(glob.glob(s + "/nvidia/*/lib"))]
 print(":".join(folders))' 2> /dev/null || true)
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$build/lib${packages:+:$packages}
-"$unroll" doctor > "$work/doctor" 2>&1 || true
+timeout -k 5 40 "$unroll" doctor > "$work/doctor" 2>&1 || true
 cat "$work/doctor" >> "$out/log.txt"
-if ! "$unroll" bench --backend "$backend" --cell rnn --input 4 --hidden 4 --batch 1 --steps 2 --seconds 0 --json \
-    > "$work/first" 2>&1; then
+if ! timeout -k 5 60 "$unroll" bench --backend "$backend" --cell rnn --input 4 --hidden 4 --batch 1 --steps 2 \
+    --seconds 0 --json > "$work/first" 2>&1; then
   echo "No measurement: the cuda backend does not open." >&2
   tee -a "$out/log.txt" < "$work/first" >&2
   exit 5

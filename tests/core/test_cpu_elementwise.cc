@@ -180,7 +180,7 @@ std::int64_t offset(const Shape& shape, const Strides& strides, std::int64_t ele
   return sum;
 }
 
-struct Program {
+struct TileProgram {
   Expression source;
   std::vector<DType> dtypes;  // of registers
   std::vector<Layout> inputs, results;
@@ -190,7 +190,7 @@ constexpr DType k_dtypes[] = {DType::f32, DType::f64, DType::i32, DType::b8};
 DType random_dtype() { return k_dtypes[random_int(0, 3) == 0 ? random_int(0, 3) : 2 * random_int(0, 1)]; }
 
 // A register of the dtype; a cast is added when there is none.
-std::uint16_t pick(Program& p, DType dtype) {
+std::uint16_t pick(TileProgram& p, DType dtype) {
   std::vector<std::uint16_t> fitting;
   for (std::size_t r = 0; r < p.dtypes.size(); ++r)
     if (p.dtypes[r] == dtype) fitting.push_back(static_cast<std::uint16_t>(r));
@@ -202,7 +202,7 @@ std::uint16_t pick(Program& p, DType dtype) {
   return static_cast<std::uint16_t>(p.dtypes.size() - 1);
 }
 
-void add_instruction(Program& p) {
+void add_instruction(TileProgram& p) {
   static const Op ops[] = {Op::neg,        Op::abs,         Op::sign,      Op::sqrt,      Op::add,
                            Op::sub,        Op::mul,         Op::div,       Op::maximum,   Op::minimum,
                            Op::less,       Op::less_equal,  Op::equal,     Op::is_finite, Op::logical_and,
@@ -223,8 +223,8 @@ void add_instruction(Program& p) {
   p.dtypes.push_back(truth ? DType::b8 : op == Op::cast ? in.to : dtype);
 }
 
-Program random_program(const Shape& shape) {
-  Program p;
+TileProgram random_program(const Shape& shape) {
+  TileProgram p;
   p.source.shape = shape;
   for (std::int64_t i = random_int(1, 4); i > 0; --i) {
     const DType dtype = random_dtype();
@@ -248,7 +248,7 @@ Program random_program(const Shape& shape) {
 }
 
 // Expected numbers of each result, element by element.
-std::vector<std::vector<Number>> expected(const Program& p, const std::vector<std::vector<std::byte>>& inputs) {
+std::vector<std::vector<Number>> expected(const TileProgram& p, const std::vector<std::vector<std::byte>>& inputs) {
   std::vector<std::vector<Number>> results(p.source.results.size());
   for (std::int64_t e = 0; e < p.source.shape.elements(); ++e) {
     std::vector<Number> registers;
@@ -272,7 +272,7 @@ std::string text_of(const Expression& source) {
   return text;
 }
 
-void check_program(const Program& p, bool in_place) {
+void check_program(const TileProgram& p, bool in_place) {
   std::vector<std::vector<std::byte>> inputs;
   for (std::size_t i = 0; i < p.inputs.size(); ++i)
     inputs.push_back(random_bytes(p.source.inputs[i].dtype, p.inputs[i].elements));
@@ -326,7 +326,7 @@ void check_every_op() {
     for (const DType dtype : k_dtypes)
       for (const DType to : k_dtypes) {
         if (info.op != Op::cast && to != DType::f32) continue;
-        Program p;
+        TileProgram p;
         p.source.shape = {777};
         const int n = info.max_inputs;
         for (int k = 0; k < n; ++k) {
@@ -369,7 +369,7 @@ TEST_CASE("every op on every legal dtype agrees with one element at a time") {
 }
 
 TEST_CASE("swapping two buffers in place works") {
-  Program p;
+  TileProgram p;
   p.source.shape = {3000};
   for (int i = 0; i < 2; ++i) {
     p.inputs.push_back(random_layout(p.source.shape, 0));

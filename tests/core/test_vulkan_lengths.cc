@@ -157,6 +157,40 @@ TEST_CASE("rows that end have the values and gradients of cpu, as steps and as o
   }
 }
 
+// A sum over another axis than the last is a kernel that computes all rows.
+TEST_CASE("a state that a reduction makes stays as it is in rows that have ended, in both directions") {
+  const auto backend = open_or_skip({.own = {{"loops", "steps"}}});
+  if (!backend) return;
+  const auto cpu = make_backend("cpu");
+  for (const bool reverse : {false, true}) {
+    CAPTURE(reverse);
+    const Sizes sizes{6, 7, 15, 5};
+    Graph graph;
+    const Value x = graph.input("x", {DType::f32, {sizes.T, sizes.B, sizes.I}});
+    const Value states[] = {graph.input("s", {DType::f32, {sizes.B, sizes.H}})};
+    const Value sequences[] = {x};
+    ScanOptions options{.reverse = reverse, .lengths = {}, .reset = {}, .steps = sizes.T};
+    options.lengths = graph.input("lengths", {DType::i32, {sizes.B}});
+    const auto step = [&](const StepValues& v) {
+      const Value three = reshape(v.sequences[0], {sizes.B, 3, sizes.H});
+      const Value one = reshape(v.states[0], {sizes.B, 1, sizes.H});
+      const Value next = reduce_sum(three * one + three, {1});
+      return StepResult{{next}, {next}};
+    };
+    const ScanResult result = scan(states, sequences, {}, step, options);
+    graph.output("last", result.states[0]);
+    graph.output("y", result.outputs[0]);
+    const TensorMap inputs = numbers_for(graph, sizes), wanted = evaluate(graph, *cpu, inputs);
+    const TensorMap got = evaluate(graph, *backend, inputs);
+    for (const auto& expected : wanted) {
+      CAPTURE(expected.first);
+      for (std::int64_t i = 0; i < expected.second.elements(); ++i)  // three terms, of at most (3 / 2) ^ T in the end
+        REQUIRE(std::abs(got.at(expected.first).at(i) - expected.second.at(i)) <=
+                0x1p-23 * 8 * static_cast<double>(sizes.T) * 12);
+    }
+  }
+}
+
 TEST_CASE("whole loops whose rows end have the bits of their steps, also cut into dispatches and in large workgroups") {
   struct Way {
     BackendOptions options;

@@ -18,6 +18,7 @@
 #include <sstream>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 struct _nvrtcProgram {
@@ -108,9 +109,11 @@ Split split(const std::string& source) {
   return all;
 }
 
-// Compiles kernels into one library of the cache; a file for each kernel names it. Loops of one kernel run long enough
-// to be worth optimizing.
-bool compile_missing(const std::string& functions, const std::vector<Kernel>& missing, std::string& log) {
+// Kernels with shared memory (products, rows, loops of one kernel) run long enough to be worth optimizing.
+bool is_long(const Kernel& kernel) { return kernel.text.find("__shared__") != std::string::npos; }
+
+// Compiles kernels into one library of the cache; a file for each kernel names it.
+bool compile_library(const std::string& functions, const std::vector<Kernel>& missing, std::string& log) {
   std::string folder = cache() / "compiling_XXXXXX";
   if (!mkdtemp(folder.data())) return false;
   const std::string path = folder + "/kernels", unique = folder.substr(folder.size() - 6);
@@ -119,7 +122,7 @@ bool compile_missing(const std::string& functions, const std::vector<Kernel>& mi
   for (const Kernel& kernel : missing) kernels += kernel.text;
   std::ofstream(path + ".cc") << "#include \"" UNROLL_SHIM_PRELUDE "\"\n#line 1 \"kernels.cu\"\n"
                               << functions << kernels << "\n" << launchers(kernels);
-  const std::string optimization = functions.find("unroll_wait(") == std::string::npos ? "-O0" : "-O1";
+  const std::string optimization = is_long(missing[0]) ? "-O1" : "-O0";
   const std::string command = "'" UNROLL_CPP_COMPILER "' " + optimization +
                               " -std=c++17 -w -fsanitize=thread -fPIC -shared -nostdlib -fno-exceptions "
                               "-fno-gnu-unique -ffp-contract=off -o '" +
@@ -137,21 +140,28 @@ bool compile_missing(const std::string& functions, const std::vector<Kernel>& mi
   return compiled;
 }
 
+bool compile_missing(const std::string& functions, std::vector<Kernel> missing, std::string& log) {
+  constexpr std::ptrdiff_t k_most = 100;  // of a call
+  const auto short_ones = std::stable_partition(missing.begin(), missing.end(), is_long);
+  for (const auto& [begin, end] : {std::pair(missing.begin(), short_ones), std::pair(short_ones, missing.end())})
+    for (auto first = begin; first != end;) {
+      const auto last = first + std::min(k_most, end - first);
+      if (!compile_library(functions, {first, last}, log)) return false;
+      first = last;
+    }
+  return true;
+}
+
 // Kernels that wait to be compiled, by the functions that they call and by their symbols.
 std::map<std::string, std::map<std::string, Kernel>>& collected() {
   static std::map<std::string, std::map<std::string, Kernel>> all;
   return all;
 }
 bool compile_collected(std::string& log) {
-  constexpr std::size_t k_most = 100;  // of a call
   for (const auto& [functions, kernels] : collected()) {
-    std::vector<Kernel> some;
-    for (auto next = kernels.begin(); next != kernels.end();) {
-      some.push_back(next->second);
-      if (++next != kernels.end() && some.size() < k_most) continue;
-      if (!compile_missing(functions, some, log)) return false;
-      some.clear();
-    }
+    std::vector<Kernel> missing;
+    for (const auto& each : kernels) missing.push_back(each.second);
+    if (!compile_missing(functions, std::move(missing), log)) return false;
   }
   collected().clear();
   return true;

@@ -23,7 +23,7 @@ constexpr Index k_weights_of_thread = 128;          // registers, in fragments o
 // measured.
 constexpr Index k_work_of_wait = 128 << 10, k_tensor_gain = 4;
 constexpr std::size_t k_most_sums_bytes = 48 << 10;
-constexpr std::size_t k_static_bytes = 8 << 10;     // of a command, and of reductions of rows
+constexpr std::size_t k_command_bytes = 8 << 10;     // of a command, and of reductions of rows
 constexpr int k_first_tensor_arch = 80, k_first_cluster_arch = 90;
 
 Index round_up(Index n, Index unit) { return (n + unit - 1) / unit * unit; }
@@ -34,7 +34,7 @@ class ResidentPlanner {
                   const std::vector<device::Joined>& joined, const LoopOptions& options, std::size_t static_bytes)
       : outer_(outer), scan_(scan), body_(*outer.bodies[static_cast<std::size_t>(scan)]), graph_(*body_.graph),
         hazards_(hazards), joined_(joined), options_(options),
-        shared_bytes_(options.shared_bytes - std::min(options.shared_bytes, std::max(static_bytes, k_static_bytes))),
+        shared_bytes_(options.shared_bytes - std::min(options.shared_bytes, std::max(static_bytes, k_command_bytes))),
         form_(scan_form(outer, scan)) {}
 
   ResidentPlan run() {
