@@ -139,6 +139,21 @@ def stops_on_signals(folder):
                 says=["already at update", " of 1: nothing to do"])
 
 
+def one_process_trains_in_a_folder(folder):
+    """a second process is refused, with --resume too, until the first one has ended"""
+    source, run = config(folder), folder / "run"
+    process = subprocess.Popen([UNROLL, "train", source, "--out", run, "--max-updates", "100000000", *SMALL,
+                                "--set", "train.checkpoint_every=1"], stderr=subprocess.DEVNULL)
+    while not (run / "last.safetensors").exists():
+        time.sleep(0.01)
+    for resume in ([], ["--resume"]):
+        refused(2, "train", source, "--out", run, "--max-updates", "100000000", *resume, *SMALL,
+                says=[f"another process is training in {run}"])
+    process.kill()
+    process.wait()
+    ok("train", "--resume", "--out", run, "--max-updates", 100000, "--set", "train.max_minutes=0.001")
+
+
 def second_signal_ends_at_once(folder):
     """a second signal does not wait for the update"""
     run = folder / "run"
@@ -157,4 +172,4 @@ def second_signal_ends_at_once(folder):
 
 with tempfile.TemporaryDirectory() as work:
     run_checks([resume_equals, resume_with_another_config, split_files_may_move, a_failed_start_blocks_nothing,
-                limits_and_checks, stops_on_signals, second_signal_ends_at_once], work)
+                limits_and_checks, stops_on_signals, one_process_trains_in_a_folder, second_signal_ends_at_once], work)

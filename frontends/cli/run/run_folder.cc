@@ -2,9 +2,13 @@
 // A run folder is known by its config.toml.
 #include "frontends/cli/run/run_folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <utility>
 
@@ -93,9 +97,21 @@ bool holds_checkpoint(const std::string& folder) {
   });
 }
 
+FolderLock::FolderLock(const std::string& folder) : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (folder_ < 0 || ::flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(folder_);
+  throw Error(ErrorKind::usage, "unroll", fmt::format("another process is training in {}", folder),
+              "Name another folder, or wait until that run ends");
+}
+FolderLock::~FolderLock() {
+  if (folder_ >= 0) ::close(folder_);
+}
+
 StartingRunFolder::StartingRunFolder(std::string folder, bool resume)
     : folder_(std::move(folder)), created_(!fs::exists(folder_)) {
+  if (fs::is_directory(folder_)) FolderLock{folder_};  // before files of a running start are taken for a failed one's
   prepare_run_folder(folder_, resume);
+  lock_.emplace(folder_);
 }
 
 StartingRunFolder::~StartingRunFolder() {

@@ -3,6 +3,9 @@
 // checkpoints; or a config and weights that lie elsewhere.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "frontends/cli/options/command_options.h"
 #include "unroll/safetensors.h"
 
@@ -23,10 +26,23 @@ void prepare_run_folder(const std::string& folder, bool resume);
 // Whether the folder holds a checkpoint to resume from.
 bool holds_checkpoint(const std::string& folder);
 
-// A run folder while a run starts. If the start fails, the destructor removes the folder, unless it existed before or
-// the run has written a checkpoint or metrics.
+// An advisory lock on a folder, held while this lives. Where the file system has no locks, nothing is held.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder);  // throws Error(usage) when another process holds the lock
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int folder_;  // file descriptor; -1: none
+};
+
+// A run folder while a run starts, and the lock on it. If the start fails, the destructor removes the folder, unless it
+// existed before or the run has written a checkpoint or metrics.
 class StartingRunFolder {
  public:
+  // Throws Error(usage) as prepare_run_folder does, and when another process trains in the folder.
   StartingRunFolder(std::string folder, bool resume);
   ~StartingRunFolder();
   StartingRunFolder(const StartingRunFolder&) = delete;
@@ -36,6 +52,7 @@ class StartingRunFolder {
  private:
   std::string folder_;
   bool created_;
+  std::optional<FolderLock> lock_;
 };
 
 // A run folder must find the data from wherever it is read.
