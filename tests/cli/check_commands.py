@@ -324,7 +324,6 @@ def compare_refuses(folder):
     config.write_text("[model]\ncell = \"gru\"\ninput = 3\nhidden = 4\n")
     refused(5, "compare", config, "--backend", "cpu,abacus", says=["abacus", "reference"])
     refused(2, "compare", config, "--backend", "cpu,cpu", says=["twice"])
-    refused(2, "compare", config, "--backend", "cpu,null", says=["computes nothing"])
     refused(2, "compare", config, "--precision", "f8", says=["f8", "bf16"])
     refused(3, "compare", folder / "none.toml", says=["none.toml"])
     (folder / "run").mkdir()
