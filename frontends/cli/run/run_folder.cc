@@ -97,7 +97,8 @@ bool holds_checkpoint(const std::string& folder) {
   });
 }
 
-FolderLock::FolderLock(const std::string& folder) : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+FolderLock::FolderLock(const std::string& folder)
+    : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   if (folder_ < 0 || ::flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(folder_);
   throw Error(ErrorKind::usage, "unroll", fmt::format("another process is training in {}", folder),
