@@ -9,7 +9,7 @@ shift
 cd "$(dirname "$0")/../.."
 build=${FUZZ_BUILD:-build-fuzz}
 [ -f "$build/build.ninja" ] || CXX=clang++ meson setup "$build" -Dbuildtype=debugoptimized -Doptimization=1 \
-  -Dunity_build=true -Dcpp_args=-gline-tables-only,-DHWY_COMPILE_ONLY_STATIC \
+  -Dunity_build=true -Dcpp_args='-gline-tables-only -DHWY_COMPILE_ONLY_STATIC' \
   -Db_sanitize=address,undefined -Db_lundef=false -Dpython=disabled -Dvulkan=disabled -Dcuda=disabled \
   -Dfuzz=enabled >/dev/null
 targets=("$@")
