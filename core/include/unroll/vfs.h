@@ -55,7 +55,7 @@ class UNROLL_API Vfs {
 UNROLL_API Vfs& disk();  // the local file system
 
 // Writes to a temporary file, syncs it, renames it and syncs the folder. After a crash, either the old or the new file
-// exists.
+// exists. A device or a pipe at the path is written to and stays there.
 UNROLL_API void write_atomically(Vfs& vfs, const std::string& path, std::span<const std::span<const std::byte>> parts);
 
 // A file and a second one in the same folder, without which it is of no use.
