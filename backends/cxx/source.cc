@@ -6,6 +6,7 @@
 
 #include "backends/common/print_parts.h"
 #include "backends/cxx/parts.h"
+#include "core/support/text/in_quotes.h"
 #include "unroll/error.h"
 #include "unroll/tensor.h"
 
@@ -166,7 +167,7 @@ bool is_name(const std::string& text) {
 
 CxxSource cxx_source(const Plan& plan, const std::string& name, const std::string& title, bool separate_weights) {
   if (!cxx::is_name(name))
-    throw Error(ErrorKind::usage, "cxx_source", "'" + name.substr(0, 40) + "' is no name of a C++ class");
+    throw Error(ErrorKind::usage, "cxx_source", in_quotes(name) + " is no name of a C++ class");
   const auto inputs = plan.graph->inputs(), outputs = plan.graph->outputs();
   const auto type = [&](const NamedValue& value) { return plan.graph->type(value.value); };
   if (inputs.empty() || inputs.size() != outputs.size() || type(inputs[0]).shape.rank() < 2 ||

@@ -13,6 +13,7 @@
 #include "core/io/safetensors_header.h"
 #include "core/support/checked_size.h"
 #include "core/support/formats.h"
+#include "core/support/text/in_quotes.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -37,7 +38,7 @@ struct Source {
   [[noreturn]] void refuse(std::size_t i, const std::string& value, const std::string& rule,
                            std::string_view next) const {
     throw Error(ErrorKind::input_file, file,
-                "entry " + printable(name) + " has " + value + " as element " + std::to_string(i) + "; " + rule, next);
+                "entry " + in_quotes(name) + " has " + value + " as element " + std::to_string(i) + "; " + rule, next);
   }
 };
 
@@ -97,7 +98,7 @@ std::string json_string(const std::string& path, const std::string& text) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::exception&) {
-    refuse_to_write(path, "cannot hold the text " + printable(text) + ": it is not UTF-8", "Convert it to UTF-8");
+    refuse_to_write(path, "cannot hold the text " + in_quotes(text) + ": it is not UTF-8", "Convert it to UTF-8");
   }
 }
 
@@ -110,7 +111,7 @@ void check_writable(const std::string& path, const TensorFile& file) {
     if (tensor.dtype() != DType::b8) continue;
     const auto values = tensor.values<std::uint8_t>();
     if (std::any_of(values.begin(), values.end(), [](std::uint8_t v) { return v > 1; }))
-      refuse_to_write(path, "cannot hold " + printable(name) + ": a b8 value must be 0 or 1", "Set it to 0 or 1");
+      refuse_to_write(path, "cannot hold " + in_quotes(name) + ": a b8 value must be 0 or 1", "Set it to 0 or 1");
   }
 }
 

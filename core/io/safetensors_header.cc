@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/support/checked_size.h"
+#include "core/support/text/in_quotes.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -42,7 +43,7 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
     if (skipping()) return true;
     if (depth_ == 1) return start_entry(name);
     if (in_metadata_) {
-      if (header_.metadata.contains(name)) fail("has the metadata key " + printable(name) + " twice");
+      if (header_.metadata.contains(name)) fail("has the metadata key " + in_quotes(name) + " twice");
       count_entry();
       metadata_key_ = name;
       return true;
@@ -51,7 +52,7 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
     if (field_ == Field::unknown) {
       skip_above_ = depth_;
     } else if (std::exchange(seen_[static_cast<std::size_t>(field_)], true)) {
-      fail_entry("has the key " + printable(name) + " twice");
+      fail_entry("has the key " + in_quotes(name) + " twice");
     }
     return true;
   }
@@ -65,7 +66,7 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ != 2 || field_ != Field::dtype) unexpected("a string");
     const auto row = std::find_if(k_dtypes.begin(), k_dtypes.end(), [&](const DTypeRow& r) { return r.name == text; });
     if (row == k_dtypes.end())
-      fail_entry("has the dtype " + printable(text) + "; known are F64, F32, I32, BOOL, I64, U8, F16, BF16");
+      fail_entry("has the dtype " + in_quotes(text) + "; known are F64, F32, I32, BOOL, I64, U8, F16, BF16");
     entry_.dtype = static_cast<FileDType>(row - k_dtypes.begin());
     return true;
   }
@@ -116,12 +117,12 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
     return skip_value() || unexpected("the number " + std::to_string(number));
   }
   bool number_float(double, const std::string& text) override {
-    return skip_value() || unexpected("the number " + printable(text));
+    return skip_value() || unexpected("the number " + in_quotes(text));
   }
   bool binary(nlohmann::json::binary_t&) override { return unexpected("binary data"); }
   bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception&) override {
     fail("must have a header of valid UTF-8 JSON; wrong at header byte " + std::to_string(position) + ", at " +
-         printable(token));
+         in_quotes(token));
   }
 
  private:
@@ -133,11 +134,11 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   [[noreturn]] void fail(const std::string& what) const { refuse(file_, what); }
-  [[noreturn]] void fail_entry(const std::string& what) const { fail("entry " + printable(name_) + " " + what); }
+  [[noreturn]] void fail_entry(const std::string& what) const { fail("entry " + in_quotes(name_) + " " + what); }
   [[noreturn]] bool unexpected(const std::string& what) const {
     if (depth_ == 0) fail("must start with a JSON object, has " + what);
     if (depth_ == 1) fail_entry("must be an object, is " + what);
-    if (in_metadata_) fail("must have strings as metadata, has " + what + " under " + printable(metadata_key_));
+    if (in_metadata_) fail("must have strings as metadata, has " + what + " under " + in_quotes(metadata_key_));
     fail_entry("has " + what + " in '" + std::string(k_fields[static_cast<std::size_t>(field_)]) + "'");
   }
 
@@ -222,11 +223,11 @@ void check_coverage(const FileHeader& header, std::size_t data_bytes, const std:
   for (const auto* entry : order) {
     const auto& [name, e] = *entry;
     if (e.begin != at)
-      refuse(file, "entry " + printable(name) +
+      refuse(file, "entry " + in_quotes(name) +
                        (e.begin < at ? " overlaps the one before it" : " leaves a hole before it") +
                        ": it starts at data byte " + std::to_string(e.begin) + ", expected " + std::to_string(at));
     if (e.end > data_bytes)
-      refuse(file, "entry " + printable(name) + " ends at data byte " + std::to_string(e.end) + ", the file has " +
+      refuse(file, "entry " + in_quotes(name) + " ends at data byte " + std::to_string(e.end) + ", the file has " +
                        std::to_string(data_bytes));
     at = e.end;
   }
@@ -252,18 +253,6 @@ std::size_t header_length(std::span<const std::byte> file, const std::string& fi
 
 std::string_view file_dtype_name(FileDType dtype) { return k_dtypes[static_cast<std::size_t>(dtype)].name; }
 std::size_t file_dtype_bytes(FileDType dtype) { return k_dtypes[static_cast<std::size_t>(dtype)].bytes; }
-
-std::string printable(std::string_view text) {
-  constexpr std::size_t k_longest = 80;
-  constexpr std::string_view k_digits = "0123456789abcdef";
-  std::string s = "'";
-  for (const char c : text.substr(0, k_longest)) {
-    const auto u = static_cast<unsigned char>(c);
-    if (u >= 0x20 && u < 0x7f) s += c;
-    else (s += "\\x").append({k_digits[u >> 4], k_digits[u & 15]});
-  }
-  return s + (text.size() > k_longest ? "...'" : "'");
-}
 
 FileHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& file_name) {
   const std::size_t length = header_length(file, file_name);

@@ -38,7 +38,4 @@ FileHeader parse_safetensors_header(std::span<const std::byte> file, const std::
 std::string_view file_dtype_name(FileDType dtype);  // "F32"
 std::size_t file_dtype_bytes(FileDType dtype);
 
-// For messages: quoted, control bytes as \xNN, long names shortened.
-std::string printable(std::string_view text);
-
 }  // namespace unroll

@@ -7,6 +7,7 @@
 
 #include "core/passes/formats.h"
 #include "core/passes/passes.h"
+#include "core/support/text/in_quotes.h"
 #include "core/support/text/nearest_name.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -41,7 +42,7 @@ const auto& row_named(std::string_view name, const Rows& rows, const char* what)
     if (row.name == name) return row;
     known.push_back(row.name);
   }
-  throw Error(ErrorKind::usage, what, std::string("unknown ") + what + " '" + std::string(name.substr(0, 40)) + "'",
+  throw Error(ErrorKind::usage, what, std::string("unknown ") + what + " " + in_quotes(name),
               known_names(name, known));
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/support/checked_size.h"
 #include "core/support/formats.h"
+#include "core/support/text/in_quotes.h"
 #include "frontends/checkpoint/budgets.h"
 #include "frontends/checkpoint/pickle.h"
 #include "frontends/checkpoint/zip.h"
@@ -178,7 +179,7 @@ Checkpoint parse_torch(std::span<const std::byte> file, const std::string& name)
     }
     const auto storage = storages.at(view.key);
     if ((CheckedSize(static_cast<std::uint64_t>(view.count)) * stored_bytes(view.type)).get() != storage.size())
-      refuse(name, "tensor '" + tensor_name + "': its storage '" + view.key.substr(0, 40) + "' has " +
+      refuse(name, "tensor '" + tensor_name + "': its storage " + in_quotes(view.key) + " has " +
                        std::to_string(storage.size()) + " bytes; " + std::to_string(view.count) + " elements of " +
                        std::string(stored_name(view.type)) + " are described",
              "Save the file again");

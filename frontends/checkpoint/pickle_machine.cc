@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/support/text/in_quotes.h"
 #include "frontends/checkpoint/budgets.h"
 #include "unroll/error.h"
 #include "unroll/types.h"
@@ -18,13 +19,6 @@ namespace {
 
 constexpr std::string_view k_save_again =
     "Save a state dict of tensors: torch.save(model.state_dict(), FILE); or as safetensors";
-
-// Text from the file, as it may be printed.
-std::string quoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text.substr(0, 100)) out += c >= ' ' && c <= '~' ? c : '?';
-  return out + "'";
-}
 
 }  // namespace
 
@@ -233,7 +227,7 @@ void PickleMachine::global() {
   const auto* found = std::find_if(std::begin(k_globals), std::end(k_globals),
                                    [&](const Global& g) { return g.module == module && g.name == name; });
   if (found == std::end(k_globals))
-    refuse("the pickle uses " + quoted(std::string(module) + "." + std::string(name)) +
+    refuse("the pickle uses " + in_quotes(std::string(module) + "." + std::string(name)) +
            "; only tensors in dicts are read, and nothing is executed");
   push({.kind = Kind::global, .integer = found - std::begin(k_globals)});
 }

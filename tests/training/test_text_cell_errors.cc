@@ -83,7 +83,7 @@ TEST_CASE("a mistake is refused with cell, line, column and what to do") {
        "rename one of the variables"},
       {"h' = 1e40 * h", "line 1, column 6", "'1e40' is not a valid f32 number", "0.5"},
       {"h' = 1.2.3 * h", "line 1, column 6", "'1.2.3' is not a valid f32 number", "0.5"},
-      {"h' = 2h", "line 1, column 7", "'h' follows the number 2", "a product is written with *"},
+      {"h' = 2h", "line 1, column 7", "'h' follows the number '2'", "a product is written with *"},
       {"h' = h / (hidden - 6) * (1 / 0)", "line 1, column 28", "the numbers here give inf", "hidden is 6"},
       {"h' = dropout(h, 1)", "line 1, column 6", "the rate of dropout must be a number in [0,1)", "dropout(a, 0.1)"},
       {"h' = dropout(h, h)", "line 1, column 6", "the rate of dropout must be a number in [0,1)", ""},

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/support/formats.h"
+#include "core/support/text/in_quotes.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -40,11 +41,6 @@ int hex_digit(char c) {
   constexpr std::string_view k_digits = "0123456789abcdef";
   const auto at = k_digits.find(c);
   return at == std::string_view::npos ? -1 : static_cast<int>(at);
-}
-
-std::string shown(std::string_view token) {
-  constexpr std::size_t k_longest = 40;
-  return "'" + std::string(token.substr(0, k_longest)) + (token.size() > k_longest ? "...'" : "'");
 }
 
 }  // namespace
@@ -112,7 +108,7 @@ std::string_view TextReader::number() {
 std::int64_t TextReader::integer() {
   const std::string_view token = number();
   std::int64_t value = 0;
-  if (!read_whole(token, value)) fail(shown(token) + " is no 64-bit integer");
+  if (!read_whole(token, value)) fail(in_quotes(token) + " is no 64-bit integer");
   return value;
 }
 
@@ -155,7 +151,7 @@ DType TextReader::dtype() {
   const std::string_view name = word();
   for (int i = 0; i < k_n_dtypes; ++i)
     if (dtype_name(static_cast<DType>(i)) == name) return static_cast<DType>(i);
-  fail("unknown dtype " + shown(name) + "; known: f32, f64, i32, b8, bf16, f16");
+  fail("unknown dtype " + in_quotes(name) + "; known: f32, f64, i32, b8, bf16, f16");
 }
 
 Type TextReader::type() {
@@ -192,7 +188,7 @@ void TextReader::read_element(Tensor& tensor, std::int64_t index) {
       ok = ok && (number != number || to_float(tensor.values<F16>()[i]) == number);
       break;
   }
-  if (!ok) fail(shown(token) + " is no element of " + tensor.type().text());
+  if (!ok) fail(in_quotes(token) + " is no element of " + tensor.type().text());
 }
 
 Tensor TextReader::tensor(Type type, std::int64_t& budget) {
@@ -223,7 +219,7 @@ Attribute TextReader::number_attribute() {
   if (read_whole(token, whole)) return whole;
   double value = 0;
   if (token.find_first_not_of("-0123456789") == std::string_view::npos || !read_float(token, value))
-    fail(shown(token) + " is no value");
+    fail(in_quotes(token) + " is no value");
   return value;
 }
 

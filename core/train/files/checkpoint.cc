@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "core/support/text/exact_text.h"
+#include "core/support/text/in_quotes.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -27,7 +28,7 @@ class Reader {
     T value{};
     const auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), value);
     if (error != std::errc() || end != from.data() + from.size())
-      refuse("has '" + from.substr(0, 40) + "' as '" + key + "'");
+      refuse("has " + in_quotes(from) + " as '" + key + "'");
     return value;
   }
   [[noreturn]] void refuse(const std::string& what) const {
@@ -64,7 +65,7 @@ void put_run_state(TensorFile& file, const RunState& s) {
 RunState get_run_state(const TensorFile& file, const std::string& path) {
   const Reader read(file, path);
   if (read.text("trainer.format") != k_format)
-    read.refuse("is of the format '" + read.text("trainer.format").substr(0, 40) + "'");
+    read.refuse("is of the format " + in_quotes(read.text("trainer.format")));
   RunState s;
   s.update = read.number<std::int64_t>("trainer.update");
   s.seed = read.number<std::uint64_t>("trainer.seed");

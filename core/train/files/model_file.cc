@@ -5,6 +5,7 @@
 
 #include "core/support/crc32c.h"
 #include "core/support/tensor_role.h"
+#include "core/support/text/in_quotes.h"
 #include "core/train/files/checkpoint.h"
 #include "unroll/error.h"
 
@@ -65,7 +66,7 @@ void check_digest(const TensorFile& file, const std::string& path) {
   const std::string now = digest_of(file);
   if (now != at->second)
     throw Error(ErrorKind::input_file, path,
-                "is damaged: its content gives " + now + ", it was written with " + at->second.substr(0, 40),
+                "is damaged: its content gives " + now + ", it was written with " + in_quotes(at->second),
                 "Use an older copy of the file");
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/support/tensor_role.h"
+#include "core/support/text/in_quotes.h"
 #include "core/train/loop/trainer_state.h"
 #include "unroll/error.h"
 
@@ -56,14 +57,13 @@ void Trainer::State::require_same_run(const RunState& was, const std::string& pa
 
 // Model options are left out: dropout may change, and tensors of other shapes are refused where they are read.
 void Trainer::State::require_same_data(const TensorFile& file, const RunState& was, const std::string& path) const {
-  constexpr std::size_t k_shown = 40;
   const std::string next = "Use the data that the run began with, or start in another folder";
   for (const auto& [key, now] : task->metadata()) {
     const auto before = file.metadata.find(key);
     if (key.starts_with("model.") || before == file.metadata.end() || before->second == now) continue;
     throw Error(ErrorKind::usage, path,
-                "cannot change the task's '" + key + "' from '" + before->second.substr(0, k_shown) + "' to '" +
-                    now.substr(0, k_shown) + "' in a resumed run",
+                "cannot change the task's '" + key + "' from " + in_quotes(before->second) + " to " + in_quotes(now) +
+                    " in a resumed run",
                 next);
   }
   const auto require_batch = [&](const char* set, const std::string& before, const std::string& now) {

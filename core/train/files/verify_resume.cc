@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/support/text/exact_text.h"
+#include "core/support/text/in_quotes.h"
 #include "core/train/files/checkpoint.h"
 #include "core/train/files/run_folder.h"
 #include "unroll/error.h"
@@ -47,8 +48,8 @@ class RunComparison {
       if (key == "digest") continue;  // follows from the rest
       const auto at = b.metadata.find(key);
       if (at == b.metadata.end() || at->second != value)
-        add(name, "metadata '" + key + "' is '" + value.substr(0, 60) + "', resumed '" +
-                      (at == b.metadata.end() ? std::string("(none)") : at->second.substr(0, 60)) + "'");
+        add(name, "metadata '" + key + "' is " + in_quotes(value) + ", resumed " +
+                      (at == b.metadata.end() ? std::string("(none)") : in_quotes(at->second)));
     }
   }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
@@ -40,9 +41,9 @@ void parse_numbers(std::string_view line, std::span<float> values, const std::st
     double value = 0;
     const auto [stop, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     if (error != std::errc() || stop != cell.data() + cell.size())
-      refuse(file, number, start, fmt::format("'{}' is not a number", cell.substr(0, 40)), k_no_gaps);
+      refuse(file, number, start, in_quotes(cell) + " is not a number", k_no_gaps);
     if (!std::isfinite(static_cast<float>(value)))
-      refuse(file, number, start, fmt::format("'{}' is not a finite number", cell.substr(0, 40)), k_no_gaps);
+      refuse(file, number, start, in_quotes(cell) + " is not a finite number", k_no_gaps);
     if (n == values.size())
       refuse(file, number, start, fmt::format("a step takes {}; the line has more", numbers(values.size())));
     values[n++] = static_cast<float>(value);

@@ -31,7 +31,12 @@ bool is_free(std::string_view path, const Config& was, const Config& is) {
 // So that a line with both values fits a terminal.
 std::string shortened_value(const std::string& text) {
   constexpr std::size_t k_most = 24;
-  return text.size() <= k_most ? text : text.substr(0, k_most / 2 - 1) + "..." + text.substr(text.size() - k_most / 2);
+  if (text.size() <= k_most) return text;
+  const auto is_inside = [&](std::size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80; };
+  std::size_t head = k_most / 2 - 1, tail = text.size() - k_most / 2;
+  while (head > 0 && is_inside(head)) --head;
+  while (tail < text.size() && is_inside(tail)) ++tail;
+  return text.substr(0, head) + "..." + text.substr(tail);
 }
 
 std::map<std::string, std::string> table_values(const Config& config) {

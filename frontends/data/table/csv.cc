@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
 #include "frontends/data/table/dates.h"
 #include "unroll/error.h"
 
@@ -20,12 +21,12 @@ CsvFormat CsvFormat::of(const std::string& header, const std::string& separator)
   if (header == "yes") format.header = Header::yes;
   else if (header == "no") format.header = Header::no;
   else if (header != "auto")
-    throw Error(ErrorKind::usage, "header", "must be auto, yes or no; got '" + header.substr(0, 40) + "'");
+    throw Error(ErrorKind::usage, "header", "must be auto, yes or no; got " + in_quotes(header));
   if (separator == "tab") format.separator = '\t';
   else if (separator.size() == 1 && separator[0] != '"' && separator[0] != '\n' && separator[0] != '\r')
     format.separator = separator[0];
   else if (!separator.empty())
-    throw Error(ErrorKind::usage, "separator", "must be one character; got '" + separator.substr(0, 40) + "'",
+    throw Error(ErrorKind::usage, "separator", "must be one character; got " + in_quotes(separator),
                 "Write for example \",\", \";\" or \"tab\"");
   return format;
 }
@@ -140,7 +141,7 @@ char separator_of(std::string_view line) {
 
 void CsvReader::refuse(std::size_t line, std::size_t column, const std::string& what, const std::string& next) const {
   const bool named = column < header_.size() && !header_[column].empty();
-  const std::string title = named ? " ('" + header_[column].substr(0, 40) + "')" : "";
+  const std::string title = named ? " (" + in_quotes(header_[column]) + ")" : "";
   throw Error(ErrorKind::input_file, name_,
               "line " + std::to_string(line) + ", column " + std::to_string(column + 1) + title + ": " + what, next);
 }
@@ -174,7 +175,7 @@ bool CsvReader::takes_as_header(const Line& line, std::vector<std::string>& cell
   if (!header_.empty() && cells != header_) {
     const auto other = std::mismatch(cells.begin(), cells.end(), header_.begin()).first;
     refuse(line.number, static_cast<std::size_t>(other - cells.begin()),
-           "the header of the other file has '" + other->substr(0, 40) + "'; all files need the same columns");
+           "the header of the other file has " + in_quotes(*other) + "; all files need the same columns");
   }
   header_ = cells;
   return true;
@@ -293,7 +294,7 @@ double CsvReader::number(const std::string& cell, std::size_t line, std::size_t 
     refuse(line, column, "a number is missing", "Fill in the number, remove the line, or set data.missing");
   }
   const std::optional<double> value = number_in(cell);
-  const std::string shown = "'" + cell.substr(0, 40) + "'";
+  const std::string shown = in_quotes(cell);
   if (!value)
     refuse(line, column, shown + " is not a number",
            separator() == ';' && cell.find(',') != std::string::npos

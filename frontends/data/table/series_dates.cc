@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/support/text/in_quotes.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -39,7 +40,7 @@ SeriesDates::SeriesDates(const CsvReader& reader, const std::string& name, std::
 void SeriesDates::see(const CsvReader& reader, std::span<const std::string> cells, std::size_t line) {
   const std::string& cell = cells[*column_];
   const std::optional<DateCell> date = date_in(cell);
-  const std::string shown = "'" + cell.substr(0, 40) + "'";
+  const std::string shown = in_quotes(cell);
   if (!date) reader.refuse(line, *column_, shown + " is not a date", k_no_dates);
   if (n_ == 0) {
     form_ = date->form;
@@ -90,7 +91,7 @@ std::int64_t SeriesDates::number(const CsvReader& reader, const std::string& cel
   const std::optional<std::int64_t> steps = date ? steps_between(first_, date->at, step_) : std::nullopt;
   if (!steps || *steps < 0)
     reader.refuse(line, *column_,
-                  "'" + cell.substr(0, 40) + "' does not fit a step of " + step_text(step_) + " from " +
+                  in_quotes(cell) + " does not fit a step of " + step_text(step_) + " from " +
                       date_text(first_, form_, has_time_),
                   k_no_dates);
   return *steps;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/data/text/labeled.h"
 
+#include "core/support/text/in_quotes.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -25,7 +26,7 @@ void for_each_token(const Lines& lines, const std::string& name, const LabeledLi
     const std::size_t tab = line.text.find('\t');
     if (tab == std::string_view::npos || line.text.find('\t', tab + 1) != std::string_view::npos)
       refuse_line(name, line.number,
-                  "expected a token, one tab and its label; got '" + std::string(line.text.substr(0, 40)) + "'",
+                  "expected a token, one tab and its label; got " + in_quotes(line.text),
                   "Separate token and label by one tab, and leave out other columns");
     if (tab == 0 || tab + 1 == line.text.size())
       refuse_line(name, line.number, tab == 0 ? "the token is empty" : "the label is empty");

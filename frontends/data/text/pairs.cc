@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
 #include "frontends/data/text/json_line.h"
 #include "unroll/error.h"
 
@@ -88,7 +89,7 @@ std::size_t PairsReader::place_of(const std::string& column, std::size_t otherwi
   const auto [end, error] = std::from_chars(column.data(), column.data() + column.size(), number);
   if (error == std::errc() && end == column.data() + column.size() && number >= 1 && number <= columns_.size())
     return number - 1;
-  throw Error(ErrorKind::usage, name_, "has no column '" + column.substr(0, 40) + "'",
+  throw Error(ErrorKind::usage, name_, "has no column " + in_quotes(column),
               "Write a column name of the header, a number from 1, first or last");
 }
 
@@ -191,7 +192,7 @@ void PairsReader::refuse_row(const Line& line, std::size_t n) const {
                 counted(n, "cell") + ", but the first line has " + std::to_string(columns_.size()),
                 "Quote cells that contain the separator: \"like, this\"");
   refuse_line(name_, line.number,
-              std::string(format_.expected) + "; got '" + std::string(line.text.substr(0, 40)) + "'",
+              std::string(format_.expected) + "; got " + in_quotes(line.text),
               "Write one tab. For a CSV, use a name that ends in .csv");
 }
 

@@ -3,42 +3,10 @@
 
 #include <algorithm>
 
+#include "core/support/text/utf8.h"
 #include "unroll/error.h"
 
 namespace unroll {
-
-namespace {
-
-// Length of the sequence that a byte starts, its payload, and the least value that needs this length; 0: no start.
-struct Lead {
-  int length;
-  char32_t payload, least;
-};
-Lead lead_of(unsigned char byte) {
-  if (byte < 0x80) return {1, byte, 0};
-  if (byte >= 0xC0 && byte < 0xE0) return {2, static_cast<char32_t>(byte & 0x1F), 0x80};
-  if (byte >= 0xE0 && byte < 0xF0) return {3, static_cast<char32_t>(byte & 0x0F), 0x800};
-  if (byte >= 0xF0 && byte < 0xF8) return {4, static_cast<char32_t>(byte & 0x07), 0x10000};
-  return {0, 0, 0};
-}
-
-// The character at `at`, which moves behind it; false, and `at` stays, when there is none.
-bool next_character(std::string_view bytes, std::size_t& at, char32_t& value) {
-  const Lead lead = lead_of(static_cast<unsigned char>(bytes[at]));
-  const auto length = static_cast<std::size_t>(lead.length);
-  if (length == 0 || bytes.size() - at < length) return false;
-  value = lead.payload;
-  for (std::size_t k = 1; k < length; ++k) {
-    const auto byte = static_cast<unsigned char>(bytes[at + k]);
-    if ((byte & 0xC0) != 0x80) return false;
-    value = value << 6 | (byte & 0x3F);
-  }
-  if (value < lead.least || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return false;
-  at += length;
-  return true;
-}
-
-}  // namespace
 
 std::size_t first_not_utf8(std::string_view bytes) {
   char32_t value = 0;

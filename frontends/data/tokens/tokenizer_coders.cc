@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/support/text/in_quotes.h"
 #include "frontends/data/text/text.h"
 #include "frontends/data/tokens/tokenizer_coders.h"
 #include "unroll/error.h"
@@ -140,7 +141,7 @@ const Row& row_of(std::string_view kind, ErrorKind error, const std::string& nam
   for (const Row& row : k_kinds)
     if (row.kind == kind) return row;
   throw Error(error, name,
-              "tokens must be bytes, characters, words or bpe; got '" + std::string(kind.substr(0, 40)) + "'");
+              "tokens must be bytes, characters, words or bpe; got " + in_quotes(kind));
 }
 
 }  // namespace

@@ -72,8 +72,6 @@ Program parse(const TextCell& cell);
 void check_names(const TextCell& cell, Program& program);
 
 [[noreturn]] void refuse(const TextCell& cell, const At& at, const std::string& what, const std::string& next);
-// In quotes, cut when long, without what is not printable.
-std::string quoted(std::string_view text);
 bool is_identifier(std::string_view text);
 
 }  // namespace unroll::text_cell

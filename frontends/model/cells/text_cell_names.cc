@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
 #include "core/support/text/nearest_name.h"
 #include "frontends/model/cells/text_cell.h"
 
@@ -80,7 +81,7 @@ class Checker {
     for (const std::string& state : cell_.states)
       if (!given_.contains(state + "'"))
         refuse(cell_, {Part::step, program_.end.line, program_.end.column},
-               "state " + quoted(state) + " has no next value", "Add a line " + state + "' = ...");
+               "state " + in_quotes(state) + " has no next value", "Add a line " + state + "' = ...");
   }
 
  private:
@@ -107,11 +108,11 @@ class Checker {
       refuse_cell(std::to_string(states.size()) + " states", "At most " + std::to_string(k_max_states));
     for (const std::string& state : states) {
       if (!is_identifier(state))
-        refuse_cell(quoted(state) + " is no name for a state", "Use letters, digits and _, a letter first");
+        refuse_cell(in_quotes(state) + " is no name for a state", "Use letters, digits and _, a letter first");
       if (!meaning_of(state).empty() || find_function(state) || clashes_with_tensors(state))
-        refuse_cell("a state cannot be called " + quoted(state),
+        refuse_cell("a state cannot be called " + in_quotes(state),
                     "Neither x, y, hidden, input nor a function, nor d_... nor ..._l0: tensors have such names");
-      if (!names_.insert(state).second) refuse_cell("state " + quoted(state) + " is there twice", "Remove one");
+      if (!names_.insert(state).second) refuse_cell("state " + in_quotes(state) + " is there twice", "Remove one");
     }
   }
 
@@ -151,10 +152,10 @@ class Checker {
     e.function = find_function(e.name);
     if (!e.function) {
       if (names_.contains(e.name) || !meaning_of(e.name).empty())
-        refuse(cell_, e.at, quoted(e.name) + " is not a function", "Write a product with *");
+        refuse(cell_, e.at, in_quotes(e.name) + " is not a function", "Write a product with *");
       std::vector<std::string> known;
       for (const FunctionRow& row : k_functions) known.emplace_back(row.name);
-      refuse(cell_, e.at, "unknown function " + quoted(e.name), question(e.name, known) + "Known: " + joined(known));
+      refuse(cell_, e.at, "unknown function " + in_quotes(e.name), question(e.name, known) + "Known: " + joined(known));
     }
     const auto n = static_cast<int>(e.arguments.size());
     if (n < e.function->least || n > e.function->most)
@@ -176,13 +177,14 @@ class Checker {
     if (names_.contains(name) || !meaning_of(name).empty()) return;
     const auto later = later_.find(name);
     if (later != later_.end())
-      refuse(cell_, e.at, quoted(name) + " is used before its assignment in line " + std::to_string(later->second.line),
+      refuse(cell_, e.at,
+             in_quotes(name) + " is used before its assignment in line " + std::to_string(later->second.line),
              "Move that line up");
     if (const FunctionRow* function = find_function(name))
-      refuse(cell_, e.at, quoted(name) + " is a function", "Write " + std::string(function->usage));
+      refuse(cell_, e.at, in_quotes(name) + " is a function", "Write " + std::string(function->usage));
     std::vector<std::string> known(names_.begin(), names_.end());
     for (const Constant& row : k_constants) known.emplace_back(row.name);
-    refuse(cell_, e.at, "unknown name " + quoted(name),
+    refuse(cell_, e.at, "unknown name " + in_quotes(name),
            question(name, known) + "Known here: " + joined(known) + "; a vector of parameters is param(" +
                name.substr(0, name.find('\'')) + "), a matrix comes with linear(...)");
   }
@@ -192,19 +194,19 @@ class Checker {
     if (name.back() == '\'') {
       const std::string state = name.substr(0, name.size() - 1);
       if (std::find(cell_.states.begin(), cell_.states.end(), state) == cell_.states.end())
-        refuse(cell_, s.at, "unknown state " + quoted(state),
+        refuse(cell_, s.at, "unknown state " + in_quotes(state),
                question(state, cell_.states) + "States: " + joined(cell_.states));
     } else if (std::find(cell_.states.begin(), cell_.states.end(), name) != cell_.states.end()) {
-      refuse(cell_, s.at, quoted(name) + " is a state, which keeps its value during a step",
+      refuse(cell_, s.at, in_quotes(name) + " is a state, which keeps its value during a step",
              "Write " + name + "' = ... for its next value");
     } else if (!meaning_of(name).empty()) {
-      refuse(cell_, s.at, quoted(name) + " is " + std::string(meaning_of(name)), "Choose another name");
+      refuse(cell_, s.at, in_quotes(name) + " is " + std::string(meaning_of(name)), "Choose another name");
     } else if (find_function(name)) {
-      refuse(cell_, s.at, quoted(name) + " is a function", "Choose another name");
+      refuse(cell_, s.at, in_quotes(name) + " is a function", "Choose another name");
     }
     const auto [first, is_new] = given_.emplace(name, s.at);
     if (!is_new)
-      refuse(cell_, s.at, quoted(name) + " is assigned twice: first in line " + std::to_string(first->second.line),
+      refuse(cell_, s.at, in_quotes(name) + " is assigned twice: first in line " + std::to_string(first->second.line),
              "Assign each name once");
     names_.insert(name);
   }

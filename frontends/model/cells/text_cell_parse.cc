@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/support/text/in_quotes.h"
 #include "frontends/model/cells/text_cell.h"
 #include "unroll/error.h"
 
@@ -28,7 +29,7 @@ struct Token {
 std::string spoken(const Token& token) {
   if (token.kind == TokenKind::newline) return "the end of the line";
   if (token.kind == TokenKind::end) return "the end of the text";
-  return quoted(token.text);
+  return in_quotes(token.text);
 }
 
 class Lexer {
@@ -52,7 +53,7 @@ class Lexer {
   char peek(std::size_t ahead) const { return here_ + ahead < text_.size() ? text_[here_ + ahead] : '\0'; }
 
   static std::string character(char c) {
-    if (c > ' ' && c < 0x7f) return quoted(std::string_view(&c, 1));
+    if (c > ' ' && c < 0x7f) return in_quotes(std::string_view(&c, 1));
     constexpr char digits[] = "0123456789abcdef";
     const auto byte = static_cast<unsigned char>(c);
     return std::string("0x") + digits[byte >> 4] + digits[byte & 15];
@@ -102,13 +103,13 @@ class Lexer {
     }
     const std::string_view text = take(n);
     if (is_letter(peek(0)))
-      refuse(cell_, at_, quoted(text_.substr(here_, 1)) + " follows the number " + std::string(text.substr(0, 40)),
+      refuse(cell_, at_, in_quotes(text_.substr(here_, 1)) + " follows the number " + in_quotes(text),
              "Names start with a letter; a product is written with *");
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool fits = error == std::errc() && std::fabs(value) <= std::numeric_limits<float>::max();
     if (!fits || end != text.data() + text.size())
-      refuse(cell_, at, quoted(text) + " is not a valid f32 number", "Write for example 0.5 or 1e-3");
+      refuse(cell_, at, in_quotes(text) + " is not a valid f32 number", "Write for example 0.5 or 1e-3");
     return {TokenKind::number, at, text, value};
   }
 
@@ -277,16 +278,9 @@ bool is_identifier(std::string_view text) {
   return true;
 }
 
-std::string quoted(std::string_view text) {
-  constexpr std::size_t k_shown = 40;
-  std::string result = "'";
-  for (const char c : text.substr(0, k_shown)) result += c >= ' ' && c < 0x7f ? c : '?';
-  return result + (text.size() > k_shown ? "...'" : "'");
-}
-
 void refuse(const TextCell& cell, const At& at, const std::string& what, const std::string& next) {
   const TextPlace& start = at.part == Part::step ? cell.step_place : at.part == Part::y ? cell.y_place : cell.place;
-  std::string where = "cell " + quoted(cell.name);
+  std::string where = "cell " + in_quotes(cell.name);
   if (at.part != Part::cell)
     where += std::string(at.part == Part::step ? ", step line " : ", y line ") + std::to_string(at.line) +
              ", column " + std::to_string(at.column);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
 #include "frontends/data/text/entry_lines.h"
 #include "frontends/tasks/check/row_checks.h"
 #include "frontends/tasks/common/class_metrics.h"
@@ -121,7 +122,7 @@ class Classify : public Task, public TableRows {
       if (name.find('\n') != std::string::npos)
         reader().refuse(line, at, "the label has a line break", "Write it on one line");
       if (!known.empty() && std::find(known.begin(), known.end(), name) == known.end())
-        reader().refuse(line, at, "the model has no class '" + name.substr(0, 40) + "'");
+        reader().refuse(line, at, "the model has no class " + in_quotes(name));
       if (!names.add(name)) refuse_labels(k_max_classes + 1);
     });
     class_names_ = known.empty() ? names.sorted() : std::move(known);

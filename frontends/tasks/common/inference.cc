@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/support/text/in_quotes.h"
 #include "core/support/text/nearest_name.h"
 #include "frontends/tasks/common/network_parts.h"
 #include "frontends/tasks/sequential/sequential.h"
@@ -14,7 +15,7 @@ namespace unroll {
 namespace {
 
 [[noreturn]] void refuse_task(const Metadata& metadata, const std::string& what) {
-  throw Error(ErrorKind::input_file, "model", what + " '" + get_text(metadata, "task").substr(0, 40) + "'");
+  throw Error(ErrorKind::input_file, "model", what + " " + in_quotes(get_text(metadata, "task")));
 }
 
 // A model of layers in a row has no task of data.

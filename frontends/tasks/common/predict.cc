@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/support/text/in_quotes.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "frontends/tasks/common/task_rows.h"
 #include "unroll/error.h"
@@ -45,7 +46,7 @@ std::vector<std::vector<double>> rows_in(std::span<const PredictInput> inputs) {
 std::unique_ptr<Predictor> make_predictor(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
   const std::string& task = get_text(metadata, "task");
   if (const PredictionRow* row = prediction_row(task)) return row->predictor(metadata, parameters, backend);
-  throw Error(ErrorKind::input_file, "model", "unknown task '" + task.substr(0, 40) + "'");
+  throw Error(ErrorKind::input_file, "model", "unknown task " + in_quotes(task));
 }
 
 std::vector<std::pair<std::string, std::string>> prediction_forms() {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
 #include "frontends/data/file/gzip.h"
 #include "frontends/data/table/csv.h"
 #include "frontends/data/table/series_rows.h"
@@ -62,7 +63,7 @@ struct FeatureReader::State {
 FeatureReader::FeatureReader(const Metadata& metadata, std::string name) {
   if (!metadata.contains("width"))
     throw Error(ErrorKind::usage, "FeatureReader",
-                "a model for the task '" + get_text(metadata, "task").substr(0, 40) + "' reads no rows of a table");
+                "a model for the task " + in_quotes(get_text(metadata, "task")) + " reads no rows of a table");
   state_ = hidden_state<State>(metadata, name);
 }
 

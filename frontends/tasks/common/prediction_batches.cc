@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "core/support/text/in_quotes.h"
 #include "frontends/tasks/common/task_parts.h"
 
 namespace unroll {
@@ -11,7 +12,7 @@ void require_task(const Metadata& metadata, std::string_view task, std::string_v
   const std::string& found = get_text(metadata, "task");
   if (found != task)
     throw Error(ErrorKind::usage, who,
-                "the model was trained for the task '" + found.substr(0, 40) + "'; expected '" + std::string(task) +
+                "the model was trained for the task " + in_quotes(found) + "; expected '" + std::string(task) +
                     "'");
 }
 

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "core/support/text/in_quotes.h"
 #include "frontends/data/text/entry_lines.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -17,7 +18,7 @@ T parsed(const Metadata& metadata, const std::string& key) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
-    throw Error(ErrorKind::input_file, "model", "metadata '" + key + "' is not a number: '" + text.substr(0, 40) + "'");
+    throw Error(ErrorKind::input_file, "model", "metadata '" + key + "' is not a number: " + in_quotes(text));
   return value;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
 #include "frontends/data/text/documents.h"
 #include "frontends/data/text/pairs.h"
 #include "frontends/tasks/check/text_checks.h"
@@ -222,7 +223,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
     if (std::all_of(labels.begin(), labels.end(), [&](const auto& row) { return is_known(row.first); })) return;
     file_.for_each([&](std::int64_t row, std::string_view record) {
       const std::string label = reader_.pair_in(file_, record).source;
-      if (!is_known(label)) file_.refuse(row, "the model has no label '" + label.substr(0, 40) + "'");
+      if (!is_known(label)) file_.refuse(row, "the model has no label " + in_quotes(label));
     });
   }
   template <class F>

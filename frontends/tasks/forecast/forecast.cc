@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
 #include "frontends/data/batch/shuffle.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/split_records.h"
@@ -162,7 +163,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
       refuse(std::to_string(scales.size()) + " series", "columns names " + std::to_string(names_.size()));
     for (std::size_t s = 0; s < scales.size(); ++s) {
       if (scales.size() > 1 && scales[s].column != names_[s])
-        refuse("'" + scales[s].column.substr(0, 40) + "'",
+        refuse(in_quotes(scales[s].column),
                "column " + std::to_string(s + 1) + " of columns is '" + names_[s] + "'");
       ahead_.push_back(scales[s].ahead);
     }

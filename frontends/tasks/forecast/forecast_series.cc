@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/support/text/in_quotes.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -26,7 +27,7 @@ SeriesFormat series_format(const ForecastOptions& o) {
   constexpr std::string_view k_missing[] = {"error", "previous", "interpolate"};
   if (std::find(std::begin(k_missing), std::end(k_missing), o.missing) == std::end(k_missing))
     throw Error(ErrorKind::usage, "forecast",
-                "missing must be error, previous or interpolate; got '" + o.missing.substr(0, 40) + "'");
+                "missing must be error, previous or interpolate; got " + in_quotes(o.missing));
   return {columns_of(o), o.date, CsvFormat::of(o.header, o.separator), o.missing == "error"};
 }
 

@@ -2,6 +2,7 @@
 // Sequence labeling: embedding, recurrent layers that know where each sentence ends, a linear layer at every token.
 #include <algorithm>
 
+#include "core/support/text/in_quotes.h"
 #include "frontends/data/text/labeled.h"
 #include "frontends/data/tokens/lexicon.h"
 #include "frontends/tasks/check/text_checks.h"
@@ -159,9 +160,9 @@ class Label : public Task, public SplitRecords, public SplitExamples {
   void check(std::int64_t row, const LabeledSentence& s) const {
     for (std::size_t t = 0; t < s.tokens.size(); ++t) {
       if (labels_.id(s.labels[t]) == labels_.size())
-        file_.refuse(row, "the model has no label '" + s.labels[t].substr(0, 40) + "'", {}, t);
+        file_.refuse(row, "the model has no label " + in_quotes(s.labels[t]), {}, t);
       if (options_.tokens == "characters" && !is_character(s.tokens[t]))
-        file_.refuse(row, "the token '" + s.tokens[t].substr(0, 40) + "' is not one character",
+        file_.refuse(row, "the token " + in_quotes(s.tokens[t]) + " is not one character",
                      "Set tokens = \"words\"", t);
     }
   }

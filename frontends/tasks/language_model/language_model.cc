@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
 #include "frontends/data/batch/streams.h"
 #include "frontends/data/text/text.h"
 #include "frontends/data/tokens/tokens.h"
@@ -148,8 +149,8 @@ class LanguageModel : public Task {
     const std::vector<std::int32_t> ids = tokenizer_->encode(options_.document_start, "document_start");
     if (ids.size() != 1 || ids[0] == tokenizer_->unknown())
       throw Error(ErrorKind::usage, name_,
-                  "document_start must be one token of the training set; '" + options_.document_start.substr(0, 40) +
-                      "' is " + (ids.size() == 1 ? "unknown" : counted(ids.size(), "token")),
+                  "document_start must be one token of the training set; " + in_quotes(options_.document_start) +
+                      " is " + (ids.size() == 1 ? "unknown" : counted(ids.size(), "token")),
                   "For one document per line, set \"\\n\"");
     document_start_ = ids[0];
   }

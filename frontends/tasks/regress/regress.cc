@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
 #include "frontends/data/table/windows.h"
 #include "frontends/data/text/entry_lines.h"
 #include "frontends/tasks/common/pooling.h"
@@ -49,7 +50,7 @@ class Regress : public Task, public TableRows {
     read(target_columns(options), [&](std::span<const std::string> cells, std::size_t line) {
       for (const std::size_t c : targets()) {
         if (!number_in(cells[c]))
-          reader().refuse(line, c, "the target '" + cells[c].substr(0, 40) + "' is not a number",
+          reader().refuse(line, c, "the target " + in_quotes(cells[c]) + " is not a number",
                           "Set data.targets to columns of numbers; a label is learned by task.kind = \"classify\"");
         reader().number(cells[c], line, c);
       }
@@ -140,7 +141,7 @@ class Regress : public Task, public TableRows {
     const std::vector<std::string> names = get_targets(fitted);
     if (names != target_names())
       throw Error(ErrorKind::usage, file().name(),
-                  "the model predicts other columns: '" + (names.empty() ? "" : names[0].substr(0, 40)) + "' ...",
+                  "the model predicts other columns: " + in_quotes(names.empty() ? "" : names[0]) + " ...",
                   "Set data.targets to its targets");
     const std::vector<double> mean = get_numbers(fitted, "target_mean", names.size()),
                               deviation = get_numbers(fitted, "target_deviation", names.size());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/support/tensor_role.h"
+#include "core/support/text/in_quotes.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/error.h"
@@ -82,7 +83,7 @@ constexpr KindRow k_kinds[] = {{"embedding", append_embedding, Form::ids},
 const KindRow& row_of(const SequentialLayer& layer, ErrorKind error) {
   for (const KindRow& row : k_kinds)
     if (row.kind == layer.kind) return row;
-  throw Error(error, "sequential", "unknown layer '" + layer.kind.substr(0, 40) + "'",
+  throw Error(error, "sequential", "unknown layer " + in_quotes(layer.kind),
               "Use embedding, recurrent, linear, tanh, relu, sigmoid, softmax, log_softmax, last, final, mean or "
               "max");
 }

@@ -2,6 +2,7 @@
 // Texts into summaries.
 #include <algorithm>
 
+#include "core/support/text/in_quotes.h"
 #include "frontends/tasks/decode/text_pairs.h"
 #include "frontends/tasks/summarize/summary_data.h"
 #include "unroll/error.h"
@@ -28,7 +29,7 @@ SplitRows summary_rows(const RecordFile& file, const PairsReader& reader, const 
     const std::string cell = reader.pair_in(file, record).split;
     const auto at = std::find(std::begin(k_names), std::end(k_names), cell);
     if (at == std::end(k_names))
-      file.refuse(row, "the split is '" + cell.substr(0, 40) + "'", "Write train, validation or test");
+      file.refuse(row, "the split is " + in_quotes(cell), "Write train, validation or test");
     rows[static_cast<std::size_t>(at - std::begin(k_names))].push_back(row);
   });
   if (rows[0].empty()) throw Error(ErrorKind::input_file, file.name(), "no row has the split 'train'");

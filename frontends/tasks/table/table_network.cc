@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/tasks/table/table_network.h"
 
+#include "core/support/text/in_quotes.h"
 #include "frontends/tasks/common/network_parts.h"
 #include "frontends/tasks/common/pooling.h"
 #include "unroll/error.h"
@@ -31,8 +32,8 @@ Inference TableNetwork::inference(const std::string& name, std::int64_t n,
 StreamModel TableNetwork::stream(std::int64_t n) const {
   if (pooling != "final")
     throw Error(ErrorKind::unsupported, "task_stream",
-                "a stream reads only the last step; the pooling of this model needs the whole sequence: '" +
-                    pooling.substr(0, 40) + "'",
+                "a stream reads only the last step; the pooling of this model needs the whole sequence: " +
+                    in_quotes(pooling),
                 "Use `unroll predict` for whole sequences, or train with pooling = \"final\"");
   if (features.normalize && features.steps > 1)
     throw Error(ErrorKind::unsupported, "task_stream",

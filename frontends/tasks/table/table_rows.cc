@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
 #include "frontends/data/table/dates.h"
 #include "unroll/error.h"
 
@@ -147,7 +148,7 @@ void TableRows::choose_columns(std::span<const std::string> targets) {
 void TableRows::check_feature(const std::string& cell, std::size_t line, std::size_t column) {
   const std::string_view text = trimmed(cell);
   if (!is_missing(text) && !number_in(text) && text.find(' ') != std::string_view::npos && !date_in(text))
-    reader_.refuse(line, column, "'" + std::string(text.substr(0, 40)) + "' is a text, not a number",
+    reader_.refuse(line, column, in_quotes(text) + " is a text, not a number",
                    "A text with one label is read by task.kind = \"document\"; other columns are left out with "
                    "data.columns");
   n_missing_ += std::isnan(reader_.number(
