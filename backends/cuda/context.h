@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "backends/cuda/choices/chooser.h"
 #include "backends/cuda/device_ranks.h"
 #include "backends/cuda/library/blas.h"
 #include "backends/cuda/library/compiler.h"
@@ -16,9 +17,9 @@ namespace unroll::cuda {
 
 struct Context {
   // Of one of several ranks (null: alone), which takes the device of its index unless it is `fixed`.
-  Context(int index, bool fixed, const std::string& cache, bool captures, Communicator* communicator)
+  Context(int index, bool fixed, const std::string& cache, bool captures, bool measures, Communicator* communicator)
       : device(communicator && !fixed ? rank_on_machine(*communicator) : index, communicator && !fixed),
-        compiler(device, cache), graphs(captures) {
+        compiler(device, cache), chooser(device, cache, measures), graphs(captures) {
     if (!communicator) return;
     ranks = std::make_unique<DeviceRanks>(*communicator);
     device.set_watch([this](double seconds) { ranks->check(seconds); });
@@ -32,6 +33,7 @@ struct Context {
   // Destroyed from the last to the first.
   Device device;
   Compiler compiler;
+  Chooser chooser;  // of algorithms of the libraries
   bool graphs;  // runs become CUDA graphs
   LoopOptions loops;
   std::unique_ptr<Blas> blas;  // null: products are own kernels
