@@ -64,6 +64,7 @@ class CudaBackend final : public Backend {
   }
   void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
     context_->device.enter();
+    cuda::as_device(buffer).mark_written();
     context_->device.upload(cuda::as_device(buffer).at() + offset, from);
   }
   void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {

@@ -2,6 +2,7 @@
 // What a backend, its buffers and its executables share; it lives as long as any of them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -40,6 +41,7 @@ struct Context {
   std::unique_ptr<RnnLibrary> rnn;  // null: layers are not claimed
   std::string why_no_rnn;           // then
   std::unique_ptr<DeviceRanks> ranks;  // null: one
+  std::uint64_t writes = 0;            // to buffers
 };
 
 Capabilities capabilities_of(const Limits& limits);
@@ -63,12 +65,20 @@ class Memory {
 
 class DeviceBuffer final : public Buffer {
  public:
-  DeviceBuffer(std::shared_ptr<Context> context, std::size_t bytes) : memory_(std::move(context), bytes, "buffers") {}
+  DeviceBuffer(std::shared_ptr<Context> context, std::size_t bytes)
+      : context_(context), memory_(std::move(context), bytes, "buffers") {
+    mark_written();
+  }
   std::size_t bytes() const override { return memory_.bytes(); }
   CUdeviceptr at() const { return memory_.at(); }
+  // No two contents of buffers have the same number: who writes to the buffer, or has work do so, gives it another one.
+  std::uint64_t version() const { return version_; }
+  void mark_written() const { version_ = ++context_->writes; }
 
  private:
+  std::shared_ptr<Context> context_;
   Memory memory_;
+  mutable std::uint64_t version_ = 0;
 };
 // Throws Error(usage) for a buffer of another backend.
 const DeviceBuffer& as_device(const Buffer& buffer);

@@ -17,8 +17,20 @@ std::vector<Command> Recorder::record(const PlanProgram& program, const Frame& f
   return std::move(commands_);
 }
 
+std::vector<Command> Recorder::record(const PlanProgram& program, const std::vector<NodeWork>& works,
+                                      const Frame& frame) {
+  commands_.clear();
+  run(program, works, frame);
+  return std::move(commands_);
+}
+
 void Recorder::plan(const PlanProgram& program, const Frame& frame) {
-  for (const NodeWork& work : program.works) {
+  run(program, program.works, frame);
+  output_copies(program, frame);
+}
+
+void Recorder::run(const PlanProgram& program, const std::vector<NodeWork>& works, const Frame& frame) {
+  for (const NodeWork& work : works) {
     if (work.body) {
       const std::size_t begin = commands_.size();
       whole_ = work.whole ? &*work.whole : nullptr;
@@ -39,7 +51,6 @@ void Recorder::plan(const PlanProgram& program, const Frame& frame) {
       commands_.push_back(std::move(command));
     }
   }
-  output_copies(program, frame);
 }
 
 void Recorder::step(const device::PlanPlaces& body, const Frame& frame, std::int64_t number, std::int64_t) {

@@ -14,33 +14,25 @@ namespace {
 constexpr int k_rounds = 5, k_fewest_rounds = 2;
 constexpr double k_most_milliseconds = 500;  // of all timed runs; further rounds are left out
 
-// Milliseconds of the device between two places of the stream.
-class StreamTimer {
+// A place of the stream, with its time.
+class TimedEvent {
  public:
-  explicit StreamTimer(const Device& device) : device_(device) {
-    for (CUevent& event : events_) device_.check(device_.f().EventCreate(&event, CU_EVENT_DEFAULT), "cuEventCreate");
+  explicit TimedEvent(const Device& device) : device_(device) {
+    device_.check(device_.f().EventCreate(&event_, CU_EVENT_DEFAULT), "cuEventCreate");
   }
-  ~StreamTimer() {
-    for (const CUevent event : events_)
-      if (event) device_.f().EventDestroy(event);
-  }
-  StreamTimer(const StreamTimer&) = delete;
-  StreamTimer& operator=(const StreamTimer&) = delete;
-
-  double milliseconds(const std::function<void()>& enqueue) const {
-    const Functions& f = device_.f();
+  ~TimedEvent() { device_.f().EventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+  void record() const { device_.check(device_.f().EventRecord(event_, device_.stream()), "cuEventRecord"); }
+  double milliseconds_since(const TimedEvent& begin) const {
     float elapsed = 0;
-    device_.check(f.EventRecord(events_[0], device_.stream()), "cuEventRecord");
-    enqueue();
-    device_.check(f.EventRecord(events_[1], device_.stream()), "cuEventRecord");
-    device_.wait();
-    device_.check(f.EventElapsedTime(&elapsed, events_[0], events_[1]), "cuEventElapsedTime");
+    device_.check(device_.f().EventElapsedTime(&elapsed, begin.event_, event_), "cuEventElapsedTime");
     return elapsed;
   }
 
  private:
   const Device& device_;
-  CUevent events_[2] = {};
+  CUevent event_ = nullptr;
 };
 
 }  // namespace
@@ -60,14 +52,18 @@ std::vector<common::Candidate> time_trials(const Device& device, const std::vect
   std::vector<common::Candidate> candidates;
   std::vector<double> fastest(trials.size(), -1);
   for (const Trial& trial : trials) candidates.push_back({trial.name});
-  const StreamTimer timer(device);
+  const TimedEvent begin(device), end(device);
   std::vector<bool> runs;
   for (const Trial& trial : trials) runs.push_back(failure_of(device, trial.enqueue).empty());
   double sum = 0;
   for (int round = 0; round < k_rounds && (round < k_fewest_rounds || sum < k_most_milliseconds); ++round)
     for (std::size_t k = 0; k < trials.size(); ++k) {
       if (!runs[k]) continue;
-      const double milliseconds = timer.milliseconds(trials[k].enqueue);
+      begin.record();
+      trials[k].enqueue();
+      end.record();
+      device.wait();
+      const double milliseconds = end.milliseconds_since(begin);
       sum += milliseconds;
       if (fastest[k] < 0 || milliseconds < fastest[k]) fastest[k] = milliseconds;
     }

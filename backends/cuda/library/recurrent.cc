@@ -107,7 +107,7 @@ RnnMemory forward_memory(const Rnn& rnn) {
   Takes saved(memory.saved, memory.saved_bytes), scratch(memory.scratch, memory.scratch_bytes);
   Takes& kept = rnn.form().training ? saved : scratch;
   if (rnn.form().training) saved.take(Slot::reserve, rnn.reserve_bytes());
-  kept.take(Slot::weights, rnn.weight_bytes());
+  scratch.take(Slot::weights, rnn.weight_bytes());
   scratch.take(Slot::workspace, rnn.workspace_bytes());
   if (!is_half(r.format)) return memory;
   kept.take_values(r, {Slot::x, Slot::h0, Slot::c0, Slot::y});
@@ -121,6 +121,7 @@ RnnMemory gradient_memory(const Rnn& rnn, bool has_d_y, bool wants_d_x) {
   memory.scratch_bytes = 0;
   const Recurrent& r = rnn.form().layers;
   Takes scratch(memory.scratch, memory.scratch_bytes);
+  scratch.take(Slot::weights, rnn.weight_bytes());
   scratch.take(Slot::workspace, rnn.workspace_bytes());
   scratch.take(Slot::d_weights, rnn.weight_bytes());
   if (is_half(r.format))

@@ -41,7 +41,7 @@ struct RnnSpace {
   std::size_t at = 0, bytes = 0;
 };
 // The memory of a node besides its operands, by slot; a slot is in `saved` or in `scratch`, or the value of the plan.
-// The gradient finds what the forward node saved: the reserve, the weights, and its operands in the 16-bit format.
+// The gradient finds what the forward node saved: the reserve, and its operands in the 16-bit format.
 struct RnnMemory {
   std::array<RnnSpace, 16> saved = {}, scratch = {};
   std::size_t saved_bytes = 0, scratch_bytes = 0;

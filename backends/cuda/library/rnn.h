@@ -32,6 +32,7 @@ struct RnnPiece {
   std::size_t from;       // in the parameter, in elements
   std::size_t to;         // in the weights, in bytes
   std::size_t elements;
+  friend bool operator==(const RnnPiece&, const RnnPiece&) = default;
 };
 
 class Rnn {
