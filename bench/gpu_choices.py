@@ -15,7 +15,7 @@ HEAD = re.compile(rb"unroll kernel 1 [0-9a-f]{16} ([0-9a-f]{16})\n")
 
 
 def read_choice(path):
-    """The device, the operation, and (algorithm, nanoseconds or None, whether it is chosen) in order; None: no choice."""
+    """The device, the operation, and (algorithm, nanoseconds or None, whether it is chosen); None: no choice."""
     data = path.read_bytes()
     head = HEAD.match(data)
     if not head:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results of bench/gpu_cuda.sh as one JSON file and one Markdown table, beside PyTorch's and what is expected.
 
-Usage: gpu_table.py OUT CHOICES [PRODUCTS.json]... Reads OUT/results.jsonl, the algorithms that were chosen in the folder
-CHOICES, and what bench/sweep.py measured; writes OUT/results.json and OUT/results.md.
+Usage: gpu_table.py OUT CHOICES [PRODUCTS.json]... Reads OUT/results.jsonl, the algorithms that were chosen in the
+folder CHOICES, and what bench/sweep.py measured; writes OUT/results.json and OUT/results.md.
 """
 import json
 import pathlib

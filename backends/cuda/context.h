@@ -20,7 +20,7 @@ struct Context {
   // Of one of several ranks (null: alone), which takes the device of its index unless it is `fixed`.
   Context(int index, bool fixed, const std::string& cache, bool captures, bool measures, Communicator* communicator)
       : device(communicator && !fixed ? rank_on_machine(*communicator) : index, communicator && !fixed),
-        compiler(device, cache), chooser(device, cache, measures), graphs(captures) {
+        compiler(device, cache), chooser(device, cache, measures, captures), graphs(captures) {
     if (!communicator) return;
     ranks = std::make_unique<DeviceRanks>(*communicator);
     device.set_watch([this](double seconds) { ranks->check(seconds); });

@@ -246,7 +246,7 @@ void CudaExecutable::run(Part& part) const {
 bool CudaExecutable::capture(Segment& s, const std::vector<Command>& commands) const {
   const auto part = span_of(commands, s.begin, s.end);
   try {
-    s.graph = std::make_unique<CapturedGraph>(context_->device, *module_, part);
+    s.graph = std::make_unique<CapturedGraph>(context_->device, [&] { enqueue(context_->device, *module_, part); });
     return true;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::device || std::none_of(part.begin(), part.end(), refuses)) throw;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/cuda/captured_graph.h"
 #include "backends/cuda/context.h"
 #include "backends/cuda/record.h"
 

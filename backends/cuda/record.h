@@ -78,19 +78,4 @@ class Recorder : private device::PlanWalk {
 void enqueue(const Device& device, const Module& module, std::span<const Command> commands,
              DeviceRanks* ranks = nullptr);
 
-// Commands captured as a CUDA graph.
-class CapturedGraph {
- public:
-  // Throws Error(device) when they cannot be captured.
-  CapturedGraph(const Device& device, const Module& module, std::span<const Command> commands);
-  ~CapturedGraph();
-  CapturedGraph(const CapturedGraph&) = delete;
-  CapturedGraph& operator=(const CapturedGraph&) = delete;
-  void launch() const;
-
- private:
-  const Device& device_;
-  CUgraphExec graph_ = nullptr;
-};
-
 }  // namespace unroll::cuda

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/choices/chooser.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <memory>
 #include <utility>
 
 #include "backends/common/kernel_files.h"
+#include "backends/cuda/captured_graph.h"
 #include "unroll/error.h"
 
 namespace unroll::cuda {
@@ -12,7 +16,10 @@ namespace unroll::cuda {
 namespace {
 
 constexpr int k_rounds = 5, k_fewest_rounds = 2;
-constexpr double k_most_milliseconds = 500;  // of all timed runs; further rounds are left out
+// Milliseconds: of all timed runs, then further rounds are left out; of runs between two events, since the device waits
+// for the first one to be launched.
+constexpr double k_most_timed = 500, k_least_timed = 0.5;
+constexpr int k_most_times = 10;  // a trial runs between two events
 
 // A place of the stream, with its time.
 class TimedEvent {
@@ -35,6 +42,23 @@ class TimedEvent {
   CUevent event_ = nullptr;
 };
 
+// How a trial is run after it has run once.
+struct RunnableTrial {
+  bool runs;
+  std::function<void()> enqueue;
+};
+RunnableTrial runnable_of(const Device& device, const Trial& trial, bool captures) {
+  RunnableTrial made{failure_of(device, trial.enqueue).empty(), trial.enqueue};
+  if (!made.runs || !captures) return made;
+  try {
+    const auto graph = std::make_shared<const CapturedGraph>(device, trial.enqueue);
+    made.enqueue = [graph] { graph->launch(); };
+  } catch (const Error& error) {  // runs will not be captured either
+    if (error.kind() != ErrorKind::device) throw;
+  }
+  return made;
+}
+
 }  // namespace
 
 std::string failure_of(const Device& device, const std::function<void()>& enqueue) {
@@ -48,27 +72,35 @@ std::string failure_of(const Device& device, const std::function<void()>& enqueu
   return {};
 }
 
-std::vector<common::Candidate> time_trials(const Device& device, const std::vector<Trial>& trials) {
+std::vector<common::Candidate> Chooser::time(const std::vector<Trial>& trials) const {
   std::vector<common::Candidate> candidates;
-  std::vector<double> fastest(trials.size(), -1);
-  for (const Trial& trial : trials) candidates.push_back({trial.name});
-  const TimedEvent begin(device), end(device);
-  std::vector<bool> runs;
-  for (const Trial& trial : trials) runs.push_back(failure_of(device, trial.enqueue).empty());
-  double sum = 0;
-  for (int round = 0; round < k_rounds && (round < k_fewest_rounds || sum < k_most_milliseconds); ++round)
+  std::vector<RunnableTrial> runnable;
+  for (const Trial& trial : trials) {
+    candidates.push_back({trial.name});
+    runnable.push_back(runnable_of(device_, trial, captures_));
+  }
+  const TimedEvent begin(device_), end(device_);
+  const auto milliseconds = [&](const RunnableTrial& trial, int times) {
+    begin.record();
+    for (int k = 0; k < times; ++k) trial.enqueue();
+    end.record();
+    device_.wait();
+    return end.milliseconds_since(begin) / times;
+  };
+  double longest = 0, sum = 0;
+  for (const RunnableTrial& trial : runnable)
+    if (trial.runs) longest = std::max(longest, milliseconds(trial, 1));
+  const bool are_short = longest * k_most_times < k_least_timed;
+  const int times = are_short ? k_most_times : std::max(1, static_cast<int>(k_least_timed / longest));
+  std::vector<double> fastest(trials.size(), std::numeric_limits<double>::infinity());
+  for (int round = 0; round < k_rounds && (round < k_fewest_rounds || sum < k_most_timed); ++round)
     for (std::size_t k = 0; k < trials.size(); ++k) {
-      if (!runs[k]) continue;
-      begin.record();
-      trials[k].enqueue();
-      end.record();
-      device.wait();
-      const double milliseconds = end.milliseconds_since(begin);
-      sum += milliseconds;
-      if (fastest[k] < 0 || milliseconds < fastest[k]) fastest[k] = milliseconds;
+      if (!runnable[k].runs) continue;
+      const double each = milliseconds(runnable[k], times);
+      sum += each * times;
+      fastest[k] = std::min(fastest[k], each);
+      candidates[k].nanoseconds = std::llround(fastest[k] * 1e6);
     }
-  for (std::size_t k = 0; k < trials.size(); ++k)
-    if (runs[k]) candidates[k].nanoseconds = std::llround(fastest[k] * 1e6);
   return candidates;
 }
 
@@ -78,8 +110,9 @@ std::string source_text(const Decision& decision) {
   return text;
 }
 
-Chooser::Chooser(const Device& device, const std::string& cache, bool measures)
-    : device_(device.limits().name + ", sm_" + std::to_string(device.limits().arch) + ", " +
+Chooser::Chooser(const Device& device, const std::string& cache, bool measures, bool captures)
+    : device_(device), captures_(captures),
+      device_text_(device.limits().name + ", sm_" + std::to_string(device.limits().arch) + ", " +
               std::to_string(device.limits().multiprocessors) + " multiprocessors, driver of CUDA " +
               version_text(device.limits().driver)),
       folder_(cache.empty() ? "" : cache + "/choices"),
@@ -93,7 +126,7 @@ const Chooser::Outcome& Chooser::decide(const std::string& key, const IsUsable& 
 }
 
 Chooser::Outcome Chooser::outcome_of(const std::string& key, const IsUsable& is_usable, const Measure& measure) const {
-  const std::string depends_on = device_ + "\n" + key + '\n';
+  const std::string depends_on = device_text_ + "\n" + key + '\n';
   const std::string path = common::kernel_path(folder_, depends_on, ".choice");
   const auto usable = [&](const std::string& bytes) {
     std::optional<common::Choice> choice = common::parse_choice(bytes);

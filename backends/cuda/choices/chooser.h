@@ -34,9 +34,6 @@ struct Trial {
   std::string name;
   std::function<void()> enqueue;  // throws Error(device) where the library refuses to run it
 };
-// Runs each trial once, then all in turns, each time between two events. A trial that fails does not run.
-std::vector<common::Candidate> time_trials(const Device& device, const std::vector<Trial>& trials);
-
 // Why the device or the library does not run it; empty: it does. Throws Error(memory).
 std::string failure_of(const Device& device, const std::function<void()>& enqueue);
 
@@ -53,7 +50,8 @@ class Chooser {
  public:
   // `cache`: the folder of kernels; empty: nothing is kept, so nothing is measured, since each process might choose
   // differently.
-  Chooser(const Device& device, const std::string& cache, bool measures);
+  // `captures`: runs become CUDA graphs.
+  Chooser(const Device& device, const std::string& cache, bool measures, bool captures);
   bool measures() const { return why_not_.empty(); }
   const std::string& why_not() const { return why_not_; }  // for reports
 
@@ -67,10 +65,16 @@ class Chooser {
   };
   const Outcome& decide(const std::string& key, const IsUsable& is_usable, const Measure& measure);
 
+  // Runs each trial once, then all in turns, as graphs where the library allows to capture it. A trial that fails does
+  // not run.
+  std::vector<common::Candidate> time(const std::vector<Trial>& trials) const;
+
  private:
   Outcome outcome_of(const std::string& key, const IsUsable& is_usable, const Measure& measure) const;
 
-  std::string device_, folder_, why_not_;
+  const Device& device_;
+  bool captures_;
+  std::string device_text_, folder_, why_not_;
   std::map<std::string, Outcome> outcomes_;  // [key]
 };
 

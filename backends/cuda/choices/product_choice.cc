@@ -56,8 +56,9 @@ std::string how_text(const Decision& decision) {
 
 }  // namespace
 
-std::vector<common::Candidate> BlasProduct::timed(const Device& device, const std::vector<blas::Heuristic>& proposals,
+std::vector<common::Candidate> BlasProduct::timed(const Timing& timing, const std::vector<blas::Heuristic>& proposals,
                                                   std::size_t alignment) const try {
+  const Device& device = *timing.device;
   // Zeros for a, b, c, the workspace and the bias, at addresses that are multiples of `alignment` only.
   std::size_t bytes = 0, workspace = 0;
   std::vector<CUdeviceptr> operands;
@@ -76,7 +77,7 @@ std::vector<common::Candidate> BlasProduct::timed(const Device& device, const st
   std::vector<Trial> trials;
   for (const blas::Heuristic& each : proposals)
     trials.push_back({name_of(each.algorithm), [&] { multiply(operands, each, device.stream()); }});
-  return time_trials(device, trials);
+  return timing.chooser->time(trials);
 } catch (const Error& error) {
   if (error.kind() != ErrorKind::memory) throw;
   return {};
@@ -95,7 +96,7 @@ std::optional<blas::Heuristic> BlasProduct::algorithm(std::size_t alignment, con
   const Chooser::Outcome& outcome = timing.chooser->decide(
       key_ + ", multiples of " + std::to_string(alignment),
       [&](const common::Choice& choice) { return usable(choice).has_value(); },
-      [&] { return timed(*timing.device, list, alignment); });
+      [&] { return timed(timing, list, alignment); });
   const auto chosen = outcome.decision ? usable(outcome.decision->choice) : std::nullopt;
   if (chosen) how = how_text(*outcome.decision);
   return chosen ? chosen : list.front();

@@ -94,7 +94,7 @@ std::vector<common::Candidate> timed_layers(const RnnLibrary& library, const Rnn
   std::vector<Trial> trials;
   for (const auto& rnn : all)
     trials.push_back({std::string(algorithm_name(rnn->form().algorithm)), [&] { scratch.enqueue(rnn); }});
-  const std::vector<common::Candidate> ran = time_trials(*library.device, trials);
+  const std::vector<common::Candidate> ran = library.chooser->time(trials);
   if (ran.empty() || !ran[0].runs()) return {};
   std::vector<common::Candidate> candidates;
   for (const Algorithm each : k_algorithms) {

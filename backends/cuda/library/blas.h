@@ -139,7 +139,7 @@ class BlasProduct final : public LibraryCall {
   std::vector<blas::Heuristic> proposals(std::size_t alignment) const;
   // One of the proposals; none: there is none. `how`: it was chosen, for reports.
   std::optional<blas::Heuristic> algorithm(std::size_t alignment, const Timing& timing, std::string& how) const;
-  std::vector<common::Candidate> timed(const Device& device, const std::vector<blas::Heuristic>& proposals,
+  std::vector<common::Candidate> timed(const Timing& timing, const std::vector<blas::Heuristic>& proposals,
                                        std::size_t alignment) const;
   // What the library says of an algorithm that a file has; none: it does not run.
   std::optional<blas::Heuristic> checked(const blas::Algorithm& algorithm) const;
