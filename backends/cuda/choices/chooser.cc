@@ -113,8 +113,8 @@ std::string source_text(const Decision& decision) {
 Chooser::Chooser(const Device& device, const std::string& cache, bool measures, bool captures)
     : device_(device), captures_(captures),
       device_text_(device.limits().name + ", sm_" + std::to_string(device.limits().arch) + ", " +
-              std::to_string(device.limits().multiprocessors) + " multiprocessors, driver of CUDA " +
-              version_text(device.limits().driver)),
+                   std::to_string(device.limits().multiprocessors) + " multiprocessors, driver of CUDA " +
+                   version_text(device.limits().driver)),
       folder_(cache.empty() ? "" : cache + "/choices"),
       why_not_(!measures       ? "option measure=false"
                : cache.empty() ? "no cache folder that would keep a measured choice"

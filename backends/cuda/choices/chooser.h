@@ -3,6 +3,7 @@
 // processes have the same one and the same bits.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -49,8 +50,7 @@ std::string source_text(const Decision& decision);
 class Chooser {
  public:
   // `cache`: the folder of kernels; empty: nothing is kept, so nothing is measured, since each process might choose
-  // differently.
-  // `captures`: runs become CUDA graphs.
+  // differently. `captures`: runs become CUDA graphs.
   Chooser(const Device& device, const std::string& cache, bool measures, bool captures);
   bool measures() const { return why_not_.empty(); }
   const std::string& why_not() const { return why_not_; }  // for reports

@@ -173,7 +173,7 @@ std::shared_ptr<const Rnn> RnnTrials::runs(const Device& device, const std::shar
     failure = failure_of(device, [&] { scratch.enqueue(rnn); });
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::memory) throw;
-    return rnn;  // a run needs as much, and says what holds it
+    // A run needs as much, and says what holds it. The answer stays: plans have room for this algorithm.
   }
   tried_.push_back({form, failure, rnn});
   why = failure;
