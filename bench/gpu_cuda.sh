@@ -70,7 +70,12 @@ beside() {  # as check, while others run
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
   check "$@" &
 }
-table() { "$python" "$source/bench/gpu_table.py" "$out" "$work"/products_*.json > /dev/null || true; }
+table() {
+  "$python" "$source/bench/gpu_table.py" "$out" "$work/alone/unroll/choices" "$work"/products_*.json > /dev/null || true
+}
+# Algorithms of libraries are chosen by measurements, which are kept in a cache folder. Those that were made while other
+# checks ran do not count in parts that run alone. A second process of one part finds the choices of the first one.
+measured() { export XDG_CACHE_HOME=$work/$1; }  # alone, or beside others
 same_bits() {  # two runs, each in a process of its own, save the same file
   local folder run
   folder=$(mktemp -d -p "$work")
@@ -95,6 +100,7 @@ if [ ! -x "$build/frontends/cli/unroll" ]; then
   ninja -C "$build" $(cat "$source/bench/gpu_programs.txt") >> "$out/log.txt" 2>&1
 fi
 export unroll=$build/frontends/cli/unroll
+measured beside
 started=$(date +%s)
 # NVIDIA's libraries may lie in Python packages, and others beside the programs.
 packages=$("$python" -c 'import glob, site
@@ -154,11 +160,13 @@ wait
 table
 
 # 2. Speed, alone on the device: unroll and PyTorch in turns.
+measured alone
 check "training times" 170 "$python" "$source/bench/peers/gpu_turns.py" "$results" --unroll "$unroll" \
   --backend "$backend" --seconds "$seconds" --limit "$(within 160)" $quick
 table
 
 # 3. Races and wrong addresses in the kernels whose blocks stay for all steps.
+measured beside
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck; do
     for loops in loops resident; do
@@ -177,6 +185,7 @@ wait
 table
 
 # 4. NVIDIA's table of products, "Optimizing Recurrent Layers"; 1000 is no multiple of 16.
+measured alone
 products() {  # name, size and its values, another size and its value
   check "products by $2" 90 "$python" "$source/bench/sweep.py" gemm --vary "$2=$3" "--$4" "$5" --steps 16 \
     --backends "$backend:rnn=own" --precisions tf32,f16 --rounds 1 --seconds 0.05 --unroll "$unroll" \

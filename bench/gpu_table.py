@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results of bench/gpu_cuda.sh as one JSON file and one Markdown table, beside PyTorch's and what is expected.
 
-Usage: gpu_table.py OUT [PRODUCTS.json]... Reads OUT/results.jsonl, and what bench/sweep.py measured; writes
-OUT/results.json and OUT/results.md.
+Usage: gpu_table.py OUT CHOICES [PRODUCTS.json]... Reads OUT/results.jsonl, the algorithms that were chosen in the
+folder CHOICES, and what bench/sweep.py measured; writes OUT/results.json and OUT/results.md.
 """
 import json
 import pathlib
 import sys
 
+import gpu_choices
 import gpu_floors
 
 CELLS = {"lstm": "LSTM", "gru": "GRU", "lnlstm": "layer-norm LSTM"}
@@ -34,8 +35,9 @@ def main():
     checks = [row for row in rows if "check" in row]
     runs = [row for row in rows if row.get("by") == "unroll"]
     peers = [row for row in rows if row.get("by", "unroll") != "unroll"]
-    products = [json.loads(pathlib.Path(path).read_text()) for path in sys.argv[2:]]
-    everything = {"checks": checks, "runs": runs, "peers": peers, "products": products}
+    products = [json.loads(pathlib.Path(path).read_text()) for path in sys.argv[3:]]
+    choices = gpu_choices.choices_of(sys.argv[2])
+    everything = {"checks": checks, "runs": runs, "peers": peers, "products": products, "choices": choices}
     (out / "results.json").write_text(json.dumps(everything, indent=1) + "\n")
     by = [next((row[key] for row in some if key in row), "") for some, key in ((runs, "device"), (peers, "by"))]
     text = [", ".join(part for part in by if part) or "no measurement", ""]
@@ -53,6 +55,7 @@ def main():
         ratio = peer / mine if peer and mine else None
         text.append(f"| {size} | {run['precision']} | {number(mine) if mine else run['failed'].splitlines()[-1:]} | "
                     f"{number(peer)} | {number(ratio, 2)} | {number(expected_ms(run), 2)} |")
+    text += ["", *gpu_choices.markdown(choices)]
     (out / "results.md").write_text("\n".join(text) + "\n")
     print("\n".join(text))
 

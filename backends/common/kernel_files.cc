@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/common/kernel_files.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +13,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "core/support/fnv.h"
@@ -49,14 +54,41 @@ bool is_name_of_kernel(const std::string& name) {
          name.find_first_not_of("0123456789abcdef") == k_number;
 }
 
-// At the first file of a process, then from time to time.
+// At the first file of a process in a folder, then from time to time.
 void trim_at_times(const std::string& folder, std::uintmax_t written) {
-  static std::atomic<std::uintmax_t> due{0};  // bytes until then
-  std::uintmax_t left = due;
-  while (!due.compare_exchange_weak(left, left > written ? left - written : k_trimmed_every)) {
+  static std::mutex mutex;
+  static std::map<std::string, std::uintmax_t> due;  // [folder] bytes until then
+  {
+    const std::lock_guard lock(mutex);
+    std::uintmax_t& left = due[folder];
+    if (left > written) {
+      left -= written;
+      return;
+    }
+    left = k_trimmed_every;
   }
-  if (left <= written) trim_kernels(folder, k_largest_folder);
+  trim_kernels(folder, k_largest_folder);
 }
+
+// Of a folder, until the object or the process ends. A process that has stopped holds up others for k_longest_wait.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder)
+      : file_(::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    constexpr std::chrono::milliseconds k_longest_wait(2000), k_nap(2);
+    const auto end = std::chrono::steady_clock::now() + k_longest_wait;
+    while (file_ >= 0 && ::flock(file_, LOCK_EX | LOCK_NB) != 0 && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(k_nap);
+  }
+  ~FolderLock() {
+    if (file_ >= 0) ::close(file_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int file_;
+};
 
 }  // namespace
 
@@ -109,6 +141,19 @@ void write_kernel(const std::string& path, std::string_view depends_on, std::str
   if (written) std::filesystem::rename(own, path, ignored);
   else std::filesystem::remove(own, ignored);
   if (written) trim_at_times(folder.string(), rest.size());
+}
+
+std::string keep_first(const std::string& path, std::string_view depends_on, std::string_view bytes,
+                       const std::function<bool(const std::string& bytes)>& is_valid) {
+  std::error_code ignored;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::filesystem::create_directories(folder, ignored);
+  const FolderLock lock(folder);
+  std::string kept = read_kernel(path, depends_on).bytes;
+  if (!kept.empty() && is_valid(kept)) return kept;
+  write_kernel(path, depends_on, bytes);
+  kept = read_kernel(path, depends_on).bytes;
+  return !kept.empty() && is_valid(kept) ? kept : std::string();
 }
 
 void trim_kernels(const std::string& folder, std::uintmax_t most_bytes) {

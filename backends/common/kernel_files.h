@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,11 @@ KeptKernel parse_kernel(std::string_view file, std::string_view depends_on);
 // Another process may write the same file: each writes its own and renames it. Nothing happens where that fails.
 // The folder stays within k_largest_folder.
 void write_kernel(const std::string& path, std::string_view depends_on, std::string_view bytes);
+
+// As write_kernel, for what two processes may make differently: the bytes of the first process stay if `is_valid`
+// accepts them. Returns those that every process reads from then on; empty: none could be written.
+std::string keep_first(const std::string& path, std::string_view depends_on, std::string_view bytes,
+                       const std::function<bool(const std::string& bytes)>& is_valid);
 
 inline constexpr std::uintmax_t k_largest_folder = std::uintmax_t{256} << 20;
 // Removes the files of kernels that were read or written longest ago until the others take at most so many bytes.

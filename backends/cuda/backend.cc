@@ -64,6 +64,7 @@ class CudaBackend final : public Backend {
   }
   void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) override {
     context_->device.enter();
+    cuda::as_device(buffer).mark_written();
     context_->device.upload(cuda::as_device(buffer).at() + offset, from);
   }
   void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) override {
@@ -102,6 +103,7 @@ std::string open_products(Context& context, std::string_view option) {
   if (option == "own") return "own products";
   try {
     context.blas = std::make_unique<cuda::Blas>();
+    context.blas->time_proposals(context.device, context.chooser);
     return "cuBLASLt " + context.blas->version();
   } catch (const Error&) {
     if (option == "cublaslt") throw;
@@ -110,14 +112,15 @@ std::string open_products(Context& context, std::string_view option) {
 }
 
 // `own_kernels`: the caller has asked for kernels of the backend elsewhere.
-std::string open_layers(Context& context, std::string_view option, bool own_kernels) {
+std::string open_layers(Context& context, std::string_view option, bool own_kernels, std::string_view algorithm) {
   if (option == "own" || (option != "cudnn" && own_kernels)) {
     context.why_no_rnn = option == "own" ? "option rnn=own" : "another option asks for own kernels";
     return "own layers";
   }
   try {
     const auto dnn = std::make_shared<const cuda::Dnn>();
-    context.rnn = std::make_unique<cuda::RnnLibrary>(cuda::RnnLibrary{dnn, &context.device});
+    context.rnn = std::make_unique<cuda::RnnLibrary>(cuda::RnnLibrary{
+        dnn, &context.device, &context.chooser, cuda::algorithm_of_option(algorithm)});
     return "cuDNN " + dnn->version();
   } catch (const Error& error) {
     if (option == "cudnn") throw;
@@ -198,6 +201,8 @@ std::vector<LibraryStatus> cuda_libraries() {
 }
 
 std::vector<BackendOption> cuda_options() {
+  std::vector<std::string> algorithms{"auto"};
+  algorithms.insert(algorithms.end(), std::begin(cuda::k_algorithm_options), std::end(cuda::k_algorithm_options));
   return {{"device", {}, "Number of the device; cuda:1 is short for it."},
           {"graphs", {"true", "false"}, "Capture runs as CUDA graphs from the second run on; true by default."},
           {"loops", {"steps", "whole", "resident", "resident-units"},
@@ -208,21 +213,28 @@ std::vector<BackendOption> cuda_options() {
            "Matrix products by cuBLASLt or by own kernels; auto (the default): by cuBLASLt where it is installed."},
           {"rnn", {"auto", "cudnn", "own"},
            "Recurrent layers by cuDNN or by own kernels; auto (the default): by cuDNN where it is installed, unless "
-           "loops is whole or resident, or products=own."}};
+           "loops is whole or resident, or products=own."},
+          {"rnn_algorithm", algorithms,
+           "cuDNN's algorithm for all layers that it can run; auto (the default): the fastest."},
+          {"measure", {"true", "false"},
+           "Measure the algorithms of cuDNN and cuBLASLt once on a device and keep the fastest in the cache folder "
+           "(the default); false: choose them by a rule."}};
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
   const bool graphs = common::own_option(options, "graphs") != "false";
   const bool fixed = options.device > 0 || !common::own_option(options, "device").empty();
   Communicator* const ranks = options.communicator && options.communicator->size() > 1 ? options.communicator : nullptr;
-  const auto context = std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, ranks);
+  const bool measures = common::own_option(options, "measure") != "false";
+  const auto context = std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, measures, ranks);
   context->loops = loop_options(common::own_option(options, "loops"), context->device.limits());
   context->device.enter();
   const std::string_view products = common::own_option(options, "products");
   const std::string libraries =
       open_products(*context, products) + ", " +
       open_layers(*context, common::own_option(options, "rnn"),
-                  context->loops.form != cuda::LoopForm::steps || products == "own");
+                  context->loops.form != cuda::LoopForm::steps || products == "own",
+                  common::own_option(options, "rnn_algorithm"));
   return std::make_unique<CudaBackend>(context, ranks, libraries);
 }
 

@@ -51,8 +51,6 @@ std::vector<Segment> segments_of(const std::vector<Command>& commands, std::size
   return segments;
 }
 
-std::string launches_text(std::int64_t n) { return std::to_string(n) + (n == 1 ? " launch" : " launches"); }
-
 // Of the tables of loops that are one kernel, for one recording.
 std::size_t table_bytes(const PlanProgram& program) {
   std::size_t words = 0;
@@ -90,6 +88,7 @@ void report_plan(const PlanProgram& program, int depth, std::span<const Command>
                                     : launches_text(static_cast<std::int64_t>(work.launches.size()));
     for (const Launch& launch : work.launches)
       if (launch.library) line.implementation += ": " + launch.library->name();
+    if (!work.body && !work.note.empty()) line.implementation += "; " + work.note;
     for (const Type& type : node.outputs) line.bytes += type.bytes();
     line.depth = depth;
     line.node = work.node;
@@ -111,6 +110,10 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Context> context, std::shared_ptr
       copies_(context_, copied_bytes(*plan_), "copies of outputs") {
   context_->device.upload(constants_.at(), program_.constants);
   program_.constants = {};
+  for (const PackedWeights& packed : program_.packed)
+    context_->device.check(context_->device.f().MemsetD8Async(workspace_.at() + packed.block.storage.offset, 0,
+                                                              packed.bytes, context_->device.stream()),
+                           "cuMemsetD8Async");
 }
 
 CudaExecutable::Recorded& CudaExecutable::recorded_for(const Bindings& bindings) {
@@ -135,19 +138,25 @@ CudaExecutable::Recorded& CudaExecutable::recorded_for(const Bindings& bindings)
                                 whole(copies_.at(), copies_.bytes()), whole(constants_.at(), 0)};
   Recorded made;
   made.key = std::move(key);
-  made.commands = Recorder(held).record(*program_.main, frame);
+  made.packing = part_of(Recorder(held).record(*program_.main, program_.packing, frame));
+  made.main = part_of(Recorder(held).record(*program_.main, frame));
   place_tables(made);
-  made.segments = segments_of<Segment>(made.commands, 0, made.commands.size(), context_->graphs, transfers);
   recorded_.push_front(std::move(made));
   if (recorded_.size() > k_recordings) recorded_.pop_back();
   return recorded_.front();
+}
+
+CudaExecutable::Part CudaExecutable::part_of(std::vector<Command> commands) const {
+  Part part{std::move(commands)};
+  part.segments = segments_of<Segment>(part.commands, 0, part.commands.size(), context_->graphs, transfers);
+  return part;
 }
 
 // Tables of whole loops go to the device, each behind zeros that count arrivals.
 void CudaExecutable::place_tables(Recorded& recorded) {
   std::vector<std::int64_t> words;
   std::vector<std::pair<Command*, std::size_t>> places;
-  for (Command& command : recorded.commands) {
+  for (Command& command : recorded.main.commands) {
     if (!command.loop) continue;
     places.emplace_back(&command, words.size() * sizeof(std::int64_t));
     words.resize(words.size() + command.loop->counters * k_counter_words);
@@ -203,28 +212,41 @@ void CudaExecutable::choose_cluster(LoopRun& loop) const {
 void CudaExecutable::run(const Bindings& bindings) {
   context_->device.enter();
   Recorded& recorded = recorded_for(bindings);
-  std::vector<Segment>& segments = recorded.segments;
+  std::vector<std::uint64_t> versions;
+  for (const std::int32_t input : program_.packed_inputs)
+    versions.push_back(as_device(*bindings.inputs[static_cast<std::size_t>(input)]).version());
+  for (const Buffer* output : bindings.outputs) as_device(*output).mark_written();
+  if (versions != packed_) {
+    packed_.clear();  // until the new ones are there
+    run(recorded.packing);
+    packed_ = std::move(versions);
+  }
+  run(recorded.main);
+}
+
+void CudaExecutable::run(Part& part) const {
+  std::vector<Segment>& segments = part.segments;
   for (std::size_t k = 0; k < segments.size();) {
-    if (recorded.has_run && segments[k].captures && !segments[k].graph && !capture(segments[k], recorded.commands)) {
+    if (part.has_run && segments[k].captures && !segments[k].graph && !capture(segments[k], part.commands)) {
       // The calls that refuse stay between graphs.
-      auto parts =
-          segments_of<Segment>(recorded.commands, segments[k].begin, segments[k].end, context_->graphs, refuses);
+      const std::size_t begin = segments[k].begin, end = segments[k].end;
+      auto parts = segments_of<Segment>(part.commands, begin, end, context_->graphs, refuses);
       const auto at = segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(k));
       segments.insert(at, std::make_move_iterator(parts.begin()), std::make_move_iterator(parts.end()));
       continue;
     }
     const Segment& s = segments[k++];
     if (s.graph) s.graph->launch();
-    else enqueue(context_->device, *module_, span_of(recorded.commands, s.begin, s.end), context_->ranks.get());
+    else enqueue(context_->device, *module_, span_of(part.commands, s.begin, s.end), context_->ranks.get());
   }
-  recorded.has_run = true;
+  part.has_run = true;
 }
 
 // False: a call of a library refuses to be captured.
 bool CudaExecutable::capture(Segment& s, const std::vector<Command>& commands) const {
   const auto part = span_of(commands, s.begin, s.end);
   try {
-    s.graph = std::make_unique<CapturedGraph>(context_->device, *module_, part);
+    s.graph = std::make_unique<CapturedGraph>(context_->device, [&] { enqueue(context_->device, *module_, part); });
     return true;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::device || std::none_of(part.begin(), part.end(), refuses)) throw;
@@ -234,9 +256,9 @@ bool CudaExecutable::capture(Segment& s, const std::vector<Command>& commands) c
 
 std::vector<ReportLine> CudaExecutable::report() const {
   std::vector<ReportLine> lines;
-  report_plan(*program_.main, 0,
-              recorded_.empty() ? std::span<const Command>() : std::span<const Command>(recorded_.front().commands),
-              lines);
+  std::span<const Command> recorded;
+  if (!recorded_.empty()) recorded = recorded_.front().main.commands;
+  report_plan(*program_.main, 0, recorded, lines);
   return lines;
 }
 

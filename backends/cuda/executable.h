@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/cuda/captured_graph.h"
 #include "backends/cuda/context.h"
 #include "backends/cuda/record.h"
 
@@ -25,13 +26,18 @@ class CudaExecutable final : public Executable {
     bool captures;
     std::unique_ptr<CapturedGraph> graph = nullptr;
   };
-  struct Recorded {
-    std::vector<CUdeviceptr> key;
+  struct Part {
     std::vector<Command> commands;
-    std::vector<Segment> segments;
-    std::unique_ptr<Memory> tables = nullptr;  // of whole loops
+    std::vector<Segment> segments = {};
     bool has_run = false;
   };
+  struct Recorded {
+    std::vector<CUdeviceptr> key;
+    Part packing, main;  // the first runs before the second where parameters have changed
+    std::unique_ptr<Memory> tables = nullptr;  // of whole loops
+  };
+  void run(Part& part) const;
+  Part part_of(std::vector<Command> commands) const;
   void place_tables(Recorded& recorded);
   unsigned resident_blocks(const LoopRun& loop) const;
   void choose_cluster(LoopRun& loop) const;
@@ -44,6 +50,7 @@ class CudaExecutable final : public Executable {
   std::shared_ptr<const Module> module_;
   Memory arena_, constants_, workspace_, copies_;
   std::list<Recorded> recorded_;  // the latest first
+  std::vector<std::uint64_t> packed_;  // [packed input of the program] version that was packed
 };
 
 }  // namespace unroll::cuda

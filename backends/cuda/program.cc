@@ -94,6 +94,7 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const 
   NodeCompiler compiler(out, plan, means, part.tf32);
   const std::shared_ptr<PlanProgram> made = places_of(out, part.plan, part.loop ? *part.loop : LoopOutputs{}, compiler);
   compiler.set_constants(made->constants);
+  compiler.set_main(part.loop == nullptr);
   const auto nodes = plan.graph->nodes();
   Joined joined(part, means);
   for (std::size_t n = 0; n < nodes.size(); ++n) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backends/cuda/kernels.h"
@@ -41,6 +42,18 @@ struct Launch {
 
 struct PlanProgram;
 
+// The weights of a layer whose parameters are inputs of the plan, as cuDNN reads them. They stay from run to run.
+struct PackedWeights {
+  std::vector<RnnPiece> pieces;
+  std::vector<ValueId> parameters;
+  std::size_t bytes;
+  DType dtype;
+  device::Operand block;  // zeros between the parameters
+  bool holds(const PackedWeights& other) const {
+    return pieces == other.pieces && parameters == other.parameters && bytes == other.bytes && dtype == other.dtype;
+  }
+};
+
 // A node, in order of the plan; nodes without work have none.
 struct NodeWork {
   std::int32_t node = -1;
@@ -49,7 +62,7 @@ struct NodeWork {
   std::shared_ptr<const PlanProgram> body = {};  // of a scan
   device::LoopPlaces loop = {};                  // likewise
   std::optional<WholeLoop> whole = {};           // likewise; none: its steps are launches
-  std::string note = {};                         // likewise: why it has not the form that was asked for
+  std::string note = {};  // for reports: why a loop has not the form that was asked for; what a layer does besides
 };
 
 struct PlanProgram : device::PlanPlaces {
@@ -61,9 +74,14 @@ struct Program {
   Kernels kernels;
   std::vector<std::byte> constants;
   std::size_t workspace_bytes = 0;
+  std::vector<PackedWeights> packed = {};
+  std::vector<NodeWork> packing = {};          // fills them before a run that finds other parameters than the last one
+  std::vector<std::int32_t> packed_inputs = {};  // of the plan: what `packing` reads
   std::optional<device::Operand> product_workspace = {};  // of all products of cuBLASLt, since a stream is in order
 };
 
+// "3 launches"
+inline std::string launches_text(std::int64_t n) { return std::to_string(n) + (n == 1 ? " launch" : " launches"); }
 // Launches and copies of a step of a loop; of the loops within it, of all their steps.
 std::int64_t commands_per_step(const PlanProgram& body);
 
@@ -92,6 +110,8 @@ class NodeCompiler : public device::Lowering {
       : Lowering(plan, program.workspace_bytes), out_(program), multiprocessors_(means.multiprocessors),
         blas_(means.blas), rnn_(means.rnn), tf32_(tf32) {}
   void compile(NodeWork& work);
+  // Of the plan itself, not of a body: its inputs are those of the executable.
+  void set_main(bool is_main) { is_main_ = is_main; }
   // Where constants lie: PlanPlaces::constants of the plan.
   void set_constants(std::vector<std::size_t>& offsets) { constants_ = &offsets; }
   // The product with its epilogue, in one call. False: the library does not take it.
@@ -127,6 +147,7 @@ class NodeCompiler : public device::Lowering {
   const RnnLibrary* rnn_;
   const Tf32Values& tf32_;
   std::vector<std::size_t>* constants_ = nullptr;
+  bool is_main_ = false;
 };
 
 }  // namespace unroll::cuda

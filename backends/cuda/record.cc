@@ -17,8 +17,20 @@ std::vector<Command> Recorder::record(const PlanProgram& program, const Frame& f
   return std::move(commands_);
 }
 
+std::vector<Command> Recorder::record(const PlanProgram& program, const std::vector<NodeWork>& works,
+                                      const Frame& frame) {
+  commands_.clear();
+  run(program, works, frame);
+  return std::move(commands_);
+}
+
 void Recorder::plan(const PlanProgram& program, const Frame& frame) {
-  for (const NodeWork& work : program.works) {
+  run(program, program.works, frame);
+  output_copies(program, frame);
+}
+
+void Recorder::run(const PlanProgram& program, const std::vector<NodeWork>& works, const Frame& frame) {
+  for (const NodeWork& work : works) {
     if (work.body) {
       const std::size_t begin = commands_.size();
       whole_ = work.whole ? &*work.whole : nullptr;
@@ -39,7 +51,6 @@ void Recorder::plan(const PlanProgram& program, const Frame& frame) {
       commands_.push_back(std::move(command));
     }
   }
-  output_copies(program, frame);
 }
 
 void Recorder::step(const device::PlanPlaces& body, const Frame& frame, std::int64_t number, std::int64_t) {
@@ -195,36 +206,6 @@ void enqueue(const Device& device, const Module& module, std::span<const Command
                                 device.stream(), arguments.data(), nullptr),
                  "cuLaunchKernel");
   }
-}
-
-CapturedGraph::CapturedGraph(const Device& device, const Module& module, std::span<const Command> commands)
-    : device_(device) {
-  const Functions& f = device_.f();
-  device_.check(f.StreamBeginCapture(device_.stream(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture");
-  CUgraph graph = nullptr;
-  try {
-    enqueue(device_, module, commands);
-  } catch (...) {
-    if (f.StreamEndCapture(device_.stream(), &graph) == CUDA_SUCCESS && graph) f.GraphDestroy(graph);
-    throw;
-  }
-  device_.check(f.StreamEndCapture(device_.stream(), &graph), "cuStreamEndCapture");
-  const CUresult made = f.GraphInstantiateWithFlags(&graph_, graph, 0);
-  f.GraphDestroy(graph);
-  device_.check(made, "cuGraphInstantiateWithFlags");
-}
-
-CapturedGraph::~CapturedGraph() {
-  try {
-    device_.enter();
-    device_.wait();  // it may still run
-  } catch (const Error&) {  // the next call throws it
-  }
-  device_.f().GraphExecDestroy(graph_);
-}
-
-void CapturedGraph::launch() const {
-  device_.check(device_.f().GraphLaunch(graph_, device_.stream()), "cuGraphLaunch");
 }
 
 }  // namespace unroll::cuda

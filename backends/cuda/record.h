@@ -53,9 +53,13 @@ class Recorder : private device::PlanWalk {
  public:
   explicit Recorder(const device::HeldPlaces& held) : PlanWalk(held) {}
   std::vector<Command> record(const PlanProgram& program, const device::Frame& frame);
+  // Only some launches, with operands of the program.
+  std::vector<Command> record(const PlanProgram& program, const std::vector<NodeWork>& works,
+                              const device::Frame& frame);
 
  private:
   void plan(const PlanProgram& program, const device::Frame& frame);
+  void run(const PlanProgram& program, const std::vector<NodeWork>& works, const device::Frame& frame);
   void step(const device::PlanPlaces& body, const device::Frame& frame, std::int64_t number,
             std::int64_t steps) override;
   void copy(const device::Place& from, const device::Place& to, std::size_t bytes) override;
@@ -73,20 +77,5 @@ class Recorder : private device::PlanWalk {
 // Puts commands on the stream. Transfers need `ranks`.
 void enqueue(const Device& device, const Module& module, std::span<const Command> commands,
              DeviceRanks* ranks = nullptr);
-
-// Commands captured as a CUDA graph.
-class CapturedGraph {
- public:
-  // Throws Error(device) when they cannot be captured.
-  CapturedGraph(const Device& device, const Module& module, std::span<const Command> commands);
-  ~CapturedGraph();
-  CapturedGraph(const CapturedGraph&) = delete;
-  CapturedGraph& operator=(const CapturedGraph&) = delete;
-  void launch() const;
-
- private:
-  const Device& device_;
-  CUgraphExec graph_ = nullptr;
-};
 
 }  // namespace unroll::cuda

@@ -103,7 +103,9 @@ TEST_CASE("values and gradients are those of the bodies in every format, run aft
         if (run == 0) first = got;
         else CHECK(difference(got, first) == 0);
       }
-      CHECK(forward_calls() == forward + 2);  // and once in a graph, which the third run launches, too
+      // The second time in a graph, which the third run launches, too; a call that is alone needs no graph.
+      const bool is_alone = !gradient && format.precision == Precision::tf32;
+      CHECK(forward_calls() == forward + (is_alone ? 3 : 2));
       CHECK(gradient_calls() == gradients + (gradient ? 2 : 0));
     }
   CHECK(objects() == 0);
@@ -216,7 +218,8 @@ TEST_CASE("where the library does not run a persistent algorithm that it accepts
 
 TEST_CASE("reports name the algorithm, the format and sizes that tensor cores would like better") {
   if (!has_shim()) return;
-  CHECK(contains(report_of({Op::lstm}, false), "cuDNN 9.19 PERSIST_STATIC_SMALL_H in f32\n"));
+  CHECK(contains(report_of({Op::lstm}, false),
+                 "cuDNN 9.19 PERSIST_STATIC_SMALL_H in f32; chosen by rule: no cache folder"));
   Layer large{Op::lstm};
   large.sizes = {2, 2, 8, 136};
   CHECK(contains(report_of(large, false), "SMALL_H in f32"));

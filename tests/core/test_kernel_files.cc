@@ -2,6 +2,8 @@
 // Kernels kept in files: what was written is read again, and a file that was changed in any way never gives a kernel.
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -158,6 +160,51 @@ TEST_CASE("processes that write the same kernel, and are killed, leave a whole f
   write_kernel(path, k_needs, large);
   const bool is_whole = read_kernel(path, k_needs).bytes == large;
   CHECK(is_whole);
+}
+
+TEST_CASE("of processes that keep different bytes the first decides, also where some are killed") {
+  const Folder folder;
+  const auto is_valid = [](const std::string& bytes) { return bytes.starts_with("choice of "); };
+  constexpr int k_processes = 4, k_rounds = 12;
+  for (int round = 0; round < k_rounds; ++round) {
+    const std::string needs = k_needs + std::to_string(round), path = kernel_path(folder.path, needs, ".bin");
+    if (round % 2 == 1) write_kernel(path, needs, "damage");
+    std::vector<pid_t> writers;
+    for (int k = 0; k < k_processes; ++k) {
+      const pid_t child = fork();
+      REQUIRE(child >= 0);
+      if (child == 0) {
+        const std::string own = "choice of " + std::to_string(k);
+        const std::string kept = keep_first(path, needs, own, is_valid);
+        for (int again = 0; again < 50; ++again)
+          if (keep_first(path, needs, own, is_valid) != kept) _exit(1);
+        _exit(is_valid(kept) ? 0 : 2);
+      }
+      writers.push_back(child);
+    }
+    if (round % 3 == 0) kill(writers.front(), SIGKILL);
+    for (const pid_t writer : writers) {
+      int status = 0;
+      waitpid(writer, &status, 0);
+      const bool is_killed = WIFSIGNALED(status) && writer == writers.front();
+      CHECK((is_killed || status == 0));
+    }
+    CHECK(is_valid(read_kernel(path, needs).bytes));
+  }
+}
+
+TEST_CASE("nothing is kept where nothing can be written, and a stopped process does not hold up others for long") {
+  const Folder folder;
+  fs::create_directories(folder.path);
+  write(folder.path / "file", "");
+  const auto all = [](const std::string&) { return true; };
+  CHECK(keep_first(kernel_path(folder.path / "file", k_needs, ".bin"), k_needs, "a", all).empty());
+  const int held = open((folder.path / "lock").c_str(), O_RDWR | O_CREAT, 0600);
+  REQUIRE(flock(held, LOCK_EX) == 0);
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(keep_first(kernel_path(folder.path, k_needs, ".bin"), k_needs, "a", all) == "a");
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  close(held);
 }
 
 TEST_CASE("a folder that is too large loses the kernels that were used longest ago, and nothing else") {

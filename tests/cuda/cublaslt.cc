@@ -5,7 +5,8 @@
 // too little workspace, memory that is not allocated, a bias that is missing or not aligned, an epilogue in f64. What
 // it would do in silence is an error, too: operands that tf32 rounds. Only what the backend calls is there.
 //
-// Environment: UNROLL_SHIM_BLAS_WORKSPACE, the bytes that every algorithm asks for.
+// Environment: UNROLL_SHIM_BLAS_WORKSPACE, the bytes that every algorithm asks for. UNROLL_SHIM_BLAS_COSTS="30,20", the
+// microseconds that each proposal that can run costs on the clock of the device; there are as many proposals.
 #include <cuda.h>
 
 #include <algorithm>
@@ -145,12 +146,33 @@ Status refusal(const blas::Operation* operation, const blas::Layout* a, const bl
   return Status::success;
 }
 
-// What an algorithm keeps of the product that it was proposed for.
-blas::Algorithm algorithm_of(const Product& p, std::uint32_t alignment) {
+// What each proposal costs, in nanoseconds.
+std::vector<std::uint64_t> costs() {
+  const char* at = std::getenv("UNROLL_SHIM_BLAS_COSTS");
+  std::vector<std::uint64_t> list;
+  for (char* end = nullptr; at && *at; at = *end == ',' ? end + 1 : end) {
+    list.push_back(std::strtoull(at, &end, 10) * 1000);
+    if (end == at) break;
+  }
+  return list.empty() ? std::vector<std::uint64_t>{1000} : list;
+}
+std::size_t workspace_wanted() {
+  const char* const text = std::getenv("UNROLL_SHIM_BLAS_WORKSPACE");
+  return text ? static_cast<std::size_t>(std::atoll(text)) : 64;
+}
+
+// What an algorithm keeps of the product that it was proposed for. `number`: of the proposal.
+blas::Algorithm algorithm_of(const Product& p, std::uint32_t alignment, std::size_t number) {
   const auto word = [](auto x) { return static_cast<std::uint64_t>(x); };
   const std::uint64_t types = word(p.a.type) | word(p.d.type) << 8 | word(p.operation.compute) << 16;
   return {{0x756e726f6c6cu, word(p.m()), word(p.n()), word(p.k()), types, word(p.operation.epilogue),
-           word(p.d.batches), alignment}};
+           word(p.d.batches), word(number) << 32 | alignment}};
+}
+std::uint32_t alignment_of(const blas::Algorithm& algorithm) { return static_cast<std::uint32_t>(algorithm.data[7]); }
+std::size_t number_of(const blas::Algorithm& algorithm) { return algorithm.data[7] >> 32; }
+bool is_of(const blas::Algorithm& algorithm, const Product& p) {
+  const blas::Algorithm own = algorithm_of(p, alignment_of(algorithm), number_of(algorithm));
+  return std::memcmp(&algorithm, &own, sizeof own) == 0 && number_of(algorithm) < costs().size();
 }
 
 // Bytes from the first to the last element of all matrices.
@@ -206,6 +228,9 @@ int unroll_shim_blas_products = 0;
 // Of them those with an epilogue, and those in tf32.
 int unroll_shim_blas_epilogues = 0;
 int unroll_shim_blas_tf32 = 0;
+// The proposal of the latest product, from 0, and algorithms that were checked.
+std::size_t unroll_shim_blas_number = 0;
+int unroll_shim_blas_checks = 0;
 
 std::size_t cublasLtGetVersion() { return 130100; }
 Status cublasLtCreate(blas::Context** context) { return made(new blas::Context, context); }
@@ -250,16 +275,26 @@ Status cublasLtMatmulAlgoGetHeuristic(blas::Context* context, blas::Operation* o
     return complain(Status::invalid_value, "a search for an algorithm");
   if (const Status s = refusal(operation, a, b, c, d); s != Status::success) return s;
   if (preference->schemes & 1u) return complain(Status::not_supported, "sums in the order in which parts are done");
-  const char* const text = std::getenv("UNROLL_SHIM_BLAS_WORKSPACE");
   // The first proposal cannot run, as sometimes in the library.
-  *n = std::min(wanted, 2);
+  const std::size_t able = costs().size();
+  *n = std::min(wanted, static_cast<int>(able) + 1);
   for (int k = 0; k < *n; ++k) {
-    found[k] = {};
-    found[k].workspace_bytes = text ? static_cast<std::size_t>(std::atoll(text)) : 64;
-    found[k].algorithm = algorithm_of({*operation, *a, *b, *d}, preference->alignment);
+    const std::size_t number = k == 0 ? able - 1 : static_cast<std::size_t>(k - 1);
+    found[k] = {algorithm_of({*operation, *a, *b, *d}, preference->alignment, number), workspace_wanted()};
   }
-  if (*n == 2) found[0].state = Status::not_supported;
+  if (*n > 1) found[0].state = Status::not_supported;
   if (found[0].workspace_bytes > preference->workspace) *n = 0;
+  return Status::success;
+}
+Status cublasLtMatmulAlgoCheck(blas::Context* context, blas::Operation* operation, blas::Layout* a, blas::Layout* b,
+                               blas::Layout* c, blas::Layout* d, const blas::Algorithm* algorithm,
+                               blas::Heuristic* result) {
+  if (!is_there(context) || !algorithm || !result) return complain(Status::invalid_value, "a check of an algorithm");
+  if (const Status s = refusal(operation, a, b, c, d); s != Status::success) return s;
+  *result = {};
+  if (!is_of(*algorithm, {*operation, *a, *b, *d})) return Status::not_supported;  // the answer to what was asked
+  *result = {*algorithm, workspace_wanted()};
+  ++unroll_shim_blas_checks;
   return Status::success;
 }
 Status cublasLtMatmul(blas::Context* context, blas::Operation* operation, const void* alpha, const void* a,
@@ -269,8 +304,8 @@ Status cublasLtMatmul(blas::Context* context, blas::Operation* operation, const 
   if (!is_there(context)) return complain(Status::not_initialized, "a product without a context");
   if (const Status s = refusal(operation, a_layout, b_layout, c_layout, d_layout); s != Status::success) return s;
   const Product p{*operation, *a_layout, *b_layout, *d_layout};
-  const auto alignment = static_cast<std::uint32_t>(algorithm->data[7]);
-  if (std::memcmp(algorithm, std::vector{algorithm_of(p, alignment)}.data(), sizeof *algorithm) != 0)
+  const std::uint32_t alignment = alignment_of(*algorithm);
+  if (!is_of(*algorithm, p))
     return complain(Status::invalid_value, "an algorithm of another product");
   for (const void* at : {a, b, static_cast<const void*>(d)})
     if (reinterpret_cast<std::uintptr_t>(at) % alignment != 0)
@@ -292,12 +327,15 @@ Status cublasLtMatmul(blas::Context* context, blas::Operation* operation, const 
   ++unroll_shim_blas_products;
   if (p.operation.epilogue != blas::Epilogue::none) ++unroll_shim_blas_epilogues;
   if (p.operation.compute == Compute::tf32) ++unroll_shim_blas_tf32;
-  const auto work = [p, a, b, d, workspace, workspace_bytes] {
+  if (workspace_bytes < workspace_wanted()) return complain(Status::invalid_value, "too little workspace");
+  unroll_shim_blas_number = number_of(*algorithm);
+  const auto work = [p, a, b, d, workspace, workspace_bytes, cost = costs()[number_of(*algorithm)]] {
     if (p.operation.compute == Compute::tf32 && (!is_tf32(p.a, a) || !is_tf32(p.b, b))) {
       complain(Status::execution_failed, "operands that tf32 rounds");
       return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
+    unroll_shim_spend(cost);
     multiply(p, a, b, d);
     return CUDA_SUCCESS;
   };

@@ -141,6 +141,13 @@ Status cudnnSetRNNDescriptor_v8(dnn::Rnn* rnn, Algorithm algorithm, dnn::Cell ce
   *rnn = {algorithm, cell, biases, direction, type, math_in, math, columns, hidden, projection, layers, flags, true};
   return Status::success;
 }
+Status cudnnBuildRNNDynamic(dnn::Context* context, dnn::Rnn* rnn, int rows) {
+  if (!are_there({context, rnn}) || !rnn->is_set || rows <= 0) return complain(Status::bad_param, "a description");
+  if (rnn->algorithm != Algorithm::persist_dynamic)
+    return complain(Status::bad_param, "a kernel is built for another algorithm");
+  rnn->built_for = rows;
+  return Status::success;
+}
 Status cudnnCreateRNNDataDescriptor(dnn::Data** data) { return made(new dnn::Data{}, data); }
 Status cudnnDestroyRNNDataDescriptor(dnn::Data* data) { return destroyed(data); }
 Status cudnnSetRNNDataDescriptor(dnn::Data* data, Type type, dnn::Layout layout, int steps, int batch, int columns,

@@ -101,6 +101,8 @@ Status refusal(dnn::Context* context, const dnn::Rnn* r, const dnn::Data* x, con
     return complain(Status::not_supported, "no persistent kernel in bf16, beyond 1,024 units, or of unequal lengths");
   if (is_persistent(r->algorithm) && std::getenv("UNROLL_SHIM_DNN_STANDARD"))
     return complain(Status::not_supported, "the device has no persistent kernel");
+  if (r->algorithm == Algorithm::persist_dynamic && r->built_for != x->B)
+    return complain(Status::bad_param, "a dynamic persistent kernel that was not built for these rows");
   if (!(r->flags & dnn::k_padded)) return complain(Status::not_supported, "a padded layout without padded_io");
   if (!has_full_rows) return complain(Status::not_supported, "unequal lengths, which the shim does not compute");
   if (weight_space != unroll::shim::weight_bytes(s)) return complain(Status::bad_param, "the size of the weights");
@@ -114,6 +116,10 @@ CUresult wrong(const char* what) {
   complain(Status::execution_failed, what);
   return CUDA_ERROR_ILLEGAL_ADDRESS;
 }
+// What a call costs on the clock of the device. Tests set it; otherwise all algorithms take a nanosecond per 1,024
+// multiplications.
+using Cost = std::uint64_t (*)(Algorithm algorithm, std::int64_t hidden, std::int64_t steps);
+void spend(Algorithm algorithm, const Layers& s);
 double* numbers_in(void* reserve) { return reinterpret_cast<double*>(static_cast<char*>(reserve) + k_head_bytes); }
 
 }  // namespace
@@ -123,6 +129,7 @@ extern "C" {
 // Of the tests: calls so far, and the algorithm of the latest forward pass.
 int unroll_shim_dnn_forward = 0, unroll_shim_dnn_gradients = 0;
 Algorithm unroll_shim_dnn_algorithm = Algorithm::standard;
+Cost unroll_shim_dnn_cost = nullptr;
 
 Status cudnnRNNForward(dnn::Context* context, dnn::Rnn* rnn, dnn::Mode mode, const std::int32_t* lengths,
                        dnn::Data* x_of, const void* x, dnn::Data* y_of, void* y, dnn::Tensor* h_of, const void* h0,
@@ -146,9 +153,10 @@ Status cudnnRNNForward(dnn::Context* context, dnn::Rnn* rnn, dnn::Mode mode, con
     job.add("c0", c0, s.L * s.D * s.B * s.H, s.type), job.add("cn", cn, s.L * s.D * s.B * s.H, s.type, true);
   ++unroll_shim_dnn_forward;
   unroll_shim_dnn_algorithm = rnn->algorithm;
-  return job.put([=, head = head_of(*rnn, s, 1)] {
+  return job.put([=, head = head_of(*rnn, s, 1), algorithm = rnn->algorithm] {
     if (!unroll::shim::gaps_are_zero(s, weights)) return wrong("garbage between the parameters");
     std::memset(work, 0xff, workspace);
+    spend(algorithm, s);
     run_forward(s, {x, h0, c0, y, hn, cn, weights, training ? numbers_in(reserve) : nullptr});
     if (training) std::memcpy(reserve, &head, sizeof head);
     return CUDA_SUCCESS;
@@ -176,9 +184,11 @@ Status cudnnRNNBackwardData_v8(dnn::Context* context, dnn::Rnn* rnn, const std::
   job.add("workspace", work, static_cast<std::int64_t>(workspace), unroll::DType::b8, true);
   job.add("reserve", reserve, static_cast<std::int64_t>(reserve_space), unroll::DType::b8, true);
   ++unroll_shim_dnn_gradients;
-  return job.put([=, left = head_of(*rnn, s, 1), head = head_of(*rnn, s, 2)] {
+  return job.put([=, left = head_of(*rnn, s, 1), head = head_of(*rnn, s, 2),
+                  algorithm = rnn->algorithm] {
     if (std::memcmp(reserve, &left, sizeof left) != 0) return wrong("the reserve is not of this forward pass");
     std::memset(work, 0xff, workspace);
+    spend(algorithm, s);
     run_data_gradient(s, {nullptr, h0, c0, y, d_y, d_hn, d_cn, d_x, d_h0, d_c0, weights, numbers_in(reserve)});
     std::memcpy(reserve, &head, sizeof head);
     return CUDA_SUCCESS;
@@ -202,13 +212,22 @@ Status cudnnRNNBackwardWeights_v8(dnn::Context* context, dnn::Rnn* rnn, dnn::Gra
   job.add("d_weights", d_weights, static_cast<std::int64_t>(weight_space), unroll::DType::b8, true);
   job.add("workspace", work, static_cast<std::int64_t>(workspace), unroll::DType::b8, true);
   job.add("reserve", reserve, static_cast<std::int64_t>(reserve_space), unroll::DType::b8, true);
-  return job.put([=, left = head_of(*rnn, s, 2)] {
+  return job.put([=, left = head_of(*rnn, s, 2), algorithm = rnn->algorithm] {
     if (std::memcmp(reserve, &left, sizeof left) != 0) return wrong("the gradient of data comes first");
     if (!unroll::shim::gaps_are_zero(s, d_weights)) return wrong("gradients of weights do not begin at zero");
     std::memset(work, 0xff, workspace);
+    spend(algorithm, s);
     run_weight_gradient(s, {x, h0, y, d_weights, numbers_in(reserve)});
     return CUDA_SUCCESS;
   });
 }
 
 }  // extern "C"
+
+namespace {
+void spend(Algorithm algorithm, const Layers& s) {
+  const std::int64_t products = s.L * s.D * s.T * s.B * s.gates() * s.H * (s.I + s.P);
+  unroll_shim_spend(unroll_shim_dnn_cost ? unroll_shim_dnn_cost(algorithm, s.H, s.T)
+                                         : static_cast<std::uint64_t>(products / 1024 + 1));
+}
+}  // namespace

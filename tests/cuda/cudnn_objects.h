@@ -28,6 +28,7 @@ struct Rnn {
   std::int64_t I, H, P, L;
   std::uint32_t flags;
   bool is_set = false;
+  int built_for = 0;  // rows that a dynamic persistent kernel was built for
 };
 struct Data {
   Type type;

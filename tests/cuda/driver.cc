@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -92,7 +93,9 @@ struct CUgraphExec_st {
   std::vector<Work> work;
 };
 struct CUevent_st {
+  bool has_time = true;
   CUstream_st* stream = nullptr;
+  std::shared_ptr<std::optional<std::uint64_t>> time = {};  // of the latest record, when the stream has come to it
 };
 struct CUctx_st {
   int retained = 0;
@@ -109,6 +112,7 @@ struct Driver {
   std::map<std::string, Library> libraries;  // by path
   CUresult broken = CUDA_SUCCESS;  // once a kernel has failed, until the context is released
   std::uint32_t launches = 0;
+  std::uint64_t clock = 0;  // nanoseconds: it advances by what work costs, so times are the same in every run
 };
 // Never destroyed: the backend's own statics may outlive those of this library.
 Driver& driver() {
@@ -160,6 +164,8 @@ CUresult finish_without_ranks(CUstream_st& stream, const char* what) {
   if (result != CUDA_ERROR_NOT_READY) return result;
   return complain(CUDA_ERROR_NOT_PERMITTED, std::string(what) + " waits for another rank, which may be lost");
 }
+
+constexpr std::uint64_t k_launch_cost = 2000;  // nanoseconds, whatever the kernel
 
 CUresult put(CUstream_st* stream, Work work) {
   if (!driver().streams.count(stream)) return complain(CUDA_ERROR_INVALID_HANDLE, "a stream that is not there");
@@ -222,6 +228,7 @@ CUresult run(const Launched& launch) {
   Driver& d = driver();
   CUfunc_st& f = *launch.function;
   ++d.launches;
+  d.clock += k_launch_cost;
   std::vector<void*> arguments;
   for (const auto& bytes : launch.arguments) arguments.push_back(const_cast<char*>(bytes.data()));
   State& state = *f.library->state;
@@ -493,8 +500,8 @@ CUresult cuGraphDestroy(CUgraph graph) {
   delete graph;
   return CUDA_SUCCESS;
 }
-CUresult cuEventCreate(CUevent* event, unsigned) {
-  *event = new CUevent_st;
+CUresult cuEventCreate(CUevent* event, unsigned flags) {
+  *event = new CUevent_st{(flags & CU_EVENT_DISABLE_TIMING) == 0};
   return ready();
 }
 CUresult cuEventDestroy(CUevent event) {
@@ -504,7 +511,21 @@ CUresult cuEventDestroy(CUevent event) {
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   const std::lock_guard lock(driver().mutex);
   event->stream = stream;
-  return ready();
+  if (const CUresult r = ready(); r != CUDA_SUCCESS || !event->has_time) return r;
+  if (stream->captures) return complain(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a time while a stream captures");
+  event->time = std::make_shared<std::optional<std::uint64_t>>();
+  return put(stream, [time = event->time] {
+    *time = driver().clock;
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+  const std::lock_guard lock(driver().mutex);
+  if (const CUresult r = ready()) return r;
+  if (!begin->time || !end->time) return complain(CUDA_ERROR_INVALID_HANDLE, "the time of an event that has none");
+  if (!*begin->time || !*end->time) return CUDA_ERROR_NOT_READY;
+  *milliseconds = static_cast<float>(static_cast<double>(**end->time - **begin->time) / 1e6);
+  return CUDA_SUCCESS;
 }
 CUresult cuEventSynchronize(CUevent event) {
   const std::lock_guard lock(driver().mutex);
@@ -638,6 +659,7 @@ CUresult unroll_shim_work(CUstream stream, std::function<CUresult()> work, const
     return complain(CUDA_ERROR_INVALID_VALUE, "a library's call outside of allocated memory");
   return work ? put(stream, std::move(work)) : CUDA_SUCCESS;
 }
+void unroll_shim_spend(std::uint64_t nanoseconds) { driver().clock += nanoseconds; }
 bool unroll_shim_captures(CUstream stream) {
   const std::lock_guard lock(driver().mutex);
   return stream->captures;

@@ -30,6 +30,7 @@ struct Recurrent {
   std::size_t h_elements() const { return static_cast<std::size_t>(L * D * B * P); }  // of all layers
   std::size_t c_elements() const { return static_cast<std::size_t>(L * D * B * H); }  // likewise
   std::size_t y_bytes() const { return y_elements() * dtype_bytes(format); }
+  friend bool operator==(const Recurrent&, const Recurrent&) = default;
 };
 Recurrent recurrent_of(const Graph& graph, const Node& node, DType format);
 

@@ -2,6 +2,7 @@
 #include "backends/cuda/library/blas.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "backends/cuda/library/open.h"
@@ -10,18 +11,6 @@
 namespace unroll::cuda {
 
 using blas::Status;
-
-// The table and the context of one device.
-struct BlasLibrary {
-  BlasFunctions f;
-  blas::Context* context = nullptr;
-  BlasLibrary() = default;
-  ~BlasLibrary() {
-    if (context) f.Destroy(context);
-  }
-  BlasLibrary(const BlasLibrary&) = delete;
-  BlasLibrary& operator=(const BlasLibrary&) = delete;
-};
 
 namespace {
 
@@ -85,6 +74,10 @@ std::optional<Stored> stored(std::int64_t rows, std::int64_t columns, std::int64
   return std::nullopt;
 }
 
+bool runs(const blas::Heuristic& proposal) {
+  return proposal.state == Status::success && proposal.workspace_bytes <= k_blas_workspace;
+}
+
 blas::Epilogue epilogue_of(const BlasExtras& extras) {
   using E = blas::Epilogue;
   if (extras.bias) return extras.relu ? E::bias_relu : E::bias;
@@ -113,8 +106,7 @@ void BlasProduct::set(blas::OperationAttribute attribute, const T& value) const 
   check(library_->f.MatmulDescSetAttribute(operation_, attribute, &value, sizeof value), "MatmulDescSetAttribute");
 }
 
-// The first of the library's proposals where all addresses are multiples of `alignment`; none: it has none.
-std::optional<blas::Heuristic> BlasProduct::algorithm(std::size_t alignment) const {
+std::vector<blas::Heuristic> BlasProduct::proposals(std::size_t alignment) const {
   const BlasFunctions& f = library_->f;
   blas::Preference* preference = nullptr;
   check(f.MatmulPreferenceCreate(&preference), "MatmulPreferenceCreate");
@@ -131,14 +123,11 @@ std::optional<blas::Heuristic> BlasProduct::algorithm(std::size_t alignment) con
   int n = 0;
   const Status status =
       f.MatmulAlgoGetHeuristic(library_->context, operation_, a_, b_, c_, c_, preference, k_proposals, found, &n);
-  if (status == Status::not_supported) return std::nullopt;
+  if (status == Status::not_supported) return {};
   check(status, "MatmulAlgoGetHeuristic");
-  const auto runs = [](const blas::Heuristic& proposal) {
-    return proposal.state == Status::success && proposal.workspace_bytes <= k_blas_workspace;
-  };
-  const auto end = found + std::clamp(n, 0, k_proposals);
-  const auto first = std::find_if(found, end, runs);
-  return first == end ? std::nullopt : std::optional(*first);
+  std::vector<blas::Heuristic> list;
+  std::copy_if(found, found + std::clamp(n, 0, k_proposals), std::back_inserter(list), runs);
+  return list;
 }
 
 std::string BlasProduct::name() const {
@@ -146,15 +135,19 @@ std::string BlasProduct::name() const {
   if (extras_.tf32) text += " in tf32";
   if (extras_.bias) text += ", with bias";
   if (extras_.relu) text += extras_.bias ? " and relu" : ", with relu";
-  return text + advised_;
+  return text + advised_ + how_;
 }
 
 void BlasProduct::run(std::span<const CUdeviceptr> operands, CUstream stream) const {
+  const bool aligned = (operands[0] | operands[1] | operands[2]) % k_alignment == 0;
+  multiply(operands, aligned ? aligned_ : any_, stream);
+}
+
+void BlasProduct::multiply(std::span<const CUdeviceptr> operands, const blas::Heuristic& algorithm,
+                           CUstream stream) const {
   const float one = 1, zero = 0;
   const double wide_one = 1, wide_zero = 0;
   const CUdeviceptr a = operands[0], b = operands[1], c = operands[2];
-  const bool aligned = (a | b | c) % k_alignment == 0;
-  const blas::Heuristic& algorithm = aligned ? aligned_ : any_;
   const auto at = [](CUdeviceptr address) { return reinterpret_cast<void*>(address); };
   if (extras_.bias) set(blas::OperationAttribute::bias, at(operands[4]));
   check(library_->f.Matmul(library_->context, operation_,
@@ -163,6 +156,15 @@ void BlasProduct::run(std::span<const CUdeviceptr> operands, CUstream stream) co
                            is_double_ ? static_cast<const void*>(&wide_zero) : static_cast<const void*>(&zero), at(c),
                            c_, at(c), c_, &algorithm.algorithm, at(operands[3]), algorithm.workspace_bytes, stream),
         "Matmul");
+}
+
+std::optional<blas::Heuristic> BlasProduct::checked(const blas::Algorithm& algorithm) const {
+  blas::Heuristic result;
+  const Status status = library_->f.MatmulAlgoCheck(library_->context, operation_, a_, b_, c_, c_, &algorithm, &result);
+  if (status == Status::not_supported || status == Status::invalid_value) return std::nullopt;
+  check(status, "MatmulAlgoCheck");
+  result.algorithm = algorithm;
+  return runs(result) ? std::optional(result) : std::nullopt;
 }
 
 Blas::Blas() {
@@ -200,23 +202,36 @@ std::shared_ptr<const BlasProduct> Blas::product(const ProductForm& form, const 
   if (has_epilogue) made->set(blas::OperationAttribute::epilogue, epilogue_of(extras));
   // Proposals depend on the alignment of the bias: any address will do that run() may get.
   if (extras.bias) made->set(blas::OperationAttribute::bias, reinterpret_cast<const void*>(k_bias_alignment));
+  const auto word = [](auto number) { return ' ' + std::to_string(number); };
+  made->key_ = "cuBLASLt " + std::to_string(f.GetVersion()) + ", compute" + word(static_cast<int>(compute)) +
+               ", transposed" + word(b->transposed) + word(a->transposed) + ", epilogue" +
+               word(static_cast<std::uint32_t>(epilogue_of(extras)));
   const auto lay = [&](blas::Layout*& layout, DType dtype, const Stored& s, std::size_t operand) {
     check(f.MatrixLayoutCreate(&layout, type_of(dtype), static_cast<std::uint64_t>(s.rows),
                                static_cast<std::uint64_t>(s.columns), s.leading),
           "MatrixLayoutCreate");
-    if (batch.sizes.empty()) return;
-    const auto count = static_cast<std::int32_t>(batch.sizes[0]);
-    const std::int64_t stride = batch.strides[operand][0];
-    check(f.MatrixLayoutSetAttribute(layout, blas::LayoutAttribute::batch_count, &count, sizeof count),
-          "MatrixLayoutSetAttribute");
-    check(f.MatrixLayoutSetAttribute(layout, blas::LayoutAttribute::batch_stride, &stride, sizeof stride),
-          "MatrixLayoutSetAttribute");
+    made->key_ +=
+        ", matrix" + word(static_cast<int>(type_of(dtype))) + word(s.rows) + word(s.columns) + word(s.leading);
+    std::int64_t elements = (s.columns - 1) * s.leading + s.rows;
+    if (!batch.sizes.empty()) {
+      const auto count = static_cast<std::int32_t>(batch.sizes[0]);
+      const std::int64_t stride = batch.strides[operand][0];
+      check(f.MatrixLayoutSetAttribute(layout, blas::LayoutAttribute::batch_count, &count, sizeof count),
+            "MatrixLayoutSetAttribute");
+      check(f.MatrixLayoutSetAttribute(layout, blas::LayoutAttribute::batch_stride, &stride, sizeof stride),
+            "MatrixLayoutSetAttribute");
+      made->key_ += word(count) + word(stride);
+      elements += (count - 1) * stride;
+    }
+    made->extents_[operand] = {static_cast<std::size_t>(elements) * dtype_bytes(dtype), dtype_bytes(dtype)};
   };
   lay(made->a_, form.operands, *b, 1);
   lay(made->b_, form.operands, *a, 0);
   lay(made->c_, form.result, *c, 2);
-  const auto aligned = made->algorithm(k_alignment);
-  const auto any = made->algorithm(std::min(dtype_bytes(form.operands), dtype_bytes(form.result)));
+  if (extras.bias) made->bias_bytes_ = static_cast<std::size_t>(shape.n) * dtype_bytes(form.result);
+  std::string ignored;
+  const auto aligned = made->algorithm(k_alignment, timing_, made->how_);
+  const auto any = made->algorithm(std::min(dtype_bytes(form.operands), dtype_bytes(form.result)), timing_, ignored);
   if (!aligned || !any) return nullptr;
   made->aligned_ = *aligned;
   made->any_ = *any;

@@ -11,7 +11,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "backends/cuda/choices/chooser.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/library/call.h"
 
@@ -61,6 +63,8 @@ inline constexpr std::uint32_t k_reduction_schemes = 2;
   X(MatmulPreferenceSetAttribute, blas::Preference*, blas::PreferenceAttribute, const void*, std::size_t)     \
   X(MatmulAlgoGetHeuristic, blas::Context*, blas::Operation*, blas::Layout*, blas::Layout*, blas::Layout*,    \
     blas::Layout*, blas::Preference*, int, blas::Heuristic*, int*)                                            \
+  X(MatmulAlgoCheck, blas::Context*, blas::Operation*, blas::Layout*, blas::Layout*, blas::Layout*,           \
+    blas::Layout*, const blas::Algorithm*, blas::Heuristic*)                                                  \
   X(Matmul, blas::Context*, blas::Operation*, const void*, const void*, blas::Layout*, const void*,           \
     blas::Layout*, const void*, const void*, blas::Layout*, void*, blas::Layout*, const blas::Algorithm*,     \
     void*, std::size_t, CUstream)
@@ -86,7 +90,17 @@ void set_blas_tamper(BlasTamper tamper);
 BlasFunctions open_blas();
 std::string blas_version(const BlasFunctions& functions);  // "13.1"
 
-struct BlasLibrary;
+// The table and the context of one device.
+struct BlasLibrary {
+  BlasFunctions f;
+  blas::Context* context = nullptr;
+  BlasLibrary() = default;
+  ~BlasLibrary() {
+    if (context) f.Destroy(context);
+  }
+  BlasLibrary(const BlasLibrary&) = delete;
+  BlasLibrary& operator=(const BlasLibrary&) = delete;
+};
 
 // What the library does with c before it stores it, element by element.
 struct BlasExtras {
@@ -111,15 +125,34 @@ class BlasProduct final : public LibraryCall {
 
  private:
   friend class Blas;
+  struct Timing {
+    const Device* device;
+    Chooser* chooser;  // null: the first proposal is taken
+  };
+  // How a, b and c lie in memory: bytes from the first to the last element, and of an element.
+  struct Extent {
+    std::size_t bytes = 0, element = 1;
+  };
   BlasProduct(std::shared_ptr<const BlasLibrary> library, const BlasExtras& extras, std::string advised)
       : library_(std::move(library)), extras_(extras), advised_(std::move(advised)) {}
-  std::optional<blas::Heuristic> algorithm(std::size_t alignment) const;
+  // Proposals that run where all addresses are multiples of `alignment`, the library's first choice first.
+  std::vector<blas::Heuristic> proposals(std::size_t alignment) const;
+  // One of the proposals; none: there is none. `how`: it was chosen, for reports.
+  std::optional<blas::Heuristic> algorithm(std::size_t alignment, const Timing& timing, std::string& how) const;
+  std::vector<common::Candidate> timed(const Timing& timing, const std::vector<blas::Heuristic>& proposals,
+                                       std::size_t alignment) const;
+  // What the library says of an algorithm that a file has; none: it does not run.
+  std::optional<blas::Heuristic> checked(const blas::Algorithm& algorithm) const;
+  void multiply(std::span<const CUdeviceptr> operands, const blas::Heuristic& algorithm, CUstream stream) const;
   template <class T>
   void set(blas::OperationAttribute attribute, const T& value) const;
 
   std::shared_ptr<const BlasLibrary> library_;
   BlasExtras extras_;
-  std::string advised_;
+  std::string advised_, how_ = {};
+  std::string key_ = {};  // all that a time depends on besides the device and the alignment
+  Extent extents_[3] = {};
+  std::size_t bias_bytes_ = 0;
   blas::Operation* operation_ = nullptr;
   blas::Layout *a_ = nullptr, *b_ = nullptr, *c_ = nullptr;
   bool is_double_ = false;
@@ -128,6 +161,7 @@ class BlasProduct final : public LibraryCall {
 
 inline constexpr std::size_t k_blas_workspace = std::size_t{32} << 20;
 inline constexpr int k_proposals = 8;  // that the library is asked for
+inline constexpr std::size_t k_timed_proposals = 4;  // of those that run
 
 // cuBLASLt on the device of the current context.
 class Blas {
@@ -135,15 +169,17 @@ class Blas {
   // Throws Error(device), which names what is missing and its fix.
   Blas();
   std::string version() const;
+  // Products made from now on take the fastest of the first proposals, which `chooser` keeps. Both outlive this.
+  void time_proposals(const Device& device, Chooser& chooser) { timing_ = {&device, &chooser}; }
   // Null for what the library does not do: rows that are counted on the device, an axis without unit stride, more than
-  // one leading axis, sums of no terms; extras in f64, or with a leading axis. Its algorithm is the first of the
-  // library's proposals that it can run. No timing chooses, so that a run can be repeated bit by bit on the same device
-  // with the same version, in any process.
+  // one leading axis, sums of no terms; extras in f64, or with a leading axis. Without time_proposals its algorithm is
+  // the first of the library's proposals that it can run.
   std::shared_ptr<const BlasProduct> product(const ProductForm& form, const device::ProductShape& shape,
                                              const BlasExtras& extras = {}) const;
 
  private:
   std::shared_ptr<const BlasLibrary> library_;
+  BlasProduct::Timing timing_ = {};
 };
 
 }  // namespace unroll::cuda

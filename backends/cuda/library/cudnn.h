@@ -47,6 +47,7 @@ inline constexpr std::uint32_t k_padded = 1;  // what the layout asks for
   X(DestroyRNNDescriptor, dnn::Rnn*)                                                                               \
   X(SetRNNDescriptor_v8, dnn::Rnn*, dnn::Algorithm, dnn::Cell, dnn::Biases, dnn::Direction, dnn::Input, dnn::Type, \
     dnn::Type, dnn::Math, std::int32_t, std::int32_t, std::int32_t, std::int32_t, dnn::Dropout*, std::uint32_t)    \
+  X(BuildRNNDynamic, dnn::Context*, dnn::Rnn*, int)                                                                \
   X(CreateRNNDataDescriptor, dnn::Data**)                                                                          \
   X(DestroyRNNDataDescriptor, dnn::Data*)                                                                          \
   X(SetRNNDataDescriptor, dnn::Data*, dnn::Type, dnn::Layout, int, int, int, const int*, void*)                    \

@@ -25,6 +25,7 @@ inline constexpr int k_oldest_driver = 12000;
   X(StreamEndCapture, 10000)                                                                                       \
   X(GraphInstantiateWithFlags, 11040) X(GraphLaunch, 10000) X(GraphExecDestroy, 10000) X(GraphDestroy, 10000)      \
   X(EventCreate, 2000) X(EventDestroy, 4000) X(EventRecord, 2000) X(EventSynchronize, 2000)                        \
+  X(EventElapsedTime, 2000)                                                                                        \
   X(ModuleLoadData, 2000) X(ModuleUnload, 2000) X(ModuleGetFunction, 2000) X(LaunchKernel, 4000)                   \
   X(LaunchCooperativeKernel, 9000) X(LaunchKernelEx, 11060) X(FuncSetAttribute, 9000)                              \
   X(OccupancyMaxActiveClusters, 11070) X(OccupancyMaxActiveBlocksPerMultiprocessor, 6050) X(GetErrorName, 6000)    \

@@ -72,22 +72,6 @@ class Takes {
 
 }  // namespace
 
-DType inside_dtype(const Recurrent& r) { return r.dtype == DType::f64 ? DType::f64 : r.format; }
-
-std::size_t elements_of(const Recurrent& r, Slot slot) {
-  switch (slot) {
-    case Slot::x:
-    case Slot::d_x: return r.x_elements();
-    case Slot::y:
-    case Slot::d_y: return r.y_elements();
-    case Slot::c0:
-    case Slot::cn:
-    case Slot::d_c0:
-    case Slot::d_cn: return r.has_c() ? r.c_elements() : 0;
-    default: return r.h_elements();
-  }
-}
-
 Precision claimed_precision(const Node& node) {
   const auto format = node.attributes.get_or<DType>("format", DType::f32);
   if (is_half(format)) return format == DType::bf16 ? Precision::bf16 : Precision::f16;
@@ -106,18 +90,6 @@ GradientInputs::GradientInputs(const Node& node, const Recurrent& r) : wanted(r.
     wanted[static_cast<std::size_t>(d_inputs[k])] = static_cast<int>(k);
 }
 
-dnn::Algorithm algorithm_for(const Recurrent& r, bool training, int arch, int multiprocessors) {
-  const bool has_persistent = r.dtype == DType::f32 && r.format != DType::bf16 && !r.projects;
-  if (!has_persistent) return dnn::Algorithm::standard;
-  const std::int64_t small = r.cell == Op::rnn ? (training ? 256 : 384) : (training ? 128 : 192);
-  if (r.H <= small) return dnn::Algorithm::small_h;
-  const bool is_fast_batch = r.B % 8 == 0 && r.B <= 128 && (r.cell == Op::lstm || r.B < 96 || r.H < 896);
-  const bool is_static = r.format == DType::f16 && r.L == 1 && r.D == 1 && r.H <= 1024 && r.H % 128 == 0 &&
-                         r.I % 128 == 0 && is_fast_batch && r.cell != Op::gru && arch >= 80 && arch != 86 &&
-                         multiprocessors >= 98;
-  return is_static ? dnn::Algorithm::persist_static : dnn::Algorithm::standard;
-}
-
 std::shared_ptr<const Rnn> make_rnn(const RnnLibrary& library, const Graph& graph, const Node& node,
                                     Precision precision, bool training, std::string& why) {
   RnnForm form;
@@ -126,13 +98,7 @@ std::shared_ptr<const Rnn> make_rnn(const RnnLibrary& library, const Graph& grap
   form.training = training;
   why = why_not(form.layers);
   if (!why.empty()) return nullptr;
-  const Limits& limits = library.device->limits();
-  form.algorithm = algorithm_for(form.layers, training, limits.arch, limits.multiprocessors);
-  auto made = Rnn::make(library.dnn, form, why);
-  if (form.algorithm == dnn::Algorithm::standard || (made && library.trials->runs(*library.device, made, why)))
-    return made;
-  form.algorithm = dnn::Algorithm::standard;
-  return Rnn::make(library.dnn, form, why);
+  return chosen_rnn(library, std::move(form), why);
 }
 
 RnnMemory forward_memory(const Rnn& rnn) {
@@ -141,7 +107,7 @@ RnnMemory forward_memory(const Rnn& rnn) {
   Takes saved(memory.saved, memory.saved_bytes), scratch(memory.scratch, memory.scratch_bytes);
   Takes& kept = rnn.form().training ? saved : scratch;
   if (rnn.form().training) saved.take(Slot::reserve, rnn.reserve_bytes());
-  kept.take(Slot::weights, rnn.weight_bytes());
+  scratch.take(Slot::weights, rnn.weight_bytes());
   scratch.take(Slot::workspace, rnn.workspace_bytes());
   if (!is_half(r.format)) return memory;
   kept.take_values(r, {Slot::x, Slot::h0, Slot::c0, Slot::y});
@@ -155,6 +121,7 @@ RnnMemory gradient_memory(const Rnn& rnn, bool has_d_y, bool wants_d_x) {
   memory.scratch_bytes = 0;
   const Recurrent& r = rnn.form().layers;
   Takes scratch(memory.scratch, memory.scratch_bytes);
+  scratch.take(Slot::weights, rnn.weight_bytes());
   scratch.take(Slot::workspace, rnn.workspace_bytes());
   scratch.take(Slot::d_weights, rnn.weight_bytes());
   if (is_half(r.format))

@@ -4,56 +4,25 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "backends/cuda/device.h"
+#include "backends/cuda/choices/rnn_choice.h"
 #include "backends/cuda/library/rnn.h"
 #include "unroll/backend.h"
 
 namespace unroll::cuda {
 
-// Whether the library runs what it accepts (rnn_trial.cc). The outcome of a trial follows from the device and the
-// library, so it is the same in every process.
-class RnnTrials {
- public:
-  using Key = std::array<std::int64_t, 12>;
-  // False, and `why`, where a call fails.
-  bool runs(const Device& device, const std::shared_ptr<const Rnn>& rnn, std::string& why);
-
- private:
-  std::map<Key, std::string> failures_;
-};
-
-struct RnnLibrary {
-  std::shared_ptr<const Dnn> dnn;
-  const Device* device;
-  std::shared_ptr<RnnTrials> trials = std::make_shared<RnnTrials>();
-};
-
 // rnn, gru (reset after the product) and lstm, with any number of layers and directions, with a projection, in f32,
 // f64, tf32, bf16 and f16. Not with lengths, which cuDNN reads on the host, nor with dropout, whose masks are not ours.
 Claim claim_recurrent(const RnnLibrary& library, const Graph& graph, const Node& node, Precision precision);
-
-// PyTorch's rule, with the limits of the gradient for a forward pass that saves, since both take the same algorithm:
-//   PERSIST_STATIC_SMALL_H  f32 and f16 without a projection, H <= 192 (rnn: 384), and where a gradient follows
-//                           H <= 128 (rnn: 256)
-//   PERSIST_STATIC          f16 without a projection, one layer in one direction, rnn or lstm, H <= 1024, H and I
-//                           multiples of 128, B a multiple of 8 and at most 128 (rnn: B < 96 or H < 896), from sm_80
-//                           on with 98 multiprocessors, but not sm_86
-//   STANDARD                all else, and where the library refuses the others or does not run them
-dnn::Algorithm algorithm_for(const common::Recurrent& r, bool training, int arch, int multiprocessors);
 
 // The node as cuDNN runs it. Null: it is refused, and `why` says it.
 std::shared_ptr<const Rnn> make_rnn(const RnnLibrary& library, const Graph& graph, const Node& node,
                                     Precision precision, bool training, std::string& why);
 
 Precision claimed_precision(const Node& node);
-// In which cuDNN keeps values, and how many a slot has.
-DType inside_dtype(const common::Recurrent& r);
-std::size_t elements_of(const common::Recurrent& r, RnnSlot slot);
 
 // The operands of a gradient node: those of the forward node, then its cotangents, outputs and what was saved.
 struct GradientInputs {
@@ -72,7 +41,7 @@ struct RnnSpace {
   std::size_t at = 0, bytes = 0;
 };
 // The memory of a node besides its operands, by slot; a slot is in `saved` or in `scratch`, or the value of the plan.
-// The gradient finds what the forward node saved: the reserve, the weights, and its operands in the 16-bit format.
+// The gradient finds what the forward node saved: the reserve, and its operands in the 16-bit format.
 struct RnnMemory {
   std::array<RnnSpace, 16> saved = {}, scratch = {};
   std::size_t saved_bytes = 0, scratch_bytes = 0;

@@ -62,11 +62,15 @@ class NodeCompiler::RnnNode {
   }
   Operand saved(Slot slot, const Operand& all) const { return part(memory_.in_saved(slot), all); }
 
-  // The weights, where all parameters are constants; none: they are copied in every run.
+  // The weights, where all parameters are constants.
   std::optional<Operand> constant_weights();
+  // The weights, where all parameters are inputs of the plan: they are copied when one has changed.
+  std::optional<Operand> packed_weights();
+  // Those, or a part of the scratch to which every run copies them.
+  Operand weights();
   void convert(DType from_dtype, const Operand& from, DType to_dtype, const Operand& to, std::size_t elements);
   void zero(const Operand& at, std::size_t bytes);
-  void place_weights(const Operand& weights);
+  void copy_parameters(const Operand& weights);
   void bind(Slot slot, Operand at) {
     slots_.push_back(slot);
     operands_.push_back(std::move(at));
@@ -97,8 +101,7 @@ void NodeCompiler::RnnNode::convert(DType from_dtype, const Operand& from, DType
   compiler_.expression(std::move(e), {from, to});
 }
 
-void NodeCompiler::RnnNode::place_weights(const Operand& weights) {
-  zero(weights, rnn_->weight_bytes());  // also what lies between the parameters
+void NodeCompiler::RnnNode::copy_parameters(const Operand& weights) {
   for (const RnnPiece& piece : pieces_) {
     Operand from = input(static_cast<int>(layers().first_parameter + piece.parameter)), to = weights;
     device::skip(from, static_cast<std::int64_t>(piece.from), outside());
@@ -137,6 +140,41 @@ std::optional<Operand> NodeCompiler::RnnNode::constant_weights() {
   return compiler_.constant_block(bytes);
 }
 
+std::optional<Operand> NodeCompiler::RnnNode::packed_weights() {
+  if (!compiler_.is_main_) return std::nullopt;
+  Program& out = compiler_.out_;
+  PackedWeights made{pieces_, {}, rnn_->weight_bytes(), inside(), {}};
+  std::vector<std::int32_t> inputs;
+  for (std::size_t k = layers().first_parameter; k < layers().n_inputs; ++k) {
+    const Operand from = input(static_cast<int>(k));
+    if (from.workspace || from.storage.place != Storage::Place::input) return std::nullopt;
+    made.parameters.push_back(node_.inputs[k]), inputs.push_back(from.storage.index);
+  }
+  for (const PackedWeights& each : out.packed)
+    if (each.holds(made)) return each.block;
+  made.block = compiler_.workspace(made.bytes);
+  NodeWork packing{id_};
+  NodeWork* const work = std::exchange(compiler_.work_, &packing);
+  copy_parameters(made.block);
+  compiler_.work_ = work;
+  work->note = launches_text(static_cast<std::int64_t>(packing.launches.size())) +
+               " more in runs that find other parameters than the last one";
+  out.packing.push_back(std::move(packing));
+  out.packed_inputs.insert(out.packed_inputs.end(), inputs.begin(), inputs.end());
+  out.packed.push_back(std::move(made));
+  return out.packed.back().block;
+}
+
+Operand NodeCompiler::RnnNode::weights() {
+  if (!rnn_->form().training)
+    if (auto known = constant_weights()) return *known;
+  if (auto packed = packed_weights()) return *packed;
+  const Operand at = scratch(Slot::weights);
+  zero(at, rnn_->weight_bytes());  // also what lies between the parameters
+  copy_parameters(at);
+  return at;
+}
+
 void NodeCompiler::RnnNode::forward() {
   const Recurrent& r = layers();
   memory_ = forward_memory(*rnn_);
@@ -144,9 +182,7 @@ void NodeCompiler::RnnNode::forward() {
   const auto n_outputs = static_cast<int>(r.n_outputs());
   const Operand all_saved = training ? result(n_outputs) : Operand{};
   const auto kept = [&](Slot slot) { return training ? saved(slot, all_saved) : scratch(slot); };
-  const std::optional<Operand> known = training ? std::nullopt : constant_weights();
-  if (!known) place_weights(kept(Slot::weights));
-  bind(Slot::weights, known ? *known : kept(Slot::weights));
+  bind(Slot::weights, weights());
   bind(Slot::workspace, scratch(Slot::workspace));
   if (training) bind(Slot::reserve, saved(Slot::reserve, all_saved));
   const Slot inputs[] = {Slot::x, Slot::h0, Slot::c0};
@@ -167,7 +203,8 @@ void NodeCompiler::RnnNode::gradient() {
   memory_ = gradient_memory(*rnn_, in.has_d_y(), in.wants_d_x());
   const bool converts = inside() != outside();
   const Operand all_saved = input(in.saved);
-  for (const Slot slot : {Slot::weights, Slot::reserve}) bind(slot, saved(slot, all_saved));
+  bind(Slot::weights, weights());
+  bind(Slot::reserve, saved(Slot::reserve, all_saved));
   bind(Slot::workspace, scratch(Slot::workspace));
   const Slot inputs[] = {Slot::x, Slot::h0, Slot::c0}, d_inputs[] = {Slot::d_x, Slot::d_h0, Slot::d_c0},
              d_outputs[] = {Slot::d_y, Slot::d_hn, Slot::d_cn};

@@ -106,6 +106,8 @@ dnn::Status Rnn::describe() {
       f.SetRNNDescriptor_v8(rnn_, form_.algorithm, cell_of(r), biases, direction, dnn::Input::linear, type, math_in,
                             math, n(r.I), n(r.H), n(r.P), n(r.L), dropout_, dnn::k_padded);
   if (status != dnn::Status::success) return status;
+  if (form_.algorithm == dnn::Algorithm::persist_dynamic)
+    if ((status = f.BuildRNNDynamic(dnn_->context(), rnn_, n(r.B))) != dnn::Status::success) return status;
   const std::vector<int> lengths(static_cast<std::size_t>(r.B), n(r.T));  // all rows run all steps
   const auto set_data = [&](dnn::Data* data, std::int64_t columns) {
     return f.SetRNNDataDescriptor(data, type, dnn::Layout::steps, n(r.T), n(r.B), n(columns), lengths.data(), nullptr);
@@ -161,6 +163,22 @@ std::vector<RnnPiece> Rnn::pieces(CUdeviceptr weights) const {
   return list;
 }
 
+DType inside_dtype(const Recurrent& r) { return r.dtype == DType::f64 ? DType::f64 : r.format; }
+
+std::size_t elements_of(const Recurrent& r, RnnSlot slot) {
+  switch (slot) {
+    case RnnSlot::x:
+    case RnnSlot::d_x: return r.x_elements();
+    case RnnSlot::y:
+    case RnnSlot::d_y: return r.y_elements();
+    case RnnSlot::c0:
+    case RnnSlot::cn:
+    case RnnSlot::d_c0:
+    case RnnSlot::d_cn: return r.has_c() ? r.c_elements() : 0;
+    default: return r.h_elements();
+  }
+}
+
 std::string_view algorithm_name(dnn::Algorithm algorithm) {
   constexpr std::string_view k_names[] = {"STANDARD", "PERSIST_STATIC", "PERSIST_DYNAMIC", "PERSIST_STATIC_SMALL_H"};
   return k_names[static_cast<std::size_t>(algorithm)];
@@ -180,7 +198,8 @@ std::string RnnCall::name() const {
   if (kind_ != Kind::forward) return text;
   const std::string format(is_half(r.format) ? dtype_name(r.format) : form.tf32 ? "tf32" : dtype_name(r.dtype));
   text = "cuDNN " + rnn_->dnn_->version() + " " + std::string(algorithm_name(form.algorithm)) + " in " + format;
-  return text + advice(is_half(r.format) ? 8 : form.tf32 ? 4 : 1, {{"B", r.B}, {"I", r.I}, {"H", r.H}, {"P", r.P}});
+  text += advice(is_half(r.format) ? 8 : form.tf32 ? 4 : 1, {{"B", r.B}, {"I", r.I}, {"H", r.H}, {"P", r.P}});
+  return form.chosen.empty() ? text : text + "; " + form.chosen;
 }
 
 void RnnCall::run(std::span<const CUdeviceptr> operands, CUstream stream) const {

@@ -22,6 +22,8 @@ struct RnnForm {
   bool tf32 = false;              // products of f32 may round their operands to tf32
   bool training = false;          // the gradient follows
   dnn::Algorithm algorithm = dnn::Algorithm::standard;
+  std::string chosen = {};        // how the algorithm was, for reports
+  friend bool operator==(const RnnForm&, const RnnForm&) = default;
 };
 
 // Elements of a parameter that lie together in the weights.
@@ -30,6 +32,7 @@ struct RnnPiece {
   std::size_t from;       // in the parameter, in elements
   std::size_t to;         // in the weights, in bytes
   std::size_t elements;
+  friend bool operator==(const RnnPiece&, const RnnPiece&) = default;
 };
 
 class Rnn {
@@ -68,6 +71,10 @@ class Rnn {
 enum class RnnSlot : std::uint8_t {
   x, h0, c0, y, hn, cn, weights, workspace, reserve, d_y, d_hn, d_cn, d_x, d_h0, d_c0, d_weights
 };
+
+// In which cuDNN keeps values, and how many a slot has.
+DType inside_dtype(const common::Recurrent& r);
+std::size_t elements_of(const common::Recurrent& r, RnnSlot slot);
 
 class RnnCall final : public LibraryCall {
  public:

@@ -87,8 +87,8 @@ class Trace;  // unroll/plan/trace.h
 struct BackendOptions {
   int threads = 0;  // of the host; 0: all available processors, but one for plans that are faster on one
   int device = 0;   // index among the devices of the backend; throws Error(device) when there is no such device
-  // Folder in which a backend that compiles kernels keeps them between processes; empty: nowhere. Backends without
-  // kernels to compile ignore it.
+  // Folder in which a backend keeps compiled kernels, and which algorithms it measured as the fastest, between
+  // processes; empty: nowhere. Other backends ignore it.
   std::string cache = {};
   // Options of one backend by name, see backend_options(). Throws Error(usage), which lists the known names or values.
   std::map<std::string, std::string> own = {};
