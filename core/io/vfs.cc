@@ -238,6 +238,11 @@ class Disk : public Vfs {
     std::filesystem::copy_file(from, to, error);
     if (error) throw file_error(ErrorKind::storage, to, "copy '" + from + "' to it", error.value());
   }
+
+  bool is_device_or_pipe(const std::string& path) override {
+    struct stat status;
+    return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+  }
 };
 
 }  // namespace
@@ -277,18 +282,8 @@ Vfs& disk() {
   return the_disk;
 }
 
-namespace {
-
-// /dev/null, a pipe and their like, or a link to one: renaming a file to it would remove it.
-bool is_device_or_pipe(const std::string& path) {
-  struct stat status;
-  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
-}
-
-}  // namespace
-
 void write_atomically(Vfs& vfs, const std::string& path, std::span<const std::span<const std::byte>> parts) {
-  if (is_device_or_pipe(path)) {
+  if (vfs.is_device_or_pipe(path)) {
     const std::unique_ptr<Vfs::File> device = vfs.append(path);
     for (const auto part : parts) device->write(part);
     return device->close();

@@ -31,10 +31,4 @@ ImportedGraph import_graph(const Model& model, const std::map<std::string, Type>
 // For the values of a run.
 ImportedGraph import_graph(const Model& model, const TensorMap& inputs);
 
-struct OperatorInfo {
-  std::string name;
-  int since;  // the first opset with this operator
-};
-std::vector<OperatorInfo> supported_operators();  // by name
-
 }  // namespace unroll::onnx

@@ -2,7 +2,6 @@
 // Walks the nodes of a model: binds inputs, builds each node by the row of its operator, and inlines functions.
 #include "frontends/onnx/importer.h"
 
-#include <algorithm>
 #include <array>
 
 namespace unroll::onnx {
@@ -94,16 +93,6 @@ const OperatorRow* find_operator(std::string_view name) {
       if (row.name == name) return &row;
   }
   return nullptr;
-}
-
-std::vector<OperatorInfo> supported_operators() {
-  std::vector<OperatorInfo> all;
-  for (const auto rows : {elementwise_rows(), movement_rows(), index_rows(), reduction_rows(), recurrent_rows(),
-                          control_rows(), sequence_rows()}) {
-    for (const OperatorRow& row : rows) all.push_back({std::string(row.name), row.since});
-  }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  return all;
 }
 
 Importer::Importer(const Model& in_model, const TensorMap& known, NodeObserver* observer)

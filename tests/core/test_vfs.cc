@@ -110,6 +110,13 @@ TEST_CASE("a device stays a device, also behind a link") {
   CHECK(std::filesystem::is_symlink(link));
 }
 
+TEST_CASE("a file in memory that is called like a device is a file") {
+  MemoryVfs memory;
+  replace(memory, "/dev/null", "first");
+  replace(memory, "/dev/null", "second");
+  CHECK(content(memory, "/dev/null") == "second");
+}
+
 TEST_CASE("writing names the path and the reason") {
   const TempFolder folder;
   const std::string missing = folder / "missing/f";

@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "backends/vulkan/device/device.h"
+#include "backends/vulkan/program/times.h"
 #include "core/support/philox.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -296,4 +297,16 @@ TEST_CASE("f64 is refused with the reason") {
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::unsupported);
   }
+}
+
+TEST_CASE("the time of all runs never shrinks when a later run is timed as shorter") {
+  const vulkan::NodeWork* const work = nullptr;  // only a key
+  vulkan::SampledTimes times;
+  CHECK(times.total(2).empty());
+  times.add({{work, 10}}, 2);  // milliseconds; a cold run
+  CHECK(times.total(3).at(work) == 30);
+  CHECK(times.total(18).at(work) == 180);
+  times.add({{work, 1}}, 18);
+  CHECK(times.total(19).at(work) == 181);
+  CHECK(times.total(34).at(work) == 196);
 }

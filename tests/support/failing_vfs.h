@@ -63,6 +63,7 @@ class FailingVfs : public Vfs {
     step(to, "link");
     inner_.link(from, to);
   }
+  bool is_device_or_pipe(const std::string& path) override { return inner_.is_device_or_pipe(path); }
 
  private:
   class FailingFile : public File {

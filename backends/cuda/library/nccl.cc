@@ -12,19 +12,12 @@ namespace {
 constexpr const char* k_nccl_fix =
     "Install NCCL 2.14 or newer (libnccl2, or pip install nvidia-nccl-cu12) and put its folder into LD_LIBRARY_PATH";
 
-NcclTamper& nccl_tamper() {
-  static NcclTamper set = nullptr;
-  return set;
-}
-
 }  // namespace
 
 NcclLibraries& nccl_libraries() {
   static NcclLibraries names;
   return names;
 }
-
-void set_nccl_tamper(NcclTamper function) { nccl_tamper() = function; }
 
 std::string nccl_version(int version) {
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
@@ -38,7 +31,6 @@ NcclFunctions open_nccl() {
 #undef X
   library.find(f.GetErrorString, "ncclGetErrorString");
   library.find(f.GetLastError, "ncclGetLastError");
-  if (nccl_tamper()) nccl_tamper()(f);
   int version = 0;
   if (f.GetVersion(&version) != nccl::Result::success || version < k_oldest_nccl)
     library.refuse("NCCL has version " + nccl_version(version) + "; " + nccl_version(k_oldest_nccl) + " is needed");

@@ -65,9 +65,6 @@ struct NcclLibraries {
   const char* names[2] = {"libnccl.so.2", "libnccl.so"};
 };
 NcclLibraries& nccl_libraries();
-// Changes the table that was just filled; null: nothing. Tests set it to let calls fail.
-using NcclTamper = void (*)(NcclFunctions& functions);
-void set_nccl_tamper(NcclTamper tamper);
 
 // Opens the library on the first call and keeps it. Throws Error(device), which names what is missing and its fix.
 NcclFunctions open_nccl();

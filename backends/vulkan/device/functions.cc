@@ -86,9 +86,12 @@ void check(VkResult result, const std::string& what) {
   if (result == VK_SUCCESS) return;
   const bool memory = result == VK_ERROR_OUT_OF_HOST_MEMORY || result == VK_ERROR_OUT_OF_DEVICE_MEMORY ||
                       result == VK_ERROR_OUT_OF_POOL_MEMORY || result == VK_ERROR_FRAGMENTED_POOL;
+  const bool driver = result == VK_ERROR_INCOMPATIBLE_DRIVER || result == VK_ERROR_INITIALIZATION_FAILED;
   throw Error(memory ? ErrorKind::memory : ErrorKind::device, "vulkan", what + " failed: " + result_name(result),
-              memory ? "Use a smaller batch or fewer steps, or close other programs on the device"
-                     : "Run again; `unroll doctor` tests the device");
+              memory   ? "Use a smaller batch or fewer steps, or close other programs on the device"
+              : driver ? "Install a Vulkan driver (Debian: mesa-vulkan-drivers); VK_DRIVER_FILES and VK_ICD_FILENAMES, "
+                         "if set, name the only ones that are tried"
+                       : "Run again; `unroll doctor` tests the device");
 }
 
 }  // namespace unroll::vulkan

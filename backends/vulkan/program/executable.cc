@@ -25,8 +25,6 @@ std::string loop_text(std::int64_t steps, std::int64_t each) {
          (each == 1 ? " dispatch" : " dispatches");
 }
 
-using Times = std::map<const NodeWork*, double>;
-
 void report_plan(const PlanProgram& program, int depth, const Times& milliseconds, std::vector<ReportLine>& lines) {
   for (const NodeWork& work : program.works) {
     const Node& node = program.plan->graph->node(work.node);
@@ -119,15 +117,19 @@ void VulkanExecutable::run(const Bindings& bindings) {
   }
   // One submission for each command buffer, so that each stays short.
   for (const VkCommandBuffer& commands : recording->commands()) context_->queue.submit({&commands, 1});
+  if (timed) {
+    running_ = recording;
+    last_timed_ = runs_;
+  }
   ++runs_;
-  if (!timed) return;
-  running_ = recording;
-  ++timed_runs_;
 }
 
 void VulkanExecutable::take_times() const {
   const std::shared_ptr<Recording> finished = std::exchange(running_, nullptr);
-  if (finished) finished->times()->add_to(milliseconds_);
+  if (!finished) return;
+  Times times;
+  finished->times()->add_to(times);
+  times_.add(std::move(times), last_timed_);
 }
 
 std::vector<ReportLine> VulkanExecutable::report() const {
@@ -137,9 +139,7 @@ std::vector<ReportLine> VulkanExecutable::report() const {
     take_times();
   } catch (const Error&) {  // the next call throws it
   }
-  Times milliseconds = milliseconds_;
-  for (auto& [work, time] : milliseconds) time *= static_cast<double>(runs_) / static_cast<double>(timed_runs_);
-  report_plan(*program_.main, 0, milliseconds, lines);
+  report_plan(*program_.main, 0, times_.total(runs_), lines);
   return lines;
 }
 

@@ -33,9 +33,9 @@ class VulkanExecutable final : public Executable {
   std::shared_ptr<const Plan> plan_;
   Program program_;
   Held held_;
-  std::int64_t runs_ = 0, timed_runs_ = 0;
-  mutable std::shared_ptr<Recording> running_;  // timed, and its times not taken yet
-  mutable std::map<const NodeWork*, double> milliseconds_;  // of all timed runs
+  std::int64_t runs_ = 0, last_timed_ = 0;
+  mutable std::shared_ptr<Recording> running_;  // of run last_timed_, whose times are not taken yet
+  mutable SampledTimes times_;
   std::list<Recorded> recorded_;  // the latest first
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/vulkan/program/times.h"
 
+#include <utility>
+
 namespace unroll::vulkan {
 
 TimeStamps::~TimeStamps() {
@@ -34,7 +36,7 @@ void TimeStamps::end(VkCommandBuffer commands) {
                                           spans_[static_cast<std::size_t>(span)].last);
 }
 
-void TimeStamps::add_to(std::map<const NodeWork*, double>& milliseconds) const {
+void TimeStamps::add_to(Times& milliseconds) const {
   if (used_ == 0) return;
   std::vector<std::uint64_t> ticks(used_);
   const Limits& limits = context_.device.limits();
@@ -45,6 +47,20 @@ void TimeStamps::add_to(std::map<const NodeWork*, double>& milliseconds) const {
   for (const Span& span : spans_)
     milliseconds[span.work] += span.weight * 1e-6 * limits.tick *
                                static_cast<double>((ticks[span.last] - ticks[span.first]) & limits.tick_mask);
+}
+
+void SampledTimes::add(Times times, std::int64_t run) {
+  if (!latest_.empty()) {
+    before_ = total(run);
+    from_ = run;
+  }
+  latest_ = std::move(times);
+}
+
+Times SampledTimes::total(std::int64_t runs) const {
+  Times all = before_;
+  for (const auto& [work, time] : latest_) all[work] += time * static_cast<double>(runs - from_);
+  return all;
 }
 
 }  // namespace unroll::vulkan

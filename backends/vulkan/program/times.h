@@ -12,6 +12,7 @@
 namespace unroll::vulkan {
 
 struct NodeWork;
+using Times = std::map<const NodeWork*, double>;  // milliseconds
 
 // Time stamps of one recording.
 class TimeStamps {
@@ -27,7 +28,7 @@ class TimeStamps {
   void begin(VkCommandBuffer commands, const NodeWork* work, double weight);
   void end(VkCommandBuffer commands);
   // Adds milliseconds of the run that has just finished.
-  void add_to(std::map<const NodeWork*, double>& milliseconds) const;
+  void add_to(Times& milliseconds) const;
 
  private:
   struct Span {
@@ -40,6 +41,19 @@ class TimeStamps {
   std::uint32_t size_ = 0, used_ = 0;  // queries
   std::vector<Span> spans_;
   std::vector<int> open_;  // indices of spans; -1: left out
+};
+
+// Times of all runs where only some are timed. Other runs count as the last timed one before them, and those before the
+// first timed one as it. So no total is less than that of fewer runs, whatever is timed later.
+class SampledTimes {
+ public:
+  // `run` counts all runs from 0, and is larger than in the call before.
+  void add(Times times, std::int64_t run);
+  Times total(std::int64_t runs) const;
+
+ private:
+  Times before_, latest_;
+  std::int64_t from_ = 0;  // the first run that latest_ stands for
 };
 
 }  // namespace unroll::vulkan

@@ -51,6 +51,8 @@ class UNROLL_API Vfs {
   // Creates a second name for a file that is replaced but never modified: a hard link, or a copy if links are
   // unsupported.
   virtual void link(const std::string& from, const std::string& to) = 0;
+  // /dev/null, a pipe and their like, or a link to one: renaming a file to it would remove it.
+  virtual bool is_device_or_pipe(const std::string&) { return false; }
 };
 UNROLL_API Vfs& disk();  // the local file system
 

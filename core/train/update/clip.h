@@ -10,9 +10,6 @@
 
 namespace unroll {
 
-// Throws Error(usage) on numbers out of range.
-void check_clip(const ClipOptions& options);
-
 // sqrt(sum of squares of all gradients), a scalar.
 Value global_norm(std::span<const Value> gradients);
 

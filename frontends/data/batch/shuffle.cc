@@ -13,7 +13,6 @@ namespace {
 
 // "shuf": keeps these draws apart from a graph's (the site is counter word 2 there) and from initial values.
 constexpr std::uint32_t k_shuffle_domain = 0x73687566u;
-constexpr std::uint32_t k_offset_block = 0xFFFFFFFFu;
 
 PhiloxBlock draw(std::uint32_t block, std::uint64_t seed, std::int64_t epoch) {
   return philox({block, static_cast<std::uint32_t>(epoch >> 32), k_shuffle_domain, static_cast<std::uint32_t>(epoch)},
@@ -38,10 +37,6 @@ std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t seed, std::i
     std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(below(i + 1, words[k & 3]))]);
   }
   return order;
-}
-
-std::int64_t random_below(std::int64_t n, std::uint64_t seed, std::int64_t epoch) {
-  return below(n, draw(k_offset_block, seed, epoch)[0]);
 }
 
 const std::vector<std::int64_t>& Shuffle::order(std::int64_t n, std::uint64_t seed, std::int64_t epoch) {

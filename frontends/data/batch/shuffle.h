@@ -10,9 +10,6 @@ namespace unroll {
 // 0 .. n-1 in random order; n < 2^32.
 std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t seed, std::int64_t epoch);
 
-// A number in [0, n) for (seed, epoch), independent of permutation's.
-std::int64_t random_below(std::int64_t n, std::uint64_t seed, std::int64_t epoch);
-
 // The last permutation asked for: batches of one epoch come one after the other.
 class Shuffle {
  public:

@@ -59,7 +59,6 @@ class PairsReader {
   bool joins(const Line& line) const;
   // The pair of a record that was read before.
   TextPair pair_in(const RecordFile& file, std::string_view record) const;
-  bool has_header() const { return has_header_; }
   // "900 rows, header found, columns label, text"
   std::string found(std::int64_t n_rows) const;
 
