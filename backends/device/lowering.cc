@@ -95,7 +95,11 @@ Expression Lowering::pointwise_expression(std::int32_t id, Operands& operands) {
     e.inputs[k].strides = e.inputs[k].is_key ? Strides{} : strides(node.inputs[k], e.shape);
     operands.push_back(operand(node.inputs[k]));
   }
+  std::vector<int> no_gates;
+  const std::vector<Passed> passed = pass_through(id, e, operands, no_gates);
   keep_results(id, e, operands);
+  add_ahead(id, e, operands);
+  store_passed(passed, e, operands);
   return e;
 }
 
@@ -106,7 +110,11 @@ Expression Lowering::row_expression(std::int32_t id, Operands& operands) {
     e.inputs[k].strides = strides(node.inputs[k], e.shape);
     operands.push_back(operand(node.inputs[k]));
   }
+  std::vector<int> no_gates;
+  const std::vector<Passed> passed = pass_through(id, e, operands, no_gates);
   keep_results(id, e, operands);
+  add_ahead(id, e, operands);
+  store_passed(passed, e, operands);
   return e;
 }
 
