@@ -138,6 +138,7 @@ Capabilities cuda::capabilities_of(const Limits& l) {
   c.fuses = true;
   c.max_fused_ops = 200;  // NVRTC compiles 200 operations in a line within 0.1 s, and 8,000 in 4 s
   c.groups_rows = true;
+  c.lengths = LengthsForm::packed;
   c.tuning.fewest_rows = 1;  // the threads of a block share a row
   c.views = true;
   c.alignment = 256;

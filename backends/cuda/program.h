@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "backends/cuda/library/products.h"
 #include "backends/cuda/library/recurrent.h"
 #include "backends/cuda/loops/loops.h"
+#include "backends/device/packed.h"
 #include "backends/device/walk.h"
 #include "unroll/backend.h"
 
@@ -45,6 +47,7 @@ struct PlanProgram;
 struct NodeWork {
   std::int32_t node = -1;
   std::vector<Launch> launches = {};
+  std::vector<Launch> before = {}, after = {};  // of a packed scan: around its steps
   std::vector<common::Region> reads = {}, writes = {};
   std::shared_ptr<const PlanProgram> body = {};  // of a scan
   device::LoopPlaces loop = {};                  // likewise
@@ -97,13 +100,30 @@ class NodeCompiler : public device::Lowering {
   // The product with its epilogue, in one call. False: the library does not take it.
   bool compile(NodeWork& work, const BlasGroup& group);
 
+  // program_packed.cc. The body of a packed loop, whose kernels run on the rows of the step. Returns the outputs that
+  // no node stores: compile_move does.
+  std::vector<int> set_packed(const Plan& outer, std::int32_t scan, device::StatePlaces& states,
+                              const common::Hazards& hazards, const std::function<bool(std::int32_t)>& runs = {});
+  void compile_move(NodeWork& work, int output);
+  // What the node stores in second places, and reads for them, to what it touches.
+  void add_second_places(NodeWork& work) const;
+  // What runs before and behind the steps of a packed loop.
+  void around_packed(NodeWork& work);
+
  protected:
   using Operand = device::Operand;
   using Operands = device::Operands;
-  void add(const Printed& printed, Operands operands);
+  // `items`: of a row of the step, of all n.sizes[0] (for_live_rows).
+  void add(const Printed& printed, Operands operands, std::int64_t items = 0, bool finds_end = false);
   void add(int kernel, std::vector<std::byte> sizes, std::uint64_t blocks, unsigned threads, Operands operands);
   void expression(common::Expression expression, Operands operands) override;
   virtual void row_group(std::int32_t id);
+  // Of the node that is being compiled, where its value of this shape has rows that a step may leave out; else 0.
+  std::int64_t live_items(const Shape& shape, std::int64_t items) const;
+  // The text for the rows of the step, which become an operand, if the kernel needs them. `finds_end`: it reads their
+  // number anyway.
+  std::string live_text(std::string text, Operands& operands, std::int64_t items, bool finds_end = false) const;
+  bool reads_live_rows(const Operands& operands) const;  // behind live_text
 
   Program& out_;
   NodeWork* work_ = nullptr;  // that is being compiled
@@ -127,6 +147,7 @@ class NodeCompiler : public device::Lowering {
   const RnnLibrary* rnn_;
   const Tf32Values& tf32_;
   std::vector<std::size_t>* constants_ = nullptr;
+  std::optional<device::PackedBody> packed_;
 };
 
 }  // namespace unroll::cuda

@@ -56,6 +56,8 @@ class Recorder : private device::PlanWalk {
 
  private:
   void plan(const PlanProgram& program, const device::Frame& frame);
+  void launches(const PlanProgram& program, const NodeWork& work, const std::vector<Launch>& list,
+                const device::Frame& frame);
   void step(const device::PlanPlaces& body, const device::Frame& frame, std::int64_t number,
             std::int64_t steps) override;
   void copy(const device::Place& from, const device::Place& to, std::size_t bytes) override;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t k_static_bytes = 48 << 10;  // of a kernel, with the words of a command
 constexpr std::size_t k_copy_words = 3;         // from, to, bytes
-constexpr std::string_view k_head = "extern \"C\" __global__ void KERNEL(", k_last = "KERNEL_sizes n)";
+constexpr std::string_view k_head = k_kernel_head, k_last = k_kernel_last;
 
 constexpr std::string_view k_begin = R"(struct KERNEL_sizes { long long commands, clustered; };
 __device__ void KERNEL_copy(unsigned block, unsigned blocks, const char* from, char* to, long long bytes) {
