@@ -107,6 +107,12 @@ struct FinalStates {
 };
 Printed print_final_states(DType dtype, const FinalStates& sizes);
 
+// Operands rows, matrix: its rows from rows[0] on become zero.
+struct MatrixRows {
+  std::int64_t rows, columns, row_stride, column_stride;
+};
+Printed print_zero_tail(DType dtype, const MatrixRows& matrix);
+
 // Operands left, right, sum, which may be one of them.
 Printed print_addition(DType dtype, std::int64_t n);
 

@@ -45,7 +45,25 @@ extern "C" __global__ void KERNEL(const int* live, const TYPE* first, const TYPE
 }
 )";
 
+// Zeros in the rows of a matrix that are not there. Sizes: rows, columns, strides of both.
+constexpr std::string_view k_zero_tail = R"(struct KERNEL_sizes { long long sizes[4]; };
+extern "C" __global__ void KERNEL(const int* rows, TYPE* x, KERNEL_sizes n) {
+  const long long columns = n.sizes[1], all = (long long)gridDim.x * blockDim.x;
+  const long long first = (rows[0] < 0 ? 0 : (long long)rows[0]) * columns;
+  for (long long e = first + (long long)blockIdx.x * blockDim.x + threadIdx.x; e < n.sizes[0] * columns; e += all)
+    x[e / columns * n.sizes[2] + e % columns * n.sizes[3]] = TYPE(0);
+}
+)";
+
 }  // namespace
+
+Printed print_zero_tail(DType dtype, const MatrixRows& m) {
+  const std::string type(common::memory_type(common::Dialect::cuda, dtype));
+  return {replaced(std::string(k_zero_tail), "TYPE", type),
+          {m.rows, m.columns, m.row_stride, m.column_stride},
+          blocks_for(m.rows * m.columns),
+          k_threads};
+}
 
 Printed print_live_rows(std::int64_t steps, std::int64_t batch) {
   return {std::string(k_live_rows), {steps, batch}, blocks_for(steps), k_threads};

@@ -44,8 +44,7 @@ bool compile_whole(NodeWork& work, Program& out, const Part& body, Means means) 
 }
 
 // The body of a loop of `plan`: as launches, or as parts of one kernel.
-void compile_body(NodeWork& work, Program& out, const Plan& plan, const Part& body, Means means) {
-  if (body.outer) means.blas = nullptr;  // the rows of a step are counted on the device
+void compile_body(NodeWork& work, Program& out, const Plan& plan, const Part& body, const Means& means) {
   if (means.loops.form == LoopForm::resident) {
     ResidentLoop made = compile_resident(out, plan, work.node, body.hazards, *body.loop, means.loops);
     if (made.loop) {

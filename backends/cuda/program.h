@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -131,6 +132,13 @@ class NodeCompiler : public device::Lowering {
  private:
   void matmul(std::int32_t id);
   bool library_product(const Node& node, ValueId c, BlasExtras extras = {}, ValueId bias = {});
+  // program_packed.cc. Whether the library may compute all rows, and what it then needs to count only those there are.
+  bool may_take_all_rows(const Node& node, ValueId c, bool has_tensor_cores) const;
+  // Whether a step stores some rows of the value only: others are there already, or those of other steps.
+  bool is_guarded(ValueId id) const;
+  // Whether only the device knows where the value begins.
+  bool begins_at_step(ValueId id) const;
+  void zero_tails(const Node& node, const device::ProductShape& shape);
   void reduce(std::int32_t id);
   void add_reduction(Reduction kind, DType dtype, device::ReductionShape shape, device::Operand from,
                      const device::Operand& to);
@@ -148,6 +156,7 @@ class NodeCompiler : public device::Lowering {
   const Tf32Values& tf32_;
   std::vector<std::size_t>* constants_ = nullptr;
   std::optional<device::PackedBody> packed_;
+  std::set<ValueId> zeroed_;  // values whose rows that are not there are zero
 };
 
 }  // namespace unroll::cuda

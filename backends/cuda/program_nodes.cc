@@ -146,21 +146,34 @@ void NodeCompiler::row_group(std::int32_t id) {
 bool NodeCompiler::library_product(const Node& node, ValueId c, BlasExtras extras, ValueId bias) {
   if (!blas_) return false;
   extras.tf32 = tf32_.has(node.inputs[0]) && tf32_.has(node.inputs[1]);
-  const ProductForm form{type(node.inputs[0]).dtype, type(c).dtype, node.inputs.size() > 2};
-  const std::shared_ptr<const BlasProduct> product = blas_->product(form, product_shape(node, c), extras);
+  const ProductForm form{type(node.inputs[0]).dtype, type(c).dtype};
+  if (!may_take_all_rows(node, c, extras.tf32 || is_half(form.operands))) return false;
+  device::ProductShape shape = product_shape(node, c);
+  const ValueId a = node.inputs[0];
+  const bool is_aside = is_guarded(c), is_copied = begins_at_step(a);
+  if (is_aside) shape.c_row = shape.n;
+  if (is_copied) shape.a_row = shape.k, shape.a_column = 1;
+  const std::shared_ptr<const BlasProduct> product = blas_->product(form, shape, extras);
   if (!product) return false;
+  zero_tails(node, shape);
   if (!out_.product_workspace) out_.product_workspace = workspace(product->workspace_bytes());
   if (out_.product_workspace->bytes < product->workspace_bytes()) out_.product_workspace = workspace(k_blas_workspace);
   Launch launch;
-  launch.operands = {operand(node.inputs[0]), operand(node.inputs[1]), operand(c), *out_.product_workspace};
+  const Operand from = is_copied ? workspace(type(a).bytes()) : operand(a);
+  const Operand to = is_aside ? workspace(type(c).bytes()) : operand(c);
+  const Shape &of_a = type(a).shape, &of_c = type(c).shape;
+  if (is_copied) move(type(a).dtype, of_a, {operand(a), 0, strides(a, of_a)}, {from, 0, common::dense_strides(of_a)});
+  launch.operands = {from, operand(node.inputs[1]), to, *out_.product_workspace};
   if (extras.bias) launch.operands.push_back(operand(bias));
   launch.library = product;
   work_->launches.push_back(std::move(launch));
+  if (is_aside) move(type(c).dtype, of_c, {to, 0, common::dense_strides(of_c)}, {operand(c), 0, strides(c, of_c)});
   return true;
 }
 
 bool NodeCompiler::compile(NodeWork& work, const BlasGroup& group) {
   work_ = &work;
+  if (!stored_ahead(group.epilogue).empty()) return false;
   return library_product(graph().node(group.product), group.result, group.extras, group.bias);
 }
 

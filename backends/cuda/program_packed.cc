@@ -43,6 +43,33 @@ bool NodeCompiler::reads_live_rows(const Operands& operands) const {
   return packed_ && last.place == Storage::Place::input && last.index == packed_->n_inputs;
 }
 
+bool NodeCompiler::is_guarded(ValueId id) const {
+  return packed_ && packed_->way_of({.storage = storage(id)}, graph()).guards;
+}
+
+bool NodeCompiler::begins_at_step(ValueId id) const {
+  return packed_ && packed_->way_of({.storage = storage(id)}, graph()).moves;
+}
+
+// The library gets no row count from the device. It computes what is not there too, from and to memory that nobody
+// reads. In a step own kernels compute fewer rows, and the library is taken where tensor cores multiply. Sums over
+// rows need zeros in both operands, which only values of the plan may get.
+bool NodeCompiler::may_take_all_rows(const Node& node, ValueId c, bool has_tensor_cores) const {
+  if (packed_ && packed_->goes_by_rows(work_->node, type(c).shape)) return has_tensor_cores;
+  const auto in_arena = [&](ValueId id) { return common::space_of(plan_, storage(id)).place == Storage::Place::arena; };
+  const bool sums_rows = node.inputs.size() > 2 && node.attributes.get_or<bool>("transpose_a", false);
+  return !sums_rows || (in_arena(node.inputs[0]) && in_arena(node.inputs[1]));
+}
+
+void NodeCompiler::zero_tails(const Node& node, const device::ProductShape& shape) {
+  if (node.inputs.size() < 3 || !node.attributes.get_or<bool>("transpose_a", false)) return;
+  const MatrixRows of[] = {{shape.k, shape.m, shape.a_column, shape.a_row},
+                           {shape.k, shape.n, shape.b_row, shape.b_column}};
+  for (std::size_t k = 0; k < 2; ++k)
+    if (zeroed_.insert(node.inputs[k]).second)
+      add(print_zero_tail(type(node.inputs[k]).dtype, of[k]), {operand(node.inputs[2]), operand(node.inputs[k])});
+}
+
 void NodeCompiler::add_second_places(NodeWork& work) const {
   for (const int output : stored_ahead(work.node)) {
     const Operand to = output_operand(output);

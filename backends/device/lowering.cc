@@ -44,8 +44,7 @@ Operand Lowering::workspace(std::size_t bytes) {
 }
 
 bool Lowering::is_stored(ValueId id) const {
-  return plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)].place !=
-         Storage::Place::none;
+  return storage(id).place != Storage::Place::none;
 }
 
 Operand Lowering::operand(ValueId id) {
@@ -55,7 +54,7 @@ Operand Lowering::operand(ValueId id) {
     unread.value = id;
     return unread;
   }
-  const Storage& storage = plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  const Storage& storage = this->storage(id);
   std::size_t bytes = type(id).bytes();
   if (!storage.strides.empty() && bytes > 0) {
     std::int64_t last = 0;

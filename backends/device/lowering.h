@@ -73,6 +73,9 @@ class Lowering {
  protected:
   const Graph& graph() const { return *plan_.graph; }
   const Type& type(ValueId id) const { return graph().type(id); }
+  const Storage& storage(ValueId id) const {
+    return plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  }
   bool is_stored(ValueId id) const;
   Operand operand(ValueId id);  // workspace when it is not stored
   common::Strides strides(ValueId id, const Shape& shape) const;  // of a value read as if it had that shape

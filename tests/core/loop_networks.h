@@ -99,4 +99,14 @@ inline double error_of(const LoopSizes& s, const Tensor& got, const Tensor& want
   return error == 0 ? 0 : error / allowed_error(s, largest);
 }
 
+// L2 of the difference over that of `wanted`.
+inline double relative_distance(const Tensor& got, const Tensor& wanted) {
+  double error = 0, size = 0;
+  for (std::int64_t i = 0; i < wanted.elements(); ++i) {
+    error += std::pow(got.at(i) - wanted.at(i), 2);
+    size += std::pow(wanted.at(i), 2);
+  }
+  return size == 0 ? std::sqrt(error) : std::sqrt(error / size);
+}
+
 }  // namespace unroll::testing

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <dlfcn.h>
 
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -209,6 +210,45 @@ TEST_CASE("memory that loops access follows the sum of the lengths") {
       CHECK(std::abs((cost({4, 0, 0, 0}) - none) / all - 0.25) < 0.03);
       CHECK(std::abs((cost({2}) - none) / all - 0.5) < 0.03);
     }
+}
+
+// docs/numerics.md: gradients within 8 ceil(log2 n) s, n the longest sum of a step times the steps.
+TEST_CASE("products of the library on all rows count only those that are there, whatever the others hold") {
+  const auto own = open_or_skip("steps");
+  if (!own) return;
+  const auto library = make_backend("cuda");
+  const LoopSizes s{4, 6, 8, 16};
+  for (const auto& [precision, u] : {std::pair(Precision::f32, 0x1p-24), {Precision::bf16, 0x1p-8}}) {
+    CAPTURE(u);
+    Graph graph;
+    testing::build_with_lengths(graph, {options_of("lstm"), s});
+    const TensorMap numbers = testing::small_numbers_for(graph, 5);
+    PlanOptions options;
+    options.precision = precision;
+    cuda_layers::Bound by_library(graph, *library, options, numbers), by_own(graph, *own, options, numbers);
+    const double allowed = 8 * std::ceil(std::log2(4.0 * static_cast<double>(s.H * s.T * s.B))) * u;
+    // Rows that are not there hold NaN before the first run, then numbers of the one before.
+    for (const std::vector<std::int64_t>& lengths : {testing::mixed_lengths(s), {4}, {1, 0, 3}, {0}}) {
+      TensorMap inputs = numbers;
+      testing::set_lengths(inputs, lengths);
+      by_library.set(inputs);
+      by_own.set(inputs);
+      const TensorMap got = by_library.run();
+      const TensorMap wanted = by_own.run();
+      for (const auto& result : wanted) {
+        CAPTURE(result.first);
+        const double distance = testing::relative_distance(got.at(result.first), result.second);
+        CHECK(distance <= allowed);
+      }
+    }
+    // Outside of loops products are the library's, in their steps where tensor cores multiply.
+    const std::string report = by_library.report();
+    if (!has(library->describe().device, "cuBLASLt")) continue;
+    CAPTURE(report);
+    CHECK(has(report, "launches: cuBLASLt"));
+    CHECK(has(report, "packed rows\n1 launch: cuBLASLt") == (u > 0x1p-24));
+    CHECK(has(report, "packed rows\n1 launch\n3 launches: cuBLASLt") == (u > 0x1p-24));
+  }
 }
 
 TEST_CASE("a step that takes one row too many is seen") {
