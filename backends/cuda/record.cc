@@ -44,6 +44,8 @@ void Recorder::launches(const PlanProgram& program, const NodeWork& work, const 
       throw Error(ErrorKind::unsupported, "cuda",
                   "a resident loop reads a state that begins at no multiple of 16 bytes", "Leave out loops=resident");
     if (whole_) command.touches = touches_of(program, work, launch, frame);
+    const bool is_packed = frame.inputs.size() > program.plan->graph->inputs().size();
+    if (whole_ && is_packed) command.live = frame.inputs.back().at;
     command.follows = &launch != &list.front() && launch.accesses.empty();
     commands_.push_back(std::move(command));
   }
@@ -118,6 +120,7 @@ void Recorder::join(std::size_t begin, const WholeLoop& loop) {
       run->group_waits += wait == Wait::group;
       exchange.waited(wait);
     }
+    words[3] = static_cast<std::int64_t>(command.live);
     exchange.add(command.touches);
     std::int64_t* const arguments = words + k_loop_head;
     std::copy(command.operands.begin(), command.operands.end(), arguments);

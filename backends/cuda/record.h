@@ -47,6 +47,7 @@ struct Command {
   // Of a command in a whole loop.
   std::vector<LoopTouch> touches = {};
   bool follows = false;  // it reads what the command before it wrote into the workspace
+  CUdeviceptr live = 0;  // the number of rows of a step of a packed loop
 };
 
 class Recorder : private device::PlanWalk {
