@@ -133,7 +133,7 @@ class NodeCompiler : public device::Lowering {
   void matmul(std::int32_t id);
   bool library_product(const Node& node, ValueId c, BlasExtras extras = {}, ValueId bias = {});
   // program_packed.cc. Whether the library may compute all rows, and what it then needs to count only those there are.
-  bool may_take_all_rows(const Node& node, ValueId c, bool has_tensor_cores) const;
+  bool may_take_all_rows(const Node& node, ValueId c, const device::ProductShape& shape, bool has_tensor_cores) const;
   // Whether a step stores some rows of the value only: others are there already, or those of other steps.
   bool is_guarded(ValueId id) const;
   // Whether only the device knows where the value begins.

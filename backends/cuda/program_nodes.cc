@@ -147,8 +147,8 @@ bool NodeCompiler::library_product(const Node& node, ValueId c, BlasExtras extra
   if (!blas_) return false;
   extras.tf32 = tf32_.has(node.inputs[0]) && tf32_.has(node.inputs[1]);
   const ProductForm form{type(node.inputs[0]).dtype, type(c).dtype};
-  if (!may_take_all_rows(node, c, extras.tf32 || is_half(form.operands))) return false;
   device::ProductShape shape = product_shape(node, c);
+  if (!may_take_all_rows(node, c, shape, extras.tf32 || is_half(form.operands))) return false;
   const ValueId a = node.inputs[0];
   const bool is_aside = is_guarded(c), is_copied = begins_at_step(a);
   if (is_aside) shape.c_row = shape.n;

@@ -54,11 +54,14 @@ bool NodeCompiler::begins_at_step(ValueId id) const {
 // The library gets no row count from the device. It computes what is not there too, from and to memory that nobody
 // reads. In a step own kernels compute fewer rows, and the library is taken where tensor cores multiply. Sums over
 // rows need zeros in both operands, which only values of the plan may get.
-bool NodeCompiler::may_take_all_rows(const Node& node, ValueId c, bool has_tensor_cores) const {
+bool NodeCompiler::may_take_all_rows(const Node& node, ValueId c, const device::ProductShape& shape,
+                                     bool has_tensor_cores) const {
   if (packed_ && packed_->goes_by_rows(work_->node, type(c).shape)) return has_tensor_cores;
   const auto in_arena = [&](ValueId id) { return common::space_of(plan_, storage(id)).place == Storage::Place::arena; };
   const bool sums_rows = node.inputs.size() > 2 && node.attributes.get_or<bool>("transpose_a", false);
-  return !sums_rows || (in_arena(node.inputs[0]) && in_arena(node.inputs[1]));
+  if (!sums_rows) return true;
+  const bool repeats = shape.a_column == 0 || shape.b_row == 0;  // zeros would be in all rows
+  return !repeats && in_arena(node.inputs[0]) && in_arena(node.inputs[1]);
 }
 
 void NodeCompiler::zero_tails(const Node& node, const device::ProductShape& shape) {

@@ -23,9 +23,9 @@ namespace {
 using testing::LoopNetwork;
 using testing::LoopSizes;
 
-std::unique_ptr<Backend> open_or_skip(const std::string& loops) {
+std::unique_ptr<Backend> open_or_skip(const std::string& loops, const std::string& lengths = "packed") {
   try {
-    return make_backend("cuda", {.own = {{"loops", loops}, {"products", "own"}}});
+    return make_backend("cuda", {.own = {{"loops", loops}, {"products", "own"}, {"lengths", lengths}}});
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::device) throw;
     std::printf("skipped: %s\n", error.what());
@@ -175,6 +175,26 @@ TEST_CASE("an update with lengths is one CUDA graph, and the lengths of a run ar
     CHECK(calls.graphs == (run == 0 ? 0 : 1));
     CHECK((calls.launches > 0) == (run < 2));  // the second run is captured
   }
+}
+
+TEST_CASE("with lengths=masked all rows run, and the values are the same") {
+  const auto packed = open_or_skip("whole"), masked = open_or_skip("whole", "masked");
+  if (!masked) return;
+  const LoopSizes s{4, 5, 3, 6};
+  Graph graph;
+  testing::build_with_lengths(graph, {options_of("lstm"), s});
+  TensorMap inputs = testing::small_numbers_for(graph, 5);
+  inputs.at("lengths") = Tensor(graph.type(graph.find_input("lengths").id()));
+  for (std::int64_t b = 0; b < s.B; ++b) inputs.at("lengths").set(b, static_cast<double>(b));
+  Program one(graph, *packed), other(graph, *masked);
+  const TensorMap wanted = one.run(inputs), got = other.run(inputs);
+  for (const auto& result : wanted) CHECK(testing::error_of(s, got.at(result.first), result.second) <= 1);
+  int loops = 0;
+  for (const ReportLine& line : other.executable().report()) {
+    loops += has(line.implementation, "steps of");
+    CHECK(!has(line.implementation, "packed rows"));
+  }
+  CHECK(loops == 2);
 }
 
 // Rows are whole tiles of products (16 rows), so that a part of a tile costs nothing.
