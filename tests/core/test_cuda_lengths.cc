@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/cuda/library/functions.h"
+#include "tests/conformance/cuda_compiler.h"
 #include "tests/core/cuda_layers.h"
 #include "tests/core/loop_networks.h"
 #include "tests/support/compare.h"
@@ -89,6 +90,33 @@ void tamper(cuda::Functions& functions) {
 }
 
 }  // namespace
+
+// No device runs.
+TEST_CASE("a step whose rows end takes as many launches as one whose rows do not, in every form") {
+  const testing::PlansForCuda backend;
+  const auto launches = [&](const std::string& cell, bool ends, cuda::LoopForm form) {
+    Graph graph;
+    Scope scope(graph);
+    const Value x = graph.input("x", {DType::f32, {6, 16, 12}});
+    const Value lengths = ends ? graph.input("lengths", {DType::i32, {16}}) : Value{};
+    const Value y = recurrent_model(scope, x, {.cell = cell, .hidden = 24, .bidirectional = true}, {}, lengths).y;
+    testing::output_gradients(scope, mean(square(y)));
+    graph.output("y", y);
+    const cuda::LoopOptions loops{form, 90, 4, 227 << 10, true};
+    const cuda::Program program = cuda::compile_program(plan(graph, backend), 4, {}, nullptr, loops);
+    std::vector<std::int64_t> all;
+    for (const cuda::NodeWork& work : program.main->works)
+      if (work.body) all.push_back(cuda::commands_per_step(*work.body));
+    return all;
+  };
+  for (const std::string cell : {"rnn", "gru", "lstm", "lnlstm"})
+    for (const auto form : {cuda::LoopForm::steps, cuda::LoopForm::whole, cuda::LoopForm::resident}) {
+      CAPTURE(cell);
+      const auto packed = launches(cell, true, form);
+      CHECK(packed.size() == 4);
+      CHECK(packed == launches(cell, false, form));
+    }
+}
 
 // The buffers of a program stay: its second run is captured, later ones launch the graph with other lengths.
 TEST_CASE("rows that end have the values and gradients of cpu in every form of loops, replayed with other lengths") {
