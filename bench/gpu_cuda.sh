@@ -143,6 +143,7 @@ if [ -z "$quick" ]; then
   beside "contract" 60 "$tests/conformance/run_contract" "$backend"
   beside "bits of whole loops" 90 "$tests/core/test_cuda_loops"
   beside "resident loops" 120 "$tests/core/test_cuda_resident"
+  beside "loops with lengths" 120 "$tests/core/test_cuda_lengths"
   beside "values and gradients" 200 "$tests/conformance/run_values" "$backend"
   # Of cases that have other kernels then.
   values=$tests/conformance/run_values loops=UNROLL_OPS=scan,rnn,gru,lstm

@@ -39,6 +39,7 @@ class CudaBackend final : public Backend {
   CudaBackend(std::shared_ptr<Context> context, Communicator* communicator, const std::string& libraries)
       : context_(std::move(context)), communicator_(communicator),
         capabilities_(cuda::capabilities_of(context_->device.limits())) {
+    if (context_->masks_lengths) capabilities_.lengths = LengthsForm::masked;
     capabilities_.device += ", " + libraries + k_form_words[static_cast<int>(context_->loops.form)].described;
   }
   ~CudaBackend() override {
@@ -141,6 +142,7 @@ Capabilities cuda::capabilities_of(const Limits& l) {
   c.fuses = true;
   c.max_fused_ops = 200;  // NVRTC compiles 200 operations in a line within 0.1 s, and 8,000 in 4 s
   c.groups_rows = true;
+  c.lengths = LengthsForm::packed;
   c.tuning.fewest_rows = 1;  // the threads of a block share a row
   c.views = true;
   c.alignment = 256;
@@ -209,6 +211,8 @@ std::vector<BackendOption> cuda_options() {
            "Loops step by step (the default); as one kernel where its blocks can stay for all steps; or as one whose "
            "blocks also keep weights in shared memory or registers, where they fit. resident-units shares units among "
            "blocks also in small models."},
+          {"lengths", {"packed", "masked"},
+           "Steps of loops run on the rows that have not ended (the default), or on all rows with masks."},
           {"products", {"auto", "cublaslt", "own"},
            "Matrix products by cuBLASLt or by own kernels; auto (the default): by cuBLASLt where it is installed."},
           {"rnn", {"auto", "cudnn", "own"},
@@ -228,6 +232,7 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
   const bool measures = common::own_option(options, "measure") != "false";
   const auto context = std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, measures, ranks);
   context->loops = loop_options(common::own_option(options, "loops"), context->device.limits());
+  context->masks_lengths = common::own_option(options, "lengths") == "masked";
   context->device.enter();
   const std::string_view products = common::own_option(options, "products");
   const std::string libraries =

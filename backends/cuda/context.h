@@ -36,6 +36,7 @@ struct Context {
   Compiler compiler;
   Chooser chooser;  // of algorithms of the libraries
   bool graphs;  // runs become CUDA graphs
+  bool masks_lengths = false;  // loops run all rows
   LoopOptions loops;
   std::unique_ptr<Blas> blas;  // null: products are own kernels
   std::unique_ptr<RnnLibrary> rnn;  // null: layers are not claimed

@@ -83,6 +83,7 @@ void report_plan(const PlanProgram& program, int depth, std::span<const Command>
     ReportLine line{"%" + std::to_string(work.node) + " " + std::string(op_info(node.op).name), {}};
     line.implementation = work.body ? "recorded loop: " + std::to_string(scan_layout(node).steps) + " steps of " +
                                           launches_text(commands_per_step(*work.body)) +
+                                          (scan_layout(node).packed ? ", packed rows" : "") +
                                           (work.whole ? whole_text(*work.whole, recorded) : "") +
                                           (work.note.empty() ? "" : "; " + work.note)
                                     : launches_text(static_cast<std::int64_t>(work.launches.size()));

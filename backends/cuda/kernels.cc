@@ -34,11 +34,6 @@ std::string store(DType dtype) {
   return dtype == DType::bf16 ? "unroll_to_bf16" : dtype == DType::f16 ? "unroll_to_f16" : "";
 }
 
-std::uint64_t blocks_for(std::int64_t elements) {
-  constexpr std::int64_t k_most = std::int64_t{1} << 20;  // further elements go round the grid
-  return static_cast<std::uint64_t>(std::min((elements + k_threads - 1) / k_threads, k_most));
-}
-
 std::string sizes_struct(std::size_t n) {
   return "struct KERNEL_sizes { long long sizes[" + std::to_string(n) + "]; };\n";
 }
@@ -119,14 +114,14 @@ ROWS_LIMIT
   for (int i = 0; i < OWN; ++i)
     for (int j = 0; j < OWN; ++j) {
       const long long row = tile_row + y + i * (HEIGHT / OWN), column = tile_column + x + j * (WIDTH / OWN);
-      if (row < m && column < columns)
-        c[row * n.sizes[7] + column] = OUT(STORE(row < m_end ? sums[i][j] : SUM(0)));
+      if (row < m_end && column < columns) c[row * n.sizes[7] + column] = OUT(STORE(sums[i][j]));
     }
 }
 )";
-constexpr std::string_view k_rows_limit = R"(  const long long counted = rows[0] < 0 ? 0 : rows[0];
+constexpr std::string_view k_rows_limit = R"(  const long long counted = ROWS < 0 ? 0 : ROWS;
   if (n.sizes[10] != 0) end = counted < end ? counted : end;
-  else m_end = counted < m ? counted : m;)";
+  else m_end = counted < m ? counted : m;
+  if (tile_row >= m_end) return;)";
 
 struct Tile {
   int height, width, own, depth;
@@ -149,7 +144,7 @@ extern "C" __global__ void KERNEL(const IN* x, OUT* y, KERNEL_sizes n) {
   const long long* const axes = n.sizes + 6 + 2 * kept;
   const long long step = (long long)gridDim.x * blockDim.x;
   for (long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x; e < outputs * n.sizes[1]; e += step) {
-    const IN* const from = x + unroll_offset(e % outputs, n.sizes + 6, kept);
+LIVE_LIMIT    const IN* const from = x + unroll_offset(e % outputs, n.sizes + 6, kept);
     const long long begin = e / outputs * length, end = begin + length < total ? begin + length : total;
     SUM best = NOTHING;
     int place = 0;
@@ -295,6 +290,7 @@ Printed print_product(const ProductForm& form, const ProductSizes& sizes) {
   if (!supported) refuse("matmul on " + std::string(dtype_name(form.operands)));
   const device::ProductShape& s = sizes.shape;
   const Tile tile = tile_of(s);
+  const bool limits_rows = form.has_rows || form.is_live;
   const auto n = [](int value) { return std::to_string(value); };
   std::vector<std::int64_t> all{s.m,     s.n,     s.k,         s.a_row,      s.a_column,         s.b_row,
                                 s.b_column, s.c_row, sizes.part, sizes.c_part, sizes.rows_limit_k,
@@ -303,7 +299,8 @@ Printed print_product(const ProductForm& form, const ProductSizes& sizes) {
   for (const auto& strides : s.matrices.strides) append(all, strides);
   const std::string text = sizes_struct(all.size()) +
                            filled(k_product, {{"ROWS_PARAMETER", form.has_rows ? "const int* rows, " : ""},
-                                              {"ROWS_LIMIT", form.has_rows ? std::string(k_rows_limit) : ""},
+                                              {"ROWS_LIMIT", limits_rows ? std::string(k_rows_limit) : ""},
+                                              {"ROWS", form.is_live ? "live[0]" : "rows[0]"},
                                               {"IN*", memory_type(form.operands) + "*"},
                                               {"OUT", memory_type(form.result)},
                                               {"SUM", sum_type(form.operands)},
@@ -334,8 +331,11 @@ Printed print_reduction(Reduction reduction, DType dtype, const ReductionSizes& 
     append(all, axes->sizes);
     append(all, axes->strides[0]);
   }
+  const std::string limit =
+      "    if (e % outputs >= (long long)live[0] * " + std::to_string(sizes.live_items) + ") continue;\n";
   const std::string text =
-      sizes_struct(all.size()) + filled(k_reduction, {{"STEP", sums ? k_add : finds ? k_first_largest : k_largest},
+      sizes_struct(all.size()) + filled(k_reduction, {{"LIVE_LIMIT", sizes.live_items > 0 ? limit : ""},
+                                                      {"STEP", sums ? k_add : finds ? k_first_largest : k_largest},
                                                       {"ADD", add_text(dtype)},
                                                       {"NOTHING", sums ? "SUM(0)" : lowest},
                                                       {"IN*", memory_type(dtype) + "*"},

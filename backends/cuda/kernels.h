@@ -3,6 +3,7 @@
 // KERNEL_sizes of run-time sizes, so equal texts are one kernel. A module has the kernels of one executable.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -14,6 +15,9 @@
 
 namespace unroll::cuda {
 
+// Where the parameters of a kernel begin, and the last one.
+inline constexpr std::string_view k_kernel_head = "extern \"C\" __global__ void KERNEL(",
+                                  k_kernel_last = "KERNEL_sizes n)";
 // Every `from` in the text becomes `to`.
 std::string replaced(std::string text, std::string_view from, std::string_view to);
 
@@ -58,10 +62,16 @@ struct Printed {
 };
 inline constexpr unsigned k_threads = 256;  // of a block, where nothing else is said
 
+inline std::uint64_t blocks_for(std::int64_t elements) {
+  constexpr std::int64_t k_most = std::int64_t{1} << 20;  // further elements go round the grid
+  return static_cast<std::uint64_t>(std::min((elements + k_threads - 1) / k_threads, k_most));
+}
+
 // Products: a block computes a tile of c, or of a part of the sum over k. Operands a, b, [rows], c.
 struct ProductForm {
   DType operands = DType::f32, result = DType::f32;
   bool has_rows = false;
+  bool is_live = false;  // the rows are those of the step (for_live_rows), not an operand
 };
 struct ProductSizes {
   device::ProductShape shape;
@@ -78,9 +88,30 @@ enum class Reduction : std::uint8_t { sum, max, argmax };  // argmax: i32, the f
 struct ReductionSizes {
   device::ReductionShape shape;
   std::int64_t chunks = 1, length = 0;
+  std::int64_t live_items = 0;  // outputs of a row of the step (for_live_rows); 0: all are computed
 };
 Printed print_reduction(Reduction reduction, DType dtype, const ReductionSizes& sizes);
 DType sum_dtype(DType dtype);  // f32 for 16 bits
+
+// The text of a kernel of a step that runs on its first rows: its last pointer, `live`, leads to their number and to
+// that of the rows of all earlier steps. `moves`: [operand] elements of a row, if the operand begins behind those rows.
+// `items`: of a row, of all n.sizes[0]; 0: the kernel finds its end itself.
+std::string for_live_rows(std::string text, const std::vector<std::int64_t>& moves, std::int64_t items);
+// Operands batch_sizes, live [steps, 2].
+Printed print_live_rows(std::int64_t steps, std::int64_t batch);
+// Operands live, the first states, both copies, the last states.
+struct FinalStates {
+  std::int64_t elements, row_elements, steps;
+  std::int64_t apart;  // elements between the copies
+  bool reverse;
+};
+Printed print_final_states(DType dtype, const FinalStates& sizes);
+
+// Operands rows, matrix: its rows from rows[0] on become zero.
+struct MatrixRows {
+  std::int64_t rows, columns, row_stride, column_stride;
+};
+Printed print_zero_tail(DType dtype, const MatrixRows& matrix);
 
 // Operands left, right, sum, which may be one of them.
 Printed print_addition(DType dtype, std::int64_t n);

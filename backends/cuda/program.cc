@@ -20,6 +20,8 @@ struct Part {
   const common::Hazards& hazards;
   const Tf32Values& tf32;
   const LoopOutputs* loop = nullptr;
+  const Plan* outer = nullptr;  // of the body of a packed loop: the plan with the loop `scan`
+  std::int32_t scan = -1;
 };
 std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const Means& means);
 
@@ -92,7 +94,10 @@ class Joined {
 std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const Means& means) {
   const Plan& plan = *part.plan;
   NodeCompiler compiler(out, plan, means, part.tf32);
-  const std::shared_ptr<PlanProgram> made = places_of(out, part.plan, part.loop ? *part.loop : LoopOutputs{}, compiler);
+  const LoopOutputs loop = part.loop && !part.outer ? *part.loop : LoopOutputs{};
+  const std::shared_ptr<PlanProgram> made = places_of(out, part.plan, loop, compiler);
+  std::vector<int> moved;  // outputs
+  if (part.outer) moved = compiler.set_packed(*part.outer, part.scan, made->states, part.hazards);
   compiler.set_constants(made->constants);
   compiler.set_main(part.loop == nullptr);
   const auto nodes = plan.graph->nodes();
@@ -110,16 +115,26 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const 
     work.reads = part.hazards.tasks[n].reads, work.writes = part.hazards.tasks[n].writes;
     if (node.op != Op::scan) {
       compiler.compile(work);
+      compiler.add_second_places(work);
     } else {
       LoopOutputs outputs{scan_layout(node).n_states};
       for (const Storage& storage : plan.storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
-      compile_body(work, out, plan, {plan.bodies[n], *part.hazards.bodies[n], part.tf32.body(id), &outputs}, means);
+      Part body{plan.bodies[n], *part.hazards.bodies[n], part.tf32.body(id), &outputs};
+      const bool is_packed = scan_layout(node).packed;
+      if (is_packed) body.outer = &plan, body.scan = id;
+      compile_body(work, out, plan, body, means);
       work.loop = {work.node, work.body, {}};
       for (std::size_t k = 0; k < node.outputs.size(); ++k) {
         const bool lost = !outputs.stored[k] && static_cast<int>(k) >= outputs.n_states;
         work.loop.unread.push_back(lost ? compiler.workspace(node.outputs[k].bytes()) : Operand{});
       }
+      if (is_packed) compiler.around_packed(work);
     }
+    made->works.push_back(std::move(work));
+  }
+  for (const int output : moved) {
+    NodeWork work;
+    compiler.compile_move(work, output);
     made->works.push_back(std::move(work));
   }
   return made;
@@ -136,7 +151,7 @@ std::shared_ptr<PlanProgram> places_of(Program& out, std::shared_ptr<const Plan>
   device::set_state_places(made->states, *plan, loop);
   if (made->states.two_arenas) made->second_arena = compiler.workspace(plan->arena_bytes);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
-    device::require_lowered("cuda", nodes[n]);
+    device::require_lowered("cuda", nodes[n], true);
     if (nodes[n].op != Op::constant) continue;
     const auto bytes = nodes[n].attributes.get<std::shared_ptr<const Tensor>>("value")->bytes();
     made->constants[n] = out.constants.size();

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "backends/cuda/library/products.h"
 #include "backends/cuda/library/recurrent.h"
 #include "backends/cuda/loops/loops.h"
+#include "backends/device/packed.h"
 #include "backends/device/walk.h"
 #include "unroll/backend.h"
 
@@ -58,6 +61,7 @@ struct PackedWeights {
 struct NodeWork {
   std::int32_t node = -1;
   std::vector<Launch> launches = {};
+  std::vector<Launch> before = {}, after = {};  // of a packed scan: around its steps
   std::vector<common::Region> reads = {}, writes = {};
   std::shared_ptr<const PlanProgram> body = {};  // of a scan
   device::LoopPlaces loop = {};                  // likewise
@@ -117,13 +121,30 @@ class NodeCompiler : public device::Lowering {
   // The product with its epilogue, in one call. False: the library does not take it.
   bool compile(NodeWork& work, const BlasGroup& group);
 
+  // program_packed.cc. The body of a packed loop, whose kernels run on the rows of the step. Returns the outputs that
+  // no node stores: compile_move does.
+  std::vector<int> set_packed(const Plan& outer, std::int32_t scan, device::StatePlaces& states,
+                              const common::Hazards& hazards, const std::function<bool(std::int32_t)>& runs = {});
+  void compile_move(NodeWork& work, int output);
+  // What the node stores in second places, and reads for them, to what it touches.
+  void add_second_places(NodeWork& work) const;
+  // What runs before and behind the steps of a packed loop.
+  void around_packed(NodeWork& work);
+
  protected:
   using Operand = device::Operand;
   using Operands = device::Operands;
-  void add(const Printed& printed, Operands operands);
+  // `items`: of a row of the step, of all n.sizes[0] (for_live_rows).
+  void add(const Printed& printed, Operands operands, std::int64_t items = 0, bool finds_end = false);
   void add(int kernel, std::vector<std::byte> sizes, std::uint64_t blocks, unsigned threads, Operands operands);
   void expression(common::Expression expression, Operands operands) override;
   virtual void row_group(std::int32_t id);
+  // Of the node that is being compiled, where its value of this shape has rows that a step may leave out; else 0.
+  std::int64_t live_items(const Shape& shape, std::int64_t items) const;
+  // The text for the rows of the step, which become an operand, if the kernel needs them. `finds_end`: it reads their
+  // number anyway.
+  std::string live_text(std::string text, Operands& operands, std::int64_t items, bool finds_end = false) const;
+  bool reads_live_rows(const Operands& operands) const;  // behind live_text
 
   Program& out_;
   NodeWork* work_ = nullptr;  // that is being compiled
@@ -131,6 +152,13 @@ class NodeCompiler : public device::Lowering {
  private:
   void matmul(std::int32_t id);
   bool library_product(const Node& node, ValueId c, BlasExtras extras = {}, ValueId bias = {});
+  // program_packed.cc. Whether the library may compute all rows, and what it then needs to count only those there are.
+  bool may_take_all_rows(const Node& node, ValueId c, const device::ProductShape& shape, bool has_tensor_cores) const;
+  // Whether a step stores some rows of the value only: others are there already, or those of other steps.
+  bool is_guarded(ValueId id) const;
+  // Whether only the device knows where the value begins.
+  bool begins_at_step(ValueId id) const;
+  void zero_tails(const Node& node, const device::ProductShape& shape);
   void reduce(std::int32_t id);
   void add_reduction(Reduction kind, DType dtype, device::ReductionShape shape, device::Operand from,
                      const device::Operand& to);
@@ -148,6 +176,8 @@ class NodeCompiler : public device::Lowering {
   const Tf32Values& tf32_;
   std::vector<std::size_t>* constants_ = nullptr;
   bool is_main_ = false;
+  std::optional<device::PackedBody> packed_;
+  std::set<ValueId> zeroed_;  // values whose rows that are not there are zero
 };
 
 }  // namespace unroll::cuda

@@ -98,8 +98,9 @@ void NodeCompiler::add(int kernel, std::vector<std::byte> sizes, std::uint64_t b
   work_->launches.push_back({kernel, std::move(operands), std::move(sizes), static_cast<unsigned>(blocks), threads});
 }
 
-void NodeCompiler::add(const Printed& printed, Operands operands) {
-  add(out_.kernels.add(printed.text, printed.needs), packed(printed.sizes, false), printed.blocks, printed.threads,
+void NodeCompiler::add(const Printed& printed, Operands operands, std::int64_t items, bool finds_end) {
+  const std::string text = live_text(printed.text, operands, items, finds_end);
+  add(out_.kernels.add(text, printed.needs), packed(printed.sizes, false), printed.blocks, printed.threads,
       std::move(operands));
 }
 
@@ -113,7 +114,8 @@ void NodeCompiler::expression(Expression e, Operands operands) {
   // Two elements for each thread of large values; a grid of a few waves for the largest.
   const std::int64_t blocks = (e.shape.elements() + k_threads - 1) / k_threads;
   const std::int64_t most = std::int64_t{32} * multiprocessors_;
-  add(out_.kernels.add(kernel.text), packed(kernel.sizes, options.short_indices),
+  const std::string text = live_text(kernel.text, operands, live_items(e.shape, e.shape.elements()));
+  add(out_.kernels.add(text), packed(kernel.sizes, options.short_indices),
       static_cast<std::uint64_t>(std::min(blocks, most)), k_threads, std::move(operands));
 }
 
@@ -136,28 +138,42 @@ void NodeCompiler::row_group(std::int32_t id) {
   const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((columns + 3) / 4));
   const auto threads = static_cast<unsigned>(std::clamp<std::uint64_t>(wanted, 32, 256));
   const BlockNeeds needs{.shared_bytes = kernel.shared_bytes, .shares_rows = true};
-  add(out_.kernels.add_rows(kernel.text, needs), packed(kernel.sizes, options.short_indices),
+  const std::string text = live_text(kernel.text, operands, live_items(e.shape, rows));
+  add(out_.kernels.add_rows(text, needs), packed(kernel.sizes, options.short_indices),
       static_cast<std::uint64_t>(blocks), threads, std::move(operands));
 }
 
 bool NodeCompiler::library_product(const Node& node, ValueId c, BlasExtras extras, ValueId bias) {
   if (!blas_) return false;
   extras.tf32 = tf32_.has(node.inputs[0]) && tf32_.has(node.inputs[1]);
-  const ProductForm form{type(node.inputs[0]).dtype, type(c).dtype, node.inputs.size() > 2};
-  const std::shared_ptr<const BlasProduct> product = blas_->product(form, product_shape(node, c), extras);
+  const ProductForm form{type(node.inputs[0]).dtype, type(c).dtype};
+  device::ProductShape shape = product_shape(node, c);
+  if (!may_take_all_rows(node, c, shape, extras.tf32 || is_half(form.operands))) return false;
+  const ValueId a = node.inputs[0];
+  const bool is_aside = is_guarded(c), is_copied = begins_at_step(a);
+  if (is_aside) shape.c_row = shape.n;
+  if (is_copied) shape.a_row = shape.k, shape.a_column = 1;
+  const std::shared_ptr<const BlasProduct> product = blas_->product(form, shape, extras);
   if (!product) return false;
+  zero_tails(node, shape);
   if (!out_.product_workspace) out_.product_workspace = workspace(product->workspace_bytes());
   if (out_.product_workspace->bytes < product->workspace_bytes()) out_.product_workspace = workspace(k_blas_workspace);
   Launch launch;
-  launch.operands = {operand(node.inputs[0]), operand(node.inputs[1]), operand(c), *out_.product_workspace};
+  const Operand from = is_copied ? workspace(type(a).bytes()) : operand(a);
+  const Operand to = is_aside ? workspace(type(c).bytes()) : operand(c);
+  const Shape &of_a = type(a).shape, &of_c = type(c).shape;
+  if (is_copied) move(type(a).dtype, of_a, {operand(a), 0, strides(a, of_a)}, {from, 0, common::dense_strides(of_a)});
+  launch.operands = {from, operand(node.inputs[1]), to, *out_.product_workspace};
   if (extras.bias) launch.operands.push_back(operand(bias));
   launch.library = product;
   work_->launches.push_back(std::move(launch));
+  if (is_aside) move(type(c).dtype, of_c, {to, 0, common::dense_strides(of_c)}, {operand(c), 0, strides(c, of_c)});
   return true;
 }
 
 bool NodeCompiler::compile(NodeWork& work, const BlasGroup& group) {
   work_ = &work;
+  if (!stored_ahead(group.epilogue).empty()) return false;
   return library_product(graph().node(group.product), group.result, group.extras, group.bias);
 }
 
@@ -166,7 +182,8 @@ void NodeCompiler::matmul(std::int32_t id) {
   const ValueId c{id, 0};
   const Type& result = type(c);
   if (result.shape.elements() == 0) return;
-  ProductForm form{type(node.inputs[0]).dtype, result.dtype, node.inputs.size() > 2};
+  const std::int64_t items = result.shape.rank() == 2 ? live_items(result.shape, result.shape[0]) : 0;
+  const ProductForm form{type(node.inputs[0]).dtype, result.dtype, node.inputs.size() > 2, items > 0};
   ProductSizes sizes{product_shape(node, c), node.attributes.get_or<bool>("transpose_a", false)};
   if (library_product(node, c)) return;
   const std::int64_t outputs = result.shape.elements(), k = std::max<std::int64_t>(sizes.shape.k, 1);
@@ -177,7 +194,7 @@ void NodeCompiler::matmul(std::int32_t id) {
   if (parts == 1 || is_half(result.dtype)) {
     sizes.part = k;
     operands.push_back(operand(c));
-    return add(print_product(form, sizes), std::move(operands));
+    return add(print_product(form, sizes), std::move(operands), 0, form.is_live);
   }
   // Sums of parts in workspace, densely; they are added up from the first to the last.
   const std::int64_t count = (k + sizes.part - 1) / sizes.part;
@@ -188,7 +205,7 @@ void NodeCompiler::matmul(std::int32_t id) {
   std::int64_t stride = sizes.shape.m * sizes.shape.n;
   for (std::size_t axis = sizes.shape.matrices.sizes.size(); axis-- > 0; stride *= sizes.shape.matrices.sizes[axis])
     sizes.shape.matrices.strides[2][axis] = stride;
-  add(print_product(form, sizes), std::move(operands));
+  add(print_product(form, sizes), std::move(operands), 0, form.is_live);
   const Strides wanted = strides(c, result.shape);
   const bool is_dense = common::walk_of(result.shape, wanted) == common::Walk::dense;
   const Operand whole = is_dense ? operand(c) : workspace(result.bytes());
@@ -210,28 +227,30 @@ void NodeCompiler::reduce(std::int32_t id) {
 // Sums over more elements than k_longest are made of partial sums, level by level: a fixed tree.
 void NodeCompiler::add_reduction(Reduction kind, DType dtype, device::ReductionShape shape, Operand from,
                                  const Operand& to) {
+  const std::int64_t items = live_items(graph().node(work_->node).outputs[0].shape, shape.outputs);
   while (kind != Reduction::argmax && shape.total > k_longest) {
     const std::int64_t chunks = (shape.total + k_longest - 1) / k_longest;
     if (kind == Reduction::sum && dtype != sum_dtype(dtype)) {
       const Operand part =
           workspace(static_cast<std::size_t>(shape.outputs * chunks) * dtype_bytes(sum_dtype(dtype)));
-      add(print_reduction(kind, dtype, {shape, chunks, k_longest}), {from, part});
+      add(print_reduction(kind, dtype, {shape, chunks, k_longest, items}), {from, part}, 0, items > 0);
       from = part, dtype = sum_dtype(dtype);
     } else {
       const Operand part = workspace(static_cast<std::size_t>(shape.outputs * chunks) * dtype_bytes(dtype));
-      add(print_reduction(kind, dtype, {shape, chunks, k_longest}), {from, part});
+      add(print_reduction(kind, dtype, {shape, chunks, k_longest, items}), {from, part}, 0, items > 0);
       from = part;
     }
     shape = {shape.outputs, chunks, {{shape.outputs}, {{1}}}, {{chunks}, {{shape.outputs}}}};
   }
-  add(print_reduction(kind, dtype, {shape, 1, shape.total}), {from, to});
+  add(print_reduction(kind, dtype, {shape, 1, shape.total, items}), {from, to}, 0, items > 0);
 }
 
 void NodeCompiler::gather(std::int32_t id) {
   const Node& node = graph().node(id);
   const Type &table = type(node.inputs[0]), &out = node.outputs[0];
   add(print_gather(out.dtype, table.shape[0], row_size(table.shape), out.shape.elements()),
-      {operand(node.inputs[0]), operand(node.inputs[1]), operand({id, 0})});
+      {operand(node.inputs[0]), operand(node.inputs[1]), operand({id, 0})},
+      live_items(out.shape, out.shape.elements()));
 }
 
 void NodeCompiler::scatter_add(std::int32_t id) {

@@ -31,6 +31,7 @@ void Recorder::plan(const PlanProgram& program, const Frame& frame) {
 
 void Recorder::run(const PlanProgram& program, const std::vector<NodeWork>& works, const Frame& frame) {
   for (const NodeWork& work : works) {
+    launches(program, work, work.before, frame);
     if (work.body) {
       const std::size_t begin = commands_.size();
       whole_ = work.whole ? &*work.whole : nullptr;
@@ -39,17 +40,25 @@ void Recorder::run(const PlanProgram& program, const std::vector<NodeWork>& work
       if (work.whole) join(begin, *work.whole);
       whole_ = nullptr;
     }
-    for (const Launch& launch : work.launches) {
-      Command command{&launch};
-      for (const device::Operand& operand : launch.operands)
-        command.operands.push_back(place(program, operand, frame).at);
-      if (!command.operands.empty() && command.operands[0] % launch.alignment != 0)
-        throw Error(ErrorKind::unsupported, "cuda",
-                    "a resident loop reads a state that begins at no multiple of 16 bytes", "Leave out loops=resident");
-      if (whole_) command.touches = touches_of(program, work, launch, frame);
-      command.follows = &launch != &work.launches.front() && launch.accesses.empty();
-      commands_.push_back(std::move(command));
-    }
+    launches(program, work, work.launches, frame);
+    launches(program, work, work.after, frame);
+  }
+}
+
+void Recorder::launches(const PlanProgram& program, const NodeWork& work, const std::vector<Launch>& list,
+                        const Frame& frame) {
+  for (const Launch& launch : list) {
+    Command command{&launch};
+    for (const device::Operand& operand : launch.operands)
+      command.operands.push_back(place(program, operand, frame).at);
+    if (!command.operands.empty() && command.operands[0] % launch.alignment != 0)
+      throw Error(ErrorKind::unsupported, "cuda",
+                  "a resident loop reads a state that begins at no multiple of 16 bytes", "Leave out loops=resident");
+    if (whole_) command.touches = touches_of(program, work, launch, frame);
+    const bool is_packed = frame.inputs.size() > program.plan->graph->inputs().size();
+    if (whole_ && is_packed) command.live = frame.inputs.back().at;
+    command.follows = &launch != &list.front() && launch.accesses.empty();
+    commands_.push_back(std::move(command));
   }
 }
 
@@ -73,7 +82,7 @@ std::vector<LoopTouch> Recorder::touches_of(const PlanProgram& program, const No
   std::vector<LoopTouch> all;
   for (const UnitAccess& access : launch.accesses) {
     const Place at = place(program, launch.operands[access.operand], frame);
-    const std::size_t begin = at.at + access.offset;
+    const std::size_t begin = at.at + at.apart + access.offset;
     all.push_back({{at.memory, begin, begin + access.bytes, access.writes},
                    access.row_bytes,
                    access.width,
@@ -122,6 +131,7 @@ void Recorder::join(std::size_t begin, const WholeLoop& loop) {
       run->group_waits += wait == Wait::group;
       exchange.waited(wait);
     }
+    words[3] = static_cast<std::int64_t>(command.live);
     exchange.add(command.touches);
     std::int64_t* const arguments = words + k_loop_head;
     std::copy(command.operands.begin(), command.operands.end(), arguments);

@@ -47,6 +47,7 @@ struct Command {
   // Of a command in a whole loop.
   std::vector<LoopTouch> touches = {};
   bool follows = false;  // it reads what the command before it wrote into the workspace
+  CUdeviceptr live = 0;  // the number of rows of a step of a packed loop
 };
 
 class Recorder : private device::PlanWalk {
@@ -60,6 +61,8 @@ class Recorder : private device::PlanWalk {
  private:
   void plan(const PlanProgram& program, const device::Frame& frame);
   void run(const PlanProgram& program, const std::vector<NodeWork>& works, const device::Frame& frame);
+  void launches(const PlanProgram& program, const NodeWork& work, const std::vector<Launch>& list,
+                const device::Frame& frame);
   void step(const device::PlanPlaces& body, const device::Frame& frame, std::int64_t number,
             std::int64_t steps) override;
   void copy(const device::Place& from, const device::Place& to, std::size_t bytes) override;

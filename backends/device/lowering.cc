@@ -44,8 +44,7 @@ Operand Lowering::workspace(std::size_t bytes) {
 }
 
 bool Lowering::is_stored(ValueId id) const {
-  return plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)].place !=
-         Storage::Place::none;
+  return storage(id).place != Storage::Place::none;
 }
 
 Operand Lowering::operand(ValueId id) {
@@ -55,7 +54,7 @@ Operand Lowering::operand(ValueId id) {
     unread.value = id;
     return unread;
   }
-  const Storage& storage = plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  const Storage& storage = this->storage(id);
   std::size_t bytes = type(id).bytes();
   if (!storage.strides.empty() && bytes > 0) {
     std::int64_t last = 0;
@@ -95,7 +94,11 @@ Expression Lowering::pointwise_expression(std::int32_t id, Operands& operands) {
     e.inputs[k].strides = e.inputs[k].is_key ? Strides{} : strides(node.inputs[k], e.shape);
     operands.push_back(operand(node.inputs[k]));
   }
+  std::vector<int> no_gates;
+  const std::vector<Passed> passed = pass_through(id, e, operands, no_gates);
   keep_results(id, e, operands);
+  add_ahead(id, e, operands);
+  store_passed(passed, e, operands);
   return e;
 }
 
@@ -106,7 +109,11 @@ Expression Lowering::row_expression(std::int32_t id, Operands& operands) {
     e.inputs[k].strides = strides(node.inputs[k], e.shape);
     operands.push_back(operand(node.inputs[k]));
   }
+  std::vector<int> no_gates;
+  const std::vector<Passed> passed = pass_through(id, e, operands, no_gates);
   keep_results(id, e, operands);
+  add_ahead(id, e, operands);
+  store_passed(passed, e, operands);
   return e;
 }
 

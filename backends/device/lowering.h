@@ -4,14 +4,23 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/common/expression.h"
 #include "backends/device/axes.h"
 #include "unroll/backend.h"
 
+namespace unroll::common {
+struct Hazards;
+}
+
 namespace unroll::device {
+
+struct PackedBody;
+struct StatePlaces;
 
 // Bytes of a value: of one of the plan's places, or of the executable's workspace.
 struct Operand {
@@ -35,6 +44,8 @@ int axis_of(const Node& node);
 // The operand without its first elements.
 void skip(Operand& operand, std::int64_t elements, DType dtype);
 std::size_t aligned(std::size_t bytes);  // to 256 bytes
+// Appends an input to an expression and returns its register. The registers behind it become one more.
+std::size_t append_input(common::Expression& e, const common::Expression::Input& input);
 
 // The matrices of a product: c [m, n] = a [m, k] b [k, n], strides in elements, and the axes before them.
 struct ProductShape {
@@ -53,18 +64,26 @@ class Lowering {
   Lowering(const Plan& plan, std::size_t& workspace_bytes) : plan_(plan), workspace_bytes_(workspace_bytes) {}
   virtual ~Lowering() = default;
   Operand workspace(std::size_t bytes);
+  // Of the body of a packed loop: outputs that are other values too are stored where these are computed or read, or,
+  // `left`, moved. `runs`: whether a node has work of its own; without it, each that writes.
+  void store_packed_outputs(const PackedBody& packed, const common::Hazards& hazards, StatePlaces& states,
+                            std::vector<int>& left, const std::function<bool(std::int32_t)>& runs = {});
+  std::vector<int> stored_ahead(std::int32_t node) const;  // outputs of the body that the node stores besides
 
  protected:
   const Graph& graph() const { return *plan_.graph; }
   const Type& type(ValueId id) const { return graph().type(id); }
+  const Storage& storage(ValueId id) const {
+    return plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  }
   bool is_stored(ValueId id) const;
   Operand operand(ValueId id);  // workspace when it is not stored
   common::Strides strides(ValueId id, const Shape& shape) const;  // of a value read as if it had that shape
 
   // An elementwise expression: operands are the inputs, then the results.
   virtual void expression(common::Expression expression, Operands operands) = 0;
-  // Of an elementwise or fused node, and of a row group: with the strides of the operands, which are appended, and
-  // results that are kept.
+  // Of an elementwise or fused node, and of a row group: with the strides of the operands, which are appended, results
+  // that are kept, and those that are stored in a second place.
   common::Expression pointwise_expression(std::int32_t node, Operands& operands);
   common::Expression row_expression(std::int32_t node, Operands& operands);
   // Elements of `from` at `from_offset` to `to` at `to_offset`, over a shape, with strides; offsets in elements.
@@ -82,9 +101,32 @@ class Lowering {
   ProductShape product_shape(const Node& node, ValueId c) const;
   ReductionShape reduction_shape(const Node& node) const;  // reduce_sum, reduce_max, argmax
 
+  // stored_twice.cc. Appends what a node stores in a second place to the results of its expression.
+  struct Passed {
+    std::uint16_t from;  // register
+    int output;
+  };
+  void add_ahead(std::int32_t node, common::Expression& e, Operands& operands);
+  // The inputs of the body that the node stores. What it does not read becomes an input.
+  std::vector<Passed> pass_through(std::int32_t node, common::Expression& e, Operands& operands,
+                                   std::vector<int>& gates);
+  void store_passed(const std::vector<Passed>& passed, common::Expression& e, Operands& operands) const;
+  void move_output(int output);
+  // Of a packed loop: initial state `state` to both of its copies.
+  common::Expression first_states(std::int32_t scan, std::size_t state, Operands& operands);
+  Operand output_operand(int output) const;  // of the body
+
   const Plan& plan_;
+  std::vector<std::pair<ValueId, int>> ahead_;  // values, and the outputs of the body that get them too
+  struct Through {
+    std::int32_t node;
+    ValueId input;
+    int output;
+  };
+  std::vector<Through> through_;  // inputs of the body that nodes store as outputs
 
  private:
+  std::int32_t reader_of(ValueId value, const std::function<bool(std::int32_t)>& works) const;
   void keep_results(std::int32_t node, common::Expression& e, Operands& operands);
 
   std::size_t& workspace_bytes_;

@@ -79,16 +79,8 @@ void PlanWalk::touches(const PlanPlaces& program, const std::vector<common::Regi
   for (const common::Region& region : regions) {
     const Operand first{.storage = {region.space.place, region.space.index, 0, {}}, .bytes = 1};
     const Place at = place(program, first, frame);
-    const auto index = static_cast<std::size_t>(region.space.index);
-    const auto is_packed = [&](Storage::Place kind, const std::vector<bool>& packed) {
-      return region.space.place == kind && index < packed.size() && packed[index];
-    };
-    if (is_packed(Storage::Place::input, frame.packed_inputs) ||
-        is_packed(Storage::Place::output, frame.packed_outputs)) {
-      out.push_back({at.memory, at.begin, at.begin + at.bytes, writes});
-      continue;
-    }
-    for (const auto& range : region.ranges) out.push_back({at.memory, at.at + range.begin, at.at + range.end, writes});
+    const std::size_t begin = at.at + at.apart;
+    for (const auto& range : region.ranges) out.push_back({at.memory, begin + range.begin, begin + range.end, writes});
   }
 }
 
@@ -139,8 +131,12 @@ bool PlanWalk::Loop::is_kept(std::size_t output) const {
 Place PlanWalk::slice(const Loop& loop, int output, std::int64_t step) const {
   const ScanLayout& l = loop.layout;
   const Type& stacked = loop.program.plan->graph->type({loop.places.node, output});
-  if (loop.layout.packed) return place(loop.program, ValueId{loop.places.node, output}, loop.frame);
   const auto t = static_cast<std::size_t>(l.reverse ? l.steps - 1 - step : step);
+  if (l.packed) {
+    Place all = place(loop.program, ValueId{loop.places.node, output}, loop.frame);
+    all.apart = t * (stacked.bytes() / static_cast<std::size_t>(l.steps));
+    return all;
+  }
   return moved(place(loop.program, ValueId{loop.places.node, output}, loop.frame), t * slice_bytes(stacked));
 }
 
@@ -166,7 +162,9 @@ Frame PlanWalk::step_frame(const Loop& loop, std::int64_t step, const Frame* pre
     Place at = place(loop.program, node.inputs[i], loop.frame);
     const bool is_packed = is_packed_sequence(*loop.program.plan, loop.places.node, i);
     inner.packed_inputs.push_back(is_packed);
-    if (i >= n_states && i < n_states + n_sequences && !is_packed)
+    if (is_packed)
+      at.apart = t * (loop.program.plan->graph->type(node.inputs[i]).bytes() / static_cast<std::size_t>(l.steps));
+    else if (i >= n_states && i < n_states + n_sequences)
       at = moved(at, t * slice_bytes(loop.program.plan->graph->type(node.inputs[i])));
     inner.inputs.push_back(at);
   }

@@ -20,6 +20,9 @@ struct Place {
   const void* memory = nullptr;        // tells allocations apart
   std::size_t begin = 0, bytes = 0;    // what is bound
   std::size_t at = 0;                  // of the value, counted as `begin`
+  // Of a packed value in a step: bytes from `at` to where its part would begin if no row had ended. The parts of two
+  // steps have no byte in common wherever they lie, so this stands for the place that only the device knows.
+  std::size_t apart = 0;
 };
 
 // What the walk needs of a compiled plan.

@@ -15,7 +15,7 @@ constexpr std::size_t k_mib = std::size_t{1} << 20, k_gb = 1'000'000'000;
 void describe_cuda(Capabilities& c, std::int64_t cache_bytes, std::size_t memory_bytes) {
   c.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8, DType::bf16, DType::f16};
   c.flushes_denormals = true;
-  c.lengths = LengthsForm::restored;
+  c.lengths = LengthsForm::packed;
   c.fuses = c.groups_rows = c.views = c.one_arena = true;
   c.max_fused_ops = 200;
   c.lanes = 4;

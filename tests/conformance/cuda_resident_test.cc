@@ -34,12 +34,14 @@ const TextCell k_text_cell{.name = "blend",
                                    "s' = 0.5 * s + n\n"
                                    "h' = (1 - g) * h + g * n + 0.1 * s"};
 
-std::shared_ptr<const Plan> planned(const std::string& cell, std::int64_t hidden, Precision precision) {
+std::shared_ptr<const Plan> planned(const std::string& cell, std::int64_t hidden, Precision precision, bool ends) {
   const testing::PlansForCuda backend;
   Graph graph;
   Scope scope(graph);
   const Value x = graph.input("x", {DType::f32, {100, 16, hidden}});
-  const Value y = recurrent_model(scope, x, {.cell = cell, .hidden = hidden, .cells = {k_text_cell}}).y;
+  const Value lengths = ends ? graph.input("lengths", {DType::i32, {16}}) : Value{};
+  const RecurrentModelOptions model{.cell = cell, .hidden = hidden, .cells = {k_text_cell}};
+  const Value y = recurrent_model(scope, x, model, {}, lengths).y;
   testing::output_gradients(scope, mean(square(y)));
   PlanOptions options;
   options.precision = precision;
@@ -81,15 +83,15 @@ void check_loop(const cuda::Functions& f, const cuda::Program& program, const cu
 }
 
 void check_cell(const cuda::Functions& functions, const std::string& cell, std::int64_t hidden, Precision precision,
-                const Architecture& architecture) {
+                const Architecture& architecture, bool ends = false) {
   CAPTURE(cell);
   CAPTURE(hidden);
   CAPTURE(architecture.name);
   const bool narrow = precision == Precision::bf16;
   const cuda::LoopOptions options{cuda::LoopForm::resident, architecture.arch, architecture.multiprocessors,
                                   static_cast<std::size_t>(architecture.shared_bytes)};
-  const cuda::Program program = cuda::compile_program(planned(cell, hidden, precision), architecture.multiprocessors,
-                                                      {}, nullptr, options);
+  const cuda::Program program = cuda::compile_program(planned(cell, hidden, precision, ends),
+                                                      architecture.multiprocessors, {}, nullptr, options);
   int loops = 0;
   for (const cuda::NodeWork& work : program.main->works) {
     if (!work.body) continue;
@@ -98,7 +100,7 @@ void check_cell(const cuda::Functions& functions, const std::string& cell, std::
     REQUIRE(work.whole->blocks > 0);
     ++loops;
     check_loop(functions, program, *work.whole,
-               cell + " H" + std::to_string(hidden) + (narrow ? " bf16" : " f32") +
+               cell + " H" + std::to_string(hidden) + (ends ? " with lengths" : "") + (narrow ? " bf16" : " f32") +
                    (loops == 1 ? " forward" : " backward"),
                architecture, narrow);
   }
@@ -120,4 +122,16 @@ TEST_CASE("resident loops of H 256, 512 and 768 keep all numbers in registers, a
         for (int k = 0; k < 3; ++k)
           if (testing::is_compiled_for(turn, k)) check_cell(functions, cell, hidden, precision, k_architectures[k]);
       }
+}
+
+TEST_CASE("resident loops whose rows end keep all numbers in registers, too") {
+  cuda::Functions functions;
+  if (!testing::has_compiler(functions)) return;
+  int turn = 0;
+  for (const std::string cell : {"lstm", "lnlstm"})
+    for (const Precision precision : {Precision::f32, Precision::bf16}) {
+      ++turn;
+      for (int k = 0; k < 3; ++k)
+        if (testing::is_compiled_for(turn, k)) check_cell(functions, cell, 512, precision, k_architectures[k], true);
+    }
 }

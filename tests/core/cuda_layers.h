@@ -136,6 +136,11 @@ class Bound {
       bindings_.outputs.push_back(held_.back().get());
     }
   }
+  // Other numbers in the same buffers.
+  void set(const TensorMap& inputs) {
+    for (std::size_t k = 0; k < bindings_.inputs.size(); ++k)
+      backend_.upload(*held_[k], 0, inputs.at(plan_->graph->inputs()[k].name).bytes());
+  }
   TensorMap run() {
     executable_->run(bindings_);
     TensorMap results;

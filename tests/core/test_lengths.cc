@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/passes/forwarding_backend.h"
 #include "core/train/diagnose/rounding.h"
 #include "tests/support/gradient_outputs.h"
 #include "unroll/autodiff.h"
@@ -68,8 +69,20 @@ StepResult plain_step(const StepValues& v) {
   return {{h}, {h}};
 }
 
+// A device that restores lengths; each with a profile packs them.
+class Restores final : public ForwardingBackend {
+ public:
+  Restores() : ForwardingBackend(make_backend("cuda:sm_90")), capabilities_(ForwardingBackend::describe()) {
+    capabilities_.lengths = LengthsForm::restored;
+  }
+  const Capabilities& describe() const override { return capabilities_; }
+
+ private:
+  Capabilities capabilities_;
+};
+
 std::shared_ptr<const Plan> planned(const Graph& graph, std::vector<std::string> without = {}) {
-  return plan(graph, *make_backend("cuda:sm_90"), {.without = std::move(without), .donate = {}, .verify_each = true});
+  return plan(graph, Restores(), {.without = std::move(without), .donate = {}, .verify_each = true});
 }
 int count(const Graph& graph, const std::function<bool(const Node&)>& wanted) {
   int n = 0;

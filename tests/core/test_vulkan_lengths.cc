@@ -6,28 +6,24 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "tests/core/loop_networks.h"
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"
-#include "tests/support/gradient_outputs.h"
 #include "unroll/error.h"
-#include "unroll/model.h"
 #include "unroll/ops.h"
-#include "unroll/run.h"
 
 namespace unroll {
 namespace {
 
-struct Sizes {
-  std::int64_t T, B, I, H;
-};
+using testing::LoopNetwork;
+using testing::LoopSizes;
+
 // The last has several tiles of rows and of columns.
-constexpr Sizes k_sizes[] = {{5, 3, 6, 9}, {4, 37, 11, 19}, {3, 34, 3, 70}};
+constexpr LoopSizes k_sizes[] = {{5, 3, 6, 9}, {4, 37, 11, 19}, {3, 34, 3, 70}};
 
 std::unique_ptr<Backend> open_or_skip(BackendOptions options = {}) {
   try {
@@ -39,45 +35,9 @@ std::unique_ptr<Backend> open_or_skip(BackendOptions options = {}) {
   }
 }
 
-struct Network {
-  std::string cell;
-  Sizes sizes;
-  bool bidirectional = false, trains = false;
-};
-void build(Graph& graph, const Network& network) {
-  const Sizes& s = network.sizes;
-  Scope scope(graph);
-  const Value x = graph.input("x", {DType::f32, {s.T, s.B, s.I}});
-  const Value lengths = graph.input("lengths", {DType::i32, {s.B}});
-  const RecurrentModelOptions options{
-      .cell = network.cell, .hidden = s.H, .bidirectional = network.bidirectional};
-  const CellLayerResult result = recurrent_model(scope, x, options, {}, lengths);
-  Value loss = mean(square(result.y));
-  for (std::size_t i = 0; i < result.states.size(); ++i) {
-    graph.output("state" + std::to_string(i), result.states[i]);
-    loss = loss + mean(square(result.states[i]));
-  }
-  if (network.trains) testing::output_gradients(scope, loss);
-  graph.output("y", result.y);
-}
-
-// Lengths below 0, 0, between, T and above; x is NaN behind the end of its row, where nothing may be read.
-TensorMap numbers_for(const Graph& graph, const Sizes& s) {
-  std::mt19937 engine(5);
-  std::uniform_real_distribution<float> number(-0.5f, 0.5f);
-  TensorMap inputs;
-  for (const NamedValue& input : graph.inputs()) {
-    Tensor tensor(graph.type(input.value));
-    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, number(engine));
-    inputs.emplace(input.name, std::move(tensor));
-  }
-  for (std::int64_t b = 0; b < s.B; ++b) {
-    const std::int64_t length = (b * 5 + 2) % (s.T + 3) - 1;
-    inputs.at("lengths").set(b, static_cast<double>(length));
-    for (std::int64_t t = std::max<std::int64_t>(length, 0); t < s.T; ++t)
-      for (std::int64_t i = 0; i < s.I; ++i)
-        inputs.at("x").set((t * s.B + b) * s.I + i, std::numeric_limits<double>::quiet_NaN());
-  }
+TensorMap numbers_for(const Graph& graph, const LoopSizes& s) {
+  TensorMap inputs = testing::small_numbers_for(graph, 5);
+  testing::set_lengths(inputs, testing::mixed_lengths(s));
   return inputs;
 }
 
@@ -89,12 +49,6 @@ std::vector<std::string> loops_of(const Program& program) {
       if (const auto at = line.implementation.find(text); at != std::string::npos)
         found.push_back(line.implementation.substr(at));
   return found;
-}
-
-// As for loops without lengths (test_vulkan_loops.cc): 2 u for each term of the longest sum, in each step.
-double allowed(const Sizes& s, double largest) {
-  const double terms = static_cast<double>(std::max(s.T * s.B, s.I + s.H) + 8);
-  return 0x1p-23 * terms * static_cast<double>(s.T) * largest;
 }
 
 }  // namespace
@@ -114,7 +68,7 @@ TEST_CASE("a step whose rows end takes as many dispatches as one whose rows do n
       CAPTURE(row.cell);
       CAPTURE(trains);
       Graph graph;
-      build(graph, {.cell = row.cell, .sizes = {6, 5, 12, 24}, .trains = trains});
+      testing::build_with_lengths(graph, {{.cell = row.cell}, {6, 5, 12, 24}, trains});
       const Program program(graph, *backend);
       const std::vector<std::string> steps = loops_of(program);
       REQUIRE(steps.size() == (trains ? 2 : 1));
@@ -130,26 +84,20 @@ TEST_CASE("rows that end have the values and gradients of cpu, as steps and as o
     if (!backend) return;
     int whole = 0;
     for (const std::string cell : {"rnn", "lstm", "gru", "lnlstm", "indrnn"})
-      for (const Sizes& sizes : k_sizes) {
+      for (const LoopSizes& sizes : k_sizes) {
         const bool bidirectional = sizes.B == 3;
         CAPTURE(loops);
         CAPTURE(cell);
         CAPTURE(sizes.H);
         Graph graph;
-        build(graph, {cell, sizes, bidirectional, true});
+        testing::build_with_lengths(graph, {{.cell = cell, .bidirectional = bidirectional}, sizes});
         const TensorMap inputs = numbers_for(graph, sizes), wanted = evaluate(graph, *cpu, inputs);
         Program program(graph, *backend);
         for (const std::string& loop : loops_of(program)) whole += loop.rfind("whole loop", 0) == 0;
         const TensorMap first = program.run(inputs), again = program.run(inputs);
         for (const auto& result : wanted) {
           CAPTURE(result.first);
-          double largest = 0, error = 0;
-          for (std::int64_t i = 0; i < result.second.elements(); ++i) {
-            largest = std::max(largest, std::abs(result.second.at(i)));
-            const double got = first.at(result.first).at(i);
-            error = std::isnan(got) ? 1e30 : std::max(error, std::abs(got - result.second.at(i)));
-          }
-          CHECK(error <= allowed(sizes, largest));
+          CHECK(testing::error_of(sizes, first.at(result.first), result.second) <= 1);
           CHECK(testing::same_bits(first.at(result.first), again.at(result.first)));
         }
       }
@@ -164,7 +112,7 @@ TEST_CASE("a state that a reduction makes stays as it is in rows that have ended
   const auto cpu = make_backend("cpu");
   for (const bool reverse : {false, true}) {
     CAPTURE(reverse);
-    const Sizes sizes{6, 7, 15, 5};
+    const LoopSizes sizes{6, 7, 15, 5};
     Graph graph;
     const Value x = graph.input("x", {DType::f32, {sizes.T, sizes.B, sizes.I}});
     const Value states[] = {graph.input("s", {DType::f32, {sizes.B, sizes.H}})};
@@ -206,9 +154,9 @@ TEST_CASE("whole loops whose rows end have the bits of their steps, also cut int
     if (!in_one) return;
     for (const std::string cell : {"lstm", "gru", "lnlstm"}) {
       CAPTURE(cell);
-      const Sizes sizes{9, 11, 5, 12};
+      const LoopSizes sizes{9, 11, 5, 12};
       Graph graph;
-      build(graph, {cell, sizes, true, true});
+      testing::build_with_lengths(graph, {{.cell = cell, .bidirectional = true}, sizes});
       const TensorMap inputs = numbers_for(graph, sizes), wanted = Program(graph, *in_steps).run(inputs);
       Program program(graph, *in_one);
       const TensorMap got = program.run(inputs);

@@ -7,24 +7,19 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "tests/core/loop_networks.h"
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"
-#include "tests/support/gradient_outputs.h"
 #include "unroll/error.h"
-#include "unroll/model.h"
 #include "unroll/ops.h"
-#include "unroll/run.h"
 
 namespace unroll {
 namespace {
 
-struct Sizes {
-  std::int64_t T, B, I, H;
-};
+using Sizes = testing::LoopSizes;
 // None is a multiple of a tile, and the last has several tiles in each direction.
 constexpr Sizes k_sizes[] = {{1, 2, 3, 1}, {2, 1, 5, 7}, {5, 3, 6, 9}, {4, 37, 11, 19}, {3, 34, 3, 70}};
 
@@ -46,17 +41,7 @@ void build(Graph& graph, const std::string& cell, const Sizes& s, bool trains) {
   graph.output("y", y);
 }
 
-TensorMap numbers_for(const Graph& graph) {
-  std::mt19937 engine(3);
-  std::uniform_real_distribution<float> number(-0.5f, 0.5f);
-  TensorMap inputs;
-  for (const NamedValue& input : graph.inputs()) {
-    Tensor tensor(graph.type(input.value));
-    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, number(engine));
-    inputs.emplace(input.name, std::move(tensor));
-  }
-  return inputs;
-}
+TensorMap numbers_for(const Graph& graph) { return testing::small_numbers_for(graph, 3); }
 
 // What the report says of the loops, in order: "steps of 1 dispatch".
 std::vector<std::string> steps_of(const Program& program) {
@@ -65,12 +50,6 @@ std::vector<std::string> steps_of(const Program& program) {
     if (const auto at = line.implementation.find("steps of"); at != std::string::npos)
       found.push_back(line.implementation.substr(at));
   return found;
-}
-
-// Rounding errors of the longest sum, in each step, relative to the largest value: 2 u for each term.
-double allowed(const Sizes& s, double largest) {
-  const double terms = static_cast<double>(std::max(s.T * s.B, s.I + s.H) + 8);
-  return 0x1p-23 * terms * static_cast<double>(s.T) * largest;
 }
 
 }  // namespace
@@ -114,16 +93,8 @@ TEST_CASE("cells and their gradients have the values of cpu at odd sizes, and th
       const TensorMap first = program.run(inputs), again = program.run(inputs);
       for (const auto& result : wanted) {
         CAPTURE(result.first);
-        double largest = 0, error = 0;
-        int changed = 0;
-        for (std::int64_t i = 0; i < result.second.elements(); ++i) {
-          largest = std::max(largest, std::abs(result.second.at(i)));
-          const double got = first.at(result.first).at(i);
-          error = std::isnan(got) ? 1e30 : std::max(error, std::abs(got - result.second.at(i)));
-          changed += got != again.at(result.first).at(i);
-        }
-        CHECK(error <= allowed(sizes, largest));
-        CHECK(changed == 0);
+        CHECK(testing::error_of(sizes, first.at(result.first), result.second) <= 1);
+        CHECK(testing::same_bits(first.at(result.first), again.at(result.first)));
       }
     }
 }

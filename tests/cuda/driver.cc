@@ -653,6 +653,8 @@ CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction f, const CUlaunc
   return ready();
 }
 
+// Words of memory that kernels have read or written.
+extern "C" std::uint64_t unroll_shim_accesses() { return driver().memory.checked(); }
 CUresult unroll_shim_work(CUstream stream, std::function<CUresult()> work, const void* memory, std::size_t bytes) {
   const std::lock_guard lock(driver().mutex);
   if (!driver().memory.contains(memory, bytes))

@@ -30,6 +30,10 @@ class LoopCompiler final : public NodeCompiler {
       weights_.push_back(operand(graph().inputs()[static_cast<std::size_t>(p.weight)].value));
   }
 
+  // Of the loop `scan`, whose rows end at their lengths.
+  void pack(const Plan& outer, std::int32_t scan, PlanProgram& made) {
+    left_ = set_packed(outer, scan, made.states, hazards_, [&](std::int32_t id) { return !is_done(id); });
+  }
   void compile_step(PlanProgram& made) {
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(graph().nodes().size()); ++id) {
       const common::Task& task = hazards_.tasks[static_cast<std::size_t>(id)];
@@ -40,7 +44,13 @@ class LoopCompiler final : public NodeCompiler {
       if (number >= 0) product(work, number);
       else if (add_concats(work)) elementwise(work);
       else compile(work);
+      add_second_places(work);
       if (!work.launches.empty()) made.works.push_back(std::move(work));
+    }
+    for (const int output : left_) {
+      NodeWork work;
+      compile_move(work, output);
+      made.works.push_back(std::move(work));
     }
   }
 
@@ -96,7 +106,9 @@ class LoopCompiler final : public NodeCompiler {
       const ValueId whole{each.concat, 0};
       const auto axis = static_cast<std::size_t>(device::axis_of(graph().node(each.concat)));
       for (const device::JoinedConcat::Part& part : each.parts) {
-        e.results.push_back({all.results[static_cast<std::size_t>(part.output)].from, strides(whole, e.shape)});
+        std::size_t from = all.results[static_cast<std::size_t>(part.output)].from;
+        if (from >= all.inputs.size()) from += e.inputs.size() - all.inputs.size();  // those that it stores only
+        e.results.push_back({static_cast<std::uint16_t>(from), strides(whole, e.shape)});
         operands.push_back(operand(whole));
         device::skip(operands.back(), part.first * common::strides_of(plan_, whole)[axis], type(whole).dtype);
       }
@@ -107,8 +119,10 @@ class LoopCompiler final : public NodeCompiler {
   void expression(Expression e, Operands operands) override {
     if (!UnitPrinter::fits(e, resident_.map)) return NodeCompiler::expression(std::move(e), std::move(operands));
     const UnitPrinter printer(e, operands);
-    const int kernel = out_.kernels.add(print_unit_kernel(printer, resident_.map), owned());
+    const std::int64_t rows = live_items(e.shape, printer.rows());
     std::vector<UnitAccess> accesses = printer.accesses();
+    const std::string text = live_text(print_unit_kernel(printer, resident_.map, rows), operands, 0, rows > 0);
+    const int kernel = out_.kernels.add(text, owned());
     launch(kernel, std::move(operands), std::move(accesses));
   }
   // The blocks of a group compute its rows, so that those of other groups need not wait for them.
@@ -120,7 +134,7 @@ class LoopCompiler final : public NodeCompiler {
     const UnitMap& map = resident_.map;
     const std::int64_t rows = e.shape.elements() / e.shape[e.shape.rank() - 1], own = map.own_rows(rows);
     const std::int64_t at_once = std::max<std::int64_t>(e.sum_rows, 1);  // rows of a block
-    const bool has_scratch = made.operands.size() != operands.size();
+    const bool has_scratch = made.operands.size() - reads_live_rows(made.operands) != operands.size();
     if (has_scratch || own % at_once != 0 || own / at_once > 2 * map.blocks) return;
     if (map.groups > 1 && (e.shape.rank() < 2 || e.shape[0] != map.rows)) return;
     // How many rows is a size of the kernel, but not how they are shared.
@@ -160,7 +174,9 @@ class LoopCompiler final : public NodeCompiler {
       ++access.operand;
       accesses.push_back(access);
     }
-    const int kernel = out_.kernels.add(print_resident_product(resident_, number, printer), owned());
+    const std::int64_t rows = live_items(graph().type({p.node, 0}).shape, p.m);
+    const std::string text = live_text(print_resident_product(resident_, number, printer, rows), operands, 0, rows > 0);
+    const int kernel = out_.kernels.add(text, owned());
     parts_[kernel] = print_resident_weight(resident_, number);
     launch(kernel, std::move(operands), std::move(accesses));
     if (p.vectors) work_->launches.back().alignment = 16;
@@ -213,6 +229,7 @@ class LoopCompiler final : public NodeCompiler {
   const std::vector<device::JoinedConcat>& concats_;
   std::map<int, ResidentPart> parts_;  // by kernel
   device::Operands weights_;
+  std::vector<int> left_;  // outputs that no node stores
 };
 
 // Products with what follows them in the same step, where all gates that something else needs are at hand.
@@ -246,7 +263,9 @@ ResidentLoop compile_resident(Program& out, const Plan& outer, std::int32_t scan
     Program attempt = out;
     attempt.kernels = {};
     LoopCompiler compiler(attempt, *body, hazards, plan, concats, options);
-    made.body = places_of(attempt, body, outputs, compiler);
+    const bool is_packed = scan_layout(outer.graph->node(scan)).packed;
+    made.body = places_of(attempt, body, is_packed ? device::LoopOutputs{} : outputs, compiler);
+    if (is_packed) compiler.pack(outer, scan, *made.body);
     compiler.compile_step(*made.body);
     WholeLoop loop{.threads = k_resident_threads,
                    .blocks = static_cast<unsigned>(plan.map.n_blocks()),

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t k_static_bytes = 48 << 10;  // of a kernel, with the words of a command
 constexpr std::size_t k_copy_words = 3;         // from, to, bytes
-constexpr std::string_view k_head = "extern \"C\" __global__ void KERNEL(", k_last = "KERNEL_sizes n)";
+constexpr std::string_view k_head = k_kernel_head, k_last = k_kernel_last;
 
 constexpr std::string_view k_begin = R"(struct KERNEL_sizes { long long commands, clustered; };
 __device__ void KERNEL_copy(unsigned block, unsigned blocks, const char* from, char* to, long long bytes) {
@@ -24,7 +24,7 @@ __device__ void KERNEL_copy(unsigned block, unsigned blocks, const char* from, c
 }
 )";
 // The table has the addresses of WEIGHTS weights before the commands. The words of the next command are on their way
-// while this one runs.
+// while this one runs. Steps without rows are the first or the last ones: nobody waits for what they leave out.
 constexpr std::string_view k_commands = R"(
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 KERNEL(const long long* table, unsigned* arrived, KERNEL_sizes n) {
@@ -36,15 +36,15 @@ VARIABLES  const long long* const commands = table + WEIGHTS;
     if (thread < WORDS) command[thread] = next;
     __syncthreads();
     if (thread < WORDS && c + 1 < n.commands) next = commands[(c + 1) * WORDS + thread];
-    const unsigned blocks = unsigned(command[1]);
-    const long long* const a = command + 3;
+    const unsigned blocks = command[3] != 0 && *(const int*)command[3] == 0 ? 0u : unsigned(command[1]);
+    const long long* const a = command + 4;
     for (unsigned block = blockIdx.x; block < blocks; block += gridDim.x) {
       switch (int(command[0])) {
 )";
 constexpr std::string_view k_end = R"(      }
       __syncthreads();
     }
-    const int wait = int(command[2]);
+    const int wait = blocks == 0u ? 0 : int(command[2]);
     if (wait == 2) unroll_wait(arrived, 0u, gridDim.x);
 CLUSTER    else if (wait == 1)
       unroll_wait(arrived + (blockIdx.x / GROUPu + 1u) * LINEu, blockIdx.x / GROUPu * GROUPu, GROUPu);

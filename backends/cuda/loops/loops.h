@@ -57,8 +57,9 @@ struct WholeLoop {
   bool can_cluster() const { return group_blocks > 1 && group_blocks <= k_most_cluster; }
 };
 inline constexpr unsigned k_loop_threads = 128, k_resident_threads = 256;
-// Words: the number of the part, how many blocks, and which blocks wait for each other afterwards (Wait).
-inline constexpr std::size_t k_loop_head = 3;
+// Words: the number of the part, how many blocks, which blocks wait for each other afterwards (Wait), and in packed
+// loops where the number of rows of the step is; 0: the command has rows anyway.
+inline constexpr std::size_t k_loop_head = 4;
 // Before the addresses and commands of a table: counters of arrivals, of the grid and of each group of blocks, in lines
 // of 128 bytes.
 inline constexpr std::size_t k_counter_words = 16;

@@ -55,12 +55,14 @@ std::string element(const UnitPrinter& printer, const std::string& e, const std:
 
 }  // namespace
 
-std::string print_resident_product(const ResidentPlan& plan, int number, const UnitPrinter& printer) {
+std::string print_resident_product(const ResidentPlan& plan, int number, const UnitPrinter& printer,
+                                   std::int64_t live_rows) {
   const ResidentProduct& p = plan.products[static_cast<std::size_t>(number)];
   const bool early = p.tile_rows * p.own <= static_cast<std::int64_t>(k_resident_threads);
   std::string all = "struct KERNEL_sizes { long long none; };\nextern \"C\" __global__ void KERNEL(const ";
   all += (is_half(p.a_dtype) ? "uint16_t" : "float") + std::string("* a, ") + printer.parameters() +
-         "KERNEL_sizes n) {\n  typedef " + weight_name(number) + " P;\n" + print_owned(plan.map, p.m, p.units);
+         "KERNEL_sizes n) {\n  typedef " + weight_name(number) + " P;\n" +
+         print_owned(plan.map, p.m, p.units, live_rows);
   all += "  if (first_unit >= P::UNITS) return;\n  const int thread = int(threadIdx.x);\n";
   all += "  float* const all_sums = (float*)(unroll_shared_memory() + " +
          decimal(static_cast<std::int64_t>(plan.sums_at)) + ");\n";

@@ -67,7 +67,8 @@ ResidentPlan plan_resident(const Plan& outer, std::int32_t scan, const common::H
 
 // The kernel of a product and what follows it, by units; operand 0 is the product's. `printer` reads the sums s0, s1
 // and so on of its gates. Both texts hold UNROLL_LOOP for the name of the loop's kernel.
-std::string print_resident_product(const ResidentPlan& plan, int number, const UnitPrinter& printer);
+std::string print_resident_product(const ResidentPlan& plan, int number, const UnitPrinter& printer,
+                                   std::int64_t live_rows = 0);
 // How blocks get the weight, whose address is word `number` of the table.
 ResidentPart print_resident_weight(const ResidentPlan& plan, int number);
 }  // namespace unroll::cuda

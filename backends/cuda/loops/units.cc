@@ -186,19 +186,20 @@ std::vector<UnitAccess> row_accesses(const Expression& e, const device::Operands
   return all;
 }
 
-std::string print_owned(const UnitMap& map, std::int64_t rows, std::int64_t units) {
+std::string print_owned(const UnitMap& map, std::int64_t rows, std::int64_t units, std::int64_t live_rows) {
   const std::string own = decimal(map.own_units(units)), group = decimal(map.own_rows(rows));
   std::string at =
       "  const int first_unit = int(blockIdx.x % " + decimal(map.blocks) + "u) * " + own + ", rows_begin = ";
   at += map.groups == 1 ? "0" : "int(blockIdx.x / " + decimal(map.blocks) + "u) * " + group;
-  const std::string end = "rows_begin + " + group, all = decimal(rows);
+  const std::string end = "rows_begin + " + group;
+  const std::string all = live_rows > 0 ? "live[0] * " + decimal(live_rows) : decimal(rows);
   return at + ", rows_end = " + end + " < " + all + " ? " + end + " : " + all + ";\n";
 }
 
-std::string print_unit_kernel(const UnitPrinter& printer, const UnitMap& map) {
+std::string print_unit_kernel(const UnitPrinter& printer, const UnitMap& map, std::int64_t live_rows) {
   const std::string own = decimal(map.own_units(printer.units())), index = printer.index();
   return "struct KERNEL_sizes { long long none; };\nextern \"C\" __global__ void KERNEL(" + printer.parameters() +
-         "KERNEL_sizes n) {\n" + print_owned(map, printer.rows(), printer.units()) +
+         "KERNEL_sizes n) {\n" + print_owned(map, printer.rows(), printer.units(), live_rows) +
          "  for (int e = int(threadIdx.x); e < (rows_end - rows_begin) * " + own + "; e += int(blockDim.x)) {\n" +
          "    const " + index + " unit = first_unit + e % " + own + ", row = rows_begin + e / " + own + ";\n" +
          "    if (unit >= " + decimal(printer.units()) + ") continue;\n" + printer.places("    ") +

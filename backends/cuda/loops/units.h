@@ -61,9 +61,10 @@ class UnitPrinter {
 
 // What a row kernel touches of its operands: inputs, then results.
 std::vector<UnitAccess> row_accesses(const common::Expression& rows, const device::Operands& operands);
-// A kernel that computes an expression by units. Operands as the expression has them.
-std::string print_unit_kernel(const UnitPrinter& printer, const UnitMap& map);
+// A kernel that computes an expression by units. Operands as the expression has them. `live_rows`: rows of one row of
+// the batch, if a step runs on its first rows (for_live_rows); 0: on all.
+std::string print_unit_kernel(const UnitPrinter& printer, const UnitMap& map, std::int64_t live_rows = 0);
 // "  const int first_unit = ..., rows_begin = ..., rows_end = ...;": what a block owns of [rows, units].
-std::string print_owned(const UnitMap& map, std::int64_t rows, std::int64_t units);
+std::string print_owned(const UnitMap& map, std::int64_t rows, std::int64_t units, std::int64_t live_rows = 0);
 
 }  // namespace unroll::cuda

@@ -46,8 +46,7 @@ std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::s
   const bool is_packed = outer && scan_layout(outer->graph->node(scan)).packed;
   std::vector<int> moved;  // outputs
   if (is_packed) {
-    compiler.set_packed(*outer, scan);
-    compiler.store_packed_outputs(made->states, *hazards, moved);
+    compiler.set_packed(*outer, scan, made->states, *hazards, moved);
   } else {
     device::set_state_places(made->states, *plan, loop);
     compiler.store_ahead(made->states);

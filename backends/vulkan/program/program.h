@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/common/hazards.h"
+#include "backends/device/packed.h"
 #include "backends/device/walk.h"
 #include "backends/vulkan/device/context.h"
 #include "backends/vulkan/kernels/products.h"
@@ -104,9 +105,9 @@ class NodeCompiler : public device::Lowering {
   // A scan as dispatches of one kernel that runs its steps; false: its steps are dispatches (loops.h).
   bool whole_loop(NodeWork& work, const common::Hazards& body);
   // program_packed.cc. The body of a packed loop: its dispatches run on the rows of the step.
-  void set_packed(const Plan& outer, std::int32_t scan);
   // Outputs of such a body that are other values too are stored where these are computed or read, or, `left`, moved.
-  void store_packed_outputs(device::StatePlaces& states, const common::Hazards& hazards, std::vector<int>& left);
+  void set_packed(const Plan& outer, std::int32_t scan, device::StatePlaces& states, const common::Hazards& hazards,
+                  std::vector<int>& left);
   void move_output(NodeWork& work, int output);
   // Whether a product that is a state may run with the next step: the rows that it has in the end are those of the last
   // step, or nobody reads them.
@@ -117,7 +118,6 @@ class NodeCompiler : public device::Lowering {
   void set_concats(std::vector<JoinedConcat> concats) { concats_ = std::move(concats); }
   // Lets nodes that compute a state store it for the next step too, where the loop stacks it (StatePlaces::shifted).
   void store_ahead(device::StatePlaces& states);
-  std::vector<int> stored_ahead(std::int32_t node) const;  // outputs of the body
 
  private:
   std::size_t most_operands() const;  // of a dispatch, beside the parameters
@@ -127,23 +127,14 @@ class NodeCompiler : public device::Lowering {
   Setting setting() const;
   // In a packed loop: marks the operands that begin at the rows of the step, or end with them.
   void mark_live(std::string& key, Operands& operands, Params& params, std::uint32_t row_items);
-  bool goes_by_rows(std::int32_t node, const Shape& shape) const;
   std::uint32_t row_items(std::int32_t node, const Shape& shape, std::int64_t items) const;
 
   // An elementwise or fused node with its operands: inputs that are no gate, then the results that are kept.
   // And copies of gates and of parts of concatenations. `gates` becomes that of the expression's inputs.
   common::Expression pointwise(std::int32_t node, const Joined& joined, Operands& operands, std::vector<int>& gates);
   common::Expression with_inputs(std::int32_t node, const std::vector<int>& gates, Operands& operands);
-  Operand output_operand(int output) const;  // of the body
-  std::int32_t reader_of(ValueId value, const common::Hazards& hazards) const;
   void start_rows(int state, std::vector<std::size_t> registers, common::Expression& expression, Operands& operands,
                   std::vector<int>& gates);
-  std::vector<std::pair<std::uint16_t, int>> pass_through(std::int32_t node, common::Expression& expression,
-                                                          Operands& operands, std::vector<int>& gates);
-  void store_passed(const std::vector<std::pair<std::uint16_t, int>>& passed, common::Expression& expression,
-                    Operands& operands) const;
-  // Appends what a node stores ahead to the results of its expression.
-  void add_ahead(std::int32_t node, common::Expression& expression, Operands& operands);
   void expression(common::Expression expression, Operands operands) override;
   void expression(NodeWork& work, common::Expression expression, Operands operands);
   // For more operands than a shader binds.
@@ -188,22 +179,7 @@ class NodeCompiler : public device::Lowering {
   Program& out_;
   NodeWork* work_ = nullptr;  // that is being compiled
   std::vector<JoinedConcat> concats_;
-  std::vector<std::pair<ValueId, int>> ahead_;  // values, and the outputs that get them too
-  struct Through {
-    std::int32_t node;
-    ValueId input;
-    int output;
-  };
-  std::vector<Through> through_;  // inputs of the body that nodes store as outputs
-  struct Packed {
-    int n_states = 0, n_inputs = 0;
-    std::int64_t batch = 0;
-    bool reverse = false;
-    std::vector<bool> kept = {};        // [state] the loop keeps it
-    std::vector<bool> inputs = {}, outputs = {};  // that lie packed
-    std::vector<bool> has_rows = {};              // [node]
-  };
-  std::optional<Packed> packed_;
+  std::optional<device::PackedBody> packed_;
   std::optional<LiveRows> live_;  // of the dispatch that is being added
 };
 

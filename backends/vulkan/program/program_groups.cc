@@ -100,16 +100,6 @@ void NodeCompiler::expression_in_parts(NodeWork& work, const Expression& e, cons
 
 namespace {
 
-std::size_t append_input(Expression& e, const Expression::Input& input) {
-  const std::size_t at = e.inputs.size();
-  const auto rename = [&](std::uint16_t& r) { r = static_cast<std::uint16_t>(r + (r >= at)); };
-  for (common::Instruction& i : e.instructions)
-    for (std::uint16_t* r : {&i.a, &i.b, &i.c}) rename(*r);
-  for (auto& result : e.results) rename(result.from);
-  e.inputs.push_back(input);
-  return at;
-}
-
 // Where it reads register `from`, it reads that of the select c ? from : b instead.
 void insert_select(Expression& e, std::size_t from, std::size_t c, std::size_t b) {
   const std::size_t first = e.inputs.size() + e.constants.size(), at = std::max(from + 1, first);
@@ -171,72 +161,16 @@ void NodeCompiler::store_ahead(device::StatePlaces& states) {
   }
 }
 
-std::vector<int> NodeCompiler::stored_ahead(std::int32_t node) const {
-  std::vector<int> outputs;
-  for (const auto& [value, output] : ahead_)
-    if (value.node == node) outputs.push_back(output);
-  for (const Through& each : through_)
-    if (each.node == node) outputs.push_back(each.output);
-  return outputs;
-}
-
-void NodeCompiler::add_ahead(std::int32_t node, Expression& e, Operands& operands) {
-  for (const auto& [value, output] : ahead_) {
-    if (value.node != node) continue;
-    std::size_t k = 0;  // among the results that are kept
-    for (std::int32_t before = 0; before < value.output; ++before) k += is_stored({node, before});
-    e.results.push_back({e.results[k].from, strides(value, e.shape)});
-    operands.push_back(output_operand(output));
-  }
-}
-
-Operand NodeCompiler::output_operand(int output) const {
-  const Type& type = this->type(graph().outputs()[static_cast<std::size_t>(output)].value);
-  Operand to{{Storage::Place::output, output, 0, {}}, type.bytes()};
-  to.element = dtype_bytes(type.dtype);
-  return to;
-}
-
-// The registers of inputs of the body that the node stores, and the outputs; what it does not read becomes an input.
-std::vector<std::pair<std::uint16_t, int>> NodeCompiler::pass_through(std::int32_t id, Expression& e,
-                                                                      Operands& operands, std::vector<int>& gates) {
-  std::vector<std::pair<std::uint16_t, int>> passed;
-  const Node& node = graph().node(id);
-  for (const Through& each : through_) {
-    if (each.node != id) continue;
-    std::size_t at = 0;
-    while (at < node.inputs.size() && (node.inputs[at] != each.input || (at < gates.size() && gates[at] >= 0))) ++at;
-    if (at == node.inputs.size()) {
-      const bool is_rows = node.op == Op::row_group;
-      at = append_input(e, {type(each.input).dtype, strides(each.input, e.shape),
-                            is_rows ? type(each.input).shape[e.shape.rank() - 1] : 0});
-      operands.push_back(operand(each.input));
-      if (!gates.empty()) gates.push_back(-1);
-    }
-    passed.emplace_back(static_cast<std::uint16_t>(at), each.output);
-  }
-  return passed;
-}
-
 // Rows that did not run in the step before begin with the state as it lies in memory.
 void NodeCompiler::start_rows(int state, std::vector<std::size_t> registers, Expression& e, Operands& operands,
                               std::vector<int>& gates) {
   const ValueId input = graph().inputs()[static_cast<std::size_t>(state)].value;
   for (std::size_t& r : registers) r += r >= e.inputs.size() ? 2 : 0;
-  const std::size_t start = append_input(e, {type(input).dtype, strides(input, e.shape)});
-  const std::size_t ran = append_input(e, {DType::b8, common::dense_strides(e.shape)});
+  const std::size_t start = device::append_input(e, {type(input).dtype, strides(input, e.shape)});
+  const std::size_t ran = device::append_input(e, {DType::b8, common::dense_strides(e.shape)});
   operands.push_back(operand(input));
   gates.insert(gates.end(), {-1, Epilogue::k_ran_before});
   for (const std::size_t r : registers) insert_select(e, r, ran, start);
-}
-
-void NodeCompiler::store_passed(const std::vector<std::pair<std::uint16_t, int>>& passed, Expression& e,
-                                Operands& operands) const {
-  for (const auto& [from, output] : passed) {
-    const ValueId value = graph().outputs()[static_cast<std::size_t>(output)].value;
-    e.results.push_back({from, common::dense_strides(type(value).shape)});
-    operands.push_back(output_operand(output));
-  }
 }
 
 Expression NodeCompiler::with_inputs(std::int32_t id, const std::vector<int>& gates, Operands& operands) {
@@ -275,7 +209,7 @@ Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operan
     gates.insert(gates.end(), maker_gates.begin(), maker_gates.end());
   }
   if (packed_ && joined.state >= 0) start_rows(joined.state, std::move(states), e, operands, gates);
-  const std::vector<std::pair<std::uint16_t, int>> passed = pass_through(id, e, operands, gates);
+  const std::vector<Passed> passed = pass_through(id, e, operands, gates);
   std::vector<Expression::Result> kept;
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
     const ValueId result{id, static_cast<std::int32_t>(k)};
@@ -368,15 +302,7 @@ void NodeCompiler::compile(NodeWork& work, const JoinedWork& joined) {
 
 void NodeCompiler::row_group(NodeWork& work, const Node& node) {
   Operands operands;
-  std::vector<int> gates;
   Expression e = row_expression(work.node, operands);
-  // The operands of results come last.
-  const Operands results(operands.begin() + static_cast<std::ptrdiff_t>(node.inputs.size()), operands.end());
-  operands.resize(node.inputs.size());
-  const auto passed = pass_through(work.node, e, operands, gates);
-  operands.insert(operands.end(), results.begin(), results.end());
-  add_ahead(work.node, e, operands);
-  store_passed(passed, e, operands);
   const Buffers buffers = shared_buffers(operands);
   const RowSchedule schedule(e);
   const RowLayout layout = row_layout(schedule, context_.device.limits());
