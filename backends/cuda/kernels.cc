@@ -62,6 +62,8 @@ __device__ inline long long unroll_offset(long long number, const long long* axe
 
 // Sizes: 0 m, 1 columns, 2 k, 3 4 strides of a, 5 6 of b, 7 of rows of c, 8 terms of a part, 9 from part to part of c,
 // 10 whether rows limit k, 11 rank, then sizes and strides of a, b and c. DEPTH terms of a tile at a time are shared.
+// BLOCK terms are added up, then their sum to those before: the rounding error of one chain of all terms may exceed
+// what docs/numerics.md allows.
 constexpr std::string_view k_product = R"(
 extern "C" __global__ void KERNEL(const IN* a, const IN* b, ROWS_PARAMETEROUT* c, KERNEL_sizes n) {
   __shared__ SUM as[DEPTH][HEIGHT + 1], bs[DEPTH][WIDTH + 1];
@@ -86,30 +88,37 @@ extern "C" __global__ void KERNEL(const IN* a, const IN* b, ROWS_PARAMETEROUT* c
   c += rest * n.sizes[9];
 ROWS_LIMIT
   const int x = thread % (WIDTH / OWN), y = thread / (WIDTH / OWN);
-  SUM sums[OWN][OWN];
+  SUM sums[OWN][OWN], added[OWN][OWN];
   for (int i = 0; i < OWN; ++i)
     for (int j = 0; j < OWN; ++j) sums[i][j] = SUM(0);
-  for (long long first = begin; first < end; first += DEPTH) {
-    for (int e = thread; e < DEPTH * HEIGHT; e += THREADS) {
-      const int depth = a_column <= a_row ? e % DEPTH : e / HEIGHT, row = a_column <= a_row ? e / DEPTH : e % HEIGHT;
-      const bool there = tile_row + row < m_end && first + depth < end;
-      as[depth][row] = there ? LOAD(a[(tile_row + row) * a_row + (first + depth) * a_column]) : SUM(0);
-    }
-    for (int e = thread; e < DEPTH * WIDTH; e += THREADS) {
-      const int depth = b_row < b_column ? e % DEPTH : e / WIDTH, column = b_row < b_column ? e / DEPTH : e % WIDTH;
-      const bool there = tile_column + column < columns && first + depth < end;
-      bs[depth][column] = there ? LOAD(b[(first + depth) * b_row + (tile_column + column) * b_column]) : SUM(0);
-    }
-    __syncthreads();
-    for (int depth = 0; depth < DEPTH; ++depth) {
-      SUM own[OWN];
-      for (int j = 0; j < OWN; ++j) own[j] = bs[depth][x + j * (WIDTH / OWN)];
-      for (int i = 0; i < OWN; ++i) {
-        const SUM left = as[depth][y + i * (HEIGHT / OWN)];
-        for (int j = 0; j < OWN; ++j) sums[i][j] = unroll_fma(left, own[j], sums[i][j]);
+  for (long long block = begin; block < end; block += BLOCK) {
+    const long long block_end = block + BLOCK < end ? block + BLOCK : end;
+    for (int i = 0; i < OWN; ++i)
+      for (int j = 0; j < OWN; ++j) added[i][j] = SUM(0);
+    for (long long first = block; first < block_end; first += DEPTH) {
+      for (int e = thread; e < DEPTH * HEIGHT; e += THREADS) {
+        const int depth = a_column <= a_row ? e % DEPTH : e / HEIGHT, row = a_column <= a_row ? e / DEPTH : e % HEIGHT;
+        const bool there = tile_row + row < m_end && first + depth < block_end;
+        as[depth][row] = there ? LOAD(a[(tile_row + row) * a_row + (first + depth) * a_column]) : SUM(0);
       }
+      for (int e = thread; e < DEPTH * WIDTH; e += THREADS) {
+        const int depth = b_row < b_column ? e % DEPTH : e / WIDTH, column = b_row < b_column ? e / DEPTH : e % WIDTH;
+        const bool there = tile_column + column < columns && first + depth < block_end;
+        bs[depth][column] = there ? LOAD(b[(first + depth) * b_row + (tile_column + column) * b_column]) : SUM(0);
+      }
+      __syncthreads();
+      for (int depth = 0; depth < DEPTH; ++depth) {
+        SUM own[OWN];
+        for (int j = 0; j < OWN; ++j) own[j] = bs[depth][x + j * (WIDTH / OWN)];
+        for (int i = 0; i < OWN; ++i) {
+          const SUM left = as[depth][y + i * (HEIGHT / OWN)];
+          for (int j = 0; j < OWN; ++j) added[i][j] = unroll_fma(left, own[j], added[i][j]);
+        }
+      }
+      __syncthreads();
     }
-    __syncthreads();
+    for (int i = 0; i < OWN; ++i)
+      for (int j = 0; j < OWN; ++j) sums[i][j] += added[i][j];
   }
   for (int i = 0; i < OWN; ++i)
     for (int j = 0; j < OWN; ++j) {
@@ -122,6 +131,8 @@ constexpr std::string_view k_rows_limit = R"(  const long long counted = ROWS < 
   if (n.sizes[10] != 0) end = counted < end ? counted : end;
   else m_end = counted < m ? counted : m;
   if (tile_row >= m_end) return;)";
+
+constexpr int k_block_terms = 1024;
 
 struct Tile {
   int height, width, own, depth;
@@ -310,6 +321,7 @@ Printed print_product(const ProductForm& form, const ProductSizes& sizes) {
                                               {"WIDTH", n(tile.width)},
                                               {"DEPTH", n(tile.depth)},
                                               {"OWN", n(tile.own)},
+                                              {"BLOCK", n(k_block_terms)},
                                               {"THREADS", n(tile.threads())}});
   const std::int64_t parts = std::max<std::int64_t>(1, (s.k + sizes.part - 1) / std::max<std::int64_t>(sizes.part, 1));
   const auto threads = static_cast<unsigned>(tile.threads());

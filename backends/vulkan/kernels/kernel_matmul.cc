@@ -46,6 +46,7 @@ class MatmulWriter {
   void choose_member(Term tile);
   void each_member(const std::function<void(int member)>& code);
   void multiply();
+  void add_term(const std::vector<Local>& sums, const SharedQuads& a, const SharedQuads& b, Term at);
   void locate_a(Term quad, Load& load);
   void locate_b(Term quad, Load& load);
   Term own_row(std::uint32_t i) const;     // within the tile
@@ -146,33 +147,50 @@ void MatmulWriter::multiply() {
   const auto b_loads = loads(t_.columns, p_.b_by_k, [&](Term quad, Load& load) { locate_b(quad, load); });
   const Term a_step = param(5), depth = c_.u(t_.depth);
   for (std::size_t i = 0; p_.sums && i < a_loads.size() * k_quad; ++i) row_sums_.push_back(c_.local(c_.f(0)));
-  c_.loop(k_begin_, k_end_, depth, [&](Term k) {
-    load(0, a, a_loads, k, k_end_, a_step);
-    each_member([&](int member) { load(1 + member, b, b_loads, k, k_end_, b_row_); });
-    c_.barrier();
-    c_.loop(c_.u(0), depth, c_.u(t_.unrolled), [&](Term from) {
-      for (std::uint32_t i = 0; i < t_.unrolled; ++i) {
-        const Term at = from + c_.u(i), a_row = at * c_.u(a_quads + 1), b_row = at * c_.u(b_quads + 1);
-        std::vector<Quad> x, y;
-        for (std::uint32_t q = 0; q < t_.own_rows / k_quad; ++q)
-          x.push_back(a.get(a_row + down_ + c_.u(q * (t_.rows / t_.own_rows))));
-        for (std::uint32_t q = 0; q < t_.own_columns / k_quad; ++q)
-          y.push_back(b.get(b_row + across_ + c_.u(q * (t_.columns / t_.own_columns))));
-        std::vector<Term> columns;
-        for (std::uint32_t j = 0; j < t_.own_columns; ++j)
-          columns.push_back(y[j / k_quad].at(static_cast<int>(j % k_quad)));
-        for (std::uint32_t r = 0; r < t_.own_rows; ++r) {
-          const Term row = x[r / k_quad].at(static_cast<int>(r % k_quad));
-          for (std::uint32_t j = 0; j < t_.own_columns; ++j) {
-            const Local& sum = sums_[r * t_.own_columns + j];
-            sum.set(sum.get() + row * columns[j]);
-          }
-        }
-      }
+  const auto add_terms = [&](Term begin, Term end, const std::vector<Local>& sums) {
+    c_.loop(begin, end, depth, [&](Term k) {
+      load(0, a, a_loads, k, end, a_step);
+      each_member([&](int member) { load(1 + member, b, b_loads, k, end, b_row_); });
+      c_.barrier();
+      c_.loop(c_.u(0), depth, c_.u(t_.unrolled), [&](Term from) {
+        for (std::uint32_t i = 0; i < t_.unrolled; ++i) add_term(sums, a, b, from + c_.u(i));
+      });
+      c_.barrier();
     });
-    c_.barrier();
-  });
+  };
+  if (t_.in_blocks) {
+    std::vector<Local> block;
+    for (std::size_t i = 0; i < sums_.size(); ++i) block.push_back(c_.local(c_.f(0)));
+    c_.loop(k_begin_, k_end_, c_.u(k_block_terms), [&](Term begin) {
+      for (const Local& sum : block) sum.set(c_.f(0));
+      const Term end = begin + c_.u(k_block_terms);
+      add_terms(begin, c_.select(end < k_end_, end, k_end_), block);
+      for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].set(sums_[i].get() + block[i].get());
+    });
+  } else {
+    add_terms(k_begin_, k_end_, sums_);
+  }
   if (p_.sums) store_row_sums(a_loads);
+}
+
+// The term at place `at` of the shared parts of a and b, for all elements of this invocation.
+void MatmulWriter::add_term(const std::vector<Local>& sums, const SharedQuads& a, const SharedQuads& b, Term at) {
+  const Term a_row = at * c_.u(t_.rows / k_quad + 1), b_row = at * c_.u(t_.columns / k_quad + 1);
+  std::vector<Quad> x, y;
+  for (std::uint32_t q = 0; q < t_.own_rows / k_quad; ++q)
+    x.push_back(a.get(a_row + down_ + c_.u(q * (t_.rows / t_.own_rows))));
+  for (std::uint32_t q = 0; q < t_.own_columns / k_quad; ++q)
+    y.push_back(b.get(b_row + across_ + c_.u(q * (t_.columns / t_.own_columns))));
+  std::vector<Term> columns;
+  for (std::uint32_t j = 0; j < t_.own_columns; ++j)
+    columns.push_back(y[j / k_quad].at(static_cast<int>(j % k_quad)));
+  for (std::uint32_t r = 0; r < t_.own_rows; ++r) {
+    const Term row = x[r / k_quad].at(static_cast<int>(r % k_quad));
+    for (std::uint32_t j = 0; j < t_.own_columns; ++j) {
+      const Local& sum = sums[r * t_.own_columns + j];
+      sum.set(sum.get() + row * columns[j]);
+    }
+  }
 }
 
 // The elements of a row that lie `depth` apart were added up by one invocation. Its sums follow in that order.
@@ -342,7 +360,8 @@ std::string product_key(const Product& p) {
                     std::to_string(p.members);
   const Tile& t = p.tile;
   for (const std::uint32_t n : {t.rows, t.columns, t.own_rows, t.own_columns, t.depth, t.unrolled,
-                                static_cast<std::uint32_t>(p.gates), static_cast<std::uint32_t>(p.operands),
+                                std::uint32_t{t.in_blocks}, static_cast<std::uint32_t>(p.gates),
+                                static_cast<std::uint32_t>(p.operands),
                                 static_cast<std::uint32_t>(p.result)})
     key += "," + std::to_string(n);
   if (!p.epilogue) return key;

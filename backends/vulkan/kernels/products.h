@@ -12,10 +12,15 @@
 
 namespace unroll::vulkan {
 
+// Terms that are added up one after the other: the rounding errors of such a sum grow with them, and docs/numerics.md
+// allows for the logarithm of all terms of a product. Of 2,048 equal terms the error is as large as what is allowed.
+constexpr std::uint32_t k_block_terms = 1024;
+
 // Rows and columns are multiples of 4, because shared memory is accessed four elements at a time. The loop over `depth`
 // is written out for `unrolled` terms.
 struct Tile {
   std::uint32_t rows, columns, own_rows, own_columns, depth, unrolled;
+  bool in_blocks = false;  // k_block_terms terms are added up, then their sum to those before
   std::uint32_t invocations() const { return rows / own_rows * (columns / own_columns); }
   friend bool operator==(const Tile&, const Tile&) = default;
 };

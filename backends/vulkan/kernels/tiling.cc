@@ -22,9 +22,7 @@ constexpr Tile k_lean_tile{16, 16, 4, 4, 8, 1};
 constexpr double k_lean_terms = 1 << 20;  // of all sums
 constexpr std::uint32_t k_epilogue_elements = 2048;  // of a tile whose sums go through shared memory
 constexpr std::uint32_t k_least_part = 128;          // terms
-// Terms that one sum adds up one after the other: its rounding errors grow with them (docs/numerics.md allows for the
-// logarithm of all).
-constexpr std::uint32_t k_most_terms = 4096;
+constexpr std::uint32_t k_most_terms = 4096;         // of a part, as blocks
 constexpr std::uint64_t k_most_part_bytes = 8u << 20;  // of sums in parts
 
 // Workgroups at once, invocations of one that advance together, multiplications for which a load counts, terms for
@@ -55,9 +53,15 @@ double cost(const Tile& t, const ProductSizes& s, int gates, std::uint32_t part,
 
 // Terms of a part that the device's loops allow, in whole iterations.
 std::uint32_t most_terms(const Tile& t, const Limits& limits) {
-  const std::uint32_t each = 1 + t.depth / t.unrolled, rest = k_epilogue_elements / t.invocations();
+  const std::uint32_t each = 1 + t.depth / t.unrolled;
+  const std::uint32_t rest = k_epilogue_elements / t.invocations() + k_most_terms / k_block_terms;
   const std::uint32_t fits = std::max(1u, (limits.iterations - std::min(limits.iterations, rest)) / each) * t.depth;
   return std::min(fits, k_most_terms);
+}
+
+Tiling tiling_of(Tile tile, std::uint32_t part) {
+  tile.in_blocks = part > k_block_terms;
+  return {tile, part};
 }
 
 }  // namespace
@@ -67,7 +71,7 @@ std::optional<Tiling> choose_tiling(const ProductSizes& s, int gates, Sum sum, c
   const double terms = double(s.m) * s.units * gates * s.matrices() * s.k;
   if (limits.small_sizes && lean && lean->invocations() <= limits.local_size && terms <= k_lean_terms &&
       s.k <= most_terms(*lean, limits))
-    return Tiling{*lean, (std::max(s.k, 1u) + 15) / 16 * 16};
+    return tiling_of(*lean, (std::max(s.k, 1u) + 15) / 16 * 16);
   const Machine& machine = limits.small_sizes ? k_cpu : k_gpu;
   std::optional<Tiling> best;
   double least = 0;
@@ -85,7 +89,7 @@ std::optional<Tiling> choose_tiling(const ProductSizes& s, int gates, Sum sum, c
       const double now = cost(*tile, s, gates, part, machine);
       if (best && now >= least) continue;
       least = now;
-      best = Tiling{*tile, std::min(part, (whole + 15) / 16 * 16)};
+      best = tiling_of(*tile, std::min(part, (whole + 15) / 16 * 16));
     }
   }
   return best;

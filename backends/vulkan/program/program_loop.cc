@@ -58,7 +58,11 @@ bool NodeCompiler::whole_loop(NodeWork& work, const common::Hazards& body) {
   for (LoopItem& item : step->items) {
     if (item.kind != LoopItem::Kind::product) continue;
     LoopProduct& p = item.product;
-    p.part = choose_tiling({.m = word(p.m), .units = word(p.n), .k = word(p.k)}, 1, Sum::in_parts, limits)->part;
+    const ProductSizes sizes{.m = word(p.m), .units = word(p.n), .k = word(p.k)};
+    const Tiling in_step = *choose_tiling(sizes, 1, Sum::in_parts, limits);
+    // The order of additions is that of a step. Parts of blocks, above 4,096 terms, only steps have.
+    if (in_step.tile.in_blocks && in_step.part < p.k) return false;
+    p.part = in_step.tile.in_blocks ? k_block_terms : in_step.part;
   }
   const auto tiling = choose_loop_tiling(*step, limits, choice == Loops::whole);
   if (!tiling) return false;
