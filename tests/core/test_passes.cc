@@ -575,6 +575,24 @@ TEST_CASE("an elementwise result continues the buffer of an operand that is read
   CHECK(plan_memory(g, fast(), {.without = {"in_place", "reuse"}})->arena_bytes == 3 * 4096);
 }
 
+TEST_CASE("only one result of a node continues the buffer of an operand, even if nobody reads the first") {
+  const auto g = parse_graph(R"(graph {
+  %0 = input(){name="x"} : f32[1024]
+  %1 = tanh(%0) : f32[1024]
+  %2 = fused(%1) body {
+    %0 = input(){name="in0"} : f32[1024]
+    %1 = exp(%0) : f32[1024]
+    %2 = neg(%0) : f32[1024]
+    output "out0" = %1
+    output "out1" = %2
+  } : f32[1024], f32[1024]
+  %3 = reduce_sum(%2.1){axes=[0], keep=false} : f32[]
+  output "y" = %3
+})");
+  const auto p = plan_memory(g, fast(), {});
+  CHECK(p->storage[2][0].offset != p->storage[2][1].offset);
+}
+
 TEST_CASE("an output takes over its donor's buffer only when nobody reads the donor afterwards") {
   const auto place = [](bool read_later) {
     auto g = std::make_shared<Graph>();

@@ -141,7 +141,9 @@ TEST_CASE("shaders of products are valid SPIR-V: tiles, batches, row counts, ord
           Product{.tile = {32, 64, 4, 4, 16, 4}, .gates = 2, .stores = false, .epilogue = &epilogue},
           Product{.tile = {16, 64, 4, 4, 16, 4}, .gates = 2, .stores = true, .epilogue = &epilogue},
           Product{.tile = {64, 64, 4, 4, 16, 4}, .operands = DType::bf16, .result = DType::f16},
-          Product{.tile = {16, 64, 4, 4, 16, 4}, .operands = DType::f16, .result = DType::f32}})
+          Product{.tile = {16, 64, 4, 4, 16, 4}, .operands = DType::f16, .result = DType::f32},
+          Product{.tile = {64, 64, 4, 4, 16, 4, true}},
+          Product{.tile = {8, 64, 8, 8, 16, 1, true}, .batch_rank = 1, .has_rows = true, .rows_limit_k = true}})
       CHECK(is_valid(product_shader(product, s), folder));
   }
 }

@@ -125,6 +125,7 @@ class MemoryPlanner {
     std::int32_t first = -1, last = -1;  // nodes that write first and read last; where that is in one of several
                                          // branches that touch it, the ends of their fork
     bool read = false;
+    bool in_branches = false;  // several branches touch it, and nothing after their fork does
   };
   template <class T>
   static auto& at(T& table, const ValueId& id) {
@@ -140,9 +141,13 @@ class MemoryPlanner {
     const std::int32_t before = life.last;  // nodes come in order
     if (before < 0) life.first = node;
     life.last = std::max(life.last, node);
-    if (before < 0 || !concurrency_->at_once(before, node)) return;
+    if (node > before) life.in_branches = false;
+    if (before >= 0 && concurrency_->at_once(before, node)) fill_fork(life, node);
+  }
+  void fill_fork(Life& life, std::int32_t node) {
     life.first = std::min(life.first, concurrency_->first_of_fork(node));
-    life.last = concurrency_->last_of_fork(node);
+    life.last = std::max(life.last, concurrency_->last_of_fork(node));
+    life.in_branches = true;
   }
 
   void find_lifetimes() {
@@ -188,9 +193,11 @@ class MemoryPlanner {
       for (const std::int32_t i : nodes) {
         Life& made = at(life_, view({i, 0}).root);
         made.first = std::min(made.first, nodes.front());
+        if (concurrency_->at_once(nodes.front(), i)) fill_fork(made, i);
         for (const ValueId& id : graph_.node(i).inputs) {
           Life& read = at(life_, view(id).root);
           read.last = std::max(read.last, nodes.back());
+          if (concurrency_->at_once(i, nodes.back())) fill_fork(read, i);
         }
       }
   }
@@ -286,10 +293,13 @@ class MemoryPlanner {
   std::size_t take_over(const ValueId& id, std::vector<Block>& blocks) {
     const Node& node = graph_.node(id.node);
     if (is_off(options_, "in_place") || at(life_, id).first != id.node) return k_no_block;
+    const auto& earlier = block_of_[static_cast<std::size_t>(id.node)];  // of this node's results
     for (const ValueId& operand : node.inputs) {
       const ValueId root = view(operand).root;
       const std::size_t block = at(block_of_, root);
       if (block == k_no_block || !may_continue(id, operand) || blocks[block].last != id.node) continue;
+      // A node of another branch may still read it, or a result that nobody reads may have it already.
+      if (at(life_, root).in_branches || std::find(earlier.begin(), earlier.end(), block) != earlier.end()) continue;
       if (graph_.type(operand).bytes() != graph_.type(id).bytes() ||
           dtype_bytes(graph_.type(operand).dtype) != dtype_bytes(graph_.type(id).dtype))
         continue;

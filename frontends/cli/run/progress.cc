@@ -120,9 +120,11 @@ std::string measured_line(const RunEstimate& e, const TrainResult& r, std::size_
   const auto off = [](double is, double estimated) { return 100 * (is - estimated) / estimated; };
   std::string text = fmt::format("measured: time {} ({:+.0f} %)", short_time(r.seconds),
                                  off(r.seconds, r.estimated_seconds));
+  // The peak is that of the process, and `bytes` of a device are not part of it.
+  const auto estimated = static_cast<double>(e.on_device ? e.process_bytes : e.bytes);
   if (peak > 0)
-    text += fmt::format(", memory {} ({:+.0f} %)", bytes_text(peak),
-                        off(static_cast<double>(peak), static_cast<double>(e.bytes)));
+    text += fmt::format(", memory {}{} ({:+.0f} %)", e.on_device ? "of the process " : "", bytes_text(peak),
+                        off(static_cast<double>(peak), estimated));
   return text + " against the estimate";
 }
 
