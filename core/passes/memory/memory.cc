@@ -124,6 +124,7 @@ class MemoryPlanner {
   struct Life {
     std::int32_t first = -1, last = -1;  // nodes that write first and read last; where that is in one of several
                                          // branches that touch it, the ends of their fork
+    std::int32_t shared_last = -1;       // the last node of the fork in which several branches touch it
     bool read = false;
   };
   template <class T>
@@ -142,7 +143,7 @@ class MemoryPlanner {
     life.last = std::max(life.last, node);
     if (before < 0 || !concurrency_->at_once(before, node)) return;
     life.first = std::min(life.first, concurrency_->first_of_fork(node));
-    life.last = concurrency_->last_of_fork(node);
+    life.last = life.shared_last = concurrency_->last_of_fork(node);
   }
 
   void find_lifetimes() {
@@ -290,6 +291,7 @@ class MemoryPlanner {
       const ValueId root = view(operand).root;
       const std::size_t block = at(block_of_, root);
       if (block == k_no_block || !may_continue(id, operand) || blocks[block].last != id.node) continue;
+      if (at(life_, root).shared_last == id.node) continue;  // another branch may still read it
       if (graph_.type(operand).bytes() != graph_.type(id).bytes() ||
           dtype_bytes(graph_.type(operand).dtype) != dtype_bytes(graph_.type(id).dtype))
         continue;
