@@ -178,6 +178,21 @@ TEST_CASE("trained networks have the bits of one thread, whatever runs side by s
   }
 }
 
+TEST_CASE("the last node of a fork does not overwrite in place what another branch reads") {
+  Network n;
+  const auto input = [&](const char* name, const Shape& shape) { return n.graph->input(name, {DType::f32, shape}); };
+  const Value first = input("h", {k_rows, k_units}), shared = tanh(input("x", {k_steps, k_rows, k_units}));
+  const Value left = loop(first, shared, input("a", {k_units, k_units}), false);
+  const Value right = loop(first, shared, input("b", {k_units, k_units}), true);
+  n.graph->output("y", matmul(left, tanh(shared + right), {.a = false, .b = true}));
+  give_inputs(n, {});
+  const auto p = plan(*n.graph, *make_backend("cpu", {.threads = 2}));
+  REQUIRE(p->forks.size() == 1);
+  CHECK(p->graph->node(p->forks[0].bounds.back() - 1).op == Op::fused);
+  CHECK(check_apart(*p) == 2);
+  check_bits(n);
+}
+
 TEST_CASE("random networks of loops share no memory between branches and have the bits of one thread") {
   const auto backend = make_backend("cpu", {.threads = 2});
   std::size_t branches = 0;

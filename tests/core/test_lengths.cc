@@ -158,6 +158,26 @@ TEST_CASE("a row keeps its state after its last step, and gives zeros") {
     }
 }
 
+TEST_CASE("a layer of one step reads nothing of rows without steps") {
+  for (const std::string cell : {"rnn", "gru", "lstm", "lnlstm", "mgu"}) {
+    CAPTURE(cell);
+    Graph graph;
+    Scope scope(graph, true);
+    const Value x = graph.input("x", {DType::f32, {1, B, I}}), lengths = graph.input("lengths", {DType::i32, {B}});
+    const RecurrentModelOptions options{.cell = cell, .hidden = H, .layers = 2, .bidirectional = true};
+    const Value y = recurrent_model(scope, x, options, {}, lengths).y, loss = mean(square(y));
+    graph.output("y", y);
+    graph.output("d_x", differentiate(loss, std::vector<Value>{x})[0]);
+    testing::output_gradients(scope, loss);
+    TensorMap inputs = numbers_for(graph);
+    for (std::int64_t b = 0; b < B; ++b)
+      if (k_lengths[static_cast<std::size_t>(b)] <= 0)
+        for (std::int64_t i = 0; i < I; ++i) inputs.at("x").set(b * I + i, std::nan(""));
+    for (const auto& [name, tensor] : evaluate(graph, *make_backend("cpu"), inputs))
+      for (const float number : tensor.values<float>()) CHECK_MESSAGE(std::isfinite(number), name);
+  }
+}
+
 TEST_CASE("loops with lengths of their own take each its own") {
   Graph g;
   const Value states[] = {g.input("h0", {DType::f32, {B, H}})}, x[] = {g.input("x", {DType::f32, {T, B, H}})};

@@ -116,6 +116,16 @@ TEST_CASE("a regression learns lines, and r2 is what it gains on the mean of the
   CHECK_FALSE(metrics.contains("mae.slope"));  // the only one
 }
 
+TEST_CASE("a target that does not vary has no r2: the mean of the training set makes no error") {
+  std::string csv = "a,b,c,d,constant\n";
+  for (int i = 0; i < 50; ++i) csv += std::to_string(i) + ",1,2,3,5.1\n";  // whose sum of fiftieths is not 5.1
+  const Trained m(make_regress(line_options({"constant"}), csv, "constants"), 1);
+  Trainer trainer(m.task, *m.backend, small_training(1));
+  trainer.set_parameters(m.parameters);
+  CHECK(m.task->baselines(Split::test).at("mean").at("mae") == 0);
+  CHECK_FALSE(trainer.evaluate(Split::test).metrics.contains("r2"));
+}
+
 TEST_CASE("predictor, network and stream of a regression give the same numbers in the units of the targets") {
   for (const double divide : {1.0, 4.0}) {
     CAPTURE(divide);

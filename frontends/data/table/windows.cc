@@ -11,7 +11,7 @@ namespace unroll {
 ZScore ZScoreFit::score() const {
   const double deviation = std::sqrt(variance_);
   const double rounding = n_ * std::numeric_limits<double>::epsilon() * std::fabs(mean_);
-  return {mean_, deviation > rounding ? deviation : 1};
+  return deviation > rounding ? ZScore{mean_, deviation} : ZScore{last_, 1};
 }
 
 namespace {

@@ -19,11 +19,14 @@ class ZScoreFit {
  public:
   explicit ZScoreFit(std::int64_t n) : n_(static_cast<double>(n)) {}
   void first(double value) { mean_ += value / n_; }
-  void second(double value) { variance_ += (value - mean_) * (value - mean_) / n_; }
-  ZScore score() const;  // deviation 1 when the values do not vary
+  void second(double value) {
+    variance_ += (value - mean_) * (value - mean_) / n_;
+    last_ = value;
+  }
+  ZScore score() const;  // when the values do not vary: their value, which the mean misses by rounding, and deviation 1
 
  private:
-  double n_, mean_ = 0, variance_ = 0;
+  double n_, mean_ = 0, variance_ = 0, last_ = 0;
 };
 
 // next = intercept + sum over k of weight[k] * the value k + 1 before it, by least squares.
