@@ -5,10 +5,10 @@
 
 #include <cstdio>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "tests/core/loop_networks.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_outputs.h"
 #include "unroll/error.h"
@@ -44,18 +44,6 @@ void build(Graph& graph, const std::string& cell, const Sizes& s, DType dtype) {
   graph.output("y", y);
 }
 
-TensorMap numbers_for(const Graph& graph) {
-  std::mt19937 engine(3);
-  std::uniform_real_distribution<float> number(-0.5f, 0.5f);
-  TensorMap inputs;
-  for (const NamedValue& input : graph.inputs()) {
-    Tensor tensor(graph.type(input.value));
-    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, number(engine));
-    inputs.emplace(input.name, std::move(tensor));
-  }
-  return inputs;
-}
-
 // Loops of a program, and how many of them are one kernel.
 struct Loops {
   int all = 0, whole = 0;
@@ -87,7 +75,7 @@ TEST_CASE("a loop as one kernel has the bits of its steps, forward and backward,
         CHECK(loops_of(one).whole == 2);
       }
       CHECK(loops_of(many).whole == 0);
-      const TensorMap inputs = numbers_for(graph);
+      const TensorMap inputs = testing::small_numbers_for(graph, 3);
       const TensorMap wanted = many.run(inputs);
       for (int run = 0; run < 3; ++run)  // the third is a CUDA graph
         for (const auto& result : one.run(inputs)) {

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "backends/cuda/library/functions.h"
+#include "tests/core/loop_networks.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_outputs.h"
 #include "unroll/error.h"
@@ -63,18 +63,6 @@ void build(Graph& graph, const std::string& cell, const Sizes& s, DType dtype = 
   graph.output("y", y);
 }
 
-TensorMap numbers_for(const Graph& graph) {
-  std::mt19937 engine(3);
-  std::uniform_real_distribution<float> number(-0.5f, 0.5f);
-  TensorMap inputs;
-  for (const NamedValue& input : graph.inputs()) {
-    Tensor tensor(graph.type(input.value));
-    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, number(engine));
-    inputs.emplace(input.name, std::move(tensor));
-  }
-  return inputs;
-}
-
 std::vector<std::string> loops_of(const Program& program) {
   std::vector<std::string> loops;
   for (const ReportLine& line : program.executable().report())
@@ -118,7 +106,7 @@ TEST_CASE("resident loops have the bits of their steps where one warp adds up th
       build(graph, cell, s);
       Program one(graph, *resident), many(graph, *steps);
       for (const std::string& loop : loops_of(one)) CHECK_MESSAGE(has(loop, "weights resident in "), loop);
-      const TensorMap inputs = numbers_for(graph);
+      const TensorMap inputs = testing::small_numbers_for(graph, 3);
       const TensorMap wanted = many.run(inputs);
       for (int run = 0; run < 3; ++run)  // the third is a CUDA graph
         for (const auto& result : one.run(inputs)) {
@@ -163,7 +151,7 @@ TEST_CASE("resident loops agree with their steps in every precision, with the sa
                                                       : std::ldexp(1, -11);
       const auto n = static_cast<double>(4 * of.sizes.H * of.sizes.T * of.sizes.B);
       const double allowed = 8 * std::ceil(std::log2(n)) * s;
-      const TensorMap inputs = numbers_for(graph);
+      const TensorMap inputs = testing::small_numbers_for(graph, 3);
       const TensorMap wanted = many.run(inputs), first = one.run(inputs), second = one.run(inputs);
       for (const auto& result : first) {
         CAPTURE(result.first);
@@ -193,7 +181,7 @@ TEST_CASE("the blocks of a resident loop wait once for each exchange of a step, 
     PlanOptions options;
     options.precision = w.precision;
     Program program(graph, *resident, options);
-    program.run(numbers_for(graph));
+    program.run(testing::small_numbers_for(graph, 3));
     const std::vector<std::string> loops = loops_of(program);
     REQUIRE(loops.size() == 2);
     for (int k = 0; k < 2; ++k) {
@@ -207,7 +195,7 @@ TEST_CASE("the blocks of a resident loop wait once for each exchange of a step, 
     }
     if (w.forward > 1) continue;  // other things than units are exchanged, or memory is used again
     Program alone(graph, *small, options);
-    alone.run(numbers_for(graph));
+    alone.run(testing::small_numbers_for(graph, 3));
     for (const std::string& loop : loops_of(alone)) {
       CHECK_MESSAGE(has(loop, "(1 along units"), loop);
       CHECK_MESSAGE(number_before(loop, " waits of the grid") <= 1, loop);
@@ -284,7 +272,7 @@ TEST_CASE("a resident loop without one of its barriers is reported as a race") {
     try {
       const auto backend = open_or_skip("resident-units");
       REQUIRE(backend);
-      Program(graph, *backend).run(numbers_for(graph));
+      Program(graph, *backend).run(testing::small_numbers_for(graph, 3));
     } catch (const Error& error) {
       failure = error.what();
     }

@@ -34,12 +34,6 @@ std::string_view taken(std::string_view& text, char mark) {
   return part;
 }
 
-std::string milliseconds(std::int64_t nanoseconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f ms", static_cast<double>(nanoseconds) / 1e6);
-  return text;
-}
-
 }  // namespace
 
 std::optional<Choice> choose(std::vector<Candidate> candidates) {
@@ -85,12 +79,18 @@ std::optional<Choice> parse_choice(std::string_view text) {
   return choice;
 }
 
+std::string time_text(const Candidate& candidate) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f ms", static_cast<double>(candidate.nanoseconds) / 1e6);
+  return candidate.runs() ? text : std::string(k_refused);
+}
+
 std::string times_text(const Choice& choice) {
   std::string times, refused;
   for (const Candidate& candidate : choice.candidates) {
     std::string& list = candidate.runs() ? times : refused;
     list += (list.empty() ? "" : ", ") + candidate.name;
-    if (candidate.runs()) list += ' ' + milliseconds(candidate.nanoseconds);
+    if (candidate.runs()) list += ' ' + time_text(candidate);
   }
   return times + (refused.empty() ? "" : "; refused: " + refused);
 }

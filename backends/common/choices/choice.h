@@ -35,6 +35,8 @@ std::string print_choice(const Choice& choice);
 // Empty: the text is not what print_choice writes.
 std::optional<Choice> parse_choice(std::string_view text);
 
+// "0.812 ms", or "refused"
+std::string time_text(const Candidate& candidate);
 // "STANDARD 0.812 ms, PERSIST_STATIC 0.401 ms; refused: PERSIST_DYNAMIC"
 std::string times_text(const Choice& choice);
 

@@ -45,11 +45,8 @@ std::optional<blas::Algorithm> product_algorithm_named(const std::string& name) 
 std::string how_text(const Decision& decision) {
   const common::Choice& choice = decision.choice;
   std::string times;
-  for (const common::Candidate& candidate : choice.candidates) {
-    char text[32] = "refused";
-    if (candidate.runs()) std::snprintf(text, sizeof text, "%.3f ms", static_cast<double>(candidate.nanoseconds) / 1e6);
-    times += (times.empty() ? "" : ", ") + std::string(text);
-  }
+  for (const common::Candidate& candidate : choice.candidates)
+    times += (times.empty() ? "" : ", ") + common::time_text(candidate);
   return "; proposal " + std::to_string(choice.chosen + 1) + " of " + std::to_string(choice.candidates.size()) + ", " +
          source_text(decision) + ": " + times;
 }
