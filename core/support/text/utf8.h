@@ -20,15 +20,16 @@ constexpr Utf8Lead utf8_lead(unsigned char byte) {
   return {0, 0, 0};
 }
 
+constexpr bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
 // The character at `at`, which moves behind it; false, and `at` stays, when there is none.
 constexpr bool next_character(std::string_view bytes, std::size_t& at, char32_t& value) {
   const Utf8Lead lead = utf8_lead(static_cast<unsigned char>(bytes[at]));
   if (lead.length == 0 || bytes.size() - at < lead.length) return false;
   char32_t code = lead.payload;
   for (std::size_t k = 1; k < lead.length; ++k) {
-    const auto byte = static_cast<unsigned char>(bytes[at + k]);
-    if ((byte & 0xC0) != 0x80) return false;
-    code = code << 6 | (byte & 0x3F);
+    if (!continues_character(bytes[at + k])) return false;
+    code = code << 6 | (static_cast<unsigned char>(bytes[at + k]) & 0x3F);
   }
   if (code < lead.least || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return false;
   value = code;

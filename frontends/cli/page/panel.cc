@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/support/text/utf8.h"
 #include "frontends/cli/page/page_style.h"
 
 namespace unroll::cli {
@@ -16,20 +17,11 @@ constexpr std::size_t k_most_name = 48;
 
 // Bytes of the UTF-8 character at `at`; 0 when it is not UTF-8, or not a character of XML.
 std::size_t character_at(const std::string& text, std::size_t at) {
-  const auto byte = [&](std::size_t i) {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return first >= 0x20 || first == '\t' || first == '\n' || first == '\r' ? 1 : 0;
-  const std::size_t n = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4) return 0;
-  for (std::size_t i = 1; i < n; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  const unsigned second = byte(1), third = byte(2);
-  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
-  const bool outside = (first == 0xED && second >= 0xA0) || (first == 0xF4 && second >= 0x90);  // surrogates; > 10FFFF
-  const bool no_character = first == 0xEF && second == 0xBF && third >= 0xBE;
-  return overlong || outside || no_character ? 0 : n;
+  std::size_t end = at;
+  char32_t code = 0;
+  if (!next_character(text, end, code)) return 0;
+  const bool is_control = code < 0x20 && code != '\t' && code != '\n' && code != '\r';
+  return is_control || code == 0xFFFE || code == 0xFFFF ? 0 : end - at;
 }
 
 // Rows of legend items that fit a width.

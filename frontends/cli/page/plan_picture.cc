@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/utf8.h"
 #include "frontends/cli/page/page_style.h"
 #include "frontends/cli/page/panel.h"
 #include "frontends/cli/plan/plan_places.h"
@@ -36,7 +37,7 @@ struct Drawn {
 std::string shortened(const std::string& text) {
   if (text.size() <= k_most_plan_letters) return text;
   std::size_t end = k_most_plan_letters - 1;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not inside a letter
+  while (end > 0 && continues_character(text[end])) --end;
   return text.substr(0, end) + "\u2026";
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <variant>
 
+#include "core/support/text/utf8.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/error.h"
@@ -32,10 +33,9 @@ bool is_free(std::string_view path, const Config& was, const Config& is) {
 std::string shortened_value(const std::string& text) {
   constexpr std::size_t k_most = 24;
   if (text.size() <= k_most) return text;
-  const auto is_inside = [&](std::size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80; };
   std::size_t head = k_most / 2 - 1, tail = text.size() - k_most / 2;
-  while (head > 0 && is_inside(head)) --head;
-  while (tail < text.size() && is_inside(tail)) ++tail;
+  while (head > 0 && continues_character(text[head])) --head;
+  while (tail < text.size() && continues_character(text[tail])) ++tail;
   return text.substr(0, head) + "..." + text.substr(tail);
 }
 

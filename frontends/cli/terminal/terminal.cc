@@ -5,26 +5,24 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
+
+#include "core/support/text/utf8.h"
 
 namespace unroll::cli {
 namespace {
 
 constexpr int k_usual_width = 80, k_least_width = 20, k_most_width = 1000;
 
-// Length in bytes of the character that begins here; a byte that begins none stands for itself.
-std::size_t bytes_of_character(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text.front());
-  const std::size_t n = first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  return std::min(n, text.size());
+// The character at `at`, which moves behind it. A byte that begins none stands for itself.
+char32_t take_character(std::string_view text, std::size_t& at) {
+  char32_t code = 0;
+  if (!next_character(text, at, code)) code = static_cast<unsigned char>(text[at++]);
+  return code;
 }
 
 // East Asian wide characters and emoji take two columns, combining marks none.
-std::size_t columns_of_character(std::string_view bytes) {
-  if (bytes.size() < 2) return 1;
-  std::uint32_t code = static_cast<unsigned char>(bytes.front()) & (0xffu >> (bytes.size() + 1));
-  for (const char byte : bytes.substr(1)) code = code << 6 | (static_cast<unsigned char>(byte) & 0x3fu);
+std::size_t columns_of_character(char32_t code) {
   if (code >= 0x300 && code <= 0x36f) return 0;
   const bool wide = (code >= 0x1100 && code <= 0x115f) || (code >= 0x2e80 && code <= 0xa4cf) ||
                     (code >= 0xac00 && code <= 0xd7a3) || (code >= 0xf900 && code <= 0xfaff) ||
@@ -36,11 +34,9 @@ std::size_t columns_of_character(std::string_view bytes) {
 // The longest beginning that takes at most `width` columns.
 std::string_view beginning(std::string_view text, std::size_t width) {
   std::size_t end = 0, columns = 0;
-  while (end < text.size()) {
-    const std::size_t n = bytes_of_character(text.substr(end));
-    columns += columns_of_character(text.substr(end, n));
+  for (std::size_t next = 0; next < text.size(); end = next) {
+    columns += columns_of_character(take_character(text, next));
     if (columns > width) break;
-    end += n;
   }
   return text.substr(0, end);
 }
@@ -70,11 +66,7 @@ bool can_color() {
 
 std::size_t columns_of(std::string_view text) {
   std::size_t columns = 0;
-  while (!text.empty()) {
-    const std::size_t n = bytes_of_character(text);
-    columns += columns_of_character(text.substr(0, n));
-    text.remove_prefix(n);
-  }
+  for (std::size_t at = 0; at < text.size();) columns += columns_of_character(take_character(text, at));
   return columns;
 }
 

@@ -2,8 +2,10 @@
 #include "frontends/data/tokens/tokenizer.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "core/support/text/in_quotes.h"
+#include "core/support/text/utf8.h"
 #include "frontends/data/text/text.h"
 #include "frontends/data/tokens/tokenizer_coders.h"
 #include "unroll/error.h"
@@ -14,7 +16,6 @@ namespace {
 
 constexpr std::size_t k_max_piece = 64;
 
-bool continues(char c) { return (c & 0xC0) == 0x80; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80); }
 bool is_coded_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -30,7 +31,7 @@ std::size_t word_end(std::string_view text, std::size_t at) {
   } else if (is_coded_digit(text[at])) {
     while (end < limit && is_coded_digit(text[end])) ++end;
   }
-  while (end < text.size() && end < limit + 3 && continues(text[end])) ++end;  // never within a character
+  while (end < text.size() && end < limit + 3 && continues_character(text[end])) ++end;  // never within a character
   return end;
 }
 
@@ -60,7 +61,7 @@ class Characters : public Tokenizer::Coder {
   std::vector<std::string> parts(std::string_view text) const override {
     std::vector<std::string> parts;
     for (const char c : text)
-      if (continues(c) && !parts.empty()) parts.back() += c;
+      if (continues_character(c) && !parts.empty()) parts.back() += c;
       else parts.emplace_back(1, c);
     return parts;
   }
@@ -204,7 +205,7 @@ std::vector<std::string> Tokenizer::parts(std::string_view text) const { return 
 std::string Tokenizer::text(std::int32_t id) const { return coder_->text(id); }
 std::int64_t Tokenizer::characters(std::int32_t id) const {
   const std::string text = coder_->text(id);
-  return std::count_if(text.begin(), text.end(), [](char c) { return !continues(c); });
+  return std::count_if(text.begin(), text.end(), std::not_fn(continues_character));
 }
 
 }  // namespace unroll

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/support/interruption.h"
+#include "core/support/text/utf8.h"
 #include "frontends/data/text/text.h"
 #include "unroll/error.h"
 
@@ -12,14 +13,13 @@ namespace unroll {
 namespace {
 
 bool is_token_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-bool continues_token(char c) { return (c & 0xC0) == 0x80; }
 
 // Where a block that is followed by more text ends.
 std::size_t cut_of(std::string_view text) {
   for (std::size_t at = text.size() - 1; at > text.size() / 2; --at)
     if (is_token_space(text[at])) return at;
   std::size_t at = text.size() - 1;
-  while (at > 1 && text.size() - at < 4 && continues_token(text[at])) --at;
+  while (at > 1 && text.size() - at < 4 && continues_character(text[at])) --at;
   return at;
 }
 

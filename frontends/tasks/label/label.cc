@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequence labeling: embedding, recurrent layers that know where each sentence ends, a linear layer at every token.
 #include <algorithm>
+#include <functional>
 
 #include "core/support/text/in_quotes.h"
+#include "core/support/text/utf8.h"
 #include "frontends/data/text/labeled.h"
 #include "frontends/data/tokens/lexicon.h"
 #include "frontends/tasks/check/text_checks.h"
@@ -167,7 +169,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     }
   }
   static bool is_character(const std::string& token) {
-    return std::count_if(token.begin(), token.end(), [](char c) { return (c & 0xC0) != 0x80; }) == 1;
+    return std::count_if(token.begin(), token.end(), std::not_fn(continues_character)) == 1;
   }
 
   template <class F>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/utf8.h"
 #include "frontends/data/tokens/tokens.h"
 #include "frontends/tasks/check/text_checks.h"
 
@@ -24,9 +25,9 @@ std::vector<TextRegion> regions_of(const LanguageModelOptions& o, const std::sha
     const auto part =
         source.file ? 0 : static_cast<std::size_t>(part_of(static_cast<std::int64_t>(size), source.share, key));
     std::size_t at = end - std::min(part, end);
-    for (std::byte b{}; at > 0 && at < end; ++at) {
-      file->read_at(at, {&b, 1});
-      if ((b & std::byte{0xC0}) != std::byte{0x80}) break;
+    for (char c = 0; at > 0 && at < end; ++at) {
+      file->read_at(at, std::as_writable_bytes(std::span(&c, 1)));
+      if (!continues_character(c)) break;
     }
     return at;
   };

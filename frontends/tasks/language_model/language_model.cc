@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <numbers>
 #include <numeric>
 #include <optional>
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
+#include "core/support/text/utf8.h"
 #include "frontends/data/batch/streams.h"
 #include "frontends/data/text/text.h"
 #include "frontends/data/tokens/tokens.h"
@@ -23,8 +25,6 @@ namespace unroll {
 namespace {
 
 constexpr const char* k_region_names[] = {"", " (validation)", " (test)"};
-
-bool begins_character(char c) { return (c & 0xC0) != 0x80; }
 
 class LanguageModel : public Task {
  public:
@@ -214,7 +214,7 @@ class LanguageModel : public Task {
         if (const std::size_t bad = first_not_utf8(text); bad != std::string_view::npos)
           throw Error(ErrorKind::input_file, r.name, "is not UTF-8: bad sequence at byte " + std::to_string(at + bad),
                       how_to_convert(at == 0 ? text : ""));
-        n += static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+        n += static_cast<std::size_t>(std::count_if(text.begin(), text.end(), std::not_fn(continues_character)));
       });
     }
     if (n < 2)
@@ -229,7 +229,7 @@ class LanguageModel : public Task {
     std::size_t place = whole.end;
     blocks(whole).for_each([&](std::string_view text, std::size_t at) {
       for (std::size_t i = 0; i < text.size() && place == whole.end; ++i)
-        if (begins_character(text[i]) && seen++ == n) place = at + i;
+        if (!continues_character(text[i]) && seen++ == n) place = at + i;
     });
     return place;
   }
@@ -238,7 +238,7 @@ class LanguageModel : public Task {
   std::size_t character_start(std::size_t at) const {
     const std::string text = TextBlocks(file_, 0, file_->size(), block_).read(at, std::min(at + 4, file_->size()));
     for (std::size_t i = 0; at > 0 && i < text.size(); ++i)
-      if (begins_character(text[i])) return at + i;
+      if (!continues_character(text[i])) return at + i;
     return at == 0 ? 0 : at + text.size();
   }
   bool has_lengths() const { return tokenizer_->kind() != "words"; }
