@@ -15,6 +15,7 @@
 #include "tests/core/vulkan_log.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/gradient_outputs.h"
+#include "tests/support/or_skip.h"
 #include "tests/support/setting.h"
 #include "tests/training/compare_models.h"
 #include "unroll/error.h"
@@ -104,13 +105,7 @@ struct Counts {
 };
 
 std::unique_ptr<Logger> open_or_skip() {
-  try {
-    return std::make_unique<Logger>();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
-    std::printf("skipped: %s\n", error.what());
-    return nullptr;
-  }
+  return testing::or_skip([&] { return std::make_unique<Logger>(); });
 }
 
 std::shared_ptr<Graph> with_gradient(RandomGraph random) {

@@ -64,6 +64,23 @@ inline TensorMap small_numbers_for(const Graph& graph, unsigned seed) {
   return inputs;
 }
 
+// A loop of two steps adds 1 to x [3] in each. The sum of element 0, 1, ... of `runs` runs with x = 1: 3 * runs.
+inline float sum_of_two_steps(Backend& backend, int runs) {
+  Graph graph;
+  const Value x = graph.input("x", {DType::f32, {3}});
+  const std::vector<Value> states{x};
+  ScanOptions two_steps;
+  two_steps.steps = 2;
+  const auto add_one = [](const StepValues& at) { return StepResult{{at.states[0] + 1.0}, {}}; };
+  graph.output("y", scan(states, {}, {}, add_one, two_steps).states[0]);
+  Program program(graph, backend);
+  Tensor ones(Type{DType::f32, {3}});
+  for (std::int64_t i = 0; i < 3; ++i) ones.set(i, 1);
+  float sum = 0;
+  for (int run = 0; run < runs; ++run) sum += static_cast<float>(program.run({{"x", ones}}).at("y").at(run));
+  return sum;
+}
+
 // x is NaN behind the end of its row, where nothing may be read. One step is no loop: it reads all rows, times zero.
 inline void set_lengths(TensorMap& inputs, const std::vector<std::int64_t>& lengths) {
   Tensor& x = inputs.at("x");

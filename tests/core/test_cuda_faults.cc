@@ -10,6 +10,7 @@
 
 #include "backends/cuda/library/nccl.h"
 #include "tests/core/cuda_hooks.h"
+#include "tests/core/loop_networks.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 #include "unroll/plan/libraries.h"
@@ -40,23 +41,7 @@ void older_than_compiler(Functions& f) {
 }
 
 // Opens, uploads, compiles, runs three times, the last ones as a graph, and reads.
-float work() {
-  const auto backend = make_backend("cuda");
-  Graph graph;
-  const Value x = graph.input("x", {DType::f32, {3}});
-  const std::vector<Value> states{x};
-  ScanOptions two_steps;
-  two_steps.steps = 2;
-  const auto add_one = [](const StepValues& at) { return StepResult{{at.states[0] + 1.0}, {}}; };
-  const auto loop = scan(states, {}, {}, add_one, two_steps);
-  graph.output("y", loop.states[0]);
-  Program program(graph, *backend);
-  Tensor ones(Type{DType::f32, {3}});
-  for (std::int64_t i = 0; i < 3; ++i) ones.set(i, 1);
-  float sum = 0;
-  for (int run = 0; run < 3; ++run) sum += static_cast<float>(program.run({{"x", ones}}).at("y").at(run));
-  return sum;
-}
+float work() { return testing::sum_of_two_steps(*make_backend("cuda"), 3); }
 constexpr float k_wanted = 9;
 
 // Empty: it works; otherwise the reason why there is no backend.

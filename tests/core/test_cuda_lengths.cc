@@ -16,6 +16,7 @@
 #include "tests/core/cuda_layers.h"
 #include "tests/core/loop_networks.h"
 #include "tests/support/compare.h"
+#include "tests/support/or_skip.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -25,13 +26,9 @@ using testing::LoopNetwork;
 using testing::LoopSizes;
 
 std::unique_ptr<Backend> open_or_skip(const std::string& loops, const std::string& lengths = "packed") {
-  try {
+  return testing::or_skip([&] {
     return make_backend("cuda", {.own = {{"loops", loops}, {"products", "own"}, {"lengths", lengths}}});
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
-    std::printf("skipped: %s\n", error.what());
-    return nullptr;
-  }
+  });
 }
 
 RecurrentModelOptions options_of(const std::string& cell, int layers = 1, bool bidirectional = false) {

@@ -3,7 +3,6 @@
 // when there is no device.
 #include <doctest/doctest.h>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "tests/core/loop_networks.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_outputs.h"
+#include "tests/support/or_skip.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 #include "unroll/ops.h"
@@ -27,13 +27,7 @@ constexpr Sizes k_sizes[] = {{1, 2, 3, 1}, {2, 1, 5, 7}, {5, 3, 6, 9}, {4, 37, 1
 
 // In the library's products a loop as steps would have other bits.
 std::unique_ptr<Backend> open_or_skip(const std::string& loops) {
-  try {
-    return make_backend("cuda", {.own = {{"loops", loops}, {"products", "own"}}});
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
-    std::printf("skipped: %s\n", error.what());
-    return nullptr;
-  }
+  return testing::or_skip([&] { return make_backend("cuda", {.own = {{"loops", loops}, {"products", "own"}}}); });
 }
 
 void build(Graph& graph, const std::string& cell, const Sizes& s, DType dtype) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "tests/core/loop_networks.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_outputs.h"
+#include "tests/support/or_skip.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 #include "unroll/ops.h"
@@ -27,13 +27,7 @@ struct Sizes {
 };
 
 std::unique_ptr<Backend> open_or_skip(const std::string& loops) {
-  try {
-    return make_backend("cuda", {.own = {{"loops", loops}, {"products", "own"}}});
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
-    std::printf("skipped: %s\n", error.what());
-    return nullptr;
-  }
+  return testing::or_skip([&] { return make_backend("cuda", {.own = {{"loops", loops}, {"products", "own"}}}); });
 }
 
 // Made up: a gate before one product and a norm behind another, so that a step exchanges its values three times.

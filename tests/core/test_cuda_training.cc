@@ -10,6 +10,7 @@
 
 #include "tests/core/cuda_hooks.h"
 #include "tests/support/memory_vfs.h"
+#include "tests/support/or_skip.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
@@ -56,15 +57,7 @@ std::string last_checkpoint(Vfs& vfs) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-bool is_there() {
-  try {
-    make_backend("cuda");
-    return true;
-  } catch (const Error& error) {
-    std::printf("skipped: %s\n", error.what());
-    return false;
-  }
-}
+bool is_there() { return testing::or_skip([] { return make_backend("cuda"); }) != nullptr; }
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "backends/vulkan/program/times.h"
 #include "core/support/philox.h"
 #include "tests/core/long_sum.h"
+#include "tests/support/or_skip.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 #include "unroll/run.h"
@@ -33,13 +34,7 @@ constexpr std::int64_t k_n_points = std::size(k_points);
 constexpr double k_tolerance = 4 * 0x1p-23;  // relative
 
 std::unique_ptr<Backend> open_or_skip(const BackendOptions& options = {}) {
-  try {
-    return make_backend("vulkan", options);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
-    std::printf("skipped: %s\n", error.what());
-    return nullptr;
-  }
+  return testing::or_skip([&] { return make_backend("vulkan", options); });
 }
 
 bool agrees(double got, double wanted) {

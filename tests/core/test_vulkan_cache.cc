@@ -15,6 +15,7 @@
 #include "backends/common/kernel_files.h"
 #include "backends/vulkan/device/functions.h"
 #include "backends/vulkan/device/pipeline_file.h"
+#include "tests/support/or_skip.h"
 #include "tests/support/temp_folder.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -77,14 +78,8 @@ struct Hooked {
 
 // The number of files, after a product, a sum and an elementwise group gave their results; -1: there is no device.
 int work(const std::string& folder) {
-  std::unique_ptr<Backend> backend;
-  try {
-    backend = make_backend("vulkan", {.cache = folder});
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
-    std::printf("skipped: %s\n", error.what());
-    return -1;
-  }
+  const auto backend = testing::or_skip([&] { return make_backend("vulkan", {.cache = folder}); });
+  if (!backend) return -1;
   Graph graph;
   const Value x = graph.input("x", {DType::f32, {2, 2}});
   graph.output("y", sum(matmul(x, x)) * 2.0 + 1.0);

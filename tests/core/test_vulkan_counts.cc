@@ -11,6 +11,7 @@
 
 #include "core/train/update/update_graph.h"
 #include "tests/core/vulkan_log.h"
+#include "tests/support/or_skip.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 #include "unroll/ops.h"
@@ -201,14 +202,8 @@ Counted count(const testing::Logged& logged) {
 }  // namespace
 
 TEST_CASE("dispatches of a step and bytes of an update, beside the least that the equations need") {
-  std::unique_ptr<testing::Logger> logger;
-  try {
-    logger = std::make_unique<testing::Logger>(/*as_gpu=*/true);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
-    std::printf("skipped: %s\n", error.what());
-    return;
-  }
+  const auto logger = testing::or_skip([] { return std::make_unique<testing::Logger>(/*as_gpu=*/true); });
+  if (!logger) return;
   std::printf("| cell | H | dispatches of a step, forward + backward | dispatches of an update | barriers | MiB moved "
               "| again in loops, MiB | least, MiB | moved once / least | least of dispatches, MiB "
               "| moved once / that | that / least |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
@@ -239,14 +234,8 @@ TEST_CASE("dispatches of a step and bytes of an update, beside the least that th
 // A reduction over the units of a step needs all columns of its rows in one workgroup: in one dispatch each workgroup
 // would read all recurrent weights, for the few rows whose states fit into it.
 TEST_CASE("a layer-norm step in one dispatch would read more than in two") {
-  std::unique_ptr<testing::Logger> logger;
-  try {
-    logger = std::make_unique<testing::Logger>(/*as_gpu=*/true);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
-    std::printf("skipped: %s\n", error.what());
-    return;
-  }
+  const auto logger = testing::or_skip([] { return std::make_unique<testing::Logger>(/*as_gpu=*/true); });
+  if (!logger) return;
   std::printf("| H | MiB of a forward step in two dispatches | rows of a workgroup in one | workgroups "
               "| MiB of weights that they read |\n|---|---|---|---|---|\n");
   for (const std::int64_t H : {256, 512}) {
@@ -266,14 +255,8 @@ TEST_CASE("a layer-norm step in one dispatch would read more than in two") {
 }
 
 TEST_CASE("with lengths a step has the same dispatches, and all products are of rows that exist") {
-  std::unique_ptr<testing::Logger> logger;
-  try {
-    logger = std::make_unique<testing::Logger>(/*as_gpu=*/true);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
-    std::printf("skipped: %s\n", error.what());
-    return;
-  }
+  const auto logger = testing::or_skip([] { return std::make_unique<testing::Logger>(/*as_gpu=*/true); });
+  if (!logger) return;
   const auto backend = make_backend("vulkan:generic");
   constexpr double k_live = 0.5;
   std::printf("| cell | H | dispatches of a step, forward + backward | dispatches of an update | without lengths "

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/vulkan/device/functions.h"
+#include "tests/core/loop_networks.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/small_tasks.h"
@@ -77,22 +78,9 @@ void tamper(Functions& functions) {
 #undef X
 }
 
-// Opens, uploads, compiles, runs twice and reads: x + 1, twice.
+// Opens, uploads, compiles, runs twice and reads.
 float work(const std::string& cache = {}) {
-  const auto backend = make_backend("vulkan", {.cache = cache});
-  Graph graph;
-  const Value x = graph.input("x", {DType::f32, {3}});
-  const std::vector<Value> states{x};
-  ScanOptions two_steps;
-  two_steps.steps = 2;
-  const auto add_one = [](const StepValues& at) { return StepResult{{at.states[0] + 1.0}, {}}; };
-  const auto loop = scan(states, {}, {}, add_one, two_steps);
-  graph.output("y", loop.states[0]);
-  Program program(graph, *backend);
-  Tensor ones(Type{DType::f32, {3}});
-  for (std::int64_t i = 0; i < 3; ++i) ones.set(i, 1);
-  const float first = static_cast<float>(program.run({{"x", ones}}).at("y").at(0));
-  return first + static_cast<float>(program.run({{"x", ones}}).at("y").at(2));
+  return testing::sum_of_two_steps(*make_backend("vulkan", {.cache = cache}), 2);
 }
 constexpr float k_wanted = 6;
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "tests/core/loop_networks.h"
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"
+#include "tests/support/or_skip.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -26,13 +26,7 @@ using testing::LoopSizes;
 constexpr LoopSizes k_sizes[] = {{5, 3, 6, 9}, {4, 37, 11, 19}, {3, 34, 3, 70}};
 
 std::unique_ptr<Backend> open_or_skip(BackendOptions options = {}) {
-  try {
-    return testing::open_tested("vulkan", options);  // under the validation layer
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
-    std::printf("skipped: %s\n", error.what());
-    return nullptr;
-  }
+  return testing::or_skip([&] { return testing::open_tested("vulkan", options); });  // under the validation layer
 }
 
 TensorMap numbers_for(const Graph& graph, const LoopSizes& s) {
@@ -52,30 +46,6 @@ std::vector<std::string> loops_of(const Program& program) {
 }
 
 }  // namespace
-
-TEST_CASE("a step whose rows end takes as many dispatches as one whose rows do not") {
-  const auto backend = open_or_skip({.own = {{"loops", "steps"}}});
-  if (!backend) return;
-  struct Row {
-    std::string cell, forward, backward;
-  };
-  const Row rows[] = {{"rnn", "steps of 1 dispatch", "steps of 1 dispatch"},
-                      {"lstm", "steps of 1 dispatch", "steps of 1 dispatch"},
-                      {"gru", "steps of 1 dispatch", "steps of 1 dispatch"},
-                      {"lnlstm", "steps of 2 dispatches", "steps of 2 dispatches"}};
-  for (const Row& row : rows)
-    for (const bool trains : {false, true}) {
-      CAPTURE(row.cell);
-      CAPTURE(trains);
-      Graph graph;
-      testing::build_with_lengths(graph, {{.cell = row.cell}, {6, 5, 12, 24}, trains});
-      const Program program(graph, *backend);
-      const std::vector<std::string> steps = loops_of(program);
-      REQUIRE(steps.size() == (trains ? 2 : 1));
-      CHECK(steps[0] == row.forward);
-      if (trains) CHECK(steps[1] == row.backward);
-    }
-}
 
 TEST_CASE("rows that end have the values and gradients of cpu, as steps and as one kernel, with the same bits again") {
   const auto cpu = make_backend("cpu");

@@ -13,6 +13,7 @@
 #include "tests/core/loop_networks.h"
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"
+#include "tests/support/or_skip.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -24,13 +25,7 @@ using Sizes = testing::LoopSizes;
 constexpr Sizes k_sizes[] = {{1, 2, 3, 1}, {2, 1, 5, 7}, {5, 3, 6, 9}, {4, 37, 11, 19}, {3, 34, 3, 70}};
 
 std::unique_ptr<Backend> open_or_skip(BackendOptions options = {}) {
-  try {
-    return testing::open_tested("vulkan", options);  // under the validation layer
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
-    std::printf("skipped: %s\n", error.what());
-    return nullptr;
-  }
+  return testing::or_skip([&] { return testing::open_tested("vulkan", options); });  // under the validation layer
 }
 
 void build(Graph& graph, const std::string& cell, const Sizes& s, bool trains) {
@@ -54,7 +49,7 @@ std::vector<std::string> steps_of(const Program& program) {
 
 }  // namespace
 
-TEST_CASE("a step of a cell takes the dispatches that its exchanges need") {
+TEST_CASE("a step of a cell takes the dispatches that its exchanges need, also where rows end") {
   const auto backend = open_or_skip({.own = {{"loops", "steps"}}});
   if (!backend) return;
   struct Row {
@@ -65,17 +60,21 @@ TEST_CASE("a step of a cell takes the dispatches that its exchanges need") {
                       {"gru", "steps of 1 dispatch", "steps of 1 dispatch"},
                       {"lnlstm", "steps of 2 dispatches", "steps of 2 dispatches"}};
   for (const Row& row : rows)
-    for (const bool trains : {false, true}) {
-      CAPTURE(row.cell);
-      CAPTURE(trains);
-      Graph graph;
-      build(graph, row.cell, {6, 5, 12, 24}, trains);
-      const Program program(graph, *backend);
-      const std::vector<std::string> steps = steps_of(program);
-      REQUIRE(steps.size() == (trains ? 2 : 1));
-      CHECK(steps[0] == row.forward);
-      if (trains) CHECK(steps[1] == row.backward);
-    }
+    for (const bool trains : {false, true})
+      for (const bool rows_end : {false, true}) {
+        CAPTURE(row.cell);
+        CAPTURE(trains);
+        CAPTURE(rows_end);
+        Graph graph;
+        const Sizes sizes = {6, 5, 12, 24};
+        if (rows_end) testing::build_with_lengths(graph, {{.cell = row.cell}, sizes, trains});
+        else build(graph, row.cell, sizes, trains);
+        const Program program(graph, *backend);
+        const std::vector<std::string> steps = steps_of(program);
+        REQUIRE(steps.size() == (trains ? 2 : 1));
+        CHECK(steps[0] == row.forward);
+        if (trains) CHECK(steps[1] == row.backward);
+      }
 }
 
 TEST_CASE("cells and their gradients have the values of cpu at odd sizes, and the same bits when they run again") {

@@ -13,6 +13,7 @@
 #include "backends/vulkan/kernels/products.h"
 #include "backends/vulkan/program/record.h"
 #include "tests/core/expression_trees.h"
+#include "tests/support/or_skip.h"
 #include "tests/support/setting.h"
 #include "tests/support/temp_folder.h"
 #include "unroll/error.h"
@@ -40,12 +41,7 @@ bool have_validator() {
 }
 
 std::unique_ptr<Context> open_or_skip() {
-  try {
-    return std::make_unique<Context>(Choice{}, false, 0);
-  } catch (const Error& error) {
-    std::printf("skipped: %s\n", error.what());
-    return nullptr;
-  }
+  return testing::or_skip([&] { return std::make_unique<Context>(Choice{}, false, 0); });
 }
 
 using Bytes8 = std::vector<std::byte>;
