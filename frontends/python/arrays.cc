@@ -56,6 +56,24 @@ nb::object contiguous_array(nb::handle object, const char* dtype, const std::str
   }
 }
 
+namespace {
+
+// Lists and strided arrays become contiguous ones.
+Array contiguous(nb::handle value, const std::string& name) {
+  Array array;
+  if (!nb::try_cast(value, array) || !is_aligned(array))
+    array = cast_to<Array>(contiguous_array(value, nullptr, name), name, "an array of numbers");
+  return array;
+}
+
+}  // namespace
+
+Tensor tensor_of(nb::handle array, const std::string& name) {
+  const Array lent = contiguous(array, name);
+  const Tensor borrowed = borrowed_tensor(lent, name);
+  return Tensor(borrowed);  // a copy has memory of its own
+}
+
 TensorMap tensors_of(const nb::dict& arrays) {
   const Borrowed borrowed = borrowed_tensors(arrays);
   return borrowed.tensors;  // copies have memory of their own
@@ -65,10 +83,7 @@ Borrowed borrowed_tensors(const nb::dict& arrays) {
   Borrowed all;
   for (const auto& [key, value] : arrays) {
     const auto name = cast_to<std::string>(key, "arrays", "a name");
-    Array array;
-    // Lists and strided arrays become contiguous ones.
-    if (!nb::try_cast(value, array) || !is_aligned(array))
-      array = cast_to<Array>(contiguous_array(value, nullptr, name), name, "an array of numbers");
+    Array array = contiguous(value, name);
     all.tensors.insert_or_assign(name, borrowed_tensor(array, name));
     all.arrays.push_back(std::move(array));
   }

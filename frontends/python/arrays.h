@@ -25,7 +25,8 @@ T cast_to(nanobind::handle object, const std::string& what, const std::string& e
 // object as a contiguous array of the dtype, or of its own one; copied only where it is none. Throws Error(type).
 nanobind::object contiguous_array(nanobind::handle object, const char* dtype, const std::string& what);
 
-// Throw Error(type), with the name of the array, on a dtype that unroll does not have.
+// Copies. They throw Error(type), with the name of the array, on a dtype that unroll does not have.
+Tensor tensor_of(nanobind::handle array, const std::string& name);
 TensorMap tensors_of(const nanobind::dict& arrays);
 // Tensors in the memory of the arrays, which stay alive with it. Lists and strided arrays are copied into arrays first.
 struct Borrowed {

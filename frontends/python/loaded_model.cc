@@ -101,7 +101,8 @@ LoadedModel LoadedModel::open(std::string path, const std::string& backend, int 
   TensorFile file = load_model(path);
   if (!file.metadata.contains("task"))
     throw Error(ErrorKind::input_file, path, "does not describe its network: there is no metadata 'task'",
-                "Load a run folder, or a file that training wrote");
+                file.metadata.contains(k_network_key) ? "Call layers.model with the function that built the network"
+                                                      : "Load a run folder, or a file that training wrote");
   return LoadedModel(std::move(file), backend, threads);
 }
 

@@ -19,6 +19,9 @@
 
 namespace unroll::python {
 
+// In the metadata of a network of layer functions: its function is not stored.
+inline constexpr const char* k_network_key = "network";
+
 // The backend of streams outlives the model.
 struct StreamParts {
   std::shared_ptr<Backend> backend;

@@ -10,8 +10,10 @@
 
 #include "frontends/python/arrays.h"
 #include "frontends/python/errors.h"
-#include "frontends/python/layers.h"
+#include "frontends/python/network/layers.h"
 #include "frontends/python/loaded_model.h"
+#include "frontends/python/network/model.h"
+#include "frontends/python/network/training.h"
 #include "frontends/python/training.h"
 
 namespace nb = nanobind;
@@ -38,18 +40,29 @@ void add_stream(nb::module_& module) {
       .def_prop_ro("outputs", &OpenStream::outputs, "Values that a step returns, O.");
 }
 
-int visit_model(PyObject* self, visitproc visit, void* arg) {
+// What Python's garbage collector sees of a class: the object that it holds, which may refer to it.
+nb::object* held_by(LoadedModel& model) { return model.function.get(); }
+nb::object* held_by(PythonRun& run) { return &run.model; }
+template <class Owner>
+int visit(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
-  const auto& function = nb::inst_ptr<LoadedModel>(self)->function;
-  if (function) Py_VISIT(function->ptr());
+  if (const nb::object* held = held_by(*nb::inst_ptr<Owner>(self))) Py_VISIT(held->ptr());
   return 0;
 }
-int clear_model(PyObject* self) {
-  if (nb::inst_ready(self) && nb::inst_ptr<LoadedModel>(self)->function)
-    nb::inst_ptr<LoadedModel>(self)->function->reset();
+template <class Owner>
+int clear(PyObject* self) {
+  if (!nb::inst_ready(self)) return 0;
+  if (nb::object* held = held_by(*nb::inst_ptr<Owner>(self))) held->reset();
   return 0;
 }
+template <class Owner>
+PyType_Slot* slots() {
+  static PyType_Slot all[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit<Owner>)},
+                              {Py_tp_clear, reinterpret_cast<void*>(clear<Owner>)}, {0, nullptr}};
+  return all;
+}
+
 const std::string& predict_doc() {
   static const std::string doc = [] {
     std::string text = "Predict from raw inputs, one result for each, in the same order:";
@@ -58,9 +71,6 @@ const std::string& predict_doc() {
   }();
   return doc;
 }
-PyType_Slot k_model_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_model)},
-                               {Py_tp_clear, reinterpret_cast<void*>(clear_model)}, {0, nullptr}};
-
 void add_model(nb::module_& module) {
   nb::class_<TensorSpec>(module, "TensorSpec", "Name, dtype and axes of an input or output.")
       .def_ro("name", &TensorSpec::name)
@@ -76,7 +86,7 @@ void add_model(nb::module_& module) {
                    },
                    "A letter where each run chooses the size, else the size.")
       .def("__repr__", [](const TensorSpec& s) { return s.name + " " + s.text(); });
-  nb::class_<LoadedModel>(module, "Model", nb::type_slots(k_model_slots),
+  nb::class_<LoadedModel>(module, "Model", nb::type_slots(slots<LoadedModel>()),
                           "A trained model, or a network of layer functions.")
       .def("run", &LoadedModel::run, "inputs"_a,
            "Run whole sequences: a dict of arrays by name to a dict of arrays. Inputs that are states may be left out.")
@@ -98,21 +108,20 @@ void add_model(nb::module_& module) {
 }
 
 void add_training(nb::module_& module) {
-  nb::class_<FinishedRun>(module, "Run", "What train() returns.")
-      .def_prop_ro("model", [](FinishedRun& run) -> LoadedModel& { return run.model; },
-                   nb::rv_policy::reference_internal,
+  nb::class_<PythonRun>(module, "Run", nb::type_slots(slots<PythonRun>()), "What train() returns.")
+      .def_prop_ro("model", [](const PythonRun& run) { return run.model; }, nb::sig("def model(self) -> Model"),
                    "The trained model: of the best validation if a folder was written, else the last one.")
-      .def_prop_ro("updates", [](const FinishedRun& run) { return run.result.updates; })
-      .def_prop_ro("seconds", [](const FinishedRun& run) { return run.result.seconds; }, "From the first update.")
-      .def_prop_ro("best_validation_loss", [](const FinishedRun& run) { return run.result.best_validation_loss; })
-      .def_prop_ro("last_validation_loss", [](const FinishedRun& run) { return run.result.last_validation_loss; })
-      .def_prop_ro("validation_metrics", [](const FinishedRun& run) { return run.result.validation_metrics; },
+      .def_prop_ro("updates", [](const PythonRun& run) { return run.result.updates; })
+      .def_prop_ro("seconds", [](const PythonRun& run) { return run.result.seconds; }, "From the first update.")
+      .def_prop_ro("best_validation_loss", [](const PythonRun& run) { return run.result.best_validation_loss; })
+      .def_prop_ro("last_validation_loss", [](const PythonRun& run) { return run.result.last_validation_loss; })
+      .def_prop_ro("validation_metrics", [](const PythonRun& run) { return run.result.validation_metrics; },
                    "Of the best validation.")
-      .def_prop_ro("interrupted", [](const FinishedRun& run) { return run.result.interrupted; },
+      .def_prop_ro("interrupted", [](const PythonRun& run) { return run.result.interrupted; },
                    "Whether a callback or a limit ended the run early.");
   module.def("_train", [](const std::string& config, bool is_text, const std::vector<std::string>& settings,
                           const std::string& folder, bool resume, nb::object on_report) {
-    return train({config, is_text, settings, folder, resume, std::move(on_report)});
+    return PythonRun(train({config, is_text, settings, folder, resume, std::move(on_report)}));
   }, "config"_a, "is_text"_a, "settings"_a, "folder"_a, "resume"_a, "on_report"_a = nb::none());
   module.def("_build", [](const std::string& config, bool is_text, const std::vector<std::string>& settings) {
     return build({config, is_text, settings, {}, false, nb::none()});
@@ -128,6 +137,8 @@ NB_MODULE(_core, module) {
   add_model(module);
   add_training(module);
   add_layers(module);
+  add_network_model(module);
+  add_network_training(module);
   module.def("_addresses", [](const nb::dict& arrays) {
     const Borrowed borrowed = borrowed_tensors(arrays);
     nb::dict addresses;

@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontends/python/loaded_model.h"
@@ -15,6 +16,13 @@ namespace unroll::python {
 struct FinishedRun {
   TrainResult result;
   LoadedModel model;  // of the best validation where a folder was written, or patience ended the run; else the last
+};
+
+// The class Run of Python.
+struct PythonRun {
+  TrainResult result;
+  nanobind::object model;
+  explicit PythonRun(FinishedRun run) : result(std::move(run.result)), model(nanobind::cast(std::move(run.model))) {}
 };
 
 struct TrainRequest {

@@ -8,12 +8,11 @@
     stream = model.stream()
     y = stream.step(x)                                # step by step, with carried state
 
-unroll.layers builds networks out of layer functions.
+unroll.layers builds networks out of layer functions, and trains them.
 """
-import json
 import os
 
-from . import _core, layers
+from . import _arguments, _core, layers
 from ._core import (DeviceError, DifferError, DTypeError, Error, GraphError, InputFileError, InternalError, Model,
                     NumericError, OutOfMemoryError, PeerError, Run, ShapeError, StorageError, Stream, TensorSpec,
                     UnsupportedError, UsageError, __version__)
@@ -42,14 +41,14 @@ def train(config, out=None, *, settings=None, resume=False, on_report=None):
     Ctrl-C ends the run after its update, saves it and raises KeyboardInterrupt. Before the first update, while data
     are read, it ends the call and nothing is written.
     """
-    return _core._train(*_text_of(config), _settings(settings), "" if out is None else os.fspath(out), resume,
+    return _core._train(*_text_of(config), _arguments.settings(settings), "" if out is None else os.fspath(out), resume,
                         on_report)
 
 
 def build(config, *, settings=None):
     """Return the model of a config with its initial parameters, untrained. The config's data are read: sizes and
     vocabularies follow from them."""
-    return _core._build(*_text_of(config), _settings(settings))
+    return _core._build(*_text_of(config), _arguments.settings(settings))
 
 
 def _text_of(config):
@@ -57,24 +56,11 @@ def _text_of(config):
     return (_toml(config), True) if isinstance(config, dict) else (os.fspath(config), False)
 
 
-def _settings(settings):
-    return [f"{key}={_value(key, value)}" for key, value in (settings or {}).items()]
-
-
 def _toml(table, path=""):
     values = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    text = "".join(f"{key} = {_value(f'{path}.{key}', value)}\n" for key, value in values.items())
+    text = "".join(f"{key} = {_arguments.value_text(f'{path}.{key}', value)}\n" for key, value in values.items())
     for key, value in table.items():
         if isinstance(value, dict):
             name = f"{path}.{key}" if path else key
             text += f"[{name}]\n" + _toml(value, name)
     return text
-
-
-def _value(name, value):
-    # Numbers, texts, booleans and lists of them are written alike in TOML and JSON.
-    try:
-        return json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"[config] '{name}' must be a number, text, boolean or a list of them; "
-                         f"got {value!r:.40}") from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build a network out of layer functions.
+"""Build a network out of layer functions, and train it.
 
     from unroll import layers
 
@@ -12,6 +12,8 @@
     model.load_state_dict(module.state_dict())             # a PyTorch module with the same layers
     y = model.run({"ids": ids})["y"]
 
+    run = layers.train(network, {"ids": sequences}, {"label": labels}, loss)    # arrays; see help(layers.train)
+
 Shapes: T steps, B sequences, I and O widths, H hidden, D directions. Parameters have the names, layouts and initial
 distributions of PyTorch; `name` is their prefix, as the name of a module is in PyTorch. Values have a shape, and
 arithmetic with values and numbers broadcasts as in NumPy.
@@ -22,13 +24,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Union
 
-from . import _core
-from ._core import (Model, Value, concat, dropout, embedding, exp, layer_norm, linear, log, log_softmax, matmul, max,
-                    maximum, mean, minimum, relu, reshape, sigmoid, silu, slice, softmax, sum, tanh, transpose)
+from . import _arguments, _core
+from ._core import (Model, Run, Value, abs, argmax, bce, concat, dropout, embedding, equal, exp, huber, layer_norm,
+                    less, linear, log, log_softmax, mae, masked_mean, matmul, max, maximum, mean, minimum, mse, pinball,
+                    relu, reshape, sequence_mask, sigmoid, silu, slice, softmax, softmax_cross_entropy, sqrt, square,
+                    sum, tanh, transpose, where)
 
-__all__ = ["Value", "cell", "concat", "dropout", "embedding", "exp", "gru", "layer_norm", "linear", "log",
-           "log_softmax", "lstm", "matmul", "max", "maximum", "mean", "minimum", "model", "relu", "reshape", "rnn",
-           "sigmoid", "silu", "slice", "softmax", "sum", "tanh", "transpose"]
+__all__ = ["Value", "abs", "argmax", "bce", "cell", "concat", "dropout", "embedding", "equal", "exp", "gru", "huber",
+           "layer_norm", "less", "linear", "log", "log_softmax", "lstm", "mae", "masked_mean", "matmul", "max",
+           "maximum", "mean", "minimum", "model", "mse", "pinball", "relu", "reshape", "rnn", "sequence_mask",
+           "sigmoid", "silu", "slice", "softmax", "softmax_cross_entropy", "sqrt", "square", "sum", "tanh", "train",
+           "transpose", "where"]
 
 States = Union[Sequence[Value], None]
 _DTYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "bool": "b8"}
@@ -103,6 +109,55 @@ def model(network: Callable[..., Value | Mapping[str, Value]], inputs: Mapping[s
         specs.append((name, _DTYPES[dtype], [str(axis) for axis in axes]))
     result = _core._network(network, specs, seed, backend, threads)
     if parameters is not None:
-        is_file = isinstance(parameters, (str, os.PathLike))
-        result.load_state_dict(_core._load_arrays(os.fspath(parameters)) if is_file else dict(parameters))
+        result.load_state_dict(_parameters(parameters))
     return result
+
+
+def train(network: Callable[..., Value | Mapping[str, Value]], inputs: Mapping[str, object],
+          targets: Mapping[str, object], loss: Callable[..., Value | tuple], *, out: str | os.PathLike | None = None,
+          batch: int = 32, validation: float | tuple[Mapping, Mapping] = 0.1, pad_to_multiple: int = 0,
+          parameters: Mapping | str | os.PathLike | None = None, settings: Mapping | None = None, resume: bool = False,
+          on_report: Callable[[dict], object] | None = None, backend: str = "cpu", threads: int = 0) -> Run:
+    """Train a network on arrays and return a Run, whose `model` is the trained one.
+
+        def network(x, x_lengths):                                   # x [T, B, 3]
+            y, (h,) = layers.gru(x, 32, lengths=x_lengths, name="gru")
+            return layers.linear(h[-1], 1, name="head")              # [B, 1]
+
+        def loss(y, target):
+            return layers.mean(layers.mse(y, target))
+
+        run = layers.train(network, {"x": sequences}, {"target": targets}, loss, settings={"train.epochs": 5})
+
+    inputs        for `network`, by name. An array, whose first axis numbers the examples, gives batches [B, ...].
+                  A list of arrays [T, ...], one for each example, gives batches [T, B, ...], zero behind the end of
+                  each sequence, and an input NAME_lengths, int32 [B], which the network must take.
+    targets       for `loss`, in the same two forms
+    loss          takes what `network` returned, and by name those inputs, targets and lengths that its arguments name.
+                  Returns a scalar Value; or a tuple of it and a dict of metrics. A metric is a Value, whose mean over
+                  all elements is reported, or a tuple of a sum and a count.
+    validation    share of the examples, drawn at random, or a tuple of inputs and targets; 0: none
+    pad_to_multiple   0: all batches have the steps of the longest sequence. N: those of their own longest sequence,
+                  rounded up to a multiple of N; each number of steps is compiled once.
+    parameters    to start from: a dict by name, or a safetensors file; None: drawn from train.seed
+    settings      keys of docs/config.md: {"train.lr": 0.01, "train.max_updates": 500, "train.seed": 1}
+    out, resume, on_report   as for unroll.train. layers.model(network, ..., parameters="OUT/best.safetensors") reads
+                  the result back.
+
+    Both functions are called once for each shape of batches, not for each batch.
+    """
+    examples = _arguments.fields({**inputs, **targets})
+    if len(examples) < len(inputs) + len(targets):
+        both = ", ".join(sorted(set(inputs) & set(targets)))
+        raise _core.UsageError(f"[layers.train] inputs and targets have the same name: {both}")
+    has_own = isinstance(validation, tuple)
+    own = _arguments.fields({**validation[0], **validation[1]}) if has_own else {}
+    return _core._train_network(
+        network, _arguments.by_name(loss, set(examples)), examples, own, list(inputs), batch,
+        0.0 if has_own else float(validation), pad_to_multiple, _arguments.settings(settings),
+        {} if parameters is None else _parameters(parameters), "" if out is None else os.fspath(out), resume, on_report,
+        backend, threads)
+
+
+def _parameters(given):
+    return _core._load_arrays(os.fspath(given)) if isinstance(given, (str, os.PathLike)) else dict(given)

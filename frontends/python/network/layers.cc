@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/python/layers.h"
+#include "frontends/python/network/layers.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <map>
-#include <memory>
+#include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "frontends/python/network/value.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 #include "unroll/ops.h"
@@ -22,30 +22,6 @@ using namespace nb::literals;
 namespace unroll::python {
 
 namespace {
-
-// One call of the Python function. Its values are of no use afterwards: the graph may be gone.
-struct Building {
-  Scope scope;
-  bool is_open = true;
-};
-
-struct NetworkValue {
-  std::shared_ptr<Building> at;
-  Value value;
-
-  Value get() const {
-    if (!at->is_open)
-      throw Error(ErrorKind::usage, "layers", "a value is used after the function that builds the network returned",
-                  "Return it from the function");
-    return value;
-  }
-  Value get_beside(const NetworkValue& other) const {
-    if (other.at != at) throw Error(ErrorKind::usage, "layers", "values of two networks are mixed");
-    return get();
-  }
-  NetworkValue with(Value v) const { return {at, v}; }
-  Scope scope(const std::string& name) const { return name.empty() ? at->scope : at->scope.child(name); }
-};
 
 using Values = std::vector<NetworkValue>;
 
@@ -78,9 +54,16 @@ std::int64_t axis_of(const Value& x, std::int64_t axis) {
   return axis < 0 ? axis + x.rank() : axis;
 }
 
-NetworkValue mean_over(const NetworkValue& x, std::int64_t axis) {
-  const std::int64_t at = axis_of(x.get(), axis);
-  return x.with(reduce_sum(x.get(), {at}) / static_cast<double>(x.get().shape()[static_cast<int>(at)]));
+// Over an axis, which the result lacks, or over all axes.
+NetworkValue sum_over(const NetworkValue& x, std::optional<std::int64_t> axis) {
+  return x.with(axis ? reduce_sum(x.get(), {axis_of(x.get(), *axis)}) : sum(x.get()));
+}
+NetworkValue mean_over(const NetworkValue& x, std::optional<std::int64_t> axis) {
+  const Value value = x.get();
+  const bool is_float = value.dtype() == DType::f32 || value.dtype() == DType::f64;
+  const NetworkValue numbers = x.with(is_float ? value : cast(value, DType::f32));
+  const std::int64_t n = axis ? value.shape()[static_cast<int>(axis_of(value, *axis))] : value.shape().elements();
+  return x.with(sum_over(numbers, axis).get() / static_cast<double>(n));
 }
 
 void add_value(nb::module_& module) {
@@ -97,7 +80,8 @@ void add_value(nb::module_& module) {
              if (k < -n || k >= n) throw nb::index_error("out of range");
              return v.with(row(v.get(), k < 0 ? k + n : k));
            }, "index"_a, "x[k]: element k of the first axis, which the result lacks.")
-      .def("__neg__", unary<neg>)
+      .def("__neg__", unary<neg>).def("__invert__", unary<logical_not>)
+      .def("__and__", binary<logical_and>).def("__or__", binary<logical_or>)
       .def("__add__", binary<add>).def("__add__", with_number<add>).def("__radd__", with_number<add>)
       .def("__sub__", binary<sub>).def("__sub__", with_number<sub>).def("__rsub__", with_number_before<sub>)
       .def("__mul__", binary<mul>).def("__mul__", with_number<mul>).def("__rmul__", with_number<mul>)
@@ -114,13 +98,21 @@ void add_functions(nb::module_& module) {
   module.def("matmul", [](const NetworkValue& a, const NetworkValue& b) {
     return a.with(matmul(a.get(), b.get_beside(a)));
   }, "a"_a, "b"_a, "Matrix product [..., M, K] x [..., K, N].");
-  module.def("mean", mean_over, "x"_a, "axis"_a, "Mean over an axis, which the result lacks.");
-  module.def("sum", [](const NetworkValue& x, std::int64_t axis) {
-    return x.with(reduce_sum(x.get(), {axis_of(x.get(), axis)}));
-  }, "x"_a, "axis"_a, "Sum over an axis, which the result lacks.");
+  module.def("abs", unary<abs>, "x"_a).def("square", unary<square>, "x"_a).def("sqrt", unary<sqrt>, "x"_a);
+  module.def("mean", mean_over, "x"_a, "axis"_a = nb::none(),
+             "Mean over an axis, which the result lacks, or over all axes. Of true and false: the share that is true.");
+  module.def("sum", sum_over, "x"_a, "axis"_a = nb::none(), "Sum over an axis, which the result lacks, or all axes.");
   module.def("max", [](const NetworkValue& x, std::int64_t axis) {
     return x.with(reduce_max(x.get(), {axis_of(x.get(), axis)}));
   }, "x"_a, "axis"_a, "Largest value over an axis, which the result lacks.");
+  module.def("argmax", [](const NetworkValue& x, std::int64_t axis) {
+    return x.with(argmax(x.get(), static_cast<int>(axis_of(x.get(), axis))));
+  }, "x"_a, "axis"_a = -1, "int32 index of the first largest value over an axis, which the result lacks.");
+  module.def("equal", binary<equal>, "a"_a, "b"_a, "Where a = b: bool. Combine bools with &, | and ~.");
+  module.def("less", binary<less>, "a"_a, "b"_a, "Where a < b: bool.");
+  module.def("where", [](const NetworkValue& condition, const NetworkValue& a, const NetworkValue& b) {
+    return a.with(select(condition.get_beside(a), a.get(), b.get_beside(a)));
+  }, "condition"_a, "a"_a, "b"_a, "a where the condition is true, else b.");
   module.def("concat", [](const Values& parts, std::int64_t axis) {
     if (parts.empty()) throw Error(ErrorKind::usage, "layers.concat", "there are no parts");
     return parts[0].with(concat(plain(parts[0], parts), static_cast<int>(axis_of(parts[0].get(), axis))));
@@ -155,6 +147,27 @@ void add_layer_functions(nb::module_& module) {
   }, "x"_a, "rate"_a, "Set elements to zero with this probability in training; the identity otherwise.");
 }
 
+void add_losses(nb::module_& module) {
+  module.def("softmax_cross_entropy", binary<softmax_cross_entropy>, "logits"_a, "labels"_a,
+             "Logits [..., V] and int32 labels [...] -> losses [...]. A label outside of 0, ..., V - 1 has loss 0.");
+  module.def("bce", binary<bce>, "logits"_a, "target"_a,
+             "Binary cross-entropy of logits with targets from 0 to 1, for each element.");
+  module.def("mse", binary<mse>, "prediction"_a, "target"_a, "Squared error of each element.");
+  module.def("mae", binary<mae>, "prediction"_a, "target"_a, "Absolute error of each element.");
+  module.def("huber", [](const NetworkValue& prediction, const NetworkValue& target, double delta) {
+    return prediction.with(huber(prediction.get(), target.get_beside(prediction), delta));
+  }, "prediction"_a, "target"_a, "delta"_a = 1.0, "Squared error / 2 up to delta, linear beyond, for each element.");
+  module.def("pinball", [](const NetworkValue& prediction, const NetworkValue& target, double quantile) {
+    return prediction.with(pinball(prediction.get(), target.get_beside(prediction), quantile));
+  }, "prediction"_a, "target"_a, "quantile"_a, "Loss of a quantile forecast, for each element.");
+  module.def("sequence_mask", [](const NetworkValue& lengths, std::int64_t steps) {
+    return lengths.with(sequence_mask(lengths.get(), steps));
+  }, "lengths"_a, "steps"_a, "Whether step t of a sequence exists, t < length: bool [steps, B] of int32 lengths [B].");
+  module.def("masked_mean", [](const NetworkValue& x, const NetworkValue& mask) {
+    return x.with(masked_mean(x.get(), mask.get_beside(x)));
+  }, "x"_a, "mask"_a, "Mean over the elements whose mask is true.");
+}
+
 // rnn, gru, lstm and cell of layers.py, which have defaults and documentation.
 void add_recurrent(nb::module_& module) {
   module.def("_recurrent", [](const NetworkValue& x, const std::string& cell, std::int64_t hidden, int layers,
@@ -175,126 +188,14 @@ void add_recurrent(nb::module_& module) {
   });
 }
 
-// The function of Python, which copies of the network share. Its last owner may be a thread without Python's lock.
-using Function = std::shared_ptr<nb::object>;
-Function shared(const nb::object& function) {
-  return Function(new nb::object(function), [](nb::object* object) {
-    const nb::gil_scoped_acquire lock;
-    delete object;
-  });
-}
-
-TaskGraph task_graph(const nb::object& result, const std::shared_ptr<Building>& at) {
-  TaskGraph graph;
-  const auto add = [&](const std::string& name, nb::handle value) {
-    const auto v = cast_to<NetworkValue>(value, "network", "a value of the network as output '" + name + "'");
-    if (v.at != at) throw Error(ErrorKind::usage, "network", "output '" + name + "' belongs to another network");
-    graph.outputs.emplace_back(name, v.get());
-  };
-  if (!nb::isinstance<nb::dict>(result)) {
-    add("y", result);
-    return graph;
-  }
-  for (const auto& [name, value] : nb::cast<nb::dict>(result))
-    add(cast_to<std::string>(name, "network", "a name"), value);
-  if (graph.outputs.empty()) throw Error(ErrorKind::usage, "network", "the function returned no output");
-  return graph;
-}
-
-Network network_of(const Function& function) {
-  return [function](Scope& scope, const Inputs& inputs) {
-    const nb::gil_scoped_acquire lock;
-    const auto at = std::make_shared<Building>(Building{scope});
-    struct Close {
-      Building& building;
-      ~Close() { building.is_open = false; }
-    } close{*at};
-    nb::dict named;
-    for (const auto& [name, value] : inputs.all()) named[name.c_str()] = NetworkValue{at, value};
-    if (!function->is_valid()) throw Error(ErrorKind::usage, "network", "the model is being destroyed");
-    return task_graph((*function)(**named), at);
-  };
-}
-
-struct Built {
-  std::vector<ParameterSpec> parameters;
-  std::vector<std::pair<std::string, Type>> outputs;
-};
-Built build_with(const Network& network, const std::vector<TensorSpec>& specs,
-                 const std::map<std::string, std::int64_t>& sizes) {
-  Graph graph;
-  Scope scope(graph, /*training=*/false);
-  std::map<std::string, Value, std::less<>> inputs;
-  for (const TensorSpec& spec : specs)
-    inputs.emplace(spec.name, graph.input(spec.name, {spec.dtype, shape_of(spec, sizes)}));
-  const TaskGraph task = network(scope, Inputs(std::move(inputs)));
-  Built built{scope.parameters(), {}};
-  for (const auto& [name, value] : task.outputs) built.outputs.emplace_back(name, value.type());
-  return built;
-}
-
-// Axes of an output: those that have another size in the second build are free.
-TensorSpec output_spec(const std::string& name, const Type& first, const Type& second,
-                       const std::map<std::string, std::int64_t>& a, const std::map<std::string, std::int64_t>& b) {
-  TensorSpec spec{name, first.dtype, {}};
-  for (int k = 0; k < first.shape.rank(); ++k) {
-    Axis axis{"", first.shape[k]};
-    if (first.shape[k] != second.shape[k]) {
-      axis = {"?", 0};
-      for (const auto& [letter, size] : a)
-        if (size == first.shape[k] && b.at(letter) == second.shape[k]) axis.letter = letter;
-    }
-    spec.axes.push_back(axis);
-  }
-  return spec;
-}
-
 }  // namespace
-
-LoadedModel network_model(const NetworkRequest& request) {
-  const Function function = shared(request.function);
-  std::map<std::string, std::int64_t> first, second;
-  for (const TensorSpec& spec : request.inputs)
-    for (const Axis& axis : spec.axes)
-      if (!axis.letter.empty() && !first.contains(axis.letter)) {
-        const auto n = static_cast<std::int64_t>(first.size());
-        first.emplace(axis.letter, 3 + 2 * n);
-        second.emplace(axis.letter, 4 + 5 * n);
-      }
-  Inference inference{.inputs = request.inputs, .outputs = {}, .states = {},
-                      .network = network_of(function)};
-  const Built a = build_with(inference.network, inference.inputs, first);
-  const Built b = build_with(inference.network, inference.inputs, second);
-  if (a.outputs.size() != b.outputs.size() || a.parameters.size() != b.parameters.size())
-    throw Error(ErrorKind::usage, "network", "the function builds another network for other sizes of the free axes");
-  for (std::size_t k = 0; k < a.outputs.size(); ++k)
-    inference.outputs.push_back(
-        output_spec(a.outputs[k].first, a.outputs[k].second, b.outputs[k].second, first, second));
-  LoadedModel model({initialize(a.parameters, request.seed), {}}, request.backend, request.threads,
-                    std::move(inference));
-  model.function = function;
-  return model;
-}
 
 void add_layers(nb::module_& module) {
   add_value(module);
   add_functions(module);
   add_layer_functions(module);
+  add_losses(module);
   add_recurrent(module);
-  using Input = std::tuple<std::string, std::string, std::vector<std::string>>;
-  module.def("_network", [](const nb::object& function, const std::vector<Input>& inputs, std::uint64_t seed,
-                            const std::string& backend, int threads) {
-    NetworkRequest request{function, {}, seed, backend, threads};
-    for (const auto& [name, dtype, axes] : inputs) {
-      TensorSpec spec{name, dtype_from_name(dtype), {}};
-      for (const std::string& axis : axes) {
-        const bool is_size = !axis.empty() && axis.find_first_not_of("0123456789") == std::string::npos;
-        spec.axes.push_back(is_size ? Axis{"", std::stoll(axis)} : Axis{axis, 0});
-      }
-      request.inputs.push_back(std::move(spec));
-    }
-    return network_model(request);
-  });
 }
 
 }  // namespace unroll::python

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A network of layer functions as a model that runs on arrays.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "frontends/python/loaded_model.h"
+#include "frontends/python/network/value.h"
+
+namespace unroll::python {
+
+struct BuiltNetwork {
+  Inference inference;
+  std::vector<ParameterSpec> parameters;
+};
+// Calls the function twice, with other sizes of the free axes, which shows the axes of the outputs. Throws Error(usage)
+// where the parameters depend on these sizes.
+BuiltNetwork build_network(const Function& function, std::vector<TensorSpec> inputs);
+
+// The model of the network with these parameters. The function is called once for each shape of inputs, with Python's
+// lock.
+LoadedModel network_model(const Function& function, Inference inference, TensorFile parameters,
+                          const std::string& backend, int threads);
+
+void add_network_model(nanobind::module_& module);
+
+}  // namespace unroll::python

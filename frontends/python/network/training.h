@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training of a network of layer functions on arrays.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <vector>
+
+#include "frontends/python/network/value.h"
+#include "frontends/python/training.h"
+#include "unroll/data/dataset.h"
+
+namespace unroll::python {
+
+struct NetworkTrainRequest {
+  Function network;  // takes the input fields by name, returns a value or a dict of them
+  // Takes what the network returned and a dict of all fields; returns a scalar, or it and a dict of metrics: a value,
+  // whose mean over all elements is reported, or a tuple of a sum and a count.
+  Function loss;
+  Fields train, validation;           // no validation: a share of `train`
+  std::vector<std::string> inputs;    // the fields that the network takes; the others are targets
+  DatasetOptions data;
+  std::vector<std::string> settings;  // "train.lr=0.01"
+  TensorMap parameters;               // initial ones; empty: drawn from the seed
+  std::string folder;                 // as in TrainRequest
+  bool resume = false;
+  nanobind::object on_report;
+  std::string backend;
+  int threads = 0;
+};
+// As train(). Both functions are called once for each shape of batches, with Python's lock.
+FinishedRun train_network(const NetworkTrainRequest& request);
+
+void add_network_training(nanobind::module_& module);
+
+}  // namespace unroll::python

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/python/network/value.h"
+
+#include <nanobind/stl/string.h>
+
+#include <string_view>
+#include <utility>
+
+#include "frontends/python/arrays.h"
+#include "unroll/error.h"
+
+namespace nb = nanobind;
+
+namespace unroll::python {
+
+Value NetworkValue::get() const {
+  if (!at->is_open)
+    throw Error(ErrorKind::usage, "layers", "a value is used after the function that builds the network returned",
+                "Return it from the function");
+  return value;
+}
+
+Value NetworkValue::get_beside(const NetworkValue& other) const {
+  if (other.at != at) throw Error(ErrorKind::usage, "layers", "values of two networks are mixed");
+  return get();
+}
+
+Function shared(const nb::object& function) {
+  return Function(new nb::object(function), [](nb::object* object) {
+    const nb::gil_scoped_acquire lock;
+    delete object;
+  });
+}
+
+TaskGraph build_in_python(Scope& scope, const Inputs& inputs, const BuildInPython& build) {
+  const nb::gil_scoped_acquire lock;
+  const auto at = std::make_shared<Building>(Building{scope});
+  struct Close {
+    Building& building;
+    ~Close() { building.is_open = false; }
+  } close{*at};
+  nb::dict named;
+  for (const auto& [name, value] : inputs.all()) {
+    constexpr std::string_view k_lengths = ".lengths";
+    std::string argument = name;
+    if (name.ends_with(k_lengths)) argument[name.size() - k_lengths.size()] = '_';
+    named[argument.c_str()] = NetworkValue{at, value};
+  }
+  return build(at, named);
+}
+
+Value value_of(nb::handle object, const std::shared_ptr<Building>& at, const std::string& what) {
+  const auto value = cast_to<NetworkValue>(object, "network", "a value of the network as " + what);
+  if (value.at != at) throw Error(ErrorKind::usage, "network", what + " belongs to another network");
+  return value.get();
+}
+
+TaskGraph outputs_of(const nb::object& result, const std::shared_ptr<Building>& at) {
+  TaskGraph graph;
+  const auto add = [&](const std::string& name, nb::handle value) {
+    graph.outputs.emplace_back(name, value_of(value, at, "output '" + name + "'"));
+  };
+  if (!nb::isinstance<nb::dict>(result)) {
+    add("y", result);
+    return graph;
+  }
+  for (const auto& [name, value] : nb::cast<nb::dict>(result))
+    add(cast_to<std::string>(name, "network", "a name"), value);
+  if (graph.outputs.empty()) throw Error(ErrorKind::usage, "network", "the function returned no output");
+  return graph;
+}
+
+Network network_of(const Function& function) {
+  return [function](Scope& scope, const Inputs& inputs) {
+    return build_in_python(scope, inputs, [&](const std::shared_ptr<Building>& at, const nb::dict& named) {
+      if (!function->is_valid()) throw Error(ErrorKind::usage, "network", "the model is being destroyed");
+      return outputs_of((*function)(**named), at);
+    });
+  };
+}
+
+}  // namespace unroll::python

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of Python functions in the forms that the extension module takes."""
+import inspect
+import json
+import os
+
+import numpy as np
+
+from ._core import DTypeError, UsageError
+
+
+def settings(given):
+    return [f"{key}={value_text(key, value)}" for key, value in (given or {}).items()]
+
+
+def value_text(name, value):
+    # Numbers, texts, booleans and lists of them are written alike in TOML and JSON.
+    try:
+        return json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"[config] '{name}' must be a number, text, boolean or a list of them; "
+                         f"got {value!r:.40}") from error
+
+
+def fields(given):
+    """Arrays by name; lists of arrays stay lists. Numbers become float32, int32 or bool."""
+    for name, value in given.items():
+        if len(value) == 0:
+            raise UsageError(f"[{name}] there are no examples")
+    return {name: [_array(f"{name}[{k}]", part) for k, part in enumerate(value)] if _are_sequences(value)
+            else _array(name, value) for name, value in given.items()}
+
+
+def by_name(function, known):
+    """`function` as a function of its first argument and a dict, from which it takes the arguments that it names."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return lambda result, values: function(result, **values)
+    known = known | {f"{name}_lengths" for name in known}
+    for p in parameters:
+        if p.name not in known and p.default is p.empty and p.kind is not p.VAR_POSITIONAL:
+            raise UsageError(f"[layers.train] loss takes '{p.name}', which is no input, target or length. "
+                             f"There are {', '.join(sorted(known))}")
+    names = [p.name for p in parameters if p.name in known]
+    return lambda result, values: function(result, **{name: values[name] for name in names if name in values})
+
+
+def _are_sequences(value):
+    return isinstance(value, (list, tuple)) and all(np.ndim(part) > 0 for part in value)
+
+
+def _array(name, value):
+    array = np.asarray(value)
+    if array.dtype.kind == "f":
+        return np.ascontiguousarray(array, np.float32)
+    if array.dtype.kind in "iu":
+        limits = np.iinfo(np.int32)
+        if array.size and (array.min() < limits.min or array.max() > limits.max):
+            raise DTypeError(f"[{name}] integers must fit int32; got {array.min()} to {array.max()}")
+        return np.ascontiguousarray(array, np.int32)
+    if array.dtype.kind == "b":
+        return np.ascontiguousarray(array)
+    raise DTypeError(f"[{name}] expected numbers, got dtype {array.dtype}")

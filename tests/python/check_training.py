@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Training of networks of layer functions: equal to PyTorch where it is installed. PYTHONPATH has the package."""
+import gc
+import pathlib
+import sys
+import tempfile
+import weakref
+
+import numpy as np
+
+import unroll
+from unroll import layers
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+FAILED = []
+RNG = np.random.default_rng(0)
+# Relative L2 difference of parameters after 20 updates of SGD: sums in another order, 2^-24 each, some hundred of them.
+TOLERANCE = 1e-5
+
+
+def check(ok, what):
+    print(("ok   " if ok else "FAIL ") + what, flush=True)
+    if not ok:
+        FAILED.append(what)
+
+
+def refused(kind, text, call, *arguments, **options):
+    try:
+        call(*arguments, **options)
+    except Exception as error:
+        check(type(error) is kind and text in str(error), f"{type(error).__name__}: {error}")
+    else:
+        check(False, f"{kind.__name__} with '{text}' is raised")
+
+
+def equal(a, b):
+    return a.keys() == b.keys() and all((a[k] == b[k]).all() for k in a)
+
+
+def adding_problem(n):
+    """Sequences [T, 2] of a value and a mark; the target is the sum of the two marked values."""
+    sequences, targets = [], []
+    for _ in range(n):
+        steps = RNG.integers(6, 13)
+        x = np.zeros((steps, 2))
+        x[:, 0] = RNG.random(steps)
+        marked = [RNG.integers(0, 3), RNG.integers(3, 6)]
+        x[marked, 1] = 1
+        sequences.append(x)
+        targets.append([x[marked, 0].sum()])
+    return sequences, np.array(targets)
+
+
+def network(x, x_lengths):
+    _, (h,) = layers.gru(x, 16, lengths=x_lengths, name="gru")
+    return layers.linear(h[-1], 1, name="head")
+
+
+def squared(y, target):
+    return layers.mean(layers.mse(y, target))
+
+
+def learns():
+    sequences, targets = adding_problem(600)
+
+    def loss(y, target):
+        return squared(y, target), {"mae": layers.mae(y, target)}
+
+    reports = []
+    run = layers.train(network, {"x": sequences}, {"target": targets}, loss, batch=50,
+                       settings={"train.lr": 0.01, "train.epochs": 20}, on_report=reports.append)
+    check(run.best_validation_loss < 0.05, f"a GRU learns the adding problem: loss {run.best_validation_loss:.3f}, and "
+          f"{np.var(targets):.3f} for the mean")
+    check(run.updates == 20 * 11 and reports[-1]["update"] == run.updates, "epochs are those of 540 examples")
+    check([repr(s) for s in run.model.inputs] == ["x f32[T,B,2]", "x_lengths i32[B]"], "the model has free axes")
+    x = sequences[0].astype(np.float32)[:, None]
+    found = run.model.run({"x": x, "x_lengths": np.array([len(x)], np.int32)})["y"]
+    check(abs(found[0, 0] - targets[0, 0]) < 0.5, "the model of a run predicts")
+
+    whole = (sequences[:8], targets[:8])
+    run = layers.train(network, {"x": sequences[8:]}, {"target": targets[8:]}, loss,
+                       validation=({"x": whole[0]}, {"target": whole[1]}), settings={"train.max_updates": 5})
+    steps = max(len(s) for s in whole[0])
+    padded = np.zeros((steps, 8, 2), np.float32)
+    for k, s in enumerate(whole[0]):
+        padded[:len(s), k] = s
+    y = run.model.run({"x": padded, "x_lengths": np.array([len(s) for s in whole[0]], np.int32)})["y"]
+    mae = np.abs(y - whole[1]).mean()
+    check(abs(run.validation_metrics["mae"] - mae) < 1e-5, "metrics are means over the examples of the validation set")
+
+
+def labels_of_steps():
+    """Two inputs of equal lengths, labels for each step, and a masked loss."""
+    ids = [RNG.integers(0, 7, n).tolist() for n in RNG.integers(1, 9, 200)]
+    marks = [RNG.random((len(s), 1)) for s in ids]
+    labels = [[(k + int(m[0] > 0.5)) % 3 for k, m in zip(s, mark)] for s, mark in zip(ids, marks)]
+
+    def tagger(ids, ids_lengths, marks, marks_lengths):
+        x = layers.concat([layers.embedding(ids, 7, 8, name="embedding"), marks])
+        y, _ = layers.lstm(x, 16, lengths=ids_lengths, name="lstm")
+        return {"logits": layers.linear(layers.dropout(y, 0.1), 3, name="head")}
+
+    def loss(out, labels, labels_lengths):
+        mask = layers.sequence_mask(labels_lengths, labels.shape[0])
+        losses = layers.softmax_cross_entropy(out["logits"], labels)
+        right = layers.equal(layers.argmax(out["logits"]), labels)
+        return layers.masked_mean(losses, mask), {"accuracy": (right & mask, mask)}
+
+    run = layers.train(tagger, {"ids": ids, "marks": marks}, {"labels": labels}, loss, pad_to_multiple=4,
+                       settings={"train.lr": 0.02, "train.max_updates": 300, "train.validate_every": 100})
+    check(run.validation_metrics["accuracy"] > 0.9, f"a tagger learns: {run.validation_metrics}")
+    check([repr(s) for s in run.model.inputs][2] == "marks f32[T,B,1]", "sequences of equal lengths share an axis")
+
+
+def runs_and_folders():
+    sequences, targets = adding_problem(100)
+
+    def run_of(**options):
+        return layers.train(network, {"x": sequences}, {"target": targets}, squared, **options)
+
+    settings = {"train.max_updates": 30, "train.checkpoint_every": 10, "train.seed": 3}
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "run"
+        whole = run_of(settings=settings).model.state_dict()
+        check(equal(whole, run_of(settings=settings).model.state_dict()), "a run is repeatable, bit for bit")
+        run = run_of(settings=settings, out=out, on_report=lambda r: r["update"] < 10)
+        check(run.interrupted and run.updates == 10, "a callback ends a run")
+        refused(unroll.UsageError, "is not empty", run_of, settings=settings, out=out)
+        last = []
+        run = run_of(settings=settings, out=out, resume=True, on_report=lambda r: last.append(r["update"]))
+        checkpoint = layers.model(network, {"x": ("T", "B", 2), "x_lengths": ("int32", "B")},
+                                  parameters=out / "last.safetensors")
+        check(last[-1] == 30 and equal(whole, checkpoint.state_dict()), "a resumed run has the bits of a whole one")
+        best = layers.model(network, {"x": ("T", "B", 2), "x_lengths": ("int32", "B")},
+                            parameters=out / "best.safetensors")
+        check(equal(best.state_dict(), run.model.state_dict()), "the model of a run with a folder is the best one")
+        refused(unroll.InputFileError, "layers.model", unroll.load, out)
+        again = run_of(settings={"train.max_updates": 1, "train.lr": 0.0}, parameters=out / "best.safetensors")
+        check(equal(best.state_dict(), again.model.state_dict()), "a run starts from given parameters")
+
+
+def mistakes():
+    sequences, targets = adding_problem(20)
+
+    def fit(net=network, x=sequences, target=targets, loss=squared, **options):
+        options = {"settings": {"train.max_updates": 1}, **options}
+        return layers.train(net, {"x": x}, {"target": target}, loss, **options)
+
+    fit()
+    refused(TypeError, "x_lengths", fit, net=lambda x: x)
+    refused(unroll.UsageError, "takes 'goal'", fit, loss=lambda y, goal: y)
+    refused(unroll.ShapeError, "must return a scalar, got f32[", fit, loss=lambda y, target: layers.mse(y, target))
+    refused(unroll.DTypeError, "the loss", fit, loss=lambda y, target: 3.0)
+    refused(unroll.UsageError, "a dict of metrics", fit, loss=lambda y, target: (squared(y, target), 1))
+    refused(unroll.DTypeError, "metric 'a'", fit, loss=lambda y, target: (squared(y, target), {"a": 1}))
+    refused(ZeroDivisionError, "", fit, loss=lambda y, target: 1 // 0)
+    refused(unroll.UsageError, "layers.train does not read", fit, settings={"train.batch": 3})
+    refused(unroll.UsageError, "train.lr", fit, settings={"train.lrr": 3})
+    refused(unroll.ShapeError, "'target' has 7", fit, target=targets[:7])
+    refused(unroll.DTypeError, "expected numbers", fit, target=["a"] * 20)
+    refused(unroll.DTypeError, "fit int32", fit, target=np.full((20, 1), 2**40))
+    refused(unroll.UsageError, "batch", fit, batch=0)
+    refused(unroll.UsageError, "same name", layers.train, network, {"x": sequences}, {"x": targets}, squared)
+    refused(unroll.UsageError, "validation must be a share", fit, validation=2.0)
+    refused(unroll.ShapeError, "sequence 1 of field 'x'", fit, x=[s[:, k > 0:] for k, s in enumerate(sequences)])
+    refused(unroll.NumericError, "'target' is NaN", fit, target=targets * np.nan, settings={"train.max_updates": 9})
+    refused(unroll.UsageError, "[x] there are no examples", fit, x=[], target=[])
+
+
+def lifetimes():
+    sequences, targets = adding_problem(20)
+
+    def cycle():
+        holder = []
+
+        def own(x, x_lengths):
+            return network(x, x_lengths) + 0.0 * len(holder)
+
+        run = layers.train(own, {"x": sequences}, {"target": targets}, squared, settings={"train.max_updates": 1})
+        holder += [run, run.model]
+        return weakref.ref(own)
+
+    own = cycle()
+    gc.collect()
+    check(own() is None, "a run and the function that refers to it are collected")
+
+
+def equal_to_torch():
+    """20 updates over all examples at once, so that their order is of no importance."""
+    nn = torch.nn
+    torch.manual_seed(1)
+    x, target = RNG.standard_normal((40, 5, 3)).astype(np.float32), RNG.standard_normal((40, 2)).astype(np.float32)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm, self.head = nn.LSTM(3, 8), nn.Linear(8, 2)
+
+        def forward(self, x):
+            return self.head(self.lstm(x)[0].mean(0))
+
+    def ours(x, x_lengths):
+        y, _ = layers.lstm(x, 8, lengths=x_lengths, name="lstm")
+        return layers.linear(layers.mean(y, 0), 2, name="head")
+
+    for name, make in {"sgd": lambda p: torch.optim.SGD(p, 0.1), "adam": lambda p: torch.optim.Adam(p, 0.01)}.items():
+        module = Net()
+        start = {k: v.numpy().copy() for k, v in module.state_dict().items()}
+        run = layers.train(ours, {"x": list(x)}, {"target": target}, squared, batch=40, validation=0,
+                           parameters=start, settings={"train.optimizer": name, "train.lr": 0.1 if name == "sgd" else
+                                                       0.01, "train.max_updates": 20, "train.clip_norm": 0})
+        optimizer = make(module.parameters())
+        for _ in range(20):
+            optimizer.zero_grad()
+            nn.functional.mse_loss(module(torch.from_numpy(x).transpose(0, 1)), torch.from_numpy(target)).backward()
+            optimizer.step()
+        found, wanted = run.model.state_dict(), {k: v.numpy() for k, v in module.state_dict().items()}
+        worst = max(np.linalg.norm(found[k] - wanted[k]) / np.linalg.norm(wanted[k]) for k in wanted)
+        check(found.keys() == wanted.keys() and worst < TOLERANCE, f"20 updates of {name} are PyTorch's: {worst:.1e}")
+
+
+if __name__ == "__main__":
+    learns()
+    labels_of_steps()
+    runs_and_folders()
+    mistakes()
+    lifetimes()
+    if torch:
+        equal_to_torch()
+    else:
+        print("skipped: PyTorch is not installed")
+    sys.exit(1 if FAILED else 0)
