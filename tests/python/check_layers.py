@@ -136,6 +136,30 @@ def cells_and_lengths():
     check(close(np.concatenate([first["y"], second["y"]]), whole), "states are inputs and outputs: parts are the whole")
 
 
+def attention():
+    def network(q, k, mask):
+        y, weights = layers.dot_attention(q, k, k, mask)
+        scale = layers.parameter("scale", [3], 2.0)
+        z, _ = layers.additive_attention(q, k, k, 5, name="additive")
+        return {"y": y * scale, "weights": weights, "z": z}
+
+    model = layers.model(network, {"q": ("B", "Q", 3), "k": ("B", "S", 3), "mask": ("bool", "B", 1, "S")}, seed=1)
+    q, k = floats(2, 4, 3), floats(2, 5, 3)
+    mask = np.arange(5)[None, None] < np.array([5, 2])[:, None, None]
+    found, p = model.run({"q": q, "k": k, "mask": mask}), model.state_dict()
+
+    def weights_of(scores):
+        scores = np.exp(scores - scores.max(-1, keepdims=True))
+        return scores / scores.sum(-1, keepdims=True)
+
+    wanted = weights_of(np.where(mask, q @ k.transpose(0, 2, 1) / np.sqrt(3), -np.inf))
+    check(close(found["weights"], wanted) and close(found["y"], 2 * wanted @ k), "dot-product attention is NumPy's")
+    sums = (q @ p["additive.w_q"].T)[:, :, None] + (k @ p["additive.w_k"].T)[:, None]
+    check(close(found["z"], weights_of(np.tanh(sums) @ p["additive.v_a"]) @ k), "additive attention is NumPy's")
+    check((p["scale"] == 2).all(), "a parameter starts at a number")
+    refused(unroll.UsageError, "no network is being built", layers.parameter, "w", [2])
+
+
 def state_dicts():
     def network(x):
         return layers.linear(layers.dropout(layers.layer_norm(x, name="norm"), 0.5), 2, bias=False, name="head")
@@ -235,6 +259,15 @@ def equal_to_torch():
         module.load_state_dict(back)
     check(not wrong, f"{len(cases)} recurrent modules of PyTorch and their layer functions agree {wrong}")
 
+    module = nn.ModuleDict({"attention": nn.MultiheadAttention(8, 2, batch_first=True)})
+    model = layers.model(lambda q, k: dict(zip("yw", layers.multi_head_attention(q, k, k, 2, name="attention"))),
+                         {"q": ("B", "Q", 8), "k": ("B", "S", 8)}, parameters=module.state_dict())
+    q, k = torch.randn(2, 3, 8), torch.randn(2, 5, 8)
+    with torch.no_grad():
+        wanted = module["attention"](q, k, k)
+    found = model.run({"q": q, "k": k})
+    check(close(found["y"], wanted[0].numpy()) and close(found["w"], wanted[1].numpy()), "so does its attention")
+
     class Tagger(nn.Module):
         def __init__(self):
             super().__init__()
@@ -258,6 +291,7 @@ def equal_to_torch():
 if __name__ == "__main__":
     equal_to_numpy()
     cells_and_lengths()
+    attention()
     state_dicts()
     mistakes()
     lifetimes()

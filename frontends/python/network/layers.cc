@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -52,6 +53,10 @@ std::int64_t axis_of(const Value& x, std::int64_t axis) {
   if (axis < -x.rank() || axis >= x.rank())
     throw Error(ErrorKind::shape, "layers", "axis " + std::to_string(axis) + " is outside of " + x.shape().text());
   return axis < 0 ? axis + x.rank() : axis;
+}
+
+std::int64_t last_axis(const Value& x) {
+  return x.shape()[static_cast<int>(axis_of(x, -1))];
 }
 
 // Over an axis, which the result lacks, or over all axes.
@@ -129,6 +134,13 @@ void add_functions(nb::module_& module) {
 }
 
 void add_layer_functions(nb::module_& module) {
+  module.def("parameter", [](const std::string& name, const std::vector<std::int64_t>& shape,
+                             std::optional<double> start) {
+    const auto at = current_building();
+    return NetworkValue{at, at->scope.parameter(name, Shape(shape), start ? Initializer::constant(*start)
+                                                                          : Initializer::xavier_uniform())};
+  }, "name"_a, "shape"_a, "start"_a = nb::none(),
+             "A trained float32 value. It starts at the number `start`, or with Xavier's uniform distribution.");
   module.def("linear", [](const NetworkValue& x, std::int64_t outputs, bool bias, const std::string& name) {
     return x.with(linear_layer(x.scope(name), x.get(), outputs, bias));
   }, "x"_a, "outputs"_a, "bias"_a = true, "name"_a = "",
@@ -145,6 +157,49 @@ void add_layer_functions(nb::module_& module) {
   module.def("dropout", [](const NetworkValue& x, double rate) {
     return x.with(dropout_layer(x.at->scope, x.get(), rate));
   }, "x"_a, "rate"_a, "Set elements to zero with this probability in training; the identity otherwise.");
+}
+
+using MaybeValue = std::optional<NetworkValue>;
+Value beside(const NetworkValue& x, const MaybeValue& other) { return other ? other->get_beside(x) : Value(); }
+std::pair<NetworkValue, NetworkValue> attended(const NetworkValue& like, const AttentionResult& result) {
+  return {like.with(result.y), like.with(result.weights)};
+}
+
+void add_attention(nb::module_& module) {
+  module.def("dot_attention", [](const NetworkValue& q, const NetworkValue& k, const NetworkValue& v,
+                                 const MaybeValue& mask, double scale) {
+    return attended(q, dot_attention(q.get(), k.get_beside(q), v.get_beside(q), beside(q, mask), scale));
+  }, "q"_a, "k"_a, "v"_a, "mask"_a = nb::none(), "scale"_a = 0.0,
+             "softmax(scale * q k^T) v of q [B, Q, D], k [B, S, D], v [B, S, E] -> y [B, Q, E], weights [B, Q, S].\n"
+             "Positions where the bool mask, which broadcasts to [B, Q, S], is false are ignored. scale 0: 1/sqrt(D).");
+  module.def("additive_attention", [](const NetworkValue& q, const NetworkValue& k, const NetworkValue& v,
+                                      std::int64_t width, const std::string& name, const MaybeValue& mask) {
+    const Scope scope = q.scope(name);
+    const auto weight = [&](const char* of, const Shape& shape) {
+      return Scope(scope).parameter(of, shape, Initializer::xavier_uniform());
+    };
+    const Value query = q.get(), key = k.get_beside(q);
+    return attended(q, additive_attention(query, key, v.get_beside(q), weight("w_q", {width, last_axis(query)}),
+                                          weight("w_k", {width, last_axis(key)}), weight("v_a", {width}),
+                                          beside(q, mask)));
+  }, "q"_a, "k"_a, "v"_a, "width"_a, "name"_a = "", "mask"_a = nb::none(),
+             "Attention with scores v_a . tanh(w_q q + w_k k) (Bahdanau et al. 2015). Shapes as for dot_attention.\n"
+             "Parameters NAME.w_q [width, D], NAME.w_k [width, D], NAME.v_a [width].");
+  module.def("multi_head_attention", [](const NetworkValue& q, const NetworkValue& k, const NetworkValue& v, int heads,
+                                        const std::string& name, const MaybeValue& mask) {
+    Scope scope = q.scope(name), out = scope.child("out_proj");
+    const std::int64_t E = last_axis(q.get());
+    const auto zeros = Initializer::zeros();
+    return attended(q, multi_head_attention(
+                           q.get(), k.get_beside(q), v.get_beside(q),
+                           scope.parameter("in_proj_weight", {3 * E, E}, Initializer::xavier_uniform()),
+                           scope.parameter("in_proj_bias", {3 * E}, zeros),
+                           out.parameter("weight", {E, E}, Initializer::uniform(1 / std::sqrt(static_cast<double>(E)))),
+                           out.parameter("bias", {E}, zeros), heads, beside(q, mask)));
+  }, "q"_a, "k"_a, "v"_a, "heads"_a, "name"_a = "", "mask"_a = nb::none(),
+             "As nn.MultiheadAttention with batch_first: q [B, Q, E], k and v [B, S, E] -> y [B, Q, E] and the mean\n"
+             "weights of the heads [B, Q, S]. Mask as for dot_attention. Parameters NAME.in_proj_weight [3E, E],\n"
+             "NAME.in_proj_bias, NAME.out_proj.weight [E, E], NAME.out_proj.bias.");
 }
 
 void add_losses(nb::module_& module) {
@@ -174,14 +229,14 @@ void add_recurrent(nb::module_& module) {
                               bool bidirectional, double dropout, bool bias, const std::string& nonlinearity,
                               std::int64_t projection, const std::string& step,
                               const std::vector<std::string>& step_states, const std::string& name,
-                              const std::optional<Values>& states, const std::optional<NetworkValue>& lengths) {
+                              const std::optional<Values>& states, const MaybeValue& lengths) {
     RecurrentModelOptions model{.cell = cell, .hidden = hidden, .layers = layers, .bidirectional = bidirectional,
                                 .bias = bias, .dropout = dropout, .projection = projection,
                                 .nonlinearity = nonlinearity};
     if (!step.empty()) model.cells.push_back({.name = cell, .states = step_states, .step = step});
     const std::vector<Value> initial = states ? plain(x, *states) : std::vector<Value>();
     const CellLayerResult result = recurrent_model(x.scope(name), x.get(), model, initial,
-                                                   lengths ? lengths->get_beside(x) : Value());
+                                                   beside(x, lengths));
     Values after;
     for (const Value& v : result.states) after.push_back(x.with(v));
     return std::pair(x.with(result.y), after);
@@ -194,6 +249,7 @@ void add_layers(nb::module_& module) {
   add_value(module);
   add_functions(module);
   add_layer_functions(module);
+  add_attention(module);
   add_losses(module);
   add_recurrent(module);
 }

@@ -25,6 +25,34 @@ Value NetworkValue::get_beside(const NetworkValue& other) const {
   return get();
 }
 
+namespace {
+
+thread_local std::shared_ptr<Building> this_building;
+
+// While the function runs.
+class Open {
+ public:
+  explicit Open(std::shared_ptr<Building> building) : outer_(std::exchange(this_building, std::move(building))) {}
+  ~Open() {
+    this_building->is_open = false;
+    this_building = std::move(outer_);
+  }
+  Open(const Open&) = delete;
+  Open& operator=(const Open&) = delete;
+
+ private:
+  std::shared_ptr<Building> outer_;  // a function may build another network
+};
+
+}  // namespace
+
+std::shared_ptr<Building> current_building() {
+  if (!this_building)
+    throw Error(ErrorKind::usage, "layers.parameter", "no network is being built",
+                "Call it in the function that builds the network");
+  return this_building;
+}
+
 Function shared(const nb::object& function) {
   return Function(new nb::object(function), [](nb::object* object) {
     const nb::gil_scoped_acquire lock;
@@ -35,10 +63,7 @@ Function shared(const nb::object& function) {
 TaskGraph build_in_python(Scope& scope, const Inputs& inputs, const BuildInPython& build) {
   const nb::gil_scoped_acquire lock;
   const auto at = std::make_shared<Building>(Building{scope});
-  struct Close {
-    Building& building;
-    ~Close() { building.is_open = false; }
-  } close{*at};
+  const Open open(at);
   nb::dict named;
   for (const auto& [name, value] : inputs.all()) {
     constexpr std::string_view k_lengths = ".lengths";

@@ -27,6 +27,9 @@ struct NetworkValue {
   Scope scope(const std::string& name) const { return name.empty() ? at->scope : at->scope.child(name); }
 };
 
+// The call that this thread is in. Throws Error(usage) outside of one.
+std::shared_ptr<Building> current_building();
+
 // A function of Python, which copies of a network share. Its last owner may be a thread without Python's lock.
 using Function = std::shared_ptr<nanobind::object>;
 Function shared(const nanobind::object& function);
