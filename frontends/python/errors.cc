@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/python/errors.h"
 
+#include <nanobind/stl/string.h>
+
 #include <array>
 #include <string>
 
@@ -45,6 +47,10 @@ void translate(const std::exception_ptr& thrown, void*) {
 }
 
 }  // namespace
+
+void warn(const std::string& text) {
+  nb::module_::import_("warnings").attr("warn")(text, nb::handle(PyExc_RuntimeWarning));
+}
 
 void add_errors(nb::module_& module) {
   const nb::object base = nb::steal(PyErr_NewExceptionWithDoc(

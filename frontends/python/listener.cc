@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "frontends/python/errors.h"
 #include "unroll/error.h"
 
 namespace nb = nanobind;
@@ -58,7 +59,7 @@ void Listener::report(const Progress& progress) {
 }
 
 void Listener::warn(const std::string& text) {
-  in_python([&] { nb::module_::import_("warnings").attr("warn")(text, nb::handle(PyExc_RuntimeWarning)); });
+  in_python([&] { python::warn(text); });
 }
 
 bool Listener::stops() {

@@ -9,10 +9,12 @@
 #include <nanobind/stl/vector.h>
 
 #include "frontends/python/arrays.h"
+#include "frontends/python/collected.h"
 #include "frontends/python/errors.h"
 #include "frontends/python/network/layers.h"
 #include "frontends/python/loaded_model.h"
 #include "frontends/python/network/model.h"
+#include "frontends/python/network/own_loop.h"
 #include "frontends/python/network/training.h"
 #include "frontends/python/training.h"
 
@@ -40,29 +42,6 @@ void add_stream(nb::module_& module) {
       .def_prop_ro("outputs", &OpenStream::outputs, "Values that a step returns, O.");
 }
 
-// What Python's garbage collector sees of a class: the object that it holds, which may refer to it.
-nb::object* held_by(LoadedModel& model) { return model.function.get(); }
-nb::object* held_by(PythonRun& run) { return &run.model; }
-template <class Owner>
-int visit(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  if (!nb::inst_ready(self)) return 0;
-  if (const nb::object* held = held_by(*nb::inst_ptr<Owner>(self))) Py_VISIT(held->ptr());
-  return 0;
-}
-template <class Owner>
-int clear(PyObject* self) {
-  if (!nb::inst_ready(self)) return 0;
-  if (nb::object* held = held_by(*nb::inst_ptr<Owner>(self))) held->reset();
-  return 0;
-}
-template <class Owner>
-PyType_Slot* slots() {
-  static PyType_Slot all[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit<Owner>)},
-                              {Py_tp_clear, reinterpret_cast<void*>(clear<Owner>)}, {0, nullptr}};
-  return all;
-}
-
 const std::string& predict_doc() {
   static const std::string doc = [] {
     std::string text = "Predict from raw inputs, one result for each, in the same order:";
@@ -86,7 +65,8 @@ void add_model(nb::module_& module) {
                    },
                    "A letter where each run chooses the size, else the size.")
       .def("__repr__", [](const TensorSpec& s) { return s.name + " " + s.text(); });
-  nb::class_<LoadedModel>(module, "Model", nb::type_slots(slots<LoadedModel>()),
+  const auto function_of = [](LoadedModel& model) { return std::vector{model.function.get()}; };
+  nb::class_<LoadedModel>(module, "Model", nb::type_slots(collected_slots<LoadedModel>(function_of)),
                           "A trained model, or a network of layer functions.")
       .def("run", &LoadedModel::run, "inputs"_a,
            "Run whole sequences: a dict of arrays by name to a dict of arrays. Inputs that are states may be left out.")
@@ -108,7 +88,8 @@ void add_model(nb::module_& module) {
 }
 
 void add_training(nb::module_& module) {
-  nb::class_<PythonRun>(module, "Run", nb::type_slots(slots<PythonRun>()), "What train() returns.")
+  const auto model_of = [](PythonRun& run) { return std::vector{&run.model}; };
+  nb::class_<PythonRun>(module, "Run", nb::type_slots(collected_slots<PythonRun>(model_of)), "What train() returns.")
       .def_prop_ro("model", [](const PythonRun& run) { return run.model; }, nb::sig("def model(self) -> Model"),
                    "The trained model: of the best validation if a folder was written, else the last one.")
       .def_prop_ro("updates", [](const PythonRun& run) { return run.result.updates; })
@@ -139,6 +120,7 @@ NB_MODULE(_core, module) {
   add_layers(module);
   add_network_model(module);
   add_network_training(module);
+  add_own_loop(module);
   module.def("_addresses", [](const nb::dict& arrays) {
     const Borrowed borrowed = borrowed_tensors(arrays);
     nb::dict addresses;

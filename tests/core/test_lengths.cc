@@ -173,8 +173,8 @@ TEST_CASE("a layer of one step reads nothing of rows without steps") {
     for (std::int64_t b = 0; b < B; ++b)
       if (k_lengths[static_cast<std::size_t>(b)] <= 0)
         for (std::int64_t i = 0; i < I; ++i) inputs.at("x").set(b * I + i, std::nan(""));
-    for (const auto& [name, tensor] : evaluate(graph, *make_backend("cpu"), inputs))
-      for (const float number : tensor.values<float>()) CHECK_MESSAGE(std::isfinite(number), name);
+    for (const auto& result : evaluate(graph, *make_backend("cpu"), inputs))
+      for (const float number : result.second.values<float>()) CHECK_MESSAGE(std::isfinite(number), result.first);
   }
 }
 

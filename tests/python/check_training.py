@@ -159,7 +159,7 @@ def mistakes():
     refused(unroll.UsageError, "a dict of metrics", fit, loss=lambda y, target: (squared(y, target), 1))
     refused(unroll.DTypeError, "metric 'a'", fit, loss=lambda y, target: (squared(y, target), {"a": 1}))
     refused(ZeroDivisionError, "", fit, loss=lambda y, target: 1 // 0)
-    refused(unroll.UsageError, "layers.train does not read", fit, settings={"train.batch": 3})
+    refused(unroll.UsageError, "does not read this key", fit, settings={"train.batch": 3})
     refused(unroll.UsageError, "train.lr", fit, settings={"train.lrr": 3})
     refused(unroll.ShapeError, "'target' has 7", fit, target=targets[:7])
     refused(unroll.DTypeError, "expected numbers", fit, target=["a"] * 20)
@@ -172,6 +172,51 @@ def mistakes():
     refused(unroll.UsageError, "[x] there are no examples", fit, x=[], target=[])
 
 
+def own_loops():
+    def batch_of(update):
+        steps = 5 + update % 3
+        x = np.sin(0.3 * np.arange(steps + 1)[:, None, None] + np.arange(4)[None, :, None] + update)
+        return {"x": x[:-1]}, {"target": x[1:]}
+
+    def predictor(x):
+        return layers.linear(layers.dropout(layers.lstm(x, 12, name="lstm")[0], 0.1), 1, name="head")
+
+    def loss(y, target):
+        return squared(y, target), {"mae": layers.mae(y, target)}
+
+    def trainer_of(**options):
+        return layers.Trainer(predictor, *batch_of(0), loss, settings={"train.lr": 0.01}, **options)
+
+    trainer = trainer_of()
+    losses = [trainer.update(*batch_of(k))["loss"] for k in range(200)]
+    found = trainer.evaluate(*batch_of(7))
+    inputs, targets = batch_of(7)
+    y = trainer.predict(inputs)["y"]
+    check(trainer.updates == 200 and found["loss"] < 0.05 < losses[0], f"a loop of one's own learns: {found}")
+    check(abs(np.square(y - targets["target"]).mean() - found["loss"]) < 1e-6
+          and abs(np.abs(y - targets["target"]).mean() - found["metrics"]["mae"]) < 1e-6,
+          "evaluate and predict agree, and have no dropout")
+    with tempfile.TemporaryDirectory() as folder:
+        trainer.save(pathlib.Path(folder) / "state.safetensors")
+        other = trainer_of()
+        other.load(pathlib.Path(folder) / "state.safetensors")
+    for k in range(200, 210):
+        trainer.update(*batch_of(k)), other.update(*batch_of(k))
+    check(equal(trainer.state_dict(), other.state_dict()), "a saved loop continues bit for bit")
+    start = trainer.state_dict()
+    other = trainer_of(parameters=start)
+    check(equal(start, other.state_dict()) and other.updates == 0, "a loop starts from given parameters")
+    report = other.update(*batch_of(0), lr=0.0)
+    check(equal(start, other.state_dict()) and report["lr"] == 0, "lr replaces the rate of the schedule")
+    inputs, targets = batch_of(0)
+    skipped = other.update(inputs, {"target": targets["target"] * np.nan})
+    check(skipped["skipped"] and equal(start, other.state_dict()), "an update that is not finite changes nothing")
+    refused(unroll.UsageError, "expected the arrays target, x; got x", other.update, inputs, {})
+    refused(unroll.UsageError, "expected the arrays x; got none", other.predict, {})
+    refused(unroll.ShapeError, "", other.update, inputs, {"target": targets["target"][:2]})
+    refused(unroll.InputFileError, "absent", other.load, "absent.safetensors")
+
+
 def lifetimes():
     sequences, targets = adding_problem(20)
 
@@ -182,7 +227,9 @@ def lifetimes():
             return network(x, x_lengths) + 0.0 * len(holder)
 
         run = layers.train(own, {"x": sequences}, {"target": targets}, squared, settings={"train.max_updates": 1})
-        holder += [run, run.model]
+        x = np.zeros((3, 2, 2))
+        trainer = layers.Trainer(own, {"x": x, "x_lengths": np.array([3, 2])}, {"target": np.zeros((2, 1))}, squared)
+        holder += [run, run.model, trainer]
         return weakref.ref(own)
 
     own = cycle()
@@ -228,6 +275,7 @@ if __name__ == "__main__":
     learns()
     labels_of_steps()
     runs_and_folders()
+    own_loops()
     mistakes()
     lifetimes()
     if torch:

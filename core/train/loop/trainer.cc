@@ -142,18 +142,18 @@ bool Trainer::State::look_for_bad(std::int64_t update, std::span<const Batch> ow
     what = own.empty() ? first_nonfinite(bad.last, batches_of(bad.last)) : first_nonfinite(bad.last, own);
   const std::int64_t news = bad.skipped - seen_skipped;
   seen_skipped = bad.skipped;
-  warn(counted(news, "update") + " up to " + std::to_string(bad.last) +
-       " had a non-finite loss or gradient and were skipped" + (what.empty() ? "" : "; first " + what));
+  warn("skipped " + counted(news, "update") + " with a non-finite loss or gradient, the last one update " +
+       std::to_string(bad.last) + (what.empty() ? "" : "; first " + what));
   if (!stops) return false;
   if (options.on_bad == OnBad::rollback && run.rollbacks < options.max_rollbacks) {
     roll_back(update);
     return true;
   }
   throw Error(ErrorKind::numeric, "trainer",
-              counted(bad.longest_row, "update") + " in a row, the last one at most " + std::to_string(update) +
+              counted(bad.longest_row, "update") + " in a row, up to update " + std::to_string(update) +
                   ", had a non-finite loss or gradient" + (what.empty() ? "" : "; first " + what),
               "If it is an input, clean the data; otherwise divide lr by 10 (it is " + std::to_string(lr_of(update)) +
-                  "), lower clip.norm, or shorten the sequences");
+                  "), lower train.clip_norm, or shorten the sequences");
 }
 
 void Trainer::State::roll_back(std::int64_t from) {

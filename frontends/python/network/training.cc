@@ -101,24 +101,28 @@ void add_loss(TaskGraph& graph, const nb::object& answer, const std::shared_ptr<
   graph.weight = scalar(at->scope.graph(), graph.loss.dtype(), static_cast<double>(batch));
 }
 
-Network network_with_loss(const NetworkTrainRequest& request) {
-  return [network = request.network, loss = request.loss, names = request.inputs](Scope& scope, const Inputs& inputs) {
+}  // namespace
+
+Network network_with_loss(const LossNetwork& functions) {
+  return [functions](Scope& scope, const Inputs& inputs) {
     return build_in_python(scope, inputs, [&](const std::shared_ptr<Building>& at, const nb::dict& named) {
       nb::dict given;
-      for (const std::string& name : names)
+      for (const std::string& name : functions.inputs)
         for (const std::string& argument : {name, name + "_lengths"})
           if (named.contains(argument.c_str())) given[argument.c_str()] = named[argument.c_str()];
-      const nb::object result = (*network)(**given);
+      const nb::object result = called(functions.network, given);
       TaskGraph graph = outputs_of(result, at);
-      add_loss(graph, (*loss)(result, named), at, batch_of(inputs));
+      const bool has_targets = std::all_of(functions.targets.begin(), functions.targets.end(),
+                                           [&](const std::string& name) { return inputs.has(name); });
+      if (has_targets) add_loss(graph, called(functions.loss, result, named), at, batch_of(inputs));
       return graph;
     });
   };
 }
 
-TrainerOptions options_of(const NetworkTrainRequest& request, Listener& listener) {
+TrainerOptions trainer_options(const std::vector<std::string>& settings) {
   cli::Config config;
-  for (const std::string& setting : request.settings) config.apply_setting(setting);
+  for (const std::string& setting : settings) config.apply_setting(setting);
   using cli::k_owner;
   const std::array<const void*, 6> owners = {&k_owner<OptimizerOptions>, &k_owner<ScheduleOptions>,
                                              &k_owner<ClipOptions>,      &k_owner<AverageOptions>,
@@ -128,16 +132,15 @@ TrainerOptions options_of(const NetworkTrainRequest& request, Listener& listener
       return std::find(owners.begin(), owners.end(), field.owner) != owners.end();
     });
     if (!is_read && !config.is_default(key.path))
-      config.refuse(key.path, "layers.train does not read this key",
-                    "Batches, validation and backend are its arguments; docs/config.md has the keys of training");
+      config.refuse(key.path, "training of layer functions does not read this key",
+                    "Data, batch and backend are arguments; docs/config.md has the keys of training");
   }
   TrainerOptions options = cli::trainer_options(config);
   options.estimate_seconds = 0;
-  options.folder = request.folder;
-  options.resume = request.resume;
-  options.warn = [&](const std::string& text) { listener.warn(text); };
   return options;
 }
+
+namespace {
 
 TensorDataset dataset_of(const NetworkTrainRequest& request) {
   if (request.validation.empty()) return TensorDataset(request.train, request.data);
@@ -145,11 +148,15 @@ TensorDataset dataset_of(const NetworkTrainRequest& request) {
 }
 
 FinishedRun train_with(const NetworkTrainRequest& request, Listener& listener) {
-  TrainerOptions options = options_of(request, listener);
-  BuiltNetwork built = build_network(request.network, specs_of(request.train, request.inputs));
+  TrainerOptions options = trainer_options(request.settings);
+  options.folder = request.folder;
+  options.resume = request.resume;
+  options.warn = [&](const std::string& text) { listener.warn(text); };
+  const LossNetwork& functions = request.functions;
+  BuiltNetwork built = build_network(functions.network, specs_of(request.train, functions.inputs));
   const auto backend = make_backend(request.backend, {.threads = request.threads});
   const std::map<std::string, std::string> metadata = {{k_network_key, "layers"}};
-  const auto task = make_task(dataset_of(request), network_with_loss(request), metadata);
+  const auto task = make_task(dataset_of(request), network_with_loss(functions), metadata);
   std::optional<cli::StartingRunFolder> folder;
   if (!request.folder.empty()) folder.emplace(request.folder, request.resume);
   Trainer trainer(task, *backend, std::move(options));
@@ -158,7 +165,7 @@ FinishedRun train_with(const NetworkTrainRequest& request, Listener& listener) {
   if (folder) folder->keep();
   TensorFile file = folder ? load_model(request.folder + "/best.safetensors")
                            : TensorFile{trainer.parameters(), metadata};
-  return {std::move(result), network_model(request.network, std::move(built.inference), std::move(file),
+  return {std::move(result), network_model(functions.network, std::move(built.inference), std::move(file),
                                            request.backend, request.threads)};
 }
 
@@ -187,17 +194,16 @@ FinishedRun train_network(const NetworkTrainRequest& request) {
 }
 
 void add_network_training(nb::module_& module) {
-  module.def("_train_network", [](const nb::object& network, const nb::object& loss, const nb::dict& train,
-                                  const nb::dict& validation, const std::vector<std::string>& inputs,
+  module.def("_train_network", [](const nb::object& network, const nb::object& loss,
+                                  const std::vector<std::string>& inputs, const std::vector<std::string>& targets,
+                                  const nb::dict& train, const nb::dict& validation,
                                   std::int64_t batch, double validation_share, std::int64_t pad_to_multiple,
                                   const std::vector<std::string>& settings, const nb::dict& parameters,
                                   const std::string& folder, bool resume, nb::object on_report,
                                   const std::string& backend, int threads) {
-    NetworkTrainRequest request{.network = shared(network),
-                                .loss = shared(loss),
+    NetworkTrainRequest request{.functions = {shared(network), shared(loss), inputs, targets},
                                 .train = fields_of(train),
                                 .validation = fields_of(validation),
-                                .inputs = inputs,
                                 .data = {.batch = batch, .validation = validation_share,
                                          .pad_to_multiple = pad_to_multiple},
                                 .settings = settings,
@@ -208,7 +214,7 @@ void add_network_training(nb::module_& module) {
                                 .backend = backend,
                                 .threads = threads};
     return PythonRun(train_network(request));
-  }, "network"_a, "loss"_a, "train"_a, "validation"_a, "inputs"_a, "batch"_a, "validation_share"_a,
+  }, "network"_a, "loss"_a, "inputs"_a, "targets"_a, "train"_a, "validation"_a, "batch"_a, "validation_share"_a,
              "pad_to_multiple"_a, "settings"_a, "parameters"_a, "folder"_a, "resume"_a, "on_report"_a.none(),
              "backend"_a, "threads"_a);
 }

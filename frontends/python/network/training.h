@@ -13,15 +13,23 @@
 
 namespace unroll::python {
 
-struct NetworkTrainRequest {
+struct LossNetwork {
   Function network;  // takes the input fields by name, returns a value or a dict of them
   // Takes what the network returned and a dict of all fields; returns a scalar, or it and a dict of metrics: a value,
   // whose mean over all elements is reported, or a tuple of a sum and a count.
   Function loss;
-  Fields train, validation;           // no validation: a share of `train`
-  std::vector<std::string> inputs;    // the fields that the network takes; the others are targets
+  std::vector<std::string> inputs, targets;  // fields
+};
+// The loss is left out where a batch has inputs only.
+Network network_with_loss(const LossNetwork& functions);
+// Keys of a config, "train.lr=0.01". Throws Error(usage) on one that a trainer does not read.
+TrainerOptions trainer_options(const std::vector<std::string>& settings);
+
+struct NetworkTrainRequest {
+  LossNetwork functions;
+  Fields train, validation;  // no validation: a share of `train`
   DatasetOptions data;
-  std::vector<std::string> settings;  // "train.lr=0.01"
+  std::vector<std::string> settings;
   TensorMap parameters;               // initial ones; empty: drawn from the seed
   std::string folder;                 // as in TrainRequest
   bool resume = false;

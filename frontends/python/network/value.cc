@@ -53,6 +53,24 @@ std::shared_ptr<Building> current_building() {
   return this_building;
 }
 
+namespace {
+
+// Python's garbage collector has taken it apart together with the model.
+void check_alive(const Function& function) {
+  if (!function->is_valid()) throw Error(ErrorKind::usage, "network", "the model is being destroyed");
+}
+
+}  // namespace
+
+nb::object called(const Function& function, const nb::dict& named) {
+  check_alive(function);
+  return (*function)(**named);
+}
+nb::object called(const Function& function, const nb::object& a, const nb::object& b) {
+  check_alive(function);
+  return (*function)(a, b);
+}
+
 Function shared(const nb::object& function) {
   return Function(new nb::object(function), [](nb::object* object) {
     const nb::gil_scoped_acquire lock;
@@ -98,8 +116,7 @@ TaskGraph outputs_of(const nb::object& result, const std::shared_ptr<Building>& 
 Network network_of(const Function& function) {
   return [function](Scope& scope, const Inputs& inputs) {
     return build_in_python(scope, inputs, [&](const std::shared_ptr<Building>& at, const nb::dict& named) {
-      if (!function->is_valid()) throw Error(ErrorKind::usage, "network", "the model is being destroyed");
-      return outputs_of((*function)(**named), at);
+      return outputs_of(called(function, named), at);
     });
   };
 }

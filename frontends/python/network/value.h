@@ -34,6 +34,10 @@ std::shared_ptr<Building> current_building();
 using Function = std::shared_ptr<nanobind::object>;
 Function shared(const nanobind::object& function);
 
+// The result of the function, with a dict of arguments by name, or with arguments.
+nanobind::object called(const Function& function, const nanobind::dict& named);
+nanobind::object called(const Function& function, const nanobind::object& a, const nanobind::object& b);
+
 // Calls `build` with Python's lock and with the inputs as a dict of NetworkValue by name. Their ".lengths" becomes
 // "_lengths", which can name an argument. The values cannot be used after the call.
 using BuildInPython = std::function<TaskGraph(const std::shared_ptr<Building>&, const nanobind::dict&)>;

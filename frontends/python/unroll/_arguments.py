@@ -22,11 +22,23 @@ def value_text(name, value):
                          f"got {value!r:.40}") from error
 
 
-def fields(given):
-    """Arrays by name; lists of arrays stay lists. Numbers become float32, int32 or bool."""
+def batch(inputs, targets, names=None):
+    """Arrays by name, which must be `names`. Numbers become float32, int32 or bool."""
+    given = _merged(inputs, targets)
+    if names is not None and given.keys() != names:
+        raise UsageError(f"[layers.Trainer] expected the arrays {', '.join(sorted(names))}; "
+                         f"got {', '.join(sorted(given)) or 'none'}")
+    return {name: _array(name, value) for name, value in given.items()}
+
+
+def fields(inputs, targets):
+    """The same for all examples; lists of arrays stay lists."""
+    given = _merged(inputs, targets)
     for name, value in given.items():
         if len(value) == 0:
             raise UsageError(f"[{name}] there are no examples")
+        if f"{name}_lengths" in given and _are_sequences(value):
+            raise UsageError(f"[{name}_lengths] is the input of the lengths of {name}. Give it another name")
     return {name: [_array(f"{name}[{k}]", part) for k, part in enumerate(value)] if _are_sequences(value)
             else _array(name, value) for name, value in given.items()}
 
@@ -43,6 +55,13 @@ def by_name(function, known):
                              f"There are {', '.join(sorted(known))}")
     names = [p.name for p in parameters if p.name in known]
     return lambda result, values: function(result, **{name: values[name] for name in names if name in values})
+
+
+def _merged(inputs, targets):
+    both = sorted(set(inputs) & set(targets))
+    if both:
+        raise UsageError(f"[layers] inputs and targets have the same name: {', '.join(both)}")
+    return {**inputs, **targets}
 
 
 def _are_sequences(value):

@@ -31,11 +31,12 @@ from ._core import (Model, Run, Value, abs, additive_attention, argmax, bce, con
                     sequence_mask, sigmoid, silu, slice, softmax, softmax_cross_entropy, sqrt, square, sum, tanh,
                     transpose, where)
 
-__all__ = ["Value", "abs", "additive_attention", "argmax", "bce", "cell", "concat", "dot_attention", "dropout",
-           "embedding", "equal", "exp", "gru", "huber", "layer_norm", "less", "linear", "log", "log_softmax", "lstm",
-           "mae", "masked_mean", "matmul", "max", "maximum", "mean", "minimum", "model", "mse", "multi_head_attention",
-           "parameter", "pinball", "relu", "reshape", "rnn", "sequence_mask", "sigmoid", "silu", "slice", "softmax",
-           "softmax_cross_entropy", "sqrt", "square", "sum", "tanh", "train", "transpose", "where"]
+__all__ = ["Trainer", "Value", "abs", "additive_attention", "argmax", "bce", "cell", "concat", "dot_attention",
+           "dropout", "embedding", "equal", "exp", "gru", "huber", "layer_norm", "less", "linear", "log",
+           "log_softmax", "lstm", "mae", "masked_mean", "matmul", "max", "maximum", "mean", "minimum", "model", "mse",
+           "multi_head_attention", "parameter", "pinball", "relu", "reshape", "rnn", "sequence_mask", "sigmoid",
+           "silu", "slice", "softmax", "softmax_cross_entropy", "sqrt", "square", "sum", "tanh", "train", "transpose",
+           "where"]
 
 States = Union[Sequence[Value], None]
 _DTYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "bool": "b8"}
@@ -147,17 +148,72 @@ def train(network: Callable[..., Value | Mapping[str, Value]], inputs: Mapping[s
 
     Both functions are called once for each shape of batches, not for each batch.
     """
-    examples = _arguments.fields({**inputs, **targets})
-    if len(examples) < len(inputs) + len(targets):
-        both = ", ".join(sorted(set(inputs) & set(targets)))
-        raise _core.UsageError(f"[layers.train] inputs and targets have the same name: {both}")
+    examples = _arguments.fields(inputs, targets)
     has_own = isinstance(validation, tuple)
-    own = _arguments.fields({**validation[0], **validation[1]}) if has_own else {}
+    own = _arguments.fields(*validation) if has_own else {}
     return _core._train_network(
-        network, _arguments.by_name(loss, set(examples)), examples, own, list(inputs), batch,
+        network, _arguments.by_name(loss, set(examples)), list(inputs), list(targets), examples, own, batch,
         0.0 if has_own else float(validation), pad_to_multiple, _arguments.settings(settings),
         {} if parameters is None else _parameters(parameters), "" if out is None else os.fspath(out), resume, on_report,
         backend, threads)
+
+
+class Trainer:
+    """Train a network in a loop of your own: each call of update() is one optimizer step.
+
+        trainer = layers.Trainer(network, first_inputs, first_targets, loss, settings={"train.lr": 0.01})
+        for inputs, targets in batches:                   # dicts of arrays: x [T, B, I], ...
+            print(trainer.update(inputs, targets)["loss"])
+
+    The first batch shows names, dtypes and shapes. Other batches may have other sizes of T and B; each is compiled
+    once. With the batches of layers.train, updates compute the same bits. Arguments as there, without data, folder and
+    reports.
+    """
+
+    def __init__(self, network: Callable[..., Value | Mapping[str, Value]], inputs: Mapping, targets: Mapping,
+                 loss: Callable[..., Value | tuple], *, parameters: Mapping | str | os.PathLike | None = None,
+                 settings: Mapping | None = None, backend: str = "cpu", threads: int = 0):
+        batch = _arguments.batch(inputs, targets)
+        self._inputs, self._all = set(inputs), set(batch)
+        self._trainer = _core._Trainer(network, _arguments.by_name(loss, self._all), list(inputs), list(targets), batch,
+                                       _arguments.settings(settings),
+                                       {} if parameters is None else _parameters(parameters), backend, threads)
+
+    def update(self, inputs: Mapping, targets: Mapping, lr: float | None = None) -> dict:
+        """Make one optimizer step and return a dict: update, loss before the step, lr, gradient_norm, metrics, skipped.
+
+        lr replaces the rate of the schedule. A batch whose loss or gradient is not finite is skipped.
+        """
+        return self._trainer.update(_arguments.batch(inputs, targets, self._all), lr)
+
+    def evaluate(self, inputs: Mapping, targets: Mapping) -> dict:
+        """Return loss and metrics of a batch, without dropout."""
+        return self._trainer.evaluate(_arguments.batch(inputs, targets, self._all))
+
+    def predict(self, inputs: Mapping) -> dict:
+        """Return the outputs of the network as a dict of arrays, without dropout."""
+        return self._trainer.predict(_arguments.batch(inputs, {}, self._inputs))
+
+    def state_dict(self) -> dict:
+        """Return copies of the parameters, by PyTorch's names. With weight averaging: the averages."""
+        return self._trainer.state_dict()
+
+    def load_state_dict(self, parameters: Mapping) -> None:
+        """Replace all parameters."""
+        self._trainer.load_state_dict(dict(parameters))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write parameters, optimizer state and position to a file, with which load() continues bit for bit."""
+        self._trainer.save(os.fspath(path))
+
+    def load(self, path: str | os.PathLike) -> None:
+        """Continue from a file of save(), or from last.safetensors of a run folder."""
+        self._trainer.load(os.fspath(path))
+
+    @property
+    def updates(self) -> int:
+        """Updates made so far."""
+        return self._trainer.updates
 
 
 def _parameters(given):

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trainer for training loops in Python.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontends/python/network/training.h"
+#include "unroll/backend.h"
+
+namespace unroll::python {
+
+// One thread at a time; Python's lock is released while it computes. Batches are dicts of arrays by name, which are
+// read in place.
+class NetworkTrainer {
+ public:
+  // The example shows names, dtypes and shapes. No parameters: they are drawn from the seed.
+  NetworkTrainer(LossNetwork functions, const nanobind::dict& example, const std::vector<std::string>& settings,
+                 const nanobind::dict& parameters, const std::string& backend, int threads);
+  nanobind::dict update(const nanobind::dict& batch, std::optional<double> lr);
+  nanobind::dict evaluate(const nanobind::dict& batch);
+  nanobind::dict predict(const nanobind::dict& inputs);
+  nanobind::dict state_dict();
+  void load_state_dict(const nanobind::dict& parameters);
+  void save(const std::string& path);
+  void load(const std::string& path);
+  std::int64_t updates() const { return trainer_->updates(); }
+  const LossNetwork& functions() const { return functions_; }
+
+ private:
+  template <class Work>
+  auto alone(const Work& work);
+
+  LossNetwork functions_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<std::atomic_flag> used_ = std::make_unique<std::atomic_flag>();
+};
+
+void add_own_loop(nanobind::module_& module);
+
+}  // namespace unroll::python
