@@ -10,6 +10,7 @@
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/options/command_line.h"
+#include "frontends/cli/terminal/standard_files.h"
 #include "frontends/cli/terminal/terminal.h"
 #include "unroll/error.h"
 
@@ -36,8 +37,11 @@ int fail_with_text(int code, const std::string& text) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  unroll::cli::secure_standard_files();
   try {
-    return unroll::cli::run_command_line(unroll::cli::all_commands(), argc, argv);
+    const int code = unroll::cli::run_command_line(unroll::cli::all_commands(), argc, argv);
+    unroll::cli::flush_output();
+    return code;
   } catch (const unroll::Error& e) {
     return fail_with_text(unroll::exit_code(e.kind()), e.what());
   } catch (const std::bad_alloc&) {

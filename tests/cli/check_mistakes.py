@@ -3,9 +3,11 @@
 """Mistakes of a newcomer: what each gives, as a table. usage: check_mistakes.py UNROLL"""
 import pathlib
 import shlex
+import shutil
+import subprocess
 import tempfile
 
-from command import call, ok, run_checks, save
+from command import UNROLL, call, ok, run_checks, save
 
 # command line -> exit code, words that the message has
 COMMANDS = [
@@ -137,5 +139,33 @@ def wrong_files(folder):
             assert not (folder / "out").exists(), f"`unroll {line}` left a folder"
 
 
+def in_shell(line, folder, before=""):
+    """Exit code and stderr of a command with redirections, after other commands of the shell."""
+    done = subprocess.run(["sh", "-c", f"{before}exec {UNROLL} {line}"], cwd=folder, capture_output=True, text=True,
+                          timeout=300)
+    return done.returncode, done.stderr
+
+
+def unwritable_output(folder):
+    """output that cannot be written is exit code 6, and never ends up in another file"""
+    make_config(folder)
+    for line in ("help", "inspect c.toml", "train c.toml --max-updates 2 --out run", "generate run"):
+        shutil.rmtree(folder / "run", ignore_errors=True)
+        if line == "generate run":
+            ok("train", "c.toml", "--max-updates", 2, "--out", "run", cwd=folder)
+        for target in (">/dev/full", ">&-"):
+            code, err = in_shell(f"{line} {target}", folder)
+            assert code == 6 and "[stdout] writing failed" in err, f"`unroll {line} {target}` gave {code}: {err}"
+            if line.startswith("train"):
+                assert call("eval", "run", cwd=folder).code == 0, "the run is whole"
+                shutil.rmtree(folder / "run")
+    code, err = in_shell("predict run <&-", folder)
+    assert code == 3 and "[stdin]" in err, f"without input: {code}: {err}"
+    shutil.rmtree(folder / "run")
+    code, err = in_shell("train c.toml --out run", folder, before="ulimit -f 8; ")
+    assert code == 6 and "File too large" in err, f"with a limit on the size of files: {code}: {err}"
+
+
 with tempfile.TemporaryDirectory() as work:
-    run_checks([unknown_commands, wrong_options, missing_operands, wrong_settings, wrong_files], work)
+    run_checks([unknown_commands, wrong_options, missing_operands, wrong_settings, wrong_files, unwritable_output],
+               work)

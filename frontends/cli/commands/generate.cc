@@ -9,6 +9,7 @@
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/standard_files.h"
 
 namespace unroll::cli {
 namespace {
@@ -80,15 +81,15 @@ int execute(const GenerateArguments& options) {
       all += text;
       return;
     }
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+    write_output(text);
+    flush_output();
   });
   if (options.json) {
     print_explained(Report().add("prompt", options.prompt).add("text", all).add("unknown", unknown), explaining, true);
     return 0;
   }
-  std::fputs("\n", stdout);
-  std::fflush(stdout);
+  write_output("\n");
+  flush_output();
   print_explained_after(explaining, false);
   return 0;
 }

@@ -12,6 +12,7 @@
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/terminal/standard_files.h"
 #include "unroll/error.h"
 #include "unroll/tasks.h"
 
@@ -59,8 +60,7 @@ void print_values(std::span<const float> values, bool json, fmt::memory_buffer& 
   }
   if (json) text.push_back(']');
   text.push_back('\n');
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
-    throw Error(ErrorKind::storage, "stdout", "writing failed");
+  write_output({text.data(), text.size()});
 }
 
 // Runs T steps at a time; the last ones of an input that is no multiple of the chunk go one by one.
@@ -109,7 +109,7 @@ class LineStream {
     }
     n_steps_ += static_cast<std::int64_t>(steps);
     for (std::size_t t = 0; t < steps; ++t) print_values(y.subspan(t * n_y_, n_y_), options_.json, text_);
-    std::fflush(stdout);
+    flush_output();
   }
   void step(Stream& stream, std::span<const float> x, std::span<float> y) {
     bool done = false;
