@@ -36,6 +36,7 @@ def levers(folder):
     assert "loss at equal time" in table and "\n  all" not in table, table
     for lever, says in (("bach=8", "'batch'"), ("batch", "no ="), ("batch=none", "integer"), ("epochs=3", "--minutes"),
                         ("cell=abacus", "abacus"), ("batch=8 batch=8", "twice"), ("hidden=8", "says already"),
+                        ("batch=4,batch=8", "train.batch is set twice"),
                         ("batch=8,model.hidden=8", "model.hidden=8 is what the config says already"),
                         ("projection=4 cell=rnn", "projection")):
         done = refused(2, "lever", source, *lever.split(), *common, says=[says])

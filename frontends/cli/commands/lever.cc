@@ -104,7 +104,10 @@ Settings settings_of(const std::string& lever, const Config& baseline) {
     if (equals == std::string::npos) throw Error(ErrorKind::usage, lever, "no = in '" + part + "'", "Write batch=64");
     const std::string_view key = key_of(part.substr(0, equals), baseline.uses(), lever);
     for (const auto& [path, why] : k_not_levers)
-      if (key == path) throw Error(ErrorKind::usage, lever, fmt::format("{} is no lever: {}", path, why));
+      if (key == path) throw Error(ErrorKind::usage, lever, fmt::format("{} cannot be an ablation: {}", path, why));
+    const auto sets_key = [&](const std::string& setting) { return setting.starts_with(std::string(key) + "="); };
+    if (std::any_of(settings.begin(), settings.end(), sets_key))
+      throw Error(ErrorKind::usage, lever, fmt::format("{} is set twice", key), "Give each value as a change of its own");
     settings.push_back(fmt::format("{}{}", key, part.substr(equals)));
     refuse_no_change(lever, settings.back(), baseline);
     from = end + 1;
