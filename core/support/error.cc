@@ -41,7 +41,7 @@ Error::Error(ErrorKind kind, std::string_view who, std::string_view what, std::s
   if (!next.empty()) text_.append(". ").append(next);
 }
 
-void raise(const Error& error) { throw error; }
+void throw_error(const Error& error) { throw error; }
 
 std::string_view where_of(const Error& error) {
   const std::string_view text = error.what();

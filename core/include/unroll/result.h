@@ -13,7 +13,7 @@
 
 namespace unroll {
 
-[[noreturn]] UNROLL_API void raise(const Error& error);  // throws it
+[[noreturn]] UNROLL_API void throw_error(const Error& error);
 // The exception that is being handled, as an Error.
 UNROLL_API Error current_error() noexcept;
 
@@ -32,7 +32,7 @@ class [[nodiscard]] Result {
   explicit operator bool() const noexcept { return ok(); }
   // Only when ok() is false.
   const Error& error() const {
-    if (ok()) raise({ErrorKind::usage, "Result", "there is no error", "Call ok() first"});
+    if (ok()) throw_error({ErrorKind::usage, "Result", "there is no error", "Call ok() first"});
     return *std::get_if<1>(&held_);
   }
   // The value. When ok() is false, throws the error.
@@ -47,7 +47,7 @@ class [[nodiscard]] Result {
 
  private:
   void require() const {
-    if (!ok()) raise(error());
+    if (!ok()) throw_error(error());
   }
   std::variant<T, Error> held_;
 };
@@ -61,11 +61,11 @@ class [[nodiscard]] Result<void> {
   bool ok() const noexcept { return !error_; }
   explicit operator bool() const noexcept { return ok(); }
   const Error& error() const {
-    if (ok()) raise({ErrorKind::usage, "Result", "there is no error", "Call ok() first"});
+    if (ok()) throw_error({ErrorKind::usage, "Result", "there is no error", "Call ok() first"});
     return *error_;
   }
   void value() const {
-    if (!ok()) raise(*error_);
+    if (!ok()) throw_error(*error_);
   }
 
  private:
