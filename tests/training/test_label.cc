@@ -219,6 +219,8 @@ TEST_CASE("bad labeled files and options are refused with the line or the rule")
   CHECK_THROWS_WITH_AS(make_label(o, "a\tx\n\ty\n", "l.tsv"), doctest::Contains("line 2: the token is empty"), Error);
   CHECK_THROWS_WITH_AS(make_label(o, "a\tx\r\nb\t\r\n", "l.tsv"), doctest::Contains("line 2: the label is empty"),
                        Error);
+  CHECK_THROWS_WITH_AS(make_label(o, "a\tx\n \t  \nb\ty\n", "l.tsv"), doctest::Contains("line 2: the label is empty"),
+                       Error);  // a blank line that separates nothing
   CHECK_THROWS_WITH_AS(make_label(o, "a\tx\n\nb\xFF\ty\n", "l.tsv"), doctest::Contains("line 3: is not UTF-8"), Error);
   CHECK_THROWS_WITH_AS(make_label(o, "\n\n", "l.tsv"), doctest::Contains("has no sentences"), Error);
   CHECK_THROWS_WITH_AS(make_label(o, "a\tx\n", "l.tsv"), doctest::Contains("no rows are left for training"), Error);
