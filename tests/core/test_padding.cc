@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/each_backend.h"
 #include "tests/support/gradient_outputs.h"
 #include "unroll/autodiff.h"
 #include "unroll/model.h"
@@ -78,15 +79,9 @@ TensorMap numbers_for(const Graph& graph, double padding) {
   return values;
 }
 
-std::vector<std::string> backends() {
-  std::vector<std::string> names{"cpu", "reference"};
-  if (try_make_backend("onednn")) names.emplace_back("onednn");
-  return names;
-}
-
 // On all backends, with each way to end rows switched off, with NaN, infinity and zero as padding.
 void check_padding(const Graph& graph) {
-  for (const std::string& name : backends()) {
+  for (const std::string& name : testing::computing_backends()) {
     CAPTURE(name);
     const auto backend = make_backend(name);
     for (const std::vector<std::string>& without : {std::vector<std::string>{}, {"pack", "restore_lengths"}}) {
