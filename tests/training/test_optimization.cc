@@ -95,6 +95,11 @@ TEST_CASE("the learning rate warms up, then follows its shape, then cools down")
   CHECK(scheduled_lr(cooled, 1, 6, 10) == 1);
   CHECK(scheduled_lr(cooled, 1, 7, 10) == doctest::Approx(0.8));
   CHECK(scheduled_lr(cooled, 1, 10, 10) == doctest::Approx(0.2));
+  const ScheduleOptions both{.warmup = 8, .cooldown = 4};  // in the updates of both, both count
+  CHECK(scheduled_lr(both, 1, 6, 10) == 0.75);
+  CHECK(scheduled_lr(both, 1, 8, 10) == doctest::Approx(0.6));
+  CHECK(scheduled_lr(both, 1, 9, 10) == doctest::Approx(0.4));
+  CHECK(scheduled_lr({.warmup = 4}, 1, 2, 2) == 0.5);
 }
 
 TEST_CASE("one-cycle gives the rates of OneCycleLR in every update, in short runs too") {

@@ -60,11 +60,13 @@ ShapeOfSchedule find_shape(std::string_view name) {
 
 double scheduled_lr(const ScheduleOptions& s, double lr, std::int64_t update, std::int64_t max_updates,
                     std::int64_t plateaus) {
-  if (update <= s.warmup) return lr * static_cast<double>(update) / static_cast<double>(s.warmup);
-  const std::int64_t after_warmup = update - 1 - s.warmup;
-  const auto span = std::max<std::int64_t>(max_updates - s.warmup - s.cooldown, 1);
-  const double shaped =
-      std::max(lr * find_shape(s.name)(s, {after_warmup, span, plateaus}), std::min(s.min_lr, lr));
+  const auto before_cooldown = [&] {
+    if (update <= s.warmup) return lr * static_cast<double>(update) / static_cast<double>(s.warmup);
+    const auto span = std::max<std::int64_t>(max_updates - s.warmup - s.cooldown, 1);
+    const Position at{update - 1 - s.warmup, span, plateaus};
+    return std::max(lr * find_shape(s.name)(s, at), std::min(s.min_lr, lr));
+  };
+  const double shaped = before_cooldown();
   const std::int64_t left = max_updates + 1 - update;
   if (s.cooldown == 0 || left > s.cooldown) return shaped;
   return shaped * between(1, s.final_fraction, static_cast<double>(left) / static_cast<double>(s.cooldown + 1));
