@@ -133,7 +133,8 @@ class Network(nn.Module):
 
     def beam(self, sources, beam, longest, end, unknown):
         """Best hypothesis of each source (ids, copies): log P of eq. 9; of twice `beam` candidates, those that end
-        within the first `beam` are kept; a search ends with `beam` of them, or at the longest text."""
+        within the first `beam` are kept; a search ends with `beam` of them, none of the live ones likelier, or at
+        the longest text."""
         B, K, V = len(sources), beam, self.V
         lengths = torch.tensor([len(ids) for ids, _ in sources])
         ids = pad_sequence([torch.tensor(ids) for ids, _ in sources])
@@ -168,7 +169,7 @@ class Network(nn.Module):
             texts = torch.cat([texts.gather(1, lane[..., None].expand(-1, -1, texts.shape[2])), token[..., None]], 2)
             rows = (lane + torch.arange(B)[:, None] * K).view(-1)
             states = [s[rows] for s in states]
-            live = torch.tensor([len(f) < K for f in finished])
+            live = torch.tensor([len(f) < K or max(f)[0] < scores[b, 0].item() for b, f in enumerate(finished)])
             if not live.any(): break
             read = torch.where(token < V, token, unknown).view(-1)
         for b in range(B):

@@ -12,12 +12,6 @@ Value seeing(Value gate, Value peephole, Value c) { return peephole ? gate + pee
 
 }  // namespace
 
-Value rows_with_steps(Value x, Value lengths) {
-  if (!lengths || x.shape()[0] != 1) return x;
-  const Value live = less(scalar_like(lengths, 0), lengths);
-  return select(reshape(live, {1, x.shape()[1], 1}), x, scalar_like(x, 0));
-}
-
 Value rnn_state(Value sum, bool use_relu) { return use_relu ? relu(sum) : tanh(sum); }
 
 Value gru_state(std::span<const Value> x, std::span<const Value> gates, Value h, const CellHook& recurrent,

@@ -132,6 +132,15 @@ std::vector<Value> scan_body(std::span<const Value> inputs, Attributes attribute
   return inputs[0].graph().append(Op::scan, inputs, std::move(attributes), std::move(body));
 }
 
+Value without_padding(Value x, Value lengths) {
+  const bool has_rows = lengths && lengths.rank() == 1 && x.rank() >= 2 && x.shape()[1] == lengths.shape()[0];
+  if (!has_rows || !is_float(x.dtype())) return x;
+  Shape shape{x.shape()[0], x.shape()[1]};
+  const Value live = less(iota(x.graph(), shape, 0), lengths);
+  while (shape.rank() < x.rank()) shape = shape.inserted(shape.rank(), 1);
+  return select(reshape(live, shape), x, scalar_like(x, 0));
+}
+
 ScanResult scan(std::span<const Value> states, std::span<const Value> sequences, std::span<const Value> constants,
                 const StepFunction& step, const ScanOptions& options) {
   const std::int64_t steps = sequences.empty() ? options.steps : sequences[0].rank() > 0 ? sequences[0].shape()[0] : -1;
@@ -161,7 +170,7 @@ ScanResult scan(std::span<const Value> states, std::span<const Value> sequences,
   for (std::size_t i = 0; i < result.outputs.size(); ++i) body->output("y" + std::to_string(i), result.outputs[i]);
 
   std::vector<Value> inputs(states.begin(), states.end());
-  inputs.insert(inputs.end(), sequences.begin(), sequences.end());
+  for (const Value& x : sequences) inputs.push_back(options.finite_padding ? x : without_padding(x, options.lengths));
   inputs.insert(inputs.end(), constants.begin(), constants.end());
   if (options.lengths) inputs.push_back(options.lengths);
   if (options.reset) inputs.push_back(options.reset);

@@ -8,15 +8,8 @@ namespace unroll {
 
 namespace {
 
-// Steps behind the end of a row are zero in y and must be so in the sum.
-Value without_padding(Value x, Value lengths) {
-  const std::int64_t T = x.shape()[0], B = x.shape()[1];
-  const Value live = less(iota(x.graph(), {T, B, 1}, 0), reshape(lengths, {1, B, 1}));
-  return select(live, x, scalar_like(x, 0));
-}
-
 Value joined(const Scope& scope, int layer, Value x, Value y, Stack stack, Value lengths) {
-  if (lengths && layer == 0) x = without_padding(x, lengths);
+  if (layer == 0) x = without_padding(x, lengths);  // y is zero there, and the sum must be
   if (stack == Stack::residual) return x + y;
   const std::int64_t width = x.shape()[2];
   Scope highway = scope.child("highway");

@@ -202,7 +202,8 @@ struct Cell {
 ScanResult direction_scan(const Layer& layer, int d) {
   const std::int64_t gh = layer.kind.gates * layer.hidden;
   const Value bias = layer.b ? row(layer.b, d) : Value();
-  const Value xw = linear(layer.x, row(layer.w, d), bias ? slice(bias, 0, 0, gh) : bias);
+  const Value x = without_padding(layer.x, layer.lengths);
+  const Value xw = linear(x, row(layer.w, d), bias ? slice(bias, 0, 0, gh) : bias);
   std::vector<Value> states, constants{row(layer.r, d)};
   for (const Value& state : layer.states) states.push_back(row(state, d));
   if (bias) constants.push_back(slice(bias, 0, gh, gh));
@@ -218,7 +219,7 @@ ScanResult direction_scan(const Layer& layer, int d) {
     return {after, {after[0]}};
   };
   return scan(states, std::vector<Value>{xw}, constants, step,
-              {.reverse = layer.is_reverse || d == 1, .lengths = layer.lengths, .reset = {}});
+              {.reverse = layer.is_reverse || d == 1, .lengths = layer.lengths, .reset = {}, .finite_padding = true});
 }
 
 LayerOutputs by_scan(const Layer& layer) {

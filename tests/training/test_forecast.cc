@@ -152,6 +152,27 @@ TEST_CASE("metrics and baselines are those of each series in its own units, and 
   CHECK(both_baselines.at("persistence").at("mae.slow") == doctest::Approx(absolute / 6));
 }
 
+TEST_CASE("errors of series whose squares are beyond f32 are those of small series, scaled") {
+  const auto metrics_at = [](double scale) {
+    std::string csv = "slow,fast\n";
+    for (int t = 0; t < 20; ++t) csv += exact_text(scale * slow(t)) + "," + exact_text(scale * fast(t)) + "\n";
+    const Trained m(make_forecast(two_series(), csv, "scaled.csv"), 3);
+    Trainer trainer(m.task, *m.backend, small_training(1));
+    trainer.set_parameters(m.parameters);
+    return trainer.evaluate(Split::test).metrics;
+  };
+  const auto wanted = metrics_at(1);
+  for (const double scale : {0x1p110, 0x1p-110})  // powers of two: standardized numbers are the same
+    for (const auto& metric : metrics_at(scale)) {
+      const std::string& name = metric.first;
+      CAPTURE(scale);
+      CAPTURE(name);
+      const double unit = name.find("mase") == std::string::npos ? scale : 1;
+      // The scale of an error in double: a few roundings of 2^-53.
+      CHECK(metric.second == doctest::Approx(unit * wanted.at(name)).epsilon(1e-14).scale(0));
+    }
+}
+
 TEST_CASE("reports of training have the metrics of all series together, validations those of each too") {
   const auto backend = make_backend("cpu", {.threads = 1});
   const auto reports_of = [&] {

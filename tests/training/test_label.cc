@@ -211,6 +211,21 @@ TEST_CASE("tokens may be characters, which a plain line is then cut into") {
   CHECK_THROWS_WITH_AS(make_label(o, text + "ab\tvowel\n", "t"), doctest::Contains("line 121"), Error);
 }
 
+TEST_CASE("a line that is not UTF-8 is refused with its byte, by models of words and of characters") {
+  for (const char* tokens : {"words", "characters"}) {
+    CAPTURE(tokens);
+    LabelOptions o = small_options();
+    o.tokens = tokens;
+    std::string text;
+    for (int i = 0; i < 30; ++i) text += "a\tx\nb\ty\n\n";
+    const auto task = make_label(o, text, "t");
+    const auto backend = make_backend("reference");
+    Trainer trainer(task, *backend, small_training(1));
+    Labeler labeler(task->metadata(), trainer.parameters(), *backend);
+    CHECK_THROWS_WITH_AS(labeler.cut("a \xFF"), doctest::Contains("not UTF-8 at byte 3"), Error);
+  }
+}
+
 TEST_CASE("bad labeled files and options are refused with the line or the rule") {
   const LabelOptions o = small_options();
   const std::string good = "a\tx\n\nb\ty\n\nc\tx\n\nd\ty\n";
@@ -219,6 +234,8 @@ TEST_CASE("bad labeled files and options are refused with the line or the rule")
   CHECK_THROWS_WITH_AS(make_label(o, "a\tx\n\ty\n", "l.tsv"), doctest::Contains("line 2: the token is empty"), Error);
   CHECK_THROWS_WITH_AS(make_label(o, "a\tx\r\nb\t\r\n", "l.tsv"), doctest::Contains("line 2: the label is empty"),
                        Error);
+  CHECK_THROWS_WITH_AS(make_label(o, "a\tx\n \t  \nb\ty\n", "l.tsv"), doctest::Contains("line 2: the label is empty"),
+                       Error);  // a blank line that separates nothing
   CHECK_THROWS_WITH_AS(make_label(o, "a\tx\n\nb\xFF\ty\n", "l.tsv"), doctest::Contains("line 3: is not UTF-8"), Error);
   CHECK_THROWS_WITH_AS(make_label(o, "\n\n", "l.tsv"), doctest::Contains("has no sentences"), Error);
   CHECK_THROWS_WITH_AS(make_label(o, "a\tx\n", "l.tsv"), doctest::Contains("no rows are left for training"), Error);

@@ -91,14 +91,36 @@ TEST_CASE("the learning rate warms up, then follows its shape, then cools down")
   CHECK(scheduled_lr(step, 1, 5, 100) == 1);
   CHECK(scheduled_lr(step, 1, 6, 100) == doctest::Approx(0.1));
   CHECK(scheduled_lr(step, 1, 9, 100) == doctest::Approx(0.01));
-  const ScheduleOptions cycle{.name = "one-cycle"};
-  CHECK(scheduled_lr(cycle, 1, 1, 10) == doctest::Approx(0.04));
-  CHECK(scheduled_lr(cycle, 1, 4, 10) == doctest::Approx(1));
-  CHECK(scheduled_lr(cycle, 1, 11, 10) == doctest::Approx(0).scale(1));
   const ScheduleOptions cooled{.cooldown = 4};
   CHECK(scheduled_lr(cooled, 1, 6, 10) == 1);
   CHECK(scheduled_lr(cooled, 1, 7, 10) == doctest::Approx(0.8));
   CHECK(scheduled_lr(cooled, 1, 10, 10) == doctest::Approx(0.2));
+  const ScheduleOptions both{.warmup = 8, .cooldown = 4};  // in the updates of both, both count
+  CHECK(scheduled_lr(both, 1, 6, 10) == 0.75);
+  CHECK(scheduled_lr(both, 1, 8, 10) == doctest::Approx(0.6));
+  CHECK(scheduled_lr(both, 1, 9, 10) == doctest::Approx(0.4));
+  CHECK(scheduled_lr({.warmup = 4}, 1, 2, 2) == 0.5);
+}
+
+TEST_CASE("one-cycle gives the rates of OneCycleLR in every update, in short runs too") {
+  // torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=n, final_div_factor=4), PyTorch 2.15.
+  const std::vector<std::vector<double>> runs{
+      {0.01},
+      {0.813627452, 0.01},
+      {0.994471259, 0.468008604, 0.01},
+      {0.04, 0.813627452, 0.290227549, 0.01},
+      {0.04, 0.980556627, 0.919853612, 0.675955702, 0.364158845, 0.108300257, 0.01},
+      {0.04, 0.52, 1, 0.95097959, 0.813627452, 0.615147862, 0.394852138, 0.196372548, 0.0590204104, 0.01}};
+  for (const std::int64_t warmup : {0, 5})
+    for (const std::vector<double>& rates : runs) {
+      const ScheduleOptions cycle{.name = "one-cycle", .warmup = warmup, .final_fraction = 0.01};
+      const auto n = static_cast<std::int64_t>(rates.size());
+      CAPTURE(n);
+      for (std::int64_t update = 0; update < n; ++update)
+        CHECK(scheduled_lr(cycle, 1, warmup + update + 1, warmup + n) ==
+              doctest::Approx(rates[static_cast<std::size_t>(update)]).epsilon(1e-8));  // nine digits
+      CHECK(scheduled_lr(cycle, 1, warmup + n + 1, warmup + n) == doctest::Approx(0.01));
+    }
 }
 
 TEST_CASE("a schedule stays above its lowest learning rate, and a lower rate of the run stays as it is") {

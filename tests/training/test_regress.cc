@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/support/text/exact_text.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
 #include "unroll/error.h"
@@ -99,6 +100,33 @@ TEST_CASE("a regressor's errors are those of the task's own evaluation, in the u
   CHECK(metrics.at("rmse.slope") == near(std::sqrt(square[0])));
   CHECK(metrics.at("mae") == near((absolute[0] + absolute[1]) / 2));
   CHECK(metrics.at("rmse") == near(std::sqrt((square[0] + square[1]) / 2)));
+}
+
+// Metrics of a task of which `scale` multiplies all values, a power of two, so that standardized numbers are the same.
+std::map<std::string, double> metrics_at(double scale) {
+  std::string csv = "a,b,slope,start\n";
+  for (int i = 0; i < 60; ++i)
+    csv += std::to_string(i % 7) + "," + std::to_string(i % 5) + "," + exact_text(scale * (i * 7 % 9 - 4)) + "," +
+           exact_text(scale * (3 + 0.25 * (i % 5))) + "\n";
+  RegressOptions o = line_options();
+  o.columns = {"a", "b"};
+  const Trained m(make_regress(o, csv, "scaled"), 3);
+  Trainer trainer(m.task, *m.backend, small_training(1));
+  trainer.set_parameters(m.parameters);
+  return trainer.evaluate(Split::test).metrics;
+}
+
+TEST_CASE("errors of targets whose squares are beyond f32 are those of small targets, scaled") {
+  const auto wanted = metrics_at(1);
+  for (const double scale : {0x1p110, 0x1p-110})
+    for (const auto& metric : metrics_at(scale)) {
+      const std::string& name = metric.first;
+      CAPTURE(scale);
+      CAPTURE(name);
+      const double unit = name == "r2" ? 1 : scale;
+      // The scale of an error in double: a few roundings of 2^-53.
+      CHECK(metric.second == doctest::Approx(unit * wanted.at(name)).epsilon(1e-14).scale(0));
+    }
 }
 
 TEST_CASE("a regression learns lines, and r2 is what it gains on the mean of the training set") {

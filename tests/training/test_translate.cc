@@ -179,6 +179,28 @@ TEST_CASE("an encoder and decoder learn to write a word backwards, and read it b
   }
 }
 
+TEST_CASE("the unknown token is never written, however likely it is") {
+  // Two of three targets are words of their own, which min_count leaves out of the vocabulary.
+  std::string text;
+  for (int i = 0; i < 90; ++i) {
+    const std::string rare = "w" + std::to_string(i);
+    text += "red " + std::string(i % 2 == 0 ? "blue" : "green") + "\t" + (i % 3 == 0 ? "yes" : rare) + "\n";
+  }
+  TranslateOptions o = small_options();
+  o.tokens = "words";
+  o.label_smoothing = 0;
+  const Trained m(make_translate(o, text, "rare targets"), 60);
+  Translator translator(m.metadata, m.parameters, *m.backend);
+  for (const std::int64_t beam : {1, 4}) {
+    CAPTURE(beam);
+    const std::string line[] = {"red blue"};
+    const Translator::Result result = translator.predict(line, {.beam = beam})[0];
+    CHECK(result.targets.size() == static_cast<std::size_t>(beam));
+    for (const ScoredText& target : result.targets)
+      CHECK(target.text.find("\xEF\xBF\xBD") == std::string::npos);
+  }
+}
+
 TEST_CASE("a beam of one is greedy") {
   Table table{{{0.5, 0.4, 0.1}, {0.3, 0.3, 0.4}}, {{{0}, {0.2, 0.7, 0.1}}}, {}, {}};
   for (const double penalty : {0.0, 2.0}) {

@@ -198,7 +198,7 @@ Values stack_layers(Inputs in, const Attributes& attributes, SweepFunction sweep
   const Value h0 = reader.next(), c0 = reader.next_if(has_cell_state);
   const Value lengths = reader.next_if(attributes.get_or<bool>("lengths", false));
   const Value key = reader.next_if(rate > 0);
-  x = rows_with_steps(x, lengths);
+  x = without_padding(x, lengths);
 
   Values hn, cn;
   for (std::int64_t layer = 0; layer < n_layers; ++layer) {
@@ -212,6 +212,7 @@ Values stack_layers(Inputs in, const Attributes& attributes, SweepFunction sweep
              .co = reader.next_if(peephole)};
       s.options.reverse = direction == 1;
       s.options.lengths = lengths;
+      s.options.finite_padding = true;
       const Swept r = sweep(s, attributes);
       y.push_back(r.y);
       hn.push_back(r.h);

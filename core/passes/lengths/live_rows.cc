@@ -99,8 +99,25 @@ bool LiveRows::goes_by_rows(std::size_t i) const {
              std::all_of(n.inputs.begin(), n.inputs.end(), [&](const ValueId& id) { return lines_up(id, out); });
     case Op::matmul:
       return rows == 1 && n.inputs.size() == 2 && out.rank() == 2 && !n.attributes.get<bool>("transpose_a");
+    case Op::reduce_sum:
+    case Op::reduce_max: {  // within rows; where ended rows are computed, ended_bounds knows nothing of these ops
+      const Ints& axes = n.attributes.get<Ints>("axes");
+      return order_ == RowOrder::by_length && !axes.empty() && axes[0] >= rows && row_axes(shape(n.inputs[0])) == rows;
+    }
     default: return false;
   }
+}
+bool LiveRows::is_mask(const ValueId& id) const {
+  const Node& n = graph_.node(id.node);
+  if (mask_of(graph_, id) == mask_) return true;
+  return n.op == Op::reshape && row_axes(n.outputs[0].shape) > 0 && is_mask(n.inputs[0]);
+}
+bool LiveRows::selects_live(std::size_t i) const {
+  const Node& n = node(i);
+  return n.op == Op::select && is_mask(n.inputs[0]) && shape(n.inputs[1]) == n.outputs[0].shape;
+}
+bool LiveRows::selects_zeros(std::size_t i) const {
+  return order_ == RowOrder::by_length && zero_[i][0] && selects_live(i) && is_zero(node(i).inputs[1]);
 }
 bool LiveRows::has_rows(std::size_t i, std::size_t k) const {
   const Node& n = node(i);
@@ -119,7 +136,9 @@ void LiveRows::find_zeros() {
     } else if (node(i).op == Op::constant || goes_by_rows(i)) {
       std::vector<EndedRow> operands;
       for (const ValueId& id : node(i).inputs)
-        operands.push_back({is_zero(id) ? EndedRow::Is::zero : EndedRow::Is::anything});
+        operands.push_back({is_zero(id)   ? EndedRow::Is::zero
+                            : is_mask(id) ? EndedRow::Is::off
+                                          : EndedRow::Is::anything});
       zero_[i][0] = ended_row(graph_, node(i), operands).is == EndedRow::Is::zero;
     }
   }
@@ -213,14 +232,16 @@ bool LiveRows::want_operands(std::size_t i) {
   }
   const bool by_rows = is_by_rows(i), sums = sums_rows(i);
   if ((sums || (by_rows && padded_[i])) && !keeps_finite(i)) return false;
+  if (by_rows && selects_live(i)) return want(1, true);
   for (std::size_t k = 0; k < n.inputs.size(); ++k)
     if (!want(k, by_rows ? has_rows(i, k) : sums)) return false;
   return true;
 }
 // A padded form that is read anyhow gives the packed one by a gather. But a product of rows that are zero where they
-// are not there is better made packed and spread out.
+// are not there is better made packed and spread out, and a selection of such rows is nothing then.
 bool LiveRows::is_by_rows(std::size_t i) const {
-  return goes_by_rows(i) && (!padded_[i] || (node(i).op == Op::matmul && zero_[i][0]));
+  const bool is_spread = node(i).op == Op::matmul ? zero_[i][0] : selects_zeros(i);
+  return goes_by_rows(i) && (!padded_[i] || is_spread);
 }
 
 std::shared_ptr<const Graph> for_each_mask(const Graph& graph, const MaskedPass& change) {

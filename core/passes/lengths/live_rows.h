@@ -44,6 +44,8 @@ class LiveRows {
   bool sums_rows(std::size_t node) const;
   // Operand k of a node that is by rows has rows (the others are the same for all).
   bool has_rows(std::size_t node, std::size_t k) const;
+  // Whether the node is live ? operand 1 : operand 2: operand 1 in the rows that are there. By rows, it needs no other.
+  bool selects_live(std::size_t node) const;
   bool is_row_sequence(const Node& scan, const ScanLayout& l, std::size_t k) const;
   // How many leading axes are the padded rows: 2 for [T,B,...], 1 for [T*B,...], 0 for neither.
   int row_axes(const Shape& s) const;
@@ -57,6 +59,8 @@ class LiveRows {
   bool lines_up(const ValueId& operand, const Shape& result) const;
   bool is_shared(const ValueId& operand, const Shape& result) const;
   bool goes_by_rows(std::size_t i) const;
+  bool is_mask(const ValueId& id) const;       // in whatever shape
+  bool selects_zeros(std::size_t node) const;  // by the mask, in rows that are not there, from zeros
   void find_zeros();
   bool is_zero(const ValueId& id) const;
   void find_bounds();

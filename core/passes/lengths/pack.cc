@@ -101,6 +101,7 @@ class Packing {
   Value emit_rows(std::size_t i) {
     const Node& n = node(i);
     const Shape& out = n.outputs[0].shape;
+    if (rows_.selects_live(i)) return packed(n.inputs[1]);
     std::vector<Value> operands;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       operands.push_back(rows_.has_rows(i, k) ? packed(n.inputs[k]) : padded(n.inputs[k]));
@@ -109,9 +110,14 @@ class Packing {
     if (n.op == Op::matmul)
       return matmul_rows(reshape(operands[0], shape(n.inputs[0])), operands[1], places_.rows,
                          {.b = n.attributes.get<bool>("transpose_b")});
+    const std::int64_t joined_axes = rows_.row_axes(out) - 1;
     Attributes attributes = n.attributes;
-    if (attributes.has("axis"))
-      attributes.set("axis", attributes.get<std::int64_t>("axis") - (rows_.row_axes(out) - 1));
+    if (attributes.has("axis")) attributes.set("axis", attributes.get<std::int64_t>("axis") - joined_axes);
+    if (attributes.has("axes")) {
+      Ints axes = attributes.get<Ints>("axes");
+      for (std::int64_t& axis : axes) axis -= joined_axes;
+      attributes.set("axes", std::move(axes));
+    }
     return target_->append_one(n.op, operands, std::move(attributes));
   }
   Value emit_sum(std::size_t i) {

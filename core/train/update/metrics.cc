@@ -47,7 +47,7 @@ MetricMap metric_values(std::span<const MetricLayout> layout, std::span<const do
       ++n;
     }
     sums = sums.subspan(2 * parts);
-    if (n > 0) values[m.name] = formed(m.form, sum / n);
+    if (n > 0) values[m.name] = m.scale * formed(m.form, sum / n);
   }
   return values;
 }

@@ -58,7 +58,7 @@ Built build_task(const Task& task, Graph& graph, const Batch& like, bool trainin
       throw Error(ErrorKind::usage, "Task::build",
                   "total and count of metric '" + m.name + "' must be scalars or of one length; got " +
                       m.total.type().text() + " and " + m.count.type().text());
-    built.metrics.push_back({m.name, m.form, m.total.shape().elements()});
+    built.metrics.push_back({m.name, m.form, m.total.shape().elements(), m.scale});
   }
   return built;
 }

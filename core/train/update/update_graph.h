@@ -24,6 +24,7 @@ struct MetricLayout {
   std::string name;
   MetricForm form = MetricForm::ratio;
   std::int64_t parts = 1;  // elements of total, and of count
+  double scale = 1;
   friend bool operator==(const MetricLayout&, const MetricLayout&) = default;
 };
 

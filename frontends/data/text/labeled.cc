@@ -28,7 +28,8 @@ void for_each_token(const Lines& lines, const std::string& name, const LabeledLi
       refuse_line(name, line.number,
                   "expected a token, one tab and its label; got " + in_quotes(line.text),
                   "Separate token and label by one tab, and leave out other columns");
-    if (tab == 0 || tab + 1 == line.text.size())
+    const bool has_label = line.text.find_first_not_of(' ', tab + 1) != std::string_view::npos;
+    if (tab == 0 || !has_label)
       refuse_line(name, line.number, tab == 0 ? "the token is empty" : "the label is empty");
     if (length == limits.max_length)
       refuse_line(name, line.number, "the sentence has more than " + std::to_string(limits.max_length) + " tokens",

@@ -9,7 +9,6 @@
 #include "frontends/model/stack.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
-#include "unroll/plan/cell_equations.h"
 
 namespace unroll {
 
@@ -256,7 +255,7 @@ CellLayerResult cell_layer(Scope scope, const CellFactory& factory, Value x, con
     return y.size() > 1 ? concat(y, -1) : y[0];
   };
   const StackOptions between{options.layers, options.dropout, options.mask, options.stack};
-  CellLayerResult result{stacked(scope, rows_with_steps(x, lengths), between, lengths, run_layer), {}, {}};
+  CellLayerResult result{stacked(scope, without_padding(x, lengths), between, lengths, run_layer), {}, {}};
   result.outputs = std::move(outputs);
   for (const auto& slots : finals) result.states.push_back(stack(slots));
   return result;

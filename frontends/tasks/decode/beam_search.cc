@@ -132,12 +132,19 @@ BeamSearch::BeamSearch(const BeamOptions& options)
 }
 
 bool BeamSearch::done() const {
-  return length_ >= options_.max_length || finished_.size() >= static_cast<std::size_t>(options_.beam) ||
-         live_.empty();
+  if (length_ >= options_.max_length || live_.empty()) return true;
+  if (finished_.size() < static_cast<std::size_t>(options_.beam)) return false;
+  if (options_.beam == 1) return true;  // greedy, whatever a length penalty says
+  // The score of the likeliest one, if it ended now with certainty. With few tokens the end is soon among the first
+  // `beam` candidates, however unlikely it is.
+  const Hypothesis& likeliest = live_.front();
+  return best_finished_ >= penalized(likeliest.log_probability, likeliest.tokens.size() + 1, options_.length_penalty) +
+                               likeliest.bonus;
 }
 
 void BeamSearch::finish(Hypothesis hypothesis, std::size_t length) {
   hypothesis.score = penalized(hypothesis.log_probability, length, options_.length_penalty) + hypothesis.bonus;
+  best_finished_ = std::max(best_finished_, hypothesis.score);
   finished_.push_back(std::move(hypothesis));
 }
 

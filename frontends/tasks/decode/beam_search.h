@@ -2,6 +2,7 @@
 // Beam search over any model that gives the next token's log probabilities.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -14,7 +15,7 @@ struct BeamOptions {
   double length_penalty = 0;         // alpha: a score is log p / ((5 + length) / 6)^alpha (Wu et al. 2016, eq. 14)
   std::int64_t no_repeat_ngram = 0;  // no n-gram of this size occurs twice; 0: they may
   std::int64_t min_length = 0;       // tokens without the end. A text that may not go on ends earlier
-  std::int64_t max_length = 100;     // tokens without the end
+  std::int64_t max_length = 100;     // tokens without the end; a text that reaches it is cut
   std::int32_t end = 0;              // the token that ends a text, and that begins one
   std::int32_t never = -1;           // a token that is not written; -1: none
 };
@@ -44,6 +45,7 @@ class BeamSearch {
   // Throws Error(usage) on options out of range.
   explicit BeamSearch(const BeamOptions& options);
 
+  // After max_length tokens, or once `beam` hypotheses have ended and no live one scores better than the best of them.
   bool done() const;
   // The last token of each live lane, and the lane of the step before that it continues. At first one lane, with the
   // end token.
@@ -52,8 +54,8 @@ class BeamSearch {
   // What may follow in each lane. `bonuses` [lanes] are added to the scores of the hypotheses that end in this step, or
   // are cut in it; empty: zeros. Throws Error(numeric) when no log probability is a number.
   void advance(std::span<const NextTokens> lanes, std::span<const double> bonuses = {});
-  // The first `beam` hypotheses that ended, the best first; where none has ended, those that were cut. Of equal scores
-  // the earlier lane and the lower token come first.
+  // The best `beam` hypotheses that ended, the best first; where none has ended, those that were cut. Of equal scores
+  // the one that ended earlier comes first, then the earlier lane.
   std::vector<Hypothesis> ranked() const;
   Hypothesis best() const { return ranked().front(); }
 
@@ -62,6 +64,7 @@ class BeamSearch {
 
   BeamOptions options_;
   std::int64_t length_ = 0;
+  double best_finished_ = -HUGE_VAL;
   std::vector<Hypothesis> live_, finished_;
   std::vector<std::int32_t> tokens_;
   std::vector<std::size_t> parents_;

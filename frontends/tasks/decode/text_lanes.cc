@@ -55,7 +55,7 @@ BeamSearch TextLanes::start(std::size_t source, std::size_t row) {
                                        ? options_.max_length
                                        : std::max(limits_.longest(text, coder_), options_.min_length),
                      .end = coder_.end(),
-                     .never = limits_.writes_unknown && !pointer_ ? -1 : coder_.target_tokenizer().unknown()});
+                     .never = coder_.target_tokenizer().unknown()});
   const std::size_t b = source % at(size_.rows), lane = row * at(size_.lanes);
   if (b == 0) encode(source);
   for (auto& [name, tensor] : encoded_) {

@@ -24,7 +24,6 @@ struct LaneSize {
 // Where the options of a search say nothing.
 struct WritingLimits {
   std::int64_t (*longest)(const SourceTokens& source, const PairCoder& coder);
-  bool writes_unknown;  // the unknown token, where nothing can be copied
 };
 
 class TextLanes final : public LaneModel {

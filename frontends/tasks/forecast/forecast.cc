@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forecasting: a window of values of S series in, the next ones of each out, in units of z-scores fitted on the
 // training split, each series by itself.
+#include <algorithm>
 #include <array>
 
 #include "core/support/text/counted.h"
@@ -173,33 +174,38 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   // training report with those of a hundred series would bury the rest.
   void add_metrics(TaskGraph& t, const Scope& scope, Value absolute, Value square, Value observed) const {
     const std::int64_t H = options_.horizon, S = n_series();
-    Tensor units(DType::f32, {H * S}), per_season = units, has_season = units;
+    const auto series_of = [S](std::int64_t i) { return static_cast<std::size_t>(i % S); };
+    const auto deviation = [&](std::int64_t i) {
+      return ahead_[series_of(i)][static_cast<std::size_t>(i / S)].deviation;
+    };
+    std::vector<double> largest(names_.size());  // unit of a series: the square of one may be beyond f32
+    for (std::int64_t i = 0; i < H * S; ++i) largest[series_of(i)] = std::max(largest[series_of(i)], deviation(i));
+    const double largest_of_all = *std::ranges::max_element(largest);
+    Tensor all(DType::f32, {H * S}), each = all, seasons = all, has_season = all;
     bool scaled = false;
     for (std::int64_t i = 0; i < H * S; ++i) {
-      const auto s = static_cast<std::size_t>(i % S), h = static_cast<std::size_t>(i / S);
-      units.set(i, ahead_[s][h].deviation);
-      if (seasonal_errors_[s] <= 0) continue;
-      per_season.set(i, 1 / seasonal_errors_[s]);
+      all.set(i, deviation(i) / largest_of_all);
+      each.set(i, deviation(i) / largest[series_of(i)]);
+      if (seasonal_errors_[series_of(i)] <= 0) continue;
+      seasons.set(i, deviation(i) / seasonal_errors_[series_of(i)]);
       has_season.set(i, 1);
       scaled = true;
     }
-    const Value unit = constant(scope.graph(), units);
-    absolute = absolute * unit;
-    square = square * unit * unit;
-    t.metrics.push_back({"mae", sum(absolute), sum(observed)});
-    if (scaled)
-      t.metrics.push_back({"mase", sum(absolute * constant(scope.graph(), per_season)),
-                           sum(observed * constant(scope.graph(), has_season))});
-    t.metrics.push_back({"rmse", sum(square), sum(observed), MetricForm::root});
+    const auto by = [&](const Tensor& weights) { return constant(scope.graph(), weights); };
+    t.metrics.push_back({"mae", sum(absolute * by(all)), sum(observed), MetricForm::ratio, largest_of_all});
+    if (scaled) t.metrics.push_back({"mase", sum(absolute * by(seasons)), sum(observed * by(has_season))});
+    t.metrics.push_back({"rmse", sum(square * by(all) * by(all)), sum(observed), MetricForm::root, largest_of_all});
     if (S == 1 || scope.training()) return;
     const auto by_series = [&](Value values) { return reduce_sum(reshape(values, {values.shape()[0] * H, S}), {0}); };
-    const Value absolutes = by_series(absolute), squares = by_series(square), counts = by_series(observed);
+    const Value absolutes = by_series(absolute * by(each)), squares = by_series(square * by(each) * by(each)),
+                counts = by_series(observed);
     for (std::size_t s = 0; s < names_.size(); ++s) {
       const auto of = [&](Value values) { return row(values, static_cast<std::int64_t>(s)); };
-      t.metrics.push_back({"mae." + names_[s], of(absolutes), of(counts)});
+      t.metrics.push_back({"mae." + names_[s], of(absolutes), of(counts), MetricForm::ratio, largest[s]});
       if (seasonal_errors_[s] > 0)
-        t.metrics.push_back({"mase." + names_[s], of(absolutes) * (1 / seasonal_errors_[s]), of(counts)});
-      t.metrics.push_back({"rmse." + names_[s], of(squares), of(counts), MetricForm::root});
+        t.metrics.push_back(
+            {"mase." + names_[s], of(absolutes), of(counts), MetricForm::ratio, largest[s] / seasonal_errors_[s]});
+      t.metrics.push_back({"rmse." + names_[s], of(squares), of(counts), MetricForm::root, largest[s]});
     }
   }
 

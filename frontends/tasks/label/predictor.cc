@@ -117,6 +117,8 @@ Labeler::Labeler(const Metadata& metadata, const TensorMap& parameters, Backend&
 const std::vector<std::string>& Labeler::labels() const { return state_->labels; }
 
 Labeler::Sentence Labeler::cut(std::string_view line) const {
+  if (const std::size_t at = first_not_utf8(line); at != std::string_view::npos)
+    throw Error(ErrorKind::usage, k_labeler, "the line is not UTF-8 at byte " + std::to_string(at + 1));
   if (!state_->by_characters) return words_of(line);
   Sentence characters;
   for (const char32_t c : decode_utf8(line, k_labeler.data())) append_utf8(characters.emplace_back(), c);

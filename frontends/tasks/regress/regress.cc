@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers for short sequences, one per row: the pooled outputs go through dropout into a linear layer, which gives the
 // standardized targets. Shapes: B rows, K targets.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -161,18 +162,21 @@ class Regress : public Task, public TableRows {
     const std::int64_t B = target.shape()[0], K = n_targets();
     const Value around_mean = reduce_sum(target * target, {0});  // [K]; the mean is 0
     t.metrics.push_back({"r2", around_mean - reduce_sum(square, {0}), around_mean});
+    double largest = 0;  // in the largest unit, whose square may be beyond f32
+    for (const ZScore& scale : scales_) largest = std::max(largest, scale.deviation);
     Tensor units(DType::f32, {K});
-    for (std::size_t k = 0; k < scales_.size(); ++k) units.set(static_cast<std::int64_t>(k), scales_[k].deviation);
+    for (std::int64_t k = 0; k < K; ++k) units.set(k, scales_[static_cast<std::size_t>(k)].deviation / largest);
     const Value unit = constant(scope.graph(), units);
-    const Value absolutes = reduce_sum(absolute * unit, {0}), squares = reduce_sum(square * unit * unit, {0});
-    const Value count = scalar_like(t.weight, static_cast<double>(B));
-    t.metrics.push_back({"mae", sum(absolutes), t.weight});
-    t.metrics.push_back({"rmse", sum(squares), t.weight, MetricForm::root});
+    const Value absolutes = reduce_sum(absolute, {0}), squares = reduce_sum(square, {0});  // [K]
+    t.metrics.push_back({"mae", sum(absolutes * unit), t.weight, MetricForm::ratio, largest});
+    t.metrics.push_back({"rmse", sum(squares * unit * unit), t.weight, MetricForm::root, largest});
     if (K == 1 || scope.training()) return;
+    const Value count = scalar_like(t.weight, static_cast<double>(B));
     for (std::int64_t k = 0; k < K; ++k) {
       const std::string name = target_names()[static_cast<std::size_t>(k)];
-      t.metrics.push_back({"mae." + name, row(absolutes, k), count});
-      t.metrics.push_back({"rmse." + name, row(squares, k), count, MetricForm::root});
+      const double scale = scales_[static_cast<std::size_t>(k)].deviation;
+      t.metrics.push_back({"mae." + name, row(absolutes, k), count, MetricForm::ratio, scale});
+      t.metrics.push_back({"rmse." + name, row(squares, k), count, MetricForm::root, scale});
     }
   }
 

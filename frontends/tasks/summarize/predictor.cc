@@ -10,8 +10,7 @@ namespace {
 constexpr const char* k_summarizer = "Summarizer";
 
 constexpr WritingLimits k_summary_limits{
-    .longest = [](const SourceTokens&, const PairCoder& coder) { return coder.limits().target; },
-    .writes_unknown = false};
+    .longest = [](const SourceTokens&, const PairCoder& coder) { return coder.limits().target; }};
 
 }  // namespace
 

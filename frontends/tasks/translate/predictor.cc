@@ -11,8 +11,7 @@ constexpr const char* k_translator = "Translator";
 constexpr WritingLimits k_translation_limits{
     .longest = [](const SourceTokens& source, const PairCoder&) {
       return 2 * static_cast<std::int64_t>(source.ids.size()) + 20;
-    },
-    .writes_unknown = true};
+    }};
 
 std::string excess_tokens(const std::string& what, std::size_t tokens, std::int64_t cut) {
   if (cut == 0) return {};

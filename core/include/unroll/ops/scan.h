@@ -31,6 +31,9 @@ struct ScanOptions {
   Value lengths;
   Value reset;
   std::int64_t steps = -1;  // required when there are no sequences
+  // With lengths the step reads x [T,B,...] as zeros behind the end of a row (without_padding), unless the caller knows
+  // that it is finite there.
+  bool finite_padding = false;
 };
 struct ScanResult {
   std::vector<Value> states;
@@ -46,6 +49,9 @@ struct StepResult {
   std::vector<Value> outputs;
 };
 using StepFunction = std::function<StepResult(const StepValues&)>;
+// x [T,B,...] with zeros behind the end of each row, lengths i32 [B]. Gradients are zero times x there, and zero times
+// NaN is NaN. Packed loops read no such rows, so they drop the selection. Without lengths, and for integers, this is x.
+UNROLL_API Value without_padding(Value x, Value lengths);
 UNROLL_API ScanResult scan(std::span<const Value> states, std::span<const Value> sequences,
                            std::span<const Value> constants, const StepFunction& step,
                            const ScanOptions& options = {});

@@ -14,10 +14,6 @@ namespace unroll {
 // What a variant does to one value on its way, dropout for example; empty: nothing.
 using CellHook = std::function<Value(Value)>;
 
-// What a layer with lengths i32 [B] reads of x [T,B,I]. With one step there is no loop that ends rows, only a mask on
-// the results, and zero times NaN is NaN: rows of length 0 are then read as zeros. Otherwise this is x.
-Value rows_with_steps(Value x, Value lengths);
-
 // h' = tanh(sum), or relu(sum)  (Elman 1990)
 Value rnn_state(Value sum, bool use_relu = false);
 

@@ -36,8 +36,8 @@ UNROLL_API std::shared_ptr<const PairTask> make_translate(const TranslateOptions
                                                           const std::string& name, const Metadata& fitted = {});
 UNROLL_API DataCheck check_data(const TranslateOptions& options, DataSource data, const std::string& name);
 
-// Targets for source lines, from a `translate` task. With a pointer, words of the source that the target vocabulary
-// lacks can be copied, and the unknown token is never written.
+// Targets for source lines, from a `translate` task. The unknown token is never written. With a pointer, words of the
+// source that the target vocabulary lacks can be copied.
 class UNROLL_API Translator {
  public:
   Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend);

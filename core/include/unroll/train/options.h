@@ -60,8 +60,10 @@ struct ScheduleOptions {
   //   constant
   //   linear, cosine   decay from lr to lr * final_fraction
   //   step             multiply by `factor` every `step_every` updates (torch.optim.lr_scheduler.StepLR)
-  //   plateau          multiply by `factor` after `plateau_patience` validations without progress (ReduceLROnPlateau)
-  //   one-cycle        rise from lr / 25 over the first 30 %, then fall, both cosine (Smith & Topin 2018, OneCycleLR)
+  //   plateau          multiply by `factor` at every `plateau_patience`-th validation in a row without a new best loss:
+  //                    ReduceLROnPlateau with patience = plateau_patience - 1 and threshold = 0
+  //   one-cycle        rise from lr / 25 over the first 30 %, then fall to lr * final_fraction in the last update, both
+  //                    cosine (Smith & Topin 2018, OneCycleLR with final_div_factor = 1 / (25 final_fraction))
   std::string name = "constant";
   std::int64_t warmup = 0;
   double final_fraction = 0;  // with a cool-down: of the schedule's lr

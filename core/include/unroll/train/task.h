@@ -20,13 +20,14 @@ struct CarriedState {
   Value in;
   Value out;  // The value after the window. Detached: no gradient flows between windows.
 };
-// How to compute a metric from r = total / count: r itself, sqrt(r) or e^r.
+// How to compute a metric from r = total / count: r itself, sqrt(r) or e^r, times `scale`.
 enum class MetricForm : std::uint8_t { ratio, root, exponential };
 struct MetricValue {
   std::string name;  // "accuracy"
   Value total;       // A scalar, summed over batches. Or [K]: r is then the mean over all k with count[k] > 0.
   Value count;       // The same shape as `total`.
   MetricForm form = MetricForm::ratio;
+  double scale = 1;  // Units whose squares are beyond f32 belong here, not into `total`.
 };
 // What Task::build returns.
 struct TaskGraph {
