@@ -59,6 +59,7 @@ std::string Memory::check(const Access& a) {
            (a.writes ? "writes " : "reads ") + std::to_string(a.bytes) + " bytes " + what;
   };
   if (!region || at + a.bytes > region->end) return text("outside of all memory");
+  checked_global_ += region->kind == Kind::global;
   if (region->kind == Kind::constant) return a.writes ? text("of a constant") : std::string();
   if (!region->cells)
     region->cells.reset(static_cast<Cell*>(std::calloc(region->end - region->begin, sizeof(Cell))));
@@ -70,6 +71,7 @@ std::string Memory::check(const Access& a) {
   const bool written = cell.write_launch >= a.launch && (!shared || cell.write_block == a.block);
   const bool read = cell.read_launch >= a.launch && (!shared || cell.read_block == a.block);
   if (shared && !a.writes && !written) return text("of shared memory that its block has not written");
+  if (region->kind == Kind::peers && !a.writes && !written) return text("of shared memory that no block has written");
   if (written) {
     const bool own = cell.write_block == a.block;
     const bool ordered = own ? cell.writer == a.thread || cell.write_barriers < a.barriers

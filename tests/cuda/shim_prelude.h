@@ -14,6 +14,9 @@ typedef __SIZE_TYPE__ size_t;
 struct UnrollIndex {
   unsigned x, y, z;
 };
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
@@ -30,6 +33,7 @@ struct UnrollState {
   void (*meet)();
   char* shared;
   unsigned cluster;
+  char* (*shared_of)(unsigned rank);
 };
 extern "C" {
 UnrollState unroll_state;
@@ -113,6 +117,16 @@ UNROLL_PLAIN static void unroll_cluster_wait(unsigned blocks) {
 }
 // Shared memory that the launch asks for, of the running block.
 UNROLL_PLAIN static char* unroll_shared_memory() { return unroll_state.shared; }
+// Where `at` of it lies in another block of the cluster.
+UNROLL_PLAIN static char* unroll_peer(const void* at, unsigned rank) {
+  return unroll_state.shared_of(rank) + ((const char*)at - unroll_state.shared);
+}
+template <class Vector>
+static inline void unroll_store_peer(const void* at, unsigned rank, Vector x) {
+  char* const there = unroll_peer(at, rank);
+  if (size_t(there) % sizeof(Vector) != 0) unroll_state.access(nullptr, 1, true, nullptr);  // fails
+  *(Vector*)there = x;
+}
 
 // mma.sync: every lane leaves its fragments, and when the warp has met computes its own four sums. The fragments of
 // the next call go elsewhere, since lanes go on one after the other. "PTX ISA, Matrix Fragments for mma": thread 4g + q
