@@ -82,14 +82,35 @@ void check_loop(const cuda::Functions& f, const cuda::Program& program, const cu
               registers, shared, loop.blocks, mma > 0 ? (", " + std::to_string(mma) + " mma").c_str() : "");
 }
 
+// Two clusters of eight blocks for 16 rows, which keep the weights of small models.
+constexpr Architecture k_clusters[] = {{"sm_90a", 90, 16, 227 << 10}, {"sm_100", 100, 16, 227 << 10}};
+
+// A cluster passes the operand of each product but those of row groups.
+void check_exchange(const cuda::Functions& f, const cuda::Program& program, const cuda::WholeLoop& loop,
+                    const Architecture& architecture) {
+  REQUIRE(loop.can_cluster());
+  REQUIRE(!loop.buffers.empty());
+  cuda::Kernels only;
+  only.add_loop(program.kernels.text(loop.kernel), program.kernels.has_rows(), true);
+  const std::string source = only.source(), ptx = ptx_of(f, source, architecture);
+  CHECK(count(ptx, "st.shared::cluster.v4.u32") > 0);
+  CHECK(count(ptx, "st.shared::cluster.u16") == 0);  // vectors only
+  // In machine code such stores have generic addresses, as those to memory, which are of 4 bytes at most here.
+  const std::string code = testing::machine_code(f, source, architecture.name);
+  if (code.empty()) return;
+  CHECK(count(code, "ST.E.128") >= static_cast<int>(loop.buffers.size()));
+  CHECK(count(code, "UCGABAR_WAIT") == 2);  // before the first command and behind one
+  std::printf("  %d stores of 16 bytes to other blocks in machine code\n", count(code, "ST.E.128"));
+}
+
 void check_cell(const cuda::Functions& functions, const std::string& cell, std::int64_t hidden, Precision precision,
                 const Architecture& architecture, bool ends = false) {
   CAPTURE(cell);
   CAPTURE(hidden);
   CAPTURE(architecture.name);
-  const bool narrow = precision == Precision::bf16;
+  const bool narrow = precision == Precision::bf16, is_cluster = architecture.multiprocessors == 16;
   const cuda::LoopOptions options{cuda::LoopForm::resident, architecture.arch, architecture.multiprocessors,
-                                  static_cast<std::size_t>(architecture.shared_bytes)};
+                                  static_cast<std::size_t>(architecture.shared_bytes), is_cluster};
   const cuda::Program program = cuda::compile_program(planned(cell, hidden, precision, ends),
                                                       architecture.multiprocessors, {}, nullptr, options);
   int loops = 0;
@@ -103,6 +124,7 @@ void check_cell(const cuda::Functions& functions, const std::string& cell, std::
                cell + " H" + std::to_string(hidden) + (ends ? " with lengths" : "") + (narrow ? " bf16" : " f32") +
                    (loops == 1 ? " forward" : " backward"),
                architecture, narrow);
+    if (is_cluster) check_exchange(functions, program, *work.whole, architecture);
   }
   CHECK(loops == 2);
 }
@@ -133,5 +155,18 @@ TEST_CASE("resident loops whose rows end keep all numbers in registers, too") {
       ++turn;
       for (int k = 0; k < 3; ++k)
         if (testing::is_compiled_for(turn, k)) check_cell(functions, cell, 512, precision, k_architectures[k], true);
+    }
+}
+
+TEST_CASE("loops whose blocks are a cluster store operands into the shared memory of all of them, by vectors") {
+  cuda::Functions functions;
+  if (!testing::has_compiler(functions)) return;
+  int turn = 0;
+  for (const std::string cell : {"rnn", "gru", "lstm"})
+    for (const Precision precision : {Precision::f32, Precision::bf16}) {
+      ++turn;
+      for (int k = 0; k < 2; ++k)
+        if (testing::is_compiled_for(3 * turn + 1 + (turn + k) % 2, 1))
+          check_cell(functions, cell, 256, precision, k_clusters[k]);
     }
 }

@@ -132,7 +132,7 @@ TEST_CASE("resident loops agree with their steps in every precision, with the sa
     for (const Of& of : all) {
       const bool is_short = precision == Precision::tf32 || precision == Precision::f16;
       if (is_short && &of - all > 2) break;  // the others differ in what is the same in all precisions
-      CAPTURE(of.cell);
+      CAPTURE(std::string(of.cell));
       CAPTURE(static_cast<int>(precision));
       Graph graph;
       build(graph, of.cell, of.sizes);
@@ -254,7 +254,7 @@ TEST_CASE("a resident loop without one of its barriers is reported as a race") {
   };
   constexpr std::int64_t k_two_groups = 17, k_several_tiles = 130;  // of a block
   const Barrier barriers[] = {
-      {"if (wait == 2)", "if (wait == 3)", 5},             // of the grid, which is one group
+      {"if (wait == 2)", "if (wait == 3)", k_two_groups},  // of the grid, before the last states are copied
       {"wait == 1", "wait == 3", k_two_groups},            // of the blocks of a group, as a cluster or not
       // Between the sums of the warps and their readers, and before the sums of the next tile of rows.
       {"rows_end);\n    __syncthreads();", "rows_end);\n", k_two_groups},

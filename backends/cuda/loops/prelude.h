@@ -12,4 +12,7 @@ std::string loop_prelude();
 // weights, and the sums of products.
 std::string resident_prelude();
 
+// What follows it in modules with exchanges through shared memory.
+std::string exchange_prelude();
+
 }  // namespace unroll::cuda

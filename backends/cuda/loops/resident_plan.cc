@@ -30,8 +30,8 @@ Index round_up(Index n, Index unit) { return (n + unit - 1) / unit * unit; }
 
 class ResidentPlanner {
  public:
-  ResidentPlanner(const Plan& outer, std::int32_t scan, const common::Hazards& hazards,
-                  const std::vector<device::Joined>& joined, const LoopOptions& options, std::size_t static_bytes)
+  ResidentPlanner(const Plan& outer, std::int32_t scan, const common::Hazards& hazards, const JoinedNodes& joined,
+                  const LoopOptions& options, std::size_t static_bytes)
       : outer_(outer), scan_(scan), body_(*outer.bodies[static_cast<std::size_t>(scan)]), graph_(*body_.graph),
         hazards_(hazards), joined_(joined), options_(options),
         shared_bytes_(options.shared_bytes - std::min(options.shared_bytes, std::max(static_bytes, k_command_bytes))),
@@ -39,7 +39,7 @@ class ResidentPlanner {
 
   ResidentPlan run() {
     plan_.reason = reason();
-    if (plan_.reason.empty()) choose();
+    if (plan_.reason.empty() && choose()) add_buffers();
     return std::move(plan_);
   }
 
@@ -77,7 +77,7 @@ class ResidentPlanner {
     const DType operands = graph_.type(p.a).dtype;
     if (operands == DType::f64 || graph_.type({from.node, 0}).dtype != DType::f32) return "is not in f32";
     if (from.m == 0 || from.n == 0 || from.k == 0) return "has no elements";
-    for (const device::Joined& each : joined_)
+    for (const device::Joined& each : joined_.products)
       if (each.product == from.node) p.joined = &each;
     p.gates = p.joined ? p.joined->n_gates : from.gates;
     p.units = p.n / p.gates;
@@ -150,7 +150,7 @@ class ResidentPlanner {
   // Rows are shared by as many groups as fit: a group reads its rows of the state only. The units then have what is
   // left of the multiprocessors. They have one block or a cluster, if these compute a step about as fast as the blocks
   // of a grid wait for each other.
-  void choose() {
+  bool choose() {
     UnitMap& map = plan_.map;
     const Index multiprocessors = std::max(options_.multiprocessors, 1);
     map.rows = graph_.type(plan_.products[0].a).shape[0];
@@ -167,11 +167,32 @@ class ResidentPlanner {
         needed = set_sizes();
         const bool is_wanted =
             blocks == multiprocessors || (is_small() && (blocks > 1 || !options_.shares_units));
-        if (needed <= shared_bytes_ && is_wanted && (blocks > 1 || !has_row_groups())) return;
+        if (needed <= shared_bytes_ && is_wanted && (blocks > 1 || !has_row_groups())) return true;
         if (blocks < multiprocessors) break;
       }
     plan_.reason = "the weights do not fit: " + size_text(needed) + " of shared memory for each of " +
                    std::to_string(map.n_blocks()) + " blocks; there are " + size_text(shared_bytes_);
+    return false;
+  }
+  // If the blocks of a group may be a cluster, they pass operands through their shared memory, where that has room.
+  void add_buffers() {
+    const UnitMap& map = plan_.map;
+    const bool has_clusters = options_.arch >= k_first_cluster_arch && map.blocks > 1 && map.blocks <= k_most_cluster;
+    if (!options_.passes_shared || !has_clusters) return;
+    std::vector<ResidentProduct> products = plan_.products;
+    auto buffers = find_exchange_buffers(body_, form_, hazards_, joined_.concats, products);
+    auto at = static_cast<std::size_t>(round_up(static_cast<Index>(plan_.shared_bytes), 16));
+    for (ExchangeBuffer& b : buffers) {
+      const ResidentProduct& p = products[static_cast<std::size_t>(b.products[0])];
+      const Index columns = p.is_tensor() ? p.slices * p.slice : round_up(p.k, 4);
+      b.chunk = round_up(map.own_rows(p.m), 8) * 16 + 32;
+      b.slot = columns / b.vector() * b.chunk + 16;
+      b.at = at;
+      at += static_cast<std::size_t>(k_exchange_slots * b.slot);
+    }
+    if (buffers.empty() || at > shared_bytes_) return;
+    plan_.products = std::move(products), plan_.buffers = std::move(buffers);
+    plan_.shared_bytes = at;
   }
   // A block computes rows one after the other: too few blocks for them would take long.
   bool has_row_groups() const {
@@ -258,7 +279,7 @@ class ResidentPlanner {
   const Plan& body_;
   const Graph& graph_;
   const common::Hazards& hazards_;
-  const std::vector<device::Joined>& joined_;
+  const JoinedNodes& joined_;
   const LoopOptions& options_;
   const std::size_t shared_bytes_;  // for weights and sums
   ScanForm form_;
@@ -282,8 +303,7 @@ std::string ResidentPlan::what() const {
 }
 
 ResidentPlan plan_resident(const Plan& outer, std::int32_t scan, const common::Hazards& hazards,
-                           const std::vector<device::Joined>& joined, const LoopOptions& options,
-                           std::size_t static_bytes) {
+                           const JoinedNodes& joined, const LoopOptions& options, std::size_t static_bytes) {
   return ResidentPlanner(outer, scan, hazards, joined, options, static_bytes).run();
 }
 
