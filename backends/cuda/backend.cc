@@ -214,6 +214,9 @@ std::vector<BackendOption> cuda_options() {
           {"exchange", {"shared", "global"},
            "How the blocks of a resident loop that form a cluster (compute capability 9.0) pass states to each other: "
            "through their shared memory (the default) or through memory of the device."},
+          {"wgmma", {"false", "true"},
+           "Compute products in bf16 and f16 of such loops by the tensor cores of warpgroups (compute capability 9.0 "
+           "only), where a block has a multiple of 64 columns; false by default, since it is not measured."},
           {"lengths", {"packed", "masked"},
            "Steps of loops run on the rows that have not ended (the default), or on all rows with masks."},
           {"products", {"auto", "cublaslt", "own"},
@@ -236,6 +239,7 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
   const auto context = std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, measures, ranks);
   context->loops = loop_options(common::own_option(options, "loops"), context->device.limits());
   context->loops.passes_shared = common::own_option(options, "exchange") != "global";
+  context->loops.uses_wgmma = common::own_option(options, "wgmma") == "true";
   context->masks_lengths = common::own_option(options, "lengths") == "masked";
   context->device.enter();
   const std::string_view products = common::own_option(options, "products");

@@ -3,7 +3,10 @@
 // blocks instead of the memory of the device. Skips with the reason when there is no device.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -23,9 +26,12 @@ namespace {
 
 using Sizes = testing::LoopSizes;
 
-std::unique_ptr<Backend> open_or_skip(const std::string& exchange) {
+std::unique_ptr<Backend> open_or_skip(const std::string& exchange, const std::string& wgmma = "false") {
   try {
-    return make_backend("cuda", {.own = {{"loops", "resident-units"}, {"exchange", exchange}, {"products", "own"}}});
+    return make_backend("cuda", {.own = {{"loops", "resident-units"},
+                                         {"exchange", exchange},
+                                         {"wgmma", wgmma},
+                                         {"products", "own"}}});
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::device) throw;
     std::printf("skipped: %s\n", error.what());
@@ -179,6 +185,45 @@ TEST_CASE("a loop whose blocks can be no cluster reads operands from the memory 
   }
 }
 
+// docs/numerics.md: gradients within 8 ceil(log2 n) s, n the longest sum of a step times the steps.
+TEST_CASE("products by wgmma agree with those of single warps, with the same bits in every run") {
+  const auto groups = open_or_skip("shared", "true"), warps = open_or_skip("shared");
+  if (!groups) return;
+  set_multiprocessors(4);
+  struct Of {
+    Network network;
+    bool backward;  // has as many columns in a block, too
+  };
+  // Tiles of 8 and of 16 rows, some of them empty, of one and two times 64 columns, and sums whose terms do not fill
+  // instructions.
+  for (const Precision precision : {Precision::bf16, Precision::f16})
+    for (const Of& of : {Of{{"lstm", {4, 18, 8, 64}}, false}, Of{{"lstm", {3, 5, 5, 64}, true}, false},
+                         Of{{"rnn", {3, 20, 6, 250}}, true}, Of{{"rnn", {3, 9, 6, 250}}, true}}) {
+      CAPTURE(std::string(of.network.cell));
+      CAPTURE(of.network.sizes.H);
+      CAPTURE(static_cast<int>(precision));
+      Graph graph;
+      build(graph, of.network);
+      PlanOptions options;
+      options.precision = precision;
+      Program one(graph, *groups, options), other(graph, *warps, options);
+      const TensorMap inputs = inputs_of(graph, of.network);
+      const TensorMap wanted = other.run(inputs), first = one.run(inputs), second = one.run(inputs);
+      const Sizes& s = of.network.sizes;
+      const double rounding = std::ldexp(1, precision == Precision::bf16 ? -8 : -11);
+      const double allowed = 8 * std::ceil(std::log2(static_cast<double>(4 * s.H * s.T * s.B))) * rounding;
+      for (const auto& result : first) {
+        CAPTURE(result.first);
+        CHECK(testing::distance(result.second, wanted.at(result.first)) <= allowed);
+        CHECK(testing::same_bits(result.second, second.at(result.first)));
+      }
+      const std::vector<std::string> loops = loops_of(one);
+      const auto by_wgmma = std::count_if(loops.begin(), loops.end(), [](const auto& l) { return has(l, "by wgmma"); });
+      CHECK(by_wgmma == static_cast<std::ptrdiff_t>(of.backward ? loops.size() : loops.size() / 2));
+      for (const std::string& loop : loops_of(other)) CHECK_MESSAGE(!has(loop, "by wgmma"), loop);
+    }
+}
+
 namespace {
 
 // The compiler gets another text: the race checker of the shim must see what is missing.
@@ -203,31 +248,51 @@ TEST_CASE("an exchange through shared memory without one of its barriers is repo
   if (!runs_on_shim()) return;
   struct Fault {
     const char *text, *instead;
+    Precision precision = Precision::f32;
   };
   const Fault faults[] = {
       {"if (n.clustered != 0) unroll_cluster_wait(4u)", ""},  // before the first stores to other blocks
       {"wait == 1", "wait == 3"},                             // between stores to other blocks and their reads
       {"slot * B::SLOT", "0 * B::SLOT"},                      // one slot is written while other blocks read it
       {"  __syncthreads();\n  if (to", "  if (to"},           // between the results of a block and sending them
+      {"wait == 1", "wait == 3", Precision::bf16},            // the same where wgmma reads
+      {"  unroll_wgmma_begin();\n", "", Precision::bf16},
   };
   set_multiprocessors(4);
   for (const Fault& fault : faults) {
     CAPTURE(std::string(fault.text));
     Graph graph;
-    build(graph, {"lstm", {3, 5, 3, 32}});
+    build(graph, {"lstm", {3, 5, 3, 64}});
+    PlanOptions options;
+    options.precision = fault.precision;
     missing = fault.text, instead = fault.instead;
     std::string failure;
     cuda::set_tamper(change);
     try {
-      const auto backend = open_or_skip("shared");
+      const auto backend = open_or_skip("shared", "true");
       REQUIRE(backend);
-      Program(graph, *backend).run(testing::small_numbers_for(graph, 3));
+      Program(graph, *backend, options).run(testing::small_numbers_for(graph, 3));
     } catch (const Error& error) {
       failure = error.what();
     }
     cuda::set_tamper(nullptr);
     CHECK(has(failure, "CUDA_ERROR_ILLEGAL_ADDRESS"));
   }
+}
+
+TEST_CASE("results of wgmma that no wait precedes are seen") {
+  if (!runs_on_shim()) return;
+  set_multiprocessors(4);
+  Graph graph;
+  build(graph, {"lstm", {3, 5, 3, 64}}, /*trains=*/false);
+  PlanOptions options;
+  options.precision = Precision::bf16;
+  missing = "  unroll_wgmma_end();\n#pragma", instead = "#pragma";
+  cuda::set_tamper(change);
+  const auto backend = open_or_skip("shared", "true");
+  const TensorMap results = Program(graph, *backend, options).run(testing::small_numbers_for(graph, 3));
+  cuda::set_tamper(nullptr);
+  CHECK(std::isnan(results.at("y").at(0)));
 }
 
 }  // namespace unroll

@@ -82,16 +82,6 @@ bool runs_on_shim() {
   return backend && has(backend->describe().device, "shim");
 }
 
-// L2 of the difference over that of `wanted`.
-double distance(const Tensor& got, const Tensor& wanted) {
-  double error = 0, size = 0;
-  for (std::int64_t i = 0; i < wanted.elements(); ++i) {
-    error += std::pow(got.at(i) - wanted.at(i), 2);
-    size += std::pow(wanted.at(i), 2);
-  }
-  return size == 0 ? std::sqrt(error) : std::sqrt(error / size);
-}
-
 }  // namespace
 
 TEST_CASE("resident loops have the bits of their steps where one warp adds up the whole product, in run after run") {
@@ -155,7 +145,7 @@ TEST_CASE("resident loops agree with their steps in every precision, with the sa
       const TensorMap wanted = many.run(inputs), first = one.run(inputs), second = one.run(inputs);
       for (const auto& result : first) {
         CAPTURE(result.first);
-        CHECK(distance(result.second, wanted.at(result.first)) <= allowed);
+        CHECK(testing::distance(result.second, wanted.at(result.first)) <= allowed);
         CHECK(testing::same_bits(result.second, second.at(result.first)));
       }
     }

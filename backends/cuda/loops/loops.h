@@ -34,6 +34,7 @@ struct LoopOptions {
   std::size_t shared_bytes = 48 << 10;   // of a block, at most
   bool shares_units = false;             // also where one block could have all units of its rows
   bool passes_shared = true;             // within a cluster through shared memory, where a loop allows it
+  bool uses_wgmma = false;               // for products in 16 bits of operands that are passed so
 };
 
 // A kernel of the body as a function of the loop's kernel.

@@ -48,6 +48,8 @@ std::string print_sends(const ResidentPlan& plan, const std::vector<PassedResult
   const std::pair<std::int64_t, const char*> vectors[] = {
       {16, "uint4"}, {8, "uint2"}, {4, "unsigned"}, {2, "uint16_t"}};
   const std::int64_t own = plan.map.own_units(units);
+  bool has_wgmma = false;
+  for (const ResidentProduct& p : plan.products) has_wgmma = has_wgmma || p.is_wgmma;
   std::string all;
   for (const PassedResult& each : passed) {
     const ExchangeBuffer& b = plan.buffers[static_cast<std::size_t>(each.buffer)];
@@ -61,6 +63,7 @@ std::string print_sends(const ResidentPlan& plan, const std::vector<PassedResult
            n + ", rows_end - rows_begin, " + first + " + first_unit,\n      " + first + " + (" + end + " < " +
            decimal(units) + " ? " + end + " : " + decimal(units) + "));\n";
   }
+  if (has_wgmma && !passed.empty()) all += "  unroll_proxy_fence();\n";
   return all;
 }
 

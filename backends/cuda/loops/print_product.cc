@@ -28,7 +28,7 @@ std::string constants(const ResidentProduct& p, const std::string& name) {
       {"KIND", static_cast<std::int64_t>(p.kind)},
       {"AT", static_cast<std::int64_t>(p.shared_at)},
       {"TERMS", p.terms()},
-      {"TILES", p.is_tensor() ? p.columns / 16 : 0},
+      {"TILES", p.is_tensor() ? p.columns / (p.is_wgmma ? 64 : 16) : 0},
       {"FRAGMENTS", p.fragments},
       {"K_PADDED", (p.k + 3) / 4 * 4},
       {"LANES", p.lanes},
@@ -86,7 +86,8 @@ std::string print_resident_product(const ResidentPlan& plan, int number, const U
     all += element(printer, "thread", "    ") +
            "    const bool there = thread < P::ROWS * P::OWN && unit < P::UNITS && row < rows_end;\n" +
            printer.places("    ") + printer.early_loads("    ", "there");
-  if (!p.is_tensor()) all += "    unroll_fma_sums<P>(rows, all_sums, tile, rows_end);\n";
+  if (p.is_wgmma) all += "    unroll_wgmma_sums<P, B>(slot, weights, all_sums, tile - rows_begin);\n";
+  else if (!p.is_tensor()) all += "    unroll_fma_sums<P>(rows, all_sums, tile, rows_end);\n";
   else if (p.in_registers) all += "    unroll_tensor_sums<P>(rows, weights, all_sums, tile, rows_end);\n";
   else
     all += "    const unroll_shared_fragments weights = {unroll_fragments_of<P>(thread / 32, thread % 32)};\n"
@@ -112,8 +113,8 @@ ResidentPart print_resident_weight(const ResidentPlan& plan, int number) {
   ResidentPart part;
   part.prologue = constants(p, name);
   if (p.in_registers) {
-    part.variables = "  uint4 weights" + n + "[" + name + "::FRAGMENTS] = {};\n  unroll_keep_fragments<" + name +
-                     ">(weights" + n + ", " + from;
+    part.variables = "  uint4 weights" + n + "[" + name + "::FRAGMENTS] = {};\n  unroll_keep_" +
+                     (p.is_wgmma ? "wgmma<" : "fragments<") + name + ">(weights" + n + ", " + from;
     part.parameter = "const uint4 (&weights)[" + name + "::FRAGMENTS], ";
     part.argument = "weights" + n;
   } else {

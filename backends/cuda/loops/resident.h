@@ -44,6 +44,7 @@ struct ResidentProduct {
   std::int64_t tile_rows = 0;              // rows at a time
   std::int64_t lanes = 0;                  // fma: of a warp along the columns
   bool in_registers = false;
+  bool is_wgmma = false;                   // two warpgroups share the sum; the operand is in a buffer
   std::int64_t fragments = 0;              // tensor cores: of a warp, of 16 bytes a thread
   std::size_t shared_at = 0, shared_bytes = 0;  // of the weights
 

@@ -25,6 +25,8 @@ constexpr Index k_work_of_wait = 128 << 10, k_tensor_gain = 4;
 constexpr std::size_t k_most_sums_bytes = 48 << 10;
 constexpr std::size_t k_command_bytes = 8 << 10;     // of a command, and of reductions of rows
 constexpr int k_first_tensor_arch = 80, k_first_cluster_arch = 90;
+constexpr int k_wgmma_arch = 90;
+constexpr Index k_wgmma_columns = 64, k_wgmma_terms = 16;  // of an instruction
 
 Index round_up(Index n, Index unit) { return (n + unit - 1) / unit * unit; }
 
@@ -181,11 +183,16 @@ class ResidentPlanner {
     if (!options_.passes_shared || !has_clusters) return;
     std::vector<ResidentProduct> products = plan_.products;
     auto buffers = find_exchange_buffers(body_, form_, hazards_, joined_.concats, products);
+    for (ResidentProduct& p : products) take_wgmma(p);
     auto at = static_cast<std::size_t>(round_up(static_cast<Index>(plan_.shared_bytes), 16));
     for (ExchangeBuffer& b : buffers) {
-      const ResidentProduct& p = products[static_cast<std::size_t>(b.products[0])];
-      const Index columns = p.is_tensor() ? p.slices * p.slice : round_up(p.k, 4);
-      b.chunk = round_up(map.own_rows(p.m), 8) * 16 + 32;
+      Index columns = 0, rows = 0;
+      for (const int number : b.products) {
+        const ResidentProduct& p = products[static_cast<std::size_t>(number)];
+        columns = std::max(columns, p.is_tensor() ? p.slices * p.slice : round_up(p.k, 4));
+        rows = std::max(rows, round_up(map.own_rows(p.m), p.is_wgmma ? p.tile_rows : 8));
+      }
+      b.chunk = rows * 16 + 32;
       b.slot = columns / b.vector() * b.chunk + 16;
       b.at = at;
       at += static_cast<std::size_t>(k_exchange_slots * b.slot);
@@ -193,6 +200,16 @@ class ResidentPlanner {
     if (buffers.empty() || at > shared_bytes_) return;
     plan_.products = std::move(products), plan_.buffers = std::move(buffers);
     plan_.shared_bytes = at;
+  }
+  // Whole tiles of 64 columns by tensor cores of warpgroups, which only this architecture has.
+  void take_wgmma(ResidentProduct& p) const {
+    const bool is_narrow = p.kind == ProductKind::bf16 || p.kind == ProductKind::f16;
+    const bool takes = options_.uses_wgmma && options_.arch == k_wgmma_arch && is_narrow && p.in_registers;
+    if (!takes || p.buffer < 0 || p.columns % k_wgmma_columns != 0) return;
+    p.is_wgmma = true;
+    p.slice = round_up((p.k + 1) / 2, k_wgmma_terms);
+    p.slices = (p.k + p.slice - 1) / p.slice;
+    p.fragments = p.slice / k_wgmma_terms * (p.columns / k_wgmma_columns);
   }
   // A block computes rows one after the other: too few blocks for them would take long.
   bool has_row_groups() const {
@@ -290,16 +307,18 @@ class ResidentPlanner {
 
 std::string ResidentPlan::what() const {
   std::size_t bytes = 0;
-  bool registers = false, tensor = false;
+  bool registers = false, tensor = false, wgmma = false;
   for (const ResidentProduct& p : products) {
     bytes += p.shared_bytes;
     registers = registers || p.in_registers;
     tensor = tensor || p.is_tensor();
+    wgmma = wgmma || p.is_wgmma;
   }
   const auto number = [](Index n) { return std::to_string(n); };
   return "weights resident in " + number(map.n_blocks()) + " blocks (" + number(map.blocks) + " along units, " +
          number(map.groups) + " along rows), " + size_text(bytes) + " each in " +
-         (registers ? "registers" : "shared memory") + (tensor ? ", tensor cores" : "");
+         (registers ? "registers" : "shared memory") + (tensor ? ", tensor cores" : "") +
+         (wgmma ? " by wgmma" : "");
 }
 
 ResidentPlan plan_resident(const Plan& outer, std::int32_t scan, const common::Hazards& hazards,
