@@ -209,11 +209,15 @@ void CudaExecutable::choose_cluster(LoopRun& loop) const {
 }
 
 void CudaExecutable::try_cluster(LoopRun& loop) const {
+  const Functions& f = context_->device.f();
+  const CUfunction kernel = module_->kernel(loop.kernel);
   loop.cluster = loop.of->group_blocks;
+  CUresult known = CUDA_SUCCESS;
+  if (loop.cluster > k_portable_cluster)
+    known = f.FuncSetAttribute(kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
   const ClusterLaunch launch(loop, context_->device.stream());
   int n = 0;
-  const CUresult known =
-      context_->device.f().OccupancyMaxActiveClusters(&n, module_->kernel(loop.kernel), &launch.config);
+  if (known == CUDA_SUCCESS) known = f.OccupancyMaxActiveClusters(&n, kernel, &launch.config);
   if (known != CUDA_SUCCESS || n < static_cast<int>(loop.blocks / loop.cluster)) loop.cluster = 0;
 }
 

@@ -2,11 +2,13 @@
 // Resident loops of the cuda backend whose blocks are a cluster: operands of products in the shared memory of all
 // blocks instead of the memory of the device. Skips with the reason when there is no device.
 #include <doctest/doctest.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -166,6 +168,23 @@ TEST_CASE("products of a cluster read each operand from shared memory but the fi
     }
 }
 
+TEST_CASE("where eight blocks are not enough, a cluster has 16 if the device allows it") {
+  if (!runs_on_shim()) return;
+  Graph graph;
+  const Network network{"rnn", {2, 9, 3, 384}};
+  build(graph, network, /*trains=*/false);
+  for (const int multiprocessors : {18, 17}) {
+    set_multiprocessors(multiprocessors);
+    const auto shared = open_or_skip("shared"), global = open_or_skip("global");
+    Program one(graph, *shared), other(graph, *global);
+    check_same_bits(one, other, inputs_of(graph, network));
+    const std::string loop = loops_of(one)[0];
+    CHECK_MESSAGE(has(loop, "(16 along units"), loop);
+    CHECK_MESSAGE(passed_in(loop) == (multiprocessors == 18 ? 1 : 0), loop);  // fewer may have no cluster of 16
+  }
+  set_multiprocessors(4);
+}
+
 TEST_CASE("a loop whose blocks can be no cluster reads operands from the memory of the device, with the same bits") {
   if (!runs_on_shim()) return;
   for (const Network& network : k_networks) {
@@ -183,6 +202,83 @@ TEST_CASE("a loop whose blocks can be no cluster reads operands from the memory 
       CHECK_MESSAGE(passed_in(loop) == 0, loop);
     }
   }
+}
+
+namespace {
+
+// Words of the memory of the device that kernels have accessed so far; null where no shim counts them.
+std::uint64_t (*global_accesses())() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  return library ? reinterpret_cast<std::uint64_t (*)()>(dlsym(library, "unroll_shim_global_accesses")) : nullptr;
+}
+
+// Of launches of clusters, in the order of a run without graphs.
+cuda::Functions real;
+std::vector<std::uint64_t> words_of_clusters;
+CUresult counted_launch(const CUlaunchConfig* config, CUfunction f, void** arguments, void** extra) {
+  real.StreamSynchronize(config->hStream);
+  const std::uint64_t before = global_accesses()();
+  const CUresult result = real.LaunchKernelEx(config, f, arguments, extra);
+  real.StreamSynchronize(config->hStream);
+  words_of_clusters.push_back(global_accesses()() - before);
+  return result;
+}
+void count_launches(cuda::Functions& functions) {
+  if (!functions.LaunchKernelEx) return;
+  real = functions;
+  functions.LaunchKernelEx = counted_launch;
+}
+
+// Of the forward and of the backward loop of an LSTM.
+struct StepBytes {
+  std::int64_t bytes[2] = {0, 0};  // what a run of more steps accesses more
+  int blocks = 0;                  // of a cluster
+};
+StepBytes bytes_of_step(const std::string& exchange, std::int64_t batch, std::int64_t hidden) {
+  StepBytes of_step;
+  for (const int steps : {6, 3}) {
+    words_of_clusters.clear();
+    Graph graph;
+    const Network network{"lstm", {steps, batch, 8, hidden}};
+    build(graph, network);
+    PlanOptions options;
+    options.precision = Precision::bf16;
+    cuda::set_tamper(count_launches);
+    const auto backend = open_or_skip(exchange);
+    Program program(graph, *backend, options);
+    program.run(inputs_of(graph, network));
+    cuda::set_tamper(nullptr);
+    REQUIRE(words_of_clusters.size() == 2);
+    for (int k = 0; k < 2; ++k)
+      of_step.bytes[k] += (steps == 6 ? 4 : -4) *
+                          static_cast<std::int64_t>(words_of_clusters[static_cast<std::size_t>(k)]);
+    const std::string loop = loops_of(program)[0];
+    of_step.blocks = std::stoi(loop.substr(loop.find(" blocks (") + 9));
+  }
+  for (std::int64_t& bytes : of_step.bytes) bytes /= 3;
+  return of_step;
+}
+
+}  // namespace
+
+// UNROLL_CLUSTER_HIDDEN is another width, for which the figures are printed.
+TEST_CASE("the blocks of a cluster do not read the operand of a product from the memory of the device") {
+  if (!runs_on_shim()) return;
+  const char* const wanted = std::getenv("UNROLL_CLUSTER_HIDDEN");
+  const std::int64_t hidden = wanted ? std::atoi(wanted) : 64, rows = 16;
+  set_multiprocessors(36);
+  const StepBytes global = bytes_of_step("global", rows, hidden), shared = bytes_of_step("shared", rows, hidden);
+  set_multiprocessors(4);
+  // Each block of a group has read its rows of the state, or of the gradients of four gates, in 16 bits. The forward
+  // command has one more word, which each of two groups reads.
+  const std::int64_t state = 2 * shared.blocks * rows * hidden;
+  CHECK(global.bytes[0] - shared.bytes[0] == state - 8 * 2 * shared.blocks);
+  CHECK(global.bytes[1] - shared.bytes[1] == 4 * state);
+  std::printf("LSTM H%d B16 in bf16, 2 clusters of %d blocks: %.1f KiB of a step forward instead of %.1f, %.1f KiB "
+              "backward instead of %.1f\n",
+              static_cast<int>(hidden), shared.blocks, static_cast<double>(shared.bytes[0]) / 1024,
+              static_cast<double>(global.bytes[0]) / 1024, static_cast<double>(shared.bytes[1]) / 1024,
+              static_cast<double>(global.bytes[1]) / 1024);
 }
 
 // docs/numerics.md: gradients within 8 ceil(log2 n) s, n the longest sum of a step times the steps.

@@ -235,6 +235,10 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
 CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute what, int value) {
   const std::lock_guard lock(driver().mutex);
   if (const CUresult r = ready()) return r;
+  if (what == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+    f->most_cluster = value != 0 ? 16 : 8;
+    return CUDA_SUCCESS;
+  }
   if (what != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
       static_cast<std::size_t>(value) > most_shared_bytes())
     return complain(CUDA_ERROR_INVALID_VALUE, f->name + ": more shared memory than a block may have");
@@ -261,7 +265,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** arg
   const std::lock_guard lock(driver().mutex);
   if (const CUresult r = ready()) return r;
   const Launched launch = launched_of(*config, f);
-  const bool is_cluster = launch.cluster > 1 && launch.cluster <= 8 && launch.blocks % launch.cluster == 0;
+  const bool is_cluster =
+      launch.cluster > 1 && launch.cluster <= f->most_cluster && launch.blocks % launch.cluster == 0;
   if (!fits({config->gridDimX, config->gridDimY, config->gridDimZ},
             {config->blockDimX, config->blockDimY, config->blockDimZ}) ||
       launch.shared_bytes > f->shared_bytes || extra || !is_cluster || setting("UNROLL_SHIM_ARCH", 90) < 90)
@@ -272,7 +277,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** arg
 }
 CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction f, const CUlaunchConfig* config) {
   const std::lock_guard lock(driver().mutex);
-  *clusters = multiprocessors() / static_cast<int>(launched_of(*config, f).cluster);
+  const unsigned cluster = launched_of(*config, f).cluster;
+  if (cluster > f->most_cluster) return complain(CUDA_ERROR_INVALID_CLUSTER_SIZE, f->name + ": too large a cluster");
+  *clusters = multiprocessors() / static_cast<int>(cluster);
   return ready();
 }
 

@@ -65,6 +65,7 @@ struct CUfunc_st {
   void (*launch)(void** arguments);
   const unsigned* parameters;  // how many, then their sizes
   std::size_t shared_bytes = unroll::shim::k_plain_shared_bytes;  // that a launch may ask for
+  unsigned most_cluster = 8;
 };
 struct CUstream_st {
   std::deque<unroll::shim::Work> late;

@@ -48,7 +48,8 @@ struct ExchangeWidth {  // of a buffer (exchange_buffers.h)
   std::size_t readers = 0;  // products
 };
 
-inline constexpr unsigned k_most_cluster = 8;  // on any device that has clusters
+inline constexpr unsigned k_portable_cluster = 8;  // on any device that has clusters
+inline constexpr unsigned k_most_cluster = 16;     // where it allows more
 struct WholeLoop {
   int kernel = -1;
   std::size_t words = 0;               // of a command: k_loop_head, then its arguments

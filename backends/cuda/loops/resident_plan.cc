@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "backends/cuda/loops/resident.h"
 #include "core/support/text/size_text.h"
@@ -19,6 +21,7 @@ constexpr Index k_fewest_rows = 8;                  // of a group
 constexpr Index k_least_slice = 32;                 // terms of a warp that are worth another sum
 constexpr Index k_sums_of_thread = 64;              // registers
 constexpr Index k_weights_of_thread = 128;          // registers, in fragments of four
+constexpr Index k_weights_in_cluster = 112;         // likewise, beside what passes operands, without spills
 // Multiplications of a block in the microsecond or so that a wait of the grid takes, by the rates of data sheets; not
 // measured.
 constexpr Index k_work_of_wait = 128 << 10, k_tensor_gain = 4;
@@ -26,6 +29,9 @@ constexpr std::size_t k_most_sums_bytes = 48 << 10;
 constexpr std::size_t k_command_bytes = 8 << 10;     // of a command, and of reductions of rows
 constexpr int k_first_tensor_arch = 80, k_first_cluster_arch = 90;
 constexpr int k_wgmma_arch = 90;
+// Multiprocessors for each cluster of the largest size: those of an H100 are in parts of 16 and 18, of which some are
+// not whole. The device says how many clusters there are when the loop runs.
+constexpr Index k_cluster_part = 18;
 constexpr Index k_wgmma_columns = 64, k_wgmma_terms = 16;  // of an instruction
 
 Index round_up(Index n, Index unit) { return (n + unit - 1) / unit * unit; }
@@ -159,28 +165,36 @@ class ResidentPlanner {
     for (const ResidentProduct& p : plan_.products)
       if (p.m % map.rows != 0 || graph_.type(p.a).shape[0] != map.rows) map.rows = 0;
     const Index most = map.rows == 0 ? 1 : std::clamp<Index>(map.rows / k_fewest_rows, 1, multiprocessors);
-    const Index cluster = options_.arch >= k_first_cluster_arch ? k_most_cluster : 1;
+    const std::pair<Index, Index> ways[] = {{1, most},  // blocks of a group, and groups at most
+                                            {k_portable_cluster, most_clusters(k_portable_cluster)},
+                                            {k_most_cluster, most_clusters(k_most_cluster)},
+                                            {multiprocessors, most}};
     std::size_t needed = 0;
-    for (const Index blocks : {Index{1}, cluster, multiprocessors})
-      for (Index groups = most; groups > 0; --groups) {
+    for (const auto& way : ways)
+      for (Index groups = std::min(most, way.second); groups > 0; --groups) {
         const Index rows = (map.rows + groups - 1) / groups;
         map.groups = map.rows == 0 ? 1 : (map.rows + rows - 1) / rows;
-        map.blocks = std::min(blocks, multiprocessors / map.groups);
+        map.blocks = std::min(way.first, multiprocessors / map.groups);
         needed = set_sizes();
-        const bool is_wanted =
-            blocks == multiprocessors || (is_small() && (blocks > 1 || !options_.shares_units));
-        if (needed <= shared_bytes_ && is_wanted && (blocks > 1 || !has_row_groups())) return true;
-        if (blocks < multiprocessors) break;
+        const bool is_last = &way == std::end(ways) - 1;
+        const bool is_wanted = is_last || (is_small() && (way.first > 1 || !options_.shares_units));
+        if (needed <= shared_bytes_ && is_wanted && (way.first > 1 || !has_row_groups())) return true;
+        if (!is_last) break;
       }
     plan_.reason = "the weights do not fit: " + size_text(needed) + " of shared memory for each of " +
                    std::to_string(map.n_blocks()) + " blocks; there are " + size_text(shared_bytes_);
     return false;
   }
+  // How many clusters a device has at the same time, as far as is known here.
+  Index most_clusters(Index blocks) const {
+    if (options_.arch < k_first_cluster_arch || blocks > k_most_cluster) return 0;
+    return blocks <= k_portable_cluster ? options_.multiprocessors : options_.multiprocessors / k_cluster_part;
+  }
+  bool may_cluster() const { return plan_.map.blocks > 1 && plan_.map.groups <= most_clusters(plan_.map.blocks); }
   // If the blocks of a group may be a cluster, they pass operands through their shared memory, where that has room.
   void add_buffers() {
     const UnitMap& map = plan_.map;
-    const bool has_clusters = options_.arch >= k_first_cluster_arch && map.blocks > 1 && map.blocks <= k_most_cluster;
-    if (!options_.passes_shared || !has_clusters) return;
+    if (!options_.passes_shared || !may_cluster()) return;
     std::vector<ResidentProduct> products = plan_.products;
     auto buffers = find_exchange_buffers(body_, form_, hazards_, joined_.concats, products);
     for (ResidentProduct& p : products) take_wgmma(p);
@@ -244,8 +258,9 @@ class ResidentPlanner {
       registers += p.fragments * 4;
     }
     std::size_t at = 0, sums = 0;
+    const Index most = may_cluster() ? k_weights_in_cluster : k_weights_of_thread;
     for (ResidentProduct& p : plan_.products) {
-      p.in_registers = p.is_tensor() && registers <= k_weights_of_thread;
+      p.in_registers = p.is_tensor() && registers <= most;
       p.shared_at = at;
       if (!p.in_registers) at += p.shared_bytes;
       sums = std::max(sums, p.sums_bytes());
