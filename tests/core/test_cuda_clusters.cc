@@ -315,7 +315,8 @@ TEST_CASE("products by wgmma agree with those of single warps, with the same bit
       }
       const std::vector<std::string> loops = loops_of(one);
       const auto by_wgmma = std::count_if(loops.begin(), loops.end(), [](const auto& l) { return has(l, "by wgmma"); });
-      CHECK(by_wgmma == static_cast<std::ptrdiff_t>(of.backward ? loops.size() : loops.size() / 2));
+      if (runs_on_shim())  // another device has other blocks
+        CHECK(by_wgmma == static_cast<std::ptrdiff_t>(of.backward ? loops.size() : loops.size() / 2));
       for (const std::string& loop : loops_of(other)) CHECK_MESSAGE(!has(loop, "by wgmma"), loop);
     }
 }
