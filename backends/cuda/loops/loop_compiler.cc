@@ -125,7 +125,10 @@ class LoopCompiler final : public NodeCompiler {
 
   void expression(Expression e, Operands operands) override { units(std::move(e), std::move(operands), {}); }
   void units(Expression e, Operands operands, const std::vector<ProducedValue>& produced) {
-    if (!UnitPrinter::fits(e, resident_.map)) return NodeCompiler::expression(std::move(e), std::move(operands));
+    // A number for each row has no units; its rows may end.
+    const bool is_row = e.shape.rank() == 1 && live_items(e.shape, e.shape.elements()) > 0;
+    if (is_row || !UnitPrinter::fits(e, resident_.map))
+      return NodeCompiler::expression(std::move(e), std::move(operands));
     UnitPrinter printer(e, operands);
     printer.set_passed(passed_results(resident_, plan_, e, produced));
     const std::int64_t rows = live_items(e.shape, printer.rows());
