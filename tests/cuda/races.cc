@@ -2,6 +2,7 @@
 #include "tests/cuda/races.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 namespace unroll::shim {
@@ -98,6 +99,11 @@ std::string Memory::check(const Access& a) {
   if (!read) cell.read_blocks = 0, cell.n_readers = 0, cell.many_blocks = false, cell.read_launch = 0;
   else if (cell.read_block != a.block) cell.many_blocks = cell.many_blocks || bit == 0, cell.n_readers = 0;
   else if (cell.read_barriers != a.barriers) cell.n_readers = 0;
+  // Reads that a barrier has ended are before this one, so what is ordered behind this one is behind them.
+  std::uint64_t others = cell.read_launch < now ? cell.read_blocks & ~bit : 0;
+  for (; others != 0; others &= others - 1)
+    if (is_over(static_cast<std::uint32_t>(std::countr_zero(others)), cell.read_launch))
+      cell.read_blocks &= ~(others & (~others + 1));
   cell.read_blocks |= bit;
   cell.read_launch = std::max(cell.read_launch, now), cell.read_block = a.block, cell.read_barriers = a.barriers;
   const bool known = (cell.n_readers > 0 && cell.readers[0] == a.thread) || cell.n_readers > 1;
