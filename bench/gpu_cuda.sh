@@ -143,6 +143,7 @@ if [ -z "$quick" ]; then
   beside "contract" 60 "$tests/conformance/run_contract" "$backend"
   beside "bits of whole loops" 90 "$tests/core/test_cuda_loops"
   beside "resident loops" 120 "$tests/core/test_cuda_resident"
+  beside "clusters" 120 "$tests/core/test_cuda_clusters"
   beside "loops with lengths" 120 "$tests/core/test_cuda_lengths"
   beside "values and gradients" 200 "$tests/conformance/run_values" "$backend"
   # Of cases that have other kernels then.
@@ -170,7 +171,7 @@ table
 measured beside
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck; do
-    for loops in loops resident; do
+    for loops in loops resident clusters; do
       beside "$tool of test_cuda_$loops" 80 compute-sanitizer --tool "$tool" --error-exitcode 1 \
         "$tests/core/test_cuda_$loops" $sanitized
     done

@@ -14,6 +14,8 @@ import gpu_floors
 
 CELLS = {"lstm": "LSTM", "gru": "GRU", "lnlstm": "layer-norm LSTM"}
 FORMATS = {"bf16": "f16"}
+# Options of the backend in words.
+FORMS = {"rnn=own": "own kernels", "exchange=global": "states in memory", "wgmma=true": "wgmma"}
 
 
 def expected_ms(run):
@@ -49,8 +51,8 @@ def main():
     for run in runs:
         peer = next((p.get("median_ms") for p in peers if all(p[key] == run[key] for key in same)), None)
         mine = run.get("median_ms")
-        loops = ", " + run["form"].removeprefix(":loops=") + " loops"
-        form = {"": "", ":rnn=own": ", own kernels"}.get(run["form"], loops)
+        options = [option for option in run["form"].split(":") if option]
+        form = "".join(", " + FORMS.get(each, each.removeprefix("loops=") + " loops") for each in options)
         size = f"{run['cell']} I=H={run['hidden']} B={run['batch']} T={run['steps']}{form}"
         ratio = peer / mine if peer and mine else None
         text.append(f"| {size} | {run['precision']} | {number(mine) if mine else run['failed'].splitlines()[-1:]} | "

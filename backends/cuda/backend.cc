@@ -211,6 +211,12 @@ std::vector<BackendOption> cuda_options() {
            "Loops step by step (the default); as one kernel where its blocks can stay for all steps; or as one whose "
            "blocks also keep weights in shared memory or registers, where they fit. resident-units shares units among "
            "blocks also in small models."},
+          {"exchange", {"shared", "global"},
+           "How the blocks of a resident loop that form a cluster (compute capability 9.0) pass states to each other: "
+           "through their shared memory (the default) or through memory of the device."},
+          {"wgmma", {"false", "true"},
+           "Compute products in bf16 and f16 of such loops by the tensor cores of warpgroups (compute capability 9.0 "
+           "only), where a block has a multiple of 64 columns; false by default, since it is not measured."},
           {"lengths", {"packed", "masked"},
            "Steps of loops run on the rows that have not ended (the default), or on all rows with masks."},
           {"products", {"auto", "cublaslt", "own"},
@@ -232,6 +238,8 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
   const bool measures = common::own_option(options, "measure") != "false";
   const auto context = std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, measures, ranks);
   context->loops = loop_options(common::own_option(options, "loops"), context->device.limits());
+  context->loops.passes_shared = common::own_option(options, "exchange") != "global";
+  context->loops.uses_wgmma = common::own_option(options, "wgmma") == "true";
   context->masks_lengths = common::own_option(options, "lengths") == "masked";
   context->device.enter();
   const std::string_view products = common::own_option(options, "products");

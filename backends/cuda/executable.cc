@@ -72,7 +72,9 @@ std::string whole_text(const WholeLoop& loop, std::span<const Command> commands)
     if (command.loop && command.loop->of == &loop)
       return ", " + loop.what + ", " + std::to_string(command.loop->waits) + " waits of the grid, " +
              std::to_string(command.loop->group_waits) + " of the blocks of some rows" +
-             (command.loop->cluster > 0 ? ", which are a cluster" : "");
+             (command.loop->cluster > 0 ? ", which are a cluster" : "") +
+             (command.loop->passed > 0 ? ", " + std::to_string(command.loop->passed) + " operands in shared memory"
+                                       : "");
   return ", " + loop.what;
 }
 
@@ -161,8 +163,6 @@ void CudaExecutable::place_tables(Recorded& recorded) {
     if (!command.loop) continue;
     places.emplace_back(&command, words.size() * sizeof(std::int64_t));
     words.resize(words.size() + command.loop->counters * k_counter_words);
-    words.insert(words.end(), command.loop->table.begin(), command.loop->table.end());
-    command.loop->table = {};
     const unsigned most = resident_blocks(*command.loop);
     if (command.loop->is_fixed && command.loop->blocks > most)
       throw Error(ErrorKind::device, "cuda",
@@ -171,6 +171,8 @@ void CudaExecutable::place_tables(Recorded& recorded) {
                   "Leave out loops=resident");
     command.loop->blocks = std::min(command.loop->blocks, most);
     choose_cluster(*command.loop);
+    words.insert(words.end(), command.loop->table.begin(), command.loop->table.end());
+    command.loop->table = {};
   }
   if (words.empty()) return;
   recorded.tables = std::make_unique<Memory>(context_, words.size() * sizeof(std::int64_t), "tables of loops");
@@ -200,14 +202,23 @@ unsigned CudaExecutable::resident_blocks(const LoopRun& loop) const {
 // Blocks that have the same rows become a cluster where the device can run all clusters at the same time.
 void CudaExecutable::choose_cluster(LoopRun& loop) const {
   constexpr int k_first_arch = 90;
-  if (!loop.of->can_cluster() || loop.group_waits == 0 || context_->device.limits().arch < k_first_arch) return;
+  const bool has_clusters = context_->device.limits().arch >= k_first_arch;
+  if (has_clusters && loop.of->can_cluster() && loop.group_waits > 0) try_cluster(loop);
+  loop.sizes.clustered = loop.cluster > 0;
+  if (loop.cluster == 0) loop.leave_shared();
+}
+
+void CudaExecutable::try_cluster(LoopRun& loop) const {
+  const Functions& f = context_->device.f();
+  const CUfunction kernel = module_->kernel(loop.kernel);
   loop.cluster = loop.of->group_blocks;
+  CUresult known = CUDA_SUCCESS;
+  if (loop.cluster > k_portable_cluster)
+    known = f.FuncSetAttribute(kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
   const ClusterLaunch launch(loop, context_->device.stream());
   int n = 0;
-  const CUresult known =
-      context_->device.f().OccupancyMaxActiveClusters(&n, module_->kernel(loop.kernel), &launch.config);
+  if (known == CUDA_SUCCESS) known = f.OccupancyMaxActiveClusters(&n, kernel, &launch.config);
   if (known != CUDA_SUCCESS || n < static_cast<int>(loop.blocks / loop.cluster)) loop.cluster = 0;
-  loop.sizes.clustered = loop.cluster > 0;
 }
 
 void CudaExecutable::run(const Bindings& bindings) {

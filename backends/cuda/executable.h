@@ -41,6 +41,7 @@ class CudaExecutable final : public Executable {
   void place_tables(Recorded& recorded);
   unsigned resident_blocks(const LoopRun& loop) const;
   void choose_cluster(LoopRun& loop) const;
+  void try_cluster(LoopRun& loop) const;
   bool capture(Segment& segment, const std::vector<Command>& commands) const;
   Recorded& recorded_for(const Bindings& bindings);
 

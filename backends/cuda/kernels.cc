@@ -278,6 +278,7 @@ int Kernels::add_loop(const std::string& text, bool has_rows, bool is_resident) 
   has_rows_ = has_rows_ || has_rows;
   has_loops_ = true;
   has_resident_ = has_resident_ || is_resident;
+  has_wgmma_ = has_wgmma_ || text.find("unroll_wgmma_sums<") != std::string::npos;
   return add(text);
 }
 std::string Kernels::source() const {
@@ -285,6 +286,7 @@ std::string Kernels::source() const {
   if (has_rows_) text += common::print_row_prelude(Dialect::cuda);
   if (has_loops_) text += loop_prelude();
   if (has_resident_) text += resident_prelude();
+  if (has_wgmma_) text += wgmma_prelude();
   for (int kernel = 0; kernel < count(); ++kernel) text += replaced(this->text(kernel), "KERNEL", name(kernel));
   return text;
 }

@@ -49,7 +49,7 @@ class Kernels {
   };
   std::map<std::string, int> numbers_;
   std::vector<Kernel> all_;
-  bool has_rows_ = false, has_loops_ = false, has_resident_ = false;
+  bool has_rows_ = false, has_loops_ = false, has_resident_ = false, has_wgmma_ = false;
 };
 
 // A kernel, its sizes and how it is launched.

@@ -41,6 +41,7 @@ struct Launch {
   std::shared_ptr<const LibraryCall> library = {};
   std::vector<UnitAccess> accesses = {};  // by units, in a resident loop; none: by any block
   std::size_t alignment = 1;              // of operand 0
+  ExchangeUse exchange = {};              // in a resident loop
 };
 
 struct PlanProgram;

@@ -120,16 +120,19 @@ void Recorder::join(std::size_t begin, const WholeLoop& loop) {
   std::int64_t* words = run->table.data() + weights_.size();
   if (loop.group_blocks > 0) run->counters += loop.blocks / loop.group_blocks;
   Exchange exchange;
+  BufferSlots slots(loop.buffers);
   for (std::size_t c = begin; c < commands_.size(); ++c, words += loop.words) {
     const Command& command = commands_[c];
     if (c > begin) {
       Wait wait = command.follows ? Wait::grid : exchange.wait_for(command.touches);
       if (wait == Wait::group && loop.group_blocks == 1) wait = Wait::none;
-      if (wait == Wait::group && loop.group_blocks == loop.blocks) wait = Wait::grid;
+      if (wait != Wait::none && loop.blocks > 0 && loop.group_blocks == loop.blocks)
+        wait = loop.can_cluster() ? Wait::group : Wait::grid;
       *(words - loop.words + 2) = static_cast<std::int64_t>(wait);
       run->waits += wait == Wait::grid;
       run->group_waits += wait == Wait::group;
-      exchange.waited(wait);
+      exchange.waited(loop.group_blocks == loop.blocks && wait == Wait::group ? Wait::grid : wait);
+      slots.waited(wait);
     }
     words[3] = static_cast<std::int64_t>(command.live);
     exchange.add(command.touches);
@@ -146,11 +149,21 @@ void Recorder::join(std::size_t begin, const WholeLoop& loop) {
       words[1] = blocks_of(std::min((command.bytes + 3) / 4, k_most_threads));
       arguments[2] = static_cast<std::int64_t>(command.bytes);
     }
+    if (!loop.buffers.empty())
+      slots.add({command.launch ? &command.launch->exchange : nullptr, command.touches,
+                 static_cast<std::size_t>(arguments - run->table.data()) + command.operands.size()},
+                run->table);
     run->blocks = std::max(run->blocks, static_cast<unsigned>(words[1]));
   }
   if (loop.blocks > 0) run->blocks = loop.blocks;
+  run->passed = slots.passed(), run->unclustered = slots.otherwise();
   commands_.resize(begin);
   commands_.push_back({.loop = std::move(run)});
+}
+
+void LoopRun::leave_shared() {
+  for (const auto& [word, value] : unclustered) table[word] = value;
+  passed = 0;
 }
 
 void transfer(const Command& command, DeviceRanks& ranks, CUstream stream) {

@@ -9,6 +9,7 @@
 
 #include "backends/cuda/device_ranks.h"
 #include "backends/cuda/library/compiler.h"
+#include "backends/cuda/loops/buffer_slots.h"
 #include "backends/cuda/loops/exchange.h"
 #include "backends/cuda/program.h"
 
@@ -28,6 +29,9 @@ struct LoopRun {
   unsigned cluster = 0;                  // blocks that are launched as one; 0: none
   std::size_t counters = 1;              // of arrivals
   std::int64_t waits = 0, group_waits = 0;  // of all blocks, and of those that have the same rows
+  std::int64_t passed = 0;                  // operands in shared memory where other blocks stored them
+  BufferSlots::Otherwise unclustered = {};  // words of the table, for blocks that are no cluster
+  void leave_shared();                      // the blocks are no cluster: each reads operands from memory
 };
 
 // How a loop is launched whose groups of blocks are clusters.

@@ -24,11 +24,16 @@ CUSTOM = [(cell, hidden, 16, 1024, precision, form)
           for hidden, precision in ((512, "f32"), (768, "bf16"))
           for cell, forms in (("lnlstm", ("", ":loops=resident", ":loops=whole")), ("lstm", (":loops=resident", "")))
           for form in forms]
+# Blocks of a cluster: states in their shared memory or not, and products by warpgroups.
+CLUSTERS = [("lstm", hidden, batch, 256, "bf16", ":loops=resident" + how)
+            for hidden, batch in ((256, 16), (512, 16), (256, 64), (512, 64))
+            for how in ("", ":exchange=global", ":wgmma=true") if hidden == 256 or how != ":wgmma=true"]
 MORE = [(cell, hidden, batch, 256, precision, "") for hidden, batch in ((1024, 64), (512, 16), (512, 256))
         for precision in ("f16", "f32", "bf16", "tf32") for cell in ("lstm", "gru")]
 FORMS = [(cell, 512, batch, 256, precision, form) for batch in (16, 64, 256) for precision in ("f32", "f16", "bf16")
          for cell, form in (("lstm", ":rnn=own"), ("lstm", ":loops=resident"), ("gru", ":loops=resident"))]
-QUICK = [("lstm", 16, 2, 4, "f32", ""), ("lnlstm", 16, 2, 4, "bf16", ":loops=resident")]
+QUICK = [("lstm", 16, 2, 4, "f32", ""), ("lnlstm", 16, 2, 4, "bf16", ":loops=resident"),
+         ("lstm", 16, 2, 4, "bf16", ":loops=resident:wgmma=true")]
 
 
 def ours(o, work):
@@ -95,7 +100,7 @@ def main():
     o = parser.parse_args()
     end = time.monotonic() + o.limit
     torch, failed = open_torch(), 0
-    works = QUICK if o.quick else [*BUILT_IN, *CUSTOM, *MORE, *FORMS]
+    works = QUICK if o.quick else [*BUILT_IN, *CUSTOM, *CLUSTERS, *MORE, *FORMS]
     names = ("cell", "hidden", "batch", "steps", "precision", "form")
     with open(o.results, "a", encoding="utf-8") as file:
         for done, work in enumerate(works):

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -60,6 +61,26 @@ inline std::string ptxas_log(const cuda::Functions& f, const std::string& source
   f.compiler.DestroyProgram(&program);
   cuda::check(f, compiled, "compiling");
   return log;
+}
+
+// SASS of a source for the architecture. Empty: there is no nvdisasm, which the toolkit and a package of PyPI have.
+inline std::string machine_code(const cuda::Functions& f, const std::string& source, const std::string& architecture) {
+  const char* const own = std::getenv("UNROLL_NVDISASM");
+  const std::string tool = own ? own : "nvdisasm";
+  if (std::system((tool + " --version > /dev/null 2>&1").c_str()) != 0) {
+    std::printf("no machine code: set UNROLL_NVDISASM to nvdisasm\n");
+    return {};
+  }
+  const std::string image = cuda::compile_image(f, source, {"--gpu-architecture=" + architecture});
+  const std::string path = "resident_" + architecture + ".cubin";
+  std::ofstream(path, std::ios::binary) << image;
+  std::string text;
+  FILE* const pipe = popen((tool + " -c " + path + " 2>&1").c_str(), "r");
+  char part[4096];
+  for (std::size_t n; pipe && (n = std::fread(part, 1, sizeof(part), pipe)) > 0;) text.append(part, n);
+  if (pipe) pclose(pipe);
+  std::remove(path.c_str());
+  return text;
 }
 
 // The number before `word` in what the log says of a kernel; -1: it is not there.

@@ -56,7 +56,7 @@ int count(const std::string& text, const std::string& part) {
 
 // The PTX of a source for the architecture, where inline PTX is to be seen.
 std::string ptx_of(const cuda::Functions& f, const std::string& source, const Architecture& architecture) {
-  return cuda::compile_image(f, source, {"--gpu-architecture=compute_" + std::to_string(architecture.arch), true});
+  return cuda::compile_image(f, source, {"--gpu-architecture=compute_" + std::string(architecture.name + 3), true});
 }
 
 void check_loop(const cuda::Functions& f, const cuda::Program& program, const cuda::WholeLoop& loop,
@@ -75,21 +75,51 @@ void check_loop(const cuda::Functions& f, const cuda::Program& program, const cu
   CHECK(static_cast<int>(loop.blocks) <= architecture.multiprocessors);
   int mma = 0;
   if (architecture.arch == 90) {
-    mma = count(ptx_of(f, source, architecture), "mma.sync.aligned.m16n8k16.row.col.f32.bf16");
+    const std::string ptx = ptx_of(f, source, architecture);
+    mma = count(ptx, loop.what.find("wgmma") == std::string::npos ? "mma.sync.aligned.m16n8k16.row.col.f32.bf16"
+                                                                  : "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16");
     CHECK((mma > 0) == narrow);
   }
+  CHECK(log.find("serialized") == std::string::npos);  // wgmma that waits for each instruction
   std::printf("%s %s: %d registers, %d bytes of shared memory, %u blocks%s\n", what.c_str(), architecture.name,
               registers, shared, loop.blocks, mma > 0 ? (", " + std::to_string(mma) + " mma").c_str() : "");
 }
 
+// Two clusters of eight blocks for 16 rows, which keep the weights of small models.
+constexpr Architecture k_clusters[] = {{"sm_90a", 90, 16, 227 << 10}, {"sm_100", 100, 16, 227 << 10}};
+
+// A cluster passes the operand of each product but those of row groups.
+void check_exchange(const cuda::Functions& f, const cuda::Program& program, const cuda::WholeLoop& loop,
+                    const Architecture& architecture) {
+  REQUIRE(loop.can_cluster());
+  REQUIRE(!loop.buffers.empty());
+  cuda::Kernels only;
+  only.add_loop(program.kernels.text(loop.kernel), program.kernels.has_rows(), true);
+  const std::string source = only.source(), ptx = ptx_of(f, source, architecture);
+  CHECK(count(ptx, "st.shared::cluster.v4.u32") > 0);
+  CHECK(count(ptx, "st.shared::cluster.u16") == 0);  // vectors only
+  // In machine code such stores have generic addresses, as those to memory, which are of 4 bytes at most here.
+  const std::string code = testing::machine_code(f, source, architecture.name);
+  if (code.empty()) return;
+  CHECK(count(code, "ST.E.128") >= static_cast<int>(loop.buffers.size()));
+  CHECK(count(code, "UCGABAR_WAIT") == 2);  // before the first command and behind one
+  CHECK((count(code, "HGMMA.64x8x16.F32.BF16") > 0) == (loop.what.find("wgmma") != std::string::npos));
+  std::printf("  %d stores of 16 bytes to other blocks, %d HMMA, %d HGMMA in machine code\n", count(code, "ST.E.128"),
+              count(code, "HMMA."), count(code, "HGMMA."));
+}
+
 void check_cell(const cuda::Functions& functions, const std::string& cell, std::int64_t hidden, Precision precision,
-                const Architecture& architecture, bool ends = false) {
+                const Architecture& architecture, bool ends = false, bool wgmma = false) {
   CAPTURE(cell);
   CAPTURE(hidden);
   CAPTURE(architecture.name);
-  const bool narrow = precision == Precision::bf16;
-  const cuda::LoopOptions options{cuda::LoopForm::resident, architecture.arch, architecture.multiprocessors,
-                                  static_cast<std::size_t>(architecture.shared_bytes)};
+  const bool narrow = precision == Precision::bf16, is_cluster = architecture.multiprocessors == 16;
+  const cuda::LoopOptions options{.form = cuda::LoopForm::resident,
+                                  .arch = architecture.arch,
+                                  .multiprocessors = architecture.multiprocessors,
+                                  .shared_bytes = static_cast<std::size_t>(architecture.shared_bytes),
+                                  .shares_units = is_cluster,
+                                  .uses_wgmma = wgmma};
   const cuda::Program program = cuda::compile_program(planned(cell, hidden, precision, ends),
                                                       architecture.multiprocessors, {}, nullptr, options);
   int loops = 0;
@@ -103,6 +133,8 @@ void check_cell(const cuda::Functions& functions, const std::string& cell, std::
                cell + " H" + std::to_string(hidden) + (ends ? " with lengths" : "") + (narrow ? " bf16" : " f32") +
                    (loops == 1 ? " forward" : " backward"),
                architecture, narrow);
+    if (is_cluster) check_exchange(functions, program, *work.whole, architecture);
+    CHECK((work.whole->what.find("wgmma") != std::string::npos) == (wgmma && loops == 1));
   }
   CHECK(loops == 2);
 }
@@ -134,4 +166,24 @@ TEST_CASE("resident loops whose rows end keep all numbers in registers, too") {
       for (int k = 0; k < 3; ++k)
         if (testing::is_compiled_for(turn, k)) check_cell(functions, cell, 512, precision, k_architectures[k], true);
     }
+}
+
+TEST_CASE("loops whose blocks are a cluster store operands into the shared memory of all of them, by vectors") {
+  cuda::Functions functions;
+  if (!testing::has_compiler(functions)) return;
+  int turn = 0;
+  for (const std::string cell : {"rnn", "gru", "lstm"})
+    for (const Precision precision : {Precision::f32, Precision::bf16}) {
+      ++turn;
+      for (int k = 0; k < 2; ++k)
+        if (testing::is_compiled_for(3 * turn + 1 + (turn + k) % 2, 1))
+          check_cell(functions, cell, 256, precision, k_clusters[k]);
+    }
+}
+
+TEST_CASE("products of a cluster by wgmma keep weights and sums in registers") {
+  cuda::Functions functions;
+  if (!testing::has_compiler(functions)) return;
+  for (const std::int64_t hidden : {128, 256})
+    check_cell(functions, "lstm", hidden, Precision::bf16, k_clusters[0], /*ends=*/hidden == 128, /*wgmma=*/true);
 }

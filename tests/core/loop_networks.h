@@ -52,6 +52,16 @@ inline void build_with_lengths(Graph& graph, const LoopNetwork& network) {
   graph.output("y", result.y);
 }
 
+// L2 of the difference over that of `wanted`.
+inline double distance(const Tensor& got, const Tensor& wanted) {
+  double error = 0, size = 0;
+  for (std::int64_t i = 0; i < wanted.elements(); ++i) {
+    error += std::pow(got.at(i) - wanted.at(i), 2);
+    size += std::pow(wanted.at(i), 2);
+  }
+  return size == 0 ? std::sqrt(error) : std::sqrt(error / size);
+}
+
 inline TensorMap small_numbers_for(const Graph& graph, unsigned seed) {
   std::mt19937 engine(seed);
   std::uniform_real_distribution<float> number(-0.5f, 0.5f);

@@ -2,6 +2,10 @@
 // Which blocks of a loop's kernel wait for each other between two commands, by what both touch.
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <vector>
+
+#include "backends/cuda/loops/buffer_slots.h"
 #include "backends/cuda/loops/exchange.h"
 
 namespace unroll::cuda {
@@ -61,6 +65,88 @@ TEST_CASE("a wait of blocks with the same rows leaves open what the grid has to 
   CHECK(exchange.wait_for({by_any(0, 4, false)}) == Wait::grid);
   exchange.waited(Wait::grid);
   CHECK(exchange.wait_for({by_any(0, 4, false)}) == Wait::none);
+}
+
+namespace {
+
+// A loop with a buffer for an operand of 4 columns, whose table has a word for each read and each write.
+struct Loop {
+  BufferSlots slots{{{.columns = 4, .readers = 1}}};
+  std::vector<std::int64_t> table = std::vector<std::int64_t>(100, 77);
+  std::size_t next = 0;
+
+  std::size_t read(std::size_t begin) {
+    ExchangeUse use;
+    use.reads = 0;
+    slots.add({&use, {by_rows(begin, false)}, next}, table);
+    return next++;
+  }
+  // Columns from `first` on.
+  std::size_t write(std::size_t begin, std::int64_t first = 0, std::int64_t columns = 4) {
+    ExchangeUse use;
+    use.writes = {0};
+    use.pieces = {{0, first, columns, 4, {0}, true}};
+    const auto units = static_cast<std::size_t>(columns);
+    slots.add({&use, {by_units(begin + static_cast<std::size_t>(first) * 4, true, units)}, next}, table);
+    return next++;
+  }
+  void wait() { slots.waited(Wait::group); }
+};
+constexpr std::size_t k_here = 1024, k_there = 2048;
+
+}  // namespace
+
+TEST_CASE("an operand is sent to the other blocks if a product reads it behind a wait, and two slots take turns") {
+  Loop loop;
+  const std::size_t first = loop.read(k_here);  // nobody passed it
+  CHECK(loop.table[first] % 2 == 0);
+  std::int64_t slot = -1;
+  for (int step = 0; step < 4; ++step) {
+    const std::size_t written = loop.write(k_here);
+    CHECK(loop.table[written] == -1);  // nothing reads it yet
+    loop.wait();
+    const std::size_t read = loop.read(k_here);
+    CHECK(loop.table[read] % 2 == 1);
+    CHECK(loop.table[read] / 2 == loop.table[written] / 2);
+    CHECK(loop.table[written] % 2 == 1);  // nothing else reads it
+    CHECK(loop.table[read] / 2 != slot);
+    slot = loop.table[read] / 2;
+  }
+  CHECK(loop.table[loop.write(k_here)] == -1);
+  CHECK(loop.slots.passed() == 4);
+  for (const auto& [word, value] : loop.slots.otherwise()) CHECK((value == -1 || value % 2 == 0));
+}
+
+TEST_CASE("a block reads an operand from memory if no wait, not all columns, or another value lies between") {
+  const auto is_there = [](const auto& commands) {
+    Loop loop;
+    commands(loop);
+    return loop.table[loop.read(k_here)] % 2 == 1;
+  };
+  CHECK(is_there([](Loop& loop) { loop.write(k_here, 0, 2), loop.write(k_here, 2, 2), loop.wait(); }));
+  CHECK(!is_there([](Loop& loop) { loop.write(k_here); }));
+  CHECK(!is_there([](Loop& loop) { loop.write(k_here, 0, 2), loop.wait(); }));
+  CHECK(!is_there([](Loop& loop) { loop.write(k_here, 0, 2), loop.write(k_there, 2, 2), loop.wait(); }));
+  CHECK(!is_there([](Loop& loop) { loop.write(k_there), loop.wait(); }));
+  CHECK(!is_there([](Loop& loop) { loop.write(k_here), loop.wait(), loop.write(k_there); }));
+  CHECK(!is_there([](Loop& loop) {
+    loop.write(k_here);
+    loop.slots.add({nullptr, {by_any(k_here + 32, 4, true)}, 0}, loop.table);  // a copy to one of its rows
+    loop.wait();
+  }));
+}
+
+TEST_CASE("a slot is not written while other blocks may read it") {
+  Loop loop;
+  loop.write(k_here), loop.wait(), loop.read(k_here);
+  loop.write(k_there);  // the other slot
+  loop.wait();
+  CHECK(loop.table[loop.read(k_there)] % 2 == 1);
+  const std::size_t last = loop.write(k_here), again = loop.write(k_there);  // one slot is free, and nothing waits
+  loop.wait();
+  CHECK(loop.table[loop.read(k_there)] % 2 == 0);
+  CHECK(loop.table[last] == -1);
+  CHECK(loop.table[again] == -1);
 }
 
 }  // namespace unroll::cuda

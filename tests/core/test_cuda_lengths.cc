@@ -331,4 +331,32 @@ TEST_CASE("a step that takes one row too many is seen") {
   }
 }
 
+// The number has the axis of the rows only, which is no axis of units.
+TEST_CASE("a state of one number for each row ends with its row in a resident loop") {
+  const auto resident = open_or_skip("resident");
+  if (!resident) return;
+  constexpr std::int64_t T = 4, B = 3, H = 4;
+  Graph graph;
+  const Value states[] = {graph.input("h0", {DType::f32, {B, H}}), graph.input("n0", {DType::f32, {B}})};
+  const Value sequences[] = {graph.input("x", {DType::f32, {T, B, H}})};
+  const Value constants[] = {graph.input("w", {DType::f32, {H, H}})};
+  ScanOptions options;
+  options.lengths = graph.input("lengths", {DType::i32, {B}});
+  const ScanResult r = scan(states, sequences, constants, [](const StepValues& v) {
+    const Value h = tanh(linear(v.states[0], v.constants[0]) + v.sequences[0]);
+    return StepResult{{h, v.states[1] + 1.0}, {h}};
+  }, options);
+  graph.output("y", r.outputs[0]);
+  graph.output("h", r.states[0]);
+  graph.output("n", r.states[1]);
+  TensorMap inputs = testing::small_numbers_for(graph, 5);
+  inputs.at("lengths") = Tensor::from(Shape{B}, std::vector<std::int32_t>{1, 4, 2});
+  Program program(graph, *resident);
+  const TensorMap got = program.run(inputs), wanted = evaluate(graph, *make_backend("cpu"), inputs);
+  for (const auto& result : wanted)
+    CHECK(testing::error_of({T, B, H, H}, got.at(result.first), result.second) <= 1);
+  for (const ReportLine& line : program.executable().report())
+    if (has(line.implementation, "steps of")) CHECK(has(line.implementation, "weights resident in "));
+}
+
 }  // namespace unroll

@@ -76,16 +76,6 @@ bool runs_on_shim() {
   return backend && has(backend->describe().device, "shim");
 }
 
-// L2 of the difference over that of `wanted`.
-double distance(const Tensor& got, const Tensor& wanted) {
-  double error = 0, size = 0;
-  for (std::int64_t i = 0; i < wanted.elements(); ++i) {
-    error += std::pow(got.at(i) - wanted.at(i), 2);
-    size += std::pow(wanted.at(i), 2);
-  }
-  return size == 0 ? std::sqrt(error) : std::sqrt(error / size);
-}
-
 }  // namespace
 
 TEST_CASE("resident loops have the bits of their steps where one warp adds up the whole product, in run after run") {
@@ -126,7 +116,7 @@ TEST_CASE("resident loops agree with their steps in every precision, with the sa
     for (const Of& of : all) {
       const bool is_short = precision == Precision::tf32 || precision == Precision::f16;
       if (is_short && &of - all > 2) break;  // the others differ in what is the same in all precisions
-      CAPTURE(of.cell);
+      CAPTURE(std::string(of.cell));
       CAPTURE(static_cast<int>(precision));
       Graph graph;
       build(graph, of.cell, of.sizes);
@@ -149,7 +139,7 @@ TEST_CASE("resident loops agree with their steps in every precision, with the sa
       const TensorMap wanted = many.run(inputs), first = one.run(inputs), second = one.run(inputs);
       for (const auto& result : first) {
         CAPTURE(result.first);
-        CHECK(distance(result.second, wanted.at(result.first)) <= allowed);
+        CHECK(testing::distance(result.second, wanted.at(result.first)) <= allowed);
         CHECK(testing::same_bits(result.second, second.at(result.first)));
       }
     }
@@ -248,7 +238,7 @@ TEST_CASE("a resident loop without one of its barriers is reported as a race") {
   };
   constexpr std::int64_t k_two_groups = 17, k_several_tiles = 130;  // of a block
   const Barrier barriers[] = {
-      {"if (wait == 2)", "if (wait == 3)", 5},             // of the grid, which is one group
+      {"if (wait == 2)", "if (wait == 3)", k_two_groups},  // of the grid, before the last states are copied
       {"wait == 1", "wait == 3", k_two_groups},            // of the blocks of a group, as a cluster or not
       // Between the sums of the warps and their readers, and before the sums of the next tile of rows.
       {"rows_end);\n    __syncthreads();", "rows_end);\n", k_two_groups},

@@ -167,7 +167,13 @@ TEST_CASE("blocks of a cooperative launch wait for each other, and what no barri
   CHECK(fault_of(writes + arrives + waits + end + reads, &x, true) == "");
   CHECK(x[2] == 8);
   CHECK(x[3] == 7);
+  // What other blocks read before the barrier is over, even if the block itself reads it again.
+  const std::string again = "  if (threadIdx.x == 3) x[blockIdx.x] = x[blockIdx.x] + 1.0f;\n";
+  CHECK(fault_of(reads + arrives + waits + end + again, &x, true) == "");
+  CHECK(x[0] == 1);
+  CHECK(x[1] == 2);
   const std::string kernels[] = {
+      reads + again,                                                             // read by the other block
       writes + reads,                                                            // no barrier at all
       writes + arrives + end + reads,                                            // arrives, and does not wait
       "  if (blockIdx.x == 1) return;\n" + writes + arrives + waits + end,       // one block is missing

@@ -45,6 +45,7 @@ struct Scheduler {
   std::vector<std::unique_ptr<Fiber>> fibers;  // kept from launch to launch
   const std::function<void(unsigned)>* body = nullptr;
   const std::function<void(unsigned, unsigned)>* resumes = nullptr;
+  const std::vector<Block>* blocks = nullptr;  // that run in turn
   Block* block = nullptr;  // that runs
   Fiber* running = nullptr;
   unsigned last_epoch = 0;
@@ -130,6 +131,7 @@ std::string run_blocks(unsigned n, const std::vector<unsigned>& numbers, const s
   while (s.fibers.size() < n * numbers.size()) s.fibers.push_back(std::make_unique<Fiber>());
   std::vector<Block> blocks;
   blocks.reserve(numbers.size());
+  s.blocks = &blocks;
   std::size_t used = 0;
   for (const unsigned number : numbers) {
     Block& block = blocks.emplace_back(Block{.number = number});
@@ -161,6 +163,7 @@ std::string run_blocks(unsigned n, const std::vector<unsigned>& numbers, const s
   if (!s.failure.empty()) s.fibers.clear();
   s.running = nullptr;
   s.block = nullptr;
+  s.blocks = nullptr;
   s.arrived.clear();
   s.last_epoch = 0;
   for (const Block& block : blocks) s.last_epoch = std::max(s.last_epoch, block.epoch);
@@ -214,6 +217,13 @@ void fail(const std::string& reason) {
   for (;;) to_scheduler();
 }
 
+bool is_running(unsigned number) {
+  const std::vector<Block>& all = *scheduler().blocks;
+  const auto is_it = [&](const Block& block) { return block.number == number; };
+  const auto block = std::find_if(all.begin(), all.end(), is_it);
+  const auto begun = [](const Fiber* fiber) { return fiber->at != At::start; };
+  return block != all.end() && block->ended == 0 && std::all_of(block->fibers.begin(), block->fibers.end(), begun);
+}
 unsigned running_block() { return scheduler().block->number; }
 unsigned running_thread() { return scheduler().running->thread; }
 unsigned barriers_so_far() { return scheduler().block->barriers; }

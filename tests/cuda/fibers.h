@@ -27,6 +27,8 @@ void arrive(const void* barrier, bool completes);
 // Called by a running thread: ends all threads of the block, with this reason.
 [[noreturn]] void fail(const std::string& reason);
 
+// Whether all threads of the block have begun and none has ended.
+bool is_running(unsigned block);
 unsigned running_thread();
 unsigned running_block();
 unsigned barriers_so_far();           // of the block

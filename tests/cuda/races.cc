@@ -2,6 +2,7 @@
 #include "tests/cuda/races.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 namespace unroll::shim {
@@ -59,6 +60,7 @@ std::string Memory::check(const Access& a) {
            (a.writes ? "writes " : "reads ") + std::to_string(a.bytes) + " bytes " + what;
   };
   if (!region || at + a.bytes > region->end) return text("outside of all memory");
+  checked_global_ += region->kind == Kind::global;
   if (region->kind == Kind::constant) return a.writes ? text("of a constant") : std::string();
   if (!region->cells)
     region->cells.reset(static_cast<Cell*>(std::calloc(region->end - region->begin, sizeof(Cell))));
@@ -70,6 +72,7 @@ std::string Memory::check(const Access& a) {
   const bool written = cell.write_launch >= a.launch && (!shared || cell.write_block == a.block);
   const bool read = cell.read_launch >= a.launch && (!shared || cell.read_block == a.block);
   if (shared && !a.writes && !written) return text("of shared memory that its block has not written");
+  if (region->kind == Kind::peers && !a.writes && !written) return text("of shared memory that no block has written");
   if (written) {
     const bool own = cell.write_block == a.block;
     const bool ordered = own ? cell.writer == a.thread || cell.write_barriers < a.barriers
@@ -96,6 +99,11 @@ std::string Memory::check(const Access& a) {
   if (!read) cell.read_blocks = 0, cell.n_readers = 0, cell.many_blocks = false, cell.read_launch = 0;
   else if (cell.read_block != a.block) cell.many_blocks = cell.many_blocks || bit == 0, cell.n_readers = 0;
   else if (cell.read_barriers != a.barriers) cell.n_readers = 0;
+  // Reads that a barrier has ended are before this one, so what is ordered behind this one is behind them.
+  std::uint64_t others = cell.read_launch < now ? cell.read_blocks & ~bit : 0;
+  for (; others != 0; others &= others - 1)
+    if (is_over(static_cast<std::uint32_t>(std::countr_zero(others)), cell.read_launch))
+      cell.read_blocks &= ~(others & (~others + 1));
   cell.read_blocks |= bit;
   cell.read_launch = std::max(cell.read_launch, now), cell.read_block = a.block, cell.read_barriers = a.barriers;
   const bool known = (cell.n_readers > 0 && cell.readers[0] == a.thread) || cell.n_readers > 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which threads may access which memory. A launch is wrong when it accesses memory that is not allocated, reads shared
-// memory that its block has not written, or accesses an address twice, one of them a write, in threads that no barrier
-// orders: of one block between two barriers, or of two blocks.
+// memory that its block (or one of its cluster) has not written, or accesses an address twice, one of them a write, in
+// threads that no barrier orders: of one block between two barriers, or of two blocks.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@ namespace unroll::shim {
 
 class Memory {
  public:
-  enum class Kind : std::uint8_t { global, shared, constant };
+  // peers: shared memory of one block, into which the other blocks of its cluster may store.
+  enum class Kind : std::uint8_t { global, shared, peers, constant };
   void add(const void* begin, std::size_t bytes, Kind kind);
   void remove(const void* begin);
   bool contains(const void* begin, std::size_t bytes) const;  // as global memory
@@ -33,6 +34,7 @@ class Memory {
   // Empty, or what is wrong.
   std::string check(const Access& access);
   std::uint64_t checked() const { return checked_; }
+  std::uint64_t checked_global() const { return checked_global_; }  // of these, of global memory
 
  private:
   // The last accesses of an address. Launches are counted with the epochs of those before.
@@ -57,7 +59,7 @@ class Memory {
 
   std::map<std::uintptr_t, Region> regions_;
   Region* last_ = nullptr;
-  std::uint64_t checked_ = 0;
+  std::uint64_t checked_ = 0, checked_global_ = 0;
 };
 
 }  // namespace unroll::shim

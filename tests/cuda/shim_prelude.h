@@ -14,6 +14,9 @@ typedef __SIZE_TYPE__ size_t;
 struct UnrollIndex {
   unsigned x, y, z;
 };
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
@@ -30,6 +33,7 @@ struct UnrollState {
   void (*meet)();
   char* shared;
   unsigned cluster;
+  char* (*shared_of)(unsigned rank);
 };
 extern "C" {
 UnrollState unroll_state;
@@ -113,6 +117,16 @@ UNROLL_PLAIN static void unroll_cluster_wait(unsigned blocks) {
 }
 // Shared memory that the launch asks for, of the running block.
 UNROLL_PLAIN static char* unroll_shared_memory() { return unroll_state.shared; }
+// Where `at` of it lies in another block of the cluster.
+UNROLL_PLAIN static char* unroll_peer(const void* at, unsigned rank) {
+  return unroll_state.shared_of(rank) + ((const char*)at - unroll_state.shared);
+}
+template <class Vector>
+static inline void unroll_store_peer(const void* at, unsigned rank, Vector x) {
+  char* const there = unroll_peer(at, rank);
+  if (size_t(there) % sizeof(Vector) != 0) unroll_state.access(nullptr, 1, true, nullptr);  // fails
+  *(Vector*)there = x;
+}
 
 // mma.sync: every lane leaves its fragments, and when the warp has met computes its own four sums. The fragments of
 // the next call go elsewhere, since lanes go on one after the other. "PTX ISA, Matrix Fragments for mma": thread 4g + q
@@ -158,6 +172,69 @@ static inline void unroll_mma_f16(float (&sums)[4], const uint4& a, unsigned b, 
 }
 static inline void unroll_mma_tf32(float (&sums)[4], const uint4& a, unsigned b, unsigned c) {
   unroll_mma(sums, a, b, c, 3);
+}
+
+// wgmma: as mma for each warp, whose rows of weights are its own; the operand is read where the descriptor says.
+// Results arrive with the wait: until then they are NaN.
+struct UnrollDescriptor {
+  const char* at;
+  int next_k, next_rows;
+};
+struct UnrollPending {
+  float* to;
+  unsigned count;
+  float sums[16];
+};
+static UnrollFragments unroll_wgmma_fragments[32][2];
+static UnrollPending unroll_pending[1024][8];  // [thread]
+static unsigned unroll_n_pending[1024];
+static bool unroll_may_begin[1024];
+static inline UnrollDescriptor unroll_describe(const char* at, int next_k, int next_rows) {
+  return {at, next_k, next_rows};
+}
+static inline void unroll_proxy_fence() {}
+template <class Sums>
+static inline void unroll_settle(Sums&) {}
+UNROLL_PLAIN static void unroll_wgmma_begin() { unroll_may_begin[unroll_state.thread.x] = true; }
+UNROLL_PLAIN static void unroll_wgmma_end() {
+  const unsigned thread = unroll_state.thread.x;
+  for (unsigned p = 0; p < unroll_n_pending[thread]; ++p)
+    for (unsigned i = 0; i < unroll_pending[thread][p].count; ++i)
+      unroll_pending[thread][p].to[i] = unroll_pending[thread][p].sums[i];
+  unroll_n_pending[thread] = 0, unroll_may_begin[thread] = false;
+}
+UNROLL_PLAIN static void unroll_wgmma(float* d, unsigned count, const uint4& a, const UnrollDescriptor& b, int kind) {
+  const unsigned thread = unroll_state.thread.x, lane = thread % 32;
+  if (!unroll_may_begin[thread]) unroll_state.access(nullptr, 1, true, nullptr);  // fails
+  static unsigned calls[1024];
+  UnrollFragments& all = unroll_wgmma_fragments[thread / 32][calls[thread]++ % 2];
+  const unsigned words[4] = {a.x, a.y, a.z, a.w};
+  for (int i = 0; i < 4; ++i) all.a[lane][i] = words[i];
+  unroll_state.meet();
+  unsigned p = 0;
+  while (p < unroll_n_pending[thread] && unroll_pending[thread][p].to != d) ++p;
+  UnrollPending& pending = unroll_pending[thread][p];
+  if (p == unroll_n_pending[thread]) {
+    ++unroll_n_pending[thread], pending.to = d, pending.count = count;
+    for (unsigned i = 0; i < count; ++i) pending.sums[i] = d[i], d[i] = __builtin_nanf("");
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    const unsigned row = i / 4 * 8 + lane % 4 * 2 + i % 2;  // of the operand
+    for (unsigned k = 0; k < 16; ++k) {
+      const char* const at = b.at + k / 8 * b.next_k + row / 8 * b.next_rows + row % 8 * 16;
+      if (k % 8 == 0) unroll_state.access(at, 16, false, nullptr);
+      pending.sums[i] += unroll_term(all.a[0], 4, lane / 4 + i % 4 / 2 * 8, k, kind) *
+                         unroll_number_of(((const unsigned short*)at)[k % 8], kind);
+    }
+  }
+}
+template <int COUNT>
+static inline void unroll_wgmma_bf16(float (&d)[COUNT], const uint4& a, const UnrollDescriptor& b) {
+  unroll_wgmma(d, COUNT, a, b, 1);
+}
+template <int COUNT>
+static inline void unroll_wgmma_f16(float (&d)[COUNT], const uint4& a, const UnrollDescriptor& b) {
+  unroll_wgmma(d, COUNT, a, b, 2);
 }
 
 // In two roundings: processors without the instruction compute the other form slowly.

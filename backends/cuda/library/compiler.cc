@@ -110,15 +110,22 @@ Compiler::Compiler(const Device& device, std::string folder)
     : device_(device), folder_(std::move(folder)),
       target_(target_for(device.limits().arch, supported_architectures(device.f()))) {}
 
+// Only sm_90a has wgmma; it runs on devices of compute capability 9.0.
+Target Compiler::target_of(const std::string& source) const {
+  const bool has_wgmma = source.find("wgmma.mma_async") != std::string::npos;
+  return has_wgmma && !target_.is_ptx ? Target{target_.option + "a", false} : target_;
+}
+
 std::string Compiler::image(const std::string& source) {
-  std::string depends_on = target_.option;
+  const Target target = target_of(source);
+  std::string depends_on = target.option;
   for (const char* option : k_compiler_options) depends_on.append(" ").append(option);
   depends_on += ", NVRTC " + version_text(device_.limits().compiler) + "\n" + source + '\0';
   const std::string path =
-      folder_.empty() ? "" : common::kernel_path(folder_, depends_on, target_.is_ptx ? ".ptx" : ".cubin");
+      folder_.empty() ? "" : common::kernel_path(folder_, depends_on, target.is_ptx ? ".ptx" : ".cubin");
   if (!path.empty())
     if (std::string kept = common::read_kernel(path, depends_on).bytes; !kept.empty()) return kept;
-  std::string made = compile_image(device_.f(), source, target_);
+  std::string made = compile_image(device_.f(), source, target);
   ++compiled_;
   if (!path.empty()) common::write_kernel(path, depends_on, made);
   return made;

@@ -51,6 +51,7 @@ class Compiler {
 
  private:
   std::string image(const std::string& source);
+  Target target_of(const std::string& source) const;
 
   const Device& device_;
   std::string folder_;

@@ -23,9 +23,9 @@ const Tf32Values& no_tf32() {
 class LoopCompiler final : public NodeCompiler {
  public:
   LoopCompiler(Program& out, const Plan& body, const common::Hazards& hazards, const ResidentPlan& plan,
-               const std::vector<device::JoinedConcat>& concats, const LoopOptions& options)
+               const JoinedNodes& joined, const LoopOptions& options)
       : NodeCompiler(out, body, {options.multiprocessors, nullptr, nullptr, options}, no_tf32()), hazards_(hazards),
-        resident_(plan), concats_(concats) {
+        resident_(plan), concats_(joined.concats) {
     for (const ResidentProduct& p : plan.products)
       weights_.push_back(operand(graph().inputs()[static_cast<std::size_t>(p.weight)].value));
   }
@@ -42,7 +42,7 @@ class LoopCompiler final : public NodeCompiler {
       work.reads = task.reads, work.writes = task.writes;
       const int number = product_of(id);
       if (number >= 0) product(work, number);
-      else if (add_concats(work)) elementwise(work);
+      else if (is_pointwise(id)) elementwise(work);
       else compile(work);
       add_second_places(work);
       if (!work.launches.empty()) made.works.push_back(std::move(work));
@@ -78,37 +78,34 @@ class LoopCompiler final : public NodeCompiler {
     return -1;
   }
 
-  // Whether the node stores parts of concatenations.
-  bool add_concats(NodeWork& work) const {
-    bool stores = false;
+  bool is_pointwise(std::int32_t id) const {
+    const Op op = graph().node(id).op;
+    return is_elementwise(op) || op == Op::fused;
+  }
+  // The node also stores parts of concatenations.
+  void add_concats(NodeWork& work) const {
     for (const device::JoinedConcat& each : concats_) {
       if (each.node != work.node) continue;
       const auto& writes = hazards_.tasks[static_cast<std::size_t>(each.concat)].writes;
       work.writes.insert(work.writes.end(), writes.begin(), writes.end());
-      stores = true;
     }
-    return stores;
   }
   void elementwise(NodeWork& work) {
     work_ = &work;
+    add_concats(work);
     Operands operands;
     Expression e = elementwise_expression(work.node, operands);
-    expression(std::move(e), std::move(operands));
+    units(std::move(e), std::move(operands), outputs_of(work.node, e));
   }
   // Results that are parts of concatenations, too, have a second place there.
   Expression elementwise_expression(std::int32_t id, Operands& operands) {
-    const Node& node = graph().node(id);
     Expression e = pointwise_expression(id, operands);
-    const Expression all =
-        node.op == Op::fused ? common::expression_of_body(*node.body) : common::expression_of_node(graph(), node);
     for (const device::JoinedConcat& each : concats_) {
       if (each.node != id) continue;
       const ValueId whole{each.concat, 0};
       const auto axis = static_cast<std::size_t>(device::axis_of(graph().node(each.concat)));
       for (const device::JoinedConcat::Part& part : each.parts) {
-        std::size_t from = all.results[static_cast<std::size_t>(part.output)].from;
-        if (from >= all.inputs.size()) from += e.inputs.size() - all.inputs.size();  // those that it stores only
-        e.results.push_back({static_cast<std::uint16_t>(from), strides(whole, e.shape)});
+        e.results.push_back({register_of({id, part.output}, e), strides(whole, e.shape)});
         operands.push_back(operand(whole));
         device::skip(operands.back(), part.first * common::strides_of(plan_, whole)[axis], type(whole).dtype);
       }
@@ -116,15 +113,38 @@ class LoopCompiler final : public NodeCompiler {
     return e;
   }
 
-  void expression(Expression e, Operands operands) override {
-    if (!UnitPrinter::fits(e, resident_.map)) return NodeCompiler::expression(std::move(e), std::move(operands));
-    const UnitPrinter printer(e, operands);
+  // Of an output of a node in its expression, which has the inputs that it stores only besides.
+  std::uint16_t register_of(ValueId value, const Expression& e) const {
+    const Node& node = graph().node(value.node);
+    const Expression all =
+        node.op == Op::fused ? common::expression_of_body(*node.body) : common::expression_of_node(graph(), node);
+    std::size_t from = all.results[static_cast<std::size_t>(value.output)].from;
+    if (from >= all.inputs.size()) from += e.inputs.size() - all.inputs.size();
+    return static_cast<std::uint16_t>(from);
+  }
+
+  void expression(Expression e, Operands operands) override { units(std::move(e), std::move(operands), {}); }
+  void units(Expression e, Operands operands, const std::vector<ProducedValue>& produced) {
+    // A number for each row has no units; its rows may end.
+    const bool is_row = e.shape.rank() == 1 && live_items(e.shape, e.shape.elements()) > 0;
+    if (is_row || !UnitPrinter::fits(e, resident_.map))
+      return NodeCompiler::expression(std::move(e), std::move(operands));
+    UnitPrinter printer(e, operands);
+    printer.set_passed(passed_results(resident_, plan_, e, produced));
     const std::int64_t rows = live_items(e.shape, printer.rows());
     std::vector<UnitAccess> accesses = printer.accesses();
-    const std::string text = live_text(print_unit_kernel(printer, resident_.map, rows), operands, 0, rows > 0);
+    const std::string text = live_text(print_unit_kernel(printer, resident_, rows), operands, 0, rows > 0);
     const int kernel = out_.kernels.add(text, owned());
-    launch(kernel, std::move(operands), std::move(accesses));
+    launch(kernel, std::move(operands), std::move(accesses), exchange_use(resident_, printer, 0));
   }
+
+  std::vector<ProducedValue> outputs_of(std::int32_t id, const Expression& e) const {
+    std::vector<ProducedValue> all;
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph().node(id).outputs.size()); ++k)
+      all.push_back({{id, k}, 0, register_of({id, k}, e)});
+    return all;
+  }
+
   // The blocks of a group compute its rows, so that those of other groups need not wait for them.
   void row_group(std::int32_t id) override {
     NodeCompiler::row_group(id);
@@ -147,13 +167,15 @@ class LoopCompiler final : public NodeCompiler {
   }
 
   static BlockNeeds owned() { return {.threads = k_resident_threads}; }
-  void launch(int kernel, Operands operands, std::vector<UnitAccess> accesses) {
+  void launch(int kernel, Operands operands, std::vector<UnitAccess> accesses, ExchangeUse exchange) {
+    const std::size_t words = std::max<std::size_t>((exchange.reads >= 0) + exchange.writes.size(), 1);
     work_->launches.push_back({.kernel = kernel,
                                .operands = std::move(operands),
-                               .sizes = std::vector<std::byte>(sizeof(std::int64_t)),
+                               .sizes = std::vector<std::byte>(words * sizeof(std::int64_t)),
                                .blocks = static_cast<unsigned>(resident_.map.n_blocks()),
                                .threads = k_resident_threads,
-                               .accesses = std::move(accesses)});
+                               .accesses = std::move(accesses),
+                               .exchange = std::move(exchange)});
   }
 
   void product(NodeWork& work, int number) {
@@ -163,7 +185,8 @@ class LoopCompiler final : public NodeCompiler {
     std::vector<int> gates;
     const Expression e = p.joined ? joined(p, operands, gates) : stored(p, operands, gates);
     const Operands of_expression(operands.begin() + 1, operands.end());
-    const UnitPrinter printer(e, of_expression, gates);
+    UnitPrinter printer(e, of_expression, gates);
+    printer.set_passed(passed_results(resident_, plan_, e, produced_by(p, e, gates)));
     const std::size_t element = dtype_bytes(p.a_dtype);
     std::vector<UnitAccess> accesses{{.operand = 0,
                                       .bytes = operands[0].bytes,
@@ -178,8 +201,26 @@ class LoopCompiler final : public NodeCompiler {
     const std::string text = live_text(print_resident_product(resident_, number, printer, rows), operands, 0, rows > 0);
     const int kernel = out_.kernels.add(text, owned());
     parts_[kernel] = print_resident_weight(resident_, number);
-    launch(kernel, std::move(operands), std::move(accesses));
+    ExchangeUse use = exchange_use(resident_, printer, 1);
+    use.reads = p.buffer;
+    launch(kernel, std::move(operands), std::move(accesses), std::move(use));
     if (p.vectors) work_->launches.back().alignment = 16;
+  }
+
+  // What follows the product, and its gates.
+  std::vector<ProducedValue> produced_by(const ResidentProduct& p, const Expression& e,
+                                         const std::vector<int>& gates) const {
+    std::vector<ProducedValue> all;
+    const auto add = [&](ValueId value, std::int64_t first, std::int64_t gate) {
+      const auto found = std::find(gates.begin(), gates.end(), gate);
+      if (found != gates.end()) all.push_back({value, first, static_cast<std::uint16_t>(found - gates.begin())});
+    };
+    if (p.joined) {
+      all = outputs_of(p.joined->epilogue, e);
+      for (const auto& [copy, gate] : p.joined->kept) add({copy, 0}, 0, gate);
+    }
+    for (std::int64_t gate = 0; gate < p.gates; ++gate) add({p.node, 0}, gate * p.units, gate);
+    return all;
   }
 
   // The gates as they are: gate g to columns [g * units, (g + 1) * units) of the product.
@@ -251,8 +292,9 @@ std::vector<device::Joined> joined_in_step(const Plan& body, const common::Hazar
 ResidentLoop compile_resident(Program& out, const Plan& outer, std::int32_t scan, const common::Hazards& hazards,
                               const device::LoopOutputs& outputs, const LoopOptions& options) {
   const std::shared_ptr<const Plan>& body = outer.bodies[static_cast<std::size_t>(scan)];
-  const std::vector<device::JoinedConcat> concats = device::joined_concats(*body, hazards);
-  const std::vector<device::Joined> joined = joined_in_step(*body, hazards, outputs, concats);
+  JoinedNodes joined;
+  joined.concats = device::joined_concats(*body, hazards);
+  joined.products = joined_in_step(*body, hazards, outputs, joined.concats);
   ResidentLoop made;
   // Row groups have shared memory of their own; how much is known when they are printed.
   std::size_t static_bytes = 0;
@@ -262,7 +304,7 @@ ResidentLoop compile_resident(Program& out, const Plan& outer, std::int32_t scan
     if (!plan.reason.empty()) return made;
     Program attempt = out;
     attempt.kernels = {};
-    LoopCompiler compiler(attempt, *body, hazards, plan, concats, options);
+    LoopCompiler compiler(attempt, *body, hazards, plan, joined, options);
     const bool is_packed = scan_layout(outer.graph->node(scan)).packed;
     made.body = places_of(attempt, body, is_packed ? device::LoopOutputs{} : outputs, compiler);
     if (is_packed) compiler.pack(outer, scan, *made.body);
@@ -272,9 +314,11 @@ ResidentLoop compile_resident(Program& out, const Plan& outer, std::int32_t scan
                    .group_blocks = static_cast<unsigned>(plan.map.blocks),
                    .shared_bytes = plan.shared_bytes,
                    .weights = compiler.weights(),
+                   .buffers = plan.widths(),
                    .what = plan.what()};
     Kernels kernels = out.kernels;
-    if (!print_loop({attempt.kernels, *made.body, compiler.parts()}, loop, kernels, made.reason)) return made;
+    const LoopText text{attempt.kernels, *made.body, compiler.parts(), print_buffers(plan), print_begin(plan)};
+    if (!print_loop(text, loop, kernels, made.reason)) return made;
     static_bytes = loop.static_bytes;
     if (loop.shared_bytes + loop.static_bytes > options.shared_bytes) continue;
     attempt.kernels = std::move(kernels);

@@ -106,7 +106,7 @@ std::string op_text(const PlanProgram& body, const NodeWork& work) {
 
 bool print_loop(const LoopText& text, WholeLoop& loop, Kernels& kernels, std::string& reason) {
   loop.words = k_loop_head + k_copy_words;
-  std::string parts, cases, variables;
+  std::string parts = text.types, cases, variables = text.begin;
   std::size_t shared = 0, reductions = 0;
   for (const NodeWork& work : text.body.works) {
     if (work.body) return reason = op_text(text.body, work) + " is a loop in a step", false;

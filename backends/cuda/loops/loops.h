@@ -33,6 +33,8 @@ struct LoopOptions {
   int multiprocessors = 1;
   std::size_t shared_bytes = 48 << 10;   // of a block, at most
   bool shares_units = false;             // also where one block could have all units of its rows
+  bool passes_shared = true;             // within a cluster through shared memory, where a loop allows it
+  bool uses_wgmma = false;               // for products in 16 bits of operands that are passed so
 };
 
 // A kernel of the body as a function of the loop's kernel.
@@ -41,7 +43,13 @@ struct LoopPart {
   bool is_fixed = false;  // it has a number of blocks of its own, of as many threads as the loop
 };
 
-inline constexpr unsigned k_most_cluster = 8;  // on any device that has clusters
+struct ExchangeWidth {  // of a buffer (exchange_buffers.h)
+  std::int64_t columns = 0;
+  std::size_t readers = 0;  // products
+};
+
+inline constexpr unsigned k_portable_cluster = 8;  // on any device that has clusters
+inline constexpr unsigned k_most_cluster = 16;     // where it allows more
 struct WholeLoop {
   int kernel = -1;
   std::size_t words = 0;               // of a command: k_loop_head, then its arguments
@@ -52,6 +60,7 @@ struct WholeLoop {
   std::size_t static_bytes = 0;        // of a block besides, at most
   std::map<int, LoopPart> parts = {};  // of a kernel of the body; a copy has the number behind them
   device::Operands weights = {};       // of the body: their addresses come before the commands
+  std::vector<ExchangeWidth> buffers = {};  // of exchanges
   std::string what = {};               // for reports
   // Whether the blocks of a group may be a cluster, which waits by hardware (compute capability 9.0).
   bool can_cluster() const { return group_blocks > 1 && group_blocks <= k_most_cluster; }
@@ -73,6 +82,21 @@ struct UnitAccess {
   std::size_t row_bytes = 0, width = 0, rows = 0, units = 0;
 };
 
+// What a command of a resident loop has to do with exchange buffers (exchange_buffers.h). Its sizes are words: for the
+// buffer that it reads, then for each that it writes.
+struct ExchangeUse {
+  int reads = -1;
+  std::vector<int> writes = {};
+  struct Piece {  // columns of an operand of a product, which lies at one of these accesses
+    int buffer;
+    std::int64_t first, columns;
+    std::size_t element;  // bytes, in memory
+    std::vector<std::size_t> accesses;
+    bool only_there;
+  };
+  std::vector<Piece> pieces = {};
+};
+
 // What a part of a resident loop has that others lack. A product: how its function gets the weight, which stays in the
 // blocks. A row kernel: rows, or sums of rows, that a group of blocks computes, and all of them.
 struct ResidentPart {
@@ -88,6 +112,7 @@ struct LoopText {
   const Kernels& body_kernels;
   const PlanProgram& body;
   std::map<int, ResidentPart> resident = {};  // parts of resident loops, by kernel
+  std::string types = {}, begin = {};  // before the parts; statements before the commands
 };
 bool print_loop(const LoopText& text, WholeLoop& loop, Kernels& kernels, std::string& reason);
 

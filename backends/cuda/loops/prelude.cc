@@ -114,13 +114,21 @@ template <class P>
 __device__ inline uint4 unroll_load_terms(const float* at, int n) {
   const float4 x = unroll_load_four<P::VECTORS>(at, n);
   uint4 bits = {unroll_operand<P>(x.x), unroll_operand<P>(x.y), unroll_operand<P>(x.z), unroll_operand<P>(x.w)};
-  if (P::KIND == 3) return bits;
+  if (P::KIND == 3 || P::KIND == 0) return bits;
   const float4 y = unroll_load_four<P::VECTORS>(at + 4, n - 4);
   bits.x = unroll_pair(bits.x, bits.y), bits.y = unroll_pair(bits.z, bits.w);
   bits.z = unroll_pair(unroll_operand<P>(y.x), unroll_operand<P>(y.y));
   bits.w = unroll_pair(unroll_operand<P>(y.z), unroll_operand<P>(y.w));
   return bits;
 }
+// Rows of an operand in memory: n terms from k on are there.
+template <class P, class T>
+struct unroll_rows {
+  const T* a;
+  __device__ inline const T* at(int row, int k) const { return a + (long long)row * P::ROW + k; }
+  __device__ inline uint4 terms(int row, int k, int n) const { return unroll_load_terms<P>(at(row, k), n); }
+  __device__ inline float4 four(int row, int k, int n) const { return unroll_load_four<P::VECTORS>(at(row, k), n); }
+};
 )";
 
 // Thread 4g + q of a warp holds of a tile of 16 x 16 weights rows g and g + 8, and of each the terms 2q, 2q + 1,
@@ -186,8 +194,9 @@ __device__ inline void unroll_load_columns(const float* w, int first_unit) {
 
 // Of a warp, for its slice of the terms and ROWS rows from `tile` on, to float [SLICES][ROWS][PITCH].
 constexpr std::string_view k_sums = R"(
-template <class P, class T, class Weights>
-__device__ __forceinline__ void unroll_tensor_sums(const T* a, const Weights& weights, float* to, int tile, int end) {
+template <class P, class Rows, class Weights>
+__device__ __forceinline__ void unroll_tensor_sums(const Rows& a, const Weights& weights, float* to, int tile,
+                                                   int end) {
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, q = lane % 4;
   if (warp >= P::SLICES) return;
   float sums[P::TILES][P::ROWS / 8][4] = {};
@@ -198,7 +207,7 @@ __device__ __forceinline__ void unroll_tensor_sums(const T* a, const Weights& we
 #pragma unroll
     for (int j = 0; j < P::ROWS / 8; ++j) {
       const int row = tile + lane / 4 + j * 8;
-      state[j] = unroll_load_terms<P>(a + (long long)row * P::ROW + k, row < end ? P::K - k : 0);
+      state[j] = a.terms(row, k, row < end ? P::K - k : 0);
     }
 #pragma unroll
     for (int i = 0; i < P::TILES; ++i)
@@ -223,8 +232,8 @@ __device__ __forceinline__ void unroll_tensor_sums(const T* a, const Weights& we
       at[8] = sums[i][j][2], at[P::PITCH + 8] = sums[i][j][3];
     }
 }
-template <class P>
-__device__ __forceinline__ void unroll_fma_sums(const float* a, float* to, int tile, int end) {
+template <class P, class Rows>
+__device__ __forceinline__ void unroll_fma_sums(const Rows& a, float* to, int tile, int end) {
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   if (warp >= P::SLICES) return;
   const int quad = lane % P::LANES, first = lane / P::LANES;
@@ -237,7 +246,7 @@ __device__ __forceinline__ void unroll_fma_sums(const float* a, float* to, int t
 #pragma unroll
     for (int i = 0; i < P::THREAD_ROWS; ++i) {
       const int row = tile + first + i * (32 / P::LANES);
-      state[i] = unroll_load_four<P::VECTORS>(a + (long long)row * P::ROW + k, row < end ? P::K - k : 0);
+      state[i] = a.four(row, k, row < end ? P::K - k : 0);
     }
 #pragma unroll
     for (int t = 0; t < 4; ++t)
@@ -278,7 +287,7 @@ __device__ inline float unroll_add_slices(const float* at) {
 std::string loop_prelude() { return std::string(k_waits); }
 
 std::string resident_prelude() {
-  return std::string(k_device).append(k_loads).append(k_weights).append(k_sums);
+  return std::string(k_device).append(k_loads).append(k_weights).append(k_sums) + exchange_prelude();
 }
 
 }  // namespace unroll::cuda

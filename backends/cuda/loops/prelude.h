@@ -12,4 +12,8 @@ std::string loop_prelude();
 // weights, and the sums of products.
 std::string resident_prelude();
 
+// Its part for exchanges through shared memory, and what follows it in modules with products by wgmma.
+std::string exchange_prelude();
+std::string wgmma_prelude();
+
 }  // namespace unroll::cuda

@@ -28,7 +28,7 @@ std::string constants(const ResidentProduct& p, const std::string& name) {
       {"KIND", static_cast<std::int64_t>(p.kind)},
       {"AT", static_cast<std::int64_t>(p.shared_at)},
       {"TERMS", p.terms()},
-      {"TILES", p.is_tensor() ? p.columns / 16 : 0},
+      {"TILES", p.is_tensor() ? p.columns / (p.is_wgmma ? 64 : 16) : 0},
       {"FRAGMENTS", p.fragments},
       {"K_PADDED", (p.k + 3) / 4 * 4},
       {"LANES", p.lanes},
@@ -53,29 +53,45 @@ std::string element(const UnitPrinter& printer, const std::string& e, const std:
          " / P::OWN;\n";
 }
 
+// Where the product reads its operand: `rows`. What a buffer has not got, the block takes from memory: a first state,
+// rows that begin in this step, all rows where the blocks are no cluster.
+std::string print_operand(const ResidentProduct& p) {
+  const std::string type = "unroll_rows<P, " + std::string(is_half(p.a_dtype) ? "uint16_t" : "float") + ">";
+  if (p.buffer < 0) return "  const " + type + " rows = {a};\n";
+  return "  typedef UNROLL_LOOP_buffer" + decimal(p.buffer) + " B;\n" +
+         "  char* const slot = unroll_slot<B>(int(n.from >> 1));\n" +
+         "  const int there = (n.from & 1) != 0 ? *unroll_rows_of<B>(slot) : 0;\n" +
+         "  const int from = there > rows_begin ? there : rows_begin;\n" +
+         "  if (from < rows_end) unroll_fill<B>(" + type + "{a}, slot, rows_begin, from, rows_end);\n" +
+         "  const unroll_buffer_rows<B> rows = {slot, rows_begin};\n";
+}
+
 }  // namespace
 
 std::string print_resident_product(const ResidentPlan& plan, int number, const UnitPrinter& printer,
                                    std::int64_t live_rows) {
   const ResidentProduct& p = plan.products[static_cast<std::size_t>(number)];
   const bool early = p.tile_rows * p.own <= static_cast<std::int64_t>(k_resident_threads);
-  std::string all = "struct KERNEL_sizes { long long none; };\nextern \"C\" __global__ void KERNEL(const ";
+  const std::vector<PassedResult>& passed = printer.passed();
+  std::string all = print_exchange_sizes(p.buffer >= 0, passed) + "extern \"C\" __global__ void KERNEL(const ";
   all += (is_half(p.a_dtype) ? "uint16_t" : "float") + std::string("* a, ") + printer.parameters() +
          "KERNEL_sizes n) {\n  typedef " + weight_name(number) + " P;\n" +
-         print_owned(plan.map, p.m, p.units, live_rows);
+         print_owned(plan.map, p.m, p.units, live_rows) + print_slots(passed);
   all += "  if (first_unit >= P::UNITS) return;\n  const int thread = int(threadIdx.x);\n";
   all += "  float* const all_sums = (float*)(unroll_shared_memory() + " +
          decimal(static_cast<std::int64_t>(plan.sums_at)) + ");\n";
+  all += print_operand(p);
   all += "  for (int tile = rows_begin; tile < rows_end; tile += P::ROWS) {\n";
   if (early)  // what does not wait for the product is on its way meanwhile
     all += element(printer, "thread", "    ") +
            "    const bool there = thread < P::ROWS * P::OWN && unit < P::UNITS && row < rows_end;\n" +
            printer.places("    ") + printer.early_loads("    ", "there");
-  if (!p.is_tensor()) all += "    unroll_fma_sums<P>(a, all_sums, tile, rows_end);\n";
-  else if (p.in_registers) all += "    unroll_tensor_sums<P>(a, weights, all_sums, tile, rows_end);\n";
+  if (p.is_wgmma) all += "    unroll_wgmma_sums<P, B>(slot, weights, all_sums, tile - rows_begin);\n";
+  else if (!p.is_tensor()) all += "    unroll_fma_sums<P>(rows, all_sums, tile, rows_end);\n";
+  else if (p.in_registers) all += "    unroll_tensor_sums<P>(rows, weights, all_sums, tile, rows_end);\n";
   else
     all += "    const unroll_shared_fragments weights = {unroll_fragments_of<P>(thread / 32, thread % 32)};\n"
-           "    unroll_tensor_sums<P>(a, weights, all_sums, tile, rows_end);\n";
+           "    unroll_tensor_sums<P>(rows, weights, all_sums, tile, rows_end);\n";
   all += "    __syncthreads();\n";
   all += early ? "    if (there) {\n      const int e = thread;\n"
                : "    for (int e = thread; e < P::ROWS * P::OWN; e += " + decimal(k_resident_threads) + ") {\n" +
@@ -84,7 +100,8 @@ std::string print_resident_product(const ResidentPlan& plan, int number, const U
   all += "      const float* const sums = all_sums + e / P::OWN * P::PITCH + e % P::OWN;\n";
   for (std::int64_t gate = 0; gate < p.gates; ++gate)
     all += "      const float s" + decimal(gate) + " = unroll_add_slices<P>(sums + " + decimal(gate) + " * P::OWN);\n";
-  return all + printer.statements("      ", early) + "    }\n    __syncthreads();\n  }\n}\n";
+  return all + printer.statements("      ", early) + "    }\n    __syncthreads();\n  }\n" +
+         print_sends(plan, passed, p.units) + "}\n";
 }
 
 ResidentPart print_resident_weight(const ResidentPlan& plan, int number) {
@@ -96,8 +113,8 @@ ResidentPart print_resident_weight(const ResidentPlan& plan, int number) {
   ResidentPart part;
   part.prologue = constants(p, name);
   if (p.in_registers) {
-    part.variables = "  uint4 weights" + n + "[" + name + "::FRAGMENTS] = {};\n  unroll_keep_fragments<" + name +
-                     ">(weights" + n + ", " + from;
+    part.variables = "  uint4 weights" + n + "[" + name + "::FRAGMENTS] = {};\n  unroll_keep_" +
+                     (p.is_wgmma ? "wgmma<" : "fragments<") + name + ">(weights" + n + ", " + from;
     part.parameter = "const uint4 (&weights)[" + name + "::FRAGMENTS], ";
     part.argument = "weights" + n;
   } else {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/common/hazards.h"
+#include "backends/cuda/loops/exchange_buffers.h"
 #include "backends/cuda/loops/units.h"
 #include "backends/cuda/program.h"
 #include "backends/device/joined.h"
@@ -35,6 +36,7 @@ struct ResidentProduct {
   bool only_rounded = false;     // nothing else reads that node
   bool vectors = false;          // rows of `a` begin at multiples of 16 bytes and have whole vectors
   const device::Joined* joined = nullptr;  // what follows in the same part; null: it is stored
+  int buffer = -1;               // that has the operand; -1: each block reads it from memory
 
   // Filled by plan_resident.
   std::int64_t own = 0, columns = 0;       // units of a block; columns of its weights, padded
@@ -42,6 +44,7 @@ struct ResidentProduct {
   std::int64_t tile_rows = 0;              // rows at a time
   std::int64_t lanes = 0;                  // fma: of a warp along the columns
   bool in_registers = false;
+  bool is_wgmma = false;                   // two warpgroups share the sum; the operand is in a buffer
   std::int64_t fragments = 0;              // tensor cores: of a warp, of 16 bytes a thread
   std::size_t shared_at = 0, shared_bytes = 0;  // of the weights
 
@@ -54,16 +57,23 @@ struct ResidentProduct {
 struct ResidentPlan {
   UnitMap map;
   std::vector<ResidentProduct> products;
+  std::vector<ExchangeBuffer> buffers = {};
   std::size_t sums_at = 0, shared_bytes = 0;  // of a block
   std::string reason;  // why there is none
   std::string what() const;
+  std::vector<ExchangeWidth> widths() const;  // of the buffers
+};
+
+// Nodes of a step that other nodes compute.
+struct JoinedNodes {
+  std::vector<device::Joined> products;
+  std::vector<device::JoinedConcat> concats;
 };
 
 // Of the loop `scan` of a plan, with the hazards of its body. `joined` must outlive the result. `static_bytes` of the
 // shared memory of a block are in use for other things.
 ResidentPlan plan_resident(const Plan& outer, std::int32_t scan, const common::Hazards& hazards,
-                           const std::vector<device::Joined>& joined, const LoopOptions& options,
-                           std::size_t static_bytes = 0);
+                           const JoinedNodes& joined, const LoopOptions& options, std::size_t static_bytes = 0);
 
 // The kernel of a product and what follows it, by units; operand 0 is the product's. `printer` reads the sums s0, s1
 // and so on of its gates. Both texts hold UNROLL_LOOP for the name of the loop's kernel.
@@ -71,4 +81,38 @@ std::string print_resident_product(const ResidentPlan& plan, int number, const U
                                    std::int64_t live_rows = 0);
 // How blocks get the weight, whose address is word `number` of the table.
 ResidentPart print_resident_weight(const ResidentPlan& plan, int number);
+
+// find_exchanges.cc
+// Buffers for the products of a plan whose operands are computed by units; sets ResidentProduct::buffer.
+std::vector<ExchangeBuffer> find_exchange_buffers(const Plan& body, const ScanForm& form,
+                                                  const common::Hazards& hazards,
+                                                  const std::vector<device::JoinedConcat>& concats,
+                                                  std::vector<ResidentProduct>& products);
+
+// A value, or some columns of it from `first` on, in a register of an expression.
+struct ProducedValue {
+  ValueId value;
+  std::int64_t first;
+  std::uint16_t from;
+};
+// What products of the loop read from buffers.
+std::vector<PassedResult> passed_results(const ResidentPlan& plan, const Plan& body, const common::Expression& e,
+                                         const std::vector<ProducedValue>& produced);
+// Of a command with this expression. `first_access`: of the printer's accesses among those of the launch.
+ExchangeUse exchange_use(const ResidentPlan& plan, const UnitPrinter& printer, std::size_t first_access);
+std::vector<int> buffers_of(const std::vector<PassedResult>& passed);
+
+// print_exchange.cc
+// "struct UNROLL_LOOP_buffer0 { ... };" of each buffer, and the statements before the commands of the loop.
+std::string print_buffers(const ResidentPlan& plan);
+std::string print_begin(const ResidentPlan& plan);
+// Of a part that reads a buffer or passes results to some: "struct KERNEL_sizes { ... };", the statements behind
+// print_owned, and those behind its last result, which the block sends to the others.
+std::string print_exchange_sizes(bool reads, const std::vector<PassedResult>& passed);
+std::string print_slots(const std::vector<PassedResult>& passed);
+std::string print_sends(const ResidentPlan& plan, const std::vector<PassedResult>& passed, std::int64_t units);
+// A kernel that computes an expression by units. Operands as the expression has them. `live_rows`: rows of one row of
+// the batch, if a step runs on its first rows (for_live_rows); 0: on all.
+std::string print_unit_kernel(const UnitPrinter& printer, const ResidentPlan& plan, std::int64_t live_rows = 0);
+
 }  // namespace unroll::cuda

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "backends/cuda/loops/resident.h"
 #include "core/support/text/size_text.h"
@@ -19,19 +21,25 @@ constexpr Index k_fewest_rows = 8;                  // of a group
 constexpr Index k_least_slice = 32;                 // terms of a warp that are worth another sum
 constexpr Index k_sums_of_thread = 64;              // registers
 constexpr Index k_weights_of_thread = 128;          // registers, in fragments of four
+constexpr Index k_weights_in_cluster = 112;         // likewise, beside what passes operands, without spills
 // Multiplications of a block in the microsecond or so that a wait of the grid takes, by the rates of data sheets; not
 // measured.
 constexpr Index k_work_of_wait = 128 << 10, k_tensor_gain = 4;
 constexpr std::size_t k_most_sums_bytes = 48 << 10;
 constexpr std::size_t k_command_bytes = 8 << 10;     // of a command, and of reductions of rows
 constexpr int k_first_tensor_arch = 80, k_first_cluster_arch = 90;
+constexpr int k_wgmma_arch = 90;
+// Multiprocessors for each cluster of the largest size: those of an H100 are in parts of 16 and 18, of which some are
+// not whole. The device says how many clusters there are when the loop runs.
+constexpr Index k_cluster_part = 18;
+constexpr Index k_wgmma_columns = 64, k_wgmma_terms = 16;  // of an instruction
 
 Index round_up(Index n, Index unit) { return (n + unit - 1) / unit * unit; }
 
 class ResidentPlanner {
  public:
-  ResidentPlanner(const Plan& outer, std::int32_t scan, const common::Hazards& hazards,
-                  const std::vector<device::Joined>& joined, const LoopOptions& options, std::size_t static_bytes)
+  ResidentPlanner(const Plan& outer, std::int32_t scan, const common::Hazards& hazards, const JoinedNodes& joined,
+                  const LoopOptions& options, std::size_t static_bytes)
       : outer_(outer), scan_(scan), body_(*outer.bodies[static_cast<std::size_t>(scan)]), graph_(*body_.graph),
         hazards_(hazards), joined_(joined), options_(options),
         shared_bytes_(options.shared_bytes - std::min(options.shared_bytes, std::max(static_bytes, k_command_bytes))),
@@ -39,7 +47,7 @@ class ResidentPlanner {
 
   ResidentPlan run() {
     plan_.reason = reason();
-    if (plan_.reason.empty()) choose();
+    if (plan_.reason.empty() && choose()) add_buffers();
     return std::move(plan_);
   }
 
@@ -77,7 +85,7 @@ class ResidentPlanner {
     const DType operands = graph_.type(p.a).dtype;
     if (operands == DType::f64 || graph_.type({from.node, 0}).dtype != DType::f32) return "is not in f32";
     if (from.m == 0 || from.n == 0 || from.k == 0) return "has no elements";
-    for (const device::Joined& each : joined_)
+    for (const device::Joined& each : joined_.products)
       if (each.product == from.node) p.joined = &each;
     p.gates = p.joined ? p.joined->n_gates : from.gates;
     p.units = p.n / p.gates;
@@ -150,28 +158,72 @@ class ResidentPlanner {
   // Rows are shared by as many groups as fit: a group reads its rows of the state only. The units then have what is
   // left of the multiprocessors. They have one block or a cluster, if these compute a step about as fast as the blocks
   // of a grid wait for each other.
-  void choose() {
+  bool choose() {
     UnitMap& map = plan_.map;
     const Index multiprocessors = std::max(options_.multiprocessors, 1);
     map.rows = graph_.type(plan_.products[0].a).shape[0];
     for (const ResidentProduct& p : plan_.products)
       if (p.m % map.rows != 0 || graph_.type(p.a).shape[0] != map.rows) map.rows = 0;
     const Index most = map.rows == 0 ? 1 : std::clamp<Index>(map.rows / k_fewest_rows, 1, multiprocessors);
-    const Index cluster = options_.arch >= k_first_cluster_arch ? k_most_cluster : 1;
+    const std::pair<Index, Index> ways[] = {{1, most},  // blocks of a group, and groups at most
+                                            {k_portable_cluster, most_clusters(k_portable_cluster)},
+                                            {k_most_cluster, most_clusters(k_most_cluster)},
+                                            {multiprocessors, most}};
     std::size_t needed = 0;
-    for (const Index blocks : {Index{1}, cluster, multiprocessors})
-      for (Index groups = most; groups > 0; --groups) {
+    for (const auto& way : ways)
+      for (Index groups = std::min(most, way.second); groups > 0; --groups) {
         const Index rows = (map.rows + groups - 1) / groups;
         map.groups = map.rows == 0 ? 1 : (map.rows + rows - 1) / rows;
-        map.blocks = std::min(blocks, multiprocessors / map.groups);
+        map.blocks = std::min(way.first, multiprocessors / map.groups);
         needed = set_sizes();
-        const bool is_wanted =
-            blocks == multiprocessors || (is_small() && (blocks > 1 || !options_.shares_units));
-        if (needed <= shared_bytes_ && is_wanted && (blocks > 1 || !has_row_groups())) return;
-        if (blocks < multiprocessors) break;
+        const bool is_last = &way == std::end(ways) - 1;
+        const bool is_wanted = is_last || (is_small() && (way.first > 1 || !options_.shares_units));
+        if (needed <= shared_bytes_ && is_wanted && (way.first > 1 || !has_row_groups())) return true;
+        if (!is_last) break;
       }
     plan_.reason = "the weights do not fit: " + size_text(needed) + " of shared memory for each of " +
                    std::to_string(map.n_blocks()) + " blocks; there are " + size_text(shared_bytes_);
+    return false;
+  }
+  // How many clusters a device has at the same time, as far as is known here.
+  Index most_clusters(Index blocks) const {
+    if (options_.arch < k_first_cluster_arch || blocks > k_most_cluster) return 0;
+    return blocks <= k_portable_cluster ? options_.multiprocessors : options_.multiprocessors / k_cluster_part;
+  }
+  bool may_cluster() const { return plan_.map.blocks > 1 && plan_.map.groups <= most_clusters(plan_.map.blocks); }
+  // If the blocks of a group may be a cluster, they pass operands through their shared memory, where that has room.
+  void add_buffers() {
+    const UnitMap& map = plan_.map;
+    if (!options_.passes_shared || !may_cluster()) return;
+    std::vector<ResidentProduct> products = plan_.products;
+    auto buffers = find_exchange_buffers(body_, form_, hazards_, joined_.concats, products);
+    for (ResidentProduct& p : products) take_wgmma(p);
+    auto at = static_cast<std::size_t>(round_up(static_cast<Index>(plan_.shared_bytes), 16));
+    for (ExchangeBuffer& b : buffers) {
+      Index columns = 0, rows = 0;
+      for (const int number : b.products) {
+        const ResidentProduct& p = products[static_cast<std::size_t>(number)];
+        columns = std::max(columns, p.is_tensor() ? p.slices * p.slice : round_up(p.k, 4));
+        rows = std::max(rows, round_up(map.own_rows(p.m), p.is_wgmma ? p.tile_rows : 8));
+      }
+      b.chunk = rows * 16 + 32;
+      b.slot = columns / b.vector() * b.chunk + 16;
+      b.at = at;
+      at += static_cast<std::size_t>(k_exchange_slots * b.slot);
+    }
+    if (buffers.empty() || at > shared_bytes_) return;
+    plan_.products = std::move(products), plan_.buffers = std::move(buffers);
+    plan_.shared_bytes = at;
+  }
+  // Whole tiles of 64 columns by tensor cores of warpgroups, which only this architecture has.
+  void take_wgmma(ResidentProduct& p) const {
+    const bool is_narrow = p.kind == ProductKind::bf16 || p.kind == ProductKind::f16;
+    const bool takes = options_.uses_wgmma && options_.arch == k_wgmma_arch && is_narrow && p.in_registers;
+    if (!takes || p.buffer < 0 || p.columns % k_wgmma_columns != 0) return;
+    p.is_wgmma = true;
+    p.slice = round_up((p.k + 1) / 2, k_wgmma_terms);
+    p.slices = (p.k + p.slice - 1) / p.slice;
+    p.fragments = p.slice / k_wgmma_terms * (p.columns / k_wgmma_columns);
   }
   // A block computes rows one after the other: too few blocks for them would take long.
   bool has_row_groups() const {
@@ -206,8 +258,9 @@ class ResidentPlanner {
       registers += p.fragments * 4;
     }
     std::size_t at = 0, sums = 0;
+    const Index most = may_cluster() ? k_weights_in_cluster : k_weights_of_thread;
     for (ResidentProduct& p : plan_.products) {
-      p.in_registers = p.is_tensor() && registers <= k_weights_of_thread;
+      p.in_registers = p.is_tensor() && registers <= most;
       p.shared_at = at;
       if (!p.in_registers) at += p.shared_bytes;
       sums = std::max(sums, p.sums_bytes());
@@ -258,7 +311,7 @@ class ResidentPlanner {
   const Plan& body_;
   const Graph& graph_;
   const common::Hazards& hazards_;
-  const std::vector<device::Joined>& joined_;
+  const JoinedNodes& joined_;
   const LoopOptions& options_;
   const std::size_t shared_bytes_;  // for weights and sums
   ScanForm form_;
@@ -269,21 +322,22 @@ class ResidentPlanner {
 
 std::string ResidentPlan::what() const {
   std::size_t bytes = 0;
-  bool registers = false, tensor = false;
+  bool registers = false, tensor = false, wgmma = false;
   for (const ResidentProduct& p : products) {
     bytes += p.shared_bytes;
     registers = registers || p.in_registers;
     tensor = tensor || p.is_tensor();
+    wgmma = wgmma || p.is_wgmma;
   }
   const auto number = [](Index n) { return std::to_string(n); };
   return "weights resident in " + number(map.n_blocks()) + " blocks (" + number(map.blocks) + " along units, " +
          number(map.groups) + " along rows), " + size_text(bytes) + " each in " +
-         (registers ? "registers" : "shared memory") + (tensor ? ", tensor cores" : "");
+         (registers ? "registers" : "shared memory") + (tensor ? ", tensor cores" : "") +
+         (wgmma ? " by wgmma" : "");
 }
 
 ResidentPlan plan_resident(const Plan& outer, std::int32_t scan, const common::Hazards& hazards,
-                           const std::vector<device::Joined>& joined, const LoopOptions& options,
-                           std::size_t static_bytes) {
+                           const JoinedNodes& joined, const LoopOptions& options, std::size_t static_bytes) {
   return ResidentPlanner(outer, scan, hazards, joined, options, static_bytes).run();
 }
 

@@ -131,10 +131,27 @@ std::string UnitPrinter::statements(const std::string& indent, bool loaded_early
   };
   splice.store = [&](std::size_t result, const std::string& variable) {
     const std::size_t operand = e_.inputs.size() + result;
-    return common::store_of(dtypes_[operand], name(operand), "i" + std::to_string(operand), variable, {});
+    const std::string store =
+        common::store_of(dtypes_[operand], name(operand), "i" + std::to_string(operand), variable, {});
+    const auto passes = [&](const PassedResult& each) { return each.results.front() == result; };
+    std::string all;
+    for (const PassedResult& each : passed_) {
+      if (!passes(each)) continue;
+      const std::string n = decimal(each.buffer);
+      all += "if (to" + n + " >= 0) unroll_put<UNROLL_LOOP_buffer" + n + ">(slot" + n + ", int(row) - rows_begin, " +
+             decimal(each.first) + " + int(unit), " + variable + ");\n" + indent;
+      if (each.only_there) all += "if ((n.to" + n + " & 1) == 0 || to" + n + " < 0) ";
+    }
+    return all + store;
   };
   splice.element = "(row * " + decimal(units()) + " + unit)";
   return common::print_statements(e_, Dialect::cuda, splice, indent);
+}
+
+std::size_t UnitPrinter::access_of(std::size_t result) const {
+  std::size_t place = result;
+  for (std::size_t k = 0; k < e_.inputs.size(); ++k) place += !is_gate(k);
+  return place;
 }
 
 std::vector<UnitAccess> UnitPrinter::accesses() const {
@@ -194,16 +211,6 @@ std::string print_owned(const UnitMap& map, std::int64_t rows, std::int64_t unit
   const std::string end = "rows_begin + " + group;
   const std::string all = live_rows > 0 ? "live[0] * " + decimal(live_rows) : decimal(rows);
   return at + ", rows_end = " + end + " < " + all + " ? " + end + " : " + all + ";\n";
-}
-
-std::string print_unit_kernel(const UnitPrinter& printer, const UnitMap& map, std::int64_t live_rows) {
-  const std::string own = decimal(map.own_units(printer.units())), index = printer.index();
-  return "struct KERNEL_sizes { long long none; };\nextern \"C\" __global__ void KERNEL(" + printer.parameters() +
-         "KERNEL_sizes n) {\n" + print_owned(map, printer.rows(), printer.units(), live_rows) +
-         "  for (int e = int(threadIdx.x); e < (rows_end - rows_begin) * " + own + "; e += int(blockDim.x)) {\n" +
-         "    const " + index + " unit = first_unit + e % " + own + ", row = rows_begin + e / " + own + ";\n" +
-         "    if (unit >= " + decimal(printer.units()) + ") continue;\n" + printer.places("    ") +
-         printer.statements("    ", false) + "  }\n}\n";
 }
 
 }  // namespace unroll::cuda

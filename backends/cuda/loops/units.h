@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/common/expression.h"
+#include "backends/cuda/loops/exchange_buffers.h"
 #include "backends/cuda/loops/loops.h"
 
 namespace unroll::cuda {
@@ -33,6 +34,10 @@ class UnitPrinter {
   // `gates`: [input] the sum s<gate> that the caller declares, in place of memory; -1 or missing: memory. `operands`
   // are those in memory: inputs, then results.
   UnitPrinter(const common::Expression& expression, const device::Operands& operands, std::vector<int> gates = {});
+  void set_passed(std::vector<PassedResult> passed) { passed_ = std::move(passed); }
+  const std::vector<PassedResult>& passed() const { return passed_; }
+  // The place of a result among accesses().
+  std::size_t access_of(std::size_t result) const;
   // Whether rows of every operand lie where groups of rows expect them.
   static bool fits(const common::Expression& expression, const UnitMap& map);
 
@@ -56,14 +61,12 @@ class UnitPrinter {
   const device::Operands& operands_;
   std::vector<int> gates_;
   std::vector<DType> dtypes_;  // [operand]
+  std::vector<PassedResult> passed_;
   bool is_short_;
 };
 
 // What a row kernel touches of its operands: inputs, then results.
 std::vector<UnitAccess> row_accesses(const common::Expression& rows, const device::Operands& operands);
-// A kernel that computes an expression by units. Operands as the expression has them. `live_rows`: rows of one row of
-// the batch, if a step runs on its first rows (for_live_rows); 0: on all.
-std::string print_unit_kernel(const UnitPrinter& printer, const UnitMap& map, std::int64_t live_rows = 0);
 // "  const int first_unit = ..., rows_begin = ..., rows_end = ...;": what a block owns of [rows, units].
 std::string print_owned(const UnitMap& map, std::int64_t rows, std::int64_t units, std::int64_t live_rows = 0);
 
