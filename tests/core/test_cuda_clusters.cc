@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "backends/cuda/library/functions.h"
+#include "tests/core/changed_kernels.h"
 #include "tests/core/loop_networks.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_outputs.h"
+#include "tests/support/or_skip.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 #include "unroll/ops.h"
@@ -29,16 +31,12 @@ namespace {
 using Sizes = testing::LoopSizes;
 
 std::unique_ptr<Backend> open_or_skip(const std::string& exchange, const std::string& wgmma = "false") {
-  try {
+  return testing::or_skip([&] {
     return make_backend("cuda", {.own = {{"loops", "resident-units"},
                                          {"exchange", exchange},
                                          {"wgmma", wgmma},
                                          {"products", "own"}}});
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
-    std::printf("skipped: %s\n", error.what());
-    return nullptr;
-  }
+  });
 }
 
 // Made up: a product of what the step made of another one.
@@ -321,26 +319,6 @@ TEST_CASE("products by wgmma agree with those of single warps, with the same bit
     }
 }
 
-namespace {
-
-// The compiler gets another text: the race checker of the shim must see what is missing.
-std::string missing, instead;
-nvrtcResult (*create)(nvrtcProgram*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
-nvrtcResult create_changed(nvrtcProgram* program, const char* source, const char* name, int n,
-                           const char* const* headers, const char* const* names) {
-  std::string text(source);
-  REQUIRE(has(text, missing));
-  for (std::size_t at = 0; (at = text.find(missing, at)) != std::string::npos; at += instead.size())
-    text.replace(at, missing.size(), instead);
-  return create(program, text.c_str(), name, n, headers, names);
-}
-void change(cuda::Functions& functions) {
-  create = functions.compiler.CreateProgram;
-  functions.compiler.CreateProgram = create_changed;
-}
-
-}  // namespace
-
 TEST_CASE("an exchange through shared memory without one of its barriers is reported") {
   if (!runs_on_shim()) return;
   struct Fault {
@@ -362,9 +340,8 @@ TEST_CASE("an exchange through shared memory without one of its barriers is repo
     build(graph, {"lstm", {3, 5, 3, 64}});
     PlanOptions options;
     options.precision = fault.precision;
-    missing = fault.text, instead = fault.instead;
     std::string failure;
-    cuda::set_tamper(change);
+    const testing::ChangedKernels changed(fault.text, fault.instead);
     try {
       const auto backend = open_or_skip("shared", "true");
       REQUIRE(backend);
@@ -372,7 +349,7 @@ TEST_CASE("an exchange through shared memory without one of its barriers is repo
     } catch (const Error& error) {
       failure = error.what();
     }
-    cuda::set_tamper(nullptr);
+    CHECK(changed.places() > 0);
     CHECK(has(failure, "CUDA_ERROR_ILLEGAL_ADDRESS"));
   }
 }
@@ -384,11 +361,10 @@ TEST_CASE("results of wgmma that no wait precedes are seen") {
   build(graph, {"lstm", {3, 5, 3, 64}}, /*trains=*/false);
   PlanOptions options;
   options.precision = Precision::bf16;
-  missing = "  unroll_wgmma_end();\n#pragma", instead = "#pragma";
-  cuda::set_tamper(change);
+  const testing::ChangedKernels changed("  unroll_wgmma_end();\n#pragma", "#pragma");
   const auto backend = open_or_skip("shared", "true");
   const TensorMap results = Program(graph, *backend, options).run(testing::small_numbers_for(graph, 3));
-  cuda::set_tamper(nullptr);
+  CHECK(changed.places() > 0);
   CHECK(std::isnan(results.at("y").at(0)));
 }
 

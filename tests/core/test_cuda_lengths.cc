@@ -13,6 +13,7 @@
 
 #include "backends/cuda/library/functions.h"
 #include "tests/conformance/cuda_compiler.h"
+#include "tests/core/changed_kernels.h"
 #include "tests/core/cuda_layers.h"
 #include "tests/core/loop_networks.h"
 #include "tests/support/compare.h"
@@ -55,11 +56,10 @@ std::uint64_t (*accesses())() {
   return library ? reinterpret_cast<std::uint64_t (*)()>(dlsym(library, "unroll_shim_accesses")) : nullptr;
 }
 
-// Calls of the driver, and a change of the text that the compiler gets.
+// Calls of the driver.
 struct Calls {
   int launches = 0, graphs = 0;
 } calls;
-std::string changed, instead;
 cuda::Functions real;
 CUresult counted_launch(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned b, unsigned c,
                         unsigned bytes, CUstream stream, void** arguments, void** extra) {
@@ -70,20 +70,11 @@ CUresult counted_graph(CUgraphExec graph, CUstream stream) {
   ++calls.graphs;
   return real.GraphLaunch(graph, stream);
 }
-nvrtcResult create_changed(nvrtcProgram* program, const char* source, const char* name, int n,
-                           const char* const* headers, const char* const* names) {
-  std::string text(source);
-  for (std::size_t at = 0; !changed.empty() && (at = text.find(changed, at)) != std::string::npos;
-       at += instead.size())
-    text.replace(at, changed.size(), instead);
-  return real.compiler.CreateProgram(program, text.c_str(), name, n, headers, names);
-}
 void tamper(cuda::Functions& functions) {
-  if (!functions.LaunchKernel || !functions.compiler.CreateProgram) return;
+  if (!functions.LaunchKernel) return;
   real = functions;
   functions.LaunchKernel = counted_launch;
   functions.GraphLaunch = counted_graph;
-  functions.compiler.CreateProgram = create_changed;
 }
 
 }  // namespace
@@ -313,10 +304,9 @@ TEST_CASE("a step that takes one row too many is seen") {
                                  Mistake{"whole", "(long long)live[1]", "(long long)(live[1] + 1)"},
                                  Mistake{"resident", "live[0] * 1", "(live[0] + (live[0] < 5))"}}) {
     CAPTURE(std::string(mistake.text));
-    changed = mistake.text, instead = mistake.instead;
-    cuda::set_tamper(tamper);
+    const testing::ChangedKernels changed(mistake.text, mistake.instead);
     const auto backend = open_or_skip(mistake.form);
-    if (!backend) return cuda::set_tamper(nullptr);
+    if (!backend) return;
     double worst = 0;
     try {
       const TensorMap got = Program(graph, *backend).run(inputs);
@@ -325,8 +315,7 @@ TEST_CASE("a step that takes one row too many is seen") {
     } catch (const Error&) {  // or the race checker sees it
       worst = 2;
     }
-    cuda::set_tamper(nullptr);
-    changed.clear();
+    CHECK(changed.places() > 0);
     CHECK(worst > 1);
   }
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/cuda/library/functions.h"
+#include "tests/core/changed_kernels.h"
 #include "tests/core/loop_networks.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_outputs.h"
@@ -211,25 +212,6 @@ TEST_CASE("loops that cannot keep their weights say why and run in another form"
   }
 }
 
-namespace {
-
-// The compiler gets another text: the race checker of the shim must see what is missing.
-std::string missing, instead;
-nvrtcResult (*create)(nvrtcProgram*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
-nvrtcResult create_changed(nvrtcProgram* program, const char* source, const char* name, int n,
-                           const char* const* headers, const char* const* names) {
-  std::string text(source);
-  for (std::size_t at = 0; (at = text.find(missing, at)) != std::string::npos; at += instead.size())
-    text.replace(at, missing.size(), instead);
-  return create(program, text.c_str(), name, n, headers, names);
-}
-void change(cuda::Functions& functions) {
-  create = functions.compiler.CreateProgram;
-  functions.compiler.CreateProgram = create_changed;
-}
-
-}  // namespace
-
 TEST_CASE("a resident loop without one of its barriers is reported as a race") {
   if (!runs_on_shim()) return;
   struct Barrier {
@@ -250,9 +232,8 @@ TEST_CASE("a resident loop without one of its barriers is reported as a race") {
     CAPTURE(std::string(barrier.text));
     Graph graph;
     build(graph, "lstm", {2, barrier.rows, 3, 20});
-    missing = barrier.text, instead = barrier.instead;
     std::string failure;
-    cuda::set_tamper(change);
+    const testing::ChangedKernels changed(barrier.text, barrier.instead);
     try {
       const auto backend = open_or_skip("resident-units");
       REQUIRE(backend);
@@ -260,7 +241,7 @@ TEST_CASE("a resident loop without one of its barriers is reported as a race") {
     } catch (const Error& error) {
       failure = error.what();
     }
-    cuda::set_tamper(nullptr);
+    CHECK(changed.places() > 0);
     CHECK(has(failure, "CUDA_ERROR_ILLEGAL_ADDRESS"));
   }
 }

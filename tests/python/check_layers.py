@@ -4,13 +4,13 @@
 package."""
 import gc
 import pathlib
-import sys
 import tempfile
 import weakref
 
 import numpy as np
 
 import unroll
+from checks import check, finish, refused
 from unroll import layers
 
 try:
@@ -18,25 +18,9 @@ try:
 except ImportError:
     torch = None
 
-FAILED = []
 # Relative L2 difference: 84 roundings of f32, for sums in another order.
 TOLERANCE = 1e-5
 RNG = np.random.default_rng(0)
-
-
-def check(ok, what):
-    print(("ok   " if ok else "FAIL ") + what, flush=True)
-    if not ok:
-        FAILED.append(what)
-
-
-def refused(kind, text, call, *arguments, **options):
-    try:
-        call(*arguments, **options)
-    except unroll.Error as error:
-        check(type(error) is kind and text in str(error), f"{kind.__name__}: {error}")
-    else:
-        check(False, f"{kind.__name__} with '{text}' is raised")
 
 
 def close(found, wanted):
@@ -299,4 +283,4 @@ if __name__ == "__main__":
         equal_to_torch()
     else:
         print("skipped: PyTorch is not installed")
-    sys.exit(1 if FAILED else 0)
+    finish()

@@ -15,26 +15,11 @@ import time
 import numpy as np
 
 import unroll
+from checks import check, finish, refused
 
 ROOT = pathlib.Path(__file__).parents[2]
-FAILED, SKIPPED = [], []
+SKIPPED = []
 KINDS = ["language-model", "document", "label", "translate", "summarize", "forecast", "classify", "regress"]
-
-
-def check(ok, what):
-    print(("ok   " if ok else "FAIL ") + what, flush=True)
-    if not ok:
-        FAILED.append(what)
-
-
-def refused(kind, text, call, *arguments, **options):
-    """The call raises this class with this text."""
-    try:
-        call(*arguments, **options)
-    except unroll.Error as error:
-        check(type(error) is kind and text in str(error), f"{kind.__name__}: {error}")
-    else:
-        check(False, f"{kind.__name__} with '{text}' is raised")
 
 
 def address(array):
@@ -275,4 +260,4 @@ if __name__ == "__main__":
         examples_of_the_docs_run(work)
     for what in SKIPPED:
         print("skipped:", what)
-    sys.exit(bool(FAILED))
+    finish()

@@ -3,13 +3,13 @@
 """Training of networks of layer functions: equal to PyTorch where it is installed. PYTHONPATH has the package."""
 import gc
 import pathlib
-import sys
 import tempfile
 import weakref
 
 import numpy as np
 
 import unroll
+from checks import check, finish, refused
 from unroll import layers
 
 try:
@@ -17,25 +17,9 @@ try:
 except ImportError:
     torch = None
 
-FAILED = []
 RNG = np.random.default_rng(0)
 # Relative L2 difference of parameters after 20 updates of SGD: sums in another order, 2^-24 each, some hundred of them.
 TOLERANCE = 1e-5
-
-
-def check(ok, what):
-    print(("ok   " if ok else "FAIL ") + what, flush=True)
-    if not ok:
-        FAILED.append(what)
-
-
-def refused(kind, text, call, *arguments, **options):
-    try:
-        call(*arguments, **options)
-    except Exception as error:
-        check(type(error) is kind and text in str(error), f"{type(error).__name__}: {error}")
-    else:
-        check(False, f"{kind.__name__} with '{text}' is raised")
 
 
 def equal(a, b):
@@ -282,4 +266,4 @@ if __name__ == "__main__":
         equal_to_torch()
     else:
         print("skipped: PyTorch is not installed")
-    sys.exit(1 if FAILED else 0)
+    finish()

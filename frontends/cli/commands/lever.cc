@@ -107,7 +107,7 @@ Settings settings_of(const std::string& lever, const Config& baseline) {
       if (key == path) throw Error(ErrorKind::usage, lever, fmt::format("{} cannot be an ablation: {}", path, why));
     const auto sets_key = [&](const std::string& setting) { return setting.starts_with(std::string(key) + "="); };
     if (std::any_of(settings.begin(), settings.end(), sets_key))
-      throw Error(ErrorKind::usage, lever, fmt::format("{} is set twice", key), "Give each value as a change of its own");
+      throw Error(ErrorKind::usage, lever, fmt::format("{} is set twice", key), "Make each value a change of its own");
     settings.push_back(fmt::format("{}{}", key, part.substr(equals)));
     refuse_no_change(lever, settings.back(), baseline);
     from = end + 1;
