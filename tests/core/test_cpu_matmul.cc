@@ -148,6 +148,20 @@ TEST_CASE("columns packed by part give the bits of the whole product") {
   }
 }
 
+// An epilogue over several gates relies on it.
+TEST_CASE("parts share a stored column of a as they share a row") {
+  for (const std::int64_t n : {2, 5, 40, 700})
+    for (const std::int64_t k : {1, 5, 300})
+      for (const bool tb : {false, true})
+        for (const int parts : {1, 2, 3}) {
+          INFO(n, " columns, ", k, " terms, b ", tb ? "transposed, " : "plain, ", parts, " parts");
+          const Type b = matrix(DType::f32, -1, k, n, tb);
+          const Matmul row = make_matmul(matrix(DType::f32, -1, 1, k, false), b, false, tb);
+          const Matmul column = make_matmul(matrix(DType::f32, -1, 1, k, true), b, true, tb);
+          CHECK(computes_whole_rows(column, parts) == computes_whole_rows(row, parts));
+        }
+}
+
 TEST_CASE("NaN and infinity reach exactly their row or column, and zeros are multiplied too") {
   const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 37, 20}, {50, 37, 20}, {1, 5, 8}, {200, 45, 30}})

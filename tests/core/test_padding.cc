@@ -85,8 +85,9 @@ void check_padding(const Graph& graph, Backend& backend, const PlanOptions& opti
   const TensorMap wanted = program.run(numbers_for(graph, 0));
   for (const double padding : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     CAPTURE(padding);
-    for (const auto& [output, tensor] : program.run(numbers_for(graph, padding)))
-      CHECK_MESSAGE(std::ranges::equal(tensor.values<float>(), wanted.at(output).values<float>()), output);
+    for (const auto& result : program.run(numbers_for(graph, padding)))
+      CHECK_MESSAGE(std::ranges::equal(result.second.values<float>(), wanted.at(result.first).values<float>()),
+                    result.first);
   }
 }
 // On all backends, with each way to end rows switched off.

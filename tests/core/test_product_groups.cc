@@ -336,6 +336,29 @@ TEST_CASE("gates and their epilogue in one call have the bits of two calls, in e
   }
 }
 
+TEST_CASE("gates of a stored column times a matrix have the bits of two calls on every team") {
+  const auto compute_y = [](Program& program, const Graph& graph) {
+    const Tensor y = program.run(random_inputs(graph)).at("y");
+    return std::vector<std::byte>(y.bytes().begin(), y.bytes().end());
+  };
+  for (const std::int64_t units : {1, 6, 40}) {
+    CAPTURE(units);
+    std::vector<std::byte> wanted;
+    for (const int threads : {0, 1, 2, 3}) {  // 0: one, apart
+      CAPTURE(threads);
+      Graph graph;
+      const Value column = graph.input("a", {DType::f32, {5, 1}}), b = graph.input("b", {DType::f32, {G * units, 5}});
+      const Value product = matmul(column * column, b, {.a = true, .b = true});
+      graph.output("y", gate(product, 3) * gate(product, 1));
+      if (threads == 0) graph.output("product", product);
+      const auto backend = make_backend("cpu", {.threads = std::max(threads, 1)});
+      Program program(graph, *backend);
+      if (threads == 0) wanted = compute_y(program, graph);
+      for (int run = 0; run < 50; ++run) CHECK(compute_y(program, graph) == wanted);
+    }
+  }
+}
+
 TEST_CASE("a product by packed constants has its epilogue too, in every format of weights") {
   for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8}) {
     const auto run = [&](bool apart, int threads) {

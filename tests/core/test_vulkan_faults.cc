@@ -219,7 +219,7 @@ TEST_CASE("training whose device fails ends with exit code 5 or 7, and resumes t
   for (int k = 0; k < k_faults; ++k) {
     MemoryVfs vfs;
     const bool lost = k % 2 != 0;
-    const auto [function, due] = faults[static_cast<std::size_t>(k)];
+    const int function = faults[static_cast<std::size_t>(k)].first, due = faults[static_cast<std::size_t>(k)].second;
     fault() = {0, due, lost ? VK_ERROR_DEVICE_LOST : VK_ERROR_OUT_OF_DEVICE_MEMORY, nullptr, function};
     CAPTURE(function < 0 ? "any" : k_names[function]);
     CAPTURE(due);

@@ -331,10 +331,12 @@ void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, voi
 }
 
 bool computes_whole_rows(const Matmul& matmul, int parts) {
-  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
-  if (way_of(matmul, kernels) != Way::blocks) return parts == 1;
-  const Index panels = panels_of(matmul, kernels);
-  return panels <= cut_of(matmul, kernels).panels && (parts == 1 || split_by_rows(matmul.m, panels, parts));
+  bool swapped = false;
+  const Matmul mm = turned(matmul, swapped);
+  const GemmKernels& kernels = gemm_kernels(mm.dtype);
+  if (swapped || way_of(mm, kernels) != Way::blocks) return parts == 1;
+  const Index panels = panels_of(mm, kernels);
+  return panels <= cut_of(mm, kernels).panels && (parts == 1 || split_by_rows(mm.m, panels, parts));
 }
 
 }  // namespace unroll::cpu
