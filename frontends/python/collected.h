@@ -8,13 +8,12 @@
 
 namespace unroll::python {
 
-// `Held` is a captureless function from an Owner to pointers to its objects; a pointer may be null.
+// `Held` is a function without captures from an Owner to pointers to its objects; a pointer may be null.
 template <class Owner, class Held>
 PyType_Slot* collected_slots(const Held&) {
-  const auto held = [](PyObject* self) {
+  static constexpr auto objects = [](PyObject* self) {
     return nanobind::inst_ready(self) ? Held{}(*nanobind::inst_ptr<Owner>(self)) : std::vector<nanobind::object*>();
   };
-  static const auto objects = held;
   static PyType_Slot slots[] = {
       {Py_tp_traverse, reinterpret_cast<void*>(+[](PyObject* self, visitproc visit, void* arg) {
          Py_VISIT(Py_TYPE(self));

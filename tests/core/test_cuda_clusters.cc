@@ -17,6 +17,7 @@
 #include "backends/cuda/library/functions.h"
 #include "tests/core/changed_kernels.h"
 #include "tests/core/loop_networks.h"
+#include "tests/core/loop_reports.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_outputs.h"
 #include "tests/support/or_skip.h"
@@ -28,6 +29,8 @@
 namespace unroll {
 namespace {
 
+using testing::has;
+using testing::loops_of;
 using Sizes = testing::LoopSizes;
 
 std::unique_ptr<Backend> open_or_skip(const std::string& exchange, const std::string& wgmma = "false") {
@@ -72,22 +75,15 @@ TensorMap inputs_of(const Graph& graph, const Network& network) {
   return inputs;
 }
 
-std::vector<std::string> loops_of(const Program& program) {
-  std::vector<std::string> loops;
-  for (const ReportLine& line : program.executable().report())
-    if (line.implementation.find("steps of") != std::string::npos) loops.push_back(line.implementation);
-  return loops;
-}
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 // How many operands products found in shared memory.
 int passed_in(const std::string& loop) {
-  const std::size_t at = loop.find(" operands in shared memory");
-  return at == std::string::npos ? 0 : std::stoi(loop.substr(loop.rfind(' ', at - 1) + 1));
+  const std::string word = " operands in shared memory";
+  return has(loop, word) ? testing::number_before(loop, word) : 0;
 }
 
 bool runs_on_shim() {
   const auto backend = open_or_skip("shared");
-  return backend && has(backend->describe().device, "shim");
+  return backend && testing::is_shim(*backend);
 }
 
 // Of the shim, until the next call.

@@ -16,6 +16,7 @@
 #include "tests/core/changed_kernels.h"
 #include "tests/core/cuda_layers.h"
 #include "tests/core/loop_networks.h"
+#include "tests/core/loop_reports.h"
 #include "tests/support/compare.h"
 #include "tests/support/or_skip.h"
 #include "unroll/error.h"
@@ -23,6 +24,7 @@
 namespace unroll {
 namespace {
 
+using testing::has;
 using testing::LoopNetwork;
 using testing::LoopSizes;
 
@@ -37,8 +39,6 @@ RecurrentModelOptions options_of(const std::string& cell, int layers = 1, bool b
   if (cell == "lstm+projection") options.cell = "lstm", options.projection = 5;
   return options;
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::vector<std::string> loops_of(const std::string& report) {
   std::vector<std::string> loops;

@@ -12,6 +12,7 @@
 #include "backends/cuda/library/functions.h"
 #include "tests/core/changed_kernels.h"
 #include "tests/core/loop_networks.h"
+#include "tests/core/loop_reports.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_outputs.h"
 #include "tests/support/or_skip.h"
@@ -23,6 +24,9 @@
 namespace unroll {
 namespace {
 
+using testing::has;
+using testing::loops_of;
+using testing::number_before;
 struct Sizes {
   std::int64_t T, B, I, H;
 };
@@ -58,23 +62,9 @@ void build(Graph& graph, const std::string& cell, const Sizes& s, DType dtype = 
   graph.output("y", y);
 }
 
-std::vector<std::string> loops_of(const Program& program) {
-  std::vector<std::string> loops;
-  for (const ReportLine& line : program.executable().report())
-    if (line.implementation.find("steps of") != std::string::npos) loops.push_back(line.implementation);
-  return loops;
-}
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-int number_before(const std::string& text, const std::string& word) {
-  const std::size_t at = text.find(word);
-  REQUIRE_MESSAGE(at != std::string::npos, text);
-  return std::stoi(text.substr(text.rfind(' ', at - 1) + 1));
-}
-
 bool runs_on_shim() {
   const auto backend = open_or_skip("steps");
-  return backend && has(backend->describe().device, "shim");
+  return backend && testing::is_shim(*backend);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "frontends/cli/terminal/standard_files.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
@@ -58,17 +59,22 @@ void OutputFile::write(std::string_view text) {
   buffer_ += text;
   if (buffer_.size() < k_buffer) return;
   if (file_) file_->write(std::as_bytes(std::span(buffer_)));
-  else if (std::fwrite(buffer_.data(), 1, buffer_.size(), stream_) != buffer_.size())
-    throw Error(ErrorKind::storage, is_stdout() ? "stdout" : path_, "writing failed");
+  else write_stream();
   buffer_.clear();
+}
+
+void OutputFile::write_stream() {
+  if (is_stdout()) write_output(buffer_);
+  else if (std::fwrite(buffer_.data(), 1, buffer_.size(), stream_) != buffer_.size())
+    throw Error(ErrorKind::storage, path_, "writing failed");
 }
 
 void OutputFile::flush() {
   if (file_) return;  // nobody reads it before it is whole
-  const bool written = std::fwrite(buffer_.data(), 1, buffer_.size(), stream_) == buffer_.size();
+  write_stream();
   buffer_.clear();
-  if (!written || std::fflush(stream_) != 0)
-    throw Error(ErrorKind::storage, is_stdout() ? "stdout" : path_, "writing failed");
+  if (is_stdout()) flush_output();
+  else if (std::fflush(stream_) != 0) throw Error(ErrorKind::storage, path_, "writing failed");
 }
 
 void OutputFile::finish() {

@@ -30,6 +30,8 @@ class OutputFile {
   bool is_stdout() const { return stream_ == stdout; }
 
  private:
+  void write_stream();
+
   std::string path_, temporary_;
   Vfs& vfs_;
   std::unique_ptr<Vfs::File> file_;
