@@ -71,7 +71,8 @@ MOST_FILES = 20  # of a folder
 FRONTENDS_SEAM = {
     "core/nn/in_layer.h", "core/passes/forwarding_backend.h",
     "core/train/files/check_parameters.h", "core/train/diagnose/exposed_values.h", "core/train/diagnose/judgement.h",
-    "core/train/loop/options.h", "core/train/loop/plan_training.h", "core/train/update/update_graph.h",
+    "core/train/loop/options.h", "core/train/loop/plan_training.h", "core/train/update/loss_weight.h",
+    "core/train/update/update_graph.h",
 }
 # A backend that runs what it does not claim as another one does.
 BUILT_ON = {"onednn": "cpu"}
