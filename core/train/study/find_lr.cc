@@ -34,11 +34,18 @@ double loss_since(DeviceModel& model) {
   return t[1] > 0 ? t[0] / t[1] : std::nan("");
 }
 
+// The loss scale of f16 starts by skipping updates, which are no sign of a rate that is too high.
+TrainerOptions in_whole_range(TrainerOptions o) {
+  if (o.precision == Precision::f16) o.precision = Precision::f32;
+  return o;
+}
+
 // Runs of a model that all begin with the same parameters and read the same batches.
 class Runs {
  public:
   Runs(const std::shared_ptr<const Task>& task, Backend& backend, const TrainerOptions& options)
-      : task_(*task), options_(options), n_batches_(task->n_batches(Split::train)), model_(task, backend, options) {
+      : task_(*task), options_(in_whole_range(options)), n_batches_(task->n_batches(Split::train)),
+        model_(task, backend, options_) {
     if (n_batches_ < 1) throw Error(ErrorKind::usage, "find_lr", "the training set has no complete batch");
     per_epoch_ = (n_batches_ + options.accumulate - 1) / options.accumulate;
     if (options_.epochs > 0) options_.max_updates = options_.epochs * per_epoch_;
