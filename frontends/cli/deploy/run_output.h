@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "frontends/cli/deploy/run_onnx.h"
+#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/terminal/report.h"
+#include "unroll/tensor.h"
+
+namespace unroll::cli {
+
+// After `unroll run` wrote `tensors`: with --json the report, with their types; otherwise how many, unless --quiet. Also
+// which of them have elements that are not finite.
+void print_run(const TensorFiles& options, const TensorMap& tensors, Report report,
+               const ExplainingBackend* explaining);
+
+}  // namespace unroll::cli
