@@ -38,8 +38,8 @@ inline constexpr std::size_t k_max_dimensions = 64;  // unroll uses tensors of u
 // Throws Error(input_file) naming `file_name` and the entry.
 UNROLL_API FileHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& file_name);
 
-// The tensor of an entry. Throws Error(input_file), which names `file_name` and the tensor, where its type, its rank or an
-// element is none that unroll can use.
+// The tensor of an entry. Throws Error(input_file), which names `file_name` and the tensor, where its type, its rank or
+// an element is none that unroll can use.
 UNROLL_API Tensor read_entry(std::span<const std::byte> file, const FileHeader& header, const std::string& entry,
                              const std::string& file_name);
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "core/ir/shapes/shape_rules.h"
 #include "unroll/error.h"
 

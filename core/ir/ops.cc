@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "core/ir/append.h"
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "unroll/error.h"
 
 namespace unroll {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "unroll/error.h"
 
 namespace unroll {

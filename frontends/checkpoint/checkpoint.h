@@ -27,9 +27,9 @@ struct Checkpoint {
 };
 
 // f16 and bf16 become f32, and integers i32, exactly. Tied tensors, of which a safetensors file holds one and names the
-// others in its metadata, are all there. Throws Error(input_file), which names the file and the tensor, on damaged files,
-// big-endian data, views outside of their storage or onto the same element twice, on anything beyond tensors in dicts
-// and lists, and on a parameter that is tied to a tensor that is not there.
+// others in its metadata, are all there. Throws Error(input_file), which names the file and the tensor, on damaged
+// files, big-endian data, views outside of their storage or onto the same element twice, on anything beyond tensors in
+// dicts and lists, and on a parameter that is tied to a tensor that is not there.
 Checkpoint parse_checkpoint(std::span<const std::byte> file, const std::string& name);
 Checkpoint load_checkpoint(const std::string& path, Vfs& vfs = disk());
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear-chain conditional random field: the sum over all label sequences and the best sequence, both as scans.
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 

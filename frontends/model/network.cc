@@ -2,7 +2,7 @@
 // A network as one function: its inputs, and the model that runs it.
 #include "unroll/network.h"
 
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "core/support/text/nearest_name.h"
 #include "frontends/model/constants.h"
 #include "frontends/model/network_inputs.h"

@@ -20,8 +20,8 @@ TEXTS = {"language-model": "the sea", "label": "the old king", "translate": "365
          "document": "a good film"}
 
 
-def poison(folder, value):
-    """Every parameter of the run becomes `value`; without a digest the file counts as one of another program."""
+def poison(folder, value, bias=None):
+    """Parameters of the run become `value`, biases `bias`; without its digest the file counts as intact."""
     path = folder / "best.safetensors"
     raw = path.read_bytes()
     (size,) = struct.unpack_from("<Q", raw)
@@ -33,7 +33,8 @@ def poison(folder, value):
             continue
         assert entry["dtype"] == "F32", name
         begin, end = entry["data_offsets"]
-        data[begin:end] = struct.pack("<f", value) * ((end - begin) // 4)
+        number = value if bias is None or "bias" not in name else bias
+        data[begin:end] = struct.pack("<f", number) * ((end - begin) // 4)
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
@@ -84,14 +85,16 @@ def one_row(folder):
     for kind in ("classify", "regress"):
         (folder / kind).mkdir()
         run, file = trained(folder, kind), input_of(folder, kind)
-        rows = file.read_text().splitlines()
-        whole = ok("predict", run, "--input", file, "--json").out.splitlines()
-        file.write_text("\n".join([rows[0], ",".join("1e300" if k < 8 else c for k, c in
-                                                       enumerate(rows[0].split(","))), rows[1]]) + "\n")
-        result = refused(4, "predict", run, "--input", file, "--json", says=["input:2", "not finite"])
-        got = result.out.splitlines()
-        assert len(got) == len(whole) + 1 and [got[0], got[2]] == whole[:2], (got, whole)
-        assert "error" in json.loads(got[1])
+        poison(run, 3e38, bias=0)  # products with zeros are finite
+        row = file.read_text().splitlines()[1].split(",")
+        zeros = ",".join(["0"] * (len(row) - 1) + row[-1:])
+        file.write_text("\n".join([zeros, ",".join(row), zeros]) + "\n")
+        for form in ("jsonl", "csv"):
+            result = refused(4, "predict", run, "--input", file, "--format", form, says=["input:2", "not finite"])
+            first, bad, last = result.out.splitlines()[-3:]
+            assert first == last and first.strip(",") and "error" not in first, result.out
+            assert "error" in json.loads(bad) if form == "jsonl" else bad.strip(',"') == "", result.out
+            assert "on 2 rows" in result.err, result.err
 
 
 def other_commands(folder):

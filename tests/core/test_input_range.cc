@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "unroll/model.h"
 #include "unroll/network.h"
 #include "unroll/ops.h"
@@ -159,5 +159,5 @@ TEST_CASE("an input of two loops must be a number of steps of both, and a comput
     });
   };
   CHECK(run_with({3, 0}) == "");
-  CHECK(run_with({4, 0}).ends_with("input 'lengths' has 4 as element 0; it must be between 0 and 3, the number of steps"));
+  CHECK(run_with({4, 0}).ends_with("has 4 as element 0; it must be between 0 and 3, the number of steps"));
 }

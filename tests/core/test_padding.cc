@@ -33,7 +33,8 @@ const std::vector<TextCell> k_cells{
 // gradient of y.
 void build_model(Graph& graph, const std::string& cell, std::int64_t steps) {
   Scope scope(graph, true);
-  const Value x = graph.input("x", {DType::f32, {steps, B, I}}), lengths = graph.input("lengths", {DType::i32, {B}}) + 0.0;
+  const Value x = graph.input("x", {DType::f32, {steps, B, I}}),
+              lengths = graph.input("lengths", {DType::i32, {B}}) + 0.0;
   const RecurrentModelOptions options{
       .cell = cell, .hidden = H, .layers = 2, .bidirectional = true, .cells = k_cells};
   const Value y = recurrent_model(scope, x, options, {}, lengths).y;

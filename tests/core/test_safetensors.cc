@@ -108,7 +108,8 @@ TEST_CASE("foreign dtypes convert exactly") {
   CHECK(values_of<std::int32_t>(one("I64", "[2]", raw<std::int64_t>({-2147483648ll, 2147483647ll}))) ==
         std::vector<std::int32_t>{std::numeric_limits<std::int32_t>::min(), 2147483647});
   CHECK(values_of<std::int32_t>(one("U8", "[2]", raw<std::uint8_t>({0, 255}))) == std::vector<std::int32_t>{0, 255});
-  CHECK(values_of<std::int32_t>(one("I8", "[2]", raw<std::int8_t>({-128, 127}))) == std::vector<std::int32_t>{-128, 127});
+  CHECK(values_of<std::int32_t>(one("I8", "[2]", raw<std::int8_t>({-128, 127}))) ==
+        std::vector<std::int32_t>{-128, 127});
   CHECK(values_of<std::int32_t>(one("I16", "[2]", raw<std::int16_t>({-32768, 32767}))) ==
         std::vector<std::int32_t>{-32768, 32767});
   CHECK(values_of<std::int32_t>(one("U16", "[2]", raw<std::uint16_t>({0, 65535}))) ==

@@ -122,7 +122,8 @@ TEST_CASE("an index of Gather lies within the axis, counted from either end") {
                                {{.name = "takes", .op = "Gather", .domain = {}, .inputs = {"x", "at"},
                                  .outputs = {"y"}, .attributes = {}}});
   for (const std::int32_t index : {-4, -3, 2, 3}) {
-    const TensorMap inputs{{"x", Tensor::from<float>({3, 1}, {1, 2, 3})}, {"at", Tensor::from<std::int32_t>({1}, {index})}};
+    const TensorMap inputs{{"x", Tensor::from<float>({3, 1}, {1, 2, 3})},
+                           {"at", Tensor::from<std::int32_t>({1}, {index})}};
     const std::string wrong = "has " + std::to_string(index) + " as element 0; it must be between -3 and 2";
     const std::string found = refusal(model, inputs);
     CHECK_MESSAGE((index >= -3 && index <= 2 ? found.empty() : found.find(wrong) != std::string::npos), found);

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/ir/composite.h"
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "unroll/plan/cell_equations.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"

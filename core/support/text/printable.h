@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Foreign text for a terminal. What could change it, or is not UTF-8, stands as \xNN: control characters, and bytes that
-// begin no character.
+// Foreign text for a terminal. What could change it, or is not UTF-8, stands as \xNN: control characters, and bytes
+// that begin no character.
 #pragma once
 
 #include <string>

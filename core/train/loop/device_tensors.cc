@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "unroll/error.h"
 
 namespace unroll {

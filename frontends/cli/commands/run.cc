@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/deploy/run_model.h"

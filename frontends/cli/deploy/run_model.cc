@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/deploy/run_model.h"
 
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/deploy/run_output.h"
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/terminal/activity.h"
-#include "frontends/model/network_inputs.h"
 #include "unroll/error.h"
 #include "unroll/trained/inference.h"
 #include "unroll/safetensors.h"
@@ -20,7 +19,9 @@ namespace {
 void check_inputs(const Network& network, const TensorMap& inputs, const std::string& file) {
   Graph graph;
   Scope scope(graph, /*training=*/false);
-  network(scope, inputs_like(graph, inputs));
+  std::map<std::string, Value, std::less<>> values;
+  for (const auto& [name, tensor] : inputs) values.emplace(name, graph.input(name, tensor.type()));
+  network(scope, Inputs(std::move(values)));
   check_ranges(graph, inputs, ErrorKind::input_file, file);
 }
 

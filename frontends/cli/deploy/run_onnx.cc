@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `unroll run FILE.onnx`: runs an ONNX model on tensors from a file. Tensor names are those of the model; symbolic
 // dimensions take their sizes from the inputs.
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/deploy/run_onnx.h"
 #include "frontends/cli/deploy/run_output.h"

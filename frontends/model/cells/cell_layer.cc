@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "core/nn/in_layer.h"
 #include "core/support/text/counted.h"
 #include "frontends/model/stack.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/tasks/common/pooling.h"
 
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 

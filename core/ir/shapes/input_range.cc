@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/ir/input_range.h"
+#include "core/ir/shapes/input_range.h"
 
 #include <algorithm>
 #include <array>
