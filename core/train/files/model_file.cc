@@ -3,6 +3,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "core/io/safetensors_header.h"
 #include "core/support/crc32c.h"
 #include "core/support/tensor_role.h"
 #include "core/support/text/in_quotes.h"
@@ -74,6 +75,9 @@ namespace {
 
 TensorFile model_of(TensorFile file, const std::string& path) {
   check_digest(file, path);
+  const auto has = [&](const std::string& name) { return file.tensors.contains(name); };
+  for (const auto& [alias, kept] : tied_tensors(file.metadata, has, path))
+    file.tensors.emplace(alias, file.tensors.at(kept));
   if (!file.metadata.contains("trainer.format")) return file;  // parameters only
   for (auto& [name, tensor] : file.tensors)
     if (const auto average = file.tensors.find(average_name(name)); average != file.tensors.end())

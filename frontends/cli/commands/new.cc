@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
@@ -85,8 +86,8 @@ int execute(const NewArguments& options) {
   write_new(file, fmt::format("# {0}: docs/config.md explains every key, docs/data.md#{0} the data file\n\n{1}",
                               kind.word, config.toml(config.uses())));
   if (!is_file && options.data.empty()) write_new(folder + "/" + from.file, from.make());
-  fmt::print(stderr, "Train it: unroll train {} --out runs/{}\n", file,
-             fs::path(file).parent_path().filename().string());
+  print_progress(fmt::format("Train it: unroll train {} --out runs/{}", file,
+                             fs::path(file).parent_path().filename().string()));
   return 0;
 }
 

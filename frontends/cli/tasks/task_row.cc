@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "frontends/cli/terminal/report.h"
 #include "frontends/data/file/gzip.h"
 #include "unroll/vfs.h"
@@ -25,7 +27,7 @@ SplitSource split_source(const Config& config, std::string_view key, const std::
   return {data_file(config, path), path};
 }
 
-std::string value_cell(double value) { return fmt::format("{:.8g}", value); }
+std::string value_cell(double value) { return std::isfinite(value) ? fmt::format("{:.8g}", value) : ""; }
 
 std::vector<std::string> texts_of(const std::vector<InputLine>& lines) {
   std::vector<std::string> texts;

@@ -46,8 +46,8 @@ struct Forecaster::State {
     });
   }
 
-  // Appends one horizon to each of the histories.
-  void extend(std::span<Values> histories, std::int64_t rows) {
+  // Appends one horizon to each of the histories, which are those of these inputs.
+  void extend(std::span<Values> histories, std::int64_t rows, std::span<const std::size_t> inputs) {
     const auto S = static_cast<std::size_t>(n_series()), B = static_cast<std::size_t>(rows);
     const auto W = static_cast<std::size_t>(window), H = static_cast<std::size_t>(horizon());
     Tensor x(DType::f32, {window, rows, n_series()});
@@ -63,6 +63,7 @@ struct Forecaster::State {
     const auto given = outputs.at("prediction").values<float>();
     for (std::size_t b = 0; b < histories.size(); ++b) {
       Values& values = histories[b];
+      require_finite(k_forecaster, inputs[b], given.subspan(b * H * S, H * S));
       const std::size_t end = values.size();
       for (std::size_t i = 0; i < H * S; ++i) {
         const ZScore& scale = scales[i % S].ahead[i / S];
@@ -124,7 +125,7 @@ std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> hist
                      const auto last = std::span(histories[i]).last(read);
                      extended.emplace_back(last.begin(), last.end());
                    }
-                   while (extended[0].size() < read + wanted) s.extend(extended, B);
+                   while (extended[0].size() < read + wanted) s.extend(extended, B, part);
                    for (std::size_t b = 0; b < part.size(); ++b) {
                      const auto ahead = std::span(extended[b]).subspan(read, wanted);
                      results[part[b]].assign(ahead.begin(), ahead.end());
