@@ -10,6 +10,7 @@
 
 #include "core/support/sum_tree.h"
 #include "core/support/text/counted.h"
+#include "core/support/text/exact_text.h"
 #include "core/train/loop/memory_limit.h"
 #include "core/train/loop/options.h"
 #include "core/train/loop/prefetch.h"
@@ -152,7 +153,7 @@ bool Trainer::State::look_for_bad(std::int64_t update, std::span<const Batch> ow
   throw Error(ErrorKind::numeric, "trainer",
               counted(bad.longest_row, "update") + " in a row, up to update " + std::to_string(update) +
                   ", had a non-finite loss or gradient" + (what.empty() ? "" : "; first " + what),
-              "If it is an input, clean the data; otherwise divide lr by 10 (it is " + std::to_string(lr_of(update)) +
+              "If it is an input, clean the data; otherwise divide lr by 10 (it is " + short_text(lr_of(update), 6) +
                   "), lower train.clip_norm, or shorten the sequences");
 }
 
@@ -166,7 +167,7 @@ void Trainer::State::roll_back(std::int64_t from) {
   since_update = run.update;
   folder.log(json_line(RollbackLine{from, run.update, rollbacks}));
   warn("back from update " + std::to_string(from) + " to " + std::to_string(run.update) + ", lr times " +
-       std::to_string(std::pow(k_rollback_factor, static_cast<double>(rollbacks))));
+       short_text(std::pow(k_rollback_factor, static_cast<double>(rollbacks)), 6));
 }
 
 Trainer::Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options)

@@ -5,6 +5,7 @@
 
 #include "core/support/tensor_role.h"
 #include "core/support/text/counted.h"
+#include "core/support/text/exact_text.h"
 #include "frontends/data/batch/shuffle.h"
 #include "frontends/data/file/held_text.h"
 #include "frontends/tasks/common/task_parts.h"
@@ -25,7 +26,7 @@ std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptio
 
 std::int64_t part_of(std::int64_t n, double part, const char* key) {
   if (!(part >= 0 && part < 1))
-    throw Error(ErrorKind::usage, "task", std::string(key) + " must be in [0,1); got " + std::to_string(part));
+    throw Error(ErrorKind::usage, "task", std::string(key) + " must be in [0,1); got " + exact_text(part));
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(n) * part));
 }
 
