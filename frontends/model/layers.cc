@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/nn/in_layer.h"
+#include "core/support/text/exact_text.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 
@@ -50,7 +51,7 @@ Value layer_norm_layer(Scope scope, Value x, double epsilon) {
 
 Value dropout_layer(Scope scope, Value x, double rate, DropoutMask mask) {
   if (!(rate >= 0 && rate < 1))
-    throw Error(ErrorKind::usage, "dropout", "the rate must be in [0,1); got " + std::to_string(rate));
+    throw Error(ErrorKind::usage, "dropout", "the rate must be in [0,1); got " + exact_text(rate));
   if (!scope.training() || rate == 0) return x;
   if (mask == DropoutMask::step) return dropout(x, scope.key(), rate, scope.next_site());
   if (x.rank() < 1) throw Error(ErrorKind::shape, "dropout_layer", "x must be [T,...]; got a scalar");
@@ -60,7 +61,7 @@ Value dropout_layer(Scope scope, Value x, double rate, DropoutMask mask) {
 void activation_penalties(Scope scope, Value y, double activation, double temporal, Value lengths) {
   if (!(activation >= 0 && std::isfinite(activation) && temporal >= 0 && std::isfinite(temporal)))
     throw Error(ErrorKind::usage, "activation_penalties",
-                "must not be negative; got " + std::to_string(activation) + " and " + std::to_string(temporal));
+                "must not be negative; got " + exact_text(activation) + " and " + exact_text(temporal));
   if (!scope.training()) return;
   const std::int64_t T = y.shape()[0], B = y.shape()[1], P = y.shape()[2];
   // The mean of `total` over the elements at the first `steps` steps of each row, one at least, times `factor`.

@@ -10,6 +10,7 @@
 
 #include "core/support/sum_tree.h"
 #include "core/support/text/counted.h"
+#include "core/support/text/exact_text.h"
 #include "core/train/loop/memory_limit.h"
 #include "core/train/loop/options.h"
 #include "core/train/loop/prefetch.h"
@@ -159,7 +160,7 @@ void Trainer::State::roll_back(std::int64_t from) {
   since_update = run.update;
   folder.log(json_line(RollbackLine{from, run.update, rollbacks}));
   warn("back from update " + std::to_string(from) + " to " + std::to_string(run.update) + ", lr times " +
-       std::to_string(std::pow(k_rollback_factor, static_cast<double>(rollbacks))));
+       short_text(std::pow(k_rollback_factor, static_cast<double>(rollbacks)), 6));
 }
 
 Trainer::Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options)

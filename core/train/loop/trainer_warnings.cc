@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the trainer says of updates that are not finite, and of options that do not do what their user may expect.
-#include <charconv>
 #include <cmath>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/exact_text.h"
 #include "core/train/loop/trainer_state.h"
 
 namespace unroll {
@@ -13,10 +13,7 @@ namespace {
 constexpr double k_largest_f16 = 65504;
 constexpr const char* k_beyond_f16 = ", beyond 65504, the largest number of f16";
 
-std::string text_of(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, 6).ptr};
-}
+std::string text_of(double value) { return short_text(value, 6); }
 
 // "input 'x' has 70000", or nothing.
 std::string input_beyond_f16(std::span<const Batch> batches) {

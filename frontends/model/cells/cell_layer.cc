@@ -7,6 +7,7 @@
 #include "core/ir/shapes/input_range.h"
 #include "core/nn/in_layer.h"
 #include "core/support/text/counted.h"
+#include "core/support/text/exact_text.h"
 #include "frontends/model/stack.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
@@ -29,7 +30,7 @@ class Body {
   // The update's key is the same in every step: what differs is the number of the step, or nothing.
   Value dropout(Value x, double rate, DropoutMask mask) {
     if (!(rate >= 0 && rate < 1))
-      throw Error(ErrorKind::usage, "Step::dropout", "the rate must be in [0,1); got " + std::to_string(rate));
+      throw Error(ErrorKind::usage, "Step::dropout", "the rate must be in [0,1); got " + exact_text(rate));
     if (!scope_.training() || rate == 0) return x;
     if (mask == DropoutMask::sequence)
       return x * constant(dropout_layer(scope_, filled(scope_.graph(), x.type(), 1), rate));

@@ -51,15 +51,18 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [W,B,S]
-    const Value target = scope.graph().input("target", like.inputs.at("target").type());  // [B,H*S]
-    const Value prediction = sequence_answers(scope, x, options_.model, "final", options_.horizon * n_series());
+    const Value given = scope.graph().input("target", like.inputs.at("target").type());  // [B,H*S]
+    const Value answers = sequence_answers(scope, x, options_.model, "final", options_.horizon * n_series());
     const OriginScope of_loss(scope.graph(), {k_loss_layer});
-    const Value observed = scope.graph().input("observed", target.type());
-    const Value square = mse(prediction, target) * observed;
+    const Value observed = scope.graph().input("observed", given.type());
+    const Value is_observed = less(scalar_like(observed, 0), observed);
+    const auto where_observed = [&](Value v) { return select(is_observed, v, scalar_like(v, 0)); };
+    const Value prediction = where_observed(answers), target = where_observed(given);
+    const Value square = mse(prediction, target);
     TaskGraph t;
     t.weight = sum(observed);
     t.loss = sum(square) / t.weight;
-    add_metrics(t, scope, mae(prediction, target) * observed, square, observed);
+    add_metrics(t, scope, mae(prediction, target), square, observed);
     return t;
   }
 

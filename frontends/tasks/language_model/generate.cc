@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/support/philox.h"
+#include "core/support/text/exact_text.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "frontends/tasks/language_model/language_model.h"
 #include "frontends/tasks/language_model/sampling.h"
@@ -28,8 +29,8 @@ void generate(const Metadata& metadata, const TensorMap& parameters, Backend& ba
       !(options.top_p > 0 && options.top_p <= 1))
     throw Error(ErrorKind::usage, "generate",
                 "length, temperature and top_k must not be negative, and top_p must be in (0,1]; got " +
-                    std::to_string(options.length) + ", " + std::to_string(options.temperature) + ", " +
-                    std::to_string(options.top_k) + " and " + std::to_string(options.top_p));
+                    std::to_string(options.length) + ", " + exact_text(options.temperature) + ", " +
+                    std::to_string(options.top_k) + " and " + exact_text(options.top_p));
   const Tokenizer tokenizer = language_tokenizer(metadata, "model");
   if (tokenizer.size() < 2) throw Error(ErrorKind::input_file, "generate", "the vocabulary is empty");
   Stream stream(backend, task_stream(metadata), parameters);
