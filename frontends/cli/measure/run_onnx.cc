@@ -3,6 +3,7 @@
 // dimensions take their sizes from the inputs.
 #include <fmt/format.h>
 
+#include "core/nn/index_limits.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/measure/run_onnx.h"
 #include "frontends/cli/plan/explain.h"
@@ -25,6 +26,7 @@ int run_onnx(const std::string& path, const TensorFiles& options, const std::str
   const auto backend =
       explained_if(options.explain, open_backend(backend_name, threads, options.explain), explaining);
   TensorFile file;
+  check_indices(index_limits(*imported.graph), input);
   file.tensors = evaluate(*imported.graph, *backend, input);
   save_safetensors(options.output, file);
   busy.finish();
