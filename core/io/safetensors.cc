@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/io/digest.h"
 #include "core/io/safetensors_header.h"
 #include "core/support/checked_size.h"
 #include "core/support/formats.h"
@@ -142,7 +143,10 @@ std::string header_text(const std::string& path, const TensorFile& file, std::sp
     text += "\"__metadata__\":{";
     for (const auto& [key, value] : file.metadata) {
       comma();
-      text += json_string(path, key) + ":" + json_string(path, value);
+      // What is there may be the digest of another content, such as that of the file these tensors were read from.
+      const bool is_digest = key == k_digest && value.starts_with(k_digest_form);
+      text += json_string(path, key) + ":" +
+              json_string(path, is_digest ? digest_of(file.tensors, file.metadata) : value);
     }
     text += '}';
   }

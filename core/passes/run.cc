@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/ir/shapes/input_range.h"
+#include "core/support/interruption.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -92,6 +93,7 @@ Result<TensorMap> Program::try_run(const TensorMap& inputs) noexcept {
 }
 
 void Program::run(const Bindings& bindings) {
+  check_interruption();
   require_buffers(bindings.inputs, plan_->graph->inputs(), *plan_->graph, "input");
   require_buffers(bindings.outputs, plan_->graph->outputs(), *plan_->graph, "output");
   require_apart(bindings, *plan_);

@@ -65,9 +65,9 @@ FinishedRun train_with(const TrainRequest& request, Listener& listener) {
 
 }  // namespace
 
-FinishedRun train(const TrainRequest& request) {
+PythonRun train(const TrainRequest& request) {
   Listener listener(request.on_report);
-  return listener.run([&] { return train_with(request, listener); });
+  return listener.train<PythonRun>(request.folder, [&] { return train_with(request, listener); });
 }
 
 LoadedModel build(const TrainRequest& request) {

@@ -37,7 +37,7 @@ void put_run_state(TensorFile& file, const RunState& state);
 // Throws Error(input_file) naming `path` when something is missing or malformed.
 RunState get_run_state(const TensorFile& file, const std::string& path);
 
-// Metadata "digest" = crc32c of every name, type, byte and other metadata.
+// Saving writes the digest of the content (core/io/digest.h) into the file's metadata.
 void put_digest(TensorFile& file);
 // Throws Error(input_file) when the digest is there and does not match.
 void check_digest(const TensorFile& file, const std::string& path);

@@ -112,15 +112,16 @@ void add_own_loop(nb::module_& module) {
               int threads) {
              new (self) NetworkTrainer({shared(network), shared(loss), inputs, targets}, example, settings, parameters,
                                        backend, threads);
-           })
+           }, "network"_a, "loss"_a, "inputs"_a, "targets"_a, "batch"_a, "settings"_a, "parameters"_a, "backend"_a,
+              "threads"_a)
       .def("update", &NetworkTrainer::update, "batches"_a, "lr"_a.none())
       .def_prop_ro("accumulate", &NetworkTrainer::accumulate)
-      .def("evaluate", &NetworkTrainer::evaluate)
-      .def("predict", &NetworkTrainer::predict)
+      .def("evaluate", &NetworkTrainer::evaluate, "batch"_a)
+      .def("predict", &NetworkTrainer::predict, "inputs"_a)
       .def("state_dict", &NetworkTrainer::state_dict)
-      .def("load_state_dict", &NetworkTrainer::load_state_dict)
-      .def("save", &NetworkTrainer::save)
-      .def("load", &NetworkTrainer::load)
+      .def("load_state_dict", &NetworkTrainer::load_state_dict, "parameters"_a)
+      .def("save", &NetworkTrainer::save, "path"_a)
+      .def("load", &NetworkTrainer::load, "path"_a)
       .def_prop_ro("updates", &NetworkTrainer::updates);
 }
 

@@ -4,13 +4,13 @@
 
 #include <nanobind/nanobind.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/support/forked.h"
 #include "frontends/python/network/training.h"
 #include "unroll/backend.h"
 
@@ -43,7 +43,7 @@ class NetworkTrainer {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Trainer> trainer_;
   std::int64_t accumulate_ = 1;
-  std::unique_ptr<std::atomic_flag> used_ = std::make_unique<std::atomic_flag>();
+  std::unique_ptr<UseFlag> used_ = std::make_unique<UseFlag>();
 };
 
 void add_own_loop(nanobind::module_& module);

@@ -210,9 +210,9 @@ Fields fields_of(const nb::dict& arrays) {
 
 }  // namespace
 
-FinishedRun train_network(const NetworkTrainRequest& request) {
+PythonRun train_network(const NetworkTrainRequest& request) {
   Listener listener(request.on_report);
-  return listener.run([&] { return train_with(request, listener); });
+  return listener.train<PythonRun>(request.folder, [&] { return train_with(request, listener); });
 }
 
 void add_network_training(nb::module_& module) {
@@ -235,7 +235,7 @@ void add_network_training(nb::module_& module) {
                                 .on_report = std::move(on_report),
                                 .backend = backend,
                                 .threads = threads};
-    return PythonRun(train_network(request));
+    return train_network(request);
   }, "network"_a, "loss"_a, "inputs"_a, "targets"_a, "train"_a, "validation"_a, "batch"_a, "validation_share"_a,
              "pad_to_multiple"_a, "settings"_a, "parameters"_a, "folder"_a, "resume"_a, "on_report"_a.none(),
              "backend"_a, "threads"_a);

@@ -40,7 +40,7 @@ struct NetworkTrainRequest {
   int threads = 0;
 };
 // As train(). Both functions are called once for each shape of batches, with Python's lock.
-FinishedRun train_network(const NetworkTrainRequest& request);
+PythonRun train_network(const NetworkTrainRequest& request);
 
 void add_network_training(nanobind::module_& module);
 
