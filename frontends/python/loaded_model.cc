@@ -8,10 +8,11 @@
 #include <utility>
 #include <variant>
 
+#include "core/support/files/paths.h"
 #include "frontends/python/one_at_a_time.h"
 #include "unroll/error.h"
-#include "unroll/run.h"
 #include "unroll/predict.h"
+#include "unroll/run.h"
 #include "unroll/tasks.h"
 #include "unroll/trainer.h"
 
@@ -97,7 +98,7 @@ LoadedModel::LoadedModel(TensorFile file, const std::string& backend, int thread
       model_(std::make_unique<unroll::Model>(*backend_, inference_.network, file_.tensors)) {}
 
 LoadedModel LoadedModel::open(std::string path, const std::string& backend, int threads) {
-  if (std::filesystem::is_directory(path)) path += "/best.safetensors";
+  if (is_folder(path)) path += "/best.safetensors";
   TensorFile file = load_model(path);
   if (!file.metadata.contains("task"))
     throw Error(ErrorKind::input_file, path, "does not describe its network: there is no metadata 'task'",
