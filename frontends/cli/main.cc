@@ -11,6 +11,7 @@
 #include "core/support/text/printable.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/options/command_line.h"
+#include "frontends/cli/terminal/signals.h"
 #include "frontends/cli/terminal/standard_files.h"
 #include "frontends/cli/terminal/terminal.h"
 #include "unroll/error.h"
@@ -39,6 +40,7 @@ int fail_with_text(int code, const std::string& text) {
 
 int main(int argc, char** argv) {
   unroll::cli::secure_standard_files();
+  unroll::cli::remove_temporary_files_at_end();
   try {
     const int code = unroll::cli::run_command_line(unroll::cli::all_commands(), argc, argv);
     unroll::cli::flush_output();

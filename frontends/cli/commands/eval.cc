@@ -5,10 +5,11 @@
 
 #include <cmath>
 
+#include "core/support/text/shell_word.h"
 #include "core/train/diagnose/judgement.h"
+#include "frontends/cli/answers/pair_scores.h"
 #include "frontends/cli/answers/scores.h"
 #include "frontends/cli/answers/test_result.h"
-#include "frontends/cli/answers/pair_scores.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/plan/explain.h"
@@ -92,7 +93,7 @@ std::vector<std::string> class_names(const Task& task, std::int64_t n) {
 }
 
 std::string next_step(const std::string& folder, unsigned kind) {
-  return fmt::format(fmt::runtime(find_task_kind(kind)->row.next), folder);
+  return fmt::format(fmt::runtime(find_task_kind(kind)->row.next), shell_word(folder));
 }
 
 // Says on stderr, or in the JSON, when a baseline is as good as the model or better.

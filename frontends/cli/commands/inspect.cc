@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/io/safetensors_header.h"
+#include "core/support/files/paths.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/terminal/report.h"
@@ -113,11 +114,10 @@ int inspect_folder(const InspectArguments& options) {
   report.add("folder", options.config);
   bool any = false;
   for (const char* name : {"config.toml", "metrics.jsonl", "best.safetensors", "last.safetensors", "log.txt"}) {
-    std::error_code error;
-    const auto bytes = std::filesystem::file_size(std::filesystem::path(options.config) / name, error);
-    if (error) continue;
+    const std::optional<std::size_t> bytes = size_of_file(options.config + "/" + name);
+    if (!bytes) continue;
     any = true;
-    report.add(name, options.json ? ReportItem(static_cast<std::int64_t>(bytes)) : ReportItem(bytes_text(bytes)));
+    report.add(name, options.json ? ReportItem(static_cast<std::int64_t>(*bytes)) : ReportItem(bytes_text(*bytes)));
   }
   if (!any) {
     throw Error(ErrorKind::input_file, options.config,
@@ -125,7 +125,7 @@ int inspect_folder(const InspectArguments& options) {
                 "Name a folder that `unroll train --out` wrote");
   }
   const std::string best = options.config + "/best.safetensors";
-  if (std::filesystem::exists(best)) {
+  if (disk().exists(best)) {
     Report model;
     add_tensor_file(model, best, options.json);
     for (const auto& [name, item] : model.items()) report.add(name, item);
@@ -136,7 +136,7 @@ int inspect_folder(const InspectArguments& options) {
 
 int execute(const InspectArguments& options) {
   const std::filesystem::path path(options.config);
-  if (std::filesystem::is_directory(path)) return inspect_folder(options);
+  if (is_folder(options.config)) return inspect_folder(options);
   if (path.extension() == ".toml")
     return print_graph_of(options, *graph_of_config(load_config(options, options.config)));
   if (path.extension() == ".safetensors") {

@@ -131,8 +131,10 @@ class Session {
           if (!cell) continue;  // the header
           line.text = std::move(*cell);
         }
+        const bool is_blank = line.text.find_first_not_of(" \t") == std::string::npos;
+        if (is_blank && answers_.unit() == LineReader::Unit::line) line.text.clear();  // it has an empty answer
         if (!answers_.accepts(line)) continue;
-        empty_ += line.text.find_first_not_of(" \t") == std::string::npos;
+        empty_ += is_blank;
       } catch (const Error& e) {
         if (!reader_.can_go_on() || (column_ && !column_->begun()) || !answers_.is_about_a_line(e)) throw;
         line.number = reader_.number();

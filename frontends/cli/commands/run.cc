@@ -3,9 +3,8 @@
 // compare us with anything. Every tensor of the files is named, checked and used.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "core/ir/shapes/input_range.h"
+#include "core/support/files/paths.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/deploy/run_model.h"
@@ -185,7 +184,7 @@ int execute_onnx(const TensorArguments& options) {
 
 int execute(const TensorArguments& options) {
   if (options.config.ends_with(".onnx")) return execute_onnx(options);
-  if (std::filesystem::is_directory(options.config)) {
+  if (is_folder(options.config)) {
     refuse_options_of_config(options, "a run");
     return run_model(options, options);
   }

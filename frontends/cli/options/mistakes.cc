@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/support/text/nearest_name.h"
+#include "core/support/text/shell_word.h"
 #include "frontends/cli/config/config_schema.h"
 #include "frontends/cli/options/help.h"
 
@@ -151,7 +152,8 @@ Error unknown_command(std::string_view word, std::span<const std::string_view> c
   const std::string_view near = nearest_name(small, commands);
   if (near.empty()) {
     const bool is_config = word.ends_with(".toml");
-    return error(what, is_config ? fmt::format("To train a config, write: unroll train {} --out FOLDER", word) : list);
+    return error(what,
+                 is_config ? "To train a config, write: unroll train " + shell_word(word) + " --out FOLDER" : list);
   }
   return error(what, fmt::format("Did you mean `unroll {}`? {}", near, list));
 }

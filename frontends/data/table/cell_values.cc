@@ -15,6 +15,17 @@ std::string_view trimmed(std::string_view s) {
   return s;
 }
 
+std::string lowered(std::string_view cell) {
+  std::string small(trimmed(cell));
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
+  return small;
+}
+
+bool is_csv_name(std::string_view file) {
+  if (file.ends_with(".gz")) file.remove_suffix(3);
+  return file.ends_with(".csv") || file.ends_with(".CSV");
+}
+
 std::optional<double> number_in(std::string_view cell) {
   cell = trimmed(cell);
   if (cell.size() > 1 && cell[0] == '+') cell.remove_prefix(1);

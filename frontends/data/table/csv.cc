@@ -12,6 +12,7 @@
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "frontends/data/table/dates.h"
+#include "frontends/data/text/encoding.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -92,7 +93,7 @@ std::string first_csv_row(std::string_view text) {
   const std::string_view line = first_line(text);
   if (!has_odd_quotes(line)) return std::string(line);
   std::optional<std::string> first;
-  csv_rows(lines_of(text, k_inside))([&](const Line& row) {
+  csv_rows(lines_of(text))([&](const Line& row) {
     if (!first) first = row.text;
   });
   return std::move(*first);
@@ -204,6 +205,7 @@ std::string CsvReader::found(std::int64_t n_rows) const {
 
 CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits,
                          CsvFormat format) {
+  require_start_of_text(text.substr(0, k_start_bytes), text.size() <= k_start_bytes, name);
   CsvTable table(CsvReader(name, limits.max_columns, format));
   std::vector<std::string> cells;
   csv_rows(lines_of(text))([&](const Line& line) {

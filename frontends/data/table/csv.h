@@ -33,6 +33,8 @@ bool is_missing(std::string_view cell);
 // The number in a cell, which may be infinite; nothing when there is none.
 std::optional<double> number_in(std::string_view cell);
 std::string_view trimmed(std::string_view cell);
+std::string lowered(std::string_view cell);  // trimmed, in small letters
+bool is_csv_name(std::string_view file);      // ends in .csv or .csv.gz
 inline constexpr const char* k_close_quotes = "Close each quoted cell; write \"\" for a quote in it";
 // The first of tab and semicolon outside quotes in a line, else a comma.
 char separator_of(std::string_view line);

@@ -178,7 +178,7 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
   };
   for (; t < end && block < block_rows_.size(); ++block) {
     const std::string text = file_.text(static_cast<std::int64_t>(block));
-    csv_rows(lines_of(text, k_inside))([&](const Line& line) {
+    csv_rows(lines_of(text))([&](const Line& line) {
       if (t >= end || trimmed(line.text).empty()) return;
       numbers_in(file_, reader_, line.text, columns_, now);
       if (dates_->exist()) {

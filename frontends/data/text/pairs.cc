@@ -2,7 +2,6 @@
 #include "frontends/data/text/pairs.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <utility>
 
@@ -15,12 +14,6 @@ namespace unroll {
 
 namespace {
 
-std::string lowered(std::string_view text) {
-  std::string small(trimmed(text));
-  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
-  return small;
-}
-
 bool is_one_of(const std::string& cell, const std::vector<std::string_view>& words) {
   return std::find(words.begin(), words.end(), lowered(cell)) != words.end();
 }
@@ -28,17 +21,6 @@ bool is_one_of(const std::string& cell, const std::vector<std::string_view>& wor
 bool has_ending(std::string_view name, std::initializer_list<std::string_view> endings) {
   if (name.ends_with(".gz")) name.remove_suffix(3);
   return std::any_of(endings.begin(), endings.end(), [&](std::string_view ending) { return name.ends_with(ending); });
-}
-bool is_csv_name(std::string_view name) { return has_ending(name, {".csv", ".CSV"}); }
-
-std::vector<std::string> cells_at(std::string_view line, char separator) {
-  std::vector<std::string> cells;
-  for (std::size_t at = 0; at <= line.size();) {
-    const std::size_t end = std::min(line.find(separator, at), line.size());
-    cells.emplace_back(line.substr(at, end - at));
-    at = end + 1;
-  }
-  return cells;
 }
 
 }  // namespace
@@ -49,6 +31,7 @@ PairsFormat document_format() {
   format.target_words = {"text", "review", "document", "content", "sentence", "comment", "message", "body"};
   format.expected = "expected a label, one tab and a text";
   format.naming = "Set data.label and data.text to their columns";
+  format.trims_source = true;
   format.target_lines = true;
   return format;
 }
@@ -72,7 +55,7 @@ void PairsReader::begin_file(std::string name) {
 }
 
 std::optional<std::vector<std::string>> PairsReader::cells_of(std::string_view line) const {
-  if (!quoted_) return cells_at(line, format_.csv.separator);
+  if (!quoted_) return cells_between(line, format_.csv.separator);
   std::vector<std::string> cells;
   return split_csv_line(line, format_.csv.separator, cells) == std::string::npos ? std::optional(std::move(cells))
                                                                                  : std::nullopt;
@@ -259,6 +242,7 @@ TextPair PairsReader::pair_in(const RecordFile& file, std::string_view record) c
 TextPair PairsReader::pair_of(std::vector<std::string>& cells, std::size_t line) const {
   for (const std::size_t side : {source_, target_})
     if (format_.joins_lines) std::replace(cells[side].begin(), cells[side].end(), '\n', ' ');
+  if (format_.trims_source) cells[source_] = std::string(trimmed(cells[source_]));
   return {std::move(cells[source_]), std::move(cells[target_]),
           format_.split.empty() ? "" : std::move(cells[split_]), line};
 }

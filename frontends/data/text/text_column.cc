@@ -16,13 +16,7 @@ namespace {
 std::vector<std::string> cells_of(const std::string& line, char separator, bool quoted) {
   std::vector<std::string> cells;
   if (quoted && split_csv_line(line, separator, cells) == std::string::npos) return cells;
-  cells.clear();
-  for (std::size_t at = 0; at <= line.size();) {
-    const std::size_t end = std::min(line.find(separator, at), line.size());
-    cells.push_back(line.substr(at, end - at));
-    at = end + 1;
-  }
-  return cells;
+  return cells_between(line, separator);
 }
 
 }  // namespace

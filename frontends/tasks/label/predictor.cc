@@ -4,6 +4,7 @@
 
 #include "frontends/data/batch/buckets.h"
 #include "frontends/data/file/lines.h"
+#include "frontends/data/text/encoding.h"
 #include "frontends/data/text/text.h"
 #include "frontends/model/constants.h"
 #include "frontends/tasks/common/example_parts.h"
@@ -121,8 +122,7 @@ Labeler::Labeler(const Metadata& metadata, const TensorMap& parameters, Backend&
 const std::vector<std::string>& Labeler::labels() const { return state_->labels; }
 
 Labeler::Sentence Labeler::cut(std::string_view line) const {
-  if (const std::size_t at = first_not_utf8(line); at != std::string_view::npos)
-    throw Error(ErrorKind::usage, k_labeler, "the line is not UTF-8 at byte " + std::to_string(at + 1));
+  require_text(line, k_labeler);
   if (!state_->by_characters) return words_of(line);
   Sentence characters;
   for (const char32_t c : decode_utf8(line, k_labeler.data())) append_utf8(characters.emplace_back(), c);
@@ -172,7 +172,7 @@ void label_examples(const ExampleRequest& r, Examples& examples) {
   Chosen<SentenceExample> chosen(r.most);
   const auto read = [](std::string_view record) {
     SentenceExample s;
-    lines_of(record, k_inside)([&](const Line& line) {
+    lines_of(record)([&](const Line& line) {
       const std::size_t tab = line.text.find('\t');
       if (tab == std::string_view::npos) return;
       s.tokens.emplace_back(line.text.substr(0, tab));
