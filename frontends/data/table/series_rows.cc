@@ -145,6 +145,12 @@ std::vector<std::string> SeriesRows::notes() const {
   return notes;
 }
 
+std::vector<std::string> SeriesRows::warnings() const {
+  std::vector<std::string> all;
+  for (const std::string& warning : dates_->warnings()) all.push_back(file_.name() + ": " + warning);
+  return all;
+}
+
 void SeriesRows::read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const {
   const std::size_t S = n_series(), from = static_cast<std::size_t>(begin) * S, to = static_cast<std::size_t>(end) * S;
   piece.begin = begin;

@@ -102,6 +102,7 @@ SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader
   for (std::size_t s = 0; s < all.n_series(); ++s) end.columns.push_back(all.column_name(s));
   for (std::int64_t i = all.size() - rows; i < all.size() + steps; ++i) end.at.push_back(all.place(i));
   end.notes = all.notes();
+  for (const std::string& warning : all.warnings()) end.notes.push_back("warning: " + warning);
   const SeriesDates& dates = all.dates();
   if (!dates.exist()) {
     for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(std::to_string(i));

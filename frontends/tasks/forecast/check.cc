@@ -37,6 +37,21 @@ void check_series(DataChecker& c, const std::vector<double>& values, std::int64_
                           ") is above 10 times the median distance (" + exact_text(spread) + ")");
 }
 
+// Of all files, as the task has them.
+std::vector<std::string> warnings_of(const ForecastOptions& o, const std::shared_ptr<const Vfs::Reader>& data,
+                                     const std::string& name) {
+  std::vector<std::string> all;
+  const auto add = [&](const std::shared_ptr<const Vfs::Reader>& file, const std::string& of) {
+    constexpr std::size_t k_no_text = 1;  // the file is read in pieces
+    const SeriesRows rows(RecordFile(file, of, k_no_text), series_format(o), /*hold=*/false);
+    for (std::string& warning : rows.warnings()) all.push_back(std::move(warning));
+  };
+  add(data, name);
+  for (const SplitSource* own : {&o.validation, &o.test})
+    if (own->file) add(own->file, own->name);
+  return all;
+}
+
 }  // namespace
 
 DataCheck check_data(const ForecastOptions& o, DataSource from, const std::string& name) {
@@ -63,6 +78,7 @@ DataCheck check_data(const ForecastOptions& o, DataSource from, const std::strin
     c.figure("rows", static_cast<double>(n));
     c.empty_lines(file, 0, /*csv=*/true);
     numbers.report(c);
+    if (numbers.all_read()) c.format(warnings_of(o, from.file, name));
     for (std::size_t k = 0; k < columns.size(); ++k) {
       const std::string of = columns.size() > 1 ? reader.column_name(columns[k]) : "";
       check_series(c, values[k], n, of.empty() ? "" : " of " + of, of.empty() ? "" : of + ": ");

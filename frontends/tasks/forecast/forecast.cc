@@ -128,13 +128,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     return m;
   }
 
-  std::vector<std::string> notes() const override {
-    std::vector<std::string> all;
-    for (std::size_t split = 0; split < rows_.size(); ++split)
-      if (split == 0 || rows_[split] != rows_[0])
-        for (std::string& note : rows_[split]->notes()) all.push_back(std::move(note));
-    return all;
-  }
+  std::vector<std::string> notes() const override { return lines_of_files(&SeriesRows::notes); }
+  std::vector<std::string> warnings() const override { return lines_of_files(&SeriesRows::warnings); }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (targets(split).empty()) return {};
@@ -152,6 +147,14 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   }
 
  private:
+  std::vector<std::string> lines_of_files(std::vector<std::string> (SeriesRows::*lines)() const) const {
+    std::vector<std::string> all;
+    for (std::size_t split = 0; split < rows_.size(); ++split)
+      if (split == 0 || rows_[split] != rows_[0])
+        for (std::string& line : (*rows_[split].*lines)()) all.push_back(std::move(line));
+    return all;
+  }
+
   // What a model was trained with must be what is read now.
   void use(const std::vector<SeriesScales>& scales, const std::string& file) {
     const auto refuse = [&](const std::string& of_model, const std::string& given) {
