@@ -57,12 +57,13 @@ std::vector<std::string> warnings_of(const ForecastOptions& o, const std::shared
 DataCheck check_data(const ForecastOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
     const RecordFile file(from.file, name, o.memory_limit);
-    CsvReader reader(name, CsvLimits{}.max_columns, CsvFormat::of(o.header, o.separator));
+    CsvReader reader(name, CsvLimits{}.max_columns, CsvFormat::of(o.header, o.separator, o.missing_values));
     std::vector<std::size_t> columns;
     std::vector<std::vector<double>> values;  // the numbers of each column
     std::vector<std::string> cells;
     std::int64_t n = 0;
     NumberCheck numbers(o.missing != "error");
+    reader.look_at(file.head());
     csv_rows(file.lines())([&](const Line& line) {
       if (!reader.read(line, cells)) return;
       if (columns.empty())
@@ -78,7 +79,7 @@ DataCheck check_data(const ForecastOptions& o, DataSource from, const std::strin
     c.figure("rows", static_cast<double>(n));
     c.empty_lines(file, 0, /*csv=*/true);
     numbers.report(c);
-    if (numbers.all_read()) c.format(warnings_of(o, from.file, name));
+    c.format(numbers.all_read() ? warnings_of(o, from.file, name) : reader.warnings());
     for (std::size_t k = 0; k < columns.size(); ++k) {
       const std::string of = columns.size() > 1 ? reader.column_name(columns[k]) : "";
       check_series(c, values[k], n, of.empty() ? "" : " of " + of, of.empty() ? "" : of + ": ");

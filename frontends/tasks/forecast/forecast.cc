@@ -7,6 +7,7 @@
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "frontends/data/batch/shuffle.h"
+#include "frontends/data/text/entry_lines.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/common/task_parts.h"
@@ -118,6 +119,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     m["header"] = rows.reader().header().empty() ? "0" : "1";
     m["separator"] = std::string(1, rows.reader().separator());
     m["missing"] = options_.missing;
+    m["missing_values"] = entry_lines(options_.missing_values);
     if (rows.dates().exist()) {
       m["date"] = rows.reader().column_name(rows.dates().column());
       m["date_form"] = date_form_name(rows.dates().form());
