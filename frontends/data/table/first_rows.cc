@@ -9,6 +9,7 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
+#include "core/support/text/utf8.h"
 #include "frontends/data/table/dates.h"
 
 namespace unroll {
@@ -46,11 +47,30 @@ std::string form_of_cell(std::string_view cell) {
   return form;
 }
 
-// A number in a notation that is not read, such as $5, 12,5 or 1 234: no name, although it is no number either.
+// What numbers are written with beside ASCII: superscripts, fractions, Arabic, Devanagari and wide digits, the minus
+// sign, currencies, and the blank that does not break.
+bool is_of_numbers(char32_t c) {
+  struct Range {
+    char32_t first, last;
+  };
+  constexpr Range k_ranges[] = {{0xB2, 0xB3},     {0xB9, 0xB9},     {0xBC, 0xBE},     {0x660, 0x669},
+                                {0x6F0, 0x6F9},   {0x966, 0x96F},   {0x2150, 0x215F}, {0x2212, 0x2212},
+                                {0xFF10, 0xFF19}, {0xA2, 0xA5},     {0x20A0, 0x20BF}, {0xA0, 0xA0}};
+  return std::any_of(std::begin(k_ranges), std::end(k_ranges),
+                     [c](const Range& r) { return c >= r.first && c <= r.last; });
+}
+
+// A number in a notation that is not read, such as $5, 12,5 or 1 234: no name, since it has no letter.
 bool looks_like_value(std::string_view cell) {
-  if (!has_digit(cell)) return false;
-  return std::none_of(cell.begin(), cell.end(),
-                      [](unsigned char c) { return std::isalpha(c) && c != 'e' && c != 'E'; });
+  if (cell.starts_with("0x") || cell.starts_with("0X")) return true;
+  const bool may_have_exponent = has_digit(cell);
+  for (std::size_t at = 0; at < cell.size();) {
+    char32_t c = 0;
+    if (!next_character(cell, at, c)) return false;
+    const bool is_letter = c < 0x80 ? std::isalpha(static_cast<unsigned char>(c)) != 0 : !is_of_numbers(c);
+    if (is_letter && !(may_have_exponent && (c == 'e' || c == 'E'))) return false;
+  }
+  return !cell.empty();
 }
 
 bool is_calendar_date(std::string_view cell) { return !number_in(cell) && date_in(cell); }
