@@ -305,8 +305,9 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
   bool noted = false;
   const auto say_notes = [&] {  // once, when nothing was refused
     if (std::exchange(noted, true)) return;
-    for (const std::string& note : task->notes()) display.line(data_line(note));
+    for (const std::string& note : task->notes()) display.line("data: " + without_folder(note));
     for (const std::string& line : config.settings_without_effect()) display.line("note: " + line);
+    for (const std::string& warning : task->warnings()) trainer.warn(without_folder(warning));
     for (const Split split : {Split::validation, Split::test})
       if (const std::string note = small_split_note(*task, split); !note.empty()) display.line(note);
   };

@@ -60,9 +60,9 @@ std::shared_ptr<const Task> make_task(const Config& config, const std::string& f
   }
 }
 
-std::string data_line(const std::string& note) {
-  const std::size_t slash = note.rfind('/', note.find(": "));
-  return "data: " + note.substr(slash == std::string::npos ? 0 : slash + 1);
+std::string without_folder(const std::string& line) {
+  const std::size_t slash = line.rfind('/', line.find(": "));
+  return line.substr(slash == std::string::npos ? 0 : slash + 1);
 }
 
 DataCheck check_task_data(const Config& config, const std::string& folder) {

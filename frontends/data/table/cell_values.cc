@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 
 #include "frontends/data/table/csv.h"
 
@@ -28,20 +29,27 @@ bool is_csv_name(std::string_view file) {
 
 std::optional<double> number_in(std::string_view cell) {
   cell = trimmed(cell);
-  if (cell.size() > 1 && cell[0] == '+') cell.remove_prefix(1);
+  if (cell.size() > 1 && cell[0] == '+' && cell[1] != '-') cell.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
   if (error != std::errc() || end != cell.data() + cell.size() || cell.empty()) return std::nullopt;
   return value;
 }
 
-bool is_missing(std::string_view cell) {
+bool CsvFormat::is_missing(std::string_view cell) const {
   cell = trimmed(cell);
-  constexpr std::string_view k_words[] = {"", "nan", "na", "n/a", "null", "?"};
-  return std::any_of(std::begin(k_words), std::end(k_words), [&](std::string_view word) {
+  if (cell.empty()) return true;
+  const auto is_word = [&](const std::string& word) {
     return std::equal(cell.begin(), cell.end(), word.begin(), word.end(),
-                      [](unsigned char a, char b) { return std::tolower(a) == b; });
-  });
+                      [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+  };
+  if (std::any_of(missing.begin(), missing.end(), is_word)) return true;
+  const bool may_be_nan = cell.find_first_of("nN") != std::string_view::npos;
+  const bool has_numbers = std::any_of(missing.begin(), missing.end(), [](auto& word) { return number_in(word); });
+  const std::optional<double> number = may_be_nan || has_numbers ? number_in(cell) : std::nullopt;
+  if (!number) return false;
+  return std::isnan(*number) || std::any_of(missing.begin(), missing.end(),
+                                            [&](const std::string& word) { return number_in(word) == number; });
 }
 
 }  // namespace unroll

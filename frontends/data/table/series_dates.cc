@@ -35,6 +35,15 @@ SeriesDates::SeriesDates(const CsvReader& reader, const std::string& name, std::
     const bool looks_like_number = date && (date->form == DateForm::year || date->form == DateForm::compact);
     if (date && (!looks_like_number || is_date_name(reader.column_name(c)))) column_ = c;
   }
+  if (!column_) look_for_unread(reader, cells);
+}
+
+void SeriesDates::look_for_unread(const CsvReader& reader, std::span<const std::string> cells) {
+  for (std::size_t c = 0; c < cells.size(); ++c)
+    if (is_date_name(reader.column_name(c)) && !date_in(cells[c]))
+      warnings_.push_back("column '" + reader.column_name(c) + "' begins with " + in_quotes(cells[c]) +
+                          ", which is not read as a date: the rows count as one step apart, in the order of the file. "
+                          "Write dates such as 2024-01-31, or set data.date = \"none\" if it has none");
 }
 
 void SeriesDates::see(const CsvReader& reader, std::span<const std::string> cells, std::size_t line) {

@@ -30,6 +30,8 @@ class SeriesDates {
   std::int64_t n_missing() const { return n_missing_; }
   Moment first() const { return first_; }
   Moment last() const { return last_; }
+  // Columns that seem to have dates and are not read as such.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
   // Throws Error(input_file) on what is no date and on dates that repeat or go back.
   void see(const CsvReader& reader, std::span<const std::string> cells, std::size_t line);
@@ -40,7 +42,10 @@ class SeriesDates {
   std::string text(std::int64_t number) const { return date_text(after(first_, number, step_), form_, has_time_); }
 
  private:
+  void look_for_unread(const CsvReader& reader, std::span<const std::string> cells);
+
   std::optional<std::size_t> column_;
+  std::vector<std::string> warnings_;
   DateForm form_ = DateForm::iso;
   bool has_time_ = false;
   Moment first_, last_;

@@ -52,6 +52,7 @@ SeriesRows::SeriesRows(RecordFile file, const SeriesFormat& format, bool hold)
 // A first pass, since the number of a row follows from the step of all.
 void SeriesRows::find_dates(const SeriesFormat& format) {
   std::vector<std::string> cells;
+  reader_.look_at(file_.head());
   csv_rows(file_.lines())([&](const Line& line) {
     if (dates_ && !dates_->exist()) return;
     if (!reader_.read(line, cells)) return;
@@ -71,6 +72,7 @@ void SeriesRows::read_rows(const SeriesFormat& format) {
   std::vector<double> last(n_series(), k_gap), now(last), before;
   std::int64_t number = 0, block_lines = 0;  // of the next row, begun or not
   bool begun = false;
+  reader_.look_at(file_.head());
   const auto add_row = [&](const std::vector<double>& values) {
     bool observed = false;
     for (std::size_t s = 0; s < values.size(); ++s) {
@@ -136,6 +138,7 @@ std::vector<std::string> SeriesRows::notes() const {
              step_text(dates_->step());
   else found += "no date column";
   std::vector<std::string> notes{found};
+  notes.insert(notes.end(), reader_.notes().begin(), reader_.notes().end());
   if (n_gaps_ > 0)
     notes.push_back(file_.name() + ": " + counted_are(dates_->n_missing(), "date") + " missing (" + first_gaps_ +
                     "); added as rows of missing values");
@@ -143,6 +146,12 @@ std::vector<std::string> SeriesRows::notes() const {
     notes.push_back(file_.name() + ": " + counted_are(n_missing_, "value") +
                     " missing: filled in as inputs, excluded as targets");
   return notes;
+}
+
+std::vector<std::string> SeriesRows::warnings() const {
+  std::vector<std::string> all = reader_.warnings();
+  for (const std::string& warning : dates_->warnings()) all.push_back(file_.name() + ": " + warning);
+  return all;
 }
 
 void SeriesRows::read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const {

@@ -81,7 +81,8 @@ class SeriesRows {
   std::string place(std::int64_t row) const {
     return dates_->exist() ? dates_->text(row + dropped_) : std::to_string(row);
   }
-  std::vector<std::string> notes() const;
+  std::vector<std::string> notes() const;     // as Task::notes()
+  std::vector<std::string> warnings() const;  // as Task::warnings()
   // Rows that exist; from any thread.
   void read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;
 

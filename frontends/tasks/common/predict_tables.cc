@@ -17,9 +17,12 @@ namespace unroll {
 
 namespace {
 
-// The separators that are found by themselves may differ from those of the training file.
-CsvFormat format_of(const Metadata& metadata) {
+// The separators that are found by themselves may differ from those of the training file. `names` are the columns that
+// are read.
+CsvFormat format_of(const Metadata& metadata, const std::vector<std::string>& names) {
   CsvFormat format;
+  format.missing = metadata.contains("missing_values") ? get_list(metadata, "missing_values") : default_missing_values();
+  if (metadata.contains("header") && metadata.at("header") == "1") format.names = names;
   const auto at = metadata.find("separator");
   if (at == metadata.end() || at->second.size() != 1) return format;
   constexpr std::string_view k_found = "\t;,";
@@ -36,7 +39,8 @@ std::string text_or(const Metadata& metadata, const std::string& key, const std:
 struct FeatureReader::State {
   State(const Metadata& metadata, const std::string& name)
       : features(Features::of(metadata)), targets(get_targets(metadata)),
-        reader(name, CsvLimits{}.max_columns, format_of(metadata)),
+        labels(metadata.contains("labels") ? get_list(metadata, "labels") : std::vector<std::string>()),
+        reader(name, CsvLimits{}.max_columns, format_of(metadata, features.columns)),
         missing(features.missing == "error" ? CsvReader::Missing::refused : CsvReader::Missing::as_nan) {}
 
   void find_columns() {
@@ -52,7 +56,7 @@ struct FeatureReader::State {
   }
 
   Features features;
-  std::vector<std::string> targets;
+  std::vector<std::string> targets, labels;  // columns, classes
   CsvReader reader;
   CsvReader::Missing missing;
   std::vector<std::size_t> places;  // of the features; none before the first row
@@ -74,8 +78,11 @@ std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std
   if (s.places.empty()) s.find_columns();
   Row row;
   for (const std::size_t c : s.places) row.values.push_back(s.reader.number(s.cells[c], n, c, s.missing));
-  for (const std::size_t c : s.target_places)
-    row.targets.push_back(is_missing(s.cells[c]) ? std::string() : target_text(s.cells[c]));
+  for (const std::size_t c : s.target_places) {
+    std::string text = target_text(s.cells[c]);
+    const bool is_class = std::find(s.labels.begin(), s.labels.end(), text) != s.labels.end();
+    row.targets.push_back(s.reader.is_missing(text) && !is_class ? std::string() : std::move(text));
+  }
   return row;
 }
 
@@ -86,7 +93,7 @@ SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader
   for (const SeriesScales& s : get_scales(metadata)) format.columns.push_back(s.column);
   const std::string missing = text_or(metadata, "missing", "previous");
   format.date = text_or(metadata, "date", "");
-  format.csv = format_of(metadata);
+  format.csv = format_of(metadata, format.columns);
   format.gaps_refused = missing == "error";
   constexpr std::size_t k_no_text = 1;  // the file is read in pieces
   const SeriesRows all(RecordFile(std::move(file), name, k_no_text), format, /*hold=*/false);
@@ -102,6 +109,7 @@ SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader
   for (std::size_t s = 0; s < all.n_series(); ++s) end.columns.push_back(all.column_name(s));
   for (std::int64_t i = all.size() - rows; i < all.size() + steps; ++i) end.at.push_back(all.place(i));
   end.notes = all.notes();
+  for (const std::string& warning : all.warnings()) end.notes.push_back("warning: " + warning);
   const SeriesDates& dates = all.dates();
   if (!dates.exist()) {
     for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(std::to_string(i));

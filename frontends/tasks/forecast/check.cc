@@ -37,17 +37,33 @@ void check_series(DataChecker& c, const std::vector<double>& values, std::int64_
                           ") is above 10 times the median distance (" + exact_text(spread) + ")");
 }
 
+// Of all files, as the task has them.
+std::vector<std::string> warnings_of(const ForecastOptions& o, const std::shared_ptr<const Vfs::Reader>& data,
+                                     const std::string& name) {
+  std::vector<std::string> all;
+  const auto add = [&](const std::shared_ptr<const Vfs::Reader>& file, const std::string& of) {
+    constexpr std::size_t k_no_text = 1;  // the file is read in pieces
+    const SeriesRows rows(RecordFile(file, of, k_no_text), series_format(o), /*hold=*/false);
+    for (std::string& warning : rows.warnings()) all.push_back(std::move(warning));
+  };
+  add(data, name);
+  for (const SplitSource* own : {&o.validation, &o.test})
+    if (own->file) add(own->file, own->name);
+  return all;
+}
+
 }  // namespace
 
 DataCheck check_data(const ForecastOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
     const RecordFile file(from.file, name, o.memory_limit);
-    CsvReader reader(name, CsvLimits{}.max_columns, CsvFormat::of(o.header, o.separator));
+    CsvReader reader(name, CsvLimits{}.max_columns, CsvFormat::of(o.header, o.separator, o.missing_values));
     std::vector<std::size_t> columns;
     std::vector<std::vector<double>> values;  // the numbers of each column
     std::vector<std::string> cells;
     std::int64_t n = 0;
     NumberCheck numbers(o.missing != "error");
+    reader.look_at(file.head());
     csv_rows(file.lines())([&](const Line& line) {
       if (!reader.read(line, cells)) return;
       if (columns.empty())
@@ -63,6 +79,7 @@ DataCheck check_data(const ForecastOptions& o, DataSource from, const std::strin
     c.figure("rows", static_cast<double>(n));
     c.empty_lines(file, 0, /*csv=*/true);
     numbers.report(c);
+    c.format(numbers.all_read() ? warnings_of(o, from.file, name) : reader.warnings());
     for (std::size_t k = 0; k < columns.size(); ++k) {
       const std::string of = columns.size() > 1 ? reader.column_name(columns[k]) : "";
       check_series(c, values[k], n, of.empty() ? "" : " of " + of, of.empty() ? "" : of + ": ");

@@ -7,6 +7,7 @@
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "frontends/data/batch/shuffle.h"
+#include "frontends/data/text/entry_lines.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/common/task_parts.h"
@@ -121,6 +122,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     m["header"] = rows.reader().header().empty() ? "0" : "1";
     m["separator"] = std::string(1, rows.reader().separator());
     m["missing"] = options_.missing;
+    m["missing_values"] = entry_lines(options_.missing_values);
     if (rows.dates().exist()) {
       m["date"] = rows.reader().column_name(rows.dates().column());
       m["date_form"] = date_form_name(rows.dates().form());
@@ -131,13 +133,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     return m;
   }
 
-  std::vector<std::string> notes() const override {
-    std::vector<std::string> all;
-    for (std::size_t split = 0; split < rows_.size(); ++split)
-      if (split == 0 || rows_[split] != rows_[0])
-        for (std::string& note : rows_[split]->notes()) all.push_back(std::move(note));
-    return all;
-  }
+  std::vector<std::string> notes() const override { return lines_of_files(&SeriesRows::notes); }
+  std::vector<std::string> warnings() const override { return lines_of_files(&SeriesRows::warnings); }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (targets(split).empty()) return {};
@@ -155,6 +152,14 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   }
 
  private:
+  std::vector<std::string> lines_of_files(std::vector<std::string> (SeriesRows::*lines)() const) const {
+    std::vector<std::string> all;
+    for (std::size_t split = 0; split < rows_.size(); ++split)
+      if (split == 0 || rows_[split] != rows_[0])
+        for (std::string& line : (*rows_[split].*lines)()) all.push_back(std::move(line));
+    return all;
+  }
+
   // What a model was trained with must be what is read now.
   void use(const std::vector<SeriesScales>& scales, const std::string& file) {
     const auto refuse = [&](const std::string& of_model, const std::string& given) {

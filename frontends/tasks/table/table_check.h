@@ -21,6 +21,7 @@ class NumberCheck {
   // NaN where there is none.
   double see(const CsvReader& reader, const std::string& cell, std::size_t line, std::size_t column);
   void report(DataChecker& checker) const;
+  bool all_read() const { return bad_ == 0; }
 
  private:
   CsvReader::Missing missing_;

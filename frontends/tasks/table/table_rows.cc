@@ -7,6 +7,7 @@
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "frontends/data/table/dates.h"
+#include "frontends/data/text/entry_lines.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -23,7 +24,7 @@ void check_scaling(const TableRowsOptions& o, const std::string& task) {
 TableRows::TableRows(const TableRowsOptions& options, RecordFile file, TableWords words)
     : options_(options), batch_(options.batch), words_(std::move(words)),
       file_(records_of(std::move(file), options.validation, options.test)),
-      reader_(file_.name(), CsvLimits{}.max_columns, CsvFormat::of(options.header, options.separator)) {
+      reader_(file_.name(), CsvLimits{}.max_columns, CsvFormat::of(options.header, options.separator, options.missing_values)) {
   check_scaling(options_, words_.task);
 }
 
@@ -32,7 +33,7 @@ void TableRows::read(std::span<const std::string> targets, const TakeCells& take
     if (places_.empty()) choose_columns(targets);
     for (const std::size_t c : places_) check_feature(cells[c], line, c);
     for (const std::size_t c : targets_)
-      if (is_missing(cells[c])) reader_.refuse(line, c, "the " + words_.target + " is missing", "Remove the line");
+      if (is_missing_target(cells[c])) reader_.refuse(line, c, "the " + words_.target + " is missing", "Remove the line");
     take(cells, line);
   });
 }
@@ -105,12 +106,14 @@ Tensor TableRows::inputs(Split split, std::uint64_t seed, std::int64_t epoch, st
 void TableRows::put(Metadata& m) const {
   m["header"] = reader_.header().empty() ? "0" : "1";
   m["separator"] = std::string(1, reader_.separator());
+  m["missing_values"] = entry_lines(options_.missing_values);
   features_.put(m);
 }
 
 std::vector<std::string> TableRows::notes_on(const std::string& of_targets) const {
   std::vector<std::string> notes{file_.name() + ": " + reader_.found(file_.size()) + "; " + of_targets + ", " +
                                  counted(places_.size(), "feature") + " in " + counted(features_.steps, "step")};
+  notes.insert(notes.end(), reader_.notes().begin(), reader_.notes().end());
   if (n_missing_ > 0)
     notes.push_back(file_.name() + ": " + std::to_string(n_missing_) + " missing values filled (data.missing = \"" +
                     options_.missing + "\")");
@@ -145,9 +148,16 @@ void TableRows::choose_columns(std::span<const std::string> targets) {
   features_.normalize = options_.normalize;
 }
 
+bool TableRows::is_missing_target(std::string_view cell) const {
+  const bool words_are_texts = words_.is_text && options_.missing_values == default_missing_values();
+  return words_are_texts ? trimmed(cell).empty() : reader_.is_missing(cell);
+}
+
 void TableRows::check_feature(const std::string& cell, std::size_t line, std::size_t column) {
   const std::string_view text = trimmed(cell);
-  if (!is_missing(text) && !number_in(text) && text.find(' ') != std::string_view::npos && !date_in(text))
+  const bool is_text = text.find(' ') != std::string_view::npos &&
+                       std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c); });
+  if (is_text && !reader_.is_missing(text) && !date_in(text))
     reader_.refuse(line, column, in_quotes(text) + " is a text, not a number",
                    "A text with one label is read by task.kind = \"document\"; other columns are left out with "
                    "data.columns");

@@ -74,6 +74,10 @@ inline constexpr OptionKey missing = {
     "data.missing", one_of("error|previous|interpolate|mean"),
     "missing values: refuse them (error), repeat the previous value, interpolate between the neighbors, or (classify, "
     "regress) use the training mean; forecast fills inputs only, never targets"};
+inline constexpr OptionKey missing_values = {
+    "data.missing_values", any_value,
+    "words that stand for a missing number, in any letter case; an empty cell and NaN always do. classify: a text label "
+    "that is one of the words in the default is a class"};
 inline constexpr OptionKey columns = {
     "data.columns", any_value,
     "forecast: columns of several series, instead of data.column; classify, regress: feature columns, empty: all "
@@ -101,6 +105,11 @@ inline constexpr OptionKey label_smoothing = {
     AtResume::free};
 }  // namespace keys
 
+// Words for missing numbers that programs write.
+inline std::vector<std::string> default_missing_values() {
+  return {"NA", "N/A", "#N/A", "<NA>", "null", "None", "?"};
+}
+
 // Options shared by the tasks on rows of a table, each of which is a sequence: its feature columns, in `steps` steps of
 // equal width. Rows are assigned to the splits by split_seed.
 struct TableRowsOptions {
@@ -112,6 +121,7 @@ struct TableRowsOptions {
   // Missing features: "error"; "previous" and "interpolate" fill along the steps of a row, "mean" with the mean of the
   // training set, which the other two use where a row has nothing to fill from.
   std::string missing = "error";
+  std::vector<std::string> missing_values = default_missing_values();
   std::int64_t steps = 0;
   double divide = 1;
   bool normalize = false;
@@ -128,6 +138,7 @@ inline constexpr auto k_options<TableRowsOptions> = std::array{
     option<&TableRowsOptions::header>(keys::header),
     option<&TableRowsOptions::separator>(keys::separator),
     option<&TableRowsOptions::missing>(keys::missing),
+    option<&TableRowsOptions::missing_values>(keys::missing_values),
     option<&TableRowsOptions::divide>({"data.divide", between(1e-30, 1e30), "divide all features by this number"},
                                       "data.normalize = false"),
     option<&TableRowsOptions::normalize>(

@@ -76,8 +76,11 @@ class UNROLL_API Task {
   virtual std::map<std::string, std::string> metadata() const { return {}; }
   // Results of simple reference methods on a split: method -> metric -> value. They are fitted to the training set.
   virtual std::map<std::string, std::map<std::string, double>> baselines(Split) const { return {}; }
-  // Properties detected in the data files, one line of text each: "data.csv: 900 rows, header found, ...".
+  // What the data files were read as, one line of text each: "data.csv: 900 rows, header found, ...".
   virtual std::vector<std::string> notes() const { return {}; }
+  // What in the data files looks like something that it was not read as, such as dates or a header: one line of text
+  // each, with the setting that decides. check_data has the same as findings of the check "format".
+  virtual std::vector<std::string> warnings() const { return {}; }
 };
 
 }  // namespace unroll
