@@ -11,7 +11,7 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
-#include "frontends/data/table/dates.h"
+#include "frontends/data/table/date_format.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -120,7 +120,7 @@ bool is_header(const std::vector<std::string>& cells) {
   bool named = false;
   for (const std::string& cell : cells) {
     if (trimmed(cell).empty()) continue;  // pandas leaves the name of its index empty
-    if (number_in(cell) || is_missing(cell) || date_in(cell)) return false;
+    if (number_in(cell) || is_missing(cell) || is_date_in_digits(cell)) return false;
     named = true;
   }
   return named;

@@ -76,6 +76,7 @@ class CsvReader {
   // The cells of a row that was read before; nothing when it is another one now.
   std::optional<std::vector<std::string>> read_again(std::string_view row) const;
 
+  const std::string& name() const { return name_; }  // of the file
   std::size_t n_columns() const { return n_columns_; }
   const std::vector<std::string>& header() const { return header_; }  // empty when there is none
   char separator() const { return format_.separator; }                // 0 before the first line

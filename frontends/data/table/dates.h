@@ -1,50 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calendar dates of data files: what a cell says, how far two dates are apart, and the dates that follow.
+// The calendar of data files: moments, how far two of them are apart, and those that follow.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace unroll {
 
-// A moment of the proleptic Gregorian calendar, in seconds since 1970-01-01T00:00:00; time zones are not known.
+inline constexpr std::int64_t k_second = 1'000'000, k_day = 86400 * k_second;  // microseconds
+
+// A moment of the proleptic Gregorian calendar, in microseconds since 1970-01-01T00:00:00. The clock is that of the
+// file: time zones are not known.
 struct Moment {
-  std::int64_t seconds = 0;
+  std::int64_t micros = 0;
   auto operator<=>(const Moment&) const = default;
 };
+std::chrono::year_month_day calendar_day(Moment at);
+std::int64_t time_of_day(Moment at);  // microseconds since midnight
+// Midnight of a day of years 1 to 9999. Nothing when there is no such day.
+std::optional<Moment> midnight(int year, int month, int day);
 
-enum class DateForm : std::uint8_t {
-  iso,      // 2024-03-31, 2024-03-31T12:00, 2024-03-31 12:00:30; a Z at the end and fractions of zero are read over
-  slashes,  // 2024/03/31, perhaps with a time
-  dots,     // 31.03.2024, perhaps with a time
-  month,    // 2024-03
-  compact,  // 20240331: in a column called date, day or time only, since it is a number too
-  year,     // 2024: the same, or year
-};
-std::string_view date_form_name(DateForm form);
-struct DateCell {
-  Moment at;
-  DateForm form = DateForm::iso;
-  bool has_time = false;
-};
-// Years 1 to 9999. Nothing when the cell is no date.
-std::optional<DateCell> date_in(std::string_view cell);
-// The same text back. `form` is that of the column.
-std::string date_text(Moment at, DateForm form, bool has_time);
-// Whether a column of this name may hold dates that are written like numbers.
-bool is_date_name(std::string_view column);
-
-// The distance between neighbors: seconds, or calendar months where these differ in length.
+// The distance between neighbors: microseconds, or calendar months where these differ in length.
 struct DateStep {
-  std::int64_t seconds = 0, months = 0;  // one of the two is above 0
+  std::int64_t micros = 0, months = 0;  // one of the two is above 0
+  // Of months: the day of the month that dates fall on. A shorter month has its last day instead; 31: month ends.
+  unsigned day = 31;
   bool operator==(const DateStep&) const = default;
 };
 std::string step_text(DateStep step);  // "1 day", "3 months", "15 minutes"
-// How many steps lead from one to the other, nothing when no whole number does. A step of months from the last day of a
-// month leads to the last day of a month.
+// How many steps lead from one to the other, nothing when no whole number does.
 std::optional<std::int64_t> steps_between(Moment from, Moment to, DateStep step);
 Moment after(Moment from, std::int64_t steps, DateStep step);
+// The calendar months from one to the other when both can fall on one day of the month, such as 28 February and 30
+// March; 0 when they cannot.
+std::int64_t months_apart(Moment from, Moment to);
+
+// The day of the month that a series falls on, from all its dates.
+class DayOfMonth {
+ public:
+  void see(Moment at);
+  // 31 when every date is the last day of its month.
+  unsigned day() const { return ends_ ? 31 : largest_; }
+
+ private:
+  unsigned largest_ = 1;
+  bool ends_ = true;
+};
 
 }  // namespace unroll

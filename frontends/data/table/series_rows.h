@@ -57,10 +57,15 @@ struct SeriesPiece {
 
 struct SeriesFormat {
   std::vector<std::string> columns;  // of the series; "": the last one
-  std::string date;                  // as ForecastOptions::date
+  DateColumn date;
   CsvFormat csv;
   bool gaps_refused = false;
+  bool is_trained = false;  // a model was trained on these columns
 };
+// The columns of the series, from the first row. Throws Error(usage) when there is no such column, and when the last
+// one is to be taken and looks like dates.
+std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFormat& format,
+                                        std::span<const std::string> cells);
 
 // A missing value is a gap, and so is every value of a missing date. It is read as the last value before it, so that
 // nothing comes from the future; rows before each series has had a value are dropped. Throws Error(input_file) on what

@@ -120,8 +120,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     m["missing"] = options_.missing;
     if (rows.dates().exist()) {
       m["date"] = rows.reader().column_name(rows.dates().column());
-      m["date_form"] = date_form_name(rows.dates().form());
-      m["date_time"] = rows.dates().has_time() ? "1" : "0";
+      m["date_form"] = rows.dates().format().name();
+      m["date_time"] = rows.dates().format().has_time ? "1" : "0";
       m["date_step"] = step_text(rows.dates().step());
     }
     put_model_options(m, options_.model);
@@ -230,7 +230,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
 std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, DataSource data, const std::string& name,
                                           const Metadata& fitted) {
-  const SeriesFormat format = series_format(options);
+  SeriesFormat format = series_format(options);
+  format.is_trained = !fitted.empty();
   const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of) {
     const std::size_t limit = data.memory_limit(options.memory_limit);
     const bool hold = limit == 0 || from->size() <= limit;
@@ -239,6 +240,11 @@ std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, DataSo
   };
   std::array<std::shared_ptr<const SeriesRows>, 3> rows;
   rows.fill(read(data.file, name));
+  // Files of the splits are read as that of training is.
+  const SeriesRows& first = *rows[0];
+  if (first.dates().exist())
+    format.date = {first.reader().column_name(first.dates().column()), first.dates().format().name()};
+  else format.date = {"none", ""};
   if (options.validation.file) rows[1] = read(options.validation.file, options.validation.name);
   if (options.test.file) rows[2] = read(options.test.file, options.test.name);
   return std::make_shared<Forecast>(options, std::move(rows), name, fitted);

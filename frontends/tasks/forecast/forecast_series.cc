@@ -28,7 +28,7 @@ SeriesFormat series_format(const ForecastOptions& o) {
   if (std::find(std::begin(k_missing), std::end(k_missing), o.missing) == std::end(k_missing))
     throw Error(ErrorKind::usage, "forecast",
                 "missing must be error, previous or interpolate; got " + in_quotes(o.missing));
-  return {columns_of(o), o.date, CsvFormat::of(o.header, o.separator), o.missing == "error"};
+  return {columns_of(o), {o.date, ""}, CsvFormat::of(o.header, o.separator), o.missing == "error"};
 }
 
 ForecastErrors& ForecastErrors::operator+=(const ForecastErrors& other) {

@@ -6,7 +6,7 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
-#include "frontends/data/table/dates.h"
+#include "frontends/data/table/date_format.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -147,7 +147,7 @@ void TableRows::choose_columns(std::span<const std::string> targets) {
 
 void TableRows::check_feature(const std::string& cell, std::size_t line, std::size_t column) {
   const std::string_view text = trimmed(cell);
-  if (!is_missing(text) && !number_in(text) && text.find(' ') != std::string_view::npos && !date_in(text))
+  if (!is_missing(text) && !number_in(text) && text.find(' ') != std::string_view::npos && date_readings(text).empty())
     reader_.refuse(line, column, in_quotes(text) + " is a text, not a number",
                    "A text with one label is read by task.kind = \"document\"; other columns are left out with "
                    "data.columns");
