@@ -82,6 +82,11 @@ class SeriesRows {
   const CsvReader& reader() const { return reader_; }
   std::string column_name(std::size_t series) const { return reader_.column_name(columns_[series]); }
   const SeriesDates& dates() const { return *dates_; }
+  // How another file is read with the same dates.
+  DateColumn date_column() const {
+    return dates_->exist() ? DateColumn{reader_.column_name(dates_->column()), dates_->format().name()}
+                           : DateColumn{"none", ""};
+  }
   // The date of a row, or its number from 0.
   std::string place(std::int64_t row) const {
     return dates_->exist() ? dates_->text(row + dropped_) : std::to_string(row);

@@ -37,21 +37,6 @@ void check_series(DataChecker& c, const std::vector<double>& values, double gaps
                           ") is above 10 times the median distance (" + exact_text(spread) + ")");
 }
 
-// Of all files, as the task has them.
-std::vector<std::string> warnings_of(const ForecastOptions& o, const std::shared_ptr<const Vfs::Reader>& data,
-                                     const std::string& name) {
-  std::vector<std::string> all;
-  const auto add = [&](const std::shared_ptr<const Vfs::Reader>& file, const std::string& of) {
-    constexpr std::size_t k_no_text = 1;  // the file is read in pieces
-    const SeriesRows rows(RecordFile(file, of, k_no_text), series_format(o), /*hold=*/false);
-    for (std::string& warning : rows.warnings()) all.push_back(std::move(warning));
-  };
-  add(data, name);
-  for (const SplitSource* own : {&o.validation, &o.test})
-    if (own->file) add(own->file, own->name);
-  return all;
-}
-
 }  // namespace
 
 DataCheck check_data(const ForecastOptions& o, DataSource from, const std::string& name) {
@@ -81,7 +66,7 @@ DataCheck check_data(const ForecastOptions& o, DataSource from, const std::strin
     c.figure("rows", static_cast<double>(n));
     c.empty_lines(file, 0, /*csv=*/true);
     numbers.report(c);
-    if (numbers.all_read()) c.format(warnings_of(o, from.file, name));
+    if (numbers.all_read()) c.format(lines_of(read_series(o, from, name), &SeriesRows::warnings));
     for (std::size_t k = 0; k < columns.size(); ++k) {
       const std::string of = columns.size() > 1 ? reader.column_name(columns[k]) : "";
       const double gaps = static_cast<double>(missing[k]) / static_cast<double>(n);
