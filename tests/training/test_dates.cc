@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dates of series as people write them: read, or named with what to do; steps of the calendar; several series in a file.
+// Dates of series as people write them: read, or named with what to do; steps of the calendar; several series in a
+// file.
 #include <doctest/doctest.h>
 
 #include <sstream>
@@ -8,6 +9,7 @@
 #include "frontends/data/table/series_rows.h"
 #include "unroll/error.h"
 #include "unroll/tasks.h"
+#include "unroll/trained/predict_tables.h"
 
 namespace {
 
@@ -47,7 +49,9 @@ std::string series(const std::string& name, const std::string& list, int n_rows 
   return csv;
 }
 
-std::string iso(int year, int month, int day) { return date_text(*midnight(year, month, day), date_readings("2024-01-01")[0].format); }
+std::string iso(int year, int month, int day) {
+  return date_text(*midnight(year, month, day), date_readings("2024-01-01")[0].format);
+}
 // The days of some months, by number from January 2013.
 std::string monthly(const std::vector<std::pair<int, int>>& days) {
   std::string csv = "date,value\n";
@@ -108,7 +112,8 @@ TEST_CASE("dates are read in the notations people use, and go on in the same one
       {"time", "20240228220000|20240228220010|20240228220020", "YYYYMMDDhhmmss", "10 seconds", "20240228220030"},
       {"timestamp", "1577836800|1577923200|1578009600", "unix seconds", "1 day", "1578096000"},
       {"timestamp", "1577836800.0|1577840400.0|1577844000.0", "unix seconds", "1 hour", "1577847600"},
-      {"timestamp", "1577836800000|1577836800500|1577836801000", "unix milliseconds", "500 milliseconds", "1577836801500"},
+      {"timestamp", "1577836800000|1577836800500|1577836801000", "unix milliseconds", "500 milliseconds",
+       "1577836801500"},
       {"timestamp", "1577836800000000|1577836800000100", "unix microseconds", "100 microseconds", "1577836800000200"},
       {"timestamp", "1577836800000000000|1577836801000000000", "unix nanoseconds", "1 second", "1577836802000000000"},
       {"t", "2021-05-01 22:00|2021-05-01 23:00|2021-05-02 00:00", "hh:mm:ss", "1 hour", "2021-05-02 01:00:00"},
@@ -117,7 +122,8 @@ TEST_CASE("dates are read in the notations people use, and go on in the same one
       {"t", "2021-05-01 00:00:00+00:00|2021-05-02 00:00:00+00:00", "+00:00", "1 day", "2021-05-03 00:00:00+00:00"},
       {"t", "2021-05-01T00:00:00-0330|2021-05-02T00:00:00-0330", "-0330", "1 day", "2021-05-03 00:00:00-0330"},
       {"t", "2021-05-01 00:00:00 UTC|2021-05-02 00:00:00 UTC", " UTC", "1 day", "2021-05-03 00:00:00 UTC"},
-      {"t", "2021-05-01 00:00:00.250|2021-05-01 00:00:00.500", "hh:mm:ss", "250 milliseconds", "2021-05-01 00:00:00.750"},
+      {"t", "2021-05-01 00:00:00.250|2021-05-01 00:00:00.500", "hh:mm:ss", "250 milliseconds",
+       "2021-05-01 00:00:00.750"},
       {"t", "2021-05-01 00:00:00.000000|2021-05-01 00:00:01.000000", "hh:mm:ss", "1 second", "2021-05-01 00:00:02"},
       {"t", "1/31/2021 11:00 PM|2/1/2021 12:00 AM|2/1/2021 1:00 AM", "MM/DD/YYYY hh", "1 hour", "2/1/2021 02:00:00"},
       {"t", "2021-05-01 10:30:00 am|2021-05-01 12:30:00 pm", "hh:mm:ss", "2 hours", "2021-05-01 14:30:00"},
@@ -138,7 +144,8 @@ TEST_CASE("a column that looks like dates and is not read is named with what to 
   struct Case {
     const char *name, *cells, *advice;
   };
-  const char *write = "Write dates such as 2024-01-31", *four = "with four digits for the year", *set = "Set data.date = \"";
+  const char *write = "Write dates such as 2024-01-31", *four = "with four digits for the year",
+             *set = "Set data.date = \"";
   const Case cases[] = {
       {"when", "Jan-49|Feb-49|Mar-49", four},
       {"when", "01/31/49|02/28/49|03/31/49", four},
@@ -156,7 +163,13 @@ TEST_CASE("a column that looks like dates and is not read is named with what to 
       {"when", "2021-05-01 00:00:00.000000001|2021-05-01 00:00:00.000000002", write},
       {"when", "2021-05-01T00|2021-05-01T01", write},
       {"when", "3. M\xc3\xa4rz 2024|4. M\xc3\xa4rz 2024", write},
-      {"when", "2024\xe5\xb9\xb4" "1\xe6\x9c\x88" "5\xe6\x97\xa5|2024\xe5\xb9\xb4" "1\xe6\x9c\x88" "6\xe6\x97\xa5", write},
+      {"when",
+       "2024\xe5\xb9\xb4"
+       "1\xe6\x9c\x88"
+       "5\xe6\x97\xa5|2024\xe5\xb9\xb4"
+       "1\xe6\x9c\x88"
+       "6\xe6\x97\xa5",
+       write},
       {"when", "12:00|12:15|12:30", write},
       {"when", "3 PM|4 PM|5 PM", write},
       {"when", "January|February|March", write},
@@ -164,6 +177,9 @@ TEST_CASE("a column that looks like dates and is not read is named with what to 
       {"when", "2024-13-01|2024-14-01|2024-15-01", write},
       {"when", "Saison 2023/24|Saison 2024/25", write},
       {"date", "44197|44198|44199", write},
+      {"time", "9999999999999999999|1", write},
+      {"order_date", "44197|44198|44199", write},
+      {"Time (UTC)", "monday one|monday two", write},
       {"year", "49|50|51|53", write},
       {"year", "1.5|2.5|7.5", write},
       {"month", "1|2|3|1|2|3", write},
@@ -193,8 +209,9 @@ TEST_CASE("a column that looks like dates and is not read is named with what to 
 }
 
 TEST_CASE("what only counts rows or is no date needs no warning") {
-  for (const char* column : {"time;0|1|2|3", "time;0.0|0.1|0.2|0.3", "day;1|2|3|4", "t;5|3|8|1", "x;a|b|a|c", "x;1949|1948|1950",
-                             "promo;0|1|0|1", "x;192.168.0.1|192.168.0.2", "x;12,5|13,5", "x;1.234.567|2.345.678"}) {
+  for (const char* column :
+       {"time;0|1|2|3", "time;0.0|0.1|0.2|0.3", "day;1|2|3|4", "t;5|3|8|1", "x;a|b|a|c", "x;1949|1948|1950",
+        "promo;0|1|0|1", "x;192.168.0.1|192.168.0.2", "x;12,5|13,5", "time_spent;3.5|2.5|7", "x;1.234.567|2.345.678"}) {
     CAPTURE(column);
     const std::string text(column);
     const std::size_t at = text.find(';');
@@ -205,7 +222,8 @@ TEST_CASE("what only counts rows or is no date needs no warning") {
 }
 
 TEST_CASE("dates in the last column are not the series") {
-  for (const char* column : {"date;2024-01-01|2024-01-02", "year;1969.5|1970.0", "month;1|2", "when;Jan-49|Feb-49", "ds;1|2"}) {
+  for (const char* column :
+       {"date;2024-01-01|2024-01-02", "year;1969.5|1970.0", "month;1|2", "when;Jan-49|Feb-49", "ds;1|2"}) {
     CAPTURE(column);
     const std::string text(column), name = text.substr(0, text.find(';'));
     const std::vector<std::string> cells = cells_of(text.substr(name.size() + 1));
@@ -227,7 +245,8 @@ TEST_CASE("dates that repeat, go back or are irregular are refused with their li
       {"2022-01-03,4\n", "line 5, column 1 ('date'): '2022-01-03' repeats the date of line 4", "Keep one row per date"},
       {"2022-01-05,4\n2022-01-04,4\n", "line 6, column 1 ('date'): '2022-01-04' is before the date of line 5",
        "Sort the rows by date"},
-      {"2022-01-04 12:00,4\n", "line 5, column 1 ('date'): '2022-01-04 12:00' does not fit a step of 1 day", "data.date"},
+      {"2022-01-04 12:00,4\n", "line 5, column 1 ('date'): '2022-01-04 12:00' does not fit a step of 1 day",
+       "data.date"},
       {"2022-13-01,4\n", "'2022-13-01' is not a date", "data.date"},
       {",4\n", "line 5, column 1 ('date'): the date is missing", "data.date"},
       {"2022/01/04,4\n", "'2022/01/04' is in another date format than the first date", "data.date"},
@@ -240,15 +259,17 @@ TEST_CASE("dates that repeat, go back or are irregular are refused with their li
     CHECK(contains(found.error, c.next));
     CHECK(found_in(head + c.rows, {"none", ""}).error == "");
   }
-  CHECK(contains(found_in("date,v\n,1\n2022-01-01,1\n2022-01-02,2\n").error, "line 2, column 1 ('date'): the date is missing"));
+  CHECK(contains(found_in("date,v\n,1\n2022-01-01,1\n2022-01-02,2\n").error,
+                 "line 2, column 1 ('date'): the date is missing"));
   const Found offsets = found_in("date,v\n2021-03-28 01:00:00+01:00,1\n2021-03-28 03:00:00+02:00,1\n");
   CHECK(contains(offsets.error, "another UTC offset"));
   CHECK(contains(offsets.error, "same UTC offset"));
 }
 
 TEST_CASE("rows from the newest to the oldest are named as such") {
-  for (const char* cells : {"2024-01-03|2024-01-02|2024-01-01", "12/31/2023|11/30/2023|10/31/2023", "3/1/2024|2/1/2024|1/1/2024",
-                            "Jan 3 2024|Jan 2 2024|Jan 1 2024", "2024 Q3|2024 Q2|2024 Q1"}) {
+  for (const char* cells :
+       {"2024-01-03|2024-01-02|2024-01-01", "12/31/2023|11/30/2023|10/31/2023", "3/1/2024|2/1/2024|1/1/2024",
+        "Jan 3 2024|Jan 2 2024|Jan 1 2024", "2024 Q3|2024 Q2|2024 Q1"}) {
     CAPTURE(cells);
     const Found found = found_in(series("date", cells));
     CHECK(contains(found.error, "line 3, column 1 ('date'): the rows are newest first"));
@@ -271,7 +292,9 @@ TEST_CASE("the day of the month of all dates decides where a step of months lead
     const char* next;
   };
   const Case cases[] = {
-      {"the 28th, from February on", {{2, 28}, {3, 28}, {4, 28}, {5, 28}, {6, 28}, {7, 28}, {8, 28}, {9, 28}}, "2013-10-28"},
+      {"the 28th, from February on",
+       {{2, 28}, {3, 28}, {4, 28}, {5, 28}, {6, 28}, {7, 28}, {8, 28}, {9, 28}},
+       "2013-10-28"},
       {"the 30th, from February on", {{2, 28}, {3, 30}, {4, 30}, {5, 30}}, "2013-06-30"},
       {"the 30th, before February", {{10, 30}, {11, 30}, {12, 30}, {13, 30}}, "2014-02-28"},
       {"the 29th", {{2, 28}, {3, 29}, {4, 29}}, "2013-05-29"},
@@ -331,14 +354,16 @@ TEST_CASE("several series one below the other are named, whatever their dates lo
       for (int i = 0; i < 9; ++i) {
         const char* symbols[] = {"MSFT", "AMZN", "GOOG"};
         const int symbol = blocks ? i / 3 : i % 3, row = blocks ? i % 3 : i / 3;
-        csv += std::string(symbols[symbol]) + "," + dates[static_cast<std::size_t>(row)] + "," + std::to_string(i) + "\n";
+        csv +=
+            std::string(symbols[symbol]) + "," + dates[static_cast<std::size_t>(row)] + "," + std::to_string(i) + "\n";
       }
       const Found found = found_in(csv);
       CHECK(contains(found.error + found.warnings, c.said));
     }
   const Found numbers = found_in("shop,date,v\n1,2024-01-01,1\n1,2024-01-02,2\n2,2024-01-01,1\n2,2024-01-02,2\n");
   CHECK(contains(numbers.error, "perhaps by 'shop'"));
-  const Found later = found_in("shop,date,v\na,2024-01-01,1\na,2024-01-02,2\na,2024-01-03,2\nb,2024-01-02,1\nb,2024-01-03,2\n");
+  const Found later =
+      found_in("shop,date,v\na,2024-01-01,1\na,2024-01-02,2\na,2024-01-03,2\nb,2024-01-02,1\nb,2024-01-03,2\n");
   CHECK(contains(later.error, "named in 'shop'"));
   const Found no_dates = found_in("shop,v\na,1\na,2\na,3\nb,1\nb,2\nb,3\n");
   CHECK(contains(no_dates.warnings, "column 'shop' has 2 values"));
@@ -375,4 +400,54 @@ TEST_CASE("of two columns with dates the one that is not used is named") {
   CHECK(contains(found.notes, "dates in 'start' read as YYYY-MM-DD"));
   CHECK(contains(found.warnings, "column 'end' has dates too and is not used"));
   CHECK(found_in("year,date,v\n2024,2024-01-01,1\n2024,2024-01-02,2\n").warnings == "");
+}
+
+TEST_CASE("a model keeps the notation of its dates for files that could be read otherwise") {
+  ForecastOptions o;
+  o.model.hidden = 2;
+  o.window = 2;
+  o.period = 2;
+  std::string csv = "when,v\n", few = "when,v\n";
+  for (int d = 1; d <= 28; ++d) csv += "2/" + std::to_string(d) + "/2023," + std::to_string(d % 3) + "\n";
+  for (int d = 1; d <= 6; ++d) few += "3/" + std::to_string(d) + "/2023," + std::to_string(d % 3) + "\n";
+  o.test = split_from_text(few, "test.csv");
+  const auto task = make_forecast(o, csv, "f.csv");
+  CHECK(task->warnings().empty());
+  CHECK(task->notes().size() == 2);
+  for (const std::string& note : task->notes()) CHECK(contains(note, "read as MM/DD/YYYY"));
+  const Metadata model = task->metadata();
+  CHECK(model.at("date_form") == "MM/DD/YYYY");
+  const SeriesEnd end = series_end(model, split_from_text(few, "few.csv").file, "few.csv", 2, 1);
+  CHECK(end.next == std::vector<std::string>{"3/7/2023"});
+  CHECK(make_forecast(o, csv, "f.csv", model)->metadata() == model);
+}
+
+TEST_CASE("the check of a series says each error once, with what to do") {
+  ForecastOptions o;
+  o.model.hidden = 2;
+  const auto findings = [&](const std::string& csv) {
+    std::string all;
+    for (const DataFinding& f : check_data(o, csv, "f.csv").findings) all += f.what + "\n";
+    return all;
+  };
+  const auto times = [](const std::string& text, const std::string& part) {
+    int n = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+    return n;
+  };
+  std::string weather = "date,temp,weather\n", last = "temp,date\n";
+  for (int d = 1; d <= 28; ++d) {
+    const std::string date = "2023-02-" + std::string(d < 10 ? "0" : "") + std::to_string(d);
+    weather += date + ",5,rain\n";
+    last += "5," + date + "\n";
+  }
+  const std::string text = findings(weather);
+  CHECK(
+      contains(text, "28 cells are missing, infinite or not a number: line 2, column 3 ('weather'): 'rain' is not a"));
+  CHECK(contains(text, "(and 27 more cells of this column)"));
+  CHECK(times(text, "is not a number") == 1);
+  CHECK(times(text, "data.columns") == 1);
+  CHECK_FALSE(contains(text, "of the values are missing"));
+  CHECK(times(findings(last), "the last column, 'date', looks like dates") == 1);
+  CHECK_FALSE(contains(findings(last), "is not a number"));
 }

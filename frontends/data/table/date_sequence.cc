@@ -29,19 +29,25 @@ void DateSequence::see(std::string_view cell, std::size_t line) {
   const std::optional<DateReading> date = read_date(cell, format_.pattern);
   const std::string shown = in_quotes(cell);
   if (!date) {
-    misfit_ = {line, is_missing(cell)                                      ? "the date is missing"
-                     : date_readings(cell, DateNumbers::yes).empty() ? shown + " is not a date"
-                                                                     : shown + " is in another date format than the first date"};
+    const bool is_other = !date_readings(cell, DateNumbers::yes).empty();
+    misfit_ = {line,
+               is_missing(cell) ? "the date is missing"
+               : is_other       ? shown + " is in another date format than the first date"
+                                : shown + " is not a date",
+               k_no_dates};
     return;
   }
   if (n_ == 0) format_.zone = date->format.zone;
   if (date->format.has_time && format_.has_time && date->format.zone != format_.zone) {
-    misfit_ = {line, shown + " has another UTC offset than the first date"};
+    misfit_ = {line, shown + " has another UTC offset than the first date",
+               "Write all dates with the same UTC offset, or set data.date = \"none\" to ignore dates"};
     return;
   }
   format_.add(date->format);
-  if (n_ == 0) first_ = date->at;
-  else compare(date->at, cell, line);
+  if (n_ == 0)
+    first_ = date->at;
+  else
+    compare(date->at, cell, line);
   if (seen_.size() < k_most) seen_.insert(date->at.micros);
   day_of_month_.see(date->at);
   ++weekdays_[std::chrono::weekday(std::chrono::sys_days(calendar_day(date->at))).c_encoding()];
@@ -55,8 +61,10 @@ void DateSequence::compare(Moment at, std::string_view cell, std::size_t line) {
   n_above_ += apart > 0;
   n_equal_ += apart == 0;
   if (apart <= 0 && !disorder_)
-    disorder_ = {line, in_quotes(cell) + (apart == 0 ? " repeats the date of line " : " is before the date of line ") +
-                           std::to_string(last_line_)};
+    disorder_ = {line,
+                 in_quotes(cell) + (apart == 0 ? " repeats the date of line " : " is before the date of line ") +
+                     std::to_string(last_line_),
+                 "Sort the rows by date, the oldest first"};
   if (disorder_) {
     n_again_ += seen_.contains(at.micros);
     return;
@@ -68,8 +76,10 @@ void DateSequence::compare(Moment at, std::string_view cell, std::size_t line) {
 void DateSequence::finish() {
   const auto [micros, n_micros] = usual(micros_);
   const auto [months, n_months] = usual(months_);
-  if (n_months > 0 && n_months >= n_micros) step_ = {0, months, day_of_month_.day()};
-  else if (n_micros > 0) step_ = {micros, 0};
+  if (n_months > 0 && n_months >= n_micros)
+    step_ = {0, months, day_of_month_.day()};
+  else if (n_micros > 0)
+    step_ = {micros, 0};
   micros_.clear();
   months_.clear();
   seen_.clear();

@@ -14,11 +14,12 @@
 
 namespace unroll {
 
-// What is wrong with the dates of a file, and where.
+// What is wrong with the dates of a file, where, and what to do next.
 struct DateFault {
   std::size_t line = 0;
-  std::string what;
+  std::string what, next;
 };
+inline constexpr const char* k_no_dates = "Correct it, or set data.date = \"none\" to ignore dates";
 
 class DateSequence {
  public:
@@ -30,8 +31,9 @@ class DateSequence {
   void finish();
 
   const DateFormat& format() const { return format_; }
-  const std::optional<DateFault>& misfit() const { return misfit_; }      // the first cell that is no date of the format
-  const std::optional<DateFault>& disorder() const { return disorder_; }  // the first date that is not above the one before
+  // The first cell that is no date of the format, and the first date that is not above the one before it.
+  const std::optional<DateFault>& misfit() const { return misfit_; }
+  const std::optional<DateFault>& disorder() const { return disorder_; }
   bool is_newest_first() const { return n_above_ == 0 && n_equal_ == 0; }
   bool has_repeats() const { return n_again_ > 0; }
   bool is_sparse() const;  // most dates are missing

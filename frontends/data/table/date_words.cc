@@ -14,13 +14,14 @@ namespace {
 
 constexpr std::string_view k_months[] = {"January", "February", "March",     "April",   "May",      "June",
                                          "July",    "August",   "September", "October", "November", "December"};
-constexpr std::string_view k_weekdays[] = {"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"};
+constexpr std::string_view k_weekdays[] = {"Monday", "Tuesday",  "Wednesday", "Thursday",
+                                           "Friday", "Saturday", "Sunday"};
 constexpr std::string_view k_date_names[] = {"date", "day", "time", "year", "timestamp", "datetime", "ds", "month"};
-constexpr std::string_view k_part_names[] = {"year",   "yr",     "quarter", "qtr",    "month",  "mnth", "mon",     "week",
-                                             "day",    "hour",   "hr",      "minute", "min",    "sec",  "second",  "time",
-                                             "weekday", "period", "dates",   "epoch"};
+constexpr std::string_view k_part_names[] = {"year",   "yr",   "quarter", "qtr",    "month",  "mnth", "mon",
+                                             "week",   "day",  "hour",    "hr",     "minute", "min",  "sec",
+                                             "second", "time", "weekday", "period", "dates",  "epoch"};
 // Words beside numbers that are dates or times.
-constexpr std::string_view k_other_words[] = {"AM", "PM", "T",  "Z",  "UTC", "GMT", "Q",    "W",      "H",
+constexpr std::string_view k_other_words[] = {"AM", "PM", "T",  "Z",  "UTC", "GMT", "Q",    "W",       "H",
                                               "st", "nd", "rd", "th", "KW",  "CW",  "week", "quarter", "FY"};
 
 template <std::size_t n>
@@ -31,8 +32,8 @@ bool among(const std::string_view (&words)[n], std::string_view word) {
 }  // namespace
 
 bool same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, [](unsigned char c) { return std::tolower(c); },
-                            [](unsigned char c) { return std::tolower(c); });
+  return std::ranges::equal(
+      a, b, {}, [](unsigned char c) { return std::tolower(c); }, [](unsigned char c) { return std::tolower(c); });
 }
 
 int month_of(std::string_view word) {
@@ -41,52 +42,66 @@ int month_of(std::string_view word) {
   return same_word(word, "Sept") ? 9 : 0;
 }
 
-std::string_view month_name(int month, bool full) { return k_months[month - 1].substr(0, full ? std::string_view::npos : 3); }
+std::string_view month_name(int month, bool full) {
+  const std::string_view name = k_months[month - 1];
+  return full ? name : name.substr(0, 3);
+}
 
 bool is_weekday(std::string_view word) {
-  return std::ranges::any_of(k_weekdays, [&](std::string_view day) {
-    return same_word(word, day) || same_word(word, day.substr(0, 3));
-  });
+  return std::ranges::any_of(
+      k_weekdays, [&](std::string_view day) { return same_word(word, day) || same_word(word, day.substr(0, 3)); });
 }
 
 bool is_date_name(std::string_view column) { return among(k_date_names, column); }
 bool is_date_part_name(std::string_view column) { return among(k_part_names, column); }
 
+bool hints_at_dates(std::string_view column) {
+  for (std::size_t i = 0; i < column.size();) {
+    const std::size_t begin = i;
+    while (i < column.size() && std::isalpha(static_cast<unsigned char>(column[i])) != 0) ++i;
+    if (is_date_name(column.substr(begin, i - begin))) return true;
+    i += i == begin;
+  }
+  return false;
+}
+
 namespace {
 
-// Runs of digits and of letters in a cell.
-struct Runs {
-  int years = 0, small = 0, ordinals = 0;    // numbers of four digits from 1000 to 2999, of one or two, of three
-  int names = 0, other = 0, unknown = 0;     // words: months and weekdays, others of dates, all others
-  bool clock = false, strange = false;       // "12:30"; characters that no date has
+// Digits and letters that stand together in a cell.
+struct Groups {
+  int years = 0, small = 0, ordinals = 0;  // numbers of four digits from 1000 to 2999, of one or two, of three
+  int names = 0, other = 0, unknown = 0;   // words: months and weekdays, others of dates, all others
+  bool clock = false, strange = false;     // "12:30"; characters that no date has
 };
 
-Runs runs_of(std::string_view cell) {
+Groups groups_of(std::string_view cell) {
   constexpr std::string_view k_separators = " -/.:,'+()";
-  Runs runs;
-  const auto is = [&](std::size_t i, auto test) { return i < cell.size() && test(static_cast<unsigned char>(cell[i])); };
+  Groups groups;
+  const auto is = [&](std::size_t i, auto test) {
+    return i < cell.size() && test(static_cast<unsigned char>(cell[i]));
+  };
   const auto digit = [](unsigned char c) { return std::isdigit(c) != 0; };
   const auto letter = [](unsigned char c) { return std::isalpha(c) != 0 || c >= 0x80; };
   for (std::size_t i = 0; i < cell.size();) {
     const std::size_t begin = i;
     while (is(i, digit)) ++i;
     if (const std::size_t n = i - begin; n > 0) {
-      runs.years += n == 4 && (cell[begin] == '1' || cell[begin] == '2');
-      runs.small += n <= 2;
-      runs.ordinals += n == 3;
-      runs.clock = runs.clock || (n <= 2 && is(i, [](unsigned char c) { return c == ':'; }) && is(i + 1, digit));
+      groups.years += n == 4 && (cell[begin] == '1' || cell[begin] == '2');
+      groups.small += n <= 2;
+      groups.ordinals += n == 3;
+      groups.clock = groups.clock || (n <= 2 && is(i, [](unsigned char c) { return c == ':'; }) && is(i + 1, digit));
       continue;
     }
     while (is(i, letter)) ++i;
     const std::string_view word = cell.substr(begin, i - begin);
     if (word.empty()) {
-      runs.strange = runs.strange || k_separators.find(cell[i++]) == std::string_view::npos;
+      groups.strange = groups.strange || k_separators.find(cell[i++]) == std::string_view::npos;
       continue;
     }
     const bool name = month_of(word) > 0 || is_weekday(word);
-    ++(name ? runs.names : among(k_other_words, word) ? runs.other : runs.unknown);
+    ++(name ? groups.names : among(k_other_words, word) ? groups.other : groups.unknown);
   }
-  return runs;
+  return groups;
 }
 
 }  // namespace
@@ -94,7 +109,7 @@ Runs runs_of(std::string_view cell) {
 bool looks_like_date(std::string_view cell) {
   cell = trimmed(cell);
   if (cell.size() > 40 || number_in(cell)) return false;
-  const Runs r = runs_of(cell);
+  const Groups r = groups_of(cell);
   const int numbers = r.years + r.small;
   if (r.strange || r.unknown > 3) return false;
   return r.clock || (r.names > 0 && r.unknown <= 1) || (r.other > 0 && numbers > 0 && r.unknown == 0) ||

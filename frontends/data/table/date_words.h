@@ -14,9 +14,12 @@ bool is_weekday(std::string_view word);  // "Mon", "Monday"
 
 // Whether numbers in a column of this name are dates.
 bool is_date_name(std::string_view column);
+// Whether a word in the name hints at dates: order_date, "Time (UTC)".
+bool hints_at_dates(std::string_view column);
 // Whether the name is a part of dates: month, hour, ...
 bool is_date_part_name(std::string_view column);
-// Whether a text, read or not, is a date, a part of one or a time: "Jan-49", "01/31/49", "12:30", "Q1/24". No number is.
+// Whether a text, which may not be read, is a date, a part of one or a time: "Jan-49", "01/31/49", "12:30", "Q1/24". No
+// number is.
 bool looks_like_date(std::string_view cell);
 
 }  // namespace unroll

@@ -25,16 +25,16 @@ struct StepUnit {
   DateStep step;
 };
 constexpr StepUnit k_units[] = {
-    {"year", {0, 12}},          {"month", {0, 1}},           {"week", {7 * k_day, 0}},
-    {"day", {k_day, 0}},        {"hour", {3600 * k_second}}, {"minute", {60 * k_second}},
-    {"second", {k_second}},     {"millisecond", {1000}},     {"microsecond", {1}},
+    {"year", {0, 12}},      {"month", {0, 1}},           {"week", {7 * k_day, 0}},
+    {"day", {k_day, 0}},    {"hour", {3600 * k_second}}, {"minute", {60 * k_second}},
+    {"second", {k_second}}, {"millisecond", {1000}},     {"microsecond", {1}},
 };
 
 }  // namespace
 
 std::chrono::year_month_day calendar_day(Moment at) {
-  return std::chrono::floor<std::chrono::days>(std::chrono::sys_time<std::chrono::microseconds>(
-      std::chrono::microseconds(at.micros)));
+  return std::chrono::floor<std::chrono::days>(
+      std::chrono::sys_time<std::chrono::microseconds>(std::chrono::microseconds(at.micros)));
 }
 
 std::int64_t time_of_day(Moment at) { return ((at.micros % k_day) + k_day) % k_day; }
@@ -71,8 +71,8 @@ std::optional<std::int64_t> steps_between(Moment from, Moment to, DateStep step)
 Moment after(Moment from, std::int64_t steps, DateStep step) {
   if (step.months == 0) return {from.micros + steps * step.micros};
   const auto date = calendar_day(from);
-  const std::chrono::year_month month = std::chrono::year_month(date.year(), date.month()) +
-                                        std::chrono::months(static_cast<int>(steps * step.months));
+  const std::chrono::year_month month =
+      std::chrono::year_month(date.year(), date.month()) + std::chrono::months(static_cast<int>(steps * step.months));
   const std::chrono::year_month_day first = month / 1;
   const std::chrono::year_month_day to = month / std::chrono::day(std::min(step.day, last_day(first)));
   return {std::chrono::sys_days(to).time_since_epoch().count() * k_day + time_of_day(from)};

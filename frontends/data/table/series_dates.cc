@@ -12,16 +12,8 @@ namespace unroll {
 
 namespace {
 
-constexpr const char* k_no_dates = "Correct it, or set data.date = \"none\" to ignore dates";
 constexpr const char* k_write_dates =
     "Write dates such as 2024-01-31, with four digits for the year, or set data.date = \"none\" to ignore dates";
-
-// What to do about the cell that is no date of its column.
-const char* remedy(const DateFault& misfit) {
-  return misfit.what.ends_with("offset than the first date")
-             ? "Write all dates with the same UTC offset, or set data.date = \"none\" to ignore dates"
-             : k_no_dates;
-}
 
 }  // namespace
 
@@ -52,7 +44,8 @@ void SeriesDates::decide(const CsvReader& reader, std::size_t column, const std:
   const auto is_trained = [&](const DateReading& r) { return r.format.name() == column_.form; };
   if (std::ranges::any_of(readings, is_trained))
     std::erase_if(readings, [&](const DateReading& r) { return !is_trained(r); });
-  if (readings.empty() && named_ == column) reader.refuse(line, column, in_quotes(cell) + " is not a date", k_write_dates);
+  if (readings.empty() && named_ == column)
+    reader.refuse(line, column, in_quotes(cell) + " is not a date", k_write_dates);
   if (readings.empty()) return unread_.add(reader, column, cell);
   Candidate candidate{column, cell, number_in(cell).has_value(), {}};
   for (const DateReading& r : readings) {
@@ -79,8 +72,8 @@ void SeriesDates::finish(const CsvReader& reader, const std::string& file) {
                         "for steps from row to row");
   for (std::size_t c = 1; c < candidates_.size(); ++c)
     if (!candidates_[c].is_number)
-      warnings_.push_back("column '" + reader.column_name(candidates_[c].column) + "' has dates too and is not used. Set "
-                          "data.date to it, or to " + name + " to confirm");
+      warnings_.push_back("column '" + reader.column_name(candidates_[c].column) +
+                          "' has dates too and is not used. Set data.date to it, or to " + name + " to confirm");
   candidates_.resize(1);
 }
 
@@ -105,37 +98,39 @@ void SeriesDates::choose_way(const CsvReader& reader, const std::string& file) {
                     what = "can be " + ways[0].format().text() + " or " + ways[1].format().text() + " (" +
                            in_quotes(candidates_[0].first) + ")";
   if (named_) throw Error(ErrorKind::usage, file, column + " " + what, k_write_dates);
-  warnings_.push_back(column + " " + what + " and is not read: rows count as one step apart, and their order and gaps are " +
-                      "not checked. Write dates such as 2024-01-31, or set data.date = \"none\" to confirm");
+  warnings_.push_back(column + " " + what +
+                      " and is not read: rows count as one step apart, and their order and gaps are not checked. Write "
+                      "dates such as 2024-01-31, or set data.date = \"none\" to confirm");
   candidates_.clear();
 }
 
 void SeriesDates::refuse(const CsvReader& reader, const DateSequence& dates, const std::string& file) const {
-  const std::size_t column = candidates_[0].column;
-  if (dates.misfit()) reader.refuse(dates.misfit()->line, column, dates.misfit()->what, remedy(*dates.misfit()));
-  if (!dates.disorder())
+  if (!dates.misfit() && !dates.disorder())
     throw Error(ErrorKind::input_file, file,
                 "most dates are missing from " + dates.text(dates.first()) + " to " + dates.text(dates.last()) + ": " +
                     std::to_string(dates.size()) + " rows, with a usual distance of " + step_text(dates.step()),
                 "Choose another date column with data.date, or set data.date = \"none\" to ignore dates");
-  const auto [line, what] = *dates.disorder();
-  if (dates.is_newest_first())
-    reader.refuse(line, column, "the rows are newest first: " + what,
-                  "Reverse the order of the rows, so that the oldest date comes first");
-  if (!dates.has_repeats()) reader.refuse(line, column, what, "Sort the rows by date, the oldest first");
-  const std::string name = reader.column_name(column), key = unread_.key_at(reader, line);
-  if (!key.empty())
-    reader.refuse(line, column, what,
-                  "The rows of several series, named in '" + key + "', share their dates. Give each series a column of "
-                  "its own, for example with pandas: df.pivot(index=\"" + name + "\", columns=\"" + key + "\", ...)");
+  DateFault fault = dates.misfit() ? *dates.misfit() : *dates.disorder();
+  if (!dates.misfit() && dates.is_newest_first()) {
+    fault.what = "the rows are newest first: " + fault.what;
+    fault.next = "Reverse the order of the rows, so that the oldest date comes first";
+  } else if (!dates.misfit() && dates.has_repeats()) {
+    fault.next = remedy_of_repeats(reader, fault.line);
+  }
+  reader.refuse(fault.line, candidates_[0].column, fault.what, fault.next);
+}
+
+std::string SeriesDates::remedy_of_repeats(const CsvReader& reader, std::size_t line) const {
+  const std::string name = reader.column_name(candidates_[0].column);
+  if (const std::string key = unread_.key_at(reader, line); !key.empty())
+    return "The rows of several series, named in '" + key +
+           "', share their dates. Give each series a column of its own, for example with pandas: df.pivot(index=\"" +
+           name + "\", columns=\"" + key + "\", ...)";
   if (const std::string part = unread_.part_of_dates(reader, line); !part.empty())
-    reader.refuse(line, column, what,
-                  "Dates are spread over '" + name + "' and '" + part +
-                      "'. Join them in one column, such as 2024-01-31 13:00");
+    return "Dates are spread over '" + name + "' and '" + part + "'. Join them in one column, such as 2024-01-31 13:00";
   const std::string number = unread_.number_at(reader, line);
-  reader.refuse(line, column, what,
-                "Keep one row per date. If the file has several series one below the other" +
-                    (number.empty() ? "" : ", perhaps by '" + number + "'") + ", give each a column of its own");
+  return "Keep one row per date. If the file has several series one below the other" +
+         (number.empty() ? "" : ", perhaps by '" + number + "'") + ", give each a column of its own";
 }
 
 std::int64_t SeriesDates::number(const CsvReader& reader, const std::string& cell, std::size_t line) const {

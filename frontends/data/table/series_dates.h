@@ -50,7 +50,7 @@ class SeriesDates {
  private:
   struct Candidate {
     std::size_t column;
-    std::string first;               // cell
+    std::string first;  // cell
     bool is_number;
     std::vector<DateSequence> ways;  // in which its first cell can be read; one after finish()
   };
@@ -58,6 +58,7 @@ class SeriesDates {
   void decide(const CsvReader& reader, std::size_t column, const std::string& cell, std::size_t line);
   void choose_way(const CsvReader& reader, const std::string& file);
   [[noreturn]] void refuse(const CsvReader& reader, const DateSequence& dates, const std::string& file) const;
+  std::string remedy_of_repeats(const CsvReader& reader, std::size_t line) const;
 
   DateColumn column_;
   bool none_;                           // no column holds dates

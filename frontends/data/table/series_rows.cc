@@ -80,6 +80,7 @@ void SeriesRows::find_dates(const SeriesFormat& format) {
     if (!reader_.read(line, cells)) return;
     if (!dates_) {
       columns_ = series_columns(reader_, format, cells);
+      takes_last_ = reader_.n_columns() > 1 && format.columns[0].empty() && !format.is_trained;
       dates_.emplace(reader_, format.date, columns_);
     }
     dates_->see(reader_, cells, line.number);
@@ -154,6 +155,7 @@ void SeriesRows::add_gap(std::int64_t from, std::int64_t to, std::size_t line, b
 
 std::vector<std::string> SeriesRows::notes() const {
   std::string found = file_.name() + ": " + reader_.found(n_lines_) + "; ";
+  if (takes_last_) found += "series '" + column_name(0) + "' (the last column); ";
   if (dates_->exist())
     found += "dates in '" + reader_.column_name(dates_->column()) + "' read as " + dates_->format().text() + " from " +
              dates_->text(0) + ", a row every " + step_text(dates_->step());

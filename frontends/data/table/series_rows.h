@@ -105,6 +105,7 @@ class SeriesRows {
   RecordFile file_;  // a record is a block of rows
   CsvReader reader_;
   std::vector<std::size_t> columns_;
+  bool takes_last_ = false;  // the series is the last column, since none is named
   std::optional<SeriesDates> dates_;
   std::int64_t n_ = 0, n_lines_ = 0, n_missing_ = 0;
   std::int64_t dropped_ = 0;  // rows before the first one

@@ -31,12 +31,14 @@ constexpr const char* k_own_column = "give each series a column of its own";
 
 void UnreadColumns::add(const CsvReader& reader, std::size_t column, const std::string& cell) {
   const std::string name = reader.header().empty() ? "" : reader.column_name(column);
-  const bool named = is_date_name(name) || is_date_part_name(name);
+  const bool named = is_date_name(name) || is_date_part_name(name), hinted = !named && hints_at_dates(name);
   const std::optional<double> number = number_in(cell);
   const std::vector<DateReading> readings = date_readings(cell, DateNumbers::yes);
-  if (named || looks_like_date(cell) || (number && !readings.empty() && !is_key_name(name)))
-    lookalikes_.push_back({column, named, number.has_value(), is_date_part_name(name) || !has_digit(cell), cell, readings.empty() ? "" : readings[0].format.text()});
-  else if (!number || is_whole(*number)) keys_.push_back({column, number && !is_key_name(name)});
+  if (named || hinted || looks_like_date(cell) || (number && !readings.empty() && !is_key_name(name)))
+    lookalikes_.push_back({column, named, hinted, number.has_value(), is_date_part_name(name) || !has_digit(cell), cell,
+                           readings.empty() ? "" : readings[0].format.text()});
+  else if (!number || is_whole(*number))
+    keys_.push_back({column, number && !is_key_name(name)});
 }
 
 bool UnreadColumns::wants_rows() const {
@@ -68,7 +70,7 @@ void UnreadColumns::Lookalike::see(const std::string& cell, std::size_t line) {
   rises = rises && (n == 0 || value > last);
   even = even && (n == 0 || std::fabs(value - last - step) <= 1e-6 * std::max(std::fabs(value), std::fabs(step)));
   last = value;
-  n_alike += number || named || looks_like_date(cell);
+  n_alike += number || named || hinted || looks_like_date(cell);
   ++n;
 }
 
@@ -86,8 +88,8 @@ std::vector<std::string> UnreadColumns::date_warnings(const CsvReader& reader) c
   std::vector<std::string> warnings;
   for (const Lookalike& l : lookalikes_) {
     const bool counts = l.number && l.even && std::fabs(l.start) < k_small;
-    const bool is_readable = l.number && !l.named;
-    if (counts || (is_readable && !l.rises) || !l.are_alike()) continue;
+    const bool is_readable = l.number && !l.named && !l.form.empty();
+    if (counts || (l.number && !l.named && !l.rises) || !l.are_alike()) continue;
     const std::string column = "column '" + reader.column_name(l.column) + "'";
     std::string text = is_readable ? column + " rises like dates (" + in_quotes(l.first) + " as " + l.form + ")"
                                    : column + " looks like dates (" + in_quotes(l.first) + ")";
@@ -116,8 +118,8 @@ std::vector<std::string> UnreadColumns::series_warnings(const CsvReader& reader)
 }
 
 std::string UnreadColumns::changing_at(const CsvReader& reader, std::size_t line, bool number) const {
-  const auto key = std::ranges::find_if(
-      keys_, [&](const Key& k) { return k.is_number == number && k.changes.at(line); });
+  const auto key =
+      std::ranges::find_if(keys_, [&](const Key& k) { return k.is_number == number && k.changes.at(line); });
   return key == keys_.end() ? "" : reader.column_name(key->column);
 }
 
@@ -130,7 +132,8 @@ std::string UnreadColumns::number_at(const CsvReader& reader, std::size_t line) 
 }
 
 std::string UnreadColumns::part_of_dates(const CsvReader& reader, std::size_t line) const {
-  const auto part = std::ranges::find_if(lookalikes_, [&](const Lookalike& l) { return l.named && l.changes.at(line); });
+  const auto part =
+      std::ranges::find_if(lookalikes_, [&](const Lookalike& l) { return l.named && l.changes.at(line); });
   return part == lookalikes_.end() ? "" : reader.column_name(part->column);
 }
 

@@ -43,18 +43,19 @@ class UnreadColumns {
   struct Lookalike {
     std::size_t column;
     bool named = false;   // like a date
+    bool hinted = false;  // a word of its name is
     bool number = false;
     bool part = false;        // of dates, such as a month, which comes again
     std::string first, form;  // its first cell, and in what numbers are dates
     double start = 0, last = 0, step = 0;
     bool rises = true, even = true;
     std::int64_t n = 0, n_alike = 0;  // cells, and those that look like dates
-    std::size_t again = 0;  // the line in which the first cell comes again
+    std::size_t again = 0;            // the line in which the first cell comes again
     Changes changes = {};
 
     void see(const std::string& cell, std::size_t line);
     // "sun" may be weather: words without a number must all be words of dates.
-    bool are_alike() const { return part && !named ? n_alike == n : 2 * n_alike > n; }
+    bool are_alike() const { return part && !named && !hinted ? n_alike == n : 2 * n_alike > n; }
   };
   struct Key {
     std::size_t column;
