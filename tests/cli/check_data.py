@@ -83,8 +83,8 @@ def dates(folder):
     check("newest.csv", ["when,sales", *rows[::-1]], 3, ["newest first", "Reverse the order"])
     check("last.csv", ["sales,year", *[f"{i % 7},{1969 + i / 2}" for i in range(120)]], 3,
           ["the last column, 'year', looks like dates", 'data.column = "sales"'])
-    check("panel.csv", ["company,when,price", *[f"{c},{d:%b %d %Y},{i % 7}" for c in ("A", "B") for i, d in enumerate(day)]],
-          3, ["several series, named in 'company'", "a column of its own"])
+    panel = [f"{company},{d:%b %d %Y},{i % 7}" for company in ("A", "B") for i, d in enumerate(day)]
+    check("panel.csv", ["company,when,price", *panel], 3, ["several series, named in 'company'", "a column of its own"])
 
 
 def texts(folder):

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "frontends/data/file/lines.h"
-#include "frontends/data/table/date_format.h"
+#include "frontends/data/dates/date_format.h"
 #include "frontends/data/table/series_rows.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/error.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "frontends/data/file/gzip.h"
-#include "frontends/data/table/date_format.h"
+#include "frontends/data/dates/date_format.h"
 #include "frontends/data/text/documents.h"
 #include "frontends/data/text/pairs.h"
 #include "tests/training/small_tasks.h"

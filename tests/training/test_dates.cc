@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "frontends/data/table/date_format.h"
+#include "frontends/data/dates/date_format.h"
 #include "frontends/data/table/series_rows.h"
 #include "unroll/error.h"
 #include "unroll/tasks.h"
@@ -223,7 +223,7 @@ TEST_CASE("what only counts rows or is no date needs no warning") {
 
 TEST_CASE("dates in the last column are not the series") {
   for (const char* column :
-       {"date;2024-01-01|2024-01-02", "year;1969.5|1970.0", "month;1|2", "when;Jan-49|Feb-49", "ds;1|2"}) {
+       {"date;2024-01-01|2024-01-02", "year;1969.5|1970.0", "month;1|2", "when;Jan-49|Feb-49", "ds;1|2", "weekday;1|2"}) {
     CAPTURE(column);
     const std::string text(column), name = text.substr(0, text.find(';'));
     const std::vector<std::string> cells = cells_of(text.substr(name.size() + 1));

@@ -11,7 +11,7 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
-#include "frontends/data/table/date_format.h"
+#include "frontends/data/dates/date_format.h"
 #include "unroll/error.h"
 
 namespace unroll {

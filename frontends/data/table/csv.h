@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "frontends/data/batch/records.h"
+#include "frontends/data/table/cell_number.h"
 
 namespace unroll {
 
@@ -30,9 +31,6 @@ struct CsvFormat {
 
 // A word that stands for a missing value: an empty cell, NaN, NA, N/A, null or ?, in capitals or not.
 bool is_missing(std::string_view cell);
-// The number in a cell, which may be infinite; nothing when there is none.
-std::optional<double> number_in(std::string_view cell);
-std::string_view trimmed(std::string_view cell);
 inline constexpr const char* k_close_quotes = "Close each quoted cell; write \"\" for a quote in it";
 // The first of tab and semicolon outside quotes in a line, else a comma.
 char separator_of(std::string_view line);

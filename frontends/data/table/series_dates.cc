@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "core/support/text/in_quotes.h"
-#include "frontends/data/table/date_words.h"
+#include "frontends/data/dates/date_words.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -32,7 +32,8 @@ void SeriesDates::see(const CsvReader& reader, std::span<const std::string> cell
     return true;
   });
   for (Candidate& candidate : candidates_)
-    for (DateSequence& way : candidate.ways) way.see(cells[candidate.column], line);
+    for (DateSequence& way : candidate.ways)
+      way.see(is_missing(cells[candidate.column]) ? "" : cells[candidate.column], line);
   unread_.see(cells, line);
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "frontends/data/table/csv.h"
-#include "frontends/data/table/date_sequence.h"
+#include "frontends/data/dates/date_sequence.h"
 #include "frontends/data/table/unread_columns.h"
 
 namespace unroll {

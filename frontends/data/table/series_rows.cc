@@ -7,7 +7,7 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
-#include "frontends/data/table/date_words.h"
+#include "frontends/data/dates/date_words.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -59,7 +59,8 @@ std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFor
     if (!name.empty() || format.is_trained) continue;
     const std::size_t last = columns.back();
     const auto is_date = [&](std::size_t c) {
-      return looks_like_date(cells[c]) || (!reader.header().empty() && is_date_name(reader.column_name(c)));
+      const std::string name = reader.header().empty() ? "" : reader.column_name(c);
+      return looks_like_date(cells[c]) || is_date_name(name) || is_date_part_name(name);
     };
     std::size_t other = last;
     while (other > 0 && (is_date(other) || !number_in(cells[other]))) --other;

@@ -6,8 +6,8 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
-#include "frontends/data/table/date_format.h"
-#include "frontends/data/table/date_words.h"
+#include "frontends/data/dates/date_format.h"
+#include "frontends/data/dates/date_words.h"
 
 namespace unroll {
 

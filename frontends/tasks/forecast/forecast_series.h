@@ -22,7 +22,8 @@ std::vector<std::string> columns_of(const ForecastOptions& options);
 
 SeriesFormat series_format(const ForecastOptions& options);
 
-// By split: the series of the data file, or of the file that the split has for itself, which is read as the data file is.
+// By split: the series of the data file, or of the file that the split has for itself, which is read like the data
+// file.
 using SeriesOfSplits = std::array<std::shared_ptr<const SeriesRows>, 3>;
 SeriesOfSplits read_series(const ForecastOptions& options, const DataSource& data, const std::string& name,
                            const Metadata& fitted = {});

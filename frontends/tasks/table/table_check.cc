@@ -19,7 +19,8 @@ double NumberCheck::see(const CsvReader& reader, const std::string& cell, std::s
     return value;
   } catch (const Error& e) {
     ++bad_;
-    auto fault = std::ranges::find_if(faults_, [&](const Fault& f) { return f.column == column && f.next == e.next(); });
+    const auto is_alike = [&](const Fault& f) { return f.column == column && f.next == e.next(); };
+    auto fault = std::ranges::find_if(faults_, is_alike);
     if (fault == faults_.end() && faults_.size() < k_shown)
       fault = faults_.insert(fault, {column, e.next(), std::string(message_of(e))});
     if (fault != faults_.end()) ++fault->n;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/data/table/date_words.h"
+#include "frontends/data/dates/date_words.h"
 
 #include <algorithm>
 #include <cctype>
 #include <string>
 #include <vector>
 
-#include "frontends/data/table/csv.h"
+#include "frontends/data/table/cell_number.h"
 
 namespace unroll {
 
@@ -17,9 +17,9 @@ constexpr std::string_view k_months[] = {"January", "February", "March",     "Ap
 constexpr std::string_view k_weekdays[] = {"Monday", "Tuesday",  "Wednesday", "Thursday",
                                            "Friday", "Saturday", "Sunday"};
 constexpr std::string_view k_date_names[] = {"date", "day", "time", "year", "timestamp", "datetime", "ds", "month"};
-constexpr std::string_view k_part_names[] = {"year",   "yr",   "quarter", "qtr",    "month",  "mnth", "mon",
-                                             "week",   "day",  "hour",    "hr",     "minute", "min",  "sec",
-                                             "second", "time", "weekday", "period", "dates",  "epoch"};
+// Not "min", which is a minimum more often than a minute.
+constexpr std::string_view k_part_names[] = {"year", "yr",     "quarter", "qtr",  "month",   "mnth",  "week", "day", "hour",
+                                             "hr",   "minute", "second",  "time", "weekday", "dates", "epoch"};
 // Words beside numbers that are dates or times.
 constexpr std::string_view k_other_words[] = {"AM", "PM", "T",  "Z",  "UTC", "GMT", "Q",    "W",       "H",
                                               "st", "nd", "rd", "th", "KW",  "CW",  "week", "quarter", "FY"};

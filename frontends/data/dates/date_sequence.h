@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "frontends/data/table/date_format.h"
+#include "frontends/data/dates/date_format.h"
 
 namespace unroll {
 
@@ -25,7 +25,7 @@ class DateSequence {
  public:
   explicit DateSequence(DateFormat format) : format_(std::move(format)) {}
 
-  // Each cell of the column. Behind one that is no date of the format nothing is looked at.
+  // Each cell of the column, "" where it is missing. Behind one that is no date of the format nothing is looked at.
   void see(std::string_view cell, std::size_t line);
   // Behind the last row: the step.
   void finish();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/data/table/date_sequence.h"
+#include "frontends/data/dates/date_sequence.h"
 
 #include "core/support/text/in_quotes.h"
-#include "frontends/data/table/csv.h"
 
 namespace unroll {
 
@@ -31,7 +30,7 @@ void DateSequence::see(std::string_view cell, std::size_t line) {
   if (!date) {
     const bool is_other = !date_readings(cell, DateNumbers::yes).empty();
     misfit_ = {line,
-               is_missing(cell) ? "the date is missing"
+               cell.empty() ? "the date is missing"
                : is_other       ? shown + " is in another date format than the first date"
                                 : shown + " is not a date",
                k_no_dates};

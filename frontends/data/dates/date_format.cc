@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writing of dates in the format of their column.
-#include "frontends/data/table/date_format.h"
+#include "frontends/data/dates/date_format.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
-#include "frontends/data/table/date_patterns.h"
-#include "frontends/data/table/date_words.h"
+#include "frontends/data/dates/date_patterns.h"
+#include "frontends/data/dates/date_words.h"
 
 namespace unroll {
 

@@ -5,10 +5,10 @@
 #include <charconv>
 #include <cmath>
 
-#include "frontends/data/table/csv.h"
-#include "frontends/data/table/date_format.h"
-#include "frontends/data/table/date_patterns.h"
-#include "frontends/data/table/date_words.h"
+#include "frontends/data/dates/date_format.h"
+#include "frontends/data/dates/date_patterns.h"
+#include "frontends/data/dates/date_words.h"
+#include "frontends/data/table/cell_number.h"
 
 namespace unroll {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/data/table/dates.h"
+#include "frontends/data/dates/dates.h"
 
 namespace unroll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/data/table/dates.h"
+#include "frontends/data/dates/dates.h"
 
 #include <algorithm>
 #include <string_view>

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "frontends/data/table/dates.h"
+#include "frontends/data/dates/dates.h"
 
 namespace unroll {
 
