@@ -11,10 +11,9 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
-#include "frontends/data/table/dates.h"
-#include "frontends/data/text/encoding.h"
 #include "frontends/data/table/first_rows.h"
 #include "frontends/data/table/number_advice.h"
+#include "frontends/data/text/encoding.h"
 #include "unroll/error.h"
 
 namespace unroll {
