@@ -17,6 +17,7 @@
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
 #include "frontends/data/text/entry_lines.h"
+#include "unroll/error.h"
 
 namespace unroll::cli {
 namespace {
@@ -108,6 +109,8 @@ int execute(const EvalArguments& options) {
   const RunFolder run = open_run(options);
   if (!options.svg.empty()) check_drawable(run, options.config);
   const auto task = make_task(run.config, run.folder, run.model.metadata);
+  if (const EmptySplit empty = empty_split(*task, run.config, split_of(options.split)); !empty.none())
+    throw Error(ErrorKind::usage, "eval", empty.what, empty.next + ", or evaluate another --split");
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
   TrainerOptions how = trainer_options(run.config);

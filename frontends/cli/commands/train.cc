@@ -322,6 +322,7 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
   const auto say_notes = [&] {  // once, when nothing was refused
     if (std::exchange(noted, true)) return;
     for (const std::string& note : task->notes()) display.line(data_line(note));
+    for (const std::string& note : empty_split_notes(*task, config)) display.line(note);
     for (const Split split : {Split::validation, Split::test})
       if (const std::string note = small_split_note(*task, split); !note.empty()) display.line(note);
   };

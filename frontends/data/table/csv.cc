@@ -128,6 +128,14 @@ bool is_header(const std::vector<std::string>& cells) {
 
 }  // namespace
 
+std::string listed(std::span<const std::string> names) {
+  constexpr std::size_t k_shown = 8;
+  std::string text;
+  for (const std::string& name : names.first(std::min(names.size(), k_shown)))
+    text += (text.empty() ? "" : ", ") + name;
+  return names.size() > k_shown ? text + ", ... (" + std::to_string(names.size()) + ")" : text;
+}
+
 char separator_of(std::string_view line) {
   for (const char separator : {'\t', ';'}) {
     bool quoted = false;
@@ -159,6 +167,11 @@ bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
   if (n_columns_ == 0 && cells.size() > max_columns_)
     refuse(line.number, max_columns_, "more than " + std::to_string(max_columns_) + " columns");
   if (n_columns_ == 0) n_columns_ = cells.size();
+  if (cells.size() != n_columns_ && first_)
+    refuse(line.number, std::min(cells.size(), n_columns_),
+           "the file has " + counted(cells.size(), "column") + ", but the other file has " +
+               std::to_string(n_columns_) + (header_.empty() ? "" : " (" + names() + ")") +
+               "; all files need the same columns");
   if (cells.size() != n_columns_)
     refuse(line.number, std::min(cells.size(), n_columns_),
            counted(cells.size(), "cell") + ", but the first line has " + std::to_string(n_columns_));
@@ -167,7 +180,11 @@ bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
 
 bool CsvReader::takes_as_header(const Line& line, std::vector<std::string>& cells) {
   if (format_.header == CsvFormat::Header::no) return false;
-  if (format_.header == CsvFormat::Header::automatic && !is_header(cells)) return false;
+  const bool found = format_.header == CsvFormat::Header::yes || is_header(cells);
+  if (is_other_ && found == header_.empty())
+    refuse(line.number, 0, found ? "the file has a header and the other file has none; all files need the same form"
+                                 : "the file has no header; all files need the header of the other file: " + names());
+  if (!found) return false;
   for (std::string& cell : cells) cell = trimmed(cell);
   for (std::size_t c = 0; c < cells.size(); ++c)
     if (cells[c].find('\n') != std::string::npos)
@@ -184,6 +201,13 @@ bool CsvReader::takes_as_header(const Line& line, std::vector<std::string>& cell
 void CsvReader::begin_file(std::string name) {
   name_ = std::move(name);
   first_ = true;
+  is_other_ = true;
+}
+
+std::string CsvReader::names() const {
+  std::vector<std::string> names;
+  for (std::size_t c = 0; c < header_.size(); ++c) names.push_back(column_name(c));
+  return listed(names);
 }
 
 std::optional<std::vector<std::string>> CsvReader::read_again(std::string_view line) const {
@@ -193,13 +217,9 @@ std::optional<std::vector<std::string>> CsvReader::read_again(std::string_view l
 }
 
 std::string CsvReader::found(std::int64_t n_rows) const {
-  constexpr std::size_t k_shown = 8;
-  std::string text = counted(n_rows, "row") + ", ";
+  const std::string text = counted(n_rows, "row") + ", ";
   if (header_.empty()) return text + "no header, " + counted(n_columns_, "column");
-  text += "header found, columns ";
-  for (std::size_t c = 0; c < std::min(n_columns_, k_shown); ++c) text += (c > 0 ? ", " : "") + column_name(c);
-  if (n_columns_ > k_shown) text += ", ... (" + std::to_string(n_columns_) + ")";
-  return text;
+  return text + "header found, columns " + names();
 }
 
 CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits,
@@ -265,12 +285,10 @@ std::size_t CsvReader::column(const std::string& name) const {
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error == std::errc() && end == name.data() + name.size() && number >= 1 && number <= n_columns_)
     return number - 1;
-  std::string known;
-  for (std::size_t c = 0; c < header_.size(); ++c) known += (c > 0 ? ", " : "") + column_name(c);
   throw Error(ErrorKind::usage, name_, "has no column '" + name + "'",
               header_.empty() ? "The file has no header line; give a column's number, 1 to " +
                                     std::to_string(n_columns_) + ", or set data.header = \"yes\""
-                              : "Columns: " + known);
+                              : "Columns: " + names());
 }
 
 void CsvReader::refuse_repeated(std::span<const std::size_t> columns) const {

@@ -33,6 +33,7 @@ bool is_missing(std::string_view cell);
 // The number in a cell, which may be infinite; nothing when there is none.
 std::optional<double> number_in(std::string_view cell);
 std::string_view trimmed(std::string_view cell);
+std::string listed(std::span<const std::string> names);  // "a, b, c"; of many the first ones and how many
 inline constexpr const char* k_close_quotes = "Close each quoted cell; write \"\" for a quote in it";
 // The first of tab and semicolon outside quotes in a line, else a comma.
 char separator_of(std::string_view line);
@@ -76,6 +77,7 @@ class CsvReader {
   // The cells of a row that was read before; nothing when it is another one now.
   std::optional<std::vector<std::string>> read_again(std::string_view row) const;
 
+  const std::string& name() const { return name_; }  // of the file
   std::size_t n_columns() const { return n_columns_; }
   const std::vector<std::string>& header() const { return header_; }  // empty when there is none
   char separator() const { return format_.separator; }                // 0 before the first line
@@ -96,6 +98,7 @@ class CsvReader {
                            const std::string& next = {}) const;
   // "900 rows, header found, columns a, b, c"
   std::string found(std::int64_t n_rows) const;
+  std::string names() const;  // listed(), of the header
 
  private:
   bool takes_as_header(const Line& line, std::vector<std::string>& cells);
@@ -104,6 +107,7 @@ class CsvReader {
   std::size_t max_columns_;
   CsvFormat format_;
   bool first_ = true;  // the next line is the first one of its file
+  bool is_other_ = false;  // another file came before
   std::size_t n_columns_ = 0;
   std::vector<std::string> header_;
 };

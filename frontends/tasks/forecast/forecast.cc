@@ -11,6 +11,7 @@
 #include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "frontends/tasks/forecast/forecast_series.h"
+#include "frontends/tasks/table/table_form.h"
 #include "unroll/error.h"
 #include "unroll/tasks.h"
 
@@ -33,6 +34,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
                        validation = test - share(1, options.validation, "validation");
     const auto between = [&](std::size_t split, std::int64_t begin, std::int64_t end, std::int64_t stride) {
       if (split > 0 && rows_[split] != rows_[0]) begin = 0, end = rows_[split]->size();
+      sizes_[split] = end - begin;
       return targets_between(rows_[split]->observed(), begin, end,
                              {options.window, options.horizon, options.difference ? 1 : 0, stride});
     };
@@ -41,12 +43,10 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     targets_[1] = between(1, validation, test, 1);
     targets_[2] = between(2, test, n, 1);
     if (targets_[0].empty())
-      throw Error(ErrorKind::usage, name,
-                  counted_are(n, "value") + " too few for a training window of " + std::to_string(options.window),
-                  "Reduce window or horizon, or use more data");
+      refuse_training(n, validation, test, name);
     seasonal_errors_ = seasonal_errors(*rows_[0], validation, options.period);
     if (fitted.empty()) ahead_ = fit_scales(*rows_[0], all_train_targets_, validation, options);
-    else use(get_scales(fitted), name);
+    else use(fitted, name);
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
@@ -70,6 +70,14 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
   std::int64_t n_examples(Split split) const override { return targets(split).size(); }
   bool are_windows() const override { return true; }
+  bool have_numbers() const override { return true; }
+  std::int64_t split_size(Split split) const override { return sizes_[static_cast<std::size_t>(split)]; }
+  std::string split_unit() const override { return "value"; }
+  std::string split_needs(Split split) const override {
+    const bool shares_rows = rows_[static_cast<std::size_t>(split)] == rows_[0];  // the window may lie before the split
+    return "data.horizon = " + std::to_string(options_.horizon) +
+           (shares_rows ? "" : " behind data.window = " + std::to_string(options_.window));
+  }
   std::int64_t n_batches(Split split) const override {
     return (targets(split).size() + options_.batch - 1) / options_.batch;
   }
@@ -115,11 +123,10 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     for (std::size_t s = 0; s < names_.size(); ++s) scales.push_back({names_[s], ahead_[s]});
     put_scales(m, scales);
     const SeriesRows& rows = *rows_[0];
-    m["header"] = rows.reader().header().empty() ? "0" : "1";
-    m["separator"] = std::string(1, rows.reader().separator());
+    put_table_form(m, rows.reader(), options_);
     m["missing"] = options_.missing;
+    m["date"] = rows.format_of_others().date;
     if (rows.dates().exist()) {
-      m["date"] = rows.reader().column_name(rows.dates().column());
       m["date_form"] = date_form_name(rows.dates().form());
       m["date_time"] = rows.dates().has_time() ? "1" : "0";
       m["date_step"] = step_text(rows.dates().step());
@@ -133,6 +140,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     for (std::size_t split = 0; split < rows_.size(); ++split)
       if (split == 0 || rows_[split] != rows_[0])
         for (std::string& note : rows_[split]->notes()) all.push_back(std::move(note));
+    note_mase(all);
     return all;
   }
 
@@ -152,22 +160,54 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   }
 
  private:
+  // Rows of data.path: [0, validation) train, [validation, test) validate, [test, n) test.
+  [[noreturn]] void refuse_training(std::int64_t n, std::int64_t validation, std::int64_t test,
+                                    const std::string& name) const {
+    throw Error(ErrorKind::usage, name,
+                std::to_string(validation) + " of " + counted(n, "value") +
+                    " are left for training, too few for a training window of " + std::to_string(options_.window) +
+                    " and a horizon of " + std::to_string(options_.horizon) + ": data.validation takes " +
+                    std::to_string(test - validation) + " and data.test " + std::to_string(n - test),
+                "Lower data.window, data.horizon, data.validation or data.test, or use more data");
+  }
+
+  // Why mase is missing, a metric that people look for.
+  void note_mase(std::vector<std::string>& notes) const {
+    const std::string of = rows_[0]->reader().name() + ": there is no mase";
+    const std::string period = "data.period = " + std::to_string(options_.period);
+    for (std::size_t s = 0; s < names_.size(); ++s) {
+      if (seasonal_errors_[s] > 0) continue;
+      const std::string series = of + (n_series() > 1 ? " of '" + names_[s] + "'" : "") + ": ";
+      if (options_.period >= sizes_[0])
+        notes.push_back(series + period + " is not shorter than the training set (" + counted(sizes_[0], "value") +
+                        "). Set data.period to the length of a season, or to 1");
+      else
+        notes.push_back(series + "a value " + period + " steps back is never wrong in the training set");
+    }
+  }
+
   // What a model was trained with must be what is read now.
-  void use(const std::vector<SeriesScales>& scales, const std::string& file) {
+  void use(const Metadata& fitted, const std::string& file) {
+    const std::vector<SeriesScales> scales = get_scales(fitted);
     const auto refuse = [&](const std::string& of_model, const std::string& given) {
       throw Error(ErrorKind::usage, file, "the model forecasts " + of_model + "; " + given);
     };
     const std::size_t horizon = scales[0].ahead.size();
     if (static_cast<std::int64_t>(horizon) != options_.horizon)
       refuse(std::to_string(horizon) + " values ahead", "horizon is " + std::to_string(options_.horizon));
-    if (scales.size() != names_.size())
-      refuse(std::to_string(scales.size()) + " series", "columns names " + std::to_string(names_.size()));
+    const std::vector<std::string> given = columns_of(options_);
+    if (scales.size() != given.size())
+      refuse(counted(scales.size(), "series"), "columns names " + std::to_string(given.size()));
     for (std::size_t s = 0; s < scales.size(); ++s) {
-      if (scales.size() > 1 && scales[s].column != names_[s])
-        refuse(in_quotes(scales[s].column),
-               "column " + std::to_string(s + 1) + " of columns is '" + names_[s] + "'");
+      const CsvReader& reader = rows_[0]->reader();
+      if (!given[s].empty() && reader.column_name(reader.column(given[s])) != names_[s])
+        refuse(in_quotes(scales[s].column), (given.size() > 1 ? "column " + std::to_string(s + 1) + " of columns is "
+                                                              : std::string("column is ")) + in_quotes(given[s]));
       ahead_.push_back(scales[s].ahead);
     }
+    require_as_trained(fitted, file, "window", std::to_string(options_.window));
+    require_as_trained(fitted, file, "difference", options_.difference ? "1" : "0");
+    require_as_trained(fitted, file, "missing", options_.missing);
   }
 
   // In the columns' units, from errors in units of what is learnt, all [B,H*S]. Of each series in evaluations only: a
@@ -216,6 +256,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   ForecastOptions options_;
   std::vector<std::string> names_;  // of the series
   std::array<std::shared_ptr<const SeriesRows>, 3> rows_;  // by split; a share has those of training
+  std::array<std::int64_t, 3> sizes_{};  // rows by split
   Runs targets_[3];                 // by split
   Runs all_train_targets_;          // without a stride
   std::vector<std::vector<ZScore>> ahead_;  // by series and distance; the first also of what is read
@@ -227,17 +268,18 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
 std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, DataSource data, const std::string& name,
                                           const Metadata& fitted) {
-  const SeriesFormat format = series_format(options);
-  const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of) {
+  const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of, const SeriesFormat& format) {
     const std::size_t limit = data.memory_limit(options.memory_limit);
     const bool hold = limit == 0 || from->size() <= limit;
     constexpr std::size_t k_no_text = 1;  // numbers are held, or nothing
     return std::make_shared<const SeriesRows>(RecordFile(std::move(from), of, k_no_text), format, hold);
   };
   std::array<std::shared_ptr<const SeriesRows>, 3> rows;
-  rows.fill(read(data.file, name));
-  if (options.validation.file) rows[1] = read(options.validation.file, options.validation.name);
-  if (options.test.file) rows[2] = read(options.test.file, options.test.name);
+  const SeriesFormat own = series_format(options);  // refuses options that do not fit together
+  rows.fill(read(data.file, name, fitted.empty() ? own : series_format(fitted)));
+  const SeriesFormat same = rows[0]->format_of_others();
+  if (options.validation.file) rows[1] = read(options.validation.file, options.validation.name, same);
+  if (options.test.file) rows[2] = read(options.test.file, options.test.name, same);
   return std::make_shared<Forecast>(options, std::move(rows), name, fitted);
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/support/text/in_quotes.h"
+#include "frontends/tasks/table/table_form.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -29,6 +30,21 @@ SeriesFormat series_format(const ForecastOptions& o) {
     throw Error(ErrorKind::usage, "forecast",
                 "missing must be error, previous or interpolate; got " + in_quotes(o.missing));
   return {columns_of(o), o.date, CsvFormat::of(o.header, o.separator), o.missing == "error"};
+}
+
+// Older models have no date where training used none.
+SeriesFormat series_format(const Metadata& m) {
+  const auto text_or = [&](const char* key, const char* otherwise) {
+    return m.contains(key) ? get_text(m, key) : std::string(otherwise);
+  };
+  SeriesFormat format;
+  format.csv = format_as_trained(m);
+  format.gaps_refused = text_or("missing", "previous") == "error";
+  for (const SeriesScales& s : get_scales(m)) format.columns.push_back(s.column);
+  format.date = text_or("date", "none");
+  format.step = text_or("date_step", "");
+  if (!format.columns[0].empty()) format.known = known_table(m);
+  return format;
 }
 
 ForecastErrors& ForecastErrors::operator+=(const ForecastErrors& other) {

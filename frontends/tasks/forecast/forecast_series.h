@@ -19,6 +19,8 @@ namespace unroll {
 std::vector<std::string> columns_of(const ForecastOptions& options);
 
 SeriesFormat series_format(const ForecastOptions& options);
+// That of a model's training file.
+SeriesFormat series_format(const Metadata& metadata);
 
 // What is read of series s at t: its level, or the change to it.
 inline double value_at(const SeriesPiece& piece, std::int64_t t, std::size_t s, bool difference) {

@@ -21,8 +21,8 @@ namespace unroll {
 // Metadata: window, horizon, difference ("1": changes are modeled), series (how many)
 //   column, series.1.column, ...   the columns
 //   scaler.mean, scaler.deviation, series.1.scaler.mean, ...   standardization; scaler.H of horizon H
-//   header, separator, missing     as for classify
-//   date, date_form, date_time, date_step   only with a date column: its name, iso, slashes, dots, month, compact or
+//   header, separator, missing     as for classify, with what stands beside them. date: the date column, or "none"
+//   date_form, date_time, date_step   only with a date column: iso, slashes, dots, month, compact or
 //                                  year, "1" with a time of day, and the step: "1 day", "3 months"
 
 // Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target.
