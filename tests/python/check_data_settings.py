@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every reader treats its input as training did, for every key of [data]. usage: check_data_settings.py UNROLL C_LIBRARY
+"""Every reader treats its input as training did, for every key of [data].
+usage: check_data_settings.py UNROLL C_LIBRARY
 
 Each row of the tables below changes one key from its default, trains, and compares what eval, predict, stream, the
 Python module and the C library give for the test set, a file of its own.
 """
 import datetime
+import math
 import pathlib
 import random
 import re
@@ -33,7 +35,8 @@ def rows_of(n, separator=",", names=("a", "b", "c", "d"), gaps=False, label="y",
 
 # setting, how the file differs
 ROW_SETTINGS = [
-    (("data.steps", "2"), {}), (("data.columns", "c,a"), {}), (("data.separator", ","), {"names": ("a;x", "b", "c", "d")}),
+    (("data.steps", "2"), {}), (("data.columns", "c,a"), {}),
+    (("data.separator", ","), {"names": ("a;x", "b", "c", "d")}),
     (("data.header", "yes"), {"names": ("1", "2", "3", "4"), "label": "5"}), (("data.header", "no"), {"header": False}),
     (("data.missing", "mean"), {"gaps": True}), (("data.missing", "previous"), {"gaps": True}),
     (("data.missing", "interpolate"), {"gaps": True}), (("data.divide", "10"), {}), (("data.normalize", "true"), {}),
@@ -113,7 +116,6 @@ def one_document_setting(folder, setting, line, head):
     texts = [document(i) for i in range(100, 112)]
     answers = predicted(run, "".join(text + "\n" for _, text in texts), "--top-k", 2)
     chances = [{row["label"]: row["probability"] for row in answer["top"]} for answer in answers]
-    import math
     same(sum(-math.log(c[label]) for c, (label, _) in zip(chances, texts)) / 12, evaluated(run)["loss"], "loss")
 
 

@@ -17,6 +17,7 @@
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
 #include "frontends/data/text/entry_lines.h"
+#include "frontends/tasks/common/split_records.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
@@ -130,6 +131,8 @@ int execute(const EvalArguments& options) {
     draw_examples(run, *task, *backend, split_of(options.split), options.svg);
   }
   busy.finish();
+  if (const auto* examples = dynamic_cast<const SplitExamples*>(task.get()))
+    for (const std::string& note : examples->metric_notes()) print_progress(data_line(note));
   if (const std::string note = small_split_note(*task, split_of(options.split)); !note.empty())
     print_progress(wrapped(note, static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
   Report report;

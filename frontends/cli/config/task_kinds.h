@@ -52,8 +52,8 @@ struct MainMetric {
   bool higher_is_better = false;
 };
 
-// The default of a key in one kind of task, where it is another one than that of the library: sizes and rates with which
-// a small file trains in seconds.
+// The default of a key in one kind of task, instead of that of the library: sizes and rates with which a small file
+// trains in seconds.
 struct TaskDefault {
   std::string_view key;
   double value = 0;

@@ -67,8 +67,8 @@ struct SeriesFormat {
 
 // A missing value is a gap, and so is every value of a missing date. It is read as the last value before it, so that
 // nothing comes from the future; rows before each series has had a value are dropped. Throws Error(input_file) on what
-// is no table of finite numbers, on irregular dates, on dates with another step than that of the format, on gaps when they
-// are refused, and when a series has no value at all; Error(usage) when there is no such column.
+// is no table of finite numbers, on irregular dates, on dates with another step than that of the format, on gaps when
+// they are refused, and when a series has no value at all; Error(usage) when there is no such column.
 class SeriesRows {
  public:
   // hold: the numbers of all rows; else of every 256th line where it begins, and what each series was before it.

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "frontends/data/table/series_rows.h"
 #include "unroll/trainer.h"
@@ -29,6 +30,8 @@ class UNROLL_API SplitExamples : public SplitSizes {
   virtual std::int64_t n_examples(Split split) const = 0;
   virtual bool are_windows() const { return false; }  // of a series
   virtual bool have_numbers() const { return false; }  // as answers, judged by their absolute error
+  // Why metrics that the task usually has are missing; Task::notes() has these lines too.
+  virtual std::vector<std::string> metric_notes() const { return {}; }
   std::int64_t split_size(Split split) const override { return n_examples(split); }
   std::string split_unit() const override { return "row"; }
 };

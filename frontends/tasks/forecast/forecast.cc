@@ -135,12 +135,28 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     return m;
   }
 
+  std::vector<std::string> metric_notes() const override {
+    std::vector<std::string> notes;
+    const std::string of = rows_[0]->reader().name() + ": there is no mase";
+    const std::string period = "data.period = " + std::to_string(options_.period);
+    for (std::size_t s = 0; s < names_.size(); ++s) {
+      if (seasonal_errors_[s] > 0) continue;
+      const std::string series = of + (n_series() > 1 ? " of '" + names_[s] + "'" : "") + ": ";
+      if (options_.period >= sizes_[0])
+        notes.push_back(series + period + " is not shorter than the training set (" + counted(sizes_[0], "value") +
+                        "). Set data.period to the length of a season, or to 1");
+      else
+        notes.push_back(series + "in the training set, each value is the one " + period + " steps before it");
+    }
+    return notes;
+  }
+
   std::vector<std::string> notes() const override {
     std::vector<std::string> all;
     for (std::size_t split = 0; split < rows_.size(); ++split)
       if (split == 0 || rows_[split] != rows_[0])
         for (std::string& note : rows_[split]->notes()) all.push_back(std::move(note));
-    note_mase(all);
+    for (std::string& note : metric_notes()) all.push_back(std::move(note));
     return all;
   }
 
@@ -169,21 +185,6 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
                     " and a horizon of " + std::to_string(options_.horizon) + ": data.validation takes " +
                     std::to_string(test - validation) + " and data.test " + std::to_string(n - test),
                 "Lower data.window, data.horizon, data.validation or data.test, or use more data");
-  }
-
-  // Why mase is missing, a metric that people look for.
-  void note_mase(std::vector<std::string>& notes) const {
-    const std::string of = rows_[0]->reader().name() + ": there is no mase";
-    const std::string period = "data.period = " + std::to_string(options_.period);
-    for (std::size_t s = 0; s < names_.size(); ++s) {
-      if (seasonal_errors_[s] > 0) continue;
-      const std::string series = of + (n_series() > 1 ? " of '" + names_[s] + "'" : "") + ": ";
-      if (options_.period >= sizes_[0])
-        notes.push_back(series + period + " is not shorter than the training set (" + counted(sizes_[0], "value") +
-                        "). Set data.period to the length of a season, or to 1");
-      else
-        notes.push_back(series + "a value " + period + " steps back is never wrong in the training set");
-    }
   }
 
   // What a model was trained with must be what is read now.

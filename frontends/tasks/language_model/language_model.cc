@@ -42,6 +42,8 @@ class LanguageModel : public Task, public SplitSizes {
                            ? Tokenizer::train(options.tokens, train, {options.vocabulary, options.min_count}, name)
                            : language_tokenizer(fitted, name));
     choose_document_start();
+    require_as_trained(fitted, name, "tokens", options.tokens);
+    require_as_trained(fitted, name, "document_start", std::to_string(document_start_));
     for (std::size_t split = 0; split < regions.size(); ++split) {
       const Region& region = regions[split];
       if (split > 0 && region.begin == region.end) continue;

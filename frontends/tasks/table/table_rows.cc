@@ -23,14 +23,15 @@ void check_scaling(const TableRowsOptions& o, const std::string& task) {
 TableRows::TableRows(const TableRowsOptions& options, RecordFile file, TableWords words, const Metadata& fitted)
     : options_(options), batch_(options.batch), words_(std::move(words)), fitted_(fitted),
       file_(records_of(std::move(file), options.validation, options.test)),
-      reader_(file_.name(), CsvLimits{}.max_columns, 
+      reader_(file_.name(), CsvLimits{}.max_columns,
               fitted.empty() ? CsvFormat::of(options.header, options.separator) : format_as_trained(fitted)) {
   check_scaling(options_, words_.task);
 }
 
 void TableRows::read(std::span<const std::string> targets, const TakeCells& take) {
   index_rows(file_, reader_, [&](std::span<const std::string> cells, std::size_t line) {
-    if (places_.empty()) fitted_.empty() ? choose_columns(targets) : find_columns(targets);
+    if (places_.empty() && fitted_.empty()) choose_columns(targets);
+    else if (places_.empty()) find_columns(targets);
     for (const std::size_t c : places_) check_feature(cells[c], line, c);
     for (const std::size_t c : targets_)
       if (is_missing(cells[c])) reader_.refuse(line, c, "the " + words_.target + " is missing", "Remove the line");
