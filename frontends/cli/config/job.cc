@@ -40,7 +40,7 @@ Error with_data_page(const Error& e, const std::string& kind) {
   const std::string who(what.substr(std::min<std::size_t>(1, behind), behind > 0 ? behind - 1 : 0));
   what.remove_prefix(std::min(behind + 2, what.size()));
   if (!e.next().empty() && what.ends_with(e.next())) what.remove_suffix(std::min(e.next().size() + 2, what.size()));
-  return {e.kind(), who, what, fmt::format("{}{}See docs/data.md#{}", e.next(), e.next().empty() ? "" : ". ", kind)};
+  return {e.kind(), who, what, fmt::format("See docs/data.md#{}{}{}", kind, e.next().empty() ? "" : ". ", e.next())};
 }
 
 const TaskRow& row_of(const Config& config) {
@@ -61,9 +61,9 @@ std::shared_ptr<const Task> make_task(const Config& config, const std::string& f
   }
 }
 
-std::string data_line(const std::string& note) {
-  const std::size_t slash = note.rfind('/', note.find(": "));
-  return "data: " + note.substr(slash == std::string::npos ? 0 : slash + 1);
+std::string without_folder(const std::string& line) {
+  const std::size_t slash = line.rfind('/', line.find(": "));
+  return line.substr(slash == std::string::npos ? 0 : slash + 1);
 }
 
 DataCheck check_task_data(const Config& config, const std::string& folder) {

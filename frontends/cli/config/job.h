@@ -19,8 +19,8 @@ namespace unroll::cli {
 RecurrentModelOptions model_options(const Config& config);
 // data.path counts from `folder`.
 std::shared_ptr<const Task> make_task(const Config& config, const std::string& folder, const Metadata& fitted = {});
-// A note of Task::notes() as a line for a person: without the folder of the file.
-std::string data_line(const std::string& note);
+// A line of Task::notes() or Task::warnings() for a person: without the folder of the file.
+std::string without_folder(const std::string& line);
 // What is odd about its data; throws as make_task where there is no such file or the config is wrong.
 DataCheck check_task_data(const Config& config, const std::string& folder);
 TrainerOptions trainer_options(const Config& config);

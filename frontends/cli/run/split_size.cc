@@ -65,18 +65,18 @@ EmptySplit empty_split(const Task& task, const Config& config, Split split) {
   return empty;
 }
 
-std::vector<std::string> empty_split_notes(const Task& task, const Config& config) {
-  std::vector<std::string> notes;
+std::vector<std::string> empty_split_warnings(const Task& task, const Config& config) {
+  std::vector<std::string> warnings;
   for (const Split split : {Split::validation, Split::test})
     if (const EmptySplit empty = empty_split(task, config, split); !empty.none())
-      notes.push_back("warning: " + empty.sentence());
-  if (task.n_batches(Split::validation) > 0) return notes;
+      warnings.push_back(empty.sentence());
+  if (task.n_batches(Split::validation) > 0) return warnings;
   std::string without;
   const auto add = [&](const std::string& setting) { without += (without.empty() ? "" : " and ") + setting; };
   if (config.integer("train.patience") > 0) add(fmt::format("train.patience = {}", config.integer("train.patience")));
   if (config.text("train.schedule") == "plateau") add("train.schedule = \"plateau\"");
-  if (!without.empty()) notes.push_back(fmt::format("warning: {} does nothing without a validation set", without));
-  return notes;
+  if (!without.empty()) warnings.push_back(fmt::format("{} does nothing without a validation set", without));
+  return warnings;
 }
 
 }  // namespace unroll::cli

@@ -23,6 +23,6 @@ struct EmptySplit {
 };
 EmptySplit empty_split(const Task& task, const Config& config, Split split);
 // A line for each empty split, and for options that need a validation set where there is none.
-std::vector<std::string> empty_split_notes(const Task& task, const Config& config);
+std::vector<std::string> empty_split_warnings(const Task& task, const Config& config);
 
 }  // namespace unroll::cli

@@ -21,7 +21,9 @@ namespace unroll {
 struct FeatureReader::State {
   State(const Metadata& metadata, const std::string& name)
       : features(Features::of(metadata)), targets(get_targets(metadata)),
-        reader(name, CsvLimits{}.max_columns, format_as_trained(metadata)), known(known_table(metadata)),
+        labels(metadata.contains("labels") ? get_list(metadata, "labels") : std::vector<std::string>()),
+        reader(name, CsvLimits{}.max_columns, format_as_trained(metadata, features.columns)),
+        known(known_table(metadata)),
         missing(features.missing == "error" ? CsvReader::Missing::refused : CsvReader::Missing::as_nan) {}
 
   void find_columns() {
@@ -37,7 +39,7 @@ struct FeatureReader::State {
   }
 
   Features features;
-  std::vector<std::string> targets;
+  std::vector<std::string> targets, labels;  // columns, classes
   CsvReader reader;
   KnownTable known;
   CsvReader::Missing missing;
@@ -60,8 +62,11 @@ std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std
   if (s.places.empty()) s.find_columns();
   Row row;
   for (const std::size_t c : s.places) row.values.push_back(s.reader.number(s.cells[c], n, c, s.missing));
-  for (const std::size_t c : s.target_places)
-    row.targets.push_back(is_missing(s.cells[c]) ? std::string() : target_text(s.cells[c]));
+  for (const std::size_t c : s.target_places) {
+    std::string text = target_text(s.cells[c]);
+    const bool is_class = std::find(s.labels.begin(), s.labels.end(), text) != s.labels.end();
+    row.targets.push_back(s.reader.is_missing(text) && !is_class ? std::string() : std::move(text));
+  }
   return row;
 }
 
@@ -82,6 +87,7 @@ SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader
   for (std::size_t s = 0; s < all.n_series(); ++s) end.columns.push_back(all.column_name(s));
   for (std::int64_t i = all.size() - rows; i < all.size() + steps; ++i) end.at.push_back(all.place(i));
   end.notes = all.notes();
+  for (const std::string& warning : all.warnings()) end.notes.push_back("warning: " + warning);
   const SeriesDates& dates = all.dates();
   if (!dates.exist()) {
     for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(std::to_string(i));

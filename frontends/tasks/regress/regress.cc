@@ -122,6 +122,7 @@ class Regress : public Task, public TableRows {
     return {{"mean", metrics}};
   }
 
+  std::vector<std::string> warnings() const override { return reader().warnings(); }
   std::vector<std::string> notes() const override {
     std::string names;
     for (const std::string& name : target_names()) names += (names.empty() ? "'" : ", '") + name + "'";

@@ -43,7 +43,7 @@ void Features::apply(std::span<double> values) const {
 
 std::string target_text(std::string_view cell) {
   const std::optional<double> number = number_in(cell);
-  return number ? exact_text(*number) : std::string(trimmed(cell));
+  return number && std::isfinite(*number) ? exact_text(*number) : std::string(trimmed(cell));
 }
 
 void put_sequence(std::span<const double> values, std::span<float> x, std::int64_t b, std::int64_t B, std::int64_t I) {

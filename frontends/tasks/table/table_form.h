@@ -3,11 +3,12 @@
 //   header          "1" or "0": whether the file had a header
 //   separator       its separator
 //   file_columns    its number of columns
-//   data.header, data.separator   the settings that it was read with
+//   data.header, data.separator, missing_values   the settings that it was read with
 #pragma once
 
 #include "frontends/data/table/csv.h"
 #include "frontends/data/table/known_table.h"
+#include "frontends/data/text/entry_lines.h"
 #include "unroll/tasks.h"
 
 namespace unroll {
@@ -19,8 +20,10 @@ void put_table_form(Metadata& m, const CsvReader& reader, const TableOptions& op
   m["file_columns"] = std::to_string(reader.n_columns());
   m["data.header"] = options.header;
   m["data.separator"] = options.separator;
+  m["missing_values"] = entry_lines(options.missing_values);
 }
-CsvFormat format_as_trained(const Metadata& metadata);
+// `columns`: those that the model reads.
+CsvFormat format_as_trained(const Metadata& metadata, const std::vector<std::string>& columns);
 KnownTable known_table(const Metadata& metadata);
 
 }  // namespace unroll

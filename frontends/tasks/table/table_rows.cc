@@ -6,7 +6,8 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
-#include "frontends/data/table/dates.h"
+#include "frontends/data/dates/date_format.h"
+#include "frontends/data/text/entry_lines.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -24,7 +25,8 @@ TableRows::TableRows(const TableRowsOptions& options, RecordFile file, TableWord
     : options_(options), batch_(options.batch), words_(std::move(words)), fitted_(fitted),
       file_(records_of(std::move(file), options.validation, options.test)),
       reader_(file_.name(), CsvLimits{}.max_columns,
-              fitted.empty() ? CsvFormat::of(options.header, options.separator) : format_as_trained(fitted)) {
+              fitted.empty() ? CsvFormat::of(options.header, options.separator, options.missing_values)
+                             : format_as_trained(fitted, Features::of(fitted).columns)) {
   check_scaling(options_, words_.task);
 }
 
@@ -34,7 +36,7 @@ void TableRows::read(std::span<const std::string> targets, const TakeCells& take
     else if (places_.empty()) find_columns(targets);
     for (const std::size_t c : places_) check_feature(cells[c], line, c);
     for (const std::size_t c : targets_)
-      if (is_missing(cells[c])) reader_.refuse(line, c, "the " + words_.target + " is missing", "Remove the line");
+      if (is_missing_target(cells[c])) reader_.refuse(line, c, "the " + words_.target + " is missing", "Remove the line");
     take(cells, line);
   });
 }
@@ -107,6 +109,7 @@ void TableRows::put(Metadata& m) const {
 std::vector<std::string> TableRows::notes_on(const std::string& of_targets) const {
   std::vector<std::string> notes{file_.name() + ": " + reader_.found(file_.size()) + "; " + of_targets + ", " +
                                  counted(places_.size(), "feature") + " in " + counted(features_.steps, "step")};
+  notes.insert(notes.end(), reader_.notes().begin(), reader_.notes().end());
   if (n_missing_ > 0)
     notes.push_back(file_.name() + ": " + std::to_string(n_missing_) + " missing values filled (data.missing = \"" +
                     options_.missing + "\")");
@@ -179,9 +182,16 @@ void TableRows::divide_into_steps() {
                 "Set steps to a divisor of the number of features, or to 0 for one step per feature");
 }
 
+bool TableRows::is_missing_target(std::string_view cell) const {
+  const bool words_are_texts = words_.is_text && options_.missing_values == default_missing_values();
+  return words_are_texts ? trimmed(cell).empty() : reader_.is_missing(cell);
+}
+
 void TableRows::check_feature(const std::string& cell, std::size_t line, std::size_t column) {
   const std::string_view text = trimmed(cell);
-  if (!is_missing(text) && !number_in(text) && text.find(' ') != std::string_view::npos && !date_in(text))
+  const bool is_text = text.find(' ') != std::string_view::npos &&
+                       std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c); });
+  if (is_text && !reader_.is_missing(text) && date_readings(text).empty())
     reader_.refuse(line, column, in_quotes(text) + " is a text, not a number",
                    "A text with one label is read by task.kind = \"document\"; other columns are left out with "
                    "data.columns");

@@ -23,6 +23,7 @@ struct TableWords {
   std::string task;    // "classify"
   std::string target;  // "label": what a target column has
   std::string key;     // "data.label", which names it
+  bool is_text = false;  // then a missing target is an empty cell, or a word that the config names
 };
 
 class TableRows : public SplitExamples, public SplitTableRows {
@@ -66,6 +67,7 @@ class TableRows : public SplitExamples, public SplitTableRows {
   void require_named(std::span<const std::string> named, std::span<const std::size_t> read,
                      const std::string& key) const;
   void divide_into_steps();
+  bool is_missing_target(std::string_view cell) const;
   void check_feature(const std::string& cell, std::size_t line, std::size_t column);
 
   TableRowsOptions options_;

@@ -22,7 +22,7 @@ namespace unroll {
 //   labels              list, by class number
 //   header, separator, file_columns   "1" or "0"; a character; a number. data.header, data.separator: the settings
 //   steps, width        of a row: steps * width features
-//   missing             see TableRowsOptions
+//   missing, missing_values   see TableRowsOptions; a list
 //   divide, normalize   a number; "1" or "0"
 //   mean, deviation     lists of numbers by feature: standardization, and what missing values become; only when one of
 //                       them needs it
