@@ -21,7 +21,7 @@ def found(source, *settings):
 
 
 def empty(folder):
-    """all tasks: eval refuses an empty split, train and data check report it, and options that it leaves without effect"""
+    """all tasks: eval refuses an empty split; train and data check report it, and options that have no effect then"""
     for kind in KINDS:
         (folder / kind).mkdir()
         source, run = config(folder / kind, kind), folder / kind / "run"
@@ -30,8 +30,10 @@ def empty(folder):
         for name in ("validation", "test"):
             assert f"warning: the {name} set is empty: it has 0 of " in trained, trained
             assert f"data.{name} = 0" in trained, trained
-            refused(2, "eval", run, "--split", name, says=[f"the {name} set is empty", f"data.{name} = 0", "(training "])
-            assert any(level == "warning" and f"the {name} set is empty" in what for level, what in found(source, *none))
+            refused(2, "eval", run, "--split", name,
+                    says=[f"the {name} set is empty", f"data.{name} = 0", "(training "])
+            assert any(level == "warning" and f"the {name} set is empty" in what
+                       for level, what in found(source, *none)), found(source, *none)
         assert "train.patience = 3 does nothing without a validation set" in trained, trained
         assert ok("eval", run, "--split", "train", "--json").json()["loss"] > 0
         assert found(source) == [], found(source)
@@ -73,7 +75,7 @@ def measures(folder):
 
 
 def paths(folder):
-    """a data file that is not there is refused with the folder that its path starts at, and with the file that was meant"""
+    """a data file that is not there is refused with the folder that its path starts at and the file that was meant"""
     source = config(folder)
     (folder / "here.csv").write_text("1,2\n")
     for key in ("data.path", "data.test", "data.validation"):

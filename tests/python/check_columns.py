@@ -55,7 +55,7 @@ def changed_tables(columns, names):
     yield "no header and an id", csv_of({"id": ids, **columns}, header=False), []
 
 
-def named(error, missing, text):
+def named(error, missing):
     """The refusal names a column, or the header that the model needs."""
     return all(name in error for name in missing) if missing else "header" in error
 
@@ -75,10 +75,10 @@ def one_task(folder, kind):
         done = call("predict", run, "--json", text=changed)
         if has and not missing:
             right = done.returncode == 0 and predicted(run, changed) == answer
-            check(right, f"{kind}, {what}: predict reads the named columns {done.stderr[-300:] if not right else ''}")
+            check(right, f"{kind}, {what}: predict reads the named columns" + (done.stderr[-300:] if not right else ""))
         else:
-            check(done.returncode in (2, 3) and not done.stdout and named(done.stderr, missing, changed),
-                  f"{kind}, {what}: predict names {missing or 'the header'}: {done.stdout[:80]!r} {done.stderr[-300:]!r}")
+            check(done.returncode in (2, 3) and not done.stdout and named(done.stderr, missing),
+                  f"{kind}, {what}: predict names {missing or 'the header'}: {done.stderr[-300:]!r}")
         for key in ("data.test", "data.path"):
             whole = ["--split", "test"] if key == "data.test" else ["--set", "data.test=" + str(folder / "changed.csv")]
             done = call("eval", run, "--json", *whole, "--set", f"{key}={folder / 'changed.csv'}")
@@ -89,18 +89,19 @@ def one_task(folder, kind):
                 check(has and not missing and same_loss, f"{kind}, {what}: eval with {key} judges the named columns")
             else:
                 check(done.returncode in (2, 3) and (what != "as it was") and
-                      (named(done.stderr, missing[:1], changed) or "same columns" in done.stderr),
+                      (named(done.stderr, missing[:1]) or "same columns" in done.stderr),
                       f"{kind}, {what}: eval with {key} names what differs: {done.stderr[-300:]!r}")
 
 
 def without_header(folder):
-    """A training file without a header gives columns places: other widths are refused, the read columns alone are read"""
+    """A training file without a header gives columns places: files of another width are refused"""
     columns = columns_of("classify", 60, 0)
     (folder / "train.csv").write_text(csv_of(columns, header=False))
     run = train(folder, "classify", folder / "train.csv", [])
     rows = csv_of({name: cells[:5] for name, cells in columns.items()}, header=False)
     alone = csv_of({name: columns[name][:5] for name in ("b", "a")}, header=False)
-    same([row["probability"] for row in predicted(run, alone)], [row["probability"] for row in predicted(run, rows)], "")
+    chances = [[row["probability"] for row in predicted(run, text)] for text in (alone, rows)]
+    same(*chances, "the features alone")
     wide = csv_of({"id": columns["b"][:5], **{name: cells[:5] for name, cells in columns.items()}}, header=False)
     done = call("predict", run, text=wide)
     assert done.returncode == 2 and "has 4 columns; the training file had 3" in done.stderr.replace("\n  ", " "), done

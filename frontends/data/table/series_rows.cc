@@ -192,7 +192,8 @@ std::vector<std::string> SeriesRows::notes() const {
   if (dates_->exist())
     found += "dates in '" + reader_.column_name(dates_->column()) + "' read as " + dates_->format().text() + " from " +
              dates_->text(0) + ", a row every " + step_text(dates_->step());
-  else if (format_.date.name == "none") found += format_.known ? "dates are not used, as in training" : "dates are not used";
+  else if (format_.date.name == "none")
+    found += format_.known ? "dates are not used, as in training" : "dates are not used";
   else found += "no date column";
   std::vector<std::string> notes{found};
   notes.insert(notes.end(), reader_.notes().begin(), reader_.notes().end());

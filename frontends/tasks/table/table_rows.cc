@@ -36,7 +36,8 @@ void TableRows::read(std::span<const std::string> targets, const TakeCells& take
     else if (places_.empty()) find_columns(targets);
     for (const std::size_t c : places_) check_feature(cells[c], line, c);
     for (const std::size_t c : targets_)
-      if (is_missing_target(cells[c])) reader_.refuse(line, c, "the " + words_.target + " is missing", "Remove the line");
+      if (is_missing_target(cells[c]))
+        reader_.refuse(line, c, "the " + words_.target + " is missing", "Remove the line");
     take(cells, line);
   });
 }
