@@ -34,6 +34,7 @@ struct CsvFormat {
                       const std::vector<std::string>& missing_values);
 };
 
+std::string listed(std::span<const std::string> names);  // "a, b, c"; of many the first ones and how many
 std::string lowered(std::string_view cell);  // trimmed, in small letters
 bool is_csv_name(std::string_view file);      // ends in .csv or .csv.gz
 inline constexpr const char* k_close_quotes = "Close each quoted cell; write \"\" for a quote in it";
@@ -109,6 +110,7 @@ class CsvReader {
                            const std::string& next = {}) const;
   // "900 rows, header found, columns a, b, c"
   std::string found(std::int64_t n_rows) const;
+  std::string names() const;  // listed(), of the header
 
  private:
   bool takes_as_header(const Line& line, std::vector<std::string>& cells);
