@@ -16,6 +16,13 @@ namespace {
 
 constexpr double k_smoothing = 0.9;  // share of the mean so far that an update keeps
 constexpr double k_diverged = 4;     // times the best smoothed loss
+// Rounds of short runs: updates as a part of the longest ones, and how many rates are kept.
+struct Round {
+  std::int64_t part;
+  std::size_t kept;
+};
+constexpr Round k_rounds[] = {{8, 4}, {2, 3}, {1, 2}};
+constexpr double k_close = 0.02;             // of what the loss fell: the best two rates are equally good
 constexpr std::int64_t k_shortest = 10;      // updates of a short run
 constexpr std::int64_t k_most_batches = 32;  // of the validation set
 
@@ -54,6 +61,13 @@ class Runs {
   }
   std::int64_t planned() const { return options_.max_updates; }
   void begin() { model_.go_back(start_); }
+
+  // Without a validation set: of the first batch.
+  double loss_at_start(double of_first_batch) {
+    begin();
+    const bool validates = task_.n_batches(Split::validation) > 0;
+    return validates ? model_.evaluate(Split::validation, k_most_batches).loss : of_first_batch;
+  }
 
   double update(std::int64_t update, double lr) {
     const std::int64_t from = (update - 1) % per_epoch_ * options_.accumulate;
@@ -136,12 +150,14 @@ LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const Train
   Runs runs(task, backend, options);
   LrSearch result;
   result.points = range_test(runs, search, report);
+  const double start = runs.loss_at_start(result.points[0].loss);
   std::vector<double> rates = rates_below(result.points.back().lr, search.from);
   const std::int64_t longest = std::clamp(runs.planned(), k_shortest, search.trial_updates);
-  for (std::int64_t updates = std::max(longest / 4, k_shortest);; updates = std::min(2 * updates, longest)) {
-    std::vector<LrTrial> round;
+  std::vector<LrTrial> round;
+  for (const Round& r : k_rounds) {
+    round.clear();
     for (const double lr : rates) {
-      round.push_back(runs.trial(lr, updates));
+      round.push_back(runs.trial(lr, std::max(longest / r.part, std::min(k_shortest, longest))));
       result.trials.push_back(round.back());
       if (search.trial) search.trial(round.back());
     }
@@ -149,11 +165,13 @@ LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const Train
     if (!std::isfinite(round[0].loss))
       throw Error(ErrorKind::numeric, "find_lr", "no rate keeps the loss finite",
                   "Check the data, or clip the gradients");
-    result.suggested = round[0].lr;
-    if (updates == longest) return result;
-    rates.resize(std::max<std::size_t>((rates.size() + 1) / 2, 1));
-    for (std::size_t i = 0; i < rates.size(); ++i) rates[i] = round[i].lr;
+    round.resize(std::min(round.size(), r.kept));
+    rates.clear();
+    for (const LrTrial& t : round) rates.push_back(t.lr);
   }
+  const bool is_close = round.size() > 1 && round[1].loss - round[0].loss <= k_close * (start - round[0].loss);
+  result.suggested = is_close ? std::sqrt(round[0].lr * round[1].lr) : round[0].lr;
+  return result;
 }
 
 }  // namespace unroll
