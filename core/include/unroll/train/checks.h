@@ -45,21 +45,20 @@ UNROLL_API PrecisionCheck check_precision(const std::shared_ptr<const Task>& tas
 
 // Search for a learning rate, in two parts. A range test (Smith 2017), updates with an exponentially growing rate,
 // finds the rate at which the loss diverges. Below it, short runs with the options' schedule, from equal parameters and
-// on equal batches, find the rate with the lowest validation loss (without a validation set: training loss); each round
-// keeps the better rates and trains them longer, the last one as long as the options' run, or `trial_updates`. It
-// writes no files and changes no trainer.
+// on equal batches, find the rate with the lowest validation loss (without a validation set: training loss). Three
+// rounds keep the better rates and train them longer. It writes no files and changes no trainer.
 struct LrPoint {
   double lr, loss, smoothed;
 };
 struct LrTrial {
   double lr;
   std::int64_t updates;
-  double loss;  // of validation, or the mean of the last quarter of the updates; infinite where one was not finite
+  double loss;  // lowest of four validations, or means of quarters of the updates; infinite where one was not finite
 };
 struct LrSearchOptions {
   double from = 1e-6, to = 1;
   std::int64_t updates = 100;        // of the range test
-  std::int64_t trial_updates = 800;  // of the longest short runs, at most
+  std::int64_t trial_updates = 200;  // of short runs: half as many in round 1, then 2 and 4 times as many
   std::function<void(const LrTrial&)> trial = {};  // called after each short run
 };
 struct LrSearch {
