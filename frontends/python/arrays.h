@@ -24,8 +24,8 @@ T cast_to(nanobind::handle object, const std::string& what, const std::string& e
 }
 // The functions of unroll/_arguments.py.
 nanobind::module_ arguments();
-// object as a contiguous array of the dtype, or of its own one; copied only where it is none. Throws DTypeError of Python
-// on what is no array of numbers, and where a number would become another one.
+// object as a contiguous array of the dtype, or of its own one; copied only where it is none. Throws Python's
+// DTypeError on what is no array of numbers, and where a number would become another one.
 nanobind::object contiguous_array(nanobind::handle object, const char* dtype, const std::string& what);
 // Whether the memory of an array or tensor has its numbers: that of a negated tensor of PyTorch has the other sign.
 bool is_as_in_memory(nanobind::handle object);

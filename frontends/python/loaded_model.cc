@@ -45,7 +45,8 @@ void require_list(const nb::object& inputs, const std::string& of) {
     throw Error(ErrorKind::usage, "predict", "expected a list of " + of + ", got one text",
                 "Write model.predict([text])");
   if (!nb::isinstance<nb::iterable>(inputs) || nb::isinstance<nb::dict>(inputs))
-    throw Error(ErrorKind::type, "predict", "expected a list of " + of + ", got " + nb::type_name(inputs.type()).c_str());
+    throw Error(ErrorKind::type, "predict",
+                "expected a list of " + of + ", got " + nb::type_name(inputs.type()).c_str());
 }
 
 Inputs texts_in(const nb::object& inputs) {

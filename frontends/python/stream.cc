@@ -60,7 +60,8 @@ nb::object OpenStream::step(const nb::object& x, const nb::object& out) {
     bool done = false;
     {
       const nb::gil_scoped_release release;
-      done = static_cast<std::int64_t>(y.size()) == shape.elements() && parts_.stream.step(std::span(array.data(), array.size()), y);
+      done = static_cast<std::int64_t>(y.size()) == shape.elements() &&
+             parts_.stream.step(std::span(array.data(), array.size()), y);
     }
     if (!done)
       throw Error(ErrorKind::shape, "Stream.step",
