@@ -33,7 +33,20 @@ void find(void* handle, const std::string& name, F& function) {
   function = reinterpret_cast<F>(dlsym(handle, name.c_str()));
 }
 
+// oneDNN ends the process by SIGILL on processors without SSE4.1, and uses FMA wherever it finds AVX2.
+void require_instructions() {
+#ifdef __x86_64__
+  const bool has_sse = __builtin_cpu_supports("sse4.1") != 0;
+  const bool lacks_fma = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") == 0;
+  if (!has_sse || lacks_fma)
+    throw Error(ErrorKind::device, "onednn",
+                std::string("this processor has no ") + (has_sse ? "FMA" : "SSE4.1") + ", which oneDNN's kernels need",
+                "Use the backend cpu");
+#endif
+}
+
 Library open() {
+  require_instructions();
   Library l;
   void* handle = open_any();
 #define X(name)                                                                               \
@@ -88,7 +101,7 @@ void check(dnnl_status_t status, const std::string& what) {
 }
 
 ThreadCount::ThreadCount(int n) {
-  if (!library().has_openmp()) return;
+  if (n == 0 || !library().has_openmp()) return;
   before_ = library().omp_get_max_threads();
   library().omp_set_num_threads(n);
 }

@@ -51,7 +51,8 @@ const Library& library();
 // Throws Error(memory|device) naming what failed.
 void check(dnnl_status_t status, const std::string& what);
 
-// The calling thread's OpenMP thread count while it lives: of the primitives that are made and run meanwhile.
+// The calling thread's OpenMP thread count while it lives: of the primitives that are made and run meanwhile. 0 keeps
+// the count.
 class ThreadCount {
  public:
   explicit ThreadCount(int n);

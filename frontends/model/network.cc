@@ -2,6 +2,7 @@
 // A network as one function: its inputs, and the model that runs it.
 #include "unroll/network.h"
 
+#include "core/ir/shapes/input_range.h"
 #include "core/nn/index_limits.h"
 #include "core/support/text/nearest_name.h"
 #include "frontends/model/constants.h"
@@ -27,6 +28,7 @@ Value Inputs::operator[](std::string_view name) const {
 Value sequence_mask(Value lengths, std::int64_t steps) {
   if (lengths.rank() != 1 || lengths.dtype() != DType::i32)
     throw Error(ErrorKind::shape, "sequence_mask", "lengths must be i32[B]; got " + lengths.type().text());
+  require_lengths(lengths, steps);
   return less(iota(lengths.graph(), {steps, 1}, 0), reshape(lengths, {1, lengths.shape()[0]}));
 }
 

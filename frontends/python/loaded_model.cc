@@ -9,10 +9,11 @@
 #include <variant>
 
 #include "frontends/python/interruptible.h"
+#include "core/support/files/paths.h"
 #include "frontends/python/one_at_a_time.h"
 #include "unroll/error.h"
-#include "unroll/run.h"
 #include "unroll/predict.h"
+#include "unroll/run.h"
 #include "unroll/tasks.h"
 #include "unroll/trainer.h"
 
@@ -123,7 +124,7 @@ void LoadedModel::renew() {
 }
 
 LoadedModel LoadedModel::open(std::string path, const std::string& backend, int threads) {
-  if (std::filesystem::is_directory(path)) path += "/best.safetensors";
+  if (is_folder(path)) path += "/best.safetensors";
   TensorFile file = load_model(path);
   if (!file.metadata.contains("task"))
     throw Error(ErrorKind::input_file, path, "does not describe its network: there is no metadata 'task'",

@@ -25,6 +25,7 @@ struct RunState {
   std::size_t metrics_bytes = 0;  // length of metrics.jsonl at this point
   std::optional<double> best_loss;
   double last_loss = 0;
+  std::optional<double> lr;  // that the options gave to the last update; empty: not stored
   std::int64_t validations_without_better = 0;
   PlateauState plateau;
   std::int64_t rollbacks = 0;  // each halves the learning rate

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What training and inference know of a model's file: its digest, and which tensors are parameters.
 #include "core/io/digest.h"
+#include "core/io/safetensors_header.h"
 #include "core/support/tensor_role.h"
 #include "core/support/text/in_quotes.h"
 #include "core/train/files/checkpoint.h"
@@ -28,6 +29,9 @@ namespace {
 
 TensorFile model_of(TensorFile file, const std::string& path) {
   check_digest(file, path);
+  const auto has = [&](const std::string& name) { return file.tensors.contains(name); };
+  for (const auto& [alias, kept] : tied_tensors(file.metadata, has, path))
+    file.tensors.emplace(alias, file.tensors.at(kept));
   if (!file.metadata.contains("trainer.format")) return file;  // parameters only
   for (auto& [name, tensor] : file.tensors)
     if (const auto average = file.tensors.find(average_name(name)); average != file.tensors.end())

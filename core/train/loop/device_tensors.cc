@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/ir/shapes/input_range.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -118,6 +119,9 @@ BoundProgram::BoundProgram(const Graph& graph, std::span<const Residency> reside
 
 void BoundProgram::set(const std::string& name, const Tensor& tensor) {
   if (!own_inputs_.has(name)) return;
+  const Graph& planned = *program_.plan().graph;
+  const auto input = std::ranges::find(planned.inputs(), name, &NamedValue::name);
+  check_range(planned, *input, tensor, ErrorKind::usage, "trainer");
   check_indices(limits_, name, tensor);
   own_inputs_.upload(name, tensor);
 }

@@ -2,6 +2,7 @@
 // `unroll stream`: a line of numbers in, a line of outputs out, step by step, the state carried in between.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "frontends/cli/answers/line_reader.h"
@@ -63,6 +64,16 @@ void print_values(std::span<const float> values, bool json, fmt::memory_buffer& 
   write_output({text.data(), text.size()});
 }
 
+// The states are lost too: no later step has an output.
+void require_finite(std::span<const float> values, std::int64_t step) {
+  const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+  if (bad == values.end()) return;
+  flush_output();
+  throw Error(ErrorKind::numeric, "stream",
+              fmt::format("the output of step {} is not finite: element {} is {}", step, bad - values.begin(), *bad),
+              "The parameters or the input may be too large: `unroll inspect` shows tensors that are not finite");
+}
+
 // Runs T steps at a time; the last ones of an input that is no multiple of the chunk go one by one.
 class LineStream {
  public:
@@ -118,7 +129,10 @@ class LineStream {
       difference_.add(y, wanted_);
     }
     n_steps_ += static_cast<std::int64_t>(steps);
-    for (std::size_t t = 0; t < steps; ++t) print_values(y.subspan(t * n_y_, n_y_), options_.json, text_);
+    for (std::size_t t = 0; t < steps; ++t) {
+      print_values(y.subspan(t * n_y_, n_y_), options_.json, text_);
+      require_finite(y.subspan(t * n_y_, n_y_), n_steps_ - static_cast<std::int64_t>(steps - t) + 1);
+    }
     flush_output();
   }
   void step(Stream& stream, std::span<const float> x, std::span<float> y) {
@@ -152,6 +166,7 @@ StreamModel model_of(const RunFolder& run) {
 }
 
 int execute(const StreamArguments& options) {
+  refuse_data_settings(options, "stream");
   Activity busy("loading the model");
   const RunFolder run = open_run(options);
   const StreamModel model = model_of(run);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/python/errors.h"
 #include "frontends/python/network/value.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
@@ -233,6 +234,9 @@ void add_recurrent(nb::module_& module) {
     RecurrentModelOptions model{.cell = cell, .hidden = hidden, .layers = layers, .bidirectional = bidirectional,
                                 .bias = bias, .dropout = dropout, .projection = projection,
                                 .nonlinearity = nonlinearity};
+    if (dropout > 0 && layers == 1)
+      warn("dropout has no effect with layers = 1: it acts between layers. For the output write "
+           "layers.dropout(y, rate)");
     if (!step.empty()) model.cells.push_back({.name = cell, .states = step_states, .step = step});
     const std::vector<Value> initial = states ? plain(x, *states) : std::vector<Value>();
     const CellLayerResult result = recurrent_model(x.scope(name), x.get(), model, initial,

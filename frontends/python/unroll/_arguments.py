@@ -75,6 +75,18 @@ def batch(inputs, targets, names=None):
     return {name: _array(name, value) for name, value in given.items()}
 
 
+def batches(inputs, targets, accumulate):
+    """Pairs of inputs and targets of an update: dicts or, with train.accumulate, lists of dicts."""
+    if not isinstance(inputs, Mapping):
+        if isinstance(targets, Mapping) or len(inputs) != len(targets):
+            raise UsageError("[layers.Trainer] update takes as many targets as inputs, in two lists")
+        return list(zip(inputs, targets))
+    if accumulate > 1:
+        raise UsageError(f"[layers.Trainer] train.accumulate is {accumulate}, and update got one batch. Write "
+                         f"update([inputs, ...], [targets, ...]) with 1 to {accumulate} batches, or remove the setting")
+    return [(inputs, targets)]
+
+
 def fields(inputs, targets):
     """The same for all examples; lists of arrays stay lists."""
     given = _merged(inputs, targets)

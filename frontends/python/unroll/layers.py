@@ -134,8 +134,10 @@ def train(network: Callable[..., Value | Mapping[str, Value]], inputs: Mapping[s
                   each sequence, and an input NAME_lengths, int32 [B], which the network must take.
     targets       for `loss`, in the same two forms
     loss          takes what `network` returned, and by name those inputs, targets and lengths that its arguments name.
-                  Returns a scalar Value; or a tuple of it and a dict of metrics. A metric is a Value, whose mean over
-                  all elements is reported, or a tuple of a sum and a count.
+                  Returns a scalar Value, or a tuple of a sum and a count; alone, or in a tuple with a dict of
+                  metrics. A metric is a Value, whose mean over all elements is reported, or a tuple of a sum and a
+                  count. Batches of an update (train.accumulate) and of a validation are averaged by the count; without
+                  one a quotient such as masked_mean is averaged by its divisor, and any other loss by the sequences.
     validation    share of the examples, drawn at random, or a tuple of inputs and targets; 0: none
     pad_to_multiple   0: all batches have the steps of the longest sequence. N: those of their own longest sequence,
                   rounded up to a multiple of N; each number of steps is compiled once.
@@ -182,12 +184,16 @@ class Trainer:
                                        _arguments.settings(settings),
                                        {} if parameters is None else _parameters(parameters), backend, threads)
 
-    def update(self, inputs: Mapping, targets: Mapping, lr: float | None = None) -> dict:
+    def update(self, inputs: Mapping | Sequence[Mapping], targets: Mapping | Sequence[Mapping],
+               lr: float | None = None) -> dict:
         """Make one optimizer step and return a dict: update, loss before the step, lr, gradient_norm, metrics, skipped.
 
-        lr replaces the rate of the schedule. A batch whose loss or gradient is not finite is skipped.
+        With train.accumulate = N, inputs and targets are lists of 1 to N batches each, and the gradient is that of one
+        batch that holds them all. lr replaces the rate of the schedule. An update whose loss or gradient is not finite
+        is skipped.
         """
-        return self._trainer.update(_arguments.batch(inputs, targets, self._all), lr)
+        batches = _arguments.batches(inputs, targets, self._trainer.accumulate)
+        return self._trainer.update([_arguments.batch(*each, self._all) for each in batches], lr)
 
     def evaluate(self, inputs: Mapping, targets: Mapping) -> dict:
         """Return loss and metrics of a batch, without dropout."""

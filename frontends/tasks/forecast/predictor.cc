@@ -4,6 +4,7 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
+#include "core/support/text/short_number.h"
 #include "frontends/data/table/series_rows.h"
 #include "frontends/model/constants.h"
 #include "frontends/tasks/common/example_parts.h"
@@ -49,8 +50,10 @@ struct Forecaster::State {
     });
   }
 
-  // Appends one horizon to each of the histories.
-  void extend(std::span<Values> histories, std::int64_t rows) {
+  // Appends one horizon to each of the histories, which the model reads again, and the same to the answers, as numbers
+  // with few digits. The histories are those of these inputs.
+  void extend(std::span<Values> histories, std::span<Values> answers, std::int64_t rows,
+              std::span<const std::size_t> inputs) {
     const auto S = static_cast<std::size_t>(n_series()), B = static_cast<std::size_t>(rows);
     const auto W = static_cast<std::size_t>(window), H = static_cast<std::size_t>(horizon());
     Tensor x(DType::f32, {window, rows, n_series()});
@@ -66,11 +69,14 @@ struct Forecaster::State {
     const auto given = outputs.at("prediction").values<float>();
     for (std::size_t b = 0; b < histories.size(); ++b) {
       Values& values = histories[b];
+      require_finite(k_forecaster, inputs[b], given.subspan(b * H * S, H * S));
       const std::size_t end = values.size();
       for (std::size_t i = 0; i < H * S; ++i) {
         const ZScore& scale = scales[i % S].ahead[i / S];
-        const double value = static_cast<double>(given[b * H * S + i]) * scale.deviation + scale.mean;
-        values.push_back(value + (difference ? values[end - S + i % S] : 0));
+        const double before = difference ? values[end - S + i % S] : 0;
+        const float computed = given[b * H * S + i];
+        values.push_back(static_cast<double>(computed) * scale.deviation + scale.mean + before);
+        answers[b].push_back(scaled_f32(computed, scale.deviation, scale.mean + before));
       }
     }
   }
@@ -148,12 +154,12 @@ std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> hist
   }
   for_each_batch(all, prediction_rows(s.window * s.n_series(), std::int64_t{1} << 20),
                  [&](std::span<const std::size_t> part, std::int64_t B) {
-                   std::vector<Values> extended;
+                   std::vector<Values> extended, answers(part.size());
                    for (const std::size_t i : part) extended.push_back(std::move(starts[i]));
-                   while (extended[0].size() < read + wanted) s.extend(extended, B);
+                   while (answers[0].size() < wanted) s.extend(extended, answers, B, part);
                    for (std::size_t b = 0; b < part.size(); ++b) {
-                     const auto ahead = std::span(extended[b]).subspan(read, wanted);
-                     results[part[b]].assign(ahead.begin(), ahead.end());
+                     answers[b].resize(wanted);
+                     results[part[b]] = std::move(answers[b]);
                    }
                  });
   return results;
