@@ -40,8 +40,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     targets_[0] = between(0, 0, validation, options.stride);
     targets_[1] = between(1, validation, test, 1);
     targets_[2] = between(2, test, n, 1);
-    if (targets_[0].empty())
-      refuse_training(n, validation, test, name);
+    if (targets_[0].empty()) refuse_training(n, validation, test, name);
     seasonal_errors_ = seasonal_errors(*rows_[0], validation, options.period);
     if (fitted.empty()) ahead_ = fit_scales(*rows_[0], all_train_targets_, validation, options);
     else use(fitted, name);
