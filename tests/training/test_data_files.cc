@@ -343,9 +343,21 @@ TEST_CASE("documents: a header is no class, a CSV is read, and label and text th
   const auto json_refused = [](const std::string& text, auto... what) {
     CHECK_REFUSED(read_pairs(text, "f.jsonl", {}, summary_format()), what...);
   };
-  json_refused("{\"text\": \"a\", \"summary\": \"b\"}\n{\"text\": \"a\"}\n", "line 2", "has no text 'summary'");
+  json_refused("{\"text\": \"a\", \"summary\": \"b\"}\n{\"text\": \"a\"}\n", "line 2", "has no member 'summary'",
+               "The line has 'text'");
+  CHECK(read_pairs("{\"text\": \"a\", \"summary\": 3}\n{\"text\": -1.50, \"summary\": \"b\"}\n", "f.jsonl", {},
+                   summary_format())[1].source == "-1.50");
+  for (const auto& [value, kind] : {std::pair{"null", "null"}, {"[\"b\"]", "a list"}, {"{\"b\": 1}", "an object"},
+                                    {"true", "true or false"}}) {
+    const std::string line = std::string("{\"text\": \"a\", \"summary\": ") + value + "}\n",
+                      says = std::string("has ") + kind + " as 'summary'; expected a text";
+    for (const char* first : {"", "{\"text\": \"a\", \"summary\": \"b\"}\n"})
+      json_refused(first + line, *first == '\0' ? "line 1" : "line 2", says.c_str());
+    json_refused("{\"id\": \"7\", " + line.substr(1), "line 1", says.c_str());
+  }
+  json_refused("{\"a\": \"x\", \"b\": null}\n", "line 1", "an object with two texts; 'b' is null");
+  json_refused("{\"text\": \"a\", \"summary\": \"b\", \"text\": \"c\"}\n", "line 1", "two members 'text'");
   json_refused("{\"text\": \"a\", \"summary\": \"\"}\n", "line 1", "the target is empty");
-  json_refused("{\"text\": \"a\", \"summary\": 3}\n", "line 1", "an object with two texts");
   json_refused("{\"text\": \"a\", \"summary\": \"b\"\n", "line 1", "not JSON at byte");
   json_refused("[\"a\", \"b\"]\n", "line 1", "not an object");
   json_refused("a\tb\n", "line 1", "not JSON at byte");

@@ -14,7 +14,7 @@ std::string_view trimmed(std::string_view s) {
 
 std::optional<double> number_in(std::string_view cell) {
   cell = trimmed(cell);
-  if (cell.size() > 1 && cell[0] == '+') cell.remove_prefix(1);
+  if (cell.size() > 1 && cell[0] == '+' && cell[1] != '-') cell.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
   if (error != std::errc() || end != cell.data() + cell.size() || cell.empty()) return std::nullopt;

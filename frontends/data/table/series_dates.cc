@@ -27,14 +27,14 @@ SeriesDates::SeriesDates(const CsvReader& reader, DateColumn column, std::span<c
 void SeriesDates::see(const CsvReader& reader, std::span<const std::string> cells, std::size_t line) {
   if (first_line_ == 0) first_line_ = line;
   std::erase_if(undecided_, [&](std::size_t c) {
-    if (is_missing(cells[c])) return false;
+    if (reader.is_missing(cells[c])) return false;
     decide(reader, c, cells[c], line);
     return true;
   });
   for (Candidate& candidate : candidates_)
     for (DateSequence& way : candidate.ways)
-      way.see(is_missing(cells[candidate.column]) ? "" : cells[candidate.column], line);
-  unread_.see(cells, line);
+      way.see(reader.is_missing(cells[candidate.column]) ? "" : cells[candidate.column], line);
+  unread_.see(reader, cells, line);
 }
 
 void SeriesDates::decide(const CsvReader& reader, std::size_t column, const std::string& cell, std::size_t line) {

@@ -46,8 +46,9 @@ bool UnreadColumns::wants_rows() const {
   return !lookalikes_.empty() || std::ranges::any_of(keys_, may_name_series);
 }
 
-void UnreadColumns::see(std::span<const std::string> cells, std::size_t line) {
-  for (Lookalike& l : lookalikes_) l.see(cells[l.column], line);
+void UnreadColumns::see(const CsvReader& reader, std::span<const std::string> cells, std::size_t line) {
+  for (Lookalike& l : lookalikes_)
+    if (!reader.is_missing(cells[l.column])) l.see(cells[l.column], line);
   for (Key& k : keys_) k.see(cells[k.column], line);
 }
 
@@ -61,7 +62,6 @@ bool UnreadColumns::Changes::see(const std::string& cell, std::size_t line, bool
 bool UnreadColumns::Changes::at(std::size_t line) const { return std::ranges::binary_search(lines, line); }
 
 void UnreadColumns::Lookalike::see(const std::string& cell, std::size_t line) {
-  if (is_missing(cell)) return;
   changes.see(cell, line, n == 0);
   if (n > 0 && again == 0 && cell == first) again = line;
   const double value = number_in(cell).value_or(std::nan(""));

@@ -19,7 +19,7 @@ class UnreadColumns {
   void add(const CsvReader& reader, std::size_t column, const std::string& cell);
   // Whether further rows may lead to a warning.
   bool wants_rows() const;
-  void see(std::span<const std::string> cells, std::size_t line);
+  void see(const CsvReader& reader, std::span<const std::string> cells, std::size_t line);
   // Of columns that look like dates, where none are used.
   std::vector<std::string> date_warnings(const CsvReader& reader) const;
   // Of a column whose cells stay the same for many rows, and do not come again.
@@ -53,7 +53,7 @@ class UnreadColumns {
     std::size_t again = 0;            // the line in which the first cell comes again
     Changes changes = {};
 
-    void see(const std::string& cell, std::size_t line);
+    void see(const std::string& cell, std::size_t line);  // of a cell that is not missing
     // Of numbers that are written like years, those of a few per row.
     bool may_be_years() const {
       return form != "YYYY" || (start >= 1500 && last < 2200 && last - start <= 10 * static_cast<double>(n));

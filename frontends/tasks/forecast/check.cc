@@ -50,6 +50,7 @@ DataCheck check_data(const ForecastOptions& o, DataSource from, const std::strin
     std::vector<std::string> cells;
     std::int64_t n = 0;
     NumberCheck numbers(o.missing != "error");
+    reader.look_at(file.head());
     csv_rows(file.lines())([&](const Line& line) {
       if (!reader.read(line, cells)) return;
       if (columns.empty()) columns = series_columns(reader, format, cells);
@@ -59,14 +60,14 @@ DataCheck check_data(const ForecastOptions& o, DataSource from, const std::strin
       for (std::size_t k = 0; k < columns.size(); ++k) {
         const double value = numbers.see(reader, cells[columns[k]], line.number, columns[k]);
         if (!std::isnan(value)) values[k].push_back(value);
-        missing[k] += is_missing(cells[columns[k]]);
+        missing[k] += reader.is_missing(cells[columns[k]]);
       }
     });
     if (n == 0) throw Error(ErrorKind::input_file, name, "has no data rows");
     c.figure("rows", static_cast<double>(n));
     c.empty_lines(file, 0, /*csv=*/true);
     numbers.report(c);
-    if (numbers.all_read()) c.format(lines_of(read_series(o, from, name), &SeriesRows::warnings));
+    c.format(numbers.all_read() ? lines_of(read_series(o, from, name), &SeriesRows::warnings) : reader.warnings());
     for (std::size_t k = 0; k < columns.size(); ++k) {
       const std::string of = columns.size() > 1 ? reader.column_name(columns[k]) : "";
       const double gaps = static_cast<double>(missing[k]) / static_cast<double>(n);

@@ -69,7 +69,7 @@ DataCheck check_table_rows(const TableRowsOptions& o, std::span<const std::strin
   return checked([&](DataChecker& c) {
     RecordFile file = records_of(RecordFile(std::move(from), name, o.memory_limit), o.validation, o.test);
     c.empty_lines(file, 0, /*csv=*/true);
-    CsvReader reader(name, CsvLimits{}.max_columns, CsvFormat::of(o.header, o.separator));
+    CsvReader reader(name, CsvLimits{}.max_columns, CsvFormat::of(o.header, o.separator, o.missing_values));
     NumberCheck numbers(o.missing != "error");
     std::optional<Columns> columns;
     index_rows(file, reader, [&](std::span<const std::string> cells, std::size_t line) {
@@ -80,6 +80,7 @@ DataCheck check_table_rows(const TableRowsOptions& o, std::span<const std::strin
       }
     });
     numbers.report(c);
+    c.format(reader.warnings());
     const DataRows data(file, o.validation, o.test, o.split_seed);
     std::vector<CheckedRow> rows;
     data.for_each([&](const DataRows::Row& row) {
