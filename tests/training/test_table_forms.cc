@@ -146,7 +146,7 @@ TEST_CASE("a header of numbers is no row and no class, for each task on tables")
   o.model.hidden = 3;
   std::string rows = counting(0, 9) + "\n";
   for (int i = 0; i < 40; ++i) {
-    for (int k = 0; k < 8; ++k) rows += std::to_string(i % 4 + 0.1 * k) + ",";
+    for (int k = 0; k < 8; ++k) rows += std::to_string(i % 4 + 0.1 * k + 0.001 * i) + ",";
     rows += std::to_string(i % 2 + 1) + "\n";
   }
   const auto task = make_classify(o, rows, "f.csv");

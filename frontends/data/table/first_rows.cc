@@ -194,7 +194,7 @@ Evidence of_line(const FirstRows& rows, const CsvFormat& format) {
   }
   const std::vector<double> numbers = numbers_of(first);
   const std::size_t n = numbers.size();
-  if (n_missing == first.size()) return {Strength::hint, "all its cells are empty or missing"};
+  if (n_missing == first.size()) return {Strength::hint, "it has only empty or missing cells"};
   if (n == 0 || rows.below.empty()) return {};
   const bool others_too = std::any_of(rows.below.begin(), rows.below.end(), [&](const Cells& cells) {
     const std::vector<double> below = numbers_of(cells);
@@ -206,13 +206,14 @@ Evidence of_line(const FirstRows& rows, const CsvFormat& format) {
   if (rows.columns[0].first.empty() && rows.columns[0].n_missing == 0 && numbers[0] == 0 && (n == 1 || consecutive))
     return {Strength::strong, "it has an empty cell, then consecutive numbers"};
   if (!any_number_below) return {};
-  if (integers_above_decimals && n_least >= (n > 1 ? 5 : 20))
+  constexpr std::size_t k_many = 20;  // rows in which a decimal without a point is no accident
+  if (integers_above_decimals && n_least >= k_many && (n > 1 || rows.columns[0].first == "0"))
     return {Strength::weak, "it has integers above decimals"};
   if (consecutive && n > 1 && years_above_others) return {Strength::weak, "it has years above other numbers"};
   if (consecutive && n > 2) return {Strength::weak, "its numbers are consecutive"};
   if (consecutive && n == 2 && numbers[0] == 0 && number_in(rows.below[0][0]) != 1.0)
     return {Strength::hint, "its numbers are consecutive"};
-  if (n == 1 && rows.columns.size() == 1 && numbers[0] == 0 && !rows.columns[0].different.contains("0"))
+  if (rows.columns.size() == 1 && rows.columns[0].first == "0" && !rows.columns[0].different.contains("0"))
     return {Strength::hint, "it is 0, as the header of a column without a name is"};
   return {};
 }
@@ -248,10 +249,11 @@ void decide_header(TableForm& form, const FirstRows& rows, const CsvFormat& form
   form.has_header = has_names(rows, format);
   if (form.has_header) return;
   Evidence best = of_line(rows, format);
+  const bool some = std::any_of(rows.columns.begin(), rows.columns.end(), [](auto& c) { return !c.first.empty(); });
   std::size_t n_for = best.strength == Strength::strong, n_against = 0;
   for (const Column& c : rows.columns) {
     if (!c.first.empty() && !number_in(c.first) && c.n_same_form > 0) ++n_against;
-    else if (const Evidence e = evidence_of(c, format); e.strength > Strength::none) {
+    else if (const Evidence e = some ? evidence_of(c, format) : Evidence{}; e.strength > Strength::none) {
       n_for += e.strength == Strength::strong;
       if (e.strength > best.strength) best = e;
     }

@@ -37,6 +37,7 @@ bool has_groups(std::string_view cell) {
   return has_inside(cell, " '_") || std::count(cell.begin(), cell.end(), '.') > 1;
 }
 bool has_sign_elsewhere(std::string_view cell) {
+  if (!has(cell, "0123456789")) return false;
   return cell.starts_with('(') || cell.ends_with('-') || cell.ends_with('+') || cell.starts_with("+-") ||
          cell.starts_with("--") || cell.starts_with("-+") || cell.starts_with("++") || cell.starts_with("- ");
 }
