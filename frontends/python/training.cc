@@ -47,6 +47,7 @@ FinishedRun train_with(const TrainRequest& request, Listener& listener) {
   options.folder = request.folder;
   options.resume = request.resume;
   options.warn = [&](const std::string& text) { listener.warn(text); };
+  for (const std::string& line : parts.config.settings_without_effect()) listener.warn(line);
   for (const std::string& warning : parts.task->warnings()) options.warn(cli::without_folder(warning));
   if (request.folder.empty()) {
     Trainer trainer(parts.task, *parts.backend, options);
@@ -65,9 +66,9 @@ FinishedRun train_with(const TrainRequest& request, Listener& listener) {
 
 }  // namespace
 
-FinishedRun train(const TrainRequest& request) {
+PythonRun train(const TrainRequest& request) {
   Listener listener(request.on_report);
-  return listener.run([&] { return train_with(request, listener); });
+  return listener.train<PythonRun>(request.folder, [&] { return train_with(request, listener); });
 }
 
 LoadedModel build(const TrainRequest& request) {

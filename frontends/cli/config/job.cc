@@ -39,7 +39,7 @@ Error with_data_page(const Error& e, const std::string& kind) {
   const std::string who(what.substr(std::min<std::size_t>(1, behind), behind > 0 ? behind - 1 : 0));
   what.remove_prefix(std::min(behind + 2, what.size()));
   if (!e.next().empty() && what.ends_with(e.next())) what.remove_suffix(std::min(e.next().size() + 2, what.size()));
-  return {e.kind(), who, what, fmt::format("{}{}See docs/data.md#{}", e.next(), e.next().empty() ? "" : ". ", kind)};
+  return {e.kind(), who, what, fmt::format("See docs/data.md#{}{}{}", kind, e.next().empty() ? "" : ". ", e.next())};
 }
 
 const TaskRow& row_of(const Config& config) {

@@ -6,11 +6,13 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "unroll/error.h"
 #include "unroll/tasks.h"
 
 namespace unroll::cli {
@@ -60,6 +62,11 @@ struct SampleData {
   std::array<const char*, 2> own = {};  // replace the first of them with --data: they fit the sample data only
 };
 
+struct FileAnswer {
+  std::vector<Panel> panels;
+  std::optional<Error> failure;  // why the rows are empty, to be thrown when they are written
+};
+
 struct TaskRow {
   const char* title;      // "Labels for tokens"
   const char* loss;       // title of an axis: "Loss (nats per token)"
@@ -67,9 +74,9 @@ struct TaskRow {
   SampleData sample;
   std::shared_ptr<const Task> (*make)(const Config&, const DataPlace&, const Metadata& fitted);
   DataCheck (*check)(const Config&, const DataPlace&);
-  // One of the two: `predict` answers each line, or the file as a whole. The latter returns its pictures.
+  // One of the two: `predict` answers each line, or the file as a whole.
   std::unique_ptr<Answers> (*answers)(const RunFolder&, Backend&, const PredictArguments&) = nullptr;
-  std::vector<Panel> (*answer_file)(const RunFolder&, Backend&, const PredictArguments&, RowWriter&) = nullptr;
+  FileAnswer (*answer_file)(const RunFolder&, Backend&, const PredictArguments&, RowWriter&) = nullptr;
   const TextScoring* scoring = nullptr;  // of texts written for texts, by `eval` and reports
   std::size_t n_examples = 10;    // that a report shows: examples, values of a series, tokens of a text
   bool counts_confusion = false;  // over the test set

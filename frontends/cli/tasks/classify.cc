@@ -48,18 +48,15 @@ class ClassAnswers : public TableAnswers {
   }
 
  protected:
-  void predict_rows(const std::vector<Classifier::Row>& rows, const std::vector<std::vector<std::string>>& targets,
-                    const std::vector<std::int64_t>& lines) override {
-    results_ = classifier_.predict(rows, top_k_);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (drawn_.size() < k_most_drawn) {
-        drawn_.push_back(rows[i]);
-        drawn_lines_.push_back(lines[i]);
-      }
-      if (targets[i].empty() || targets[i][0].empty()) continue;
-      ++labeled_;
-      right_ += results_[i][0].label == targets[i][0];
+  void predict_rows(const std::vector<Classifier::Row>& rows) override { results_ = classifier_.predict(rows, top_k_); }
+  void count_row(std::size_t k, const FeatureReader::Row& row, std::int64_t line) override {
+    if (drawn_.size() < k_most_drawn) {
+      drawn_.push_back(row.values);
+      drawn_lines_.push_back(line);
     }
+    if (row.targets.empty() || row.targets[0].empty()) return;
+    ++labeled_;
+    right_ += results_[k][0].label == row.targets[0];
   }
 
  private:

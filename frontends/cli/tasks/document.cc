@@ -26,6 +26,8 @@ class DocumentAnswers : public Answers {
   }
   void predict(const std::vector<InputLine>& lines) override {
     results_ = reader_.predict(texts_of(lines), top_k_);
+  }
+  void count(const std::vector<InputLine>& lines) override {
     for (std::size_t i = 0; i < lines.size() && drawn_.size() < k_most_drawn; ++i)
       if (!results_[i].labels.empty()) drawn_.push_back(lines[i].text);
     for (const DocumentReader::Result& r : results_) {

@@ -35,6 +35,8 @@ class LabelAnswers : public Answers {
     sentences_.clear();
     for (const std::string& text : texts_of(lines)) sentences_.push_back(labeler_.cut(text));
     results_ = labeler_.predict(sentences_);
+  }
+  void count(const std::vector<InputLine>&) override {
     for (const Labeler::Result& r : results_) {
       unknown_.tokens += static_cast<std::int64_t>(r.labels.size());
       unknown_.unknown += r.unknown;

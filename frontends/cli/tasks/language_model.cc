@@ -29,6 +29,8 @@ class LineScores : public Answers {
   }
   void predict(const std::vector<InputLine>& lines) override {
     results_ = scorer_.predict(texts_of(lines));
+  }
+  void count(const std::vector<InputLine>&) override {
     for (const TextScorer::Result& r : results_) {
       unknown_.tokens += r.tokens;
       unknown_.unknown += r.unknown;

@@ -15,8 +15,8 @@ class SummarizeAnswers : public TextAnswers<Summarizer, &Summarizer::Result::sum
  public:
   SummarizeAnswers(const RunFolder& run, Backend& backend, const PredictArguments& options)
       : TextAnswers(run, backend, options, {"summary", "summaries", options}) {}
-  void predict(const std::vector<InputLine>& lines) override {
-    TextAnswers::predict(lines);
+  void count(const std::vector<InputLine>& lines) override {
+    TextAnswers::count(lines);
     for (const Summarizer::Result& r : results_) {
       cut_ += r.cut > 0;
       cut_tokens_ += r.cut;

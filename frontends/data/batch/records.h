@@ -30,9 +30,10 @@ class RecordFile {
   // Every line of a file, read in pieces; Line::at counts from the start of the first file. Throws Error(input_file) on
   // a line above k_max_line.
   void for_each_line(const std::function<void(const Line&)>& take, std::size_t file = 0) const;
-  Lines lines(std::size_t file = 0) const {
-    return [this, file](const std::function<void(const Line&)>& take) { for_each_line(take, file); };
-  }
+  // The same, of a file that passes require_text_at_start.
+  Lines lines(std::size_t file = 0) const;
+  // Throws Error(input_file) on a file whose first bytes show that it is not UTF-8 text.
+  void require_text_at_start(std::size_t file) const;
 
   // The next record begins at byte `at` and ends where the one after it begins, or where its file ends. Records are
   // added in order.

@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cell of a table by itself: a number, or missing.
+// Words for missing values.
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 
 #include "frontends/data/table/csv.h"
 
 namespace unroll {
 
-std::string_view trimmed(std::string_view s) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!s.empty() && is_blank(s.front())) s.remove_prefix(1);
-  while (!s.empty() && is_blank(s.back())) s.remove_suffix(1);
-  return s;
+std::string lowered(std::string_view cell) {
+  std::string small(trimmed(cell));
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
+  return small;
 }
 
-std::optional<double> number_in(std::string_view cell) {
-  cell = trimmed(cell);
-  if (cell.size() > 1 && cell[0] == '+' && cell[1] != '-') cell.remove_prefix(1);
-  double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc() || end != cell.data() + cell.size() || cell.empty()) return std::nullopt;
-  return value;
+bool is_csv_name(std::string_view file) {
+  if (file.ends_with(".gz")) file.remove_suffix(3);
+  return file.ends_with(".csv") || file.ends_with(".CSV");
 }
 
 bool CsvFormat::is_missing(std::string_view cell) const {

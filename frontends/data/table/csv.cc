@@ -13,6 +13,7 @@
 #include "core/support/text/in_quotes.h"
 #include "frontends/data/table/first_rows.h"
 #include "frontends/data/table/number_advice.h"
+#include "frontends/data/text/encoding.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -95,7 +96,7 @@ std::string first_csv_row(std::string_view text) {
   const std::string_view line = first_line(text);
   if (!has_odd_quotes(line)) return std::string(line);
   std::optional<std::string> first;
-  csv_rows(lines_of(text, k_inside))([&](const Line& row) {
+  csv_rows(lines_of(text))([&](const Line& row) {
     if (!first) first = row.text;
   });
   return std::move(*first);
@@ -222,6 +223,7 @@ std::string CsvReader::found(std::int64_t n_rows) const {
 
 CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits,
                          CsvFormat format) {
+  require_start_of_text(text.substr(0, k_start_bytes), text.size() <= k_start_bytes, name);
   CsvTable table(CsvReader(name, limits.max_columns, format));
   std::vector<std::string> cells;
   table.reader_.look_at(text);

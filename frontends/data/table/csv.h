@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "frontends/data/batch/records.h"
+#include "frontends/data/table/cell_number.h"
 
 namespace unroll {
 
@@ -33,9 +34,8 @@ struct CsvFormat {
                       const std::vector<std::string>& missing_values);
 };
 
-// The number in a cell, which may be infinite; nothing when there is none.
-std::optional<double> number_in(std::string_view cell);
-std::string_view trimmed(std::string_view cell);
+std::string lowered(std::string_view cell);  // trimmed, in small letters
+bool is_csv_name(std::string_view file);      // ends in .csv or .csv.gz
 inline constexpr const char* k_close_quotes = "Close each quoted cell; write \"\" for a quote in it";
 // The first of tab and semicolon outside quotes in a line, else a comma.
 char separator_of(std::string_view line);
@@ -84,6 +84,7 @@ class CsvReader {
   // The cells of a row that was read before; nothing when it is another one now.
   std::optional<std::vector<std::string>> read_again(std::string_view row) const;
 
+  const std::string& name() const { return name_; }  // of the file
   std::size_t n_columns() const { return n_columns_; }
   const std::vector<std::string>& header() const { return header_; }  // empty when there is none
   char separator() const { return format_.separator; }                // 0 before the first line

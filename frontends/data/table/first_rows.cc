@@ -10,7 +10,7 @@
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "core/support/text/utf8.h"
-#include "frontends/data/table/dates.h"
+#include "frontends/data/dates/date_format.h"
 
 namespace unroll {
 
@@ -73,7 +73,7 @@ bool looks_like_value(std::string_view cell) {
   return !cell.empty();
 }
 
-bool is_calendar_date(std::string_view cell) { return !number_in(cell) && date_in(cell); }
+bool is_calendar_date(std::string_view cell) { return !number_in(cell) && is_date_in_digits(cell); }
 
 struct FirstRows {
   std::vector<Column> columns;
@@ -156,7 +156,7 @@ Evidence evidence_of(const Column& c, const CsvFormat& format) {
                : Evidence{};
   if (format.is_missing(c.first)) return {};
   if (number_in(c.first)) return of_number(c);
-  if (date_in(c.first)) return c.is_numeric() ? Evidence{Strength::strong, "it has dates above numbers"} : Evidence{};
+  if (is_date_in_digits(c.first)) return c.is_numeric() ? Evidence{Strength::strong, "it has dates above numbers"} : Evidence{};
   return of_text(c);
 }
 
@@ -223,7 +223,7 @@ bool are_names(const FirstRows& rows, const CsvFormat& format) {
   bool named = false;
   for (const Column& c : rows.columns) {
     if (c.first.empty()) continue;
-    if (number_in(c.first) || format.is_missing(c.first) || date_in(c.first) || looks_like_value(c.first))
+    if (number_in(c.first) || format.is_missing(c.first) || is_date_in_digits(c.first) || looks_like_value(c.first))
       return false;
     named = true;
   }

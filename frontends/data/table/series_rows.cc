@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
+#include "frontends/data/dates/date_words.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -49,21 +51,44 @@ SeriesRows::SeriesRows(RecordFile file, const SeriesFormat& format, bool hold)
   read_rows(format);
 }
 
+std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFormat& format,
+                                        std::span<const std::string> cells) {
+  std::vector<std::size_t> columns;
+  for (const std::string& name : format.columns) {
+    columns.push_back(reader.column(name));
+    if (!name.empty() || format.is_trained) continue;
+    const std::size_t last = columns.back();
+    const auto is_date = [&](std::size_t c) {
+      const std::string name = reader.header().empty() ? "" : reader.column_name(c);
+      return looks_like_date(cells[c]) || is_date_name(name) || is_date_part_name(name);
+    };
+    std::size_t other = last;
+    while (other > 0 && (is_date(other) || !number_in(cells[other]))) --other;
+    if (last == 0 || !is_date(last)) continue;
+    throw Error(ErrorKind::usage, reader.name(),
+                "the last column, '" + reader.column_name(last) + "', looks like dates (" + in_quotes(cells[last]) +
+                    "), and data.column names no series",
+                "Set data.column = \"" + reader.column_name(other) + "\", or the name of another column");
+  }
+  return columns;
+}
+
 // A first pass, since the number of a row follows from the step of all.
 void SeriesRows::find_dates(const SeriesFormat& format) {
   std::vector<std::string> cells;
   reader_.look_at(file_.head());
   csv_rows(file_.lines())([&](const Line& line) {
-    if (dates_ && !dates_->exist()) return;
+    if (dates_ && !dates_->wants_rows()) return;
     if (!reader_.read(line, cells)) return;
     if (!dates_) {
-      for (const std::string& name : format.columns) columns_.push_back(reader_.column(name));
-      dates_.emplace(reader_, format.date, columns_, cells);
+      columns_ = series_columns(reader_, format, cells);
+      takes_last_ = reader_.n_columns() > 1 && format.columns[0].empty() && !format.is_trained;
+      dates_.emplace(reader_, format.date, columns_);
     }
-    if (dates_->exist()) dates_->see(reader_, cells, line.number);
+    dates_->see(reader_, cells, line.number);
   });
   if (!dates_) throw Error(ErrorKind::input_file, file_.name(), "has no data rows");
-  if (dates_->exist()) dates_->finish(file_.name());
+  dates_->finish(reader_, file_.name());
 }
 
 void SeriesRows::read_rows(const SeriesFormat& format) {
@@ -133,9 +158,10 @@ void SeriesRows::add_gap(std::int64_t from, std::int64_t to, std::size_t line, b
 
 std::vector<std::string> SeriesRows::notes() const {
   std::string found = file_.name() + ": " + reader_.found(n_lines_) + "; ";
+  if (takes_last_) found += "series '" + column_name(0) + "' (the last column); ";
   if (dates_->exist())
-    found += "dates in '" + reader_.column_name(dates_->column()) + "' from " + dates_->text(0) + ", a row every " +
-             step_text(dates_->step());
+    found += "dates in '" + reader_.column_name(dates_->column()) + "' read as " + dates_->format().text() + " from " +
+             dates_->text(0) + ", a row every " + step_text(dates_->step());
   else found += "no date column";
   std::vector<std::string> notes{found};
   notes.insert(notes.end(), reader_.notes().begin(), reader_.notes().end());
@@ -187,7 +213,7 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
   };
   for (; t < end && block < block_rows_.size(); ++block) {
     const std::string text = file_.text(static_cast<std::int64_t>(block));
-    csv_rows(lines_of(text, k_inside))([&](const Line& line) {
+    csv_rows(lines_of(text))([&](const Line& line) {
       if (t >= end || trimmed(line.text).empty()) return;
       numbers_in(file_, reader_, line.text, columns_, now);
       if (dates_->exist()) {

@@ -57,10 +57,15 @@ struct SeriesPiece {
 
 struct SeriesFormat {
   std::vector<std::string> columns;  // of the series; "": the last one
-  std::string date;                  // as ForecastOptions::date
+  DateColumn date;
   CsvFormat csv;
   bool gaps_refused = false;
+  bool is_trained = false;  // a model was trained on these columns
 };
+// The columns of the series, from the first row. Throws Error(usage) when there is no such column, and when the last
+// one is to be taken and looks like dates.
+std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFormat& format,
+                                        std::span<const std::string> cells);
 
 // A missing value is a gap, and so is every value of a missing date. It is read as the last value before it, so that
 // nothing comes from the future; rows before each series has had a value are dropped. Throws Error(input_file) on what
@@ -77,6 +82,11 @@ class SeriesRows {
   const CsvReader& reader() const { return reader_; }
   std::string column_name(std::size_t series) const { return reader_.column_name(columns_[series]); }
   const SeriesDates& dates() const { return *dates_; }
+  // How another file is read with the same dates.
+  DateColumn date_column() const {
+    return dates_->exist() ? DateColumn{reader_.column_name(dates_->column()), dates_->format().name()}
+                           : DateColumn{"none", ""};
+  }
   // The date of a row, or its number from 0.
   std::string place(std::int64_t row) const {
     return dates_->exist() ? dates_->text(row + dropped_) : std::to_string(row);
@@ -95,6 +105,7 @@ class SeriesRows {
   RecordFile file_;  // a record is a block of rows
   CsvReader reader_;
   std::vector<std::size_t> columns_;
+  bool takes_last_ = false;  // the series is the last column, since none is named
   std::optional<SeriesDates> dates_;
   std::int64_t n_ = 0, n_lines_ = 0, n_missing_ = 0;
   std::int64_t dropped_ = 0;  // rows before the first one

@@ -92,7 +92,8 @@ SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader
   SeriesFormat format;
   for (const SeriesScales& s : get_scales(metadata)) format.columns.push_back(s.column);
   const std::string missing = text_or(metadata, "missing", "previous");
-  format.date = text_or(metadata, "date", "");
+  format.date = {text_or(metadata, "date", ""), text_or(metadata, "date_form", "")};
+  format.is_trained = true;
   format.csv = format_of(metadata, format.columns);
   format.gaps_refused = missing == "error";
   constexpr std::size_t k_no_text = 1;  // the file is read in pieces

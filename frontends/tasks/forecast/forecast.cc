@@ -2,7 +2,6 @@
 // Forecasting: a window of values of S series in, the next ones of each out, in units of z-scores fitted on the
 // training split, each series by itself.
 #include <algorithm>
-#include <array>
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
@@ -21,9 +20,7 @@ namespace {
 
 class Forecast : public Task, public SplitSeries, public SplitExamples {
  public:
-  // rows: of data.path, and of the files that validation and test have for themselves.
-  Forecast(const ForecastOptions& options, std::array<std::shared_ptr<const SeriesRows>, 3> rows,
-           const std::string& name, const Metadata& fitted)
+  Forecast(const ForecastOptions& options, SeriesOfSplits rows, const std::string& name, const Metadata& fitted)
       : options_(checked_options(options, "forecast")), rows_(std::move(rows)) {
     for (std::size_t s = 0; s < rows_[0]->n_series(); ++s) names_.push_back(rows_[0]->column_name(s));
     const std::int64_t n = rows_[0]->size();
@@ -52,15 +49,18 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [W,B,S]
-    const Value target = scope.graph().input("target", like.inputs.at("target").type());  // [B,H*S]
-    const Value prediction = sequence_answers(scope, x, options_.model, "final", options_.horizon * n_series());
+    const Value given = scope.graph().input("target", like.inputs.at("target").type());  // [B,H*S]
+    const Value answers = sequence_answers(scope, x, options_.model, "final", options_.horizon * n_series());
     const OriginScope of_loss(scope.graph(), {k_loss_layer});
-    const Value observed = scope.graph().input("observed", target.type());
-    const Value square = mse(prediction, target) * observed;
+    const Value observed = scope.graph().input("observed", given.type());
+    const Value is_observed = less(scalar_like(observed, 0), observed);
+    const auto where_observed = [&](Value v) { return select(is_observed, v, scalar_like(v, 0)); };
+    const Value prediction = where_observed(answers), target = where_observed(given);
+    const Value square = mse(prediction, target);
     TaskGraph t;
     t.weight = sum(observed);
     t.loss = sum(square) / t.weight;
-    add_metrics(t, scope, mae(prediction, target) * observed, square, observed);
+    add_metrics(t, scope, mae(prediction, target), square, observed);
     return t;
   }
 
@@ -122,16 +122,16 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     m["missing_values"] = entry_lines(options_.missing_values);
     if (rows.dates().exist()) {
       m["date"] = rows.reader().column_name(rows.dates().column());
-      m["date_form"] = date_form_name(rows.dates().form());
-      m["date_time"] = rows.dates().has_time() ? "1" : "0";
+      m["date_form"] = rows.dates().format().name();
+      m["date_time"] = rows.dates().format().has_time ? "1" : "0";
       m["date_step"] = step_text(rows.dates().step());
     }
     put_model_options(m, options_.model);
     return m;
   }
 
-  std::vector<std::string> notes() const override { return lines_of_files(&SeriesRows::notes); }
-  std::vector<std::string> warnings() const override { return lines_of_files(&SeriesRows::warnings); }
+  std::vector<std::string> notes() const override { return lines_of(rows_, &SeriesRows::notes); }
+  std::vector<std::string> warnings() const override { return lines_of(rows_, &SeriesRows::warnings); }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (targets(split).empty()) return {};
@@ -149,14 +149,6 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   }
 
  private:
-  std::vector<std::string> lines_of_files(std::vector<std::string> (SeriesRows::*lines)() const) const {
-    std::vector<std::string> all;
-    for (std::size_t split = 0; split < rows_.size(); ++split)
-      if (split == 0 || rows_[split] != rows_[0])
-        for (std::string& line : (*rows_[split].*lines)()) all.push_back(std::move(line));
-    return all;
-  }
-
   // What a model was trained with must be what is read now.
   void use(const std::vector<SeriesScales>& scales, const std::string& file) {
     const auto refuse = [&](const std::string& of_model, const std::string& given) {
@@ -220,7 +212,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
   ForecastOptions options_;
   std::vector<std::string> names_;  // of the series
-  std::array<std::shared_ptr<const SeriesRows>, 3> rows_;  // by split; a share has those of training
+  SeriesOfSplits rows_;
   Runs targets_[3];                 // by split
   Runs all_train_targets_;          // without a stride
   std::vector<std::vector<ZScore>> ahead_;  // by series and distance; the first also of what is read
@@ -232,18 +224,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
 std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, DataSource data, const std::string& name,
                                           const Metadata& fitted) {
-  const SeriesFormat format = series_format(options);
-  const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of) {
-    const std::size_t limit = data.memory_limit(options.memory_limit);
-    const bool hold = limit == 0 || from->size() <= limit;
-    constexpr std::size_t k_no_text = 1;  // numbers are held, or nothing
-    return std::make_shared<const SeriesRows>(RecordFile(std::move(from), of, k_no_text), format, hold);
-  };
-  std::array<std::shared_ptr<const SeriesRows>, 3> rows;
-  rows.fill(read(data.file, name));
-  if (options.validation.file) rows[1] = read(options.validation.file, options.validation.name);
-  if (options.test.file) rows[2] = read(options.test.file, options.test.name);
-  return std::make_shared<Forecast>(options, std::move(rows), name, fitted);
+  return std::make_shared<Forecast>(options, read_series(options, data, name, fitted), name, fitted);
 }
 
 }  // namespace unroll

@@ -28,7 +28,33 @@ SeriesFormat series_format(const ForecastOptions& o) {
   if (std::find(std::begin(k_missing), std::end(k_missing), o.missing) == std::end(k_missing))
     throw Error(ErrorKind::usage, "forecast",
                 "missing must be error, previous or interpolate; got " + in_quotes(o.missing));
-  return {columns_of(o), o.date, CsvFormat::of(o.header, o.separator, o.missing_values), o.missing == "error"};
+  return {columns_of(o), {o.date, ""}, CsvFormat::of(o.header, o.separator, o.missing_values), o.missing == "error"};
+}
+
+SeriesOfSplits read_series(const ForecastOptions& o, const DataSource& data, const std::string& name,
+                           const Metadata& fitted) {
+  SeriesFormat format = series_format(o);
+  format.is_trained = !fitted.empty();
+  const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of) {
+    const std::size_t limit = data.memory_limit(o.memory_limit);
+    const bool hold = limit == 0 || from->size() <= limit;
+    constexpr std::size_t k_no_text = 1;  // numbers are held, or nothing
+    return std::make_shared<const SeriesRows>(RecordFile(std::move(from), of, k_no_text), format, hold);
+  };
+  SeriesOfSplits rows;
+  rows.fill(read(data.file, name));
+  format.date = rows[0]->date_column();
+  if (o.validation.file) rows[1] = read(o.validation.file, o.validation.name);
+  if (o.test.file) rows[2] = read(o.test.file, o.test.name);
+  return rows;
+}
+
+std::vector<std::string> lines_of(const SeriesOfSplits& rows, std::vector<std::string> (SeriesRows::*lines)() const) {
+  std::vector<std::string> all;
+  for (std::size_t split = 0; split < rows.size(); ++split)
+    if (split == 0 || rows[split] != rows[0])
+      for (std::string& line : (*rows[split].*lines)()) all.push_back(std::move(line));
+  return all;
 }
 
 ForecastErrors& ForecastErrors::operator+=(const ForecastErrors& other) {

@@ -13,7 +13,7 @@
 #include "core/support/text/in_quotes.h"
 #include "core/support/text/utf8.h"
 #include "frontends/data/batch/streams.h"
-#include "frontends/data/text/text.h"
+#include "frontends/data/text/encoding.h"
 #include "frontends/data/tokens/tokens.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/error.h"
@@ -35,7 +35,7 @@ class LanguageModel : public Task {
     // The text is cut into splits before anything is fitted to it.
     const std::array<Region, 3> regions = cut_text();
     const Tokenizer::Texts train = [&](const auto& take) {
-      blocks(regions[0]).for_each([&](std::string_view text, std::size_t) { take(text); });
+      blocks(regions[0]).for_each_text(take);
     };
     tokenizer_.emplace(fitted.empty()
                            ? Tokenizer::train(options.tokens, train, {options.vocabulary, options.min_count}, name)
@@ -160,14 +160,15 @@ class LanguageModel : public Task {
     std::string name;
     std::size_t begin = 0, end = 0;
   };
-  TextBlocks blocks(const Region& r) const { return {r.file, r.begin, r.end, block_}; }
+  TextBlocks blocks(const Region& r) const { return {r.file, r.begin, r.end, block_, is_text()}; }
   // Evaluations have equally many rows, however many shards they are in.
   std::int64_t shards_of(Split split) const {
     return split == Split::train ? options_.shards : std::gcd(options_.shards, options_.evaluation_batch);
   }
   std::shared_ptr<const Tokens> tokens_of(const Region& r, std::int64_t streams) const {
     if (block_ >= r.file->size())
-      return std::make_shared<TokenList>(tokenizer_->encode(blocks(r).read(r.begin, r.end), r.name));
+      return std::make_shared<TokenList>(
+          tokenizer_->encode(blocks(r).text(blocks(r).read(r.begin, r.end)), r.name));
     const auto kept = static_cast<std::size_t>(std::max<std::int64_t>(streams, 1)) + 2;
     return std::make_shared<BlockTokens>(blocks(r), *tokenizer_, kept, r.name);
   }
@@ -205,22 +206,24 @@ class LanguageModel : public Task {
     }
     return regions;
   }
-  // In characters, or in bytes unless these are the tokens. Throws on what is no text.
+  // In characters where these are the tokens, else in bytes. Throws on what is no text, unless tokens are bytes.
   std::int64_t size_of(const Region& r) const {
-    std::size_t n = r.end;
-    if (by_character()) {
-      n = 0;
-      blocks(r).for_each([&](std::string_view text, std::size_t at) {
-        if (const std::size_t bad = first_not_utf8(text); bad != std::string_view::npos)
-          throw Error(ErrorKind::input_file, r.name, "is not UTF-8: bad sequence at byte " + std::to_string(at + bad),
-                      how_to_convert(at == 0 ? text : ""));
-        n += static_cast<std::size_t>(std::count_if(text.begin(), text.end(), std::not_fn(continues_character)));
-      });
-    }
+    std::size_t n = 0;
+    blocks(r).for_each([&](std::string_view text, std::size_t at) {
+      if (is_text()) require_block_of_text(text, at, r);
+      n += by_character() ? static_cast<std::size_t>(
+                                std::count_if(text.begin(), text.end(), std::not_fn(continues_character)))
+                          : text.size();
+    });
     if (n < 2)
       throw Error(ErrorKind::input_file, r.name,
                   "holds " + counted(n, "character") + "; a language model needs text");
     return static_cast<std::int64_t>(n);
+  }
+  static void require_block_of_text(std::string_view text, std::size_t at, const Region& r) {
+    if (at == r.begin)
+      require_start_of_text(text.substr(0, k_start_bytes), at + text.size() == r.end, r.name);
+    if (const auto fault = fault_in(text, at)) throw Error(ErrorKind::input_file, r.name, fault->what, fault->next);
   }
   // Of character n, or byte n, in the file.
   std::size_t place_of(const Region& whole, std::int64_t n) const {
@@ -233,10 +236,11 @@ class LanguageModel : public Task {
     });
     return place;
   }
+  bool is_text() const { return options_.tokens != "bytes"; }
   bool by_character() const { return options_.tokens == "characters"; }
   // `at`, or behind it where it lies within a character.
   std::size_t character_start(std::size_t at) const {
-    const std::string text = TextBlocks(file_, 0, file_->size(), block_).read(at, std::min(at + 4, file_->size()));
+    const std::string text = blocks({file_, name_, 0, file_->size()}).read(at, std::min(at + 4, file_->size()));
     for (std::size_t i = 0; at > 0 && i < text.size(); ++i)
       if (!continues_character(text[i])) return at + i;
     return at == 0 ? 0 : at + text.size();

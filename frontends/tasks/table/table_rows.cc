@@ -6,7 +6,7 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
-#include "frontends/data/table/dates.h"
+#include "frontends/data/dates/date_format.h"
 #include "frontends/data/text/entry_lines.h"
 #include "unroll/error.h"
 
@@ -157,7 +157,7 @@ void TableRows::check_feature(const std::string& cell, std::size_t line, std::si
   const std::string_view text = trimmed(cell);
   const bool is_text = text.find(' ') != std::string_view::npos &&
                        std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c); });
-  if (is_text && !reader_.is_missing(text) && !date_in(text))
+  if (is_text && !reader_.is_missing(text) && date_readings(text).empty())
     reader_.refuse(line, column, in_quotes(text) + " is a text, not a number",
                    "A text with one label is read by task.kind = \"document\"; other columns are left out with "
                    "data.columns");

@@ -22,8 +22,9 @@ namespace unroll {
 //   column, series.1.column, ...   the columns
 //   scaler.mean, scaler.deviation, series.1.scaler.mean, ...   standardization; scaler.H of horizon H
 //   header, separator, missing, missing_values   as for classify
-//   date, date_form, date_time, date_step   only with a date column: its name, iso, slashes, dots, month, compact or
-//                                  year, "1" with a time of day, and the step: "1 day", "3 months"
+//   date, date_form, date_time, date_step   only with a date column: its name, how dates are written ("iso", "slashes",
+//                                  "dots", "month", "compact", "year", or as "DD/MM/YYYY"), "1" with a time of day, and
+//                                  the step: "1 day", "3 months"
 
 // Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target.
 // Rows before the first value of every column are skipped. With a date column rows must be in order and a whole number

@@ -139,7 +139,8 @@ inline constexpr auto k_options<TableRowsOptions> = std::array{
     option<&TableRowsOptions::separator>(keys::separator),
     option<&TableRowsOptions::missing>(keys::missing),
     option<&TableRowsOptions::missing_values>(keys::missing_values),
-    option<&TableRowsOptions::divide>({"data.divide", between(1e-30, 1e30), "divide all features by this number"}),
+    option<&TableRowsOptions::divide>({"data.divide", between(1e-30, 1e30), "divide all features by this number"},
+                                      "data.normalize = false"),
     option<&TableRowsOptions::normalize>(
         {"data.normalize", any_value,
          "standardize each feature: subtract its mean in the training set, divide by its standard deviation"}),
@@ -197,10 +198,12 @@ inline constexpr auto k_options<SamplingOptions> = std::array{
          "share of decoder inputs that are its own predictions instead of the target", AtResume::free}),
     option<&SamplingOptions::sampling_schedule>(
         {"train.sampling_schedule", one_of("constant|linear|exponential|inverse-sigmoid"),
-         "how scheduled_sampling grows from 0 to its full share", AtResume::free}),
+         "how scheduled_sampling grows from 0 to its full share", AtResume::free},
+        "train.scheduled_sampling > 0"),
     option<&SamplingOptions::sampling_batches>(
         {"train.sampling_batches", between(1, 2147483646),
-         "linear: batches until the full share; exponential, inverse-sigmoid: n in e^(-batch / n)", AtResume::free}),
+         "linear: batches until the full share; exponential, inverse-sigmoid: n in e^(-batch / n)", AtResume::free},
+        "train.scheduled_sampling > 0 and train.sampling_schedule = linear|exponential|inverse-sigmoid"),
 };
 
 // The decoder of a task that writes a text for each text.
@@ -230,7 +233,8 @@ inline constexpr auto k_options<DecoderOptions> = std::array{
          "and additive attention"}),
     option<&DecoderOptions::coverage_weight>(
         {"train.coverage_weight", between(0, 1e3), "with model.coverage: factor of the coverage loss",
-         AtResume::free}),
+         AtResume::free},
+        "model.coverage = true"),
 };
 
 // Calls visit.operator()<Part>() for each struct that the options of a task consist of: those that it derives from,

@@ -32,7 +32,11 @@ struct MetricValue {
 // What Task::build returns.
 struct TaskGraph {
   Value loss;                         // Scalar.
-  Value weight;                       // Scalar: the weight of this batch's loss in an average. Empty: 1.
+  // Scalar: the weight of this batch's loss in an average over batches, of a validation or of an update
+  // (TrainerOptions::accumulate): what the loss is a mean over, such as the number of rows or tokens. It may depend on
+  // the batch, not on parameters. Empty: each term x / n of the loss, such as a masked_mean, has the weight n, and what
+  // is no such quotient has the weight 1.
+  Value weight;
   std::vector<MetricValue> metrics;
   std::vector<CarriedState> states;
   std::vector<std::pair<std::string, Value>> outputs = {};  // Predictions by name; Trainer::predict returns them.
