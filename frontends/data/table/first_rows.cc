@@ -238,11 +238,16 @@ std::string shown_first(const FirstRows& rows) {
   return "the first line, " + in_quotes(text + (rows.columns.size() > k_shown ? ",..." : "")) + ", is read as ";
 }
 
-// The names of a model's columns, of which those without a name are not in the file.
+// Whether the first line has the names of a model's columns. A column without a name is called by its number.
 bool has_names(const FirstRows& rows, const CsvFormat& format) {
-  return !format.names.empty() && std::all_of(format.names.begin(), format.names.end(), [&](const std::string& name) {
-    return std::any_of(rows.columns.begin(), rows.columns.end(), [&](const Column& c) { return c.first == name; });
-  });
+  const auto is_there = [&](const std::string& name) {
+    for (std::size_t c = 0; c < rows.columns.size(); ++c) {
+      const std::string& cell = rows.columns[c].first;
+      if (cell == name || (cell.empty() && name == "column " + std::to_string(c + 1))) return true;
+    }
+    return false;
+  };
+  return !format.names.empty() && std::all_of(format.names.begin(), format.names.end(), is_there);
 }
 
 void decide_header(TableForm& form, const FirstRows& rows, const CsvFormat& format) {
