@@ -159,13 +159,14 @@ void CsvReader::refuse_width(const Line& line, const std::vector<std::string>& c
   const auto is_part = [](const std::string& cell) {
     return !cell.empty() && cell.find_first_not_of("0123456789") == std::string::npos;
   };
-  const bool may_have_commas = cells.size() > n_columns_ && separator() == ',' && is_part(cells.back());
+  const char* next = "Quote texts that contain the separator, remove lines above the header, or set data.separator";
+  if (cells.size() < n_columns_)
+    next = "Give each row all cells; a shorter sequence ends in empty cells, with data.missing = \"previous\"";
+  else if (separator() == ',' && is_part(cells.back()))
+    next = "Write decimals with a point, such as 12.5, and thousands without a separator; quote texts that contain a "
+           "comma";
   refuse(line.number, std::min(cells.size(), n_columns_),
-         counted(cells.size(), "cell") + ", but the first line has " + std::to_string(n_columns_),
-         may_have_commas ? "Write decimals with a point, such as 12.5, and thousands without a separator; quote texts "
-                           "that contain a comma"
-                         : "Quote texts that contain the separator, remove lines above the header, or set "
-                           "data.separator");
+         counted(cells.size(), "cell") + ", but the first line has " + std::to_string(n_columns_), next);
 }
 
 void CsvReader::look_at(std::string_view head) {

@@ -131,7 +131,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   }
 
   std::vector<std::string> notes() const override { return lines_of(rows_, &SeriesRows::notes); }
-  std::vector<std::string> warnings() const override { return lines_of(rows_, &SeriesRows::warnings); }
+  std::vector<std::string> warnings() const override { return warnings_of(rows_, options_); }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (targets(split).empty()) return {};
