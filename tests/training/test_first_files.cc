@@ -59,7 +59,8 @@ std::string panel(const std::string& pattern, bool by_date) {
   const std::array<const char*, 5> names = {"MSFT", "AMZN", "IBM", "GOOG", "AAPL"};
   for (int r = 0; r < 5 * 60; ++r) {
     const int company = by_date ? r % 5 : r / 60, i = by_date ? r / 5 : r % 60;
-    text += names[static_cast<std::size_t>(company)] + std::string(",") + month(2000, i, pattern) + "," + value(r) + "\n";
+    text += std::string(names[static_cast<std::size_t>(company)]) + "," + month(2000, i, pattern) + "," + value(r);
+    text += '\n';
   }
   return text;
 }
@@ -68,8 +69,8 @@ struct FirstFile {
   const char* name;
   std::string text;
   bool error = false;
-  std::vector<std::string> says = {};  // in the findings
-  std::vector<std::string> notes = {}; // where it is read
+  std::vector<std::string> says = {};   // in the findings
+  std::vector<std::string> notes = {};  // where it is read
   std::function<void(ForecastOptions&)> set = {};
 };
 
@@ -78,20 +79,38 @@ std::vector<FirstFile> forecast_files() {
   const auto read_as = [](const std::string& format, const std::string& step) {
     return std::vector<std::string>{"read as " + format, "a row every " + step};
   };
-  files.push_back({"airline, all defaults", monthly("y-m"), false, {"a row every 1 month", "data.period = 12"}, {},
+  files.push_back({"airline, all defaults",
+                   monthly("y-m"),
+                   false,
+                   {"a row every 1 month", "data.period = 12"},
+                   {},
                    [](ForecastOptions& o) { o.period = ForecastOptions{}.period; }});
-  files.push_back({"temperatures by the hour, all defaults",
-                   dated("date,temp", 600, [](int i) { return day(i / 24) + " " + two(static_cast<unsigned>(i % 24)) + ":00"; }),
-                   false, {"a row every 1 hour", "data.period = 24"}, {},
-                   [](ForecastOptions& o) { o.period = ForecastOptions{}.period; }});
+  files.push_back(
+      {"temperatures by the hour, all defaults",
+       dated("date,temp", 600, [](int i) { return day(i / 24) + " " + two(static_cast<unsigned>(i % 24)) + ":00"; }),
+       false,
+       {"a row every 1 hour", "data.period = 24"},
+       {},
+       [](ForecastOptions& o) { o.period = ForecastOptions{}.period; }});
   files.push_back({"lynx, a series without a name",
-                   dated(",0", 114, [](int i) { return std::to_string(1821 + i); }), false, {},
-                   {"114 rows, header found", "is read as a header"}, [](ForecastOptions& o) { o.date = "none"; }});
-  files.push_back({"month ends, month first", dated("date,value", 60, [](int i) { return month(1949, i, "m/28/y"); }), false,
-                   {}, read_as("MM/DD/YYYY", "1 month")});
-  files.push_back({"month ends, day first", dated("date,value", 60, [](int i) { return month(1949, i, "28/m/y"); }), false, {},
+                   dated(",0", 114, [](int i) { return std::to_string(1821 + i); }),
+                   false,
+                   {},
+                   {"114 rows, header found", "is read as a header"},
+                   [](ForecastOptions& o) { o.date = "none"; }});
+  files.push_back({"month ends, month first",
+                   dated("date,value", 60, [](int i) { return month(1949, i, "m/28/y"); }),
+                   false,
+                   {},
+                   read_as("MM/DD/YYYY", "1 month")});
+  files.push_back({"month ends, day first",
+                   dated("date,value", 60, [](int i) { return month(1949, i, "28/m/y"); }),
+                   false,
+                   {},
                    read_as("DD/MM/YYYY", "1 month")});
-  files.push_back({"first days of months", dated("date,value", 60, [](int i) { return month(1949, i, "1/m/y"); }), false,
+  files.push_back({"first days of months",
+                   dated("date,value", 60, [](int i) { return month(1949, i, "1/m/y"); }),
+                   false,
                    {"can be DD/MM/YYYY or MM/DD/YYYY", "data.date"}});
   files.push_back({"a year of two digits", monthly("M-Y"), false, {"looks like dates ('Jan-49')", "four digits"}});
   files.push_back({"stocks of one company", monthly("M 1 y"), false, {}, read_as("Mon DD YYYY", "1 month")});
@@ -99,20 +118,31 @@ std::vector<FirstFile> forecast_files() {
   files.push_back({"quarters", monthly("yQq", 3), false, {}, read_as("YYYYQq", "3 months")});
   files.push_back({"year and month", monthly("y M"), false, {}, read_as("YYYY Mon", "1 month")});
   files.push_back({"month, day and year with hyphens", monthly("M-1-y"), false, {}, read_as("Mon-DD-YYYY", "1 month")});
-  files.push_back({"dates with an offset", dated("date,value", 90, [](int i) { return day(i) + " 00:00:00+00:00"; }), false, {},
+  files.push_back({"dates with an offset",
+                   dated("date,value", 90, [](int i) { return day(i) + " 00:00:00+00:00"; }),
+                   false,
+                   {},
                    {"a row every 1 day"}});
-  files.push_back({"years as decimals", dated("year,value", 90, [](int i) { return std::to_string(1700 + i) + ".0"; }), false,
-                   {}, read_as("YYYY", "1 year")});
-  files.push_back({"seconds since 1970", dated("date,value", 90, [](int i) { return std::to_string(1577836800 + 86400 * i); }),
-                   false, {}, read_as("unix seconds", "1 day")});
+  files.push_back({"years as decimals",
+                   dated("year,value", 90, [](int i) { return std::to_string(1700 + i) + ".0"; }),
+                   false,
+                   {},
+                   read_as("YYYY", "1 year")});
+  files.push_back({"seconds since 1970",
+                   dated("date,value", 90, [](int i) { return std::to_string(1577836800 + 86400 * i); }),
+                   false,
+                   {},
+                   read_as("unix seconds", "1 day")});
   files.push_back({"seconds since 1970 in a column without a name that says so",
-                   dated("x,value", 90, [](int i) { return std::to_string(1577836800 + 86400 * i); }), false,
+                   dated("x,value", 90, [](int i) { return std::to_string(1577836800 + 86400 * i); }),
+                   false,
                    {"rises like dates", "data.date = \"x\""}});
-  files.push_back({"five companies one below the other", panel("M 1 y", false), true,
-                   {"series", "'symbol'", "column of its own"}});
-  files.push_back({"five companies date by date", panel("y-m-01", true), true,
-                   {"series", "'symbol'", "column of its own"}});
-  std::string swapped = "temp,date\n", weather = "date,precipitation,weather\n", newest = "date,close\n", business = newest;
+  files.push_back(
+      {"five companies one below the other", panel("M 1 y", false), true, {"series", "'symbol'", "column of its own"}});
+  files.push_back(
+      {"five companies date by date", panel("y-m-01", true), true, {"series", "'symbol'", "column of its own"}});
+  std::string swapped = "temp,date\n", weather = "date,precipitation,weather\n", newest = "date,close\n",
+              business = newest;
   for (int i = 0; i < 120; ++i) {
     swapped += value(i) + "," + day(i) + "\n";
     weather += day(i) + "," + value(i) + "," + (i % 3 == 0 ? "rain" : "sun") + "\n";
@@ -128,16 +158,20 @@ std::vector<FirstFile> forecast_files() {
     for (int i = 0; i < 60; ++i) text += day(i) + number + "\n";
     return text;
   };
-  files.push_back({"decimal comma", numbers("date;value", ";112,5"), true, {"'112,5' is not a number", "with a point"}});
+  files.push_back(
+      {"decimal comma", numbers("date;value", ";112,5"), true, {"'112,5' is not a number", "with a point"}});
   files.push_back({"decimal comma between commas", numbers("date,value", ",112,5"), true, {"3 cells", "with a point"}});
-  files.push_back({"thousands in quotes", numbers("date,value", ",\"1,112\""), true, {"'1,112' is not a number", "1234"}});
+  files.push_back(
+      {"thousands in quotes", numbers("date,value", ",\"1,112\""), true, {"'1,112' is not a number", "1234"}});
   std::string bikes = "mnth,day,hr,weathersit,bikers\n";
   for (int i = 0; i < 24 * 40; ++i)
-    bikes += std::string(i < 24 * 31 ? "Jan" : "Feb") + "," + std::to_string(1 + i / 24) + "," + std::to_string(i % 24) +
-             ",clear," + value(i) + "\n";
+    bikes += std::string(i < 24 * 31 ? "Jan" : "Feb") + "," + std::to_string(1 + i / 24) + "," +
+             std::to_string(i % 24) + ",clear," + value(i) + "\n";
   files.push_back({"bikes: month, day and hour in columns", bikes, false, {"'mnth'", "data.date"}});
   files.push_back({"one value for each of several cells",
-                   "a,b,c\n1,2,3\n1,2\n", true, {"line 3", "2 cells, but the first line has 3", "empty cells"}});
+                   "a,b,c\n1,2,3\n1,2\n",
+                   true,
+                   {"line 3", "2 cells, but the first line has 3", "empty cells"}});
   return files;
 }
 

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <cmath>
 
-#include "frontends/data/table/csv.h"
+#include "frontends/data/table/csv_lines.h"
 
 namespace unroll {
 

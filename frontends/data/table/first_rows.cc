@@ -115,7 +115,8 @@ struct FirstRows {
       column.n_decimals += number && cell.find_first_of(".eE") != std::string::npos;
       column.n_dates += is_calendar_date(cell);
       column.n_quoted += quoted[c];
-      column.n_same_form += cell == column.first || (has_digit(cell) && form_of_cell(cell) == form_of_cell(column.first));
+      const bool same_form = has_digit(cell) && form_of_cell(cell) == form_of_cell(column.first);
+      column.n_same_form += same_form || cell == column.first;
       column.rises = column.rises && number && *number > column.last;
       column.last = number.value_or(HUGE_VAL);
       column.different.insert(cell);
@@ -156,7 +157,8 @@ Evidence evidence_of(const Column& c, const CsvFormat& format) {
                : Evidence{};
   if (format.is_missing(c.first)) return {};
   if (number_in(c.first)) return of_number(c);
-  if (is_date_in_digits(c.first)) return c.is_numeric() ? Evidence{Strength::strong, "it has dates above numbers"} : Evidence{};
+  if (is_date_in_digits(c.first))
+    return c.is_numeric() ? Evidence{Strength::strong, "it has dates above numbers"} : Evidence{};
   return of_text(c);
 }
 
@@ -294,7 +296,8 @@ bool may_be_decimals(const std::vector<Cells>& rows, std::size_t column) {
     has_zero_first = has_zero_first || (cell.size() > 1 && cell[0] == '0');
   }
   constexpr std::size_t k_few = 5;  // labels repeat, decimals seldom do
-  return has_zero_first || (widths.size() == 1 && *widths.begin() <= 3 && different.size() >= std::min(rows.size(), k_few));
+  const bool is_even = widths.size() == 1 && *widths.begin() <= 3;
+  return has_zero_first || (is_even && different.size() >= std::min(rows.size(), k_few));
 }
 bool are_integers(const std::vector<Cells>& rows, std::size_t column) {
   double before = 0;
@@ -329,8 +332,8 @@ void look_for_decimal_commas(TableForm& form, const FirstRows& rows) {
   }
   if (pair == std::string::npos) return;
   const std::string &whole = all[0][pair], &part = all[0][pair + 1];
-  form.warnings.push_back(in_quotes(whole + "," + part) + " in the first row is read as two columns, " + whole + " and " +
-                          part + ". If it is one number, write it as " + whole + "." + part +
+  form.warnings.push_back(in_quotes(whole + "," + part) + " in the first row is read as two columns, " + whole +
+                          " and " + part + ". If it is one number, write it as " + whole + "." + part +
                           ", or without a separator of thousands; if it is two, set data.separator = \",\"");
 }
 
@@ -345,8 +348,8 @@ void look_for_thousands(TableForm& form, const FirstRows& rows) {
     for (const Cells& cells : rows.below) {
       const std::string_view cell = cells[c];
       const std::size_t point = cell.find('.');
-      const bool grouped = point != std::string_view::npos && point <= 3 && cell.size() == point + 4 && cell[0] != '0' &&
-                           digits(cell.substr(0, point)) && digits(cell.substr(point + 1));
+      const bool grouped = point <= 3 && cell.size() == point + 4 && cell[0] != '0' && digits(cell.substr(0, point)) &&
+                           digits(cell.substr(point + 1));
       if (grouped && n_with++ == 0) example = cell;
       if (!grouped) ++(digits(cell) && cell.size() <= 3 ? n_without : n_other);
     }

@@ -24,7 +24,8 @@ void check_scaling(const TableRowsOptions& o, const std::string& task) {
 TableRows::TableRows(const TableRowsOptions& options, RecordFile file, TableWords words)
     : options_(options), batch_(options.batch), words_(std::move(words)),
       file_(records_of(std::move(file), options.validation, options.test)),
-      reader_(file_.name(), CsvLimits{}.max_columns, CsvFormat::of(options.header, options.separator, options.missing_values)) {
+      reader_(file_.name(), CsvLimits{}.max_columns,
+              CsvFormat::of(options.header, options.separator, options.missing_values)) {
   check_scaling(options_, words_.task);
 }
 
@@ -33,7 +34,8 @@ void TableRows::read(std::span<const std::string> targets, const TakeCells& take
     if (places_.empty()) choose_columns(targets);
     for (const std::size_t c : places_) check_feature(cells[c], line, c);
     for (const std::size_t c : targets_)
-      if (is_missing_target(cells[c])) reader_.refuse(line, c, "the " + words_.target + " is missing", "Remove the line");
+      if (is_missing_target(cells[c]))
+        reader_.refuse(line, c, "the " + words_.target + " is missing", "Remove the line");
     take(cells, line);
   });
 }
