@@ -2,7 +2,6 @@
 #include "frontends/data/table/csv.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
