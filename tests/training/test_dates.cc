@@ -222,8 +222,8 @@ TEST_CASE("what only counts rows or is no date needs no warning") {
 }
 
 TEST_CASE("dates in the last column are not the series") {
-  for (const char* column :
-       {"date;2024-01-01|2024-01-02", "year;1969.5|1970.0", "month;1|2", "when;Jan-49|Feb-49", "ds;1|2", "weekday;1|2"}) {
+  for (const char* column : {"date;2024-01-01|2024-01-02", "year;1969.5|1970.0", "month;1|2", "when;Jan-49|Feb-49",
+                             "ds;1|2", "weekday;1|2"}) {
     CAPTURE(column);
     const std::string text(column), name = text.substr(0, text.find(';'));
     const std::vector<std::string> cells = cells_of(text.substr(name.size() + 1));
@@ -261,6 +261,10 @@ TEST_CASE("dates that repeat, go back or are irregular are refused with their li
   }
   CHECK(contains(found_in("date,v\n,1\n2022-01-01,1\n2022-01-02,2\n").error,
                  "line 2, column 1 ('date'): the date is missing"));
+  const Found clocks =
+      found_in("date,v\n2021-10-31 01:00,1\n2021-10-31 02:00,1\n2021-10-31 02:00,1\n2021-10-31 03:00,1\n");
+  CHECK(contains(clocks.error, "repeats the date of line 3"));
+  CHECK(contains(clocks.error, "write times in UTC"));
   const Found offsets = found_in("date,v\n2021-03-28 01:00:00+01:00,1\n2021-03-28 03:00:00+02:00,1\n");
   CHECK(contains(offsets.error, "another UTC offset"));
   CHECK(contains(offsets.error, "same UTC offset"));

@@ -5,6 +5,7 @@
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
+#include "frontends/cli/run/split_size.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
@@ -45,9 +46,9 @@ void try_task(const Config& config, const std::string& folder, DataCheck& check)
     for (const auto& row : splits)
       check.figures.emplace_back(fmt::format("batches in {}", row.first),
                                  static_cast<double>(task->n_batches(row.second)));
-    if (task->n_batches(Split::train) == 0)
-      check.findings.push_back(
-          {true, "file", "the training split holds no batch: lower train.batch, or give more data"});
+    for (const auto& row : splits)
+      if (const EmptySplit empty = empty_split(*task, config, row.second); !empty.none())
+        check.findings.push_back({row.second == Split::train, "splits", empty.sentence()});
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::input_file && e.kind() != ErrorKind::usage) throw;
     for (const DataFinding& finding : check.findings)

@@ -20,6 +20,7 @@
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
 #include "frontends/data/text/entry_lines.h"
+#include "frontends/tasks/common/split_records.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
@@ -112,6 +113,8 @@ int execute(const EvalArguments& options) {
   const RunFolder run = open_run(options);
   if (!options.svg.empty()) check_drawable(run, options.config);
   const auto task = make_task(run.config, run.folder, run.model.metadata);
+  if (const EmptySplit empty = empty_split(*task, run.config, split_of(options.split)); !empty.none())
+    throw Error(ErrorKind::usage, "eval", empty.what, empty.next + ", or evaluate another --split");
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
   TrainerOptions how = trainer_options(run.config);
@@ -132,6 +135,8 @@ int execute(const EvalArguments& options) {
     draw_examples(run, *task, *backend, split_of(options.split), options.svg);
   }
   busy.finish();
+  if (const auto* examples = dynamic_cast<const SplitExamples*>(task.get()))
+    for (const std::string& note : examples->metric_notes()) print_progress("data: " + without_folder(note));
   if (const std::string note = small_split_note(*task, split_of(options.split)); !note.empty())
     print_progress(wrapped(note, static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
   Report report;

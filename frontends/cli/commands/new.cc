@@ -73,12 +73,8 @@ int execute(const NewArguments& options) {
     throw Error(ErrorKind::input_file, options.data, "there is no such file", "Check the path after --data");
   Config config;
   config.set("task.kind", std::string(kind.word), "new");
-  for (const char* setting : from.settings) {
-    if (setting) config.apply_setting(setting);
-  }
-  for (const char* setting : from.own) {
-    if (setting && !options.data.empty()) config.apply_setting(setting);
-  }
+  if (const char* setting = options.data.empty() ? from.sample_setting : from.own_setting)
+    config.apply_setting(setting);
   const bool is_file = fs::path(options.path).extension() == ".toml";
   const std::string folder = is_file ? fs::path(options.path).parent_path().string() : options.path;
   config.set("data.path", options.data.empty() ? std::string(from.file) : absolute_path(options.data), "new");

@@ -194,6 +194,7 @@ class Session {
 };
 
 int execute(const PredictArguments& options) {
+  refuse_data_settings(options, "predict");
   const RunFolder run = open_run(options);
   check_picture(run, options);
   ExplainingBackend* explaining = nullptr;

@@ -166,6 +166,7 @@ StreamModel model_of(const RunFolder& run) {
 }
 
 int execute(const StreamArguments& options) {
+  refuse_data_settings(options, "stream");
   Activity busy("loading the model");
   const RunFolder run = open_run(options);
   const StreamModel model = model_of(run);

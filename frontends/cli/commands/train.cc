@@ -308,6 +308,7 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
     for (const std::string& note : task->notes()) display.line("data: " + without_folder(note));
     for (const std::string& line : config.settings_without_effect()) display.line("note: " + line);
     for (const std::string& warning : task->warnings()) trainer.warn(without_folder(warning));
+    for (const std::string& warning : empty_split_warnings(*task, config)) trainer.warn(warning);
     for (const Split split : {Split::validation, Split::test})
       if (const std::string note = small_split_note(*task, split); !note.empty()) display.line(note);
   };

@@ -56,6 +56,9 @@ RecurrentSizes recurrent_sizes(const Config& config);
 RecurrentJob build_recurrent(const RecurrentModelOptions& options, const RecurrentSizes& sizes);
 
 // A path that counts from the folder.
+// The path of data.path, data.validation or data.test, which starts at `folder`, that of the config. Throws
+// Error(input_file) when there is no such file.
+std::string data_path(const Config& config, std::string_view key, const std::string& folder);
 std::string at_folder(const std::string& path, const std::string& folder);
 // The folder part of a path, "." when there is none.
 std::string folder_of(const std::string& path);

@@ -54,12 +54,19 @@ struct MainMetric {
   bool higher_is_better = false;
 };
 
+// The default of a key in one kind of task, instead of that of the library: sizes and rates with which a small file
+// trains in seconds.
+struct TaskDefault {
+  std::string_view key;
+  double value = 0;
+};
+
 // What `unroll new` writes.
 struct SampleData {
   const char* file;
   std::string (*make)();
-  std::array<const char*, 6> settings;  // settings that differ from the defaults
-  std::array<const char*, 2> own = {};  // replace the first of them with --data: they fit the sample data only
+  const char* sample_setting = nullptr;  // that fits the sample data only
+  const char* own_setting = nullptr;     // with --data
 };
 
 struct FileAnswer {
@@ -71,6 +78,7 @@ struct TaskRow {
   const char* title;      // "Labels for tokens"
   const char* loss;       // title of an axis: "Loss (nats per token)"
   std::array<MainMetric, 2> metrics;  // the first one that a run has
+  std::array<TaskDefault, 4> defaults;
   SampleData sample;
   std::shared_ptr<const Task> (*make)(const Config&, const DataPlace&, const Metadata& fitted);
   DataCheck (*check)(const Config&, const DataPlace&);

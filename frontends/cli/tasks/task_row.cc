@@ -24,7 +24,7 @@ SplitSource split_source(const Config& config, std::string_view key, const std::
   const auto* file = std::get_if<std::string>(&config.value(key));
   if (!file) return config.number(key);
   if (file->empty()) config.refuse(key, "no file", "Give a share, such as 0.1, or the name of a file");
-  const std::string path = at_folder(*file, folder);
+  const std::string path = data_path(config, key, folder);
   return {data_file(config, path), path};
 }
 

@@ -42,6 +42,11 @@ bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
 }
 
 void CsvReader::refuse_width(const Line& line, const std::vector<std::string>& cells) const {
+  if (first_)
+    refuse(line.number, std::min(cells.size(), n_columns_),
+           "the file has " + counted(cells.size(), "column") + ", but the other file has " +
+               std::to_string(n_columns_) + (header_.empty() ? "" : " (" + names() + ")") +
+               "; all files need the same columns");
   const auto is_part = [](const std::string& cell) {
     return !cell.empty() && cell.find_first_not_of("0123456789") == std::string::npos;
   };
@@ -67,7 +72,11 @@ bool CsvReader::takes_as_header(const Line& line, std::vector<std::string>& cell
   std::vector<std::string> names;
   for (const std::string& cell : cells) names.emplace_back(trimmed(cell));
   const bool has_header = has_header_ ? *has_header_ : form_of(line.text, format_).has_header;
-  if (!has_header && (header_.empty() || names != header_)) return false;
+  if (!has_header && (header_.empty() || names != header_)) {
+    if (!header_.empty() && format_.header != CsvFormat::Header::no)
+      refuse(line.number, 0, "the file has no header; all files need that of the other file: " + this->names());
+    return false;
+  }
   cells = std::move(names);
   if (header_.empty() && !is_first_file_) {
     warnings_.push_back(name_ + ": its first line is read as a header, though the first file has none");
@@ -92,6 +101,12 @@ void CsvReader::begin_file(std::string name) {
   has_header_.reset();
 }
 
+std::string CsvReader::names() const {
+  std::vector<std::string> names;
+  for (std::size_t c = 0; c < header_.size(); ++c) names.push_back(column_name(c));
+  return listed(names);
+}
+
 std::optional<std::vector<std::string>> CsvReader::read_again(std::string_view line) const {
   std::vector<std::string> cells;
   if (split_csv_line(line, format_.separator, cells) != std::string::npos || cells.size() != n_columns_) return {};
@@ -99,13 +114,9 @@ std::optional<std::vector<std::string>> CsvReader::read_again(std::string_view l
 }
 
 std::string CsvReader::found(std::int64_t n_rows) const {
-  constexpr std::size_t k_shown = 8;
-  std::string text = counted(n_rows, "row") + ", ";
+  const std::string text = counted(n_rows, "row") + ", ";
   if (header_.empty()) return text + "no header, " + counted(n_columns_, "column");
-  text += "header found, columns ";
-  for (std::size_t c = 0; c < std::min(n_columns_, k_shown); ++c) text += (c > 0 ? ", " : "") + column_name(c);
-  if (n_columns_ > k_shown) text += ", ... (" + std::to_string(n_columns_) + ")";
-  return text;
+  return text + "header found, columns " + names();
 }
 
 CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits,
@@ -175,12 +186,10 @@ std::size_t CsvReader::column(const std::string& name) const {
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error == std::errc() && end == name.data() + name.size() && number >= 1 && number <= n_columns_)
     return number - 1;
-  std::string known;
-  for (std::size_t c = 0; c < header_.size(); ++c) known += (c > 0 ? ", " : "") + column_name(c);
   throw Error(ErrorKind::usage, name_, "has no column '" + name + "'",
               header_.empty() ? "The file has no header line; give a column's number, 1 to " +
                                     std::to_string(n_columns_) + ", or set data.header = \"yes\""
-                              : "Columns: " + known);
+                              : "Columns: " + names());
 }
 
 void CsvReader::refuse_repeated(std::span<const std::size_t> columns) const {

@@ -62,6 +62,7 @@ class CsvReader {
                            const std::string& next = {}) const;
   // "900 rows, header found, columns a, b, c"
   std::string found(std::int64_t n_rows) const;
+  std::string names() const;  // listed(), of the header
 
  private:
   bool takes_as_header(const Line& line, std::vector<std::string>& cells);

@@ -111,6 +111,14 @@ std::size_t split_csv_line(std::string_view line, char separator, std::vector<st
   }
 }
 
+std::string listed(std::span<const std::string> names) {
+  constexpr std::size_t k_shown = 8;
+  std::string text;
+  for (const std::string& name : names.first(std::min(names.size(), k_shown)))
+    text += (text.empty() ? "" : ", ") + name;
+  return names.size() > k_shown ? text + ", ... (" + std::to_string(names.size()) + ")" : text;
+}
+
 char separator_of(std::string_view line) {
   for (const char separator : {'\t', ';'}) {
     bool quoted = false;

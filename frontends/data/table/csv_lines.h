@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,7 @@ struct CsvFormat {
                       const std::vector<std::string>& missing_values);
 };
 
+std::string listed(std::span<const std::string> names);  // "a, b, c"; of many the first ones and how many
 std::string lowered(std::string_view cell);  // trimmed, in small letters
 bool is_csv_name(std::string_view file);      // ends in .csv or .csv.gz
 inline constexpr const char* k_close_quotes = "Close each quoted cell; write \"\" for a quote in it";

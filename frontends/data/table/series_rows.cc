@@ -45,10 +45,38 @@ void SeriesPiece::interpolate(std::int64_t until) {
 }
 
 SeriesRows::SeriesRows(RecordFile file, const SeriesFormat& format, bool hold)
-    : file_(std::move(file)), reader_(file_.name(), CsvLimits{}.max_columns, format.csv), hold_(hold) {
-  find_dates(format);
-  reader_ = CsvReader(file_.name(), CsvLimits{}.max_columns, format.csv);
-  read_rows(format);
+    : file_(std::move(file)), format_(format), reader_(file_.name(), CsvLimits{}.max_columns, format.csv), hold_(hold) {
+  find_dates();
+  reader_ = CsvReader(file_.name(), CsvLimits{}.max_columns, format_.csv);
+  read_rows();
+}
+
+SeriesFormat SeriesRows::format_of_others() const {
+  SeriesFormat format = format_;
+  for (std::size_t s = 0; s < n_series(); ++s) format.columns[s] = column_name(s);
+  format.known = KnownTable::of(reader_);
+  format.date = date_column();
+  format.is_trained = true;
+  if (dates_->exist()) format.step = step_text(dates_->step());
+  return format;
+}
+
+void SeriesRows::find_columns(std::span<const std::string> cells) {
+  DateColumn date = format_.date;
+  if (format_.known) {
+    std::vector<std::string> names = format_.columns;
+    const bool has_dates = date.name != "none";
+    if (has_dates) names.insert(names.begin(), date.name);  // where tables usually have it
+    columns_ = places_in(reader_, names, *format_.known);
+    if (has_dates) {
+      date.name = reader_.column_name(columns_[0]);
+      columns_.erase(columns_.begin());
+    }
+  } else {
+    columns_ = series_columns(reader_, format_, cells);
+    takes_last_ = reader_.n_columns() > 1 && format_.columns[0].empty() && !format_.is_trained;
+  }
+  dates_.emplace(reader_, date, columns_);
 }
 
 std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFormat& format,
@@ -74,25 +102,27 @@ std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFor
 }
 
 // A first pass, since the number of a row follows from the step of all.
-void SeriesRows::find_dates(const SeriesFormat& format) {
+void SeriesRows::find_dates() {
   std::vector<std::string> cells;
   reader_.look_at(file_.head());
   csv_rows(file_.lines())([&](const Line& line) {
     if (dates_ && !dates_->wants_rows()) return;
     if (!reader_.read(line, cells)) return;
-    if (!dates_) {
-      columns_ = series_columns(reader_, format, cells);
-      takes_last_ = reader_.n_columns() > 1 && format.columns[0].empty() && !format.is_trained;
-      dates_.emplace(reader_, format.date, columns_);
-    }
+    if (!dates_) find_columns(cells);
     dates_->see(reader_, cells, line.number);
   });
   if (!dates_) throw Error(ErrorKind::input_file, file_.name(), "has no data rows");
   dates_->finish(reader_, file_.name());
+  if (!dates_->exist()) return;
+  const std::string step = step_text(dates_->step());
+  if (!format_.step.empty() && step != format_.step && dates_->first() < dates_->last())
+    throw Error(ErrorKind::input_file, file_.name(),
+                "has a row every " + step + "; the model was trained on one every " + format_.step,
+                "Give data of the same step");
 }
 
-void SeriesRows::read_rows(const SeriesFormat& format) {
-  const auto missing = format.gaps_refused ? CsvReader::Missing::refused : CsvReader::Missing::as_nan;
+void SeriesRows::read_rows() {
+  const auto missing = format_.gaps_refused ? CsvReader::Missing::refused : CsvReader::Missing::as_nan;
   std::vector<std::string> cells;
   std::vector<double> last(n_series(), k_gap), now(last), before;
   std::int64_t number = 0, block_lines = 0;  // of the next row, begun or not
@@ -121,7 +151,7 @@ void SeriesRows::read_rows(const SeriesFormat& format) {
     }
     if (dates_->exist()) {
       const std::int64_t here = dates_->number(reader_, cells[dates_->column()], line.number);
-      if (here > number) add_gap(number, here, line.number, format.gaps_refused);
+      if (here > number) add_gap(number, here, line.number, format_.gaps_refused);
       for (; number < here; ++number)
         if (begun) add_row(std::vector<double>(n_series(), k_gap));
     }
@@ -162,6 +192,8 @@ std::vector<std::string> SeriesRows::notes() const {
   if (dates_->exist())
     found += "dates in '" + reader_.column_name(dates_->column()) + "' read as " + dates_->format().text() + " from " +
              dates_->text(0) + ", a row every " + step_text(dates_->step());
+  else if (format_.date.name == "none")
+    found += format_.known ? "dates are not used, as in training" : "dates are not used";
   else found += "no date column";
   std::vector<std::string> notes{found};
   notes.insert(notes.end(), reader_.notes().begin(), reader_.notes().end());

@@ -194,6 +194,20 @@ std::vector<std::string> PairsReader::cells_in(const Line& line) const {
   return std::move(*cells);
 }
 
+// The first line of another file, which has the header of the first one, or no header either.
+bool PairsReader::repeats_header(const Line& line) const {
+  std::vector<std::string> cells = cells_of(line.text).value_or(std::vector<std::string>());
+  for (std::string& cell : cells) cell = trimmed(cell);
+  if (has_header_ && cells == columns_) return true;
+  const bool is_other = format_.csv.header != CsvFormat::Header::no && names_sides(cells);
+  if (has_header_ || is_other)
+    refuse_line(name_, line.number,
+                (is_other ? "the file has the header " + listed(cells) : std::string("the file has no header")) +
+                    "; the other file has " + (has_header_ ? listed(columns_) : "no header"),
+                "All files need the same columns, in the same order");
+  return false;
+}
+
 std::optional<TextPair> PairsReader::read(const Line& line) {
   require_utf8(line, name_);
   if (line.text.empty()) return std::nullopt;
@@ -201,11 +215,8 @@ std::optional<TextPair> PairsReader::read(const Line& line) {
     if (!std::exchange(begun_, true)) {
       begin(line);
       if (has_header_ && !json_) return std::nullopt;
-    } else if (has_header_ && !json_) {
-      const auto cells = cells_of(line.text);
-      if (cells && cells->size() == columns_.size() &&
-          std::equal(cells->begin(), cells->end(), columns_.begin(), [](auto& a, auto& b) { return trimmed(a) == b; }))
-        return std::nullopt;
+    } else if (!json_ && repeats_header(line)) {
+      return std::nullopt;
     }
   }
   std::vector<std::string> cells = cells_in(line);

@@ -70,10 +70,11 @@ std::vector<std::string> class_names_of(const Metadata& fitted) {
 class Classify : public Task, public TableRows {
  public:
   Classify(const ClassifyOptions& options, RecordFile file, const Metadata& fitted)
-      : TableRows(checked_options(options, "classify"), std::move(file), {"classify", "label", "data.label", true}),
+      : TableRows(checked_options(options, "classify"), std::move(file), {"classify", "label", "data.label", true},
+                  fitted),
         options_(options) {
     read_classes(fitted.empty() ? std::vector<std::string>() : class_names_of(fitted));
-    draw_splits(fitted);
+    draw_splits();
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/support/text/in_quotes.h"
+#include "frontends/tasks/table/table_form.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -33,8 +34,8 @@ SeriesFormat series_format(const ForecastOptions& o) {
 
 SeriesOfSplits read_series(const ForecastOptions& o, const DataSource& data, const std::string& name,
                            const Metadata& fitted) {
-  SeriesFormat format = series_format(o);
-  format.is_trained = !fitted.empty();
+  SeriesFormat format = series_format(o);  // refuses options that do not fit together
+  if (!fitted.empty()) format = series_format(fitted);
   const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of) {
     const std::size_t limit = data.memory_limit(o.memory_limit);
     const bool hold = limit == 0 || from->size() <= limit;
@@ -43,7 +44,7 @@ SeriesOfSplits read_series(const ForecastOptions& o, const DataSource& data, con
   };
   SeriesOfSplits rows;
   rows.fill(read(data.file, name));
-  format.date = rows[0]->date_column();
+  format = rows[0]->format_of_others();
   if (o.validation.file) rows[1] = read(o.validation.file, o.validation.name);
   if (o.test.file) rows[2] = read(o.test.file, o.test.name);
   return rows;
@@ -79,6 +80,22 @@ std::vector<std::string> warnings_of(const SeriesOfSplits& rows, const ForecastO
                   std::to_string(o.period) + ": the metric mase and the baseline seasonal_naive count in seasons. Set "
                   "data.period = " + std::to_string(season) + " for a season of " + words);
   return all;
+}
+
+// Older models have no date where training used none.
+SeriesFormat series_format(const Metadata& m) {
+  const auto text_or = [&](const char* key, const char* otherwise) {
+    return m.contains(key) ? get_text(m, key) : std::string(otherwise);
+  };
+  SeriesFormat format;
+  for (const SeriesScales& of_series : get_scales(m)) format.columns.push_back(of_series.column);
+  format.date = {text_or("date", "none"), text_or("date_form", "")};
+  format.csv = format_as_trained(m, format.columns);
+  format.gaps_refused = text_or("missing", "previous") == "error";
+  format.is_trained = true;
+  if (!format.columns[0].empty()) format.known = known_table(m);
+  format.step = text_or("date_step", "");
+  return format;
 }
 
 ForecastErrors& ForecastErrors::operator+=(const ForecastErrors& other) {

@@ -21,6 +21,8 @@ namespace unroll {
 std::vector<std::string> columns_of(const ForecastOptions& options);
 
 SeriesFormat series_format(const ForecastOptions& options);
+// That of a model's training file.
+SeriesFormat series_format(const Metadata& metadata);
 
 // By split: the series of the data file, or of the file that the split has for itself, which is read like the data
 // file.

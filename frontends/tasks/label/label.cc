@@ -54,6 +54,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     reader_.index(file_);
     const std::string& name = file_.name();
     SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
+    require_as_trained(fitted, name, "tokens", options.tokens);
     if (fitted.empty()) {
       fit(rows[0]);
     } else {
@@ -62,8 +63,8 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     }
     if (fitted.empty() && options.output == "crf" && labels_.size() > k_max_crf_labels)
       throw Error(ErrorKind::usage, name,
-                  "output = crf scores every pair of labels at each token: " + counted(labels_.size(), "label") + " are " +
-                      std::to_string(labels_.size() * labels_.size()) + " pairs; at most " +
+                  "output = crf scores every pair of labels at each token: " + counted(labels_.size(), "label") +
+                      " are " + std::to_string(labels_.size() * labels_.size()) + " pairs; at most " +
                       std::to_string(k_max_crf_labels) + " labels are supported",
                   "Set output = \"softmax\", or check that the labels are classes");
     classes_ = {labels_.size(), -1};

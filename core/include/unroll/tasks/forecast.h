@@ -21,10 +21,11 @@ namespace unroll {
 // Metadata: window, horizon, difference ("1": changes are modeled), series (how many)
 //   column, series.1.column, ...   the columns
 //   scaler.mean, scaler.deviation, series.1.scaler.mean, ...   standardization; scaler.H of horizon H
-//   header, separator, missing, missing_values   as for classify
-//   date, date_form, date_time, date_step   only with a date column: its name, how dates are written ("iso", "slashes",
-//                                  "dots", "month", "compact", "year", or as "DD/MM/YYYY"), "1" with a time of day, and
-//                                  the step: "1 day", "3 months"
+//   header, separator, missing, missing_values   as for classify, with what stands beside them
+//   date                           the date column, or "none"
+//   date_form, date_time, date_step   only with a date column: how dates are written ("iso", "slashes", "dots",
+//                                  "month", "compact", "year", or as "DD/MM/YYYY"), "1" with a time of day, and the
+//                                  step: "1 day"
 
 // Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target.
 // Rows before the first value of every column are skipped. With a date column rows must be in order and a whole number
@@ -60,7 +61,7 @@ template <>
 inline constexpr auto k_options<ForecastOptions> = std::array{
     option<&ForecastOptions::date>(
         {"data.date", any_value,
-         "date column: its name or number; empty: the first one with a date in its first row; none: no dates, rows are "
+         "date column: its name or number; empty: the first one that begins with a date; none: no dates, rows are "
          "one step apart"}),
     option<&ForecastOptions::column>(
         {"data.column", any_value,
