@@ -95,7 +95,8 @@ def installed(folder):
 
     def compared():
         return subprocess.run([command, "compare", folder / "l.toml", "--with", "torch", "--python", python],
-                              capture_output=True, text=True, timeout=60, env={**os.environ, "LD_LIBRARY_PATH": library})
+                              capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "LD_LIBRARY_PATH": library})
     missing = compared()
     assert missing.returncode == 2 and "share/unroll/peers" in missing.stderr and not ran.exists(), missing.stderr
     shutil.copytree(BENCH / "peers", folder / "share/unroll/peers")
