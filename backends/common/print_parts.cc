@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/support/formats.h"
+#include "core/support/text/exact_text.h"
 #include "unroll/error.h"
 
 namespace unroll::common {
@@ -101,7 +102,7 @@ std::string literal(Dialect dialect, DType dtype, double value) {
     return formatted(std::string(w.f32_bits), std::bit_cast<std::uint32_t>(static_cast<float>(value)));
   if (!std::isfinite(value))
     return formatted(std::string(w.f64_bits), static_cast<unsigned long long>(std::bit_cast<std::uint64_t>(value)));
-  std::string text = single ? formatted("%.9g", value) : formatted("%.17g", value);
+  std::string text = short_text(value, single ? 9 : 17);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return single ? text + "f" : text;
 }

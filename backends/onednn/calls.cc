@@ -43,11 +43,11 @@ struct Inputs {
   }
 };
 
-// Calls of oneDNN use all threads of the team, which is at rest meanwhile.
+// Calls of oneDNN use the threads of the team, which is at rest meanwhile.
 class RecurrentCall : public cpu::Call {
  public:
-  RecurrentCall(const PlanView& view, std::int32_t id, std::string implementation)
-      : threads_(view.parts),
+  RecurrentCall(const PlanView& view, std::int32_t id, const Recurrent& r, std::string implementation)
+      : threads_(threads_for(r, view.parts)),
         scratch_{cpu::k_arena, view.plan.scratch_offset[static_cast<std::size_t>(id)]},
         implementation_(std::move(implementation)) {}
   bool alone() const override { return true; }
@@ -64,7 +64,7 @@ class RecurrentCall : public cpu::Call {
 class ForwardCall final : public RecurrentCall {
  public:
   ForwardCall(const PlanView& view, std::int32_t id, const Recurrent& r, std::unique_ptr<Forward> forward)
-      : RecurrentCall(view, id, "oneDNN " + forward->kernel()),
+      : RecurrentCall(view, id, r, "oneDNN " + forward->kernel()),
         inputs_(view, view.graph().node(id), r),
         forward_(std::move(forward)) {
     const auto out = [&](std::size_t k) { return Place{true, view.ref(ValueId{id, static_cast<std::int32_t>(k)})}; };
@@ -88,7 +88,7 @@ class ForwardCall final : public RecurrentCall {
 class GradientCall final : public RecurrentCall {
  public:
   GradientCall(const PlanView& view, std::int32_t id, const Recurrent& r, std::unique_ptr<Gradient> gradient)
-      : RecurrentCall(view, id, "oneDNN " + gradient->kernel()),
+      : RecurrentCall(view, id, r, "oneDNN " + gradient->kernel()),
         inputs_(view, view.graph().node(id), r),
         wanted_(r.n_inputs),
         n_parameters_(r.n_inputs - r.first_parameter),

@@ -2,6 +2,7 @@
 #include "backends/onednn/library.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include "backends/onednn/found.h"
 #include "unroll/error.h"
@@ -32,7 +33,20 @@ void find(void* handle, const std::string& name, F& function) {
   function = reinterpret_cast<F>(dlsym(handle, name.c_str()));
 }
 
+// oneDNN ends the process by SIGILL on processors without SSE4.1, and uses FMA wherever it finds AVX2.
+void require_instructions() {
+#ifdef __x86_64__
+  const bool has_sse = __builtin_cpu_supports("sse4.1") != 0;
+  const bool lacks_fma = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") == 0;
+  if (!has_sse || lacks_fma)
+    throw Error(ErrorKind::device, "onednn",
+                std::string("this processor has no ") + (has_sse ? "FMA" : "SSE4.1") + ", which oneDNN's kernels need",
+                "Use the backend cpu");
+#endif
+}
+
 Library open() {
+  require_instructions();
   Library l;
   void* handle = open_any();
 #define X(name)                                                                               \
@@ -49,6 +63,7 @@ Library open() {
   find(handle, "omp_get_max_threads", l.omp_get_max_threads);
   find(handle, "omp_get_num_threads", l.omp_get_num_threads);
   find(handle, "omp_get_thread_num", l.omp_get_thread_num);
+  find(handle, "omp_pause_resource_all", l.omp_pause_resource_all);
   find(handle, "GOMP_parallel", l.gomp_parallel);
   if (!l.omp_set_num_threads || !l.omp_get_max_threads || !l.omp_get_num_threads || !l.omp_get_thread_num)
     l.gomp_parallel = nullptr;
@@ -59,8 +74,23 @@ Library open() {
 
 }  // namespace
 
+namespace {
+
+// libgomp waits forever for threads that the child of a fork does not have. Without its threads, which it starts again
+// when it needs them, a process can be forked.
+void end_threads_before_fork() {
+  constexpr int k_soft = 1;  // omp_pause_soft
+  if (library().omp_pause_resource_all) library().omp_pause_resource_all(k_soft);
+}
+
+}  // namespace
+
 const Library& library() {
-  static const Library opened = open();
+  static const Library opened = [] {
+    Library l = open();
+    pthread_atfork(end_threads_before_fork, nullptr, nullptr);
+    return l;
+  }();
   return opened;
 }
 
@@ -71,7 +101,7 @@ void check(dnnl_status_t status, const std::string& what) {
 }
 
 ThreadCount::ThreadCount(int n) {
-  if (!library().has_openmp()) return;
+  if (n == 0 || !library().has_openmp()) return;
   before_ = library().omp_get_max_threads();
   library().omp_set_num_threads(n);
 }

@@ -64,8 +64,14 @@ std::vector<std::int64_t> gate_order(const Recurrent& r) {
   return {0};
 }
 
+int threads_for(const Recurrent& r, int n) {
+  constexpr std::int64_t k_least_products = 1 << 17;  // of a step: some ten microseconds, as long as a few barriers
+  return r.B * r.gates() * r.H * r.P < k_least_products ? 1 : n;
+}
+
 PrimitiveDesc make_forward(const Recurrent& r, std::int64_t layer, dnnl_prop_kind_t kind) {
   const Library& l = library();
+  const ThreadCount threads(threads_for(r, 0));
   const Tensors t(r, layer, r.format);
   const auto attr = caller_owns_scratch();
   const auto direction = direction_of(r);
@@ -87,6 +93,7 @@ PrimitiveDesc make_forward(const Recurrent& r, std::int64_t layer, dnnl_prop_kin
 
 PrimitiveDesc make_backward(const Recurrent& r, std::int64_t layer, const PrimitiveDesc& training) {
   const Library& l = library();
+  const ThreadCount threads(threads_for(r, 0));
   const Tensors t(r, layer, r.format), d(r, layer, DType::f32);
   const auto attr = caller_owns_scratch();
   const auto direction = direction_of(r);

@@ -7,6 +7,7 @@
 
 #include "unroll/error.h"
 #include "unroll/graph.h"
+#include "unroll/ops.h"
 
 namespace unroll {
 
@@ -19,5 +20,8 @@ inline Value append(Op op, std::initializer_list<Value> inputs, Attributes attri
   require_first(op, *inputs.begin());
   return inputs.begin()->graph().append_one(op, std::span(inputs.begin(), inputs.size()), std::move(attributes));
 }
+
+// x where the condition holds, else 0. Times 0 is not enough: 0 * NaN is NaN.
+inline Value zero_unless(Value condition, Value x) { return select(condition, x, scalar_like(x, 0)); }
 
 }  // namespace unroll

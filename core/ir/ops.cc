@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
 
 #include "core/ir/append.h"
+#include "core/ir/shapes/input_range.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -17,6 +19,41 @@ Ints ints(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 // A negative axis counts from the end.
 std::int64_t from_end(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
+
+// x with zeros where a mask is not set. What is computed element by element is computed again from operands that are
+// hidden too: the gradient of (p - t)^2 is NaN at a missing target t, and stays so times zero.
+class Seen {
+ public:
+  explicit Seen(Value mask) : mask_(mask) {}
+
+  Value of(Value x, double hidden = 0, int levels = k_levels) {
+    if (!is_float(x.dtype()) || (x.rank() == 0 && mask_.rank() > 0)) return x;
+    return select(mask_, levels > 0 && x.shape() == mask_.shape() ? again(x, levels) : x, scalar_like(x, hidden));
+  }
+
+ private:
+  static constexpr int k_levels = 16;  // of a loss written out in ops
+  static constexpr std::array k_losses{Op::mse, Op::mae, Op::huber, Op::pinball, Op::bce};
+  static constexpr std::array k_poles{Op::div, Op::log, Op::sqrt};  // not finite at 0, or of infinite slope
+
+  Value again(Value x, int levels) {
+    if (const auto at = done_.find(x.id()); at != done_.end()) return at->second;
+    const auto is_one_of = [op = x.node().op](const auto& ops) { return std::ranges::find(ops, op) != ops.end(); };
+    const Node node = x.node();
+    std::vector<Value> inputs;
+    for (const ValueId input : node.inputs) inputs.emplace_back(&x.graph(), input);
+    if (node.op == Op::softmax_cross_entropy)  // a row without a label is not read
+      inputs[1] = select(mask_, inputs[1], scalar_like(inputs[1], -1));
+    else if (is_elementwise(node.op) || is_one_of(k_losses))
+      for (Value& input : inputs) input = of(input, is_one_of(k_poles) ? 1 : 0, levels - 1);
+    else
+      return x;
+    return done_[x.id()] = x.graph().append_one(node.op, inputs, node.attributes);
+  }
+
+  Value mask_;
+  std::map<ValueId, Value> done_;
+};
 
 }  // namespace
 
@@ -119,7 +156,8 @@ Value sum(Value x) {
 Value mean(Value x) { return sum(x) * (1.0 / static_cast<double>(std::max<std::int64_t>(x.shape().elements(), 1))); }
 Value masked_mean(Value x, Value mask) {
   const Value weights = broadcast(cast(mask, x.dtype()), x.shape());
-  return sum(x * weights) / maximum(sum(weights), scalar_like(x, 1));
+  const Value seen = mask.dtype() == DType::b8 ? mask : logical_not(equal(mask, scalar_like(mask, 0)));
+  return sum(Seen(broadcast(seen, x.shape())).of(x) * weights) / maximum(sum(weights), scalar_like(x, 1));
 }
 
 Value gather(Value table, Value indices) { return append(Op::gather, {table, indices}); }
@@ -129,6 +167,7 @@ Value scatter_add(Value indices, Value updates, std::int64_t rows) {
 
 std::vector<Value> scan_body(std::span<const Value> inputs, Attributes attributes, std::shared_ptr<const Graph> body) {
   if (inputs.empty()) throw Error(ErrorKind::usage, "scan", "needs at least one state, sequence or constant");
+  copy_ranges(*body, inputs);
   return inputs[0].graph().append(Op::scan, inputs, std::move(attributes), std::move(body));
 }
 
@@ -138,7 +177,7 @@ Value without_padding(Value x, Value lengths) {
   Shape shape{x.shape()[0], x.shape()[1]};
   const Value live = less(iota(x.graph(), shape, 0), lengths);
   while (shape.rank() < x.rank()) shape = shape.inserted(shape.rank(), 1);
-  return select(reshape(live, shape), x, scalar_like(x, 0));
+  return zero_unless(reshape(live, shape), x);
 }
 
 ScanResult scan(std::span<const Value> states, std::span<const Value> sequences, std::span<const Value> constants,
@@ -173,6 +212,7 @@ ScanResult scan(std::span<const Value> states, std::span<const Value> sequences,
   for (const Value& x : sequences) inputs.push_back(options.finite_padding ? x : without_padding(x, options.lengths));
   inputs.insert(inputs.end(), constants.begin(), constants.end());
   if (options.lengths) inputs.push_back(options.lengths);
+  require_lengths(options.lengths, steps);
   if (options.reset) inputs.push_back(options.reset);
   const Attributes attributes{{"steps", steps},
                               {"states", static_cast<std::int64_t>(states.size())},

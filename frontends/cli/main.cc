@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "core/support/text/printable.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/options/command_line.h"
 #include "frontends/cli/terminal/signals.h"
@@ -26,7 +27,7 @@ int fail(int code, const char* text) {
 int fail_with_text(int code, const std::string& text) {
   const auto width = static_cast<std::size_t>(unroll::cli::terminal_width(STDERR_FILENO));
   const std::string prefix = "unroll: error: ";
-  std::istringstream lines(std::string(prefix.size(), ' ') + text);
+  std::istringstream lines(std::string(prefix.size(), ' ') + unroll::printable(text, "\n"));
   std::string message;
   for (std::string line; std::getline(lines, line);)
     message += unroll::cli::wrapped(line, width, /*indent=*/2) + "\n";

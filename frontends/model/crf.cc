@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear-chain conditional random field: the sum over all label sequences and the best sequence, both as scans.
+#include "core/ir/shapes/input_range.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 
@@ -17,6 +18,7 @@ Sizes check(const Crf& crf, Value scores, Value lengths, std::string_view who) {
     throw Error(ErrorKind::shape, who,
                 "scores must be [T,B,K], lengths [B] and the transitions [K,K]; got " + s.text() + ", " +
                     lengths.shape().text() + " and " + crf.transition.shape().text());
+  require_lengths(lengths, s[0]);
   return {s[0], s[1], s[2]};
 }
 
@@ -46,6 +48,7 @@ Value log_partition(const Crf& crf, Value scores, Value lengths, const Sizes& z)
     };
     ScanOptions options;
     options.lengths = steps_after_first(lengths);
+    options.finite_padding = true;
     const std::vector<Value> later{slice(scores, 0, 1, z.T - 1)};
     alpha = scan(std::vector{alpha}, later, std::vector{crf.transition}, step, options).states[0];
   }
@@ -86,6 +89,7 @@ Value crf_loss(const Crf& crf, Value scores, Value labels, Value lengths) {
   if (labels.shape() != Shape{z.T, z.B})
     throw Error(ErrorKind::shape, "crf_loss", "labels must be [T,B]; got " + labels.shape().text());
   const OriginScope of_layer(scores.graph(), crf.transition.node().origin);
+  scores = without_padding(scores, lengths);
   const Value loss = log_partition(crf, scores, lengths, z) - label_score(crf, scores, labels, lengths, z);
   return select(less(scalar_like(lengths, 0), lengths), loss, scalar_like(loss, 0));
 }

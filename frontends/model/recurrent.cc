@@ -3,6 +3,7 @@
 // the selection of a layer by cell name.
 #include "core/nn/in_layer.h"
 #include "core/support/text/counted.h"
+#include "core/support/text/exact_text.h"
 #include "core/support/text/nearest_name.h"
 #include "frontends/model/cells/built_in_cells.h"
 #include "frontends/model/stack.h"
@@ -21,7 +22,7 @@ void check_options(Op cell, const RecurrentLayerOptions& o) {
   for (const double rate : {o.recurrent_dropout, o.weight_drop})
     if (!(rate >= 0 && rate < 1))
       throw Error(ErrorKind::usage, "recurrent_layer",
-                  "recurrent_dropout and weight_drop must be in [0,1); got " + std::to_string(rate));
+                  "recurrent_dropout and weight_drop must be in [0,1); got " + exact_text(rate));
   if (cell == Op::rnn && o.recurrent_dropout > 0 && o.mask == DropoutMask::step)
     throw Error(ErrorKind::usage, "recurrent_layer", "recurrent_dropout of an rnn needs variational = true",
                 "A plain rnn has no candidate state");

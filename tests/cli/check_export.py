@@ -6,6 +6,7 @@ Usage: check_export.py UNROLL [PYTHON]      PYTHON: an interpreter with onnxrunt
 """
 import pathlib
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,6 +73,18 @@ def headers(folder):
     refused(2, "export", own, "--format", "cpp", "--name", "a b", "--out", folder / "x.h", says="is no name")
     refused(2, "export", own, "--lanes", 2, "--out", folder / "x.onnx", says="--lanes does not apply")
     refused(2, "export", own, "--format", "cpp", "--stream", "--out", folder / "x.h", says="--stream does not apply")
+
+
+def any_order_of_sums(folder):
+    """a header gives what the stream gives also where a compiler may reorder sums and forget NaN"""
+    own = folder / "own.toml"
+    own.write_text(OWN_CELL)
+    for compiler in filter(shutil.which, ("g++", "clang++")):
+        for flags in ("", "-funsafe-math-optimizations", "-fassociative-math -fno-signed-zeros -fno-trapping-math",
+                      "-O3 -ffast-math -march=native"):
+            report = ok("export", own, "--format", "cpp", "--out", folder / "own.h", "--check", "--json",
+                        CXX=f"{compiler} {flags}").json()["check"]
+            assert report["agrees"] and 0 < report["fast_math_difference"] < 1e-6, report
 
 
 def streams(folder):
@@ -219,5 +232,5 @@ def failures(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([tasks, headers, streams, task_streams, cells, external_data, formats, wrong_runtimes, wrong_compilers,
-                failures], work)
+    run_checks([tasks, headers, any_order_of_sums, streams, task_streams, cells, external_data, formats, wrong_runtimes,
+                wrong_compilers, failures], work)

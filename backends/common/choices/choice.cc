@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <utility>
+
+#include "core/support/text/exact_text.h"
 
 namespace unroll::common {
 
@@ -80,9 +81,8 @@ std::optional<Choice> parse_choice(std::string_view text) {
 }
 
 std::string time_text(const Candidate& candidate) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f ms", static_cast<double>(candidate.nanoseconds) / 1e6);
-  return candidate.runs() ? text : std::string(k_refused);
+  return candidate.runs() ? fixed_text(static_cast<double>(candidate.nanoseconds) / 1e6, 3) + " ms"
+                          : std::string(k_refused);
 }
 
 std::string times_text(const Choice& choice) {

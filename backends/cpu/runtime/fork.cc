@@ -10,6 +10,7 @@
 #include "backends/cpu/cost/work.h"
 #include "backends/cpu/runtime/program.h"
 #include "backends/cpu/scan/state.h"
+#include "core/support/text/exact_text.h"
 #include "unroll/error.h"
 
 namespace unroll::cpu {
@@ -142,7 +143,7 @@ std::string ForkCall::implementation() const {
   for (std::size_t i = 0; i < ways_.size(); ++i)
     if (const double ms = choice_.ms(i); ms > 0)
       text += std::string(ways_[i].schedule == Schedule::side_by_side ? "; side by side " : "; in turn ") +
-              std::to_string(ms).substr(0, 6) + " ms";
+              fixed_text(ms, 4) + " ms";
   return text;
 }
 

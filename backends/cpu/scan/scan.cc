@@ -8,6 +8,7 @@
 #include "backends/cpu/kernels/flush.h"
 #include "backends/cpu/scan/state.h"
 #include "core/support/text/counted.h"
+#include "core/support/text/exact_text.h"
 #include "unroll/error.h"
 #include "unroll/plan/scan_form.h"
 
@@ -152,7 +153,7 @@ std::string ScanCall::implementation() const {
     text += ", " + counted(barriers, "barrier") + " a step";
   }
   if (!way.packed[0]->empty()) text += ", " + std::to_string(way.packed[0]->size()) + " packed";
-  const auto digits = [](double ms) { return std::to_string(ms).substr(0, 6); };
+  const auto digits = [](double ms) { return fixed_text(ms, 4); };
   if (choice_.n_ways() == 1) return text + "; " + digits(way.guess_ms) + " ms guessed";
   for (std::size_t i = 0; i < ways_.size(); ++i)
     if (const double ms = choice_.ms(i); ms > 0)

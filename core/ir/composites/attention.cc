@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention. B batch, Q queries, S source positions, E width, A width of the additive score.
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 
 #include "core/ir/append.h"
 #include "core/ir/composite.h"
@@ -60,6 +62,52 @@ void require_multi_head_attention(const ShapeQuery& q) {
   require_mask(q, 7);
 }
 
+// The mask as one of the rank of the scores [...,Q,S], whose heads share it.
+Value mask_like(Value mask, int rank) {
+  Shape shape = mask.shape();
+  while (shape.rank() < 3) shape = shape.inserted(0, 1);
+  while (shape.rank() < rank) shape = shape.inserted(1, 1);
+  return reshape(mask, shape);
+}
+bool differs_by_query(Value mask) { return mask && mask.shape()[mask.rank() - 2] > 1; }
+
+// Whether anything along the axis is set.
+Value any(Value flag, int axis) {
+  if (flag.shape()[axis] == 1) return flag;
+  const Value n = reduce_sum(cast(flag, DType::f32), {axis}, true);
+  return less(scalar_like(n, 0), n);
+}
+Value not_finite(Value x) { return logical_not(is_finite(x)); }
+
+// q, k and v [B,N,D] with zeros in the queries that see nothing and in the positions that nothing sees: zero times NaN
+// is NaN, in products and in their gradients.
+std::array<Value, 3> seen_operands(Inputs in, Value mask) {
+  if (!mask) return {in[0], in[1], in[2]};
+  const Value m = mask_like(mask, 3), query = any(m, 2), position = transpose(any(m, 1), {0, 2, 1});
+  return {zero_unless(query, in[0]), zero_unless(position, in[1]), zero_unless(position, in[2])};
+}
+
+// q k^T. Where queries see different positions, one that is not finite is NaN to those that see it.
+Value dot_scores(Value q, Value k, Value mask) {
+  if (!differs_by_query(mask)) return matmul(q, k, {.a = false, .b = true});
+  const int rank = k.rank();
+  const Value scores = matmul(q, zero_unless(is_finite(k), k), {.a = false, .b = true});
+  const Value broken = any(not_finite(k), rank - 1);  // [...,S,1]
+  Ints order(static_cast<std::size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[order.size() - 2], order.back());
+  return select(transpose(broken, order), scalar_like(scores, std::nan("")), scores);
+}
+
+// weights v, in the same way.
+Value weighted(Value weights, Value v, Value mask) {
+  if (!differs_by_query(mask)) return matmul(weights, v);
+  const Value y = matmul(weights, zero_unless(is_finite(v), v));
+  const Value seen = cast(broadcast(mask, weights.shape()), v.dtype());
+  const Value n_broken = matmul(seen, cast(not_finite(v), v.dtype()));
+  return select(less(scalar_like(n_broken, 0), n_broken), scalar_like(y, std::nan("")), y);
+}
+
 // Softmax over the last axis among the positions where mask is set; a row with none gives zeros, and neither the value
 // nor the gradient of a masked position can become infinite.
 Value attention_weights(Value scores, Value mask) {
@@ -73,39 +121,34 @@ Value attention_weights(Value scores, Value mask) {
   return e / select(less(total, scalar_like(total, 0.5)), scalar_like(total, 1), total);
 }
 
-// A mask broadcastable to [B, Q, S] as one broadcastable to [B, heads, Q, S].
-Value mask_for_heads(Value mask) {
-  Shape shape = mask.shape();
-  while (shape.rank() < 3) shape = shape.inserted(0, 1);
-  return reshape(mask, shape.inserted(1, 1));
-}
-
 // y = softmax(scale q k^T) v (Luong et al. 2015; scaled: Vaswani et al. 2017): in q, k, v, [mask]; out y, weights.
 Values dot_attention_body(Inputs in, const Attributes& attributes) {
-  const Value q = in[0], k = in[1], v = in[2], mask = in.size() > 3 ? in[3] : Value();
+  const Value mask = in.size() > 3 ? mask_like(in[3], 3) : Value();
+  const auto [q, k, v] = seen_operands(in, mask);
   const double width = static_cast<double>(q.shape()[q.rank() - 1]);
   const double given = attributes.get<double>("scale");
   const double scale = given == 0 ? 1 / std::sqrt(width) : given;
-  const Value scores = matmul(q * scale, k, {.a = false, .b = true});  // [B, Q, S]
-  const Value weights = attention_weights(scores, mask);
-  return {matmul(weights, v), weights};
+  const Value weights = attention_weights(dot_scores(q * scale, k, mask), mask);  // [B, Q, S]
+  return {weighted(weights, v, mask), weights};
 }
 
 // score(q, k) = v_a . tanh(W_q q + W_k k) (Bahdanau et al. 2015): in q, k, v, w_q, w_k, v_a, [mask]; out y, weights.
 Values additive_attention_body(Inputs in, const Attributes&) {
-  const Value v = in[2], v_a = in[5], mask = in.size() > 6 ? in[6] : Value();
-  const Value q = linear(in[0], in[3]);  // [B, Q, A]
-  const Value k = linear(in[1], in[4]);  // [B, S, A]
-  const Value joined = reshape(q, q.shape().inserted(2, 1)) + reshape(k, k.shape().inserted(1, 1));  // [B, Q, S, A]
-  const Value scores = reduce_sum(tanh(joined) * v_a, {3});                                          // [B, Q, S]
+  const Value v_a = in[5], mask = in.size() > 6 ? mask_like(in[6], 3) : Value();
+  const auto [q_in, k_in, v] = seen_operands(in, mask);
+  const Value q = linear(q_in, in[3]);  // [B, Q, A]
+  const Value k = linear(k_in, in[4]);  // [B, S, A]
+  Value joined = reshape(q, q.shape().inserted(2, 1)) + reshape(k, k.shape().inserted(1, 1));  // [B, Q, S, A]
+  if (differs_by_query(mask)) joined = zero_unless(reshape(mask, mask.shape().inserted(3, 1)), joined);
+  const Value scores = reduce_sum(tanh(joined) * v_a, {3});  // [B, Q, S]
   const Value weights = attention_weights(scores, mask);
-  return {matmul(weights, v), weights};
+  return {weighted(weights, v, mask), weights};
 }
 
 // Vaswani et al. 2017 with the packed parameters of torch.nn.MultiheadAttention: in q, k, v, in_weight [3E, E],
 // in_bias [3E], out_weight [E, E], out_bias [E], [mask]; out y [B, Q, E] and the weights' mean over heads [B, Q, S].
 Values multi_head_attention_body(Inputs in, const Attributes& attributes) {
-  const Value in_weight = in[3], in_bias = in[4], mask = in.size() > 7 ? mask_for_heads(in[7]) : Value();
+  const Value in_weight = in[3], in_bias = in[4];
   const std::int64_t heads = attributes.get<std::int64_t>("heads");
   const std::int64_t width = in_weight.shape()[1], head_width = width / heads;
   const auto project = [&](Value x, int part) {  // [B, N, E] -> [B, heads, N, E / heads]
@@ -113,9 +156,11 @@ Values multi_head_attention_body(Inputs in, const Attributes& attributes) {
     return transpose(reshape(y, {y.shape()[0], y.shape()[1], heads, head_width}), {0, 2, 1, 3});
   };
   const double scale = 1 / std::sqrt(static_cast<double>(head_width));
-  const Value q = project(in[0], 0) * scale, k = project(in[1], 1), v = project(in[2], 2);
-  const Value weights = attention_weights(matmul(q, k, {.a = false, .b = true}), mask);  // [B, heads, Q, S]
-  const Value y = transpose(matmul(weights, v), {0, 2, 1, 3});                           // [B, Q, heads, E / heads]
+  const auto seen = seen_operands(in, in.size() > 7 ? in[7] : Value());
+  const Value q = project(seen[0], 0) * scale, k = project(seen[1], 1), v = project(seen[2], 2);
+  const Value mask = in.size() > 7 ? mask_like(in[7], 4) : Value();
+  const Value weights = attention_weights(dot_scores(q, k, mask), mask);  // [B, heads, Q, S]
+  const Value y = transpose(weighted(weights, v, mask), {0, 2, 1, 3});    // [B, Q, heads, E / heads]
   const Value joined = reshape(y, {y.shape()[0], y.shape()[1], width});
   return {linear(joined, in[5], in[6]), reduce_sum(weights, {1}) / static_cast<double>(heads)};
 }

@@ -37,18 +37,20 @@ void require_huber(const ShapeQuery& q) {
 
 // loss = log sum_j e^(x_j - m) - (x_label - m),  m = max_j x_j. The label is picked by comparing with an index along V,
 // so the gradient is d_logits = (softmax - onehot) * d_loss in elementwise ops only: no scatter, no second reduction.
-// A label outside [0, V) picks nothing: its row has loss 0 and no gradient.
+// A row whose label is outside [0, V) has loss 0 and no gradient. Its logits are not read: they may be NaN.
 Values softmax_cross_entropy_body(Inputs in, const Attributes&) {
-  const Value logits = in[0], labels = in[1];  // [..., V], i32 [...]
-  const int last = logits.rank() - 1;
+  const Value labels = in[1];  // i32 [...]
+  const int last = in[0].rank() - 1;
+  const double classes = static_cast<double>(in[0].shape()[last]);
+  const Value is_row =
+      logical_and(less_equal(scalar_like(labels, 0), labels), less(labels, scalar_like(labels, classes)));
+  const Value logits = zero_unless(reshape(is_row, is_row.shape().inserted(last, 1)), in[0]);  // [..., V]
   const Value shifted = logits - stop_gradient(reduce_max(logits, {last}, true));
   const Value is_label = equal(iota(logits.graph(), logits.shape(), last),
                                reshape(labels, labels.shape().inserted(last, 1)));  // b8 [..., V]
-  const Value picked = reduce_sum(select(is_label, shifted, scalar_like(shifted, 0)), {last});
+  const Value picked = reduce_sum(zero_unless(is_label, shifted), {last});
   const Value loss = log(reduce_sum(exp(shifted), {last})) - picked;
-  const Value is_row = logical_and(less_equal(scalar_like(labels, 0), labels),
-                                   less(labels, scalar_like(labels, static_cast<double>(logits.shape()[last]))));
-  return {select(is_row, loss, scalar_like(loss, 0))};
+  return {zero_unless(is_row, loss)};
 }
 
 // (prediction - target)^2

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
+#include "core/support/text/exact_text.h"
 #include "core/train/diagnose/node_words.h"
 #include "core/train/diagnose/rounding.h"
 #include "unroll/ops.h"
@@ -73,8 +73,7 @@ Distance distance(const Tensor& got, const Tensor& wanted, std::int64_t elements
     }
   }
   if (at < 0) return {};
-  char numbers[80];
-  std::snprintf(numbers, sizeof numbers, "%.9g, not %.9g,", got.at(at), wanted.at(at));
+  const std::string numbers = short_text(got.at(at), 9) + ", not " + short_text(wanted.at(at), 9) + ",";
   const double l2 = std::sqrt(error2 / norm2), element = worst / peak / k_peak;
   const double relative = l2 == l2 && element == element ? std::max(l2, element) : k_infinite;
   return {is_float(wanted.dtype()) ? relative : k_infinite, numbers + element_words(wanted.type(), at)};

@@ -8,6 +8,7 @@
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/support/machine_memory.h"
+#include "core/support/text/exact_text.h"
 #include "core/train/diagnose/exposed_values.h"
 #include "core/train/diagnose/node_verifier.h"
 #include "core/train/diagnose/node_words.h"
@@ -272,8 +273,8 @@ class NodeWalk {
       if (!known[i] || !inner.inputs[i]) continue;
       const std::int64_t at = first_difference(data[i], states[i], inner.live.elements(data[i]));
       if (at < 0) continue;
-      blame(level, id, "state " + std::to_string(i) + " in " + inner.place + " is " + std::to_string(data[i].at(at)) +
-                           element_words(data[i].type(), at) + ", not " + std::to_string(states[i].at(at)) +
+      blame(level, id, "state " + std::to_string(i) + " in " + inner.place + " is " + short_text(data[i].at(at), 9) +
+                           element_words(data[i].type(), at) + ", not " + short_text(states[i].at(at), 9) +
                            " as the previous step returned");
       return false;
     }
@@ -300,8 +301,8 @@ class NodeWalk {
       }
       const std::int64_t at = first_difference(got, stacked, live.elements(got));
       if (at < 0) continue;
-      blame(level, id, "output " + std::to_string(k) + " is " + std::to_string(got.at(at)) +
-                           element_words(got.type(), at) + "; its steps returned " + std::to_string(stacked.at(at)));
+      blame(level, id, "output " + std::to_string(k) + " is " + short_text(got.at(at), 9) +
+                           element_words(got.type(), at) + "; its steps returned " + short_text(stacked.at(at), 9));
       return false;
     }
     return true;

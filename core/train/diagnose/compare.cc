@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 
 #include "core/support/median.h"
+#include "core/support/text/exact_text.h"
 #include "core/train/diagnose/agreement.h"
 #include "core/train/diagnose/compare_run.h"
 #include "core/train/loop/device_tensors.h"
@@ -238,9 +238,8 @@ class Comparing {
     if (r.nodes.fault) {
       r.difference = r.nodes.fault->text();
     } else if (worst) {
-      char numbers[80];
-      std::snprintf(numbers, sizeof numbers, "%.3g away where %.3g is allowed: ", worst->achieved, worst->allowed);
-      r.difference = worst->name + " is " + numbers + worst->worst + ". " + without_fault(k);
+      r.difference = worst->name + " is " + short_text(worst->achieved, 3) + " away where " +
+                     short_text(worst->allowed, 3) + " is allowed: " + worst->worst + ". " + without_fault(k);
     }
   }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/diagnose/judgement.h"
 
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <set>
 #include <vector>
+
+#include "core/support/text/exact_text.h"
 
 namespace unroll {
 
@@ -31,9 +31,7 @@ struct Rival {
 };
 
 std::string text_of(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", value);
-  return text.data();
+  return short_text(value, 4);
 }
 
 // "persistence has 1.2, seasonal_naive 1.07"

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
+#include "core/support/text/exact_text.h"
 #include "core/train/diagnose/agreement.h"
 #include "core/train/diagnose/node_words.h"
 #include "unroll/ops.h"
@@ -45,11 +45,8 @@ NodeVerifier::Verdict judge_elements(const Tensor& got, const Tensor& wanted, co
     double ratio = allowed > 0 ? std::abs(a - exact) / allowed : std::numeric_limits<double>::infinity();
     if (ratio != ratio) ratio = std::isinf(allowed) ? 0 : std::numeric_limits<double>::infinity();
     if (ratio <= verdict.ratio) continue;
-    char numbers[160];
-    std::snprintf(numbers, sizeof numbers, "; expected %.9g for these operands, tolerance %.2g", exact, allowed);
-    char first[40];
-    std::snprintf(first, sizeof first, " is %.9g", a);
-    verdict = {ratio, first + element_words(got.type(), i) + numbers};
+    verdict = {ratio, " is " + short_text(a, 9) + element_words(got.type(), i) + "; expected " + short_text(exact, 9) +
+                          " for these operands, tolerance " + short_text(allowed, 2)};
   }
   return verdict;
 }
@@ -104,9 +101,8 @@ NodeVerifier::Verdict NodeVerifier::judge(const std::string& name, const Node& n
       const double rounding = distance(narrow.at(nth("result", k)), exact, n).relative;
       const double allowed = std::max(allowed_distance(work, got[k]->dtype()), k_measured_slack * rounding);
       const Distance d = distance(*got[k], exact, n);
-      char numbers[96];
-      std::snprintf(numbers, sizeof numbers, "; a distance of %.2g where %.2g is allowed", d.relative, allowed);
-      v = {d.relative / allowed, " is " + d.worst + numbers};
+      v = {d.relative / allowed, " is " + d.worst + "; a distance of " + short_text(d.relative, 2) + " where " +
+                                     short_text(allowed, 2) + " is allowed"};
     } else {
       const auto bound = wanted.find(nth("bound", k));
       v = judge_elements(*got[k], exact, bound == wanted.end() ? nullptr : &bound->second, n);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/support/tensor_role.h"
+#include "core/support/text/exact_text.h"
 #include "core/support/text/in_quotes.h"
 #include "core/train/loop/trainer_state.h"
 #include "unroll/error.h"
@@ -118,6 +119,7 @@ TensorFile Trainer::State::checkpoint() {
   TensorFile file = model_file(model.parameter_views());
   file.tensors.merge(ranks ? carried_by_all() : model.carried_views());
   run.metrics_bytes = folder.metrics_bytes();
+  run.lr = lr_of(run.update);
   put_run_state(file, run);
   put_digest(file);
   return file;
@@ -135,7 +137,7 @@ void Trainer::State::save_best(double loss) {
   if (!folder.is_open()) return;
   TensorFile file = model_file(model.averages());
   file.metadata["trainer.update"] = std::to_string(run.update);
-  file.metadata["trainer.validation_loss"] = std::to_string(loss);
+  file.metadata["trainer.validation_loss"] = short_text(loss, 9);
   put_digest(file);
   folder.set_best(std::move(file));
 }

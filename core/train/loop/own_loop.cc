@@ -2,6 +2,7 @@
 // The trainer's functions for a training loop that the caller writes: single updates, own batches, own checkpoints.
 #include <cmath>
 
+#include "core/support/text/exact_text.h"
 #include "core/train/files/checkpoint.h"
 #include "core/train/loop/trainer_state.h"
 #include "core/train/update/metrics.h"
@@ -19,7 +20,7 @@ UpdateResult Trainer::update(std::span<const Batch> batches, std::optional<doubl
                 "takes 1 to " + std::to_string(s.options.accumulate) + " batches (TrainerOptions::accumulate); got " +
                     std::to_string(batches.size()));
   if (lr && !(*lr >= 0 && std::isfinite(*lr)))
-    throw Error(ErrorKind::usage, "Trainer::update", "lr must be 0 or above; got " + std::to_string(*lr));
+    throw Error(ErrorKind::usage, "Trainer::update", "lr must be 0 or above; got " + exact_text(*lr));
   s.prepare();
   const std::int64_t update = s.run.update + 1;
   DeviceModel::UpdateInputs inputs = s.inputs_of(update, /*watches=*/false);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/support/tensor_role.h"
+#include "core/support/text/exact_text.h"
 #include "core/support/text/nearest_name.h"
 #include "core/train/update/clip.h"
 #include "unroll/autodiff.h"
@@ -95,10 +96,10 @@ bool matches(std::string_view pattern, std::string_view name) {
 void check_group(const ParameterGroup& group, std::span<const ParameterSpec> parameters) {
   const std::string where = "group '" + group.match + "'";
   if (!(group.lr_scale >= 0 && std::isfinite(group.lr_scale)))
-    throw Error(ErrorKind::usage, where, "lr_scale must not be negative; got " + std::to_string(group.lr_scale));
+    throw Error(ErrorKind::usage, where, "lr_scale must not be negative; got " + exact_text(group.lr_scale));
   if (group.weight_decay && !(*group.weight_decay >= 0 && std::isfinite(*group.weight_decay)))
     throw Error(ErrorKind::usage, where,
-                "weight_decay must not be negative; got " + std::to_string(*group.weight_decay));
+                "weight_decay must not be negative; got " + exact_text(*group.weight_decay));
   if (std::count(group.match.begin(), group.match.end(), '*') > 4)
     throw Error(ErrorKind::usage, where, "a pattern may have four * at most");
   std::string names;
@@ -138,7 +139,7 @@ TrainingStep append_training_step(Scope scope, Value loss, const OptimizerOption
   std::vector<Value> parameters;
   for (const ParameterSpec& p : specs) parameters.push_back(graph.find_input(p.name));
   std::vector<Value> gradients = differentiate(loss, parameters);
-  const Value norm = global_norm(gradients);
+  const ScaledNorm norm = global_norm(gradients);
   gradients = clipped(std::move(gradients), parameters, norm, clip);
   const Value lr = graph.input("lr", {DType::f32, {}}), update = graph.input("update", {DType::i32, {}});
   TrainingStep step;

@@ -174,9 +174,14 @@ int run_find_lr(const Config& config, TrainerOptions trainer, const TrainArgumen
   const auto task = make_task(config, "");
   busy.say("trying learning rates");
   std::int64_t n = 0;
-  const LrSearch search = find_lr(task, *backend, trainer, {}, [&](const LrPoint& p) {
+  LrSearchOptions trials;
+  trials.trial = [&](const LrTrial& t) {
+    busy.say("comparing short runs");
+    print_progress(fmt::format("lr={:.3g} after {} updates: loss={:.5g}", t.lr, t.updates, t.loss));
+  };
+  const LrSearch search = find_lr(task, *backend, trainer, trials, [&](const LrPoint& p) {
     if (n++ % 4 == 0) print_progress(fmt::format("lr={:.3g} loss={:.5g} smoothed={:.5g}", p.lr, p.loss, p.smoothed));
-    busy.at(n, LrSearchOptions{}.updates);
+    busy.at(n, trials.updates);
   });
   busy.finish();
   Report report;
@@ -186,6 +191,10 @@ int run_find_lr(const Config& config, TrainerOptions trainer, const TrainArgumen
     for (const LrPoint& p : search.points)
       points.push_back(Report().add("lr", p.lr).add("loss", p.loss).add("smoothed", p.smoothed));
     report.add("points", points);
+    ReportList runs;
+    for (const LrTrial& t : search.trials)
+      runs.push_back(Report().add("lr", t.lr).add("updates", t.updates).add("loss", t.loss));
+    report.add("trials", runs);
   }
   report.print(options.json);
   return 0;
@@ -250,10 +259,6 @@ int run_check_precision(const Config& config, TrainerOptions trainer, const Trai
   return check.agrees ? 0 : exit_code(ErrorKind::differ);
 }
 
-}  // namespace
-
-namespace {
-
 // CONFIG, or without it the run's own.
 std::string config_to_train(const TrainArguments& options) {
   if (!options.config.empty()) return options.config;
@@ -300,7 +305,10 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
   bool noted = false;
   const auto say_notes = [&] {  // once, when nothing was refused
     if (std::exchange(noted, true)) return;
-    for (const std::string& note : task->notes()) display.line(data_line(note));
+    for (const std::string& note : task->notes()) display.line("data: " + without_folder(note));
+    for (const std::string& line : config.settings_without_effect()) display.line("note: " + line);
+    for (const std::string& warning : task->warnings()) trainer.warn(without_folder(warning));
+    for (const std::string& warning : empty_split_warnings(*task, config)) trainer.warn(warning);
     for (const Split split : {Split::validation, Split::test})
       if (const std::string note = small_split_note(*task, split); !note.empty()) display.line(note);
   };

@@ -117,9 +117,10 @@ Panel series_chart(const std::string& title, std::vector<ChartLine> lines, const
                  .may_be_logarithmic = false,
                  .labels = at,
                  .marks = std::move(marks)};
-  const double first = counted && !at.empty() ? std::stod(at.front()) : 0;
+  const auto number = [](const std::string& digits) { return static_cast<double>(std::stoll(digits)); };
+  const double first = counted && !at.empty() ? number(at.front()) : 0;
   // Without gaps the axis has round numbers.
-  if (counted && !at.empty() && std::stod(at.back()) - first == static_cast<double>(at.size() - 1)) {
+  if (counted && !at.empty() && number(at.back()) - first == static_cast<double>(at.size() - 1)) {
     axes.labels.clear();
     for (double& mark : axes.marks) mark += first;
     for (ChartLine& line : lines)

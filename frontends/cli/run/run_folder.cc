@@ -59,6 +59,14 @@ RunFolder open_run(const RunArguments& options) {
   return {load_config(options, config), load_model(model), options.config};
 }
 
+void refuse_data_settings(const RunArguments& options, std::string_view command) {
+  for (const std::string& setting : options.settings)
+    if (setting.starts_with("data."))
+      throw Error(ErrorKind::usage, fmt::format("--set {}", setting),
+                  fmt::format("{} reads its input as training did, with the settings in the model", command),
+                  "Leave it out, or train with this setting");
+}
+
 namespace {
 
 // Files that `train` writes before its first report, and the log or the empty metrics among them: a config alone may be
@@ -126,8 +134,7 @@ void make_data_path_absolute(Config& config, const std::string& config_path) {
   for (const std::string_view key : {"data.path", "data.validation", "data.test"}) {
     const auto* path = std::get_if<std::string>(&config.value(key));
     if (!path || path->empty()) continue;
-    const fs::path data = fs::path(folder_of(config_path)) / *path;
-    config.set(key, absolute_path(data.string()), config_path);
+    config.set(key, absolute_path(data_path(config, key, folder_of(config_path))), config_path);
   }
 }
 

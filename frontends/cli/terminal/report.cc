@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "unroll/error.h"
@@ -100,11 +100,12 @@ std::size_t bytes_of(const std::string& who, const std::string& text) {
   constexpr std::pair<std::string_view, double> units[] = {
       {"", 1}, {"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
   if (text.empty()) return 0;
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  while (*end == ' ') ++end;
+  double number = 0;
+  const char *begin = text.data(), *stop = begin + text.size();
+  const char* end = std::from_chars(begin, stop, number).ptr;
+  const std::string_view given(std::find_if(end, stop, [](char c) { return c != ' '; }), stop);
   for (const auto& [unit, factor] : units)
-    if (end != text.c_str() && unit == end && number > 0 && number * factor >= 1 && number * factor <= 1e18)
+    if (end != begin && unit == given && number > 0 && number * factor >= 1 && number * factor <= 1e18)
       return static_cast<std::size_t>(number * factor);
   throw Error(ErrorKind::usage, who, "must be a positive number of bytes; got '" + text + "'", "Write 800MiB or 2GiB");
 }

@@ -50,6 +50,14 @@ std::string RecordFile::read(std::size_t begin, std::size_t end) const {
   return text;
 }
 
+std::string RecordFile::head(std::size_t file) const {
+  constexpr std::size_t k_most = std::size_t{1} << 20;
+  const Part& part = parts_[file];
+  std::string text = read(part.begin, part.begin + std::min(part.size, k_most));
+  if (text.size() < part.size) text.resize(text.rfind('\n') + 1);
+  return text;
+}
+
 void RecordFile::for_each_line(const std::function<void(const Line&)>& take, std::size_t file) const {
   const Part& part = parts_[file];
   const auto show = [&](const Line& line) { take({line.text, line.number, part.begin + line.at}); };

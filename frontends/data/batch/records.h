@@ -42,6 +42,8 @@ class RecordFile {
   std::vector<std::size_t> line_numbers() const;  // of each record in its file, from 1
   std::int64_t size() const { return static_cast<std::int64_t>(begins_.size()); }
   std::string text(std::int64_t record) const;  // from any thread
+  // What a file begins with: whole lines, 1 MiB at most, unless its first line is longer.
+  std::string head(std::size_t file = 0) const;
   using Take = std::function<void(std::int64_t record, std::string_view text)>;
   void for_each(std::span<const std::int64_t> records, const Take& take) const;  // numbers that rise; read in pieces
   void for_each(const Take& take) const;                                         // all

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 
+#include "core/support/text/exact_text.h"
 #include "frontends/data/batch/shuffle.h"
 #include "unroll/data/dataset.h"
 #include "unroll/error.h"
@@ -152,7 +153,7 @@ TensorDataset::TensorDataset(Fields fields, DatasetOptions options) {
   auto state = std::make_shared<State>();
   for (const auto& [what, share] : {std::pair("validation", options.validation), std::pair("test", options.test)})
     if (!(share >= 0 && share < 1))
-      refuse(ErrorKind::usage, std::string(what) + " must be a share in [0,1); got " + std::to_string(share));
+      refuse(ErrorKind::usage, std::string(what) + " must be a share in [0,1); got " + exact_text(share));
   const std::int64_t n = check_fields(fields, options);
   const auto count = [&](double share) {
     return static_cast<std::int64_t>(std::floor(share * static_cast<double>(n)));

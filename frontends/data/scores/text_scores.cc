@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "core/support/text/exact_text.h"
 #include "frontends/data/scores/bleu.h"
 #include "frontends/data/scores/rouge.h"
 #include "unroll/error.h"
@@ -88,7 +89,7 @@ TextScoreIntervals text_score_intervals(std::span<const std::string> texts, std:
   if (options.resamples < 1 || !(options.confidence > 0 && options.confidence < 1))
     throw Error(ErrorKind::usage, "text_scores",
                 "resamples must be at least 1 and confidence between 0 and 1; got " +
-                    std::to_string(options.resamples) + " and " + std::to_string(options.confidence));
+                    std::to_string(options.resamples) + " and " + exact_text(options.confidence));
   const std::vector<Sums> sums = sums_of_all(texts, references, options.stem);
   TextScoreIntervals result;
   if (sums.empty()) return result;

@@ -66,6 +66,7 @@ class PairsReader {
  private:
   void begin(const Line& line);
   bool names_sides(const std::vector<std::string>& cells) const;
+  bool repeats_header(const Line& line) const;
   bool is_json(std::string_view first) const;
   char separator_in(std::string_view first) const;
   std::optional<std::vector<std::string>> cells_of(std::string_view line) const;

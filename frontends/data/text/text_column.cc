@@ -48,9 +48,7 @@ std::optional<std::string> TextColumn::cell(const std::string& line, std::int64_
   }
   if (form_ == Form::json) {
     if (line.empty()) return "";
-    for (JsonMember& member : json_members(line, file_, where))
-      if (member.is_text && member.name == column_) return std::move(member.text);
-    refuse_line(file_, where, "has no text '" + column_ + "'");
+    return text_of_member(json_members(line, file_, where), column_, file_, where);
   }
   std::vector<std::string> cells = cells_of(line, separator_, form_ == Form::csv);
   if (first && place_ < cells.size() && trimmed(cells[place_]) == column_) return std::nullopt;  // the header

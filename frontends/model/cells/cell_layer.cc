@@ -4,8 +4,10 @@
 #include <cmath>
 #include <map>
 
+#include "core/ir/shapes/input_range.h"
 #include "core/nn/in_layer.h"
 #include "core/support/text/counted.h"
+#include "core/support/text/exact_text.h"
 #include "frontends/model/stack.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
@@ -28,7 +30,7 @@ class Body {
   // The update's key is the same in every step: what differs is the number of the step, or nothing.
   Value dropout(Value x, double rate, DropoutMask mask) {
     if (!(rate >= 0 && rate < 1))
-      throw Error(ErrorKind::usage, "Step::dropout", "the rate must be in [0,1); got " + std::to_string(rate));
+      throw Error(ErrorKind::usage, "Step::dropout", "the rate must be in [0,1); got " + exact_text(rate));
     if (!scope_.training() || rate == 0) return x;
     if (mask == DropoutMask::sequence)
       return x * constant(dropout_layer(scope_, filled(scope_.graph(), x.type(), 1), rate));
@@ -166,6 +168,7 @@ class CellRun {
     inputs.insert(inputs.end(), body.sequences().begin(), body.sequences().end());
     inputs.insert(inputs.end(), body.constants().begin(), body.constants().end());
     if (lengths) inputs.push_back(lengths);
+    require_lengths(lengths, x.shape()[0]);
     if (reset) inputs.push_back(reset);
     const Attributes attributes{{"steps", x.shape()[0]},
                                 {"states", static_cast<std::int64_t>(initial.size())},

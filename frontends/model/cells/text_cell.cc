@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "core/support/text/exact_text.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -93,7 +94,7 @@ class StepBuilder {
 
   Operand finite(const Expression& e, double number) const {
     if (!(std::fabs(number) <= std::numeric_limits<float>::max()))
-      refuse_at(e, "the numbers here give " + std::to_string(number) + ", which f32 does not hold", "");
+      refuse_at(e, "the numbers here give " + exact_text(number) + ", which f32 does not hold", "");
     return {{}, number};
   }
 
@@ -147,7 +148,7 @@ class StepBuilder {
     const Operand& a = argument(e, i);
     if (!a.is_number() || a.number != std::floor(a.number) || std::fabs(a.number) > k_max_width)
       refuse_at(e, std::string("the ") + what + " of " + e.name + " must be a whole number; it is " +
-                       (a.is_number() ? std::to_string(a.number) : a.text()),
+                       (a.is_number() ? exact_text(a.number) : a.text()),
                 "hidden and input stand for their sizes, as in slice(a, 0, hidden)");
     return static_cast<std::int64_t>(a.number);
   }
@@ -178,7 +179,7 @@ class StepBuilder {
     const Operand& rate = argument(e, 1);
     if (!rate.is_number() || !(rate.number >= 0 && rate.number < 1))
       refuse_at(e, "the rate of dropout must be a number in [0,1); it is " +
-                       (rate.is_number() ? std::to_string(rate.number) : rate.text()),
+                       (rate.is_number() ? exact_text(rate.number) : rate.text()),
                 "Write for example dropout(a, 0.1)");
     return {step_.dropout(vector(e, 0), rate.number)};
   }

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <unordered_set>
 
 #include "core/support/fnv.h"
 #include "core/support/text/counted.h"
+#include "core/support/text/exact_text.h"
 #include "frontends/data/table/csv.h"
 
 namespace unroll {
@@ -27,9 +27,7 @@ double share(std::int64_t part, std::int64_t all) {
 }  // namespace
 
 std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g %%", 100 * share);
-  return text;
+  return short_text(100 * share, 3) + " %";
 }
 
 std::uint64_t content_of(std::string_view text) { return fnv(text); }

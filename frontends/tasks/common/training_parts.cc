@@ -5,6 +5,7 @@
 
 #include "core/support/tensor_role.h"
 #include "core/support/text/counted.h"
+#include "core/support/text/exact_text.h"
 #include "frontends/data/batch/shuffle.h"
 #include "frontends/data/file/held_text.h"
 #include "frontends/tasks/common/task_parts.h"
@@ -25,7 +26,7 @@ std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptio
 
 std::int64_t part_of(std::int64_t n, double part, const char* key) {
   if (!(part >= 0 && part < 1))
-    throw Error(ErrorKind::usage, "task", std::string(key) + " must be in [0,1); got " + std::to_string(part));
+    throw Error(ErrorKind::usage, "task", std::string(key) + " must be in [0,1); got " + exact_text(part));
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(n) * part));
 }
 
@@ -43,9 +44,9 @@ SplitRows split_rows(const RecordFile& file, const SplitSource& validation, cons
   const std::int64_t n_validation = validation.file ? 0 : part_of(n, validation.share, "validation");
   if (n_test + n_validation >= n)
     throw Error(ErrorKind::usage, "task",
-                "no rows are left for training: of " + counted(n, "row") + ", validation takes " +
-                    std::to_string(n_validation) + " and test " + std::to_string(n_test),
-                "Lower validation and test, or use more data");
+                "no rows are left for training: of " + counted(n, "row") + ", data.validation takes " +
+                    std::to_string(n_validation) + " and data.test " + std::to_string(n_test),
+                "Lower data.validation or data.test, or use more data");
   const std::vector<std::int64_t> order = permutation(n, seed, 0);
   const auto validation_begin = order.begin() + n_test, train_begin = validation_begin + n_validation;
   SplitRows rows{std::vector(train_begin, order.end()), std::vector(validation_begin, train_begin),
@@ -59,10 +60,12 @@ SplitRows split_rows(const RecordFile& file, const SplitSource& validation, cons
 Value smoothed_cross_entropy(const Scope& scope, Value logits, Value labels, double smoothing) {
   const Value loss = softmax_cross_entropy(logits, labels);
   if (!scope.training() || smoothing == 0) return loss;
-  const std::int64_t classes = logits.shape()[logits.rank() - 1];
-  const Value even = reduce_sum(log_softmax(logits), {logits.rank() - 1}) / static_cast<double>(-classes);
+  const int last = logits.rank() - 1;
+  const std::int64_t classes = logits.shape()[last];
   const Value real = logical_and(less_equal(scalar_like(labels, 0), labels),
                                  less(labels, scalar_like(labels, static_cast<double>(classes))));
+  const Value read = select(reshape(real, labels.shape().inserted(last, 1)), logits, scalar_like(logits, 0));
+  const Value even = reduce_sum(log_softmax(read), {last}) / static_cast<double>(-classes);
   return loss * (1 - smoothing) + select(real, even * smoothing, scalar_like(even, 0));
 }
 

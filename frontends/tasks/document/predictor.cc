@@ -92,9 +92,11 @@ std::vector<DocumentReader::Result> DocumentReader::predict(std::span<const std:
       for (const std::size_t i : part) batch.push_back(&documents[i]);
       const TensorMap outputs = s.program({S, W, rows})->run(document_inputs(batch, S, W, rows));
       const auto probabilities = outputs.at("probabilities").values<float>();
-      for (std::size_t b = 0; b < part.size(); ++b)
-        results[part[b]].labels =
-            ranked(probabilities.subspan(b * s.labels.size(), s.labels.size()), s.labels, top_k);
+      for (std::size_t b = 0; b < part.size(); ++b) {
+        const auto own = probabilities.subspan(b * s.labels.size(), s.labels.size());
+        require_finite(k_document_reader, part[b], own);
+        results[part[b]].labels = ranked(own, s.labels, top_k);
+      }
     });
   }
   return results;

@@ -54,6 +54,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     reader_.index(file_);
     const std::string& name = file_.name();
     SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
+    require_as_trained(fitted, name, "tokens", options.tokens);
     if (fitted.empty()) {
       fit(rows[0]);
     } else {

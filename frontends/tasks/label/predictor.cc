@@ -89,14 +89,18 @@ struct Labeler::State {
     const Tensor &best = outputs.at("labels"), &likely = outputs.at("probabilities");
     for (std::size_t b = 0; b < items.size(); ++b) {
       Result& result = results[items[b]];
+      std::vector<float> given;
+      if (network.crf) given.push_back(static_cast<float>(outputs.at("loss").at(static_cast<std::int64_t>(b))));
       double log_probability = network.crf ? -outputs.at("loss").at(static_cast<std::int64_t>(b)) : 0;
       for (std::size_t t = 0; t < sentences[items[b]].size(); ++t) {
         const std::int64_t at = static_cast<std::int64_t>(t) * rows + static_cast<std::int64_t>(b);
+        given.push_back(static_cast<float>(likely.at(at)));
         result.labels.push_back(lexicon.text(static_cast<std::int32_t>(best.at(at))));
         // A marginal comes from a difference; rounding may take it outside of [0,1].
         result.probabilities.push_back(std::clamp(likely.at(at), 0.0, 1.0));
         if (!network.crf) log_probability += std::log(likely.at(at));
       }
+      require_finite(k_labeler, items[b], given);
       result.probability = std::min(std::exp(log_probability), 1.0);
     }
   }

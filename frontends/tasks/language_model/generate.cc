@@ -2,7 +2,9 @@
 // Text from a trained language model: a stream says what may follow; the choice is the host's.
 #include <cmath>
 
+#include "core/support/interruption.h"
 #include "core/support/philox.h"
+#include "core/support/text/exact_text.h"
 #include "frontends/data/text/encoding.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "frontends/tasks/language_model/language_model.h"
@@ -29,14 +31,15 @@ void generate(const Metadata& metadata, const TensorMap& parameters, Backend& ba
       !(options.top_p > 0 && options.top_p <= 1))
     throw Error(ErrorKind::usage, "generate",
                 "length, temperature and top_k must not be negative, and top_p must be in (0,1]; got " +
-                    std::to_string(options.length) + ", " + std::to_string(options.temperature) + ", " +
-                    std::to_string(options.top_k) + " and " + std::to_string(options.top_p));
+                    std::to_string(options.length) + ", " + exact_text(options.temperature) + ", " +
+                    std::to_string(options.top_k) + " and " + exact_text(options.top_p));
   const Tokenizer tokenizer = language_tokenizer(metadata, "model");
   if (tokenizer.size() < 2) throw Error(ErrorKind::input_file, "generate", "the vocabulary is empty");
   Stream stream(backend, task_stream(metadata), parameters);
   std::vector<float> logits(static_cast<std::size_t>(stream.outputs()));
   const std::int32_t document_start = document_start_of(metadata);
   const auto read = [&](const std::int32_t id) {
+    check_interruption();
     if (id == document_start && !stream.reset())
       throw Error(ErrorKind::device, "generate", "the state could not be set to zero");
     if (!stream.step({&id, 1}, logits)) throw Error(ErrorKind::device, "generate", "a step failed on the device");

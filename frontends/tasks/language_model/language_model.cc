@@ -15,6 +15,7 @@
 #include "frontends/data/batch/streams.h"
 #include "frontends/data/text/encoding.h"
 #include "frontends/data/tokens/tokens.h"
+#include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -26,7 +27,7 @@ namespace {
 
 constexpr const char* k_region_names[] = {"", " (validation)", " (test)"};
 
-class LanguageModel : public Task {
+class LanguageModel : public Task, public SplitSizes {
  public:
   LanguageModel(const LanguageModelOptions& options, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                 const Metadata& fitted)
@@ -41,6 +42,8 @@ class LanguageModel : public Task {
                            ? Tokenizer::train(options.tokens, train, {options.vocabulary, options.min_count}, name)
                            : language_tokenizer(fitted, name));
     choose_document_start();
+    require_as_trained(fitted, name, "tokens", options.tokens);
+    require_as_trained(fitted, name, "document_start", std::to_string(document_start_));
     for (std::size_t split = 0; split < regions.size(); ++split) {
       const Region& region = regions[split];
       if (split > 0 && region.begin == region.end) continue;
@@ -76,6 +79,12 @@ class LanguageModel : public Task {
     t.states = std::move(states);
     return t;
   }
+
+  std::int64_t split_size(Split split) const override {
+    const auto& ids = ids_[static_cast<std::size_t>(split)];
+    return ids ? ids->size() : 0;
+  }
+  std::string split_unit() const override { return "token"; }
 
   std::int64_t n_batches(Split split) const override {
     const auto& streams = streams_[static_cast<std::size_t>(split)];
@@ -192,10 +201,10 @@ class LanguageModel : public Task {
                        validation = test - share(options_.validation, "validation");
     if (validation < 2)
       throw Error(ErrorKind::usage, name_,
-                  counted(n, "character") + ", of which validation and test leave " +
+                  counted(n, "character") + ", of which data.validation and data.test leave " +
                       std::to_string(std::max<std::int64_t>(validation, 0)) +
                       " for training",
-                  "Lower validation and test, or use more data");
+                  "Lower data.validation or data.test, or use more data");
     const std::array<std::size_t, 4> at{0, place_of(whole, validation), place_of(whole, test), whole.end};
     std::array<Region, 3> regions;
     for (std::size_t split = 0; split < 3; ++split) {

@@ -140,6 +140,10 @@ std::vector<TextScorer::Result> TextScorer::predict(std::span<const std::string>
       s.run(lines, part, B, results);
     });
   }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto total = static_cast<float>(results[i].log_probability);
+    require_finite(k_text_scorer, i, {&total, 1});
+  }
   return results;
 }
 
