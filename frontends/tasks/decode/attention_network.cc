@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/decode/attention_network.h"
 
 #include "core/nn/in_layer.h"
 #include "frontends/tasks/common/network_parts.h"
 #include "frontends/tasks/common/pooling.h"
+#include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/decode/line_coder.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
