@@ -338,7 +338,7 @@ def gaps_of_histories_are_filled(folder):
                   "model": {"hidden": 4}, "train": {"max_updates": 2}}
         run = unroll.train(config, folder / missing)
         if missing == "error":
-            refused(unroll.UsageError, "row 290 has a missing value", run.model.predict, [gaps])
+            refused(unroll.UsageError, "row 250 has a missing value", run.model.predict, [gaps])
             continue
         found = run.model.predict([gaps])[0][:, 0]
         done = subprocess.run([sys.argv[1], "predict", folder / missing, "--input", folder / "gaps.csv"], text=True,
