@@ -29,7 +29,7 @@ std::unordered_map<PyObject*, Wrapped>& wrapped() {
 }
 
 std::string text_of(const nb::python_error& error) {
-  return nb::cast<std::string>(nb::str(error.value()));
+  return error.value().is_valid() ? nb::cast<std::string>(nb::str(error.value())) : std::string();
 }
 
 std::string explanation(PyObject* self, const std::string& name, PyObject* const* args, std::size_t n,
