@@ -53,18 +53,21 @@ void Listener::warn(const std::string& text) {
 }
 
 void Listener::leave(const nb::object& run, std::int64_t updates, const std::string& folder) {
+#if PY_VERSION_HEX < 0x030C0000  // there may be a class and no object yet
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   raised_->restore();
   PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);  // before Python 3.12 there may be a class and no object
-  const nb::handle error = value;
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyErr_Restore(type, value, traceback);
+  raised_.emplace();
+#endif
+  const nb::handle error = raised_->value();
   if (PyObject_SetAttrString(error.ptr(), "run", run.ptr()) != 0) PyErr_Clear();  // a class without attributes
   const std::string note = "The run ended after update " + std::to_string(updates) +
                            " and is the attribute `run` of this exception (sys.last_value.run at a prompt)." +
                            (folder.empty() ? "" : " resume=True continues it from " + folder + ".");
   if (nb::hasattr(error, "add_note")) error.attr("add_note")(note);  // from Python 3.11 on
-  PyErr_Restore(type, value, traceback);
-  throw nb::python_error();
+  throw std::move(*raised_);
 }
 
 bool Listener::stops() {
