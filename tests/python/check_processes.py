@@ -138,10 +138,12 @@ class Keyboard:
 
     def __init__(self):
         self.timer = threading.Timer(0.5, self.press)
+        self.started = False
 
     def start(self, *_):
-        if not self.timer.is_alive():
+        if not self.started:
             self.timer.start()
+        self.started = True
 
     def press(self):
         self.pressed = time.monotonic()
