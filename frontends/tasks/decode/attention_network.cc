@@ -4,7 +4,6 @@
 #include "core/nn/in_layer.h"
 #include "frontends/tasks/common/network_parts.h"
 #include "frontends/tasks/common/pooling.h"
-#include "frontends/tasks/common/split_buckets.h"
 #include "frontends/tasks/decode/line_coder.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -267,10 +266,9 @@ Value AttentionNetwork::of_source(Value x) const {
 
 Value AttentionNetwork::log_probability(const Written& w, Value labels, Value copies) const {
   if (!pointer) return -softmax_cross_entropy(w.logits, labels);
-  // A word of the source that the vocabulary lacks has a number behind it: no label of the softmax.
   const Value in_vocabulary = less(labels, scalar_like(labels, static_cast<double>(targets)));
-  const Value from_vocabulary =
-      -softmax_cross_entropy(w.logits, select(in_vocabulary, labels, scalar_like(labels, k_no_label)));
+  const Value of_vocabulary = select(in_vocabulary, labels, scalar_like(labels, -1));  // other words are copied
+  const Value from_vocabulary = -softmax_cross_entropy(w.logits, of_vocabulary);
   const Value z = reshape(w.switched, labels.shape()), low = scalar_like(z, k_low);
   const Value here = equal(of_source(copies), reshape(labels, w.switched.shape()));  // b8 [...,S]
   const Value mass = reduce_sum(select(here, w.weights, scalar_like(w.weights, 0)), {2});
