@@ -103,13 +103,14 @@ TEST_CASE("a hostile checkpoint is refused with its reason, and nothing in it is
 }
 
 TEST_CASE("a tensor with an element that does not fit is read by nobody, and says why") {
-  for (const auto& [file, why] : {std::pair{"bad_truth", "has an element that does not fit b8: element 2"},
-                                  {"bad_long", "has an element that does not fit i32: element 0"}}) {
-    const Checkpoint found = load_checkpoint(k_corpus + file);
+  constexpr Refusal k_unusable[] = {{"bad_truth", "has an element that does not fit b8: element 2"},
+                                    {"bad_long", "has an element that does not fit i32: element 0"}};
+  for (const Refusal& refusal : k_unusable) {
+    const Checkpoint found = load_checkpoint(k_corpus + refusal.file);
     REQUIRE(found.tensors.size() == 1);
     REQUIRE(found.tensors[0].unusable.has_value());
     const std::string text = found.tensors[0].unusable->what();
-    CHECK_MESSAGE(text.find(why) != std::string::npos, text);
+    CHECK_MESSAGE(text.find(refusal.message) != std::string::npos, text);
   }
 }
 
