@@ -40,7 +40,8 @@ std::vector<Part> parts_of(const Graph& graph, ValueId id) {
   }
   if (node.op == Op::slice) return sliced(parts_of(graph, node.inputs[0]), node);
   std::vector<Part> all;
-  if (node.op != Op::reshape && node.op != Op::transpose && node.op != Op::broadcast && node.op != Op::concat) return all;
+  const bool moves = node.op == Op::reshape || node.op == Op::transpose || node.op == Op::broadcast;
+  if (!moves && node.op != Op::concat) return all;
   for (const ValueId& operand : node.inputs)
     for (Part& part : parts_of(graph, operand)) all.push_back({std::move(part.of), true});
   return all;

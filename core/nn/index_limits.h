@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which numbers of a graph's inputs are indices, and of how many rows. A graph reads zeros where an index is out of range;
-// callers that have the numbers on the host refuse them instead.
+// Which numbers of a graph's inputs are indices, and of how many rows. A graph reads zeros where an index is out of
+// range; callers that have the numbers on the host refuse them instead.
 #pragma once
 
 #include <cstdint>

@@ -101,10 +101,10 @@ Stream::Stream(Backend& backend, const StreamModel& model, const TensorMap& para
   for (std::size_t k = 1; k < graph.outputs().size(); ++k) states.push_back(graph.type(graph.outputs()[k].value));
   const Shape y = graph.type(graph.outputs()[0].value).shape;
   if (y.rank() != 3) throw Error(ErrorKind::shape, k_who, "the model's y must be [T,B,O]; got " + y.text());
-  *this = Stream(std::make_shared<const Model>(Model{backend, options, one,
-                                                     options.chunk == 1 ? one : plan(*graph_of(options.chunk), backend, how),
-                                                     states, model.input,
-                                                     model.input == DType::i32 ? 1 : model.inputs, ids_of(*step), y[2]}));
+  const bool reads_ids = model.input == DType::i32;
+  const auto chunk = options.chunk == 1 ? one : plan(*graph_of(options.chunk), backend, how);
+  *this = Stream(std::make_shared<const Model>(
+      Model{backend, options, one, chunk, states, model.input, reads_ids ? 1 : model.inputs, ids_of(*step), y[2]}));
 }
 
 Stream::Stream(std::shared_ptr<const Model> shared) : model_(std::move(shared)), run_(std::make_unique<Run>()) {

@@ -55,7 +55,6 @@ std::vector<Value> gather_from(Call& call) {
   const Value x = call.in(0), indices = call.in(1);
   if (x.rank() == 0) call.refuse("the table is a scalar");
   const int axis = call.axis(call.integer("axis", 0), x.rank());
-  require_range(indices, -x.shape()[axis], x.shape()[axis] - 1, "the last entry of the axis");
   if (x.rank() + indices.rank() - 1 > Shape::k_max_rank) call.unsupported("more than 6 dimensions");
   Ints to_front{axis};
   for (int i = 0; i < x.rank(); ++i)

@@ -31,7 +31,8 @@ std::string text_of(const nb::python_error& error) {
   return nb::cast<std::string>(nb::str(error.value()));
 }
 
-std::string explanation(PyObject* self, const std::string& name, PyObject* const* args, std::size_t n, PyObject* names) {
+std::string explanation(PyObject* self, const std::string& name, PyObject* const* args, std::size_t n,
+                        PyObject* names) {
   nb::list given;
   for (std::size_t i = 0; i < n; ++i) given.append(nb::handle(args[i]));
   nb::dict named;
@@ -65,7 +66,8 @@ void wrap(nb::handle object, const std::string& name) {
   PyTypeObject* const type = Py_TYPE(object.ptr());
   const std::string_view kind = type->tp_name;
   if (kind != "nanobind.nb_func" && kind != "nanobind.nb_method") return;
-  auto* const at = reinterpret_cast<vectorcallfunc*>(reinterpret_cast<char*>(object.ptr()) + type->tp_vectorcall_offset);
+  char* const begin = reinterpret_cast<char*>(object.ptr());
+  auto* const at = reinterpret_cast<vectorcallfunc*>(begin + type->tp_vectorcall_offset);
   if (*at == call) return;
   wrapped().emplace(object.ptr(), Wrapped{*at, name});
   *at = call;

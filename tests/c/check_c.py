@@ -93,7 +93,7 @@ def check_lengths(lib, unroll, work):
                         "--set", "model.hidden=8")
     model, predictor = ctypes.c_void_p(), ctypes.c_void_p()
     lib.unroll_model_open(str(work / "tags/last.safetensors").encode(), b"threads=1", ctypes.byref(model))
-    check(code == 0 and lib.unroll_predictor_new(model, ctypes.byref(predictor)) == 0, f"labels have a predictor {told}")
+    check(code == 0 and lib.unroll_predictor_new(model, ctypes.byref(predictor)) == 0, f"a label predictor {told}")
 
     def put(name, shape, values):
         dims, data = (ctypes.c_int64 * len(shape))(*shape), (ctypes.c_int32 * len(values))(*values)

@@ -111,10 +111,15 @@ def other_commands(folder):
             result = refused(4, "generate", run, "--length", 5, "--json", says=["not finite"])
             assert not has_number_words(result.out), result.out
         if kind == "forecast":
+            refused(9, "export", run, "--out", folder / "m.onnx", "--check", says=["computes something else"])
             lines = subprocess.run([UNROLL, "stream", str(run), "--json"], input="300\n301\n", capture_output=True,
                                    text=True)
             assert lines.returncode == 4 and "output of step 1 is not finite" in lines.stderr, lines
             assert set(json.loads(lines.stdout.splitlines()[0])) == {None}, lines.stdout
+    save(folder / "lstm", weight_ih_l0=("F32", [1, 1], [math.nan]), weight_hh_l0=("F32", [1, 1], [1]),
+         bias_ih_l0=("F32", [1], [0]), bias_hh_l0=("F32", [1], [0]))
+    save(folder / "sample", input=("F32", [2, 1, 1], [1, 2]), output=("F32", [2, 1, 1], [math.nan, math.nan]))
+    refused(4, "import", folder / "lstm", "--sample", folder / "sample", "--out", folder / "x", says=["not finite"])
     (folder / "c.toml").write_text("[model]\ncell = \"rnn\"\ninput = 1\nhidden = 1\n")
     save(folder / "w", weight_ih_l0=("F32", [1, 1], [1]), weight_hh_l0=("F32", [1, 1], [1]),
          bias_ih_l0=("F32", [1], [math.nan]), bias_hh_l0=("F32", [1], [0]))

@@ -86,8 +86,8 @@ std::string refusal(const std::function<void()>& call) {
 
 void check(const std::string& refused, std::int32_t length, const std::string& who) {
   CAPTURE(length);
-  if (length >= 0 && length <= T) return CHECK(refused == "");
-  CHECK(refused == "[" + who + "] input 'lengths' has " + std::to_string(length) +
+  if (length >= 0 && length <= T) CHECK(refused == "");
+  else CHECK(refused == "[" + who + "] input 'lengths' has " + std::to_string(length) +
                        " as element 1; it must be between 0 and 5, the number of steps");
 }
 

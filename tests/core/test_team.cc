@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/sanitizers.h"
+
 using namespace unroll::cpu;
 
 TEST_CASE("every part runs exactly once in every run") {
@@ -116,6 +118,8 @@ TEST_CASE("a part that fails wakes those that sleep at a barrier") {
   CHECK(ran == 1);
 }
 
+#if !defined(UNROLL_OTHER_SANITIZER)  // ThreadSanitizer ends a child that starts threads
+
 namespace {
 
 // Whether work() holds in a fork of this process, within a minute.
@@ -174,6 +178,8 @@ TEST_CASE("a fork in the middle of another thread's run leaves a team that the c
   stop = true;
   other.join();
 }
+
+#endif
 
 TEST_CASE("shares cover the whole range without overlap, cut at the grain") {
   for (const std::int64_t n : {0, 1, 7, 64, 100})

@@ -63,7 +63,7 @@ TEST_CASE("what is at a path is told, or the error has the kind that was asked f
   CHECK(kind_of_path(folder / "") == PathKind::folder);
   CHECK(kind_of_path("/dev/null") == PathKind::other);
   CHECK(kind_of_path(folder / "none") == PathKind::none);
-  CHECK(size_of_file(folder / "f") == 1);
+  CHECK(size_of_file(folder / "f") == std::size_t{1});
   CHECK_FALSE(size_of_file(folder / "none"));
   const std::pair<std::string, std::string> wrong[] = {
       {folder / std::string(256, 'n'), "File name too long"},

@@ -116,20 +116,6 @@ TEST_CASE("ReverseSequence turns the steps of each length, and wants one length 
   CHECK(refusal(model, inputs).find("sequence_lens is [2], not one per row") != std::string::npos);
 }
 
-TEST_CASE("an index of Gather lies within the axis, counted from either end") {
-  const Model model = model_of({{.name = "x", .element_type = k_float, .shape = {}},
-                                {.name = "at", .element_type = 0, .shape = {}}},
-                               {{.name = "takes", .op = "Gather", .domain = {}, .inputs = {"x", "at"},
-                                 .outputs = {"y"}, .attributes = {}}});
-  for (const std::int32_t index : {-4, -3, 2, 3}) {
-    const TensorMap inputs{{"x", Tensor::from<float>({3, 1}, {1, 2, 3})},
-                           {"at", Tensor::from<std::int32_t>({1}, {index})}};
-    const std::string wrong = "has " + std::to_string(index) + " as element 0; it must be between -3 and 2";
-    const std::string found = refusal(model, inputs);
-    CHECK_MESSAGE((index >= -3 && index <= 2 ? found.empty() : found.find(wrong) != std::string::npos), found);
-  }
-}
-
 // Doubles y while the condition that the body is given holds, `trips` times at most ("": no limit).
 Model loop_model(const std::string& trips, bool begins) {
   const auto b8 = [](bool value) { return std::make_shared<Tensor>(Tensor::from<std::uint8_t>({}, {value})); };

@@ -151,9 +151,13 @@ def interrupted(work, after=0.5):
     return float("inf"), None
 
 
+def perceptron(x):
+    return layers.linear(layers.tanh(layers.linear(x, 16, name="a")), 1, name="b")
+
+
 def long_training(**options):
-    return layers.train(lambda x: layers.linear(layers.tanh(layers.linear(x, 16, name="a")), 1, name="b"), {"x": EXAMPLES},
-                        {"target": EXAMPLES[:, :1]}, squared, settings={"train.epochs": 10_000_000}, **options)
+    return layers.train(perceptron, {"x": EXAMPLES}, {"target": EXAMPLES[:, :1]}, squared,
+                        settings={"train.epochs": 10_000_000}, **options)
 
 
 def ctrl_c_keeps_what_was_trained(folder):

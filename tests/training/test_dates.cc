@@ -171,6 +171,11 @@ TEST_CASE("a column that looks like dates and is not read is named with what to 
        "6\xe6\x97\xa5",
        write},
       {"when", "12:00|12:15|12:30", write},
+      {"when", "2024_01_31|2024_02_01", write},
+      {"when", "2024-01-31T00:00:00Z[UTC]|2024-02-01T00:00:00Z[UTC]", write},
+      {"when", "2024H1|2024H2", write},
+      {"when", "week 5|week 6", write},
+      {"when", "FY24|FY25", write},
       {"when", "3 PM|4 PM|5 PM", write},
       {"when", "January|February|March", write},
       {"when", "Mon|Tue|Wed", write},
@@ -211,7 +216,8 @@ TEST_CASE("a column that looks like dates and is not read is named with what to 
 TEST_CASE("what only counts rows or is no date needs no warning") {
   for (const char* column :
        {"time;0|1|2|3", "time;0.0|0.1|0.2|0.3", "day;1|2|3|4", "t;5|3|8|1", "x;a|b|a|c", "x;1949|1948|1950",
-        "promo;0|1|0|1", "x;192.168.0.1|192.168.0.2", "x;12,5|13,5", "time_spent;3.5|2.5|7", "x;1.234.567|2.345.678"}) {
+        "promo;0|1|0|1", "x;192.168.0.1|192.168.0.2", "x;12,5|13,5", "time_spent;3.5|2.5|7", "x;ID1999|ID2000|ID2001",
+        "x;T1|T2|T3", "people;1500|1850|2120|2480", "x;1.234.567|2.345.678"}) {
     CAPTURE(column);
     const std::string text(column);
     const std::size_t at = text.find(';');
@@ -222,8 +228,8 @@ TEST_CASE("what only counts rows or is no date needs no warning") {
 }
 
 TEST_CASE("dates in the last column are not the series") {
-  for (const char* column :
-       {"date;2024-01-01|2024-01-02", "year;1969.5|1970.0", "month;1|2", "when;Jan-49|Feb-49", "ds;1|2", "weekday;1|2"}) {
+  for (const char* column : {"date;2024-01-01|2024-01-02", "year;1969.5|1970.0", "month;1|2", "when;Jan-49|Feb-49",
+                             "ds;1|2", "weekday;1|2"}) {
     CAPTURE(column);
     const std::string text(column), name = text.substr(0, text.find(';'));
     const std::vector<std::string> cells = cells_of(text.substr(name.size() + 1));
@@ -261,6 +267,10 @@ TEST_CASE("dates that repeat, go back or are irregular are refused with their li
   }
   CHECK(contains(found_in("date,v\n,1\n2022-01-01,1\n2022-01-02,2\n").error,
                  "line 2, column 1 ('date'): the date is missing"));
+  const Found clocks =
+      found_in("date,v\n2021-10-31 01:00,1\n2021-10-31 02:00,1\n2021-10-31 02:00,1\n2021-10-31 03:00,1\n");
+  CHECK(contains(clocks.error, "repeats the date of line 3"));
+  CHECK(contains(clocks.error, "write times in UTC"));
   const Found offsets = found_in("date,v\n2021-03-28 01:00:00+01:00,1\n2021-03-28 03:00:00+02:00,1\n");
   CHECK(contains(offsets.error, "another UTC offset"));
   CHECK(contains(offsets.error, "same UTC offset"));

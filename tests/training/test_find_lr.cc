@@ -92,7 +92,7 @@ TEST_CASE("on fifty noisy losses the suggested rate is within a factor of 3 of t
     const auto task = some_bowl(seed);
     const TrainerOptions o = training(seed % 2 == 0 ? "adam" : "sgd", 120);
     const double best = best_of_grid(task, *backend, o);
-    const double suggested = find_lr(task, *backend, o, {.trial_updates = 80}).suggested;
+    const double suggested = find_lr(task, *backend, o).suggested;
     CHECK(suggested >= best / 3.01);
     CHECK(suggested <= best * 3.01);
   }
@@ -122,5 +122,5 @@ TEST_CASE("a search takes the batches of an update together") {
   TrainerOptions o = training("adam", 20);
   o.accumulate = 2;
   const auto backend = make_backend("cpu", {.threads = 1});
-  CHECK(find_lr(small_language_model(l), *backend, o, {.updates = 20, .trial_updates = 20}).suggested > 1e-4);
+  CHECK(find_lr(small_language_model(l), *backend, o, {.updates = 20}).suggested > 1e-4);
 }

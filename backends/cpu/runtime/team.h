@@ -95,8 +95,8 @@ int spins_before_sleep(int threads);
 // Cores that this process may run on.
 int available_cores();
 
-// Persistent threads. The caller of run() works as part 0, so Team(1) starts no thread. In the child of a fork, which has
-// no threads of its parent, the next run starts others; that is allowed even if another thread was in a run at the fork.
+// Persistent threads. The caller of run() works as part 0, so Team(1) starts no thread. The child of a fork has no
+// threads of its parent: its next run starts others, even if another thread was in a run at the fork.
 class Team {
  public:
   explicit Team(int n);

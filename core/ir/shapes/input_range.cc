@@ -14,7 +14,8 @@ namespace {
 constexpr const char *k_least = "least", *k_most = "most", *k_most_is = "most_is";
 
 // Their results have each element of each operand, and no other.
-constexpr std::array k_keeping_elements{Op::reshape, Op::transpose, Op::broadcast, Op::concat, Op::stop_gradient};
+constexpr std::array k_keeping_elements{Op::reshape, Op::transpose, Op::broadcast, Op::concat,
+                                        Op::cast,    Op::stop_gradient};
 
 void check(const Attributes& range, const std::string& what, const Tensor& tensor, ErrorKind kind,
            std::string_view who) {

@@ -16,6 +16,14 @@ namespace {
 
 constexpr double k_smoothing = 0.9;  // share of the mean so far that an update keeps
 constexpr double k_diverged = 4;     // times the best smoothed loss
+// Rounds of short runs: updates as a multiple of trial_updates, and how many rates are kept.
+struct Round {
+  double updates;
+  std::size_t kept;
+};
+constexpr Round k_rounds[] = {{0.5, 4}, {2, 3}, {4, 2}};
+constexpr double k_close = 0.02;             // of what the loss fell: the best two rates are equally good
+constexpr std::int64_t k_looks = 4;          // at the loss of a short run; the lowest counts, as in a run's best model
 constexpr std::int64_t k_shortest = 10;      // updates of a short run
 constexpr std::int64_t k_most_batches = 32;  // of the validation set
 
@@ -55,6 +63,12 @@ class Runs {
   std::int64_t planned() const { return options_.max_updates; }
   void begin() { model_.go_back(start_); }
 
+  // Without a validation set: of the first batch.
+  double loss_at_start(double of_first_batch) {
+    begin();
+    return validates() ? validation_loss() : of_first_batch;
+  }
+
   double update(std::int64_t update, double lr) {
     const std::int64_t from = (update - 1) % per_epoch_ * options_.accumulate;
     std::vector<Batch> batches;
@@ -72,19 +86,26 @@ class Runs {
     for (std::int64_t* part : {&s.warmup, &s.cooldown, &s.step_every})
       *part = std::llround(static_cast<double>(*part) * std::min(share, 1.0));
     s.step_every = std::max<std::int64_t>(s.step_every, 1);
-    LrTrial t{lr, updates, 0};
-    const std::int64_t counted = (updates + 3) / 4;
-    for (std::int64_t u = 1; u <= updates; ++u) {
+    const std::int64_t part = (updates + k_looks - 1) / k_looks;
+    double lowest = HUGE_VAL, sum = 0;
+    for (std::int64_t u = 1, since = 0; u <= updates; ++u) {
       const double loss = update(u, scheduled_lr(s, lr, u, updates, 0));
       if (!std::isfinite(loss)) return {lr, u, HUGE_VAL};
-      if (u > updates - counted) t.loss += loss / static_cast<double>(counted);
+      sum += loss;
+      ++since;
+      if (u % part != 0 && u != updates) continue;
+      const double now = validates() ? validation_loss() : sum / static_cast<double>(since);
+      if (std::isfinite(now)) lowest = std::min(lowest, now);
+      sum = 0;
+      since = 0;
     }
-    if (task_.n_batches(Split::validation) > 0) t.loss = model_.evaluate(Split::validation, k_most_batches).loss;
-    if (!std::isfinite(t.loss)) t.loss = HUGE_VAL;
-    return t;
+    return {lr, updates, lowest};
   }
 
  private:
+  bool validates() const { return task_.n_batches(Split::validation) > 0; }
+  double validation_loss() { return model_.evaluate(Split::validation, k_most_batches).loss; }
+
   const Task& task_;
   TrainerOptions options_;
   std::int64_t n_batches_, per_epoch_ = 1;
@@ -136,12 +157,16 @@ LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const Train
   Runs runs(task, backend, options);
   LrSearch result;
   result.points = range_test(runs, search, report);
+  const double start = runs.loss_at_start(result.points[0].loss);
   std::vector<double> rates = rates_below(result.points.back().lr, search.from);
-  const std::int64_t longest = std::clamp(runs.planned(), k_shortest, search.trial_updates);
-  for (std::int64_t updates = std::max(longest / 4, k_shortest);; updates = std::min(2 * updates, longest)) {
-    std::vector<LrTrial> round;
+  // The last round is no longer than the run.
+  const double unit = std::min(static_cast<double>(search.trial_updates),
+                               static_cast<double>(runs.planned()) / k_rounds[std::size(k_rounds) - 1].updates);
+  std::vector<LrTrial> round;
+  for (const Round& r : k_rounds) {
+    round.clear();
     for (const double lr : rates) {
-      round.push_back(runs.trial(lr, updates));
+      round.push_back(runs.trial(lr, std::max<std::int64_t>(std::llround(r.updates * unit), k_shortest)));
       result.trials.push_back(round.back());
       if (search.trial) search.trial(round.back());
     }
@@ -149,11 +174,13 @@ LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const Train
     if (!std::isfinite(round[0].loss))
       throw Error(ErrorKind::numeric, "find_lr", "no rate keeps the loss finite",
                   "Check the data, or clip the gradients");
-    result.suggested = round[0].lr;
-    if (updates == longest) return result;
-    rates.resize(std::max<std::size_t>((rates.size() + 1) / 2, 1));
-    for (std::size_t i = 0; i < rates.size(); ++i) rates[i] = round[i].lr;
+    round.resize(std::min(round.size(), r.kept));
+    rates.clear();
+    for (const LrTrial& t : round) rates.push_back(t.lr);
   }
+  const bool is_close = round.size() > 1 && round[1].loss - round[0].loss <= k_close * (start - round[0].loss);
+  result.suggested = is_close ? std::sqrt(round[0].lr * round[1].lr) : round[0].lr;
+  return result;
 }
 
 }  // namespace unroll

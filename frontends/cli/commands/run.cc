@@ -188,7 +188,7 @@ int execute(const TensorArguments& options) {
     refuse_options_of_config(options, "a run");
     return run_model(options, options);
   }
-  if (!std::filesystem::exists(options.config))
+  if (kind_of_path(options.config) == PathKind::none)
     throw Error(ErrorKind::input_file, options.config, "there is no such file or folder",
                 "Name a run folder, a config (.toml) or an ONNX model (.onnx)");
   if (options.weights.empty())

@@ -78,7 +78,7 @@ Report compared(const Case& c, const TensorMap& wanted, const std::string& file,
     if (auto tensor = gathered(placed, ours)) by_file.emplace(placed.name, std::move(*tensor));
   const double amplified = largest_difference(c, run_ours(c, "cpu"), by_file);
   const double difference = largest_difference(c, ours, wanted), tolerance = import_tolerance({{}, amplified});
-  if (!(difference <= tolerance))
+  if (!(difference <= tolerance) || !std::isfinite(tolerance))
     throw Error(ErrorKind::differ, file,
                 fmt::format("{}: relative L2 difference {:.2g}, tolerance {:.2g}", what, difference, tolerance),
                 fmt::format("`unroll run {}` runs the model without importing it", shell_word(file)));

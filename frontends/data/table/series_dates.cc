@@ -116,12 +116,12 @@ void SeriesDates::refuse(const CsvReader& reader, const DateSequence& dates, con
     fault.what = "the rows are newest first: " + fault.what;
     fault.next = "Reverse the order of the rows, so that the oldest date comes first";
   } else if (!dates.misfit() && dates.has_repeats()) {
-    fault.next = remedy_of_repeats(reader, fault.line);
+    fault.next = remedy_of_repeats(reader, fault.line, dates.format().has_time);
   }
   reader.refuse(fault.line, candidates_[0].column, fault.what, fault.next);
 }
 
-std::string SeriesDates::remedy_of_repeats(const CsvReader& reader, std::size_t line) const {
+std::string SeriesDates::remedy_of_repeats(const CsvReader& reader, std::size_t line, bool has_time) const {
   const std::string name = reader.column_name(candidates_[0].column);
   if (const std::string key = unread_.key_at(reader, line); !key.empty())
     return "The rows of several series, named in '" + key +
@@ -131,7 +131,8 @@ std::string SeriesDates::remedy_of_repeats(const CsvReader& reader, std::size_t 
     return "Dates are spread over '" + name + "' and '" + part + "'. Join them in one column, such as 2024-01-31 13:00";
   const std::string number = unread_.number_at(reader, line);
   return "Keep one row per date. If the file has several series one below the other" +
-         (number.empty() ? "" : ", perhaps by '" + number + "'") + ", give each a column of its own";
+         (number.empty() ? "" : ", perhaps by '" + number + "'") + ", give each a column of its own" +
+         (has_time ? ". Where clocks go back an hour, write times in UTC" : "");
 }
 
 std::int64_t SeriesDates::number(const CsvReader& reader, const std::string& cell, std::size_t line) const {

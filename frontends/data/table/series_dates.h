@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/table/csv.h"
 #include "frontends/data/dates/date_sequence.h"
+#include "frontends/data/table/csv.h"
 #include "frontends/data/table/unread_columns.h"
 
 namespace unroll {
@@ -58,7 +58,7 @@ class SeriesDates {
   void decide(const CsvReader& reader, std::size_t column, const std::string& cell, std::size_t line);
   void choose_way(const CsvReader& reader, const std::string& file);
   [[noreturn]] void refuse(const CsvReader& reader, const DateSequence& dates, const std::string& file) const;
-  std::string remedy_of_repeats(const CsvReader& reader, std::size_t line) const;
+  std::string remedy_of_repeats(const CsvReader& reader, std::size_t line, bool has_time) const;
 
   DateColumn column_;
   bool none_;                           // no column holds dates

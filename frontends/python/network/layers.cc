@@ -244,8 +244,8 @@ void add_recurrent(nb::module_& module) {
     Values after;
     for (const Value& v : result.states) after.push_back(x.with(v));
     return std::pair(x.with(result.y), after);
-  }, "x"_a, "cell"_a, "hidden"_a, "layers"_a, "bidirectional"_a, "dropout"_a, "bias"_a, "nonlinearity"_a, "projection"_a,
-             "step"_a, "variables"_a, "name"_a, "states"_a.none(), "lengths"_a.none());
+  }, "x"_a, "cell"_a, "hidden"_a, "layers"_a, "bidirectional"_a, "dropout"_a, "bias"_a, "nonlinearity"_a,
+             "projection"_a, "step"_a, "variables"_a, "name"_a, "states"_a.none(), "lengths"_a.none());
 }
 
 }  // namespace

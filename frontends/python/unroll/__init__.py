@@ -36,8 +36,8 @@ def train(config, out=None, *, settings=None, resume=False, on_report=None):
     on_report   a function that gets a dict for each report: update, loss, metrics, validation_loss, ...
                 The run ends and is saved when it returns False.
 
-    Ctrl-C ends the run after its update, saves it and raises KeyboardInterrupt, whose attribute `run` is the Run so far.
-    Before the first update, while data are read, it ends the call and nothing is written.
+    Ctrl-C ends the run after its update, saves it and raises KeyboardInterrupt, whose attribute `run` is the Run so
+    far. Before the first update, while data are read, it ends the call and nothing is written.
     """
     return _core._train(*_text_of(config), _arguments.settings(settings),
                         "" if out is None else _arguments.path("unroll.train: out", out), resume,

@@ -61,7 +61,8 @@ def input_spec(name, axes):
         require(dtype in _DTYPES, what, f"of dtype {', '.join(_DTYPES)}", dtype)
     for axis in axes:
         is_size = isinstance(axis, (int, np.integer)) and not isinstance(axis, bool) and axis >= 0
-        require(is_size or isinstance(axis, str) and axis.isidentifier(), f"{what}: an axis", "a size or a letter", axis)
+        is_letter = isinstance(axis, str) and axis.isidentifier()
+        require(is_size or is_letter, f"{what}: an axis", "a size or a letter", axis)
     return name, _DTYPES[dtype], [str(axis) for axis in axes]
 
 
@@ -189,7 +190,7 @@ def check_out(out, shape):
     """`out` can take a result of this shape, which is float32."""
     if not isinstance(out, np.ndarray) or out.dtype.kind != "f":
         got = f"{type(out).__name__} of {out.dtype}" if hasattr(out, "dtype") else type(out).__name__
-        raise DTypeError(f"[Stream.step] out must be a NumPy array of floats, or a contiguous float32 tensor; got {got}")
+        raise DTypeError(f"[Stream.step] out must be a NumPy array of floats or a contiguous float32 tensor; got {got}")
     if not out.flags.writeable:
         raise UsageError("[Stream.step] out is read-only. Pass a writable array, or a copy")
     if out.size != np.prod(shape, dtype=np.int64):

@@ -156,7 +156,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     for (std::string& note : metric_notes()) all.push_back(std::move(note));
     return all;
   }
-  std::vector<std::string> warnings() const override { return lines_of(rows_, &SeriesRows::warnings); }
+  std::vector<std::string> warnings() const override { return warnings_of(rows_, options_); }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (targets(split).empty()) return {};

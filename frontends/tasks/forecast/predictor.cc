@@ -105,8 +105,9 @@ struct Forecaster::State {
       if (!is_gap) level[i % S] = values[i];
       if (i < first) continue;
       if (is_gap && missing == "error")
-        refuse_input(k_forecaster, index, "row " + std::to_string(i / S) + " has a missing value; the model was trained "
-                                          "with data.missing = \"error\"");
+        refuse_input(k_forecaster, index,
+                     "row " + std::to_string(i / S) +
+                         " has a missing value; the model was trained with data.missing = \"error\"");
       if (std::isnan(level[i % S]))
         refuse_input(k_forecaster, index, "series " + in_quotes(columns[i % S]) + " has no value up to row " +
                                           std::to_string(i / S) + ", and the model reads " + counted(history(), "row"));

@@ -61,7 +61,7 @@ template <>
 inline constexpr auto k_options<ForecastOptions> = std::array{
     option<&ForecastOptions::date>(
         {"data.date", any_value,
-         "date column: its name or number; empty: the first one with a date in its first row; none: no dates, rows are "
+         "date column: its name or number; empty: the first one that begins with a date; none: no dates, rows are "
          "one step apart"}),
     option<&ForecastOptions::column>(
         {"data.column", any_value,
