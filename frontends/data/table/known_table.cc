@@ -60,10 +60,10 @@ std::size_t alone(std::span<const std::string> columns, std::size_t k, const Kno
 }  // namespace
 
 std::vector<std::size_t> places_in(const CsvReader& reader, std::span<const std::string> columns,
-                                   const KnownTable& known) {
+                                   const KnownTable& known, bool may_be_alone) {
   const bool by_name = known.has_header && !reader.header().empty();
   const auto n_columns = static_cast<std::int64_t>(reader.n_columns());
-  const bool are_alone = !by_name && reader.n_columns() == columns.size();
+  const bool are_alone = may_be_alone && !by_name && reader.n_columns() == columns.size();
   const bool are_all = !known.has_header && (known.n_columns == 0 || known.n_columns == n_columns);
   if (!by_name && !are_alone && !are_all) refuse_places(reader, columns, known);
   std::vector<std::size_t> places;

@@ -20,10 +20,10 @@ struct KnownTable {
 };
 
 // The index of each of these columns of `known` in the file of `reader`. Where both have a header, columns have the
-// same names. Otherwise columns have the same places, and the file has as many columns as `known`, or these alone: in
-// the order of `columns` if they have names, in the order of `known` if they have numbers. Throws Error(usage) on a
-// file that fits in none of these ways.
+// same names. Otherwise columns have the same places, and the file has as many columns as `known`; or, if that is
+// allowed, these alone: in the order of `columns` if they have names, in the order of `known` if they have numbers.
+// Throws Error(usage) on a file that fits in none of these ways.
 std::vector<std::size_t> places_in(const CsvReader& reader, std::span<const std::string> columns,
-                                   const KnownTable& known);
+                                   const KnownTable& known, bool may_be_alone = true);
 
 }  // namespace unroll
