@@ -86,6 +86,8 @@ def checked(folder):
             if way:
                 require_named(result, way, (kind, name))
                 continue
+            if kind == "language-model" and name == "CR LF":
+                continue  # a CR is a character of the text
             path.write_bytes(text.encode())
             plain = call("data", "check", folder / kind / "config.toml", "--set", f"data.path={path}", "--json")
             assert plain.code == result.code == 0, (kind, name, result.code, result.out)
