@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import tempfile
 
-from command import UNROLL, Result, ok, run_checks
+from command import UNROLL, Result, ok, run_checks, save
 from small_runs import SMALL
 
 NOBODY = 65534
@@ -24,13 +24,13 @@ FAULTS = {
     "a loop of links": ["Too many levels of symbolic links", "its symbolic links form a loop"],
     "a file as a folder": ["Not a directory", "a part of it is a file where a folder must be"],
 }
-# {c}: a config, {r}: a run folder, {m}: its model, {d}: a file of lines, {o}: a free path, {P}: the path.
+# {c}: a config, {r}: a run folder, {m}: its model, {x}: inputs, {d}: a file of lines, {o}: a free path, {P}: the path.
 READS = ["train {P} --out {o}", "train {c} --out {o} --set data.path={P}", "train {c} --out {o} --set data.test={P}",
          "train {P} --find-lr", "eval {P}", "eval {c} --weights {P}", "predict {P}", "predict {r} --input {P}",
          "predict {c} --weights {P}", "generate {P}", "stream {P}", "stream {r} --input {P}", "report {P}", 
          "inspect {P}", "inspect {P}.safetensors", "inspect {P}.toml", "lever {P} batch=8", "export {P} --out {o}",
          "export {c} --weights {P} --out {o}", "import {P} --out {o}", "run {P} --input {m} --output {o}",
-         "run {c} --weights {P} --input {m} --output {o}",
+         "run {c} --weights {P} --input {x} --output {o}",
          "compare {P}", "explain {P}", "profile {P}", "data check {P}", "data check {c} --set data.path={P}",
          "bench --config {P}"]
 WRITES = ["train {c} --out {P}", "new classify {P}", "new classify {P}.toml", "predict {r} --input {d} --output {P}",
@@ -81,7 +81,8 @@ def made(folder):
     (folder / "lines.csv").write_text("".join(lines))
     (folder / "home").mkdir()
     (folder / "home").chmod(0o777)
-    return {"c": folder / "demo/config.toml", "r": folder / "run", "m": folder / "run/best.safetensors",
+    save(folder / "x.safetensors", x=("F32", [2, 1, 1], [0.5, 1.5]))
+    return {"c": folder / "demo/config.toml", "x": folder / "x.safetensors", "r": folder / "run", "m": folder / "run/best.safetensors",
             "d": folder / "lines.csv", "o": folder / "home/out"}
 
 
