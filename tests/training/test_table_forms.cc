@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/data/table/csv.h"
 #include "frontends/data/table/first_rows.h"
 #include "unroll/data/data_check.h"
 #include "unroll/error.h"
