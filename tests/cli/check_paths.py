@@ -69,8 +69,8 @@ def make_paths(folder):
     (folder / "loop").symlink_to(folder / "loop2")
     (folder / "loop2").symlink_to(folder / "loop")
     (folder / "file").write_text("a\n")
-    return {"no rights": folder / "locked/x", "256 letters": folder / "home" / ("n" * 256), "a loop of links": folder / "loop/x",
-            "a file as a folder": folder / "file/x"}
+    return {"no rights": folder / "locked/x", "256 letters": folder / "home" / ("n" * 256),
+            "a loop of links": folder / "loop/x", "a file as a folder": folder / "file/x"}
 
 
 def made(folder):
@@ -82,8 +82,8 @@ def made(folder):
     (folder / "home").mkdir()
     (folder / "home").chmod(0o777)
     save(folder / "x.safetensors", x=("F32", [2, 1, 1], [0.5, 1.5]))
-    return {"c": folder / "demo/config.toml", "x": folder / "x.safetensors", "r": folder / "run", "m": folder / "run/best.safetensors",
-            "d": folder / "lines.csv", "o": folder / "home/out"}
+    return {"c": folder / "demo/config.toml", "x": folder / "x.safetensors", "r": folder / "run",
+            "m": folder / "run/best.safetensors", "d": folder / "lines.csv", "o": folder / "home/out"}
 
 
 def check(folder, commands, code):
