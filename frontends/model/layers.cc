@@ -64,6 +64,7 @@ void activation_penalties(Scope scope, Value y, double activation, double tempor
                 "must not be negative; got " + exact_text(activation) + " and " + exact_text(temporal));
   if (!scope.training()) return;
   const std::int64_t T = y.shape()[0], B = y.shape()[1], P = y.shape()[2];
+  y = without_padding(y, lengths);
   // The mean of `total` over the elements at the first `steps` steps of each row, one at least, times `factor`.
   const auto add_mean = [&](Value total, std::int64_t without, double factor) {
     if (!lengths) {

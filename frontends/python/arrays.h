@@ -5,6 +5,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "unroll/error.h"
@@ -29,6 +31,23 @@ nanobind::module_ arguments();
 nanobind::object contiguous_array(nanobind::handle object, const char* dtype, const std::string& what);
 // Whether the memory of an array or tensor has its numbers: that of a negated tensor of PyTorch has the other sign.
 bool is_as_in_memory(nanobind::handle object);
+
+template <class T>
+using Dense = nanobind::ndarray<T, nanobind::c_contig, nanobind::device::cpu>;
+// Nothing where it has another dtype, strides or a wrong alignment, or may not be written.
+template <class T>
+std::optional<Dense<T>> in_place(nanobind::handle object) {
+  Dense<T> array;
+  if (!is_as_in_memory(object) || !nanobind::try_cast(object, array, /*convert=*/false)) return std::nullopt;
+  if (reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T) != 0) return std::nullopt;
+  return array;
+}
+// In place, or else as contiguous_array().
+template <class T>
+Dense<const T> dense(nanobind::handle object, const char* dtype, const std::string& what) {
+  if (auto array = in_place<const T>(object)) return *array;
+  return cast_to<Dense<const T>>(contiguous_array(object, dtype, what), what, "an array of numbers");
+}
 
 // Copies. They throw Error(type), with the name of the array, on a dtype that unroll does not have.
 Tensor tensor_of(nanobind::handle array, const std::string& name);

@@ -71,8 +71,7 @@ Inputs rows_in(const nb::object& inputs, std::int64_t width) {
   Inputs rows;
   for (const nb::handle row : inputs) {
     const std::string what = "inputs[" + std::to_string(rows.size()) + "]";
-    using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
-    const auto numbers = cast_to<Numbers>(contiguous_array(row, "float64", what), what, "numbers");
+    const auto numbers = dense<double>(row, "float64", what);
     if (numbers.ndim() == 0)
       throw Error(ErrorKind::type, what, "expected an array of numbers, got one number",
                   "Write model.predict([numbers]): a list with an array for each prediction");

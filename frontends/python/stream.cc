@@ -13,24 +13,6 @@ namespace unroll::python {
 
 namespace {
 
-template <class T>
-using Dense = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
-
-// Nothing where it has another dtype, strides or a wrong alignment, or may not be written.
-template <class T>
-std::optional<Dense<T>> in_place(const nb::object& x) {
-  Dense<T> array;
-  if (!is_as_in_memory(x) || !nb::try_cast(x, array, /*convert=*/false)) return std::nullopt;
-  if (reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T) != 0) return std::nullopt;
-  return array;
-}
-
-template <class T>
-Dense<const T> contiguous(const nb::object& x, const char* dtype) {
-  if (auto array = in_place<const T>(x)) return *array;
-  return cast_to<Dense<const T>>(contiguous_array(x, dtype, "Stream.step"), "Stream.step", "an array of numbers");
-}
-
 void check_ids(const Dense<const std::int32_t>& ids, std::int64_t known) {
   for (std::size_t i = 0; i < ids.size() && known > 0; ++i)
     if (const std::int32_t id = ids.data()[i]; id < 0 || id >= known)
@@ -74,8 +56,8 @@ nb::object OpenStream::step(const nb::object& x, const nb::object& out) {
     if (!given) arguments().attr("copy_out")(out, array_of(std::move(made)));
     return out;
   };
-  if (parts_.input == DType::i32) return run(contiguous<std::int32_t>(x, "int32"), 0);
-  return run(contiguous<float>(x, "float32"), 1);
+  if (parts_.input == DType::i32) return run(dense<std::int32_t>(x, "int32", "Stream.step"), 0);
+  return run(dense<float>(x, "float32", "Stream.step"), 1);
 }
 
 void OpenStream::reset(std::optional<std::int64_t> lane) {

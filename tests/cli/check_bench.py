@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scripts of bench/ on the smallest workloads. usage: check_bench.py UNROLL SOURCE_ROOT"""
 import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -81,5 +83,26 @@ def sweeps(folder):
     assert len(lines) == 10 and all(len(line.get("points").split()) == 2 for line in lines), len(lines)
 
 
+def installed(folder):
+    """compare --with finds the scripts of an installed tree, and says that they are missing before it runs Python"""
+    command, ran, python = folder / "bin/unroll", folder / "ran", folder / "python"
+    command.parent.mkdir()
+    shutil.copy(UNROLL, command)
+    python.write_text(f"#!/bin/sh\ntouch {ran}\nexit 1\n")
+    python.chmod(0o755)
+    (folder / "l.toml").write_text("[model]\ninput = 4\nhidden = 4\n")
+    library = str(pathlib.Path(UNROLL).parents[2])
+
+    def compared():
+        return subprocess.run([command, "compare", folder / "l.toml", "--with", "torch", "--python", python],
+                              capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "LD_LIBRARY_PATH": library})
+    missing = compared()
+    assert missing.returncode == 2 and "share/unroll/peers" in missing.stderr and not ran.exists(), missing.stderr
+    shutil.copytree(BENCH / "peers", folder / "share/unroll/peers")
+    found = compared()
+    assert found.returncode == 2 and "cannot import" in " ".join(found.stderr.split()) and ran.exists(), found.stderr
+
+
 with tempfile.TemporaryDirectory() as work:
-    run_checks([absent_peers, peers, sweeps], work)
+    run_checks([absent_peers, peers, sweeps, installed], work)

@@ -135,7 +135,7 @@ def stream_steps(folder):
     save(folder / "i", x=("F32", [7, 1, 2], sum(x, [])))
     ok("run", folder / "c.toml", "--weights", folder / "w", "--input", folder / "i", "--output", folder / "o")
     wanted = load(folder / "o")["y"]
-    (folder / "x.csv").write_text("".join(f"{a}, {b}\n\n" for a, b in x))
+    (folder / "x.csv").write_text("".join(f"{a}, {b}\n" for a, b in x))
     (folder / "twice.csv").write_text("".join(f"{a};{b} {a}\t{b}\n" for a, b in x))
     command = ["stream", folder / "c.toml", "--weights", folder / "w"]
     # Sums of at most 3 products in another order, over 7 steps, of numbers around 1.
@@ -151,6 +151,7 @@ def stream_steps(folder):
     report = ok(*command, "--bench", "--seconds", 0, "--weights-dtype", "bf16", "--json").json()
     assert 0 < report["min_us"] <= report["median_us"] <= report["p99_us"] and report["inputs"] == 2, report
     for text, says in (("1,2\n3\n", [":2:2", "takes 2 numbers; the line has 1"]),
+                       ("1,2\n\n3,4\n", [":2:1", "takes 2 numbers; the line has 0"]),
                        ("1,2,3\n", [":1:5", "the line has more"]),
                        ("1,two\n", [":1:3", "'two' is not a number"]), ("1,inf\n", ["not a finite number"]),
                        ("1,2\n1,\n", [":2:3", "cell 2 of the line is empty", "repeat the last one"])):

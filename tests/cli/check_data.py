@@ -87,6 +87,34 @@ def dates(folder):
     check("panel.csv", ["company,when,price", *panel], 3, ["several series, named in 'company'", "a column of its own"])
 
 
+def forms(folder):
+    """a header of numbers is no class, a decimal comma is a warning, and predictions read back as numbers"""
+    rows = [",".join(map(str, range(9)))]
+    rows += [",".join(f"{i % 2 * 3 + j / 8 + i * 7 % 59 / 100:.3f}" for j in range(8)) + f",{i % 2 + 1}"
+             for i in range(60)]
+    (folder / "frame.csv").write_text("\n".join(rows) + "\n")
+    said = trained(folder, "classify", folder / "frame.csv", "--set", "data.steps=1")
+    assert "60 rows, header found" in said[0] and "label '8', 2 classes" in said[0], said
+    assert "'0,1,2,3,4,5,...', is read as a header because its numbers are consecutive" in said[1], said
+    answers = ok("predict", folder / "run", "--input", folder / "frame.csv", "--format", "csv").out.splitlines()
+    assert len(answers) == 61 and {line.split(",")[0] for line in answers[1:]} <= {"1", "2"}, answers[:3]
+    (folder / "comma.csv").write_text("".join(f"{12 + i % 3},{i * 7 % 10}\n" for i in range(90)))
+    size = ["--set", "data.window=5", "--set", "data.period=3"]
+    ok("new", "forecast", folder / "comma.toml", "--data", folder / "comma.csv", *size)
+    what = "'12,0' in the first row is read as two columns, 12 and 0"
+    findings = ok("data", "check", folder / "comma.toml", "--json").json()["findings"]
+    assert [what in finding["what"] for finding in findings if finding["check"] == "format"] == [True], findings
+    train = ok("train", folder / "comma.toml", "--out", folder / "comma", *SMALL)
+    assert any(line.startswith("warning: comma.csv: " + what) for line in train.messages()), train.err
+    large = folder / "large"
+    large.mkdir()
+    (large / "large.csv").write_text("".join(["v\n", *[f"{999999999.66 + i % 5 / 100:.2f}\n" for i in range(120)]]))
+    trained(large, "forecast", large / "large.csv", *size)
+    answer = ok("predict", large / "run", "--input", large / "large.csv", "--format", "csv").out.splitlines()[1:]
+    numbers = [line.split(",")[1] for line in answer]
+    assert all("e" not in text and abs(float(text) - 999999999.68) < 0.5 for text in numbers), numbers
+
+
 def texts(folder):
     """a text names the task that reads it, and the label in the wrong place the way to say where it is"""
     lines = [f"The plot number {i} was {'good' if i % 2 else 'bad'} to me.\t{'pos' if i % 2 else 'neg'}\n"
@@ -124,4 +152,4 @@ def data_check(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([measurements, days, dates, texts, data_check], work)
+    run_checks([measurements, days, dates, forms, texts, data_check], work)

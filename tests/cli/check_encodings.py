@@ -37,7 +37,7 @@ ENCODINGS = [
     ("UTF-32LE without a mark", "é", lambda t: t.encode("utf-32-le"), "iconv -f UTF-32LE"),
     ("UTF-32BE without a mark", "é", lambda t: t.encode("utf-32-be"), "iconv -f UTF-32BE"),
     ("Latin-1", "é", lambda t: t.encode("latin-1"), "iconv -f LATIN1"),
-    ("Windows-1252", "“é”", lambda t: t.encode("cp1252"), "iconv -f WINDOWS-1252"),
+    ("Windows-1252", "n’t", lambda t: t.encode("cp1252"), "iconv -f WINDOWS-1252"),
     ("Shift-JIS", "日本語です", lambda t: t.encode("shift_jis"), "iconv -f SHIFT_JIS"),
     ("GB18030", "中文", lambda t: t.encode("gb18030"), "iconv -f ENCODING"),
     ("Windows-1251", "слово", lambda t: t.encode("cp1251"), "iconv -f ENCODING"),

@@ -53,6 +53,13 @@ def other_commands(folder):
     lines = ok("stream", folder / "lm", "--input", folder / "lines", "--json").out.splitlines()
     steps = [float(v) for line in lines for v in line.strip("[]").split(",")]
     assert len(steps) == len(whole) and all(abs(a - b) < 2e-6 for a, b in zip(steps, whole)), (steps, whole)
+    for bad in ("-1", "1.5", "100000", "4294967297"):
+        (folder / "bad").write_text(f"3\n{bad}\n")
+        refused(3, "stream", folder / "lm", "--input", folder / "bad", says=["bad:2", "token indices from 0 to"])
+    for bad in (-1, 100000):
+        save(folder / "bad", ids=("I32", [5, 1], [3, 1, bad, 1, 5]))
+        refused(2, "run", folder / "lm", "--input", folder / "bad", "--output", folder / "y",
+                says=[f"'ids'[2,0] is {bad}", "expected 0 to"])
     for name in MODELS:
         imported(name, folder / name)
         report = ok("export", folder / name, "--out", folder / "m.onnx", "--check", "--json", "--python", PYTHON).json()

@@ -235,6 +235,11 @@ void add_recurrent(std::vector<MaskCase>& cases) {
     add(std::string("pooling: ") + how, [=](Scope& scope, Value x, Value n) {
       return pooled(scope, gru_layer(scope.child("r"), x, {}, n), how, false, n).output;
     });
+  add("penalties of activations", [](Scope& scope, Value x, Value n) {
+    Scope training(scope.graph(), /*training=*/true, x.dtype());
+    activation_penalties(training, x, 0.5, 0.25, n);
+    return training.penalties().at(0) + training.penalties().at(1);
+  });
   add("without_padding", [](Scope&, Value x, Value n) { return square(without_padding(x, n)); });
   cases.push_back({{"reset",
                     [](Graph& g, DType d) {

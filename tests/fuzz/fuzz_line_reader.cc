@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever bytes a file has, its lines put together are the file, or what it unpacks to, but for carriage returns
-// before line ends and byte order marks; a file in another encoding is refused; and a line is ready before it is read. A
-// line has a cell, or is refused with Error(input_file).
+// before line ends and byte order marks; a file in another encoding is refused; and a line is ready before it is read.
+// A line has a cell, or is refused with Error(input_file).
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -171,6 +171,11 @@ TEST_CASE("a column that looks like dates and is not read is named with what to 
        "6\xe6\x97\xa5",
        write},
       {"when", "12:00|12:15|12:30", write},
+      {"when", "2024_01_31|2024_02_01", write},
+      {"when", "2024-01-31T00:00:00Z[UTC]|2024-02-01T00:00:00Z[UTC]", write},
+      {"when", "2024H1|2024H2", write},
+      {"when", "week 5|week 6", write},
+      {"when", "FY24|FY25", write},
       {"when", "3 PM|4 PM|5 PM", write},
       {"when", "January|February|March", write},
       {"when", "Mon|Tue|Wed", write},
@@ -211,7 +216,8 @@ TEST_CASE("a column that looks like dates and is not read is named with what to 
 TEST_CASE("what only counts rows or is no date needs no warning") {
   for (const char* column :
        {"time;0|1|2|3", "time;0.0|0.1|0.2|0.3", "day;1|2|3|4", "t;5|3|8|1", "x;a|b|a|c", "x;1949|1948|1950",
-        "promo;0|1|0|1", "x;192.168.0.1|192.168.0.2", "x;12,5|13,5", "time_spent;3.5|2.5|7", "x;1.234.567|2.345.678"}) {
+        "promo;0|1|0|1", "x;192.168.0.1|192.168.0.2", "x;12,5|13,5", "time_spent;3.5|2.5|7", "x;ID1999|ID2000|ID2001",
+        "x;T1|T2|T3", "people;1500|1850|2120|2480", "x;1.234.567|2.345.678"}) {
     CAPTURE(column);
     const std::string text(column);
     const std::size_t at = text.find(';');

@@ -302,8 +302,9 @@ TEST_CASE("columns whose meaning nothing tells are refused, and a label that onl
   refused("EU NNP O\nrejects VB B-NP O\n", "l.txt", "line 2: 4 columns, but the first line has 3");
   refused("a,\"O\nb,O\n", "l.csv", "line 1:");
   const std::string text = "Wort\tEtikett\n" + small_sentences();
-  CHECK(make_label(o, text, "l.tsv")->notes()[1] ==
-        "l.tsv: line 1 has a label that occurs nowhere else, 'Etikett'; if the line is a header, remove it");
+  CHECK(make_label(o, text, "l.tsv")->warnings() ==
+        std::vector<std::string>{
+            "line 1 has a label that occurs nowhere else, 'Etikett': if the line is a header, remove it"});
   const DataCheck check = check_data(o, text, "l.tsv");
   const auto warns = [](const DataCheck& data, std::string_view what) {
     return std::any_of(data.findings.begin(), data.findings.end(),
@@ -329,8 +330,8 @@ TEST_CASE("a crf of so many labels that its pairs take minutes is refused, and o
     return text;
   };
   CHECK_THROWS_WITH_AS(make_label(o, with(1025), "l.tsv"), doctest::Contains("1025 labels are 1050625 pairs"), Error);
-  CHECK(make_label(o, with(200), "l.tsv")->notes().back().find("scores 40000 pairs") != std::string::npos);
-  CHECK(make_label(o, with(20), "l.tsv")->notes().size() == 1);
+  CHECK(make_label(o, with(200), "l.tsv")->warnings().back().find("scores 40000 pairs") != std::string::npos);
+  CHECK(make_label(o, with(20), "l.tsv")->warnings().empty());
 }
 
 TEST_CASE("bad labeled files and options are refused with the line or the rule") {

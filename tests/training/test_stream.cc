@@ -173,6 +173,25 @@ TEST_CASE_FIXTURE(Fixture, "a call of the wrong size does nothing") {
   CHECK(one_step(stream, whole.inputs(0)) == whole.outputs(0));
 }
 
+TEST_CASE("a stream refuses ids that its table does not have, and goes on") {
+  const StreamModel model{
+      .input = DType::i32,
+      .state_shapes = [](std::int64_t) { return std::vector<Shape>(); },
+      .build = [](Scope& scope, Value x, std::span<const Value>) {
+        return CellLayerResult{embedding_layer(scope, x, 5, 2), {}};
+      }};
+  const auto backend = make_backend("cpu");
+  const Tensor table = Tensor::from<float>({5, 2}, std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  Stream stream(*backend, model, {{"weight", table}}, {.lanes = 2});
+  CHECK(stream.ids() == 5);
+  std::vector<float> y(4);
+  for (const std::int32_t bad : {-1, 5, 2147483647})
+    CHECK_FALSE(stream.step(std::vector<std::int32_t>{4, bad}, y));
+  CHECK(y == std::vector<float>(4));
+  REQUIRE(stream.step(std::vector<std::int32_t>{4, 0}, y));
+  CHECK(y == std::vector<float>{8, 9, 0, 1});
+}
+
 TEST_CASE_FIXTURE(Fixture, "what is wrong with a stream is said when it is made") {
   const auto made_with = [&](const TensorMap& parameters, const StreamOptions& options) {
     return kind_of_error([&] { Stream s(*backend, model, parameters, options); });

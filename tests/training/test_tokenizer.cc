@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontends/data/tokens/tokenizer.h"
@@ -65,6 +69,76 @@ TEST_CASE("byte pairs are merged by how often they occur, lower numbers first am
   CHECK(t.stored() == trained("bpe", text, {.vocabulary = 262, .min_count = 2}).stored());
   CHECK(trained("bpe", text, {.vocabulary = 10000, .min_count = 100}).size() == 256);
   CHECK(trained("bpe", "aaaa", {.vocabulary = 300, .min_count = 2}).size() == 257);  // aa twice, then aa aa once
+}
+
+namespace {
+
+using Pair = std::pair<std::int32_t, std::int32_t>;
+using Ids = std::vector<std::int32_t>;
+
+void join(Ids& ids, Pair pair, std::int32_t joined) {
+  Ids result;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const bool here = i + 1 < ids.size() && Pair{ids[i], ids[i + 1]} == pair;
+    result.push_back(here ? joined : ids[i]);
+    i += here;
+  }
+  ids = std::move(result);
+}
+
+Ids bytes_in(std::string_view piece) {
+  Ids ids;
+  for (const char c : piece) ids.push_back(static_cast<unsigned char>(c));
+  return ids;
+}
+
+// Merges by counting all pairs anew each time.
+std::vector<Pair> merges_by_counting(const std::string& text, std::size_t n, std::int64_t least) {
+  std::map<std::string, std::int64_t> times;
+  for (const std::string_view piece : pieces_of(text)) ++times[std::string(piece)];
+  std::vector<std::pair<Ids, std::int64_t>> pieces;
+  for (const auto& [piece, count] : times) pieces.emplace_back(bytes_in(piece), count);
+  std::vector<Pair> merges;
+  while (merges.size() < n) {
+    std::map<Pair, std::int64_t> counts;
+    for (const auto& [ids, count] : pieces)
+      for (std::size_t i = 0; i + 1 < ids.size(); ++i) counts[{ids[i], ids[i + 1]}] += count;
+    const auto best = std::max_element(counts.begin(), counts.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (best == counts.end() || best->second < least) break;
+    merges.push_back(best->first);
+    for (auto& [ids, count] : pieces) join(ids, best->first, static_cast<std::int32_t>(255 + merges.size()));
+  }
+  return merges;
+}
+
+}  // namespace
+
+TEST_CASE("byte pairs are those of counting all pairs anew after each merge, and cut a text merge by merge") {
+  std::string words, runs = "aaaa aaaaaaa aaaaaaaaaaaaa abababa bababababb ", endless;
+  std::uint32_t state = 7;
+  const auto draw = [&](std::uint32_t below) { return (state = state * 1664525u + 1013904223u) / 65536u % below; };
+  for (int i = 0; i < 3000; ++i) {
+    words += std::string(1, static_cast<char>('a' + draw(1 + draw(12))));
+    if (draw(5) == 0) words += draw(7) == 0 ? ", " : " ";
+    runs += draw(20) == 0 ? " " : draw(4) == 0 ? "b" : "a";
+    endless += static_cast<char>('a' + draw(6));
+  }
+  for (const std::string& text : {words, runs, endless, std::string("a"), std::string()}) {
+    const std::vector<Pair> merges = merges_by_counting(text, 150, 2);
+    std::string stored;
+    for (const Pair& m : merges) stored += std::to_string(m.first) + " " + std::to_string(m.second) + "\n";
+    const std::string_view texts[] = {text};
+    const Tokenizer tokenizer = Tokenizer::train("bpe", texts, {256 + 150, 2}, "t");
+    CHECK(tokenizer.stored() == stored);
+    Ids wanted;
+    for (const std::string_view piece : pieces_of(text)) {
+      Ids ids = bytes_in(piece);
+      for (std::size_t k = 0; k < merges.size(); ++k) join(ids, merges[k], static_cast<std::int32_t>(256 + k));
+      wanted.insert(wanted.end(), ids.begin(), ids.end());
+    }
+    CHECK(tokenizer.encode(text, "t") == wanted);
+  }
 }
 
 TEST_CASE("words that are rare, and characters that training had not, are one unknown token") {

@@ -23,8 +23,8 @@ inline double shortest_near(double value, double tolerance) {
   }
   return value;
 }
-// scale * computed + offset, whose `computed` is an f32: with the fewest digits that tell it from its neighbors. They are
-// neighbors in f32 of `computed` or of the result, or differ by the rounding of an f32 near 1, times the scale.
+// scale * computed + offset, whose `computed` is an f32: with the fewest digits that tell it from its neighbors. They
+// are neighbors in f32 of `computed` or of the result, or differ by the rounding of an f32 near 1, times the scale.
 inline double scaled_f32(float computed, double scale, double offset) {
   const auto half_ulp = [](double number) {
     const float size = std::fabs(static_cast<float>(number));

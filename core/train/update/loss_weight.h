@@ -11,6 +11,6 @@ namespace unroll {
 // constant times the sum of all elements of a value of the batch is taken as a mean over these elements. Other terms
 // have the weight `otherwise`. In training, terms with other weights than the first quotient, or without one the first
 // mean, become penalties of the scope.
-void state_weight(Scope& scope, TaskGraph& task, Value otherwise, bool are_means = false);
+UNROLL_API void state_weight(Scope& scope, TaskGraph& task, Value otherwise, bool are_means = false);
 
 }  // namespace unroll

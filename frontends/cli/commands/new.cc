@@ -46,7 +46,7 @@ void add_options(CLI::App& app, NewArguments& o) {
 namespace fs = std::filesystem;
 
 void write_new(const std::string& path, const std::string& text) {
-  if (disk().exists(path))
+  if (kind_of_path(path, ErrorKind::storage) != PathKind::none)
     throw Error(ErrorKind::usage, "new", fmt::format("{} already exists", path), "Choose another path");
   write_file(path, text);
   fmt::print("{}\n", path);

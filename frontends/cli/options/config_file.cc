@@ -7,6 +7,7 @@
 #include "core/support/files/paths.h"
 #include "core/support/text/shell_word.h"
 #include "frontends/cli/options/command_options.h"
+#include "frontends/data/text/encoding.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
 
@@ -31,6 +32,7 @@ void refuse_other_kinds(const std::string& path, const std::string& text) {
   if (path.ends_with(".safetensors"))
     refuse("expected a config file, got a safetensors file",
            fmt::format("To list its tensors, write: unroll inspect {}", shell_word(path)));
+  if (path.ends_with(".toml")) require_start_of_text(text, /*is_whole=*/true, path);
   if (text.find('\0') != std::string::npos) refuse("expected a config file, got a binary file", k_write_one);
 }
 

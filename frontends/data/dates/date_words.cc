@@ -18,11 +18,11 @@ constexpr std::string_view k_weekdays[] = {"Monday", "Tuesday",  "Wednesday", "T
                                            "Friday", "Saturday", "Sunday"};
 constexpr std::string_view k_date_names[] = {"date", "day", "time", "year", "timestamp", "datetime", "ds", "month"};
 // Not "min", which is a minimum more often than a minute.
-constexpr std::string_view k_part_names[] = {"year", "yr",     "quarter", "qtr",  "month",   "mnth",  "week", "day", "hour",
-                                             "hr",   "minute", "second",  "time", "weekday", "dates", "epoch"};
-// Words beside numbers that are dates or times.
-constexpr std::string_view k_other_words[] = {"AM", "PM", "T",  "Z",  "UTC", "GMT", "Q",    "W",       "H",
-                                              "st", "nd", "rd", "th", "KW",  "CW",  "week", "quarter", "FY"};
+constexpr std::string_view k_part_names[] = {"year", "yr", "quarter", "qtr",    "month", "mnth",    "week",  "day",
+                                             "hour", "hr", "minute",  "second", "time",  "weekday", "dates", "epoch"};
+// Words that make a date or a time of a number, and words that may stand in one.
+constexpr std::string_view k_number_words[] = {"AM", "PM", "Q", "W", "KW", "CW", "week", "quarter", "FY"};
+constexpr std::string_view k_fillers[] = {"T", "Z", "UTC", "GMT", "H", "st", "nd", "rd", "th", "of"};
 
 template <std::size_t n>
 bool among(const std::string_view (&words)[n], std::string_view word) {
@@ -69,13 +69,13 @@ namespace {
 
 // Digits and letters that stand together in a cell.
 struct Groups {
-  int years = 0, small = 0, ordinals = 0;  // numbers of four digits from 1000 to 2999, of one or two, of three
-  int names = 0, other = 0, unknown = 0;   // words: months and weekdays, others of dates, all others
+  int years = 0, small = 0, ordinals = 0;  // numbers from 1500 to 2199, of one or two digits, of three
+  int names = 0, other = 0, unknown = 0;   // words: months and weekdays, those of numbers, all but fillers
   bool clock = false, strange = false;     // "12:30"; characters that no date has
 };
 
 Groups groups_of(std::string_view cell) {
-  constexpr std::string_view k_separators = " -/.:,'+()";
+  constexpr std::string_view k_separators = " -/.:,'+()[]_\\";
   Groups groups;
   const auto is = [&](std::size_t i, auto test) {
     return i < cell.size() && test(static_cast<unsigned char>(cell[i]));
@@ -86,7 +86,7 @@ Groups groups_of(std::string_view cell) {
     const std::size_t begin = i;
     while (is(i, digit)) ++i;
     if (const std::size_t n = i - begin; n > 0) {
-      groups.years += n == 4 && (cell[begin] == '1' || cell[begin] == '2');
+      groups.years += n == 4 && cell.substr(begin, 2) >= "15" && cell.substr(begin, 2) <= "21";
       groups.small += n <= 2;
       groups.ordinals += n == 3;
       groups.clock = groups.clock || (n <= 2 && is(i, [](unsigned char c) { return c == ':'; }) && is(i + 1, digit));
@@ -98,8 +98,12 @@ Groups groups_of(std::string_view cell) {
       groups.strange = groups.strange || k_separators.find(cell[i++]) == std::string_view::npos;
       continue;
     }
-    const bool name = month_of(word) > 0 || is_weekday(word);
-    ++(name ? groups.names : among(k_other_words, word) ? groups.other : groups.unknown);
+    if (month_of(word) > 0 || is_weekday(word))
+      ++groups.names;
+    else if (among(k_number_words, word))
+      ++groups.other;
+    else
+      groups.unknown += !among(k_fillers, word);
   }
   return groups;
 }
@@ -114,7 +118,7 @@ bool looks_like_date(std::string_view cell) {
   if (r.strange || r.unknown > 3) return false;
   return r.clock || (r.names > 0 && r.unknown <= 1) || (r.other > 0 && numbers > 0 && r.unknown == 0) ||
          (r.years > 0 && (r.small > 0 || r.ordinals > 0)) || r.small >= 3 || r.years > 1 ||
-         (r.years == 1 && r.unknown == 1);
+         (r.years == 1 && r.unknown == 1 && cell.find(' ') != std::string_view::npos);
 }
 
 }  // namespace unroll

@@ -115,7 +115,8 @@ struct FirstRows {
       column.n_decimals += number && cell.find_first_of(".eE") != std::string::npos;
       column.n_dates += is_calendar_date(cell);
       column.n_quoted += quoted[c];
-      column.n_same_form += cell == column.first || (has_digit(cell) && form_of_cell(cell) == form_of_cell(column.first));
+      const bool same_form = has_digit(cell) && form_of_cell(cell) == form_of_cell(column.first);
+      column.n_same_form += same_form || cell == column.first;
       column.rises = column.rises && number && *number > column.last;
       column.last = number.value_or(HUGE_VAL);
       column.different.insert(cell);
@@ -156,7 +157,8 @@ Evidence evidence_of(const Column& c, const CsvFormat& format) {
                : Evidence{};
   if (format.is_missing(c.first)) return {};
   if (number_in(c.first)) return of_number(c);
-  if (is_date_in_digits(c.first)) return c.is_numeric() ? Evidence{Strength::strong, "it has dates above numbers"} : Evidence{};
+  if (is_date_in_digits(c.first))
+    return c.is_numeric() ? Evidence{Strength::strong, "it has dates above numbers"} : Evidence{};
   return of_text(c);
 }
 
@@ -194,7 +196,7 @@ Evidence of_line(const FirstRows& rows, const CsvFormat& format) {
   }
   const std::vector<double> numbers = numbers_of(first);
   const std::size_t n = numbers.size();
-  if (n_missing == first.size()) return {Strength::hint, "all its cells are empty or missing"};
+  if (n_missing == first.size()) return {Strength::hint, "it has only empty or missing cells"};
   if (n == 0 || rows.below.empty()) return {};
   const bool others_too = std::any_of(rows.below.begin(), rows.below.end(), [&](const Cells& cells) {
     const std::vector<double> below = numbers_of(cells);
@@ -206,13 +208,14 @@ Evidence of_line(const FirstRows& rows, const CsvFormat& format) {
   if (rows.columns[0].first.empty() && rows.columns[0].n_missing == 0 && numbers[0] == 0 && (n == 1 || consecutive))
     return {Strength::strong, "it has an empty cell, then consecutive numbers"};
   if (!any_number_below) return {};
-  if (integers_above_decimals && n_least >= (n > 1 ? 5 : 20))
+  constexpr std::size_t k_many = 20;  // rows in which a decimal without a point is no accident
+  if (integers_above_decimals && n_least >= k_many && (n > 1 || rows.columns[0].first == "0"))
     return {Strength::weak, "it has integers above decimals"};
   if (consecutive && n > 1 && years_above_others) return {Strength::weak, "it has years above other numbers"};
   if (consecutive && n > 2) return {Strength::weak, "its numbers are consecutive"};
   if (consecutive && n == 2 && numbers[0] == 0 && number_in(rows.below[0][0]) != 1.0)
     return {Strength::hint, "its numbers are consecutive"};
-  if (n == 1 && rows.columns.size() == 1 && numbers[0] == 0 && !rows.columns[0].different.contains("0"))
+  if (rows.columns.size() == 1 && rows.columns[0].first == "0" && !rows.columns[0].different.contains("0"))
     return {Strength::hint, "it is 0, as the header of a column without a name is"};
   return {};
 }
@@ -237,21 +240,27 @@ std::string shown_first(const FirstRows& rows) {
   return "the first line, " + in_quotes(text + (rows.columns.size() > k_shown ? ",..." : "")) + ", is read as ";
 }
 
-// The names of a model's columns, of which those without a name are not in the file.
+// Whether the first line has the names of a model's columns. A column without a name is called by its number.
 bool has_names(const FirstRows& rows, const CsvFormat& format) {
-  return !format.names.empty() && std::all_of(format.names.begin(), format.names.end(), [&](const std::string& name) {
-    return std::any_of(rows.columns.begin(), rows.columns.end(), [&](const Column& c) { return c.first == name; });
-  });
+  const auto is_there = [&](const std::string& name) {
+    for (std::size_t c = 0; c < rows.columns.size(); ++c) {
+      const std::string& cell = rows.columns[c].first;
+      if (cell == name || (cell.empty() && name == "column " + std::to_string(c + 1))) return true;
+    }
+    return false;
+  };
+  return !format.names.empty() && std::all_of(format.names.begin(), format.names.end(), is_there);
 }
 
 void decide_header(TableForm& form, const FirstRows& rows, const CsvFormat& format) {
   form.has_header = has_names(rows, format);
   if (form.has_header) return;
   Evidence best = of_line(rows, format);
+  const bool some = std::any_of(rows.columns.begin(), rows.columns.end(), [](auto& c) { return !c.first.empty(); });
   std::size_t n_for = best.strength == Strength::strong, n_against = 0;
   for (const Column& c : rows.columns) {
     if (!c.first.empty() && !number_in(c.first) && c.n_same_form > 0) ++n_against;
-    else if (const Evidence e = evidence_of(c, format); e.strength > Strength::none) {
+    else if (const Evidence e = some ? evidence_of(c, format) : Evidence{}; e.strength > Strength::none) {
       n_for += e.strength == Strength::strong;
       if (e.strength > best.strength) best = e;
     }
@@ -287,7 +296,8 @@ bool may_be_decimals(const std::vector<Cells>& rows, std::size_t column) {
     has_zero_first = has_zero_first || (cell.size() > 1 && cell[0] == '0');
   }
   constexpr std::size_t k_few = 5;  // labels repeat, decimals seldom do
-  return has_zero_first || (widths.size() == 1 && *widths.begin() <= 3 && different.size() >= std::min(rows.size(), k_few));
+  const bool is_even = widths.size() == 1 && *widths.begin() <= 3;
+  return has_zero_first || (is_even && different.size() >= std::min(rows.size(), k_few));
 }
 bool are_integers(const std::vector<Cells>& rows, std::size_t column) {
   double before = 0;
@@ -322,8 +332,8 @@ void look_for_decimal_commas(TableForm& form, const FirstRows& rows) {
   }
   if (pair == std::string::npos) return;
   const std::string &whole = all[0][pair], &part = all[0][pair + 1];
-  form.warnings.push_back(in_quotes(whole + "," + part) + " in the first row is read as two columns, " + whole + " and " +
-                          part + ". If it is one number, write it as " + whole + "." + part +
+  form.warnings.push_back(in_quotes(whole + "," + part) + " in the first row is read as two columns, " + whole +
+                          " and " + part + ". If it is one number, write it as " + whole + "." + part +
                           ", or without a separator of thousands; if it is two, set data.separator = \",\"");
 }
 
@@ -338,8 +348,8 @@ void look_for_thousands(TableForm& form, const FirstRows& rows) {
     for (const Cells& cells : rows.below) {
       const std::string_view cell = cells[c];
       const std::size_t point = cell.find('.');
-      const bool grouped = point != std::string_view::npos && point <= 3 && cell.size() == point + 4 && cell[0] != '0' &&
-                           digits(cell.substr(0, point)) && digits(cell.substr(point + 1));
+      const bool grouped = point <= 3 && cell.size() == point + 4 && cell[0] != '0' && digits(cell.substr(0, point)) &&
+                           digits(cell.substr(point + 1));
       if (grouped && n_with++ == 0) example = cell;
       if (!grouped) ++(digits(cell) && cell.size() <= 3 ? n_without : n_other);
     }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/data/table/csv.h"
+#include "frontends/data/table/csv_lines.h"
 
 namespace unroll {
 

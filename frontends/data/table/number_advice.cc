@@ -6,7 +6,7 @@
 #include <charconv>
 #include <system_error>
 
-#include "frontends/data/table/csv.h"
+#include "frontends/data/table/cell_number.h"
 
 namespace unroll {
 
@@ -19,7 +19,7 @@ bool has(std::string_view cell, std::string_view characters) {
 // Whether one of the characters stands between two digits.
 bool has_inside(std::string_view cell, std::string_view characters) {
   for (std::size_t i = 1; i + 1 < cell.size(); ++i)
-    if (characters.find(cell[i]) != std::string_view::npos && is_digit(cell[i - 1]) && is_digit(cell[i + 1])) return true;
+    if (characters.find(cell[i]) != characters.npos && is_digit(cell[i - 1]) && is_digit(cell[i + 1])) return true;
   return false;
 }
 
@@ -32,11 +32,14 @@ bool has_other_digits(std::string_view cell) {
   return std::any_of(cell.begin(), cell.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
 }
 bool has_comma(std::string_view cell) { return has_inside(cell, ","); }
-bool is_hexadecimal(std::string_view cell) { return cell.find("0x") != std::string_view::npos || cell.starts_with("0X"); }
+bool is_hexadecimal(std::string_view cell) {
+  return cell.find("0x") != std::string_view::npos || cell.find("0X") != std::string_view::npos;
+}
 bool has_groups(std::string_view cell) {
   return has_inside(cell, " '_") || std::count(cell.begin(), cell.end(), '.') > 1;
 }
 bool has_sign_elsewhere(std::string_view cell) {
+  if (!has(cell, "0123456789")) return false;
   return cell.starts_with('(') || cell.ends_with('-') || cell.ends_with('+') || cell.starts_with("+-") ||
          cell.starts_with("--") || cell.starts_with("-+") || cell.starts_with("++") || cell.starts_with("- ");
 }
@@ -53,7 +56,7 @@ constexpr Notation k_notations[] = {  // the first that fits
     {has_groups, "Write thousands without a separator, such as 1234"},
     {has_sign_elsewhere, "Write one sign, before the number, such as -5"},
     {has_other_digits, "Write the number with the digits 0 to 9, a point and a hyphen, such as -12.5"},
-    {has_unit, "Write the number alone, without a unit, a currency or %, or name the columns of numbers in data.columns"},
+    {has_unit, "Write the number alone, without a unit, a currency or %. Other columns are left out with data.columns"},
 };
 
 }  // namespace
@@ -62,7 +65,8 @@ std::string number_advice(std::string_view cell) {
   cell = trimmed(cell);
   for (const Notation& notation : k_notations)
     if (notation.is(cell)) return notation.next;
-  return "Name the columns of numbers in data.columns. If it stands for a missing value, name it in data.missing_values";
+  return "Name the columns of numbers in data.columns. A word that stands for a missing value is listed in "
+         "data.missing_values";
 }
 
 }  // namespace unroll

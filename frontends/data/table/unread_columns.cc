@@ -89,7 +89,7 @@ std::vector<std::string> UnreadColumns::date_warnings(const CsvReader& reader) c
   for (const Lookalike& l : lookalikes_) {
     const bool counts = l.number && l.even && std::fabs(l.start) < k_small;
     const bool is_readable = l.number && !l.named && !l.form.empty();
-    if (counts || (l.number && !l.named && !l.rises) || !l.are_alike()) continue;
+    if (counts || (l.number && !l.named && !l.rises) || !l.are_alike() || (is_readable && !l.may_be_years())) continue;
     const std::string column = "column '" + reader.column_name(l.column) + "'";
     std::string text = is_readable ? column + " rises like dates (" + in_quotes(l.first) + " as " + l.form + ")"
                                    : column + " looks like dates (" + in_quotes(l.first) + ")";

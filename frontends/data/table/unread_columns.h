@@ -54,6 +54,10 @@ class UnreadColumns {
     Changes changes = {};
 
     void see(const std::string& cell, std::size_t line);  // of a cell that is not missing
+    // Of numbers that are written like years, those of a few per row.
+    bool may_be_years() const {
+      return form != "YYYY" || (start >= 1500 && last < 2200 && last - start <= 10 * static_cast<double>(n));
+    }
     // "sun" may be weather: words without a number must all be words of dates.
     bool are_alike() const { return part && !named && !hinted ? n_alike == n : 2 * n_alike > n; }
   };

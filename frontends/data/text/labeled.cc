@@ -173,11 +173,11 @@ std::string LabeledReader::found() const {
   return text;
 }
 
-std::string LabeledReader::doubtful_header() const {
+std::vector<std::string> LabeledReader::warnings() const {
   constexpr std::size_t k_few = 20;  // tokens: a small file may have each label once
   if (form_.has_header || n_first_label_ != 1 || n_tokens_ <= k_few) return {};
-  return "line " + std::to_string(first_line_) + " has a label that occurs nowhere else, " + in_quotes(first_label_) +
-         "; if the line is a header, remove it";
+  return {"line " + std::to_string(first_line_) + " has a label that occurs nowhere else, " +
+          in_quotes(first_label_) + ": if the line is a header, remove it"};
 }
 
 }  // namespace unroll

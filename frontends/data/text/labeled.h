@@ -42,8 +42,8 @@ class LabeledReader {
   LabeledSentence sentence_in(const RecordFile& file, std::string_view record) const;
   // "2 columns between tabs, token in column 1, label in column 2, no header; 1 comment skipped"
   std::string found() const;
-  // What suggests that a header was read as a token, else "".
-  std::string doubtful_header() const;
+  // What suggests that a header was read as a token.
+  std::vector<std::string> warnings() const;
 
  private:
   struct Token {

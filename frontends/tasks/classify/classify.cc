@@ -28,8 +28,8 @@ std::vector<std::string> word_warnings(const std::string& file, const WordLabels
   std::vector<std::string> warnings;
   for (const auto& [word, n] : words)
     warnings.push_back(file + ": the label " + in_quotes(word) + " of " + counted(n, "row") +
-                       " is read as a class. If it stands for a missing label, remove these rows, or list such words in "
-                       "data.missing_values");
+                       " is read as a class. If it stands for a missing label, remove these rows, or list such words "
+                       "in data.missing_values");
   return warnings;
 }
 

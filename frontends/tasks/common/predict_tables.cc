@@ -84,7 +84,10 @@ SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader
   all.read(all.size() - rows, all.size(), piece);
   if (metadata.contains("missing") && get_text(metadata, "missing") == "interpolate") piece.interpolate(all.size());
   end.values = piece.levels;
-  for (std::size_t s = 0; s < all.n_series(); ++s) end.columns.push_back(all.column_name(s));
+  const std::vector<SeriesScales> trained = get_scales(metadata);
+  const bool has_names = !all.reader().header().empty();
+  for (std::size_t s = 0; s < all.n_series(); ++s)
+    end.columns.push_back(has_names || trained[s].column.empty() ? all.column_name(s) : trained[s].column);
   for (std::int64_t i = all.size() - rows; i < all.size() + steps; ++i) end.at.push_back(all.place(i));
   end.notes = all.notes();
   for (const std::string& warning : all.warnings()) end.notes.push_back("warning: " + warning);
@@ -93,7 +96,7 @@ SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader
     for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(std::to_string(i));
     return end;
   }
-  end.date = all.reader().column_name(dates.column());
+  end.date = has_names ? all.reader().column_name(dates.column()) : get_text(metadata, "date");
   const std::int64_t last = steps_between(dates.first(), dates.last(), dates.step()).value_or(0);
   for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(dates.text(last + i));
   return end;

@@ -40,8 +40,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     targets_[0] = between(0, 0, validation, options.stride);
     targets_[1] = between(1, validation, test, 1);
     targets_[2] = between(2, test, n, 1);
-    if (targets_[0].empty())
-      refuse_training(n, validation, test, name);
+    if (targets_[0].empty()) refuse_training(n, validation, test, name);
     seasonal_errors_ = seasonal_errors(*rows_[0], validation, options.period);
     if (fitted.empty()) ahead_ = fit_scales(*rows_[0], all_train_targets_, validation, options);
     else use(fitted, name);
@@ -157,7 +156,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     for (std::string& note : metric_notes()) all.push_back(std::move(note));
     return all;
   }
-  std::vector<std::string> warnings() const override { return lines_of(rows_, &SeriesRows::warnings); }
+  std::vector<std::string> warnings() const override { return warnings_of(rows_, options_); }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (targets(split).empty()) return {};

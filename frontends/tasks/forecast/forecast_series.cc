@@ -58,6 +58,30 @@ std::vector<std::string> lines_of(const SeriesOfSplits& rows, std::vector<std::s
   return all;
 }
 
+namespace {
+
+// The season of rows that are a step apart: its length in rows, 0 when there is no usual one, and in words.
+std::pair<std::int64_t, const char*> usual_season(DateStep step) {
+  if (step.months > 0) return {step.months < 12 && 12 % step.months == 0 ? 12 / step.months : 0, "a year"};
+  if (step.micros == k_day) return {7, "a week"};
+  if (step.micros == 7 * k_day) return {52, "a year"};
+  return {step.micros < k_day && k_day % step.micros == 0 ? k_day / step.micros : 0, "a day"};
+}
+
+}  // namespace
+
+std::vector<std::string> warnings_of(const SeriesOfSplits& rows, const ForecastOptions& o) {
+  std::vector<std::string> all = lines_of(rows, &SeriesRows::warnings);
+  if (o.period != ForecastOptions{}.period || !rows[0]->dates().exist()) return all;  // it was set
+  const DateStep step = rows[0]->dates().step();
+  const auto [season, words] = usual_season(step);
+  if (season > 0 && season != o.period)
+    all.push_back(rows[0]->reader().name() + ": a row every " + step_text(step) + ", and data.period is " +
+                  std::to_string(o.period) + ": the metric mase and the baseline seasonal_naive count in seasons. Set "
+                  "data.period = " + std::to_string(season) + " for a season of " + words);
+  return all;
+}
+
 // Older models have no date where training used none.
 SeriesFormat series_format(const Metadata& m) {
   const auto text_or = [&](const char* key, const char* otherwise) {

@@ -31,6 +31,8 @@ SeriesOfSplits read_series(const ForecastOptions& options, const DataSource& dat
                            const Metadata& fitted = {});
 // The notes or warnings of all files.
 std::vector<std::string> lines_of(const SeriesOfSplits& rows, std::vector<std::string> (SeriesRows::*lines)() const);
+// As Task::warnings(): those of all files, and of a season that the step of the dates does not have.
+std::vector<std::string> warnings_of(const SeriesOfSplits& rows, const ForecastOptions& options);
 
 // What is read of series s at t: its level, or the change to it.
 inline double value_at(const SeriesPiece& piece, std::int64_t t, std::size_t s, bool difference) {

@@ -140,13 +140,15 @@ class Label : public Task, public SplitRecords, public SplitExamples {
   }
 
   std::vector<std::string> notes() const override {
-    std::vector<std::string> list{file_.name() + ": " + counted(file_.size(), "sentence") + ", " + reader_.found() +
-                                  "; " + counted(labels_.size(), "label")};
-    if (const std::string what = reader_.doubtful_header(); !what.empty()) list.push_back(file_.name() + ": " + what);
+    return {file_.name() + ": " + counted(file_.size(), "sentence") + ", " + reader_.found() + "; " +
+            counted(labels_.size(), "label")};
+  }
+  std::vector<std::string> warnings() const override {
+    std::vector<std::string> all = reader_.warnings();
     if (options_.output == "crf" && labels_.size() > k_slow_crf_labels)
-      list.push_back("output = crf scores " + std::to_string(labels_.size() * labels_.size()) +
-                     " pairs of labels at each token; softmax is faster");
-    return list;
+      all.push_back("output = crf scores " + std::to_string(labels_.size() * labels_.size()) +
+                    " pairs of labels at each token; softmax is faster");
+    return all;
   }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
@@ -250,7 +252,7 @@ DataCheck check_data(const LabelOptions& o, DataSource from, const std::string& 
     c.empty_lines(file, 1);  // one ends a sentence
     LabeledReader reader;
     reader.index(file);
-    if (const std::string what = reader.doubtful_header(); !what.empty()) c.warn("labels", what);
+    c.format(reader.warnings());
     const DataRows data(file, o.validation, o.test, o.split_seed);
     std::vector<CheckedRow> rows;
     std::map<std::string, std::array<std::int64_t, 3>> labels;
