@@ -87,7 +87,7 @@ MetricValue metric_of(const std::string& name, nb::handle given, const std::shar
 }
 
 Value loss_of(nb::handle given, const std::shared_ptr<Building>& at, const std::string& what) {
-  const Value loss = value_of(given, at, what);
+  const Value loss = value_of(given, at, "the " + what);
   if (loss.rank() != 0)
     throw Error(ErrorKind::shape, what, "must return a scalar, got " + loss.type().text(), "Return layers.mean(loss)");
   return loss;
