@@ -72,7 +72,7 @@ const Row k_tasks[] = {
        o.horizon = 2;
        o.period = 1;
        o.missing = "interpolate";
-       return make_forecast(o, "1\n3\n2\n4\n\n6\n5\n9\n", "series");  // a target is missing
+       return make_forecast(o, "1\n3\n2\n4\nNA\n6\n5\n9\n7\n8\n", "series");  // a target is missing
      }},
     {"classify", [](std::int64_t batch, Penalties p) -> std::shared_ptr<const Task> {
        auto o = with_rows<ClassifyOptions>(batch, p.activation, p.temporal);
