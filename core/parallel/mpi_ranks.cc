@@ -319,6 +319,16 @@ mpi::Library launched_library() {
                   l.size + " -u " + l.rank + " unroll ...");
 }
 
+// A library of another MPI than the launcher's finds itself alone.
+void require_launched_size(const Communicator& ranks, const mpi::Library& library) {
+  const Launcher* l = launcher();
+  if (!l || ranks.size() > 1 || variable(l->size).empty() || variable(l->size) == "1") return;
+  throw Error(ErrorKind::device, "MPI",
+              std::string(l->size) + "=" + std::string(variable(l->size)) + ", but " + library.version() +
+                  " sees this process alone",
+              "Use the launcher of the same MPI, or set UNROLL_MPI_LIBRARY to the library of " + std::string(l->name));
+}
+
 }  // namespace
 
 // Batch systems set the variables for a single process, too.
@@ -329,8 +339,11 @@ bool was_launched_by_mpi() {
 
 std::unique_ptr<Communicator> mpi_ranks(const MpiOptions& options) {
   const mpi::Library library = launched_library();
-  if (library.is_open_mpi()) return std::make_unique<MpiRank<mpi::OpenMpi>>(library, options);
-  return std::make_unique<MpiRank<mpi::Mpich>>(library, options);
+  std::unique_ptr<Communicator> ranks;
+  if (library.is_open_mpi()) ranks = std::make_unique<MpiRank<mpi::OpenMpi>>(library, options);
+  else ranks = std::make_unique<MpiRank<mpi::Mpich>>(library, options);
+  require_launched_size(*ranks, library);
+  return ranks;
 }
 
 std::vector<std::string> mpi_libraries() {

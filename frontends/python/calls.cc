@@ -5,6 +5,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <exception>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -28,7 +29,7 @@ std::unordered_map<PyObject*, Wrapped>& wrapped() {
 }
 
 std::string text_of(const nb::python_error& error) {
-  return nb::cast<std::string>(nb::str(error.value()));
+  return error.value().is_valid() ? nb::cast<std::string>(nb::str(error.value())) : std::string();
 }
 
 std::string explanation(PyObject* self, const std::string& name, PyObject* const* args, std::size_t n,
@@ -53,11 +54,13 @@ PyObject* call(PyObject* self, PyObject* const* args, std::size_t flags, PyObjec
       error.restore();
       return nullptr;
     }
-    const std::string text =
-        explanation(self, function.name, args, static_cast<std::size_t>(PyVectorcall_NARGS(flags)), names);
+    constexpr std::size_t k_count = 0xffff'ffff;  // above it are flags of Python, and of nanobind for constructors
+    const std::string text = explanation(self, function.name, args, flags & k_count, names);
     PyErr_SetString(class_of(ErrorKind::type), text.c_str());
   } catch (nb::python_error& error) {
     error.restore();
+  } catch (const std::exception& error) {
+    PyErr_SetString(class_of(ErrorKind::internal), error.what());
   }
   return nullptr;
 }

@@ -53,6 +53,14 @@ void Listener::warn(const std::string& text) {
 }
 
 void Listener::leave(const nb::object& run, std::int64_t updates, const std::string& folder) {
+#if PY_VERSION_HEX < 0x030C0000  // there may be a class and no object yet
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  raised_->restore();
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyErr_Restore(type, value, traceback);
+  raised_.emplace();
+#endif
   const nb::handle error = raised_->value();
   if (PyObject_SetAttrString(error.ptr(), "run", run.ptr()) != 0) PyErr_Clear();  // a class without attributes
   const std::string note = "The run ended after update " + std::to_string(updates) +

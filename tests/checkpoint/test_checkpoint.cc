@@ -75,8 +75,6 @@ constexpr Refusal k_refusals[] = {
     {"bad_negative", "tensor 'w' f32[2] has an impossible size or stride"},
     {"bad_size", "its storage '0' has 24 bytes; 7 elements of f32 are described"},
     {"bad_missing_storage", "the zip file has no entry 'a/data/0'"},
-    {"bad_truth", "has an element that does not fit b8: element 2"},
-    {"bad_long", "has an element that does not fit i32: element 0"},
     {"bad_cycle", "dicts and lists are nested too deeply"},
     {"bad_laughs", "dicts and lists are nested too deeply"},
     {"bad_opcode", "the pickle has opcode 147 at byte 2"},
@@ -102,6 +100,18 @@ TEST_CASE("a hostile checkpoint is refused with its reason, and nothing in it is
     }
   }
   CHECK_FALSE(disk().exists("unroll-was-here"));
+}
+
+TEST_CASE("a tensor with an element that does not fit is read by nobody, and says why") {
+  constexpr Refusal k_unusable[] = {{"bad_truth", "has an element that does not fit b8: element 2"},
+                                    {"bad_long", "has an element that does not fit i32: element 0"}};
+  for (const Refusal& refusal : k_unusable) {
+    const Checkpoint found = load_checkpoint(k_corpus + refusal.file);
+    REQUIRE(found.tensors.size() == 1);
+    REQUIRE(found.tensors[0].unusable.has_value());
+    const std::string text = found.tensors[0].unusable->what();
+    CHECK_MESSAGE(text.find(refusal.message) != std::string::npos, text);
+  }
 }
 
 TEST_CASE("a damaged byte of an entry is found by its checksum") {

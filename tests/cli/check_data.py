@@ -75,7 +75,8 @@ def dates(folder):
         assert report.code == code and all(words in found for words in says), (report.code, found)
         if code == 0:
             train = ok("train", folder / f"{name}.toml", "--out", folder / f"{name}.run", *SMALL)
-            assert all(words in train.err for words in ["warning: ", *says]), train.err
+            messages = " ".join(train.messages())
+            assert all(words in messages for words in ["warning: ", *says]), messages
     check("short.csv", ["when,sales", *[f"{d:%b-%y},{i % 7}" for i, d in enumerate(day)]], 0,
           ["column 'when' looks like dates ('Jan-22')", "four digits", 'data.date = "none"'])
     check("weekdays.csv", ["when,sales", *[f"{d},{i % 7}" for i, d in enumerate(day) if d.weekday() < 5]], 0,

@@ -70,7 +70,7 @@ def fed(data, *arguments):
 
 def require_named(result, way, what, codes=(3,)):
     assert result.code in codes, (what, result.code, result.out[:300], result.err)
-    said = " ".join((result.out + result.err).split())
+    said = " ".join((result.out.replace("\\\\", "\\") + result.err).split())  # JSON doubles backslashes
     assert " ".join(way.split()) in said, f"{what}: no {way!r} in {said[-700:]!r}"
 
 
@@ -86,6 +86,8 @@ def checked(folder):
             if way:
                 require_named(result, way, (kind, name))
                 continue
+            if kind == "language-model" and name == "CR LF":
+                continue  # a CR is a character of the text
             path.write_bytes(text.encode())
             plain = call("data", "check", folder / kind / "config.toml", "--set", f"data.path={path}", "--json")
             assert plain.code == result.code == 0, (kind, name, result.code, result.out)
@@ -117,7 +119,7 @@ def predicted(folder):
         text = sample(folder, kind, "e") if kind in TABLES else (folder / kind / FILES[kind]).read_text()
         if kind == "classify" or kind == "regress":
             text = text[text.index("\n") + 1:]
-        lines = text.splitlines()[:40]
+        lines = text.splitlines()[:80]
         if kind in ("label", "translate", "summarize"):
             lines = [line.split("\t")[0] for line in lines]
         for name, letters, encode, way in ENCODINGS:

@@ -29,7 +29,7 @@ def empty(folder):
         trained = said(ok("train", source, "--out", run, *SMALL, *none, "--set", "train.patience=3"))
         for name in ("validation", "test"):
             assert f"warning: the {name} set is empty: it has 0 of " in trained, trained
-            assert f"data.{name} = 0" in trained, trained
+            assert f"data.{name} = 0.0" in trained, trained
             refused(2, "eval", run, "--split", name,
                     says=[f"the {name} set is empty", f"data.{name} = 0", "(training "])
             assert any(level == "warning" and f"the {name} set is empty" in what

@@ -242,7 +242,7 @@ def several_series(folder):
         assert bad.code in (2, 3) and says in "\n".join(bad.messages()), (columns, bad.err)
         assert not (folder / "bad").exists(), columns
     refused(3, "train", source, "--out", folder / "bad", "--set", "data.column=a",
-            says=["data.column is set too. Keep one"])
+            says=["data.column is set too", "Keep one"])
 
 
 def launchers(folder):
@@ -258,6 +258,9 @@ def launchers(folder):
             for text in (f"{size}=", "/missing.so", package, "UNROLL_MPI_LIBRARY", f"env -u {size} -u {rank} unroll"):
                 assert text in said, (given, text, said)
             assert result.code == 5 and not (folder / "more").exists(), (given, result.code, said)
+    alone = call("train", path, "--out", folder / "more", *SMALL, PMI_SIZE="2", PMI_RANK="0")
+    said = "\n".join(alone.messages())
+    assert alone.code == 5 and ("cannot be loaded" in said or "sees this process alone" in said), (alone.code, said)
 
 
 def precision_check(folder):

@@ -20,13 +20,13 @@ from readers import call, check_rows, check_series, evaluated, ok, predicted, sa
 DRAW = random.Random(7)
 
 
-def rows_of(n, separator=",", names=("a", "b", "c", "d"), gaps=False, label="y", first=False):
+def rows_of(n, separator=",", names=("a", "b", "c", "d"), gaps="", label="y", first=False):
     """A table with features of different sizes and a label 0, 1 or 2; lines without and with a header."""
     lines = []
     for i in range(n):
         cells = [f"{(i % 3 + 1) * (k + 1) + DRAW.random():.3f}" for k in range(len(names))]
         if gaps and i % 4 == 1:
-            cells[i % len(names)] = "NA"
+            cells[i % len(names)] = gaps
         answer = [str(i % 3)]
         lines.append(separator.join(answer + cells if first else cells + answer))
     header = [label, *names] if first else [*names, label]
@@ -38,21 +38,23 @@ ROW_SETTINGS = [
     (("data.steps", "2"), {}), (("data.columns", "c,a"), {}),
     (("data.separator", ","), {"names": ("a;x", "b", "c", "d")}),
     (("data.header", "yes"), {"names": ("1", "2", "3", "4"), "label": "5"}), (("data.header", "no"), {"header": False}),
-    (("data.missing", "mean"), {"gaps": True}), (("data.missing", "previous"), {"gaps": True}),
-    (("data.missing", "interpolate"), {"gaps": True}), (("data.divide", "10"), {}), (("data.normalize", "true"), {}),
+    (("data.missing", "mean"), {"gaps": "NA"}), (("data.missing", "previous"), {"gaps": "NA"}),
+    (("data.missing", "interpolate"), {"gaps": "NA"}),
+    (("data.missing_values", "void"), {"gaps": "void", "held": ["--set", "data.missing=mean"]}),
+    (("data.divide", "10"), {}), (("data.normalize", "true"), {}),
     (("data.split_seed", "3"), {}), (("data.memory_limit", "1KiB"), {}), (("data.validation", "0.3"), {}),
 ]
 TARGET = {"classify": "data.label", "regress": "data.targets"}
 
 
 def one_row_setting(folder, kind, setting, changes):
-    header = changes.pop("header", True)
+    header, more = changes.pop("header", True), changes.pop("held", [])
     head, lines = rows_of(60, **changes)
     _, test = rows_of(12, **changes)
     (folder / "train.csv").write_text("\n".join([head] * header + lines) + "\n")
     text = "\n".join([head] * header + test) + "\n"
     (folder / "test.csv").write_text(text)
-    held = ["--set", "data.test=test.csv", "--set", "data.normalize=false"]
+    held = ["--set", "data.test=test.csv", "--set", "data.normalize=false", *more]
     run = train(folder, kind, folder / "train.csv", [setting], held)
     check_rows(run, text, header=header)
 
@@ -60,7 +62,7 @@ def one_row_setting(folder, kind, setting, changes):
 START = datetime.date(2024, 1, 1)
 
 
-def series_of(n, begin, separator=",", gaps=False, dates="days", header="date,booked,a,b"):
+def series_of(n, begin, separator=",", gaps="", dates="days", header="date,booked,a,b"):
     lines, day = [header] if header else [], START + datetime.timedelta(begin)
     for i in range(n):
         while dates == "weekdays" and day.weekday() > 4:
@@ -68,7 +70,7 @@ def series_of(n, begin, separator=",", gaps=False, dates="days", header="date,bo
         a, b = 20 + (i + begin) % 7 + DRAW.random(), 500 - 3 * ((i + begin) % 5) + DRAW.random()
         cells = [str(day), str(day + datetime.timedelta(365)), f"{a:.3f}", f"{b:.3f}"]
         if gaps and i % 5 == 2:
-            cells[-1] = "NA"
+            cells[-1] = gaps
         lines.append(separator.join(cells))
         day += datetime.timedelta(1)
     return "\n".join(lines) + "\n"
@@ -76,8 +78,9 @@ def series_of(n, begin, separator=",", gaps=False, dates="days", header="date,bo
 
 SERIES_SETTINGS = [
     (("data.date", "none"), {"dates": "weekdays"}), (("data.date", "booked"), {}), (("data.column", "a"), {}),
-    (("data.columns", "b,a"), {}), (("data.missing", "interpolate"), {"gaps": True}), (("data.missing", "error"), {}),
-    (("data.missing", "previous"), {"gaps": True}), (("data.window", "3"), {}), (("data.horizon", "2"), {}),
+    (("data.columns", "b,a"), {}), (("data.missing", "interpolate"), {"gaps": "NA"}), (("data.missing", "error"), {}),
+    (("data.missing", "previous"), {"gaps": "NA"}),
+    (("data.missing_values", "void"), {"gaps": "void"}), (("data.window", "3"), {}), (("data.horizon", "2"), {}),
     (("data.stride", "2"), {}), (("data.period", "7"), {}), (("data.difference", "true"), {}),
     (("data.separator", ","), {"header": "date;x,booked,a,b"}), (("data.header", "no"), {"header": ""}),
     (("data.header", "yes"), {"header": "2001-01-01,booked,a,b"}), (("data.memory_limit", "1KiB"), {}),
@@ -139,8 +142,8 @@ def refusals(folder):
     """A setting other than the model's is refused, not ignored"""
     head, lines = rows_of(60)
     (folder / "train.csv").write_text("\n".join([head, *lines]) + "\n")
-    run = train(folder, "classify", folder / "train.csv", [])
-    for setting in ("data.divide=3", "data.normalize=false", "data.missing=mean", "data.steps=2", "data.label=a",
+    run = train(folder, "classify", folder / "train.csv", [], ["--set", "data.normalize=false"])
+    for setting in ("data.divide=3", "data.normalize=true", "data.missing=mean", "data.steps=2", "data.label=a",
                     "data.columns=a,b"):
         done = call("eval", run, "--set", setting)
         assert done.returncode == 2 and setting.split("=")[0] in done.stderr, (setting, done.stderr)

@@ -133,22 +133,37 @@ def a_fork_during_a_call_of_another_thread():
     check(len(known) == len(found), f"a stream that was in use is refused, another one goes on: {found}")
 
 
-def interrupted(work, after=0.5):
-    """Seconds from Ctrl-C to the KeyboardInterrupt of work(), and the exception."""
-    sent = []
+class Keyboard:
+    """Presses Ctrl-C once, half a second after start()."""
 
-    def send():
-        sent.append(time.monotonic())
+    def __init__(self):
+        self.timer = threading.Timer(0.5, self.press)
+        self.started = False
+
+    def start(self, *_):
+        if not self.started:
+            self.timer.start()
+        self.started = True
+
+    def press(self):
+        self.pressed = time.monotonic()
         os.kill(os.getpid(), signal.SIGINT)
-    timer = threading.Timer(after, send)
-    timer.start()
-    try:
-        work()
-    except KeyboardInterrupt as error:
-        return time.monotonic() - sent[0], error
-    finally:
-        timer.cancel()
-    return float("inf"), None
+
+    def interrupts(self, work):
+        """Seconds from Ctrl-C to the KeyboardInterrupt of work(), and the exception."""
+        try:
+            work()
+        except KeyboardInterrupt as error:
+            return time.monotonic() - self.pressed, error
+        finally:
+            self.timer.cancel()
+        return float("inf"), None
+
+
+def interrupted(work):
+    keyboard = Keyboard()
+    keyboard.start()
+    return keyboard.interrupts(work)
 
 
 def perceptron(x):
@@ -157,15 +172,17 @@ def perceptron(x):
 
 def long_training(**options):
     return layers.train(perceptron, {"x": EXAMPLES}, {"target": EXAMPLES[:, :1]}, squared,
-                        settings={"train.epochs": 10_000_000}, **options)
+                        settings={"train.epochs": 10_000_000, "train.log_every": 10}, **options)
 
 
 def ctrl_c_keeps_what_was_trained(folder):
-    runs = {"layers.train": lambda out: long_training(out=out),
-            "train": lambda out: unroll.train(CONFIG, out, settings={"train.max_updates": 10_000_000})}
+    settings = {"train.max_updates": 10_000_000, "train.log_every": 1}
+    runs = {"layers.train": lambda out, seen: long_training(out=out, on_report=seen),
+            "train": lambda out, seen: unroll.train(CONFIG, out, settings=settings, on_report=seen)}
     for name, train in runs.items():
         for out in (None, folder / name):
-            seconds, error = interrupted(lambda: train(out), after=1.5)
+            keyboard = Keyboard()
+            seconds, error = keyboard.interrupts(lambda: train(out, keyboard.start))
             run = getattr(error, "run", None)
             where = "without a folder" if out is None else "with a folder"
             check(seconds < 20 and run is not None and run.interrupted and run.updates > 0,
@@ -176,8 +193,8 @@ def ctrl_c_keeps_what_was_trained(folder):
             check(out is None or (out / "last.safetensors").exists(), "the folder is saved")
             note = "".join(getattr(error, "__notes__", ["sys.last_value.run"]))
             check("sys.last_value.run" in note, f"the exception says where: {note}")
-    seconds, error = interrupted(lambda: long_training(on_report=lambda report: report["update"] < 0 or None), after=1)
-    check(seconds < 20, "Ctrl-C ends a run that reports, too")
+    seconds, error = interrupted(long_training)
+    check(seconds < 20, f"Ctrl-C ends a run that does not report after {seconds:.1f} s")
 
 
 def ctrl_c_ends_other_calls():

@@ -65,6 +65,28 @@ def every_task_predicts(folder):
     return models
 
 
+def outputs_that_are_not_finite_raise(models):
+    """predict() and generate() raise; run() returns what the network computes."""
+    model = models["regress"]
+    columns = int(np.prod([axis for axis in model.inputs[0].axes if axis not in ("T", "B")]))
+    rows = np.ones((1, int(model.metadata.get("steps", 1) or 1) * columns)).tolist()
+    inputs = {"classify": rows, "regress": rows, "forecast": [np.ones((80, models["forecast"].inputs[0].axes[2]))],
+              "document": ["my sister sees the sea."], "label": ["my sister sees"], "translate": ["abc"],
+              "summarize": ["bob sold a school in komar ."], "language-model": ["the sea"]}
+    for kind, given in inputs.items():
+        model = models[kind]
+        state = model.state_dict()
+        for value in (np.nan, np.inf, -np.inf):
+            model.load_state_dict({name: np.full_like(array, value) for name, array in state.items()})
+            refused(unroll.NumericError, "the model's output is not", model.predict, given)
+            if kind == "language-model":
+                refused(unroll.NumericError, "not finite", model.generate, "the ", length=5)
+        if kind == "regress":
+            x = {"x": np.ones([2 if axis in ("T", "B") else axis for axis in model.inputs[0].axes], np.float32)}
+            check(not np.isfinite(list(model.run(x).values())[0]).any(), "run() returns NaN as it is")
+        model.load_state_dict(state)
+
+
 def arrays_are_not_copied(model):
     x = np.linspace(330, 334, 5, dtype=np.float32).reshape(5, 1, 1)
     y = model.run({"x": x})["forecast"]
@@ -248,6 +270,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
         models = every_task_predicts(work)
+        outputs_that_are_not_finite_raise(models)
         co2 = unroll.train(CONFIG).model
         arrays_are_not_copied(co2)
         states_are_saved(co2)

@@ -71,7 +71,7 @@ def c_outputs(run, name, x):
 
 
 def number(cell):
-    return math.nan if cell in ("", "NA", "NaN", "?") else float(cell)
+    return math.nan if cell in ("", "NA", "void") else float(cell)
 
 
 def table(text, separator=",", header=True):
@@ -145,7 +145,7 @@ def check_series(run, text, separator=",", header=True):
         if np.isnan(history).any():
             continue
         same(model.predict([history])[0], ahead, "predict of Python")
-        same(model.run({"x": history[:, None]})["forecast"][0], ahead, "run of Python")
+        same(model.run({"x": history[:, None].astype(np.float32)})["forecast"][0], ahead, "run of Python")
         same(c_outputs(run, "forecast", history[:, None])[0], ahead, "the C library")
         if at == reads:
             stream = ok("stream", run, "--json", text="\n".join(",".join(map(str, row)) for row in history.tolist()))

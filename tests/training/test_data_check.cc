@@ -195,7 +195,7 @@ TEST_CASE("a column named date that has none is a warning of the check and of th
   const DataCheck c = check_data(o, text, "f.csv");
   CHECK(found(c) == Names{"warning format"});
   CHECK(said(c) == make_forecast(o, text, "f.csv")->warnings().at(0) + "\n");
-  CHECK(contains(said(c), "f.csv: column 'date' begins with 'week 0', which is not read as a date"));
+  CHECK(contains(said(c), "f.csv: column 'date' looks like dates ('week 0') but is not read"));
   CHECK(contains(said(c), "data.date = \"none\""));
   o.date = "none";
   CHECK(found(check_data(o, text, "f.csv")) == Names{});

@@ -111,7 +111,15 @@ std::vector<FirstFile> forecast_files() {
   files.push_back({"first days of months",
                    dated("date,value", 60, [](int i) { return month(1949, i, "1/m/y"); }),
                    false,
-                   {"can be DD/MM/YYYY or MM/DD/YYYY", "data.date"}});
+                   {},
+                   read_as("DD/MM/YYYY", "1 month")});
+  files.push_back({"first days of the months of one year",
+                   dated("date,value", 12, [](int i) { return month(1949, i, "1/m/y"); }),
+                   false,
+                   {"can be DD/MM/YYYY or MM/DD/YYYY", "data.date"},
+                   {},
+                   [](ForecastOptions& o) { o.window = 2, o.period = 2; }})
+;
   files.push_back({"a year of two digits", monthly("M-Y"), false, {"looks like dates ('Jan-49')", "four digits"}});
   files.push_back({"stocks of one company", monthly("M 1 y"), false, {}, read_as("Mon DD YYYY", "1 month")});
   files.push_back({"quarters with a blank", monthly("y Qq", 3), false, {}, read_as("YYYY Qq", "3 months")});

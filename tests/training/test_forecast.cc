@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontends/tasks/common/task_parts.h"
@@ -13,6 +14,7 @@
 #include "unroll/error.h"
 #include "unroll/run.h"
 #include "unroll/stream.h"
+#include "unroll/trained/predict_tables.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -346,6 +348,63 @@ TEST_CASE("a model of some series is not used for others") {
   o = two_series();
   o.horizon = 3;
   refused(o, "the model forecasts 2 values ahead; horizon is 3");
+}
+
+TEST_CASE("a forecast reads the column and the dates that it was trained on, or names what is missing") {
+  ForecastOptions o;
+  o.model.hidden = 2;
+  o.window = 2;
+  o.period = 2;
+  o.column = "a";
+  const auto rows = [](const std::string& header, const char* order) {
+    std::string csv = header;
+    for (int d = 1; d <= 28; ++d)
+      for (const char* c = order; *c; ++c) {
+        csv += *c == 'd' ? "2024-01-" + std::string(d < 10 ? "0" : "") + std::to_string(d)
+                         : std::to_string(*c == 'a' ? d % 5 : 900 + d % 3);
+        csv += c[1] ? "," : "\n";
+      }
+    return csv;
+  };
+  const auto read = [](const Metadata& model, const std::string& csv) {
+    return series_end(model, split_from_text(csv, "t.csv").file, "t.csv", 2, 1);
+  };
+  const auto refused = [&](const Metadata& model, const std::string& csv, const char* says) {
+    CAPTURE(csv.substr(0, csv.find('\n')));
+    CHECK_THROWS_WITH_AS(read(model, csv), doctest::Contains(says), Error);
+  };
+  const std::string trained = rows("date,a,b\n", "dab");
+  const Metadata model = make_forecast(o, trained, "f.csv")->metadata();
+  CHECK(model.at("date") == "date");
+  using Order = std::pair<const char*, const char*>;
+  for (const auto& [header, order] :
+       {Order{"date,a,b\n", "dab"}, Order{"date,b,a\n", "dba"}, Order{"b,a,date\n", "bad"}}) {
+    const SeriesEnd end = read(model, rows(header, order));
+    CHECK(end.values == std::vector<double>{2, 3});
+    CHECK(end.columns == std::vector<std::string>{"a"});
+    CHECK(end.next == std::vector<std::string>{"2024-01-29"});
+  }
+  CHECK(read(model, rows("", "da")).columns == std::vector<std::string>{"a"});
+  refused(model, rows("date,b\n", "db"), "has no column 'a', which the model reads");
+  refused(model, rows("a,b\n", "ab"), "has no column 'date', which the model reads");
+  refused(model, rows("", "dab"), "no header line; the model finds its columns by name: date, a");
+
+  o.date = "none";
+  const Metadata undated = make_forecast(o, trained, "f.csv")->metadata();
+  CHECK(undated.at("date") == "none");
+  CHECK(read(undated, trained).next == std::vector<std::string>{"1"});
+  CHECK(read(undated, rows("a,b\n", "ab")).values == read(undated, trained).values);
+  Metadata older = undated;
+  older.erase("date");
+  CHECK(read(older, trained).next == std::vector<std::string>{"1"});
+
+  ForecastOptions other = o;
+  other.window = 3;
+  CHECK_THROWS_WITH_AS(make_forecast(other, trained, "f.csv", undated), doctest::Contains("data.window = '2'"), Error);
+  other = o;
+  other.column = "b";
+  CHECK_THROWS_WITH_AS(make_forecast(other, trained, "f.csv", undated),
+                       doctest::Contains("the model forecasts 'a'; column is 'b'"), Error);
 }
 
 TEST_CASE("the data check looks at every series, and names the one") {

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 
 #include "core/support/files/file_errors.h"
@@ -67,7 +66,7 @@ void OutputFile::write(std::string_view text) {
 void OutputFile::write_stream() {
   if (is_stdout()) write_output(buffer_);
   else if (std::fwrite(buffer_.data(), 1, buffer_.size(), stream_) != buffer_.size())
-    throw Error(ErrorKind::storage, path_, "writing failed");
+    throw file_error(ErrorKind::storage, path_, "write", errno);
 }
 
 void OutputFile::flush() {
@@ -75,7 +74,7 @@ void OutputFile::flush() {
   write_stream();
   buffer_.clear();
   if (is_stdout()) flush_output();
-  else if (std::fflush(stream_) != 0) throw Error(ErrorKind::storage, path_, "writing failed");
+  else if (std::fflush(stream_) != 0) throw file_error(ErrorKind::storage, path_, "write", errno);
 }
 
 void OutputFile::finish() {

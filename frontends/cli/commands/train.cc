@@ -337,6 +337,7 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
   };
   const TrainResult result = Trainer(task, *backend, trainer).fit(report, [] { return stop_signal() != 0; });
   folder.keep();
+  say_notes();  // of a run without a report
   display.finish();
   const std::size_t peak = peak_resident_memory();
   if (result.estimated_seconds > 0 && result.seconds >= k_least_compared)

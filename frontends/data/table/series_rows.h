@@ -10,7 +10,6 @@
 
 #include "frontends/data/batch/records.h"
 #include "frontends/data/table/csv.h"
-#include "frontends/data/table/known_table.h"
 #include "frontends/data/table/series_dates.h"
 
 namespace unroll {

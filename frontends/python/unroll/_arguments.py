@@ -35,8 +35,8 @@ def function(what, value):
 
 
 def settings(given):
-    mapping("settings", "values by key, such as {'train.lr': 0.01}", given or {})
-    return [f"{key}={value_text(key, value)}" for key, value in (given or {}).items()]
+    given = {} if given is None else mapping("settings", "values by key, such as {'train.lr': 0.01}", given)
+    return [f"{key}={value_text(key, value)}" for key, value in given.items()]
 
 
 def value_text(name, value):

@@ -8,7 +8,6 @@
 #include "core/support/text/in_quotes.h"
 #include "frontends/data/file/gzip.h"
 #include "frontends/data/table/csv.h"
-#include "frontends/data/table/known_table.h"
 #include "frontends/data/table/series_rows.h"
 #include "frontends/tasks/common/prediction_batches.h"
 #include "frontends/tasks/common/task_parts.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/support/text/exact_text.h"
 #include "core/support/text/in_quotes.h"
 #include "frontends/tasks/common/task_parts.h"
 
@@ -26,7 +27,7 @@ void require_finite(std::string_view who, std::size_t index, std::span<const flo
   if (bad == outputs.end()) return;
   throw Error(ErrorKind::numeric, who,
               "input " + std::to_string(index) + ": the model's output is not finite: element " +
-                  std::to_string(bad - outputs.begin()) + " is " + std::to_string(*bad),
+                  std::to_string(bad - outputs.begin()) + " is " + exact_text(*bad),
               "The parameters or the input may be too large: `unroll inspect` shows tensors that are not finite");
 }
 

@@ -265,13 +265,14 @@ Value AttentionNetwork::of_source(Value x) const {
 }
 
 Value AttentionNetwork::log_probability(const Written& w, Value labels, Value copies) const {
-  const Value from_vocabulary = -softmax_cross_entropy(w.logits, labels);  // 0 for a label outside of it
-  if (!pointer) return from_vocabulary;
+  if (!pointer) return -softmax_cross_entropy(w.logits, labels);
+  const Value in_vocabulary = less(labels, scalar_like(labels, static_cast<double>(targets)));
+  const Value of_vocabulary = select(in_vocabulary, labels, scalar_like(labels, -1));  // other words are copied
+  const Value from_vocabulary = -softmax_cross_entropy(w.logits, of_vocabulary);
   const Value z = reshape(w.switched, labels.shape()), low = scalar_like(z, k_low);
   const Value here = equal(of_source(copies), reshape(labels, w.switched.shape()));  // b8 [...,S]
   const Value mass = reduce_sum(select(here, w.weights, scalar_like(w.weights, 0)), {2});
   const Value places = reduce_sum(cast(here, w.weights.dtype()), {2});
-  const Value in_vocabulary = less(labels, scalar_like(labels, static_cast<double>(targets)));
   return log_add(select(in_vocabulary, log_sigmoid(z) + from_vocabulary, low),
                  select(less(scalar_like(places, 0.5), places),
                         log_sigmoid(-z) + log(maximum(mass, scalar_like(mass, k_tiny))), low));

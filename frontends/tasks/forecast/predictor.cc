@@ -98,7 +98,9 @@ struct Forecaster::State {
     check(values, index);
     const auto S = static_cast<std::size_t>(n_series()), read = static_cast<std::size_t>(history()) * S;
     const std::size_t first = values.size() - read;
-    SeriesPiece piece{.begin = 0, .end = history(), .n_series = S};
+    SeriesPiece piece;
+    piece.end = history();
+    piece.n_series = S;
     std::vector<double> level(S, std::nan(""));
     for (std::size_t i = 0; i < values.size(); ++i) {
       const bool is_gap = std::isnan(values[i]);
@@ -144,8 +146,7 @@ std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> hist
     throw Error(ErrorKind::usage, k_forecaster,
                 "steps must be between 0 and " + std::to_string(k_most_steps) + "; got " + std::to_string(steps));
   const auto S = static_cast<std::size_t>(s.n_series());
-  const std::size_t wanted = static_cast<std::size_t>(steps > 0 ? steps : s.horizon()) * S,
-                    read = static_cast<std::size_t>(s.history()) * S;
+  const std::size_t wanted = static_cast<std::size_t>(steps > 0 ? steps : s.horizon()) * S;
   std::vector<Values> results(histories.size()), starts;
   std::vector<std::size_t> all(histories.size());
   for (std::size_t i = 0; i < histories.size(); ++i) {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "frontends/data/table/csv.h"
-#include "frontends/data/table/known_table.h"
 #include "frontends/data/text/entry_lines.h"
 #include "unroll/tasks.h"
 

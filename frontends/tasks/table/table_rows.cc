@@ -143,7 +143,8 @@ void TableRows::find_columns(std::span<const std::string> targets) {
   const std::vector<std::string> of_model = get_targets(fitted_);
   std::vector<std::string> columns = features_.columns;
   columns.insert(columns.end(), of_model.begin(), of_model.end());
-  places_ = places_in(reader_, columns, known_table(fitted_));
+  const KnownTable known = known_table(fitted_);
+  places_ = places_in(reader_, columns, known, /*may_be_alone=*/!known.has_header);  // where is the target?
   const auto behind = places_.begin() + static_cast<std::ptrdiff_t>(features_.columns.size());
   targets_.assign(behind, places_.end());
   places_.erase(behind, places_.end());

@@ -64,8 +64,8 @@ inline constexpr OptionKey label = {
     "whose header is label or similar, else the first"};
 inline constexpr OptionKey header = {
     "data.header", one_of("auto|yes|no"),
-    "whether the first line has column names; auto: yes if no cell is a number, a date or missing; document: yes if it "
-    "names a label and a text column"};
+    "whether the first line has column names; auto: the first rows decide; document: yes if it names a label and a "
+    "text column"};
 inline constexpr OptionKey separator = {
     "data.separator", any_value,
     "cell separator: one character or tab; empty: the first of tab, semicolon and comma that the first line contains; "
@@ -76,8 +76,8 @@ inline constexpr OptionKey missing = {
     "regress) use the training mean; forecast fills inputs only, never targets"};
 inline constexpr OptionKey missing_values = {
     "data.missing_values", any_value,
-    "words that stand for a missing number, in any letter case; an empty cell and NaN always do. classify: a text label "
-    "that is one of the words in the default is a class"};
+    "words that stand for a missing number, in any letter case; an empty cell and NaN always do. classify: a text "
+    "label that is one of the words in the default is a class"};
 inline constexpr OptionKey columns = {
     "data.columns", any_value,
     "forecast: columns of several series, instead of data.column; classify, regress: feature columns, empty: all "
